@@ -1,0 +1,45 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace noisemark::baselines {
+
+enum class Activation { kSilu, kRelu };
+
+/// The operator groups of a U-Net block that a baseline may execute in another way. Same
+/// mathematics, same saved meaning; results agree with PlainOps to rounding. Stateless and
+/// thread-safe.
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  /// Group norm, then activation. x [N, C, H, W], weight and bias [C].
+  [[nodiscard]] virtual at::Tensor group_norm_act(const at::Tensor& x, int64_t groups,
+                                                  const at::Tensor& weight, const at::Tensor& bias,
+                                                  double eps, Activation act) const = 0;
+
+  /// Group norm alone (before attention).
+  [[nodiscard]] virtual at::Tensor group_norm(const at::Tensor& x, int64_t groups,
+                                              const at::Tensor& weight, const at::Tensor& bias,
+                                              double eps) const = 0;
+
+  /// RMS norm over channels (F.normalize(x, dim=1) * g * sqrt(C), g [1, C, 1, 1]).
+  [[nodiscard]] virtual at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& g) const = 0;
+
+  /// RMS norm, then x * (scale + 1) + shift where scale is defined (scale, shift [N, C, 1, 1]),
+  /// then SiLU.
+  [[nodiscard]] virtual at::Tensor rms_norm_film_silu(const at::Tensor& x, const at::Tensor& g,
+                                                      const at::Tensor& scale,
+                                                      const at::Tensor& shift) const = 0;
+};
+
+/// ATen operators, one at a time, in the peers' order: what autograd sees is what it sees in the
+/// peers.
+[[nodiscard]] const Ops& plain_ops();
+
+/// One kernel per group on the CPU (forward and backward); ATen elsewhere.
+[[nodiscard]] const Ops& fused_ops();
+
+}  // namespace noisemark::baselines

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "memopt/saved_tensor_scope.h"
+
+namespace noisemark::memopt {
+
+/// What a mode may know of the model it serves. Tensors are shared, not copied.
+struct ModelView {
+  std::vector<std::pair<std::string, at::Tensor>> parameters;  ///< names as in state dict
+  std::vector<at::Tensor> buffers;
+  uint64_t seed = 0;  ///< for modes that round stochastically
+};
+
+/// Replaces what autograd saves for backward. A mode is attached to one model and serves one
+/// thread's training steps; it touches neither the model nor the trainer. Calls come in this order,
+/// and an exception may end a step anywhere:
+///   attach, then per optimizer step: begin_step, (make_hooks ...), end_step.
+class Mode : public SavedTensorSink {
+ public:
+  /// Canonical spelling, as in results.
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// True when every gradient is bitwise what mode "none" gives.
+  [[nodiscard]] virtual bool lossless() const = 0;
+
+  virtual void attach(const ModelView& model) = 0;
+  /// Before the first forward of optimizer step `step`.
+  virtual void begin_step(int64_t step) = 0;
+  /// After the last backward, also when the step failed. Afterwards the mode holds nothing of the
+  /// step.
+  virtual void end_step() = 0;
+};
+
+struct ModeEntry {
+  std::string_view name;     ///< as in TOML and on the command line
+  std::string_view summary;  ///< one line for `noisemark list`
+  bool lossless;
+  std::unique_ptr<Mode> (*make)();
+};
+
+/// Constant table, in the order reports show them; "none" is first.
+[[nodiscard]] const std::vector<ModeEntry>& modes();
+
+/// Builds the mode of a canonical spelling. Throws std::invalid_argument that names the nearest
+/// valid one.
+[[nodiscard]] std::unique_ptr<Mode> make_mode(std::string_view spelling);
+
+}  // namespace noisemark::memopt

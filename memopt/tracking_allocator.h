@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "memopt/owner.h"
+
+namespace noisemark::memopt {
+
+/// Wraps LibTorch's CPU allocator so that every allocation of every thread is counted exactly. Each
+/// block carries a 64-byte header in front of the data (size, a number that is never used twice,
+/// owner tag), so finding out costs no table and no lock. Call first thing in main, before LibTorch
+/// allocates; idempotent. Figures are requested bytes, headers excluded.
+void install_tracking_allocator();
+
+struct AllocatorTotals {
+  int64_t live_bytes = 0;
+  int64_t peak_bytes = 0;   ///< since the last reset_peak()
+  int64_t allocations = 0;  ///< since the process began
+};
+[[nodiscard]] AllocatorTotals cpu_allocator_totals();
+void reset_cpu_allocator_peak();
+
+/// While alive, allocations of this thread are born with `owner` (the loader's threads use it for
+/// their buffers).
+class [[nodiscard]] OwnerScope {
+ public:
+  explicit OwnerScope(Owner owner);
+  ~OwnerScope();
+  OwnerScope(const OwnerScope&) = delete;
+  OwnerScope& operator=(const OwnerScope&) = delete;
+
+ private:
+  Owner previous_;
+};
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,239 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// result.json as a value: everything that one run measured, and everything needed to repeat it.
+/// It is the only type that crosses from the suite into reports, and nothing flows back. Units are
+/// in the names: `_s` seconds, `_bytes` bytes, `_frac` 0-1, `_per_s` per second. A number that
+/// could not be had is an empty optional with its reason beside it, never NaN. Field names are the
+/// JSON keys (docs: reports/README.md; schema: reports/schema/).
+namespace noisemark::reports {
+
+using Strings = std::map<std::string, std::string>;
+
+/// What must agree before two results may be compared.
+struct Identity {
+  std::string benchmark;               ///< "ho-cifar10"
+  std::string scale;                   ///< "cpu" or "gpu"
+  int64_t version = 1;                 ///< of the definition
+  bool custom = false;                 ///< changed by --set: no gate of the definition applies
+  std::vector<std::string> overrides;  ///< "key=value" as given to --set
+  std::string definition_sha256;       ///< of the canonical resolved definition
+  std::string mode = "none";           ///< canonical spelling
+  std::string baseline = "plain";
+  std::string precision;  ///< fp32, tf32, bf16, fp16 or fp64
+  std::string device;     ///< "cpu", "cuda:0"
+  std::string framework;  ///< "noisemark", or "peer:eager", "peer:compiled", "peer:channels-last"
+  int64_t threads = 0;
+  std::string data;  ///< "official", "unofficial" or "generated"
+  Strings hardware;  ///< cpu model, instruction set, gpu model, memory ...
+  Strings software;  ///< libtorch, oneDNN, CUDA, cuDNN, driver, compiler ...
+};
+
+struct DataFile {
+  std::string name;  ///< path relative to the data folder
+  std::string sha256;
+  int64_t bytes = 0;
+  bool verified = false;  ///< equals the locked checksum
+};
+
+struct Provenance {
+  std::string git_commit;
+  bool git_dirty = false;
+  std::string git_diff_sha256;  ///< empty when clean
+  std::string binary_sha256;
+  Strings build;      ///< type, compiler, flags
+  Strings container;  ///< image, digest; empty outside one
+  std::vector<DataFile> data;
+  std::string init_weights_sha256;
+};
+
+/// Seeds of every stream that the run drew from.
+struct Seeds {
+  uint64_t base = 0;
+  std::map<std::string, uint64_t> streams;
+};
+
+struct Protocol {
+  int64_t steps = 0;         ///< optimizer steps of the training pass
+  int64_t batch = 0;         ///< images per optimizer step
+  int64_t accumulation = 1;  ///< micro-batches per optimizer step
+  int64_t warmup_steps = 0;  ///< detected, not chosen
+  std::string warmup_reason;
+  bool warmup_stable = false;
+  int64_t memory_steps = 0;   ///< steps of the memory pass, 0: not made
+  int64_t profile_steps = 0;  ///< steps of the profile pass, 0: not made
+  bool deterministic = false;
+  int64_t resumed_at_step = 0;  ///< 0: from the start
+};
+
+/// Raw per-step samples of the training pass; index = optimizer step, warm-up included.
+struct Samples {
+  std::vector<double> step_s;
+  std::vector<double> data_wait_s;
+  std::vector<double> forward_s;
+  std::vector<double> backward_s;
+  std::vector<double> optimizer_s;
+  std::vector<double> ema_s;
+  std::vector<double> loss;       ///< training loss of the step, mean over micro-batches
+  std::vector<double> grad_norm;  ///< before clipping; empty when not clipped
+};
+
+/// Which way is good is data, never code.
+enum class Direction { kLower, kHigher, kNeutral };
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+struct Metric {
+  std::string name;  ///< "images_per_s"
+  std::string unit;
+  Direction direction = Direction::kNeutral;
+  std::optional<double> value;
+  std::string missing_reason;  ///< why value is empty
+  std::string statistic;       ///< "median", "exact", ...
+  std::optional<Interval> ci95;
+  int64_t n = 0;  ///< samples behind the value
+  std::string method;
+};
+
+/// Live bytes by owner at one instant. Category names and their order: MemorySection::categories.
+struct MemorySnapshot {
+  std::string at;                              ///< "forward_end", "peak", ...
+  std::map<std::string, int64_t> by_category;  ///< every category of MemorySection::categories
+  int64_t allocator_bytes = 0;                 ///< what the allocator says is live
+  int64_t unattributed_bytes = 0;              ///< allocator_bytes - sum of by_category; 0 closes
+};
+
+/// One change of the live bytes, thinned for plots.
+struct MemoryPoint {
+  double time_s = 0;  ///< since the step began
+  std::vector<int64_t>
+      by_category;  ///< in the order of MemorySection::categories, then unattributed
+};
+
+struct MemorySection {
+  bool measured = false;
+  std::string missing_reason;
+  std::string source;  ///< which allocator hook
+  std::vector<std::string> categories;
+  std::vector<MemorySnapshot> boundaries;  ///< in the order of the step's phases
+  MemorySnapshot peak;
+  std::string peak_phase;
+  std::string peak_operator;
+  int64_t peak_bytes = 0;   ///< maximum of all categories
+  int64_t saved_bytes = 0;  ///< distinct storages held only for backward when forward returns
+  int64_t peak_saved_bytes =
+      0;  ///< maximum over the step of activations + encoded + rematerialized
+  int64_t naive_saved_bytes = 0;  ///< the same summed per saved variable, to show the over-count
+  int64_t saved_tensors = 0;      ///< saved variables packed in the step
+  int64_t leaked_bytes = 0;       ///< live after the step minus before it, gradients released
+  std::optional<int64_t> outside_allocator_bytes;
+  int64_t allocations = 0;  ///< in one steady step
+  std::vector<MemoryPoint> timeline;
+};
+
+struct OperatorRow {
+  std::string name;   ///< "aten::convolution_backward"
+  int64_t calls = 0;  ///< per step
+  double self_s = 0;  ///< per step, host time on CPU, device time on CUDA
+  double share_frac = 0;
+  int64_t flops = 0;  ///< per step, 0 when the operator has no formula
+};
+
+struct Utilization {
+  bool measured = false;
+  std::string missing_reason;
+  int64_t parameters = 0;
+  int64_t forward_flop_per_image = 0;  ///< one fused multiply-add counts as two
+  int64_t backward_flop_per_image = 0;
+  double achieved_flop_per_s = 0;
+  double gemm_peak_flop_per_s = 0;  ///< measured in the same process, same precision and threads
+  std::string gemm_peak_method;
+  double mfu_frac = 0;  ///< achieved / measured peak
+  double profiler_overhead_frac = 0;
+  std::vector<OperatorRow> operators;  ///< by falling self time
+};
+
+struct Evaluation {
+  int64_t step = 0;
+  int64_t samples_seen = 0;
+  double elapsed_s = 0;      ///< since data was first touched, evaluation excluded
+  double loss = 0;           ///< unweighted
+  double weighted_loss = 0;  ///< with the training weights
+  std::vector<int64_t> timesteps;
+  std::vector<double> per_timestep;          ///< unweighted, one per timestep
+  std::vector<double> optimal_per_timestep;  ///< Bayes-optimal, empty where it is not known
+  std::optional<double> excess_frac;         ///< (loss - optimal) / optimal
+};
+
+struct Quality {
+  std::string weights;  ///< "model" or "ema"
+  int64_t samples = 0;  ///< per evaluation
+  std::vector<Evaluation> evaluations;
+  std::optional<double> target_loss;
+  std::optional<double> time_to_quality_s;
+  std::optional<int64_t> samples_to_quality;
+  std::string missing_reason;  ///< why the target was not reached or not set
+};
+
+struct Determinism {
+  std::string loss_trace_sha256;  ///< over the bits of every training loss
+  std::string weights_sha256;     ///< over (name, dtype, shape, bytes) after training
+};
+
+enum class Verdict { kPass, kFail, kNotApplied };
+
+struct Gate {
+  std::string name;
+  std::string metric;
+  std::string relation;  ///< "at most", "at least", "equals"
+  std::optional<double> value;
+  double bound = 0;
+  std::string unit;
+  Verdict verdict = Verdict::kNotApplied;
+  std::string words;  ///< one sentence a person can read
+};
+
+struct Artifact {
+  std::string path;  ///< relative to the result
+  std::string sha256;
+};
+
+struct Exit {
+  int code = 0;
+  std::string status;  ///< "pass", "failed", "interrupted", "custom", "out of memory" ...
+  std::vector<std::string> reasons;
+};
+
+struct Result {
+  std::string run_id;       ///< 16 hexadecimal digits
+  std::string created_utc;  ///< RFC 3339
+  std::string title;        ///< of the benchmark
+  std::vector<std::string> argv;
+  std::string repeat_command;
+  Exit exit;
+  Identity identity;
+  std::string definition;  ///< the canonical resolved definition, JSON text
+  Provenance provenance;
+  Strings environment;  ///< everything else about the machine: governor, kernel, libc, packages,
+                        ///< variables
+  Seeds seeds;
+  Protocol protocol;
+  Samples samples;
+  std::vector<Metric> metrics;
+  MemorySection memory;
+  Utilization utilization;
+  Quality quality;
+  Determinism determinism;
+  std::vector<Gate> gates;
+  std::vector<Artifact> artifacts;
+};
+
+}  // namespace noisemark::reports

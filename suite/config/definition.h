@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// A benchmark definition: the part of a run that is locked. Plain values; every field is a TOML
+/// key of the same name, so `model.dim` here is `dim` under `[model]` in a definition and `--set
+/// model.dim=48` on the command line.
+namespace noisemark::suite {
+
+/// The denoiser. `name` decides which of the other keys apply (docs: suite/README.md).
+struct ModelConfig {
+  std::string name;  ///< "lucid-unet" or "ho-unet"
+  int64_t channels = 3;
+  int64_t resolution = 32;
+  int64_t dim = 64;
+  std::vector<int64_t> dim_mults{1, 2, 4, 8};
+  double dropout = 0.0;
+  // lucid-unet
+  int64_t attn_heads = 4;
+  int64_t attn_dim_head = 32;
+  // ho-unet
+  int64_t res_blocks = 2;
+  std::vector<int64_t> attention_resolutions{16};
+  int64_t groups = 32;
+  std::string activation = "silu";  ///< "silu" or "relu"
+  std::string downsample =
+      "conv";  ///< "conv" (stride 2), or "max_pool" (3x3 convolution, activation, 2x2 pooling)
+};
+
+struct DataConfig {
+  std::string name;           ///< "gmm16", "cifar10", "folder" or "synthetic"
+  bool flip = true;           ///< random horizontal flip of training images
+  int64_t train_samples = 0;  ///< of "gmm16" and "synthetic"; 0: all that the source has
+  int64_t seed = 0;           ///< of generated data
+};
+
+struct DiffusionConfig {
+  int64_t timesteps = 1000;
+  std::string schedule = "linear";  ///< "linear", "cosine" or "sigmoid"
+  std::string objective = "eps";    ///< "eps", "x0" or "v"
+  bool min_snr = false;
+  double min_snr_gamma = 5.0;
+};
+
+struct OptimizerConfig {
+  std::string name = "adam";
+  double lr = 1e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double clip_norm = 0.0;    ///< 0: not clipped
+  int64_t warmup_steps = 0;  ///< linear, from 0
+};
+
+struct EmaConfig {
+  std::string kind = "none";  ///< "none", "constant" (every step), "power" (ema-pytorch: warm-up
+                              ///< power, update_every)
+  double decay = 0.9999;
+  int64_t update_every = 1;         ///< "power"
+  int64_t update_after_step = 100;  ///< "power"
+  double inv_gamma = 1.0;           ///< "power"
+  double power = 2.0 / 3.0;         ///< "power"
+};
+
+struct TrainConfig {
+  int64_t batch = 16;  ///< images per optimizer step, all micro-batches together
+  int64_t accumulation = 1;
+  int64_t steps = 100;
+};
+
+struct EvalConfig {
+  int64_t samples = 64;  ///< of the test split, sample i at timestep floor((i mod 8 + 0.5) T / 8)
+  int64_t every = 0;     ///< steps between evaluations; 0: at the start and the end only
+  std::string weights = "model";  ///< "model" or "ema"
+  double target_loss = 0.0;       ///< for time to quality; 0: none
+};
+
+/// Passes besides training.
+struct MeasureConfig {
+  int64_t memory_steps = 3;   ///< the last one is measured
+  int64_t profile_steps = 3;  ///< the first is thrown away
+};
+
+/// One absolute gate: `[gate.NAME]` with `metric`, and `max` or `min`.
+struct GateConfig {
+  std::string name;
+  std::string metric;
+  std::string relation;  ///< "at most" or "at least"
+  double bound = 0;
+};
+
+struct Definition {
+  std::string id;
+  std::string title;
+  std::string scale;  ///< "cpu" or "gpu": which of the two locked scales this is
+  int64_t version = 1;
+  uint64_t seed = 0;
+  std::vector<std::string> modes;  ///< what the smoke and benchmark tests run it under
+  ModelConfig model;
+  DataConfig data;
+  DiffusionConfig diffusion;
+  OptimizerConfig optimizer;
+  EmaConfig ema;
+  TrainConfig train;
+  EvalConfig eval;
+  MeasureConfig measure;
+  std::vector<GateConfig> gates;
+
+  std::vector<std::string> overrides;  ///< "key=value" from --set; not empty makes the run `custom`
+};
+
+}  // namespace noisemark::suite

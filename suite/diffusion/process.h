@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "suite/config/definition.h"
+
+namespace noisemark::suite {
+
+/// The forward diffusion process and its training loss, as denoising-diffusion-pytorch's
+/// GaussianDiffusion computes them (Ho et al. 2020; v objective: Salimans & Ho 2022; min-SNR: Hang
+/// et al. 2023).
+class DiffusionProcess {
+ public:
+  /// Buffers are computed in float64, rounded to float32, then moved to `device` and cast to
+  /// `dtype`.
+  DiffusionProcess(const DiffusionConfig& config, at::Device device,
+                   at::ScalarType dtype = at::kFloat);
+
+  /// x0, noise [N, C, H, W], t [N] int64 -> x_t of the same shape.
+  [[nodiscard]] at::Tensor q_sample(const at::Tensor& x0, const at::Tensor& t,
+                                    const at::Tensor& noise) const;
+  /// What the network should predict: noise, x0 or v.
+  [[nodiscard]] at::Tensor target(const at::Tensor& x0, const at::Tensor& t,
+                                  const at::Tensor& noise) const;
+  /// Scalar: squared error, mean over pixels, times loss_weight[t], mean over samples.
+  [[nodiscard]] at::Tensor training_loss(const at::Tensor& prediction, const at::Tensor& target,
+                                         const at::Tensor& t) const;
+  /// [N]: squared error, mean over pixels, not weighted, float64.
+  [[nodiscard]] at::Tensor sample_losses(const at::Tensor& prediction,
+                                         const at::Tensor& target) const;
+  /// [N]: loss_weight[t].
+  [[nodiscard]] at::Tensor loss_weights(const at::Tensor& t) const;
+
+  [[nodiscard]] int64_t timesteps() const { return timesteps_; }
+  /// The 13 schedule buffers under the peer's names, in the peer's order.
+  [[nodiscard]] const std::vector<std::pair<std::string, at::Tensor>>& buffers() const {
+    return buffers_;
+  }
+  /// One buffer by name; a programming error if there is none.
+  [[nodiscard]] const at::Tensor& buffer(std::string_view name) const;
+
+ private:
+  int64_t timesteps_;
+  std::string objective_;
+  std::vector<std::pair<std::string, at::Tensor>> buffers_;
+};
+
+}  // namespace noisemark::suite

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace noisemark::suite {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+struct SafetensorsFile {
+  NamedTensors tensors;  ///< in file order, on the CPU, owning their memory
+  std::map<std::string, std::string> metadata;
+};
+
+/// Writes `path` in the safetensors format: to a temporary file beside it, flushed to disk, then
+/// renamed, so that `path` is always whole. Throws Error: exit code 74 when it cannot be written
+/// (the temporary file is removed).
+void write_safetensors(const std::string& path, const NamedTensors& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+/// Throws Error, exit code 2, naming the file and what is wrong with it (missing, truncated,
+/// header, overlapping offsets).
+[[nodiscard]] SafetensorsFile read_safetensors(const std::string& path);
+
+/// SHA-256 over (name, dtype, shape, bytes) of every tensor in the given order.
+[[nodiscard]] std::string tensors_sha256(const NamedTensors& tensors);
+
+/// Copies `source` into `destination` by name. Throws Error, exit code 2, listing missing,
+/// unexpected and misshapen names.
+void copy_by_name(const NamedTensors& source, const NamedTensors& destination,
+                  const std::string& where);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+
+#include "baselines/ops.h"
+#include "suite/config/definition.h"
+
+namespace noisemark::suite {
+
+/// The network that predicts noise (or x0, or v). Parameter names are the peers' state dict keys,
+/// and constructing it draws from torch's default generator in the peer's order, so that equal
+/// seeds give bitwise equal weights.
+class Denoiser : public torch::nn::Module {
+ public:
+  /// x [N, C, H, W], t [N] int64 -> [N, C, H, W]
+  virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& t) = 0;
+};
+
+/// Builds `config.name` on the CPU in float32. `ops` must outlive the model. Throws Error (exit
+/// code 2) on a shape that cannot be (resolution not divisible, channels not divisible by groups).
+[[nodiscard]] std::shared_ptr<Denoiser> make_denoiser(const ModelConfig& config,
+                                                      const baselines::Ops& ops);
+
+}  // namespace noisemark::suite
