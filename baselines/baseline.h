@@ -14,7 +14,7 @@ struct Execution {
   bool fused = false;          ///< fused_ops() instead of plain_ops()
   bool pooled_memory = false;  ///< the C library keeps freed memory instead of giving it back to
                                ///< the system each step
-  std::string precision;       ///< forced precision ("bf16"), empty: the run's own
+  std::string precision{};     ///< forced precision ("bf16"), empty: the run's own
 
   [[nodiscard]] const Ops& ops() const { return fused ? fused_ops() : plain_ops(); }
 };
