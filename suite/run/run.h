@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/error.h"
+
+namespace noisemark::suite {
+
+/// What the user asked for, as typed; checked by run(). Empty or unset: the default named beside it.
+struct RunOptions {
+  std::string id;                      ///< benchmark, benchmark@scale, suite, or a definition file
+  std::vector<std::string> modes;      ///< {"none"}; for a suite: what the suite says
+  std::vector<std::string> baselines;  ///< {"plain"}
+  std::string precision;               ///< "fp32"
+  std::string device;                  ///< "cuda" where there is one, else "cpu"
+  std::optional<uint64_t> seed;        ///< the definition's
+  std::optional<int64_t> threads;      ///< LibTorch's own choice
+  std::string data;                    ///< folder of the pictures
+  std::string out;                     ///< a new folder under noisemark-out/
+  bool force = false;                  ///< replace another run's files in `out`
+  std::vector<std::string> sets;       ///< "key=value"
+  std::string init_weights;            ///< safetensors under the peers' names
+  int64_t checkpoint_every = 0;        ///< steps; 0: never
+  bool resume = false;                 ///< continue the run in `out` from its checkpoint
+  bool deterministic = false;          ///< deterministic algorithms
+  bool memory = true;                  ///< make the memory pass
+  bool profile = true;                 ///< make the profile pass
+  std::vector<std::string> argv;       ///< the whole command line, for the result
+};
+
+/// Runs everything `options` names. One benchmark under one mode and baseline runs in this process and writes its result
+/// into `out`; several run one after another, each in a process of its own, into `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`,
+/// and `out/report.md` shows them side by side. Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
+[[nodiscard]] ExitCode run(const RunOptions& options);
+
+/// Keeps one training session ready and obeys lines on standard input, so that several builds or frameworks can be timed in
+/// turns on one machine: «run K» makes K steps and answers {"step_s": [...], "loss": [...]}; «quit» or the end of input
+/// ends it. The first line out is {"ready": true, ...}.
+[[nodiscard]] ExitCode pace(const RunOptions& options);
+
+}  // namespace noisemark::suite

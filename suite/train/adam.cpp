@@ -1,0 +1,87 @@
+#include "suite/train/adam.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace noisemark::suite {
+
+at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)), 2);
+  const at::Tensor factor = at::clamp(max_norm / (norm + 1e-6), /*min=*/std::nullopt, 1.0);
+  // On the CPU looking is free and saves a pass over all gradients; elsewhere it would wait for the
+  // device.
+  if (!norm.is_cpu() || factor.item<double>() != 1.0) at::_foreach_mul_(gradients, factor);
+  return norm;
+}
+
+Adam::Adam(NamedTensors parameters, const OptimizerConfig& config)
+    : parameters_(std::move(parameters)), config_(config) {
+  for (const auto& [name, parameter] : parameters_) {
+    const at::Tensor weight = parameter.detach();
+    weights_.push_back(weight);
+    exp_avg_.push_back(at::zeros_like(weight));
+    exp_avg_sq_.push_back(at::zeros_like(weight));
+    steps_.push_back(at::zeros({}, at::device(weight.device()).dtype(at::kFloat)));
+  }
+}
+
+double Adam::learning_rate(int64_t step) const {
+  if (config_.warmup_steps == 0) return config_.lr;
+  const double rise = static_cast<double>(step + 1) / static_cast<double>(config_.warmup_steps);
+  return config_.lr * std::min(1.0, rise);
+}
+
+std::vector<at::Tensor> Adam::gradients() const {
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(parameters_.size());
+  for (const auto& [name, parameter] : parameters_) {
+    TORCH_CHECK(parameter.grad().defined(), "a gradient for every parameter, but got none for ",
+                name);
+    gradients.push_back(parameter.grad());
+  }
+  return gradients;
+}
+
+void Adam::step(const std::optional<at::Tensor>& found_inf) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> no_amsgrad;
+  at::_foreach_add_(steps_, 1);
+  at::_fused_adam_(weights_, gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_,
+                   learning_rate(steps_taken_), config_.beta1, config_.beta2,
+                   /*weight_decay=*/0.0, config_.eps, /*amsgrad=*/false, /*maximize=*/false,
+                   /*grad_scale=*/std::nullopt, found_inf);
+  if (found_inf) {
+    for (at::Tensor& step : steps_) step -= *found_inf;  // a skipped update is not a step
+  }
+  ++steps_taken_;
+}
+
+void Adam::release_gradients() {
+  for (auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
+}
+
+NamedTensors Adam::state() const {
+  NamedTensors state;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string& name = parameters_[i].first;
+    state.emplace_back("adam.exp_avg." + name, exp_avg_[i]);
+    state.emplace_back("adam.exp_avg_sq." + name, exp_avg_sq_[i]);
+    state.emplace_back("adam.step." + name, steps_[i]);
+  }
+  return state;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <vector>
+
+#include "suite/config/definition.h"
+#include "suite/io/safetensors.h"
+
+namespace noisemark::suite {
+
+/// Scales gradients in place so that their joint L2 norm is at most `max_norm`, as
+/// torch.nn.utils.clip_grad_norm_ does (factor max_norm / (norm + 1e-6), never above 1). Returns
+/// the norm before, a scalar tensor.
+at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm);
+
+/// Adam (Kingma & Ba 2015) with torch.optim.Adam's arithmetic and without weight decay, by ATen's
+/// fused kernel. The learning rate rises linearly over the first `warmup_steps` steps: step s (from
+/// 0) uses lr * min(1, (s + 1) / warmup_steps).
+class Adam {
+ public:
+  /// `parameters` are shared with the model. State is allocated at once, so that every step costs
+  /// the same memory.
+  Adam(NamedTensors parameters, const OptimizerConfig& config);
+
+  /// Updates every parameter from its gradient. A parameter without one is a programming error.
+  /// `found_inf`: a scalar tensor; when it is not 0 the update is skipped on the device (loss
+  /// scaling).
+  void step(const std::optional<at::Tensor>& found_inf = std::nullopt);
+
+  [[nodiscard]] double learning_rate(int64_t step) const;
+  [[nodiscard]] int64_t steps_taken() const { return steps_taken_; }
+  [[nodiscard]] std::vector<at::Tensor> gradients() const;
+  void release_gradients();
+
+  /// "adam.exp_avg.NAME", "adam.exp_avg_sq.NAME", "adam.step.NAME": shared with the optimizer, so
+  /// copying into them restores it.
+  [[nodiscard]] NamedTensors state() const;
+  void restore_steps_taken(int64_t steps) { steps_taken_ = steps; }
+
+ private:
+  NamedTensors parameters_;
+  OptimizerConfig config_;
+  std::vector<at::Tensor> weights_, exp_avg_, exp_avg_sq_, steps_;
+  int64_t steps_taken_ = 0;
+};
+
+}  // namespace noisemark::suite

@@ -1,0 +1,103 @@
+#include "suite/train/precision.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include "reports/error.h"
+#include "reports/nearest.h"
+
+namespace noisemark::suite {
+
+Precision parse_precision(std::string_view name, at::Device device) {
+  Precision precision;
+  precision.name = name;
+  if (name == "fp32") return precision;
+  if (name == "fp64") {
+    precision.weights = at::kDouble;
+    return precision;
+  }
+  if (name == "bf16") {
+    precision.autocast = at::kBFloat16;
+    return precision;
+  }
+  if (name != "tf32" && name != "fp16") {
+    const std::vector<std::string> valid{"fp32", "tf32", "bf16", "fp16", "fp64"};
+    throw bad_input("--precision", "", std::string(name), reports::accepted_names(name, valid));
+  }
+  if (!device.is_cuda()) {
+    throw bad_input("--precision", "", std::string(name), "needs a CUDA device; fp32 or bf16 here");
+  }
+  if (name == "tf32") precision.tf32 = true;
+  if (name == "fp16") {
+    precision.autocast = at::kHalf;
+    precision.loss_scaling = true;
+  }
+  return precision;
+}
+
+AutocastGuard::AutocastGuard(const Precision& precision, at::Device device)
+    : active_(precision.autocast.has_value()), device_(device.type()) {
+  if (!active_) return;
+  was_enabled_ = at::autocast::is_autocast_enabled(device_);
+  previous_ = at::autocast::get_autocast_dtype(device_);
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_dtype(device_, *precision.autocast);
+  at::autocast::increment_nesting();
+}
+
+AutocastGuard::~AutocastGuard() {
+  if (!active_) return;
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_, was_enabled_);
+  at::autocast::set_autocast_dtype(device_, previous_);
+}
+
+namespace {
+constexpr double kInitialScale = 65536.0;
+constexpr double kGrowthFactor = 2.0;
+constexpr double kBackoffFactor = 0.5;
+constexpr int64_t kGrowthInterval = 2000;
+}  // namespace
+
+LossScaler::LossScaler(at::Device device)
+    : scale_(at::full({}, kInitialScale, at::device(device).dtype(at::kFloat))),
+      growth_(at::zeros({}, at::device(device).dtype(at::kInt))),
+      skipped_(at::zeros({}, at::device(device).dtype(at::kFloat))) {}
+
+at::Tensor LossScaler::scale(const at::Tensor& loss) const {
+  return loss * scale_;
+}
+
+at::Tensor LossScaler::unscale(const std::vector<at::Tensor>& gradients) {
+  const at::NoGradGuard no_grad;
+  at::Tensor found_inf = at::zeros({}, scale_.options());
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, scale_.reciprocal());
+  return found_inf;
+}
+
+void LossScaler::update(const at::Tensor& found_inf) {
+  const at::NoGradGuard no_grad;
+  skipped_ += found_inf;
+  at::_amp_update_scale_(scale_, growth_, found_inf, kGrowthFactor, kBackoffFactor,
+                         kGrowthInterval);
+}
+
+double LossScaler::current_scale() const {
+  return scale_.item<double>();
+}
+
+int64_t LossScaler::skipped_steps() const {
+  return skipped_.item<int64_t>();
+}
+
+std::vector<std::pair<std::string, at::Tensor>> LossScaler::state() const {
+  return {{"scaler.scale", scale_}, {"scaler.growth", growth_}, {"scaler.skipped", skipped_}};
+}
+
+}  // namespace noisemark::suite

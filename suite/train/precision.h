@@ -1,0 +1,64 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace noisemark::suite {
+
+/// What "fp32", "tf32", "bf16", "fp16" and "fp64" mean on a device.
+struct Precision {
+  std::string name;
+  at::ScalarType weights = at::kFloat;
+  std::optional<at::ScalarType> autocast;  ///< type of autocast regions, none: off
+  bool tf32 = false;                       ///< CUDA matrix products of float32 in tf32
+  bool loss_scaling = false;
+};
+
+/// Throws Error, exit code 2, for an unknown name or one that the device does not have (tf32 and
+/// fp16 need CUDA).
+[[nodiscard]] Precision parse_precision(std::string_view name, at::Device device);
+
+/// Autocast for a forward pass; the cache of weight casts is dropped when the outermost guard ends.
+/// Restores what was set.
+class [[nodiscard]] AutocastGuard {
+ public:
+  AutocastGuard(const Precision& precision, at::Device device);
+  ~AutocastGuard();
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
+
+ private:
+  bool active_;
+  at::DeviceType device_;
+  bool was_enabled_ = false;
+  at::ScalarType previous_ = at::kFloat;
+};
+
+/// Dynamic loss scaling (Micikevicius et al. 2018) with torch.amp.GradScaler's constants: starts at
+/// 2^16, doubles after 2000 good steps, halves after a step with a non-finite gradient, which is
+/// skipped.
+class LossScaler {
+ public:
+  explicit LossScaler(at::Device device);
+
+  [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
+  /// Divides gradients by the scale in place. Returns a scalar: 1 if any was not finite, else 0.
+  [[nodiscard]] at::Tensor unscale(const std::vector<at::Tensor>& gradients);
+  /// After the optimizer's step.
+  void update(const at::Tensor& found_inf);
+
+  /// Waits for the device.
+  [[nodiscard]] double current_scale() const;
+  [[nodiscard]] int64_t skipped_steps() const;
+  /// Scale, growth count and skipped count, shared: copying into them restores the scaler.
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+
+ private:
+  at::Tensor scale_, growth_, skipped_;
+};
+
+}  // namespace noisemark::suite

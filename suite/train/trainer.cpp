@@ -1,0 +1,276 @@
+#include "suite/train/trainer.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
+
+#include <cmath>
+
+#include "memopt/saved_tensor_scope.h"
+#include "suite/random/counter_rng.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// Tells every observer that a phase began, and at the end of the scope that it ended.
+class [[nodiscard]] PhaseScope {
+ public:
+  PhaseScope(const std::vector<StepObserver*>& observers, Phase phase)
+      : observers_(observers), phase_(phase) {
+    for (StepObserver* observer : observers_) observer->on_phase_begin(phase_);
+  }
+  ~PhaseScope() {
+    for (StepObserver* observer : observers_) observer->on_phase_end(phase_);
+  }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  const std::vector<StepObserver*>& observers_;
+  Phase phase_;
+};
+
+class [[nodiscard]] ModeStepGuard {
+ public:
+  ModeStepGuard(memopt::Mode& mode, int64_t step) : mode_(mode) { mode_.begin_step(step); }
+  ~ModeStepGuard() { mode_.end_step(); }
+  ModeStepGuard(const ModeStepGuard&) = delete;
+  ModeStepGuard& operator=(const ModeStepGuard&) = delete;
+
+ private:
+  memopt::Mode& mode_;
+};
+
+NamedTensors named_parameters(const Denoiser& model) {
+  NamedTensors parameters;
+  for (const auto& item : model.named_parameters()) {
+    parameters.emplace_back(item.key(), item.value());
+  }
+  return parameters;
+}
+
+/// On the device, in the type and memory format of `options`, ready to train.
+std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
+                                        const TrainerOptions& options) {
+  model->to(options.device, options.precision.weights);
+  model->train();
+  if (!options.channels_last) return model;
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : model->parameters()) {
+    if (parameter.dim() == 4) {
+      parameter.set_data(parameter.detach().contiguous(at::MemoryFormat::ChannelsLast));
+    }
+  }
+  return model;
+}
+
+bool all_finite(const at::Tensor& tensor) {
+  return at::isfinite(tensor).all().item<bool>();
+}
+
+}  // namespace
+
+/// Whatever ends a step, nothing of it stays behind.
+class [[nodiscard]] Trainer::StepCleanup {
+ public:
+  explicit StepCleanup(Trainer& trainer) : trainer_(trainer) {}
+  ~StepCleanup() {
+    trainer_.adam_.release_gradients();
+    trainer_.micro_ = {};
+    trainer_.batch_ = {};
+    trainer_.losses_.clear();
+  }
+  StepCleanup(const StepCleanup&) = delete;
+  StepCleanup& operator=(const StepCleanup&) = delete;
+
+ private:
+  Trainer& trainer_;
+};
+
+Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
+                 std::shared_ptr<const Dataset> dataset, memopt::Mode& mode,
+                 const TrainerOptions& options)
+    : definition_(definition),
+      options_(options),
+      model_(prepare_model(std::move(model), options)),
+      dataset_(std::move(dataset)),
+      mode_(mode),
+      process_(definition.diffusion, options.device, options.precision.weights),
+      adam_(parameters(), definition.optimizer),
+      ema_(parameters(), definition.ema) {
+  if (options_.precision.loss_scaling) scaler_.emplace(options_.device);
+  memopt::ModelView view;
+  view.parameters = parameters();
+  view.seed = definition.seed;
+  for (const at::Tensor& buffer : model_->buffers()) view.buffers.push_back(buffer);
+  mode_.attach(view);
+}
+
+void Trainer::start_loader() {
+  LoaderOptions loader = options_.loader;
+  loader.first_step = next_step_;
+  loader.last_step = std::max(definition_.train.steps, next_step_ + 1);
+  loader.pinned = options_.device.is_cuda();
+  loader_ = std::make_unique<Loader>(dataset_, definition_, loader);
+}
+
+void Trainer::resume_at(int64_t step) {
+  loader_.reset();
+  next_step_ = step;
+  adam_.restore_steps_taken(step);
+  ema_.restore_steps_taken(step);
+}
+
+NamedTensors Trainer::parameters() const {
+  return named_parameters(*model_);
+}
+
+NamedTensors Trainer::weights() const {
+  NamedTensors weights = parameters();
+  for (const auto& item : model_->named_buffers()) weights.emplace_back(item.key(), item.value());
+  return weights;
+}
+
+std::vector<at::Tensor> Trainer::inputs() const {
+  std::vector<at::Tensor> tensors{batch_.images,    batch_.timesteps, batch_.noise, micro_.images,
+                                  micro_.timesteps, micro_.noise,     micro_.noisy, micro_.target};
+  std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.defined(); });
+  return tensors;
+}
+
+std::vector<at::Tensor> Trainer::step_tensors() const {
+  std::vector<at::Tensor> tensors{micro_.prediction, micro_.loss};
+  std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.defined(); });
+  return tensors;
+}
+
+void Trainer::load_batch(StepRecord& record) {
+  if (!loader_) start_loader();
+  batch_ = loader_->next();
+  record.loader_wait_s = batch_.wait_s;
+  const auto move = [&](const at::Tensor& tensor) {
+    return tensor.to(options_.device, /*non_blocking=*/true);
+  };
+  batch_.images = move(batch_.images).to(options_.precision.weights);
+  batch_.noise = move(batch_.noise).to(options_.precision.weights);
+  batch_.timesteps = move(batch_.timesteps);
+  if (options_.channels_last) {
+    batch_.images = batch_.images.contiguous(at::MemoryFormat::ChannelsLast);
+    batch_.noise = batch_.noise.contiguous(at::MemoryFormat::ChannelsLast);
+  }
+}
+
+void Trainer::forward(int64_t micro, memopt::SavedTensorSink& sink) {
+  const int64_t accumulation = definition_.train.accumulation;
+  const int64_t size = batch_.images.size(0) / accumulation;
+  micro_.images = batch_.images.narrow(0, micro * size, size);
+  micro_.timesteps = batch_.timesteps.narrow(0, micro * size, size);
+  micro_.noise = batch_.noise.narrow(0, micro * size, size);
+  {
+    const at::NoGradGuard no_grad;
+    micro_.noisy = process_.q_sample(micro_.images, micro_.timesteps, micro_.noise);
+    micro_.target = process_.target(micro_.images, micro_.timesteps, micro_.noise);
+  }
+  const memopt::SavedTensorScope scope(sink);
+  {
+    const AutocastGuard autocast(options_.precision, options_.device);
+    micro_.prediction = model_->forward(micro_.noisy, micro_.timesteps);
+  }
+  const at::Tensor prediction = micro_.prediction.to(options_.precision.weights);
+  micro_.loss = process_.training_loss(prediction, micro_.target, micro_.timesteps);
+}
+
+void Trainer::backward() {
+  at::Tensor root = micro_.loss;
+  if (definition_.train.accumulation > 1) {
+    root = root / static_cast<double>(definition_.train.accumulation);
+  }
+  if (scaler_) root = scaler_->scale(root);
+  root.backward();
+}
+
+std::string Trainer::first_non_finite() const {
+  for (const auto& [name, parameter] : parameters()) {
+    if (!all_finite(parameter)) return "weight " + name;
+  }
+  const std::vector<std::pair<std::string, at::Tensor>> values{
+      {"input images", micro_.images}, {"prediction", micro_.prediction}, {"loss", micro_.loss}};
+  for (const auto& [name, value] : values) {
+    if (value.defined() && !all_finite(value)) return name;
+  }
+  for (const auto& [name, parameter] : parameters()) {
+    if (parameter.grad().defined() && !all_finite(parameter.grad())) return "gradient of " + name;
+  }
+  return "none left to name";
+}
+
+void Trainer::throw_if_not_finite(const StepRecord& record) const {
+  const bool loss_ok = std::isfinite(record.loss);
+  const bool norm_ok = !record.grad_norm || std::isfinite(*record.grad_norm);
+  if (!loss_ok || !norm_ok) throw NonFinite(record.step, first_non_finite());
+}
+
+void Trainer::update_weights(StepRecord& record) {
+  std::optional<at::Tensor> found_inf;
+  if (scaler_) found_inf = scaler_->unscale(adam_.gradients());
+  if (definition_.optimizer.clip_norm > 0) {
+    const at::Tensor norm = clip_gradients(adam_.gradients(), definition_.optimizer.clip_norm);
+    // A scaled step may overflow and is then skipped by the scaler: that is not an error.
+    if (!scaler_) record.grad_norm = norm.item<double>();
+  }
+  throw_if_not_finite(record);
+  adam_.step(found_inf);
+  if (scaler_) scaler_->update(*found_inf);
+}
+
+void Trainer::run_micro_batches(const std::vector<StepObserver*>& observers,
+                                memopt::SavedTensorSink& sink, StepRecord& record) {
+  const ModeStepGuard mode_step(mode_, record.step);
+  for (int64_t micro = 0; micro < definition_.train.accumulation; ++micro) {
+    {
+      const PhaseScope phase(observers, Phase::kForward);
+      forward(micro, sink);
+    }
+    const PhaseScope phase(observers, Phase::kBackward);
+    backward();
+    losses_.push_back(micro_.loss.detach());
+  }
+}
+
+double Trainer::mean_loss() const {
+  double sum = 0;
+  for (const at::Tensor& loss : losses_) sum += loss.item<double>();
+  return sum / static_cast<double>(losses_.size());
+}
+
+StepRecord Trainer::step(const std::vector<StepObserver*>& observers,
+                         memopt::SavedTensorSink* sink) {
+  StepRecord record;
+  record.step = next_step_;
+  for (StepObserver* observer : observers) observer->on_step_begin(record.step);
+  {
+    const StepCleanup cleanup(*this);
+    {
+      const PhaseScope phase(observers, Phase::kData);
+      load_batch(record);
+    }
+    // Dropout draws from torch's generator: seeded by the step, so a resumed run draws the same.
+    at::manual_seed(
+        derive_seed(definition_.seed, Stream::kDropout, static_cast<uint64_t>(record.step)));
+    run_micro_batches(observers, sink != nullptr ? *sink : mode_, record);
+    {
+      const PhaseScope phase(observers, Phase::kOptimizer);
+      record.loss = mean_loss();
+      update_weights(record);
+      adam_.release_gradients();
+    }
+    const PhaseScope phase(observers, Phase::kEma);
+    ema_.update();
+  }
+  ++next_step_;
+  for (StepObserver* observer : observers) observer->on_step_end(record.step);
+  return record;
+}
+
+}  // namespace noisemark::suite

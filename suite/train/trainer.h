@@ -1,0 +1,123 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "memopt/mode.h"
+#include "suite/config/definition.h"
+#include "suite/data/loader.h"
+#include "suite/diffusion/process.h"
+#include "suite/models/denoiser.h"
+#include "suite/train/adam.h"
+#include "suite/train/ema.h"
+#include "suite/train/phase.h"
+#include "suite/train/precision.h"
+
+namespace noisemark::suite {
+
+/// Training met a NaN or an infinity.
+class NonFinite : public std::runtime_error {
+ public:
+  NonFinite(int64_t step, const std::string& tensor)
+      : std::runtime_error("step " + std::to_string(step) + ": first non-finite tensor: " + tensor),
+        step_(step),
+        tensor_(tensor) {}
+  [[nodiscard]] int64_t step() const { return step_; }
+  [[nodiscard]] const std::string& tensor() const { return tensor_; }
+
+ private:
+  int64_t step_;
+  std::string tensor_;
+};
+
+struct TrainerOptions {
+  at::Device device = at::kCPU;
+  Precision precision;
+  bool channels_last = false;
+  LoaderOptions loader;  ///< first_step and last_step are the trainer's
+};
+
+struct StepRecord {
+  int64_t step = 0;
+  double loss = 0;                  ///< mean over micro-batches
+  std::optional<double> grad_norm;  ///< before clipping
+  double loader_wait_s = 0;
+};
+
+/// One model in training: owns the optimizer, the average and the loader, and knows nothing of
+/// clocks, reports or gates. A step is: batch, (forward, backward) per micro-batch under the mode,
+/// clip, Adam, EMA. Everything random comes from counters, so a step depends only on the weights,
+/// the optimizer's state and the step's number.
+class Trainer {
+ public:
+  /// `mode` must outlive the trainer; the model is moved to the device, type and memory format of
+  /// `options`.
+  Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
+          std::shared_ptr<const Dataset> dataset, memopt::Mode& mode,
+          const TrainerOptions& options);
+
+  /// Runs the next optimizer step. `observers` are told of phases; `sink` receives saved tensors
+  /// (null: the mode). Throws NonFinite before the optimizer touches the weights.
+  StepRecord step(const std::vector<StepObserver*>& observers = {},
+                  memopt::SavedTensorSink* sink = nullptr);
+
+  [[nodiscard]] int64_t next_step() const { return next_step_; }
+  /// Continues as if `step` steps had been made; the caller has restored state().
+  void resume_at(int64_t step);
+
+  [[nodiscard]] Denoiser& model() { return *model_; }
+  [[nodiscard]] const DiffusionProcess& process() const { return process_; }
+  [[nodiscard]] const Ema& ema() const { return ema_; }
+  [[nodiscard]] const TrainerOptions& options() const { return options_; }
+  [[nodiscard]] const std::optional<LossScaler>& scaler() const { return scaler_; }
+
+  /// Parameters and buffers under the peers' names.
+  [[nodiscard]] NamedTensors weights() const;
+  [[nodiscard]] NamedTensors parameters() const;
+  /// Optimizer, average and loss scaler: all that a checkpoint holds besides weights(). Shared.
+  [[nodiscard]] NamedTensors optimizer_state() const { return adam_.state(); }
+  /// Tensors of the current micro-batch that the trainer itself holds: x0, t, noise, x_t,
+  /// prediction, loss.
+  [[nodiscard]] std::vector<at::Tensor> inputs() const;
+  [[nodiscard]] std::vector<at::Tensor> step_tensors() const;
+
+ private:
+  struct MicroBatch {
+    at::Tensor images, timesteps, noise, noisy, target, prediction, loss;
+  };
+
+  class StepCleanup;
+
+  void start_loader();
+  void load_batch(StepRecord& record);
+  void forward(int64_t micro, memopt::SavedTensorSink& sink);
+  void backward();
+  void run_micro_batches(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
+                         StepRecord& record);
+  [[nodiscard]] double mean_loss() const;
+  void update_weights(StepRecord& record);
+  void throw_if_not_finite(const StepRecord& record) const;
+  [[nodiscard]] std::string first_non_finite() const;
+
+  Definition definition_;
+  TrainerOptions options_;
+  std::shared_ptr<Denoiser> model_;
+  std::shared_ptr<const Dataset> dataset_;
+  memopt::Mode& mode_;
+  DiffusionProcess process_;
+  Adam adam_;
+  Ema ema_;
+  std::optional<LossScaler> scaler_;
+  std::unique_ptr<Loader> loader_;
+  int64_t next_step_ = 0;
+  Batch batch_;
+  MicroBatch micro_;
+  std::vector<at::Tensor> losses_;  // of the step's micro-batches
+};
+
+}  // namespace noisemark::suite
