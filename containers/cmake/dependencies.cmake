@@ -1,49 +1,58 @@
-# Finds what Noisemark links. Every part is found by find_package; LibTorch by Torch_ROOT (or NOISEMARK_TORCH_ROOT).
+# Finds what Noisemark links, each part by find_package; LibTorch by Torch_ROOT, by NOISEMARK_TORCH_ROOT in the
+# environment, or in build/venv, where containers/setup.sh puts it.
+include(versions)
 
 set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(fmt 9 REQUIRED)
-find_package(spdlog REQUIRED)
+find_package(spdlog 1.10 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_path(NOISEMARK_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 
-if(DEFINED ENV{NOISEMARK_TORCH_ROOT} AND NOT DEFINED Torch_ROOT)
-  set(Torch_ROOT $ENV{NOISEMARK_TORCH_ROOT})
-endif()
-
-# One INTERFACE target, noisemark_torch, is all that the other folders know of LibTorch.
-# A function keeps the changes that Torch's own package makes to CUDA flags local to it.
-function(noisemark_find_torch_cuda)
-  find_package(CUDAToolkit 13.0 REQUIRED)  # before Torch, whose bundled finder hides CUDA::nvtx3
-  set(TORCH_CUDA_ARCH_LIST "9.0")          # only silences its autodetection; our flags are our own
-  set(CUDA_TOOLKIT_ROOT_DIR ${CUDAToolkit_TARGET_DIR})
-  find_package(Torch 2.11 EXACT REQUIRED CONFIG)
-  if(TARGET caffe2::mkl)
-    set_target_properties(caffe2::mkl PROPERTIES INTERFACE_LINK_DIRECTORIES "")
+if(NOT Torch_ROOT)
+  if(DEFINED ENV{NOISEMARK_TORCH_ROOT})
+    set(Torch_ROOT $ENV{NOISEMARK_TORCH_ROOT})
+  else()
+    file(GLOB venv_torch ${PROJECT_SOURCE_DIR}/build/venv/lib/python3.*/site-packages/torch)
+    list(POP_FRONT venv_torch Torch_ROOT)
   endif()
-  target_link_libraries(noisemark_torch INTERFACE torch_library c10 c10_cuda)
-endfunction()
-
-# The CUDA wheel's package refuses to configure without a toolkit, so a CPU build names the libraries itself.
-function(noisemark_find_torch_cpu)
-  find_library(NOISEMARK_TORCH_CPU torch_cpu PATHS ${Torch_ROOT}/lib REQUIRED NO_DEFAULT_PATH)
-  find_library(NOISEMARK_C10 c10 PATHS ${Torch_ROOT}/lib REQUIRED NO_DEFAULT_PATH)
-  target_include_directories(noisemark_torch SYSTEM INTERFACE
-    ${Torch_ROOT}/include ${Torch_ROOT}/include/torch/csrc/api/include)
-  target_compile_definitions(noisemark_torch INTERFACE
-    USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
-  target_link_libraries(noisemark_torch INTERFACE ${NOISEMARK_TORCH_CPU} ${NOISEMARK_C10})
-endfunction()
-
-add_library(noisemark_torch INTERFACE)
-if(NOISEMARK_CUDA)
-  noisemark_find_torch_cuda()
-else()
-  noisemark_find_torch_cpu()
 endif()
-# RecordFunction has another layout without NDEBUG, and the wheel is built with it: every preset defines it.
-target_compile_definitions(noisemark_torch INTERFACE NDEBUG)
+find_package(LibTorch ${NOISEMARK_PIN_WHEEL_TORCH} EXACT REQUIRED)
+
+# All that the other folders know of LibTorch. Both configurations compile with the same flags.
+#
+# NDEBUG: RecordFunction has another layout without it, and the wheel is built with it, so every preset defines it.
+# OpenMP: without it at::parallel_for in our own code runs on one thread.
+add_library(noisemark_torch INTERFACE)
+target_include_directories(noisemark_torch SYSTEM INTERFACE
+  ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
+target_compile_definitions(noisemark_torch INTERFACE
+  NDEBUG USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
+target_compile_options(noisemark_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
+# LibTorch first: its run path then comes first, and the program uses the OpenMP runtime that the wheel brings.
+target_link_libraries(noisemark_torch INTERFACE LibTorch::cpu LibTorch::c10 ${OpenMP_CXX_LIBRARIES})
+
+# The CUDA half, for .cu files and for programs that run on a GPU; empty with NOISEMARK_CUDA=OFF.
+add_library(noisemark_torch_cuda INTERFACE)
+target_link_libraries(noisemark_torch_cuda INTERFACE noisemark_torch)
+if(NOISEMARK_CUDA)
+  find_package(CUDAToolkit ${NOISEMARK_PIN_CUDA_VERSION} REQUIRED)
+  if(NOT TARGET LibTorch::cuda OR NOT TARGET LibTorch::c10_cuda)
+    message(FATAL_ERROR "NOISEMARK_CUDA is ON, but the LibTorch in ${Torch_ROOT} has no libtorch_cuda")
+  endif()
+  # Nothing calls into libtorch_cuda by name, it registers itself: a linker that drops unused libraries must keep it.
+  target_link_options(noisemark_torch_cuda INTERFACE
+    "LINKER:--push-state,--no-as-needed,${LibTorch_CUDA_LIBRARY},--pop-state")
+  # The runtime that libtorch_cuda itself loads: a process must not hold two.
+  find_library(NOISEMARK_CUDART NAMES libcudart.so.${CUDAToolkit_VERSION_MAJOR}
+    PATHS ${Torch_ROOT}/../nvidia/cu${CUDAToolkit_VERSION_MAJOR}/lib NO_DEFAULT_PATH)
+  if(NOT NOISEMARK_CUDART)
+    set(NOISEMARK_CUDART CUDA::cudart)
+  endif()
+  target_link_libraries(noisemark_torch_cuda INTERFACE LibTorch::c10_cuda ${NOISEMARK_CUDART})
+endif()

@@ -3,7 +3,8 @@
 # Flags of our own code alone. Warnings are errors.
 add_library(noisemark_options INTERFACE)
 target_compile_options(noisemark_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -ffp-contract=off>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>)
 target_include_directories(noisemark_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(NOISEMARK_SANITIZE)
   target_compile_options(noisemark_options INTERFACE
@@ -21,8 +22,13 @@ function(noisemark_library name)
   target_include_directories(noisemark_${name} PUBLIC ${PROJECT_SOURCE_DIR})
 endfunction()
 
+# Python with the peers, for tests that run them: the environment that LibTorch was found in, if it is one.
+file(REAL_PATH ${Torch_ROOT}/../../../../bin noisemark_venv_bin)
+find_program(NOISEMARK_PYTHON python3 PATHS ${noisemark_venv_bin} NO_DEFAULT_PATH)
+
 # noisemark_test(name LABEL unit SOURCES a_test.cpp ... LINK target ...): one GoogleTest executable, each test a ctest
-# test of its own. Exit code 77 is shown as Skipped.
+# test of its own. Exit code 77 is shown as Skipped. NOISEMARK_PYTHON in a test's environment is a Python that has the
+# peers; it is absent where there is none. Tests labelled gpu run one at a time.
 function(noisemark_test name)
   cmake_parse_arguments(arg "" "LABEL;MAIN" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -30,6 +36,14 @@ function(noisemark_test name)
     set(arg_MAIN GTest::gtest_main)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINK} ${arg_MAIN} noisemark_options)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${arg_LABEL}" SKIP_RETURN_CODE 77 TIMEOUT 300 ENVIRONMENT "OMP_NUM_THREADS=1")
+  set(properties LABELS "${arg_LABEL}" SKIP_RETURN_CODE 77 TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1)
+  if(NOISEMARK_PYTHON)
+    # Not a second ENVIRONMENT entry: gtest_discover_tests splits lists inside a property.
+    list(APPEND properties ENVIRONMENT_MODIFICATION NOISEMARK_PYTHON=set:${NOISEMARK_PYTHON})
+  endif()
+  if(arg_LABEL STREQUAL gpu)
+    target_link_libraries(${name} PRIVATE noisemark_torch_cuda)
+    list(APPEND properties RESOURCE_LOCK gpu)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()

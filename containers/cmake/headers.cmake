@@ -1,0 +1,16 @@
+# Compiles every header alone, so that each includes what it uses. CUDA-only headers end in .cuh and are left out.
+set(noisemark_header_sources)
+foreach(folder reports memopt baselines suite tests)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/${folder}/*.h)
+  foreach(header IN LISTS headers)
+    set(source ${PROJECT_BINARY_DIR}/headers/${header}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"@header@\"\n#include \"@header@\"\n" @ONLY)
+    list(APPEND noisemark_header_sources ${source})
+  endforeach()
+endforeach()
+
+add_library(noisemark_headers OBJECT ${noisemark_header_sources})
+target_compile_options(noisemark_headers PRIVATE -O0)
+target_link_libraries(noisemark_headers PRIVATE noisemark_options noisemark_torch fmt::fmt
+  nlohmann_json::nlohmann_json Boost::program_options spdlog::spdlog OpenSSL::Crypto GTest::gtest)
