@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/PhiloxRNGEngine.h>
+
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -7,6 +9,11 @@
 /// Randomness that depends on what is drawn and never on who draws it: a counter-based generator
 /// (at::Philox4_32, Salmon et al. 2011) keyed by (seed, stream, step, sample). So a draw is the
 /// same under every mode, batch split, thread count, rank, device and instruction set.
+///
+/// Philox4x32-10 maps a key of 64 bits and a counter of 4 x 32 bits to a block of 4 words. Here
+///   key = seed, counter = (block, stream, sample, step),
+/// which is one to one: two sequences share no block unless all of seed, stream, sample and step
+/// agree.
 namespace noisemark::suite {
 
 /// Independent streams; the numbers are part of what a result means and never change.
@@ -29,6 +36,7 @@ enum class Stream : uint32_t {
 /// Numbers of one (seed, stream, step, sample), in order. A value: copying it copies the position.
 class CounterRng {
  public:
+  /// `step` and `sample` must be below 2^32, which is checked.
   CounterRng(uint64_t seed, Stream stream, uint64_t step, uint64_t sample);
 
   [[nodiscard]] uint32_t next_u32();
@@ -37,9 +45,22 @@ class CounterRng {
   [[nodiscard]] uint64_t next_below(uint64_t bound);
   /// Uniform in (0, 1], 53 bits.
   [[nodiscard]] double next_uniform();
-  /// Standard normals by Box-Muller in double precision, rounded once to float.
+  /// Standard normals by Box-Muller in double precision, rounded once to float. Starts at the next
+  /// whole block and drops what is left of the last one, four normals a block; so one call for n
+  /// and two calls for parts of it agree when the first part is a multiple of 4. The float normals
+  /// are exactly the double ones, rounded. Largest magnitude: sqrt(64 ln 2) = 6.66.
   void fill_normal(std::span<float> out);
   void fill_normal(std::span<double> out);
+
+ private:
+  template <typename T>
+  void fill(std::span<T> out);
+
+  uint64_t seed_;
+  uint32_t stream_;
+  uint64_t subsequence_;  ///< step in the high half, sample in the low one
+  uint64_t words_ = 0;    ///< drawn so far; at most 2^34
+  at::Philox4_32 engine_;
 };
 
 /// Seed for a generator that takes only one number (torch's), derived from the same key.
