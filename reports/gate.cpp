@@ -1,0 +1,159 @@
+#include "reports/gate.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "reports/quantity.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kPeakClosure = 0.01;
+
+std::string sentence(const Gate& gate) {
+  return fmt::format("{} is {}, {} ({} {}).", gate.metric, format_quantity(*gate.value, gate.unit),
+                     gate.verdict == Verdict::kPass ? "as it must be" : "which it must not be",
+                     gate.relation, format_quantity(gate.bound, gate.unit));
+}
+
+Gate decided(Gate gate, double value) {
+  gate.value = value;
+  gate.verdict = satisfies(value, gate.relation, gate.bound) ? Verdict::kPass : Verdict::kFail;
+  gate.words = sentence(gate);
+  return gate;
+}
+
+Gate finite_loss(const Finiteness& finiteness) {
+  Gate gate{"finite_loss", "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
+  gate = decided(gate, finiteness.finite ? 0 : 1);
+  gate.words = finiteness.finite ? "Every training loss and gradient norm was finite."
+                                 : "Training left the finite numbers; the first was " +
+                                       finiteness.first_bad + ".";
+  return gate;
+}
+
+Gate without_memory(Gate gate, const MemorySection& memory) {
+  gate.verdict = Verdict::kNotApplied;
+  gate.words = "Not applied: memory was not measured (" + memory.missing_reason + ").";
+  return gate;
+}
+
+Gate closure_boundaries(const MemorySection& memory) {
+  Gate gate{"closure_boundaries", "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
+  if (!memory.measured) return without_memory(gate, memory);
+  if (memory.boundaries.empty()) {
+    gate.verdict = Verdict::kFail;
+    gate.words = "No phase boundary was recorded, so nothing shows that the bytes close.";
+    return gate;
+  }
+  const MemorySnapshot* worst = &memory.boundaries.front();
+  for (const MemorySnapshot& snapshot : memory.boundaries) {
+    if (std::llabs(snapshot.unattributed_bytes) > std::llabs(worst->unattributed_bytes)) {
+      worst = &snapshot;
+    }
+  }
+  gate = decided(gate, static_cast<double>(std::llabs(worst->unattributed_bytes)));
+  gate.words =
+      gate.verdict == Verdict::kPass
+          ? fmt::format("Every live byte has an owner at all {} phase boundaries.",
+                        memory.boundaries.size())
+          : fmt::format("At {}, {} are off: the owners' sum is not what the allocator holds.",
+                        worst->at, format_exact_bytes(worst->unattributed_bytes));
+  return gate;
+}
+
+Gate closure_peak(const MemorySection& memory) {
+  Gate gate{
+      "closure_peak", "unattributed_frac_at_peak", "at most", {}, kPeakClosure, "frac", {}, {}};
+  if (!memory.measured) return without_memory(gate, memory);
+  if (memory.peak.allocator_bytes <= 0) {
+    gate.verdict = Verdict::kFail;
+    gate.words = "No peak was recorded, so nothing shows that the bytes close there.";
+    return gate;
+  }
+  const auto off = static_cast<double>(std::llabs(memory.peak.unattributed_bytes));
+  gate = decided(gate, off / static_cast<double>(memory.peak.allocator_bytes));
+  gate.words = fmt::format("At the peak {} of {} have no owner ({}, at most {}).",
+                           format_exact_bytes(memory.peak.unattributed_bytes),
+                           format_exact_bytes(memory.peak.allocator_bytes),
+                           format_percent(*gate.value), format_percent(kPeakClosure));
+  return gate;
+}
+
+Gate leak(const MemorySection& memory) {
+  Gate gate{"leak", "leaked_bytes", "equals", {}, 0, "bytes", {}, {}};
+  if (!memory.measured) return without_memory(gate, memory);
+  gate = decided(gate, static_cast<double>(memory.leaked_bytes));
+  gate.words = gate.verdict == Verdict::kPass
+                   ? "After the step as many bytes are live as before it."
+                   : fmt::format("After the step {} more are live than before it.",
+                                 format_exact_bytes(memory.leaked_bytes));
+  return gate;
+}
+
+std::string missing_value(const Metric* metric, const std::string& name) {
+  if (metric == nullptr) return fmt::format("{} is missing: the run has no such metric.", name);
+  if (metric->value) return fmt::format("{} is not a finite number.", name);
+  return fmt::format("{} is missing: {}.", name,
+                     metric->missing_reason.empty() ? "no reason given" : metric->missing_reason);
+}
+
+Gate by_rule(const Result& result, const GateRule& rule) {
+  Gate gate{rule.name, rule.metric, rule.relation, {}, rule.bound, "", {}, {}};
+  const Metric* metric = find_metric(result, rule.metric);
+  if (metric != nullptr) gate.unit = metric->unit;
+  const bool known = metric != nullptr && metric->value && std::isfinite(*metric->value);
+  if (known) gate = decided(gate, *metric->value);
+  if (!known) {
+    gate.verdict = Verdict::kFail;
+    gate.words = missing_value(metric, rule.metric);
+  }
+  if (result.identity.custom) {
+    gate.verdict = Verdict::kNotApplied;
+    gate.words = "Not applied: the definition was changed by --set.";
+  }
+  return gate;
+}
+
+}  // namespace
+
+bool satisfies(double value, const std::string& relation, double bound) {
+  if (relation == "at most") return value <= bound;
+  if (relation == "at least") return value >= bound;
+  if (relation == "equals") return value == bound;
+  throw std::logic_error("gate: unknown relation \"" + relation + "\"");
+}
+
+const Metric* find_metric(const Result& result, const std::string& name) {
+  for (const Metric& metric : result.metrics) {
+    if (metric.name == name) return &metric;
+  }
+  return nullptr;
+}
+
+std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRule>& rules,
+                                 const Finiteness& finiteness) {
+  std::vector<Gate> gates{finite_loss(finiteness), closure_boundaries(result.memory),
+                          closure_peak(result.memory), leak(result.memory)};
+  for (const GateRule& rule : rules) {
+    (void)satisfies(0, rule.relation, 0);  // a gate that is not applied must be well formed too
+    gates.push_back(by_rule(result, rule));
+  }
+  return gates;
+}
+
+Exit exit_of(const std::vector<Gate>& gates, bool custom) {
+  Exit exit;
+  for (const Gate& gate : gates) {
+    if (gate.verdict == Verdict::kFail) exit.reasons.push_back(gate.name + ": " + gate.words);
+  }
+  const ExitCode code = exit.reasons.empty() ? ExitCode::kPass : ExitCode::kFailed;
+  exit.code = static_cast<int>(code);
+  exit.status = code == ExitCode::kFailed ? "failed" : custom ? "custom" : "pass";
+  return exit;
+}
+
+}  // namespace noisemark::reports

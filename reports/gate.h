@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/error.h"
+#include "reports/result.h"
+
+/// Absolute gates: a bound, a value, a verdict in words. Relative ones need a baseline and do not
+/// exist here.
+namespace noisemark::reports {
+
+/// A gate as the definition declares it.
+struct GateRule {
+  std::string name;
+  std::string metric;    ///< looked up by name in Result::metrics
+  std::string relation;  ///< "at most", "at least" or "equals"
+  double bound = 0;
+};
+
+/// What the trainer knows about every loss and gradient it made.
+struct Finiteness {
+  bool finite = true;
+  std::string first_bad;  ///< the first non-finite tensor and its step: "loss at step 12"
+};
+
+/// Built-in gates first (finite_loss, closure_boundaries, closure_peak, leak), then the rules in
+/// their order. A rule whose metric is missing, empty or not finite fails and says why; it never
+/// passes. Memory gates are not applied when the memory pass was not made. In a custom run
+/// (Identity::custom) the rules are listed as not applied; the built-in ones still apply.
+/// Throws std::logic_error for a relation that is none of the three.
+[[nodiscard]] std::vector<Gate> evaluate_gates(const Result& result,
+                                               const std::vector<GateRule>& rules,
+                                               const Finiteness& finiteness);
+
+/// Whether `value relation bound` holds. Throws std::logic_error for an unknown relation.
+[[nodiscard]] bool satisfies(double value, const std::string& relation, double bound);
+
+/// The metric of that name, or null.
+[[nodiscard]] const Metric* find_metric(const Result& result, const std::string& name);
+
+/// kFailed with one reason per failed gate and status "failed"; else kPass with status "pass", or
+/// "custom" when the definition was changed.
+[[nodiscard]] Exit exit_of(const std::vector<Gate>& gates, bool custom);
+
+}  // namespace noisemark::reports

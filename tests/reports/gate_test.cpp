@@ -1,0 +1,155 @@
+#include "reports/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+using test::full_result;
+using test::minimal_result;
+
+const GateRule kLoss{"val_loss", "val_loss", "at most", 0.12};
+
+Gate gate_named(const std::vector<Gate>& gates, const std::string& name) {
+  for (const Gate& gate : gates) {
+    if (gate.name == name) return gate;
+  }
+  ADD_FAILURE() << "no gate " << name;
+  return {};
+}
+
+Verdict verdict_of(const Result& result, const std::string& name,
+                   const Finiteness& finiteness = {}) {
+  return gate_named(evaluate_gates(result, {kLoss}, finiteness), name).verdict;
+}
+
+TEST(Gate, all_pass_on_a_good_result) {
+  const auto gates = evaluate_gates(full_result(), {kLoss}, {});
+  ASSERT_EQ(gates.size(), 5U);
+  for (const Gate& gate : gates) EXPECT_EQ(gate.verdict, Verdict::kPass) << gate.words;
+  const Exit exit = exit_of(gates, false);
+  EXPECT_EQ(exit.code, 0);
+  EXPECT_EQ(exit.status, "pass");
+  EXPECT_TRUE(exit.reasons.empty());
+}
+
+TEST(Gate, finite_loss_turns_red_and_names_the_first_tensor) {
+  const auto gates = evaluate_gates(full_result(), {}, {false, "loss at step 12"});
+  const Gate gate = gate_named(gates, "finite_loss");
+  EXPECT_EQ(gate.verdict, Verdict::kFail);
+  EXPECT_NE(gate.words.find("loss at step 12"), std::string::npos);
+  EXPECT_EQ(exit_of(gates, false).code, 1);
+}
+
+TEST(Gate, closure_at_a_boundary_turns_red_on_one_byte_either_way) {
+  for (const int64_t off : {1, -1}) {
+    Result result = full_result();
+    result.memory.boundaries[1].unattributed_bytes = off;
+    const Gate gate = gate_named(evaluate_gates(result, {}, {}), "closure_boundaries");
+    EXPECT_EQ(gate.verdict, Verdict::kFail);
+    EXPECT_NE(gate.words.find("forward_end"), std::string::npos) << gate.words;
+  }
+}
+
+TEST(Gate, closure_without_any_boundary_is_no_pass) {
+  Result result = full_result();
+  result.memory.boundaries.clear();
+  EXPECT_EQ(verdict_of(result, "closure_boundaries"), Verdict::kFail);
+}
+
+TEST(Gate, closure_at_the_peak_turns_red_above_one_percent) {
+  Result result = full_result();
+  result.memory.peak.allocator_bytes = 1000;
+  result.memory.peak.unattributed_bytes = 10;
+  EXPECT_EQ(verdict_of(result, "closure_peak"), Verdict::kPass);
+  result.memory.peak.unattributed_bytes = 11;
+  EXPECT_EQ(verdict_of(result, "closure_peak"), Verdict::kFail);
+  result.memory.peak.unattributed_bytes = -11;
+  EXPECT_EQ(verdict_of(result, "closure_peak"), Verdict::kFail);
+  result.memory.peak.allocator_bytes = 0;
+  EXPECT_EQ(verdict_of(result, "closure_peak"), Verdict::kFail);
+}
+
+TEST(Gate, leak_turns_red_on_one_byte_either_way) {
+  for (const int64_t leaked : {1, -1}) {
+    Result result = full_result();
+    result.memory.leaked_bytes = leaked;
+    EXPECT_EQ(verdict_of(result, "leak"), Verdict::kFail);
+  }
+}
+
+TEST(Gate, memory_gates_are_not_applied_without_a_memory_pass) {
+  const Result result = minimal_result();
+  for (const char* name : {"closure_boundaries", "closure_peak", "leak"}) {
+    const Gate gate = gate_named(evaluate_gates(result, {}, {}), name);
+    EXPECT_EQ(gate.verdict, Verdict::kNotApplied);
+    EXPECT_NE(gate.words.find("not asked for"), std::string::npos);
+  }
+}
+
+TEST(Gate, a_rule_turns_red_beyond_its_bound_in_both_relations) {
+  Result result = full_result();
+  result.metrics[1].value = 0.12;
+  EXPECT_EQ(verdict_of(result, "val_loss"), Verdict::kPass);
+  result.metrics[1].value = std::nextafter(0.12, 1.0);
+  EXPECT_EQ(verdict_of(result, "val_loss"), Verdict::kFail);
+  const GateRule fast{"fast", "images_per_s", "at least", 1e9};
+  EXPECT_EQ(evaluate_gates(result, {fast}, {}).back().verdict, Verdict::kFail);
+}
+
+TEST(Gate, a_missing_metric_fails_and_says_why) {
+  Result result = full_result();
+  const GateRule absent{"fid", "fid", "at most", 4};
+  EXPECT_EQ(evaluate_gates(result, {absent}, {}).back().words,
+            "fid is missing: the run has no such metric.");
+  const GateRule empty{"energy", "energy_j", "at most", 4};
+  const Gate gate = evaluate_gates(result, {empty}, {}).back();
+  EXPECT_EQ(gate.verdict, Verdict::kFail);
+  EXPECT_EQ(gate.words, "energy_j is missing: no counter on this machine.");
+}
+
+TEST(Gate, a_metric_that_is_not_a_number_fails) {
+  Result result = full_result();
+  for (const double value :
+       {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
+    result.metrics[1].value = value;
+    EXPECT_EQ(verdict_of(result, "val_loss"), Verdict::kFail);
+  }
+}
+
+TEST(Gate, a_custom_run_lists_the_rules_and_keeps_the_built_in_gates) {
+  Result result = full_result();
+  result.identity.custom = true;
+  result.metrics[1].value = 100;
+  auto gates = evaluate_gates(result, {kLoss}, {});
+  EXPECT_EQ(gates.back().verdict, Verdict::kNotApplied);
+  EXPECT_EQ(exit_of(gates, true).code, 0);
+  EXPECT_EQ(exit_of(gates, true).status, "custom");
+  result.memory.leaked_bytes = 64;
+  gates = evaluate_gates(result, {kLoss}, {});
+  EXPECT_EQ(exit_of(gates, true).code, 1);
+  EXPECT_EQ(exit_of(gates, true).status, "failed");
+}
+
+TEST(Gate, an_unknown_relation_is_a_programming_error) {
+  EXPECT_THROW((void)evaluate_gates(minimal_result(), {{"a", "b", "near", 0}}, {}),
+               std::logic_error);
+}
+
+TEST(Gate, gives_one_reason_per_failed_gate) {
+  Result result = full_result();
+  result.memory.leaked_bytes = 64;
+  result.metrics[1].value = 1;
+  const Exit exit = exit_of(evaluate_gates(result, {kLoss}, {}), false);
+  ASSERT_EQ(exit.reasons.size(), 2U);
+  EXPECT_EQ(exit.reasons[0], "leak: After the step 64 B more are live than before it.");
+  EXPECT_EQ(exit.reasons[1], "val_loss: val_loss is 1, which it must not be (at most 0.12).");
+}
+
+}  // namespace
+}  // namespace noisemark::reports

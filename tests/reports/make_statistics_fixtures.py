@@ -1,0 +1,97 @@
+"""Writes statistics_fixtures.json: what numpy and SciPy say about a few samples.
+
+Usage: python make_statistics_fixtures.py > statistics_fixtures.json   (numpy, scipy)
+"""
+
+import json
+import sys
+
+import numpy
+import scipy
+import scipy.stats
+
+
+class Mt19937_64:
+    """Matsumoto and Nishimura's 64-bit Mersenne Twister, written from their definition."""
+
+    def __init__(self, seed):
+        self.mask = (1 << 64) - 1
+        self.state = [seed & self.mask]
+        for i in range(1, 312):
+            last = self.state[-1]
+            self.state.append((6364136223846793005 * (last ^ (last >> 62)) + i) & self.mask)
+        self.at = 312
+
+    def refill(self):
+        low, high = (1 << 31) - 1, self.mask ^ ((1 << 31) - 1)
+        for i in range(312):
+            x = (self.state[i] & high) | (self.state[(i + 1) % 312] & low)
+            twist = 0xB5026F5AA96619E9 if x & 1 else 0
+            self.state[i] = self.state[(i + 156) % 312] ^ (x >> 1) ^ twist
+        self.at = 0
+
+    def draw(self):
+        if self.at == 312:
+            self.refill()
+        x = self.state[self.at]
+        self.at += 1
+        x ^= (x >> 29) & 0x5555555555555555
+        x ^= (x << 17) & 0x71D67FFFEDA60000 & self.mask
+        x ^= (x << 37) & 0xFFF7EEE000000000 & self.mask
+        return x ^ (x >> 43)
+
+
+def bootstrap(values, resamples, seed, confidence):
+    generator, ordered, n = Mt19937_64(seed), sorted(values), len(values)
+    medians = []
+    for _ in range(resamples):
+        medians.append(numpy.median([ordered[generator.draw() * n >> 64] for _ in range(n)]))
+    tail = (1 - confidence) / 2
+    return [float(x) for x in numpy.quantile(medians, [tail, 1 - tail])]
+
+
+def median_interval(values, confidence):
+    """SciPy's own interval of a quantile, by the same binomial order statistics."""
+    test = scipy.stats.quantile_test(values, q=numpy.median(values), p=0.5)
+    interval = test.confidence_interval(confidence_level=confidence)
+    low, high = float(interval.low), float(interval.high)
+    return None if numpy.isnan(low) or numpy.isnan(high) else [low, high]
+
+
+def case(name, values, resamples):
+    values = [float(x) for x in values]
+    return {
+        "name": name,
+        "values": values,
+        "quantiles": {str(p): float(numpy.quantile(values, p)) for p in (0, 0.05, 0.25, 0.9, 1)},
+        "median": float(numpy.median(values)),
+        "mad": float(scipy.stats.median_abs_deviation(values)),
+        "mean": float(numpy.mean(values)),
+        "sd": float(numpy.std(values, ddof=1)),
+        "interval": {str(c): median_interval(values, c) for c in (0.9, 0.95, 0.99)},
+        "bootstrap": {
+            "resamples": resamples,
+            "seed": 20260102,
+            "interval": bootstrap(values, resamples, 20260102, 0.95),
+        },
+    }
+
+
+def main():
+    generator = numpy.random.default_rng(7)
+    cases = [
+        case("two", [1.5, 0.25], 50),
+        case("five", [3, 1, 4, 1, 5], 200),
+        case("six", [0.31, 0.29, 0.30, 0.35, 0.28, 0.33], 200),
+        case("ties", [1, 1, 1, 2, 2, 2, 2, 9], 200),
+        case("odd", generator.lognormal(-2, 0.1, 31), 400),
+        case("even", generator.normal(10, 1, 100), 300),
+        case("long", generator.gamma(3, 1, 501), 40),
+    ]
+    versions = {"numpy": numpy.__version__, "scipy": scipy.__version__}
+    json.dump({"made_with": versions, "cases": cases}, sys.stdout, indent=1)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()

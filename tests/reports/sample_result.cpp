@@ -1,0 +1,232 @@
+#include "tests/reports/sample_result.h"
+
+#include <cmath>
+
+#include "reports/gate.h"
+#include "reports/sha256.h"
+#include "reports/statistics.h"
+
+namespace noisemark::reports::test {
+namespace {
+
+constexpr int64_t kMiB = 1024 * 1024;
+constexpr int64_t kSteps = 64;
+constexpr int64_t kBatch = 16;
+
+// Deterministic roughness in [-1, 1], so that plots and intervals have something to show.
+double roughness(int64_t i) {
+  return static_cast<double>((i * 37) % 101) / 50.0 - 1.0;
+}
+
+void fill_identity(Result& result) {
+  Identity& id = result.identity;
+  id.benchmark = "ho-cifar10";
+  id.scale = "cpu";
+  id.mode = "none";
+  id.baseline = "plain";
+  id.precision = "fp32";
+  id.device = "cpu";
+  id.framework = "noisemark";
+  id.threads = 2;
+  id.data = "official";
+  id.hardware = {{"cpu", "Example CPU 3000 | rev B"}, {"isa", "AVX512"}, {"memory", "24 GiB"}};
+  id.software = {{"libtorch", "2.11.0"}, {"oneDNN", "3.7"}, {"compiler", "g++ 12.2"}};
+  result.definition = R"({"id":"ho-cifar10","scale":"cpu","train":{"batch":16}})";
+  id.definition_sha256 = sha256_of(result.definition);
+}
+
+void fill_provenance(Result& result) {
+  Provenance& from = result.provenance;
+  from.git_commit = "0123456789abcdef0123456789abcdef01234567";
+  from.git_dirty = true;
+  from.git_diff_sha256 = sha256_of("diff");
+  from.binary_sha256 = sha256_of("binary");
+  from.build = {{"compiler", "g++ 12.2.0"}, {"flags", "-O3"}, {"type", "Release"}};
+  from.container = {{"image", "noisemark:1"}, {"digest", "sha256:" + sha256_of("image")}};
+  from.data = {{"data_batch_1.bin", sha256_of("1"), 30730000, true},
+               {"test_batch.bin", sha256_of("t"), 30730000, true}};
+  from.init_weights_sha256 = sha256_of("weights");
+  result.environment = {{"governor", "performance"}, {"kernel", "6.1.0"}, {"libc", "2.36"}};
+  result.seeds.base = 18446744073709551557U;
+  result.seeds.streams = {{"data", 11}, {"init", 12}, {"noise", 13}, {"timestep", 14}};
+}
+
+void fill_samples(Result& result) {
+  Samples& s = result.samples;
+  for (int64_t i = 0; i < kSteps; ++i) {
+    const double cold = 0.35 * std::exp(-static_cast<double>(i) / 1.5);
+    const double forward = 0.30 + cold + 0.002 * roughness(i);
+    const double backward = 0.62 + cold + 0.003 * roughness(i + 5);
+    s.data_wait_s.push_back(0.0002 + 0.00001 * roughness(i + 1));
+    s.forward_s.push_back(forward);
+    s.backward_s.push_back(backward);
+    s.optimizer_s.push_back(0.021 + 0.0001 * roughness(i + 2));
+    s.ema_s.push_back(0.008 + 0.0001 * roughness(i + 3));
+    s.step_s.push_back(forward + backward + 0.0297);
+    s.loss.push_back(1.0 / (1.0 + 0.2 * static_cast<double>(i)) + 0.02 * roughness(i + 4));
+    s.grad_norm.push_back(2.0 / (1.0 + static_cast<double>(i)));
+  }
+  result.protocol.steps = kSteps;
+  result.protocol.batch = kBatch;
+  result.protocol.warmup_steps = 8;
+  result.protocol.warmup_reason = "after 8 steps two windows of 8 steps agree within 0.9 %";
+  result.protocol.warmup_stable = true;
+  result.protocol.memory_steps = 3;
+  result.protocol.profile_steps = 3;
+}
+
+void fill_metrics(Result& result) {
+  const auto& all = result.samples.step_s;
+  const std::vector<double> steady(all.begin() + result.protocol.warmup_steps, all.end());
+  const Interval step = median_interval(steady).value();
+  const auto batch = static_cast<double>(kBatch);
+  result.metrics = {
+      {"images_per_s", "images/s", Direction::kHigher, batch / median(steady), "", "median",
+       Interval{batch / step.high, batch / step.low}, static_cast<int64_t>(steady.size()),
+       "batch / median step time, interval between order statistics"},
+      {"val_loss", "", Direction::kLower, 0.0931, "", "mean", {}, 256, "8 timesteps"},
+      {"energy_j", "J", Direction::kLower, {}, "no counter on this machine", "", {}, 0, ""}};
+}
+
+MemorySnapshot snapshot(const std::string& at, const std::vector<int64_t>& mib,
+                        const std::vector<std::string>& categories) {
+  MemorySnapshot shot;
+  shot.at = at;
+  for (size_t i = 0; i < categories.size(); ++i) {
+    const int64_t bytes = i < mib.size() ? mib[i] * kMiB : 0;
+    shot.by_category[categories[i]] = bytes;
+    shot.allocator_bytes += bytes;
+  }
+  return shot;
+}
+
+void fill_timeline(MemorySection& memory) {
+  const size_t activations = 8;
+  for (int64_t i = 0; i <= 60; ++i) {
+    MemoryPoint point;
+    point.time_s = 0.016 * static_cast<double>(i);
+    point.by_category = {136 * kMiB, 272 * kMiB, 136 * kMiB, i * 136 * kMiB / 60, kMiB};
+    point.by_category.resize(memory.categories.size() + 1);
+    const int64_t kept = i <= 20 ? i * 41 : (60 - i) * 820 / 40;
+    point.by_category[activations] = kept * kMiB;
+    point.by_category[memory.categories.size() - 1] = i % 2 * 24 * kMiB;
+    memory.timeline.push_back(point);
+  }
+}
+
+void fill_memory(Result& result) {
+  MemorySection& m = result.memory;
+  m.measured = true;
+  m.source = "c10 CPU allocator wrapper";
+  m.categories = {"weights",     "optimizer",      "ema",       "gradients",
+                  "input",       "autocast_cache", "encoded",   "rematerialized",
+                  "activations", "communication",  "workspace", "temporary"};
+  const auto shot = [&](const std::string& at, const std::vector<int64_t>& mib) {
+    return snapshot(at, mib, m.categories);
+  };
+  m.boundaries = {shot("step_begin", {136, 272, 136, 0, 1}),
+                  shot("forward_end", {136, 272, 136, 0, 1, 0, 0, 0, 820}),
+                  shot("backward_end", {136, 272, 136, 136, 1}),
+                  shot("step_end", {136, 272, 136, 0, 1})};
+  m.peak = shot("peak", {136, 272, 136, 40, 1, 0, 0, 0, 790, 0, 0, 96});
+  m.peak.by_category["temporary"] -= 4096;
+  m.peak.unattributed_bytes = 4096;
+  m.peak_phase = "backward";
+  m.peak_operator = "aten::convolution_backward";
+  m.peak_bytes = m.peak.allocator_bytes;
+  m.saved_bytes = 820 * kMiB;
+  m.peak_saved_bytes = 820 * kMiB;
+  m.naive_saved_bytes = 1050 * kMiB;
+  m.saved_tensors = 551;
+  m.outside_allocator_bytes = 61 * kMiB;
+  m.allocations = 4242;
+  fill_timeline(m);
+}
+
+void fill_utilization(Result& result) {
+  Utilization& u = result.utilization;
+  u.measured = true;
+  u.parameters = 35746307;
+  u.forward_flop_per_image = 12100000000;
+  u.backward_flop_per_image = 24100000000;
+  u.achieved_flop_per_s = 609.5e9;
+  u.gemm_peak_flop_per_s = 1568e9;
+  u.gemm_peak_method = "largest of 3 square products of 2,048, fp32, 2 threads";
+  u.mfu_frac = u.achieved_flop_per_s / u.gemm_peak_flop_per_s;
+  u.profiler_overhead_frac = 0.031;
+  u.operators = {{"aten::convolution_backward", 98, 0.41, 0.43, 380000000000},
+                 {"aten::mkldnn_convolution", 98, 0.22, 0.23, 190000000000},
+                 {"aten::native_group_norm", 89, 0.05, 0.052, 0}};
+}
+
+Evaluation evaluation(int64_t step, double loss) {
+  Evaluation e;
+  e.step = step;
+  e.samples_seen = step * kBatch;
+  e.elapsed_s = 0.95 * static_cast<double>(step);
+  e.loss = loss;
+  e.weighted_loss = loss;
+  for (int64_t j = 0; j < 8; ++j) {
+    e.timesteps.push_back(1000 * (2 * j + 1) / 16);
+    e.per_timestep.push_back(loss * (1.7 - 0.2 * static_cast<double>(j)));
+    e.optimal_per_timestep.push_back(0.05 * (1.7 - 0.2 * static_cast<double>(j)));
+  }
+  e.excess_frac = loss / 0.05 - 1;
+  return e;
+}
+
+void fill_quality(Result& result) {
+  Quality& q = result.quality;
+  q.weights = "ema";
+  q.samples = 256;
+  q.evaluations = {evaluation(0, 1.01), evaluation(32, 0.21), evaluation(64, 0.0931)};
+  q.target_loss = 0.1;
+  q.time_to_quality_s = 60.8;
+  q.samples_to_quality = 1024;
+  result.determinism = {sha256_of("trace"), sha256_of("after")};
+}
+
+}  // namespace
+
+Result minimal_result() {
+  Result result;
+  result.run_id = "00000000000000aa";
+  result.created_utc = "2026-01-02T03:04:05Z";
+  result.title = "Nothing measured";
+  result.exit = {0, "custom", {}};
+  result.identity.benchmark = "gmm16";
+  result.identity.scale = "cpu";
+  result.identity.custom = true;
+  result.identity.precision = "fp32";
+  result.identity.device = "cpu";
+  result.identity.framework = "noisemark";
+  result.identity.data = "generated";
+  result.definition = "{}";
+  result.identity.definition_sha256 = sha256_of(result.definition);
+  result.memory.missing_reason = "the memory pass was not asked for";
+  result.utilization.missing_reason = "the profile pass was not asked for";
+  result.quality.missing_reason = "the definition sets no target";
+  return result;
+}
+
+Result full_result() {
+  Result result;
+  result.run_id = "0123456789abcdef";
+  result.created_utc = "2026-01-02T03:04:05Z";
+  result.title = "DDPM U-Net of Ho et al. on CIFAR-10";
+  result.argv = {"noisemark", "run", "ho-cifar10"};
+  result.repeat_command = "noisemark run ho-cifar10 --scale cpu --seed 18446744073709551557";
+  fill_identity(result);
+  fill_provenance(result);
+  fill_samples(result);
+  fill_metrics(result);
+  fill_memory(result);
+  fill_utilization(result);
+  fill_quality(result);
+  result.gates = evaluate_gates(result, {{"val_loss", "val_loss", "at most", 0.12}}, {});
+  result.exit = exit_of(result.gates, false);
+  result.artifacts = {{"events.mlog", sha256_of("events")}};
+  return result;
+}
+
+}  // namespace noisemark::reports::test

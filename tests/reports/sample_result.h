@@ -1,0 +1,14 @@
+#pragma once
+
+#include "reports/result.h"
+
+namespace noisemark::reports::test {
+
+/// A result with every field set and every kind of section filled, consistent enough to pass
+/// check(). The figures are invented: it stands for the shape of a result, not for a measurement.
+[[nodiscard]] Result full_result();
+
+/// A result in which everything that may be empty is.
+[[nodiscard]] Result minimal_result();
+
+}  // namespace noisemark::reports::test
