@@ -34,8 +34,9 @@ target_include_directories(noisemark_torch SYSTEM INTERFACE
 target_compile_definitions(noisemark_torch INTERFACE
   NDEBUG USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
 target_compile_options(noisemark_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
-# LibTorch first: its run path then comes first, and the program uses the OpenMP runtime that the wheel brings.
-target_link_libraries(noisemark_torch INTERFACE LibTorch::cpu LibTorch::c10 ${OpenMP_CXX_LIBRARIES})
+# A flag, not the library's path: at run time the OpenMP runtime is then the one that lies beside LibTorch, if any.
+target_link_options(noisemark_torch INTERFACE ${OpenMP_CXX_FLAGS})
+target_link_libraries(noisemark_torch INTERFACE LibTorch::cpu LibTorch::c10)
 
 # The CUDA half, for .cu files and for programs that run on a GPU; empty with NOISEMARK_CUDA=OFF.
 add_library(noisemark_torch_cuda INTERFACE)
