@@ -1,0 +1,104 @@
+#include "reports/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "reports/error.h"
+
+namespace noisemark::reports {
+namespace {
+
+Error cannot_write(const std::filesystem::path& path, int cause) {
+  return {ExitCode::kCannotWrite,
+          path.string() + ": cannot be written: " + std::generic_category().message(cause)};
+}
+
+// An open temporary file that is removed unless it was renamed.
+class [[nodiscard]] TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::filesystem::path& final_path)
+      : final_path_(final_path),
+        path_(final_path.string() + ".tmp-" + std::to_string(getpid())),
+        descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) throw cannot_write(final_path_, errno);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+    if (!renamed_) unlink(path_.c_str());
+  }
+
+  void write_all(std::string_view text) const {
+    while (!text.empty()) {
+      const ssize_t written = ::write(descriptor_, text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) throw cannot_write(final_path_, errno);
+      text.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+
+  // A delayed write error (network file systems, quotas) shows up in fsync or close, not in write.
+  void commit() {
+    if (fsync(descriptor_) != 0) throw cannot_write(final_path_, errno);
+    const int closed = close(descriptor_);
+    descriptor_ = -1;
+    if (closed != 0) throw cannot_write(final_path_, errno);
+    if (rename(path_.c_str(), final_path_.c_str()) != 0) throw cannot_write(final_path_, errno);
+    renamed_ = true;
+  }
+
+ private:
+  std::filesystem::path final_path_;
+  std::string path_;
+  int descriptor_;
+  bool renamed_ = false;
+};
+
+// Makes the rename itself survive a power cut. Not every file system can; that is no error.
+void sync_folder(const std::filesystem::path& folder) {
+  const std::string name = folder.empty() ? "." : folder.string();
+  const int descriptor = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  (void)fsync(descriptor);
+  (void)close(descriptor);
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw bad_input(path.string(), "cannot be read", "a folder", "a file");
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw bad_input(path.string(), "cannot be read", std::strerror(errno), "");
+  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (in.bad()) throw bad_input(path.string(), "cannot be read", std::strerror(errno), "");
+  return text;
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  TemporaryFile file(path);
+  file.write_all(text);
+  file.commit();
+  sync_folder(path.parent_path());
+}
+
+void make_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && !std::filesystem::is_directory(path)) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
+  if (error) throw cannot_write(path, error.value());
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+/// Whole files in and out, with the project's errors.
+namespace noisemark::reports {
+
+/// Throws Error (bad input) when the file is missing or cannot be read.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path);
+
+/// Writes a temporary file beside `path`, flushes it to the disk and renames it, so that `path` is
+/// always whole: the old bytes or the new ones. Throws Error (cannot write) with the cause, a full
+/// disk for example, and leaves no temporary file behind.
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Makes the folder and its parents. Throws Error (cannot write).
+void make_folder(const std::filesystem::path& path);
+
+}  // namespace noisemark::reports

@@ -1,0 +1,240 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "reports/result.h"
+
+/// The keys of result.json: one constant table per struct of result.h, in the order in which they
+/// are written. The reader, the writer and the test of the schema all work from these tables.
+namespace noisemark::reports::json {
+
+template <class Struct, class Value>
+struct Field {
+  std::string_view key;
+  Value Struct::*member;
+};
+
+template <class Struct, class Value>
+constexpr Field<Struct, Value> field(std::string_view key, Value Struct::*member) {
+  return {key, member};
+}
+
+/// kFields<S>: a tuple of Field. Empty for types that are not structs of result.h.
+template <class Struct>
+inline constexpr std::tuple<> kFields{};
+
+template <class Struct>
+concept Described = std::tuple_size_v<std::remove_const_t<decltype(kFields<Struct>)>> >
+0;
+
+/// kNames<E>: the texts of an enumeration.
+template <class Enum>
+inline constexpr std::array<std::pair<Enum, std::string_view>, 0> kNames{};
+
+template <>
+inline constexpr std::array kNames<Direction>{
+    std::pair<Direction, std::string_view>{Direction::kLower, "lower"},
+    std::pair<Direction, std::string_view>{Direction::kHigher, "higher"},
+    std::pair<Direction, std::string_view>{Direction::kNeutral, "neutral"}};
+
+template <>
+inline constexpr std::array kNames<Verdict>{
+    std::pair<Verdict, std::string_view>{Verdict::kPass, "pass"},
+    std::pair<Verdict, std::string_view>{Verdict::kFail, "fail"},
+    std::pair<Verdict, std::string_view>{Verdict::kNotApplied, "not_applied"}};
+
+template <>
+inline constexpr auto kFields<Identity> =
+    std::tuple{field("benchmark", &Identity::benchmark),
+               field("scale", &Identity::scale),
+               field("version", &Identity::version),
+               field("custom", &Identity::custom),
+               field("overrides", &Identity::overrides),
+               field("definition_sha256", &Identity::definition_sha256),
+               field("mode", &Identity::mode),
+               field("baseline", &Identity::baseline),
+               field("precision", &Identity::precision),
+               field("device", &Identity::device),
+               field("framework", &Identity::framework),
+               field("threads", &Identity::threads),
+               field("data", &Identity::data),
+               field("hardware", &Identity::hardware),
+               field("software", &Identity::software)};
+
+template <>
+inline constexpr auto kFields<DataFile> =
+    std::tuple{field("name", &DataFile::name), field("sha256", &DataFile::sha256),
+               field("bytes", &DataFile::bytes), field("verified", &DataFile::verified)};
+
+template <>
+inline constexpr auto kFields<Provenance> =
+    std::tuple{field("git_commit", &Provenance::git_commit),
+               field("git_dirty", &Provenance::git_dirty),
+               field("git_diff_sha256", &Provenance::git_diff_sha256),
+               field("binary_sha256", &Provenance::binary_sha256),
+               field("build", &Provenance::build),
+               field("container", &Provenance::container),
+               field("data", &Provenance::data),
+               field("init_weights_sha256", &Provenance::init_weights_sha256)};
+
+template <>
+inline constexpr auto kFields<Seeds> =
+    std::tuple{field("base", &Seeds::base), field("streams", &Seeds::streams)};
+
+template <>
+inline constexpr auto kFields<Protocol> =
+    std::tuple{field("steps", &Protocol::steps),
+               field("batch", &Protocol::batch),
+               field("accumulation", &Protocol::accumulation),
+               field("warmup_steps", &Protocol::warmup_steps),
+               field("warmup_reason", &Protocol::warmup_reason),
+               field("warmup_stable", &Protocol::warmup_stable),
+               field("memory_steps", &Protocol::memory_steps),
+               field("profile_steps", &Protocol::profile_steps),
+               field("deterministic", &Protocol::deterministic),
+               field("resumed_at_step", &Protocol::resumed_at_step)};
+
+template <>
+inline constexpr auto kFields<Samples> = std::tuple{field("step_s", &Samples::step_s),
+                                                    field("data_wait_s", &Samples::data_wait_s),
+                                                    field("forward_s", &Samples::forward_s),
+                                                    field("backward_s", &Samples::backward_s),
+                                                    field("optimizer_s", &Samples::optimizer_s),
+                                                    field("ema_s", &Samples::ema_s),
+                                                    field("loss", &Samples::loss),
+                                                    field("grad_norm", &Samples::grad_norm)};
+
+template <>
+inline constexpr auto kFields<Interval> =
+    std::tuple{field("low", &Interval::low), field("high", &Interval::high)};
+
+template <>
+inline constexpr auto kFields<Metric> = std::tuple{field("name", &Metric::name),
+                                                   field("unit", &Metric::unit),
+                                                   field("direction", &Metric::direction),
+                                                   field("value", &Metric::value),
+                                                   field("missing_reason", &Metric::missing_reason),
+                                                   field("statistic", &Metric::statistic),
+                                                   field("ci95", &Metric::ci95),
+                                                   field("n", &Metric::n),
+                                                   field("method", &Metric::method)};
+
+template <>
+inline constexpr auto kFields<MemorySnapshot> =
+    std::tuple{field("at", &MemorySnapshot::at), field("by_category", &MemorySnapshot::by_category),
+               field("allocator_bytes", &MemorySnapshot::allocator_bytes),
+               field("unattributed_bytes", &MemorySnapshot::unattributed_bytes)};
+
+template <>
+inline constexpr auto kFields<MemoryPoint> = std::tuple{
+    field("time_s", &MemoryPoint::time_s), field("by_category", &MemoryPoint::by_category)};
+
+template <>
+inline constexpr auto kFields<MemorySection> =
+    std::tuple{field("measured", &MemorySection::measured),
+               field("missing_reason", &MemorySection::missing_reason),
+               field("source", &MemorySection::source),
+               field("categories", &MemorySection::categories),
+               field("boundaries", &MemorySection::boundaries),
+               field("peak", &MemorySection::peak),
+               field("peak_phase", &MemorySection::peak_phase),
+               field("peak_operator", &MemorySection::peak_operator),
+               field("peak_bytes", &MemorySection::peak_bytes),
+               field("saved_bytes", &MemorySection::saved_bytes),
+               field("peak_saved_bytes", &MemorySection::peak_saved_bytes),
+               field("naive_saved_bytes", &MemorySection::naive_saved_bytes),
+               field("saved_tensors", &MemorySection::saved_tensors),
+               field("leaked_bytes", &MemorySection::leaked_bytes),
+               field("outside_allocator_bytes", &MemorySection::outside_allocator_bytes),
+               field("allocations", &MemorySection::allocations),
+               field("timeline", &MemorySection::timeline)};
+
+template <>
+inline constexpr auto kFields<OperatorRow> =
+    std::tuple{field("name", &OperatorRow::name), field("calls", &OperatorRow::calls),
+               field("self_s", &OperatorRow::self_s), field("share_frac", &OperatorRow::share_frac),
+               field("flops", &OperatorRow::flops)};
+
+template <>
+inline constexpr auto kFields<Utilization> =
+    std::tuple{field("measured", &Utilization::measured),
+               field("missing_reason", &Utilization::missing_reason),
+               field("parameters", &Utilization::parameters),
+               field("forward_flop_per_image", &Utilization::forward_flop_per_image),
+               field("backward_flop_per_image", &Utilization::backward_flop_per_image),
+               field("achieved_flop_per_s", &Utilization::achieved_flop_per_s),
+               field("gemm_peak_flop_per_s", &Utilization::gemm_peak_flop_per_s),
+               field("gemm_peak_method", &Utilization::gemm_peak_method),
+               field("mfu_frac", &Utilization::mfu_frac),
+               field("profiler_overhead_frac", &Utilization::profiler_overhead_frac),
+               field("operators", &Utilization::operators)};
+
+template <>
+inline constexpr auto kFields<Evaluation> =
+    std::tuple{field("step", &Evaluation::step),
+               field("samples_seen", &Evaluation::samples_seen),
+               field("elapsed_s", &Evaluation::elapsed_s),
+               field("loss", &Evaluation::loss),
+               field("weighted_loss", &Evaluation::weighted_loss),
+               field("timesteps", &Evaluation::timesteps),
+               field("per_timestep", &Evaluation::per_timestep),
+               field("optimal_per_timestep", &Evaluation::optimal_per_timestep),
+               field("excess_frac", &Evaluation::excess_frac)};
+
+template <>
+inline constexpr auto kFields<Quality> =
+    std::tuple{field("weights", &Quality::weights),
+               field("samples", &Quality::samples),
+               field("evaluations", &Quality::evaluations),
+               field("target_loss", &Quality::target_loss),
+               field("time_to_quality_s", &Quality::time_to_quality_s),
+               field("samples_to_quality", &Quality::samples_to_quality),
+               field("missing_reason", &Quality::missing_reason)};
+
+template <>
+inline constexpr auto kFields<Determinism> =
+    std::tuple{field("loss_trace_sha256", &Determinism::loss_trace_sha256),
+               field("weights_sha256", &Determinism::weights_sha256)};
+
+template <>
+inline constexpr auto kFields<Gate> =
+    std::tuple{field("name", &Gate::name),         field("metric", &Gate::metric),
+               field("relation", &Gate::relation), field("value", &Gate::value),
+               field("bound", &Gate::bound),       field("unit", &Gate::unit),
+               field("verdict", &Gate::verdict),   field("words", &Gate::words)};
+
+template <>
+inline constexpr auto kFields<Artifact> =
+    std::tuple{field("path", &Artifact::path), field("sha256", &Artifact::sha256)};
+
+template <>
+inline constexpr auto kFields<Exit> = std::tuple{
+    field("code", &Exit::code), field("status", &Exit::status), field("reasons", &Exit::reasons)};
+
+template <>
+inline constexpr auto kFields<Result> = std::tuple{field("run_id", &Result::run_id),
+                                                   field("created_utc", &Result::created_utc),
+                                                   field("title", &Result::title),
+                                                   field("argv", &Result::argv),
+                                                   field("repeat_command", &Result::repeat_command),
+                                                   field("exit", &Result::exit),
+                                                   field("identity", &Result::identity),
+                                                   field("definition", &Result::definition),
+                                                   field("provenance", &Result::provenance),
+                                                   field("environment", &Result::environment),
+                                                   field("seeds", &Result::seeds),
+                                                   field("protocol", &Result::protocol),
+                                                   field("samples", &Result::samples),
+                                                   field("metrics", &Result::metrics),
+                                                   field("memory", &Result::memory),
+                                                   field("utilization", &Result::utilization),
+                                                   field("quality", &Result::quality),
+                                                   field("determinism", &Result::determinism),
+                                                   field("gates", &Result::gates),
+                                                   field("artifacts", &Result::artifacts)};
+
+}  // namespace noisemark::reports::json
