@@ -1,0 +1,39 @@
+#include "suite/models/denoiser.h"
+
+#include <array>
+#include <string_view>
+
+#include "reports/error.h"
+#include "suite/models/ho_unet.h"
+#include "suite/models/lucid_unet.h"
+
+namespace noisemark::suite {
+namespace {
+
+template <typename Model>
+std::shared_ptr<Denoiser> make(const ModelConfig& config, const baselines::Ops& ops) {
+  return std::make_shared<Model>(config, ops);
+}
+
+struct DenoiserEntry {
+  std::string_view name;
+  std::shared_ptr<Denoiser> (*make)(const ModelConfig&, const baselines::Ops&);
+};
+
+constexpr std::array kDenoisers{
+    DenoiserEntry{"lucid-unet", make<lucid::Unet>},
+    DenoiserEntry{"ho-unet", make<ho::Unet>},
+};
+
+}  // namespace
+
+std::shared_ptr<Denoiser> make_denoiser(const ModelConfig& config, const baselines::Ops& ops) {
+  std::string accepted = "one of:";
+  for (const DenoiserEntry& entry : kDenoisers) {
+    if (entry.name == config.name) return entry.make(config, ops);
+    accepted.append(" ").append(entry.name);
+  }
+  throw bad_input("model.name", "", config.name, accepted);
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,237 @@
+#include "suite/models/ho_unet.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/silu.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "reports/error.h"
+#include "suite/models/layers.h"
+#include "suite/models/shape_checks.h"
+
+namespace noisemark::suite::ho {
+namespace {
+
+constexpr double kMaxPeriod = 10000.0;
+
+// diffusers' get_timestep_embedding with freq_shift 1, sines before cosines; always float32, and
+// divided after the product, which rounds otherwise than the other U-Net's embedding.
+at::Tensor sinusoidal_embedding(const at::Tensor& t, int64_t dim) {
+  const int64_t half = dim / 2;
+  const at::Tensor index = at::arange(half, t.options().dtype(at::kFloat));
+  const at::Tensor frequencies =
+      (index * -std::log(kMaxPeriod) / static_cast<double>(half - 1)).exp();
+  const at::Tensor angles = t.unsqueeze(1).to(at::kFloat) * frequencies.unsqueeze(0);
+  return at::cat({angles.sin(), angles.cos()}, -1);
+}
+
+std::vector<int64_t> resolutions(const ModelConfig& config) {
+  std::vector<int64_t> result;
+  for (size_t i = 0; i < config.dim_mults.size(); ++i) result.push_back(config.resolution >> i);
+  return result;
+}
+
+bool contains(const std::vector<int64_t>& values, int64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool has_attention(const ModelConfig& config, size_t stage) {
+  return contains(config.attention_resolutions, config.resolution >> stage);
+}
+
+void check_one_of(const std::string& key, const std::string& value,
+                  const std::vector<std::string>& accepted) {
+  if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return;
+  throw bad_input(key, "", value, fmt::format("one of: {}", fmt::join(accepted, ", ")));
+}
+
+const ModelConfig& checked(const ModelConfig& config) {
+  check_common_shape(config);
+  check_positive("model.res_blocks", config.res_blocks);
+  check_positive("model.groups", config.groups);
+  check_one_of("model.activation", config.activation, {"silu", "relu"});
+  check_one_of("model.downsample", config.downsample, {"conv", "max_pool"});
+  for (const int64_t mult : config.dim_mults) {
+    if (config.dim * mult % config.groups == 0) continue;
+    throw bad_input(
+        "model.groups", "", std::to_string(config.groups),
+        fmt::format("a divisor of every stage's channels, here {} * {}", config.dim, mult));
+  }
+  for (const int64_t wanted : config.attention_resolutions) {
+    if (contains(resolutions(config), wanted)) continue;
+    throw bad_input("model.attention_resolutions", "", std::to_string(wanted),
+                    fmt::format("of: {}", fmt::join(resolutions(config), ", ")));
+  }
+  return config;
+}
+
+// Ties a stage's children to the containers that name them. The peer draws a residual block and
+// then its attention, but lists all attentions first.
+class StageBuilder {
+ public:
+  StageBuilder(Stage& stage, bool attention, const BlockOptions& options)
+      : stage_(stage), options_(options) {
+    if (attention) attentions_ = add_container(stage, "attentions");
+    resnets_ = add_container(stage, "resnets");
+  }
+
+  void add_resnet(int64_t in_channels, int64_t out_channels) {
+    stage_.resnets.push_back(resnets_->register_module(
+        std::to_string(stage_.resnets.size()),
+        std::make_shared<ResnetBlock>(in_channels, out_channels, options_)));
+  }
+
+  void add_attention(int64_t channels) {
+    if (!attentions_) return;
+    stage_.attentions.push_back(
+        attentions_->register_module(std::to_string(stage_.attentions.size()),
+                                     std::make_shared<SelfAttention>(channels, options_)));
+  }
+
+ private:
+  Stage& stage_;
+  const BlockOptions& options_;
+  std::shared_ptr<torch::nn::Module> attentions_;
+  std::shared_ptr<torch::nn::Module> resnets_;
+};
+
+BlockOptions block_options(const ModelConfig& config, const baselines::Ops& ops) {
+  BlockOptions options;
+  options.time_channels = 4 * config.dim * config.dim_mults.front();
+  options.groups = config.groups;
+  options.dropout = config.dropout;
+  options.activation =
+      config.activation == "relu" ? baselines::Activation::kRelu : baselines::Activation::kSilu;
+  options.ops = &ops;
+  return options;
+}
+
+}  // namespace
+
+Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
+    : channels_(checked(config).channels), options_(block_options(config, ops)) {
+  for (const int64_t mult : config.dim_mults) widths_.push_back(config.dim * mult);
+  const int64_t width = widths_.front();
+
+  conv_in_ = register_module("conv_in", same_conv(channels_, width, 3));
+  const auto time_embedding = add_container(*this, "time_embedding");
+  time_linear1_ = time_embedding->register_module("linear_1", torch::nn::Linear(width, 4 * width));
+  time_linear2_ =
+      time_embedding->register_module("linear_2", torch::nn::Linear(4 * width, 4 * width));
+
+  // The peer lists down, up, middle, but draws down, middle, up.
+  const auto down_blocks = add_container(*this, "down_blocks");
+  const auto up_blocks = add_container(*this, "up_blocks");
+  add_down_stages(*down_blocks, config);
+  add_mid_stage();
+  add_up_stages(*up_blocks, config);
+
+  conv_norm_out_ = register_module(
+      "conv_norm_out",
+      torch::nn::GroupNorm(torch::nn::GroupNormOptions(options_.groups, width).eps(options_.eps)));
+  conv_out_ = register_module("conv_out", same_conv(width, channels_, 3));
+}
+
+void Unet::add_down_stages(torch::nn::Module& parent, const ModelConfig& config) {
+  int64_t in_channels = widths_.front();
+  for (size_t i = 0; i < widths_.size(); ++i) {
+    const auto stage = parent.register_module(std::to_string(i), std::make_shared<Stage>());
+    StageBuilder builder(*stage, has_attention(config, i), options_);
+    for (int64_t layer = 0; layer < config.res_blocks; ++layer) {
+      builder.add_resnet(in_channels, widths_[i]);
+      builder.add_attention(widths_[i]);
+      in_channels = widths_[i];
+    }
+    if (i + 1 < widths_.size()) {
+      stage->down = add_container(*stage, "downsamplers")
+                        ->register_module("0", std::make_shared<Downsample>(
+                                                   widths_[i], config.downsample == "max_pool",
+                                                   options_.activation));
+    }
+    downs_.push_back(stage);
+  }
+}
+
+void Unet::add_mid_stage() {
+  mid_ = register_module("mid_block", std::make_shared<Stage>());
+  StageBuilder builder(*mid_, true, options_);
+  const int64_t width = widths_.back();
+  builder.add_resnet(width, width);
+  builder.add_attention(width);
+  builder.add_resnet(width, width);
+}
+
+void Unet::add_up_stages(torch::nn::Module& parent, const ModelConfig& config) {
+  int64_t in_channels = widths_.back();
+  for (size_t i = 0; i < widths_.size(); ++i) {
+    const size_t level = widths_.size() - 1 - i;
+    const int64_t outer = widths_[level == 0 ? 0 : level - 1];
+    const auto stage = parent.register_module(std::to_string(i), std::make_shared<Stage>());
+    StageBuilder builder(*stage, has_attention(config, level), options_);
+    for (int64_t layer = 0; layer <= config.res_blocks; ++layer) {
+      const int64_t skip = layer == config.res_blocks ? outer : widths_[level];
+      builder.add_resnet(in_channels + skip, widths_[level]);
+      builder.add_attention(widths_[level]);
+      in_channels = widths_[level];
+    }
+    if (level > 0) {
+      stage->up = add_container(*stage, "upsamplers")
+                      ->register_module("0", std::make_shared<Upsample>(widths_[level]));
+    }
+    ups_.push_back(stage);
+  }
+}
+
+at::Tensor Unet::embed_time(const at::Tensor& t) {
+  const at::Tensor embedding =
+      sinusoidal_embedding(t, widths_.front()).to(time_linear1_->weight.scalar_type());
+  return time_linear2_(at::silu(time_linear1_(embedding)));
+}
+
+at::Tensor Unet::run_middle(const at::Tensor& x, const at::Tensor& time) {
+  at::Tensor h = mid_->resnets[0]->forward(x, time);
+  h = mid_->attentions[0]->forward(h);
+  return mid_->resnets[1]->forward(h, time);
+}
+
+at::Tensor Unet::forward(const at::Tensor& x, const at::Tensor& t) {
+  check_input(x, t, channels_, int64_t{1} << (widths_.size() - 1));
+  const at::Tensor time = embed_time(t);
+  at::Tensor h = conv_in_(x);
+
+  std::vector<at::Tensor> skips{h};
+  for (const auto& stage : downs_) {
+    for (size_t i = 0; i < stage->resnets.size(); ++i) {
+      h = stage->resnets[i]->forward(h, time);
+      if (!stage->attentions.empty()) h = stage->attentions[i]->forward(h);
+      skips.push_back(h);
+    }
+    if (stage->down) {
+      h = stage->down->forward(h);
+      skips.push_back(h);
+    }
+  }
+
+  h = run_middle(h, time);
+
+  for (const auto& stage : ups_) {
+    for (size_t i = 0; i < stage->resnets.size(); ++i) {
+      h = at::cat({h, skips.back()}, 1);
+      skips.pop_back();
+      h = stage->resnets[i]->forward(h, time);
+      if (!stage->attentions.empty()) h = stage->attentions[i]->forward(h);
+    }
+    if (stage->up) h = stage->up->forward(h);
+  }
+
+  h = options_.ops->group_norm_act(h, options_.groups, conv_norm_out_->weight, conv_norm_out_->bias,
+                                   options_.eps, baselines::Activation::kSilu);
+  return conv_out_(h);
+}
+
+}  // namespace noisemark::suite::ho

@@ -1,0 +1,168 @@
+#include "suite/models/lucid_unet.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/pixel_unshuffle.h>
+
+#include <cmath>
+#include <string>
+
+#include "suite/models/layers.h"
+#include "suite/models/shape_checks.h"
+
+namespace noisemark::suite::lucid {
+namespace {
+
+constexpr double kMaxPeriod = 10000.0;
+
+// Vaswani et al. 2017, sines before cosines. The factor is rounded as the peer rounds it: at
+// t = 999 one unit in the last place of a frequency already moves the sine by 1e-4.
+at::Tensor sinusoidal_embedding(const at::Tensor& t, int64_t dim, at::ScalarType dtype) {
+  const int64_t half = dim / 2;
+  const double step = std::log(kMaxPeriod) / static_cast<double>(half - 1);
+  const at::Tensor frequencies = (at::arange(half, t.options().dtype(dtype)) * -step).exp();
+  const at::Tensor angles = t.unsqueeze(1) * frequencies.unsqueeze(0);
+  return at::cat({angles.sin(), angles.cos()}, -1);
+}
+
+std::shared_ptr<AttentionLayer> make_attention(int64_t channels, bool full,
+                                               const BlockOptions& options) {
+  if (full) return std::make_shared<Attention>(channels, options);
+  return std::make_shared<LinearAttention>(channels, options);
+}
+
+torch::nn::Conv2d resample_conv(const StageOptions& stage) {
+  if (stage.resample == Resample::kHalve) {
+    return same_conv(4 * stage.channels, stage.out_channels, 1);
+  }
+  return same_conv(stage.channels, stage.out_channels, 3);
+}
+
+std::vector<int64_t> stage_widths(const ModelConfig& config) {
+  std::vector<int64_t> widths{config.dim};
+  for (const int64_t mult : config.dim_mults) widths.push_back(config.dim * mult);
+  return widths;
+}
+
+}  // namespace
+
+Stage::Stage(const StageOptions& stage, const BlockOptions& options) : resample_(stage.resample) {
+  block1 = register_module(
+      "0", std::make_shared<ResnetBlock>(stage.in_channels, stage.channels, options));
+  block2 = register_module(
+      "1", std::make_shared<ResnetBlock>(stage.in_channels, stage.channels, options));
+  attention = register_module("2", make_attention(stage.channels, stage.full_attention, options));
+  if (resample_ == Resample::kKeep) {
+    conv_ = register_module("3", resample_conv(stage));
+  } else {
+    conv_ = add_container(*this, "3")->register_module("1", resample_conv(stage));
+  }
+}
+
+at::Tensor Stage::resample(const at::Tensor& x) {
+  switch (resample_) {
+    case Resample::kHalve:
+      return conv_(at::pixel_unshuffle(x, 2));
+    case Resample::kDouble:
+      return conv_(upsample_twice(x));
+    case Resample::kKeep:
+      break;
+  }
+  return conv_(x);
+}
+
+Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
+    : dim_(config.dim), channels_(config.channels), widths_(stage_widths(config)) {
+  check_common_shape(config);
+  check_positive("model.attn_heads", config.attn_heads);
+  check_positive("model.attn_dim_head", config.attn_dim_head);
+  const BlockOptions options{4 * dim_, config.dropout, config.attn_heads, config.attn_dim_head,
+                             &ops};
+
+  init_conv_ = register_module("init_conv", same_conv(channels_, dim_, 7));
+  const auto time_mlp = add_container(*this, "time_mlp");
+  time_linear1_ = time_mlp->register_module("1", torch::nn::Linear(dim_, 4 * dim_));
+  time_linear2_ = time_mlp->register_module("3", torch::nn::Linear(4 * dim_, 4 * dim_));
+
+  // The peer registers `ups` before the middle and fills it after: names and draws differ in order.
+  const auto downs = add_container(*this, "downs");
+  const auto ups = add_container(*this, "ups");
+  add_down_stages(*downs, options);
+  const int64_t width = widths_.back();
+  mid_block1_ = register_module("mid_block1", std::make_shared<ResnetBlock>(width, width, options));
+  mid_attn_ = register_module("mid_attn", std::make_shared<Attention>(width, options));
+  mid_block2_ = register_module("mid_block2", std::make_shared<ResnetBlock>(width, width, options));
+  add_up_stages(*ups, options);
+  final_res_block_ =
+      register_module("final_res_block", std::make_shared<ResnetBlock>(2 * dim_, dim_, options));
+  final_conv_ = register_module("final_conv", same_conv(dim_, channels_, 1));
+}
+
+void Unet::add_down_stages(torch::nn::Module& downs, const BlockOptions& options) {
+  const size_t stages = widths_.size() - 1;
+  for (size_t i = 0; i < stages; ++i) {
+    const bool innermost = i + 1 == stages;
+    const StageOptions stage{widths_[i], widths_[i], widths_[i + 1], innermost,
+                             innermost ? Resample::kKeep : Resample::kHalve};
+    downs_.push_back(
+        downs.register_module(std::to_string(i), std::make_shared<Stage>(stage, options)));
+  }
+}
+
+void Unet::add_up_stages(torch::nn::Module& ups, const BlockOptions& options) {
+  const size_t stages = widths_.size() - 1;
+  for (size_t i = 0; i < stages; ++i) {
+    const int64_t outer = widths_[stages - 1 - i];
+    const int64_t inner = widths_[stages - i];
+    const bool outermost = i + 1 == stages;
+    const StageOptions stage{inner + outer, inner, outer, i == 0,
+                             outermost ? Resample::kKeep : Resample::kDouble};
+    ups_.push_back(ups.register_module(std::to_string(i), std::make_shared<Stage>(stage, options)));
+  }
+}
+
+at::Tensor Unet::embed_time(const at::Tensor& t) {
+  const at::ScalarType weights = time_linear1_->weight.scalar_type();
+  const at::ScalarType dtype = weights == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor embedding = sinusoidal_embedding(t, dim_, dtype).to(weights);
+  return time_linear2_(at::gelu(time_linear1_(embedding)));
+}
+
+at::Tensor Unet::forward(const at::Tensor& x, const at::Tensor& t) {
+  check_input(x, t, channels_, int64_t{1} << (downs_.size() - 1));
+  at::Tensor h = init_conv_(x);
+  const at::Tensor stem = h;
+  const at::Tensor time = embed_time(t);
+
+  std::vector<at::Tensor> skips;
+  for (const auto& stage : downs_) {
+    h = stage->block1->forward(h, time);
+    skips.push_back(h);
+    h = stage->block2->forward(h, time);
+    h = stage->attention->forward(h) + h;
+    skips.push_back(h);
+    h = stage->resample(h);
+  }
+
+  h = mid_block1_->forward(h, time);
+  h = mid_attn_->forward(h) + h;
+  h = mid_block2_->forward(h, time);
+
+  const auto join_skip = [&skips](const at::Tensor& inner) {
+    at::Tensor joined = at::cat({inner, skips.back()}, 1);
+    skips.pop_back();
+    return joined;
+  };
+  for (const auto& stage : ups_) {
+    h = stage->block1->forward(join_skip(h), time);
+    h = stage->block2->forward(join_skip(h), time);
+    h = stage->attention->forward(h) + h;
+    h = stage->resample(h);
+  }
+
+  h = final_res_block_->forward(at::cat({h, stem}, 1), time);
+  return final_conv_(h);
+}
+
+}  // namespace noisemark::suite::lucid
