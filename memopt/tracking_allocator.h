@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "memopt/allocation_source.h"
 #include "memopt/owner.h"
 
 namespace noisemark::memopt {
@@ -9,7 +10,8 @@ namespace noisemark::memopt {
 /// Wraps LibTorch's CPU allocator so that every allocation of every thread is counted exactly. Each
 /// block carries a 64-byte header in front of the data (size, a number that is never used twice,
 /// owner tag), so finding out costs no table and no lock. Call first thing in main, before LibTorch
-/// allocates; idempotent. Figures are requested bytes, headers excluded.
+/// allocates; idempotent. Figures are requested bytes, headers excluded. Out of memory is
+/// LibTorch's own exception.
 void install_tracking_allocator();
 
 struct AllocatorTotals {
@@ -19,6 +21,9 @@ struct AllocatorTotals {
 };
 [[nodiscard]] AllocatorTotals cpu_allocator_totals();
 void reset_cpu_allocator_peak();
+
+/// The CPU's allocations as events. Throws when install_tracking_allocator() was not called.
+[[nodiscard]] AllocationSource& cpu_allocation_source();
 
 /// While alive, allocations of this thread are born with `owner` (the loader's threads use it for
 /// their buffers).

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "memopt/owner.h"
+
+namespace c10 {
+struct Device;
+struct StorageImpl;
+}  // namespace c10
+
+namespace noisemark::memopt {
+
+/// One live allocation of a device's allocator.
+struct Block {
+  uint64_t number = 0;                   ///< never used twice in a process
+  int64_t bytes = 0;                     ///< as requested
+  Owner born_as = Owner::kUnattributed;  ///< the OwnerScope it was born in
+};
+
+/// Told about every allocation and release of a device, on whatever thread it happens. Must not
+/// allocate through LibTorch, and must not throw.
+class AllocationListener {
+ public:
+  virtual ~AllocationListener() = default;
+  virtual void on_allocate(const Block& block) noexcept = 0;
+  virtual void on_release(const Block& block) noexcept = 0;
+};
+
+/// What was live at the instant a listener was attached. Every later event reaches the listener, so
+/// these bytes plus its events are the live bytes at any time.
+struct AllocationBaseline {
+  int64_t live_bytes = 0;
+  int64_t born_bytes[kOwnerCount] = {};  ///< of these, by the scope they were born in
+};
+
+/// An allocator whose events can be followed: the CPU's (tracking_allocator.h) or a GPU's.
+class AllocationSource {
+ public:
+  virtual ~AllocationSource() = default;
+  /// As in results: "wrapping CPU allocator".
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// One listener at a time; it must outlive its attachment. Throws when there is one already.
+  virtual AllocationBaseline attach(AllocationListener& listener) = 0;
+  /// On return no thread is inside the listener, nor will be.
+  virtual void detach() = 0;
+  /// The block that holds this storage; empty for memory of another origin and for no bytes.
+  [[nodiscard]] virtual std::optional<Block> find(const c10::StorageImpl& storage) const = 0;
+  [[nodiscard]] virtual int64_t live_bytes() const = 0;
+};
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <memory>
+
+namespace noisemark::memopt {
+
+/// Times work on a device without stopping it: marks are put into the device's own order of work
+/// and read afterwards. On a CPU a mark is the steady clock. Used by one thread.
+class DeviceClock {
+ public:
+  using Mark = size_t;
+  virtual ~DeviceClock() = default;
+  /// A mark after the work issued so far by this thread.
+  virtual Mark mark() = 0;
+  /// Waits until the device has done what was issued so far.
+  virtual void synchronize() = 0;
+  /// Between two marks; the device must have passed both (synchronize() after the later one).
+  [[nodiscard]] virtual double seconds_between(Mark begin, Mark end) const = 0;
+  /// Forgets all marks.
+  virtual void clear() = 0;
+};
+
+}  // namespace noisemark::memopt

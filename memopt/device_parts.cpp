@@ -1,0 +1,52 @@
+#include "memopt/device_parts.h"
+
+#include <c10/util/Exception.h>
+
+#include <chrono>
+#include <vector>
+
+#include "memopt/tracking_allocator.h"
+
+#ifdef NOISEMARK_CUDA
+#include "memopt/cuda/allocation_source.h"
+#include "memopt/cuda/event_clock.h"
+#endif
+
+namespace noisemark::memopt {
+namespace {
+
+class SteadyClock final : public DeviceClock {
+ public:
+  Mark mark() override {
+    marks_.push_back(std::chrono::steady_clock::now());
+    return marks_.size() - 1;
+  }
+  void synchronize() override {}
+  double seconds_between(Mark begin, Mark end) const override {
+    return std::chrono::duration<double>(marks_.at(end) - marks_.at(begin)).count();
+  }
+  void clear() override { marks_.clear(); }
+
+ private:
+  std::vector<std::chrono::steady_clock::time_point> marks_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceClock> make_device_clock(c10::Device device) {
+  if (device.is_cpu()) return std::make_unique<SteadyClock>();
+#ifdef NOISEMARK_CUDA
+  if (device.is_cuda()) return make_cuda_event_clock(device);
+#endif
+  TORCH_CHECK(false, "device clock: ", device.str(), " is not supported by this build");
+}
+
+AllocationSource* find_allocation_source(c10::Device device) {
+  if (device.is_cpu()) return &cpu_allocation_source();
+#ifdef NOISEMARK_CUDA
+  if (device.is_cuda()) return &cuda_allocation_source(device);
+#endif
+  return nullptr;
+}
+
+}  // namespace noisemark::memopt

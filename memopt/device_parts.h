@@ -1,0 +1,19 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+
+#include "memopt/allocation_source.h"
+#include "memopt/device_clock.h"
+
+/// What differs between devices. device_parts.cpp is the one file that knows which were built.
+namespace noisemark::memopt {
+
+/// Throws c10::Error for a device that this build or machine does not support.
+[[nodiscard]] std::unique_ptr<DeviceClock> make_device_clock(c10::Device device);
+
+/// Null when the device's allocations cannot be followed.
+[[nodiscard]] AllocationSource* find_allocation_source(c10::Device device);
+
+}  // namespace noisemark::memopt

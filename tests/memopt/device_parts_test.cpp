@@ -1,0 +1,32 @@
+#include "memopt/device_parts.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "memopt/tracking_allocator.h"
+
+namespace noisemark::memopt {
+namespace {
+
+TEST(DeviceClock, measures_at_least_what_passed_between_two_marks) {
+  const auto clock = make_device_clock(c10::Device("cpu"));
+  const auto begin = clock->mark();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto end = clock->mark();
+  clock->synchronize();
+  EXPECT_GE(clock->seconds_between(begin, end), 0.005);
+  clock->clear();
+  EXPECT_EQ(clock->mark(), 0U);
+}
+
+TEST(DeviceParts, refuse_a_device_that_nothing_was_built_for) {
+  EXPECT_THROW(make_device_clock(c10::Device("meta")), c10::Error);
+  EXPECT_EQ(find_allocation_source(c10::Device("meta")), nullptr);
+  EXPECT_EQ(find_allocation_source(c10::Device("cpu")), &cpu_allocation_source());
+}
+
+}  // namespace
+}  // namespace noisemark::memopt

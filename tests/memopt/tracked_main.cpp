@@ -1,0 +1,12 @@
+#include <gtest/gtest.h>
+
+#include "memopt/saved_tensor_scope.h"
+#include "memopt/tracking_allocator.h"
+
+/// The main of tests that look at memory: both replacements must be in place before LibTorch works.
+int main(int argc, char** argv) {
+  noisemark::memopt::install_tracking_allocator();
+  noisemark::memopt::install_saved_tensor_engine();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
