@@ -94,6 +94,7 @@ struct GateConfig {
 struct Definition {
   std::string id;
   std::string title;
+  std::string why;    ///< what the benchmark is for, one line for `noisemark list`
   std::string scale;  ///< "cpu" or "gpu": which of the two locked scales this is
   int64_t version = 1;
   uint64_t seed = 0;
@@ -108,7 +109,9 @@ struct Definition {
   MeasureConfig measure;
   std::vector<GateConfig> gates;
 
-  std::vector<std::string> overrides;  ///< "key=value" from --set; not empty makes the run `custom`
+  std::string source;                  ///< the file it was read from, as error messages name it
+  std::vector<std::string> overrides;  ///< "key=value" from --set
+  bool custom = false;  ///< changed by --set, or a user's own file: nothing here is locked
 };
 
 }  // namespace noisemark::suite

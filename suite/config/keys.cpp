@@ -1,0 +1,215 @@
+#include "suite/config/keys.h"
+
+#include <algorithm>
+
+namespace noisemark::suite {
+namespace {
+
+template <auto kField>
+Member at(Definition& d) {
+  return &(d.*kField);
+}
+
+template <auto kSection, auto kField>
+Member in(Definition& d) {
+  return &((d.*kSection).*kField);
+}
+
+constexpr Accepted kAny{};
+constexpr Accepted kSwitch{};
+
+constexpr Accepted integer(double min, double max) {
+  return {.min = min, .max = max};
+}
+constexpr Accepted number(double min, double max) {
+  return {.min = min, .max = max};
+}
+constexpr Accepted above(double min) {
+  return {.min = min, .above_min = true};
+}
+constexpr Accepted at_least(double min) {
+  return {.min = min};
+}
+constexpr Accepted fraction() {
+  return {.min = 0, .max = 1, .below_max = true};
+}
+constexpr Accepted one_of(std::string_view a, std::string_view b = {}, std::string_view c = {},
+                          std::string_view d = {}) {
+  return {.choices = {a, b, c, d}};
+}
+
+constexpr Condition kAlways{};
+constexpr Condition kLucid{"model.name", {"lucid-unet"}};
+constexpr Condition kHo{"model.name", {"ho-unet"}};
+constexpr Condition kGenerated{"data.name", {"gmm16", "synthetic"}};
+constexpr Condition kMinSnr{"diffusion.min_snr", {"true"}};
+constexpr Condition kAnyEma{"ema.kind", {"constant", "power"}};
+constexpr Condition kPowerEma{"ema.kind", {"power"}};
+
+constexpr double kMaxCount = 1e9;
+constexpr double kMaxSeed = 9007199254740992.0;  // 2^53: exact in every JSON reader
+
+using D = Definition;
+using S = Standing;
+
+// The order is the canonical order: it is part of every definition's SHA-256.
+constexpr Key kKeys[] = {
+    {"benchmark", "id", at<&D::id>, kAny, kAlways, S::kFixed, true, "unique name"},
+    {"benchmark", "title", at<&D::title>, kAny, kAlways, S::kDisplay, true, "heading of reports"},
+    {"benchmark", "why", at<&D::why>, kAny, kAlways, S::kDisplay, false, "what it is for"},
+    {"benchmark", "version", at<&D::version>, integer(1, 1000), kAlways, S::kFixed, true,
+     "goes up with every change of a locked key"},
+    {"benchmark", "seed", at<&D::seed>, integer(0, kMaxSeed), kAlways, S::kFixed, false,
+     "of every random stream; --seed runs another one"},
+    {"benchmark",
+     "modes",
+     at<&D::modes>,
+     {.min_items = 1},
+     kAlways,
+     S::kDisplay,
+     true,
+     "memory modes that a suite runs it under"},
+
+    {"model", "name", in<&D::model, &ModelConfig::name>, one_of("lucid-unet", "ho-unet"), kAlways,
+     S::kLocked, true, "the network"},
+    {"model", "channels", in<&D::model, &ModelConfig::channels>, integer(1, 64), kAlways,
+     S::kLocked, false, "of a picture"},
+    {"model", "resolution", in<&D::model, &ModelConfig::resolution>, integer(4, 1024), kAlways,
+     S::kLocked, false, "height and width of a picture, pixels"},
+    {"model", "dim", in<&D::model, &ModelConfig::dim>, integer(4, 4096), kAlways, S::kLocked, false,
+     "channels of the first stage"},
+    {"model",
+     "dim_mults",
+     in<&D::model, &ModelConfig::dim_mults>,
+     {.min = 1, .max = 64, .min_items = 1},
+     kAlways,
+     S::kLocked,
+     false,
+     "channels of each stage, in units of dim"},
+    {"model", "dropout", in<&D::model, &ModelConfig::dropout>, fraction(), kAlways, S::kLocked,
+     false, "probability"},
+    {"model", "attn_heads", in<&D::model, &ModelConfig::attn_heads>, integer(1, 64), kLucid,
+     S::kLocked, false, "attention heads"},
+    {"model", "attn_dim_head", in<&D::model, &ModelConfig::attn_dim_head>, integer(1, 512), kLucid,
+     S::kLocked, false, "channels of an attention head"},
+    {"model", "res_blocks", in<&D::model, &ModelConfig::res_blocks>, integer(1, 16), kHo,
+     S::kLocked, false, "residual blocks of a stage, on the way down"},
+    {"model", "attention_resolutions", in<&D::model, &ModelConfig::attention_resolutions>,
+     integer(1, 1024), kHo, S::kLocked, false, "stages that have attention, by their resolution"},
+    {"model", "groups", in<&D::model, &ModelConfig::groups>, integer(1, 1024), kHo, S::kLocked,
+     false, "of group norm"},
+    {"model", "activation", in<&D::model, &ModelConfig::activation>, one_of("silu", "relu"), kHo,
+     S::kLocked, false, "after every norm"},
+    {"model", "downsample", in<&D::model, &ModelConfig::downsample>, one_of("conv", "max_pool"),
+     kHo, S::kLocked, false, "convolution of stride 2, or convolution, activation and pooling"},
+
+    {"data", "name", in<&D::data, &DataConfig::name>,
+     one_of("gmm16", "cifar10", "folder", "synthetic"), kAlways, S::kLocked, true, "the pictures"},
+    {"data", "flip", in<&D::data, &DataConfig::flip>, kSwitch, kAlways, S::kLocked, false,
+     "random horizontal flip of training pictures"},
+    {"data", "train_samples", in<&D::data, &DataConfig::train_samples>, integer(0, kMaxCount),
+     kGenerated, S::kLocked, false, "pictures of the training split; 0: all that there are"},
+    {"data", "seed", in<&D::data, &DataConfig::seed>, integer(0, kMaxSeed), kGenerated, S::kLocked,
+     false, "of the generated pictures"},
+
+    {"diffusion", "timesteps", in<&D::diffusion, &DiffusionConfig::timesteps>, integer(8, 100000),
+     kAlways, S::kLocked, false, "T"},
+    {"diffusion", "schedule", in<&D::diffusion, &DiffusionConfig::schedule>,
+     one_of("linear", "cosine", "sigmoid"), kAlways, S::kLocked, false, "of the noise"},
+    {"diffusion", "objective", in<&D::diffusion, &DiffusionConfig::objective>,
+     one_of("eps", "x0", "v"), kAlways, S::kLocked, false, "what the network predicts"},
+    {"diffusion", "min_snr", in<&D::diffusion, &DiffusionConfig::min_snr>, kSwitch, kAlways,
+     S::kLocked, false, "min-SNR weights of the training loss"},
+    {"diffusion", "min_snr_gamma", in<&D::diffusion, &DiffusionConfig::min_snr_gamma>, above(0),
+     kMinSnr, S::kLocked, false, "where the signal-to-noise ratio is cut"},
+
+    {"optimizer", "name", in<&D::optimizer, &OptimizerConfig::name>, one_of("adam"), kAlways,
+     S::kLocked, false, "the optimizer"},
+    {"optimizer", "lr", in<&D::optimizer, &OptimizerConfig::lr>, above(0), kAlways, S::kLocked,
+     false, "learning rate after warm-up"},
+    {"optimizer", "beta1", in<&D::optimizer, &OptimizerConfig::beta1>, fraction(), kAlways,
+     S::kLocked, false, "decay of the first moment"},
+    {"optimizer", "beta2", in<&D::optimizer, &OptimizerConfig::beta2>, fraction(), kAlways,
+     S::kLocked, false, "decay of the second moment"},
+    {"optimizer", "eps", in<&D::optimizer, &OptimizerConfig::eps>, above(0), kAlways, S::kLocked,
+     false, "added to the root of the second moment"},
+    {"optimizer", "clip_norm", in<&D::optimizer, &OptimizerConfig::clip_norm>, at_least(0), kAlways,
+     S::kLocked, false, "largest norm of the gradient; 0: not clipped"},
+    {"optimizer", "warmup_steps", in<&D::optimizer, &OptimizerConfig::warmup_steps>,
+     integer(0, kMaxCount), kAlways, S::kLocked, false, "linear rise of the learning rate from 0"},
+
+    {"ema", "kind", in<&D::ema, &EmaConfig::kind>, one_of("none", "constant", "power"), kAlways,
+     S::kLocked, false, "moving average of the weights"},
+    {"ema", "decay", in<&D::ema, &EmaConfig::decay>, fraction(), kAnyEma, S::kLocked, false,
+     "of power: its highest value"},
+    {"ema", "update_every", in<&D::ema, &EmaConfig::update_every>, integer(1, kMaxCount), kPowerEma,
+     S::kLocked, false, "steps between updates"},
+    {"ema", "update_after_step", in<&D::ema, &EmaConfig::update_after_step>, integer(0, kMaxCount),
+     kPowerEma, S::kLocked, false, "until then the average is a copy"},
+    {"ema", "inv_gamma", in<&D::ema, &EmaConfig::inv_gamma>, above(0), kPowerEma, S::kLocked, false,
+     "decay = 1 - (1 + steps / inv_gamma)^-power"},
+    {"ema", "power", in<&D::ema, &EmaConfig::power>, above(0), kPowerEma, S::kLocked, false,
+     "see inv_gamma"},
+
+    {"train", "batch", in<&D::train, &TrainConfig::batch>, integer(1, 1048576), kAlways, S::kLocked,
+     false, "pictures of an optimizer step"},
+    {"train", "accumulation", in<&D::train, &TrainConfig::accumulation>, integer(1, 1048576),
+     kAlways, S::kLocked, false, "micro-batches of an optimizer step"},
+    {"train", "steps", in<&D::train, &TrainConfig::steps>, integer(1, kMaxCount), kAlways,
+     S::kLocked, false, "optimizer steps"},
+
+    {"eval", "samples", in<&D::eval, &EvalConfig::samples>, integer(8, kMaxCount), kAlways,
+     S::kLocked, false, "pictures of the test split, 8 timesteps in turn"},
+    {"eval", "every", in<&D::eval, &EvalConfig::every>, integer(0, kMaxCount), kAlways, S::kLocked,
+     false, "steps between evaluations; 0: at the start and the end"},
+    {"eval", "weights", in<&D::eval, &EvalConfig::weights>, one_of("model", "ema"), kAlways,
+     S::kLocked, false, "which weights are evaluated"},
+    {"eval", "target_loss", in<&D::eval, &EvalConfig::target_loss>, at_least(0), kAlways,
+     S::kLocked, false, "for time to quality; 0: none"},
+
+    {"measure", "memory_steps", in<&D::measure, &MeasureConfig::memory_steps>, integer(0, 1000),
+     kAlways, S::kLocked, false, "steps of the memory pass; 0: no pass"},
+    {"measure", "profile_steps", in<&D::measure, &MeasureConfig::profile_steps>, integer(0, 1000),
+     kAlways, S::kLocked, false, "steps of the profile pass; 0: no pass"},
+};
+
+}  // namespace
+
+std::span<const Key> keys() {
+  return kKeys;
+}
+
+std::string key_path(const Key& key) {
+  return std::string(key.section) + "." + std::string(key.name);
+}
+
+const Key* find_key(std::string_view path) {
+  const auto* found = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& key) {
+    return path.size() == key.section.size() + 1 + key.name.size() &&
+           path.starts_with(key.section) && path[key.section.size()] == '.' &&
+           path.ends_with(key.name);
+  });
+  return found == std::end(kKeys) ? nullptr : found;
+}
+
+std::vector<std::string> sections() {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys) {
+    if (names.empty() || names.back() != key.section) names.emplace_back(key.section);
+  }
+  return names;
+}
+
+bool applies(const Key& key, const Definition& definition) {
+  if (key.condition.key.empty()) return true;
+  const Key* other = find_key(key.condition.key);
+  // member() only hands out addresses; nothing is written through them here.
+  const Member member = other->member(const_cast<Definition&>(definition));
+  std::string current;
+  if (const auto* text = std::get_if<std::string*>(&member)) current = **text;
+  if (const auto* flag = std::get_if<bool*>(&member)) current = **flag ? "true" : "false";
+  const auto& values = key.condition.values;
+  return !current.empty() && std::find(values.begin(), values.end(), current) != values.end();
+}
+
+}  // namespace noisemark::suite

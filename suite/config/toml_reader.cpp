@@ -1,0 +1,232 @@
+// The only file that knows toml++.
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "reports/error.h"
+#include "reports/nearest.h"
+#include "suite/config/draft.h"
+
+namespace noisemark::suite {
+namespace {
+
+constexpr std::string_view kScales[] = {"cpu", "gpu"};
+
+std::string place_of(const std::string& file, const toml::source_region& source) {
+  return file + ":" + std::to_string(source.begin.line) + ":" + std::to_string(source.begin.column);
+}
+
+// As the file wrote it, on one line.
+std::string found_text(const toml::node& node) {
+  if (node.is_table()) return "a table";
+  if (node.is_array()) return "a list of mixed or nested values";
+  std::ostringstream text;
+  node.visit([&](const auto& value) {
+    if constexpr (toml::is_value<decltype(value)>) text << value;
+  });
+  return text.str();
+}
+
+template <class Element>
+std::optional<Value> to_list(const toml::array& array) {
+  std::vector<Element> values;
+  for (const toml::node& node : array) {
+    const auto value = node.value_exact<Element>();
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+  }
+  return Value(std::move(values));
+}
+
+std::optional<Value> to_value(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return Value(*text);
+  if (const auto integer = node.value_exact<int64_t>()) return Value(*integer);
+  if (const auto real = node.value_exact<double>()) return Value(*real);
+  if (const auto flag = node.value_exact<bool>()) return Value(*flag);
+  if (const toml::array* array = node.as_array()) {
+    if (auto integers = to_list<int64_t>(*array)) return integers;
+    return to_list<std::string>(*array);
+  }
+  return std::nullopt;
+}
+
+// One pass over a file's tables into a draft.
+class Reader {
+ public:
+  Reader(std::string file, Draft& draft) : file_(std::move(file)), draft_(draft) {}
+
+  // `prefix` is "" for the file itself, "scale.cpu." for an override.
+  void read_sections(const toml::table& tables, const std::string& prefix) {
+    for (const auto& [name, node] : tables) {
+      if (prefix.empty() && name == "scale") continue;
+      const toml::table& table = require_table(prefix, name, node, section_names(prefix));
+      if (name == "gate") {
+        read_gates(table);
+      } else {
+        read_section(table, std::string(name.str()));
+      }
+    }
+    for (const auto& [key, where] : written_) require_applies(*key, where, draft_.definition);
+    written_.clear();
+  }
+
+  void require_complete() const {
+    for (const Key& key : keys()) {
+      if (key.required && !draft_.places.contains(key_path(key))) {
+        throw bad_input(file_, key_path(key), "missing", accepted_text(key));
+      }
+    }
+  }
+
+  void require_whole_gates() const {
+    for (const GateConfig& gate : draft_.definition.gates) {
+      const std::string path = "gate." + gate.name;
+      if (gate.metric.empty()) {
+        throw bad_input(draft_.place(path), path + ".metric", "missing", "the name of a metric");
+      }
+      if (gate.relation.empty()) {
+        throw bad_input(draft_.place(path), path, "no bound", "max or min, a number");
+      }
+    }
+  }
+
+  const toml::table& require_table(const std::string& prefix, const toml::key& name,
+                                   const toml::node& node,
+                                   const std::vector<std::string>& valid) const {
+    if (std::find(valid.begin(), valid.end(), name.str()) == valid.end()) {
+      throw bad_input(place_of(file_, name.source()), prefix + std::string(name.str()),
+                      "unknown section", reports::accepted_names(name.str(), valid));
+    }
+    if (!node.is_table()) {
+      throw bad_input(place_of(file_, node.source()), prefix + std::string(name.str()),
+                      found_text(node), "a table");
+    }
+    return *node.as_table();
+  }
+
+ private:
+  static std::vector<std::string> section_names(const std::string& prefix) {
+    std::vector<std::string> names = sections();
+    names.emplace_back("gate");
+    if (prefix.empty()) {
+      names.emplace_back("scale");
+    } else {
+      names.erase(names.begin());  // both scales are the same benchmark
+    }
+    return names;
+  }
+
+  void read_section(const toml::table& table, const std::string& section) {
+    for (const auto& [name, node] : table) {
+      const std::string path = section + "." + std::string(name.str());
+      const std::string key_place = place_of(file_, name.source());
+      const Key* key = find_key(path);
+      if (key == nullptr) throw_unknown_key(key_place, path);
+      const std::string value_place = place_of(file_, node.source());
+      const std::optional<Value> value = to_value(node);
+      if (!value) throw bad_input(value_place, path, found_text(node), accepted_text(*key));
+      assign(*key, *value, value_place, draft_.definition);
+      draft_.places[path] = value_place;
+      written_.emplace_back(key, key_place);
+    }
+  }
+
+  void read_gates(const toml::table& gates) {
+    for (const auto& [name, node] : gates) {
+      const std::string path = "gate." + std::string(name.str());
+      if (!node.is_table()) {
+        throw bad_input(place_of(file_, node.source()), path, found_text(node), "a table");
+      }
+      draft_.places[path] = place_of(file_, name.source());
+      read_gate(*node.as_table(), path, gate_named(std::string(name.str())));
+    }
+  }
+
+  GateConfig& gate_named(const std::string& name) {
+    auto& gates = draft_.definition.gates;
+    const auto found = std::find_if(gates.begin(), gates.end(),
+                                    [&](const GateConfig& gate) { return gate.name == name; });
+    if (found != gates.end()) return *found;
+    gates.push_back({.name = name, .metric = "", .relation = "", .bound = 0});
+    return gates.back();
+  }
+
+  void read_gate(const toml::table& table, const std::string& path, GateConfig& gate) {
+    if (table.contains("max") && table.contains("min")) {
+      throw bad_input(draft_.place(path), path, "max and min", "one of them");
+    }
+    for (const auto& [name, node] : table) {
+      const std::string key = path + "." + std::string(name.str());
+      const std::string value_place = place_of(file_, node.source());
+      if (name == "metric") {
+        const auto text = node.value_exact<std::string>();
+        if (!text || text->empty()) {
+          throw bad_input(value_place, key, found_text(node), "the name of a metric");
+        }
+        gate.metric = *text;
+      } else if (name == "max" || name == "min") {
+        const auto bound = node.is_number() ? node.value<double>() : std::nullopt;
+        if (!bound || !std::isfinite(*bound)) {
+          throw bad_input(value_place, key, found_text(node), "a number");
+        }
+        gate.bound = *bound;
+        gate.relation = name == "max" ? "at most" : "at least";
+      } else {
+        const std::vector<std::string> valid{"metric", "max", "min"};
+        throw bad_input(place_of(file_, name.source()), key, "unknown key",
+                        reports::accepted_names(name.str(), valid));
+      }
+    }
+  }
+
+  std::string file_;
+  Draft& draft_;
+  std::vector<std::pair<const Key*, std::string>> written_;
+};
+
+Draft read_scale(const toml::table& file_table, const std::string& file, const std::string& scale) {
+  Draft draft;
+  draft.definition.scale = scale;
+  draft.definition.source = file;
+  Reader reader(file, draft);
+  reader.read_sections(file_table, "");
+  reader.require_complete();
+  if (const toml::node* scales = file_table.get("scale")) {
+    if (!scales->is_table()) {
+      throw bad_input(place_of(file, scales->source()), "scale", found_text(*scales), "a table");
+    }
+    for (const auto& [name, node] : *scales->as_table()) {
+      const toml::table& table =
+          reader.require_table("scale.", name, node, {std::begin(kScales), std::end(kScales)});
+      if (name == scale) reader.read_sections(table, "scale." + scale + ".");
+    }
+  }
+  reader.require_whole_gates();
+  check_together(draft);
+  return draft;
+}
+
+}  // namespace
+
+Draft read_toml(std::string_view text, const std::string& file, const std::string& scale) {
+  const toml::parse_result parsed = toml::parse(text, file);
+  if (!parsed) {
+    throw bad_input(place_of(file, parsed.error().source()), "",
+                    std::string(parsed.error().description()), "");
+  }
+  std::optional<Draft> wanted;
+  for (const std::string_view name : kScales) {
+    Draft draft = read_scale(parsed.table(), file, std::string(name));
+    if (name == scale) wanted = std::move(draft);
+  }
+  if (!wanted) throw bad_input(file, "scale", '"' + scale + '"', "one of: \"cpu\", \"gpu\"");
+  return *std::move(wanted);
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,145 @@
+#include "suite/environment/environment.h"
+
+#include <ATen/Context.h>
+#include <ATen/Version.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <nlohmann/json.hpp>
+
+#include "reports/sha256.h"
+#include "suite/environment/build_info.h"
+#include "suite/environment/graphics.h"
+#include "suite/environment/installation.h"
+#include "suite/environment/processor.h"
+
+namespace noisemark::suite {
+namespace {
+
+using reports::Strings;
+
+void add(Strings& target, const Strings& more) {
+  target.insert(more.begin(), more.end());
+}
+
+// "13.0" out of 13000, as CUDA numbers its versions.
+std::string cuda_version(long number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+// "9.15.1" out of 91501, as cuDNN 9 numbers its versions.
+std::string cudnn_version(long number) {
+  return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
+}
+
+// The name and version at the start of a sentence such as "Intel(R) MKL-DNN v3.7.1 (Git Hash ...)".
+std::string first_clause(const std::string& sentence) {
+  return sentence.substr(0, sentence.find(" ("));
+}
+
+Strings libraries() {
+  Strings result = libtorch_identity();
+  result["libtorch"] = TORCH_VERSION;
+  result["onednn"] = at::get_mkldnn_version();
+  result["mkl"] = at::get_mkl_version();
+  result["openmp"] = first_clause(at::get_openmp_version());
+  return result;
+}
+
+Strings cuda_libraries() {
+  Strings result;
+  const auto& hooks = at::detail::getCUDAHooks();
+  if (hooks.hasCUDART()) result["cuda_runtime"] = cuda_version(hooks.versionCUDART());
+  if (hooks.hasCuDNN()) result["cudnn"] = cudnn_version(hooks.versionRuntimeCuDNN());
+  return result;
+}
+
+Strings build_strings(const BuildInfo& info) {
+  Strings result{{"version", std::string(info.version)},
+                 {"type", std::string(info.type)},
+                 {"compiler", std::string(info.compiler)},
+                 {"flags", std::string(info.flags)}};
+  if (!info.cuda_compiler.empty()) result["cuda_compiler"] = info.cuda_compiler;
+  return result;
+}
+
+// Sections in the order people read them.
+std::vector<std::pair<std::string, Strings>> groups_of(const Machine& machine) {
+  Strings source{{"binary_sha256", machine.binary_sha256}};
+  if (!machine.git_commit.empty()) {
+    source["git_commit"] = machine.git_commit;
+    source["git_dirty"] = machine.git_dirty ? "true" : "false";
+  }
+  if (!machine.git_diff_sha256.empty()) source["git_diff_sha256"] = machine.git_diff_sha256;
+  return {{"hardware", machine.hardware},
+          {"software", machine.software},
+          {"source", source},
+          {"build", machine.build},
+          {"container", machine.container},
+          {"environment", machine.environment}};
+}
+
+}  // namespace
+
+c10::Device default_device() {
+  return at::hasCUDA() && at::detail::getCUDAHooks().getNumGPUs() > 0 ? c10::Device(c10::kCUDA, 0)
+                                                                      : c10::Device(c10::kCPU);
+}
+
+Machine capture_machine(const c10::Device& device) {
+  Machine machine;
+  machine.hardware = processor_identity();
+  machine.software = libraries();
+  machine.environment = processor_environment();
+  if (device.is_cuda()) {
+    const Graphics gpu = describe_gpu(device.has_index() ? device.index() : 0);
+    add(machine.hardware, gpu.hardware);
+    add(machine.software, gpu.software);
+    add(machine.software, cuda_libraries());
+    add(machine.environment, gpu.environment);
+  }
+  add(machine.environment, installed_packages());
+  add(machine.environment, relevant_variables());
+  machine.container = describe_container();
+  const BuildInfo& info = build_info();
+  machine.software["compiler"] = info.compiler;
+  machine.build = build_strings(info);
+  machine.git_commit = info.git_commit;
+  machine.git_dirty = info.git_dirty;
+  machine.git_diff_sha256 = info.git_diff_sha256;
+  machine.binary_sha256 = reports::sha256_of_file("/proc/self/exe");
+  return machine;
+}
+
+void describe_machine(const c10::Device& device, reports::Result& result) {
+  const Machine machine = capture_machine(device);
+  result.identity.hardware = machine.hardware;
+  result.identity.software = machine.software;
+  result.environment = machine.environment;
+  reports::Provenance& provenance = result.provenance;
+  provenance.git_commit = machine.git_commit;
+  provenance.git_dirty = machine.git_dirty;
+  provenance.git_diff_sha256 = machine.git_diff_sha256;
+  provenance.binary_sha256 = machine.binary_sha256;
+  provenance.build = machine.build;
+  provenance.container = machine.container;
+}
+
+std::string machine_text(const Machine& machine) {
+  std::string text;
+  for (const auto& [title, strings] : groups_of(machine)) {
+    if (strings.empty()) continue;
+    text += fmt::format("{}{}\n", text.empty() ? "" : "\n", title);
+    for (const auto& [key, value] : strings) text += fmt::format("  {:<28} {}\n", key, value);
+  }
+  return text;
+}
+
+std::string machine_json(const Machine& machine) {
+  nlohmann::ordered_json json;
+  for (const auto& [title, strings] : groups_of(machine)) json[title] = strings;
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+#include <vector>
+
+#include "reports/result.h"
+
+namespace noisemark::suite {
+
+/// What a result says about where it was made. Everything is read from the running system; what
+/// cannot be read is left out, never guessed.
+struct Machine {
+  reports::Strings hardware;     ///< must agree before results are compared
+  reports::Strings software;     ///< likewise
+  reports::Strings build;        ///< of this binary
+  reports::Strings container;    ///< empty outside one
+  reports::Strings environment;  ///< everything else: kernel, governor, packages, variables
+  std::string git_commit;        ///< of the source tree when the binary was built; empty: unknown
+  bool git_dirty = false;
+  std::string git_diff_sha256;  ///< of the changes against git_commit; empty when clean
+  std::string binary_sha256;
+};
+
+/// `device` decides whether a GPU is part of the identity.
+[[nodiscard]] Machine capture_machine(const c10::Device& device);
+
+/// Fills identity.hardware, identity.software, provenance (but not its data and weights) and
+/// environment.
+void describe_machine(const c10::Device& device, reports::Result& result);
+
+/// The first CUDA device when this build and machine have one, else the CPU.
+[[nodiscard]] c10::Device default_device();
+
+/// For `noisemark env`: aligned text for people, JSON for programs.
+[[nodiscard]] std::string machine_text(const Machine& machine);
+[[nodiscard]] std::string machine_json(const Machine& machine);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,162 @@
+#include "suite/environment/graphics.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+
+namespace noisemark::suite {
+namespace {
+
+using reports::Strings;
+
+/// A shared library opened for as long as the object lives.
+class Library {
+ public:
+  explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
+  ~Library() {
+    if (handle_ != nullptr) dlclose(handle_);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  /// Calls `name`; false when the library or the function is missing, or it returns an error.
+  template <class... Arguments>
+  [[nodiscard]] bool call(const char* name, Arguments... arguments) const {
+    if (handle_ == nullptr) return false;
+    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(handle_, name));
+    return function != nullptr && function(arguments...) == 0;
+  }
+
+ private:
+  void* handle_;
+};
+
+// Numbers of CUdevice_attribute and nvmlClockType_t, stable parts of NVIDIA's interfaces.
+constexpr int kComputeMajor = 75;
+constexpr int kComputeMinor = 76;
+constexpr int kMultiprocessors = 16;
+constexpr int kClockSm = 1;
+constexpr int kClockMemory = 2;
+
+struct CudaDevice {
+  Strings hardware;
+  std::string bus_id;
+};
+
+CudaDevice ask_cuda(int ordinal) {
+  CudaDevice result;
+  const Library cuda("libcuda.so.1");
+  int device = 0;
+  if (!cuda.call("cuInit", 0U) || !cuda.call("cuDeviceGet", &device, ordinal)) return result;
+  std::array<char, 256> text{};
+  const int size = static_cast<int>(text.size());
+  if (cuda.call("cuDeviceGetName", text.data(), size, device)) {
+    result.hardware["gpu_model"] = text.data();
+  }
+  size_t bytes = 0;
+  if (cuda.call("cuDeviceTotalMem_v2", &bytes, device)) {
+    result.hardware["gpu_memory_mib"] = std::to_string(bytes >> 20);
+  }
+  int major = 0;
+  int minor = 0;
+  if (cuda.call("cuDeviceGetAttribute", &major, kComputeMajor, device) &&
+      cuda.call("cuDeviceGetAttribute", &minor, kComputeMinor, device)) {
+    result.hardware["gpu_compute_capability"] = fmt::format("{}.{}", major, minor);
+  }
+  int multiprocessors = 0;
+  if (cuda.call("cuDeviceGetAttribute", &multiprocessors, kMultiprocessors, device)) {
+    result.hardware["gpu_multiprocessors"] = std::to_string(multiprocessors);
+  }
+  if (cuda.call("cuDeviceGetPCIBusId", text.data(), size, device)) result.bus_id = text.data();
+  return result;
+}
+
+/// NVML of one device.
+class Nvml {
+ public:
+  explicit Nvml(const std::string& bus_id) {
+    open_ = library_.call("nvmlInit_v2");
+    if (open_ && !library_.call("nvmlDeviceGetHandleByPciBusId_v2", bus_id.c_str(), &device_)) {
+      device_ = nullptr;
+    }
+  }
+  ~Nvml() {
+    if (open_) (void)library_.call("nvmlShutdown");
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  [[nodiscard]] std::optional<std::string> driver_version() const {
+    std::array<char, 96> text{};
+    const auto size = static_cast<unsigned>(text.size());
+    if (!open_ || !library_.call("nvmlSystemGetDriverVersion", text.data(), size)) return {};
+    return text.data();
+  }
+  [[nodiscard]] std::optional<std::string> text(const char* function) const {
+    std::array<char, 96> text{};
+    const auto size = static_cast<unsigned>(text.size());
+    if (device_ == nullptr || !library_.call(function, device_, text.data(), size)) return {};
+    return text.data();
+  }
+  [[nodiscard]] std::optional<unsigned> number(const char* function) const {
+    unsigned value = 0;
+    if (device_ == nullptr || !library_.call(function, device_, &value)) return {};
+    return value;
+  }
+  [[nodiscard]] std::optional<unsigned> clock_mhz(const char* function, int clock) const {
+    unsigned value = 0;
+    if (device_ == nullptr || !library_.call(function, device_, clock, &value)) return {};
+    return value;
+  }
+  /// The state now, not the one after the next reset.
+  [[nodiscard]] std::optional<unsigned> current_of_pair(const char* function) const {
+    unsigned current = 0;
+    unsigned pending = 0;
+    if (device_ == nullptr || !library_.call(function, device_, &current, &pending)) return {};
+    return current;
+  }
+
+ private:
+  Library library_{"libnvidia-ml.so.1"};
+  bool open_ = false;
+  void* device_ = nullptr;
+};
+
+template <class T>
+void put(Strings& strings, const std::string& key, const std::optional<T>& value) {
+  if (value) strings[key] = fmt::format("{}", *value);
+}
+
+void put_switch(Strings& strings, const std::string& key, const std::optional<unsigned>& value) {
+  if (value) strings[key] = *value == 0 ? "off" : "on";
+}
+
+}  // namespace
+
+Graphics describe_gpu(int ordinal) {
+  Graphics result;
+  const CudaDevice device = ask_cuda(ordinal);
+  result.hardware = device.hardware;
+  if (device.bus_id.empty()) return result;
+  const Nvml nvml(device.bus_id);
+  put(result.software, "cuda_driver", nvml.driver_version());
+  put_switch(result.hardware, "gpu_mig", nvml.current_of_pair("nvmlDeviceGetMigMode"));
+  put_switch(result.hardware, "gpu_ecc", nvml.current_of_pair("nvmlDeviceGetEccMode"));
+  Strings& environment = result.environment;
+  put(environment, "gpu_vbios", nvml.text("nvmlDeviceGetVbiosVersion"));
+  put(environment, "gpu_power_limit_mw", nvml.number("nvmlDeviceGetEnforcedPowerLimit"));
+  put(environment, "gpu_power_limit_default_mw",
+      nvml.number("nvmlDeviceGetPowerManagementDefaultLimit"));
+  put_switch(environment, "gpu_persistence", nvml.number("nvmlDeviceGetPersistenceMode"));
+  put(environment, "gpu_sm_clock_max_mhz", nvml.clock_mhz("nvmlDeviceGetMaxClockInfo", kClockSm));
+  put(environment, "gpu_memory_clock_max_mhz",
+      nvml.clock_mhz("nvmlDeviceGetMaxClockInfo", kClockMemory));
+  put(environment, "gpu_sm_clock_mhz", nvml.clock_mhz("nvmlDeviceGetClockInfo", kClockSm));
+  put(environment, "gpu_memory_clock_mhz", nvml.clock_mhz("nvmlDeviceGetClockInfo", kClockMemory));
+  return result;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/result.h"
+
+/// What Linux says about processors and memory.
+namespace noisemark::suite {
+
+/// cpu_model, cpu_isa, onednn_isa, cpu_cores, cpu_threads, memory_gib.
+[[nodiscard]] reports::Strings processor_identity();
+
+/// Frequency governor, turbo, memory in bytes, control-group limits, load, kernel, C library.
+[[nodiscard]] reports::Strings processor_environment();
+
+/// The instruction set that oneDNN's dispatcher takes on a processor with these /proc/cpuinfo
+/// flags, capped by ONEDNN_MAX_CPU_ISA (`cap`, empty: none). LibTorch hides oneDNN's own answer.
+[[nodiscard]] std::string onednn_isa(const std::vector<std::string>& cpu_flags,
+                                     std::string_view cap);
+
+}  // namespace noisemark::suite
