@@ -86,8 +86,13 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_file_atomically(path, std::span(&text, 1));
+}
+
+void write_file_atomically(const std::filesystem::path& path,
+                           std::span<const std::string_view> pieces) {
   TemporaryFile file(path);
-  file.write_all(text);
+  for (const std::string_view piece : pieces) file.write_all(piece);
   file.commit();
   sync_folder(path.parent_path());
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,10 @@ namespace noisemark::reports {
 /// always whole: the old bytes or the new ones. Throws Error (cannot write) with the cause, a full
 /// disk for example, and leaves no temporary file behind.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// The same from several pieces, one after the other, without joining them in memory.
+void write_file_atomically(const std::filesystem::path& path,
+                           std::span<const std::string_view> pieces);
 
 /// Makes the folder and its parents. Throws Error (cannot write).
 void make_folder(const std::filesystem::path& path);
