@@ -9,7 +9,8 @@
 
 namespace noisemark::suite {
 
-/// What the user asked for, as typed; checked by run(). Empty or unset: the default named beside it.
+/// What the user asked for, as typed; checked by run(). Empty or unset: the default named beside
+/// it.
 struct RunOptions {
   std::string id;                      ///< benchmark, benchmark@scale, suite, or a definition file
   std::vector<std::string> modes;      ///< {"none"}; for a suite: what the suite says
@@ -31,14 +32,16 @@ struct RunOptions {
   std::vector<std::string> argv;       ///< the whole command line, for the result
 };
 
-/// Runs everything `options` names. One benchmark under one mode and baseline runs in this process and writes its result
-/// into `out`; several run one after another, each in a process of its own, into `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`,
-/// and `out/report.md` shows them side by side. Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
+/// Runs everything `options` names. One benchmark under one mode and baseline runs in this process
+/// and writes its result into `out`; several run one after another, each in a process of its own,
+/// into `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`, and `out/report.md` shows them side by side.
+/// Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
 [[nodiscard]] ExitCode run(const RunOptions& options);
 
-/// Keeps one training session ready and obeys lines on standard input, so that several builds or frameworks can be timed in
-/// turns on one machine: «run K» makes K steps and answers {"step_s": [...], "loss": [...]}; «quit» or the end of input
-/// ends it. The first line out is {"ready": true, ...}.
+/// Keeps one training session ready and obeys lines on standard input, so that several builds or
+/// frameworks can be timed in turns on one machine: «run K» makes K steps and answers {"step_s":
+/// [...], "loss": [...]}; «quit» or the end of input ends it. The first line out is {"ready": true,
+/// ...}.
 [[nodiscard]] ExitCode pace(const RunOptions& options);
 
 }  // namespace noisemark::suite

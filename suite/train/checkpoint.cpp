@@ -1,0 +1,183 @@
+#include "suite/train/checkpoint.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "reports/error.h"
+#include "suite/io/safetensors.h"
+
+namespace noisemark::suite {
+namespace {
+
+constexpr const char* kFormat = "noisemark.checkpoint.1";
+
+/// The sample arrays by name, in one table for writing and reading.
+using SampleArray = std::vector<double> reports::Samples::*;
+constexpr std::array<std::pair<const char*, SampleArray>, 8> kSampleArrays = {{
+    {"samples.step_s", &reports::Samples::step_s},
+    {"samples.data_wait_s", &reports::Samples::data_wait_s},
+    {"samples.forward_s", &reports::Samples::forward_s},
+    {"samples.backward_s", &reports::Samples::backward_s},
+    {"samples.optimizer_s", &reports::Samples::optimizer_s},
+    {"samples.ema_s", &reports::Samples::ema_s},
+    {"samples.loss", &reports::Samples::loss},
+    {"samples.grad_norm", &reports::Samples::grad_norm},
+}};
+
+at::Tensor to_tensor(const std::vector<double>& values) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kDouble);
+  std::copy(values.begin(), values.end(), tensor.data_ptr<double>());
+  return tensor;
+}
+
+std::vector<double> to_vector(const at::Tensor& tensor) {
+  const double* data = tensor.const_data_ptr<double>();
+  return {data, data + tensor.numel()};
+}
+
+/// One evaluation as a row of numbers: six scalars (excess last, NaN for none), then three arrays
+/// of equal or zero length, each preceded by its length.
+std::vector<double> evaluation_row(const reports::Evaluation& evaluation) {
+  std::vector<double> row{static_cast<double>(evaluation.step),
+                          static_cast<double>(evaluation.samples_seen),
+                          evaluation.elapsed_s,
+                          evaluation.loss,
+                          evaluation.weighted_loss,
+                          evaluation.excess_frac.value_or(std::nan(""))};
+  const auto append = [&row](const auto& values) {
+    row.push_back(static_cast<double>(values.size()));
+    for (const auto value : values) row.push_back(static_cast<double>(value));
+  };
+  append(evaluation.timesteps);
+  append(evaluation.per_timestep);
+  append(evaluation.optimal_per_timestep);
+  return row;
+}
+
+reports::Evaluation evaluation_from_row(const std::vector<double>& row) {
+  size_t at = 0;
+  const auto next = [&] { return row.at(at++); };
+  reports::Evaluation evaluation;
+  evaluation.step = static_cast<int64_t>(next());
+  evaluation.samples_seen = static_cast<int64_t>(next());
+  evaluation.elapsed_s = next();
+  evaluation.loss = next();
+  evaluation.weighted_loss = next();
+  const double excess = next();
+  if (!std::isnan(excess)) evaluation.excess_frac = excess;
+  for (auto left = static_cast<size_t>(next()); left > 0; --left) {
+    evaluation.timesteps.push_back(static_cast<int64_t>(next()));
+  }
+  for (std::vector<double>* values : {&evaluation.per_timestep, &evaluation.optimal_per_timestep}) {
+    for (auto left = static_cast<size_t>(next()); left > 0; --left) values->push_back(next());
+  }
+  return evaluation;
+}
+
+NamedTensors prefixed(const std::string& prefix, const NamedTensors& tensors) {
+  NamedTensors result;
+  for (const auto& [name, tensor] : tensors) result.emplace_back(prefix + name, tensor.detach());
+  return result;
+}
+
+/// Everything of the trainer that a checkpoint holds, shared with the trainer.
+NamedTensors trainer_state(const Trainer& trainer) {
+  NamedTensors state = prefixed("model.", trainer.weights());
+  const auto append = [&state](const NamedTensors& more) {
+    state.insert(state.end(), more.begin(), more.end());
+  };
+  append(trainer.optimizer_state());
+  append(prefixed("ema.", trainer.ema().shadows()));
+  if (trainer.scaler()) append(trainer.scaler()->state());
+  return state;
+}
+
+NamedTensors progress_tensors(const TrainingProgress& progress) {
+  NamedTensors tensors;
+  for (const auto& [name, member] : kSampleArrays) {
+    tensors.emplace_back(name, to_tensor(progress.samples.*member));
+  }
+  for (size_t i = 0; i < progress.evaluations.size(); ++i) {
+    tensors.emplace_back("evaluation." + std::to_string(i),
+                         to_tensor(evaluation_row(progress.evaluations[i])));
+  }
+  tensors.emplace_back("elapsed_s", to_tensor({progress.elapsed_s}));
+  return tensors;
+}
+
+TrainingProgress progress_from(const NamedTensors& tensors) {
+  TrainingProgress progress;
+  for (const auto& [name, tensor] : tensors) {
+    for (const auto& [array, member] : kSampleArrays) {
+      if (name == array) progress.samples.*member = to_vector(tensor);
+    }
+    if (name.starts_with("evaluation.")) {
+      progress.evaluations.push_back(evaluation_from_row(to_vector(tensor)));
+    }
+    if (name == "elapsed_s") progress.elapsed_s = to_vector(tensor).at(0);
+  }
+  return progress;
+}
+
+bool is_progress(const std::string& name) {
+  return name.starts_with("samples.") || name.starts_with("evaluation.") || name == "elapsed_s";
+}
+
+void require_same(const std::string& path, const std::string& field, const std::string& found,
+                  const std::string& expected) {
+  if (found == expected) return;
+  throw Error(ExitCode::kNotComparable,
+              path + ": " + field + ": " + found + " (this run has " + expected + ")");
+}
+
+}  // namespace
+
+void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
+                      const TrainingProgress& progress) {
+  NamedTensors tensors = trainer_state(trainer);
+  const NamedTensors measured = progress_tensors(progress);
+  tensors.insert(tensors.end(), measured.begin(), measured.end());
+  for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kCPU).contiguous();
+  write_safetensors(path, tensors,
+                    {{"format", kFormat},
+                     {"definition_sha256", key.definition_sha256},
+                     {"variant", key.variant},
+                     {"data", key.data},
+                     {"step", std::to_string(trainer.next_step())},
+                     {"tensors_sha256", tensors_sha256(tensors)}});
+}
+
+TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,
+                                 const CheckpointKey& key) {
+  const SafetensorsFile file = read_safetensors(path);
+  const auto field = [&](const std::string& name) -> const std::string& {
+    const auto found = file.metadata.find(name);
+    if (found == file.metadata.end()) {
+      throw bad_input(path, name, "missing", "a checkpoint written by --checkpoint-every");
+    }
+    return found->second;
+  };
+  if (field("format") != kFormat) throw bad_input(path, "format", field("format"), kFormat);
+  if (tensors_sha256(file.tensors) != field("tensors_sha256")) {
+    throw bad_input(path, "", "damaged: its checksum does not match", "a whole checkpoint");
+  }
+  require_same(path, "definition_sha256", field("definition_sha256"), key.definition_sha256);
+  require_same(path, "variant", field("variant"), key.variant);
+  require_same(path, "data", field("data"), key.data);
+
+  NamedTensors state;
+  for (const auto& named : file.tensors) {
+    if (!is_progress(named.first)) state.push_back(named);
+  }
+  const at::NoGradGuard no_grad;
+  copy_by_name(state, trainer_state(trainer), path);
+  trainer.resume_at(std::stoll(field("step")));
+  return progress_from(file.tensors);
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,73 @@
+#include "suite/run/child_run.h"
+
+#include <fmt/core.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace noisemark::suite {
+namespace {
+
+void append_option(std::vector<std::string>& arguments, const std::string& name,
+                   const std::string& value) {
+  if (value.empty()) return;
+  arguments.push_back(name);
+  arguments.push_back(value);
+}
+
+ExitCode wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) return static_cast<ExitCode>(WEXITSTATUS(status));
+  fmt::print(stderr, "noisemark: a run ended by signal {}\n", WTERMSIG(status));
+  return ExitCode::kInternal;
+}
+
+}  // namespace
+
+std::vector<std::string> child_arguments(const RunOptions& options, const PlannedRun& plan,
+                                         const std::filesystem::path& out) {
+  const std::string id = options.id.ends_with(".toml") ? options.id : plan.id;
+  std::vector<std::string> arguments{"run", id};
+  append_option(arguments, "--mode", plan.variant.mode);
+  append_option(arguments, "--baseline", plan.variant.baseline);
+  append_option(arguments, "--precision", plan.variant.precision.name);
+  append_option(arguments, "--device", plan.variant.device.str());
+  append_option(arguments, "--threads", std::to_string(plan.variant.threads));
+  append_option(arguments, "--seed", std::to_string(plan.seed));
+  append_option(arguments, "--data", options.data);
+  append_option(arguments, "--out", out.string());
+  append_option(arguments, "--init-weights", options.init_weights);
+  if (options.checkpoint_every > 0) {
+    append_option(arguments, "--checkpoint-every", std::to_string(options.checkpoint_every));
+  }
+  for (const std::string& set : options.sets) append_option(arguments, "--set", set);
+  if (options.force) arguments.push_back("--force");
+  if (options.resume) arguments.push_back("--resume");
+  if (options.deterministic) arguments.push_back("--deterministic");
+  if (!options.memory) arguments.push_back("--no-memory");
+  if (!options.profile) arguments.push_back("--no-profile");
+  return arguments;
+}
+
+ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
+                      const std::filesystem::path& out) {
+  std::vector<std::string> arguments = child_arguments(options, plan, out);
+  arguments.insert(arguments.begin(), options.argv.empty() ? "noisemark" : options.argv.front());
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  pid_t child = 0;
+  const int error =
+      posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ);
+  if (error != 0) {
+    throw Error(ExitCode::kInternal,
+                std::string("cannot start a process for the run: ") + std::strerror(error));
+  }
+  return wait_for(child);
+}
+
+}  // namespace noisemark::suite

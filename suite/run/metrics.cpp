@@ -1,0 +1,158 @@
+#include "suite/run/metrics.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "reports/statistics.h"
+
+namespace noisemark::suite {
+namespace {
+
+using reports::Direction;
+using reports::Metric;
+using reports::Result;
+
+Metric exact(const std::string& name, const std::string& unit, Direction direction, double value) {
+  Metric metric;
+  metric.name = name;
+  metric.unit = unit;
+  metric.direction = direction;
+  metric.value = value;
+  metric.statistic = "exact";
+  metric.n = 1;
+  return metric;
+}
+
+Metric missing(const std::string& name, const std::string& unit, Direction direction,
+               const std::string& reason) {
+  Metric metric;
+  metric.name = name;
+  metric.unit = unit;
+  metric.direction = direction;
+  metric.missing_reason = reason;
+  return metric;
+}
+
+Metric median_of(const std::string& name, const std::vector<double>& samples,
+                 const std::string& unit, Direction direction) {
+  if (samples.empty()) return missing(name, unit, direction, "no step after the warm-up");
+  Metric metric = exact(name, unit, direction, reports::median(samples));
+  metric.statistic = "median";
+  metric.n = static_cast<int64_t>(samples.size());
+  metric.ci95 = reports::median_interval(samples);
+  metric.method = "order statistics of the steps after the warm-up";
+  return metric;
+}
+
+/// The reciprocal of the step time keeps the interval's coverage: the median commutes with it.
+Metric throughput(const Result& result, const Metric& step) {
+  if (!step.value) {
+    return missing("images_per_s", "1/s", Direction::kHigher, step.missing_reason);
+  }
+  const auto batch = static_cast<double>(result.protocol.batch);
+  Metric metric = exact("images_per_s", "1/s", Direction::kHigher, batch / *step.value);
+  metric.statistic = "median";
+  metric.n = step.n;
+  metric.method = "batch / median step, loader, optimizer and EMA included, evaluation excluded";
+  if (step.ci95) metric.ci95 = reports::Interval{batch / step.ci95->high, batch / step.ci95->low};
+  return metric;
+}
+
+void add_time(const Result& result, std::vector<Metric>& metrics) {
+  const reports::Samples& samples = result.samples;
+  const auto steady_of = [&](const std::vector<double>& values) {
+    return steady(values, result.protocol.warmup_steps);
+  };
+  const Metric step = median_of("step_s", steady_of(samples.step_s), "s", Direction::kLower);
+  metrics.push_back(throughput(result, step));
+  metrics.push_back(step);
+  const std::pair<const char*, const std::vector<double>*> parts[] = {
+      {"data_wait_s", &samples.data_wait_s},
+      {"forward_s", &samples.forward_s},
+      {"backward_s", &samples.backward_s},
+      {"optimizer_s", &samples.optimizer_s},
+      {"ema_s", &samples.ema_s}};
+  for (const auto& [name, values] : parts) {
+    metrics.push_back(median_of(name, steady_of(*values), "s", Direction::kNeutral));
+  }
+}
+
+void add_memory(const Result& result, std::vector<Metric>& metrics) {
+  const reports::MemorySection& memory = result.memory;
+  const std::pair<const char*, int64_t> figures[] = {{"peak_bytes", memory.peak_bytes},
+                                                     {"saved_bytes", memory.saved_bytes},
+                                                     {"peak_saved_bytes", memory.peak_saved_bytes},
+                                                     {"leaked_bytes", memory.leaked_bytes}};
+  for (const auto& [name, bytes] : figures) {
+    metrics.push_back(memory.measured
+                          ? exact(name, "bytes", Direction::kLower, static_cast<double>(bytes))
+                          : missing(name, "bytes", Direction::kLower, memory.missing_reason));
+  }
+}
+
+void add_utilization(const Result& result, std::vector<Metric>& metrics) {
+  const reports::Utilization& use = result.utilization;
+  metrics.push_back(
+      exact("parameters", "1", Direction::kNeutral, static_cast<double>(use.parameters)));
+  if (!use.measured) {
+    for (const char* name : {"flop_per_image", "achieved_flop_per_s", "mfu_frac"}) {
+      metrics.push_back(missing(name, "", Direction::kNeutral, use.missing_reason));
+    }
+    return;
+  }
+  const auto flop = static_cast<double>(use.forward_flop_per_image + use.backward_flop_per_image);
+  metrics.push_back(exact("flop_per_image", "FLOP", Direction::kNeutral, flop));
+  metrics.push_back(
+      exact("achieved_flop_per_s", "FLOP/s", Direction::kHigher, use.achieved_flop_per_s));
+  metrics.push_back(exact("mfu_frac", "1", Direction::kHigher, use.mfu_frac));
+}
+
+void add_quality(const Result& result, std::vector<Metric>& metrics) {
+  const reports::Quality& quality = result.quality;
+  if (quality.evaluations.empty()) {
+    metrics.push_back(missing("val_loss", "1", Direction::kLower, "no evaluation was made"));
+    return;
+  }
+  const reports::Evaluation& first = quality.evaluations.front();
+  const reports::Evaluation& last = quality.evaluations.back();
+  metrics.push_back(exact("val_loss", "1", Direction::kLower, last.loss));
+  metrics.push_back(exact("val_loss_weighted", "1", Direction::kLower, last.weighted_loss));
+  metrics.push_back(exact("val_loss_initial", "1", Direction::kNeutral, first.loss));
+  if (last.excess_frac) {
+    metrics.push_back(exact("excess_loss", "1", Direction::kLower, *last.excess_frac));
+  }
+  metrics.push_back(
+      quality.time_to_quality_s
+          ? exact("time_to_quality_s", "s", Direction::kLower, *quality.time_to_quality_s)
+          : missing("time_to_quality_s", "s", Direction::kLower, quality.missing_reason));
+  metrics.push_back(
+      quality.samples_to_quality
+          ? exact("samples_to_quality", "images", Direction::kLower,
+                  static_cast<double>(*quality.samples_to_quality))
+          : missing("samples_to_quality", "images", Direction::kLower, quality.missing_reason));
+}
+
+}  // namespace
+
+std::vector<double> steady(const std::vector<double>& samples, int64_t warmup_steps) {
+  const auto drop = std::min<int64_t>(warmup_steps, static_cast<int64_t>(samples.size()));
+  return {samples.begin() + drop, samples.end()};
+}
+
+std::optional<double> images_per_second(const Result& result) {
+  const std::vector<double> steps = steady(result.samples.step_s, result.protocol.warmup_steps);
+  if (steps.empty()) return std::nullopt;
+  return static_cast<double>(result.protocol.batch) / reports::median(steps);
+}
+
+std::vector<Metric> derive_metrics(const Result& result) {
+  std::vector<Metric> metrics;
+  add_time(result, metrics);
+  add_memory(result, metrics);
+  add_utilization(result, metrics);
+  add_quality(result, metrics);
+  return metrics;
+}
+
+}  // namespace noisemark::suite

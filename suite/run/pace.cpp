@@ -1,0 +1,69 @@
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "suite/probes/phase_timer.h"
+#include "suite/run/plan.h"
+#include "suite/run/run.h"
+#include "suite/run/single_run.h"
+
+namespace noisemark::suite {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void answer(const Json& json) {
+  std::cout << json.dump() << std::endl;
+}
+
+/// K of «run K».
+int64_t parse_turn(const std::string& line) {
+  std::istringstream words(line);
+  std::string verb;
+  int64_t steps = 0;
+  if (words >> verb >> steps && verb == "run" && steps > 0) return steps;
+  throw bad_input("pace", "", line, "run STEPS, or quit");
+}
+
+Json take_turn(Trainer& trainer, int64_t steps, at::Device device) {
+  PhaseTimer timer(device);
+  std::vector<double> losses;
+  for (int64_t i = 0; i < steps; ++i) losses.push_back(trainer.step({&timer}).loss);
+  const reports::Samples& samples = timer.samples();
+  return Json{{"step_s", samples.step_s},
+              {"loss", losses},
+              {"data_wait_s", samples.data_wait_s},
+              {"forward_s", samples.forward_s},
+              {"backward_s", samples.backward_s},
+              {"optimizer_s", samples.optimizer_s},
+              {"ema_s", samples.ema_s}};
+}
+
+}  // namespace
+
+ExitCode pace(const RunOptions& options) {
+  const std::vector<PlannedRun> plans = plan_runs(options);
+  if (plans.size() != 1) {
+    throw bad_input("pace", "", std::to_string(plans.size()) + " runs",
+                    "one benchmark, one mode, one baseline");
+  }
+  const PlannedRun& plan = plans.front();
+  apply_variant(plan.variant);
+  SessionOptions session_of = session_options(options, plan);
+  session_of.definition.train.steps = std::numeric_limits<int32_t>::max();
+  const Session session = make_session(session_of);
+  answer({{"ready", true},
+          {"benchmark", plan.id},
+          {"variant", variant_label(plan.variant)},
+          {"threads", plan.variant.threads},
+          {"batch", plan.definition.train.batch}});
+  for (std::string line; std::getline(std::cin, line) && line != "quit";) {
+    answer(take_turn(*session.trainer, parse_turn(line), plan.variant.device));
+  }
+  return ExitCode::kPass;
+}
+
+}  // namespace noisemark::suite

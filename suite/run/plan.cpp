@@ -1,0 +1,104 @@
+#include "suite/run/plan.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include <stdexcept>
+
+#include "reports/nearest.h"
+#include "suite/config/catalogue.h"
+
+namespace noisemark::suite {
+namespace {
+
+at::Device parse_device(const std::string& spelling) {
+  if (spelling.empty()) return at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  try {
+    const at::Device device(spelling);
+    if (device.is_cuda() && !at::hasCUDA()) {
+      throw Error(ExitCode::kCannotRunHere,
+                  "--device: " + spelling + ": no usable CUDA device here");
+    }
+    if (device.is_cpu() || device.is_cuda()) {
+      return device.is_cuda() && !device.has_index() ? at::Device(at::kCUDA, 0) : device;
+    }
+  } catch (const c10::Error&) {
+    // Falls through to the message that names what is accepted.
+  }
+  throw bad_input("--device", "", spelling, "cpu, cuda, or cuda:INDEX");
+}
+
+/// Names of other folders come back as std::invalid_argument, because those folders know no exit
+/// codes.
+template <typename Function>
+auto as_bad_input(const std::string& where, const Function& function) {
+  try {
+    return function();
+  } catch (const std::invalid_argument& error) {
+    throw bad_input(where, "", error.what(), "");
+  }
+}
+
+Variant make_variant(const RunOptions& options, const std::string& mode,
+                     const std::string& baseline, at::Device device) {
+  Variant variant;
+  variant.mode = as_bad_input("--mode", [&] { return memopt::make_mode(mode)->name(); });
+  const auto execution =
+      as_bad_input("--baseline", [&] { return baselines::parse_baseline(baseline); });
+  variant.baseline = baseline;
+  if (!execution.precision.empty() && !options.precision.empty() &&
+      execution.precision != options.precision) {
+    throw bad_input("--precision", "", options.precision,
+                    "the baseline " + baseline + " fixes " + execution.precision);
+  }
+  std::string precision = options.precision.empty() ? execution.precision : options.precision;
+  if (precision.empty()) precision = "fp32";
+  variant.precision = parse_precision(precision, device);
+  variant.device = device;
+  variant.threads = options.threads.value_or(at::get_num_threads());
+  variant.deterministic = options.deterministic;
+  return variant;
+}
+
+struct Entry {
+  std::string id;
+  std::string scale;
+};
+
+std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
+  const std::string scale = device.is_cuda() ? "gpu" : "cpu";
+  std::vector<Entry> entries;
+  if (const Suite* suite = find_suite(options.id)) {
+    for (const SuiteEntry& entry : suite->entries) {
+      entries.push_back({std::string(entry.benchmark), scale});
+    }
+    return entries;
+  }
+  return {{options.id, scale}};
+}
+
+}  // namespace
+
+std::vector<PlannedRun> plan_runs(const RunOptions& options) {
+  const at::Device device = parse_device(options.device);
+  const bool is_suite = find_suite(options.id) != nullptr;
+  const std::vector<std::string> baselines =
+      options.baselines.empty() ? std::vector<std::string>{"plain"} : options.baselines;
+  std::vector<PlannedRun> runs;
+  for (const Entry& entry : entries_of(options, device)) {
+    const Definition definition = load_definition(entry.id, entry.scale, options.sets);
+    const uint64_t seed = options.seed.value_or(definition.seed);
+    std::vector<std::string> modes = options.modes;
+    if (modes.empty() && is_suite) modes = definition.modes;
+    if (modes.empty()) modes = {"none"};
+    for (const std::string& baseline : baselines) {
+      for (const std::string& mode : modes) {
+        runs.push_back({definition, make_variant(options, mode, baseline, device), seed,
+                        definition.id + "@" + definition.scale});
+      }
+    }
+  }
+  return runs;
+}
+
+}  // namespace noisemark::suite

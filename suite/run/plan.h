@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "suite/config/definition.h"
+#include "suite/run/run.h"
+#include "suite/run/session.h"
+
+namespace noisemark::suite {
+
+/// One benchmark under one variant.
+struct PlannedRun {
+  Definition definition;  ///< as locked or overridden; its seed is the definition's own
+  Variant variant;
+  uint64_t seed = 0;  ///< in force: --seed, or the definition's
+  std::string id;     ///< with its scale: "gmm16@cpu"
+};
+
+/// Everything that `options` asks for, checked. Throws Error: exit code 2 for an unknown benchmark,
+/// mode, baseline, precision or device; exit code 77 when the device is not here.
+[[nodiscard]] std::vector<PlannedRun> plan_runs(const RunOptions& options);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,237 @@
+#include "suite/run/single_run.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "reports/gate.h"
+#include "reports/sha256.h"
+#include "reports/warmup.h"
+#include "reports/write_report.h"
+#include "suite/config/canonical.h"
+#include "suite/environment/environment.h"
+#include "suite/random/counter_rng.h"
+#include "suite/run/event_log.h"
+#include "suite/run/memory_pass.h"
+#include "suite/run/metrics.h"
+#include "suite/run/output_folder.h"
+#include "suite/run/profile_pass.h"
+#include "suite/run/training_pass.h"
+#include "suite/run/verdict.h"
+
+namespace noisemark::suite {
+namespace {
+
+using reports::Result;
+
+reports::Seeds seeds_of(uint64_t base) {
+  reports::Seeds seeds;
+  seeds.base = base;
+  seeds.streams["init"] = base;  // torch's generator takes it as it is, so that peers can repeat it
+  for (const Stream stream : {Stream::kOrder, Stream::kFlip, Stream::kTimestep, Stream::kNoise,
+                              Stream::kDropout, Stream::kEvalNoise}) {
+    seeds.streams[std::string(stream_name(stream))] = derive_seed(base, stream, 0);
+  }
+  return seeds;
+}
+
+std::string data_checksum(const std::vector<reports::DataFile>& files) {
+  if (files.empty()) return {};
+  reports::Sha256 sha;
+  for (const reports::DataFile& file : files) sha.update(file.name + "\n" + file.sha256 + "\n");
+  return sha.hex();
+}
+
+std::vector<reports::GateRule> gate_rules(const Definition& definition) {
+  std::vector<reports::GateRule> rules;
+  for (const GateConfig& gate : definition.gates) {
+    rules.push_back({gate.name, gate.metric, gate.relation, gate.bound});
+  }
+  return rules;
+}
+
+/// Fills a Result section by section, in the order of the passes.
+class SingleRun {
+ public:
+  SingleRun(const RunOptions& options, const PlannedRun& plan, const SessionOptions& session,
+            const OutputFolder& folder)
+      : options_(options),
+        plan_(plan),
+        session_(session),
+        folder_(folder),
+        events_(folder.events(), options.resume) {
+    describe();
+  }
+
+  ExitCode execute() {
+    events_.begin(result_);
+    try {
+      if (options_.memory) measure_memory();
+      if (options_.profile) profile();
+      train();
+    } catch (const OutOfMemory& error) {
+      return finish_early(error);
+    }
+    judge();
+    return write();
+  }
+
+ private:
+  void describe() {
+    const Definition& definition = plan_.definition;
+    const Variant& variant = plan_.variant;
+    result_ = new_result(options_.argv);
+    result_.title = definition.title;
+    result_.definition = canonical_json(definition);
+    result_.seeds = seeds_of(plan_.seed);
+    reports::Identity& identity = result_.identity;
+    identity.benchmark = definition.id;
+    identity.scale = definition.scale;
+    identity.version = definition.version;
+    identity.overrides = definition.overrides;
+    identity.custom = !definition.overrides.empty();
+    identity.definition_sha256 = definition_sha256(definition);
+    identity.mode = variant.mode;
+    identity.baseline = variant.baseline;
+    identity.precision = variant.precision.name;
+    identity.device = variant.device.str();
+    identity.framework = "noisemark";
+    identity.threads = variant.threads;
+    identity.data = session_.dataset->standing();
+    result_.provenance.data = session_.dataset->files();
+    describe_machine(variant.device, result_);
+    reports::Protocol& protocol = result_.protocol;
+    protocol.batch = definition.train.batch;
+    protocol.accumulation = definition.train.accumulation;
+    protocol.deterministic = variant.deterministic;
+    result_.memory.missing_reason = "the memory pass was left out (--no-memory)";
+    result_.utilization.missing_reason = "the profile pass was left out (--no-profile)";
+  }
+
+  void measure_memory() {
+    const EventScope scope(events_, "memory_pass");
+    result_.memory = memory_pass(session_);
+    result_.protocol.memory_steps = plan_.definition.measure.memory_steps;
+  }
+
+  void profile() {
+    const EventScope scope(events_, "profile_pass");
+    result_.utilization = profile_pass(session_);
+    result_.protocol.profile_steps = plan_.definition.measure.profile_steps;
+  }
+
+  void train() {
+    TrainingPassOptions options;
+    options.session = session_;
+    options.checkpoint_path = folder_.checkpoint();
+    options.checkpoint_every = options_.checkpoint_every;
+    options.resume = options_.resume;
+    options.checkpoint_key = {result_.identity.definition_sha256,
+                              variant_label(plan_.variant) + " " + result_.identity.device + " " +
+                                  std::to_string(plan_.variant.threads) + " threads, seed " +
+                                  std::to_string(plan_.seed),
+                              data_checksum(result_.provenance.data)};
+    options.weights_path = folder_.weights();
+    options.label = plan_.id + " " + variant_label(plan_.variant);
+    events_.run_start();
+    outcome_ = training_pass(options);
+    events_.run_stop(outcome_, plan_.definition);
+    take_outcome();
+  }
+
+  void take_outcome() {
+    result_.samples = outcome_.progress.samples;
+    result_.quality = outcome_.quality;
+    result_.determinism = outcome_.determinism;
+    result_.provenance.init_weights_sha256 = outcome_.init_weights_sha256;
+    result_.utilization.parameters = outcome_.parameters;
+    reports::Protocol& protocol = result_.protocol;
+    protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
+    protocol.resumed_at_step = outcome_.resumed_at_step;
+    const reports::Warmup warmup = reports::detect_warmup(result_.samples.step_s);
+    protocol.warmup_steps = warmup.steps;
+    protocol.warmup_stable = warmup.stable;
+    protocol.warmup_reason = warmup.reason;
+    if (const auto rate = images_per_second(result_)) {
+      if (result_.utilization.measured) add_achieved(result_.utilization, *rate);
+    }
+    result_.artifacts.push_back(
+        {"weights.safetensors", reports::sha256_of_file(folder_.weights())});
+  }
+
+  void judge() {
+    result_.metrics = derive_metrics(result_);
+    result_.gates =
+        reports::evaluate_gates(result_, gate_rules(plan_.definition), outcome_.finiteness);
+    result_.exit = reports::exit_of(result_.gates, result_.identity.custom);
+    if (outcome_.interrupted) {
+      result_.exit = {static_cast<int>(ExitCode::kInterrupted),
+                      "interrupted",
+                      {fmt::format("interrupted after step {} of {}", result_.protocol.steps,
+                                   plan_.definition.train.steps)}};
+    }
+  }
+
+  ExitCode finish_early(const OutOfMemory& error) {
+    result_.memory = error.section();
+    result_.metrics = derive_metrics(result_);
+    result_.exit = {static_cast<int>(ExitCode::kOutOfMemory), "out of memory", {error.what()}};
+    return write();
+  }
+
+  ExitCode write() {
+    events_.end(result_.exit);
+    result_.artifacts.push_back({"events.mlog", reports::sha256_of_file(folder_.events())});
+    reports::write_run_folder(folder_.path, result_);
+    fmt::print("{}", verdict_text(result_, folder_.path));
+    std::fflush(stdout);
+    return static_cast<ExitCode>(result_.exit.code);
+  }
+
+  const RunOptions& options_;
+  const PlannedRun& plan_;
+  const SessionOptions& session_;
+  const OutputFolder& folder_;
+  EventLog events_;
+  TrainingOutcome outcome_;
+  Result result_;
+};
+
+ExistingRun existing_run(const RunOptions& options) {
+  if (options.resume) return ExistingRun::kResume;
+  return options.force ? ExistingRun::kReplace : ExistingRun::kRefuse;
+}
+
+}  // namespace
+
+void apply_variant(const Variant& variant) {
+  at::set_num_threads(static_cast<int>(variant.threads));
+  at::globalContext().setDeterministicAlgorithms(variant.deterministic, /*warn_only=*/true);
+  if (variant.deterministic) at::globalContext().setBenchmarkCuDNN(false);
+  at::globalContext().setAllowTF32CuBLAS(variant.precision.tf32);
+  at::globalContext().setAllowTF32CuDNN(variant.precision.tf32);
+  baselines::apply_process_settings(baselines::parse_baseline(variant.baseline));
+}
+
+SessionOptions session_options(const RunOptions& options, const PlannedRun& plan) {
+  SessionOptions session;
+  session.definition = plan.definition;
+  session.definition.seed = plan.seed;
+  session.variant = plan.variant;
+  session.dataset = open_dataset(session.definition, options.data);
+  session.init_weights = options.init_weights;
+  return session;
+}
+
+ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
+                    const std::filesystem::path& out) {
+  apply_variant(plan.variant);
+  // Before the folder is touched: a run that cannot begin must not remove an older one.
+  const SessionOptions session = session_options(options, plan);
+  const OutputFolder folder = prepare_output_folder(out, existing_run(options));
+  return SingleRun(options, plan, session, folder).execute();
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+
+#include "reports/result.h"
+#include "suite/run/plan.h"
+#include "suite/run/run.h"
+
+namespace noisemark::suite {
+
+/// Runs one plan in this process: memory pass, profile pass, training pass, gates. Writes
+/// result.json, report.md, plots, events.mlog and weights.safetensors into `out` and prints the
+/// verdict. A run that ends early (interrupt, NaN, out of memory) still writes what it has, marked
+/// so.
+[[nodiscard]] ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
+                                  const std::filesystem::path& out);
+
+/// What run_single and pace share: threads, determinism and the C library's memory, for the rest of
+/// the process.
+void apply_variant(const Variant& variant);
+
+/// Session options of a plan, with the data opened.
+[[nodiscard]] SessionOptions session_options(const RunOptions& options, const PlannedRun& plan);
+
+}  // namespace noisemark::suite

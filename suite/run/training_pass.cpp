@@ -1,0 +1,190 @@
+#include "suite/run/training_pass.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "reports/sha256.h"
+#include "suite/io/safetensors.h"
+#include "suite/probes/phase_timer.h"
+#include "suite/quality/validation.h"
+#include "suite/run/interrupt.h"
+#include "suite/run/progress.h"
+
+namespace noisemark::suite {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void append_last(std::vector<double>& to, const std::vector<double>& from) {
+  to.push_back(from.back());
+}
+
+/// One training pass in progress: the session, the clock, and what was measured.
+class Pass {
+ public:
+  explicit Pass(const TrainingPassOptions& options)
+      : options_(options),
+        definition_(options.session.definition),
+        session_(make_session(options.session)),
+        trainer_(*session_.trainer),
+        timer_(options.session.variant.device) {
+    outcome_.init_weights_sha256 = tensors_sha256(trainer_.weights());
+    for (const auto& [name, parameter] : trainer_.parameters()) {
+      outcome_.parameters += parameter.numel();
+    }
+  }
+
+  TrainingOutcome run() {
+    restore();
+    const InterruptGuard interrupt;
+    start_ = Clock::now();
+    if (progress().evaluations.empty()) evaluate(0);
+    try {
+      train(interrupt);
+    } catch (const NonFinite& error) {
+      outcome_.finiteness = {
+          .finite = false,
+          .first_bad = error.tensor() + " at step " + std::to_string(error.step())};
+    }
+    progress().elapsed_s = elapsed_s();
+    finish();
+    return std::move(outcome_);
+  }
+
+ private:
+  TrainingProgress& progress() { return outcome_.progress; }
+
+  [[nodiscard]] double elapsed_s() const { return elapsed_before_s_ + seconds_since(start_); }
+
+  void restore() {
+    if (!options_.resume || !std::filesystem::exists(options_.checkpoint_path)) return;
+    progress() = read_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key);
+    elapsed_before_s_ = progress().elapsed_s;
+    outcome_.resumed_at_step = trainer_.next_step();
+  }
+
+  void train(const InterruptGuard& interrupt) {
+    const int64_t steps = definition_.train.steps;
+    Progress line(options_.label, steps, definition_.train.batch);
+    while (trainer_.next_step() < steps) {
+      const StepRecord record = trainer_.step({&timer_});
+      keep(record);
+      line.show(record.step, progress().samples.step_s.back(), record.loss);
+      const int64_t done = record.step + 1;
+      if (evaluation_due(done)) evaluate(done);
+      if (checkpoint_due(done)) checkpoint();
+      if (interrupt.requested() && done < steps) {
+        outcome_.interrupted = true;
+        if (!options_.checkpoint_path.empty()) checkpoint();
+        return;
+      }
+    }
+  }
+
+  [[nodiscard]] bool evaluation_due(int64_t done) const {
+    if (done == definition_.train.steps) return true;
+    return definition_.eval.every > 0 && done % definition_.eval.every == 0;
+  }
+
+  [[nodiscard]] bool checkpoint_due(int64_t done) const {
+    return options_.checkpoint_every > 0 && done % options_.checkpoint_every == 0;
+  }
+
+  void keep(const StepRecord& record) {
+    reports::Samples& samples = progress().samples;
+    const reports::Samples& timed = timer_.samples();
+    append_last(samples.step_s, timed.step_s);
+    append_last(samples.forward_s, timed.forward_s);
+    append_last(samples.backward_s, timed.backward_s);
+    append_last(samples.optimizer_s, timed.optimizer_s);
+    append_last(samples.ema_s, timed.ema_s);
+    append_last(samples.data_wait_s, timed.data_wait_s);
+    samples.loss.push_back(record.loss);
+    if (record.grad_norm) samples.grad_norm.push_back(*record.grad_norm);
+  }
+
+  void evaluate(int64_t done) {
+    const bool average = definition_.eval.weights == "ema";
+    std::optional<EmaWeightsGuard> guard;
+    if (average) guard.emplace(trainer_.parameters(), trainer_.ema());
+    const TrainerOptions& trainer = trainer_.options();
+    const auto autocast = [&] {
+      return std::make_shared<AutocastGuard>(trainer.precision, trainer.device);
+    };
+    reports::Evaluation evaluation =
+        suite::evaluate(trainer_.model(), trainer_.process(), *options_.session.dataset,
+                        definition_, trainer.device, trainer.precision, autocast);
+    evaluation.step = done;
+    evaluation.samples_seen = done * definition_.train.batch;
+    evaluation.elapsed_s = elapsed_s();
+    progress().evaluations.push_back(std::move(evaluation));
+  }
+
+  void checkpoint() {
+    progress().elapsed_s = elapsed_s();
+    write_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key, progress());
+  }
+
+  void finish() {
+    describe_quality();
+    const std::vector<double>& losses = progress().samples.loss;
+    reports::Sha256 trace;
+    trace.update(std::as_bytes(std::span(losses)));
+    outcome_.determinism.loss_trace_sha256 = trace.hex();
+    outcome_.determinism.weights_sha256 = tensors_sha256(trainer_.weights());
+    if (trainer_.scaler()) outcome_.skipped_steps = trainer_.scaler()->skipped_steps();
+    if (!options_.weights_path.empty()) write_weights();
+  }
+
+  void write_weights() {
+    NamedTensors weights;
+    for (const auto& [name, tensor] : trainer_.weights()) {
+      weights.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
+    }
+    write_safetensors(options_.weights_path, weights,
+                      {{"definition_sha256", options_.checkpoint_key.definition_sha256},
+                       {"step", std::to_string(trainer_.next_step())}});
+  }
+
+  void describe_quality() {
+    reports::Quality& quality = outcome_.quality;
+    quality.weights = definition_.eval.weights;
+    quality.samples = definition_.eval.samples;
+    quality.evaluations = progress().evaluations;
+    if (definition_.eval.target_loss <= 0) {
+      quality.missing_reason = "the definition sets no target loss";
+      return;
+    }
+    quality.target_loss = definition_.eval.target_loss;
+    for (const reports::Evaluation& evaluation : quality.evaluations) {
+      if (evaluation.loss > *quality.target_loss) continue;
+      quality.time_to_quality_s = evaluation.elapsed_s;
+      quality.samples_to_quality = evaluation.samples_seen;
+      return;
+    }
+    quality.missing_reason = "no evaluation reached the target loss";
+  }
+
+  const TrainingPassOptions& options_;
+  const Definition& definition_;
+  Session session_;
+  Trainer& trainer_;
+  PhaseTimer timer_;
+  TrainingOutcome outcome_;
+  Clock::time_point start_{};
+  double elapsed_before_s_ = 0;
+};
+
+}  // namespace
+
+TrainingOutcome training_pass(const TrainingPassOptions& options) {
+  return Pass(options).run();
+}
+
+}  // namespace noisemark::suite

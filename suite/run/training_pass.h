@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+
+#include "reports/gate.h"
+#include "reports/result.h"
+#include "suite/run/session.h"
+#include "suite/train/checkpoint.h"
+
+namespace noisemark::suite {
+
+struct TrainingPassOptions {
+  SessionOptions session;
+  std::string checkpoint_path;   ///< empty: none
+  int64_t checkpoint_every = 0;  ///< steps; 0: never
+  bool resume = false;           ///< start from checkpoint_path where it exists
+  CheckpointKey checkpoint_key;
+  std::string weights_path;  ///< where the trained weights go, empty: nowhere
+  std::string label;         ///< of the progress line
+};
+
+struct TrainingOutcome {
+  TrainingProgress progress;
+  reports::Quality quality;
+  reports::Determinism determinism;
+  reports::Finiteness finiteness;
+  std::string init_weights_sha256;
+  int64_t parameters = 0;
+  int64_t resumed_at_step = 0;
+  int64_t skipped_steps = 0;  ///< by loss scaling
+  bool interrupted = false;
+};
+
+/// The timed pass: trains all steps, evaluates at the start, every `eval.every` steps and at the
+/// end, writes checkpoints and the final weights. A NaN or an interrupt ends it early and is told
+/// in the outcome; what was measured until then is kept.
+[[nodiscard]] TrainingOutcome training_pass(const TrainingPassOptions& options);
+
+}  // namespace noisemark::suite

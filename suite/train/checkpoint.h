@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/result.h"
+#include "suite/train/trainer.h"
+
+namespace noisemark::suite {
+
+/// What a run has measured so far; goes into a checkpoint so that a resumed run's result is whole.
+struct TrainingProgress {
+  reports::Samples samples;
+  std::vector<reports::Evaluation> evaluations;
+  double elapsed_s = 0;  ///< since data was first touched, over all sessions of the run
+};
+
+/// What a checkpoint belongs to. Resuming under another one is refused.
+struct CheckpointKey {
+  std::string definition_sha256;
+  std::string variant;  ///< label, device and threads
+  std::string data;     ///< checksum over the data's files, empty for generated data
+};
+
+/// Writes weights, optimizer, average, scaler, step and progress as one safetensors file: first
+/// beside `path`, then renamed, with a SHA-256 over all tensors inside, so that a kill at any
+/// moment leaves the previous checkpoint or the whole new one. Throws Error, exit code 74, when it
+/// cannot be written.
+void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
+                      const TrainingProgress& progress);
+
+/// Restores `trainer` (same definition and variant) and returns the progress. Throws Error, exit
+/// code 2, when the file is not a whole checkpoint, or exit code 3 naming the field when it belongs
+/// to another run.
+[[nodiscard]] TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,
+                                               const CheckpointKey& key);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+
+#include "baselines/ops.h"
+#include "memopt/mode.h"
+#include "suite/config/definition.h"
+#include "suite/data/dataset.h"
+#include "suite/models/denoiser.h"
+#include "suite/train/trainer.h"
+
+/// The smallest real training session: a lucid U-Net of 8 channels on the analytic mixture.
+namespace noisemark::suite::test {
+
+inline Definition tiny_definition() {
+  Definition definition;
+  definition.id = "tiny";
+  definition.scale = "cpu";
+  definition.seed = 7;
+  definition.model.name = "lucid-unet";
+  definition.model.channels = 1;
+  definition.model.resolution = 16;
+  definition.model.dim = 8;
+  definition.model.dim_mults = {1, 2};
+  definition.model.dropout = 0.1;
+  definition.data.name = "gmm16";
+  definition.data.train_samples = 64;
+  definition.diffusion.schedule = "sigmoid";
+  definition.diffusion.objective = "v";
+  definition.optimizer.clip_norm = 1.0;
+  definition.optimizer.lr = 1e-3;
+  definition.ema.kind = "constant";
+  definition.ema.decay = 0.9;
+  definition.train.batch = 4;
+  definition.train.steps = 8;
+  definition.eval.samples = 8;
+  return definition;
+}
+
+struct TinySession {
+  explicit TinySession(const Definition& definition, const std::string& precision = "fp32") {
+    at::manual_seed(definition.seed);
+    mode = memopt::make_mode("none");
+    TrainerOptions options;
+    options.precision = parse_precision(precision, at::kCPU);
+    trainer = std::make_unique<Trainer>(definition,
+                                        make_denoiser(definition.model, baselines::plain_ops()),
+                                        open_dataset(definition, ""), *mode, options);
+  }
+
+  std::unique_ptr<memopt::Mode> mode;
+  std::unique_ptr<Trainer> trainer;
+};
+
+}  // namespace noisemark::suite::test

@@ -1,0 +1,116 @@
+#include "suite/train/trainer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "suite/io/safetensors.h"
+#include "tests/suite/train/tiny.h"
+
+namespace noisemark::suite {
+namespace {
+
+using test::tiny_definition;
+using test::TinySession;
+
+std::string weights_after(const Definition& definition, int64_t steps) {
+  const TinySession session(definition);
+  while (session.trainer->next_step() < steps) (void)session.trainer->step();
+  return tensors_sha256(session.trainer->weights());
+}
+
+TEST(Trainer, repeats_itself_bit_for_bit) {
+  EXPECT_EQ(weights_after(tiny_definition(), 4), weights_after(tiny_definition(), 4));
+}
+
+TEST(Trainer, another_seed_gives_other_weights) {
+  Definition other = tiny_definition();
+  other.seed = 8;
+  EXPECT_NE(weights_after(tiny_definition(), 2), weights_after(other, 2));
+}
+
+TEST(Trainer, lowers_the_loss) {
+  Definition definition = tiny_definition();
+  definition.train.steps = 40;
+  definition.train.batch = 8;
+  const TinySession session(definition);
+  std::vector<double> losses;
+  while (session.trainer->next_step() < 40) losses.push_back(session.trainer->step().loss);
+  const auto mean = [&](size_t from) {
+    double sum = 0;
+    for (size_t i = from; i < from + 10; ++i) sum += losses[i];
+    return sum / 10;
+  };
+  EXPECT_LT(mean(30), 0.9 * mean(0));
+}
+
+TEST(Trainer, micro_batches_give_the_gradient_of_the_whole_batch) {
+  Definition whole = tiny_definition();
+  whole.model.dropout = 0;  // its masks do depend on how the batch is split
+  whole.optimizer.clip_norm = 0;
+  Definition split = whole;
+  split.train.accumulation = 2;
+  const TinySession a(whole, "fp64");
+  const TinySession b(split, "fp64");
+  const double loss_a = a.trainer->step().loss;
+  const double loss_b = b.trainer->step().loss;
+  // Sums in another order, in float64; Adam's first step divides by |gradient|, which amplifies the
+  // rounding of gradients near zero.
+  EXPECT_NEAR(loss_a, loss_b, 1e-12);
+  const NamedTensors weights_a = a.trainer->weights();
+  const NamedTensors weights_b = b.trainer->weights();
+  for (size_t i = 0; i < weights_a.size(); ++i) {
+    EXPECT_TRUE(at::allclose(weights_a[i].second, weights_b[i].second, 1e-6, 1e-7))
+        << weights_a[i].first;
+  }
+}
+
+TEST(Trainer, names_the_first_non_finite_tensor_and_leaves_the_weights_alone) {
+  const TinySession session(tiny_definition());
+  const NamedTensors weights = session.trainer->weights();
+  {
+    const at::NoGradGuard no_grad;
+    weights[3].second.detach().fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  const std::string before = tensors_sha256(session.trainer->weights());
+  try {
+    (void)session.trainer->step();
+    FAIL() << "a NaN weight went unnoticed";
+  } catch (const NonFinite& error) {
+    EXPECT_EQ(error.tensor(), "weight " + weights[3].first);
+    EXPECT_EQ(error.step(), 0);
+  }
+  EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
+}
+
+class PhaseLog : public StepObserver {
+ public:
+  void on_step_begin(int64_t) override { log += "("; }
+  void on_phase_begin(Phase phase) override { log += std::string(phase_name(phase)) + " "; }
+  void on_phase_end(Phase) override {}
+  void on_step_end(int64_t) override { log += ")"; }
+  std::string log;
+};
+
+TEST(Trainer, tells_observers_every_phase_in_order) {
+  Definition definition = tiny_definition();
+  definition.train.accumulation = 2;
+  const TinySession session(definition);
+  PhaseLog observer;
+  (void)session.trainer->step({&observer});
+  EXPECT_EQ(observer.log, "(data forward backward forward backward optimizer ema )");
+}
+
+TEST(Trainer, bf16_trains_with_weights_in_fp32) {
+  const TinySession session(tiny_definition(), "bf16");
+  EXPECT_TRUE(std::isfinite(session.trainer->step().loss));
+  for (const auto& [name, weight] : session.trainer->weights()) {
+    EXPECT_EQ(weight.scalar_type(), at::kFloat) << name;
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::suite
