@@ -1,0 +1,142 @@
+#include "reports/check.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "reports/error.h"
+#include "reports/events.h"
+#include "reports/file.h"
+#include "reports/json_io.h"
+#include "reports/mark.h"
+#include "reports/schema.h"
+#include "reports/sha256.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<Finding> checksum_findings(const std::string& text, const std::string& file) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("checksum") || !json["checksum"].is_string()) return {};
+  const auto stated = json["checksum"].get<std::string>();
+  const std::string expected = expected_checksum(text, stated);
+  if (expected == stated) return {};
+  return {{file, "checksum",
+           "the file was changed after it was written: its checksum is " +
+               (expected.empty() ? std::string("malformed") : "now " + expected)}};
+}
+
+void append(std::vector<Finding>& to, std::vector<Finding> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// Reads the result as far as it can be read, and adds what is wrong with the file.
+std::optional<Result> check_file(const std::string& text, const std::string& file,
+                                 std::vector<Finding>& findings) {
+  for (const std::string& words : schema_problems(text))
+    findings.push_back({file, "schema", words});
+  append(findings, checksum_findings(text, file));
+  try {
+    Result result = from_json_unverified(text, file);
+    append(findings, check_values(result, file));
+    return result;
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    findings.push_back({file, "schema", what.substr(std::min(what.size(), file.size() + 2))});
+    return std::nullopt;
+  }
+}
+
+std::vector<Finding> artifact_findings(const fs::path& folder, const Result& result) {
+  std::vector<Finding> findings;
+  for (const Artifact& artifact : result.artifacts) {
+    const fs::path relative = artifact.path;
+    const fs::path path = folder / relative;
+    const auto add = [&](const std::string& words) {
+      findings.push_back({path.string(), "artifacts", words});
+    };
+    if (relative.empty() || relative.is_absolute() ||
+        std::find(relative.begin(), relative.end(), "..") != relative.end()) {
+      add("its path leaves the folder of the result");
+    } else if (!fs::is_regular_file(path)) {
+      add("the result lists it and it is not there");
+    } else if (sha256_of_file(path) != artifact.sha256) {
+      add("it was changed after the run: its SHA-256 is not that of the result");
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> event_findings(const fs::path& folder, const Result& result) {
+  const fs::path path = folder / "events.mlog";
+  std::vector<Finding> findings;
+  if (!fs::exists(path)) return findings;
+  const bool finished = result.exit.code <= static_cast<int>(ExitCode::kFailed);
+  try {
+    const auto events = read_events(read_file(path), path.string());
+    for (const std::string& words : event_problems(events, finished)) {
+      findings.push_back({path.string(), "events", words});
+    }
+  } catch (const Error& error) {
+    findings.push_back({path.string(), "events", error.what()});
+  }
+  return findings;
+}
+
+std::vector<Finding> report_findings(const fs::path& folder, const std::string& text,
+                                     const Result& result) {
+  const fs::path path = folder / "report.md";
+  if (!fs::exists(path)) return {};
+  const auto mark = read_mark(read_file(path));
+  if (!mark) return {{path.string(), "report", "it names no run and no result"}};
+  if (mark->run_id != result.run_id) {
+    return {{path.string(), "report", "it belongs to run " + mark->run_id}};
+  }
+  if (mark->result_sha256 == sha256_of(text)) return {};
+  return {{path.string(), "report", "it is stale: rendered from other bytes of result.json"}};
+}
+
+std::vector<Finding> check_folder(const fs::path& folder) {
+  const fs::path file = folder / "result.json";
+  const std::string text = read_file(file);
+  std::vector<Finding> findings;
+  const auto result = check_file(text, file.string(), findings);
+  if (!result) return findings;
+  append(findings, artifact_findings(folder, *result));
+  append(findings, event_findings(folder, *result));
+  append(findings, report_findings(folder, text, *result));
+  return findings;
+}
+
+}  // namespace
+
+std::vector<fs::path> result_folders(const fs::path& path) {
+  if (fs::exists(path / "result.json")) return {path};
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().filename() == "result.json") folders.push_back(at->path().parent_path());
+  }
+  if (folders.empty()) {
+    throw bad_input(path.string(), "no result.json in it", "",
+                    "a result.json, its folder, or a folder of such folders");
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+std::vector<Finding> check(const fs::path& path) {
+  std::vector<Finding> findings;
+  if (fs::is_regular_file(path)) {
+    (void)check_file(read_file(path), path.string(), findings);
+    return findings;
+  }
+  for (const fs::path& folder : result_folders(path)) append(findings, check_folder(folder));
+  return findings;
+}
+
+}  // namespace noisemark::reports

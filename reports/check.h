@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/result.h"
+
+/// Whether a result can be believed: is it whole, unchanged and consistent with itself. Every rule
+/// is a typed predicate over values; no text of a file is ever evaluated.
+namespace noisemark::reports {
+
+struct Finding {
+  std::string file;   ///< as the user would find it
+  std::string rule;   ///< "schema", "checksum", "closure" ...
+  std::string words;  ///< what is wrong, one sentence
+};
+
+/// Everything wrong with a result.json, or with a folder that holds one (its artifacts, events.mlog
+/// and report.md too), or with every such folder below it (a suite). Empty: nothing is wrong.
+/// Throws Error (bad input) when there is no result at all.
+[[nodiscard]] std::vector<Finding> check(const std::filesystem::path& path);
+
+/// The rules that need nothing but the values: definition, seeds, samples, metrics, memory,
+/// utilization, quality, gates, exit, provenance. `file` is copied into the findings.
+[[nodiscard]] std::vector<Finding> check_values(const Result& result, const std::string& file);
+
+/// `path` itself or the folders below it that hold a result.json, sorted by name. Throws Error (bad
+/// input) when there is none.
+[[nodiscard]] std::vector<std::filesystem::path> result_folders(const std::filesystem::path& path);
+
+}  // namespace noisemark::reports

@@ -1,0 +1,269 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <string_view>
+
+#include "reports/check.h"
+#include "reports/error.h"
+#include "reports/gate.h"
+#include "reports/sha256.h"
+
+namespace noisemark::reports {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+void require(bool holds, Problems& problems, const std::string& words) {
+  if (!holds) problems.push_back(words);
+}
+
+bool close(double a, double b) {
+  constexpr double kRounding = 1e-9;
+  return std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
+}
+
+Problems definition_problems(const Result& result) {
+  Problems problems;
+  const Identity& id = result.identity;
+  const std::string sha256 = sha256_of(result.definition);
+  require(sha256 == id.definition_sha256, problems,
+          "identity.definition_sha256 is not the SHA-256 of the definition (" + sha256 + ")");
+  const auto json = nlohmann::json::parse(result.definition, nullptr, false);
+  require(json.is_object(), problems, "definition is no JSON object");
+  require(id.custom == !id.overrides.empty() || result.definition == "{}", problems,
+          "identity.custom must say whether there are overrides");
+  if (!json.is_object()) return problems;
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>{{"id", id.benchmark}, {"scale", id.scale}}) {
+    require(!json.contains(key) || json[key] == value, problems,
+            "the definition's " + key + " is not that of the identity (" + value + ")");
+  }
+  return problems;
+}
+
+Problems seed_problems(const Result& result) {
+  Problems problems;
+  require(!result.seeds.streams.empty(), problems, "no seed of any stream is recorded");
+  std::map<uint64_t, std::string> seen;
+  for (const auto& [stream, seed] : result.seeds.streams) {
+    const auto [other, fresh] = seen.emplace(seed, stream);
+    require(fresh, problems,
+            fmt::format("streams {} and {} share the seed {}", other->second, stream, seed));
+  }
+  return problems;
+}
+
+Problems sample_problems(const Result& result) {
+  Problems problems;
+  const Samples& s = result.samples;
+  const size_t n = s.step_s.size();
+  const std::map<std::string, const std::vector<double>*> columns{
+      {"data_wait_s", &s.data_wait_s}, {"forward_s", &s.forward_s}, {"backward_s", &s.backward_s},
+      {"optimizer_s", &s.optimizer_s}, {"ema_s", &s.ema_s},         {"loss", &s.loss},
+      {"grad_norm", &s.grad_norm}};
+  for (const auto& [name, column] : columns) {
+    require(column->empty() || column->size() == n, problems,
+            fmt::format("samples.{} has {} values, step_s has {}", name, column->size(), n));
+  }
+  const auto taken = static_cast<int64_t>(n);
+  const Protocol& protocol = result.protocol;
+  require(taken <= protocol.steps, problems,
+          fmt::format("{} step times for {} steps", taken, protocol.steps));
+  const bool finished = result.exit.code == static_cast<int>(ExitCode::kPass);
+  require(
+      !finished || taken == protocol.steps || taken + protocol.resumed_at_step == protocol.steps,
+      problems, fmt::format("a finished run has {} of {} step times", taken, protocol.steps));
+  require(protocol.warmup_steps <= taken, problems, "warm-up is longer than the run");
+  return problems;
+}
+
+Problems metric_problems(const Result& result) {
+  Problems problems;
+  std::set<std::string> names;
+  for (const Metric& metric : result.metrics) {
+    require(names.insert(metric.name).second, problems, "metric " + metric.name + " twice");
+    require(metric.value.has_value() == metric.missing_reason.empty(), problems,
+            "metric " + metric.name + " needs a value or the reason why it has none");
+    if (!metric.ci95) continue;
+    require(metric.value && metric.ci95->low <= *metric.value && *metric.value <= metric.ci95->high,
+            problems, "metric " + metric.name + " lies outside its interval");
+  }
+  return problems;
+}
+
+void snapshot_problems(const MemorySection& memory, const MemorySnapshot& shot,
+                       Problems& problems) {
+  int64_t sum = shot.unattributed_bytes;
+  std::set<std::string> named;
+  for (const auto& [category, bytes] : shot.by_category) {
+    sum += bytes;
+    named.insert(category);
+    require(bytes >= 0, problems, fmt::format("at {} {} holds {} bytes", shot.at, category, bytes));
+  }
+  require(named == std::set<std::string>(memory.categories.begin(), memory.categories.end()),
+          problems, "at " + shot.at + " the categories are not those of memory.categories");
+  require(sum == shot.allocator_bytes, problems,
+          fmt::format("at {} the owners and the unattributed sum to {} bytes, the allocator has {}",
+                      shot.at, sum, shot.allocator_bytes));
+}
+
+Problems timeline_problems(const MemorySection& memory) {
+  Problems problems;
+  double before_s = 0;
+  for (const MemoryPoint& point : memory.timeline) {
+    const auto& bytes = point.by_category;
+    require(bytes.size() == memory.categories.size() + 1, problems,
+            "a point of memory.timeline has not one value per category and the unattributed");
+    require(point.time_s >= before_s, problems, "memory.timeline runs backwards");
+    require(std::accumulate(bytes.begin(), bytes.end(), int64_t{0}) <= memory.peak_bytes, problems,
+            fmt::format("memory.timeline at {} s is above the peak", point.time_s));
+    before_s = point.time_s;
+    if (!problems.empty()) break;
+  }
+  return problems;
+}
+
+Problems closure_problems(const Result& result) {
+  const MemorySection& memory = result.memory;
+  Problems problems;
+  if (!memory.measured) {
+    require(!memory.missing_reason.empty(), problems,
+            "memory was not measured and no reason is given");
+    return problems;
+  }
+  for (const MemorySnapshot& shot : memory.boundaries) {
+    snapshot_problems(memory, shot, problems);
+    require(shot.unattributed_bytes == 0, problems,
+            fmt::format("at {} {} bytes have no owner", shot.at, shot.unattributed_bytes));
+    require(shot.allocator_bytes <= memory.peak_bytes, problems,
+            "at " + shot.at + " more is live than at the peak");
+  }
+  snapshot_problems(memory, memory.peak, problems);
+  require(memory.peak.allocator_bytes == memory.peak_bytes, problems,
+          fmt::format("memory.peak_bytes is {}, the peak's snapshot has {}", memory.peak_bytes,
+                      memory.peak.allocator_bytes));
+  require(
+      memory.saved_bytes <= memory.peak_saved_bytes && memory.peak_saved_bytes <= memory.peak_bytes,
+      problems, "saved_bytes, peak_saved_bytes and peak_bytes must not fall in this order");
+  const Problems timeline = timeline_problems(memory);
+  problems.insert(problems.end(), timeline.begin(), timeline.end());
+  return problems;
+}
+
+Problems utilization_problems(const Result& result) {
+  const Utilization& use = result.utilization;
+  Problems problems;
+  require(use.measured || !use.missing_reason.empty(), problems,
+          "utilization was not measured and no reason is given");
+  if (use.gemm_peak_flop_per_s > 0) {
+    require(close(use.mfu_frac, use.achieved_flop_per_s / use.gemm_peak_flop_per_s), problems,
+            "utilization.mfu_frac is not achieved / peak");
+  }
+  require(std::is_sorted(use.operators.begin(), use.operators.end(),
+                         [](const auto& a, const auto& b) { return a.self_s > b.self_s; }),
+          problems, "utilization.operators are not by falling self time");
+  double share_frac = 0;
+  for (const OperatorRow& row : use.operators) share_frac += row.share_frac;
+  constexpr double kRounding = 1e-6;
+  require(share_frac <= 1 + kRounding, problems, "the operators' shares sum to more than 1");
+  return problems;
+}
+
+bool reaches(const Quality& quality) {
+  return quality.target_loss &&
+         std::any_of(quality.evaluations.begin(), quality.evaluations.end(),
+                     [&](const auto& one) { return one.loss <= *quality.target_loss; });
+}
+
+Problems quality_problems(const Result& result) {
+  const Quality& quality = result.quality;
+  Problems problems;
+  int64_t before = -1;
+  for (const Evaluation& one : quality.evaluations) {
+    const std::string at = fmt::format("the evaluation at step {}", one.step);
+    require(one.step > before, problems, at + " is out of order");
+    before = one.step;
+    const size_t n = one.timesteps.size();
+    require(one.per_timestep.size() == n, problems, at + " has not one loss per timestep");
+    require(one.optimal_per_timestep.empty() || one.optimal_per_timestep.size() == n, problems,
+            at + " has not one optimal loss per timestep");
+    if (one.per_timestep.empty()) continue;
+    const auto [low, high] = std::minmax_element(one.per_timestep.begin(), one.per_timestep.end());
+    require((*low <= one.loss || close(*low, one.loss)) &&
+                (one.loss <= *high || close(*high, one.loss)),
+            problems, at + " has a loss outside of its losses per timestep");
+  }
+  require(quality.time_to_quality_s.has_value() == quality.samples_to_quality.has_value(), problems,
+          "time_to_quality_s and samples_to_quality must be there together");
+  require(quality.time_to_quality_s.has_value() == reaches(quality), problems,
+          "time_to_quality_s must be there when an evaluation reaches the target, and only then");
+  require(quality.time_to_quality_s || !quality.missing_reason.empty(), problems,
+          "no time to quality and no reason for it");
+  return problems;
+}
+
+Problems gate_problems(const Result& result) {
+  Problems problems;
+  bool failed = false;
+  for (const Gate& gate : result.gates) {
+    failed = failed || gate.verdict == Verdict::kFail;
+    require(!gate.words.empty(), problems, "gate " + gate.name + " has no words");
+    if (gate.verdict == Verdict::kNotApplied) continue;
+    require(gate.value || gate.verdict == Verdict::kFail, problems,
+            "gate " + gate.name + " passes without a value");
+    if (!gate.value) continue;
+    const bool holds = satisfies(*gate.value, gate.relation, gate.bound);
+    require(holds == (gate.verdict == Verdict::kPass), problems,
+            "gate " + gate.name + ": the verdict is not what its value and bound say");
+  }
+  require(!failed || result.exit.code != static_cast<int>(ExitCode::kPass), problems,
+          "a gate failed and the exit code is 0");
+  require(failed || result.exit.code != static_cast<int>(ExitCode::kFailed), problems,
+          "the exit code is 1 and no gate failed");
+  return problems;
+}
+
+Problems provenance_problems(const Result& result) {
+  Problems problems;
+  const Provenance& from = result.provenance;
+  require(from.git_dirty == !from.git_diff_sha256.empty(), problems,
+          "provenance.git_diff_sha256 must be there when the tree was dirty, and only then");
+  const bool all = std::all_of(from.data.begin(), from.data.end(),
+                               [](const DataFile& file) { return file.verified; });
+  require(result.identity.data != "official" || (all && !from.data.empty()), problems,
+          "the data is called official, and not every file of it has the locked checksum");
+  return problems;
+}
+
+struct Rule {
+  std::string_view name;
+  Problems (*problems)(const Result&);
+};
+
+constexpr std::array kRules{
+    Rule{"definition", definition_problems}, Rule{"seeds", seed_problems},
+    Rule{"samples", sample_problems},        Rule{"metrics", metric_problems},
+    Rule{"closure", closure_problems},       Rule{"utilization", utilization_problems},
+    Rule{"quality", quality_problems},       Rule{"gates", gate_problems},
+    Rule{"provenance", provenance_problems}};
+
+}  // namespace
+
+std::vector<Finding> check_values(const Result& result, const std::string& file) {
+  std::vector<Finding> findings;
+  for (const Rule& rule : kRules) {
+    for (const std::string& words : rule.problems(result)) {
+      findings.push_back({file, std::string(rule.name), words});
+    }
+  }
+  return findings;
+}
+
+}  // namespace noisemark::reports
