@@ -14,9 +14,9 @@ usage() {
 Usage: containers/setup.sh COMMAND
 
   deps    install what is missing: Debian packages, LibTorch and, where no nvcc is found, a CUDA toolkit
-  build   deps, then configure and build
+  build   deps, then configure and build the program, noisemark
   smoke   build, then run the smoke suite and say where its report is
-  test    build, then install the Python peers and run every test that this machine can run
+  test    deps with the Python peers, then build everything and run every test that this machine can run
 
 Packages come by apt; wheels, checked by hash, go into a virtual environment. The system's Python is not touched.
 
@@ -67,13 +67,6 @@ install_packages() {
     >/dev/null </dev/null || fail "apt-get could not install: ${missing[*]}"
 }
 
-# What apt installed has no version of ours: keep a list of it for results.
-record_packages() {
-  mkdir -p "$root/build"
-  # shellcheck disable=SC2046
-  dpkg-query -W -f='${Package} ${Version}\n' $(packages_of build) >"$root/build/packages.txt"
-}
-
 find_python() {
   local version
   for version in $PYTHON_VERSIONS; do
@@ -102,7 +95,7 @@ wheels() {
     say "wheels: $1 is installed"
     return
   fi
-  say "wheels: installing $(grep -c '^[a-z]' "$file") of $1 (downloads up to 3 GB, and is silent meanwhile)"
+  say "wheels: installing $(grep -c '^[a-z]' "$file") of $1 (can take minutes, and is silent meanwhile)"
   PYTHONNOUSERSITE=1 PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python3" -m pip install --quiet \
     --require-hashes --only-binary :all: -r "$file" </dev/null || fail "pip could not install $file"
   echo "$sum" >"$stamp"
@@ -161,7 +154,6 @@ install_toolkit() {
 install_dependencies() {
   [[ $(uname -m) == x86_64 ]] || fail "the pinned wheels are for x86-64; this machine is $(uname -m)"
   install_packages "$@"
-  record_packages
   if [[ -n ${NOISEMARK_TORCH_ROOT:-} ]]; then
     torch_root=$NOISEMARK_TORCH_ROOT
     say "wheels: none; LibTorch is $torch_root"
@@ -181,6 +173,7 @@ jobs() {
   echo $((memory < 1 ? 1 : memory < cores ? memory : cores))
 }
 
+# build TARGET...
 build() {
   preset=release
   [[ ${NOISEMARK_CUDA:-ON} != OFF ]] || preset=cpu
@@ -188,7 +181,7 @@ build() {
   say "build: preset $preset, $CMAKE_BUILD_PARALLEL_LEVEL at a time, in build/$preset"
   cd "$root"
   cmake --preset "$preset" -DTorch_ROOT="$torch_root" >&2
-  cmake --build --preset "$preset" >&2
+  cmake --build --preset "$preset" --target "$@" >&2
 }
 
 smoke() {
@@ -235,16 +228,16 @@ case "${1:-}" in
     ;;
   build)
     install_dependencies build
-    build
+    build noisemark
     ;;
   smoke)
     install_dependencies build
-    build
+    build noisemark
     smoke
     ;;
   test)
     install_dependencies build test
-    build
+    build all
     run_tests
     ;;
   -h | --help)

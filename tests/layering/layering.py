@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Proves the arrows between the folders from the #include lines.
+
+Usage: layering.py [ROOT]     checks the tree at ROOT (default: this checkout); exit code 1 lists what is wrong
+       layering.py --self-test   checks that each kind of bad include is found
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+SUITE_LAYERS = [
+    {"random", "config", "environment"},
+    {"data", "models", "diffusion", "io"},
+    {"train"},
+    {"probes", "quality"},
+    {"run"},
+    {"cli"},
+]
+CODE = {".h", ".cpp", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
+
+
+def allowed_arrows() -> dict[str, set[str]]:
+    """Folder -> folders that it may include, itself among them."""
+    arrows = {"reports": set(), "memopt": set(), "baselines": {"memopt"}}
+    below = {"reports", "memopt", "baselines"}
+    for layer in SUITE_LAYERS:
+        for name in layer:
+            arrows[f"suite/{name}"] = set(below)
+        below |= {f"suite/{name}" for name in layer}
+    arrows["tests"] = set(below)
+    for folder, targets in arrows.items():
+        targets.add(folder)
+    return arrows
+
+
+def folder_of(path: str) -> str:
+    parts = path.split("/")
+    return "/".join(parts[:2]) if parts[0] == "suite" else parts[0]
+
+
+def check_include(root: pathlib.Path, path: str, quote: str, target: str) -> str | None:
+    """What is wrong with one include of the file `path`, or None."""
+    folder = folder_of(path)
+    if target == "torch/torch.h":
+        return "takes in all of LibTorch; include what is used"
+    if TORCH.match(target):
+        return "reports/ knows no torch" if folder == "reports" else None
+    if quote == "<":
+        return None
+    if not (root / target).is_file():
+        return "no such file from the root of the repository"
+    accepted = allowed_arrows()[folder]
+    if folder_of(target) not in accepted:
+        return f"{folder} may include only {', '.join(sorted(accepted))}"
+    return None
+
+
+def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
+    """Number of includes looked at, and what is wrong."""
+    count, errors = 0, []
+    for top in ("reports", "memopt", "baselines", "suite", "tests"):
+        for file in sorted(p for p in (root / top).rglob("*") if p.suffix in CODE):
+            path = file.relative_to(root).as_posix()
+            if folder_of(path) not in allowed_arrows():
+                errors.append(f"{path}: its folder has no place among the layers")
+                continue
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                if match := INCLUDE.match(line):
+                    count += 1
+                    if error := check_include(root, path, *match.groups()):
+                        errors.append(f"{path}:{number}: {match[2]}: {error}")
+    return count, errors
+
+
+def self_test() -> list[str]:
+    """Plants one include at a time in a small correct tree, and returns the verdicts that were wrong."""
+    files = ["reports/a.h", "memopt/a.h", "baselines/a.h", "suite/random/a.h", "suite/config/a.h", "suite/data/a.h",
+             "suite/io/a.h", "suite/train/a.h", "suite/run/a.h", "suite/cli/a.h", "tests/a.h"]
+    bad = [
+        ("reports/a.h", '"memopt/a.h"'), ("reports/a.h", "<ATen/core/Tensor.h>"), ("reports/a.h", "<torch/types.h>"),
+        ("memopt/a.h", '"reports/a.h"'), ("memopt/a.h", '"baselines/a.h"'), ("memopt/a.h", '"suite/random/a.h"'),
+        ("memopt/a.h", "<torch/torch.h>"), ("baselines/a.h", '"reports/a.h"'), ("baselines/a.h", '"suite/train/a.h"'),
+        ("suite/random/a.h", '"suite/config/a.h"'), ("suite/data/a.h", '"suite/io/a.h"'),
+        ("suite/data/a.h", '"suite/train/a.h"'), ("suite/run/a.h", '"suite/cli/a.h"'),
+        ("suite/cli/a.h", '"tests/a.h"'), ("suite/cli/a.h", '"suite/run/absent.h"'), ("suite/cli/a.h", '"a.h"'),
+    ]
+    good = [
+        ("reports/a.h", "<string>"), ("memopt/a.h", "<ATen/core/Tensor.h>"), ("baselines/a.h", '"memopt/a.h"'),
+        ("suite/data/a.h", '"suite/random/a.h"'), ("suite/train/a.h", '"suite/data/a.h"'),
+        ("suite/cli/a.h", '"suite/run/a.h"'), ("suite/cli/a.h", '"baselines/a.h"'), ("suite/cli/a.h", '"reports/a.h"'),
+        ("tests/a.h", '"suite/cli/a.h"'), ("reports/a.h", '"reports/a.h"'),
+    ]
+    wrong = []
+    for path, include in bad + good:
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name in files:
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text("#pragma once\n")
+            (root / path).write_text(f"#pragma once\n#  include {include}\n")
+            found = bool(check_tree(root)[1])
+            if found != ((path, include) in bad):
+                wrong.append(f"{path} including {include}: {'refused' if found else 'not noticed'}")
+    return wrong
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--self-test"]:
+        wrong = self_test()
+        print("\n".join(wrong) or "every bad include was found, and no good one refused")
+        return bool(wrong)
+    root = pathlib.Path(sys.argv[1] if sys.argv[1:] else pathlib.Path(__file__).parents[2])
+    count, errors = check_tree(root)
+    print("\n".join(errors) or f"{count} includes follow the arrows")
+    return bool(errors) or count == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
