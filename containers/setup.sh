@@ -119,9 +119,10 @@ find_nvcc() {
   done
 }
 
-# The wheels carry libcudart.so.13 and so on; a linker looks for libcudart.so.
-link_wheel_libraries() {
+# complete_toolkit FOLDER: the wheels have lib/libcudart.so.13, but nvcc looks in lib64, and a linker for libcudart.so.
+complete_toolkit() {
   local library
+  [[ -e $1/lib64 ]] || ln -s lib "$1/lib64"
   for library in "$1"/lib/lib*.so.*; do
     [[ -e ${library%%.so.*}.so ]] || ln -s "$(basename "$library")" "${library%%.so.*}.so"
   done
@@ -138,7 +139,7 @@ install_toolkit() {
     wheels nvcc
     local toolkit
     toolkit=$(site_packages)/nvidia/cu13
-    link_wheel_libraries "$toolkit"
+    complete_toolkit "$toolkit"
     CUDACXX=$toolkit/bin/nvcc
   fi
   if [[ -z $CUDACXX ]]; then
@@ -176,11 +177,11 @@ jobs() {
 # build TARGET...
 build() {
   preset=release
-  [[ ${NOISEMARK_CUDA:-ON} != OFF ]] || preset=cpu
+  if [[ ${NOISEMARK_CUDA:-ON} == OFF ]]; then preset=cpu; fi
   export CMAKE_BUILD_PARALLEL_LEVEL=${NOISEMARK_JOBS:-$(jobs)}
   say "build: preset $preset, $CMAKE_BUILD_PARALLEL_LEVEL at a time, in build/$preset"
   cd "$root"
-  cmake --preset "$preset" -DTorch_ROOT="$torch_root" >&2
+  cmake --preset "$preset" -DTorch_ROOT="$torch_root" -DNOISEMARK_CUDA="${NOISEMARK_CUDA:-ON}" >&2
   cmake --build --preset "$preset" --target "$@" >&2
 }
 

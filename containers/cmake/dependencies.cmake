@@ -1,5 +1,5 @@
 # Finds what Noisemark links, each part by find_package; LibTorch by Torch_ROOT, by NOISEMARK_TORCH_ROOT in the
-# environment, or in build/venv, where containers/setup.sh puts it.
+# environment, or where containers/setup.sh puts it.
 include(versions)
 
 set(Boost_USE_STATIC_LIBS ON)
@@ -18,7 +18,11 @@ if(NOT Torch_ROOT)
   if(DEFINED ENV{NOISEMARK_TORCH_ROOT})
     set(Torch_ROOT $ENV{NOISEMARK_TORCH_ROOT})
   else()
-    file(GLOB venv_torch ${PROJECT_SOURCE_DIR}/build/venv/lib/python3.*/site-packages/torch)
+    set(venv ${PROJECT_SOURCE_DIR}/build/venv)
+    if(DEFINED ENV{NOISEMARK_VENV})
+      set(venv $ENV{NOISEMARK_VENV})
+    endif()
+    file(GLOB venv_torch ${venv}/lib/python3.*/site-packages/torch)
     list(POP_FRONT venv_torch Torch_ROOT)
   endif()
 endif()
@@ -27,12 +31,13 @@ find_package(LibTorch ${NOISEMARK_PIN_WHEEL_TORCH} EXACT REQUIRED)
 # All that the other folders know of LibTorch. Both configurations compile with the same flags.
 #
 # NDEBUG: RecordFunction has another layout without it, and the wheel is built with it, so every preset defines it.
+# FMT_HEADER_ONLY: LibTorch's include folder holds headers of another fmt, without its library, and they are found first.
 # OpenMP: without it at::parallel_for in our own code runs on one thread.
 add_library(noisemark_torch INTERFACE)
 target_include_directories(noisemark_torch SYSTEM INTERFACE
   ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
 target_compile_definitions(noisemark_torch INTERFACE
-  NDEBUG USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
+  NDEBUG FMT_HEADER_ONLY USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
 target_compile_options(noisemark_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
 # A flag, not the library's path: at run time the OpenMP runtime is then the one that lies beside LibTorch, if any.
 target_link_options(noisemark_torch INTERFACE ${OpenMP_CXX_FLAGS})
@@ -41,7 +46,10 @@ target_link_libraries(noisemark_torch INTERFACE LibTorch::cpu LibTorch::c10)
 # The CUDA half, for .cu files and for programs that run on a GPU; empty with NOISEMARK_CUDA=OFF.
 add_library(noisemark_torch_cuda INTERFACE)
 target_link_libraries(noisemark_torch_cuda INTERFACE noisemark_torch)
-if(NOISEMARK_CUDA)
+function(noisemark_link_cuda)
+  # CMake 3.25 marks CUDA::nvToolsExt as deprecated, which CUDA 13 no longer has, and stops there; but not for a project
+  # that asks for an older CMake. Hence a function, where this variable is local.
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit ${NOISEMARK_PIN_CUDA_VERSION} REQUIRED)
   if(NOT TARGET LibTorch::cuda OR NOT TARGET LibTorch::c10_cuda)
     message(FATAL_ERROR "NOISEMARK_CUDA is ON, but the LibTorch in ${Torch_ROOT} has no libtorch_cuda")
@@ -56,4 +64,7 @@ if(NOISEMARK_CUDA)
     set(NOISEMARK_CUDART CUDA::cudart)
   endif()
   target_link_libraries(noisemark_torch_cuda INTERFACE LibTorch::c10_cuda ${NOISEMARK_CUDART})
+endfunction()
+if(NOISEMARK_CUDA)
+  noisemark_link_cuda()
 endif()
