@@ -37,13 +37,29 @@ Problems definition_problems(const Result& result) {
           "identity.definition_sha256 is not the SHA-256 of the definition (" + sha256 + ")");
   const auto json = nlohmann::json::parse(result.definition, nullptr, false);
   require(json.is_object(), problems, "definition is no JSON object");
-  require(id.custom == !id.overrides.empty() || result.definition == "{}", problems,
+  require(id.custom == !id.overrides.empty(), problems,
           "identity.custom must say whether there are overrides");
-  if (!json.is_object()) return problems;
-  for (const auto& [key, value] :
-       std::map<std::string, std::string>{{"id", id.benchmark}, {"scale", id.scale}}) {
-    require(!json.contains(key) || json[key] == value, problems,
-            "the definition's " + key + " is not that of the identity (" + value + ")");
+  if (!json.is_object() || !json.contains("benchmark")) return problems;
+  const auto& benchmark = json["benchmark"];
+  require(benchmark.value("id", id.benchmark) == id.benchmark &&
+              benchmark.value("scale", id.scale) == id.scale,
+          problems, "the definition is not that of " + id.benchmark + "@" + id.scale);
+  return problems;
+}
+
+// A definition lists its gates as {"gate": {NAME: {"metric": M, "max" or "min": BOUND}}}.
+Problems declared_gate_problems(const Result& result) {
+  Problems problems;
+  const auto json = nlohmann::json::parse(result.definition, nullptr, false);
+  if (!json.is_object() || !json.contains("gate")) return problems;
+  for (const auto& [name, declared] : json["gate"].items()) {
+    const auto gate = std::find_if(result.gates.begin(), result.gates.end(),
+                                   [&](const Gate& one) { return one.name == name; });
+    const char* bound = declared.contains("max") ? "max" : "min";
+    require(gate != result.gates.end() && declared.value(bound, 0.0) == gate->bound &&
+                declared.value("metric", gate->metric) == gate->metric &&
+                gate->relation == (declared.contains("max") ? "at most" : "at least"),
+            problems, "the definition's gate " + name + " was not applied as it stands there");
   }
   return problems;
 }
@@ -245,20 +261,27 @@ Problems provenance_problems(const Result& result) {
 struct Rule {
   std::string_view name;
   Problems (*problems)(const Result&);
+  bool whole = false;  ///< holds only for a run that did not end by running out of memory
 };
 
-constexpr std::array kRules{
-    Rule{"definition", definition_problems}, Rule{"seeds", seed_problems},
-    Rule{"samples", sample_problems},        Rule{"metrics", metric_problems},
-    Rule{"closure", closure_problems},       Rule{"utilization", utilization_problems},
-    Rule{"quality", quality_problems},       Rule{"gates", gate_problems},
-    Rule{"provenance", provenance_problems}};
+constexpr std::array kRules{Rule{"definition", definition_problems},
+                            Rule{"seeds", seed_problems},
+                            Rule{"samples", sample_problems},
+                            Rule{"metrics", metric_problems},
+                            Rule{"closure", closure_problems, true},
+                            Rule{"utilization", utilization_problems, true},
+                            Rule{"quality", quality_problems, true},
+                            Rule{"gates", gate_problems},
+                            Rule{"gates", declared_gate_problems, true},
+                            Rule{"provenance", provenance_problems}};
 
 }  // namespace
 
 std::vector<Finding> check_values(const Result& result, const std::string& file) {
   std::vector<Finding> findings;
+  const bool whole = result.exit.code != static_cast<int>(ExitCode::kOutOfMemory);
   for (const Rule& rule : kRules) {
+    if (rule.whole && !whole) continue;
     for (const std::string& words : rule.problems(result)) {
       findings.push_back({file, std::string(rule.name), words});
     }

@@ -31,7 +31,8 @@ void fill_identity(Result& result) {
   id.data = "official";
   id.hardware = {{"cpu", "Example CPU 3000 | rev B"}, {"isa", "AVX512"}, {"memory", "24 GiB"}};
   id.software = {{"libtorch", "2.11.0"}, {"oneDNN", "3.7"}, {"compiler", "g++ 12.2"}};
-  result.definition = R"({"id":"ho-cifar10","scale":"cpu","train":{"batch":16}})";
+  result.definition = R"({"benchmark":{"id":"ho-cifar10","scale":"cpu"},"train":{"batch":16},)"
+                      R"("gate":{"val_loss":{"metric":"val_loss","max":0.12}}})";
   id.definition_sha256 = sha256_of(result.definition);
 }
 
@@ -197,12 +198,14 @@ Result minimal_result() {
   result.identity.benchmark = "gmm16";
   result.identity.scale = "cpu";
   result.identity.custom = true;
+  result.identity.overrides = {"train.steps=0"};
   result.identity.precision = "fp32";
   result.identity.device = "cpu";
   result.identity.framework = "noisemark";
   result.identity.data = "generated";
   result.definition = "{}";
   result.identity.definition_sha256 = sha256_of(result.definition);
+  result.seeds.streams = {{"init", 0}};
   result.memory.missing_reason = "the memory pass was not asked for";
   result.utilization.missing_reason = "the profile pass was not asked for";
   result.quality.missing_reason = "the definition sets no target";

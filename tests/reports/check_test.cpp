@@ -1,0 +1,241 @@
+#include "reports/check.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "reports/error.h"
+#include "reports/events.h"
+#include "reports/file.h"
+#include "reports/json_io.h"
+#include "reports/mark.h"
+#include "reports/sha256.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+using test::full_result;
+using test::minimal_result;
+
+std::string listed(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) text += finding.rule + ": " + finding.words + "\n";
+  return text;
+}
+
+// What check_values says about a good result after one change.
+std::string after(const std::function<void(Result&)>& change) {
+  Result result = full_result();
+  change(result);
+  return listed(check_values(result, "r.json"));
+}
+
+bool starts(const std::string& text, const std::string& rule) {
+  return text.starts_with(rule);
+}
+
+TEST(CheckValues, finds_nothing_in_a_good_result) {
+  EXPECT_EQ(listed(check_values(full_result(), "")), "");
+  EXPECT_EQ(listed(check_values(minimal_result(), "")), "");
+}
+
+TEST(CheckValues, the_definition_must_be_the_one_that_was_hashed) {
+  EXPECT_TRUE(starts(after([](Result& r) { r.definition += " "; }), "definition: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.identity.scale = "gpu"; }), "definition: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.identity.custom = true; }), "definition: "));
+}
+
+TEST(CheckValues, seeds_must_be_there_and_differ) {
+  EXPECT_TRUE(starts(after([](Result& r) { r.seeds.streams["noise"] = 11; }),
+                     "seeds: streams data and noise share the seed 11"));
+  EXPECT_TRUE(starts(after([](Result& r) { r.seeds.streams.clear(); }), "seeds: "));
+}
+
+TEST(CheckValues, samples_must_be_as_many_as_steps) {
+  EXPECT_TRUE(starts(after([](Result& r) { r.samples.ema_s.pop_back(); }), "samples: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.protocol.steps = 65; }), "samples: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.protocol.steps = 63; }), "samples: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.protocol.warmup_steps = 65; }), "samples: "));
+}
+
+TEST(CheckValues, metrics_must_be_unique_and_have_a_value_or_a_reason) {
+  EXPECT_TRUE(starts(after([](Result& r) { r.metrics[1].name = "images_per_s"; }), "metrics: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.metrics[2].missing_reason = ""; }), "metrics: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.metrics[0].ci95->high = 0; }), "metrics: "));
+}
+
+TEST(CheckValues, bytes_must_close_everywhere) {
+  const auto closure = [](const std::function<void(MemorySection&)>& change) {
+    return after([&](Result& r) { change(r.memory); });
+  };
+  EXPECT_TRUE(starts(closure([](auto& m) { m.boundaries[1].by_category["weights"] += 1; }),
+                     "closure: at forward_end the owners"));
+  EXPECT_TRUE(starts(closure([](auto& m) { m.peak.by_category["weights"] -= 1; }),
+                     "closure: at peak the owners"));
+  EXPECT_TRUE(starts(closure([](auto& m) { m.peak_bytes += 1; }), "closure: "));
+  EXPECT_TRUE(starts(closure([](auto& m) { m.peak.by_category.erase("ema"); }), "closure: "));
+  EXPECT_TRUE(
+      starts(closure([](auto& m) { m.saved_bytes = m.peak_saved_bytes + 1; }), "closure: "));
+  EXPECT_TRUE(starts(closure([](auto& m) { m.timeline[3].by_category[0] *= 100; }),
+                     "closure: memory.timeline at 0.048 s is above the peak"));
+  EXPECT_TRUE(starts(closure([](auto& m) { m.timeline[3].time_s = 0; }), "closure: "));
+  EXPECT_TRUE(starts(closure([](auto& m) { m.timeline[3].by_category.pop_back(); }), "closure: "));
+  EXPECT_TRUE(starts(closure([](auto& m) { m.measured = false; }), "closure: "));
+}
+
+// What a probe that lost an owner reports: consistent sums, and bytes without an owner.
+TEST(CheckValues, a_boundary_with_bytes_of_no_owner_is_found) {
+  const std::string findings = after([](Result& r) {
+    r.memory.boundaries[2].by_category["gradients"] = 0;
+    r.memory.boundaries[2].unattributed_bytes = 136 * 1024 * 1024;
+  });
+  EXPECT_TRUE(starts(findings, "closure: at backward_end 142606336 bytes have no owner"))
+      << findings;
+}
+
+TEST(CheckValues, derived_figures_must_follow_from_their_parts) {
+  EXPECT_TRUE(starts(after([](Result& r) { r.utilization.mfu_frac = 0.5; }), "utilization: "));
+  EXPECT_TRUE(
+      starts(after([](Result& r) { r.utilization.operators[2].self_s = 9; }), "utilization: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.utilization.operators[0].share_frac = 0.9; }),
+                     "utilization: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.quality.evaluations[1].step = 0; }), "quality: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.quality.evaluations[1].loss = 9; }), "quality: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.quality.evaluations[1].per_timestep.pop_back(); }),
+                     "quality: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.quality.target_loss = 0.01; }), "quality: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.quality.samples_to_quality.reset(); }), "quality: "));
+}
+
+TEST(CheckValues, verdicts_must_follow_from_their_values) {
+  EXPECT_TRUE(starts(after([](Result& r) { r.gates.back().value = 9; }), "gates: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.gates.back().value.reset(); }), "gates: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.gates.back().words = ""; }), "gates: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.exit.code = 1; }), "gates: "));
+  EXPECT_TRUE(starts(after([](Result& r) {
+                       r.gates.back().value = 9;
+                       r.gates.back().verdict = Verdict::kFail;
+                     }),
+                     "gates: a gate failed and the exit code is 0"));
+  EXPECT_TRUE(starts(after([](Result& r) { r.gates.pop_back(); }),
+                     "gates: the definition's gate val_loss"));
+  EXPECT_TRUE(starts(after([](Result& r) { r.gates.back().bound = 0.5; }),
+                     "gates: the definition's gate val_loss"));
+}
+
+TEST(CheckValues, provenance_must_be_whole) {
+  EXPECT_TRUE(starts(after([](Result& r) { r.provenance.git_diff_sha256 = ""; }), "provenance: "));
+  EXPECT_TRUE(
+      starts(after([](Result& r) { r.provenance.data[1].verified = false; }), "provenance: "));
+}
+
+class CheckFolder : public testing::Test {
+ protected:
+  CheckFolder()
+      : folder_(fs::path(testing::TempDir()) / ("noisemark_check_" + std::to_string(getpid()))) {
+    make_folder(folder_);
+    write_events();
+    Result result = full_result();
+    result.artifacts = {{"events.mlog", sha256_of_file(folder_ / "events.mlog")}};
+    write_result(folder_ / "result.json", result);
+    write_report();
+  }
+  ~CheckFolder() override { fs::remove_all(folder_); }
+
+  void write_events() const {
+    int64_t now = 0;
+    EventWriter events(folder_ / "events.mlog", false, [&] { return ++now; });
+    for (const char* name : {"init", "run"}) {
+      events.start(name);
+      events.stop(name);
+    }
+  }
+  void write_report(const std::string& run_id = "0123456789abcdef") const {
+    write_file_atomically(
+        folder_ / "report.md",
+        mark_line({run_id, sha256_of_file(folder_ / "result.json")}) + "\n# Report\n");
+  }
+  std::string found() const { return listed(check(folder_)); }
+
+  fs::path folder_;
+};
+
+TEST_F(CheckFolder, finds_nothing_in_a_good_one) {
+  EXPECT_EQ(found(), "");
+  EXPECT_EQ(listed(check(folder_ / "result.json")), "");
+  EXPECT_EQ(listed(check(folder_.parent_path() / folder_.filename())), "");
+}
+
+TEST_F(CheckFolder, looks_at_every_result_of_a_suite) {
+  const fs::path suite = folder_ / "suite";
+  for (const char* name : {"b", "a"}) {
+    make_folder(suite / name);
+    write_result(suite / name / "result.json", minimal_result());
+  }
+  ASSERT_EQ(result_folders(suite).size(), 2U);
+  EXPECT_EQ(result_folders(suite)[0].filename(), "a");
+  EXPECT_EQ(listed(check(suite)), "");
+  fs::resize_file(suite / "b" / "result.json", 100);
+  EXPECT_EQ(check(suite).size(), 2U) << listed(check(suite));
+}
+
+TEST_F(CheckFolder, finds_a_changed_digit) {
+  std::string text = read_file(folder_ / "result.json");
+  const std::string key = "\"naive_saved_bytes\": 1";
+  text.replace(text.find(key), key.size(), "\"naive_saved_bytes\": 2");
+  write_file_atomically(folder_ / "result.json", text);
+  EXPECT_TRUE(starts(found(), "checksum: ")) << found();
+  EXPECT_NE(found().find("report: it is stale"), std::string::npos) << found();
+}
+
+TEST_F(CheckFolder, finds_what_the_schema_refuses) {
+  std::string text = read_file(folder_ / "result.json");
+  text.replace(text.find("\"batch\": 16"), 11, "\"batch\": \"x\"");
+  write_file_atomically(folder_ / "result.json", text);
+  EXPECT_NE(found().find("schema: protocol.batch: "), std::string::npos) << found();
+}
+
+TEST_F(CheckFolder, finds_a_changed_a_missing_and_an_outside_artifact) {
+  std::ofstream(folder_ / "events.mlog", std::ios::app) << "\n";
+  EXPECT_TRUE(starts(found(), "artifacts: it was changed")) << found();
+  fs::remove(folder_ / "events.mlog");
+  EXPECT_TRUE(starts(found(), "artifacts: the result lists it")) << found();
+  Result result = full_result();
+  result.artifacts = {{"../other.json", sha256_of("x")}};
+  write_result(folder_ / "result.json", result);
+  write_report();
+  EXPECT_TRUE(starts(found(), "artifacts: its path leaves")) << found();
+}
+
+TEST_F(CheckFolder, finds_events_out_of_order_and_malformed) {
+  EventWriter(folder_ / "events.mlog", false, [] { return 1; }).start("init");
+  EXPECT_NE(found().find("events: init_start has no stop"), std::string::npos) << found();
+  std::ofstream(folder_ / "events.mlog", std::ios::app) << ":::MLLOG {}\n";
+  EXPECT_NE(found().find("events: "), std::string::npos);
+  EXPECT_NE(found().find("events.mlog:2: keys"), std::string::npos) << found();
+}
+
+TEST_F(CheckFolder, finds_a_report_of_another_run_or_of_none) {
+  write_report("00000000000000bb");
+  EXPECT_EQ(found(), "report: it belongs to run 00000000000000bb\n");
+  write_file_atomically(folder_ / "report.md", "# Report\n");
+  EXPECT_EQ(found(), "report: it names no run and no result\n");
+}
+
+TEST_F(CheckFolder, without_a_result_is_bad_input) {
+  fs::remove(folder_ / "result.json");
+  try {
+    (void)check(folder_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::reports

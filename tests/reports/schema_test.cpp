@@ -1,0 +1,98 @@
+#include "reports/schema.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "reports/json_io.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+using Json = nlohmann::json;
+
+// Walks every object of the schema that has properties.
+void for_each_object(const Json& schema, const std::function<void(const Json&)>& visit) {
+  if (schema.is_object() && schema.contains("properties") && schema["properties"].is_object()) {
+    visit(schema);
+  }
+  if (!schema.is_structured()) return;
+  for (const Json& part : schema) for_each_object(part, visit);
+}
+
+TEST(Schema, accepts_a_full_and_a_minimal_result) {
+  EXPECT_EQ(schema_problems(to_json(test::full_result())), std::vector<std::string>{});
+  EXPECT_EQ(schema_problems(to_json(test::minimal_result())), std::vector<std::string>{});
+}
+
+TEST(Schema, requires_every_key_and_allows_no_other) {
+  int objects = 0;
+  for_each_object(Json::parse(result_schema()), [&](const Json& object) {
+    ++objects;
+    EXPECT_EQ(object["additionalProperties"], false) << object.dump();
+    std::vector<std::string> required = object["required"];
+    std::sort(required.begin(), required.end());
+    std::vector<std::string> properties;
+    for (const auto& [key, value] : object["properties"].items()) properties.push_back(key);
+    EXPECT_EQ(required, properties);
+  });
+  EXPECT_EQ(objects, 21) << "the file, its schema entry and 19 structs of result.h";
+}
+
+TEST(Schema, refuses_every_kind_of_error_and_names_the_place) {
+  struct Case {
+    std::string pointer;
+    Json value;
+    std::string place;
+  };
+  const std::vector<Case> cases{
+      {"/identity/threads", "two", "identity.threads"},
+      {"/identity/scale", "tpu", "identity.scale"},
+      {"/identity/definition_sha256", "abc", "identity.definition_sha256"},
+      {"/identity/device", "gpu", "identity.device"},
+      {"/run_id", "0123", "run_id"},
+      {"/created_utc", "yesterday", "created_utc"},
+      {"/protocol/steps", -1, "protocol.steps"},
+      {"/samples/loss/3", nullptr, "samples.loss[3]"},
+      {"/samples/step_s/0", -0.5, "samples.step_s[0]"},
+      {"/metrics/0/direction", "up", "metrics[0].direction"},
+      {"/metrics/0/ci95/low", "x", "metrics[0].ci95"},
+      {"/gates/0/verdict", "maybe", "gates[0].verdict"},
+      {"/memory/peak/by_category/weights", 1.5, "memory.peak.by_category.weights"},
+      {"/exit/code", 9, "exit.code"},
+      {"/schema/version", "2.0.0", "schema.version"},
+      {"/environment/kernel", 6, "environment.kernel"}};
+  for (const Case& one : cases) {
+    Json file = Json::parse(to_json(test::full_result()));
+    file[Json::json_pointer(one.pointer)] = one.value;
+    const auto problems = schema_problems(file.dump());
+    const bool named = std::any_of(problems.begin(), problems.end(), [&](const std::string& words) {
+      return words.starts_with(one.place);
+    });
+    EXPECT_TRUE(named) << one.pointer << ": " << (problems.empty() ? "accepted" : problems.front());
+  }
+}
+
+TEST(Schema, refuses_a_missing_and_an_unknown_key_of_every_object) {
+  const Json whole = Json::parse(to_json(test::full_result()));
+  for (const auto& [section, value] : whole.items()) {
+    Json file = whole;
+    file.erase(section);
+    EXPECT_FALSE(schema_problems(file.dump()).empty()) << section;
+    const bool free_keys = section == "environment";
+    if (!value.is_object() || free_keys) continue;
+    file = whole;
+    file[section]["no_such_key"] = 1;
+    EXPECT_FALSE(schema_problems(file.dump()).empty()) << section;
+    file = whole;
+    file[section].erase(file[section].begin().key());
+    EXPECT_FALSE(schema_problems(file.dump()).empty()) << section;
+  }
+  EXPECT_EQ(schema_problems("{"), std::vector<std::string>{"the file is not valid JSON"});
+}
+
+}  // namespace
+}  // namespace noisemark::reports
