@@ -11,6 +11,8 @@
 
 namespace noisemark::suite {
 
+class GaussianMixture;
+
 enum class Split { kTrain, kTest };
 
 /// Pictures of one shape, by index. Immutable after construction, so that every thread may read it.
@@ -29,6 +31,8 @@ class Dataset {
   [[nodiscard]] virtual std::vector<reports::DataFile> files() const = 0;
   /// "official" (every checksum is the locked one), "unofficial" or "generated".
   [[nodiscard]] virtual std::string standing() const = 0;
+  /// The exact distribution of the pictures where it is known, else null. Owned by the dataset.
+  [[nodiscard]] virtual const GaussianMixture* mixture() const { return nullptr; }
 };
 
 /// Opens what `data.name` says, at the model's channels and resolution; `folder` is --data (ignored

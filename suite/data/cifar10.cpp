@@ -1,0 +1,119 @@
+#include "suite/data/cifar10.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "reports/error.h"
+#include "reports/sha256.h"
+#include "suite/data/pixels.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSubfolder = "cifar-10-batches-bin";
+constexpr int64_t kPixels = kCifarRecordBytes - 1;
+
+using Bytes = std::vector<uint8_t>;
+
+std::string accepted_size() {
+  return "1 to " + std::to_string(kCifarRecords) + " records of " +
+         std::to_string(kCifarRecordBytes) + " bytes; the official file has " +
+         std::to_string(kCifarRecords * kCifarRecordBytes) + " bytes";
+}
+
+fs::path batches_folder(const fs::path& folder) {
+  if (!fs::is_directory(folder)) {
+    throw bad_input("--data " + folder.string(), "", "no such folder",
+                    "a folder with " + std::string(kSubfolder));
+  }
+  return fs::is_directory(folder / kSubfolder) ? folder / kSubfolder : folder;
+}
+
+void check_labels(const fs::path& path, const Bytes& bytes) {
+  for (size_t begin = 0; begin < bytes.size(); begin += kCifarRecordBytes) {
+    if (bytes[begin] <= 9) continue;
+    throw bad_input(path.string(), "label of record " + std::to_string(begin / kCifarRecordBytes),
+                    std::to_string(bytes[begin]), "0 to 9");
+  }
+}
+
+Bytes read_batch(const fs::path& path) {
+  std::error_code error;
+  const auto size = static_cast<int64_t>(fs::file_size(path, error));
+  if (error) {
+    throw bad_input(path.string(), "", fs::exists(path) ? error.message() : "missing",
+                    accepted_size());
+  }
+  if (size == 0 || size % kCifarRecordBytes != 0 || size > kCifarRecords * kCifarRecordBytes) {
+    throw bad_input(path.string(), "size", std::to_string(size) + " bytes", accepted_size());
+  }
+  Bytes bytes(static_cast<size_t>(size));
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), size)) {
+    throw bad_input(path.string(), "", "cannot be read", accepted_size());
+  }
+  check_labels(path, bytes);
+  return bytes;
+}
+
+class Cifar10 final : public Dataset {
+ public:
+  explicit Cifar10(const fs::path& folder) {
+    for (const CifarFile& file : kCifarFiles) {
+      const Bytes bytes = read_batch(folder / file.name);
+      reports::Sha256 hash;
+      hash.update(std::as_bytes(std::span(bytes)));
+      const std::string sha256 = hash.hex();
+      files_.push_back({std::string(file.name), sha256, static_cast<int64_t>(bytes.size()),
+                        sha256 == file.sha256});
+      Bytes& records = &file == &kCifarFiles.back() ? test_ : train_;
+      records.insert(records.end(), bytes.begin(), bytes.end());
+    }
+  }
+
+  [[nodiscard]] int64_t size(Split split) const override {
+    return static_cast<int64_t>(records(split).size()) / kCifarRecordBytes;
+  }
+
+  void read(Split split, int64_t index, std::span<float> out) const override {
+    TORCH_CHECK(index >= 0 && index < size(split), "no picture ", index);
+    TORCH_CHECK(static_cast<int64_t>(out.size()) == kPixels, "a picture has 3 x 32 x 32 values");
+    const uint8_t* pixels = records(split).data() + index * kCifarRecordBytes + 1;
+    std::transform(pixels, pixels + kPixels, out.begin(), pixel_value);
+  }
+
+  [[nodiscard]] int64_t channels() const override { return 3; }
+  [[nodiscard]] int64_t resolution() const override { return 32; }
+  [[nodiscard]] std::vector<reports::DataFile> files() const override { return files_; }
+  [[nodiscard]] std::string standing() const override {
+    const bool official =
+        std::all_of(files_.begin(), files_.end(), [](const auto& file) { return file.verified; });
+    return official ? "official" : "unofficial";
+  }
+
+ private:
+  [[nodiscard]] const Bytes& records(Split split) const {
+    return split == Split::kTrain ? train_ : test_;
+  }
+
+  Bytes train_;
+  Bytes test_;
+  std::vector<reports::DataFile> files_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> open_cifar10(const Definition& definition,
+                                            const std::string& folder) {
+  TORCH_CHECK(definition.model.channels == 3 && definition.model.resolution == 32,
+              "cifar10 has 3 channels of 32 x 32");
+  return std::make_shared<Cifar10>(batches_folder(folder));
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "suite/config/definition.h"
+#include "suite/data/dataset.h"
+
+namespace noisemark::suite {
+
+/// One file of CIFAR-10's binary version (Krizhevsky 2009): records of 1 label byte and 3072 bytes
+/// of red, green and blue planes, row by row.
+struct CifarFile {
+  std::string_view name;
+  std::string_view sha256;  ///< of the official file
+};
+
+inline constexpr int64_t kCifarRecordBytes = 1 + 3 * 32 * 32;
+inline constexpr int64_t kCifarRecords = 10'000;  ///< of every official file
+
+/// The five training files in order, then the test file.
+inline constexpr std::array<CifarFile, 6> kCifarFiles{{
+    {"data_batch_1.bin", "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"},
+    {"data_batch_2.bin", "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"},
+    {"data_batch_3.bin", "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"},
+    {"data_batch_4.bin", "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"},
+    {"data_batch_5.bin", "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
+    {"test_batch.bin", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"},
+}};
+
+/// "cifar10": `folder` is the one that holds the files above, or its parent when they lie in
+/// `cifar-10-batches-bin`. All pictures are kept in memory as bytes. Files of fewer whole records
+/// than the official ones are accepted and make the data unofficial. Throws Error, exit code 2,
+/// naming the file that is missing, of a wrong size, or holds a label above 9.
+[[nodiscard]] std::shared_ptr<const Dataset> open_cifar10(const Definition& definition,
+                                                          const std::string& folder);
+
+}  // namespace noisemark::suite

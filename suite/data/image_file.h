@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "suite/data/resize.h"
+
+namespace noisemark::suite {
+
+/// A file that is no whole PNG or JPEG; what() says what is wrong and names no file.
+class ImageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Pixels of one picture at the most, so that a damaged header does not ask for all memory.
+inline constexpr int64_t kMaxPixels = int64_t{1} << 28;
+
+/// Cheap test, without decoding, that `bytes` are one whole picture. PNG: every chunk's CRC, from
+/// header to end. JPEG: the segments up to the scan, and the end marker. Empty when all is well,
+/// else what is wrong ("truncated", ...).
+[[nodiscard]] std::string find_damage(std::span<const uint8_t> bytes);
+
+/// Decodes to RGB with 8 bits a channel, gray and palette expanded, alpha dropped (as Pillow's
+/// convert("RGB") does). Throws ImageError, also where the decoder only warns of damaged data.
+[[nodiscard]] Picture decode_image(std::span<const uint8_t> bytes);
+
+}  // namespace noisemark::suite

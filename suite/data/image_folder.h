@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "suite/config/definition.h"
+#include "suite/data/dataset.h"
+
+namespace noisemark::suite {
+
+/// "folder": every PNG and JPEG file below `folder`, at any depth, in the order of their relative
+/// paths (bytewise). When `folder` has both `train/` and `test/`, they are the two splits;
+/// otherwise the test split is the tenth of the pictures (rounded down, at least 1 of 2) whose
+/// relative path has the largest SHA-256. Files whose name begins with a dot are left out.
+///
+/// Opening reads every file once, on several threads, for its checksum and to see that it is a
+/// whole PNG or JPEG; decoding happens in read(). A picture is converted to the model's channels
+/// (RGB, or gray by ITU-R 601), its shorter side resized to the model's resolution, and its centre
+/// cut out, as torchvision's Resize and CenterCrop do with Pillow. Pixels are stored as 8 bits in
+/// between.
+///
+/// files() has one row, "." : the SHA-256 over one line "path bytes sha256\n" per file in order.
+/// standing() is "unofficial". Throws Error, exit code 2, for a folder without pictures, and for a
+/// file that is none or is damaged: named, with the count of good ones.
+[[nodiscard]] std::shared_ptr<const Dataset> open_image_folder(const Definition& definition,
+                                                               const std::string& folder);
+
+}  // namespace noisemark::suite
