@@ -66,7 +66,7 @@ class SingleRun {
   }
 
   ExitCode execute() {
-    events_.begin(result_);
+    events_.init_start(plan_.definition, plan_.seed);
     try {
       if (options_.memory) measure_memory();
       if (options_.profile) profile();
@@ -135,9 +135,8 @@ class SingleRun {
                               data_checksum(result_.provenance.data)};
     options.weights_path = folder_.weights();
     options.label = plan_.id + " " + variant_label(plan_.variant);
-    events_.run_start();
+    options.events = &events_;
     outcome_ = training_pass(options);
-    events_.run_stop(outcome_, plan_.definition);
     take_outcome();
   }
 
@@ -182,7 +181,6 @@ class SingleRun {
   }
 
   ExitCode write() {
-    events_.end(result_.exit);
     result_.artifacts.push_back({"events.mlog", reports::sha256_of_file(folder_.events())});
     reports::write_run_folder(folder_.path, result_);
     fmt::print("{}", verdict_text(result_, folder_.path));

@@ -43,9 +43,10 @@ class Pass {
   TrainingOutcome run() {
     restore();
     const InterruptGuard interrupt;
+    if (options_.events != nullptr) options_.events->run_start();
     start_ = Clock::now();
-    if (progress().evaluations.empty()) evaluate(0);
     try {
+      if (progress().evaluations.empty()) evaluate(0);
       train(interrupt);
     } catch (const NonFinite& error) {
       outcome_.finiteness = {
@@ -53,6 +54,7 @@ class Pass {
           .first_bad = error.tensor() + " at step " + std::to_string(error.step())};
     }
     progress().elapsed_s = elapsed_s();
+    log_end();
     finish();
     return std::move(outcome_);
   }
@@ -109,7 +111,15 @@ class Pass {
     if (record.grad_norm) samples.grad_norm.push_back(*record.grad_norm);
   }
 
+  void log_end() {
+    if (options_.events == nullptr) return;
+    const bool whole = trainer_.next_step() == definition_.train.steps;
+    options_.events->run_stop(whole ? "success" : "aborted",
+                              trainer_.next_step() * definition_.train.batch);
+  }
+
   void evaluate(int64_t done) {
+    if (options_.events != nullptr) options_.events->eval_start(done);
     const bool average = definition_.eval.weights == "ema";
     std::optional<EmaWeightsGuard> guard;
     if (average) guard.emplace(trainer_.parameters(), trainer_.ema());
@@ -123,6 +133,8 @@ class Pass {
     evaluation.step = done;
     evaluation.samples_seen = done * definition_.train.batch;
     evaluation.elapsed_s = elapsed_s();
+    if (options_.events != nullptr) options_.events->eval_stop(evaluation);
+    if (!std::isfinite(evaluation.loss)) throw NonFinite(done, "validation loss");
     progress().evaluations.push_back(std::move(evaluation));
   }
 

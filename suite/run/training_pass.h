@@ -4,6 +4,7 @@
 
 #include "reports/gate.h"
 #include "reports/result.h"
+#include "suite/run/event_log.h"
 #include "suite/run/session.h"
 #include "suite/train/checkpoint.h"
 
@@ -15,8 +16,9 @@ struct TrainingPassOptions {
   int64_t checkpoint_every = 0;  ///< steps; 0: never
   bool resume = false;           ///< start from checkpoint_path where it exists
   CheckpointKey checkpoint_key;
-  std::string weights_path;  ///< where the trained weights go, empty: nowhere
-  std::string label;         ///< of the progress line
+  std::string weights_path;    ///< where the trained weights go, empty: nowhere
+  std::string label;           ///< of the progress line
+  EventLog* events = nullptr;  ///< not owned; told of the run and of evaluations
 };
 
 struct TrainingOutcome {

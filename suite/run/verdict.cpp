@@ -44,9 +44,8 @@ std::string figures(const reports::Result& result) {
 
 std::string verdict_text(const reports::Result& result, const std::filesystem::path& folder) {
   const reports::Identity& id = result.identity;
-  std::string text =
-      fmt::format("{} {}@{} {} {} {}{}\n", upper(result.exit.status), id.benchmark, id.scale,
-                  id.mode, id.baseline, id.precision, figures(result));
+  std::string text = fmt::format("{} {}@{} {} {} {}{}\n", upper(result.exit.status), id.benchmark,
+                                 id.scale, id.mode, id.baseline, id.precision, figures(result));
   for (const std::string& reason : result.exit.reasons) text += "  " + reason + "\n";
   return text + "  report: " + (folder / "report.md").string() + "\n";
 }

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+
+#include "reports/events.h"
+#include "reports/result.h"
+#include "suite/config/definition.h"
+
+namespace noisemark::suite {
+
+/// The events of one run under MLPerf's keys (mlcommons/logging, common.yaml): init, run, eval,
+/// seed, batch size, optimizer.
+class EventLog {
+ public:
+  /// Throws Error, exit code 74, when the file cannot be written.
+  EventLog(const std::string& path, bool resume) : writer_(path, resume) {}
+
+  void init_start(const Definition& definition, uint64_t seed);
+  void run_start();
+  void eval_start(int64_t step);
+  void eval_stop(const reports::Evaluation& evaluation);
+  /// `status`: "success", or "aborted" for a run that ended early.
+  void run_stop(const std::string& status, int64_t samples_seen);
+
+  void pass_start(const std::string& pass) { writer_.start(pass); }
+  void pass_stop(const std::string& pass) { writer_.stop(pass); }
+
+ private:
+  reports::EventWriter writer_;
+};
+
+/// While alive, an interval of the log is open.
+class [[nodiscard]] EventScope {
+ public:
+  EventScope(EventLog& log, std::string pass) : log_(log), pass_(std::move(pass)) {
+    log_.pass_start(pass_);
+  }
+  ~EventScope() { log_.pass_stop(pass_); }
+  EventScope(const EventScope&) = delete;
+  EventScope& operator=(const EventScope&) = delete;
+
+ private:
+  EventLog& log_;
+  std::string pass_;
+};
+
+}  // namespace noisemark::suite

@@ -1,0 +1,53 @@
+#include "suite/run/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include "reports/gate.h"
+
+namespace noisemark::suite {
+namespace {
+
+reports::Result ten_steps() {
+  reports::Result result;
+  result.protocol.batch = 8;
+  result.protocol.warmup_steps = 2;
+  result.samples.step_s = {9, 9, 1, 2, 2, 2, 2, 2, 2, 4};
+  return result;
+}
+
+TEST(Metrics, throughput_is_the_batch_over_the_median_step_after_the_warmup) {
+  reports::Result result = ten_steps();
+  result.metrics = derive_metrics(result);
+  const reports::Metric* rate = reports::find_metric(result, "images_per_s");
+  ASSERT_NE(rate, nullptr);
+  EXPECT_EQ(rate->value, 4.0);
+  EXPECT_EQ(rate->n, 8);
+  ASSERT_TRUE(rate->ci95);
+  EXPECT_EQ(rate->ci95->low, 2.0) << "the slowest step bounds the rate from below";
+  EXPECT_EQ(rate->ci95->high, 8.0);
+}
+
+TEST(Metrics, what_could_not_be_had_is_listed_with_its_reason) {
+  reports::Result result = ten_steps();
+  result.memory.missing_reason = "left out";
+  result.samples.step_s.clear();
+  result.metrics = derive_metrics(result);
+  for (const char* name : {"images_per_s", "peak_bytes", "val_loss"}) {
+    const reports::Metric* metric = reports::find_metric(result, name);
+    ASSERT_NE(metric, nullptr) << name;
+    EXPECT_FALSE(metric->value) << name;
+    EXPECT_FALSE(metric->missing_reason.empty()) << name;
+  }
+}
+
+TEST(Metrics, excess_loss_is_that_of_the_last_evaluation) {
+  reports::Result result = ten_steps();
+  result.quality.evaluations.resize(2);
+  result.quality.evaluations[0].excess_frac = 3.0;
+  result.quality.evaluations[1].excess_frac = 0.5;
+  result.metrics = derive_metrics(result);
+  EXPECT_EQ(reports::find_metric(result, "excess_loss")->value, 0.5);
+}
+
+}  // namespace
+}  // namespace noisemark::suite
