@@ -95,7 +95,8 @@ def check_recipes(root: pathlib.Path) -> list[str]:
                for key in ("files", "build", "environment", "run") if docker.get(key) != apptainer.get(key)]
     if "/opt/noisemark/containers/setup.sh build" not in docker.get("build", ""):
         errors.append("Dockerfile: does not call setup.sh")
-    wanted = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+    wanted = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+              "NOISEMARK_IMAGE": versions["BASE_IMAGE"]} | ({"NOISEMARK_IMAGE_DIGEST": digest} if digest else {})
     errors += [f"Dockerfile: {key} is not {value}" for key, value in wanted.items()
                if docker["environment"].get(key) != value]
     errors += [f"recipes: {source}: does not exist" for source, _ in sorted(docker["files"])

@@ -23,6 +23,7 @@ DAMAGE = [
     ("recipes", "Dockerfile", r"FROM .*", "FROM debian:bookworm"),
     ("recipes", "Dockerfile", r"COPY suite .*\n", ""),
     ("recipes", "Dockerfile", r"=compute,utility", "=all"),
+    ("recipes", "Dockerfile", r"IMAGE=debian:bookworm-slim", "IMAGE=debian"),
     ("recipes", "Dockerfile", r"entrypoint\.sh", "other.sh"),
     ("recipes", "noisemark.def", r"From: .*", "From: debian:bookworm"),
     ("recipes", "noisemark.def", r"    tests .*\n", ""),
