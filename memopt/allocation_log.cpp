@@ -1,0 +1,188 @@
+#include "memopt/allocation_log.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "memopt/keeping_hooks.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Hooks = torch::autograd::SavedVariableHooks;
+
+/// Enough for a step of the benchmarks' U-Nets, so that the list rarely grows while it is measured.
+constexpr size_t kReservedEvents = size_t{1} << 16;
+
+/// What a hook remembers of the variable that it holds.
+struct HeldBlock {
+  Block block;
+  size_t record = 0;  ///< index in AllocationRecord::saved
+};
+
+uint32_t thread_ordinal() {
+  static std::atomic<uint32_t> next{0};
+  thread_local const uint32_t ordinal = next.fetch_add(1);
+  return ordinal;
+}
+
+}  // namespace
+
+/// The log's memory. Hooks share it, because a graph that is kept outlives the log.
+class AllocationLog::Recorder final : public AllocationListener {
+ public:
+  Recorder(AllocationSource& source, const std::vector<at::Tensor>& parameters)
+      : source_(&source), opened_(Clock::now()) {
+    record_.events.reserve(kReservedEvents);
+    tracker_.emplace([this] { return instant(); }, parameters);
+    record_.baseline = source.attach(*this);
+  }
+
+  void on_allocate(const Block& block) noexcept override {
+    append(LogEvent::Kind::kAllocate, block);
+  }
+  void on_release(const Block& block) noexcept override { append(LogEvent::Kind::kRelease, block); }
+
+  [[nodiscard]] std::optional<Block> find(const at::Tensor& tensor) const {
+    if (!tensor.defined() || !tensor.has_storage()) return std::nullopt;
+    return source_->find(*tensor.storage().unsafeGetStorageImpl());
+  }
+
+  std::optional<HeldBlock> begin_saved(const at::Tensor& tensor);
+  void end_saved(const HeldBlock& held);
+  void add_mark(LogMark mark);
+  AllocationRecord close();
+
+ private:
+  void append(LogEvent::Kind kind, const Block& block) noexcept {
+    const std::lock_guard lock(mutex_);
+    append_locked(kind, block);
+  }
+  void append_locked(LogEvent::Kind kind, const Block& block) noexcept;
+  size_t instant() {
+    const std::lock_guard lock(mutex_);
+    return record_.events.size();
+  }
+
+  AllocationSource* source_;  ///< null once closed
+  std::optional<OperatorTracker> tracker_;
+  Clock::time_point opened_;
+  std::mutex mutex_;
+  AllocationRecord record_;
+  std::unordered_map<uint64_t, int64_t> holders_;  ///< saved variables per block
+};
+
+void AllocationLog::Recorder::append_locked(LogEvent::Kind kind, const Block& block) noexcept {
+  LogEvent event;
+  event.kind = kind;
+  event.thread = thread_ordinal();
+  event.frame = tracker_->current();
+  event.block = block;
+  event.time_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - opened_).count();
+  record_.events.push_back(event);
+}
+
+std::optional<HeldBlock> AllocationLog::Recorder::begin_saved(const at::Tensor& tensor) {
+  const std::lock_guard lock(mutex_);
+  if (source_ == nullptr) return std::nullopt;
+  const std::optional<Block> block = find(tensor);
+  if (!block) return std::nullopt;
+  if (holders_[block->number]++ == 0) append_locked(LogEvent::Kind::kSaved, *block);
+  record_.saved.push_back(
+      {block->number, static_cast<int64_t>(tensor.nbytes()), record_.events.size(), 0});
+  return HeldBlock{*block, record_.saved.size() - 1};
+}
+
+void AllocationLog::Recorder::end_saved(const HeldBlock& held) {
+  const std::lock_guard lock(mutex_);
+  if (source_ == nullptr) return;
+  if (--holders_[held.block.number] == 0) append_locked(LogEvent::Kind::kUnsaved, held.block);
+  record_.saved[held.record].end = record_.events.size();
+}
+
+void AllocationLog::Recorder::add_mark(LogMark mark) {
+  mark.live_bytes = source_->live_bytes();
+  const std::lock_guard lock(mutex_);
+  append_locked(LogEvent::Kind::kMark, {});
+  mark.instant = record_.events.size();
+  record_.marks.push_back(std::move(mark));
+}
+
+AllocationRecord AllocationLog::Recorder::close() {
+  if (source_ == nullptr) return {};
+  source_->detach();
+  const std::lock_guard lock(mutex_);
+  record_.frames = tracker_->take_frames();
+  tracker_.reset();
+  source_ = nullptr;
+  for (SavedRecord& saved : record_.saved) {
+    if (saved.end == 0) saved.end = record_.events.size() + 1;
+  }
+  return std::move(record_);
+}
+
+/// Wraps the hooks of a mode, or what autograd itself would do.
+class AllocationLog::ObservingHooks final : public Hooks {
+ public:
+  ObservingHooks(std::shared_ptr<Recorder> recorder, std::unique_ptr<Hooks> hooks)
+      : recorder_(std::move(recorder)), hooks_(std::move(hooks)) {}
+
+  ~ObservingHooks() override {
+    hooks_.reset();  // releases first, so that the block has its owner until it is gone
+    if (held_) recorder_->end_saved(*held_);
+  }
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    hooks_->call_pack_hook(tensor);
+    held_ = recorder_->begin_saved(tensor);
+  }
+  at::Tensor call_unpack_hook() override { return hooks_->call_unpack_hook(); }
+
+ private:
+  std::shared_ptr<Recorder> recorder_;
+  std::unique_ptr<Hooks> hooks_;
+  std::optional<HeldBlock> held_;
+};
+
+AllocationLog::AllocationLog(AllocationSource& source, const std::vector<at::Tensor>& parameters)
+    : recorder_(std::make_shared<Recorder>(source, parameters)) {}
+
+AllocationLog::~AllocationLog() {
+  static_cast<void>(recorder_->close());
+}
+
+void AllocationLog::mark(std::string name) {
+  LogMark mark;
+  mark.name = std::move(name);
+  recorder_->add_mark(std::move(mark));
+}
+
+void AllocationLog::walk(std::string name, const OwnedTensors& owned) {
+  LogMark mark;
+  mark.name = std::move(name);
+  mark.walked = true;
+  for (const auto& [owner, tensors] : owned) {
+    for (const at::Tensor& tensor : tensors) {
+      if (const auto block = recorder_->find(tensor)) mark.owned.push_back({*block, owner});
+    }
+  }
+  recorder_->add_mark(std::move(mark));
+}
+
+std::unique_ptr<Hooks> AllocationLog::observe(std::unique_ptr<Hooks> hooks) {
+  if (hooks == nullptr) hooks = std::make_unique<KeepingHooks>();
+  return std::make_unique<ObservingHooks>(recorder_, std::move(hooks));
+}
+
+AllocationRecord AllocationLog::close() {
+  return recorder_->close();
+}
+
+}  // namespace noisemark::memopt
