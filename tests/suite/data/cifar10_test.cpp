@@ -1,0 +1,176 @@
+#include "suite/data/cifar10.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/error.h"
+#include "reports/sha256.h"
+#include "suite/data/pixels.h"
+#include "tests/suite/data/image_writer.h"
+
+namespace noisemark::suite {
+namespace {
+
+using test::TemporaryFolder;
+
+const std::string kFolder = "cifar-10-batches-bin/";
+
+uint8_t stored(int64_t file, int64_t record, int64_t byte) {
+  if (byte == 0) return static_cast<uint8_t>(record % 10);
+  return static_cast<uint8_t>((file * 71 + record * 31 + byte * 7 + byte / 256) % 256);
+}
+
+std::vector<uint8_t> batch(int64_t file, int64_t records) {
+  std::vector<uint8_t> bytes;
+  for (int64_t record = 0; record < records; ++record) {
+    for (int64_t byte = 0; byte < kCifarRecordBytes; ++byte) {
+      bytes.push_back(stored(file, record, byte));
+    }
+  }
+  return bytes;
+}
+
+/// Five training files of 1 to 5 records and a test file of 6.
+void write_all(const TemporaryFolder& folder) {
+  for (int64_t file = 0; file < 6; ++file) {
+    folder.write(kFolder + std::string(kCifarFiles[file].name), batch(file, file + 1));
+  }
+}
+
+std::shared_ptr<const Dataset> open(const std::filesystem::path& folder) {
+  return open_cifar10(Definition{}, folder);
+}
+
+void expect_error(const std::filesystem::path& folder, const std::string& expected) {
+  try {
+    static_cast<void>(open(folder));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_EQ(std::string(error.what()), expected);
+  }
+}
+
+constexpr const char* kAccepted =
+    " (1 to 10000 records of 3073 bytes; the official file has 30730000 bytes)";
+
+TEST(Cifar10, reads_records_in_file_order_from_the_folder_or_its_parent) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  for (const auto& place : {folder.path(), folder.path() / kFolder}) {
+    const auto dataset = open(place);
+    ASSERT_EQ(dataset->size(Split::kTrain), 15);
+    ASSERT_EQ(dataset->size(Split::kTest), 6);
+    std::vector<float> picture(3072);
+    dataset->read(Split::kTrain, 4, picture);  // after 1 + 2 records: record 1 of the third file
+    for (int64_t i = 0; i < 3072; ++i) ASSERT_EQ(picture[i], pixel_value(stored(2, 1, 1 + i)));
+    dataset->read(Split::kTest, 5, picture);
+    for (int64_t i = 0; i < 3072; ++i) ASSERT_EQ(picture[i], pixel_value(stored(5, 5, 1 + i)));
+  }
+}
+
+TEST(Cifar10, lists_every_file_with_its_checksum_and_calls_other_bytes_unofficial) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  const auto dataset = open(folder.path());
+  EXPECT_EQ(dataset->standing(), "unofficial");
+  const auto files = dataset->files();
+  ASSERT_EQ(files.size(), 6U);
+  for (int64_t file = 0; file < 6; ++file) {
+    EXPECT_EQ(files[file].name, kCifarFiles[file].name);
+    EXPECT_EQ(files[file].bytes, (file + 1) * kCifarRecordBytes);
+    EXPECT_EQ(files[file].sha256,
+              reports::sha256_of_file(folder.path() / kFolder / kCifarFiles[file].name));
+    EXPECT_FALSE(files[file].verified);
+  }
+}
+
+TEST(Cifar10, official_checksums_are_six_different_sha256) {
+  std::vector<std::string_view> sums;
+  for (const CifarFile& file : kCifarFiles) {
+    EXPECT_TRUE(reports::is_sha256(file.sha256)) << file.name;
+    sums.push_back(file.sha256);
+  }
+  std::sort(sums.begin(), sums.end());
+  EXPECT_EQ(std::unique(sums.begin(), sums.end()), sums.end());
+}
+
+TEST(Cifar10, names_a_missing_file) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  const auto path = folder.path() / (kFolder + "data_batch_3.bin");
+  std::filesystem::remove(path);
+  expect_error(folder.path(), path.string() + ": missing" + kAccepted);
+}
+
+TEST(Cifar10, names_a_truncated_file_and_its_size) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  const auto path = folder.path() / (kFolder + "test_batch.bin");
+  std::filesystem::resize_file(path, 6 * kCifarRecordBytes - 1);
+  expect_error(folder.path(), path.string() + ": size: 18437 bytes" + kAccepted);
+  std::filesystem::resize_file(path, 0);
+  expect_error(folder.path(), path.string() + ": size: 0 bytes" + kAccepted);
+}
+
+TEST(Cifar10, refuses_a_file_with_more_records_than_the_official_one) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  const auto path = folder.path() / (kFolder + "data_batch_1.bin");
+  std::filesystem::resize_file(path, 10'001 * kCifarRecordBytes);  // sparse: costs no disk
+  expect_error(folder.path(), path.string() + ": size: 30733073 bytes" + kAccepted);
+}
+
+TEST(Cifar10, names_a_label_that_is_no_class) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  auto bytes = batch(4, 5);
+  bytes[3 * kCifarRecordBytes] = 10;
+  const auto path = folder.write(kFolder + "data_batch_5.bin", bytes);
+  expect_error(folder.path(), path.string() + ": label of record 3: 10 (0 to 9)");
+}
+
+TEST(Cifar10, says_when_there_is_no_such_folder) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "nowhere";
+  expect_error(path,
+               "--data " + path.string() + ": no such folder (a folder with cifar-10-batches-bin)");
+}
+
+/// Bits of torch: (tensor([0, 1, 127, 128, 255]).float().div(255) * 2 - 1).
+TEST(Cifar10, pixels_have_the_peers_bits) {
+  EXPECT_EQ(pixel_value(0), -1.0F);
+  EXPECT_EQ(pixel_value(1), -0x1.fbfbfcp-1F);
+  EXPECT_EQ(pixel_value(127), -0x1.0101p-8F);
+  EXPECT_EQ(pixel_value(128), 0x1.0102p-8F);
+  EXPECT_EQ(pixel_value(255), 1.0F);
+}
+
+TEST(Cifar10, opens_the_real_pictures) {
+  const char* folder = std::getenv("NOISEMARK_CIFAR10");
+  if (folder == nullptr) GTEST_SKIP() << "NOISEMARK_CIFAR10 is not set";
+  const auto dataset = open(folder);
+  ASSERT_GE(dataset->size(Split::kTrain), 1);
+  std::vector<float> picture(3072);
+  double sum = 0;
+  const int64_t count = std::min<int64_t>(1000, dataset->size(Split::kTrain));
+  for (int64_t i = 0; i < count; ++i) {
+    dataset->read(Split::kTrain, i, picture);
+    for (const float value : picture) sum += value;
+  }
+  // The mean of CIFAR-10 is 0.473 in [0, 1]; 1000 pictures with a standard deviation of about 0.12
+  // between picture means stay within 0.03 (in [-1, 1]: 0.06) by a wide margin.
+  if (count == 1000) {
+    EXPECT_NEAR(sum / (3072.0 * 1000), 2 * 0.473 - 1, 0.06);
+  }
+  const bool verified = dataset->files().front().verified;
+  EXPECT_TRUE(verified || dataset->standing() == "unofficial");
+}
+
+}  // namespace
+}  // namespace noisemark::suite

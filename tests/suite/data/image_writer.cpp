@@ -1,0 +1,93 @@
+#include "tests/suite/data/image_writer.h"
+
+#include <jpeglib.h>
+#include <png.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <stdexcept>
+
+namespace noisemark::suite::test {
+
+namespace fs = std::filesystem;
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (fs::temp_directory_path() / "noisemark-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+fs::path TemporaryFolder::write(const std::string& name, const std::vector<uint8_t>& bytes) const {
+  const fs::path path = path_ / name;
+  fs::create_directories(path.parent_path());
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
+  return path;
+}
+
+Picture test_picture(int64_t width, int64_t height, int64_t channels) {
+  Picture picture{width, height, channels, {}};
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t x = 0; x < width; ++x) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t value = 3 * x * x + 5 * y * y + 7 * x * y + 91 * c;
+        picture.pixels.push_back(static_cast<uint8_t>(value % 256));
+      }
+    }
+  }
+  return picture;
+}
+
+std::vector<uint8_t> encode_png(const Picture& picture) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(picture.width);
+  image.height = static_cast<png_uint_32>(picture.height);
+  image.format = picture.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  png_alloc_size_t size = 0;
+  png_image_write_to_memory(&image, nullptr, &size, 0, picture.pixels.data(), 0, nullptr);
+  std::vector<uint8_t> bytes(size);
+  if (png_image_write_to_memory(&image, bytes.data(), &size, 0, picture.pixels.data(), 0,
+                                nullptr) == 0) {
+    throw std::runtime_error(image.message);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* buffer = nullptr;
+  unsigned long size = 0;  // NOLINT(google-runtime-int): the library's own type
+  jpeg_mem_dest(&info, &buffer, &size);
+  info.image_width = static_cast<JDIMENSION>(picture.width);
+  info.image_height = static_cast<JDIMENSION>(picture.height);
+  info.input_components = static_cast<int>(picture.channels);
+  info.in_color_space = picture.channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, quality, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  std::vector<uint8_t> pixels = picture.pixels;
+  while (info.next_scanline < info.image_height) {
+    JSAMPROW row = pixels.data() + size_t{info.next_scanline} * picture.width * picture.channels;
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+  std::vector<uint8_t> bytes(buffer, buffer + size);
+  std::free(buffer);
+  return bytes;
+}
+
+}  // namespace noisemark::suite::test
