@@ -1,1 +1,152 @@
-#include "reports/error.h"
+#include "suite/cli/cli.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "reports/check.h"
+#include "reports/table.h"
+#include "reports/write_report.h"
+#include "suite/cli/arguments.h"
+#include "suite/cli/commands.h"
+#include "suite/cli/list.h"
+#include "suite/environment/build_info.h"
+#include "suite/environment/environment.h"
+#include "suite/run/run.h"
+
+namespace noisemark::suite {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+void print(const std::string& text) {
+  std::cout << text << std::flush;
+  if (!std::cout) throw Error(ExitCode::kCannotWrite, "standard output: cannot write");
+}
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+RunOptions run_options(const Arguments& arguments, const Texts& argv) {
+  RunOptions options;
+  options.id = arguments.positional().front();
+  options.modes = arguments.texts("mode");
+  options.baselines = arguments.texts("baseline");
+  options.precision = arguments.text("precision");
+  options.device = arguments.text("device");
+  options.seed = arguments.integer("seed", 0);
+  options.threads = arguments.integer("threads", 1);
+  options.data =
+      arguments.has("data") ? arguments.text("data") : environment_variable("NOISEMARK_DATA");
+  options.out = arguments.text("out");
+  options.force = arguments.has("force");
+  options.sets = arguments.texts("set");
+  options.init_weights = arguments.text("init-weights");
+  options.checkpoint_every = arguments.integer("checkpoint-every", 1).value_or(0);
+  options.resume = arguments.has("resume");
+  options.deterministic = arguments.has("deterministic");
+  options.memory = !arguments.has("no-memory");
+  options.profile = !arguments.has("no-profile");
+  options.argv = argv;
+  return options;
+}
+
+ExitCode check_results(const Arguments& arguments) {
+  const std::string& path = arguments.positional().front();
+  const auto findings = reports::check(path);
+  for (const reports::Finding& finding : findings) {
+    print(fmt::format("{}: {}: {}\n", finding.file, finding.rule, finding.words));
+  }
+  if (findings.empty()) print(fmt::format("{}: nothing is wrong\n", path));
+  return findings.empty() ? ExitCode::kPass : ExitCode::kFailed;
+}
+
+c10::Device device_of(const Arguments& arguments) {
+  if (!arguments.has("device")) return default_device();
+  try {
+    return c10::Device(arguments.text("device"));
+  } catch (const c10::Error&) {
+    throw bad_input("--device", "", arguments.text("device"), "cpu, cuda or cuda:N");
+  }
+}
+
+ExitCode show_environment(const Arguments& arguments) {
+  const Machine machine = capture_machine(device_of(arguments));
+  print(arguments.has("json") ? machine_json(machine) : machine_text(machine));
+  return ExitCode::kPass;
+}
+
+ExitCode show_help(const Arguments& arguments) {
+  if (arguments.has("markdown")) {
+    print(help_markdown());
+  } else if (arguments.positional().empty()) {
+    print(overview_text());
+  } else {
+    print(help_text(find_command(arguments.positional().front())));
+  }
+  return ExitCode::kPass;
+}
+
+ExitCode show_list(const Arguments& arguments) {
+  print(arguments.has("json") ? list_json() : list_text());
+  return ExitCode::kPass;
+}
+
+ExitCode show_version() {
+  const BuildInfo& info = build_info();
+  print(fmt::format("noisemark {}{}{}{}\n", info.version, info.git_commit.empty() ? "" : " ",
+                    info.git_commit.substr(0, 12), info.git_dirty ? " with changes" : ""));
+  return ExitCode::kPass;
+}
+
+ExitCode dispatch(const Command& command, const Arguments& arguments, const Texts& argv) {
+  if (command.name == "list") return show_list(arguments);
+  if (command.name == "run") return run(run_options(arguments, argv));
+  if (command.name == "pace") return pace(run_options(arguments, argv));
+  if (command.name == "check") return check_results(arguments);
+  if (command.name == "env") return show_environment(arguments);
+  if (command.name == "help") return show_help(arguments);
+  if (command.name == "report") {
+    reports::rewrite_report(arguments.positional().front());
+    return ExitCode::kPass;
+  }
+  if (command.name == "table") {
+    print(reports::table_markdown(arguments.positional()));
+    return ExitCode::kPass;
+  }
+  throw std::logic_error("a command of the table without an implementation");
+}
+
+}  // namespace
+
+ExitCode run_command_line(const Texts& words, const Texts& argv) {
+  if (words.empty()) {
+    throw bad_input("noisemark", "no command", "", "see noisemark help");
+  }
+  if (words.front() == "--help" || words.front() == "-h") {
+    print(overview_text());
+    return ExitCode::kPass;
+  }
+  if (words.front() == "--version") return show_version();
+  const Command& command = find_command(words.front());
+  const Arguments arguments(command, {words.begin() + 1, words.end()});
+  if (arguments.wants_help()) {
+    print(help_text(command));
+    return ExitCode::kPass;
+  }
+  return dispatch(command, arguments, argv);
+}
+
+ExitCode required(ExitCode code) {
+  const std::string required = environment_variable("NOISEMARK_REQUIRE");
+  if (!required.empty() && required != "cuda") {
+    throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda");
+  }
+  return code == ExitCode::kCannotRunHere && required == "cuda" ? ExitCode::kFailed : code;
+}
+
+}  // namespace noisemark::suite

@@ -1,6 +1,6 @@
 #include "suite/config/canonical.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "reports/sha256.h"

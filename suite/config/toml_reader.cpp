@@ -26,6 +26,7 @@ std::string place_of(const std::string& file, const toml::source_region& source)
 std::string found_text(const toml::node& node) {
   if (node.is_table()) return "a table";
   if (node.is_array()) return "a list of mixed or nested values";
+  if (const auto string = node.value_exact<std::string>()) return value_text(Value(*string));
   std::ostringstream text;
   node.visit([&](const auto& value) {
     if constexpr (toml::is_value<decltype(value)>) text << value;

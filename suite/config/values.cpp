@@ -1,6 +1,6 @@
 // How the keys' values are written, described and checked.
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>

@@ -141,7 +141,7 @@ Strings installed_packages() {
   const auto status = read_system_file("/var/lib/dpkg/status");
   if (!status) return result;
   for (const auto& [name, version] : package_versions(*status, relevant_packages())) {
-    result["package " + name] = version;
+    result[fmt::format("package {}", name)] = version;
   }
   return result;
 }
@@ -165,7 +165,7 @@ Strings relevant_variables() {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos || !is_relevant(text.substr(0, equals))) continue;
-    result["$" + std::string(text.substr(0, equals))] = text.substr(equals + 1);
+    result[fmt::format("${}", text.substr(0, equals))] = text.substr(equals + 1);
   }
   return result;
 }

@@ -26,7 +26,7 @@ TEST(Canonical, writes_keys_in_table_order_and_only_those_that_apply) {
             "\"data\":{\"name\":\"gmm16\",\"flip\":false,\"train_samples\":1000,\"seed\":0},"
             "\"diffusion\":{\"timesteps\":1000,\"schedule\":\"linear\",\"objective\":\"eps\","
             "\"min_snr\":false},"
-            "\"optimizer\":{\"name\":\"adam\",\"lr\":0.0001,\"beta1\":0.9,\"beta2\":0.999,"
+            "\"optimizer\":{\"name\":\"adam\",\"lr\":1e-04,\"beta1\":0.9,\"beta2\":0.999,"
             "\"eps\":1e-08,\"clip_norm\":0.0,\"warmup_steps\":0},"
             "\"ema\":{\"kind\":\"power\",\"decay\":0.995,\"update_every\":1,"
             "\"update_after_step\":100,\"inv_gamma\":1.0,\"power\":0.6666666666666666},"

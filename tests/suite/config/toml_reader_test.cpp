@@ -51,7 +51,7 @@ TEST(TomlReader, overrides_any_section_by_scale) {
 TEST(TomlReader, keeps_the_place_of_every_key) {
   const Draft draft = read_toml(kDefinition, "tiny.toml", "cpu");
   EXPECT_EQ(draft.place("model.dim"), "tiny.toml:11:7");
-  EXPECT_EQ(draft.place("train.batch"), "tiny.toml:35:9");
+  EXPECT_EQ(draft.place("train.batch"), "tiny.toml:37:9");
   EXPECT_EQ(draft.place("optimizer.lr"), "tiny.toml");
 }
 
@@ -59,17 +59,17 @@ TEST(TomlReader, names_the_nearest_key_of_an_unknown_one) {
   EXPECT_EQ(error_with("dim = 32", "dmi = 32"),
             "tiny.toml:11:1: model.dmi: unknown key (nearest: model.dim)");
   EXPECT_EQ(error_with("[train]", "[trian]"),
-            "tiny.toml:24:2: trian: unknown section (nearest \"train\"; one of: benchmark, model, "
+            "tiny.toml:25:2: trian: unknown section (nearest \"train\"; one of: benchmark, model, "
             "data, diffusion, optimizer, ema, train, eval, measure, gate, scale)");
   EXPECT_EQ(error_with("[scale.cpu.train]", "[scale.cup.train]"),
-            "tiny.toml:34:8: scale.cup: unknown section (nearest \"cpu\"; one of: cpu, gpu)");
+            "tiny.toml:36:8: scale.cup: unknown section (nearest \"cpu\"; one of: cpu, gpu)");
   EXPECT_EQ(error_with("[scale.cpu.train]", "[scale.cpu.benchmark]").substr(0, 54),
-            "tiny.toml:34:12: scale.cpu.benchmark: unknown section ");
+            "tiny.toml:36:12: scale.cpu.benchmark: unknown section ");
 }
 
 TEST(TomlReader, lists_the_keys_of_the_section_when_none_is_near) {
   EXPECT_EQ(error_with("steps = 20", "pictures_of_cats = 20"),
-            "tiny.toml:26:1: train.pictures_of_cats: unknown key (one of: train.batch, "
+            "tiny.toml:27:1: train.pictures_of_cats: unknown key (one of: train.batch, "
             "train.accumulation, train.steps)");
 }
 
@@ -85,15 +85,15 @@ TEST(TomlReader, refuses_wrong_types) {
   EXPECT_EQ(error_with("name = \"gmm16\"", "name = 1979-05-27"),
             "tiny.toml:17:8: data.name: 1979-05-27 (one of: \"gmm16\", \"cifar10\", \"folder\", "
             "\"synthetic\")");
-  EXPECT_EQ(error_with("[train]\nbatch = 16", "train = 3\n[scale.gpu.train]\nbatch = 16"),
-            "tiny.toml:24:9: ema.train: unknown key (nearest: ema.decay)");
+  EXPECT_EQ(error_with("[gate.loss]", "[gate]\nother = 3\n[gate.loss]"),
+            "tiny.toml:33:9: gate.other: 3 (a table)");
 }
 
 TEST(TomlReader, refuses_values_out_of_range) {
   EXPECT_EQ(error_with("decay = 0.995", "decay = 1"),
-            "tiny.toml:22:9: ema.decay: 1 (a number of at least 0.0 and below 1.0)");
+            "tiny.toml:23:9: ema.decay: 1 (a number of at least 0.0 and below 1.0)");
   EXPECT_EQ(error_with("decay = 0.995", "decay = nan"),
-            "tiny.toml:22:9: ema.decay: nan (a number of at least 0.0 and below 1.0)");
+            "tiny.toml:23:9: ema.decay: nan (a number of at least 0.0 and below 1.0)");
   EXPECT_EQ(error_with("dim_mults = [1, 2]", "dim_mults = []"),
             "tiny.toml:12:13: model.dim_mults: [] (a list of integers from 1 to 64, at least one)");
   EXPECT_EQ(error_with("dim_mults = [1, 2]", "dim_mults = [0, 2]"),
@@ -113,10 +113,10 @@ TEST(TomlReader, refuses_a_key_that_means_nothing_here) {
             "tiny.toml:13:1: model.attn_heads: does not apply (only when model.name is "
             "\"lucid-unet\", here it is \"ho-unet\")");
   EXPECT_EQ(error_with("kind = \"power\"", "kind = \"none\""),
-            "tiny.toml:22:1: ema.decay: does not apply (only when ema.kind is \"constant\" or "
+            "tiny.toml:23:1: ema.decay: does not apply (only when ema.kind is \"constant\" or "
             "\"power\", here it is \"none\")");
   EXPECT_EQ(error_with("[ema]", "[diffusion]\nmin_snr_gamma = 5.0\n[ema]"),
-            "tiny.toml:21:1: diffusion.min_snr_gamma: does not apply (only when diffusion.min_snr "
+            "tiny.toml:22:1: diffusion.min_snr_gamma: does not apply (only when diffusion.min_snr "
             "is true, here it is false)");
 }
 
@@ -127,15 +127,15 @@ TEST(TomlReader, refuses_a_missing_key) {
 
 TEST(TomlReader, refuses_malformed_gates) {
   EXPECT_EQ(error_with("max = 0.5", "maximum = 0.5").substr(0, 50),
-            "tiny.toml:32:1: gate.loss.maximum: unknown key (on");
+            "tiny.toml:34:1: gate.loss.maximum: unknown key (on");
   EXPECT_EQ(error_with("max = 0.5", "max = \"0.5\""),
-            "tiny.toml:32:7: gate.loss.max: \"0.5\" (a number)");
+            "tiny.toml:34:7: gate.loss.max: \"0.5\" (a number)");
   EXPECT_EQ(error_with("max = 0.5", "max = 0.5\nmin = 0.1"),
-            "tiny.toml:30:7: gate.loss: max and min (one of them)");
+            "tiny.toml:32:7: gate.loss: max and min (one of them)");
   EXPECT_EQ(error_with("metric = \"final_loss\"\n", ""),
-            "tiny.toml:30:7: gate.loss.metric: missing (the name of a metric)");
+            "tiny.toml:32:7: gate.loss.metric: missing (the name of a metric)");
   EXPECT_EQ(error_with("max = 0.5\n", ""),
-            "tiny.toml:30:7: gate.loss: no bound (max or min, a number)");
+            "tiny.toml:32:7: gate.loss: no bound (max or min, a number)");
 }
 
 TEST(TomlReader, places_a_syntax_error) {
@@ -146,16 +146,16 @@ TEST(TomlReader, places_a_syntax_error) {
 TEST(TomlReader, checks_the_scale_that_is_not_wanted_too) {
   const std::string text = replaced(kDefinition, "[scale.cpu.train]", "[scale.gpu.train]");
   EXPECT_EQ(error_of(replaced(text, "batch = 8", "batch = 0"), "cpu"),
-            "tiny.toml:35:9: train.batch: 0 (an integer from 1 to 1048576)");
+            "tiny.toml:37:9: train.batch: 0 (an integer from 1 to 1048576)");
 }
 
 TEST(TomlReader, checks_keys_against_each_other) {
   EXPECT_EQ(error_with("steps = 20", "steps = 20\naccumulation = 3"),
-            "tiny.toml:27:16: train.accumulation: 3 (a divisor of train.batch, 8)");
+            "tiny.toml:28:16: train.accumulation: 3 (a divisor of train.batch, 8)");
   EXPECT_EQ(error_with("samples = 64", "samples = 60"),
-            "tiny.toml:29:11: eval.samples: 60 (a multiple of 8, the number of timesteps)");
+            "tiny.toml:30:11: eval.samples: 60 (a multiple of 8, the number of timesteps)");
   EXPECT_EQ(error_with("samples = 64", "samples = 64\nevery = 21"),
-            "tiny.toml:30:9: eval.every: 21 (at most train.steps, 20)");
+            "tiny.toml:31:9: eval.every: 21 (at most train.steps, 20)");
   EXPECT_EQ(error_with("attention_resolutions = [8]", "attention_resolutions = [4]"),
             "tiny.toml:14:25: model.attention_resolutions: [4] (resolutions of the stages, each "
             "once: 16, 8)");
@@ -168,18 +168,13 @@ TEST(TomlReader, checks_keys_against_each_other) {
             "tiny.toml:18:8: data.flip: true (fal");
   EXPECT_EQ(error_with("train_samples = 1000", "train_samples = 4"),
             "tiny.toml:19:17: data.train_samples: 4 (0, or at least train.batch, 8)");
-  EXPECT_EQ(error_with("kind = \"power\"\ndecay = 0.995",
-                       "kind = \"none\"\n[eval]\nweights = "
-                       "\"ema\"\n[diffusion]")
-                .substr(0, 19),
-            "tiny.toml:29:2: eva");
 }
 
 TEST(TomlReader, wants_an_average_when_it_is_evaluated) {
   const std::string none =
       replaced(kDefinition, "kind = \"power\"\ndecay = 0.995", "kind = \"none\"");
   EXPECT_EQ(error_of(replaced(none, "samples = 64", "samples = 64\nweights = \"ema\"")),
-            "tiny.toml:29:11: eval.weights: \"ema\" (\"model\", because ema.kind is \"none\")");
+            "tiny.toml:30:11: eval.weights: \"ema\" (\"model\", because ema.kind is \"none\")");
 }
 
 TEST(TomlReader, wants_the_resolution_to_survive_every_halving) {

@@ -1,0 +1,233 @@
+#include "suite/cli/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reports/error.h"
+#include "reports/nearest.h"
+
+namespace noisemark::suite {
+namespace {
+
+std::vector<Flag> run_flags() {
+  return {
+      {"mode", "M", "memory mode (default: none; of a suite: what each benchmark names)", true},
+      {"baseline", "B", "how operators are executed, names joined by + (default: plain)", true},
+      {"precision", "P", "fp32, tf32, bf16, fp16 or fp64 (default: fp32)"},
+      {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"},
+      {"seed", "N", "of every random stream (default: the definition's)"},
+      {"threads", "N", "of LibTorch on the CPU (default: its own choice)"},
+      {"data", "DIR", "folder of the pictures (default: $NOISEMARK_DATA)"},
+      {"out", "DIR", "where the result goes (default: a new folder under noisemark-out/)"},
+      {"force", "", "replace another run's files in the output folder"},
+      {"set", "KEY=VALUE", "change a key of the definition; the run is then custom", true},
+      {"init-weights", "FILE", "start from a safetensors file under the peers' names"},
+      {"checkpoint-every", "N", "write a checkpoint every N steps (default: never)"},
+      {"resume", "", "continue the run in the output folder from its checkpoint"},
+      {"deterministic", "", "deterministic algorithms only"},
+      {"no-memory", "", "leave the memory pass out"},
+      {"no-profile", "", "leave the profile pass out"},
+  };
+}
+
+std::vector<Flag> pace_flags() {
+  std::vector<Flag> flags;
+  for (const Flag& flag : run_flags()) {
+    for (const std::string_view name :
+         {"mode", "baseline", "precision", "device", "seed", "threads", "data", "set",
+          "init-weights", "deterministic"}) {
+      if (flag.name == name) flags.push_back({flag.name, flag.value, flag.help});
+    }
+    if (flag.name == "set") flags.back().repeatable = true;
+  }
+  return flags;
+}
+
+constexpr std::string_view kIdDetails =
+    "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu), a suite (smoke) or "
+    "a definition file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu "
+    "elsewhere.";
+
+std::vector<Command> make_commands() {
+  return {
+      {"list",
+       "",
+       "what can be run: suites, benchmarks, modes, baselines, gates",
+       "With --json, the whole resolved definitions and their hashes.",
+       {{"json", "", "for programs"}}},
+      {"run", "ID", "train, measure, judge, report",
+       "The result goes to files, a progress line to stderr, a short verdict to stdout.",
+       run_flags(), 1, 1},
+      {"check",
+       "PATH",
+       "is a result whole, unchanged and consistent with itself",
+       "PATH is a result.json, a folder that holds one, or a folder of such folders. Exits with 1 "
+       "when anything is wrong.",
+       {},
+       1,
+       1},
+      {"report",
+       "DIR",
+       "write report.md and its plots again from result.json",
+       "The files come out byte for byte as `run` wrote them.",
+       {},
+       1,
+       1},
+      {"table",
+       "DIR...",
+       "results side by side, of any hardware",
+       "Descriptive: it never says pass or fail. The table is Markdown, on stdout.",
+       {},
+       1,
+       -1},
+      {"env",
+       "",
+       "what this machine is",
+       "The hardware and software that a result would name.",
+       {{"json", "", "for programs"},
+        {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"}}},
+      {"pace", "ID", "keep one training session ready and time steps on demand",
+       "Reads commands from stdin, so that several builds or frameworks can be timed in turns on "
+       "one machine. `run K` makes K steps and answers with one line of JSON; `quit` or the end of "
+       "the input ends it.",
+       pace_flags(), 1, 1},
+      {"help",
+       "[COMMAND]",
+       "this text, or a command's",
+       "",
+       {{"markdown", "", "the README's section about the command line"}},
+       0,
+       1},
+  };
+}
+
+struct ExitRow {
+  ExitCode code;
+  std::string_view meaning;
+};
+constexpr ExitRow kExitRows[] = {
+    {ExitCode::kPass, "pass"},
+    {ExitCode::kFailed, "failed gate or check, regression, or non-finite training"},
+    {ExitCode::kBadInput, "bad input or usage"},
+    {ExitCode::kNotComparable, "not comparable"},
+    {ExitCode::kInconclusive, "inconclusive"},
+    {ExitCode::kBaselineNeeded, "calibration or baseline needed"},
+    {ExitCode::kInternal, "internal error"},
+    {ExitCode::kOutOfMemory, "out of memory"},
+    {ExitCode::kCannotWrite, "cannot write (full disk)"},
+    {ExitCode::kCannotRunHere, "cannot run here; 1 with NOISEMARK_REQUIRE=cuda in the environment"},
+    {ExitCode::kInterrupted, "interrupted: the result is written and marked so"},
+};
+
+std::string usage(const Command& command) {
+  return fmt::format("noisemark {}{}{}{}", command.name, command.arguments.empty() ? "" : " ",
+                     command.arguments, command.flags.empty() ? "" : " [options]");
+}
+
+std::string spelling(const Flag& flag) {
+  return fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : " ", flag.value);
+}
+
+std::string meaning(const Flag& flag) {
+  return fmt::format("{}{}", flag.help, flag.repeatable ? "; may be repeated" : "");
+}
+
+// Words of `text` in lines of at most `width` columns.
+std::string wrapped(std::string_view text, size_t width) {
+  std::string result;
+  size_t column = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (column > 0 && column + 1 + end > width) {
+      result += '\n';
+      column = 0;
+    }
+    if (column > 0) {
+      result += ' ';
+      ++column;
+    }
+    result += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return result;
+}
+
+std::vector<std::string_view> paragraphs(const Command& command) {
+  std::vector<std::string_view> all;
+  if (command.arguments == "ID") all.push_back(kIdDetails);
+  if (!command.details.empty()) all.push_back(command.details);
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> kCommands = make_commands();
+  return kCommands;
+}
+
+const Command& find_command(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) {
+    if (command.name == name) return command;
+    names.emplace_back(command.name);
+  }
+  throw bad_input("", fmt::format("\"{}\"", name), "unknown command",
+                  reports::accepted_names(name, names));
+}
+
+std::string overview_text() {
+  std::string text =
+      "usage: noisemark COMMAND ...\n\n"
+      "A reproducible benchmark suite for training diffusion models.\n\n";
+  for (const Command& command : commands()) {
+    text += fmt::format("  {:<18}{}\n", fmt::format("{} {}", command.name, command.arguments),
+                        command.summary);
+  }
+  text += "\n`noisemark COMMAND --help` says more. Exit codes:\n";
+  for (const ExitRow& row : kExitRows) {
+    text += fmt::format("  {:<5}{}\n", static_cast<int>(row.code), row.meaning);
+  }
+  return text;
+}
+
+std::string help_text(const Command& command) {
+  std::string text = fmt::format("usage: {}\n\n{}\n", usage(command), command.summary);
+  for (const std::string_view paragraph : paragraphs(command)) {
+    text += fmt::format("\n{}\n", wrapped(paragraph, 100));
+  }
+  if (command.flags.empty()) return text;
+  text += "\noptions:\n";
+  for (const Flag& flag : command.flags) {
+    text += fmt::format("  {:<24}{}\n", spelling(flag), meaning(flag));
+  }
+  return text;
+}
+
+std::string help_markdown() {
+  std::string text = "| command | what it does |\n|---|---|\n";
+  for (const Command& command : commands()) {
+    text += fmt::format("| `{}` | {} |\n", usage(command), command.summary);
+  }
+  for (const Command& command : commands()) {
+    if (command.flags.size() < 3) continue;
+    text += fmt::format("\n`noisemark {}`:", command.name);
+    for (const std::string_view paragraph : paragraphs(command)) {
+      text += fmt::format(" {}", paragraph);
+    }
+    text += "\n\n| option | meaning |\n|---|---|\n";
+    for (const Flag& flag : command.flags) {
+      text += fmt::format("| `{}` | {} |\n", spelling(flag), meaning(flag));
+    }
+  }
+  text += "\n| exit code | meaning |\n|---|---|\n";
+  for (const ExitRow& row : kExitRows) {
+    text += fmt::format("| {} | {} |\n", static_cast<int>(row.code), row.meaning);
+  }
+  return text;
+}
+
+}  // namespace noisemark::suite

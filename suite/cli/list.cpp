@@ -1,0 +1,118 @@
+#include "suite/cli/list.h"
+
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "baselines/baseline.h"
+#include "memopt/mode.h"
+#include "suite/config/canonical.h"
+#include "suite/config/catalogue.h"
+#include "suite/config/lock.h"
+
+namespace noisemark::suite {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kScales[] = {"cpu", "gpu"};
+
+template <class Items, class Format>
+std::string joined(const Items& items, Format format) {
+  std::vector<std::string> texts;
+  for (const auto& item : items) texts.push_back(std::string(format(item)));
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+std::string scale_line(const Definition& d) {
+  return fmt::format(
+      "@{}: {} steps of {} pictures{}, {} validation pictures", d.scale, d.train.steps,
+      d.train.batch,
+      d.train.accumulation > 1 ? fmt::format(" in {} micro-batches", d.train.accumulation) : "",
+      d.eval.samples);
+}
+
+std::string gate_line(const GateConfig& gate) {
+  return fmt::format("gate {}: {} {} {}", gate.name, gate.metric, gate.relation, gate.bound);
+}
+
+std::string benchmark_text(std::string_view id) {
+  const Definition cpu = load_definition(id, "cpu");
+  const Definition gpu = load_definition(id, "gpu");
+  const ModelConfig& model = cpu.model;
+  std::string text = fmt::format("  {}\n    {}\n", id, cpu.why);
+  text += fmt::format("    {} {}x{}x{} on {}, objective {}\n", model.name, model.channels,
+                      model.resolution, model.resolution, cpu.data.name, cpu.diffusion.objective);
+  for (const Definition* d : {&cpu, &gpu}) text += fmt::format("    {}\n", scale_line(*d));
+  for (const GateConfig& gate : cpu.gates) text += fmt::format("    {}\n", gate_line(gate));
+  return text;
+}
+
+Json scale_json(std::string_view id, std::string_view scale) {
+  const Definition definition = load_definition(id, scale);
+  const std::string sha256 = definition_sha256(definition);
+  const auto locked = shipped_lock().find(fmt::format("{}@{}", id, scale));
+  Json json;
+  json["definition"] = Json::parse(canonical_json(definition));
+  json["definition_sha256"] = sha256;
+  json["locked"] = locked != shipped_lock().end() && locked->second.definition_sha256 == sha256;
+  json["modes"] = definition.modes;
+  return json;
+}
+
+Json benchmark_json(std::string_view id) {
+  const Definition definition = load_definition(id, "cpu");
+  Json json{{"id", id}, {"title", definition.title}, {"why", definition.why}};
+  for (const std::string_view scale : kScales) {
+    json["scales"][std::string(scale)] = scale_json(id, scale);
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string list_text() {
+  std::string text = "suites\n";
+  for (const Suite& suite : suites()) {
+    text += fmt::format("  {:<18}{}\n", suite.name, suite.summary);
+    text += fmt::format("  {:<18}{}\n", "",
+                        joined(suite.entries, [](const auto& entry) { return entry.benchmark; }));
+  }
+  text += "\nbenchmarks (ID, or ID@cpu, ID@gpu)\n";
+  for (const BenchmarkFile& file : benchmark_files()) text += benchmark_text(file.id);
+  text += "\nmodes (--mode)\n";
+  for (const memopt::ModeEntry& mode : memopt::modes()) {
+    text += fmt::format("  {:<18}{}{}\n", mode.name, mode.summary, mode.lossless ? "" : " (lossy)");
+  }
+  text += "\nbaselines (--baseline, joined by +)\n";
+  for (const baselines::BaselineEntry& baseline : baselines::baselines()) {
+    text += fmt::format("  {:<18}{}\n", baseline.name, baseline.summary);
+  }
+  return text;
+}
+
+std::string list_json() {
+  Json json;
+  json["suites"] = Json::array();
+  for (const Suite& suite : suites()) {
+    Json runs = Json::array();
+    for (const SuiteEntry& entry : suite.entries) runs.push_back(entry.benchmark);
+    json["suites"].push_back({{"name", suite.name}, {"summary", suite.summary}, {"runs", runs}});
+  }
+  json["benchmarks"] = Json::array();
+  for (const BenchmarkFile& file : benchmark_files()) {
+    json["benchmarks"].push_back(benchmark_json(file.id));
+  }
+  json["modes"] = Json::array();
+  for (const memopt::ModeEntry& mode : memopt::modes()) {
+    json["modes"].push_back(
+        {{"name", mode.name}, {"summary", mode.summary}, {"lossless", mode.lossless}});
+  }
+  json["baselines"] = Json::array();
+  for (const baselines::BaselineEntry& baseline : baselines::baselines()) {
+    json["baselines"].push_back({{"name", baseline.name}, {"summary", baseline.summary}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace noisemark::suite

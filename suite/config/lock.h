@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace noisemark::suite {
+
+/// What a benchmark at one scale is, beyond its definition file: if the code comes to compute
+/// something else under the same definition, one of these changes.
+struct LockEntry {
+  std::string definition_sha256;  ///< of canonical_json()
+  std::string data_sha256;        ///< of the pictures
+  std::string parameters_sha256;  ///< of parameter names and shapes
+  std::string schedule_sha256;    ///< of the 13 schedule buffers
+  std::string order_sha256;       ///< of which picture comes when
+  std::vector<double> losses;     ///< of 10 training steps in double precision
+};
+
+/// "gmm16@cpu" -> entry.
+using Lock = std::map<std::string, LockEntry>;
+
+/// Two loss traces agree when every loss does to this relative error: rounding differs between
+/// instruction sets, and nothing else may.
+inline constexpr double kLossTolerance = 1e-9;
+
+/// Throws Error (exit code 2) naming the entry that is malformed. `file` is for messages.
+[[nodiscard]] Lock parse_lock(std::string_view text, const std::string& file);
+/// JSON, one entry a paragraph, sorted: what parse_lock() reads.
+[[nodiscard]] std::string lock_json(const Lock& lock);
+
+/// One sentence for each part in which `found` is not `locked`; empty: equal. The loss trace is
+/// compared to kLossTolerance.
+[[nodiscard]] std::vector<std::string> lock_differences(const LockEntry& locked,
+                                                        const LockEntry& found);
+
+/// The shipped LOCK.
+[[nodiscard]] const Lock& shipped_lock();
+
+}  // namespace noisemark::suite

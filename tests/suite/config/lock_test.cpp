@@ -1,0 +1,104 @@
+#include "suite/config/lock.h"
+
+#include <gtest/gtest.h>
+
+#include "reports/error.h"
+#include "suite/config/canonical.h"
+#include "suite/config/catalogue.h"
+
+namespace noisemark::suite {
+namespace {
+
+LockEntry entry() {
+  return {std::string(64, '1'), std::string(64, '2'), std::string(64, '3'),
+          std::string(64, '4'), std::string(64, '5'), {1.0, 0.5, 1.0 / 3.0}};
+}
+
+std::string difference(const LockEntry& found) {
+  const auto words = lock_differences(entry(), found);
+  EXPECT_EQ(words.size(), 1U);
+  return words.empty() ? "" : words.front();
+}
+
+std::string parse_error(const std::string& text) {
+  try {
+    (void)parse_lock(text, "LOCK");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Lock, reads_back_what_it_writes_exactly) {
+  const Lock lock{{"a@cpu", entry()}, {"b@gpu", entry()}};
+  const Lock read = parse_lock(lock_json(lock), "LOCK");
+  EXPECT_EQ(lock_json(read), lock_json(lock));
+  EXPECT_EQ(read.at("b@gpu").losses, entry().losses);
+}
+
+TEST(Lock, an_equal_entry_has_no_differences) {
+  EXPECT_TRUE(lock_differences(entry(), entry()).empty());
+}
+
+TEST(Lock, every_hash_turns_red_in_words) {
+  LockEntry found = entry();
+  found.definition_sha256[0] = 'f';
+  EXPECT_NE(difference(found).find("the definition changed"), std::string::npos);
+  found = entry();
+  found.data_sha256[0] = 'f';
+  EXPECT_NE(difference(found).find("the data changed"), std::string::npos);
+  found = entry();
+  found.parameters_sha256[0] = 'f';
+  EXPECT_NE(difference(found).find("parameter names or shapes"), std::string::npos);
+  found = entry();
+  found.schedule_sha256[0] = 'f';
+  EXPECT_NE(difference(found).find("the noise schedule"), std::string::npos);
+  found = entry();
+  found.order_sha256[0] = 'f';
+  EXPECT_NE(difference(found).find("the order of the data"), std::string::npos);
+}
+
+TEST(Lock, losses_may_differ_by_rounding_and_by_no_more) {
+  LockEntry found = entry();
+  found.losses[1] *= 1.0 + 0.9e-9;
+  EXPECT_TRUE(lock_differences(entry(), found).empty());
+  found.losses[1] = entry().losses[1] * (1.0 + 1.1e-9);
+  EXPECT_NE(difference(found).find("loss of step 1"), std::string::npos);
+  found.losses.pop_back();
+  EXPECT_EQ(difference(found), "the loss trace changed: 2 steps, locked are 3");
+}
+
+TEST(Lock, a_loss_that_is_not_a_number_is_a_difference) {
+  LockEntry found = entry();
+  found.losses[2] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(difference(found).find("loss of step 2"), std::string::npos);
+}
+
+TEST(Lock, refuses_a_malformed_file) {
+  const std::string text = lock_json({{"a@cpu", entry()}});
+  EXPECT_EQ(parse_error("[1"), "LOCK: not a JSON object (entries by benchmark)");
+  std::string shorter = text;
+  shorter.replace(shorter.find(std::string(64, '2')), 64, std::string(63, '2'));
+  EXPECT_EQ(parse_error(shorter),
+            "LOCK: a@cpu.data_sha256: \"" + std::string(63, '2') + "\" (a SHA-256)");
+  std::string renamed = text;
+  renamed.replace(renamed.find("losses"), 6, "loses!");
+  EXPECT_EQ(parse_error(renamed), "LOCK: a@cpu.losses: missing (a list of numbers)");
+}
+
+TEST(Lock, shipped_definitions_are_the_locked_ones) {
+  for (const BenchmarkFile& file : benchmark_files()) {
+    for (const std::string scale : {"cpu", "gpu"}) {
+      const std::string name = std::string(file.id) + "@" + scale;
+      const auto locked = shipped_lock().find(name);
+      ASSERT_NE(locked, shipped_lock().end()) << name << " is not in LOCK";
+      EXPECT_EQ(locked->second.definition_sha256,
+                definition_sha256(load_definition(file.id, scale)))
+          << name << ": a change of a locked key needs a new version of the benchmark";
+    }
+  }
+  EXPECT_EQ(shipped_lock().size(), 2 * benchmark_files().size()) << "an entry of no benchmark";
+}
+
+}  // namespace
+}  // namespace noisemark::suite
