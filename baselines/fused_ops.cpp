@@ -1,9 +1,208 @@
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "baselines/fused_norm.h"
 #include "baselines/ops.h"
 
 namespace noisemark::baselines {
+namespace {
+
+using kernels::Act;
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+using MaybeTensor = std::optional<at::Tensor>;
+using Two = std::tuple<at::Tensor, at::Tensor>;
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+// The groups are operators of LibTorch's dispatcher, so that profiles name them and whoever records
+// or replays operators sees them like ATen's own. `act` is a kernels::Act.
+
+Three group_norm_cpu(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                     const at::Tensor& bias, double eps, int64_t act) {
+  return group_norm_act(x, groups, weight, bias, eps, static_cast<Act>(act));
+}
+
+Three group_norm_backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& bias, const at::Tensor& mean,
+                              const at::Tensor& rstd, int64_t groups, int64_t act) {
+  return group_norm_act_backward(dy, x, weight, bias, mean, rstd, groups, static_cast<Act>(act));
+}
+
+Two rms_norm_cpu(const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
+                 const MaybeTensor& shift, int64_t act) {
+  return rms_norm_act(x, g, scale, shift, static_cast<Act>(act));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_backward_cpu(
+    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
+    const MaybeTensor& shift, const at::Tensor& inverse_norm, int64_t act) {
+  return rms_norm_act_backward(dy, x, g, scale, shift, inverse_norm, static_cast<Act>(act));
+}
+
+Three group_norm_autograd(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                          const at::Tensor& bias, double eps, int64_t act);
+Two rms_norm_autograd(const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
+                      const MaybeTensor& shift, int64_t act);
+
+torch::Library make_library() {
+  torch::Library library(torch::Library::DEF, "noisemark", std::nullopt, __FILE__, __LINE__);
+  library.def(
+      "group_norm_act(Tensor x, int groups, Tensor weight, Tensor bias, float eps, int act)"
+      " -> (Tensor, Tensor, Tensor)");
+  library.def(
+      "group_norm_act_backward(Tensor dy, Tensor x, Tensor weight, Tensor bias, Tensor mean,"
+      " Tensor rstd, int groups, int act) -> (Tensor, Tensor, Tensor)");
+  library.def(
+      "rms_norm_act(Tensor x, Tensor g, Tensor? scale, Tensor? shift, int act)"
+      " -> (Tensor, Tensor)");
+  library.def(
+      "rms_norm_act_backward(Tensor dy, Tensor x, Tensor g, Tensor? scale, Tensor? shift,"
+      " Tensor inverse_norm, int act) -> (Tensor, Tensor, Tensor, Tensor)");
+  const auto cpu = [&](const char* name, auto&& function) {
+    library.impl(name, torch::dispatch(c10::DispatchKey::CPU, function));
+  };
+  cpu("group_norm_act", group_norm_cpu);
+  cpu("group_norm_act_backward", group_norm_backward_cpu);
+  cpu("rms_norm_act", rms_norm_cpu);
+  cpu("rms_norm_act_backward", rms_norm_backward_cpu);
+  library.impl("group_norm_act",
+               torch::dispatch(c10::DispatchKey::AutogradCPU, group_norm_autograd));
+  library.impl("rms_norm_act", torch::dispatch(c10::DispatchKey::AutogradCPU, rms_norm_autograd));
+  return library;
+}
+
+template <typename Function>
+c10::TypedOperatorHandle<Function> find(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+}
+
+struct Operators {
+  torch::Library library = make_library();
+  c10::TypedOperatorHandle<decltype(group_norm_cpu)> group_norm =
+      find<decltype(group_norm_cpu)>("noisemark::group_norm_act");
+  c10::TypedOperatorHandle<decltype(group_norm_backward_cpu)> group_norm_backward =
+      find<decltype(group_norm_backward_cpu)>("noisemark::group_norm_act_backward");
+  c10::TypedOperatorHandle<decltype(rms_norm_cpu)> rms_norm =
+      find<decltype(rms_norm_cpu)>("noisemark::rms_norm_act");
+  c10::TypedOperatorHandle<decltype(rms_norm_backward_cpu)> rms_norm_backward =
+      find<decltype(rms_norm_backward_cpu)>("noisemark::rms_norm_act_backward");
+};
+
+const Operators& operators() {
+  static const Operators instance;
+  return instance;
+}
+
+MaybeTensor maybe(const at::Tensor& x) {
+  return x.defined() ? MaybeTensor(x) : std::nullopt;
+}
+
+// Kept for backward: the input, its statistics and the parameters. The activation's input is
+// computed again, so it is never written to memory.
+
+struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
+  static variable_list forward(AutogradContext* ctx, const Variable& x, int64_t groups,
+                               const Variable& weight, const Variable& bias, double eps,
+                               int64_t act) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const auto [y, mean, rstd] = operators().group_norm.call(x, groups, weight, bias, eps, act);
+    ctx->save_for_backward({x, weight, bias, mean, rstd});
+    ctx->saved_data["groups"] = groups;
+    ctx->saved_data["act"] = act;
+    ctx->mark_non_differentiable({mean, rstd});
+    return {y, mean, rstd};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const auto [dx, dweight, dbias] = operators().group_norm_backward.call(
+        grads[0], saved[0], saved[1], saved[2], saved[3], saved[4],
+        ctx->saved_data["groups"].toInt(), ctx->saved_data["act"].toInt());
+    return {dx, {}, dweight, dbias, {}, {}};
+  }
+};
+
+struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
+  static variable_list forward(AutogradContext* ctx, const Variable& x, const Variable& g,
+                               const MaybeTensor& scale, const MaybeTensor& shift, int64_t act) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const auto [y, inverse_norm] = operators().rms_norm.call(x, g, scale, shift, act);
+    ctx->save_for_backward(
+        {x, g, scale.value_or(at::Tensor()), shift.value_or(at::Tensor()), inverse_norm});
+    ctx->saved_data["act"] = act;
+    ctx->mark_non_differentiable({inverse_norm});
+    return {y, inverse_norm};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const auto [dx, dg, dscale, dshift] = operators().rms_norm_backward.call(
+        grads[0], saved[0], saved[1], maybe(saved[2]), maybe(saved[3]), saved[4],
+        ctx->saved_data["act"].toInt());
+    return {dx, dg, dscale, dshift, {}};
+  }
+};
+
+Three group_norm_autograd(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                          const at::Tensor& bias, double eps, int64_t act) {
+  const variable_list out = GroupNormFunction::apply(x, groups, weight, bias, eps, act);
+  return {out[0], out[1], out[2]};
+}
+
+Two rms_norm_autograd(const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
+                      const MaybeTensor& shift, int64_t act) {
+  const variable_list out = RmsNormFunction::apply(x, g, scale, shift, act);
+  return {out[0], out[1]};
+}
+
+class FusedOps final : public Ops {
+ public:
+  at::Tensor group_norm_act(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                            const at::Tensor& bias, double eps, Activation act) const override {
+    if (!fused_norm_takes(x)) return plain_ops().group_norm_act(x, groups, weight, bias, eps, act);
+    return fused_group_norm(x, groups, weight, bias, eps,
+                            act == Activation::kSilu ? Act::kSilu : Act::kRelu);
+  }
+
+  at::Tensor group_norm(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                        const at::Tensor& bias, double eps) const override {
+    if (!fused_norm_takes(x)) return plain_ops().group_norm(x, groups, weight, bias, eps);
+    return fused_group_norm(x, groups, weight, bias, eps, Act::kNone);
+  }
+
+  at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& g) const override {
+    if (!fused_norm_takes(x)) return plain_ops().rms_norm(x, g);
+    return fused_rms_norm(x, g, {}, {}, Act::kNone);
+  }
+
+  at::Tensor rms_norm_film_silu(const at::Tensor& x, const at::Tensor& g, const at::Tensor& scale,
+                                const at::Tensor& shift) const override {
+    if (!fused_norm_takes(x)) return plain_ops().rms_norm_film_silu(x, g, scale, shift);
+    return fused_rms_norm(x, g, scale, shift, Act::kSilu);
+  }
+
+ private:
+  static at::Tensor fused_group_norm(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                                     const at::Tensor& bias, double eps, Act act) {
+    return std::get<0>(
+        operators().group_norm.call(x, groups, weight, bias, eps, static_cast<int64_t>(act)));
+  }
+
+  static at::Tensor fused_rms_norm(const at::Tensor& x, const at::Tensor& g,
+                                   const at::Tensor& scale, const at::Tensor& shift, Act act) {
+    return std::get<0>(
+        operators().rms_norm.call(x, g, maybe(scale), maybe(shift), static_cast<int64_t>(act)));
+  }
+};
+
+}  // namespace
 
 const Ops& fused_ops() {
-  return plain_ops();
+  static const FusedOps ops;
+  return ops;
 }
 
 }  // namespace noisemark::baselines

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "baselines/kernels/types.h"
+
+namespace noisemark::baselines::kernels {
+
+/// y = activation((x - mean) * rstd * weight + bias), mean and rstd per sample and group (Wu and
+/// He, 2018), in two sweeps over values that stay in cache. A task is `groups_per_task`
+/// neighbouring groups of one sample; tasks are independent.
+template <typename T>
+struct GroupNorm {
+  Shape shape;
+  int64_t groups = 1;
+  int64_t groups_per_task = 1;
+  double eps = 0;
+  Act act = Act::kNone;
+  const T* x = nullptr;
+  const float* weight = nullptr;  ///< [channels]
+  const float* bias = nullptr;    ///< [channels]
+  float* mean = nullptr;          ///< [samples, groups], written by forward, read by backward
+  float* rstd = nullptr;          ///< the same
+  float* scratch = nullptr;       ///< [samples, 4, channels]
+  T* y = nullptr;                 ///< forward
+  const T* dy = nullptr;          ///< backward: gradient of y
+  T* dx = nullptr;                ///< backward
+  float* dbias = nullptr;         ///< backward, [samples, channels]: to be summed over samples
+  float* dweight = nullptr;       ///< backward, the same
+
+  [[nodiscard]] constexpr int64_t tasks_per_sample() const {
+    return (groups + groups_per_task - 1) / groups_per_task;
+  }
+};
+
+/// Each function does the tasks [begin, end) of samples * tasks_per_sample().
+template <typename T>
+struct GroupNormPair {
+  void (*forward)(const GroupNorm<T>& job, int64_t begin, int64_t end);
+  void (*backward)(const GroupNorm<T>& job, int64_t begin, int64_t end);
+};
+
+struct GroupNormKernels {
+  GroupNormPair<float> float32;
+  GroupNormPair<BFloat16> bfloat16;
+
+  template <typename T>
+  [[nodiscard]] constexpr const GroupNormPair<T>& of() const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return float32;
+    } else {
+      return bfloat16;
+    }
+  }
+};
+
+/// `level` at most current_level().
+[[nodiscard]] const GroupNormKernels& group_norm_kernels(Level level);
+
+}  // namespace noisemark::baselines::kernels

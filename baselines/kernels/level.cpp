@@ -1,0 +1,62 @@
+#include <ATen/Version.h>
+
+#include <string>
+
+#include "baselines/kernels/group_norm.h"
+#include "baselines/kernels/rms_norm.h"
+
+namespace noisemark::baselines::kernels {
+
+namespace level_default {
+extern const GroupNormKernels kGroupNorm;
+extern const RmsNormKernels kRmsNorm;
+}  // namespace level_default
+
+#ifdef NOISEMARK_X86_LEVELS
+namespace level_avx2 {
+extern const GroupNormKernels kGroupNorm;
+extern const RmsNormKernels kRmsNorm;
+}  // namespace level_avx2
+namespace level_avx512 {
+extern const GroupNormKernels kGroupNorm;
+extern const RmsNormKernels kRmsNorm;
+}  // namespace level_avx512
+#endif
+
+namespace {
+
+Level level_named(const std::string& capability) {
+#ifdef NOISEMARK_X86_LEVELS
+  if (capability == "AVX512") return Level::kAvx512;
+  if (capability == "AVX2") return Level::kAvx2;
+#endif
+  (void)capability;
+  return Level::kDefault;
+}
+
+}  // namespace
+
+Level current_level() {
+  static const Level level = level_named(at::get_cpu_capability());
+  return level;
+}
+
+const GroupNormKernels& group_norm_kernels(Level level) {
+#ifdef NOISEMARK_X86_LEVELS
+  if (level == Level::kAvx512) return level_avx512::kGroupNorm;
+  if (level == Level::kAvx2) return level_avx2::kGroupNorm;
+#endif
+  (void)level;
+  return level_default::kGroupNorm;
+}
+
+const RmsNormKernels& rms_norm_kernels(Level level) {
+#ifdef NOISEMARK_X86_LEVELS
+  if (level == Level::kAvx512) return level_avx512::kRmsNorm;
+  if (level == Level::kAvx2) return level_avx2::kRmsNorm;
+#endif
+  (void)level;
+  return level_default::kRmsNorm;
+}
+
+}  // namespace noisemark::baselines::kernels

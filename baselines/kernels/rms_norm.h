@@ -1,0 +1,57 @@
+#pragma once
+
+#include "baselines/kernels/types.h"
+
+namespace noisemark::baselines::kernels {
+
+/// y = activation(x / max(|x|, eps) * alpha + beta), |x| over the channels of each pixel. A task is
+/// up to kPixelsPerTask neighbouring pixels of one sample; tasks are independent.
+template <typename T>
+struct RmsNorm {
+  static constexpr int64_t kPixelsPerTask = 256;
+
+  Shape shape;
+  double eps = 0;
+  Act act = Act::kNone;
+  const T* x = nullptr;
+  const float* alpha = nullptr;   ///< [rows, channels]
+  const float* beta = nullptr;    ///< [rows, channels]
+  int64_t row_stride = 0;         ///< channels: one row per sample; 0: one row for all
+  float* inverse_norm = nullptr;  ///< [samples, pixels], written by forward, read by backward
+  float* scratch = nullptr;       ///< backward, [tasks, channels]
+  T* y = nullptr;                 ///< forward
+  const T* dy = nullptr;          ///< backward: gradient of y
+  T* dx = nullptr;                ///< backward
+  float* dbeta = nullptr;         ///< backward, [tasks, channels]: to be summed over tasks
+  float* dalpha = nullptr;        ///< backward, the same
+
+  [[nodiscard]] constexpr int64_t tasks_per_sample() const {
+    return (shape.pixels + kPixelsPerTask - 1) / kPixelsPerTask;
+  }
+};
+
+/// Each function does the tasks [begin, end) of samples * tasks_per_sample().
+template <typename T>
+struct RmsNormPair {
+  void (*forward)(const RmsNorm<T>& job, int64_t begin, int64_t end);
+  void (*backward)(const RmsNorm<T>& job, int64_t begin, int64_t end);
+};
+
+struct RmsNormKernels {
+  RmsNormPair<float> float32;
+  RmsNormPair<BFloat16> bfloat16;
+
+  template <typename T>
+  [[nodiscard]] constexpr const RmsNormPair<T>& of() const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return float32;
+    } else {
+      return bfloat16;
+    }
+  }
+};
+
+/// `level` at most current_level().
+[[nodiscard]] const RmsNormKernels& rms_norm_kernels(Level level);
+
+}  // namespace noisemark::baselines::kernels
