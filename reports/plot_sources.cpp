@@ -1,0 +1,267 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+
+#include "reports/plot.h"
+#include "reports/quantity.h"
+#include "reports/statistics.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kMebi = 1024.0 * 1024.0;
+constexpr size_t kMostPoints = 1000;
+constexpr double kLogScaleFrom = 8;  // largest / smallest value
+
+// Okabe and Ito's and Tol's muted colours: told apart with any common colour blindness, and by
+// lightness in print. Memory owners keep theirs in every report.
+constexpr std::string_view kBlue = "#0072B2";
+constexpr std::string_view kOrange = "#E69F00";
+constexpr std::string_view kSky = "#9CCBE8";
+constexpr std::string_view kGrey = "#888888";
+struct OwnerColour {
+  std::string_view owner;
+  std::string_view colour;
+};
+constexpr std::array kOwnerColours{
+    OwnerColour{"weights", "#332288"},     OwnerColour{"optimizer", "#6699CC"},
+    OwnerColour{"ema", "#88CCEE"},         OwnerColour{"gradients", "#117733"},
+    OwnerColour{"input", "#DDCC77"},       OwnerColour{"autocast_cache", "#999933"},
+    OwnerColour{"encoded", "#CC6677"},     OwnerColour{"rematerialized", "#882255"},
+    OwnerColour{"activations", "#E69F00"}, OwnerColour{"communication", "#44AA99"},
+    OwnerColour{"workspace", "#AA4499"},   OwnerColour{"temporary", "#BBBBBB"},
+    OwnerColour{"unattributed", "#000000"}};
+
+std::string_view colour_of(std::string_view owner) {
+  for (const OwnerColour& known : kOwnerColours) {
+    if (known.owner == owner) return known.colour;
+  }
+  return kGrey;
+}
+
+std::string head(const std::string& name) {
+  return fmt::format(
+      "# Drawn by: gnuplot -d {0}.gp\n"
+      "set encoding utf8\n"
+      "set terminal svg size 960,400 dynamic noenhanced font 'Helvetica,Arial,sans-serif,14' "
+      "background '#ffffff' name '{0}'\n"
+      "set output '{0}.svg'\n"
+      "set border 3 linecolor rgb '#444444'\n"
+      "set tics nomirror out textcolor rgb '#222222'\n"
+      "set grid ytics linecolor rgb '#dddddd' linewidth 1\n"
+      "set key outside right top Left reverse samplen 2 spacing 1.2\n",
+      name);
+}
+
+struct Bin {
+  double centre = 0;
+  double low = 0;
+  double middle = 0;
+  double high = 0;
+};
+
+// At most kMostPoints bins of equal width: the range and the median of each.
+std::vector<Bin> binned(const std::vector<double>& values) {
+  const size_t width = (values.size() + kMostPoints - 1) / kMostPoints;
+  std::vector<Bin> bins;
+  for (size_t at = 0; at < values.size(); at += width) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(at);
+    const size_t count = std::min(width, values.size() - at);
+    const std::vector<double> part(begin, begin + static_cast<std::ptrdiff_t>(count));
+    const auto [low, high] = std::minmax_element(part.begin(), part.end());
+    bins.push_back(
+        {static_cast<double>(at) + static_cast<double>(count - 1) / 2, *low, median(part), *high});
+  }
+  return bins;
+}
+
+std::string bins_text(const std::vector<Bin>& bins, double scale) {
+  std::string text;
+  for (const Bin& bin : bins) {
+    fmt::format_to(std::back_inserter(text), "{:.6g} {:.6g} {:.6g} {:.6g}\n", bin.centre,
+                   bin.low * scale, bin.middle * scale, bin.high * scale);
+  }
+  return text;
+}
+
+// Every step, or the range and the median of bins when there are too many to draw.
+std::vector<std::string> step_curves(size_t steps) {
+  if (steps <= kMostPoints) {
+    return {fmt::format(
+        "'step_time.dat' using 1:3 with linespoints linewidth 1 pointtype 7 pointsize 0.35 "
+        "linecolor rgb '{}' title 'each step'",
+        kBlue)};
+  }
+  const size_t width = (steps + kMostPoints - 1) / kMostPoints;
+  return {fmt::format("'step_time.dat' using 1:2:4 with filledcurves fillcolor rgb '{}' "
+                      "fillstyle solid noborder title 'range of {} steps'",
+                      kSky, width),
+          fmt::format("'step_time.dat' using 1:3 with lines linewidth 1.5 linecolor rgb '{}' "
+                      "title 'their median'",
+                      kBlue)};
+}
+
+PlotSource step_time(const Result& result) {
+  constexpr double kMilli = 1e3;
+  const auto& steps = result.samples.step_s;
+  const size_t dropped =
+      std::min(static_cast<size_t>(result.protocol.warmup_steps), steps.size() - 1);
+  const std::vector<double> steady(steps.begin() + static_cast<std::ptrdiff_t>(dropped),
+                                   steps.end());
+  const double begin = static_cast<double>(dropped) - 0.5;
+  const double end = static_cast<double>(steps.size()) - 0.5;
+  const double middle_ms = kMilli * median(steady);
+  PlotSource plot{"step_time", "Step time", "# step low_ms median_ms high_ms\n", head("step_time")};
+  plot.data += bins_text(binned(steps), kMilli);
+  plot.script += fmt::format(
+      "set xlabel 'optimizer step'\nset ylabel 'step time (ms)'\n"
+      "set xrange [-0.5:{}]\nset yrange [0:*]\n",
+      end);
+  std::vector<std::string> curves = step_curves(steps.size());
+  if (dropped > 0) {
+    plot.script += fmt::format(
+        "set object 1 rectangle from first -0.5, graph 0 to first {}, graph 1 "
+        "fillcolor rgb '#e8e8e8' fillstyle solid noborder behind\n",
+        begin);
+    curves.emplace_back(
+        "NaN with filledcurves fillcolor rgb '#e8e8e8' fillstyle solid noborder "
+        "title 'warm-up, left out'");
+  }
+  curves.push_back(
+      fmt::format("[{}:{}] {:.6g} with lines linewidth 2 dashtype 2 linecolor rgb '{}' title "
+                  "'median {:.2f} ms'",
+                  begin, end, middle_ms, kOrange, middle_ms));
+  plot.script += fmt::format("plot {}\n", fmt::join(curves, ", \\\n     "));
+  return plot;
+}
+
+// A logarithmic axis when the values span enough of it to carry a labelled tick.
+std::string loss_axis(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  if (*low <= 0 || *high / *low <= kLogScaleFrom) return "set yrange [0:*]\n";
+  constexpr double kMargin = 1.25;
+  return fmt::format("set logscale y\nset yrange [{:.6g}:{:.6g}]\n", *low / kMargin,
+                     *high * kMargin);
+}
+
+double optimal_loss(const Evaluation& evaluation) {
+  return evaluation.optimal_per_timestep.empty() ? 0 : mean(evaluation.optimal_per_timestep);
+}
+
+PlotSource loss(const Result& result) {
+  const auto& training = result.samples.loss;
+  const auto& evaluations = result.quality.evaluations;
+  std::vector<double> all = training;
+  PlotSource plot{"loss", "Training and validation loss", "", head("loss")};
+  std::vector<std::string> curves;
+  if (!training.empty()) {
+    plot.data += "# training: step low median high\n" + bins_text(binned(training), 1);
+    curves.push_back(fmt::format(
+        "'loss.dat' index 0 using ($1+1):3 with lines linewidth 1 linecolor rgb '{}' title "
+        "'training'",
+        kSky));
+  }
+  if (!evaluations.empty()) {
+    plot.data +=
+        (training.empty() ? "" : "\n\n") + std::string("# validation: step loss optimal\n");
+    for (const Evaluation& one : evaluations) {
+      all.push_back(one.loss);
+      plot.data += fmt::format("{} {:.6g} {:.6g}\n", one.step, one.loss, optimal_loss(one));
+    }
+    const int index = training.empty() ? 0 : 1;
+    curves.push_back(fmt::format(
+        "'loss.dat' index {} using 1:2 with linespoints linewidth 2 pointtype 7 pointsize 0.6 "
+        "linecolor rgb '{}' title 'validation'",
+        index, kBlue));
+    if (optimal_loss(evaluations.back()) > 0) {
+      all.push_back(optimal_loss(evaluations.back()));
+      curves.push_back(fmt::format(
+          "'loss.dat' index {} using 1:3 with lines linewidth 1.5 dashtype 2 linecolor rgb "
+          "'#009E73' title 'Bayes-optimal'",
+          index));
+    }
+  }
+  if (result.quality.target_loss) {
+    all.push_back(*result.quality.target_loss);
+    curves.push_back(
+        fmt::format("{:.6g} with lines linewidth 1.5 dashtype 3 linecolor rgb '{}' title 'target'",
+                    *result.quality.target_loss, kOrange));
+  }
+  plot.script +=
+      fmt::format("set xlabel 'optimizer steps done'\nset ylabel 'loss'\nset xrange [0:{}]\n{}",
+                  std::max<int64_t>(1, result.protocol.steps), loss_axis(all));
+  plot.script += fmt::format("plot {}\n", fmt::join(curves, ", \\\n     "));
+  return plot;
+}
+
+// Which rows of the stack are never empty: the categories, then the unattributed bytes.
+std::vector<size_t> drawn_owners(const MemorySection& memory) {
+  std::vector<size_t> drawn;
+  for (size_t owner = 0; owner <= memory.categories.size(); ++owner) {
+    const bool any =
+        std::any_of(memory.timeline.begin(), memory.timeline.end(), [&](const MemoryPoint& point) {
+          return owner < point.by_category.size() && point.by_category[owner] != 0;
+        });
+    if (any) drawn.push_back(owner);
+  }
+  return drawn;
+}
+
+PlotSource memory_by_owner(const Result& result) {
+  constexpr double kMilli = 1e3;
+  const MemorySection& memory = result.memory;
+  const std::vector<size_t> drawn = drawn_owners(memory);
+  const auto name_of = [&](size_t owner) {
+    return owner < memory.categories.size() ? memory.categories[owner] : "unattributed";
+  };
+  PlotSource plot{"memory", "Memory by owner over one step", "# time_ms", head("memory")};
+  for (const size_t owner : drawn) plot.data += fmt::format(" {}", name_of(owner));
+  plot.data += " (stacked, MiB)\n";
+  for (const MemoryPoint& point : memory.timeline) {
+    plot.data += fmt::format("{:.6g}", kMilli * point.time_s);
+    int64_t stacked_bytes = 0;
+    for (const size_t owner : drawn) {
+      stacked_bytes += point.by_category.at(owner);
+      plot.data += fmt::format(" {:.4f}", static_cast<double>(stacked_bytes) / kMebi);
+    }
+    plot.data += '\n';
+  }
+  std::vector<std::string> curves;
+  // From the top of the stack down, so that the key reads like the picture.
+  for (size_t i = drawn.size(); i-- > 0;) {
+    const std::string columns = i == 0 ? "1:(0):2" : fmt::format("1:{}:{}", i + 1, i + 2);
+    curves.push_back(fmt::format(
+        "'memory.dat' using {} with filledcurves fillcolor rgb '{}' fillstyle solid noborder "
+        "title '{}'",
+        columns, colour_of(name_of(drawn[i])), name_of(drawn[i])));
+  }
+  curves.push_back(fmt::format(
+      "{:.4f} with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title 'peak {}'",
+      static_cast<double>(memory.peak_bytes) / kMebi, format_bytes(memory.peak_bytes)));
+  plot.script += fmt::format(
+      "set xlabel 'time since the step began (ms)'\nset ylabel 'live bytes (MiB)'\n"
+      "set xrange [{:.6g}:{:.6g}]\nset yrange [0:{:.6g}]\nplot {}\n",
+      kMilli * memory.timeline.front().time_s, kMilli * memory.timeline.back().time_s,
+      1.08 * static_cast<double>(memory.peak_bytes) / kMebi, fmt::join(curves, ", \\\n     "));
+  return plot;
+}
+
+}  // namespace
+
+std::vector<PlotSource> plot_sources(const Result& result) {
+  std::vector<PlotSource> plots;
+  if (!result.samples.step_s.empty()) plots.push_back(step_time(result));
+  if (!result.samples.loss.empty() || !result.quality.evaluations.empty()) {
+    plots.push_back(loss(result));
+  }
+  if (result.memory.timeline.size() > 1 && result.memory.peak_bytes > 0) {
+    plots.push_back(memory_by_owner(result));
+  }
+  return plots;
+}
+
+}  // namespace noisemark::reports

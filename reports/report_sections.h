@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "reports/plot.h"
+#include "reports/result.h"
+
+/// The parts of report.md, each a pure function that returns whole lines beginning with its
+/// heading. Internal to report.cpp.
+namespace noisemark::reports::sections {
+
+[[nodiscard]] std::string verdict(const Result& result);
+[[nodiscard]] std::string what_ran(const Result& result);
+[[nodiscard]] std::string gates(const Result& result);
+[[nodiscard]] std::string throughput(const Result& result);
+[[nodiscard]] std::string step_time(const Result& result, const std::string& plot);
+[[nodiscard]] std::string memory(const Result& result, const std::string& plot);
+[[nodiscard]] std::string saved_tensors(const Result& result);
+[[nodiscard]] std::string operators(const Result& result);
+[[nodiscard]] std::string quality(const Result& result, const std::string& plot);
+[[nodiscard]] std::string noise(const Result& result);
+[[nodiscard]] std::string environment(const Result& result);
+[[nodiscard]] std::string seeds(const Result& result);
+[[nodiscard]] std::string data(const Result& result);
+[[nodiscard]] std::string repeat(const Result& result);
+[[nodiscard]] std::string provenance(const Result& result, const std::string& result_sha256);
+
+/// «Not measured: REASON.», with a reason even when none was given.
+[[nodiscard]] std::string not_measured(const std::string& reason);
+
+/// The samples after the warm-up.
+[[nodiscard]] std::vector<double> steady(const Result& result, const std::vector<double>& samples);
+
+}  // namespace noisemark::reports::sections

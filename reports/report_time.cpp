@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "reports/markdown.h"
+#include "reports/quantity.h"
+#include "reports/report_sections.h"
+#include "reports/statistics.h"
+
+namespace noisemark::reports::sections {
+namespace {
+
+constexpr double kLowTail = 0.05;
+constexpr double kHighTail = 0.95;
+
+struct Phase {
+  std::string_view name;
+  std::vector<double> Samples::*samples;
+};
+constexpr std::array kPhases{
+    Phase{"waiting for data", &Samples::data_wait_s}, Phase{"forward", &Samples::forward_s},
+    Phase{"backward", &Samples::backward_s}, Phase{"optimizer", &Samples::optimizer_s},
+    Phase{"EMA", &Samples::ema_s}};
+
+void add_row(MarkdownTable& table, const std::string& name, const std::vector<double>& values,
+             double step_s) {
+  if (values.empty()) {
+    table.add_row({name, "none", "", "", ""});
+    return;
+  }
+  const double middle_s = median(values);
+  table.add_row({name, format_ms(middle_s), step_s > 0 ? format_percent(middle_s / step_s) : "",
+                 format_ms(quantile(values, kLowTail)), format_ms(quantile(values, kHighTail))});
+}
+
+// What the phases leave of each step.
+std::vector<double> rest_of(const Samples& samples) {
+  std::vector<double> rest = samples.step_s;
+  for (const Phase& phase : kPhases) {
+    const auto& values = samples.*phase.samples;
+    for (size_t i = 0; i < std::min(rest.size(), values.size()); ++i) rest[i] -= values[i];
+  }
+  return rest;
+}
+
+}  // namespace
+
+std::string step_time(const Result& result, const std::string& plot) {
+  const std::vector<double> steps = steady(result, result.samples.step_s);
+  std::string text = "## Time of a step\n\n";
+  if (steps.empty()) return text + not_measured("no step was timed after the warm-up");
+  const double step_s = median(steps);
+  MarkdownTable table({{"phase"},
+                       {"median (ms)", Align::kRight},
+                       {"share", Align::kRight},
+                       {"5 % (ms)", Align::kRight},
+                       {"95 % (ms)", Align::kRight}});
+  for (const Phase& phase : kPhases) {
+    add_row(table, std::string(phase.name), steady(result, result.samples.*phase.samples), step_s);
+  }
+  add_row(table, "everything else", steady(result, rest_of(result.samples)), step_s);
+  add_row(table, "**step**", steps, step_s);
+  text += table.text();
+  text += fmt::format(
+      "\n{} of {} steps; the first {} are warm-up and left out. Shares are of the median step.\n",
+      format_count(static_cast<int64_t>(steps.size())),
+      format_count(static_cast<int64_t>(result.samples.step_s.size())),
+      result.protocol.warmup_steps);
+  text += plot;
+  return text;
+}
+
+std::string operators(const Result& result) {
+  constexpr size_t kMostRows = 15;
+  const Utilization& use = result.utilization;
+  std::string text = "## Operators\n\n";
+  if (!use.measured) return text + not_measured(use.missing_reason);
+  if (use.operators.empty()) return text + "None was recorded.\n";
+  MarkdownTable table({{"operator"},
+                       {"calls", Align::kRight},
+                       {"self (ms)", Align::kRight},
+                       {"share", Align::kRight},
+                       {"work", Align::kRight},
+                       {"rate", Align::kRight}});
+  const size_t shown = std::min(kMostRows, use.operators.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const OperatorRow& row = use.operators[i];
+    const auto flop = static_cast<double>(row.flops);
+    const bool counted = row.flops > 0;
+    table.add_row({code(row.name), format_count(row.calls), format_ms(row.self_s),
+                   format_percent(row.share_frac), counted ? format_flop(flop) : "",
+                   counted && row.self_s > 0 ? format_flop_per_s(flop / row.self_s) : ""});
+  }
+  text += table.text();
+  text += fmt::format(
+      "\nPer step, by falling self time; {} of {} operators. Measured in a pass of its own ({} "
+      "steps), which was {} slower than training.\n",
+      shown, use.operators.size(), result.protocol.profile_steps,
+      format_percent(use.profiler_overhead_frac));
+  return text;
+}
+
+std::string noise(const Result& result) {
+  const std::vector<double> steps = steady(result, result.samples.step_s);
+  std::string text = "## Noise\n\n";
+  text += fmt::format(
+      "Warm-up: {} ({}).\n",
+      result.protocol.warmup_reason.empty() ? "not looked for" : result.protocol.warmup_reason,
+      result.protocol.warmup_stable ? "stable" : "**not stable**");
+  if (steps.empty()) return text;
+  const double middle_s = median(steps);
+  const double deviation_s = median_absolute_deviation(steps);
+  MarkdownTable table(
+      {{"of the step time"}, {"value", Align::kRight}, {"of the median", Align::kRight}});
+  const auto add = [&](const std::string& name, double value_s) {
+    table.add_row(
+        {name, format_ms(value_s) + " ms", middle_s > 0 ? format_percent(value_s / middle_s) : ""});
+  };
+  add("smallest", quantile(steps, 0));
+  add("first quartile", quantile(steps, 0.25));
+  add("median", middle_s);
+  add("third quartile", quantile(steps, 0.75));
+  add("largest", quantile(steps, 1));
+  add("median absolute deviation", deviation_s);
+  if (const auto interval = median_interval(steps)) {
+    add("95 % interval of the median, low", interval->low);
+    add("95 % interval of the median, high", interval->high);
+  }
+  text += fmt::format("\n{}", table.text());
+  text += fmt::format(
+      "\n{} steady steps of one process. The interval is between order statistics and describes "
+      "this run; another process may differ by more.\n",
+      format_count(static_cast<int64_t>(steps.size())));
+  return text;
+}
+
+}  // namespace noisemark::reports::sections

@@ -1,0 +1,132 @@
+#include "reports/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "reports/check.h"
+#include "reports/error.h"
+#include "reports/gate.h"
+#include "reports/json_io.h"
+#include "reports/markdown.h"
+#include "reports/quantity.h"
+#include "reports/report.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string rate_cell(const Metric* rate) {
+  if (rate == nullptr || !rate->value) return "none";
+  if (!rate->ci95) return format_per_s(*rate->value);
+  return fmt::format("{} [{}, {}]", format_per_s(*rate->value), format_per_s(rate->ci95->low),
+                     format_per_s(rate->ci95->high));
+}
+
+// A red gate in a suite is found by its name, so the verdict carries no more than that.
+std::string short_verdict(const Result& result) {
+  const std::string words = verdict_words(result);
+  return words.substr(0, words.find(" ("));
+}
+
+std::vector<std::string> row_of(const NamedResult& named, const std::string& ratio) {
+  const Result& result = named.result;
+  const Identity& id = result.identity;
+  const MemorySection& memory = result.memory;
+  const auto& evaluations = result.quality.evaluations;
+  return {named.name,
+          benchmark_name(id) + (id.custom ? " (custom)" : ""),
+          id.framework,
+          id.mode,
+          id.baseline,
+          id.precision,
+          fmt::format("{} x{}", id.device, id.threads),
+          rate_cell(find_metric(result, "images_per_s")),
+          ratio,
+          memory.measured ? format_bytes(memory.peak_bytes) : "none",
+          memory.measured ? format_bytes(memory.saved_bytes) : "none",
+          evaluations.empty() ? "none" : format_number(evaluations.back().loss),
+          short_verdict(result)};
+}
+
+// Custom runs did other work under the same name.
+std::string comparable_key(const Identity& id) {
+  return fmt::format("{} {} {}", benchmark_name(id), id.version, id.definition_sha256);
+}
+
+}  // namespace
+
+std::string side_by_side(const std::vector<NamedResult>& results) {
+  MarkdownTable table({{"result"},
+                       {"benchmark"},
+                       {"framework"},
+                       {"mode"},
+                       {"baseline"},
+                       {"precision"},
+                       {"device"},
+                       {"images/s [95 %]", Align::kRight},
+                       {"ratio", Align::kRight},
+                       {"peak", Align::kRight},
+                       {"saved", Align::kRight},
+                       {"val loss", Align::kRight},
+                       {"verdict"}});
+  std::map<std::string, double> first_rate;
+  for (const NamedResult& named : results) {
+    const Metric* rate = find_metric(named.result, "images_per_s");
+    std::string ratio;
+    if (rate != nullptr && rate->value && *rate->value > 0) {
+      const double base =
+          first_rate.emplace(comparable_key(named.result.identity), *rate->value).first->second;
+      ratio = fmt::format("{:.3f}", *rate->value / base);
+    }
+    table.add_row(row_of(named, ratio));
+  }
+  return table.text() +
+         "\nratio: images/s to the first row of the same definition. peak, saved: bytes in one "
+         "training step. x: threads.\n";
+}
+
+std::string table_markdown(const std::vector<std::string>& paths) {
+  std::vector<NamedResult> results;
+  for (const std::string& path : paths) {
+    if (fs::is_regular_file(path)) {
+      results.push_back({path, read_result(path)});
+      continue;
+    }
+    for (const fs::path& folder : result_folders(path)) {
+      results.push_back({folder.string(), read_result(folder / "result.json")});
+    }
+  }
+  return side_by_side(results);
+}
+
+std::string render_suite_report(const std::string& title, const std::vector<NamedResult>& results,
+                                const std::vector<std::string>& missing) {
+  const auto passed = std::count_if(results.begin(), results.end(), [](const NamedResult& named) {
+    return named.result.exit.code == static_cast<int>(ExitCode::kPass);
+  });
+  const size_t all = results.size() + missing.size();
+  const bool green = static_cast<size_t>(passed) == all && all > 0;
+  std::string text = fmt::format("# {}: {}\n\n{} of {} runs passed.\n", green ? "PASS" : "FAIL",
+                                 title, passed, all);
+  std::string reasons;
+  for (const std::string& name : missing) {
+    reasons += fmt::format("- {}: it left no result\n", code(name));
+  }
+  for (const NamedResult& named : results) {
+    for (const std::string& reason : named.result.exit.reasons) {
+      reasons += fmt::format("- {}: {}\n", code(named.name), reason);
+    }
+  }
+  if (!reasons.empty()) text += fmt::format("\n{}", reasons);
+  text += fmt::format("\n## Side by side\n\n{}\n## Reports\n\n", side_by_side(results));
+  for (const NamedResult& named : results) {
+    text += fmt::format("- [{0}]({0}/report.md)\n", named.name);
+  }
+  return text;
+}
+
+}  // namespace noisemark::reports

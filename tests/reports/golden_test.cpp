@@ -1,0 +1,80 @@
+// The bytes of result.json and report.md, kept in golden/. After a wanted change, regenerate them:
+//   NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_golden_test
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "reports/file.h"
+#include "reports/json_io.h"
+#include "reports/mark.h"
+#include "reports/report.h"
+#include "reports/sha256.h"
+#include "reports/table.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+const std::filesystem::path kGolden = NOISEMARK_TEST_FOLDER "/golden";
+
+void expect_golden(const std::string& name, const std::string& text) {
+  if (std::getenv("NOISEMARK_UPDATE_GOLDEN") != nullptr) {
+    write_file_atomically(kGolden / name, text);
+  }
+  EXPECT_EQ(text, read_file(kGolden / name));
+}
+
+Plots all_plots() {
+  Plots plots;
+  for (const PlotSource& source : plot_sources(test::full_result())) {
+    plots.links.push_back({source.title, "plots/" + source.name + ".svg"});
+  }
+  return plots;
+}
+
+TEST(Golden, result_json_has_these_bytes) {
+  expect_golden("result.json", to_json(test::full_result()));
+}
+
+TEST(Golden, result_json_can_still_be_read) {
+  const Result result = read_result(kGolden / "result.json");
+  EXPECT_EQ(to_json(result), read_file(kGolden / "result.json"));
+}
+
+TEST(Golden, report_has_these_bytes) {
+  const std::string text = read_file(kGolden / "result.json");
+  const Result result = from_json(text, "result.json");
+  expect_golden("report.md", render_report(result, sha256_of(text), all_plots()));
+}
+
+TEST(Golden, minimal_report_has_these_bytes) {
+  const Result result = test::minimal_result();
+  Plots plots;
+  plots.left_out = "gnuplot is not installed";
+  expect_golden("minimal_report.md", render_report(result, sha256_of(to_json(result)), plots));
+}
+
+TEST(Golden, plots_are_drawn_from_these_bytes) {
+  std::string all;
+  for (const PlotSource& source : plot_sources(test::full_result())) all += source.script + "\n";
+  expect_golden("plots.gp", all);
+}
+
+TEST(Golden, side_by_side_table_has_these_bytes) {
+  Result peer = test::full_result();
+  peer.identity.framework = "peer:eager";
+  peer.metrics[0].value = 15.5;
+  peer.metrics[0].ci95.reset();
+  peer.memory.measured = false;
+  peer.exit = {1, "failed", {"val_loss: too high"}};
+  expect_golden("suite_report.md",
+                render_suite_report("cpu",
+                                    {{"ho-cifar10@cpu/none-plain-fp32", test::full_result()},
+                                     {"ho-cifar10@cpu/peer", peer},
+                                     {"gmm16@cpu/none-plain-fp32", test::minimal_result()}},
+                                    {"lucid-cifar10@cpu/none-plain-fp32"}));
+}
+
+}  // namespace
+}  // namespace noisemark::reports

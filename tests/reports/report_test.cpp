@@ -1,0 +1,111 @@
+#include "reports/report.h"
+
+#include <gtest/gtest.h>
+
+#include "reports/gate.h"
+#include "reports/mark.h"
+#include "reports/sha256.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+using test::full_result;
+using test::minimal_result;
+
+std::string rendered(const Result& result) {
+  return render_report(result, sha256_of("result"), {});
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Report, begins_with_its_mark_and_the_verdict) {
+  const std::string text = rendered(full_result());
+  const auto mark = read_mark(text);
+  ASSERT_TRUE(mark);
+  EXPECT_EQ(mark->run_id, full_result().run_id);
+  EXPECT_EQ(mark->result_sha256, sha256_of("result"));
+  EXPECT_TRUE(has(text, "\n# PASS: ho-cifar10@cpu\n"));
+}
+
+TEST(Report, names_every_failed_gate_before_anything_else) {
+  Result result = full_result();
+  result.memory.leaked_bytes = 4096;
+  result.gates = evaluate_gates(result, {}, {false, "loss at step 3"});
+  result.exit = exit_of(result.gates, false);
+  const std::string text = rendered(result);
+  EXPECT_TRUE(has(text, "# FAIL: ho-cifar10@cpu"));
+  EXPECT_LT(text.find("the first was loss at step 3"), text.find("## What ran"));
+  EXPECT_LT(text.find("4,096 B more are live"), text.find("## What ran"));
+}
+
+TEST(Report, says_how_a_run_ended_that_did_not_finish) {
+  Result result = full_result();
+  result.exit = {130, "interrupted", {"stopped by the user after step 12"}};
+  EXPECT_TRUE(has(rendered(result), "# INTERRUPTED: "));
+  EXPECT_TRUE(has(rendered(result), "- stopped by the user after step 12\n"));
+}
+
+TEST(Report, gives_the_reason_of_everything_that_is_missing) {
+  const std::string text = rendered(minimal_result());
+  EXPECT_TRUE(has(text, "Not measured: the memory pass was not asked for."));
+  EXPECT_TRUE(has(text, "Not measured: the profile pass was not asked for."));
+  EXPECT_TRUE(has(text, "none, the definition sets no target."));
+}
+
+TEST(Report, has_a_time_stamp_only_in_its_provenance) {
+  const std::string text = rendered(full_result());
+  const size_t stamp = text.find("2026-01-02T03:04:05Z");
+  EXPECT_GT(stamp, text.find("## Provenance"));
+  EXPECT_EQ(text.find("2026-01-02", stamp + 1), std::string::npos);
+}
+
+TEST(Report, two_runs_of_the_same_thing_differ_only_at_the_ends) {
+  Result other = full_result();
+  other.run_id = "fedcba9876543210";
+  other.created_utc = "2027-01-01T00:00:00Z";
+  const std::string a = rendered(full_result());
+  const std::string b = rendered(other);
+  const auto middle = [](const std::string& text) {
+    const size_t begin = text.find('\n');
+    return text.substr(begin, text.find("| run ") - begin);
+  };
+  EXPECT_NE(a, b);
+  EXPECT_EQ(middle(a), middle(b));
+}
+
+TEST(Report, shows_at_most_twenty_evaluations_with_the_first_and_the_last) {
+  Result result = full_result();
+  const Evaluation one = result.quality.evaluations.back();
+  result.quality.evaluations.clear();
+  for (int64_t i = 0; i < 95; ++i) {
+    result.quality.evaluations.push_back(one);
+    result.quality.evaluations.back().step = 7000 + i;
+  }
+  const std::string text = rendered(result);
+  EXPECT_TRUE(has(text, "| 7,000 |"));
+  EXPECT_TRUE(has(text, "| 7,094 |"));
+  EXPECT_TRUE(has(text, "20 of 95 evaluations"));
+}
+
+TEST(Report, shows_at_most_fifteen_operators) {
+  Result result = full_result();
+  result.utilization.operators.assign(40, {"aten::op", 1, 0.01, 0.01, 0});
+  EXPECT_TRUE(has(rendered(result), "15 of 40 operators"));
+}
+
+TEST(Mark, comes_back_and_refuses_what_is_malformed) {
+  const Mark mark{"0123456789abcdef", sha256_of("x")};
+  const auto back = read_mark(mark_line(mark) + "\nrest");
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->run_id, mark.run_id);
+  EXPECT_EQ(back->result_sha256, mark.result_sha256);
+  EXPECT_FALSE(read_mark("# Report\n" + mark_line(mark)));
+  EXPECT_FALSE(read_mark("<!-- noisemark run_id=1 result_sha256=2 -->"));
+  EXPECT_FALSE(read_mark(""));
+}
+
+}  // namespace
+}  // namespace noisemark::reports

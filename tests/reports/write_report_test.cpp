@@ -1,0 +1,202 @@
+#include "reports/write_report.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include "reports/check.h"
+#include "reports/error.h"
+#include "reports/file.h"
+#include "reports/plot.h"
+#include "reports/sha256.h"
+#include "reports/table.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+// PATH is where gnuplot is looked for; without it the system's default places are.
+class [[nodiscard]] PathGuard {
+ public:
+  explicit PathGuard(const std::string& path) {
+    if (const char* before = std::getenv("PATH")) before_ = before;
+    setenv("PATH", path.c_str(), 1);
+  }
+  ~PathGuard() { setenv("PATH", before_.c_str(), 1); }
+  PathGuard(const PathGuard&) = delete;
+  PathGuard& operator=(const PathGuard&) = delete;
+
+ private:
+  std::string before_;
+};
+
+class WriteReport : public testing::Test {
+ protected:
+  WriteReport()
+      : folder_(fs::path(testing::TempDir()) / ("noisemark_write_" + std::to_string(getpid()))) {}
+  ~WriteReport() override { fs::remove_all(folder_); }
+
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+      if (entry.is_regular_file()) {
+        all[entry.path().lexically_relative(folder_).string()] = read_file(entry.path());
+      }
+    }
+    return all;
+  }
+  static Result result() {
+    Result result = test::full_result();
+    result.artifacts.clear();
+    return result;
+  }
+  bool drawn() const { return fs::exists(folder_ / "plots" / "loss.svg"); }
+  std::string report() const { return read_file(folder_ / "report.md"); }
+
+  fs::path folder_;
+};
+
+TEST_F(WriteReport, leaves_a_folder_that_passes_every_check) {
+  write_run_folder(folder_, result());
+  EXPECT_TRUE(check(folder_).empty());
+  EXPECT_TRUE(fs::exists(folder_ / "plots" / "memory.dat"));
+  EXPECT_TRUE(fs::exists(folder_ / "plots" / "memory.gp"));
+}
+
+TEST_F(WriteReport, renders_again_byte_for_byte) {
+  write_run_folder(folder_, result());
+  const auto before = files();
+  fs::remove(folder_ / "report.md");
+  fs::remove_all(folder_ / "plots");
+  rewrite_report(folder_);
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(WriteReport, without_gnuplot_the_report_says_so_and_nothing_fails) {
+  make_folder(folder_);
+  const PathGuard nowhere((folder_ / "no-programs").string());
+  write_run_folder(folder_, result());
+  EXPECT_FALSE(drawn());
+  EXPECT_NE(report().find("Plots were left out: gnuplot is not installed."), std::string::npos);
+  EXPECT_EQ(report().find("!["), std::string::npos);
+  EXPECT_TRUE(check(folder_).empty());
+}
+
+TEST_F(WriteReport, without_gnuplot_plots_of_the_same_data_are_kept_and_of_other_data_are_not) {
+  write_run_folder(folder_, result());
+  if (!drawn()) GTEST_SKIP() << "gnuplot is not installed";
+  const auto before = files();
+  const PathGuard nowhere((folder_ / "no-programs").string());
+  rewrite_report(folder_);
+  EXPECT_EQ(files(), before);
+  Result other = result();
+  other.samples.loss[5] += 1;
+  write_run_folder(folder_, other);
+  EXPECT_FALSE(drawn()) << "a picture of another run must not stay";
+  EXPECT_TRUE(fs::exists(folder_ / "plots" / "memory.svg"));
+}
+
+TEST_F(WriteReport, says_when_gnuplot_fails) {
+  const fs::path programs = folder_ / "programs";
+  make_folder(programs);
+  std::ofstream(programs / "gnuplot") << "#!/bin/sh\nexit 3\n";
+  fs::permissions(programs / "gnuplot", fs::perms::owner_all);
+  const PathGuard broken(programs.string());
+  const Plots plots = write_plots(folder_, result());
+  EXPECT_TRUE(plots.links.empty());
+  EXPECT_NE(plots.left_out.find("gnuplot failed"), std::string::npos) << plots.left_out;
+}
+
+TEST_F(WriteReport, draws_only_what_there_are_samples_for) {
+  EXPECT_EQ(plot_sources(test::minimal_result()).size(), 0U);
+  Result only_evaluations = test::minimal_result();
+  only_evaluations.quality = test::full_result().quality;
+  ASSERT_EQ(plot_sources(only_evaluations).size(), 1U);
+  EXPECT_EQ(plot_sources(only_evaluations)[0].name, "loss");
+  const Plots plots = write_plots(folder_, only_evaluations);
+  EXPECT_TRUE(plots.links.size() == 1 || plots.left_out == "gnuplot is not installed")
+      << plots.left_out;
+}
+
+TEST_F(WriteReport, long_runs_are_drawn_as_bins) {
+  Result long_run = result();
+  long_run.samples.step_s.assign(25000, 0.1);
+  long_run.samples.step_s[77] = 0.5;
+  const auto sources = plot_sources(long_run);
+  const std::string& data = sources.at(0).data;
+  EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 1001);
+  EXPECT_NE(data.find(" 500\n"), std::string::npos) << "the slow step must stay visible";
+  const Plots plots = write_plots(folder_, long_run);
+  EXPECT_TRUE(plots.left_out.empty() || plots.left_out == "gnuplot is not installed")
+      << plots.left_out;
+}
+
+TEST_F(WriteReport, a_suite_shows_its_results_and_the_runs_that_left_none) {
+  const std::vector<fs::path> folders{folder_ / "a@cpu" / "none", folder_ / "b@cpu" / "none"};
+  write_run_folder(folders[0], result());
+  write_suite_report("smoke", folder_, folders);
+  EXPECT_NE(report().find("# FAIL: smoke\n\n1 of 2 runs passed."), std::string::npos) << report();
+  EXPECT_NE(report().find("`b@cpu/none`: it left no result"), std::string::npos);
+  EXPECT_NE(report().find("[a@cpu/none](a@cpu/none/report.md)"), std::string::npos);
+  write_run_folder(folders[1], test::minimal_result());
+  rewrite_report(folder_);
+  EXPECT_NE(report().find("# PASS: smoke\n\n2 of 2 runs passed."), std::string::npos) << report();
+  const auto before = files();
+  rewrite_report(folder_);
+  EXPECT_EQ(files(), before);
+  EXPECT_TRUE(check(folder_).empty());
+}
+
+TEST_F(WriteReport, refuses_to_render_a_changed_result) {
+  write_run_folder(folder_, result());
+  std::string text = read_file(folder_ / "result.json");
+  text.replace(text.find("\"batch\": 16"), 11, "\"batch\": 17");
+  write_file_atomically(folder_ / "result.json", text);
+  EXPECT_THROW(rewrite_report(folder_), Error);
+}
+
+TEST_F(WriteReport, a_folder_that_cannot_be_made_is_an_error_of_its_own) {
+  std::ofstream(folder_.string()) << "a file";
+  try {
+    write_run_folder(folder_, result());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kCannotWrite);
+  }
+}
+
+TEST_F(WriteReport, tables_take_files_folders_and_suites) {
+  write_run_folder(folder_ / "x", result());
+  write_run_folder(folder_ / "y", result());
+  const std::string one = table_markdown({(folder_ / "x" / "result.json").string()});
+  const std::string two = table_markdown({folder_.string()});
+  EXPECT_EQ(std::count(two.begin(), two.end(), '\n') - std::count(one.begin(), one.end(), '\n'), 1);
+  EXPECT_THROW((void)table_markdown({(folder_ / "none").string()}), Error);
+}
+
+TEST(SideBySide, ratios_are_to_the_first_of_the_same_definition) {
+  Result slow = test::full_result();
+  slow.metrics[0].value = *slow.metrics[0].value / 2;
+  slow.metrics[0].ci95.reset();
+  Result other = test::full_result();
+  other.identity.definition_sha256 = sha256_of("another");
+  const std::string text = side_by_side({{"a", test::full_result()}, {"b", slow}, {"c", other}});
+  const auto line = [&](const std::string& name) {
+    const size_t at = text.find("| " + name + " ");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_NE(line("a").find("| 1.000 |"), std::string::npos) << text;
+  EXPECT_NE(line("b").find("| 0.500 |"), std::string::npos) << text;
+  EXPECT_NE(line("c").find("| 1.000 |"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace noisemark::reports
