@@ -93,6 +93,7 @@ std::string format_quantity(double value, std::string_view unit) {
   if (unit == "frac") return format_percent(value);
   if (unit == "FLOP") return format_flop(value);
   if (unit == "FLOP/s") return format_flop_per_s(value);
+  if (unit == "1/s") return format_per_s(value) + " /s";
   if (unit == "count") return format_count(std::llround(value));
   if (unit.empty() || unit == "1") return format_number(value);
   return format_number(value) + " " + std::string(unit);

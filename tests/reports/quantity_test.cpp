@@ -47,6 +47,7 @@ TEST(Quantity, knows_the_units_of_the_result) {
   EXPECT_EQ(format_quantity(0.01, "frac"), "1.0 %");
   EXPECT_EQ(format_quantity(12345, "count"), "12,345");
   EXPECT_EQ(format_quantity(16.3841, "images/s"), "16.3841 images/s");
+  EXPECT_EQ(format_quantity(16.3841, "1/s"), "16.38 /s");
   EXPECT_EQ(format_quantity(0.0931, ""), "0.0931");
   EXPECT_EQ(format_quantity(2e12, "FLOP/s"), "2.00 TFLOP/s");
   EXPECT_EQ(format_quantity(5e3, "FLOP"), "5.00 kFLOP");
