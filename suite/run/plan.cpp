@@ -1,21 +1,21 @@
 #include "suite/run/plan.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
 #include <stdexcept>
 
 #include "reports/nearest.h"
 #include "suite/config/catalogue.h"
+#include "suite/environment/environment.h"
 
 namespace noisemark::suite {
 namespace {
 
 at::Device parse_device(const std::string& spelling) {
-  if (spelling.empty()) return at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  if (spelling.empty()) return default_device();
   try {
     const at::Device device(spelling);
-    if (device.is_cuda() && !at::hasCUDA()) {
+    if (device.is_cuda() && !default_device().is_cuda()) {
       throw Error(ExitCode::kCannotRunHere,
                   "--device: " + spelling + ": no usable CUDA device here");
     }

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <vector>
 
+#include "reports/write_report.h"
 #include "suite/run/child_run.h"
 #include "suite/run/output_folder.h"
 #include "suite/run/plan.h"
 #include "suite/run/single_run.h"
-#include "suite/run/suite_report.h"
 
 namespace noisemark::suite {
 namespace {
@@ -50,7 +50,7 @@ ExitCode run_several(const RunOptions& options, const std::vector<PlannedRun>& p
     worst = worse(worst, code);
     if (code == ExitCode::kInterrupted) break;
   }
-  write_suite_report(options.id, out, folders);
+  reports::write_suite_report(options.id, out, folders);
   return worst;
 }
 

@@ -16,6 +16,7 @@
 #include "suite/run/event_log.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/metrics.h"
+#include "suite/run/new_result.h"
 #include "suite/run/output_folder.h"
 #include "suite/run/profile_pass.h"
 #include "suite/run/training_pass.h"

@@ -124,12 +124,12 @@ class Pass {
     std::optional<EmaWeightsGuard> guard;
     if (average) guard.emplace(trainer_.parameters(), trainer_.ema());
     const TrainerOptions& trainer = trainer_.options();
-    const auto autocast = [&] {
-      return std::make_shared<AutocastGuard>(trainer.precision, trainer.device);
-    };
-    reports::Evaluation evaluation =
-        suite::evaluate(trainer_.model(), trainer_.process(), *options_.session.dataset,
-                        definition_, trainer.device, trainer.precision, autocast);
+    EvaluationOptions how;
+    how.device = trainer.device;
+    how.precision = trainer.precision;
+    how.channels_last = trainer.channels_last;
+    reports::Evaluation evaluation = suite::evaluate(trainer_.model(), trainer_.process(),
+                                                     *options_.session.dataset, definition_, how);
     evaluation.step = done;
     evaluation.samples_seen = done * definition_.train.batch;
     evaluation.elapsed_s = elapsed_s();

@@ -1,0 +1,60 @@
+#include "suite/run/new_result.h"
+
+#include <fmt/core.h>
+
+#include <ctime>
+#include <filesystem>
+#include <random>
+
+namespace noisemark::suite {
+namespace {
+
+std::string random_id() {
+  std::random_device entropy;
+  return fmt::format("{:08x}{:08x}", entropy(), entropy());
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+std::string quoted(const std::string& word) {
+  const std::string safe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
+  if (!word.empty() && word.find_first_not_of(safe) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char letter : word)
+    text += letter == '\'' ? std::string("'\\''") : std::string{letter};
+  return text + "'";
+}
+
+}  // namespace
+
+std::string repeat_command(const std::vector<std::string>& argv) {
+  std::string line;
+  for (size_t i = 0; i < argv.size(); ++i) {
+    if (argv[i] == "--out") {
+      ++i;
+      continue;
+    }
+    if (argv[i].starts_with("--out=")) continue;
+    const std::string word = i == 0 ? std::filesystem::path(argv[0]).filename().string() : argv[i];
+    line += (line.empty() ? "" : " ") + quoted(word);
+  }
+  return line;
+}
+
+reports::Result new_result(const std::vector<std::string>& argv) {
+  reports::Result result;
+  result.run_id = random_id();
+  result.created_utc = utc_now();
+  result.argv = argv;
+  result.repeat_command = repeat_command(argv);
+  return result;
+}
+
+}  // namespace noisemark::suite
