@@ -48,10 +48,10 @@ Metric median_of(const std::string& name, const std::vector<double>& samples,
 /// The reciprocal of the step time keeps the interval's coverage: the median commutes with it.
 Metric throughput(const Result& result, const Metric& step) {
   if (!step.value) {
-    return missing("images_per_s", "1/s", Direction::kHigher, step.missing_reason);
+    return missing("images_per_s", "images/s", Direction::kHigher, step.missing_reason);
   }
   const auto batch = static_cast<double>(result.protocol.batch);
-  Metric metric = exact("images_per_s", "1/s", Direction::kHigher, batch / *step.value);
+  Metric metric = exact("images_per_s", "images/s", Direction::kHigher, batch / *step.value);
   metric.statistic = "median";
   metric.n = step.n;
   metric.method = "batch / median step, loader, optimizer and EMA included, evaluation excluded";
@@ -94,7 +94,7 @@ void add_memory(const Result& result, std::vector<Metric>& metrics) {
 void add_utilization(const Result& result, std::vector<Metric>& metrics) {
   const reports::Utilization& use = result.utilization;
   metrics.push_back(
-      exact("parameters", "1", Direction::kNeutral, static_cast<double>(use.parameters)));
+      exact("parameters", "count", Direction::kNeutral, static_cast<double>(use.parameters)));
   if (!use.measured) {
     for (const char* name : {"flop_per_image", "achieved_flop_per_s", "mfu_frac"}) {
       metrics.push_back(missing(name, "", Direction::kNeutral, use.missing_reason));
@@ -105,7 +105,7 @@ void add_utilization(const Result& result, std::vector<Metric>& metrics) {
   metrics.push_back(exact("flop_per_image", "FLOP", Direction::kNeutral, flop));
   metrics.push_back(
       exact("achieved_flop_per_s", "FLOP/s", Direction::kHigher, use.achieved_flop_per_s));
-  metrics.push_back(exact("mfu_frac", "1", Direction::kHigher, use.mfu_frac));
+  metrics.push_back(exact("mfu_frac", "frac", Direction::kHigher, use.mfu_frac));
 }
 
 void add_quality(const Result& result, std::vector<Metric>& metrics) {
@@ -120,7 +120,7 @@ void add_quality(const Result& result, std::vector<Metric>& metrics) {
   metrics.push_back(exact("val_loss_weighted", "1", Direction::kLower, last.weighted_loss));
   metrics.push_back(exact("val_loss_initial", "1", Direction::kNeutral, first.loss));
   if (last.excess_frac) {
-    metrics.push_back(exact("excess_loss", "1", Direction::kLower, *last.excess_frac));
+    metrics.push_back(exact("excess_loss", "frac", Direction::kLower, *last.excess_frac));
   }
   metrics.push_back(
       quality.time_to_quality_s

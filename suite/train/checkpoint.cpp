@@ -121,11 +121,20 @@ TrainingProgress progress_from(const NamedTensors& tensors) {
     }
     if (name == "elapsed_s") progress.elapsed_s = to_vector(tensor).at(0);
   }
+  std::sort(progress.evaluations.begin(), progress.evaluations.end(),
+            [](const auto& a, const auto& b) { return a.step < b.step; });
   return progress;
 }
 
 bool is_progress(const std::string& name) {
   return name.starts_with("samples.") || name.starts_with("evaluation.") || name == "elapsed_s";
+}
+
+/// A file may hold its tensors in another order than they were given.
+std::string sha256_by_name(NamedTensors tensors) {
+  std::sort(tensors.begin(), tensors.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  return tensors_sha256(tensors);
 }
 
 void require_same(const std::string& path, const std::string& field, const std::string& found,
@@ -149,7 +158,7 @@ void write_checkpoint(const std::string& path, const Trainer& trainer, const Che
                      {"variant", key.variant},
                      {"data", key.data},
                      {"step", std::to_string(trainer.next_step())},
-                     {"tensors_sha256", tensors_sha256(tensors)}});
+                     {"tensors_sha256", sha256_by_name(tensors)}});
 }
 
 TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,
@@ -163,7 +172,7 @@ TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,
     return found->second;
   };
   if (field("format") != kFormat) throw bad_input(path, "format", field("format"), kFormat);
-  if (tensors_sha256(file.tensors) != field("tensors_sha256")) {
+  if (sha256_by_name(file.tensors) != field("tensors_sha256")) {
     throw bad_input(path, "", "damaged: its checksum does not match", "a whole checkpoint");
   }
   require_same(path, "definition_sha256", field("definition_sha256"), key.definition_sha256);
