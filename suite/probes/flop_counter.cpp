@@ -1,0 +1,73 @@
+#include "suite/probes/flop_counter.h"
+
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <numeric>
+
+#include "suite/probes/flop_formulas.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// Callbacks are plain functions without a place for our data, so the counter is found here.
+std::atomic<FlopCounter*> active{nullptr};
+/// Inside an operator that has been counted.
+thread_local bool inside_counted = false;
+
+/// Marks the end of an operator that has been counted.
+struct CountedContext final : at::ObserverContext {};
+
+}  // namespace
+
+FlopCounter::FlopCounter() : handle_(0) {
+  FlopCounter* none = nullptr;
+  TORCH_CHECK(active.compare_exchange_strong(none, this), "FLOPs are being counted already");
+  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
+                                           .needsInputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+}
+
+FlopCounter::~FlopCounter() {
+  at::removeCallback(handle_);
+  active = nullptr;
+  inside_counted = false;
+}
+
+std::unique_ptr<at::ObserverContext> FlopCounter::on_begin(const at::RecordFunction& function) {
+  FlopCounter* counter = active.load();
+  if (counter == nullptr || inside_counted) return nullptr;
+  const FlopFormula formula = find_flop_formula(function.name());
+  if (formula == nullptr) return nullptr;
+  // LibTorch turns an exception of a callback into a warning, so it is kept for the reader.
+  try {
+    const int64_t flops = formula(function.inputs());
+    counter->by_phase_.at(static_cast<size_t>(counter->phase_)) += flops;
+    counter->by_operator_[function.name()] += flops;
+  } catch (...) {
+    if (!counter->error_) counter->error_ = std::current_exception();
+  }
+  inside_counted = true;
+  return std::make_unique<CountedContext>();
+}
+
+void FlopCounter::on_end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
+  if (context != nullptr) inside_counted = false;
+}
+
+int64_t FlopCounter::total() const {
+  if (error_) std::rethrow_exception(error_);
+  return std::accumulate(by_phase_.begin(), by_phase_.end(), int64_t{0});
+}
+
+int64_t FlopCounter::of(Phase phase) const {
+  if (error_) std::rethrow_exception(error_);
+  return by_phase_.at(static_cast<size_t>(phase));
+}
+
+std::map<std::string, int64_t> FlopCounter::by_operator() const {
+  if (error_) std::rethrow_exception(error_);
+  return by_operator_;
+}
+
+}  // namespace noisemark::suite

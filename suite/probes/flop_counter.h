@@ -1,0 +1,48 @@
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "suite/train/phase.h"
+
+namespace noisemark::suite {
+
+/// While alive, counts the floating-point operations of this thread's operators and of what
+/// autograd's threads do for it. An operator with a formula (flop_formulas.h) counts, and nothing
+/// that it calls: convolution counts once, however many operators it is made of, and a composite
+/// (linear, matmul, einsum) counts by the products it is made of. One at a time in a process.
+class FlopCounter final : public StepObserver {
+ public:
+  FlopCounter();
+  ~FlopCounter() override;
+  FlopCounter(const FlopCounter&) = delete;
+  FlopCounter& operator=(const FlopCounter&) = delete;
+
+  /// Before the first phase counts as kForward. Each throws what went wrong while counting.
+  [[nodiscard]] int64_t total() const;
+  [[nodiscard]] int64_t of(Phase phase) const;
+  [[nodiscard]] std::map<std::string, int64_t> by_operator() const;
+
+  void on_step_begin(int64_t /*step*/) override {}
+  void on_phase_begin(Phase phase) override { phase_ = phase; }
+  void on_phase_end(Phase /*phase*/) override {}
+  void on_step_end(int64_t /*step*/) override {}
+
+ private:
+  static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function);
+  static void on_end(const at::RecordFunction& function, at::ObserverContext* context);
+
+  at::CallbackHandle handle_;
+  Phase phase_ = Phase::kForward;
+  std::array<int64_t, 5> by_phase_{};
+  std::map<std::string, int64_t> by_operator_;
+  std::exception_ptr error_;
+};
+
+}  // namespace noisemark::suite

@@ -1,0 +1,77 @@
+#include "suite/probes/gemm_peak.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "memopt/device_parts.h"
+
+namespace noisemark::suite {
+namespace {
+
+std::vector<int64_t> sizes_for(at::Device device) {
+  if (device.is_cpu()) return {512, 1024, 2048, 4096};
+  return {2048, 4096, 8192, 16384};
+}
+
+double flops_of(int64_t size) {
+  return 2.0 * static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
+}
+
+class SquareProduct {
+ public:
+  SquareProduct(at::Device device, at::ScalarType type, int64_t size)
+      : options_(at::TensorOptions().device(device).dtype(type)),
+        left_(at::ones({size, size}, options_)),
+        right_(at::ones({size, size}, options_)),
+        result_(at::empty({size, size}, options_)) {}
+
+  double run(memopt::DeviceClock& clock) {
+    clock.clear();
+    const auto begin = clock.mark();
+    at::mm_out(result_, left_, right_);
+    const auto end = clock.mark();
+    clock.synchronize();
+    return clock.seconds_between(begin, end);
+  }
+
+ private:
+  at::TensorOptions options_;
+  at::Tensor left_, right_, result_;
+};
+
+}  // namespace
+
+double measure_gemm_peak(at::Device device, at::ScalarType type, double seconds) {
+  const c10::NoGradGuard no_grad;
+  const auto clock = memopt::make_device_clock(device);
+  const std::vector<int64_t> sizes = sizes_for(device);
+  const double share_s = seconds / static_cast<double>(sizes.size());
+  double best = 0;
+  for (const int64_t size : sizes) {
+    // Two calls of a size that takes longer than the whole budget are not worth waiting for.
+    if (best > 0 && 2 * flops_of(size) / best > seconds) break;
+    SquareProduct product(device, type, size);
+    product.run(*clock);
+    for (double spent_s = 0; spent_s < share_s;) {
+      const double took_s = product.run(*clock);
+      best = std::max(best, flops_of(size) / took_s);
+      spent_s += took_s;
+    }
+  }
+  return best;
+}
+
+std::string gemm_peak_method(at::Device device) {
+  std::string method = "best call of square at::mm, n =";
+  for (const int64_t size : sizes_for(device)) {
+    method += (method.back() == '=' ? " " : ", ") + std::to_string(size);
+  }
+  return method;
+}
+
+}  // namespace noisemark::suite

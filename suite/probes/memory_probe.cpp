@@ -1,0 +1,209 @@
+#include "suite/probes/memory_probe.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "memopt/attribution.h"
+#include "memopt/device_parts.h"
+#include "suite/probes/resident_memory.h"
+#include "suite/probes/timeline.h"
+
+namespace noisemark::suite {
+namespace {
+
+constexpr size_t kTimelinePoints = 400;
+constexpr int kPhases = 5;
+
+memopt::OwnedTensors owned_tensors(OwnerRoots roots) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : roots.parameters) gradients.push_back(parameter.grad());
+  return {{memopt::Owner::kWeights, std::move(roots.weights)},
+          {memopt::Owner::kOptimizer, std::move(roots.optimizer)},
+          {memopt::Owner::kEma, std::move(roots.ema)},
+          {memopt::Owner::kGradients, std::move(gradients)},
+          {memopt::Owner::kInput, std::move(roots.input)},
+          {memopt::Owner::kActivations, std::move(roots.step)}};
+}
+
+reports::MemorySnapshot snapshot(const std::string& name, const memopt::OwnedInstant& instant) {
+  reports::MemorySnapshot result;
+  result.at = name;
+  result.allocator_bytes = instant.live_bytes;
+  result.unattributed_bytes = instant.live_bytes;
+  for (const memopt::Owner owner : memopt::all_owners()) {
+    const int64_t bytes = instant.of(owner);
+    result.by_category[std::string(memopt::owner_name(owner))] = bytes;
+    result.unattributed_bytes -= bytes;
+  }
+  return result;
+}
+
+reports::MemoryPoint point(const memopt::OwnedInstant& instant) {
+  return {static_cast<double>(instant.time_ns) * 1e-9,
+          {instant.bytes.begin(), instant.bytes.end()}};
+}
+
+bool is_forward_end(const memopt::OwnedBoundary& boundary) {
+  return boundary.name.rfind("forward_end", 0) == 0;
+}
+
+/// The phase of the mark before the peak: "backward_begin" -> "backward". Between phases it is the
+/// mark's own name.
+std::string phase_of_mark(const std::string& mark) {
+  constexpr std::string_view kBegin = "_begin";
+  if (mark == "step_begin" || mark.size() < kBegin.size()) return mark;
+  const size_t stem = mark.size() - kBegin.size();
+  return mark.compare(stem, kBegin.size(), kBegin) == 0 ? mark.substr(0, stem) : mark;
+}
+
+/// Live bytes that are the model's, not the loader's, whose fill differs from step to step.
+int64_t without_input(const memopt::OwnedInstant& instant) {
+  return instant.live_bytes - instant.of(memopt::Owner::kInput);
+}
+
+reports::MemorySection make_section(const memopt::Attribution& attribution) {
+  reports::MemorySection section;
+  for (const memopt::Owner owner : memopt::all_owners()) {
+    section.categories.emplace_back(memopt::owner_name(owner));
+  }
+  for (const memopt::OwnedBoundary& boundary : attribution.boundaries) {
+    section.boundaries.push_back(snapshot(boundary.name, boundary.at));
+    if (!is_forward_end(boundary) || boundary.at.saved_bytes() < section.saved_bytes) continue;
+    section.saved_bytes = boundary.at.saved_bytes();
+    section.naive_saved_bytes = boundary.naive_saved_bytes;
+  }
+  section.peak = snapshot("peak", attribution.peak);
+  section.peak_phase = phase_of_mark(attribution.peak_after);
+  section.peak_operator = attribution.peak_operator;
+  section.peak_bytes = attribution.peak.live_bytes;
+  section.peak_saved_bytes = attribution.peak_saved_bytes;
+  section.leaked_bytes = without_input(attribution.boundaries.back().at) -
+                         without_input(attribution.boundaries.front().at);
+  section.allocations = attribution.allocations;
+  std::vector<reports::MemoryPoint> points;
+  std::transform(attribution.timeline.begin(), attribution.timeline.end(),
+                 std::back_inserter(points), point);
+  section.timeline = thin_timeline(points, kTimelinePoints);
+  section.measured = true;
+  return section;
+}
+
+}  // namespace
+
+/// The mode's own sink; while a step is observed its hooks pass through the log.
+class MemoryProbe::Sink final : public memopt::SavedTensorSink {
+ public:
+  Sink(memopt::Mode& mode, const std::unique_ptr<memopt::AllocationLog>& log)
+      : mode_(mode), log_(log) {}
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
+    return log_ == nullptr ? mode_.make_hooks() : log_->observe(mode_.make_hooks());
+  }
+
+ private:
+  memopt::Mode& mode_;
+  const std::unique_ptr<memopt::AllocationLog>& log_;
+};
+
+MemoryProbe::MemoryProbe(memopt::Mode& mode, std::function<OwnerRoots()> roots, c10::Device device)
+    : roots_(std::move(roots)), device_(device), sink_(std::make_unique<Sink>(mode, log_)) {
+  section_.missing_reason = "no step was armed";
+}
+
+MemoryProbe::~MemoryProbe() = default;
+
+memopt::SavedTensorSink& MemoryProbe::sink() {
+  return *sink_;
+}
+
+void MemoryProbe::arm(int64_t step) {
+  armed_step_ = step;
+  section_ = {};
+  section_.missing_reason = "step " + std::to_string(step) + " has not ended";
+  error_ = nullptr;
+}
+
+/// Observers are also told from destructors, which must not throw: the first error is kept.
+template <typename Action>
+void MemoryProbe::guarded(Action action) {
+  try {
+    action();
+  } catch (...) {
+    if (!error_) error_ = std::current_exception();
+    log_.reset();
+  }
+}
+
+void MemoryProbe::on_step_begin(int64_t step) {
+  log_.reset();  // of a step that failed
+  if (armed_step_ != step) return;
+  guarded([&] {
+    memopt::AllocationSource* source = memopt::find_allocation_source(device_);
+    TORCH_CHECK(source != nullptr, "memory: allocations of ", device_.str(), " cannot be followed");
+    micro_batches_.assign(kPhases, 0);
+    const OwnerRoots roots = roots_();
+    resident_missing_ = reset_resident_peak();
+    log_ = std::make_unique<memopt::AllocationLog>(*source, roots.parameters);
+    section_.source = source->name();
+    boundary("step_begin");
+  });
+}
+
+void MemoryProbe::on_phase_begin(Phase phase) {
+  if (log_ == nullptr) return;
+  guarded([&] { log_->mark(std::string(phase_name(phase)) + "_begin"); });
+}
+
+void MemoryProbe::on_phase_end(Phase phase) {
+  if (log_ == nullptr) return;
+  guarded([&] {
+    std::string name = std::string(phase_name(phase)) + "_end";
+    const int count = ++micro_batches_.at(static_cast<size_t>(phase));
+    if (count > 1) name.append("[").append(std::to_string(count)).append("]");
+    boundary(name);
+  });
+}
+
+void MemoryProbe::on_step_end(int64_t /*step*/) {
+  if (log_ == nullptr) return;
+  guarded([&] {
+    boundary("step_end");
+    finish();
+  });
+}
+
+void MemoryProbe::boundary(const std::string& name) {
+  log_->walk(name, owned_tensors(roots_()));
+}
+
+void MemoryProbe::finish() {
+  const auto resident = read_resident_memory();
+  const memopt::AllocationRecord record = log_->close();
+  log_.reset();
+  const std::string source = section_.source;
+  section_ = make_section(memopt::attribute(record));
+  section_.source = source;
+  section_.saved_tensors = static_cast<int64_t>(record.saved.size());
+  armed_step_.reset();
+  if (const auto* why = std::get_if<std::string>(&resident)) resident_missing_ = *why;
+  if (!device_.is_cpu()) resident_missing_ = "counted on the CPU only";
+  if (resident_missing_.empty()) {
+    const auto& memory = std::get<ResidentMemory>(resident);
+    const int64_t outside = memory.peak_bytes - memory.file_bytes - section_.peak_bytes;
+    if (outside >= 0) section_.outside_allocator_bytes = outside;
+    if (outside < 0) resident_missing_ = "tensors hold pages that were never touched";
+  }
+  if (!resident_missing_.empty()) {
+    section_.missing_reason = "outside_allocator_bytes: " + resident_missing_;
+  }
+}
+
+reports::MemorySection MemoryProbe::section() const {
+  if (error_) std::rethrow_exception(error_);
+  return section_;
+}
+
+}  // namespace noisemark::suite

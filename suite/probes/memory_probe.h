@@ -1,0 +1,78 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memopt/allocation_log.h"
+#include "memopt/mode.h"
+#include "reports/result.h"
+#include "suite/train/phase.h"
+
+namespace noisemark::suite {
+
+/// Who holds tensors across phases, by owner. What lives through a phase boundary and is not among
+/// these, not saved for backward and not born in an OwnerScope is reported as unattributed.
+struct OwnerRoots {
+  std::vector<at::Tensor> weights;     ///< parameters, buffers, tables of the diffusion process
+  std::vector<at::Tensor> optimizer;   ///< its state
+  std::vector<at::Tensor> ema;         ///< the average
+  std::vector<at::Tensor> input;       ///< the batch
+  std::vector<at::Tensor> step;        ///< loss, prediction and what else the trainer keeps of a
+                                       ///< micro-batch; counted as activations
+  std::vector<at::Tensor> parameters;  ///< their `.grad` are the gradients
+};
+
+/// Measures one training step's memory by owner. In every other step it costs nothing: it opens no
+/// log and hands the mode's hooks through.
+class MemoryProbe final : public StepObserver {
+ public:
+  /// `roots` is called at the boundaries of the armed step, on the training thread. `mode` must
+  /// outlive the probe.
+  MemoryProbe(memopt::Mode& mode, std::function<OwnerRoots()> roots,
+              c10::Device device = c10::Device(c10::kCPU));
+  ~MemoryProbe() override;
+
+  /// Give this to the trainer instead of the mode.
+  [[nodiscard]] memopt::SavedTensorSink& sink();
+
+  /// Measures step `step`, which should be a steady one: not the first.
+  void arm(int64_t step);
+
+  void on_step_begin(int64_t step) override;
+  void on_phase_begin(Phase phase) override;
+  void on_phase_end(Phase phase) override;
+  void on_step_end(int64_t step) override;
+
+  /// Of the armed step; `measured` is false, with the reason, when it has not ended. Rethrows what
+  /// went wrong while it was observed.
+  [[nodiscard]] reports::MemorySection section() const;
+
+ private:
+  class Sink;
+
+  void boundary(const std::string& name);
+  void finish();
+  template <typename Action>
+  void guarded(Action action);
+
+  std::function<OwnerRoots()> roots_;
+  c10::Device device_;
+  std::unique_ptr<Sink> sink_;
+  std::optional<int64_t> armed_step_;
+  std::unique_ptr<memopt::AllocationLog> log_;  ///< open during the armed step
+  std::vector<int> micro_batches_;              ///< ended phases of the step, by Phase
+  std::optional<int64_t> resident_file_bytes_;
+  std::string resident_missing_;
+  reports::MemorySection section_;
+  std::exception_ptr error_;
+};
+
+}  // namespace noisemark::suite

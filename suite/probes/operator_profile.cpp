@@ -1,0 +1,179 @@
+#include "suite/probes/operator_profile.h"
+
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "memopt/device_parts.h"
+#include "reports/error.h"
+#include "suite/probes/flop_counter.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace kineto = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+
+constexpr double kSecondsPerNanosecond = 1e-9;
+
+struct OperatorSum {
+  int64_t calls = 0;
+  int64_t self_ns = 0;
+};
+using OperatorSums = std::map<std::string, OperatorSum>;
+
+std::set<ActivityType> activities_of(c10::Device device) {
+  if (device.is_cpu()) return {ActivityType::CPU};
+  return {ActivityType::CPU, ActivityType::CUDA};
+}
+
+/// Profiles while alive, also when a step throws.
+class ProfilerGuard {
+ public:
+  explicit ProfilerGuard(const std::set<ActivityType>& activities) {
+    const torch::profiler::impl::ExperimentalConfig experimental;
+    const kineto::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO,
+                                        /*report_input_shapes=*/false, /*profile_memory=*/false,
+                                        /*with_stack=*/false, /*with_flops=*/false,
+                                        /*with_modules=*/false, experimental);
+    kineto::prepareProfiler(config, activities);
+    kineto::enableProfiler(config, activities);
+  }
+  ~ProfilerGuard() {
+    if (running_) kineto::disableProfiler();
+  }
+  ProfilerGuard(const ProfilerGuard&) = delete;
+  ProfilerGuard& operator=(const ProfilerGuard&) = delete;
+
+  std::unique_ptr<kineto::ProfilerResult> stop() {
+    running_ = false;
+    return kineto::disableProfiler();
+  }
+
+ private:
+  bool running_ = true;
+};
+
+double seconds_of_steps(const std::function<void()>& step, int steps, memopt::DeviceClock& clock) {
+  clock.synchronize();
+  clock.clear();
+  const auto begin = clock.mark();
+  for (int i = 0; i < steps; ++i) step();
+  const auto end = clock.mark();
+  clock.synchronize();
+  return clock.seconds_between(begin, end);
+}
+
+/// Ranges of the host: operators and autograd's nodes, not the runtime's own calls.
+std::vector<const kineto::KinetoEvent*> host_ranges(const kineto::ProfilerResult& result) {
+  std::vector<const kineto::KinetoEvent*> ranges;
+  for (const kineto::KinetoEvent& event : result.events()) {
+    if (event.deviceType() != c10::DeviceType::CPU || event.isHiddenEvent()) continue;
+    if (event.isAsync() || event.name() == "[memory]") continue;
+    ranges.push_back(&event);
+  }
+  std::stable_sort(ranges.begin(), ranges.end(), [](const auto* a, const auto* b) {
+    if (a->startThreadId() != b->startThreadId()) return a->startThreadId() < b->startThreadId();
+    if (a->startNs() != b->startNs()) return a->startNs() < b->startNs();
+    return a->endNs() > b->endNs();
+  });
+  return ranges;
+}
+
+OperatorSums host_self_times(const kineto::ProfilerResult& result) {
+  struct Open {
+    const kineto::KinetoEvent* event;
+    OperatorSum* sum;
+  };
+  OperatorSums sums;
+  std::vector<Open> open;
+  for (const kineto::KinetoEvent* event : host_ranges(result)) {
+    while (!open.empty() && (open.back().event->startThreadId() != event->startThreadId() ||
+                             open.back().event->endNs() <= event->startNs())) {
+      open.pop_back();
+    }
+    const auto duration_ns = static_cast<int64_t>(event->durationNs());
+    if (!open.empty()) open.back().sum->self_ns -= duration_ns;
+    OperatorSum& sum = sums[event->name()];
+    ++sum.calls;
+    sum.self_ns += duration_ns;
+    open.push_back({event, &sum});
+  }
+  return sums;
+}
+
+/// Kernels carry the host range's correlation in linkedCorrelationId().
+OperatorSums device_self_times(const kineto::ProfilerResult& result) {
+  OperatorSums sums;
+  std::unordered_map<uint64_t, OperatorSum*> by_correlation;
+  for (const kineto::KinetoEvent* event : host_ranges(result)) {
+    OperatorSum& sum = sums[event->name()];
+    ++sum.calls;
+    by_correlation[event->correlationId()] = &sum;
+  }
+  for (const kineto::KinetoEvent& event : result.events()) {
+    if (event.deviceType() == c10::DeviceType::CPU) continue;
+    const auto launcher = by_correlation.find(event.linkedCorrelationId());
+    if (launcher == by_correlation.end()) continue;
+    launcher->second->self_ns += static_cast<int64_t>(event.durationNs());
+  }
+  return sums;
+}
+
+std::vector<reports::OperatorRow> make_rows(const OperatorSums& sums, int steps,
+                                            const std::map<std::string, int64_t>& flops) {
+  double total_ns = 0;
+  for (const auto& [name, sum] : sums) total_ns += static_cast<double>(sum.self_ns);
+  std::vector<reports::OperatorRow> rows;
+  for (const auto& [name, sum] : sums) {
+    reports::OperatorRow row;
+    row.name = name;
+    row.calls = sum.calls / steps;
+    row.self_s = static_cast<double>(sum.self_ns) * kSecondsPerNanosecond / steps;
+    row.share_frac = total_ns > 0 ? static_cast<double>(sum.self_ns) / total_ns : 0;
+    if (const auto found = flops.find(name); found != flops.end()) row.flops = found->second;
+    rows.push_back(std::move(row));
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.self_s > b.self_s; });
+  return rows;
+}
+
+void save_trace(kineto::ProfilerResult& result, const std::string& path) {
+  result.save(path);
+  std::error_code error;
+  if (std::filesystem::file_size(path, error) == 0 || error) {
+    throw Error(ExitCode::kCannotWrite, path + ": cannot write the trace");
+  }
+}
+
+}  // namespace
+
+OperatorProfile profile_operators(const std::function<void()>& step, c10::Device device,
+                                  const ProfileOptions& options) {
+  const auto clock = memopt::make_device_clock(device);
+  std::map<std::string, int64_t> flops;
+  {
+    const FlopCounter counter;
+    step();
+    flops = counter.by_operator();
+  }
+  const double plain_s = seconds_of_steps(step, options.steps, *clock);
+  ProfilerGuard profiler(activities_of(device));
+  const double profiled_s = seconds_of_steps(step, options.steps, *clock);
+  const auto result = profiler.stop();
+  OperatorProfile profile;
+  profile.overhead_frac = profiled_s / plain_s - 1;
+  profile.operators =
+      make_rows(device.is_cpu() ? host_self_times(*result) : device_self_times(*result),
+                options.steps, flops);
+  if (!options.trace_path.empty()) save_trace(*result, options.trace_path);
+  return profile;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reports/result.h"
+
+namespace noisemark::suite {
+
+struct OperatorProfile {
+  std::vector<reports::OperatorRow> operators;  ///< by falling self time
+  double overhead_frac = 0;  ///< how much longer a profiled step takes: with / without - 1
+};
+
+struct ProfileOptions {
+  int steps = 3;           ///< profiled, and as many without the profiler before
+  std::string trace_path;  ///< where to write a Chrome trace; empty: nowhere
+};
+
+/// Runs `step` under LibTorch's profiler (kineto) and sums up self time by operator: on a CPU the
+/// time of the calling thread less that of the operators called, on a GPU the time of the kernels
+/// that the operator launched. Runs 2 * steps + 1 steps in all: FLOPs
+/// are counted in one of its own.
+/// Throws noisemark::Error (cannot write) when the trace cannot be written.
+[[nodiscard]] OperatorProfile profile_operators(const std::function<void()>& step,
+                                                c10::Device device,
+                                                const ProfileOptions& options = {});
+
+}  // namespace noisemark::suite
