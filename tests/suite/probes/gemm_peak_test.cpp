@@ -1,0 +1,34 @@
+#include "suite/probes/gemm_peak.h"
+
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace noisemark::suite {
+namespace {
+
+TEST(GemmPeak, is_at_least_what_one_product_reaches) {
+  const double peak = measure_gemm_peak(at::kCPU, at::kFloat, 0.2);
+  const at::Tensor a = at::ones({64, 64});
+  const auto begin = std::chrono::steady_clock::now();
+  at::mm(a, a);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GT(peak, 2.0 * 64 * 64 * 64 / took.count() / 10);
+  EXPECT_LT(peak, 1e15);
+}
+
+TEST(GemmPeak, keeps_to_its_time_roughly) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_GT(measure_gemm_peak(at::kCPU, at::kFloat, 0.01), 0);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(took.count(), 1);  // far above 0.01 s: the machine may be busy
+}
+
+TEST(GemmPeak, says_how) {
+  EXPECT_EQ(gemm_peak_method(at::kCPU), "best call of square at::mm, n = 512, 1024, 2048, 4096");
+}
+
+}  // namespace
+}  // namespace noisemark::suite

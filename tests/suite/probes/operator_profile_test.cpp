@@ -1,0 +1,93 @@
+#include "suite/probes/operator_profile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "reports/error.h"
+#include "tests/memopt/small_net.h"
+
+namespace noisemark::suite {
+namespace {
+
+const reports::OperatorRow* find(const OperatorProfile& profile, const std::string& name) {
+  const auto found = std::find_if(profile.operators.begin(), profile.operators.end(),
+                                  [&](const auto& row) { return row.name == name; });
+  return found == profile.operators.end() ? nullptr : &*found;
+}
+
+class OperatorProfileOfSmallNet : public testing::Test {
+ protected:
+  OperatorProfile profile(const ProfileOptions& options = {}) {
+    return profile_operators([this] { net_.train_step(x_, x_); }, c10::Device("cpu"), options);
+  }
+
+  memopt::test::SmallNet net_;
+  at::Tensor x_ = at::randn({2, 3, 16, 16});
+};
+
+TEST_F(OperatorProfileOfSmallNet, counts_the_calls_of_one_step) {
+  const OperatorProfile result = profile();
+  // Four convolutions, all with a gradient.
+  ASSERT_NE(find(result, "aten::convolution"), nullptr);
+  EXPECT_EQ(find(result, "aten::convolution")->calls, 4);
+  EXPECT_EQ(find(result, "aten::convolution_backward")->calls, 4);
+  EXPECT_EQ(find(result, "aten::_fused_adam_")->calls, 1);
+}
+
+TEST_F(OperatorProfileOfSmallNet, sorts_by_self_time_and_shares_it_out) {
+  const OperatorProfile result = profile();
+  double shares = 0;
+  for (const auto& row : result.operators) {
+    EXPECT_GE(row.self_s, 0) << row.name;
+    shares += row.share_frac;
+  }
+  EXPECT_NEAR(shares, 1, 1e-9);  // rounding of the sum alone
+  EXPECT_TRUE(std::is_sorted(result.operators.begin(), result.operators.end(),
+                             [](const auto& a, const auto& b) { return a.self_s > b.self_s; }));
+}
+
+TEST_F(OperatorProfileOfSmallNet, leaves_what_an_operator_calls_out_of_its_self_time) {
+  const OperatorProfile result = profile();
+  // conv2d only passes on to convolution, where the work is done below.
+  EXPECT_LT(find(result, "aten::conv2d")->self_s, find(result, "aten::mkldnn_convolution")->self_s);
+}
+
+TEST_F(OperatorProfileOfSmallNet, puts_the_flops_of_one_step_beside_their_operators) {
+  const OperatorProfile result = profile();
+  EXPECT_GT(find(result, "aten::convolution")->flops, 0);
+  EXPECT_EQ(find(result, "aten::silu")->flops, 0);
+}
+
+TEST_F(OperatorProfileOfSmallNet, writes_a_chrome_trace) {
+  const auto path = std::filesystem::temp_directory_path() / "noisemark_operator_profile.json";
+  static_cast<void>(profile({1, path.string()}));
+  const auto trace = nlohmann::json::parse(std::ifstream(path));
+  EXPECT_FALSE(trace.at("traceEvents").empty());
+  std::filesystem::remove(path);
+}
+
+TEST_F(OperatorProfileOfSmallNet, says_when_the_trace_cannot_be_written) {
+  try {
+    static_cast<void>(profile({1, "/nonexistent/folder/trace.json"}));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kCannotWrite);
+  }
+}
+
+TEST_F(OperatorProfileOfSmallNet, stops_the_profiler_when_a_step_throws) {
+  int calls = 0;
+  const auto failing = [&] {
+    if (++calls == 3) throw std::runtime_error("third step");
+  };
+  EXPECT_THROW(static_cast<void>(profile_operators(failing, c10::Device("cpu"), {1, ""})),
+               std::runtime_error);
+  EXPECT_NO_THROW(static_cast<void>(profile({1, ""})));
+}
+
+}  // namespace
+}  // namespace noisemark::suite
