@@ -26,10 +26,16 @@ std::string quoted(const std::string& word) {
   const std::string safe =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
   if (!word.empty() && word.find_first_not_of(safe) == std::string::npos) return word;
-  std::string text = "'";
-  for (const char letter : word)
-    text += letter == '\'' ? std::string("'\\''") : std::string{letter};
-  return text + "'";
+  std::string text(1, '\'');
+  for (const char letter : word) {
+    if (letter == '\'') {
+      text += "'\\''";
+    } else {
+      text += letter;
+    }
+  }
+  text += '\'';
+  return text;
 }
 
 }  // namespace
@@ -43,7 +49,8 @@ std::string repeat_command(const std::vector<std::string>& argv) {
     }
     if (argv[i].starts_with("--out=")) continue;
     const std::string word = i == 0 ? std::filesystem::path(argv[0]).filename().string() : argv[i];
-    line += (line.empty() ? "" : " ") + quoted(word);
+    if (!line.empty()) line += ' ';
+    line += quoted(word);
   }
   return line;
 }

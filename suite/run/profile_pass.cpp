@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kGemmSeconds = 1.5;
 
-/// One step of the trainer is one for counting.
-constexpr int64_t kCountedSteps = 1;
+/// More than this pass makes: its loader must not run dry.
+constexpr int64_t kSessionSteps = 1000;
 
 void count_flops(Trainer& trainer, int64_t batch, reports::Utilization& utilization) {
   FlopCounter counter;
@@ -28,15 +28,15 @@ void count_flops(Trainer& trainer, int64_t batch, reports::Utilization& utilizat
 
 reports::Utilization profile_pass(const SessionOptions& options) {
   SessionOptions own = options;
-  own.definition.train.steps = options.definition.measure.profile_steps + kCountedSteps;
+  own.definition.train.steps = kSessionSteps;
   const Session session = make_session(own);
   Trainer& trainer = *session.trainer;
   reports::Utilization utilization;
-  const OperatorProfile profile =
-      profile_operators([&trainer] { (void)trainer.step(); },
-                        static_cast<int>(options.definition.measure.profile_steps),
-                        options.variant.device);
-  utilization.operators = profile.rows;
+  ProfileOptions how;
+  how.steps = static_cast<int>(options.definition.measure.profile_steps);
+  const OperatorProfile profile = profile_operators([&trainer] { (void)trainer.step(); },
+                                                    options.variant.device, how);
+  utilization.operators = profile.operators;
   utilization.profiler_overhead_frac = profile.overhead_frac;
   count_flops(trainer, own.definition.train.batch, utilization);
   const Precision& precision = options.variant.precision;

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "memopt/tracking_allocator.h"
 #include "reports/gate.h"
 #include "reports/sha256.h"
 #include "reports/warmup.h"
@@ -17,6 +18,7 @@
 #include "suite/run/memory_pass.h"
 #include "suite/run/metrics.h"
 #include "suite/run/new_result.h"
+#include "suite/run/out_of_memory.h"
 #include "suite/run/output_folder.h"
 #include "suite/run/profile_pass.h"
 #include "suite/run/training_pass.h"
@@ -73,7 +75,12 @@ class SingleRun {
       if (options_.profile) profile();
       train();
     } catch (const OutOfMemory& error) {
-      return finish_early(error);
+      result_.memory = error.section();
+      return finish_out_of_memory(error.what());
+    } catch (const std::exception& error) {
+      const auto what = failed_allocation(error);
+      if (!what) throw;
+      return finish_out_of_memory(*what);
     }
     judge();
     return write();
@@ -174,10 +181,9 @@ class SingleRun {
     }
   }
 
-  ExitCode finish_early(const OutOfMemory& error) {
-    result_.memory = error.section();
+  ExitCode finish_out_of_memory(const std::string& what) {
     result_.metrics = derive_metrics(result_);
-    result_.exit = {static_cast<int>(ExitCode::kOutOfMemory), "out of memory", {error.what()}};
+    result_.exit = {static_cast<int>(ExitCode::kOutOfMemory), "out of memory", {what}};
     return write();
   }
 
@@ -219,7 +225,10 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
   session.definition = plan.definition;
   session.definition.seed = plan.seed;
   session.variant = plan.variant;
-  session.dataset = open_dataset(session.definition, options.data);
+  {
+    const memopt::OwnerScope owner(memopt::Owner::kInput);
+    session.dataset = open_dataset(session.definition, options.data);
+  }
   session.init_weights = options.init_weights;
   return session;
 }
