@@ -1,0 +1,78 @@
+"""Reads a resolved benchmark definition in Noisemark's canonical JSON form. Needs no torch."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class BadInput(Exception):
+    """Something that the user can put right; the program ends with exit code 2."""
+
+
+class CannotRunHere(Exception):
+    """The machine or the peers lack something; the program ends with exit code 77."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One locked definition: its canonical text, and the same parsed."""
+
+    text: str
+    sections: dict[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        benchmark = self.sections["benchmark"]
+        return f"{benchmark['id']}@{benchmark['scale']}"
+
+    def __getitem__(self, section: str) -> dict[str, Any]:
+        return self.sections[section]
+
+
+def canonical_text(sections: dict[str, Any]) -> str:
+    """Canonical JSON of parsed sections: no white space, shortest exact numbers, order kept."""
+    return json.dumps(sections, separators=(",", ":"), ensure_ascii=False)
+
+
+def _listed(listing: dict[str, Any], name: str | None, path: Path) -> tuple[str, str]:
+    """Text and SHA-256 of `ID[@SCALE]` in what `noisemark list --json` printed."""
+    if not name:
+        raise BadInput(f"{path}: a list of benchmarks: none chosen (--id ID or ID@gpu)")
+    wanted, _, scale = name.partition("@")
+    for benchmark in listing["benchmarks"]:
+        if benchmark["id"] == wanted and (scale or "cpu") in benchmark["scales"]:
+            entry = benchmark["scales"][scale or "cpu"]
+            return canonical_text(entry["definition"]), entry["definition_sha256"]
+    known = ", ".join(benchmark["id"] for benchmark in listing["benchmarks"])
+    raise BadInput(f"{path}: benchmark: {name} (one of: {known}, or one of them with @cpu or @gpu)")
+
+
+def _text_and_sha256(path: Path, name: str | None) -> tuple[str, str | None]:
+    try:
+        raw = path.read_text()
+        value = json.loads(raw)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise BadInput(f"{path}: {error} (a definition as JSON)") from error
+    if isinstance(value, dict) and "benchmarks" in value:
+        return _listed(value, name, path)
+    if isinstance(value, dict) and isinstance(value.get("definition"), str):
+        return value["definition"], value["identity"]["definition_sha256"]
+    if isinstance(value, dict) and "model" in value and "benchmark" in value:
+        return raw.strip(), None
+    raise BadInput(f"{path}: no definition (a definition, a result.json, or `list --json`)")
+
+
+def load_definition(path: Path, name: str | None = None) -> Definition:
+    """From a file with the canonical text, a result.json, or the output of `noisemark list --json`
+    together with `name`. A hash that comes with it must be that of the text."""
+    text, sha256 = _text_and_sha256(path, name)
+    definition = Definition(text, json.loads(text))
+    if sha256 is not None and sha256 != definition.sha256:
+        raise BadInput(f"{path}: definition: SHA-256 {definition.sha256} (recorded: {sha256})")
+    return definition

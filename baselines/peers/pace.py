@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Times training steps of several live programs in one interleaved run.
+
+    pace.py ours='noisemark pace lucid-cifar10 --baseline fused' \\
+            peer='python3 run_peer.py --definition FILE --id lucid-cifar10 --pace'
+
+Every contestant is a process. It first prints {"ready": true, "batch": N, ...}; then, for each line
+`run K`, it trains K steps and prints one line {"step_s": [K numbers], "loss": [...], ...}; it ends
+at `quit` or end of file. Turns go forth and back (A B C, C B A, ...), so that a machine that slows
+down or speeds up does so for all alike. Ratios are taken within a round.
+
+Exit codes: 0 measured, 1 a contestant failed, 2 bad input, 77 a contestant cannot run here.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+from typing import Any
+
+from definition import BadInput, CannotRunHere
+from steady import median_interval
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+EXIT_CANNOT_RUN_HERE = 77
+
+
+class ContestantFailed(Exception):
+    """A process ended or answered nonsense in the middle of the run."""
+
+
+class Contestant:
+    """One live process. Use it in a `with`; leaving ends the process."""
+
+    def __init__(self, name: str, command: str) -> None:
+        self.name = name
+        self.command = command
+        self.turns: list[dict[str, Any]] = []
+        try:
+            self._process = subprocess.Popen(
+                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        except OSError as error:
+            raise BadInput(f"{name}: {command}: {error.strerror} (a command)") from error
+
+    def __enter__(self) -> "Contestant":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._process.kill()
+        self._process.communicate("quit\n" if kind is None and self._process.poll() is None else None)
+
+    def _read(self) -> dict[str, Any]:
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        if not line:
+            code = self._process.wait()
+            if code == EXIT_CANNOT_RUN_HERE:
+                raise CannotRunHere(f"{self.name}: cannot run here (exit code {code})")
+            raise ContestantFailed(f"{self.name}: ended with exit code {code}")
+        try:
+            return json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ContestantFailed(f"{self.name}: {line.strip()!r} (one line of JSON)") from error
+
+    def await_ready(self) -> None:
+        self.ready = self._read()
+        if self.ready.get("ready") is not True or not self.ready.get("batch"):
+            raise ContestantFailed(f"{self.name}: {self.ready} (ready: true, batch: N)")
+
+    def run(self, steps: int) -> None:
+        """One turn."""
+        if self._process.stdin is None:
+            raise ContestantFailed(f"{self.name}: no standard input")
+        try:
+            self._process.stdin.write(f"run {steps}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended; reading says how
+        turn = self._read()
+        if len(turn.get("step_s", [])) != steps:
+            raise ContestantFailed(f"{self.name}: {turn} (step_s with {steps} numbers)")
+        self.turns.append(turn)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contestant's figures over the rounds after the warm-up."""
+
+    name: str
+    images_per_s: float
+    images_per_s_ci95: tuple[float, float] | None
+    ratio: float
+    ratio_ci95: tuple[float, float] | None
+    rounds: int
+
+
+@dataclass
+class Pace:
+    """What was run, in order."""
+
+    steps: int
+    warmup_rounds: int
+    order: list[str] = field(default_factory=list)
+
+
+def run_rounds(contestants: list[Contestant], pace: Pace, rounds: int) -> None:
+    """`rounds` after the warm-up, forth and back."""
+    for index in range(pace.warmup_rounds + rounds):
+        for contestant in contestants if index % 2 == 0 else reversed(contestants):
+            contestant.run(pace.steps)
+            pace.order.append(contestant.name)
+        print(f"round {index + 1} of {pace.warmup_rounds + rounds}", file=sys.stderr, flush=True)
+
+
+def rates(turns: list[dict[str, Any]], batch: int) -> list[float]:
+    """Images per second of each turn, from its median step."""
+    return [batch / median(turn["step_s"]) for turn in turns]
+
+
+def table_rows(
+    turns: dict[str, list[dict[str, Any]]], batches: dict[str, int], reference: str
+) -> list[Row]:
+    """`turns` without the warm-up. A ratio is the median over rounds of the rate's ratio to the
+    reference's in the same round; its interval is that of a median."""
+    base = rates(turns[reference], batches[reference])
+    rows = []
+    for name in turns:
+        rate = rates(turns[name], batches[name])
+        ratio = [ours / theirs for ours, theirs in zip(rate, base)]
+        rows.append(Row(name, median(rate), median_interval(rate), median(ratio),
+                        median_interval(ratio), len(rate)))
+    return rows
+
+
+def _with_interval(value: float, interval: tuple[float, float] | None, digits: int) -> str:
+    if interval is None:
+        return f"{value:.{digits}f} [too few rounds]"
+    return f"{value:.{digits}f} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
+
+
+def markdown(rows: list[Row], reference: str) -> str:
+    """The table that is printed."""
+    lines = [
+        f"| contestant | images/s [95 %] | ratio to {reference} [95 %] | rounds |",
+        "|---|---:|---:|---:|",
+    ]
+    for row in rows:
+        rate = _with_interval(row.images_per_s, row.images_per_s_ci95, 2)
+        ratio = _with_interval(row.ratio, row.ratio_ci95, 3)
+        lines.append(f"| {row.name} | {rate} | {ratio} | {row.rounds} |")
+    return "\n".join(lines) + "\n"
+
+
+def record(contestants: list[Contestant], pace: Pace, rows: list[Row]) -> dict[str, Any]:
+    """Everything, raw turns included, as JSON values."""
+    return {
+        "steps_per_turn": pace.steps,
+        "warmup_rounds": pace.warmup_rounds,
+        "order": pace.order,
+        "contestants": [
+            {"name": c.name, "command": c.command, "ready": c.ready, "turns": c.turns}
+            for c in contestants
+        ],
+        "rows": [vars(row) for row in rows],
+    }
+
+
+def _named_commands(words: list[str]) -> dict[str, str]:
+    commands: dict[str, str] = {}
+    for word in words:
+        name, equals, command = word.partition("=")
+        if not (name and equals and command) or name in commands:
+            raise BadInput(f"contestant: {word!r} (NAME=COMMAND, each name once)")
+        commands[name] = command
+    return commands
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("contestants", nargs="+", metavar="NAME=COMMAND")
+    parser.add_argument("--reference", metavar="NAME", help="of the ratios; default: the first")
+    parser.add_argument("--rounds", type=int, default=12, help="turns of each (default: 12)")
+    parser.add_argument("--steps", type=int, default=3, help="of a turn (default: 3)")
+    parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="everything, as JSON")
+    args = parser.parse_args(argv)
+    if min(args.rounds, args.steps) < 1 or args.warmup_rounds < 0:
+        raise BadInput("--rounds, --steps: (an integer of at least 1)")
+    return args
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Starts the contestants, runs the rounds, prints the table and writes the record."""
+    commands = _named_commands(args.contestants)
+    reference = args.reference or next(iter(commands))
+    if reference not in commands:
+        raise BadInput(f"--reference: {reference} (one of: {', '.join(commands)})")
+    pace = Pace(args.steps, args.warmup_rounds)
+    with ExitStack() as running:
+        contestants = []
+        for name, command in commands.items():
+            contestants.append(running.enter_context(Contestant(name, command)))
+            contestants[-1].await_ready()
+        run_rounds(contestants, pace, args.rounds)
+    timed = {c.name: c.turns[args.warmup_rounds :] for c in contestants}
+    rows = table_rows(timed, {c.name: c.ready["batch"] for c in contestants}, reference)
+    print(markdown(rows, reference), end="")
+    if args.out:
+        args.out.write_text(json.dumps(record(contestants, pace, rows), indent=1) + "\n")
+
+
+def main(argv: list[str]) -> int:
+    """Runs the command; returns the exit code."""
+    try:
+        measure(_arguments(argv))
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except CannotRunHere as error:
+        print(error, file=sys.stderr)
+        return EXIT_CANNOT_RUN_HERE
+    except ContestantFailed as error:
+        print(error, file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,149 @@
+"""One optimizer step as the peers' users write it, with the time of each phase."""
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from ema_pytorch import EMA
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from definition import CannotRunHere, Definition
+from networks import build_loss, build_network
+from pictures import Pictures
+
+VARIANTS = ("eager", "channels-last", "compiled")
+PRECISIONS = ("fp32", "bf16")
+PHASES = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
+
+
+@dataclass
+class Step:
+    """What one optimizer step took, in seconds, and its loss."""
+
+    phases: dict[str, float]
+    step_s: float
+    loss: float
+    grad_norm: float | None
+
+
+class PhaseClock:
+    """Adds the time since the last call to a phase. Work on a GPU is waited for."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+        self.phases = dict.fromkeys(PHASES, 0.0)
+        self.start = self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        self._wait()
+        now = time.perf_counter()
+        self.phases[phase] += now - self._last
+        self._last = now
+
+
+class PeerTrainer:
+    """The peer's network, loss, Adam, clipping and moving average for one definition."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        pictures: Pictures,
+        variant: str,
+        precision: str,
+        device: torch.device,
+    ) -> None:
+        torch.manual_seed(definition["benchmark"]["seed"])
+        self.definition = definition
+        self.device = device
+        self.layout = (
+            torch.channels_last if variant == "channels-last" else torch.contiguous_format
+        )
+        self.precision = precision
+        self.pictures = pictures
+        network = build_network(definition)
+        self.parameters = sum(p.numel() for p in network.parameters())
+        self.loss = build_loss(definition, network).to(device=device, memory_format=self.layout)
+        optimizer = definition["optimizer"]
+        self.adam = torch.optim.Adam(
+            self.loss.parameters(),
+            lr=optimizer["lr"],
+            betas=(optimizer["beta1"], optimizer["beta2"]),
+            eps=optimizer["eps"],
+        )
+        self.ema = self._make_ema()
+        if variant == "compiled":
+            self.loss.model = torch.compile(self.loss.model)
+        self.steps = 0
+
+    def _make_ema(self) -> nn.Module | None:
+        ema = self.definition["ema"]
+        if ema["kind"] == "none":
+            return None
+        if ema["kind"] == "constant":
+            return AveragedModel(self.loss, multi_avg_fn=get_ema_multi_avg_fn(ema["decay"]))
+        return EMA(
+            self.loss,
+            beta=ema["decay"],
+            update_every=ema["update_every"],
+            update_after_step=ema["update_after_step"],
+            inv_gamma=ema["inv_gamma"],
+            power=ema["power"],
+        )
+
+    def _update_ema(self) -> None:
+        if isinstance(self.ema, AveragedModel):
+            self.ema.update_parameters(self.loss)
+        elif self.ema is not None:
+            self.ema.update()
+
+    def _autocast(self) -> AbstractContextManager[None]:
+        if self.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    def _set_learning_rate(self) -> None:
+        optimizer = self.definition["optimizer"]
+        if optimizer["warmup_steps"]:
+            rise = min(1.0, (self.steps + 1) / optimizer["warmup_steps"])
+            self.adam.param_groups[0]["lr"] = optimizer["lr"] * rise
+
+    def _accumulate(self, clock: PhaseClock) -> float:
+        train = self.definition["train"]
+        total = 0.0
+        for _ in range(train["accumulation"]):
+            images = self.pictures.batch(train["batch"] // train["accumulation"])
+            images = images.to(self.device).contiguous(memory_format=self.layout)
+            clock.lap("data_wait_s")
+            with self._autocast():
+                loss = self.loss(images) / train["accumulation"]
+            total += loss.item()
+            clock.lap("forward_s")
+            loss.backward()
+            clock.lap("backward_s")
+        return total
+
+    def step(self) -> Step:
+        """One optimizer step."""
+        clock = PhaseClock(self.device)
+        loss = self._accumulate(clock)
+        grad_norm = None
+        if clip_norm := self.definition["optimizer"]["clip_norm"]:
+            grad_norm = nn.utils.clip_grad_norm_(self.loss.parameters(), clip_norm).item()
+        self._set_learning_rate()
+        self.adam.step()
+        self.adam.zero_grad()
+        clock.lap("optimizer_s")
+        self._update_ema()
+        clock.lap("ema_s")
+        self.steps += 1
+        return Step(clock.phases, time.perf_counter() - clock.start, loss, grad_norm)
+
+
+def open_device(name: str) -> torch.device:
+    """«cpu», «cuda» or «cuda:i»."""
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise CannotRunHere(f"--device: {name}: no CUDA device")
+    return device
