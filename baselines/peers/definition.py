@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,24 @@ class Definition:
         return self.sections[section]
 
 
-def canonical_text(sections: dict[str, Any]) -> str:
+def _number_text(value: float) -> str:
+    """The shorter of the fixed and the scientific form, as C++'s std::to_chars chooses."""
+    exact = Decimal(repr(value)).normalize()
+    fixed = format(exact, "f")
+    mantissa, _, exponent = format(exact, "e").partition("e")
+    scientific = f"{mantissa}e{exponent[0]}{exponent[1:]:0>2}"
+    text = fixed if len(fixed) <= len(scientific) else scientific
+    return text if set(".e") & set(text) else text + ".0"
+
+
+def canonical_text(value: Any) -> str:
     """Canonical JSON of parsed sections: no white space, shortest exact numbers, order kept."""
-    return json.dumps(sections, separators=(",", ":"), ensure_ascii=False)
+    if isinstance(value, dict):
+        members = (f"{json.dumps(key)}:{canonical_text(entry)}" for key, entry in value.items())
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical_text, value)) + "]"
+    return _number_text(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 def _listed(listing: dict[str, Any], name: str | None, path: Path) -> tuple[str, str]:

@@ -36,6 +36,13 @@ class DefinitionTest(unittest.TestCase):
         self.assertEqual(load_definition(self.write(self.listing(plain.sha256)), "tiny"), plain)
         self.assertEqual(load_definition(self.write(self.listing(plain.sha256)), "tiny@cpu"), plain)
 
+    def test_writes_numbers_as_the_canonical_form_does(self) -> None:
+        numbers = {"a": [0.0001, 0.001, 1e-08, 0.0, 1.0, 1e9, 123456.5, 0.6666666666666666], "b": 7}
+        self.assertEqual(
+            canonical_text(numbers),
+            '{"a":[1e-04,0.001,1e-08,0.0,1.0,1e+09,123456.5,0.6666666666666666],"b":7}',
+        )
+
     def test_refuses_another_hash(self) -> None:
         with self.assertRaisesRegex(BadInput, "SHA-256"):
             load_definition(self.write(self.listing("0" * 64)), "tiny")
