@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "memopt/tracking_allocator.h"
 #include "reports/error.h"
 #include "suite/random/counter_rng.h"
 
@@ -251,6 +252,32 @@ TEST(Loader, batches_before_a_failing_one_arrive) {
   expect_same(loader.next(), good[0]);
   expect_same(loader.next(), good[1]);
   EXPECT_THROW(static_cast<void>(loader.next()), Error);
+}
+
+TEST(Loader, its_buffers_are_born_as_input) {
+  const auto batch = load(small_definition(), {.threads = 2, .last_step = 1}).front();
+  for (const at::Tensor& tensor : {batch.images, batch.timesteps, batch.noise}) {
+    const auto block =
+        memopt::cpu_allocation_source().find(*tensor.storage().unsafeGetStorageImpl());
+    ASSERT_TRUE(block.has_value());
+    EXPECT_EQ(block->born_as, memopt::Owner::kInput);
+  }
+}
+
+TEST(Loader, holds_no_more_than_its_prefetched_batches) {
+  const Batch batch = load(small_definition(), {.last_step = 1}).front();
+  const auto batch_bytes =
+      static_cast<int64_t>(batch.images.nbytes() + batch.noise.nbytes() + batch.timesteps.nbytes());
+  memopt::reset_cpu_allocator_peak();
+  const int64_t before = memopt::cpu_allocator_totals().live_bytes;
+  {
+    Loader loader(std::make_shared<Counting>(), small_definition(),
+                  {.threads = 3, .prefetch = 2, .last_step = 50});
+    for (int step = 0; step < 50; ++step) static_cast<void>(loader.next());
+  }
+  // The consumer's batch besides the two that are ready or in the making.
+  EXPECT_LE(memopt::cpu_allocator_totals().peak_bytes - before, 3 * batch_bytes);
+  EXPECT_EQ(memopt::cpu_allocator_totals().live_bytes, before);
 }
 
 TEST(Loader, can_be_destroyed_at_any_time) {
