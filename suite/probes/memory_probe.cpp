@@ -201,6 +201,16 @@ void MemoryProbe::finish() {
   }
 }
 
+reports::MemorySection MemoryProbe::section_at_failure() {
+  if (log_ == nullptr) return section_;
+  reports::MemorySection section = make_section(memopt::attribute(log_->close()));
+  log_.reset();
+  section.source = section_.source;
+  section.measured = false;
+  section.missing_reason = "the step that was watched did not end";
+  return section;
+}
+
 reports::MemorySection MemoryProbe::section() const {
   if (error_) std::rethrow_exception(error_);
   return section_;

@@ -55,6 +55,11 @@ class MemoryProbe final : public StepObserver {
   /// went wrong while it was observed.
   [[nodiscard]] reports::MemorySection section() const;
 
+  /// After the armed step ended in an exception: its peak so far, which for a failed allocation is
+  /// the moment before it. Closes the log. `measured` is false: there are no boundaries to close
+  /// against.
+  [[nodiscard]] reports::MemorySection section_at_failure();
+
  private:
   class Sink;
 

@@ -1,6 +1,7 @@
 #include "suite/run/plan.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
 #include <stdexcept>
 
@@ -18,6 +19,9 @@ at::Device parse_device(const std::string& spelling) {
     if (device.is_cuda() && !default_device().is_cuda()) {
       throw Error(ExitCode::kCannotRunHere,
                   "--device: " + spelling + ": no usable CUDA device here");
+    }
+    if (device.is_cuda() && device.index() >= at::detail::getCUDAHooks().getNumGPUs()) {
+      throw bad_input("--device", "", spelling, "a device that is here");
     }
     if (device.is_cpu() || device.is_cuda()) {
       return device.is_cuda() && !device.has_index() ? at::Device(at::kCUDA, 0) : device;

@@ -183,8 +183,10 @@ TEST(Run, out_of_memory_is_exit_71_and_says_who_held_what) {
   const Finished run = run_noisemark_after("ulimit -v 25165824",
                                            with(short_run(out), {"--set", "train.batch=60000000"}));
   EXPECT_EQ(run.exit_code, 71) << run.output;
-  EXPECT_NE(run.output.find("weights"), std::string::npos) << run.output;
   EXPECT_EQ(result_in(out).exit.status, "out of memory");
+  const std::string reason = result_in(out).exit.reasons.at(0);
+  EXPECT_NE(reason.find("weights"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("activations"), std::string::npos) << reason;
 }
 
 TEST(Run, several_modes_or_baselines_run_in_processes_of_their_own_and_share_a_report) {
