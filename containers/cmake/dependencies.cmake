@@ -11,6 +11,7 @@ find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(Threads REQUIRED)
+find_package(GTest 1.12 REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_path(NOISEMARK_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 
