@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -100,7 +101,7 @@ Json parse_header(const Source& source, const std::string& text) {
   Json header;
   try {
     header = Json::parse(text, watch);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {
     throw source.malformed(fmt::format("the header is not JSON: {}", error.what()));
   }
   if (!header.is_object()) throw source.malformed("the header is not a JSON object");

@@ -1,0 +1,77 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "scratch.h"
+#include "suite/io/dtype_names.h"
+#include "suite/io/safetensors.h"
+
+namespace noisemark::suite::test {
+namespace {
+
+// python3 -c 'import hashlib, struct; print(hashlib.sha256(b"x\0F32\0" b"2\0" + struct.pack("<ff",
+// 1, 1)).hexdigest())'
+TEST(TensorsSha256, is_that_of_name_type_shape_and_bytes) {
+  EXPECT_EQ(tensors_sha256({{"x", at::ones({2})}}),
+            "fef928c9d848fcfb6e90c3495e8eb01c45d532ee7786b116718b17aed0e05b25");
+}
+
+TEST(TensorsSha256, changes_with_name_type_shape_bytes_and_order) {
+  const at::Tensor a = at::arange(6, at::kFloat);
+  const std::string hash = tensors_sha256({{"a", a}, {"b", a}});
+  EXPECT_NE(tensors_sha256({{"c", a}, {"b", a}}), hash);
+  EXPECT_NE(tensors_sha256({{"b", a}, {"a", a}}), hash);
+  EXPECT_NE(tensors_sha256({{"a", a}}), hash);
+  EXPECT_NE(tensors_sha256({{"a", a.view(at::kInt)}, {"b", a}}), hash);
+  EXPECT_NE(tensors_sha256({{"a", a.reshape({2, 3})}, {"b", a}}), hash);
+  EXPECT_NE(tensors_sha256({{"a", a + 1}, {"b", a}}), hash);
+  EXPECT_EQ(tensors_sha256({{"a", a.clone()}, {"b", a}}), hash);
+}
+
+TEST(TensorsSha256, does_not_depend_on_the_memory_layout) {
+  const at::Tensor x = at::randn({2, 3, 4, 4});
+  EXPECT_EQ(tensors_sha256({{"x", x.contiguous(at::MemoryFormat::ChannelsLast)}}),
+            tensors_sha256({{"x", x}}));
+}
+
+TEST(CopyByName, fills_every_destination_whatever_the_order_and_type) {
+  const at::Tensor a = at::zeros({2}).requires_grad_();
+  const at::Tensor b = at::zeros({3}, at::kDouble);
+  copy_by_name({{"b", at::ones({3})}, {"a", at::ones({2})}}, {{"a", a}, {"b", b}}, "file");
+  EXPECT_TRUE(a.equal(at::ones({2})));
+  EXPECT_TRUE(b.equal(at::ones({3}, at::kDouble)));
+  EXPECT_TRUE(a.requires_grad());
+}
+
+TEST(CopyByName, names_what_is_missing_unexpected_and_misshapen_and_changes_nothing) {
+  const at::Tensor a = at::zeros({2});
+  const auto [code, message] = outcome([&] {
+    copy_by_name({{"a", at::ones({2})}, {"b", at::ones({1, 2})}, {"z", at::ones({1})}},
+                 {{"a", a}, {"b", at::zeros({3})}, {"c", at::zeros({1})}}, "w.safetensors");
+  });
+  EXPECT_EQ(code, ExitCode::kBadInput);
+  EXPECT_EQ(message,
+            "w.safetensors: tensors: missing c; unexpected z; misshapen b [1, 2] instead of [3] "
+            "(exactly the 3 that are wanted)");
+  EXPECT_TRUE(a.equal(at::zeros({2})));
+}
+
+TEST(CopyByName, shortens_long_lists) {
+  NamedTensors wanted;
+  for (char c = 'a'; c <= 'h'; ++c) wanted.emplace_back(std::string(1, c), at::zeros({1}));
+  const auto [code, message] = outcome([&] { copy_by_name({}, wanted, "w"); });
+  EXPECT_NE(message.find("missing a, b, c, d, e and 3 more"), std::string::npos) << message;
+}
+
+TEST(DtypeNames, are_found_both_ways) {
+  EXPECT_EQ(dtype_name(at::kBFloat16), "BF16");
+  EXPECT_EQ(dtype_named("BF16"), at::kBFloat16);
+  EXPECT_FALSE(dtype_named("bf16").has_value());
+  EXPECT_THROW((void)dtype_name(at::kComplexFloat), c10::Error);
+}
+
+}  // namespace
+}  // namespace noisemark::suite::test
