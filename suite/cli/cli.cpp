@@ -12,6 +12,7 @@
 #include "suite/cli/arguments.h"
 #include "suite/cli/commands.h"
 #include "suite/cli/list.h"
+#include "suite/config/keys.h"
 #include "suite/environment/build_info.h"
 #include "suite/environment/environment.h"
 #include "suite/run/run.h"
@@ -83,6 +84,8 @@ ExitCode show_environment(const Arguments& arguments) {
 ExitCode show_help(const Arguments& arguments) {
   if (arguments.has("markdown")) {
     print(help_markdown());
+  } else if (arguments.has("keys")) {
+    print(keys_markdown());
   } else if (arguments.positional().empty()) {
     print(overview_text());
   } else {

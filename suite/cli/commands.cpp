@@ -97,7 +97,8 @@ std::vector<Command> make_commands() {
        "[COMMAND]",
        "this text, or a command's",
        "",
-       {{"markdown", "", "the README's section about the command line"}},
+       {{"markdown", "", "the README's section about the command line"},
+        {"keys", "", "the keys of a definition file, as Markdown"}},
        0,
        1},
   };

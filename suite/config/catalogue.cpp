@@ -1,10 +1,9 @@
 #include "suite/config/catalogue.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "reports/error.h"
+#include "reports/file.h"
 #include "reports/nearest.h"
 #include "suite/config/draft.h"
 
@@ -28,11 +27,7 @@ Reference split_scale(std::string_view id, std::string_view default_scale) {
 }
 
 Draft read_user_file(const Reference& reference) {
-  std::ifstream file(reference.name, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw bad_input(reference.name, "", "cannot be read", "a definition file");
-  Draft draft = read_toml(text.str(), reference.name, reference.scale);
+  Draft draft = read_toml(reports::read_file(reference.name), reference.name, reference.scale);
   draft.definition.custom = true;
   return draft;
 }

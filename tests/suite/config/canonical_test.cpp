@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/file.h"
 #include "suite/config/draft.h"
 #include "suite/config/keys.h"
 #include "tests/suite/config/definition_text.h"
@@ -89,6 +90,12 @@ TEST(Keys, every_condition_names_a_key_and_a_value_that_exist) {
           << key_path(key) << " " << value;
     }
   }
+}
+
+TEST(Keys, the_readme_shows_every_key_as_it_is) {
+  const std::string path = std::string(NOISEMARK_SOURCE) + "/suite/benchmarks/README.md";
+  EXPECT_NE(reports::read_file(path).find(keys_markdown()), std::string::npos)
+      << "write the output of `noisemark help --keys` into " << path;
 }
 
 TEST(Keys, defaults_are_acceptable) {

@@ -86,7 +86,8 @@ TEST(Catalogue, reads_a_users_own_file_as_custom) {
   EXPECT_TRUE(d.custom);
   EXPECT_EQ(d.source, path);
   EXPECT_EQ(load_definition(path + "@cpu", "gpu").train.batch, 8);
-  EXPECT_EQ(error_of("nowhere.toml", {}), "nowhere.toml: cannot be read (a definition file)");
+  EXPECT_EQ(error_of("nowhere.toml", {}),
+            "nowhere.toml: cannot be read: No such file or directory");
 }
 
 TEST(Set, changes_a_key_of_each_type_and_makes_the_run_custom) {

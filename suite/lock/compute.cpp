@@ -1,0 +1,176 @@
+#include "suite/lock/compute.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <span>
+
+#include "baselines/ops.h"
+#include "memopt/mode.h"
+#include "reports/sha256.h"
+#include "suite/config/canonical.h"
+#include "suite/data/cifar10.h"
+#include "suite/data/loader.h"
+#include "suite/diffusion/process.h"
+#include "suite/io/safetensors.h"
+#include "suite/models/denoiser.h"
+#include "suite/random/counter_rng.h"
+#include "suite/train/trainer.h"
+
+namespace noisemark::suite {
+namespace {
+
+constexpr int64_t kDataSamples = 256;
+constexpr int64_t kOrderSamples = 4096;
+constexpr int64_t kOrderEpochs = 2;
+constexpr int64_t kTraceBatch = 2;
+constexpr int64_t kTraceSteps = 10;
+
+/// One pixel a picture, and the pixel says which picture it is: exact in float32 up to 2^24.
+class IndexPictures final : public Dataset {
+ public:
+  explicit IndexPictures(int64_t pictures) : pictures_(pictures) {}
+
+  [[nodiscard]] int64_t size(Split /*split*/) const override { return pictures_; }
+  void read(Split /*split*/, int64_t index, std::span<float> out) const override {
+    out.front() = static_cast<float>(index);
+  }
+  [[nodiscard]] int64_t channels() const override { return 1; }
+  [[nodiscard]] int64_t resolution() const override { return 1; }
+  [[nodiscard]] std::vector<reports::DataFile> files() const override { return {}; }
+  [[nodiscard]] std::string standing() const override { return "generated"; }
+
+ private:
+  int64_t pictures_;
+};
+
+int64_t training_pictures(const Definition& definition) {
+  if (definition.data.name == "cifar10") return kCifarRecords * 5;
+  return open_dataset(definition, "")->size(Split::kTrain);
+}
+
+// Indices at positions [begin, begin + kOrderSamples) of the endless training stream.
+std::vector<int64_t> served_indices(const Definition& definition, int64_t pictures, int64_t begin) {
+  const int64_t batch = definition.train.batch;
+  LoaderOptions options;
+  options.first_step = begin / batch;
+  options.last_step = (begin + kOrderSamples + batch - 1) / batch;
+  Loader loader(std::make_shared<IndexPictures>(pictures), definition, options);
+  std::vector<int64_t> indices;
+  for (int64_t step = options.first_step; step < options.last_step; ++step) {
+    const Batch served = loader.next();
+    const auto* pixel = served.images.const_data_ptr<float>();
+    for (int64_t i = 0; i < batch; ++i) {
+      const int64_t position = step * batch + i;
+      if (position < begin || position >= begin + kOrderSamples) continue;
+      indices.push_back(static_cast<int64_t>(pixel[i]));
+    }
+  }
+  return indices;
+}
+
+// Matrices and kernels keep the size of their input; vectors (biases, norms) are far from 0 and 1.
+void draw_weights(const Denoiser& model, uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  uint64_t index = 0;
+  for (at::Tensor& parameter : model.parameters()) {
+    CounterRng rng(seed, Stream::kPerturb, 0, index++);
+    const auto count = static_cast<size_t>(parameter.numel());
+    const std::span<double> values(parameter.mutable_data_ptr<double>(), count);
+    rng.fill_normal(values);
+    const bool is_vector = parameter.dim() < 2;
+    const double fan_in = static_cast<double>(parameter.numel()) /
+                          static_cast<double>(std::max<int64_t>(1, parameter.size(0)));
+    for (double& value : values) {
+      value = is_vector ? 0.5 + 0.1 * value : value / std::sqrt(fan_in);
+    }
+  }
+}
+
+Definition trace_definition(const Definition& locked) {
+  Definition definition = locked;
+  definition.data.name = "synthetic";
+  definition.data.train_samples = 0;
+  definition.train.accumulation = std::min(kTraceBatch, locked.train.accumulation);
+  definition.train.batch = kTraceBatch;
+  definition.train.steps = kTraceSteps;
+  definition.ema.kind = "none";
+  return definition;
+}
+
+}  // namespace
+
+std::string data_sha256(const Definition& definition) {
+  reports::Sha256 sha;
+  if (definition.data.name == "cifar10") {
+    for (const CifarFile& file : kCifarFiles) {
+      sha.update(fmt::format("{}\n{}\n", file.name, file.sha256));
+    }
+    return sha.hex();
+  }
+  const auto dataset = open_dataset(definition, "");
+  const int64_t pixels = dataset->channels() * dataset->resolution() * dataset->resolution();
+  std::vector<float> picture(static_cast<size_t>(pixels));
+  for (int64_t i = 0; i < kDataSamples; ++i) {
+    dataset->read(Split::kTrain, i, picture);
+    sha.update(std::as_bytes(std::span(picture)));
+  }
+  return sha.hex();
+}
+
+std::string parameters_sha256(const ModelConfig& config) {
+  const auto model = make_denoiser(config, baselines::plain_ops());
+  reports::Sha256 sha;
+  for (const auto& item : model->named_parameters()) {
+    std::string text = item.key();
+    for (const int64_t size : item.value().sizes()) text += fmt::format(" {}", size);
+    sha.update(text + "\n");
+  }
+  return sha.hex();
+}
+
+std::string schedule_sha256(const DiffusionConfig& diffusion) {
+  return tensors_sha256(DiffusionProcess(diffusion, at::kCPU).buffers());
+}
+
+std::string order_sha256(const Definition& definition) {
+  Definition plain = definition;
+  plain.data.flip = false;
+  const int64_t pictures = training_pictures(definition);
+  reports::Sha256 sha;
+  for (int64_t epoch = 0; epoch < kOrderEpochs; ++epoch) {
+    const auto indices = served_indices(plain, pictures, epoch * pictures);
+    sha.update(std::as_bytes(std::span(indices)));
+  }
+  return sha.hex();
+}
+
+std::vector<double> loss_trace(const Definition& locked) {
+  const Definition definition = trace_definition(locked);
+  at::manual_seed(definition.seed);
+  auto model = make_denoiser(definition.model, baselines::plain_ops());
+  const auto mode = memopt::make_mode("none");
+  TrainerOptions options;
+  options.precision = parse_precision("fp64", at::kCPU);
+  Trainer trainer(definition, std::move(model), open_dataset(definition, ""), *mode, options);
+  draw_weights(trainer.model(), definition.seed);
+  std::vector<double> losses;
+  for (int64_t step = 0; step < kTraceSteps; ++step) losses.push_back(trainer.step().loss);
+  return losses;
+}
+
+LockEntry compute_lock_entry(const Definition& definition) {
+  LockEntry entry;
+  entry.definition_sha256 = definition_sha256(definition);
+  entry.data_sha256 = data_sha256(definition);
+  entry.parameters_sha256 = parameters_sha256(definition.model);
+  entry.schedule_sha256 = schedule_sha256(definition.diffusion);
+  entry.order_sha256 = order_sha256(definition);
+  entry.losses = loss_trace(definition);
+  return entry;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "suite/config/definition.h"
+#include "suite/config/lock.h"
+
+/// Computes what LOCK holds, with the real loader, models, schedule and trainer. Needs no files.
+namespace noisemark::suite {
+
+/// All of the below. Seconds for the small benchmarks, up to a minute for the large ones.
+[[nodiscard]] LockEntry compute_lock_entry(const Definition& definition);
+
+/// Of the official files (names and checksums), or of the bits of the first 256 generated training
+/// pictures.
+[[nodiscard]] std::string data_sha256(const Definition& definition);
+
+/// Of names and shapes, in the order of the state dict.
+[[nodiscard]] std::string parameters_sha256(const ModelConfig& model);
+
+/// Of the 13 buffers' names and float32 bits.
+[[nodiscard]] std::string schedule_sha256(const DiffusionConfig& diffusion);
+
+/// Of the first 4096 picture indices that the loader serves in each of the first two epochs.
+[[nodiscard]] std::string order_sha256(const Definition& definition);
+
+/// Losses of 10 training steps in double precision on the CPU: 2 synthetic pictures a step, all
+/// weights drawn from counters (torch's initial weights differ in the last bit between instruction
+/// sets, and zero-initialised layers would hide the rest of the network). Everything else is the
+/// definition's: model with its dropout, process, objective, optimizer, flips, accumulation.
+[[nodiscard]] std::vector<double> loss_trace(const Definition& definition);
+
+}  // namespace noisemark::suite

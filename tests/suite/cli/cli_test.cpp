@@ -1,0 +1,185 @@
+// The real binary, as a user or a script meets it.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "reports/sha256.h"
+#include "suite/cli/commands.h"
+#include "tests/suite/cli/process.h"
+
+namespace noisemark::suite {
+namespace {
+
+using test::ProcessResult;
+
+ProcessResult noisemark(const std::vector<std::string>& arguments,
+                        std::map<std::string, std::string> variables = {}) {
+  variables.try_emplace("NOISEMARK_DATA", "");
+  variables.try_emplace("NOISEMARK_REQUIRE", "");
+  return test::run_process(NOISEMARK_BINARY, arguments, variables);
+}
+
+void expect_bad_input(const std::vector<std::string>& arguments, const std::string& message) {
+  const ProcessResult result = noisemark(arguments);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "noisemark: " + message + "\n");
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(CommandLine, shows_an_overview) {
+  for (const char* word : {"help", "--help", "-h"}) {
+    const ProcessResult result = noisemark({word});
+    EXPECT_EQ(result.code, 0);
+    EXPECT_EQ(result.out, overview_text());
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+TEST(CommandLine, helps_with_every_command_in_both_ways) {
+  for (const Command& command : commands()) {
+    const std::string name(command.name);
+    const ProcessResult after = noisemark({name, "--help"});
+    EXPECT_EQ(after.code, 0) << name;
+    EXPECT_EQ(after.out, help_text(command));
+    EXPECT_EQ(noisemark({"help", name}).out, help_text(command));
+    for (const Flag& flag : command.flags) {
+      EXPECT_NE(after.out.find("--" + std::string(flag.name)), std::string::npos);
+    }
+  }
+}
+
+TEST(CommandLine, no_line_of_help_is_wider_than_a_terminal_of_110_columns) {
+  for (const Command& command : commands()) {
+    std::istringstream text(help_text(command));
+    for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), 110U) << line;
+  }
+}
+
+TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
+  expect_bad_input({"rnu", "gmm16"},
+                   "\"rnu\": unknown command (nearest \"run\"; one of: list, run, check, report, "
+                   "table, env, pace, help)");
+  const ProcessResult option = noisemark({"run", "gmm16", "--mdoe", "none"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_EQ(option.err.find("noisemark: noisemark run: --mdoe: unknown option (nearest \"--mode\""),
+            0U)
+      << option.err;
+  const ProcessResult benchmark = noisemark({"run", "gmm61", "--device", "cpu"});
+  EXPECT_EQ(benchmark.code, 2);
+  EXPECT_EQ(benchmark.err.find("noisemark: \"gmm61\": unknown benchmark or suite (nearest "
+                               "\"gmm16\""),
+            0U)
+      << benchmark.err;
+  const ProcessResult mode = noisemark({"run", "gmm16", "--device", "cpu", "--mode", "nnoe"});
+  EXPECT_EQ(mode.code, 2);
+  EXPECT_NE(mode.err.find("none"), std::string::npos) << mode.err;
+}
+
+TEST(CommandLine, does_not_guess_abbreviated_options) {
+  EXPECT_EQ(noisemark({"list", "--js"}).code, 2);
+}
+
+TEST(CommandLine, refuses_malformed_usage) {
+  expect_bad_input({}, "noisemark: no command (see noisemark help)");
+  expect_bad_input({"run"}, "noisemark run: nothing given (ID)");
+  expect_bad_input({"run", "gmm16", "ho-cifar10"}, "noisemark run: ho-cifar10 (one argument)");
+  expect_bad_input({"list", "all"}, "noisemark list: all (no argument)");
+  expect_bad_input({"run", "gmm16", "--seed", "1", "--seed", "2"},
+                   "noisemark run: --seed: given more than once (once)");
+  expect_bad_input({"run", "gmm16", "--seed", "-1"}, "--seed: -1 (an integer of at least 0)");
+  expect_bad_input({"run", "gmm16", "--threads", "two"},
+                   "--threads: two (an integer of at least 1)");
+  expect_bad_input({"run", "gmm16", "--out="}, "noisemark run: --out: empty (DIR)");
+  EXPECT_EQ(noisemark({"run", "gmm16", "--out"}).code, 2);
+  EXPECT_EQ(noisemark({"list", "--json=yes"}).code, 2);
+}
+
+TEST(CommandLine, refuses_a_bad_set) {
+  expect_bad_input({"run", "gmm16", "--device", "cpu", "--set", "train.stpes=3"},
+                   "--set: train.stpes: unknown key (nearest: train.steps)");
+}
+
+TEST(CommandLine, explains_a_bad_definition_file_with_its_place) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "bad.toml";
+  std::ofstream(path) << "[benchmark]\nid = \"x\"\nversion = 0\n";
+  expect_bad_input({"run", path.string(), "--device", "cpu"},
+                   path.string() + ":3:11: benchmark.version: 0 (an integer from 1 to 1000)");
+}
+
+TEST(CommandLine, refuses_results_that_are_not_there) {
+  for (const char* command : {"check", "report", "table"}) {
+    EXPECT_EQ(noisemark({command, "/nonexistent"}).code, 2) << command;
+  }
+}
+
+TEST(CommandLine, leaves_with_77_when_data_or_device_is_missing) {
+  const ProcessResult result = noisemark({"run", "ho-cifar10", "--device", "cpu"});
+  EXPECT_EQ(result.code, 77) << result.err;
+  EXPECT_NE(result.err.find("--data"), std::string::npos) << result.err;
+}
+
+TEST(CommandLine, a_required_device_turns_77_into_1) {
+  EXPECT_EQ(
+      noisemark({"run", "ho-cifar10", "--device", "cpu"}, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 1);
+  EXPECT_EQ(noisemark({"help"}, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 0);
+  const ProcessResult unknown = noisemark({"help"}, {{"NOISEMARK_REQUIRE", "gpu"}});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "noisemark: NOISEMARK_REQUIRE: gpu (cuda)\n");
+}
+
+TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {
+  const ProcessResult result = noisemark({"list", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto json = nlohmann::ordered_json::parse(result.out);
+  EXPECT_EQ(json["benchmarks"].size(), 7U);
+  EXPECT_EQ(json["modes"][0]["name"], "none");
+  EXPECT_EQ(json["baselines"][0]["name"], "plain");
+  EXPECT_EQ(json["suites"][0]["name"], "smoke");
+  for (const auto& benchmark : json["benchmarks"]) {
+    for (const char* scale : {"cpu", "gpu"}) {
+      const auto& at_scale = benchmark["scales"][scale];
+      EXPECT_TRUE(at_scale["locked"].get<bool>()) << benchmark["id"];
+      EXPECT_TRUE(reports::is_sha256(at_scale["definition_sha256"].get<std::string>()));
+      EXPECT_EQ(at_scale["definition"]["benchmark"]["scale"], scale);
+    }
+  }
+}
+
+TEST(CommandLine, list_names_everything) {
+  const ProcessResult result = noisemark({"list"});
+  ASSERT_EQ(result.code, 0);
+  for (const char* name : {"smoke", "ho-relu-cifar10", "none", "plain", "gate excess_loss"}) {
+    EXPECT_NE(result.out.find(name), std::string::npos) << name;
+  }
+}
+
+TEST(CommandLine, env_names_the_machine_and_this_binary) {
+  const ProcessResult result = noisemark({"env", "--json", "--device", "cpu"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["source"]["binary_sha256"], reports::sha256_of_file(NOISEMARK_BINARY));
+  EXPECT_FALSE(json["software"]["libtorch"].get<std::string>().empty());
+  EXPECT_FALSE(json["hardware"]["cpu_isa"].get<std::string>().empty());
+  EXPECT_EQ(noisemark({"env", "--device", "abacus"}).code, 2);
+}
+
+TEST(CommandLine, a_full_disk_behind_stdout_is_74) {
+  const ProcessResult result =
+      test::run_process("/bin/sh", {"-c", std::string(NOISEMARK_BINARY) + " list > /dev/full"});
+  EXPECT_EQ(result.code, 74) << result.err;
+}
+
+TEST(CommandLine, markdown_is_made_from_the_same_text) {
+  const ProcessResult result = noisemark({"help", "--markdown"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, help_markdown());
+  for (const Command& command : commands()) {
+    EXPECT_NE(result.out.find(command.summary), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::suite

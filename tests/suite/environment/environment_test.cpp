@@ -1,0 +1,100 @@
+#include "suite/environment/environment.h"
+
+#include <ATen/Version.h>
+#include <gtest/gtest.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "reports/sha256.h"
+#include "suite/environment/graphics.h"
+#include "suite/environment/installation.h"
+#include "suite/environment/processor.h"
+#include "suite/environment/system_file.h"
+
+namespace noisemark::suite {
+namespace {
+
+TEST(SystemFile, finds_a_field_by_its_whole_name) {
+  const std::string text = "model name\t: Some CPU @ 2 GHz\nmodel\t\t: 85\nflags : a b\n";
+  EXPECT_EQ(field_of(text, "model", ':'), "85");
+  EXPECT_EQ(field_of(text, "model name", ':'), "Some CPU @ 2 GHz");
+  EXPECT_EQ(field_of(text, "name", ':'), std::nullopt);
+  EXPECT_EQ(read_system_file("/nonexistent"), std::nullopt);
+}
+
+TEST(Processor, takes_the_highest_instruction_set_whose_flags_are_all_there) {
+  const auto flags = split_words("sse4_1 avx avx2 avx512f avx512bw avx512vl avx512dq avx512_vnni");
+  EXPECT_EQ(onednn_isa(flags, ""), "avx512_core_vnni");
+  EXPECT_EQ(onednn_isa(split_words("sse4_1 avx avx2"), ""), "avx2");
+  EXPECT_EQ(onednn_isa(split_words("sse4_1 avx avx2 avx512f"), ""), "avx2") << "avx512f alone";
+  EXPECT_EQ(onednn_isa({}, ""), "");
+}
+
+TEST(Processor, obeys_the_cap) {
+  const auto flags = split_words("sse4_1 avx avx2 avx512f avx512bw avx512vl avx512dq avx512_vnni");
+  EXPECT_EQ(onednn_isa(flags, "AVX2"), "avx2");
+  EXPECT_EQ(onednn_isa(flags, "AVX512_CORE"), "avx512_core");
+  EXPECT_EQ(onednn_isa(flags, "DEFAULT"), "avx512_core_vnni");
+}
+
+TEST(Installation, reads_versions_of_installed_packages_only) {
+  const std::string status =
+      "Package: libfmt-dev\nStatus: install ok installed\nVersion: 9.1.0+ds1-2\n\n"
+      "Package: libssl3\nStatus: deinstall ok config-files\nVersion: 3.0.1\n\n"
+      "Package: other\nStatus: install ok installed\nVersion: 1\n";
+  const reports::Strings versions = package_versions(status, {"libfmt-dev", "libssl3"});
+  EXPECT_EQ(versions, (reports::Strings{{"libfmt-dev", "9.1.0+ds1-2"}}));
+}
+
+TEST(Installation, keeps_variables_that_matter_and_no_others) {
+  ::setenv("OMP_TEST_OF_NOISEMARK", "7", 1);
+  ::setenv("SECRET_OF_NOISEMARK", "hidden", 1);
+  const reports::Strings variables = relevant_variables();
+  EXPECT_EQ(variables.at("$OMP_TEST_OF_NOISEMARK"), "7");
+  EXPECT_FALSE(variables.contains("$SECRET_OF_NOISEMARK"));
+}
+
+TEST(Installation, identifies_the_libtorch_that_is_loaded) {
+  const reports::Strings identity = libtorch_identity();
+  ASSERT_TRUE(identity.contains("libtorch_build_id"));
+  EXPECT_EQ(identity.at("libtorch_build_id").size() % 2, 0U);
+  EXPECT_GE(identity.at("libtorch_build_id").size(), 16U);
+}
+
+TEST(Graphics, says_nothing_of_a_gpu_that_is_not_there) {
+  EXPECT_TRUE(describe_gpu(1000).hardware.empty());
+}
+
+TEST(Machine, fills_identity_and_provenance) {
+  reports::Result result;
+  describe_machine(c10::Device(c10::kCPU), result);
+  EXPECT_EQ(result.identity.hardware.at("cpu_isa"), at::get_cpu_capability());
+  EXPECT_EQ(result.identity.software.at("libtorch"), TORCH_VERSION);
+  EXPECT_FALSE(result.identity.hardware.contains("gpu_model"));
+  EXPECT_EQ(result.provenance.binary_sha256, reports::sha256_of_file("/proc/self/exe"));
+  EXPECT_FALSE(result.provenance.build.at("compiler").empty());
+  EXPECT_EQ(result.provenance.git_dirty, !result.provenance.git_diff_sha256.empty());
+  EXPECT_FALSE(result.environment.at("kernel").empty());
+}
+
+TEST(Machine, identity_is_the_same_twice) {
+  const Machine first = capture_machine(c10::Device(c10::kCPU));
+  const Machine second = capture_machine(c10::Device(c10::kCPU));
+  EXPECT_EQ(first.hardware, second.hardware);
+  EXPECT_EQ(first.software, second.software);
+}
+
+TEST(Machine, prints_the_same_facts_as_text_and_as_json) {
+  const Machine machine = capture_machine(c10::Device(c10::kCPU));
+  const auto json = nlohmann::json::parse(machine_json(machine));
+  const std::string text = machine_text(machine);
+  for (const auto& [key, value] : machine.software) {
+    EXPECT_EQ(json["software"][key], value);
+    EXPECT_NE(text.find(value), std::string::npos) << key;
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::suite

@@ -1,0 +1,102 @@
+#include "suite/lock/compute.h"
+
+#include <gtest/gtest.h>
+
+#include "suite/config/catalogue.h"
+
+namespace noisemark::suite {
+namespace {
+
+Definition with(const std::vector<std::string>& sets, const std::string& id = "gmm16-ho@cpu") {
+  return load_definition(id, "cpu", sets);
+}
+
+/// What LOCK would say about a definition whose own hash is left out of the comparison: the words
+/// for a change of code that computes something else.
+std::string verdict(const Definition& changed) {
+  LockEntry locked = compute_lock_entry(with({}));
+  LockEntry found = compute_lock_entry(changed);
+  found.definition_sha256 = locked.definition_sha256;
+  std::string all;
+  for (const std::string& words : lock_differences(locked, found)) all += words + "\n";
+  return all;
+}
+
+TEST(Semantics, are_the_same_twice) {
+  EXPECT_EQ(verdict(with({})), "");
+}
+
+TEST(Semantics, another_model_turns_parameters_red) {
+  const std::string words = verdict(with({"model.res_blocks=1"}));
+  EXPECT_NE(words.find("parameters_sha256"), std::string::npos) << words;
+  EXPECT_NE(words.find("loss of step 0"), std::string::npos) << words;
+  EXPECT_EQ(words.find("order_sha256"), std::string::npos) << words;
+}
+
+TEST(Semantics, another_schedule_turns_the_schedule_red) {
+  const std::string words = verdict(with({"diffusion.schedule=cosine"}));
+  EXPECT_NE(words.find("schedule_sha256"), std::string::npos) << words;
+  EXPECT_EQ(words.find("parameters_sha256"), std::string::npos) << words;
+}
+
+TEST(Semantics, other_loss_weights_turn_the_schedule_red) {
+  EXPECT_NE(schedule_sha256(with({"diffusion.min_snr=true"}).diffusion),
+            schedule_sha256(with({}).diffusion));
+}
+
+TEST(Semantics, another_seed_turns_the_order_red) {
+  Definition seeded = with({});
+  seeded.seed = 1;
+  EXPECT_NE(order_sha256(seeded), order_sha256(with({})));
+}
+
+TEST(Semantics, the_order_does_not_depend_on_the_batch) {
+  EXPECT_EQ(order_sha256(with({"train.batch=48"})), order_sha256(with({})))
+      << "48 does not divide an epoch";
+}
+
+TEST(Semantics, other_pictures_turn_the_data_red) {
+  EXPECT_NE(data_sha256(with({"data.seed=1"})), data_sha256(with({})));
+  EXPECT_NE(data_sha256(with({}, "lucid-128")), data_sha256(with({"data.seed=1"}, "lucid-128")));
+}
+
+LockEntry trace_only(const Definition& definition) {
+  LockEntry entry;
+  entry.losses = loss_trace(definition);
+  return entry;
+}
+
+class Trace : public testing::TestWithParam<std::string> {};
+
+// Each of these leaves every name, shape and buffer alone.
+TEST_P(Trace, turns_red_when_the_computation_changes) {
+  const LockEntry locked = trace_only(with({}));
+  const LockEntry found = trace_only(with({GetParam()}));
+  const auto words = lock_differences(locked, found);
+  ASSERT_EQ(words.size(), 1U) << GetParam();
+  EXPECT_NE(words.front().find("the model, the diffusion process or the optimizer changed"),
+            std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Keys, Trace,
+                         testing::Values("model.activation=relu", "model.dropout=0.2",
+                                         "diffusion.objective=v", "optimizer.lr=2.1e-4",
+                                         "optimizer.beta1=0.89", "optimizer.beta2=0.99",
+                                         "optimizer.clip_norm=0.9", "optimizer.warmup_steps=6"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) {
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           }
+                           return name;
+                         });
+
+TEST(Semantics, accumulation_does_not_change_the_losses_beyond_rounding) {
+  // Without dropout, which draws per micro-batch, the same mean gradient is summed in two parts.
+  const LockEntry whole = trace_only(with({"model.dropout=0"}));
+  const LockEntry split = trace_only(with({"model.dropout=0", "train.accumulation=2"}));
+  EXPECT_TRUE(lock_differences(whole, split).empty());
+}
+
+}  // namespace
+}  // namespace noisemark::suite
