@@ -179,9 +179,9 @@ TEST(Run, a_full_disk_is_exit_74) {
 TEST(Run, out_of_memory_is_exit_71_and_says_who_held_what) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  // 64 GiB of noise for one batch fit no address space of 24 GiB.
-  const Finished run = run_noisemark_after("ulimit -v 25165824",
-                                           with(short_run(out), {"--set", "train.batch=60000000"}));
+  // A picture keeps 3.3 MiB for backward: 4,096 of them fit no address space of 8 GiB.
+  const Finished run =
+      run_noisemark_after("ulimit -v 8388608", with(short_run(out), {"--set", "train.batch=4096"}));
   EXPECT_EQ(run.exit_code, 71) << run.output;
   EXPECT_EQ(result_in(out).exit.status, "out of memory");
   const std::string reason = result_in(out).exit.reasons.at(0);
