@@ -17,7 +17,7 @@ using Texts = std::vector<std::string>;
 constexpr const char* kPositional = "arguments";
 
 std::string place_of(const Command& command) {
-  return fmt::format("noisemark {}", command.name);
+  return std::string(command.name);
 }
 
 po::options_description describe(const Command& command) {

@@ -128,7 +128,7 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
 
 ExitCode run_command_line(const Texts& words, const Texts& argv) {
   if (words.empty()) {
-    throw bad_input("noisemark", "no command", "", "see noisemark help");
+    throw bad_input("", "no command", "", "see noisemark help");
   }
   if (words.front() == "--help" || words.front() == "-h") {
     print(overview_text());

@@ -87,8 +87,6 @@ class Checker {
             "a divisor of train.batch, " + std::to_string(d_.train.batch));
     require(d_.eval.samples % kEvalTimesteps == 0, "eval.samples",
             "a multiple of " + std::to_string(kEvalTimesteps) + ", the number of timesteps");
-    require(d_.eval.every <= d_.train.steps, "eval.every",
-            "at most train.steps, " + std::to_string(d_.train.steps));
     require(d_.eval.weights == "model" || d_.ema.kind != "none", "eval.weights",
             "\"model\", because ema.kind is \"none\"");
     require(d_.data.train_samples == 0 || d_.data.train_samples >= d_.train.batch ||

@@ -14,8 +14,15 @@ namespace {
 
 std::string shell_quoted(const std::string& text) {
   std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result += "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      result.append("'\\''");
+    } else {
+      result.push_back(c);
+    }
+  }
+  result.push_back('\'');
+  return result;
 }
 
 std::string contents(const std::filesystem::path& path) {
@@ -29,12 +36,13 @@ std::string contents(const std::filesystem::path& path) {
 
 ProcessResult run_process(const std::string& program, const std::vector<std::string>& arguments,
                           const std::map<std::string, std::string>& variables) {
-  const std::string stem =
-      (std::filesystem::path(testing::TempDir()) / ("process_" + std::to_string(getpid())))
-          .string();
+  const std::string stem = (std::filesystem::path(testing::TempDir()) / "noisemark_process_")
+                               .string()
+                               .append(std::to_string(getpid()));
   std::string command = "env";
   for (const auto& [name, value] : variables) {
-    command += value.empty() ? " -u " + name : " " + shell_quoted(name + "=" + value);
+    command.append(value.empty() ? " -u " : " ");
+    command.append(value.empty() ? name : shell_quoted(name + "=" + value));
   }
   command.append(" ").append(shell_quoted(program));
   for (const std::string& argument : arguments) command.append(" ").append(shell_quoted(argument));

@@ -154,8 +154,6 @@ TEST(TomlReader, checks_keys_against_each_other) {
             "tiny.toml:28:16: train.accumulation: 3 (a divisor of train.batch, 8)");
   EXPECT_EQ(error_with("samples = 64", "samples = 60"),
             "tiny.toml:30:11: eval.samples: 60 (a multiple of 8, the number of timesteps)");
-  EXPECT_EQ(error_with("samples = 64", "samples = 64\nevery = 21"),
-            "tiny.toml:31:9: eval.every: 21 (at most train.steps, 20)");
   EXPECT_EQ(error_with("attention_resolutions = [8]", "attention_resolutions = [4]"),
             "tiny.toml:14:25: model.attention_resolutions: [4] (resolutions of the stages, each "
             "once: 16, 8)");
