@@ -1,0 +1,255 @@
+// Runs one piece of Noisemark on tensors that a Python script wrote, so that the script can compare
+// it with the peer. One argument: a request in JSON; tensors come and go as safetensors.
+//   {"command": "gradients", "in": "request.safetensors", "out": "reply.safetensors",
+//    "dtype": "float64", "model": {"name": "lucid-unet", "dim": 16, ...}, "diffusion": {...}, ...}
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/stack.h>
+#include <torch/utils.h>
+
+#include <cstdio>
+#include <exception>
+#include <nlohmann/json.hpp>
+
+#include "reports/error.h"
+#include "suite/diffusion/process.h"
+#include "suite/io/safetensors.h"
+#include "suite/models/denoiser.h"
+#include "suite/train/adam.h"
+#include "suite/train/ema.h"
+
+namespace noisemark::suite {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ModelConfig, name, channels, resolution, dim,
+                                                dim_mults, dropout, attn_heads, attn_dim_head,
+                                                res_blocks, attention_resolutions, groups,
+                                                activation, downsample)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DiffusionConfig, timesteps, schedule, objective,
+                                                min_snr, min_snr_gamma)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OptimizerConfig, lr, beta1, beta2, eps, clip_norm,
+                                                warmup_steps)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EmaConfig, kind, decay, update_every,
+                                                update_after_step, inv_gamma, power)
+
+namespace {
+
+using Json = nlohmann::json;
+
+// The deliberate mistake of the negative control.
+class SwappedScaleAndShift : public baselines::Ops {
+ public:
+  at::Tensor group_norm_act(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                            const at::Tensor& bias, double eps,
+                            baselines::Activation act) const override {
+    return plain_.group_norm_act(x, groups, bias, weight, eps, act);
+  }
+  at::Tensor group_norm(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                        const at::Tensor& bias, double eps) const override {
+    return plain_.group_norm(x, groups, bias, weight, eps);
+  }
+  at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& g) const override {
+    return plain_.rms_norm(x, g);
+  }
+  at::Tensor rms_norm_film_silu(const at::Tensor& x, const at::Tensor& g, const at::Tensor& scale,
+                                const at::Tensor& shift) const override {
+    return plain_.rms_norm_film_silu(x, g, shift, scale);
+  }
+
+ private:
+  const baselines::Ops& plain_ = baselines::plain_ops();
+};
+
+const baselines::Ops& ops_named(const std::string& name) {
+  static const SwappedScaleAndShift swapped;
+  if (name == "plain") return baselines::plain_ops();
+  if (name == "fused") return baselines::fused_ops();
+  if (name == "swapped") return swapped;
+  throw bad_input("ops", "", name, "one of: plain, fused, swapped");
+}
+
+// One request: what the commands below read from it.
+class Request {
+ public:
+  explicit Request(Json json) : json_(std::move(json)) {
+    if (json_.contains("in")) tensors_ = read_safetensors(json_.at("in")).tensors;
+  }
+
+  [[nodiscard]] const at::Tensor& tensor(const std::string& name) const {
+    for (const auto& [candidate, values] : tensors_) {
+      if (candidate == name) return values;
+    }
+    throw bad_input("request", name, "missing", "a tensor");
+  }
+
+  // Floating-point tensors in the request's type.
+  [[nodiscard]] at::Tensor real(const std::string& name) const { return tensor(name).to(dtype()); }
+
+  // Tensors whose names begin with `prefix`, without it.
+  [[nodiscard]] NamedTensors tensors(const std::string& prefix) const {
+    NamedTensors found;
+    for (const auto& [name, values] : tensors_) {
+      if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), values);
+    }
+    return found;
+  }
+
+  template <typename T>
+  [[nodiscard]] T get(const std::string& key, const T& fallback) const {
+    return json_.value(key, fallback);
+  }
+
+  [[nodiscard]] at::ScalarType dtype() const {
+    return get<std::string>("dtype", "float32") == "float64" ? at::kDouble : at::kFloat;
+  }
+
+  [[nodiscard]] DiffusionProcess process() const {
+    return {get("diffusion", DiffusionConfig{}), at::kCPU, dtype()};
+  }
+
+  // With the request's weights, if it has any; training mode.
+  [[nodiscard]] std::shared_ptr<Denoiser> model() const {
+    torch::manual_seed(get<uint64_t>("seed", 0));
+    auto model =
+        make_denoiser(get("model", ModelConfig{}), ops_named(get<std::string>("ops", "plain")));
+    model->to(dtype());
+    const NamedTensors weights = tensors("weight.");
+    if (!weights.empty()) copy_by_name(weights, parameters(*model), json_.at("in"));
+    return model;
+  }
+
+  static NamedTensors parameters(const Denoiser& model) {
+    NamedTensors result;
+    for (const auto& item : model.named_parameters()) result.emplace_back(item.key(), item.value());
+    return result;
+  }
+
+ private:
+  Json json_;
+  NamedTensors tensors_;
+};
+
+void append(NamedTensors& reply, const std::string& prefix, const NamedTensors& tensors) {
+  for (const auto& [name, values] : tensors) reply.emplace_back(prefix + name, values.clone());
+}
+
+NamedTensors init(const Request& request) {
+  return Request::parameters(*request.model());
+}
+
+NamedTensors schedule(const Request& request) {
+  return request.process().buffers();
+}
+
+// Output, and the gradients of the sum of output * cotangent. "dropout_seed" seeds the generator
+// that dropout draws from.
+NamedTensors gradients(const Request& request) {
+  const auto model = request.model();
+  torch::manual_seed(request.get<uint64_t>("dropout_seed", 0));
+  const at::Tensor output = model->forward(request.real("x"), request.tensor("t"));
+  (output * request.real("cotangent")).sum().backward();
+  NamedTensors reply{{"output", output}};
+  for (const auto& [name, parameter] : Request::parameters(*model)) {
+    reply.emplace_back("grad." + name, parameter.grad());
+  }
+  return reply;
+}
+
+NamedTensors output(const Request& request) {
+  const at::NoGradGuard no_grad;
+  return {{"output", request.model()->forward(request.real("x"), request.tensor("t"))}};
+}
+
+NamedTensors loss(const Request& request) {
+  const at::NoGradGuard no_grad;
+  const DiffusionProcess process = request.process();
+  const at::Tensor x0 = request.real("x0");
+  const at::Tensor noise = request.real("noise");
+  const at::Tensor& t = request.tensor("t");
+  const at::Tensor x_t = process.q_sample(x0, t, noise);
+  const at::Tensor target = process.target(x0, t, noise);
+  const at::Tensor prediction = request.model()->forward(x_t, t);
+  return {{"x_t", x_t}, {"target", target}, {"loss", process.training_loss(prediction, target, t)}};
+}
+
+// Optimizer steps on the batches x0[s], t[s], noise[s].
+NamedTensors train(const Request& request) {
+  const DiffusionProcess process = request.process();
+  const auto model = request.model();
+  const auto config = request.get("optimizer", OptimizerConfig{});
+  Adam adam(Request::parameters(*model), config);
+  Ema ema(Request::parameters(*model), request.get("ema", EmaConfig{}));
+  std::vector<at::Tensor> losses;
+  std::vector<at::Tensor> norms;
+  for (int64_t s = 0; s < request.tensor("t").size(0); ++s) {
+    const at::Tensor x0 = request.real("x0")[s];
+    const at::Tensor noise = request.real("noise")[s];
+    const at::Tensor t = request.tensor("t")[s];
+    const at::Tensor prediction = model->forward(process.q_sample(x0, t, noise), t);
+    const at::Tensor value = process.training_loss(prediction, process.target(x0, t, noise), t);
+    value.backward();
+    losses.push_back(value.detach());
+    norms.push_back(clip_gradients(adam.gradients(), config.clip_norm).detach().clone());
+    adam.step();
+    adam.release_gradients();
+    ema.update();
+  }
+  NamedTensors reply{{"losses", at::stack(losses)}, {"norms", at::stack(norms)}};
+  append(reply, "weight.", Request::parameters(*model));
+  append(reply, "ema.", ema.shadows());
+  return reply;
+}
+
+// The average's trace when the weight is weights[s] after step s.
+NamedTensors average(const Request& request) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor weights = request.real("weights");
+  const at::Tensor weight = weights[0].clone();
+  Ema ema({{"weight", weight}}, request.get("ema", EmaConfig{}));
+  std::vector<at::Tensor> trace;
+  for (int64_t s = 0; s < weights.size(0); ++s) {
+    weight.copy_(weights[s]);
+    ema.update();
+    trace.push_back(ema.shadows().front().second.clone());
+  }
+  return {{"trace", at::stack(trace)}};
+}
+
+struct Command {
+  std::string_view name;
+  NamedTensors (*run)(const Request&);
+};
+
+constexpr std::array kCommands{
+    Command{"init", init},       Command{"schedule", schedule}, Command{"gradients", gradients},
+    Command{"loss", loss},       Command{"output", output},     Command{"train", train},
+    Command{"average", average},
+};
+
+void run(const std::string& text) {
+  const Json json = Json::parse(text);
+  for (const Command& command : kCommands) {
+    if (command.name != json.at("command").get<std::string>()) continue;
+    write_safetensors(json.at("out"), command.run(Request(json)));
+    return;
+  }
+  throw bad_input("command", "", json.at("command").dump(), "see tests/parity/README.md");
+}
+
+}  // namespace
+}  // namespace noisemark::suite
+
+int main(int argc, char** argv) {
+  try {
+    if (argc != 2) throw noisemark::bad_input("arguments", "", "", "one request in JSON");
+    noisemark::suite::run(argv[1]);
+    return 0;
+  } catch (const noisemark::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(noisemark::ExitCode::kInternal);
+  }
+}
