@@ -6,17 +6,23 @@
 #include <string_view>
 
 namespace noisemark::suite {
+namespace {
+
+// The CPU allocator has no error type of its own, only this text (c10/core/impl/alloc_cpu.cpp).
+constexpr const char* kHostText = "DefaultCPUAllocator: can't allocate memory";
+
+}  // namespace
 
 std::optional<std::string> failed_allocation(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "host memory is used up";
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   if (torch_error == nullptr) return std::nullopt;
   const std::string text = torch_error->what_without_backtrace();
-  // The CPU allocator has no error type of its own, only this text (c10/core/impl/alloc_cpu.cpp).
-  const bool host = text.find("can't allocate memory") != std::string::npos;
+  const bool host = text.find(kHostText) != std::string::npos;
   const bool device = dynamic_cast<const c10::OutOfMemoryError*>(torch_error) != nullptr;
   if (!host && !device) return std::nullopt;
-  return text.substr(0, text.find('\n'));
+  const size_t begin = host ? text.find(kHostText) : 0;  // drops the place in LibTorch's sources
+  return text.substr(begin, text.find('\n', begin) - begin);
 }
 
 }  // namespace noisemark::suite
