@@ -38,7 +38,7 @@ uint32_t thread_ordinal() {
 class AllocationLog::Recorder final : public AllocationListener {
  public:
   Recorder(AllocationSource& source, const std::vector<at::Tensor>& parameters)
-      : source_(&source), opened_(Clock::now()) {
+      : source_(source), opened_(Clock::now()) {
     record_.events.reserve(kReservedEvents);
     tracker_.emplace([this] { return instant(); }, parameters);
     record_.baseline = source.attach(*this);
@@ -51,7 +51,7 @@ class AllocationLog::Recorder final : public AllocationListener {
 
   [[nodiscard]] std::optional<Block> find(const at::Tensor& tensor) const {
     if (!tensor.defined() || !tensor.has_storage()) return std::nullopt;
-    return source_->find(*tensor.storage().unsafeGetStorageImpl());
+    return source_.find(*tensor.storage().unsafeGetStorageImpl());
   }
 
   std::optional<HeldBlock> begin_saved(const at::Tensor& tensor);
@@ -70,10 +70,11 @@ class AllocationLog::Recorder final : public AllocationListener {
     return record_.events.size();
   }
 
-  AllocationSource* source_;  ///< null once closed
+  AllocationSource& source_;  ///< lives as long as the process
   std::optional<OperatorTracker> tracker_;
   Clock::time_point opened_;
   std::mutex mutex_;
+  bool closed_ = false;
   AllocationRecord record_;
   std::unordered_map<uint64_t, int64_t> holders_;  ///< saved variables per block
 };
@@ -90,10 +91,10 @@ void AllocationLog::Recorder::append_locked(LogEvent::Kind kind, const Block& bl
 }
 
 std::optional<HeldBlock> AllocationLog::Recorder::begin_saved(const at::Tensor& tensor) {
-  const std::lock_guard lock(mutex_);
-  if (source_ == nullptr) return std::nullopt;
+  // Before the lock: a source may hold its own while it tells this log of an allocation.
   const std::optional<Block> block = find(tensor);
-  if (!block) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (closed_ || !block) return std::nullopt;
   if (holders_[block->number]++ == 0) append_locked(LogEvent::Kind::kSaved, *block);
   record_.saved.push_back(
       {block->number, static_cast<int64_t>(tensor.nbytes()), record_.events.size(), 0});
@@ -102,13 +103,13 @@ std::optional<HeldBlock> AllocationLog::Recorder::begin_saved(const at::Tensor& 
 
 void AllocationLog::Recorder::end_saved(const HeldBlock& held) {
   const std::lock_guard lock(mutex_);
-  if (source_ == nullptr) return;
+  if (closed_) return;
   if (--holders_[held.block.number] == 0) append_locked(LogEvent::Kind::kUnsaved, held.block);
   record_.saved[held.record].end = record_.events.size();
 }
 
 void AllocationLog::Recorder::add_mark(LogMark mark) {
-  mark.live_bytes = source_->live_bytes();
+  mark.live_bytes = source_.live_bytes();
   const std::lock_guard lock(mutex_);
   append_locked(LogEvent::Kind::kMark, {});
   mark.instant = record_.events.size();
@@ -116,12 +117,12 @@ void AllocationLog::Recorder::add_mark(LogMark mark) {
 }
 
 AllocationRecord AllocationLog::Recorder::close() {
-  if (source_ == nullptr) return {};
-  source_->detach();
+  if (closed_) return {};
+  source_.detach();
   const std::lock_guard lock(mutex_);
   record_.frames = tracker_->take_frames();
   tracker_.reset();
-  source_ = nullptr;
+  closed_ = true;
   for (SavedRecord& saved : record_.saved) {
     if (saved.end == 0) saved.end = record_.events.size() + 1;
   }

@@ -198,4 +198,8 @@ OwnerScope::~OwnerScope() {
   born_as = previous_;
 }
 
+Owner current_birth_owner() noexcept {
+  return born_as;
+}
+
 }  // namespace noisemark::memopt

@@ -38,4 +38,7 @@ class [[nodiscard]] OwnerScope {
   Owner previous_;
 };
 
+/// Of this thread's innermost OwnerScope; kUnattributed outside.
+[[nodiscard]] Owner current_birth_owner() noexcept;
+
 }  // namespace noisemark::memopt

@@ -179,6 +179,7 @@ TEST(OwnerScope, tags_this_threads_blocks_and_nests) {
   EXPECT_EQ(born_as(), Owner::kUnattributed);
   const OwnerScope input(Owner::kInput);
   EXPECT_EQ(born_as(), Owner::kInput);
+  EXPECT_EQ(current_birth_owner(), Owner::kInput);
   {
     const OwnerScope encoded(Owner::kEncoded);
     EXPECT_EQ(born_as(), Owner::kEncoded);
