@@ -17,11 +17,6 @@ void count_flops(Trainer& trainer, int64_t batch, reports::Utilization& utilizat
   (void)trainer.step({&counter});
   utilization.forward_flop_per_image = counter.of(Phase::kForward) / batch;
   utilization.backward_flop_per_image = counter.of(Phase::kBackward) / batch;
-  for (const auto& [name, flops] : counter.by_operator()) {
-    for (reports::OperatorRow& row : utilization.operators) {
-      if (row.name == name) row.flops = flops;
-    }
-  }
 }
 
 }  // namespace

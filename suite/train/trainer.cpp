@@ -141,6 +141,7 @@ std::vector<at::Tensor> Trainer::inputs() const {
 
 std::vector<at::Tensor> Trainer::step_tensors() const {
   std::vector<at::Tensor> tensors{micro_.prediction, micro_.loss};
+  tensors.insert(tensors.end(), losses_.begin(), losses_.end());
   std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.defined(); });
   return tensors;
 }

@@ -83,18 +83,18 @@ TEST_P(TrainerMemory, has_an_owner_for_every_byte_at_every_boundary) {
   expect_closed(measure(GetParam().benchmark, GetParam().precision, GetParam().overrides));
 }
 
-INSTANTIATE_TEST_SUITE_P(Benchmarks, TrainerMemory,
-                         testing::Values(Case{"lucid_fp32", "gmm16", "fp32", {}},
-                                         Case{"lucid_bf16", "gmm16", "bf16", {}},
-                                         Case{"ho_fp32", "gmm16-ho", "fp32", {}},
-                                         Case{"ho_bf16", "gmm16-ho", "bf16", {}},
-                                         Case{"ho_fp64", "gmm16-ho", "fp64", {}},
-                                         Case{"ho_relu_fp32", "gmm16-ho-relu", "fp32", {}},
-                                         Case{"ho_v_min_snr",
-                                              "gmm16-ho",
-                                              "fp32",
-                                              {"diffusion.objective=v", "diffusion.min_snr=true"}}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Benchmarks, TrainerMemory,
+    testing::Values(
+        Case{"lucid_fp32", "gmm16", "fp32", {}}, Case{"lucid_bf16", "gmm16", "bf16", {}},
+        Case{"ho_fp32", "gmm16-ho", "fp32", {}}, Case{"ho_bf16", "gmm16-ho", "bf16", {}},
+        Case{"ho_fp64", "gmm16-ho", "fp64", {}}, Case{"ho_relu_fp32", "gmm16-ho-relu", "fp32", {}},
+        Case{"ho_accumulated", "gmm16-ho", "fp32", {"train.accumulation=2"}},
+        Case{"ho_v_min_snr",
+             "gmm16-ho",
+             "fp32",
+             {"diffusion.objective=v", "diffusion.min_snr=true"}}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(TrainerMemoryInBf16, tells_the_casts_of_weights_from_activations) {
   const reports::MemorySection section = measure("gmm16-ho", "bf16", {});
