@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,15 @@
 /// Computes what LOCK holds, with the real loader, models, schedule and trainer. Needs no files.
 namespace noisemark::suite {
 
-/// All of the below. Seconds for the small benchmarks, up to a minute for the large ones.
-[[nodiscard]] LockEntry compute_lock_entry(const Definition& definition);
+/// All of the below. Seconds for the small benchmarks, up to a minute for the large ones. Remembers
+/// loss traces, which the two scales of a benchmark often share.
+class LockComputer {
+ public:
+  [[nodiscard]] LockEntry compute(const Definition& definition);
+
+ private:
+  std::map<std::string, std::vector<double>> traces_;
+};
 
 /// Of the official files (names and checksums), or of the bits of the first 256 generated training
 /// pictures.
@@ -29,6 +37,8 @@ namespace noisemark::suite {
 /// weights drawn from counters (torch's initial weights differ in the last bit between instruction
 /// sets, and zero-initialised layers would hide the rest of the network). Everything else is the
 /// definition's: model with its dropout, process, objective, optimizer, flips, accumulation.
+/// Pictures of more than 32 pixels are made 32 pixels wide, for the time that takes: the lucid
+/// U-Net is the same at any resolution.
 [[nodiscard]] std::vector<double> loss_trace(const Definition& definition);
 
 }  // namespace noisemark::suite

@@ -38,9 +38,10 @@ bool may_write(const Lock& lock, const std::string& name, const LockEntry& entry
 
 ExitCode update(const std::string& path, bool force, const std::vector<std::string>& names) {
   Lock lock = parse_lock(reports::read_file(path), path);
+  LockComputer computer;
   bool refused = false;
   for (const std::string& name : names) {
-    const LockEntry entry = compute_lock_entry(load_definition(name, "cpu"));
+    const LockEntry entry = computer.compute(load_definition(name, "cpu"));
     if (may_write(lock, name, entry, force)) {
       lock[name] = entry;
       reports::write_file_atomically(path, lock_json(lock));

@@ -14,8 +14,8 @@ Definition with(const std::vector<std::string>& sets, const std::string& id = "g
 /// What LOCK would say about a definition whose own hash is left out of the comparison: the words
 /// for a change of code that computes something else.
 std::string verdict(const Definition& changed) {
-  LockEntry locked = compute_lock_entry(with({}));
-  LockEntry found = compute_lock_entry(changed);
+  LockEntry locked = LockComputer().compute(with({}));
+  LockEntry found = LockComputer().compute(changed);
   found.definition_sha256 = locked.definition_sha256;
   std::string all;
   for (const std::string& words : lock_differences(locked, found)) all += words + "\n";
@@ -64,6 +64,13 @@ LockEntry trace_only(const Definition& definition) {
   LockEntry entry;
   entry.losses = loss_trace(definition);
   return entry;
+}
+
+TEST(Semantics, a_remembered_trace_is_not_taken_for_another) {
+  LockComputer computer;
+  const LockEntry cpu = computer.compute(with({}));
+  EXPECT_EQ(computer.compute(with({}, "gmm16-ho@gpu")).losses, cpu.losses) << "differs in batch";
+  EXPECT_NE(computer.compute(with({"optimizer.lr=1e-3"})).losses, cpu.losses);
 }
 
 class Trace : public testing::TestWithParam<std::string> {};

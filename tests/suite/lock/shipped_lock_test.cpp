@@ -14,12 +14,13 @@ namespace {
 class ShippedLock : public testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedLock, is_what_the_code_computes) {
+  LockComputer computer;
   for (const char* scale : {"cpu", "gpu"}) {
     const Definition definition = load_definition(GetParam(), scale);
     const std::string name = GetParam() + "@" + scale;
     ASSERT_TRUE(shipped_lock().contains(name));
     const LockEntry& locked = shipped_lock().at(name);
-    for (const std::string& words : lock_differences(locked, compute_lock_entry(definition))) {
+    for (const std::string& words : lock_differences(locked, computer.compute(definition))) {
       ADD_FAILURE() << name << ": " << words;
     }
   }
