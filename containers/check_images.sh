@@ -103,7 +103,8 @@ run_read_only() {
     mount -t proc proc "$root/proc"
     mount -t tmpfs tmpfs "$root/tmp"
     mount --bind "$out" "$root/out"
-    exec chroot "$root" "$@"' read_only "$mounted" "$out/current" env -i PATH="$PATH" HOME=/tmp "${variables[@]}" "$@"
+    exec chroot "$root" "$@"' read_only "$mounted" "$out/current" \
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp "${variables[@]}" "$@"
   local status=$?
   in_buildah rm "$container" >/dev/null
   return "$status"
