@@ -6,8 +6,8 @@
 #include <bit>
 #include <random>
 
-#include "scratch.h"
 #include "suite/io/safetensors.h"
+#include "tests/suite/io/scratch.h"
 
 namespace noisemark::suite::test {
 namespace {

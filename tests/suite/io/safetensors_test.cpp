@@ -11,7 +11,7 @@
 
 #include <csignal>
 
-#include "scratch.h"
+#include "tests/suite/io/scratch.h"
 
 namespace noisemark::suite::test {
 namespace {

@@ -5,9 +5,9 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "scratch.h"
 #include "suite/io/dtype_names.h"
 #include "suite/io/safetensors.h"
+#include "tests/suite/io/scratch.h"
 
 namespace noisemark::suite::test {
 namespace {

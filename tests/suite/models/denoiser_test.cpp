@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "models_for_tests.h"
+#include "tests/suite/models/models_for_tests.h"
 
 namespace noisemark::suite::test {
 namespace {

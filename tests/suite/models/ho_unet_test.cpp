@@ -4,7 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "models_for_tests.h"
+#include "tests/suite/models/models_for_tests.h"
 
 namespace noisemark::suite::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
-#include "models_for_tests.h"
+#include "tests/suite/models/models_for_tests.h"
 
 namespace noisemark::suite::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "models_for_tests.h"
+#include "tests/suite/models/models_for_tests.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randint.h>
