@@ -1,5 +1,6 @@
 #include "baselines/fused_norm.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "baselines/cpu_tensors.h"
 #include "baselines/kernels/group_norm.h"
 #include "baselines/kernels/rms_norm.h"
 
@@ -17,9 +17,66 @@ namespace {
 
 constexpr double kRmsEps = 1e-12;  // of torch.nn.functional.normalize
 
+/// Values below which starting another thread costs more than it saves.
+constexpr int64_t kGrainValues = 1 << 14;
+
 /// A channels-last task works on so much of x that it is still in a second-level cache when the
 /// second sweep comes.
 constexpr int64_t kTaskBytes = 256 << 10;
+
+at::Tensor arranged(const at::Tensor& x, bool channels_last) {
+  return channels_last ? x.movedim(1, -1).contiguous().movedim(-1, 1) : x.contiguous();
+}
+
+/// x in one of the two orders that the kernels know.
+struct Arranged {
+  at::Tensor values;
+  kernels::Shape shape;
+
+  explicit Arranged(const at::Tensor& x) {
+    shape = {x.size(0), x.size(1), x.numel() / (x.size(0) * x.size(1)), false};
+    shape.channels_last =
+        shape.pixels == 1 || (!x.is_contiguous() && x.movedim(1, -1).is_contiguous());
+    values = arranged(x, shape.channels_last);
+  }
+
+  [[nodiscard]] at::Tensor like(const at::Tensor& other) const {
+    return arranged(other.to(values.scalar_type()), shape.channels_last);
+  }
+};
+
+at::Tensor floats(at::IntArrayRef sizes) {
+  return at::empty(sizes, at::kFloat);
+}
+
+at::Tensor as_floats(const at::Tensor& x, at::IntArrayRef sizes) {
+  return x.reshape(sizes).to(at::kFloat).contiguous();
+}
+
+template <typename T>
+const T* input(const at::Tensor& x) {
+  return static_cast<const T*>(x.const_data_ptr());
+}
+
+template <typename T>
+T* output(const at::Tensor& x) {
+  return static_cast<T*>(x.mutable_data_ptr());
+}
+
+template <typename Job>
+void run(const Job& job, void (*kernel)(const Job&, int64_t, int64_t)) {
+  const int64_t tasks = job.shape.samples * job.tasks_per_sample();
+  const int64_t values =
+      job.shape.channels * job.shape.pixels / std::max<int64_t>(1, job.tasks_per_sample());
+  at::parallel_for(0, tasks, std::max<int64_t>(1, kGrainValues / std::max<int64_t>(1, values)),
+                   [&](int64_t begin, int64_t end) { kernel(job, begin, end); });
+}
+
+/// Calls `body` with the kernels' storage type for x.
+template <typename Body>
+void with_storage_type(const at::Tensor& x, const Body& body) {
+  x.scalar_type() == at::kFloat ? body(float{}) : body(kernels::BFloat16{});
+}
 
 int64_t groups_per_task(const Arranged& x, int64_t groups) {
   if (!x.shape.channels_last) return 1;
@@ -83,6 +140,11 @@ int64_t rms_norm_tasks_per_sample(const Arranged& x) {
 }
 
 }  // namespace
+
+bool fused_norm_takes(const at::Tensor& x) {
+  const bool type = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
+  return x.device().is_cpu() && x.layout() == at::kStrided && type && x.dim() >= 3 && x.numel() > 0;
+}
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& x, int64_t groups,
                                                               const at::Tensor& weight,

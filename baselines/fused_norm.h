@@ -8,10 +8,14 @@
 
 #include "baselines/kernels/types.h"
 
-/// The fused norms as functions on CPU tensors, without autograd. x is what kernels_take()
-/// (cpu_tensors.h) says; a result has the memory order of x if that is dense in [N, C, ...] or
-/// [N, ..., C] order, else the nearer of the two. Parameters and statistics are float32 inside.
+/// The fused norms as functions on CPU tensors, without autograd. x is [N, C, ...] with at least
+/// one more dimension, float32 or bfloat16, not empty; a result has the memory order of x if that
+/// is dense in [N, C, ...] or [N, ..., C] order, else of x.contiguous(). Parameters and statistics
+/// are float32 inside.
 namespace noisemark::baselines {
+
+/// Whether x is something that the functions below take.
+[[nodiscard]] bool fused_norm_takes(const at::Tensor& x);
 
 /// -> y like x, mean [N, groups], rstd [N, groups] (float32).
 std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& x, int64_t groups,

@@ -3,8 +3,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "baselines/cpu_tensors.h"
-#include "baselines/fused_attention.h"
 #include "baselines/fused_norm.h"
 #include "baselines/ops.h"
 
@@ -18,7 +16,6 @@ using torch::autograd::variable_list;
 using MaybeTensor = std::optional<at::Tensor>;
 using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 // The groups are operators of LibTorch's dispatcher, so that profiles name them and whoever records
 // or replays operators sees them like ATen's own. `act` is a kernels::Act.
@@ -39,15 +36,14 @@ Two rms_norm_cpu(const at::Tensor& x, const at::Tensor& g, const MaybeTensor& sc
   return rms_norm_act(x, g, scale, shift, static_cast<Act>(act));
 }
 
-Four rms_norm_backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& g,
-                           const MaybeTensor& scale, const MaybeTensor& shift,
-                           const at::Tensor& inverse_norm, int64_t act) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_backward_cpu(
+    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
+    const MaybeTensor& shift, const at::Tensor& inverse_norm, int64_t act) {
   return rms_norm_act_backward(dy, x, g, scale, shift, inverse_norm, static_cast<Act>(act));
 }
 
 Three group_norm_autograd(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
                           const at::Tensor& bias, double eps, int64_t act);
-Four linear_attention_autograd(const at::Tensor& qkv, const at::Tensor& memory);
 Two rms_norm_autograd(const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
                       const MaybeTensor& shift, int64_t act);
 
@@ -65,10 +61,6 @@ torch::Library make_library() {
   library.def(
       "rms_norm_act_backward(Tensor dy, Tensor x, Tensor g, Tensor? scale, Tensor? shift,"
       " Tensor inverse_norm, int act) -> (Tensor, Tensor, Tensor, Tensor)");
-  library.def("linear_attention(Tensor qkv, Tensor memory) -> (Tensor, Tensor, Tensor, Tensor)");
-  library.def(
-      "linear_attention_backward(Tensor dout, Tensor qkv, Tensor memory, Tensor context,"
-      " Tensor key_max, Tensor key_sum) -> (Tensor, Tensor)");
   const auto cpu = [&](const char* name, auto&& function) {
     library.impl(name, torch::dispatch(c10::DispatchKey::CPU, function));
   };
@@ -76,13 +68,9 @@ torch::Library make_library() {
   cpu("group_norm_act_backward", group_norm_backward_cpu);
   cpu("rms_norm_act", rms_norm_cpu);
   cpu("rms_norm_act_backward", rms_norm_backward_cpu);
-  cpu("linear_attention", linear_attention);
-  cpu("linear_attention_backward", linear_attention_backward);
   library.impl("group_norm_act",
                torch::dispatch(c10::DispatchKey::AutogradCPU, group_norm_autograd));
   library.impl("rms_norm_act", torch::dispatch(c10::DispatchKey::AutogradCPU, rms_norm_autograd));
-  library.impl("linear_attention",
-               torch::dispatch(c10::DispatchKey::AutogradCPU, linear_attention_autograd));
   return library;
 }
 
@@ -101,10 +89,6 @@ struct Operators {
       find<decltype(rms_norm_cpu)>("noisemark::rms_norm_act");
   c10::TypedOperatorHandle<decltype(rms_norm_backward_cpu)> rms_norm_backward =
       find<decltype(rms_norm_backward_cpu)>("noisemark::rms_norm_act_backward");
-  c10::TypedOperatorHandle<decltype(linear_attention)> attention =
-      find<decltype(linear_attention)>("noisemark::linear_attention");
-  c10::TypedOperatorHandle<decltype(linear_attention_backward)> attention_backward =
-      find<decltype(linear_attention_backward)>("noisemark::linear_attention_backward");
 };
 
 const Operators& operators() {
@@ -116,7 +100,7 @@ MaybeTensor maybe(const at::Tensor& x) {
   return x.defined() ? MaybeTensor(x) : std::nullopt;
 }
 
-// Kept for backward: the input, its statistics and the parameters. Everything in between is
+// Kept for backward: the input, its statistics and the parameters. The activation's input is
 // computed again, so it is never written to memory.
 
 struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
@@ -162,23 +146,6 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   }
 };
 
-struct LinearAttentionFunction : torch::autograd::Function<LinearAttentionFunction> {
-  static variable_list forward(AutogradContext* ctx, const Variable& qkv, const Variable& memory) {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const auto [out, context, key_max, key_sum] = operators().attention.call(qkv, memory);
-    ctx->save_for_backward({qkv, memory, context, key_max, key_sum});
-    ctx->mark_non_differentiable({context, key_max, key_sum});
-    return {out, context, key_max, key_sum};
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const variable_list saved = ctx->get_saved_variables();
-    const auto [dqkv, dmemory] = operators().attention_backward.call(grads[0], saved[0], saved[1],
-                                                                     saved[2], saved[3], saved[4]);
-    return {dqkv, dmemory};
-  }
-};
-
 Three group_norm_autograd(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
                           const at::Tensor& bias, double eps, int64_t act) {
   const variable_list out = GroupNormFunction::apply(x, groups, weight, bias, eps, act);
@@ -191,40 +158,30 @@ Two rms_norm_autograd(const at::Tensor& x, const at::Tensor& g, const MaybeTenso
   return {out[0], out[1]};
 }
 
-Four linear_attention_autograd(const at::Tensor& qkv, const at::Tensor& memory) {
-  const variable_list out = LinearAttentionFunction::apply(qkv, memory);
-  return {out[0], out[1], out[2], out[3]};
-}
-
 class FusedOps final : public Ops {
  public:
   at::Tensor group_norm_act(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
                             const at::Tensor& bias, double eps, Activation act) const override {
-    if (!kernels_take(x)) return plain_ops().group_norm_act(x, groups, weight, bias, eps, act);
+    if (!fused_norm_takes(x)) return plain_ops().group_norm_act(x, groups, weight, bias, eps, act);
     return fused_group_norm(x, groups, weight, bias, eps,
                             act == Activation::kSilu ? Act::kSilu : Act::kRelu);
   }
 
   at::Tensor group_norm(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
                         const at::Tensor& bias, double eps) const override {
-    if (!kernels_take(x)) return plain_ops().group_norm(x, groups, weight, bias, eps);
+    if (!fused_norm_takes(x)) return plain_ops().group_norm(x, groups, weight, bias, eps);
     return fused_group_norm(x, groups, weight, bias, eps, Act::kNone);
   }
 
   at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& g) const override {
-    if (!kernels_take(x)) return plain_ops().rms_norm(x, g);
+    if (!fused_norm_takes(x)) return plain_ops().rms_norm(x, g);
     return fused_rms_norm(x, g, {}, {}, Act::kNone);
   }
 
   at::Tensor rms_norm_film_silu(const at::Tensor& x, const at::Tensor& g, const at::Tensor& scale,
                                 const at::Tensor& shift) const override {
-    if (!kernels_take(x)) return plain_ops().rms_norm_film_silu(x, g, scale, shift);
+    if (!fused_norm_takes(x)) return plain_ops().rms_norm_film_silu(x, g, scale, shift);
     return fused_rms_norm(x, g, scale, shift, Act::kSilu);
-  }
-
-  at::Tensor linear_attention(const at::Tensor& qkv, const at::Tensor& memory) const override {
-    if (!linear_attention_takes(qkv, memory)) return Ops::linear_attention(qkv, memory);
-    return std::get<0>(operators().attention.call(qkv, memory));
   }
 
  private:

@@ -33,12 +33,6 @@ class Ops {
   [[nodiscard]] virtual at::Tensor rms_norm_film_silu(const at::Tensor& x, const at::Tensor& g,
                                                       const at::Tensor& scale,
                                                       const at::Tensor& shift) const = 0;
-
-  /// Linear attention with learned keys and values in front of the pixels, as in
-  /// denoising-diffusion-pytorch: from the projections qkv [N, 3 * heads * d, H, W] and memory
-  /// [2, heads, d, M] to [N, heads * d, H, W]. Plain unless overridden.
-  [[nodiscard]] virtual at::Tensor linear_attention(const at::Tensor& qkv,
-                                                    const at::Tensor& memory) const;
 };
 
 /// ATen operators, one at a time, in the peers' order: what autograd sees is what it sees in the

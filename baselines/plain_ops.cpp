@@ -1,8 +1,6 @@
 #include <ATen/ops/add.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/div.h>
-#include <ATen/ops/einsum.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mul.h>
@@ -10,7 +8,6 @@
 #include <ATen/ops/silu.h>
 
 #include <cmath>
-#include <vector>
 
 #include "baselines/ops.h"
 
@@ -46,30 +43,6 @@ class PlainOps final : public Ops {
 };
 
 }  // namespace
-
-at::Tensor Ops::linear_attention(const at::Tensor& qkv, const at::Tensor& memory) const {
-  const int64_t batch = qkv.size(0);
-  const int64_t heads = memory.size(1);
-  const int64_t width = memory.size(2);
-  const auto split_heads = [&](const at::Tensor& x) {
-    return x.reshape({batch, heads, width, qkv.size(2) * qkv.size(3)});
-  };
-  const auto with_memory = [&](const at::Tensor& learned, const at::Tensor& x) {
-    return at::cat({learned.unsqueeze(0).expand({batch, -1, -1, -1}), x}, -1);
-  };
-  const std::vector<at::Tensor> parts = qkv.chunk(3, 1);
-  const std::vector<at::Tensor> learned = memory.unbind(0);
-  at::Tensor q = split_heads(parts[0]);
-  at::Tensor k = split_heads(parts[1]);
-  at::Tensor v = split_heads(parts[2]);
-  k = with_memory(learned[0], k);
-  v = with_memory(learned[1], v);
-  q = at::mul(q.softmax(-2), 1.0 / std::sqrt(static_cast<double>(width)));
-  k = k.softmax(-1);
-  const at::Tensor context = at::einsum("bhdn,bhen->bhde", {k, v});
-  const at::Tensor out = at::einsum("bhde,bhdn->bhen", {context, q});
-  return out.reshape({batch, heads * width, qkv.size(2), qkv.size(3)});
-}
 
 const Ops& plain_ops() {
   static const PlainOps ops;

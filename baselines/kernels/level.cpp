@@ -3,26 +3,22 @@
 #include <string>
 
 #include "baselines/kernels/group_norm.h"
-#include "baselines/kernels/linear_attention.h"
 #include "baselines/kernels/rms_norm.h"
 
 namespace noisemark::baselines::kernels {
 
 namespace level_default {
 extern const GroupNormKernels kGroupNorm;
-extern const LinearAttentionKernels kLinearAttention;
 extern const RmsNormKernels kRmsNorm;
 }  // namespace level_default
 
 #ifdef NOISEMARK_X86_LEVELS
 namespace level_avx2 {
 extern const GroupNormKernels kGroupNorm;
-extern const LinearAttentionKernels kLinearAttention;
 extern const RmsNormKernels kRmsNorm;
 }  // namespace level_avx2
 namespace level_avx512 {
 extern const GroupNormKernels kGroupNorm;
-extern const LinearAttentionKernels kLinearAttention;
 extern const RmsNormKernels kRmsNorm;
 }  // namespace level_avx512
 #endif
@@ -52,15 +48,6 @@ const GroupNormKernels& group_norm_kernels(Level level) {
 #endif
   (void)level;
   return level_default::kGroupNorm;
-}
-
-const LinearAttentionKernels& linear_attention_kernels(Level level) {
-#ifdef NOISEMARK_X86_LEVELS
-  if (level == Level::kAvx512) return level_avx512::kLinearAttention;
-  if (level == Level::kAvx2) return level_avx2::kLinearAttention;
-#endif
-  (void)level;
-  return level_default::kLinearAttention;
 }
 
 const RmsNormKernels& rms_norm_kernels(Level level) {

@@ -16,10 +16,11 @@
 #include <vector>
 
 #include "baselines/ops.h"
-#include "tests/baselines/compare.h"
 
 namespace noisemark::baselines {
 namespace {
+
+enum class Order { kPlanes, kPixels, kStrided };
 
 struct Case {
   std::string name;
@@ -56,6 +57,69 @@ std::vector<Case> cases() {
   return all;
 }
 
+at::Tensor in_order(const at::Tensor& x, Order order) {
+  if (order == Order::kPixels) return x.contiguous(at::MemoryFormat::ChannelsLast);
+  if (order == Order::kStrided) return x.transpose(2, 3).contiguous().transpose(2, 3);
+  return x;
+}
+
+using Group = std::function<at::Tensor(const Ops&, const std::vector<at::Tensor>&)>;
+
+/// What one group computes and passes back.
+struct Outcome {
+  at::Tensor y;
+  std::vector<at::Tensor> grads;
+};
+
+Outcome outcome(const Ops& ops, const Group& group, const std::vector<at::Tensor>& inputs,
+                const at::Tensor& dy) {
+  std::vector<at::Tensor> leaves;
+  for (const at::Tensor& input : inputs) leaves.push_back(input.detach().requires_grad_(true));
+  const at::Tensor y = group(ops, leaves);
+  return {y.detach(), torch::autograd::grad({y}, leaves, {dy.to(y.scalar_type())})};
+}
+
+std::vector<at::Tensor> upcast(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& tensor : tensors) out.push_back(tensor.to(at::kDouble));
+  return out;
+}
+
+/// Largest difference, relative to the reference's largest value.
+double error(const at::Tensor& x, const at::Tensor& reference) {
+  const double size = reference.abs().max().item<double>();
+  const double off = (x.to(at::kDouble) - reference).abs().max().item<double>();
+  return size > 0 ? off / size : off;
+}
+
+/// Float32: sums of up to 1e4 terms in float32, so 1e-5. Bfloat16: the result is rounded to 8 bits
+/// (2^-9 relative), everything before is float32 on the same bfloat16 inputs. Gradients of
+/// parameters are float32 sums either way.
+double output_tolerance(at::ScalarType type) {
+  return type == at::kFloat ? 1e-5 : 0x1p-8;
+}
+
+void expect_equals_reference(const Case& c, const Group& group,
+                             const std::vector<at::Tensor>& inputs) {
+  const at::Tensor dy = at::randn(c.sizes).to(c.type);
+  const Outcome fused = outcome(fused_ops(), group, inputs, in_order(dy, c.order));
+  const Outcome exact = outcome(plain_ops(), group, upcast(inputs), dy.to(at::kDouble));
+  EXPECT_EQ(fused.y.scalar_type(), c.type);
+  EXPECT_LE(error(fused.y, exact.y), output_tolerance(c.type));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_EQ(fused.grads[i].scalar_type(), inputs[i].scalar_type()) << i;
+    EXPECT_EQ(fused.grads[i].sizes(), inputs[i].sizes()) << i;
+    EXPECT_LE(error(fused.grads[i], exact.grads[i]), output_tolerance(inputs[i].scalar_type()))
+        << "gradient of input " << i;
+  }
+  if (c.order != Order::kStrided) {
+    EXPECT_EQ(fused.y.strides(), inputs[0].strides()) << "the memory order of the input is lost";
+    EXPECT_EQ(fused.grads[0].strides(), inputs[0].strides());
+  }
+}
+
+using Inputs = std::vector<at::Tensor>;
+
 /// Checks `group` on every case; `more` makes its inputs after x.
 void expect_equals_reference_everywhere(
     const std::function<at::Tensor(const Case&, const Ops&, const Inputs&)>& group,
@@ -66,8 +130,8 @@ void expect_equals_reference_everywhere(
     SCOPED_TRACE(c.name);
     Inputs inputs = {in_order((at::randn(c.sizes) * 2 + 0.5).to(c.type), c.order)};
     for (const at::Tensor& input : more(c)) inputs.push_back(input);
-    expect_equals_reference([&](const Ops& ops, const Inputs& in) { return group(c, ops, in); },
-                            inputs, c.order);
+    expect_equals_reference(
+        c, [&](const Ops& ops, const Inputs& in) { return group(c, ops, in); }, inputs);
   }
 }
 

@@ -66,15 +66,6 @@ at::Tensor rms_norm_film_silu(const Ops& ops, const Inputs& in) {
   return ops.rms_norm_film_silu(in[0], in[1], in[2], in[3]);
 }
 
-/// A linear attention of 4 heads of 32 channels.
-at::Tensor linear_attention(const Ops& ops, const Inputs& in) {
-  return ops.linear_attention(in[0], in[1]);
-}
-
-Inputs linear_attention_inputs(const at::Tensor& qkv) {
-  return {leaf(qkv), leaf(at::randn({2, 4, 32, 4}).to(qkv.dtype()))};
-}
-
 void add(const std::string& name, const Ops& ops, const Group& group, const Inputs& inputs) {
   benchmark::RegisterBenchmark(name.c_str(),
                                [&ops, group, inputs](benchmark::State& state) {
@@ -89,33 +80,20 @@ void add_both(const std::string& name, const Group& group, const Inputs& inputs)
   add(name + "/fused", fused_ops(), group, inputs);
 }
 
-constexpr Shape kAttentionShapes[] = {{"384x32", 384, 32}, {"384x16", 384, 16}, {"384x8", 384, 8}};
-
-void add_all(const Shape& shape,
-             const std::function<void(const std::string&, const at::Tensor&)>& add_group) {
-  for (const auto type : {at::kFloat, at::kBFloat16}) {
-    for (const auto order : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
-      const at::Tensor x = at::randn({kBatch, shape.channels, shape.resolution, shape.resolution})
-                               .to(type)
-                               .contiguous(order);
-      add_group(std::string("/") + shape.name + (type == at::kFloat ? "/fp32" : "/bf16") +
-                    (order == at::MemoryFormat::Contiguous ? "/nchw" : "/nhwc"),
-                x);
-    }
-  }
-}
-
-void add_everything() {
+void add_all() {
   for (const Shape& shape : kShapes) {
-    add_all(shape, [](const std::string& suffix, const at::Tensor& x) {
-      add_both("group_norm_silu" + suffix, group_norm_silu, group_norm_inputs(x));
-      add_both("rms_norm_film_silu" + suffix, rms_norm_film_silu, rms_norm_inputs(x));
-    });
-  }
-  for (const Shape& shape : kAttentionShapes) {
-    add_all(shape, [](const std::string& suffix, const at::Tensor& x) {
-      add_both("linear_attention" + suffix, linear_attention, linear_attention_inputs(x));
-    });
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+      for (const auto order : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+        const at::Tensor x = at::randn({kBatch, shape.channels, shape.resolution, shape.resolution})
+                                 .to(type)
+                                 .contiguous(order);
+        const std::string suffix = std::string("/") + shape.name +
+                                   (type == at::kFloat ? "/fp32" : "/bf16") +
+                                   (order == at::MemoryFormat::Contiguous ? "/nchw" : "/nhwc");
+        add_both("group_norm_silu" + suffix, group_norm_silu, group_norm_inputs(x));
+        add_both("rms_norm_film_silu" + suffix, rms_norm_film_silu, rms_norm_inputs(x));
+      }
+    }
   }
 }
 
@@ -125,7 +103,7 @@ void add_everything() {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  noisemark::baselines::add_everything();
+  noisemark::baselines::add_all();
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
