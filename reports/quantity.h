@@ -21,7 +21,8 @@ namespace noisemark::reports {
 [[nodiscard]] std::string format_number(double value);  ///< six significant digits: "0.0312345"
 
 /// A value in a unit of result.json: "bytes", "s", "frac", "FLOP", "FLOP/s", "count", "1/s"; any
-/// other unit ("images/s") is appended to format_number as it is, and "" or "1" means a plain number.
+/// other unit ("images/s") is appended to format_number as it is, and "" or "1" means a plain
+/// number.
 [[nodiscard]] std::string format_quantity(double value, std::string_view unit);
 
 }  // namespace noisemark::reports
