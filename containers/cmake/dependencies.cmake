@@ -37,12 +37,14 @@ find_package(LibTorch ${NOISEMARK_PIN_WHEEL_TORCH} EXACT REQUIRED)
 add_library(noisemark_torch INTERFACE)
 target_include_directories(noisemark_torch SYSTEM INTERFACE
   ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
-target_compile_definitions(noisemark_torch INTERFACE
+set(noisemark_torch_definitions
   NDEBUG FMT_HEADER_ONLY USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
+target_compile_definitions(noisemark_torch INTERFACE ${noisemark_torch_definitions})
 target_compile_options(noisemark_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
 # A flag, not the library's path: at run time the OpenMP runtime is then the one that lies beside LibTorch, if any.
 target_link_options(noisemark_torch INTERFACE ${OpenMP_CXX_FLAGS})
-target_link_libraries(noisemark_torch INTERFACE LibTorch::cpu LibTorch::c10)
+include(precompiled)
+target_link_libraries(noisemark_torch INTERFACE LibTorch::cpu LibTorch::c10 noisemark_precompiled)
 
 # The CUDA half, for .cu files and for programs that run on a GPU; empty with NOISEMARK_CUDA=OFF.
 add_library(noisemark_torch_cuda INTERFACE)

@@ -22,6 +22,30 @@ function(noisemark_library name)
   target_include_directories(noisemark_${name} PUBLIC ${PROJECT_SOURCE_DIR})
 endfunction()
 
+# noisemark_kernels(folder SOURCES a.cpp ... CHOOSER level.cpp OPTIONS -flag ...): compiles SOURCES into noisemark_folder
+# once per instruction set, in a namespace of its own (NOISEMARK_LEVEL); CHOOSER, a source of noisemark_folder, chooses
+# at run time. Optimised in debug builds too: what an unoptimised build emits out of line for a newer instruction set
+# could be linked into older callers.
+function(noisemark_kernels folder)
+  cmake_parse_arguments(arg "" "CHOOSER" "SOURCES;OPTIONS" ${ARGN})
+  set(levels default)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND levels avx2 avx512)
+    set(flags_avx2 -march=x86-64-v3)
+    set(flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
+    set_source_files_properties(${arg_CHOOSER} TARGET_DIRECTORY noisemark_${folder}
+      PROPERTIES COMPILE_DEFINITIONS NOISEMARK_X86_LEVELS)
+  endif()
+  foreach(level IN LISTS levels)
+    set(kernels noisemark_${folder}_kernels_${level})
+    add_library(${kernels} OBJECT ${arg_SOURCES})
+    target_link_libraries(${kernels} PRIVATE noisemark_options)
+    target_compile_definitions(${kernels} PRIVATE NOISEMARK_LEVEL=level_${level})
+    target_compile_options(${kernels} PRIVATE -O3 -fopenmp-simd ${arg_OPTIONS} ${flags_${level}})
+    target_sources(noisemark_${folder} PRIVATE $<TARGET_OBJECTS:${kernels}>)
+  endforeach()
+endfunction()
+
 # Python with the peers, for tests that run them: the environment that LibTorch was found in, if it is one.
 file(REAL_PATH ${Torch_ROOT}/../../../../bin noisemark_venv_bin)
 find_program(NOISEMARK_PYTHON python3 PATHS ${noisemark_venv_bin} NO_DEFAULT_PATH)
