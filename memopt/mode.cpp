@@ -6,6 +6,9 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "memopt/planned_mode.h"
+#include "memopt/policies.h"
+
 namespace noisemark::memopt {
 namespace {
 
@@ -23,6 +26,19 @@ class NoneMode final : public Mode {
 template <typename T>
 std::unique_ptr<Mode> make() {
   return std::make_unique<T>();
+}
+
+std::unique_ptr<Mode> make_mirror() {
+  return std::make_unique<PlannedMode>("mirror", true, mirror_policy());
+}
+std::unique_ptr<Mode> make_mirror_echo() {
+  return std::make_unique<PlannedMode>("mirror+echo", true, mirror_echo_policy());
+}
+std::unique_ptr<Mode> make_echo() {
+  return std::make_unique<PlannedMode>("echo", true, echo_policy());
+}
+std::unique_ptr<Mode> make_echo_attention() {
+  return std::make_unique<PlannedMode>("echo+attn", true, echo_attention_policy());
 }
 
 /// Levenshtein's distance, one row at a time.
@@ -45,6 +61,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 const std::vector<ModeEntry>& modes() {
   static const std::vector<ModeEntry> table = {
       {"none", "autograd keeps every saved tensor", true, &make<NoneMode>},
+      {"mirror", "keep what crosses blocks, replay blocks in backward", true, &make_mirror},
+      {"mirror+echo", "mirror, whose replayed blocks keep what echo keeps", true,
+       &make_mirror_echo},
+      {"echo", "replay norms, activations, cat, upsampling and element-wise operators", true,
+       &make_echo},
+      {"echo+attn", "echo, and attention with its projections", true, &make_echo_attention},
   };
   return table;
 }

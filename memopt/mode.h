@@ -37,6 +37,12 @@ class Mode : public SavedTensorSink {
   /// After the last backward, also when the step failed. Afterwards the mode holds nothing of the
   /// step.
   virtual void end_step() = 0;
+
+  /// Forward passes from attach() until the mode does what its name says: it may first watch some.
+  [[nodiscard]] virtual int64_t forwards_until_steady() const { return 0; }
+  /// What it holds beyond the saved variables themselves and outside OwnerScopes: counted as
+  /// activations. Asked between operators.
+  [[nodiscard]] virtual std::vector<at::Tensor> held() const { return {}; }
 };
 
 struct ModeEntry {

@@ -34,11 +34,14 @@ void install_saved_tensor_engine() {
   at::SavedTensorDefaultHooks::lazy_initialize();
 }
 
-SavedTensorScope::SavedTensorScope(SavedTensorSink& sink)
-    : previous_(std::exchange(current_sink, &sink)) {}
+SavedTensorScope::SavedTensorScope(SavedTensorSink& sink) : sink_(sink), previous_(current_sink) {
+  sink.begin_forward();
+  current_sink = &sink;
+}
 
 SavedTensorScope::~SavedTensorScope() {
   current_sink = previous_;
+  sink_.end_forward();
 }
 
 }  // namespace noisemark::memopt

@@ -14,6 +14,9 @@ class SavedTensorSink {
   virtual ~SavedTensorSink() = default;
   /// Null: autograd keeps the tensor itself.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() = 0;
+  /// A scope opened and closed, on the thread of the scope. Must not throw in end_forward().
+  virtual void begin_forward() {}
+  virtual void end_forward() {}
 };
 
 /// Installs our autograd engine, whose default saved-variable hooks ask the current thread's
@@ -21,8 +24,8 @@ class SavedTensorSink {
 /// Threads without a scope are not affected.
 void install_saved_tensor_engine();
 
-/// While alive, tensors that autograd saves on this thread are offered to `sink` (not owned).
-/// Nests.
+/// One forward pass: while alive, tensors that autograd saves on this thread are offered to `sink`
+/// (not owned). Nests.
 class [[nodiscard]] SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorSink& sink);
@@ -31,6 +34,7 @@ class [[nodiscard]] SavedTensorScope {
   SavedTensorScope& operator=(const SavedTensorScope&) = delete;
 
  private:
+  SavedTensorSink& sink_;
   SavedTensorSink* previous_;
 };
 

@@ -102,6 +102,10 @@ class MemoryProbe::Sink final : public memopt::SavedTensorSink {
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
     return log_ == nullptr ? mode_.make_hooks() : log_->observe(mode_.make_hooks());
   }
+  void begin_forward() override { mode_.begin_forward(); }
+  void end_forward() override { mode_.end_forward(); }
+
+  [[nodiscard]] std::vector<at::Tensor> held() const { return mode_.held(); }
 
  private:
   memopt::Mode& mode_;
@@ -176,7 +180,9 @@ void MemoryProbe::on_step_end(int64_t /*step*/) {
 }
 
 void MemoryProbe::boundary(const std::string& name) {
-  log_->walk(name, owned_tensors(roots_()));
+  OwnerRoots roots = roots_();
+  for (const at::Tensor& tensor : sink_->held()) roots.step.push_back(tensor);
+  log_->walk(name, owned_tensors(roots));
 }
 
 void MemoryProbe::finish() {

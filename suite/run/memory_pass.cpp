@@ -63,7 +63,8 @@ void train_watched(Trainer& trainer, MemoryProbe& probe, int64_t steps) {
 
 reports::MemorySection memory_pass(const SessionOptions& options) {
   SessionOptions own = options;
-  own.definition.train.steps = options.definition.measure.memory_steps;
+  own.definition.train.steps = options.definition.measure.memory_steps +
+                               memopt::make_mode(options.variant.mode)->forwards_until_steady();
   const Session session = make_session(own);
   Trainer& trainer = *session.trainer;
   MemoryProbe probe(

@@ -1,0 +1,310 @@
+#include "memopt/plan/resolve.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace noisemark::memopt {
+namespace {
+
+constexpr SlotId kNever = std::numeric_limits<SlotId>::max();
+/// A result this many times smaller than what it was computed from (statistics of a norm, the
+/// log-sum-exp of attention) is kept: it costs nothing and saves the reduction.
+constexpr int64_t kSmallResult = 16;
+
+class Resolver {
+ public:
+  Resolver(std::shared_ptr<const StepGraph> graph, const Policy& policy, const Overrides& overrides)
+      : graph_(*graph), policy_(policy), overrides_(overrides), keep_(overrides.keep) {
+    plan_.graph = std::move(graph);
+  }
+
+  TreatmentPlan run() {
+    // Keeping a value makes others available, never the reverse, so this ends.
+    do {
+      start_over();
+      for (const RecordedSlot& slot : graph_.slots) visit(slot.value);
+    } while (keep_more());
+    choose_codecs();
+    fill_slots();
+    count_reads();
+    return std::move(plan_);
+  }
+
+ private:
+  void start_over() {
+    plan_.values.assign(graph_.values.size(), {});
+    plan_.recipes.clear();
+    visited_.assign(graph_.values.size(), false);
+    slices_.clear();
+    made_by_.clear();
+  }
+
+  [[nodiscard]] const RecordedValue& value(ValueId id) const {
+    return graph_.values[static_cast<size_t>(id)];
+  }
+  [[nodiscard]] const RecordedStorage& storage(ValueId id) const {
+    return graph_.storages[static_cast<size_t>(value(id).storage)];
+  }
+  ValueTreatment& treatment(ValueId id) { return plan_.values[static_cast<size_t>(id)]; }
+
+  /// Decides `id` and all it is made from. An operator cannot depend on its own result, so the
+  /// recursion ends.
+  void visit(ValueId id) {
+    if (visited_[static_cast<size_t>(id)]) return;
+    visited_[static_cast<size_t>(id)] = true;
+    if (value(id).origin == RecordedValue::Origin::kModel && !storage(id).written_in_place) {
+      treatment(id).source = Source::kModel;
+      return;
+    }
+    if (can_be_made_again(id)) {
+      make_again(id);
+    } else if (!value(id).slots.empty()) {
+      hold(id);
+    }
+  }
+
+  void hold(ValueId id) {
+    treatment(id).source = Source::kHeld;
+    treatment(id).supplied_by = value(id).slots.front();
+  }
+
+  bool can_be_made_again(ValueId id) {
+    const RecordedOperator* producer = graph_.producer_of(id);
+    if (producer == nullptr || !producer->repeatable || !policy_.may_replay(graph_, *producer) ||
+        storage(id).written_in_place || storage(id).external || keep_.count(id) != 0 ||
+        (policy_.keep_what_crosses_segments && crosses(id) && !value(id).slots.empty()) ||
+        is_small_result(id, *producer)) {
+      return make_from_slices(id);
+    }
+    std::vector<ValueId> missing;
+    for (const Argument& argument : producer->arguments) {
+      for (const ValueId input : argument.values) {
+        if (input == kNone) continue;
+        visit(input);
+        if (treatment(input).source == Source::kUnavailable) missing.push_back(input);
+      }
+    }
+    return missing.empty() || cut_out(id, missing);
+  }
+
+  /// A value that must stay may still be held by its parts.
+  bool make_from_slices(ValueId id) {
+    const RecordedOperator* producer = graph_.producer_of(id);
+    const bool crossing = policy_.keep_what_crosses_segments && keep_.count(id) == 0 &&
+                          producer != nullptr && producer->repeatable &&
+                          policy_.may_replay(graph_, *producer) && !storage(id).written_in_place &&
+                          !storage(id).external && !is_small_result(id, *producer);
+    if (!crossing || !policy_.slices) return false;
+    std::vector<ValueId> missing;
+    for (const Argument& argument : producer->arguments) {
+      for (const ValueId input : argument.values) {
+        if (input == kNone) continue;
+        if (!slice_of_input(graph_, id, input).has_value()) return false;
+        visit(input);
+        if (treatment(input).source == Source::kUnavailable) missing.push_back(input);
+      }
+    }
+    return !missing.empty() && cut_out(id, missing);
+  }
+
+  /// Makes `missing` available as slices of `id` where that holds fewer bytes than it releases.
+  bool cut_out(ValueId id, const std::vector<ValueId>& missing) {
+    if (!policy_.slices || value(id).slots.empty() || !alone_in_storage(id)) return false;
+    std::vector<Slice> slices;
+    int64_t held_bytes = 0;
+    for (const ValueId input : missing) {
+      std::optional<Slice> slice = slice_of_input(graph_, id, input);
+      if (!slice) return false;
+      held_bytes += value(input).bytes();
+      slices.push_back(std::move(*slice));
+    }
+    if (held_bytes >= storage(id).bytes) return false;
+    const SlotId slot = value(id).slots.front();
+    for (Slice& slice : slices) {
+      treatment(slice.value) = {.source = Source::kSliced, .supplied_by = slot};
+      slices_[slot].push_back(std::move(slice));
+    }
+    return true;
+  }
+
+  /// No other value of the storage is saved: dropping this one frees the memory.
+  [[nodiscard]] bool alone_in_storage(ValueId id) const {
+    const std::vector<ValueId>& values = storage(id).values;
+    return std::all_of(values.begin(), values.end(),
+                       [&](ValueId other) { return other == id || value(other).slots.empty(); });
+  }
+
+  [[nodiscard]] bool crosses(ValueId id) const {
+    const RecordedOperator* producer = graph_.producer_of(id);
+    const std::vector<OperatorId>& readers = value(id).readers;
+    return std::any_of(readers.begin(), readers.end(), [&](OperatorId reader) {
+      return graph_.operators[static_cast<size_t>(reader)].segment != producer->segment;
+    });
+  }
+
+  [[nodiscard]] bool is_small_result(ValueId id, const RecordedOperator& producer) const {
+    if (value(id).slots.empty()) return false;
+    int64_t largest = 0;
+    for (const Argument& argument : producer.arguments) {
+      for (const ValueId input : argument.values) {
+        if (input == kNone || value(input).origin == RecordedValue::Origin::kModel) continue;
+        largest = std::max(largest, value(input).bytes());
+      }
+    }
+    return value(id).bytes() * kSmallResult <= largest;
+  }
+
+  void make_again(ValueId id) {
+    const OperatorId producer = value(id).producer;
+    const auto known = made_by_.find(producer);
+    if (known == made_by_.end()) {
+      made_by_.emplace(producer, static_cast<int32_t>(plan_.recipes.size()));
+      plan_.recipes.push_back(replay_recipe(graph_, producer));
+    }
+    treatment(id).source = Source::kMadeAgain;
+    treatment(id).recipe = made_by_.at(producer);
+    const RecordedOperator& recorded = graph_.operators[static_cast<size_t>(producer)];
+    treatment(id).light = policy_.light && policy_.light(graph_, recorded);
+  }
+
+  /// All values that must be held so that `id` can be had.
+  void collect_needs(ValueId id, std::set<ValueId>& needs) {
+    if (!needs.insert(id).second || treatment(id).source != Source::kMadeAgain) return;
+    for (const ValueId input : plan_.recipes[static_cast<size_t>(treatment(id).recipe)].inputs) {
+      collect_needs(input, needs);
+    }
+  }
+
+  /// Values that would have to be kept after all; false when there are none.
+  bool keep_more() {
+    const size_t before = keep_.size();
+    for (size_t s = 0; s < graph_.slots.size(); ++s) {
+      const ValueId id = graph_.slots[s].value;
+      if (treatment(id).source != Source::kMadeAgain) continue;
+      std::set<ValueId> needs;
+      collect_needs(id, needs);
+      const bool too_late = std::any_of(needs.begin(), needs.end(), [&](ValueId need) {
+        return treatment(need).supplied_by != kNone &&
+               treatment(need).supplied_by > static_cast<SlotId>(s);
+      });
+      if (too_late || shares_held_storage(id)) keep_.insert(id);
+    }
+    return keep_.size() != before;
+  }
+
+  /// Another value keeps the memory alive anyway.
+  [[nodiscard]] bool shares_held_storage(ValueId id) {
+    const std::vector<ValueId>& values = storage(id).values;
+    return std::any_of(values.begin(), values.end(), [&](ValueId other) {
+      return other != id && treatment(other).source == Source::kHeld;
+    });
+  }
+
+  void choose_codecs() {
+    if (!policy_.codec) return;
+    for (size_t i = 0; i < plan_.values.size(); ++i) {
+      const auto id = static_cast<ValueId>(i);
+      const bool eligible =
+          treatment(id).source == Source::kHeld || treatment(id).source == Source::kSliced;
+      if (!eligible || storage(id).external || overrides_.raw.count(id) != 0 ||
+          !alone_in_storage(id)) {
+        continue;
+      }
+      std::unique_ptr<Codec> codec = policy_.codec(graph_, id);
+      if (codec == nullptr) continue;
+      treatment(id).codec = codec.get();
+      if (treatment(id).source == Source::kHeld) treatment(id).source = Source::kEncoded;
+      plan_.codecs.push_back(std::move(codec));
+    }
+  }
+
+  void fill_slots() {
+    plan_.slots.resize(graph_.slots.size());
+    for (size_t s = 0; s < graph_.slots.size(); ++s) {
+      SlotTreatment& slot = plan_.slots[s];
+      slot.value = graph_.slots[s].value;
+      const Source source = treatment(slot.value).source;
+      slot.drops = source == Source::kMadeAgain || source == Source::kEncoded;
+      if (slot.drops) {
+        std::set<ValueId> needs;
+        collect_needs(slot.value, needs);
+        for (const ValueId need : needs) {
+          if (treatment(need).source != Source::kModel) slot.needs.push_back(need);
+        }
+      }
+      const auto slices = slices_.find(static_cast<SlotId>(s));
+      if (slices != slices_.end()) slot.slices = slices->second;
+    }
+    for (const SlotTreatment& slot : plan_.slots) {
+      for (const ValueId need : slot.needs) mark_supplier(need);
+    }
+  }
+
+  void mark_supplier(ValueId id) {
+    const SlotId supplier = treatment(id).supplied_by;
+    if (supplier == kNone || treatment(id).source == Source::kSliced) return;
+    plan_.slots[static_cast<size_t>(supplier)].supplies = true;
+  }
+
+  void count_reads() {
+    for (const SlotTreatment& slot : plan_.slots) {
+      if (slot.drops) ++treatment(slot.value).reads;
+    }
+    std::set<int32_t> counted;
+    for (const SlotTreatment& slot : plan_.slots) {
+      if (slot.drops) count_reads_of(slot.value, counted);
+    }
+  }
+
+  /// Every recipe runs once. In a two-level plan what feeds a heavy operator is made on the side
+  /// and read without being counted.
+  void count_reads_of(ValueId id, std::set<int32_t>& counted) {
+    const int32_t recipe = treatment(id).recipe;
+    if (treatment(id).source != Source::kMadeAgain || !counted.insert(recipe).second) return;
+    for (const ValueId input : plan_.recipes[static_cast<size_t>(recipe)].inputs) {
+      if (!treatment(id).light && treatment(input).light) continue;
+      ++treatment(input).reads;
+      count_reads_of(input, counted);
+    }
+  }
+
+  const StepGraph& graph_;
+  const Policy& policy_;
+  const Overrides& overrides_;
+  std::set<ValueId> keep_;
+  TreatmentPlan plan_;
+  std::vector<bool> visited_;
+  std::map<SlotId, std::vector<Slice>> slices_;
+  std::map<OperatorId, int32_t> made_by_;
+};
+
+}  // namespace
+
+TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
+                      const Overrides& overrides) {
+  return Resolver(std::move(graph), policy, overrides).run();
+}
+
+PlanSummary summarize(const TreatmentPlan& plan) {
+  PlanSummary summary;
+  summary.recorded_bytes = plan.graph->saved_bytes();
+  std::set<StorageId> seen;
+  for (size_t i = 0; i < plan.values.size(); ++i) {
+    const RecordedValue& value = plan.graph->values[i];
+    const ValueTreatment& treatment = plan.values[i];
+    if (treatment.source == Source::kSliced) summary.held_bytes += value.bytes();
+    if (value.slots.empty()) continue;
+    const RecordedStorage& storage = plan.graph->storages[static_cast<size_t>(value.storage)];
+    if (storage.external || !seen.insert(value.storage).second) continue;
+    if (treatment.source == Source::kHeld) summary.held_bytes += storage.bytes;
+    if (treatment.source == Source::kEncoded) summary.encoded_from_bytes += storage.bytes;
+    if (treatment.source == Source::kMadeAgain) summary.dropped_bytes += storage.bytes;
+  }
+  summary.recipes = static_cast<int32_t>(plan.recipes.size());
+  return summary;
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "memopt/plan/treatment.h"
+
+namespace noisemark::memopt {
+
+/// Which codec may hold a value, null: none. The answer is owned by the plan.
+using CodecChoice = std::function<std::unique_ptr<Codec>(const StepGraph&, ValueId)>;
+
+/// What a mode allows; resolve() makes a plan of it.
+struct Policy {
+  /// Operators that may be run again. Unrepeatable ones are excluded anyway.
+  std::function<bool(const StepGraph&, const RecordedOperator&)> may_replay;
+  /// Of those, the ones that are cheap: in a two-level plan their results are not kept while a
+  /// block is replayed. Empty: one level.
+  std::function<bool(const StepGraph&, const RecordedOperator&)> light;
+  /// Mirror: what operators of other segments read is kept.
+  bool keep_what_crosses_segments = false;
+  /// Cut the missing inputs of an operator out of its result where that holds fewer bytes.
+  bool slices = true;
+  CodecChoice codec;  ///< empty: no value is encoded
+};
+
+/// Decisions from outside the policy, by value.
+struct Overrides {
+  std::set<ValueId> keep;      ///< must not be made again: a recipe was found not to be exact
+  std::set<ValueId> raw;       ///< must not be encoded
+  std::set<OperatorId> plain;  ///< no special recipe for this operator
+};
+
+/// For every saved value: keep it, or make it again from what is kept. A recipe depends only on
+/// slots that were saved no later than the slot it serves, so that a step which departs from the
+/// recorded one can be finished with what it has saved so far.
+[[nodiscard]] TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
+                                    const Overrides& overrides = {});
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memopt/codecs/codec.h"
+#include "memopt/record/step_graph.h"
+#include "memopt/replay/recipe.h"
+
+namespace noisemark::memopt {
+
+/// Where a value comes from when backward needs it.
+enum class Source : uint8_t {
+  kUnavailable,  ///< from nowhere: nobody saved it and nothing may make it again
+  kModel,        ///< the parameter or buffer itself
+  kHeld,         ///< kept as it was saved
+  kEncoded,      ///< kept in another form
+  kSliced,       ///< cut out of another saved value and kept
+  kMadeAgain,    ///< by a recipe
+};
+
+struct ValueTreatment {
+  Source source = Source::kUnavailable;
+  const Codec* codec = nullptr;  ///< of kEncoded
+  int32_t recipe = kNone;        ///< of kMadeAgain, index into TreatmentPlan::recipes
+  SlotId supplied_by = kNone;    ///< of kHeld, kEncoded, kSliced: the slot that brings it
+  bool light = false;            ///< of kMadeAgain in a two-level plan: made again rather than kept
+                                 ///< while a heavy operator is replayed
+  int32_t reads = 0;             ///< expected in one backward pass, by recipes and by slots
+};
+
+struct SlotTreatment {
+  ValueId value = kNone;
+  bool drops = false;          ///< the slot keeps nothing; unpacking makes or decodes the value
+  bool supplies = false;       ///< others need the value: it is held for them too
+  std::vector<Slice> slices;   ///< cut out of the saved tensor when it is saved
+  std::vector<ValueId> needs;  ///< all that must stay held until this slot is done with
+};
+
+/// What to do with every tensor that autograd saves in a step like the recorded one.
+struct TreatmentPlan {
+  std::shared_ptr<const StepGraph> graph;
+  std::vector<ValueTreatment> values;
+  std::vector<SlotTreatment> slots;
+  std::vector<Recipe> recipes;
+  std::vector<std::unique_ptr<Codec>> codecs;  ///< owned here, used above
+};
+
+/// What a plan does, for reports; bytes count storages once and leave the model's out.
+struct PlanSummary {
+  int64_t recorded_bytes = 0;  ///< saved without a plan
+  int64_t held_bytes = 0;      ///< kept as saved, and slices
+  int64_t encoded_from_bytes = 0;
+  int64_t dropped_bytes = 0;
+  int32_t recipes = 0;
+};
+[[nodiscard]] PlanSummary summarize(const TreatmentPlan& plan);
+
+}  // namespace noisemark::memopt

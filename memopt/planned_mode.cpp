@@ -1,0 +1,130 @@
+#include "memopt/planned_mode.h"
+
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace noisemark::memopt {
+namespace {
+
+void add(ExecutionCounters& to, const ExecutionCounters& more) {
+  to.recipes_run += more.recipes_run;
+  to.recipes_run_again += more.recipes_run_again;
+  to.codec_fallbacks += more.codec_fallbacks;
+  to.departures += more.departures;
+  to.mismatches += more.mismatches;
+}
+
+/// A pass that failed before backward asked for anything says nothing about the next one.
+bool reached_backward(const StepGraph& graph) {
+  return std::any_of(graph.slots.begin(), graph.slots.end(),
+                     [](const RecordedSlot& slot) { return slot.unpack_order != kNone; });
+}
+
+}  // namespace
+
+PlannedMode::PlannedMode(std::string name, bool lossless, Policy policy)
+    : name_(std::move(name)), lossless_(lossless), policy_(std::move(policy)) {
+  report_.missing_reason = "no forward pass was recorded yet";
+}
+
+PlannedMode::~PlannedMode() = default;
+
+void PlannedMode::attach(const ModelView& model) {
+  model_ = model;
+  recorder_.reset();
+  execution_.reset();
+  graph_.reset();
+  plan_.reset();
+  reconciled_ = verified_ = false;
+  overrides_ = {};
+  report_ = {};
+  report_.missing_reason = "no forward pass was recorded yet";
+}
+
+void PlannedMode::begin_step(int64_t step) {
+  step_ = step;
+}
+
+void PlannedMode::end_step() {
+  finish_pass();
+}
+
+void PlannedMode::begin_forward() {
+  finish_pass();
+  if (!reconciled_) {
+    recorder_ = std::make_unique<StepRecorder>(model_);
+    return;
+  }
+  const EncodeKey key{model_.seed, step_, 0};
+  execution_ = std::make_unique<PlanExecution>(
+      plan_, key, verified_ ? PlanExecution::Purpose::kFollow : PlanExecution::Purpose::kVerify);
+}
+
+void PlannedMode::end_forward() {
+  if (recorder_ != nullptr) recorder_->end_forward();
+}
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::make_hooks() {
+  if (recorder_ != nullptr) return recorder_->make_hooks();
+  return execution_ == nullptr ? nullptr : execution_->make_hooks();
+}
+
+std::vector<at::Tensor> PlannedMode::held() const {
+  return execution_ == nullptr ? std::vector<at::Tensor>{} : execution_->held();
+}
+
+PlannedModeReport PlannedMode::report() const {
+  PlannedModeReport report = report_;
+  if (plan_ != nullptr) report.plan = summarize(*plan_);
+  return report;
+}
+
+void PlannedMode::finish_pass() {
+  if (recorder_ != nullptr) finish_recording();
+  if (execution_ != nullptr) finish_following();
+}
+
+void PlannedMode::finish_recording() {
+  StepGraph graph = recorder_->take();
+  recorder_.reset();
+  if (!reached_backward(graph)) return;
+  if (graph_ == nullptr || !reconcile(*graph_, graph, report_.unrepeatable)) {
+    if (graph_ != nullptr) report_.missing_reason = "two recorded passes in a row differed";
+    graph_ = std::make_shared<StepGraph>(std::move(graph));
+    return;
+  }
+  // The second pass is warm: its times are those of a steady step.
+  for (size_t i = 0; i < graph.operators.size(); ++i) {
+    graph_->operators[i].cost_ns = graph.operators[i].cost_ns;
+  }
+  reconciled_ = true;
+  report_.missing_reason.clear();
+  make_plan();
+}
+
+void PlannedMode::finish_following() {
+  add(report_.counters, execution_->counters());
+  const std::vector<ValueId> mismatched = execution_->mismatched();
+  const bool departed = execution_->counters().departures > 0;
+  execution_.reset();
+  if (verified_ || departed) return;
+  verified_ = mismatched.empty();
+  for (const ValueId value : mismatched) {
+    const Source source = plan_->values[static_cast<size_t>(value)].source;
+    if (source == Source::kEncoded) {
+      overrides_.raw.insert(value);
+    } else {
+      overrides_.keep.insert(value);
+    }
+    ++report_.kept_after_mismatch;
+  }
+  if (!verified_) make_plan();
+}
+
+void PlannedMode::make_plan() {
+  plan_ = std::make_shared<const TreatmentPlan>(resolve(graph_, policy_, overrides_));
+}
+
+}  // namespace noisemark::memopt

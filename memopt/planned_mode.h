@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memopt/mode.h"
+#include "memopt/plan/resolve.h"
+#include "memopt/plan/treatment.h"
+#include "memopt/record/recorder.h"
+#include "memopt/replay/execution.h"
+
+namespace noisemark::memopt {
+
+/// What a planned mode did since attach().
+struct PlannedModeReport {
+  PlanSummary plan;                 ///< of the plan in force
+  ExecutionCounters counters;       ///< over all passes
+  int32_t kept_after_mismatch = 0;  ///< values whose recipe was not exact
+  int32_t unrepeatable = 0;         ///< operators whose arguments changed between recorded passes
+  std::string missing_reason;       ///< why there is no plan, empty when there is one
+};
+
+/// A mode that watches two forward passes, makes a plan from a policy, compares every planned value
+/// with the true one bit for bit in the third pass, and follows the plan from then on. While it
+/// watches it keeps everything, as mode "none" does. A pass that departs from the recorded one is
+/// finished by keeping.
+class PlannedMode final : public Mode {
+ public:
+  PlannedMode(std::string name, bool lossless, Policy policy);
+  ~PlannedMode() override;
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] bool lossless() const override { return lossless_; }
+  void attach(const ModelView& model) override;
+  void begin_step(int64_t step) override;
+  void end_step() override;
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
+  void begin_forward() override;
+  void end_forward() override;
+  [[nodiscard]] int64_t forwards_until_steady() const override { return 3; }
+  [[nodiscard]] std::vector<at::Tensor> held() const override;
+
+  /// Null before the second recorded pass has ended.
+  [[nodiscard]] std::shared_ptr<const TreatmentPlan> plan() const { return plan_; }
+  [[nodiscard]] PlannedModeReport report() const;
+
+ private:
+  void finish_pass();
+  void finish_recording();
+  void finish_following();
+  void make_plan();
+
+  std::string name_;
+  bool lossless_;
+  Policy policy_;
+  ModelView model_;
+  int64_t step_ = 0;
+  std::unique_ptr<StepRecorder> recorder_;    ///< of the pass in progress
+  std::unique_ptr<PlanExecution> execution_;  ///< of the pass in progress
+  std::shared_ptr<StepGraph> graph_;          ///< of the first recorded pass
+  bool reconciled_ = false;
+  bool verified_ = false;
+  Overrides overrides_;
+  std::shared_ptr<const TreatmentPlan> plan_;
+  PlannedModeReport report_;
+};
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,418 @@
+#include "memopt/record/recorder.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <typeinfo>
+#include <unordered_map>
+#include <utility>
+
+#include "memopt/keeping_hooks.h"
+#include "memopt/record/segments.h"
+
+namespace noisemark::memopt {
+namespace {
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// An operator that is running.
+struct OpenFrame final : at::ObserverContext {
+  bool followed = false;
+  OpenFrame* outer = nullptr;
+  std::vector<Argument> arguments;
+  std::optional<c10::OperatorHandle> handle;
+  bool writable = true;  ///< all arguments could be written down
+  int64_t begin_ns = 0;
+  std::vector<SlotId> slots;  ///< saved while it ran
+};
+
+/// Callbacks are plain functions, so what they serve is found here.
+thread_local OpenFrame* innermost = nullptr;
+
+bool below_autograd() {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality);
+}
+
+bool is_cast(const std::string& name) {
+  return name == "aten::_to_copy" || name == "aten::to";
+}
+
+}  // namespace
+
+class StepRecorder::State {
+ public:
+  explicit State(const ModelView& model) {
+    segment_of_parameter_ = segments_of(model.parameters);
+    for (const auto& [name, tensor] : model.parameters) add_model_tensor(tensor, name);
+    for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");
+    active_ = this;
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+  }
+
+  void stop() {
+    if (!std::exchange(following_, false)) return;
+    at::removeCallback(handle_);
+    active_ = nullptr;
+    innermost = nullptr;
+    resolve_slots();
+  }
+
+  SlotId add_slot(const at::Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    const auto slot = static_cast<SlotId>(graph_.slots.size());
+    RecordedSlot recorded;
+    if (tensor.grad_fn()) recorded.node = typeid(*tensor.grad_fn());
+    graph_.slots.push_back(recorded);
+    // An operator's result is saved before the operator has ended, when its value is not known yet.
+    pinned_tensors_.emplace_back(tensor.getIntrusivePtr());
+    pending_.push_back({tensor.unsafeGetTensorImpl(), tensor.tensor_data()});
+    if (innermost != nullptr) innermost->slots.push_back(slot);
+    return slot;
+  }
+
+  void on_unpack(SlotId slot) {
+    const std::lock_guard lock(mutex_);
+    int32_t& order = graph_.slots[static_cast<size_t>(slot)].unpack_order;
+    if (order == kNone) order = unpacked_++;
+  }
+
+  /// Once all operators are known: which value each slot saved.
+  void resolve_slots() {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      const ValueId value = value_of(pending_[i].impl, pending_[i].data);
+      graph_.slots[i].value = value;
+      graph_.values[static_cast<size_t>(value)].slots.push_back(static_cast<SlotId>(i));
+    }
+    pending_.clear();
+  }
+
+  StepGraph take() {
+    stop();
+    if (error_) std::rethrow_exception(error_);
+    mark_external_storages();
+    return std::move(graph_);
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function) {
+    State* state = active_;
+    if (state == nullptr || !function.operator_name().has_value() || below_autograd()) {
+      return nullptr;
+    }
+    auto frame = std::make_unique<OpenFrame>();
+    state->guarded([&] { state->begin(function, *frame); });
+    return frame;
+  }
+
+  static void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
+    auto* frame = static_cast<OpenFrame*>(context);
+    State* state = active_;
+    if (frame == nullptr || state == nullptr || !frame->followed) return;
+    innermost = frame->outer;
+    state->guarded([&] { state->end(function, *frame); });
+  }
+
+  // LibTorch turns an exception of a callback into a warning.
+  template <typename Action>
+  void guarded(Action action) {
+    if (error_) return;
+    try {
+      const at::DisableRecordFunctionGuard no_recursion;
+      action();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
+  void begin(const at::RecordFunction& function, OpenFrame& frame) {
+    const std::lock_guard lock(mutex_);
+    frame.handle = c10::Dispatcher::singleton().findSchema(*function.operator_name());
+    if (!frame.handle) return;
+    for (const c10::IValue& input : function.inputs()) {
+      frame.arguments.push_back(written_down(input, frame.writable));
+    }
+    frame.followed = true;
+    frame.outer = std::exchange(innermost, &frame);
+    frame.begin_ns = now_ns();
+  }
+
+  Argument written_down(const c10::IValue& input, bool& writable) {
+    Argument argument;
+    if (input.isTensor()) {
+      argument.kind = Argument::Kind::kTensor;
+      argument.values = {value_or_none(input.toTensor())};
+    } else if (input.isTensorList()) {
+      argument.kind = Argument::Kind::kTensorList;
+      for (const at::Tensor& tensor : input.toTensorVector()) {
+        argument.values.push_back(value_or_none(tensor));
+      }
+    } else {
+      // A list of optional tensors, or a generator, whose state is not part of the argument.
+      if (input.isGenerator() || (input.isList() && !is_plain_list(input))) writable = false;
+      argument.constant = input;
+    }
+    return argument;
+  }
+
+  static bool is_plain_list(const c10::IValue& input) {
+    return input.isIntList() || input.isDoubleList() || input.isBoolList() ||
+           (input.isList() && input.toListRef().empty());
+  }
+
+  void end(const at::RecordFunction& function, OpenFrame& frame) {
+    const int64_t cost_ns = now_ns() - frame.begin_ns;
+    const std::lock_guard lock(mutex_);
+    const std::vector<at::Tensor> results = tensors_of(function.outputs());
+    const c10::FunctionSchema& schema = frame.handle->schema();
+    if (schema.is_mutable()) mark_written(frame, schema);
+    const bool fresh = std::any_of(results.begin(), results.end(), [this](const at::Tensor& t) {
+      return t.defined() && ids_.count(t.unsafeGetTensorImpl()) == 0;
+    });
+    if (!fresh) {
+      // What a composite operator saved was saved by an operator inside it.
+      if (frame.outer != nullptr) append(frame.outer->slots, frame.slots);
+      return;
+    }
+    add_operator(frame, results, cost_ns);
+  }
+
+  void add_operator(OpenFrame& frame, const std::vector<at::Tensor>& results, int64_t cost_ns) {
+    RecordedOperator recorded{*frame.handle,
+                              frame.handle->operator_name().name,
+                              std::move(frame.arguments),
+                              {},
+                              kNone,
+                              cost_ns,
+                              true};
+    recorded.repeatable = frame.writable && !frame.handle->schema().is_mutable() &&
+                          !frame.handle->hasTag(at::Tag::nondeterministic_seeded);
+    recorded.segment = segment_of(recorded);
+    const auto id = static_cast<OperatorId>(graph_.operators.size());
+    for (const Argument& argument : recorded.arguments) add_reader(argument, id);
+    for (const at::Tensor& tensor : results) {
+      const bool known = !tensor.defined() || ids_.count(tensor.unsafeGetTensorImpl()) != 0;
+      recorded.results.push_back(known ? kNone : add_result(tensor, id, recorded.results.size()));
+    }
+    for (const SlotId slot : frame.slots) graph_.slots[static_cast<size_t>(slot)].saved_by = id;
+    graph_.operators.push_back(std::move(recorded));
+  }
+
+  ValueId add_result(const at::Tensor& tensor, OperatorId producer, size_t index) {
+    const ValueId id = value_of(tensor.unsafeGetTensorImpl(), tensor);
+    RecordedValue& value = graph_.values[static_cast<size_t>(id)];
+    value.origin = RecordedValue::Origin::kComputed;
+    value.producer = producer;
+    value.result_index = static_cast<int32_t>(index);
+    return id;
+  }
+
+  void add_reader(const Argument& argument, OperatorId reader) {
+    for (const ValueId value : argument.values) {
+      if (value != kNone) graph_.values[static_cast<size_t>(value)].readers.push_back(reader);
+    }
+  }
+
+  static void append(std::vector<SlotId>& to, const std::vector<SlotId>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  }
+
+  static std::vector<at::Tensor> tensors_of(const std::vector<c10::IValue>& outputs) {
+    std::vector<at::Tensor> tensors;
+    for (const c10::IValue& output : outputs) {
+      if (output.isTensor()) tensors.push_back(output.toTensor());
+      if (!output.isTensorList()) continue;
+      for (const at::Tensor& tensor : output.toTensorVector()) tensors.push_back(tensor);
+    }
+    return tensors;
+  }
+
+  void mark_written(const OpenFrame& frame, const c10::FunctionSchema& schema) {
+    for (size_t i = 0; i < frame.arguments.size() && i < schema.arguments().size(); ++i) {
+      const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
+      for (const ValueId value : frame.arguments[i].values) {
+        if (value != kNone) storage_of(value).written_in_place = true;
+      }
+    }
+  }
+
+  RecordedStorage& storage_of(ValueId value) {
+    return graph_.storages[static_cast<size_t>(graph_.values[static_cast<size_t>(value)].storage)];
+  }
+
+  int32_t segment_of(const RecordedOperator& recorded) {
+    int32_t inherited = kNone;
+    for (const Argument& argument : recorded.arguments) {
+      for (const ValueId id : argument.values) {
+        if (id == kNone) continue;
+        const RecordedValue& value = graph_.values[static_cast<size_t>(id)];
+        const auto named = segment_of_parameter_.find(value.model_name);
+        if (!value.model_name.empty() && named != segment_of_parameter_.end()) {
+          return segment_index(named->second);
+        }
+        if (value.producer == kNone) continue;
+        inherited =
+            std::max(inherited, graph_.operators[static_cast<size_t>(value.producer)].segment);
+      }
+    }
+    return inherited;
+  }
+
+  int32_t segment_index(const std::string& name) {
+    const auto known = std::find(graph_.segments.begin(), graph_.segments.end(), name);
+    if (known == graph_.segments.end()) {
+      graph_.segments.push_back(name);
+      return static_cast<int32_t>(graph_.segments.size()) - 1;
+    }
+    return static_cast<int32_t>(known - graph_.segments.begin());
+  }
+
+  ValueId value_or_none(const at::Tensor& tensor) {
+    return tensor.defined() ? value_of(tensor.unsafeGetTensorImpl(), tensor) : kNone;
+  }
+
+  /// `impl` identifies the tensor; `tensor` has its sizes and its storage.
+  ValueId value_of(c10::TensorImpl* impl, const at::Tensor& tensor) {
+    const auto known = ids_.find(impl);
+    if (known != ids_.end()) return known->second;
+    const auto id = static_cast<ValueId>(graph_.values.size());
+    RecordedValue value;
+    value.sizes = tensor.sizes().vec();
+    value.strides = tensor.strides().vec();
+    value.storage_offset = tensor.storage_offset();
+    value.dtype = tensor.scalar_type();
+    value.storage = storage_id(tensor);
+    graph_.storages[static_cast<size_t>(value.storage)].values.push_back(id);
+    graph_.values.push_back(std::move(value));
+    // Weak: the memory of the object is not used again, so its address stays its name.
+    if (impl == tensor.unsafeGetTensorImpl()) {
+      pinned_tensors_.emplace_back(tensor.getIntrusivePtr());
+    }
+    ids_.emplace(impl, id);
+    return id;
+  }
+
+  StorageId storage_id(const at::Tensor& tensor) {
+    if (!tensor.has_storage()) {
+      graph_.storages.emplace_back();
+      return static_cast<StorageId>(graph_.storages.size()) - 1;
+    }
+    c10::StorageImpl* impl = tensor.storage().unsafeGetStorageImpl();
+    const auto known = storage_ids_.find(impl);
+    if (known != storage_ids_.end()) return known->second;
+    const auto id = static_cast<StorageId>(graph_.storages.size());
+    RecordedStorage storage;
+    storage.bytes = static_cast<int64_t>(tensor.storage().nbytes());
+    graph_.storages.push_back(std::move(storage));
+    pinned_storages_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl));
+    storage_ids_.emplace(impl, id);
+    return id;
+  }
+
+  void add_model_tensor(const at::Tensor& tensor, const std::string& name) {
+    const at::DisableRecordFunctionGuard no_recursion;
+    RecordedValue& value = graph_.values[static_cast<size_t>(value_or_none(tensor))];
+    value.origin = RecordedValue::Origin::kModel;
+    value.model_tensor = tensor.tensor_data();
+    value.model_name = name;
+  }
+
+  /// Foreign storages are the batch's or made by nobody we know; a cast of a parameter lives in
+  /// autocast's cache for the whole forward pass.
+  void mark_external_storages() {
+    for (RecordedStorage& storage : graph_.storages) {
+      const RecordedValue& first = graph_.values[static_cast<size_t>(storage.values.front())];
+      storage.external = first.origin != RecordedValue::Origin::kComputed || casts_model(first);
+    }
+  }
+
+  [[nodiscard]] bool casts_model(const RecordedValue& value) const {
+    const RecordedOperator& producer = graph_.operators[static_cast<size_t>(value.producer)];
+    if (!is_cast(producer.name) || producer.arguments.empty()) return false;
+    const std::vector<ValueId>& sources = producer.arguments.front().values;
+    return !sources.empty() && sources.front() != kNone &&
+           graph_.values[static_cast<size_t>(sources.front())].origin ==
+               RecordedValue::Origin::kModel;
+  }
+
+  struct PendingSlot {
+    c10::TensorImpl* impl;
+    at::Tensor data;  ///< shares the storage
+  };
+
+  static thread_local State* active_;
+
+  std::mutex mutex_;
+  StepGraph graph_;
+  std::unordered_map<std::string, std::string> segment_of_parameter_;
+  std::unordered_map<const c10::TensorImpl*, ValueId> ids_;
+  std::unordered_map<const c10::StorageImpl*, StorageId> storage_ids_;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> pinned_tensors_;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> pinned_storages_;
+  std::vector<PendingSlot> pending_;
+  int32_t unpacked_ = 0;
+  bool following_ = true;
+  at::CallbackHandle handle_ = 0;
+  std::exception_ptr error_;
+};
+
+thread_local StepRecorder::State* StepRecorder::State::active_ = nullptr;
+
+/// Keeps the tensor, as autograd would, and tells when it is asked for.
+class StepRecorder::Hooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit Hooks(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    const at::DisableRecordFunctionGuard no_recursion;
+    slot_ = state_->add_slot(tensor);
+    kept_.call_pack_hook(tensor);
+  }
+
+  at::Tensor call_unpack_hook() override {
+    state_->on_unpack(slot_);
+    return kept_.call_unpack_hook();
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  SlotId slot_ = kNone;
+  KeepingHooks kept_;
+};
+
+StepRecorder::StepRecorder(const ModelView& model) : state_(std::make_shared<State>(model)) {}
+
+StepRecorder::~StepRecorder() {
+  end_forward();
+}
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> StepRecorder::make_hooks() {
+  return std::make_unique<Hooks>(state_);
+}
+
+void StepRecorder::end_forward() {
+  state_->stop();
+}
+
+StepGraph StepRecorder::take() {
+  return state_->take();
+}
+
+}  // namespace noisemark::memopt

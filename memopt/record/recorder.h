@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "memopt/mode.h"
+#include "memopt/record/step_graph.h"
+
+namespace torch::autograd {
+struct SavedVariableHooks;
+}
+
+namespace noisemark::memopt {
+
+/// Records one forward pass and the saved tensors of its backward. While it is open, LibTorch
+/// reports every operator of the thread that opened it, so that thread runs the forward pass and
+/// offers all tensors that autograd saves to make_hooks(). Nothing is changed: the hooks keep the
+/// tensors, as autograd would. One at a time per thread.
+class StepRecorder {
+ public:
+  /// `inputs` (the batch) are foreign and nobody's to drop; what else is unknown is foreign too.
+  explicit StepRecorder(const ModelView& model);
+  ~StepRecorder();
+  StepRecorder(const StepRecorder&) = delete;
+  StepRecorder& operator=(const StepRecorder&) = delete;
+
+  /// Hooks for the next slot. They may outlive the recorder; unpacking may happen on any thread.
+  [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks();
+
+  /// The forward pass is over: stops following operators. Idempotent; the destructor does it too.
+  void end_forward();
+
+  /// The graph, after backward (or after an exception: then with slots that were never unpacked).
+  /// Call once. Rethrows what went wrong while operators were followed.
+  [[nodiscard]] StepGraph take();
+
+ private:
+  class State;
+  class Hooks;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace noisemark::memopt

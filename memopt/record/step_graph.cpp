@@ -1,0 +1,94 @@
+#include "memopt/record/step_graph.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+
+namespace noisemark::memopt {
+namespace {
+
+bool same_constant(const c10::IValue& a, const c10::IValue& b) {
+  if (a.tagKind() != b.tagKind()) return false;
+  // Generators and other objects compare by identity, doubles by value: NaN would differ from
+  // itself, which only costs a replay.
+  return a.is(b) || (a.isDouble() && a.toDouble() == b.toDouble()) ||
+         (a.isDoubleList() && a.toDoubleVector() == b.toDoubleVector()) ||
+         (a.isIntList() && a.toIntVector() == b.toIntVector()) ||
+         (a.isBoolList() && a.toBoolList().vec() == b.toBoolList().vec()) ||
+         (a.isString() && a.toStringRef() == b.toStringRef()) ||
+         (a.isScalar() && a.toScalar().equal(b.toScalar().toComplexDouble()));
+}
+
+bool same_flow(const RecordedOperator& a, const RecordedOperator& b) {
+  if (a.name != b.name || a.results != b.results || a.arguments.size() != b.arguments.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a.arguments.size(); ++i) {
+    if (a.arguments[i].kind != b.arguments[i].kind ||
+        a.arguments[i].values != b.arguments[i].values) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool same_constants(const RecordedOperator& a, const RecordedOperator& b) {
+  return std::equal(a.arguments.begin(), a.arguments.end(), b.arguments.begin(),
+                    [](const Argument& x, const Argument& y) {
+                      return x.kind != Argument::Kind::kConstant ||
+                             same_constant(x.constant, y.constant);
+                    });
+}
+
+bool same_slot(const RecordedSlot& a, const RecordedSlot& b) {
+  return a.value == b.value && a.saved_by == b.saved_by && a.node == b.node;
+}
+
+bool same_value(const RecordedValue& a, const RecordedValue& b) {
+  return a.origin == b.origin && a.producer == b.producer && a.storage == b.storage &&
+         a.sizes == b.sizes && a.strides == b.strides && a.dtype == b.dtype;
+}
+
+}  // namespace
+
+int64_t RecordedValue::bytes() const {
+  int64_t count = static_cast<int64_t>(c10::elementSize(dtype));
+  for (const int64_t size : sizes) count *= size;
+  return count;
+}
+
+const RecordedOperator* StepGraph::producer_of(ValueId value) const {
+  const OperatorId producer = values[static_cast<size_t>(value)].producer;
+  return producer == kNone ? nullptr : &operators[static_cast<size_t>(producer)];
+}
+
+int64_t StepGraph::saved_bytes() const {
+  int64_t sum = 0;
+  for (const RecordedStorage& storage : storages) {
+    const bool saved = std::any_of(storage.values.begin(), storage.values.end(), [this](ValueId v) {
+      return !values[static_cast<size_t>(v)].slots.empty();
+    });
+    if (saved && !storage.external) sum += storage.bytes;
+  }
+  return sum;
+}
+
+bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
+  unrepeatable = 0;
+  if (!std::equal(first.operators.begin(), first.operators.end(), second.operators.begin(),
+                  second.operators.end(), same_flow) ||
+      !std::equal(first.slots.begin(), first.slots.end(), second.slots.begin(), second.slots.end(),
+                  same_slot) ||
+      !std::equal(first.values.begin(), first.values.end(), second.values.begin(),
+                  second.values.end(), same_value)) {
+    return false;
+  }
+  for (size_t i = 0; i < first.operators.size(); ++i) {
+    if (same_constants(first.operators[i], second.operators[i])) continue;
+    first.operators[i].repeatable = false;
+    ++unrepeatable;
+  }
+  return true;
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <string>
+#include <typeindex>
+#include <vector>
+
+/// What one forward pass did, as far as it matters for what backward needs: operators, the values
+/// that they read and made, the storages that hold the values, and the slots, which are the tensors
+/// that autograd saved, in the order in which it saved them. That order is the same in every step
+/// of a model without data-dependent control flow, so a slot found in one step names the same
+/// tensor in the next.
+namespace noisemark::memopt {
+
+/// Index into the vector of that name in StepGraph.
+using OperatorId = int32_t;
+using ValueId = int32_t;
+using StorageId = int32_t;
+using SlotId = int32_t;
+inline constexpr int32_t kNone = -1;
+
+/// What an operator was called with: a constant, a tensor, or a list of tensors.
+struct Argument {
+  enum class Kind : uint8_t { kConstant, kTensor, kTensorList };
+  Kind kind = Kind::kConstant;
+  c10::IValue constant;         ///< of kConstant
+  std::vector<ValueId> values;  ///< kNone: an undefined tensor
+};
+
+/// A call of an operator below autocast and not below autograd: what makes a value, and what can
+/// be called again to make it again.
+struct RecordedOperator {
+  c10::OperatorHandle handle;
+  std::string name;  ///< "aten::silu"
+  std::vector<Argument> arguments;
+  std::vector<ValueId> results;  ///< kNone: undefined, or known before the call
+  int32_t segment = kNone;       ///< index into StepGraph::segments
+  int64_t cost_ns = 0;           ///< of the call, inner calls included; 0: not measured
+  bool repeatable = true;        ///< false: draws random numbers, writes to an argument, or takes
+                                 ///< an argument that cannot be written down
+};
+
+/// One tensor of the step.
+struct RecordedValue {
+  enum class Origin : uint8_t {
+    kComputed,  ///< by `producer`
+    kModel,     ///< a parameter or buffer
+    kForeign,   ///< came from outside: the batch, or an operator that was not seen
+  };
+  Origin origin = Origin::kForeign;
+  OperatorId producer = kNone;
+  int32_t result_index = 0;  ///< among the producer's results
+  StorageId storage = kNone;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t storage_offset = 0;
+  at::ScalarType dtype = at::kFloat;
+  at::Tensor model_tensor;  ///< of kModel
+  std::string model_name;   ///< of kModel, as in the state dict
+  std::vector<OperatorId> readers;
+  std::vector<SlotId> slots;  ///< that saved exactly this tensor
+
+  [[nodiscard]] int64_t bytes() const;
+};
+
+/// A block of memory; its views share it.
+struct RecordedStorage {
+  int64_t bytes = 0;
+  std::vector<ValueId> values;  ///< in the order of their appearance; the first made the storage
+  bool written_in_place = false;
+  bool external =
+      false;  ///< of the model, of the batch, or a cast of a parameter: nobody's to drop
+};
+
+/// A tensor that autograd saved.
+struct RecordedSlot {
+  ValueId value = kNone;
+  OperatorId saved_by = kNone;          ///< the operator whose backward needs it
+  int32_t unpack_order = kNone;         ///< when backward first asked for it, counted over the step
+  std::type_index node = typeid(void);  ///< of the autograd node that made the tensor
+};
+
+struct StepGraph {
+  std::vector<RecordedOperator> operators;  ///< in the order in which they ended
+  std::vector<RecordedValue> values;
+  std::vector<RecordedStorage> storages;
+  std::vector<RecordedSlot> slots;
+  std::vector<std::string> segments;  ///< in the order of their first operator
+
+  [[nodiscard]] const RecordedOperator* producer_of(ValueId value) const;
+  /// Bytes of the storages that slots hold, each once; the model's and the batch's left out.
+  [[nodiscard]] int64_t saved_bytes() const;
+};
+
+/// True when the two graphs have the same operators on the same values with the same arguments.
+/// What differs only in its constants becomes unrepeatable in `first`; the count is returned in
+/// `unrepeatable`. False: the control flow differs, and nothing may be concluded from either.
+[[nodiscard]] bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable);
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,370 @@
+#include "memopt/replay/execution.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/record_function.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "memopt/keeping_hooks.h"
+#include "memopt/tracking_allocator.h"
+
+namespace noisemark::memopt {
+namespace {
+
+/// Operators run as kernels only: no history, no casts, no callbacks.
+class KernelScope {
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
+  at::DisableRecordFunctionGuard no_callbacks_;
+  OwnerScope owner_{Owner::kRematerialized};
+};
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
+  const at::Tensor x = a.contiguous();
+  const at::Tensor y = b.contiguous();
+  if (x.is_cpu()) return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+  return x.view(at::kByte).equal(y.view(at::kByte));
+}
+
+/// Does this tensor fit the recorded one, as far as can be seen without running anything?
+bool fits(const at::Tensor& tensor, const RecordedValue& value, const RecordedSlot& slot) {
+  const auto node = tensor.grad_fn();
+  const std::type_index type = node ? std::type_index(typeid(*node)) : typeid(void);
+  return tensor.sizes() == at::IntArrayRef(value.sizes) && tensor.scalar_type() == value.dtype &&
+         tensor.strides() == at::IntArrayRef(value.strides) && type == slot.node;
+}
+
+using Local = std::unordered_map<ValueId, at::Tensor>;
+
+}  // namespace
+
+class PlanExecution::State {
+ public:
+  class Hooks;
+
+  State(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key, Purpose purpose)
+      : plan_(std::move(plan)),
+        graph_(*plan_->graph),
+        key_(key),
+        purpose_(purpose),
+        held_(plan_->values.size()),
+        uses_(plan_->values.size(), 0),
+        cache_(plan_->values.size()),
+        reads_left_(plan_->values.size(), 0),
+        recipe_runs_(plan_->recipes.size(), 0) {
+    for (const SlotTreatment& slot : plan_->slots) {
+      for (const ValueId need : slot.needs) ++uses_[static_cast<size_t>(need)];
+    }
+    for (size_t v = 0; v < plan_->values.size(); ++v) reads_left_[v] = plan_->values[v].reads;
+    remember_model_versions();
+  }
+
+  /// The slot's number, or kNone when the pass has left the recorded flow: then keep.
+  SlotId pack(const at::Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    const SlotId slot = departed_ ? kNone : next_slot_++;
+    if (slot == kNone || !fits_slot(slot, tensor)) {
+      if (!departed_) ++counters_.departures;
+      departed_ = true;
+      return kNone;
+    }
+    supply(slot, tensor);
+    return slot;
+  }
+
+  /// Whether the slot's own hooks need not keep the tensor.
+  [[nodiscard]] bool drops(SlotId slot) const {
+    return slot != kNone && purpose_ == Purpose::kFollow && treatment(slot).drops &&
+           !(value(treatment(slot).value).source == Source::kEncoded &&
+             !is_encoded(treatment(slot).value));
+  }
+
+  at::Tensor unpack(SlotId slot) {
+    const std::lock_guard lock(mutex_);
+    const KernelScope kernels;
+    return get(treatment(slot).value, nullptr);
+  }
+
+  void verify(SlotId slot, const at::Tensor& kept) {
+    const std::lock_guard lock(mutex_);
+    if (slot == kNone || !treatment(slot).drops) return;
+    const KernelScope kernels;
+    const ValueId id = treatment(slot).value;
+    bool equal = false;
+    try {
+      equal = same_bits(get(id, nullptr), kept);
+    } catch (const c10::Error&) {
+      equal = false;  // an operator that cannot run here is no recipe
+    }
+    if (equal) return;
+    ++counters_.mismatches;
+    mismatched_.push_back(id);
+  }
+
+  void release(SlotId slot) {
+    if (slot == kNone) return;
+    const std::lock_guard lock(mutex_);
+    if (treatment(slot).drops) read(treatment(slot).value);
+    for (const ValueId need : treatment(slot).needs) {
+      const auto at = static_cast<size_t>(need);
+      if (--uses_[at] > 0) continue;
+      held_[at] = {};
+      cache_[at].reset();
+    }
+  }
+
+  [[nodiscard]] ExecutionCounters counters() const {
+    const std::lock_guard lock(mutex_);
+    return counters_;
+  }
+  [[nodiscard]] std::vector<ValueId> mismatched() const {
+    const std::lock_guard lock(mutex_);
+    return mismatched_;
+  }
+  [[nodiscard]] std::vector<at::Tensor> held() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<at::Tensor> tensors;
+    for (const Held& held : held_) {
+      if (held.tensor.defined()) tensors.push_back(held.tensor);
+    }
+    return tensors;
+  }
+
+ private:
+  struct Held {
+    at::Tensor tensor;
+    int64_t version = 0;
+    std::optional<Encoded> encoded;
+  };
+
+  [[nodiscard]] const SlotTreatment& treatment(SlotId slot) const {
+    return plan_->slots[static_cast<size_t>(slot)];
+  }
+  [[nodiscard]] const ValueTreatment& value(ValueId id) const {
+    return plan_->values[static_cast<size_t>(id)];
+  }
+  [[nodiscard]] bool is_encoded(ValueId id) const {
+    return held_[static_cast<size_t>(id)].encoded.has_value();
+  }
+
+  [[nodiscard]] bool fits_slot(SlotId slot, const at::Tensor& tensor) const {
+    if (static_cast<size_t>(slot) >= plan_->slots.size()) return false;
+    const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
+    return fits(tensor, graph_.values[static_cast<size_t>(recorded.value)], recorded);
+  }
+
+  void supply(SlotId slot, const at::Tensor& tensor) {
+    const SlotTreatment& slot_treatment = treatment(slot);
+    for (const Slice& slice : slot_treatment.slices) {
+      const at::DisableRecordFunctionGuard no_callbacks;
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      const OwnerScope owner(Owner::kEncoded);
+      hold(slice.value, slice.take(tensor));
+    }
+    const ValueTreatment& own = value(slot_treatment.value);
+    const bool first = own.supplied_by == slot;
+    if (first && (slot_treatment.supplies || own.source == Source::kEncoded)) {
+      hold(slot_treatment.value, tensor.tensor_data());
+    }
+  }
+
+  void hold(ValueId id, const at::Tensor& tensor) {
+    Held& held = held_[static_cast<size_t>(id)];
+    const Codec* codec = value(id).codec;
+    // What rounds is not compared; what is made from it is, with exact inputs.
+    const bool rounds = codec != nullptr && !codec->lossless();
+    if (codec != nullptr && !(purpose_ == Purpose::kVerify && rounds)) {
+      EncodeKey key = key_;
+      key.storage = graph_.values[static_cast<size_t>(id)].storage;
+      const at::DisableRecordFunctionGuard no_callbacks;
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      held.encoded = codec->encode(tensor, key);
+      if (held.encoded.has_value()) return;
+      ++counters_.codec_fallbacks;
+    }
+    held.tensor = tensor;
+    held.version = tensor._version();
+  }
+
+  /// `local`: what is made on the side while a heavy operator is replayed; null otherwise.
+  at::Tensor get(ValueId id, Local* local) {
+    if (local != nullptr && local->count(id) != 0) return local->at(id);
+    if (cache_[static_cast<size_t>(id)].defined()) return cache_[static_cast<size_t>(id)];
+    switch (value(id).source) {
+      case Source::kModel:
+        return model_tensor(id);
+      case Source::kHeld:
+      case Source::kEncoded:
+      case Source::kSliced:
+        return held_or_decoded(id);
+      case Source::kMadeAgain:
+        return make_again(id, local);
+      case Source::kUnavailable:
+        break;
+    }
+    TORCH_CHECK(false, "value ", id, " of the plan has no source");
+  }
+
+  at::Tensor model_tensor(ValueId id) {
+    const at::Tensor& tensor = graph_.values[static_cast<size_t>(id)].model_tensor;
+    const auto version = model_versions_.find(id);
+    TORCH_CHECK(version != model_versions_.end() && version->second == tensor._version(),
+                "parameter or buffer \"", graph_.values[static_cast<size_t>(id)].model_name,
+                "\" was changed in place between forward and backward");
+    return tensor;
+  }
+
+  at::Tensor held_or_decoded(ValueId id) {
+    const Held& held = held_[static_cast<size_t>(id)];
+    if (held.encoded.has_value()) {
+      at::Tensor decoded = value(id).codec->decode(*held.encoded);
+      if (reads_left_[static_cast<size_t>(id)] > 0) cache_[static_cast<size_t>(id)] = decoded;
+      return decoded;
+    }
+    TORCH_CHECK(held.tensor.defined(), "value ", id, " is needed after it was released");
+    TORCH_CHECK(held.tensor._version() == held.version, "the result of ", producer_name(id),
+                ", of shape ", held.tensor.sizes(),
+                ", was changed in place after it was saved for backward: it is at version ",
+                held.tensor._version(), ", and version ", held.version, " was saved");
+    return held.tensor;
+  }
+
+  [[nodiscard]] std::string producer_name(ValueId id) const {
+    const RecordedOperator* producer = graph_.producer_of(id);
+    return producer == nullptr ? "an unknown operator" : producer->name;
+  }
+
+  at::Tensor make_again(ValueId id, Local* local) {
+    const Recipe& recipe = plan_->recipes[static_cast<size_t>(value(id).recipe)];
+    const bool aside = local != nullptr && value(id).light;
+    count_run(value(id).recipe, aside);
+    std::vector<at::Tensor> results = recipe.run(inputs_of(recipe, value(id).light, local));
+    if (!aside) {
+      for (const ValueId input : recipe.inputs) {
+        if (value(id).light || !value(input).light) read(input);
+      }
+    }
+    at::Tensor wanted;
+    for (size_t i = 0; i < recipe.results.size() && i < results.size(); ++i) {
+      const ValueId result = recipe.results[i];
+      if (result == kNone) continue;
+      if (result == id) wanted = results[i];
+      if (value(result).source != Source::kMadeAgain) continue;
+      if (aside) {
+        (*local)[result] = results[i];
+      } else if (reads_left_[static_cast<size_t>(result)] > 0) {
+        cache_[static_cast<size_t>(result)] = results[i];
+      }
+    }
+    TORCH_CHECK(wanted.defined(), recipe.name, " did not give value ", id, " when it was replayed");
+    return wanted;
+  }
+
+  /// What is light and feeds a heavy operator is made on the side and let go with it.
+  std::vector<at::Tensor> inputs_of(const Recipe& recipe, bool light, Local* local) {
+    Local own;
+    Local* side = light ? local : &own;
+    std::vector<at::Tensor> inputs;
+    inputs.reserve(recipe.inputs.size());
+    for (const ValueId input : recipe.inputs) {
+      inputs.push_back(get(input, value(input).light ? side : nullptr));
+    }
+    return inputs;
+  }
+
+  void count_run(int32_t recipe, bool aside) {
+    ++counters_.recipes_run;
+    if (!aside && recipe_runs_[static_cast<size_t>(recipe)]++ > 0) ++counters_.recipes_run_again;
+  }
+
+  void read(ValueId id) {
+    const auto at = static_cast<size_t>(id);
+    if (--reads_left_[at] <= 0) cache_[at].reset();
+  }
+
+  void remember_model_versions() {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const RecordedValue& recorded = graph_.values[v];
+      if (recorded.origin != RecordedValue::Origin::kModel) continue;
+      model_versions_.emplace(static_cast<ValueId>(v), recorded.model_tensor._version());
+    }
+  }
+
+  const std::shared_ptr<const TreatmentPlan> plan_;
+  const StepGraph& graph_;
+  const EncodeKey key_;
+  const Purpose purpose_;
+  mutable std::mutex mutex_;
+  std::vector<Held> held_;
+  std::vector<int32_t> uses_;  ///< slots that still need the held value
+  std::vector<at::Tensor> cache_;
+  std::vector<int32_t> reads_left_;
+  std::vector<int32_t> recipe_runs_;
+  std::unordered_map<ValueId, int64_t> model_versions_;
+  std::vector<ValueId> mismatched_;
+  ExecutionCounters counters_;
+  SlotId next_slot_ = 0;
+  bool departed_ = false;
+};
+
+class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  Hooks(std::shared_ptr<State> state, Purpose purpose)
+      : state_(std::move(state)), purpose_(purpose) {}
+  ~Hooks() override { state_->release(slot_); }
+  Hooks(const Hooks&) = delete;
+  Hooks& operator=(const Hooks&) = delete;
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    slot_ = state_->pack(tensor);
+    if (!state_->drops(slot_)) kept_.emplace().call_pack_hook(tensor);
+  }
+
+  at::Tensor call_unpack_hook() override {
+    if (!kept_.has_value()) return state_->unpack(slot_);
+    at::Tensor kept = kept_->call_unpack_hook();
+    if (purpose_ == Purpose::kVerify) state_->verify(slot_, kept);
+    return kept;
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  const Purpose purpose_;
+  SlotId slot_ = kNone;
+  std::optional<KeepingHooks> kept_;
+};
+
+PlanExecution::PlanExecution(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key,
+                             Purpose purpose)
+    : state_(std::make_shared<State>(std::move(plan), key, purpose)), purpose_(purpose) {}
+
+PlanExecution::~PlanExecution() = default;
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> PlanExecution::make_hooks() {
+  return std::make_unique<State::Hooks>(state_, purpose_);
+}
+
+ExecutionCounters PlanExecution::counters() const {
+  return state_->counters();
+}
+
+std::vector<ValueId> PlanExecution::mismatched() const {
+  return state_->mismatched();
+}
+
+std::vector<at::Tensor> PlanExecution::held() const {
+  return state_->held();
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "memopt/plan/treatment.h"
+
+namespace torch::autograd {
+struct SavedVariableHooks;
+}
+
+namespace noisemark::memopt {
+
+/// What happened in the forward passes that followed a plan.
+struct ExecutionCounters {
+  int64_t recipes_run = 0;
+  int64_t recipes_run_again = 0;  ///< beyond once per pass: their result was gone too early
+  int64_t codec_fallbacks = 0;    ///< tensors that a codec did not take, kept as they were
+  int64_t departures = 0;         ///< passes that left the recorded control flow
+  int64_t mismatches = 0;         ///< values that a recipe or codec did not give bit for bit
+};
+
+/// One forward pass and its backward under a plan. Shared by the hooks of its slots; when the last
+/// of them is gone, nothing of the pass is held. Safe for backward on other threads.
+class PlanExecution {
+ public:
+  enum class Purpose {
+    kFollow,  ///< drop what the plan drops
+    kVerify,  ///< keep everything, and compare what the plan would give with what was kept
+  };
+
+  /// `key` names the pass to codecs that round at random.
+  PlanExecution(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key, Purpose purpose);
+  ~PlanExecution();
+
+  /// For the next tensor that autograd saves.
+  [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks();
+
+  [[nodiscard]] ExecutionCounters counters() const;
+  /// kVerify: values whose slot did not get the same bits, in the order in which they were found.
+  [[nodiscard]] std::vector<ValueId> mismatched() const;
+  /// Tensors that are held beyond their own slot: an owner walk counts them as activations.
+  [[nodiscard]] std::vector<at::Tensor> held() const;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+  Purpose purpose_;
+};
+
+}  // namespace noisemark::memopt

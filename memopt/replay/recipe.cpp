@@ -1,0 +1,164 @@
+#include "memopt/replay/recipe.h"
+
+#include <ATen/core/stack.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace noisemark::memopt {
+namespace {
+
+std::vector<ValueId> distinct_inputs(const RecordedOperator& recorded) {
+  std::vector<ValueId> inputs;
+  for (const Argument& argument : recorded.arguments) {
+    for (const ValueId value : argument.values) {
+      if (value == kNone || std::find(inputs.begin(), inputs.end(), value) != inputs.end())
+        continue;
+      inputs.push_back(value);
+    }
+  }
+  return inputs;
+}
+
+/// An argument whose tensors are named by their place among the recipe's inputs.
+struct BoundArgument {
+  Argument::Kind kind;
+  c10::IValue constant;
+  std::vector<size_t> places;  ///< kUndefined: an undefined tensor
+};
+constexpr size_t kUndefined = static_cast<size_t>(-1);
+
+std::vector<BoundArgument> bound_arguments(const RecordedOperator& recorded,
+                                           const std::vector<ValueId>& inputs) {
+  std::vector<BoundArgument> bound;
+  for (const Argument& argument : recorded.arguments) {
+    BoundArgument one{argument.kind, argument.constant, {}};
+    for (const ValueId value : argument.values) {
+      const auto place = std::find(inputs.begin(), inputs.end(), value);
+      one.places.push_back(value == kNone ? kUndefined
+                                          : static_cast<size_t>(place - inputs.begin()));
+    }
+    bound.push_back(std::move(one));
+  }
+  return bound;
+}
+
+at::Tensor tensor_at(const std::vector<at::Tensor>& inputs, size_t place) {
+  return place == kUndefined ? at::Tensor() : inputs[place];
+}
+
+c10::IValue value_of(const BoundArgument& argument, const std::vector<at::Tensor>& inputs) {
+  switch (argument.kind) {
+    case Argument::Kind::kConstant:
+      return argument.constant;
+    case Argument::Kind::kTensor:
+      return tensor_at(inputs, argument.places.front());
+    case Argument::Kind::kTensorList:
+      break;
+  }
+  std::vector<at::Tensor> list;
+  for (const size_t place : argument.places) list.push_back(tensor_at(inputs, place));
+  return list;
+}
+
+std::vector<at::Tensor> flattened(const torch::jit::Stack& stack) {
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& value : stack) {
+    if (value.isTensor()) tensors.push_back(value.toTensor());
+    if (!value.isTensorList()) continue;
+    for (const at::Tensor& tensor : value.toTensorVector()) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+/// A copy of `part` in memory of its own, laid out as the recorded value was.
+at::Tensor copy_of(const at::Tensor& part, const std::vector<int64_t>& strides) {
+  at::Tensor copy = at::empty_strided(part.sizes(), strides, part.options());
+  copy.copy_(part);
+  return copy;
+}
+
+bool has_own_memory(const RecordedValue& value) {
+  // Strides of a view into something larger could not be given to a tensor of its own.
+  int64_t extent = 1;
+  for (size_t d = 0; d < value.sizes.size(); ++d) {
+    extent += (value.sizes[d] - 1) * value.strides[d];
+  }
+  int64_t count = 1;
+  for (const int64_t size : value.sizes) count *= size;
+  return extent == count;
+}
+
+std::optional<Slice> slice_of_cat(const StepGraph& graph, const RecordedOperator& cat,
+                                  ValueId input) {
+  if (cat.arguments.size() != 2 || !cat.arguments[1].constant.isInt()) return {};
+  const std::vector<ValueId>& parts = cat.arguments[0].values;
+  int64_t begin = 0;
+  int64_t dim = cat.arguments[1].constant.toInt();
+  for (const ValueId part : parts) {
+    if (part == kNone) return {};
+    const RecordedValue& value = graph.values[static_cast<size_t>(part)];
+    const auto rank = static_cast<int64_t>(value.sizes.size());
+    if (dim < 0) dim += rank;
+    if (dim >= rank) return {};  // LibTorch skips empty one-dimensional parts
+    const int64_t length = value.sizes[static_cast<size_t>(dim)];
+    if (part == input) {
+      if (!has_own_memory(value)) return {};
+      return Slice{input, [=, strides = value.strides](const at::Tensor& whole) {
+                     return copy_of(whole.narrow(dim, begin, length), strides);
+                   }};
+    }
+    begin += length;
+  }
+  return {};
+}
+
+std::optional<Slice> slice_of_upsampling(const StepGraph& graph, const RecordedValue& whole,
+                                         ValueId input) {
+  const RecordedValue& source = graph.values[static_cast<size_t>(input)];
+  if (source.sizes.size() != 4 || whole.sizes.size() != 4 || !has_own_memory(source)) return {};
+  const int64_t rows = whole.sizes[2] / source.sizes[2];
+  const int64_t columns = whole.sizes[3] / source.sizes[3];
+  if (rows * source.sizes[2] != whole.sizes[2] || columns * source.sizes[3] != whole.sizes[3]) {
+    return {};
+  }
+  return Slice{input, [=, strides = source.strides](const at::Tensor& upsampled) {
+                 return copy_of(
+                     upsampled.slice(2, 0, std::nullopt, rows).slice(3, 0, std::nullopt, columns),
+                     strides);
+               }};
+}
+
+}  // namespace
+
+Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
+  const RecordedOperator& recorded = graph.operators[static_cast<size_t>(id)];
+  TORCH_CHECK(recorded.repeatable, recorded.name, " cannot be repeated");
+  Recipe recipe;
+  recipe.name = recorded.name;
+  recipe.replaces = id;
+  recipe.inputs = distinct_inputs(recorded);
+  recipe.results = recorded.results;
+  recipe.run = [handle = recorded.handle, arguments = bound_arguments(recorded, recipe.inputs)](
+                   const std::vector<at::Tensor>& inputs) {
+    torch::jit::Stack stack;
+    stack.reserve(arguments.size());
+    for (const BoundArgument& argument : arguments) stack.push_back(value_of(argument, inputs));
+    handle.callBoxed(stack);
+    return flattened(stack);
+  };
+  return recipe;
+}
+
+std::optional<Slice> slice_of_input(const StepGraph& graph, ValueId whole, ValueId input) {
+  const RecordedOperator* producer = graph.producer_of(whole);
+  if (producer == nullptr) return {};
+  if (producer->name == "aten::cat") return slice_of_cat(graph, *producer, input);
+  if (producer->name == "aten::upsample_nearest2d") {
+    return slice_of_upsampling(graph, graph.values[static_cast<size_t>(whole)], input);
+  }
+  return {};
+}
+
+}  // namespace noisemark::memopt

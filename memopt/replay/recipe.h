@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memopt/record/step_graph.h"
+
+namespace noisemark::memopt {
+
+/// How values are made again from others.
+struct Recipe {
+  std::string name;              ///< "aten::silu"
+  OperatorId replaces = kNone;   ///< the recorded operator whose results it gives
+  std::vector<ValueId> inputs;   ///< what run() takes, in this order, each once
+  std::vector<ValueId> results;  ///< what run() gives; kNone: not a value of the step
+  bool special = false;          ///< not the recorded operator itself: to be checked bit for bit
+  /// Runs without autograd and without autocast. Throws what the operator throws.
+  std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> run;
+};
+
+/// Calls the recorded operator again through the dispatcher. The operator must be repeatable.
+[[nodiscard]] Recipe replay_recipe(const StepGraph& graph, OperatorId id);
+
+/// A value that nobody saved, as a part of one that was.
+struct Slice {
+  ValueId value = kNone;  ///< what it gives
+  /// From the whole to a tensor of its own memory, with the strides of the recorded value.
+  std::function<at::Tensor(const at::Tensor& whole)> take;
+};
+
+/// How input `input` of the operator that made `whole` can be cut out of `whole`: a part of a
+/// concatenation, the source of a nearest-neighbour upsampling by an integer factor. Empty for
+/// anything else.
+[[nodiscard]] std::optional<Slice> slice_of_input(const StepGraph& graph, ValueId whole,
+                                                  ValueId input);
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,157 @@
+#include "memopt/record/recorder.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/mse_loss.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+
+#include "memopt/keeping_hooks.h"
+#include "memopt/saved_tensor_scope.h"
+#include "tests/memopt/block_net.h"
+
+namespace noisemark::memopt {
+namespace {
+
+class RecordingSink final : public SavedTensorSink {
+ public:
+  explicit RecordingSink(const ModelView& model) : recorder_(model) {}
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
+    return recorder_.make_hooks();
+  }
+  void end_forward() override { recorder_.end_forward(); }
+  StepGraph take() { return recorder_.take(); }
+
+ private:
+  StepRecorder recorder_;
+};
+
+class Recorder : public testing::Test {
+ protected:
+  Recorder() {
+    at::manual_seed(3);
+    x_ = at::randn({2, 3, 8, 8});
+  }
+
+  StepGraph record(uint64_t seed = 1) {
+    at::manual_seed(seed);
+    RecordingSink sink(net_.view());
+    at::Tensor loss;
+    {
+      const SavedTensorScope scope(sink);
+      loss = net_.forward(x_).square().mean();
+    }
+    loss.backward();
+    net_.zero_grad();
+    return sink.take();
+  }
+
+  static const RecordedOperator* find(const StepGraph& graph, const std::string& name) {
+    const auto found = std::find_if(graph.operators.begin(), graph.operators.end(),
+                                    [&](const RecordedOperator& op) { return op.name == name; });
+    return found == graph.operators.end() ? nullptr : &*found;
+  }
+
+  test::BlockNet net_;
+  at::Tensor x_;
+};
+
+TEST_F(Recorder, finds_the_producer_of_every_tensor_that_is_not_given_from_outside) {
+  const StepGraph graph = record();
+  int foreign = 0;
+  for (const RecordedSlot& slot : graph.slots) {
+    const RecordedValue& value = graph.values[static_cast<size_t>(slot.value)];
+    foreign += value.origin == RecordedValue::Origin::kForeign ? 1 : 0;
+    EXPECT_NE(slot.saved_by, kNone);
+    EXPECT_NE(slot.unpack_order, kNone);
+  }
+  EXPECT_EQ(foreign, 1) << "the batch, which the first convolution saves";
+}
+
+TEST_F(Recorder, counts_a_storage_once_that_several_operators_save) {
+  const StepGraph graph = record();
+  int64_t naive = 0;
+  for (const RecordedSlot& slot : graph.slots) {
+    const RecordedValue& value = graph.values[static_cast<size_t>(slot.value)];
+    const bool external = graph.storages[static_cast<size_t>(value.storage)].external;
+    naive += external ? 0 : value.bytes();
+  }
+  EXPECT_LT(graph.saved_bytes(), naive);
+  EXPECT_GT(graph.saved_bytes(), 0);
+}
+
+TEST_F(Recorder, knows_that_dropout_noise_cannot_be_drawn_again) {
+  const StepGraph graph = record();
+  const RecordedOperator* multiply = nullptr;
+  for (const RecordedSlot& slot : graph.slots) {
+    const RecordedValue& value = graph.values[static_cast<size_t>(slot.value)];
+    const RecordedStorage& storage = graph.storages[static_cast<size_t>(value.storage)];
+    if (!storage.written_in_place) continue;
+    multiply = &graph.operators[static_cast<size_t>(slot.saved_by)];
+    EXPECT_EQ(multiply->name, "aten::mul");
+  }
+  EXPECT_NE(multiply, nullptr) << "CPU dropout multiplies with noise that is filled in place";
+}
+
+TEST_F(Recorder, gives_operators_the_segment_of_their_parameters_and_passes_it_on) {
+  const StepGraph graph = record();
+  const RecordedOperator* attention = nullptr;
+  for (const RecordedOperator& op : graph.operators) {
+    if (op.name.starts_with("aten::_scaled_dot_product")) attention = &op;
+  }
+  ASSERT_NE(attention, nullptr);
+  ASSERT_NE(attention->segment, kNone);
+  EXPECT_EQ(graph.segments[static_cast<size_t>(attention->segment)], "attention");
+  EXPECT_EQ(graph.segments.front(), "stem");
+}
+
+TEST_F(Recorder, finds_two_passes_of_the_same_model_to_agree) {
+  StepGraph first = record(1);
+  const StepGraph second = record(2);
+  int unrepeatable = -1;
+  EXPECT_TRUE(reconcile(first, second, unrepeatable));
+  EXPECT_EQ(unrepeatable, 0);
+}
+
+TEST_F(Recorder, finds_an_argument_that_changed_between_two_passes) {
+  StepGraph first = record(1);
+  StepGraph second = record(2);
+  const auto scaled =
+      std::find_if(second.operators.begin(), second.operators.end(),
+                   [](const RecordedOperator& op) { return op.name == "aten::native_group_norm"; });
+  ASSERT_NE(scaled, second.operators.end());
+  scaled->arguments.back().constant = 0.5;  // another epsilon
+  int unrepeatable = -1;
+  EXPECT_TRUE(reconcile(first, second, unrepeatable));
+  EXPECT_EQ(unrepeatable, 1);
+  EXPECT_FALSE(find(first, "aten::native_group_norm")->repeatable);
+}
+
+TEST_F(Recorder, finds_two_control_flows_to_differ) {
+  StepGraph first = record();
+  net_.dropout = 0;
+  const StepGraph second = record();
+  int unrepeatable = -1;
+  EXPECT_FALSE(reconcile(first, second, unrepeatable));
+}
+
+TEST_F(Recorder, changes_no_gradient) {
+  at::manual_seed(9);
+  net_.forward(x_).square().mean().backward();
+  const std::vector<at::Tensor> expected = net_.gradients();
+  net_.zero_grad();
+  at::manual_seed(9);
+  RecordingSink sink(net_.view());
+  at::Tensor loss;
+  {
+    const SavedTensorScope scope(sink);
+    loss = net_.forward(x_).square().mean();
+  }
+  loss.backward();
+  const std::vector<at::Tensor> recorded = net_.gradients();
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(recorded[i].equal(expected[i])) << i;
+}
+
+}  // namespace
+}  // namespace noisemark::memopt
