@@ -9,6 +9,7 @@
 
 #ifdef NOISEMARK_CUDA
 #include "memopt/cuda/allocation_source.h"
+#include "memopt/cuda/codec_device.h"
 #include "memopt/cuda/event_clock.h"
 #endif
 
@@ -45,6 +46,14 @@ AllocationSource* find_allocation_source(c10::Device device) {
   if (device.is_cpu()) return &cpu_allocation_source();
 #ifdef NOISEMARK_CUDA
   if (device.is_cuda()) return &cuda_allocation_source(device);
+#endif
+  return nullptr;
+}
+
+const codecs::CodecDevice* find_codec_device(c10::Device device) {
+  if (device.is_cpu()) return &codecs::cpu_codec_device();
+#ifdef NOISEMARK_CUDA
+  if (device.is_cuda()) return &codecs::cuda_codec_device();
 #endif
   return nullptr;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "memopt/allocation_source.h"
+#include "memopt/codecs/codec_device.h"
 #include "memopt/device_clock.h"
 
 /// What differs between devices. device_parts.cpp is the one file that knows which were built.
@@ -15,5 +16,8 @@ namespace noisemark::memopt {
 
 /// Null when the device's allocations cannot be followed.
 [[nodiscard]] AllocationSource* find_allocation_source(c10::Device device);
+
+/// Null when this build has no codecs for the device.
+[[nodiscard]] const codecs::CodecDevice* find_codec_device(c10::Device device);
 
 }  // namespace noisemark::memopt

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "memopt/codecs/arithmetic/bits.h"
+#include "memopt/codecs/arithmetic/small_float.h"
+
+/// The floating types that codecs take, as bits. `load` gives binary32 bits, exactly; `store` takes
+/// them and rounds to nearest even; NaN stays NaN. A finite value to be stored is at most kLargest,
+/// so that it stays finite. kFinite: the value is.
+namespace noisemark::memopt::codecs {
+
+enum class Real : uint8_t { kFloat32, kBFloat16, kFloat16 };
+
+struct Float32 {
+  using Bits = uint32_t;
+  static constexpr Bits kOne = 0x3f800000;
+  static constexpr Bits kInfinity = kInfinityBits;
+  static constexpr uint32_t kLargest = kInfinityBits - 1;
+  template <bool kFinite = false>
+  static NOISEMARK_SHARED uint32_t load(Bits bits) {
+    return bits;
+  }
+  template <bool kFinite = false>
+  static NOISEMARK_SHARED Bits store(uint32_t bits) {
+    return bits;
+  }
+};
+
+struct BFloat16 {
+  using Bits = uint16_t;
+  static constexpr Bits kOne = 0x3f80;
+  static constexpr Bits kInfinity = 0x7f80;
+  static constexpr uint32_t kLargest = 0x7f7f0000;
+  template <bool kFinite = false>
+  static NOISEMARK_SHARED uint32_t load(Bits bits) {
+    return static_cast<uint32_t>(bits) << 16;
+  }
+  template <bool kFinite = false>
+  static NOISEMARK_SHARED Bits store(uint32_t bits) {
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    if constexpr (kFinite) return static_cast<Bits>(rounded);
+    // The quiet bit, so that a payload in the lost bits does not end as infinity.
+    const bool nan = below(kInfinityBits, bits & kMagnitudeBits);
+    return static_cast<Bits>(nan ? (bits >> 16) | 0x40U : rounded);
+  }
+};
+
+struct Float16 {
+  using Bits = uint16_t;
+  static constexpr Bits kOne = 0x3c00;
+  static constexpr Bits kInfinity = 0x7c00;
+  static constexpr uint32_t kLargest = 0x477fe000;
+  template <bool kFinite = false>
+  static NOISEMARK_SHARED uint32_t load(Bits bits) {
+    return Half::decode<kFinite>(bits, 1.0F);
+  }
+  template <bool kFinite = false>
+  static NOISEMARK_SHARED Bits store(uint32_t bits) {
+    return static_cast<Bits>(Half::encode<kFinite>(bits, 1.0F));
+  }
+};
+
+/// Calls `body` with the type that `real` names, so that no loop asks for it.
+template <typename Body>
+void with_real(Real real, const Body& body) {
+  switch (real) {
+    case Real::kFloat32:
+      return body(Float32{});
+    case Real::kBFloat16:
+      return body(BFloat16{});
+    case Real::kFloat16:
+      return body(Float16{});
+  }
+}
+
+/// What codecs ask of a whole storage, as one word: bits of the largest finite magnitude as
+/// binary32, and the sign bit where there are elements that are not finite.
+using Extent = uint32_t;
+
+/// Collects an Extent in the type's own width.
+template <typename Type>
+struct ExtentSearch {
+  using Bits = typename Type::Bits;
+  using Signed = std::make_signed_t<Bits>;
+  static constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+
+  Bits largest = 0;
+  Bits specials = 0;  ///< its sign bit
+
+  /// An element's magnitude; where it is not finite kSign, which is below all others as signed.
+  static NOISEMARK_SHARED Bits entry_of(Bits bits) {
+    const auto magnitude = static_cast<Bits>(bits & static_cast<Bits>(~kSign));
+    const bool finite = static_cast<Signed>(magnitude) < static_cast<Signed>(Type::kInfinity);
+    return finite ? magnitude : kSign;
+  }
+  NOISEMARK_SHARED Extent extent() const {
+    return Type::load(largest) | ((specials & kSign) != 0 ? kSignBit : 0U);
+  }
+};
+
+NOISEMARK_SHARED Extent joined(Extent a, Extent b) {
+  const uint32_t largest = larger(a & kMagnitudeBits, b & kMagnitudeBits);
+  return largest | ((a | b) & kSignBit);
+}
+NOISEMARK_SHARED bool all_finite(Extent extent) {
+  return (extent & kSignBit) == 0;
+}
+
+/// The exponent k of a storage's scale 2^k: it takes the largest finite magnitude into
+/// [2^top, 2^(top + 1)); where 2^k would be no normal number, below. 0 and denormals count as
+/// 2^-127.
+NOISEMARK_SHARED int scale_exponent(Extent extent, int top) {
+  const int exponent = static_cast<int>((extent & kMagnitudeBits) >> 23) - 127;
+  return smaller(top - exponent, 126);
+}
+
+}  // namespace noisemark::memopt::codecs
