@@ -10,16 +10,33 @@
 
 namespace noisemark::memopt {
 
+/// Whether an encoding holds the tensor that it was made from, where a GPU finds out only after
+/// encode() has returned: to wait there would stop the host. Thread-safe.
+class Verdict {
+ public:
+  enum class State : uint8_t { kPending, kHolds, kLost };
+  virtual ~Verdict() = default;
+  /// Never waits.
+  [[nodiscard]] virtual State poll() = 0;
+  /// Waits for the device; never kPending.
+  [[nodiscard]] virtual State wait() = 0;
+};
+
 /// What is held for backward instead of a saved tensor. Its memory is Owner::kEncoded.
 struct Encoded {
   std::vector<at::Tensor> parts;  ///< on the tensor's device unless the codec says otherwise
   std::vector<int64_t> sizes;     ///< of the tensor that decode() gives back ...
   std::vector<int64_t> strides;
   at::ScalarType dtype = at::kFloat;
-  double scalar = 0.0;  ///< one number that a codec may need: the scale of a mask
+  /// Null: it holds. Else the caller keeps the tensor as well while this is pending; when it holds
+  /// lets the tensor go, and when it is lost lets this encoding go and keeps the tensor. Who lets
+  /// go of the tensor earlier gets an error from decode(), never a wrong value.
+  std::shared_ptr<Verdict> verdict;
+  std::shared_ptr<void> state;  ///< the codec's own
 };
 
-/// What a codec that rounds at random is keyed by: the same key gives the same bits.
+/// What a codec that rounds at random is keyed by: the same key gives the same bits. Seed: any;
+/// the others in [0, 2^32).
 struct EncodeKey {
   uint64_t seed = 0;
   int64_t step = 0;
@@ -28,19 +45,26 @@ struct EncodeKey {
 
 /// Another form of a saved tensor. Stateless, thread-safe, no host synchronisation on a GPU unless
 /// stated. Takes dense tensors (their elements fill one range of memory, in any order of
-/// dimensions) and works in memory order, so NCHW and NHWC cost the same.
+/// dimensions) and works in memory order, so NCHW and NHWC cost the same. The same bits on every
+/// device and instruction set, with any number of threads.
 class Codec {
  public:
   virtual ~Codec() = default;
   /// As in mode names and reports: "dpr8".
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// decode(encode(x)) has the bits of x whenever encode gives a value.
+  /// decode(encode(x)) has the bits of x whenever encode gives a value (and its verdict holds).
   [[nodiscard]] virtual bool lossless() const = 0;
+  /// A consumer that only asks whether an element is at most zero, as ReLU's backward does, gets
+  /// the answers of x, whatever else is lost.
+  [[nodiscard]] virtual bool keeps_sign() const { return lossless(); }
   /// Empty when this codec cannot take this tensor: the type, gaps in memory, values outside what
   /// the form can hold, no bytes gained. The caller then keeps the tensor.
   [[nodiscard]] virtual std::optional<Encoded> encode(const at::Tensor& x,
                                                       const EncodeKey& key) const = 0;
-  /// Sizes, strides and type as encoded; its memory is Owner::kRematerialized.
+  /// Says that decode(encoded) comes soon; a codec that fetches from elsewhere begins now.
+  virtual void prefetch(const Encoded& /*encoded*/) const {}
+  /// Sizes, strides and type as encoded; its memory is Owner::kRematerialized. Any number of
+  /// times. Throws c10::Error when the verdict is that the encoding is lost.
   [[nodiscard]] virtual at::Tensor decode(const Encoded& encoded) const = 0;
 };
 

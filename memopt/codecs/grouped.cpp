@@ -1,0 +1,91 @@
+#include "memopt/codecs/grouped.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
+
+#include <limits>
+
+#include "memopt/codecs/arithmetic/jobs.h"
+#include "memopt/codecs/tensors.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using codecs::GroupJob;
+using codecs::RoundingKey;
+
+uint32_t key_word(const char* what, int64_t value) {
+  TORCH_CHECK(value >= 0 && value <= std::numeric_limits<uint32_t>::max(), "rounding key: ", what,
+              " must fit 32 bits, but got ", value);
+  return static_cast<uint32_t>(value);
+}
+
+RoundingKey rounding_key(const EncodeKey& key) {
+  return {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32),
+          key_word("step", key.step), key_word("storage", key.storage)};
+}
+
+class GroupedCodec final : public Codec {
+ public:
+  explicit GroupedCodec(int bits) : bits_(bits) {}
+  std::string_view name() const override { return bits_ == 4 ? "q4" : "q2"; }
+  bool lossless() const override { return false; }
+
+  std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& key) const override {
+    const codecs::CodecDevice* device = codecs::device_for(x);
+    const std::optional<codecs::Real> real = codecs::real_of(x.scalar_type());
+    if (device == nullptr || !real) return std::nullopt;
+    GroupJob job;
+    job.bits = bits_;
+    job.real = *real;
+    job.count = x.numel();
+    job.key = rounding_key(key);
+    const int64_t words = codecs::blocks_of(job.count, job.elements_per_block()) * codecs::kLanes;
+    const int64_t groups = codecs::blocks_of(job.count, codecs::kGroupElements);
+    if ((words + groups + 1) * static_cast<int64_t>(sizeof(uint32_t)) >=
+        static_cast<int64_t>(x.nbytes())) {
+      return std::nullopt;
+    }
+    const c10::DeviceGuard guard(x.device());
+    Encoded encoded = codecs::described(x);
+    encoded.parts = {codecs::new_part(x, words, at::kInt), codecs::new_part(x, groups, at::kInt),
+                     codecs::new_part(x, 1, at::kInt)};
+    job.x = x.const_data_ptr();
+    point_to_parts(job, encoded);
+    device->find_extent({job.real, static_cast<int>(x.element_size()), job.x, job.count,
+                         codecs::words_of(encoded.parts[2])});
+    device->encode(job);
+    return encoded;
+  }
+
+  at::Tensor decode(const Encoded& encoded) const override {
+    const c10::DeviceGuard guard(encoded.parts.at(0).device());
+    at::Tensor x = codecs::new_decoded(encoded);
+    GroupJob job;
+    job.bits = bits_;
+    job.real = codecs::real_of(encoded.dtype).value();
+    job.count = x.numel();
+    job.y = x.mutable_data_ptr();
+    point_to_parts(job, encoded);
+    codecs::device_of(encoded).decode(job);
+    return x;
+  }
+
+ private:
+  static void point_to_parts(GroupJob& job, const Encoded& encoded) {
+    job.words = codecs::words_of(encoded.parts.at(0));
+    job.numbers = codecs::words_of(encoded.parts.at(1));
+    job.extent = codecs::words_of(encoded.parts.at(2));
+  }
+
+  int bits_;
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> make_grouped_codec(int bits) {
+  TORCH_CHECK(bits == 4 || bits == 2, "q: the width must be 4 or 2 bits, but got ", bits);
+  return std::make_unique<GroupedCodec>(bits);
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,96 @@
+#include "memopt/codecs/pool_map.h"
+
+#include <c10/util/Exception.h>
+
+#include <limits>
+
+#include "memopt/codecs/arithmetic/jobs.h"
+#include "memopt/codecs/field_codec.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using codecs::FieldForm;
+using codecs::FieldJob;
+using codecs::PoolWindows;
+
+constexpr int64_t kLargestKernel = 4;
+constexpr int64_t kLargestFigure = 1 << 20;
+
+bool fits_int32(int64_t value) {
+  return value >= std::numeric_limits<int32_t>::min() &&
+         value <= std::numeric_limits<int32_t>::max();
+}
+
+/// Neighbouring elements in memory that belong to one window; empty where there is no such order.
+std::optional<int64_t> inner_of(const at::Tensor& map) {
+  if (map.is_contiguous()) return 1;
+  if (map.dim() == 4 && map.is_contiguous(at::MemoryFormat::ChannelsLast)) return map.size(1);
+  return std::nullopt;
+}
+
+class PoolMapCodec final : public Codec {
+ public:
+  explicit PoolMapCodec(const PoolGeometry& geometry) : geometry_(geometry) {}
+  std::string_view name() const override { return "pool4"; }
+  bool lossless() const override { return true; }
+  std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& /*key*/) const override {
+    if (x.scalar_type() != at::kLong || x.dim() < 3 || x.dim() > 4) return std::nullopt;
+    const std::optional<int64_t> inner = inner_of(x);
+    if (!inner || !positions_fit(x)) return std::nullopt;
+    std::optional<Encoded> encoded = codecs::encode_fields(x, job_for(x.sizes(), *inner));
+    if (encoded) encoded->state = std::make_shared<int64_t>(*inner);
+    return encoded;
+  }
+  at::Tensor decode(const Encoded& encoded) const override {
+    const int64_t inner = *static_cast<const int64_t*>(encoded.state.get());
+    return codecs::decode_fields(*this, encoded, job_for(encoded.sizes, inner));
+  }
+
+ private:
+  bool positions_fit(const at::Tensor& map) const {
+    const int64_t lines = map.size(-2) * geometry_.stride[0] + geometry_.padding[0] +
+                          kLargestKernel * geometry_.dilation[0];
+    const int64_t columns = map.size(-1) * geometry_.stride[1] + geometry_.padding[1] +
+                            kLargestKernel * geometry_.dilation[1];
+    return fits_int32(lines) && fits_int32(columns) && fits_int32(map.numel()) &&
+           fits_int32(lines * geometry_.input[1] + columns);
+  }
+  FieldJob job_for(at::IntArrayRef sizes, int64_t inner) const {
+    const int64_t width = geometry_.input[1];
+    PoolWindows windows;
+    windows.rows = static_cast<int32_t>(sizes[sizes.size() - 2]);
+    windows.columns = static_cast<int32_t>(sizes[sizes.size() - 1]);
+    windows.inner = static_cast<int32_t>(inner);
+    windows.row_step = static_cast<int32_t>(geometry_.stride[0] * width);
+    windows.column_step = static_cast<int32_t>(geometry_.stride[1]);
+    windows.origin = static_cast<int32_t>(-geometry_.padding[0] * width - geometry_.padding[1]);
+    windows.row_pitch = static_cast<int32_t>(geometry_.dilation[0] * width);
+    windows.column_pitch = static_cast<int32_t>(geometry_.dilation[1]);
+    FieldJob job;
+    job.form = FieldForm::kPoolPosition;
+    job.common.windows = windows;
+    return job;
+  }
+
+  PoolGeometry geometry_;
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> make_pool_map_codec(const PoolGeometry& geometry) {
+  const auto require = [](const char* what, int64_t value, int64_t least, int64_t most) {
+    TORCH_CHECK(value >= least && value <= most, "pool4: ", what, " must be ", least, " to ", most,
+                ", but got ", value);
+  };
+  for (size_t i = 0; i < 2; ++i) {
+    require("an input size", geometry.input[i], 1, kLargestFigure);
+    require("a kernel size", geometry.kernel[i], 1, kLargestKernel);
+    require("a stride", geometry.stride[i], 1, kLargestFigure);
+    require("a padding", geometry.padding[i], 0, kLargestFigure);
+    require("a dilation", geometry.dilation[i], 1, kLargestFigure);
+  }
+  return std::make_unique<PoolMapCodec>(geometry);
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,85 @@
+#include "memopt/codecs/sparse.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
+
+#include <cmath>
+#include <limits>
+
+#include "memopt/codecs/arithmetic/jobs.h"
+#include "memopt/codecs/tensors.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using codecs::SparseJob;
+
+class SparseCodec final : public Codec {
+ public:
+  explicit SparseCodec(double capacity_frac) : capacity_frac_(capacity_frac) {}
+  std::string_view name() const override { return "ssdc"; }
+  bool lossless() const override { return true; }
+
+  std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& /*key*/) const override {
+    const codecs::CodecDevice* device = codecs::device_for(x);
+    if (device == nullptr || !codecs::real_of(x.scalar_type()) ||
+        x.numel() > std::numeric_limits<uint32_t>::max()) {
+      return std::nullopt;
+    }
+    const int64_t blocks = codecs::blocks_of(x.numel(), SparseJob::kBlock);
+    const int64_t element_bytes = x.element_size();
+    const auto capacity =
+        static_cast<int64_t>(std::ceil(capacity_frac_ * static_cast<double>(x.numel())));
+    const int64_t bytes = blocks * (codecs::kLanes + 1) * static_cast<int64_t>(sizeof(uint32_t)) +
+                          capacity * element_bytes;
+    if (bytes >= static_cast<int64_t>(x.nbytes())) return std::nullopt;
+    const c10::DeviceGuard guard(x.device());
+    Encoded encoded = codecs::described(x);
+    encoded.parts = {codecs::new_part(x, blocks * codecs::kLanes, at::kInt),
+                     codecs::new_part(x, blocks, at::kInt),
+                     codecs::new_part(x, capacity, x.scalar_type())};
+    SparseJob job = job_of(encoded);
+    const codecs::LossFlag flag(x);
+    job.x = x.const_data_ptr();
+    job.count = x.numel();
+    job.lost = flag.data();
+    device->encode(job);
+    if (!flag.settle(encoded)) return std::nullopt;
+    return encoded;
+  }
+
+  at::Tensor decode(const Encoded& encoded) const override {
+    codecs::require_kept(*this, encoded);
+    const c10::DeviceGuard guard(encoded.parts.at(0).device());
+    at::Tensor x = codecs::new_decoded(encoded);
+    SparseJob job = job_of(encoded);
+    job.y = x.mutable_data_ptr();
+    job.count = x.numel();
+    codecs::device_of(encoded).decode(job);
+    return x;
+  }
+
+ private:
+  static SparseJob job_of(const Encoded& encoded) {
+    SparseJob job;
+    job.element_bytes = static_cast<int>(c10::elementSize(encoded.dtype));
+    job.words = codecs::words_of(encoded.parts.at(0));
+    job.offsets = codecs::words_of(encoded.parts.at(1));
+    job.values = encoded.parts.at(2).mutable_data_ptr();
+    job.capacity = encoded.parts[2].numel();
+    return job;
+  }
+
+  double capacity_frac_;
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> make_sparse_codec(double capacity_frac) {
+  TORCH_CHECK(capacity_frac > 0 && capacity_frac <= 1,
+              "ssdc: the capacity must be a fraction above 0 and at most 1, but got ",
+              capacity_frac);
+  return std::make_unique<SparseCodec>(capacity_frac);
+}
+
+}  // namespace noisemark::memopt
