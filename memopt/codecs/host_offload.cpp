@@ -1,0 +1,13 @@
+#include "memopt/codecs/host_offload.h"
+
+#include "memopt/codecs/host_copy.h"
+#include "memopt/codecs/pinned_offload.h"
+
+namespace noisemark::memopt {
+
+std::unique_ptr<HostOffload> make_host_offload(c10::Device device, int64_t capacity_bytes) {
+  if (device.is_cpu()) return std::make_unique<codecs::HostCopy>(capacity_bytes);
+  return std::make_unique<codecs::PinnedOffload>(device, capacity_bytes);
+}
+
+}  // namespace noisemark::memopt

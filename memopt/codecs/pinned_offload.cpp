@@ -1,0 +1,175 @@
+#include "memopt/codecs/pinned_offload.h"
+
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "memopt/codecs/tensors.h"
+#include "memopt/tracking_allocator.h"
+
+namespace noisemark::memopt::codecs {
+namespace {
+
+/// Copies out that may be under way at once.
+constexpr size_t kWindow = 2;
+
+c10::Device with_index(c10::Device device) {
+  return device.has_index() ? device : c10::impl::VirtualGuardImpl(device.type()).getDevice();
+}
+
+c10::Stream current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+SlabPool::Memory pinned_memory(int64_t bytes) {
+  try {
+    const at::Tensor slab =
+        at::empty({bytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
+    return {static_cast<std::byte*>(slab.mutable_data_ptr()), [slab](std::byte*) {}};
+  } catch (const c10::Error&) {
+    return nullptr;  // the pool asks for less, and usage() tells
+  }
+}
+
+/// All elements of a dense tensor in memory order.
+at::Tensor flat(const at::Tensor& x) {
+  return at::as_strided(x.detach(), {x.numel()}, {1}, x.storage_offset());
+}
+
+/// The host's memory as a tensor that `flat` can be copied from or to.
+at::Tensor host_view(const at::Tensor& part, at::ScalarType type) {
+  return part.view(type);
+}
+
+}  // namespace
+
+/// One encoding's copy on the device, from prefetch() to decode(). A second decode() makes another.
+struct PinnedOffload::Returning {
+  std::mutex mutex;
+  at::Tensor tensor;  ///< undefined when no copy is under way
+  c10::Stream compute;
+  c10::Event arrived;
+
+  explicit Returning(c10::Device device)
+      : compute(current_stream(device)), arrived(device.type()) {}
+  ~Returning() {
+    if (!tensor.defined()) return;
+    // Prefetched and never asked for: its memory goes back to `compute`, behind the copy.
+    try {
+      arrived.block(compute);
+    } catch (const c10::Error& error) {
+      TORCH_WARN("offload: ", error.what_without_backtrace());
+    }
+  }
+};
+
+PinnedOffload::PinnedOffload(c10::Device device, int64_t capacity_bytes)
+    : device_(with_index(device)),
+      side_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device_)),
+      pool_(capacity_bytes, pinned_memory) {}
+
+PinnedOffload::~PinnedOffload() {
+  // Tensors that are being copied out go back to the compute stream, perhaps at once.
+  try {
+    side_.synchronize();
+  } catch (const c10::Error& error) {
+    TORCH_WARN("offload: ", error.what_without_backtrace());
+  }
+}
+
+std::optional<Encoded> PinnedOffload::encode(const at::Tensor& x, const EncodeKey& /*key*/) const {
+  if (x.device() != device_ || !is_dense(x)) return std::nullopt;
+  SlabPool::Memory memory = pool_.take(static_cast<int64_t>(x.nbytes()));
+  if (memory == nullptr) return std::nullopt;
+  const c10::NoGradGuard no_grad;
+  const c10::DeviceGuard guard(device_);
+  // Before the side stream becomes the current one.
+  const c10::Stream compute = current_stream(device_);
+  Encoded encoded = described(x);
+  encoded.parts.push_back(at::from_blob(
+      memory.get(), {static_cast<int64_t>(x.nbytes())}, [memory](void*) {},
+      at::TensorOptions().dtype(at::kByte)));
+  encoded.state = std::make_shared<Returning>(device_);
+
+  const std::lock_guard<std::mutex> lock(mutex_);
+  let_go(kWindow - 1, compute);
+  c10::Event written(device_.type());
+  written.record(compute);
+  written.block(side_);
+  {
+    const c10::StreamGuard on_side(side_);
+    host_view(encoded.parts[0], x.scalar_type()).copy_(flat(x), /*non_blocking=*/true);
+  }
+  leaving_.push_back({x.storage(), c10::Event(device_.type())});
+  leaving_.back().copied.record(side_);
+  return encoded;
+}
+
+void PinnedOffload::prefetch(const Encoded& encoded) const {
+  auto& returning = *static_cast<Returning*>(encoded.state.get());
+  const std::lock_guard<std::mutex> lock(returning.mutex);
+  if (!returning.tensor.defined()) begin_return(encoded, returning);
+}
+
+at::Tensor PinnedOffload::decode(const Encoded& encoded) const {
+  auto& returning = *static_cast<Returning*>(encoded.state.get());
+  const std::lock_guard<std::mutex> lock(returning.mutex);
+  if (!returning.tensor.defined()) begin_return(encoded, returning);
+  const c10::DeviceGuard guard(device_);
+  const c10::Stream compute = current_stream(device_);
+  returning.arrived.block(compute);
+  if (compute != returning.compute) returning.tensor.record_stream(compute);
+  return std::move(returning.tensor);
+}
+
+void PinnedOffload::begin_return(const Encoded& encoded, Returning& returning) const {
+  finish_encoding();
+  const c10::NoGradGuard no_grad;
+  const c10::DeviceGuard guard(device_);
+  const c10::Stream compute = current_stream(device_);
+  at::Tensor tensor;
+  {
+    const OwnerScope owner(Owner::kRematerialized);
+    tensor = at::empty_strided(encoded.sizes, encoded.strides,
+                               at::TensorOptions().dtype(encoded.dtype).device(device_));
+  }
+  // The memory may have been another tensor's, in work that is issued but not done.
+  c10::Event free_to_write(device_.type());
+  free_to_write.record(compute);
+  free_to_write.block(side_);
+  {
+    const c10::StreamGuard on_side(side_);
+    flat(tensor).copy_(host_view(encoded.parts.at(0), encoded.dtype), /*non_blocking=*/true);
+  }
+  returning.arrived.record(side_);
+  returning.compute = compute;
+  returning.tensor = std::move(tensor);
+}
+
+void PinnedOffload::finish_encoding() const {
+  const c10::DeviceGuard guard(device_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  let_go(0, current_stream(device_));
+}
+
+void PinnedOffload::let_go(size_t most, const c10::Stream& compute) const {
+  while (leaving_.size() > most) {
+    leaving_.front().copied.block(compute);
+    leaving_.pop_front();
+  }
+}
+
+HostOffloadUsage PinnedOffload::usage() const {
+  const SlabPool::Usage usage = pool_.usage();
+  return {usage.capacity_bytes, usage.lent_bytes, usage.refusals};
+}
+
+}  // namespace noisemark::memopt::codecs
