@@ -1,0 +1,179 @@
+#include <ATen/ops/max_pool2d_with_indices.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/Device.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "memopt/codecs/host_offload.h"
+#include "memopt/codecs/mask.h"
+#include "memopt/codecs/narrow.h"
+#include "memopt/codecs/pool_map.h"
+#include "memopt/codecs/sparse.h"
+#include "tests/memopt/codecs/bits.h"
+
+// The GPU's kernels against the CPU's, bit for bit: parts and decoded tensors.
+namespace noisemark::memopt {
+namespace {
+
+using test::same_bits;
+
+const c10::Device kGpu("cuda:0");
+const EncodeKey kKey{0x123456789abc, 11, 13};
+constexpr int64_t kMiB = 1 << 20;
+
+Encoded on_cpu(const Encoded& encoded) {
+  Encoded copy = encoded;
+  copy.verdict.reset();
+  for (at::Tensor& part : copy.parts) part = part.cpu();
+  return copy;
+}
+
+void expect_as_on_cpu(const Codec& codec, const at::Tensor& x, const std::string& what) {
+  const auto expected = codec.encode(x, kKey);
+  const auto encoded = codec.encode(x.to(kGpu), kKey);
+  if (!expected) {
+    // What only the values forbid, a GPU says by its verdict.
+    EXPECT_TRUE(!encoded ||
+                (encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost))
+        << what;
+    return;
+  }
+  ASSERT_TRUE(encoded) << what;
+  if (encoded->verdict != nullptr) {
+    EXPECT_EQ(encoded->verdict->wait(), Verdict::State::kHolds) << what;
+  }
+  for (const at::Tensor& part : encoded->parts) EXPECT_EQ(part.device(), kGpu);
+  EXPECT_TRUE(test::same_parts(on_cpu(*encoded), *expected)) << what;
+  EXPECT_TRUE(same_bits(codec.decode(*encoded).cpu(), codec.decode(*expected))) << what;
+}
+
+class GpuCodec : public testing::TestWithParam<test::NamedCodec> {
+ protected:
+  const Codec& codec() const { return *GetParam().codec; }
+  at::Tensor input(at::IntArrayRef sizes) const {
+    return test::suitable_for(GetParam().name, test::normals(sizes));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, GpuCodec, testing::ValuesIn(test::all_codecs()),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST_P(GpuCodec, gives_the_cpus_bits_at_every_length_around_a_block) {
+  for (const int64_t count : {1, 500, 959, 960, 961, 1023, 1024, 1025, 2049, 123'457, 3'000'001}) {
+    expect_as_on_cpu(codec(), input({count}), std::to_string(count));
+  }
+}
+
+TEST_P(GpuCodec, gives_the_cpus_bits_for_every_layout_and_type) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kBool, at::kDouble}) {
+    const at::Tensor x = input({5, 37, 19, 13}).to(type);
+    expect_as_on_cpu(codec(), x, "planes");
+    expect_as_on_cpu(codec(), test::in_memory_order(x, {0, 2, 3, 1}), "channels last");
+    expect_as_on_cpu(codec(), test::in_memory_order(x, {3, 1, 0, 2}), "transposed");
+  }
+}
+
+TEST_P(GpuCodec, gives_the_cpus_bits_for_every_kind_of_value) {
+  const std::vector<uint32_t> classes = test::float_classes();
+  for (size_t period = 1; period <= classes.size(); period += 7) {
+    std::vector<uint32_t> floats(5000, 0);
+    std::vector<uint16_t> halves(5000, 0);
+    for (size_t i = 0; i < floats.size(); i += 3) {
+      floats[i] = classes[i % period];
+      halves[i] = static_cast<uint16_t>(floats[i] >> 16);
+    }
+    const std::string what = "classes repeated every " + std::to_string(period);
+    expect_as_on_cpu(codec(), test::float_tensor(floats), what);
+    expect_as_on_cpu(codec(), test::half_tensor(halves, at::kBFloat16), what);
+    expect_as_on_cpu(codec(), test::half_tensor(halves, at::kHalf), what);
+  }
+  std::vector<uint16_t> all(1 << 16);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
+  expect_as_on_cpu(codec(), test::half_tensor(all, at::kBFloat16), "all of bfloat16");
+  expect_as_on_cpu(codec(), test::half_tensor(all, at::kHalf), "all of float16");
+}
+
+TEST(GpuVerdict, is_loss_when_one_value_does_not_fit) {
+  at::Tensor third = at::ones({100'000});
+  third[0] = 0;
+  third[99'999] = 2;
+  expect_as_on_cpu(*make_mask_codec(), third, "a third value");
+  at::Tensor longer = at::ones({100'000});
+  longer[77'777] = 1 + 0x1p-20;
+  expect_as_on_cpu(*make_narrow_codec(), longer, "one bit too many");
+  at::Tensor full = at::zeros({100'000});
+  full.narrow(0, 5'000, 50'000).fill_(1);
+  expect_as_on_cpu(*make_sparse_codec(0.5), full, "as many as there is room for");
+  full[99'999] = 1;
+  expect_as_on_cpu(*make_sparse_codec(0.5), full, "one more");
+  const auto lost = make_sparse_codec(0.5)->encode(full.to(kGpu), kKey);
+  EXPECT_THROW((void)make_sparse_codec(0.5)->decode(lost.value()), c10::Error);
+}
+
+TEST(GpuPoolMap, gives_the_cpus_bits) {
+  const PoolGeometry g{{33, 21}, {3, 2}, {2, 2}, {1, 1}, {1, 2}};
+  const at::Tensor x = test::normals({5, 37, 33, 21});
+  for (const auto order : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const at::Tensor map = std::get<1>(at::max_pool2d_with_indices(
+        x.contiguous(order), g.kernel, g.stride, g.padding, g.dilation));
+    expect_as_on_cpu(*make_pool_map_codec(g), map, "map");
+    at::Tensor wrong = map.clone();
+    wrong[4][36][0][0] = 600;
+    expect_as_on_cpu(*make_pool_map_codec(g), wrong, "an index outside its window");
+  }
+}
+
+TEST(GpuOffload, brings_back_what_it_took_while_work_goes_on) {
+  const auto offload = make_host_offload(kGpu, 64 * kMiB);
+  EXPECT_EQ(offload->name(), "offload");
+  for (int round = 0; round < 3; ++round) {
+    std::vector<at::Tensor> expected;
+    std::deque<Encoded> held;
+    at::Tensor x = test::normals({256, 1024}).to(kGpu);
+    for (int i = 0; i < 20; ++i) {
+      x = x.mul(1.01);  // 1 MiB each; freed as soon as the copy allows
+      expected.push_back(x.cpu());
+      held.push_back(offload->encode(x, kKey).value());
+      EXPECT_TRUE(held.back().parts[0].is_cpu());
+    }
+    offload->finish_encoding();
+    EXPECT_EQ(offload->usage().held_bytes, 20 * kMiB);
+    for (int i = 19; i >= 0; --i) {
+      if (i > 0) offload->prefetch(held[static_cast<size_t>(i) - 1]);
+      const at::Tensor y = offload->decode(held.back());
+      EXPECT_TRUE(same_bits(y.cpu(), expected[static_cast<size_t>(i)])) << i;
+      EXPECT_TRUE(same_bits(offload->decode(held.back()).cpu(), y.cpu())) << "a second time";
+      held.pop_back();
+    }
+    EXPECT_EQ(offload->usage().held_bytes, 0);
+  }
+  EXPECT_EQ(offload->usage().fallbacks, 0);
+}
+
+TEST(GpuOffload, falls_back_and_counts_when_its_pool_is_full) {
+  const auto offload = make_host_offload(kGpu, 2 * kMiB);
+  const at::Tensor x = test::normals({256, 1024}).to(kGpu);
+  const auto first = offload->encode(x, kKey);
+  const auto second = offload->encode(x, kKey);
+  ASSERT_TRUE(first && second);
+  EXPECT_FALSE(offload->encode(x, kKey));
+  EXPECT_EQ(offload->usage().fallbacks, 1);
+}
+
+TEST(GpuOffload, bears_what_was_prefetched_and_never_asked_for) {
+  const auto offload = make_host_offload(kGpu, 4 * kMiB);
+  const at::Tensor x = test::normals({256, 1024}).to(kGpu);
+  {
+    const Encoded encoded = offload->encode(x, kKey).value();
+    offload->prefetch(encoded);
+  }
+  const at::Tensor y = at::ones({256, 1024}, at::TensorOptions().device(kGpu));
+  EXPECT_TRUE(same_bits(y.cpu(), at::ones({256, 1024}))) << "the copy is not into memory in use";
+  EXPECT_EQ(offload->usage().held_bytes, 0);
+}
+
+}  // namespace
+}  // namespace noisemark::memopt
