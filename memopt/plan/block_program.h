@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace noisemark::memopt::plan {
+
+/// One way to treat all saved storages of a block.
+struct Choice {
+  int64_t held_bytes = 0;    ///< from the end of the block's forward to the start of its backward
+  int64_t window_bytes = 0;  ///< the most that is live at once while the block's own forward or
+                             ///< backward runs, beyond what earlier blocks hold
+  double cost_ns = 0;        ///< added to a step
+  double error_squared = 0;  ///< added to the squared relative error of the gradient
+};
+
+/// A contiguous part of the forward pass whose backward is contiguous too. At least one choice.
+using Block = std::vector<Choice>;
+
+struct Limits {
+  int64_t peak_bytes = std::numeric_limits<int64_t>::max();
+  int64_t held_bytes = std::numeric_limits<int64_t>::max();  ///< sum over blocks
+  double error_squared = std::numeric_limits<double>::infinity();
+};
+
+struct Solution {
+  std::vector<size_t> chosen;  ///< index into each block's choices
+  int64_t peak_bytes = 0;      ///< max over blocks of (held before it + its window)
+  int64_t held_bytes = 0;
+  double cost_ns = 0;
+  double error_squared = 0;
+  double lower_bound_ns = 0;  ///< no selection within the limits costs less
+
+  /// (cost - bound) / bound; 0 when both are 0.
+  [[nodiscard]] double gap() const;
+};
+
+inline constexpr size_t kDefaultLabels = 1'000;
+
+/// All functions of this header are pure, and throw std::invalid_argument for a block without
+/// choices, figures that are negative or not finite, bytes whose sums do not fit 63 bits, and an
+/// error limit that is not a number. No blocks at all are a selection that costs nothing.
+
+/// The cheapest selection within the limits: blocks in forward order, whose backward runs in
+/// reverse, so that while a block's window is open exactly the earlier blocks hold their bytes.
+/// Dynamic program over blocks with Pareto-optimal (held, cost, error) labels, of which those are
+/// dropped that a Lagrangian bound proves useless. Exact, with a gap of 0, where at most
+/// `max_labels` are left after each block; beyond, labels are thinned, the limits still hold, and
+/// the lower bound shows what may have been lost. Exact solutions are monotone: with a smaller
+/// budget the cost never falls and the peak never rises. Choices that without_dominated() removes
+/// are not taken. Ties: fewer held bytes, then less error, then the smaller indices. Empty when
+/// nothing fits.
+[[nodiscard]] std::optional<Solution> solve(const std::vector<Block>& blocks, const Limits& limits,
+                                            size_t max_labels = kDefaultLabels);
+
+/// The smallest peak_bytes (and, alone, held_bytes) that any selection within the other limits
+/// reaches; the largest int64 when no selection is within those.
+[[nodiscard]] int64_t smallest_peak(const std::vector<Block>& blocks, const Limits& limits = {});
+[[nodiscard]] int64_t smallest_held(const std::vector<Block>& blocks, const Limits& limits = {});
+
+/// Every selection within the limits that no other beats in peak and cost, from the cheapest to the
+/// smallest; one for each pair of figures. Where there are more than `max_points` (at least 2), the
+/// cheapest within each of that many budgets, evenly spread between the first peak and the last.
+[[nodiscard]] std::vector<Solution> pareto_curve(const std::vector<Block>& blocks,
+                                                 const Limits& limits = {},
+                                                 size_t max_points = 200);
+
+/// Removes choices that another one of the block beats or equals in all four figures (of equal
+/// choices all but the first); the order of the rest stays.
+[[nodiscard]] Block without_dominated(const Block& block);
+
+}  // namespace noisemark::memopt::plan
