@@ -6,6 +6,12 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "memopt/codecs/codec_table.h"
 #include "memopt/tracking_allocator.h"
 #include "tests/memopt/codecs/bits.h"
@@ -17,118 +23,145 @@ using test::same_bits;
 
 const EncodeKey kKey{42, 3, 7};
 
-/// What every codec owes, whatever it does with the values.
-class CodecContract : public testing::TestWithParam<test::NamedCodec> {
- protected:
-  const Codec& codec() const { return *GetParam().codec; }
+/// What every codec owes, whatever it does with the values: each test asks all of them.
+class Subject {
+ public:
+  explicit Subject(test::NamedCodec named) : named_(std::move(named)) {}
+  const std::string& name() const { return named_.name; }
+  const Codec& codec() const { return *named_.codec; }
   at::Tensor input(at::IntArrayRef sizes) const {
-    return test::suitable_for(GetParam().name, test::normals(sizes));
+    return test::suitable_for(named_.name, test::normals(sizes));
   }
+
+ private:
+  test::NamedCodec named_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, CodecContract, testing::ValuesIn(test::all_codecs()),
-                         [](const auto& tested) { return tested.param.name; });
-
-TEST_P(CodecContract, is_known_by_its_name) {
-  EXPECT_EQ(codec().name(), GetParam().name);
-}
-
-TEST_P(CodecContract, gives_back_sizes_strides_and_type_of_every_dense_layout) {
-  const std::vector<int64_t> orders[] = {{0, 1, 2, 3}, {0, 2, 3, 1}, {3, 1, 0, 2}, {1, 0, 3, 2}};
-  for (const auto& order : orders) {
-    const at::Tensor x = test::in_memory_order(input({3, 7, 19, 13}), order);
-    const auto encoded = codec().encode(x, kKey);
-    ASSERT_TRUE(encoded) << x.strides();
-    const at::Tensor y = codec().decode(*encoded);
-    EXPECT_EQ(y.sizes(), x.sizes());
-    EXPECT_EQ(y.strides(), x.strides());
-    EXPECT_EQ(y.scalar_type(), x.scalar_type());
-    EXPECT_TRUE(!codec().lossless() || same_bits(y, x)) << x.strides();
+void ask_all(const std::function<void(const Subject& subject)>& question) {
+  for (const test::NamedCodec& named : test::all_codecs()) {
+    SCOPED_TRACE(named.name);
+    question(Subject(named));
   }
 }
 
-TEST_P(CodecContract, sees_memory_only) {
-  const at::Tensor x = test::in_memory_order(input({3, 7, 19, 13}), {0, 2, 3, 1});
-  const Encoded encoded = codec().encode(x, kKey).value();
-  const Encoded of_memory = codec().encode(test::flat(x), kKey).value();
-  EXPECT_TRUE(test::same_parts(encoded, of_memory));
-  EXPECT_TRUE(same_bits(test::flat(codec().decode(encoded)), codec().decode(of_memory)));
+TEST(CodecContract, is_known_by_its_name) {
+  ask_all([](const Subject& s) { EXPECT_EQ(s.codec().name(), s.name()); });
 }
 
-TEST_P(CodecContract, takes_a_dense_view_inside_other_memory) {
-  const at::Tensor whole = input({9000});
-  const at::Tensor x = whole.narrow(0, 1000, 6001);
-  EXPECT_TRUE(
-      test::same_parts(codec().encode(x, kKey).value(), codec().encode(x.clone(), kKey).value()));
-}
-
-TEST_P(CodecContract, gains_bytes_or_refuses) {
-  for (const int64_t count : {1, 2, 7, 31, 32, 33, 60, 100, 256, 500, 1000, 3000}) {
-    const at::Tensor x = input({count});
-    const auto encoded = codec().encode(x, kKey);
-    if (!encoded) {
-      EXPECT_LT(count, 1000) << "that many are enough for every codec";
-      continue;
+TEST(CodecContract, gives_back_sizes_strides_and_type_of_every_dense_layout) {
+  ask_all([](const Subject& s) {
+    const std::vector<int64_t> orders[] = {{0, 1, 2, 3}, {0, 2, 3, 1}, {3, 1, 0, 2}, {1, 0, 3, 2}};
+    for (const auto& order : orders) {
+      const at::Tensor x = test::in_memory_order(s.input({3, 7, 19, 13}), order);
+      const auto encoded = s.codec().encode(x, kKey);
+      ASSERT_TRUE(encoded) << x.strides();
+      const at::Tensor y = s.codec().decode(*encoded);
+      EXPECT_EQ(y.sizes(), x.sizes());
+      EXPECT_EQ(y.strides(), x.strides());
+      EXPECT_EQ(y.scalar_type(), x.scalar_type());
+      EXPECT_TRUE(!s.codec().lossless() || same_bits(y, x)) << x.strides();
     }
-    int64_t bytes = 0;
-    for (const at::Tensor& part : encoded->parts) bytes += part.nbytes();
-    EXPECT_LT(bytes, x.nbytes()) << count;
-    EXPECT_EQ(codec().decode(*encoded).numel(), count);
-  }
-  EXPECT_FALSE(codec().encode(input({1}), kKey));
+  });
 }
 
-TEST_P(CodecContract, refuses_what_it_cannot_take) {
-  const at::Tensor x = input({64, 64});
-  ASSERT_TRUE(codec().encode(x, kKey));
-  EXPECT_FALSE(codec().encode(at::empty({0}), kKey)) << "empty";
-  EXPECT_FALSE(codec().encode(input({64, 128}).slice(1, 0, 128, 2), kKey)) << "gaps";
-  EXPECT_FALSE(codec().encode(input({64, 1}).expand({64, 64}), kKey)) << "overlaps";
-  EXPECT_FALSE(codec().encode(x.to(at::kDouble), kKey)) << "float64";
-  EXPECT_FALSE(codec().encode(x.to(at::kLong), kKey)) << "int64";
-  EXPECT_FALSE(codec().encode(x.to(at::kComplexFloat), kKey)) << "complex";
-  EXPECT_FALSE(codec().encode(x._neg_view(), kKey)) << "lazily negated";
-  EXPECT_FALSE(codec().encode(x.to_sparse(), kKey)) << "sparse";
-  EXPECT_FALSE(codec().encode(x.to("meta"), kKey)) << "no memory";
+TEST(CodecContract, sees_memory_only) {
+  ask_all([](const Subject& s) {
+    const at::Tensor x = test::in_memory_order(s.input({3, 7, 19, 13}), {0, 2, 3, 1});
+    const Encoded encoded = s.codec().encode(x, kKey).value();
+    const Encoded of_memory = s.codec().encode(test::flat(x), kKey).value();
+    EXPECT_TRUE(test::same_parts(encoded, of_memory));
+    EXPECT_TRUE(same_bits(test::flat(s.codec().decode(encoded)), s.codec().decode(of_memory)));
+  });
 }
 
-TEST_P(CodecContract, gives_the_same_bits_with_one_thread_and_with_two) {
-  const at::Tensor x = input({3, 100'003});
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  const Encoded alone = codec().encode(x, kKey).value();
-  const at::Tensor decoded_alone = codec().decode(alone);
-  at::set_num_threads(2);
-  const Encoded together = codec().encode(x, kKey).value();
-  const at::Tensor decoded_together = codec().decode(together);
-  at::set_num_threads(threads);
-  EXPECT_TRUE(test::same_parts(alone, together));
-  EXPECT_TRUE(same_bits(decoded_alone, decoded_together));
+TEST(CodecContract, takes_a_dense_view_inside_other_memory) {
+  ask_all([](const Subject& s) {
+    const at::Tensor whole = s.input({9000});
+    const at::Tensor x = whole.narrow(0, 1000, 6001);
+    EXPECT_TRUE(test::same_parts(s.codec().encode(x, kKey).value(),
+                                 s.codec().encode(x.clone(), kKey).value()));
+  });
 }
 
-TEST_P(CodecContract, makes_its_memory_known_by_owner) {
-  const auto owner_of = [](const at::Tensor& tensor) {
-    const auto block = cpu_allocation_source().find(*tensor.storage().unsafeGetStorageImpl());
-    return block.value().born_as;
-  };
-  const Encoded encoded = codec().encode(input({64, 64}), kKey).value();
-  for (const at::Tensor& part : encoded.parts) EXPECT_EQ(owner_of(part), Owner::kEncoded);
-  EXPECT_EQ(owner_of(codec().decode(encoded)), Owner::kRematerialized);
+TEST(CodecContract, gains_bytes_or_refuses) {
+  ask_all([](const Subject& s) {
+    for (const int64_t count : {1, 2, 7, 31, 32, 33, 60, 100, 256, 500, 1000, 3000}) {
+      const at::Tensor x = s.input({count});
+      const auto encoded = s.codec().encode(x, kKey);
+      if (!encoded) {
+        EXPECT_LT(count, 1000) << "that many are enough for every codec";
+        continue;
+      }
+      int64_t bytes = 0;
+      for (const at::Tensor& part : encoded->parts) bytes += part.nbytes();
+      EXPECT_LT(bytes, x.nbytes()) << count;
+      EXPECT_EQ(s.codec().decode(*encoded).numel(), count);
+    }
+    EXPECT_FALSE(s.codec().encode(s.input({1}), kKey));
+  });
 }
 
-TEST_P(CodecContract, has_no_history_and_holds_nothing_of_the_tensor) {
-  const at::Tensor x = input({64, 64}).set_requires_grad(true);
-  const Encoded encoded = codec().encode(x, kKey).value();
-  EXPECT_EQ(x.use_count(), 1U);
-  EXPECT_EQ(x.storage().use_count(), 1U);
-  const at::Tensor y = codec().decode(encoded);
-  EXPECT_FALSE(y.requires_grad());
-  EXPECT_TRUE(same_bits(codec().decode(encoded), y)) << "a second time";
-  EXPECT_NE(codec().decode(encoded).const_data_ptr(), y.const_data_ptr());
+TEST(CodecContract, refuses_what_it_cannot_take) {
+  ask_all([](const Subject& s) {
+    const at::Tensor x = s.input({64, 64});
+    ASSERT_TRUE(s.codec().encode(x, kKey));
+    EXPECT_FALSE(s.codec().encode(at::empty({0}), kKey)) << "empty";
+    EXPECT_FALSE(s.codec().encode(s.input({64, 128}).slice(1, 0, 128, 2), kKey)) << "gaps";
+    EXPECT_FALSE(s.codec().encode(s.input({64, 1}).expand({64, 64}), kKey)) << "overlaps";
+    EXPECT_FALSE(s.codec().encode(x.to(at::kDouble), kKey)) << "float64";
+    EXPECT_FALSE(s.codec().encode(x.to(at::kLong), kKey)) << "int64";
+    EXPECT_FALSE(s.codec().encode(x.to(at::kComplexFloat), kKey)) << "complex";
+    EXPECT_FALSE(s.codec().encode(x._neg_view(), kKey)) << "lazily negated";
+    EXPECT_FALSE(s.codec().encode(x.to_sparse(), kKey)) << "sparse";
+    EXPECT_FALSE(s.codec().encode(x.to("meta"), kKey)) << "no memory";
+  });
 }
 
-TEST_P(CodecContract, on_a_cpu_knows_at_once_what_it_holds) {
-  EXPECT_EQ(codec().encode(input({64, 64}), kKey).value().verdict, nullptr);
+TEST(CodecContract, gives_the_same_bits_with_one_thread_and_with_two) {
+  ask_all([](const Subject& s) {
+    const at::Tensor x = s.input({3, 100'003});
+    const int threads = at::get_num_threads();
+    at::set_num_threads(1);
+    const Encoded alone = s.codec().encode(x, kKey).value();
+    const at::Tensor decoded_alone = s.codec().decode(alone);
+    at::set_num_threads(2);
+    const Encoded together = s.codec().encode(x, kKey).value();
+    const at::Tensor decoded_together = s.codec().decode(together);
+    at::set_num_threads(threads);
+    EXPECT_TRUE(test::same_parts(alone, together));
+    EXPECT_TRUE(same_bits(decoded_alone, decoded_together));
+  });
+}
+
+TEST(CodecContract, makes_its_memory_known_by_owner) {
+  ask_all([](const Subject& s) {
+    const auto owner_of = [](const at::Tensor& tensor) {
+      const auto block = cpu_allocation_source().find(*tensor.storage().unsafeGetStorageImpl());
+      return block.value().born_as;
+    };
+    const Encoded encoded = s.codec().encode(s.input({64, 64}), kKey).value();
+    for (const at::Tensor& part : encoded.parts) EXPECT_EQ(owner_of(part), Owner::kEncoded);
+    EXPECT_EQ(owner_of(s.codec().decode(encoded)), Owner::kRematerialized);
+  });
+}
+
+TEST(CodecContract, has_no_history_and_holds_nothing_of_the_tensor) {
+  ask_all([](const Subject& s) {
+    const at::Tensor x = s.input({64, 64}).set_requires_grad(true);
+    const Encoded encoded = s.codec().encode(x, kKey).value();
+    EXPECT_EQ(x.use_count(), 1U);
+    EXPECT_EQ(x.storage().use_count(), 1U);
+    const at::Tensor y = s.codec().decode(encoded);
+    EXPECT_FALSE(y.requires_grad());
+    EXPECT_TRUE(same_bits(s.codec().decode(encoded), y)) << "a second time";
+    EXPECT_NE(s.codec().decode(encoded).const_data_ptr(), y.const_data_ptr());
+  });
+}
+
+TEST(CodecContract, on_a_cpu_knows_at_once_what_it_holds) {
+  ask_all([](const Subject& s) {
+    EXPECT_EQ(s.codec().encode(s.input({64, 64}), kKey).value().verdict, nullptr);
+  });
 }
 
 /// A verdict as a GPU would give it.

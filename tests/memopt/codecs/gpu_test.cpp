@@ -6,6 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "memopt/codecs/host_offload.h"
 #include "memopt/codecs/mask.h"
@@ -50,50 +54,61 @@ void expect_as_on_cpu(const Codec& codec, const at::Tensor& x, const std::string
   EXPECT_TRUE(same_bits(codec.decode(*encoded).cpu(), codec.decode(*expected))) << what;
 }
 
-class GpuCodec : public testing::TestWithParam<test::NamedCodec> {
- protected:
-  const Codec& codec() const { return *GetParam().codec; }
+struct Subject {
+  std::string name;
+  const Codec& codec;
   at::Tensor input(at::IntArrayRef sizes) const {
-    return test::suitable_for(GetParam().name, test::normals(sizes));
+    return test::suitable_for(name, test::normals(sizes));
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, GpuCodec, testing::ValuesIn(test::all_codecs()),
-                         [](const auto& tested) { return tested.param.name; });
-
-TEST_P(GpuCodec, gives_the_cpus_bits_at_every_length_around_a_block) {
-  for (const int64_t count : {1, 500, 959, 960, 961, 1023, 1024, 1025, 2049, 123'457, 3'000'001}) {
-    expect_as_on_cpu(codec(), input({count}), std::to_string(count));
+void ask_all(const std::function<void(const Subject& subject)>& question) {
+  for (const test::NamedCodec& named : test::all_codecs()) {
+    SCOPED_TRACE(named.name);
+    question({named.name, *named.codec});
   }
 }
 
-TEST_P(GpuCodec, gives_the_cpus_bits_for_every_layout_and_type) {
-  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kBool, at::kDouble}) {
-    const at::Tensor x = input({5, 37, 19, 13}).to(type);
-    expect_as_on_cpu(codec(), x, "planes");
-    expect_as_on_cpu(codec(), test::in_memory_order(x, {0, 2, 3, 1}), "channels last");
-    expect_as_on_cpu(codec(), test::in_memory_order(x, {3, 1, 0, 2}), "transposed");
-  }
-}
-
-TEST_P(GpuCodec, gives_the_cpus_bits_for_every_kind_of_value) {
-  const std::vector<uint32_t> classes = test::float_classes();
-  for (size_t period = 1; period <= classes.size(); period += 7) {
-    std::vector<uint32_t> floats(5000, 0);
-    std::vector<uint16_t> halves(5000, 0);
-    for (size_t i = 0; i < floats.size(); i += 3) {
-      floats[i] = classes[i % period];
-      halves[i] = static_cast<uint16_t>(floats[i] >> 16);
+TEST(GpuCodec, gives_the_cpus_bits_at_every_length_around_a_block) {
+  ask_all([](const Subject& s) {
+    for (const int64_t count :
+         {1, 500, 959, 960, 961, 1023, 1024, 1025, 2049, 123'457, 3'000'001}) {
+      expect_as_on_cpu(s.codec, s.input({count}), std::to_string(count));
     }
-    const std::string what = "classes repeated every " + std::to_string(period);
-    expect_as_on_cpu(codec(), test::float_tensor(floats), what);
-    expect_as_on_cpu(codec(), test::half_tensor(halves, at::kBFloat16), what);
-    expect_as_on_cpu(codec(), test::half_tensor(halves, at::kHalf), what);
-  }
-  std::vector<uint16_t> all(1 << 16);
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
-  expect_as_on_cpu(codec(), test::half_tensor(all, at::kBFloat16), "all of bfloat16");
-  expect_as_on_cpu(codec(), test::half_tensor(all, at::kHalf), "all of float16");
+  });
+}
+
+TEST(GpuCodec, gives_the_cpus_bits_for_every_layout_and_type) {
+  ask_all([](const Subject& s) {
+    for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kBool, at::kDouble}) {
+      const at::Tensor x = s.input({5, 37, 19, 13}).to(type);
+      expect_as_on_cpu(s.codec, x, "planes");
+      expect_as_on_cpu(s.codec, test::in_memory_order(x, {0, 2, 3, 1}), "channels last");
+      expect_as_on_cpu(s.codec, test::in_memory_order(x, {3, 1, 0, 2}), "transposed");
+    }
+  });
+}
+
+TEST(GpuCodec, gives_the_cpus_bits_for_every_kind_of_value) {
+  ask_all([](const Subject& s) {
+    const std::vector<uint32_t> classes = test::float_classes();
+    for (size_t period = 1; period <= classes.size(); period += 7) {
+      std::vector<uint32_t> floats(5000, 0);
+      std::vector<uint16_t> halves(5000, 0);
+      for (size_t i = 0; i < floats.size(); i += 3) {
+        floats[i] = classes[i % period];
+        halves[i] = static_cast<uint16_t>(floats[i] >> 16);
+      }
+      const std::string what = "classes repeated every " + std::to_string(period);
+      expect_as_on_cpu(s.codec, test::float_tensor(floats), what);
+      expect_as_on_cpu(s.codec, test::half_tensor(halves, at::kBFloat16), what);
+      expect_as_on_cpu(s.codec, test::half_tensor(halves, at::kHalf), what);
+    }
+    std::vector<uint16_t> all(1 << 16);
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
+    expect_as_on_cpu(s.codec, test::half_tensor(all, at::kBFloat16), "all of bfloat16");
+    expect_as_on_cpu(s.codec, test::half_tensor(all, at::kHalf), "all of float16");
+  });
 }
 
 TEST(GpuVerdict, is_loss_when_one_value_does_not_fit) {

@@ -6,8 +6,13 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "memopt/codecs/arithmetic/groups.h"
 #include "tests/memopt/codecs/bits.h"

@@ -3,6 +3,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "tests/memopt/codecs/bits.h"
 
 namespace noisemark::memopt {

@@ -8,6 +8,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/memopt/codecs/bits.h"
 
 namespace noisemark::memopt {

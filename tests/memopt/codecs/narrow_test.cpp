@@ -4,6 +4,8 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/memopt/codecs/bits.h"
 
 namespace noisemark::memopt {

@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <tuple>
 
 #include "tests/memopt/codecs/bits.h"

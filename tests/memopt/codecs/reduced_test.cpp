@@ -4,9 +4,14 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/memopt/codecs/bits.h"
 
@@ -24,6 +29,10 @@ struct Format {
   int largest_exponent;
   int smallest_exponent;  ///< of the normal numbers
   int fields;             ///< in a word
+
+  friend std::ostream& operator<<(std::ostream& out, const Format& format) {
+    return out << format.bits << " bits";
+  }
 };
 
 class Reduced : public testing::TestWithParam<Format> {

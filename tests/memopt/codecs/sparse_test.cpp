@@ -6,6 +6,9 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <vector>
+
 #include "tests/memopt/codecs/bits.h"
 
 namespace noisemark::memopt {
