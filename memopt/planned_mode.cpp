@@ -105,8 +105,11 @@ void PlannedMode::finish_recording() {
 }
 
 void PlannedMode::finish_following() {
-  add(report_.counters, execution_->counters());
+  ExecutionCounters counters = execution_->counters();
+  if (!verified_) counters.codec_fallbacks = 0;  // this pass finds out what each codec takes
+  add(report_.counters, counters);
   const std::vector<ValueId> mismatched = execution_->mismatched();
+  const std::vector<ValueId> refused = execution_->refused();
   const bool departed = execution_->counters().departures > 0;
   execution_.reset();
   if (verified_ || departed) return;
@@ -120,7 +123,8 @@ void PlannedMode::finish_following() {
     }
     ++report_.kept_after_mismatch;
   }
-  if (!verified_) make_plan();
+  overrides_.raw.insert(refused.begin(), refused.end());
+  if (!verified_ || !refused.empty()) make_plan();
 }
 
 void PlannedMode::make_plan() {

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string_view>
+
+#include "memopt/codecs/mask.h"
 
 namespace noisemark::memopt {
 namespace {
 
 /// One pass over their data, or none.
-constexpr std::array<std::string_view, 69> kCheap = {
+constexpr std::array<std::string_view, 70> kCheap = {
     "aten::_reshape_alias",
     "aten::_to_copy",
     "aten::_unsafe_view",
@@ -21,6 +24,7 @@ constexpr std::array<std::string_view, 69> kCheap = {
     "aten::clamp",
     "aten::clamp_min",
     "aten::clone",
+    "aten::constant_pad_nd",
     "aten::contiguous",
     "aten::cos",
     "aten::detach",
@@ -93,7 +97,9 @@ constexpr std::array<std::string_view, 6> kAttention = {
 static_assert(std::is_sorted(kAttention.begin(), kAttention.end()));
 
 bool is_cheap(const StepGraph& /*graph*/, const RecordedOperator& op) {
-  return std::binary_search(kCheap.begin(), kCheap.end(), op.name);
+  std::string_view name = op.name;
+  if (op.overwrites != kNone && name.ends_with('_')) name.remove_suffix(1);
+  return std::binary_search(kCheap.begin(), kCheap.end(), name);
 }
 
 bool in_attention_segment(const StepGraph& graph, const RecordedOperator& op) {
@@ -105,6 +111,15 @@ bool in_attention_segment(const StepGraph& graph, const RecordedOperator& op) {
                      });
 }
 
+/// Dropout's noise and masks, whatever made them: the pass that verifies the plan finds out which
+/// values the codec takes.
+std::unique_ptr<Codec> mask_if_possible(const StepGraph& graph, ValueId id) {
+  const RecordedValue& value = graph.values[static_cast<size_t>(id)];
+  const bool candidate =
+      value.dtype == at::kBool || value.dtype == at::kFloat || value.dtype == at::kBFloat16;
+  return candidate ? make_mask_codec() : nullptr;
+}
+
 bool is_anything(const StepGraph& /*graph*/, const RecordedOperator& /*op*/) {
   return true;
 }
@@ -114,6 +129,7 @@ bool is_anything(const StepGraph& /*graph*/, const RecordedOperator& /*op*/) {
 Policy echo_policy() {
   Policy policy;
   policy.may_replay = &is_cheap;
+  policy.codec = &mask_if_possible;
   return policy;
 }
 
@@ -122,12 +138,14 @@ Policy echo_attention_policy() {
   policy.may_replay = [](const StepGraph& graph, const RecordedOperator& op) {
     return is_cheap(graph, op) || in_attention_segment(graph, op);
   };
+  policy.codec = &mask_if_possible;
   return policy;
 }
 
 Policy mirror_policy() {
   Policy policy;
   policy.may_replay = &is_anything;
+  policy.codec = &mask_if_possible;
   policy.keep_what_crosses_segments = true;
   return policy;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace noisemark::memopt {
 namespace {
@@ -59,55 +60,56 @@ class Resolver {
       treatment(id).source = Source::kModel;
       return;
     }
-    if (can_be_made_again(id)) {
+    const KeepReason reason = reason_to_keep(id);
+    if (reason == KeepReason::kNone || made_from_slices(id, reason)) {
       make_again(id);
     } else if (!value(id).slots.empty()) {
-      hold(id);
+      hold(id, reason);
     }
   }
 
-  void hold(ValueId id) {
+  void hold(ValueId id, KeepReason reason) {
     treatment(id).source = Source::kHeld;
+    treatment(id).reason = reason;
     treatment(id).supplied_by = value(id).slots.front();
   }
 
-  bool can_be_made_again(ValueId id) {
+  KeepReason reason_to_keep(ValueId id) {
     const RecordedOperator* producer = graph_.producer_of(id);
-    if (producer == nullptr || !producer->repeatable || !policy_.may_replay(graph_, *producer) ||
-        storage(id).written_in_place || storage(id).external || keep_.count(id) != 0 ||
-        (policy_.keep_what_crosses_segments && crosses(id) && !value(id).slots.empty()) ||
-        is_small_result(id, *producer)) {
-      return make_from_slices(id);
-    }
-    std::vector<ValueId> missing;
-    for (const Argument& argument : producer->arguments) {
-      for (const ValueId input : argument.values) {
-        if (input == kNone) continue;
-        visit(input);
-        if (treatment(input).source == Source::kUnavailable) missing.push_back(input);
-      }
-    }
-    return missing.empty() || cut_out(id, missing);
+    if (producer == nullptr || storage(id).external) return KeepReason::kForeign;
+    if (storage(id).written_in_place) return KeepReason::kWrittenInPlace;
+    if (!producer->repeatable) return KeepReason::kUnrepeatable;
+    if (!policy_.may_replay(graph_, *producer)) return KeepReason::kNotAllowed;
+    if (keep_.count(id) != 0) return KeepReason::kMustBeKept;
+    if (is_small_result(id, *producer)) return KeepReason::kSmall;
+    if (policy_.keep_what_crosses_segments && crosses(id)) return KeepReason::kCrossesSegments;
+    return missing_inputs(id).empty() ? KeepReason::kNone : KeepReason::kInputMissing;
   }
 
-  /// A value that must stay may still be held by its parts.
-  bool make_from_slices(ValueId id) {
-    const RecordedOperator* producer = graph_.producer_of(id);
-    const bool crossing = policy_.keep_what_crosses_segments && keep_.count(id) == 0 &&
-                          producer != nullptr && producer->repeatable &&
-                          policy_.may_replay(graph_, *producer) && !storage(id).written_in_place &&
-                          !storage(id).external && !is_small_result(id, *producer);
-    if (!crossing || !policy_.slices) return false;
+  std::vector<ValueId> missing_inputs(ValueId id) {
     std::vector<ValueId> missing;
-    for (const Argument& argument : producer->arguments) {
+    for (const Argument& argument : graph_.producer_of(id)->arguments) {
       for (const ValueId input : argument.values) {
         if (input == kNone) continue;
-        if (!slice_of_input(graph_, id, input).has_value()) return false;
         visit(input);
         if (treatment(input).source == Source::kUnavailable) missing.push_back(input);
       }
     }
-    return !missing.empty() && cut_out(id, missing);
+    return missing;
+  }
+
+  /// Whether parts of the value can be held instead of all of it: always when an input is missing,
+  /// and for what crosses segments when all of it is parts of others.
+  bool made_from_slices(ValueId id, KeepReason reason) {
+    if (reason == KeepReason::kInputMissing) return cut_out(id, missing_inputs(id));
+    if (reason != KeepReason::kCrossesSegments) return false;
+    for (const Argument& argument : graph_.producer_of(id)->arguments) {
+      for (const ValueId input : argument.values) {
+        if (input != kNone && !slice_of_input(graph_, id, input).has_value()) return false;
+      }
+    }
+    const std::vector<ValueId> missing = missing_inputs(id);
+    return missing.empty() || cut_out(id, missing);
   }
 
   /// Makes `missing` available as slices of `id` where that holds fewer bytes than it releases.
@@ -286,25 +288,6 @@ class Resolver {
 TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
                       const Overrides& overrides) {
   return Resolver(std::move(graph), policy, overrides).run();
-}
-
-PlanSummary summarize(const TreatmentPlan& plan) {
-  PlanSummary summary;
-  summary.recorded_bytes = plan.graph->saved_bytes();
-  std::set<StorageId> seen;
-  for (size_t i = 0; i < plan.values.size(); ++i) {
-    const RecordedValue& value = plan.graph->values[i];
-    const ValueTreatment& treatment = plan.values[i];
-    if (treatment.source == Source::kSliced) summary.held_bytes += value.bytes();
-    if (value.slots.empty()) continue;
-    const RecordedStorage& storage = plan.graph->storages[static_cast<size_t>(value.storage)];
-    if (storage.external || !seen.insert(value.storage).second) continue;
-    if (treatment.source == Source::kHeld) summary.held_bytes += storage.bytes;
-    if (treatment.source == Source::kEncoded) summary.encoded_from_bytes += storage.bytes;
-    if (treatment.source == Source::kMadeAgain) summary.dropped_bytes += storage.bytes;
-  }
-  summary.recipes = static_cast<int32_t>(plan.recipes.size());
-  return summary;
 }
 
 }  // namespace noisemark::memopt

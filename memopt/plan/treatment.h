@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "memopt/codecs/codec.h"
@@ -22,14 +23,29 @@ enum class Source : uint8_t {
   kMadeAgain,    ///< by a recipe
 };
 
+/// Why a saved value is held although the policy would rather drop it.
+enum class KeepReason : uint8_t {
+  kNone,             ///< it is not held
+  kForeign,          ///< made outside the recorded pass
+  kNotAllowed,       ///< the policy does not replay its operator
+  kUnrepeatable,     ///< its operator draws random numbers, or its arguments change
+  kWrittenInPlace,   ///< its memory was written after it was made
+  kCrossesSegments,  ///< Mirror keeps it
+  kSmall,            ///< a small result of a large computation
+  kInputMissing,     ///< an input of its operator is not to be had
+  kMustBeKept,       ///< a recipe was not exact, would come too late, or would free no memory
+};
+[[nodiscard]] std::string_view keep_reason_name(KeepReason reason);
+
 struct ValueTreatment {
   Source source = Source::kUnavailable;
-  const Codec* codec = nullptr;  ///< of kEncoded
-  int32_t recipe = kNone;        ///< of kMadeAgain, index into TreatmentPlan::recipes
-  SlotId supplied_by = kNone;    ///< of kHeld, kEncoded, kSliced: the slot that brings it
-  bool light = false;            ///< of kMadeAgain in a two-level plan: made again rather than kept
-                                 ///< while a heavy operator is replayed
-  int32_t reads = 0;             ///< expected in one backward pass, by recipes and by slots
+  KeepReason reason = KeepReason::kNone;  ///< of kHeld and kEncoded
+  const Codec* codec = nullptr;           ///< of kEncoded
+  int32_t recipe = kNone;                 ///< of kMadeAgain, index into TreatmentPlan::recipes
+  SlotId supplied_by = kNone;             ///< of kHeld, kEncoded, kSliced: the slot that brings it
+  bool light = false;  ///< of kMadeAgain in a two-level plan: made again rather than kept
+                       ///< while a heavy operator is replayed
+  int32_t reads = 0;   ///< expected in one backward pass, by recipes and by slots
 };
 
 struct SlotTreatment {
@@ -58,5 +74,15 @@ struct PlanSummary {
   int32_t recipes = 0;
 };
 [[nodiscard]] PlanSummary summarize(const TreatmentPlan& plan);
+
+/// Storages that a plan holds as they were saved, by who made them and why they stay.
+struct HeldGroup {
+  std::string made_by;  ///< operator, "outside" for the batch
+  KeepReason reason = KeepReason::kNone;
+  int64_t storages = 0;
+  int64_t bytes = 0;
+};
+/// The largest first.
+[[nodiscard]] std::vector<HeldGroup> held_groups(const TreatmentPlan& plan);
 
 }  // namespace noisemark::memopt

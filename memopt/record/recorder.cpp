@@ -1,5 +1,6 @@
 #include "memopt/record/recorder.h"
 
+#include <ATen/core/enum_tag.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
@@ -11,6 +12,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
@@ -181,7 +183,15 @@ class StepRecorder::State {
     const std::lock_guard lock(mutex_);
     const std::vector<at::Tensor> results = tensors_of(function.outputs());
     const c10::FunctionSchema& schema = frame.handle->schema();
-    if (schema.is_mutable()) mark_written(frame, schema);
+    int32_t overwrites = kNone;
+    if (schema.is_mutable()) {
+      overwrites = overwritten_argument(frame, schema, results);
+      if (overwrites == kNone) mark_written(frame, schema);
+    }
+    if (overwrites != kNone) {
+      add_operator(frame, results, cost_ns, overwrites);
+      return;
+    }
     const bool fresh = std::any_of(results.begin(), results.end(), [this](const at::Tensor& t) {
       return t.defined() && ids_.count(t.unsafeGetTensorImpl()) == 0;
     });
@@ -190,19 +200,27 @@ class StepRecorder::State {
       if (frame.outer != nullptr) append(frame.outer->slots, frame.slots);
       return;
     }
-    add_operator(frame, results, cost_ns);
+    add_operator(frame, results, cost_ns, kNone);
   }
 
-  void add_operator(OpenFrame& frame, const std::vector<at::Tensor>& results, int64_t cost_ns) {
+  void add_operator(OpenFrame& frame, const std::vector<at::Tensor>& results, int64_t cost_ns,
+                    int32_t overwrites) {
     RecordedOperator recorded{*frame.handle,
                               frame.handle->operator_name().name,
                               std::move(frame.arguments),
                               {},
                               kNone,
                               cost_ns,
+                              overwrites,
                               true};
-    recorded.repeatable = frame.writable && !frame.handle->schema().is_mutable() &&
-                          !frame.handle->hasTag(at::Tag::nondeterministic_seeded);
+    const bool understood = overwrites != kNone || !frame.handle->schema().is_mutable();
+    recorded.repeatable = frame.writable && understood && !draws_random_numbers(recorded);
+    // The tensor goes on under another value.
+    if (overwrites != kNone) {
+      const auto known = ids_.find(results.front().unsafeGetTensorImpl());
+      replaced_.insert(known->second);
+      ids_.erase(known);
+    }
     recorded.segment = segment_of(recorded);
     const auto id = static_cast<OperatorId>(graph_.operators.size());
     for (const Argument& argument : recorded.arguments) add_reader(argument, id);
@@ -212,6 +230,17 @@ class StepRecorder::State {
     }
     for (const SlotId slot : frame.slots) graph_.slots[static_cast<size_t>(slot)].saved_by = id;
     graph_.operators.push_back(std::move(recorded));
+  }
+
+  /// Attention and other operators with a dropout probability draw none at 0.
+  static bool draws_random_numbers(const RecordedOperator& recorded) {
+    if (!recorded.handle.hasTag(at::Tag::nondeterministic_seeded)) return false;
+    const std::vector<c10::Argument>& schema = recorded.handle.schema().arguments();
+    for (size_t i = 0; i < schema.size() && i < recorded.arguments.size(); ++i) {
+      const c10::IValue& constant = recorded.arguments[i].constant;
+      if (schema[i].name() == "dropout_p" && constant.isDouble()) return constant.toDouble() != 0;
+    }
+    return true;
   }
 
   ValueId add_result(const at::Tensor& tensor, OperatorId producer, size_t index) {
@@ -241,6 +270,40 @@ class StepRecorder::State {
       for (const at::Tensor& tensor : output.toTensorVector()) tensors.push_back(tensor);
     }
     return tensors;
+  }
+
+  /// The one argument that an operator writes and returns, when the memory has been seen through
+  /// that tensor alone and nobody saved what was in it before.
+  int32_t overwritten_argument(const OpenFrame& frame, const c10::FunctionSchema& schema,
+                               const std::vector<at::Tensor>& results) {
+    int32_t written = kNone;
+    for (size_t i = 0; i < frame.arguments.size() && i < schema.arguments().size(); ++i) {
+      const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
+      if (written != kNone || frame.arguments[i].kind != Argument::Kind::kTensor) return kNone;
+      written = static_cast<int32_t>(i);
+    }
+    if (written == kNone || results.size() != 1 || !results.front().defined()) return kNone;
+    const ValueId before = frame.arguments[static_cast<size_t>(written)].values.front();
+    const auto known = ids_.find(results.front().unsafeGetTensorImpl());
+    if (before == kNone || known == ids_.end() || known->second != before) return kNone;
+    const bool seen_otherwise =
+        graph_.values[static_cast<size_t>(before)].origin != RecordedValue::Origin::kComputed ||
+        storage_of(before).written_in_place || views_of(before) > 1 || is_pending(results.front());
+    return seen_otherwise ? kNone : written;
+  }
+
+  /// Tensors, not counting earlier contents of the same one.
+  [[nodiscard]] int64_t views_of(ValueId value) {
+    const std::vector<ValueId>& values = storage_of(value).values;
+    return std::count_if(values.begin(), values.end(),
+                         [this](ValueId v) { return replaced_.count(v) == 0; });
+  }
+
+  [[nodiscard]] bool is_pending(const at::Tensor& tensor) const {
+    return std::any_of(pending_.begin(), pending_.end(), [&](const PendingSlot& slot) {
+      return slot.data.storage().unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl();
+    });
   }
 
   void mark_written(const OpenFrame& frame, const c10::FunctionSchema& schema) {
@@ -367,6 +430,7 @@ class StepRecorder::State {
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> pinned_tensors_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> pinned_storages_;
   std::vector<PendingSlot> pending_;
+  std::set<ValueId> replaced_;  ///< what was in a tensor before it was written
   int32_t unpacked_ = 0;
   bool following_ = true;
   at::CallbackHandle handle_ = 0;

@@ -20,7 +20,8 @@ bool same_constant(const c10::IValue& a, const c10::IValue& b) {
 }
 
 bool same_flow(const RecordedOperator& a, const RecordedOperator& b) {
-  if (a.name != b.name || a.results != b.results || a.arguments.size() != b.arguments.size()) {
+  if (a.name != b.name || a.results != b.results || a.overwrites != b.overwrites ||
+      a.arguments.size() != b.arguments.size()) {
     return false;
   }
   for (size_t i = 0; i < a.arguments.size(); ++i) {

@@ -40,11 +40,13 @@ struct RecordedOperator {
   std::vector<ValueId> results;  ///< kNone: undefined, or known before the call
   int32_t segment = kNone;       ///< index into StepGraph::segments
   int64_t cost_ns = 0;           ///< of the call, inner calls included; 0: not measured
-  bool repeatable = true;        ///< false: draws random numbers, writes to an argument, or takes
-                                 ///< an argument that cannot be written down
+  int32_t overwrites = kNone;    ///< index of the argument that its result replaces ("add_")
+  bool repeatable = true;        ///< false: draws random numbers, writes in a way that is not
+                                 ///< understood, or takes an argument that cannot be written down
 };
 
-/// One tensor of the step.
+/// One tensor of the step. What an operator writes in place becomes another value of the same
+/// storage, where nobody has seen the memory but through that one tensor.
 struct RecordedValue {
   enum class Origin : uint8_t {
     kComputed,  ///< by `producer`

@@ -132,6 +132,10 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     return mismatched_;
   }
+  [[nodiscard]] std::vector<ValueId> refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
   [[nodiscard]] std::vector<at::Tensor> held() const {
     const std::lock_guard lock(mutex_);
     std::vector<at::Tensor> tensors;
@@ -164,7 +168,31 @@ class PlanExecution::State {
     return fits(tensor, graph_.values[static_cast<size_t>(recorded.value)], recorded);
   }
 
+  /// Lets go of tensors whose encoding was found to hold, and of encodings that were lost.
+  void settle(ValueId id, Verdict::State verdict) {
+    Held& held = held_[static_cast<size_t>(id)];
+    if (!held.encoded.has_value() || verdict == Verdict::State::kPending) return;
+    if (verdict == Verdict::State::kHolds) {
+      held.tensor = at::Tensor();
+      return;
+    }
+    held.encoded.reset();
+    ++counters_.codec_fallbacks;
+    refused_.push_back(id);
+  }
+
+  void settle_pending() {
+    std::erase_if(pending_, [this](ValueId id) {
+      const Held& held = held_[static_cast<size_t>(id)];
+      if (!held.encoded.has_value()) return true;
+      const Verdict::State verdict = held.encoded->verdict->poll();
+      settle(id, verdict);
+      return verdict != Verdict::State::kPending;
+    });
+  }
+
   void supply(SlotId slot, const at::Tensor& tensor) {
+    settle_pending();
     const SlotTreatment& slot_treatment = treatment(slot);
     for (const Slice& slice : slot_treatment.slices) {
       const at::DisableRecordFunctionGuard no_callbacks;
@@ -190,8 +218,13 @@ class PlanExecution::State {
       const at::DisableRecordFunctionGuard no_callbacks;
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
       held.encoded = codec->encode(tensor, key);
-      if (held.encoded.has_value()) return;
-      ++counters_.codec_fallbacks;
+      const bool pending = held.encoded.has_value() && held.encoded->verdict != nullptr;
+      if (pending) pending_.push_back(id);
+      if (held.encoded.has_value() && !pending) return;
+      if (!pending) {
+        ++counters_.codec_fallbacks;
+        refused_.push_back(id);
+      }
     }
     held.tensor = tensor;
     held.version = tensor._version();
@@ -227,6 +260,9 @@ class PlanExecution::State {
 
   at::Tensor held_or_decoded(ValueId id) {
     const Held& held = held_[static_cast<size_t>(id)];
+    if (held.encoded.has_value() && held.tensor.defined()) {
+      settle(id, held.encoded->verdict->wait());
+    }
     if (held.encoded.has_value()) {
       at::Tensor decoded = value(id).codec->decode(*held.encoded);
       if (reads_left_[static_cast<size_t>(id)] > 0) cache_[static_cast<size_t>(id)] = decoded;
@@ -313,6 +349,8 @@ class PlanExecution::State {
   std::vector<int32_t> recipe_runs_;
   std::unordered_map<ValueId, int64_t> model_versions_;
   std::vector<ValueId> mismatched_;
+  std::vector<ValueId> refused_;
+  std::vector<ValueId> pending_;  ///< encoded, and the device has not yet said whether it holds
   ExecutionCounters counters_;
   SlotId next_slot_ = 0;
   bool departed_ = false;
@@ -361,6 +399,10 @@ ExecutionCounters PlanExecution::counters() const {
 
 std::vector<ValueId> PlanExecution::mismatched() const {
   return state_->mismatched();
+}
+
+std::vector<ValueId> PlanExecution::refused() const {
+  return state_->refused();
 }
 
 std::vector<at::Tensor> PlanExecution::held() const {

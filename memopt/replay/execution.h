@@ -42,6 +42,8 @@ class PlanExecution {
   [[nodiscard]] ExecutionCounters counters() const;
   /// kVerify: values whose slot did not get the same bits, in the order in which they were found.
   [[nodiscard]] std::vector<ValueId> mismatched() const;
+  /// Values that their codec did not take.
+  [[nodiscard]] std::vector<ValueId> refused() const;
   /// Tensors that are held beyond their own slot: an owner walk counts them as activations.
   [[nodiscard]] std::vector<at::Tensor> held() const;
 

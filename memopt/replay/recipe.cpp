@@ -114,6 +114,27 @@ std::optional<Slice> slice_of_cat(const StepGraph& graph, const RecordedOperator
   return {};
 }
 
+std::optional<Slice> slice_of_padding(const StepGraph& graph, const RecordedOperator& pad,
+                                      ValueId input) {
+  const RecordedValue& source = graph.values[static_cast<size_t>(input)];
+  if (pad.arguments.size() < 2 || !pad.arguments[1].constant.isIntList() ||
+      !has_own_memory(source)) {
+    return {};
+  }
+  // Pairs (before, after), the last dimension first; negative ones crop, and lose values.
+  const std::vector<int64_t> pads = pad.arguments[1].constant.toIntVector();
+  if (std::any_of(pads.begin(), pads.end(), [](int64_t n) { return n < 0; })) return {};
+  return Slice{input,
+               [=, sizes = source.sizes, strides = source.strides](const at::Tensor& padded) {
+                 at::Tensor part = padded;
+                 for (size_t i = 0; i + 1 < pads.size(); i += 2) {
+                   const size_t dim = sizes.size() - 1 - i / 2;
+                   part = part.narrow(static_cast<int64_t>(dim), pads[i], sizes[dim]);
+                 }
+                 return copy_of(part, strides);
+               }};
+}
+
 std::optional<Slice> slice_of_upsampling(const StepGraph& graph, const RecordedValue& whole,
                                          ValueId input) {
   const RecordedValue& source = graph.values[static_cast<size_t>(input)];
@@ -140,11 +161,17 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
   recipe.replaces = id;
   recipe.inputs = distinct_inputs(recorded);
   recipe.results = recorded.results;
-  recipe.run = [handle = recorded.handle, arguments = bound_arguments(recorded, recipe.inputs)](
+  recipe.run = [handle = recorded.handle, overwrites = recorded.overwrites,
+                arguments = bound_arguments(recorded, recipe.inputs)](
                    const std::vector<at::Tensor>& inputs) {
     torch::jit::Stack stack;
     stack.reserve(arguments.size());
     for (const BoundArgument& argument : arguments) stack.push_back(value_of(argument, inputs));
+    // Others may still need what is written over.
+    if (overwrites != kNone) {
+      c10::IValue& written = stack[static_cast<size_t>(overwrites)];
+      written = written.toTensor().clone();
+    }
     handle.callBoxed(stack);
     return flattened(stack);
   };
@@ -155,6 +182,7 @@ std::optional<Slice> slice_of_input(const StepGraph& graph, ValueId whole, Value
   const RecordedOperator* producer = graph.producer_of(whole);
   if (producer == nullptr) return {};
   if (producer->name == "aten::cat") return slice_of_cat(graph, *producer, input);
+  if (producer->name == "aten::constant_pad_nd") return slice_of_padding(graph, *producer, input);
   if (producer->name == "aten::upsample_nearest2d") {
     return slice_of_upsampling(graph, graph.values[static_cast<size_t>(whole)], input);
   }

@@ -33,8 +33,8 @@ struct Slice {
 };
 
 /// How input `input` of the operator that made `whole` can be cut out of `whole`: a part of a
-/// concatenation, the source of a nearest-neighbour upsampling by an integer factor. Empty for
-/// anything else.
+/// concatenation, the source of a nearest-neighbour upsampling by an integer factor or of a padding
+/// with a constant. Empty for anything else.
 [[nodiscard]] std::optional<Slice> slice_of_input(const StepGraph& graph, ValueId whole,
                                                   ValueId input);
 

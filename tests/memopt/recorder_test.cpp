@@ -83,15 +83,23 @@ TEST_F(Recorder, counts_a_storage_once_that_several_operators_save) {
 
 TEST_F(Recorder, knows_that_dropout_noise_cannot_be_drawn_again) {
   const StepGraph graph = record();
-  const RecordedOperator* multiply = nullptr;
-  for (const RecordedSlot& slot : graph.slots) {
-    const RecordedValue& value = graph.values[static_cast<size_t>(slot.value)];
-    const RecordedStorage& storage = graph.storages[static_cast<size_t>(value.storage)];
-    if (!storage.written_in_place) continue;
-    multiply = &graph.operators[static_cast<size_t>(slot.saved_by)];
-    EXPECT_EQ(multiply->name, "aten::mul");
-  }
-  EXPECT_NE(multiply, nullptr) << "CPU dropout multiplies with noise that is filled in place";
+  const RecordedOperator* draw = find(graph, "aten::bernoulli_");
+  ASSERT_NE(draw, nullptr);
+  EXPECT_FALSE(draw->repeatable);
+}
+
+TEST_F(Recorder, takes_what_is_written_in_place_for_another_value_of_the_same_memory) {
+  const StepGraph graph = record();
+  const RecordedOperator* scaled = find(graph, "aten::div_");
+  ASSERT_NE(scaled, nullptr);
+  EXPECT_TRUE(scaled->repeatable);
+  const ValueId before = scaled->arguments.front().values.front();
+  const ValueId after = scaled->results.front();
+  EXPECT_NE(before, after);
+  EXPECT_EQ(graph.values[static_cast<size_t>(before)].storage,
+            graph.values[static_cast<size_t>(after)].storage);
+  EXPECT_TRUE(graph.values[static_cast<size_t>(before)].slots.empty());
+  EXPECT_FALSE(graph.values[static_cast<size_t>(after)].slots.empty());
 }
 
 TEST_F(Recorder, gives_operators_the_segment_of_their_parameters_and_passes_it_on) {

@@ -1,0 +1,80 @@
+#include "memopt/plan/treatment.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace noisemark::memopt {
+namespace {
+
+constexpr std::array<std::string_view, 9> kReasonNames = {
+    "",
+    "made outside the model",
+    "operator is not replayed in this mode",
+    "operator cannot be repeated",
+    "written in place",
+    "crosses segments",
+    "small",
+    "an input is not kept",
+    "must be kept",
+};
+
+/// Calls `visit(value, treatment, storage)` for the first saved value of every storage that is not
+/// the model's or the batch's.
+template <typename Visit>
+void for_each_saved_storage(const TreatmentPlan& plan, Visit visit) {
+  std::set<StorageId> seen;
+  for (const SlotTreatment& slot : plan.slots) {
+    const RecordedValue& value = plan.graph->values[static_cast<size_t>(slot.value)];
+    const RecordedStorage& storage = plan.graph->storages[static_cast<size_t>(value.storage)];
+    if (storage.external || !seen.insert(value.storage).second) continue;
+    visit(slot.value, plan.values[static_cast<size_t>(slot.value)], storage);
+  }
+}
+
+}  // namespace
+
+std::string_view keep_reason_name(KeepReason reason) {
+  return kReasonNames[static_cast<size_t>(reason)];
+}
+
+PlanSummary summarize(const TreatmentPlan& plan) {
+  PlanSummary summary;
+  summary.recorded_bytes = plan.graph->saved_bytes();
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    if (plan.values[v].source != Source::kSliced) continue;
+    summary.held_bytes += plan.graph->values[v].bytes();
+  }
+  for_each_saved_storage(
+      plan, [&](ValueId, const ValueTreatment& treatment, const RecordedStorage& storage) {
+        if (treatment.source == Source::kHeld) summary.held_bytes += storage.bytes;
+        if (treatment.source == Source::kEncoded) summary.encoded_from_bytes += storage.bytes;
+        if (treatment.source == Source::kMadeAgain) summary.dropped_bytes += storage.bytes;
+      });
+  summary.recipes = static_cast<int32_t>(plan.recipes.size());
+  return summary;
+}
+
+std::vector<HeldGroup> held_groups(const TreatmentPlan& plan) {
+  std::map<std::pair<std::string, KeepReason>, HeldGroup> groups;
+  for_each_saved_storage(
+      plan, [&](ValueId id, const ValueTreatment& treatment, const RecordedStorage& storage) {
+        if (treatment.source != Source::kHeld) return;
+        const RecordedOperator* producer = plan.graph->producer_of(id);
+        const std::string made_by = producer == nullptr ? "outside" : producer->name;
+        HeldGroup& group = groups[{made_by, treatment.reason}];
+        group.made_by = made_by;
+        group.reason = treatment.reason;
+        ++group.storages;
+        group.bytes += storage.bytes;
+      });
+  std::vector<HeldGroup> sorted;
+  for (auto& [key, group] : groups) sorted.push_back(std::move(group));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const HeldGroup& a, const HeldGroup& b) { return a.bytes > b.bytes; });
+  return sorted;
+}
+
+}  // namespace noisemark::memopt
