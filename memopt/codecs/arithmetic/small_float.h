@@ -26,13 +26,15 @@ struct SmallFloat {
   static NOISEMARK_SHARED uint32_t encode(uint32_t value_bits, float scale) {
     const uint32_t magnitude = value_bits & kMagnitudeBits;
     const uint32_t sign = (value_bits & kSignBit) >> (32 - kBits);
-    const float scaled = float_of(magnitude) * scale;
-    const uint32_t bits = bits_of(scaled);
-    const uint32_t odd = (bits >> kDropped) & 1;
-    const uint32_t normal = ((bits + kBelowHalf + odd) >> kDropped) - kRebias;
-    const uint32_t subnormal = bits_of(scaled + float_of(kAligner)) - kAligner;
-    const uint32_t rounded = below(bits, kSmallestNormal) ? subnormal : normal;
-    const uint32_t finite = below(rounded, kLargest) ? rounded : kLargest;
+    const uint32_t scaled = bits_of(float_of(magnitude) * scale);
+    const uint32_t bits = below(scaled, kLargestBits) ? scaled : kLargestBits;
+    const uint32_t own_exponent = bits & kInfinityBits;
+    const uint32_t exponent = below(own_exponent, kSmallestNormal) ? kSmallestNormal : own_exponent;
+    // The sum's last place is that of the format at this exponent, so the addition rounds. What it
+    // adds to the aligner is the mantissa with its leading one, if it has one.
+    const uint32_t aligner = exponent + (kDropped << 23);
+    const uint32_t mantissa = bits_of(float_of(bits) + float_of(aligner)) - aligner;
+    const uint32_t finite = mantissa + ((exponent - kSmallestNormal) >> kDropped);
     if constexpr (kFinite) return finite | sign;
     const uint32_t payload = (magnitude & kMantissaBits) >> kDropped;
     const uint32_t nan = kInfinity + (payload == 0 ? 1U : payload);
@@ -55,12 +57,11 @@ struct SmallFloat {
   }
 
  private:
-  static constexpr int kDropped = 23 - kMantissa;
-  static constexpr uint32_t kBelowHalf = (1U << (kDropped - 1)) - 1;
+  static constexpr uint32_t kDropped = 23 - kMantissa;
   static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - kBias) << kMantissa;
+  // As binary32.
   static constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(128 - kBias) << 23;
-  /// Bits of the power of two whose last place is that of the subnormals.
-  static constexpr uint32_t kAligner = static_cast<uint32_t>(24 - kBias - kMantissa + 127) << 23;
+  static constexpr uint32_t kLargestBits = (kLargest << kDropped) + (kRebias << kDropped);
 };
 
 /// IEEE binary16.
