@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "reports/random_index.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -32,12 +34,6 @@ double quantile_of_sorted(const std::vector<double>& values, double p) {
 double median_of_sorted(const std::vector<double>& values) {
   const size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-// The high 64 bits of a 128-bit product: uniform below `bound` up to a bias of bound / 2^64.
-size_t index_below(std::mt19937_64& generator, size_t bound) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<size_t>((static_cast<Wide>(generator()) * bound) >> 64U);
 }
 
 }  // namespace

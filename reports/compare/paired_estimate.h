@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "reports/result.h"
+#include "reports/statistics.h"
+
+/// How much one of two builds differs from the other, from rounds that ran both. Every function
+/// throws std::logic_error for an empty or non-finite sample.
+namespace noisemark::reports {
+
+/// log(candidate / base) of each round. Throws std::logic_error for unequal lengths and for figures
+/// that are not positive.
+[[nodiscard]] std::vector<double> log_ratios(std::span<const double> base,
+                                             std::span<const double> candidate);
+
+/// Median of the averages of all pairs of differences, each with itself too (Hodges and Lehmann
+/// 1963): the estimate that belongs to the signed-rank test.
+[[nodiscard]] double hodges_lehmann(std::span<const double> differences);
+
+/// Percentile bootstrap interval (Efron 1979) of the Hodges-Lehmann estimate, over rounds. Bit for
+/// bit the same on every platform for the same seed.
+[[nodiscard]] Interval bootstrap_hodges_lehmann(std::span<const double> differences,
+                                                const BootstrapOptions& options = {});
+
+}  // namespace noisemark::reports

@@ -1,0 +1,229 @@
+"""Every statistic of reports/compare beside SciPy, on the same random samples, to 1e-9.
+
+The first argument is the path of noisemark_statistics_probe, then unittest's own. Exit code 77 where
+SciPy is not installed."""
+
+import json
+import math
+import subprocess
+import sys
+import unittest
+
+try:
+    import numpy
+    from scipy import optimize, stats
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+PROBE = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+ALTERNATIVES = ("two-sided", "greater", "less")
+
+
+def ask(questions):
+    lines = "".join(json.dumps(question) + "\n" for question in questions)
+    done = subprocess.run([PROBE], input=lines, capture_output=True, text=True, check=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(questions)
+    return answers
+
+
+def samples(seed, counts, tied=False, zeros=False):
+    """Differences as rounds give them: a small shift, spread, now and then a wild one."""
+    generator = numpy.random.default_rng(seed)
+    for count in counts:
+        for shift in (0.0, 0.3, -1.0):
+            values = shift + generator.standard_t(3, count)
+            if tied:
+                values = numpy.round(2 * values) / 2
+            if tied and not zeros:
+                values[values == 0] = 0.5
+            yield [float(value) for value in values]
+
+
+class ScipyTest(unittest.TestCase):
+    def close(self, ours, theirs, what):
+        self.assertTrue(math.isfinite(theirs), what)
+        self.assertLessEqual(abs(ours - theirs), 1e-9 * max(1e-3, abs(theirs)), (ours, theirs, what))
+
+    def compare(self, questions, expected):
+        """`expected(question)` gives SciPy's answer, in the shape of ours."""
+        for question, answer in zip(questions, ask(questions)):
+            theirs = expected(question)
+            if not isinstance(theirs, dict):
+                theirs, answer = {"": theirs}, {"": answer}
+            for name, value in theirs.items():
+                self.close(answer[name], float(value), (question, name))
+
+
+class SignedRank(ScipyTest):
+    def questions(self, differences):
+        return [{"statistic": "signed_rank", "values": values, "alternative": alternative}
+                for values in differences for alternative in ALTERNATIVES]
+
+    def wilcoxon(self, question, **options):
+        values, alternative = question["values"], question["alternative"]
+        found = stats.wilcoxon(values, alternative=alternative, **options)
+        return {"p": found.pvalue}
+
+    def test_without_ties_is_scipys_exact_count(self):
+        self.compare(self.questions(samples(1, (1, 2, 3, 5, 8, 10, 13, 20, 35, 50))),
+                     lambda question: self.wilcoxon(question, method="exact"))
+
+    def test_with_ties_and_zeros_is_scipys_count_of_all_signs(self):
+        every = stats.PermutationMethod(n_resamples=2**13 + 1)
+        for zeros in (False, True):
+            self.compare(self.questions(samples(2, (4, 7, 10), tied=True, zeros=zeros)),
+                         lambda question: self.wilcoxon(question, method=every))
+
+    def test_of_many_is_scipys_normal_approximation(self):
+        for tied in (False, True):
+            self.compare(self.questions(samples(3, (70, 120, 400), tied=tied, zeros=tied)),
+                         lambda q: self.wilcoxon(q, method="asymptotic", correction=True)
+                         if q["alternative"] != "two-sided" else self.doubled(q))
+
+    def doubled(self, question):
+        """Our two-sided p is twice the smaller tail, each corrected toward the middle."""
+        one_sided = [stats.wilcoxon(question["values"], alternative=alternative, correction=True,
+                                    method="asymptotic").pvalue for alternative in ("greater", "less")]
+        return {"p": min(1.0, 2 * min(one_sided))}
+
+    def test_two_sided_of_many_is_scipys_own_away_from_the_middle(self):
+        shifted = [[value + 0.5 for value in values] for values in samples(4, (80, 200))]
+        self.compare([{"statistic": "signed_rank", "values": values, "alternative": "two-sided"}
+                      for values in shifted],
+                     lambda question: self.wilcoxon(question, method="asymptotic", correction=True))
+
+
+class SignFlip(ScipyTest):
+    def test_all_signs_are_scipys_permutations_of_samples(self):
+        questions = [{"statistic": "sign_flip", "values": values, "alternative": alternative}
+                     for values in samples(5, (2, 3, 6, 10, 13)) for alternative in ALTERNATIVES]
+
+        def permuted(question):
+            # SciPy doubles every draw where it cannot make them all: 2^13 signs it can.
+            found = stats.permutation_test(
+                (numpy.array(question["values"]),), lambda x, axis: numpy.mean(x, axis=axis),
+                permutation_type="samples", n_resamples=2**13 + 1, vectorized=True,
+                alternative=question["alternative"])
+            return {"mean": found.statistic, "p": found.pvalue}
+
+        self.compare(questions, permuted)
+
+
+class Estimate(ScipyTest):
+    def test_is_the_median_of_all_averages(self):
+        questions = [{"statistic": "estimate", "values": values, "resamples": 1, "seed": 0,
+                      "confidence": 0.9} for values in samples(6, (1, 2, 5, 8, 21, 60))]
+
+        def averages(question):
+            values = numpy.array(question["values"])
+            i, j = numpy.triu_indices(len(values))
+            return {"estimate": numpy.median((values[i] + values[j]) / 2)}
+
+        self.compare(questions, averages)
+
+    def test_interval_is_about_scipys_percentile_bootstrap(self):
+        """Other generators draw other resamples: the ends agree within four of their own standard
+        errors, taken from SciPy's spread over seeds."""
+        values = next(samples(7, (12,)))
+
+        def estimate(x, axis):
+            i, j = numpy.triu_indices(x.shape[-1])
+            return numpy.median((x[..., i] + x[..., j]) / 2, axis=axis)
+
+        ends = []
+        for seed in range(12):
+            found = stats.bootstrap((values,), estimate, n_resamples=2000, method="percentile",
+                                    confidence_level=0.9, rng=numpy.random.default_rng(seed))
+            ends.append(tuple(found.confidence_interval))
+        centre, spread = numpy.mean(ends, axis=0), numpy.std(ends, axis=0, ddof=1)
+        ours = ask([{"statistic": "estimate", "values": values, "resamples": 20000, "seed": 1,
+                     "confidence": 0.9}])[0]
+        for end, mean, error in zip((ours["low"], ours["high"]), centre, spread):
+            self.assertLess(abs(end - mean), 4 * error)
+
+
+class Multiplicity(ScipyTest):
+    def test_adjusted_values_are_scipys_and_holms_definition(self):
+        generator = numpy.random.default_rng(8)
+        lists = [[float(p) for p in generator.beta(0.5, 2, count)] for count in (1, 2, 7, 40, 300)]
+        lists.append([0.02, 0.02, 0.5, 1.0, 0.0])
+        for p, ours in zip(lists, ask([{"statistic": "benjamini_hochberg", "values": p}
+                                       for p in lists])):
+            for a, b in zip(ours, stats.false_discovery_control(p)):
+                self.close(a, b, p)
+        for p, ours in zip(lists, ask([{"statistic": "holm", "values": p} for p in lists])):
+            ranked = sorted(p)
+            for value, adjusted in zip(p, ours):
+                last = max(i for i, other in enumerate(ranked) if other == value)
+                most = max((len(p) - i) * ranked[i] for i in range(last + 1))
+                self.close(adjusted, min(1.0, most), p)
+
+
+class Equivalence(ScipyTest):
+    def test_paired_is_two_of_scipys_t_tests(self):
+        questions = [{"statistic": "paired", "values": values, "margin": margin, "alpha": alpha}
+                     for values in samples(9, (2, 3, 8, 30, 200))
+                     for margin in (0.1, 1.0) for alpha in (0.05, 0.01)]
+
+        def one_sample(q):
+            lower = stats.ttest_1samp(q["values"], -q["margin"], alternative="greater")
+            upper = stats.ttest_1samp(q["values"], q["margin"], alternative="less")
+            both = stats.ttest_1samp(q["values"], 0).confidence_interval(1 - 2 * q["alpha"])
+            return {"p_lower": lower.pvalue, "p_upper": upper.pvalue, "low": both.low,
+                    "high": both.high, "p": max(lower.pvalue, upper.pvalue)}
+
+        self.compare(questions, one_sample)
+
+    def test_independent_is_two_of_scipys_welch_tests(self):
+        bases = list(samples(10, (2, 5, 12)))
+        candidates = [[3 * value for value in values] for values in samples(11, (9, 3, 40))]
+        questions = [{"statistic": "welch", "base": base, "candidate": candidate, "margin": margin,
+                      "alpha": 0.05}
+                     for base, candidate in zip(bases, candidates) for margin in (0.2, 2.0)]
+
+        def welch(q):
+            base, candidate = numpy.array(q["base"]), numpy.array(q["candidate"])
+            lower = stats.ttest_ind(candidate + q["margin"], base, equal_var=False,
+                                    alternative="greater")
+            upper = stats.ttest_ind(candidate - q["margin"], base, equal_var=False,
+                                    alternative="less")
+            plain = stats.ttest_ind(candidate, base, equal_var=False)
+            both = plain.confidence_interval(0.9)
+            return {"p_lower": lower.pvalue, "p_upper": upper.pvalue, "low": both.low,
+                    "high": both.high, "degrees": plain.df}
+
+        self.compare(questions, welch)
+
+
+class Repetitions(ScipyTest):
+    def power(self, effect, pairs, alpha):
+        critical = stats.t.isf(alpha, pairs - 1)
+        return stats.nct.sf(critical, pairs - 1, effect * math.sqrt(pairs))
+
+    def test_detectable_is_the_root_of_scipys_noncentral_t(self):
+        questions = [{"statistic": "detectable", "deviation": 1.7, "pairs": pairs, "alpha": alpha,
+                      "power": power} for pairs in (2, 3, 5, 8, 20, 100)
+                     for alpha in (0.05, 0.01) for power in (0.5, 0.8, 0.95)]
+
+        def root(q):
+            return q["deviation"] * optimize.brentq(
+                lambda effect: self.power(effect, q["pairs"], q["alpha"]) - q["power"], 0, 200,
+                xtol=1e-13, rtol=1e-13)
+
+        self.compare(questions, root)
+
+    def test_pairs_have_enough_power_and_one_fewer_has_not(self):
+        questions = [{"statistic": "pairs", "deviation": 1.0, "difference": difference,
+                      "alpha": 0.05, "power": power}
+                     for difference in (0.1, 0.35, 0.9, 2.5) for power in (0.8, 0.9)]
+        for q, pairs in zip(questions, ask(questions)):
+            self.assertGreaterEqual(self.power(q["difference"], pairs, q["alpha"]), q["power"], q)
+            if pairs > 2:
+                fewer = self.power(q["difference"], pairs - 1, q["alpha"])
+                self.assertLess(fewer, q["power"], q)
+
+
+if __name__ == "__main__":
+    unittest.main()
