@@ -82,7 +82,7 @@ class StepRecorder::State {
     if (tensor.grad_fn()) recorded.node = typeid(*tensor.grad_fn());
     graph_.slots.push_back(recorded);
     // An operator's result is saved before the operator has ended, when its value is not known yet.
-    pinned_tensors_.emplace_back(tensor.getIntrusivePtr());
+    pinned_.emplace_back(tensor.getIntrusivePtr());
     pending_.push_back({tensor.unsafeGetTensorImpl(), tensor.tensor_data()});
     if (innermost != nullptr) innermost->slots.push_back(slot);
     return slot;
@@ -109,6 +109,7 @@ class StepRecorder::State {
     stop();
     if (error_) std::rethrow_exception(error_);
     mark_external_storages();
+    pass_on_to_readers(graph_);
     return std::move(graph_);
   }
 
@@ -293,11 +294,14 @@ class StepRecorder::State {
     return seen_otherwise ? kNone : written;
   }
 
-  /// Tensors, not counting earlier contents of the same one.
+  /// Tensors that still exist, not counting earlier contents of the same one. Through one that is
+  /// gone nobody can look again.
   [[nodiscard]] int64_t views_of(ValueId value) {
     const std::vector<ValueId>& values = storage_of(value).values;
-    return std::count_if(values.begin(), values.end(),
-                         [this](ValueId v) { return replaced_.count(v) == 0; });
+    return std::count_if(values.begin(), values.end(), [this](ValueId v) {
+      const auto tensor = tensors_.find(v);
+      return replaced_.count(v) == 0 && tensor != tensors_.end() && !tensor->second.expired();
+    });
   }
 
   [[nodiscard]] bool is_pending(const at::Tensor& tensor) const {
@@ -365,9 +369,7 @@ class StepRecorder::State {
     graph_.storages[static_cast<size_t>(value.storage)].values.push_back(id);
     graph_.values.push_back(std::move(value));
     // Weak: the memory of the object is not used again, so its address stays its name.
-    if (impl == tensor.unsafeGetTensorImpl()) {
-      pinned_tensors_.emplace_back(tensor.getIntrusivePtr());
-    }
+    if (impl == tensor.unsafeGetTensorImpl()) tensors_.emplace(id, tensor.getIntrusivePtr());
     ids_.emplace(impl, id);
     return id;
   }
@@ -415,6 +417,7 @@ class StepRecorder::State {
                RecordedValue::Origin::kModel;
   }
 
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct PendingSlot {
     c10::TensorImpl* impl;
     at::Tensor data;  ///< shares the storage
@@ -427,7 +430,8 @@ class StepRecorder::State {
   std::unordered_map<std::string, std::string> segment_of_parameter_;
   std::unordered_map<const c10::TensorImpl*, ValueId> ids_;
   std::unordered_map<const c10::StorageImpl*, StorageId> storage_ids_;
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> pinned_tensors_;
+  std::unordered_map<ValueId, WeakTensor> tensors_;
+  std::vector<WeakTensor> pinned_;  ///< of slots, until their values are known;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> pinned_storages_;
   std::vector<PendingSlot> pending_;
   std::set<ValueId> replaced_;  ///< what was in a tensor before it was written

@@ -50,6 +50,43 @@ bool same_value(const RecordedValue& a, const RecordedValue& b) {
          a.sizes == b.sizes && a.strides == b.strides && a.dtype == b.dtype;
 }
 
+/// The only tensor an operator reads; kNone when there are several, or one of the model's.
+ValueId only_input(const StepGraph& graph, const RecordedOperator& op) {
+  ValueId only = kNone;
+  for (const Argument& argument : op.arguments) {
+    for (const ValueId value : argument.values) {
+      if (value == kNone || value == only) continue;
+      if (only != kNone) return kNone;
+      only = value;
+    }
+  }
+  if (only == kNone) return kNone;
+  const RecordedValue& value = graph.values[static_cast<size_t>(only)];
+  return value.origin == RecordedValue::Origin::kComputed ? only : kNone;
+}
+
+/// The segment that all readers of all results share; kNone when there is none.
+int32_t segment_of_readers(const StepGraph& graph, const RecordedOperator& op) {
+  int32_t shared = kNone;
+  for (const ValueId result : op.results) {
+    if (result == kNone) continue;
+    for (const OperatorId reader : graph.values[static_cast<size_t>(result)].readers) {
+      const int32_t segment = graph.operators[static_cast<size_t>(reader)].segment;
+      if (segment == kNone || (shared != kNone && segment != shared)) return kNone;
+      shared = segment;
+    }
+  }
+  return shared;
+}
+
+bool grows(const StepGraph& graph, const RecordedOperator& op, ValueId input) {
+  int64_t result_bytes = 0;
+  for (const ValueId result : op.results) {
+    if (result != kNone) result_bytes += graph.values[static_cast<size_t>(result)].bytes();
+  }
+  return result_bytes >= graph.values[static_cast<size_t>(input)].bytes();
+}
+
 }  // namespace
 
 int64_t RecordedValue::bytes() const {
@@ -72,6 +109,16 @@ int64_t StepGraph::saved_bytes() const {
     if (saved && !storage.external) sum += storage.bytes;
   }
   return sum;
+}
+
+void pass_on_to_readers(StepGraph& graph) {
+  // From the last to the first, so that a chain of such operators moves as one.
+  for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
+    const ValueId input = only_input(graph, *op);
+    if (input == kNone || op->overwrites != kNone || !grows(graph, *op, input)) continue;
+    const int32_t segment = segment_of_readers(graph, *op);
+    if (segment != kNone) op->segment = segment;
+  }
 }
 
 bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {

@@ -98,6 +98,11 @@ struct StepGraph {
   [[nodiscard]] int64_t saved_bytes() const;
 };
 
+/// Gives an operator without parameters, of one input that is no larger than its result
+/// (upsampling, an activation, a view), to the segment of its readers when those are of one
+/// segment: what crosses between the segments is then the input, of which there is less to keep.
+void pass_on_to_readers(StepGraph& graph);
+
 /// True when the two graphs have the same operators on the same values with the same arguments.
 /// What differs only in its constants becomes unrepeatable in `first`; the count is returned in
 /// `unrepeatable`. False: the control flow differs, and nothing may be concluded from either.
