@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/math/distributions/non_central_t.hpp>
 #include <boost/math/distributions/students_t.hpp>
+#include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -29,17 +30,16 @@ double power_at(double effect, double degrees, double alpha) {
   return boost::math::cdf(boost::math::complement(t, critical));
 }
 
-/// The effect in standard errors that gives the power: where doubling first passes it, halved until
-/// doubles cannot tell the ends apart.
+/// The effect in standard errors that gives the power: bracketed by doubling, then to the last bits
+/// (Alefeld, Potra and Shi 1995).
 double effect_for(double degrees, const Sensitivity& s) {
+  const auto lack = [&](double effect) { return power_at(effect, degrees, s.alpha) - s.power; };
   double low = 0;
   double high = 1;
-  while (power_at(high, degrees, s.alpha) < s.power) low = std::exchange(high, 2 * high);
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (power_at(middle, degrees, s.alpha) < s.power ? low : high) = middle;
-  }
-  return high;
+  while (lack(high) < 0) low = std::exchange(high, 2 * high);
+  std::uintmax_t iterations = 100;
+  const boost::math::tools::eps_tolerance<double> tolerance;
+  return boost::math::tools::toms748_solve(lack, low, high, tolerance, iterations).second;
 }
 
 }  // namespace
@@ -67,8 +67,11 @@ double smallest_detectable(double deviation, int64_t pairs, const Sensitivity& s
 int64_t pairs_to_detect(double deviation, double difference, const Sensitivity& sensitivity) {
   check(deviation, sensitivity);
   if (!(difference > 0)) throw std::logic_error("repetitions: the difference is not positive");
+  if (deviation == 0) return 2;
   const auto enough = [&](int64_t pairs) {
-    return smallest_detectable(deviation, pairs, sensitivity) <= difference;
+    const auto count = static_cast<double>(pairs);
+    const double effect = difference / deviation * std::sqrt(count);
+    return power_at(effect, count - 1, sensitivity.alpha) >= sensitivity.power;
   };
   int64_t high = 2;
   while (!enough(high)) {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "reports/compare/comparison.h"
+#include "reports/compare/sides.h"
+
+namespace noisemark::reports {
+
+/// Every field in which runs of a cell differ though they must not: the definition and what was
+/// changed of it, data and its bytes, threads, hardware, software, the deterministic profile, and
+/// the initial weights of equal seeds. Each field once, with the first two values that differ.
+/// Empty: comparable.
+[[nodiscard]] std::vector<FieldDifference> identity_differences(const Cell& cell);
+
+/// In what two runs are different cells: "identity.mode" and the like. For when nothing else
+/// explains why two sides have no cell in common.
+[[nodiscard]] std::vector<FieldDifference> cell_differences(const Identity& base,
+                                                            const Identity& candidate);
+
+}  // namespace noisemark::reports

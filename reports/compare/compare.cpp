@@ -1,0 +1,145 @@
+#include "reports/compare/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "reports/compare/comparable.h"
+#include "reports/compare/exact_tier.h"
+
+namespace noisemark::reports {
+namespace {
+
+SideSummary summary(const Side& side) {
+  std::set<std::string> commits;
+  for (const NamedResult& run : side.runs) {
+    const Provenance& from = run.result.provenance;
+    commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
+  }
+  return {side.name, static_cast<int64_t>(side.runs.size()), {commits.begin(), commits.end()}};
+}
+
+void find(Comparison& comparison, CompareVerdict verdict, const std::string& reason) {
+  comparison.verdict = std::max(comparison.verdict, verdict);
+  if (exit_code_of(verdict) != ExitCode::kPass) comparison.reasons.push_back(reason);
+}
+
+/// A cell of which no figure is on both sides proves nothing.
+void find_empty_cells(const std::vector<Cell>& cells, Comparison& comparison) {
+  for (const Cell& cell : cells) {
+    const auto numbers = [&](const ExactRow& row) {
+      return row.cell == cell.name && !row.unit.empty();
+    };
+    const auto gated = [&](const StochasticRow& row) { return row.cell == cell.name && row.gated; };
+    if (std::any_of(comparison.exact.begin(), comparison.exact.end(), numbers)) continue;
+    if (std::any_of(comparison.stochastic.begin(), comparison.stochastic.end(), gated)) continue;
+    find(comparison, CompareVerdict::kInconclusive, cell.name + ": nothing was measured");
+  }
+}
+
+void find_rows(Comparison& comparison) {
+  for (const ExactRow& row : comparison.exact) {
+    find(
+        comparison, row.verdict,
+        fmt::format("{}: {}: {} ({})", row.cell, row.metric, verdict_name(row.verdict), row.words));
+  }
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (!row.gated) continue;
+    find(
+        comparison, row.verdict,
+        fmt::format("{}: {}: {} ({})", row.cell, row.metric, verdict_name(row.verdict), row.words));
+  }
+}
+
+void find_lone_cells(Comparison& comparison) {
+  for (const std::string& cell : comparison.only_base) {
+    find(comparison, CompareVerdict::kNotComparable, cell + ": missing in NEW");
+  }
+  for (const std::string& cell : comparison.only_candidate) {
+    find(comparison, CompareVerdict::kCalibrationNeeded, cell + ": BASE has no such cell");
+  }
+}
+
+/// Splits off the cells that are not the same work on the same machine.
+std::vector<Cell> comparable_cells(const Cells& cells, Comparison& comparison) {
+  std::vector<Cell> comparable;
+  for (const std::string& cell : cells.without_pairs) {
+    comparison.differences.push_back({cell, "seeds.base", "", ""});
+    find(comparison, CompareVerdict::kNotComparable, cell + ": no seed in common");
+  }
+  for (const Cell& cell : cells.both) {
+    std::vector<FieldDifference> differences = identity_differences(cell);
+    if (differences.empty()) {
+      comparable.push_back(cell);
+      continue;
+    }
+    find(comparison, CompareVerdict::kNotComparable,
+         fmt::format(
+             "{}: differs in {}{}", cell.name, differences.front().field,
+             differences.size() > 1 ? fmt::format(" and {} more", differences.size() - 1) : ""));
+    std::move(differences.begin(), differences.end(), std::back_inserter(comparison.differences));
+  }
+  return comparable;
+}
+
+std::string unstable(const Side& side, const char* name) {
+  const auto count = std::count_if(side.runs.begin(), side.runs.end(), [](const NamedResult& run) {
+    return !run.result.protocol.warmup_stable;
+  });
+  if (count == 0) return "";
+  return fmt::format("{}: {} of {} runs never became steady", name, count, side.runs.size());
+}
+
+std::vector<std::string> notes_on(const Side& base, const Side& candidate) {
+  std::vector<std::string> notes;
+  for (const std::string& note : {unstable(base, "BASE"), unstable(candidate, "NEW")}) {
+    if (!note.empty()) notes.push_back(note);
+  }
+  const auto earlier = [](const NamedResult& a, const NamedResult& b) {
+    return a.result.created_utc < b.result.created_utc;
+  };
+  const auto& last = *std::max_element(candidate.runs.begin(), candidate.runs.end(), earlier);
+  const auto& first = *std::min_element(base.runs.begin(), base.runs.end(), earlier);
+  if (earlier(last, first)) {
+    notes.push_back("every run of NEW was made before every run of BASE, by their clocks");
+  }
+  return notes;
+}
+
+}  // namespace
+
+Comparison compare(const Side& base, const Side& candidate, const StochasticOptions& options) {
+  for (const Side* side : {&base, &candidate}) {
+    if (side->runs.empty()) throw bad_input(side->name, "", "no results", "");
+  }
+  const Cells cells = pair_runs(base, candidate);
+  Comparison comparison;
+  comparison.base = summary(base);
+  comparison.candidate = summary(candidate);
+  comparison.cells = static_cast<int64_t>(cells.both.size());
+  comparison.only_base = cells.only_base;
+  comparison.only_candidate = cells.only_candidate;
+  comparison.unpaired = cells.unpaired;
+  comparison.notes = notes_on(base, candidate);
+  comparison.alpha = options.alpha;
+  comparison.resamples = options.resamples;
+  comparison.seed = options.seed;
+  if (cells.both.empty() && cells.only_base.size() == 1 && cells.only_candidate.size() == 1) {
+    comparison.differences =
+        cell_differences(base.runs.front().result.identity, candidate.runs.front().result.identity);
+  }
+  const std::vector<Cell> comparable = comparable_cells(cells, comparison);
+  for (const Cell& cell : comparable) {
+    std::vector<ExactRow> rows = compare_exact(cell);
+    std::move(rows.begin(), rows.end(), std::back_inserter(comparison.exact));
+  }
+  comparison.stochastic = compare_stochastic(comparable, options);
+  find_rows(comparison);
+  find_empty_cells(comparable, comparison);
+  find_lone_cells(comparison);
+  return comparison;
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/error.h"
+#include "reports/result.h"
+
+/// What comparing two sets of results came to, as a value. A cell is what one row of a benchmark
+/// table would be: a benchmark at one scale under one mode, baseline, precision, kind of device and
+/// framework. Several runs of a cell are its repetitions.
+namespace noisemark::reports {
+
+/// By rising severity; the worst decides.
+enum class CompareVerdict {
+  kEquivalent,         ///< exactly equal, or proven to lie within the margin
+  kImproved,           ///< proven better; never fails
+  kNotWorse,           ///< proven not to be worse by more than the margin
+  kInconclusive,       ///< neither a regression nor its absence is proven
+  kCalibrationNeeded,  ///< no usable baseline, or more noise than a gate can bear
+  kNotComparable,      ///< other work, another machine, or missing on one side
+  kRegression,
+};
+
+/// "equivalent", "improved", "not worse", "inconclusive", "calibration needed", "not comparable",
+/// "REGRESSION".
+[[nodiscard]] std::string_view verdict_name(CompareVerdict verdict);
+[[nodiscard]] ExitCode exit_code_of(CompareVerdict verdict);
+
+/// A field of the identity in which the two sides, or the runs of one, differ.
+struct FieldDifference {
+  std::string cell;
+  std::string field;  ///< "identity.threads", "identity.software.libtorch"
+  std::string base;
+  std::string candidate;
+};
+
+/// A figure without noise, or a digest.
+struct ExactRow {
+  std::string cell;
+  std::string metric;
+  std::string unit;
+  std::optional<double> base;  ///< empty for a digest or where it is missing
+  std::optional<double> candidate;
+  std::string base_digest;
+  std::string candidate_digest;
+  CompareVerdict verdict = CompareVerdict::kEquivalent;
+  std::string words;  ///< why, when it is not equal
+};
+
+/// A figure with noise, from pairs of runs.
+struct StochasticRow {
+  std::string cell;
+  std::string metric;
+  std::string unit;
+  Direction direction = Direction::kNeutral;
+  bool gated = false;
+  int64_t pairs = 0;
+  std::optional<double> base;       ///< median over the paired runs
+  std::optional<double> candidate;  ///< likewise
+  std::optional<double> ratio;      ///< candidate / base: Hodges-Lehmann over the pairs
+  std::optional<Interval> ratio_ci95;
+  std::optional<double> p;                ///< one-sided, of "not worse", when gated; else two-sided
+  std::optional<double> p_adjusted;       ///< Holm among the gated rows, else Benjamini-Hochberg
+  double margin_frac = 0;                 ///< in force
+  double noise_floor_frac = 0;            ///< calibrated; 0: not calibrated
+  std::optional<double> detectable_frac;  ///< smallest difference that these pairs would show
+  std::optional<int64_t> pairs_needed;    ///< to prove it either way
+  CompareVerdict verdict = CompareVerdict::kEquivalent;  ///< means nothing unless gated
+  std::string words;
+};
+
+struct SideSummary {
+  std::string name;  ///< as given by the user
+  int64_t runs = 0;
+  std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
+};
+
+struct Comparison {
+  SideSummary base;
+  SideSummary candidate;
+  int64_t cells = 0;  ///< on both sides
+  std::vector<FieldDifference> differences;
+  std::vector<std::string> only_base;       ///< cells
+  std::vector<std::string> only_candidate;  ///< cells
+  std::vector<std::string> unpaired;        ///< runs without a partner
+  std::vector<ExactRow> exact;
+  std::vector<StochasticRow> stochastic;  ///< gated ones first
+  std::vector<std::string> notes;         ///< what a reader should know about the runs
+  std::vector<std::string> reasons;       ///< one sentence per finding that is not a pass
+  CompareVerdict verdict = CompareVerdict::kEquivalent;
+  double alpha = 0;
+  int64_t resamples = 0;
+  uint64_t seed = 0;
+};
+
+}  // namespace noisemark::reports

@@ -1,0 +1,96 @@
+#include "reports/compare/comparison_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace noisemark::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json optional(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json interval(const std::optional<Interval>& value) {
+  return value ? Json{{"low", value->low}, {"high", value->high}} : Json(nullptr);
+}
+
+std::string_view direction_name(Direction direction) {
+  if (direction == Direction::kNeutral) return "neutral";
+  return direction == Direction::kLower ? "lower" : "higher";
+}
+
+Json json_of(const SideSummary& side) {
+  return {{"name", side.name}, {"runs", side.runs}, {"commits", side.commits}};
+}
+
+Json json_of(const FieldDifference& d) {
+  return {{"cell", d.cell}, {"field", d.field}, {"base", d.base}, {"candidate", d.candidate}};
+}
+
+Json json_of(const ExactRow& row) {
+  return {{"cell", row.cell},
+          {"metric", row.metric},
+          {"unit", row.unit},
+          {"base", optional(row.base)},
+          {"candidate", optional(row.candidate)},
+          {"base_digest", row.base_digest},
+          {"candidate_digest", row.candidate_digest},
+          {"verdict", verdict_name(row.verdict)},
+          {"words", row.words}};
+}
+
+Json json_of(const StochasticRow& row) {
+  return {{"cell", row.cell},
+          {"metric", row.metric},
+          {"unit", row.unit},
+          {"direction", direction_name(row.direction)},
+          {"gated", row.gated},
+          {"pairs", row.pairs},
+          {"base", optional(row.base)},
+          {"candidate", optional(row.candidate)},
+          {"ratio", optional(row.ratio)},
+          {"ratio_ci95", interval(row.ratio_ci95)},
+          {"p", optional(row.p)},
+          {"p_adjusted", optional(row.p_adjusted)},
+          {"margin_frac", row.margin_frac},
+          {"noise_floor_frac", row.noise_floor_frac},
+          {"detectable_frac", optional(row.detectable_frac)},
+          {"pairs_needed", optional(row.pairs_needed)},
+          {"verdict", row.gated ? Json(verdict_name(row.verdict)) : Json(nullptr)},
+          {"words", row.words}};
+}
+
+template <typename T>
+Json rows(const std::vector<T>& items) {
+  Json all = Json::array();
+  for (const T& item : items) all.push_back(json_of(item));
+  return all;
+}
+
+}  // namespace
+
+std::string comparison_json(const Comparison& c) {
+  const Json json = {
+      {"schema", {{"name", kComparisonSchemaName}, {"version", kComparisonSchemaVersion}}},
+      {"verdict", verdict_name(c.verdict)},
+      {"exit_code", static_cast<int>(exit_code_of(c.verdict))},
+      {"reasons", c.reasons},
+      {"base", json_of(c.base)},
+      {"candidate", json_of(c.candidate)},
+      {"cells", c.cells},
+      {"differences", rows(c.differences)},
+      {"only_base", c.only_base},
+      {"only_candidate", c.only_candidate},
+      {"unpaired", c.unpaired},
+      {"exact", rows(c.exact)},
+      {"stochastic", rows(c.stochastic)},
+      {"notes", c.notes},
+      {"alpha", c.alpha},
+      {"resamples", c.resamples},
+      {"seed", c.seed}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace noisemark::reports

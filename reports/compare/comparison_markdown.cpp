@@ -1,0 +1,260 @@
+#include "reports/compare/comparison_markdown.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "reports/markdown.h"
+#include "reports/quantity.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr size_t kDigestDigits = 12;
+
+std::string verdict_cell(CompareVerdict verdict) {
+  const std::string name(verdict_name(verdict));
+  return exit_code_of(verdict) == ExitCode::kPass ? name : "**" + name + "**";
+}
+
+std::string quantity_cell(const std::optional<double>& value, const std::string& unit) {
+  return value ? format_quantity(*value, unit) : "none";
+}
+
+std::string exact_cell(const std::optional<double>& value, const std::string& digest,
+                       const std::string& unit) {
+  if (!digest.empty()) return digest.substr(0, kDigestDigits);
+  if (!value) return "none";
+  if (unit == "bytes") return format_exact_bytes(static_cast<int64_t>(*value));
+  return format_count(static_cast<int64_t>(*value));
+}
+
+std::string ratio_cell(const std::optional<double>& ratio) {
+  return ratio ? fmt::format("{:.4f}", *ratio) : "";
+}
+
+std::string interval_cell(const std::optional<Interval>& interval) {
+  return interval ? fmt::format("{:.4f} to {:.4f}", interval->low, interval->high) : "";
+}
+
+std::string p_cell(const std::optional<double>& p) {
+  return p ? fmt::format("{:.2g}", *p) : "";
+}
+
+std::string list(const std::string& heading, const std::vector<std::string>& items) {
+  if (items.empty()) return "";
+  std::string text = fmt::format("\n{}:\n\n", heading);
+  for (const std::string& item : items) text += fmt::format("- {}\n", item);
+  return text;
+}
+
+std::string counts(const Comparison& comparison) {
+  std::map<CompareVerdict, int64_t> gates;
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (row.gated) ++gates[row.verdict];
+  }
+  std::vector<std::string> parts;
+  for (const auto& [verdict, count] : gates) {
+    parts.push_back(fmt::format("{} {}", count, verdict_name(verdict)));
+  }
+  const auto passed = std::count_if(
+      comparison.exact.begin(), comparison.exact.end(),
+      [](const ExactRow& row) { return exit_code_of(row.verdict) == ExitCode::kPass; });
+  return fmt::format(
+      "{} on both sides. Gates with noise: {}. Figures without noise: {} of {} pass. Exit code "
+      "{}.\n",
+      comparison.cells == 1 ? "1 cell" : fmt::format("{} cells", comparison.cells),
+      parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", ")), passed,
+      comparison.exact.size(), static_cast<int>(exit_code_of(comparison.verdict)));
+}
+
+std::string head(const Comparison& comparison) {
+  std::string text =
+      fmt::format("# {}: {} to {}\n\n{}", verdict_name(comparison.verdict), comparison.base.name,
+                  comparison.candidate.name, counts(comparison));
+  if (!comparison.reasons.empty()) text += '\n';
+  for (const std::string& reason : comparison.reasons) text += fmt::format("- {}\n", reason);
+  return text;
+}
+
+std::string comparability(const Comparison& comparison) {
+  MarkdownTable sides({{"side"}, {"results"}, {"runs", Align::kRight}, {"commits"}});
+  for (const auto& [side, name] :
+       {std::pair(&comparison.base, "BASE"), std::pair(&comparison.candidate, "NEW")}) {
+    sides.add_row({name, side->name, std::to_string(side->runs),
+                   fmt::format("{}", fmt::join(side->commits, " "))});
+  }
+  std::string text = "\n## Comparability\n\n" + sides.text();
+  if (comparison.differences.empty()) {
+    text += "\nNo field of the identity differs.\n";
+  } else {
+    MarkdownTable fields({{"cell"}, {"field"}, {"BASE"}, {"NEW"}});
+    for (const FieldDifference& field : comparison.differences) {
+      fields.add_row({field.cell, code(field.field), field.base, field.candidate});
+    }
+    text += "\n" + fields.text();
+  }
+  text += list("Only in BASE", comparison.only_base);
+  text += list("Only in NEW", comparison.only_candidate);
+  return text + list("Runs without a partner", comparison.unpaired);
+}
+
+std::string gates(const Comparison& comparison) {
+  MarkdownTable table({{"cell"},
+                       {"metric"},
+                       {"BASE", Align::kRight},
+                       {"NEW", Align::kRight},
+                       {"ratio", Align::kRight},
+                       {"95 %", Align::kRight},
+                       {"p (Holm)", Align::kRight},
+                       {"margin", Align::kRight},
+                       {"pairs", Align::kRight},
+                       {"verdict"},
+                       {"why"}});
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (!row.gated) continue;
+    table.add_row({row.cell, row.metric, quantity_cell(row.base, row.unit),
+                   quantity_cell(row.candidate, row.unit), ratio_cell(row.ratio),
+                   interval_cell(row.ratio_ci95), p_cell(row.p_adjusted),
+                   format_percent(row.margin_frac), std::to_string(row.pairs),
+                   verdict_cell(row.verdict), row.words});
+  }
+  if (table.empty()) return "\n## Gates\n\nNone could be applied.\n";
+  return fmt::format(
+      "\n## Gates\n\n{}\nratio: NEW / BASE, Hodges-Lehmann over pairs of runs, with a bootstrap "
+      "interval ({} resamples, seed {}). p: signed-rank test, one-sided, together at {}.\n",
+      table.text(), comparison.resamples, comparison.seed, format_number(comparison.alpha));
+}
+
+bool is_by_owner(const ExactRow& row) {
+  return row.metric.find(": ") != std::string::npos;
+}
+
+std::vector<std::string> exact_cells(const ExactRow& row) {
+  return {row.cell,
+          row.metric,
+          exact_cell(row.base, row.base_digest, row.unit),
+          exact_cell(row.candidate, row.candidate_digest, row.unit),
+          verdict_cell(row.verdict),
+          row.words};
+}
+
+MarkdownTable exact_table() {
+  return MarkdownTable({{"cell"},
+                        {"figure"},
+                        {"BASE", Align::kRight},
+                        {"NEW", Align::kRight},
+                        {"verdict"},
+                        {"why"}});
+}
+
+bool is_equal(const ExactRow& row) {
+  return row.base == row.candidate && row.base_digest == row.candidate_digest;
+}
+
+std::string without_noise(const Comparison& comparison) {
+  MarkdownTable table = exact_table();
+  int64_t equal = 0;
+  for (const ExactRow& row : comparison.exact) {
+    const bool fold = is_by_owner(row) && is_equal(row);
+    equal += fold ? 1 : 0;
+    if (!fold) table.add_row(exact_cells(row));
+  }
+  if (table.empty()) return "\n## Without noise\n\nNothing was compared.\n";
+  return fmt::format("\n## Without noise\n\n{}\nBytes by owner that are equal, not shown: {}.\n",
+                     table.text(), format_count(equal));
+}
+
+std::string noise(const Comparison& comparison) {
+  std::string text = "\n## Noise\n\n";
+  MarkdownTable table({{"cell"},
+                       {"metric"},
+                       {"smallest difference these pairs show", Align::kRight},
+                       {"noise floor", Align::kRight}});
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (!row.gated || !row.detectable_frac) continue;
+    table.add_row(
+        {row.cell, row.metric, format_percent(*row.detectable_frac),
+         row.noise_floor_frac > 0 ? format_percent(row.noise_floor_frac) : "not calibrated"});
+  }
+  text += table.empty() ? "No gate had enough pairs to tell.\n" : table.text();
+  return text + list("About the runs", comparison.notes);
+}
+
+std::string everything_else(const Comparison& comparison) {
+  MarkdownTable others({{"cell"},
+                        {"metric"},
+                        {"BASE", Align::kRight},
+                        {"NEW", Align::kRight},
+                        {"ratio", Align::kRight},
+                        {"95 %", Align::kRight},
+                        {"p", Align::kRight},
+                        {"p (Benjamini-Hochberg)", Align::kRight}});
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (row.gated) continue;
+    others.add_row({row.cell, row.metric, quantity_cell(row.base, row.unit),
+                    quantity_cell(row.candidate, row.unit), ratio_cell(row.ratio),
+                    interval_cell(row.ratio_ci95), p_cell(row.p), p_cell(row.p_adjusted)});
+  }
+  MarkdownTable owners = exact_table();
+  for (const ExactRow& row : comparison.exact) {
+    if (is_by_owner(row)) owners.add_row(exact_cells(row));
+  }
+  std::string text =
+      "\n<details><summary>Everything else; nothing here is judged by itself"
+      "</summary>\n\n";
+  if (!others.empty()) text += others.text() + "\n";
+  if (!owners.empty()) text += owners.text() + "\n";
+  return text + "</details>\n";
+}
+
+std::string more_pairs(const Comparison& comparison) {
+  int64_t pairs = 0;
+  int64_t most = 0;
+  bool near = false;
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (!row.gated || row.verdict != CompareVerdict::kInconclusive) continue;
+    near = near || !row.pairs_needed;
+    if (row.pairs_needed.value_or(0) <= pairs) continue;
+    pairs = *row.pairs_needed;
+    most = row.pairs;
+  }
+  std::string text;
+  if (pairs > 0) {
+    text += fmt::format("Make {} more runs of each side in turns ({} pairs in all).\n",
+                        std::max<int64_t>(1, pairs - most), std::max(pairs, most + 1));
+  }
+  if (near) {
+    text += "A difference lies so near its margin that thousands of pairs would be needed.\n";
+  }
+  if (text.empty()) text = "Find out why a figure that should have no noise differs.\n";
+  return text;
+}
+
+}  // namespace
+
+std::string next_step(const Comparison& comparison) {
+  switch (comparison.verdict) {
+    case CompareVerdict::kRegression:
+      return "What regressed is proven; more runs will not change it.\n";
+    case CompareVerdict::kNotComparable:
+      return "Run both sides with the same definition, seeds, software and settings on the same "
+             "machine; `noisemark table` shows results side by side without judging.\n";
+    case CompareVerdict::kCalibrationNeeded:
+      return "Make a usable baseline: passing runs of BASE that measured all that NEW did.\n";
+    case CompareVerdict::kInconclusive:
+      return more_pairs(comparison);
+    default:
+      return "Nothing.\n";
+  }
+}
+
+std::string comparison_markdown(const Comparison& comparison) {
+  return head(comparison) + comparability(comparison) + gates(comparison) +
+         without_noise(comparison) + noise(comparison) + "\n## Next\n\n" + next_step(comparison) +
+         everything_else(comparison);
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,165 @@
+#include "reports/compare/sides.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <tuple>
+
+#include "reports/check.h"
+#include "reports/error.h"
+#include "reports/file.h"
+#include "reports/json_io.h"
+#include "reports/mark.h"
+#include "reports/report.h"
+#include "reports/sha256.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Runs = std::vector<const NamedResult*>;
+using CellKey = std::tuple<std::string, std::string, std::string, std::string, std::string,
+                           std::string, std::string>;
+
+Result read_reported(const fs::path& report) {
+  const auto mark = read_mark(read_file(report));
+  if (!mark) throw bad_input(report.string(), "", "not the report of a run", "");
+  const fs::path file = report.parent_path() / "result.json";
+  const std::string text = read_file(file);
+  if (sha256_of(text) != mark->result_sha256) {
+    throw bad_input(report.string(), "", "not rendered from the result.json beside it",
+                    "`noisemark report` renders it again");
+  }
+  return from_json(text, file.string());
+}
+
+// "2026-01-02T03:04:05Z", with a fraction of a second or without.
+bool is_time(const std::string& text) {
+  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
+  if (text.size() <= kShape.size() || text.back() != 'Z') return false;
+  for (size_t i = 0; i < kShape.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kShape[i] == 'd' ? !digit : text[i] != kShape[i]) return false;
+  }
+  return true;
+}
+
+void check_runs(const std::vector<NamedResult>& runs) {
+  std::map<std::string, std::string> seen;
+  for (const NamedResult& run : runs) {
+    if (!is_time(run.result.created_utc)) {
+      throw bad_input(run.name, "created_utc", fmt::format("\"{}\"", run.result.created_utc),
+                      "a time like 2026-01-02T03:04:05Z");
+    }
+    const auto [first, is_new] = seen.emplace(run.result.run_id, run.name);
+    if (!is_new) {
+      throw bad_input(run.name, "", fmt::format("the same run as {}", first->second), "");
+    }
+  }
+}
+
+std::string device_kind(const Identity& id) {
+  return id.device.substr(0, id.device.find(':'));
+}
+
+CellKey key_of(const Identity& id) {
+  return {id.benchmark, id.scale,        id.mode,     id.baseline,
+          id.precision, device_kind(id), id.framework};
+}
+
+std::map<CellKey, Runs> by_cell(const Side& side) {
+  std::map<CellKey, Runs> cells;
+  for (const NamedResult& run : side.runs) cells[key_of(run.result.identity)].push_back(&run);
+  for (auto& [key, runs] : cells) {
+    std::sort(runs.begin(), runs.end(), [](const NamedResult* a, const NamedResult* b) {
+      return std::tie(a->result.seeds.base, a->result.created_utc, a->result.run_id) <
+             std::tie(b->result.seeds.base, b->result.created_utc, b->result.run_id);
+    });
+  }
+  return cells;
+}
+
+std::string lone_run(const std::string& cell, const char* side, const NamedResult& run) {
+  return fmt::format("{}: run {} of {}, seed {}", cell, run.result.run_id, side,
+                     run.result.seeds.base);
+}
+
+Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
+  Cell cell{cell_name(base.front()->result.identity), {}};
+  size_t i = 0;
+  size_t j = 0;
+  while (i < base.size() || j < candidate.size()) {
+    const bool base_left = i < base.size();
+    const bool candidate_left = j < candidate.size();
+    const bool same = base_left && candidate_left &&
+                      base[i]->result.seeds.base == candidate[j]->result.seeds.base;
+    if (same) {
+      cell.pairs.emplace_back(base[i++], candidate[j++]);
+    } else if (base_left &&
+               (!candidate_left || base[i]->result.seeds.base < candidate[j]->result.seeds.base)) {
+      cells.unpaired.push_back(lone_run(cell.name, "BASE", *base[i++]));
+    } else {
+      cells.unpaired.push_back(lone_run(cell.name, "NEW", *candidate[j++]));
+    }
+  }
+  return cell;
+}
+
+}  // namespace
+
+Side read_side(const std::string& path) {
+  Side side{path, {}};
+  if (fs::is_regular_file(path)) {
+    const bool json = fs::path(path).extension() == ".json";
+    side.runs.push_back({path, json ? read_result(path) : read_reported(path)});
+  } else {
+    for (const fs::path& folder : result_folders(path)) {
+      side.runs.push_back({folder.string(), read_result(folder / "result.json")});
+    }
+  }
+  check_runs(side.runs);
+  return side;
+}
+
+std::string cell_name(const Identity& id) {
+  return fmt::format("{}, mode {}, baseline {}, {}, {}{}", benchmark_name(id), id.mode, id.baseline,
+                     id.precision, device_kind(id),
+                     id.framework == "noisemark" ? "" : ", " + id.framework);
+}
+
+Cells pair_runs(const Side& base, const Side& candidate) {
+  std::set<std::string> base_runs;
+  for (const NamedResult& run : base.runs) base_runs.insert(run.result.run_id);
+  for (const NamedResult& run : candidate.runs) {
+    if (base_runs.contains(run.result.run_id)) {
+      throw bad_input(run.name, "", fmt::format("run {} is on both sides", run.result.run_id), "");
+    }
+  }
+  Cells cells;
+  const std::map<CellKey, Runs> bases = by_cell(base);
+  const std::map<CellKey, Runs> candidates = by_cell(candidate);
+  for (const auto& [key, runs] : bases) {
+    const auto other = candidates.find(key);
+    if (other == candidates.end()) {
+      cells.only_base.push_back(cell_name(runs.front()->result.identity));
+      continue;
+    }
+    Cell cell = pair_cell(runs, other->second, cells);
+    if (cell.pairs.empty()) {
+      cells.without_pairs.push_back(cell.name);
+    } else {
+      cells.both.push_back(std::move(cell));
+    }
+  }
+  for (const auto& [key, runs] : candidates) {
+    if (!bases.contains(key)) {
+      cells.only_candidate.push_back(cell_name(runs.front()->result.identity));
+    }
+  }
+  return cells;
+}
+
+}  // namespace noisemark::reports

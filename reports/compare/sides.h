@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reports/result.h"
+#include "reports/table.h"
+
+/// From two paths to pairs of runs.
+namespace noisemark::reports {
+
+/// One side of a comparison.
+struct Side {
+  std::string name;  ///< as given by the user
+  std::vector<NamedResult> runs;
+};
+
+/// `path` is a result.json, a report.md that lies beside its result.json, or a folder of results.
+/// Throws Error (bad input): nothing there, a changed result, a report of another result, a run
+/// twice, a time of creation that is none.
+[[nodiscard]] Side read_side(const std::string& path);
+
+/// What cells are told apart by: "gmm16-ho@cpu, mode none, baseline plain, fp32, cpu", and the
+/// framework unless it is noisemark.
+[[nodiscard]] std::string cell_name(const Identity& identity);
+
+using RunPair = std::pair<const NamedResult*, const NamedResult*>;  ///< base, candidate
+
+struct Cell {
+  std::string name;
+  std::vector<RunPair> pairs;  ///< by seed, then by time of creation
+};
+
+struct Cells {
+  std::vector<Cell> both;                   ///< with at least one pair
+  std::vector<std::string> without_pairs;   ///< on both sides, but with no seed in common
+  std::vector<std::string> only_base;       ///< on one side only
+  std::vector<std::string> only_candidate;  ///< likewise
+  std::vector<std::string> unpaired;        ///< runs without a partner
+};
+
+/// Runs of a cell are paired within equal seeds in the order of their creation, as rounds were
+/// made. The sides must outlive the pairs. Throws Error (bad input) when a run is on both sides.
+[[nodiscard]] Cells pair_runs(const Side& base, const Side& candidate);
+
+}  // namespace noisemark::reports

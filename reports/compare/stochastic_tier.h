@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reports/compare/comparison.h"
+#include "reports/compare/sides.h"
+
+namespace noisemark::reports {
+
+struct StochasticOptions {
+  double alpha = 0.05;
+  int64_t resamples = 10000;  ///< of the bootstrap of a gated row
+  uint64_t seed = 0;
+  std::map<std::string, double> noise_floor_frac;  ///< calibrated, by metric
+};
+
+/// A metric that is gated where both sides have it, and by how much it may worsen at least.
+struct GatedMetric {
+  std::string name;
+  double margin_frac = 0;
+};
+
+/// images_per_s 3 %, val_loss 1 %.
+[[nodiscard]] const std::vector<GatedMetric>& gated_metrics();
+
+/// Above this margin there is too much noise for a gate.
+inline constexpr double kWidestMarginFrac = 0.10;
+
+/// Figures with noise, one row per metric and cell, gated rows first. Unit of replication is the
+/// run: log-ratios of pairs, the Hodges-Lehmann estimate with its bootstrap interval, Wilcoxon's
+/// signed-rank test. Gated rows share alpha by Holm; all others are a table to look at, adjusted by
+/// Benjamini and Hochberg, and judge nothing. With m the margin in force, max(margin, 2 x floor):
+///   regression   p of "not worse" below alpha, and the 95 % interval of the worsening above m;
+///   equivalent   the 90 % interval within ±m, and two one-sided t tests agree; or equal pairs;
+///   improved     the 95 % interval below 0, and p of "not better" below alpha;
+///   not worse    the 95 % interval below m, and its one-sided t test agrees;
+///   inconclusive else, and where so few pairs could never reach alpha.
+/// Rows of cells that are not comparable must be left out by the caller.
+[[nodiscard]] std::vector<StochasticRow> compare_stochastic(const std::vector<Cell>& cells,
+                                                            const StochasticOptions& options = {});
+
+}  // namespace noisemark::reports

@@ -1,0 +1,164 @@
+#include "reports/compare/sides.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "reports/error.h"
+#include "reports/file.h"
+#include "reports/json_io.h"
+#include "reports/write_report.h"
+#include "tests/reports/compare/runs.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  explicit Folder(const std::string& name)
+      : path_(fs::path(::testing::TempDir()) / ("noisemark_sides_" + name)) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void expect_refused(const std::string& path, const std::string& words) {
+  try {
+    (void)read_side(path);
+    FAIL() << "accepted " << path;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(Sides, are_read_from_a_result_its_report_its_folder_and_a_folder_of_folders) {
+  const Folder folder("read");
+  const fs::path run = folder.path() / "run";
+  fs::create_directories(run);
+  write_run_folder(run, test::full_result());
+  for (const fs::path& path : {run / "result.json", run / "report.md", run, folder.path()}) {
+    const Side side = read_side(path.string());
+    ASSERT_EQ(side.runs.size(), 1U) << path;
+    EXPECT_EQ(side.name, path.string());
+    EXPECT_EQ(side.runs[0].result.run_id, test::full_result().run_id);
+  }
+}
+
+TEST(Sides, a_report_of_another_result_is_refused) {
+  const Folder folder("stale");
+  write_run_folder(folder.path(), test::full_result());
+  Result other = test::full_result();
+  other.title = "another";
+  write_result(folder.path() / "result.json", other);
+  expect_refused((folder.path() / "report.md").string(), "not rendered from the result.json");
+}
+
+TEST(Sides, what_is_no_result_is_refused) {
+  const Folder folder("bad");
+  expect_refused(folder.path().string(), "");
+  expect_refused((folder.path() / "absent.json").string(), "absent.json");
+  write_file_atomically(folder.path() / "report.md", "# A page\n");
+  expect_refused((folder.path() / "report.md").string(), "not the report of a run");
+}
+
+TEST(Sides, a_changed_or_cut_result_is_refused) {
+  const Folder folder("edited");
+  std::string text = to_json(test::full_result());
+  write_file_atomically(folder.path() / "cut.json", text.substr(0, text.size() / 2));
+  expect_refused((folder.path() / "cut.json").string(), "");
+  text.replace(text.find("35746307"), 8, "35746308");
+  write_file_atomically(folder.path() / "edited.json", text);
+  expect_refused((folder.path() / "edited.json").string(), "checksum");
+}
+
+TEST(Sides, the_same_run_twice_is_refused) {
+  const Folder folder("twice");
+  for (const char* name : {"a", "b"}) {
+    fs::create_directories(folder.path() / name);
+    write_result(folder.path() / name / "result.json", test::full_result());
+  }
+  expect_refused(folder.path().string(), "the same run as");
+}
+
+TEST(Sides, a_time_of_creation_that_is_none_is_refused) {
+  const Folder folder("time");
+  Result result = test::full_result();
+  result.created_utc = "yesterday";
+  write_result(folder.path() / "result.json", result);
+  expect_refused(folder.path().string(), "created_utc");
+}
+
+TEST(Sides, runs_are_paired_by_seed_and_then_by_time) {
+  const auto seeds = [](Result& r, size_t i) { r.seeds.base = i % 2; };
+  const Side base = test::side("a", {1, 2, 3, 4}, seeds);
+  Side candidate = test::side("b", {10, 20, 30, 40}, seeds);
+  std::swap(candidate.runs[0], candidate.runs[3]);
+  const Cells cells = pair_runs(base, candidate);
+  ASSERT_EQ(cells.both.size(), 1U);
+  std::vector<std::pair<double, double>> rates;
+  for (const auto& [a, b] : cells.both[0].pairs) {
+    EXPECT_EQ(a->result.seeds.base, b->result.seeds.base);
+    rates.emplace_back(*a->result.metrics[0].value, *b->result.metrics[0].value);
+  }
+  const std::vector<std::pair<double, double>> expected = {{1, 10}, {3, 30}, {2, 20}, {4, 40}};
+  EXPECT_EQ(rates, expected);
+}
+
+TEST(Sides, what_has_no_partner_is_listed) {
+  const Side base = test::side("a", {1, 2, 3}, [](Result& r, size_t i) {
+    r.seeds.base = i;
+    if (i == 2) r.identity.mode = "echo";
+  });
+  const Side candidate = test::side("b", {1, 2, 3}, [](Result& r, size_t i) {
+    r.seeds.base = i + 1;
+    if (i == 2) r.identity.precision = "bf16";
+  });
+  const Cells cells = pair_runs(base, candidate);
+  ASSERT_EQ(cells.both.size(), 1U);
+  EXPECT_EQ(cells.both[0].pairs.size(), 1U);
+  ASSERT_EQ(cells.only_base.size(), 1U);
+  EXPECT_NE(cells.only_base[0].find("mode echo"), std::string::npos);
+  ASSERT_EQ(cells.only_candidate.size(), 1U);
+  EXPECT_NE(cells.only_candidate[0].find("bf16"), std::string::npos);
+  ASSERT_EQ(cells.unpaired.size(), 2U);
+  EXPECT_NE(cells.unpaired[0].find("of BASE, seed 0"), std::string::npos) << cells.unpaired[0];
+  EXPECT_NE(cells.unpaired[1].find("of NEW, seed 2"), std::string::npos) << cells.unpaired[1];
+}
+
+TEST(Sides, cells_without_a_common_seed_are_named) {
+  const Side base = test::side("a", {1}, [](Result& r, size_t) { r.seeds.base = 1; });
+  const Side candidate = test::side("b", {1}, [](Result& r, size_t) { r.seeds.base = 2; });
+  const Cells cells = pair_runs(base, candidate);
+  EXPECT_TRUE(cells.both.empty());
+  EXPECT_EQ(cells.without_pairs.size(), 1U);
+}
+
+TEST(Sides, a_run_on_both_sides_is_refused) {
+  const Side base = test::side("a", {1});
+  EXPECT_THROW((void)pair_runs(base, base), Error);
+}
+
+TEST(Sides, cells_of_two_gpus_of_a_machine_are_one_and_peers_are_others) {
+  Identity id = test::full_result().identity;
+  id.device = "cuda:0";
+  const std::string first = cell_name(id);
+  id.device = "cuda:1";
+  EXPECT_EQ(cell_name(id), first);
+  id.framework = "peer:eager";
+  EXPECT_EQ(cell_name(id), first + ", peer:eager");
+}
+
+}  // namespace
+}  // namespace noisemark::reports
