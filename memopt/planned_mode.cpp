@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <exception>
+#include <set>
 #include <utility>
 
 namespace noisemark::memopt {
@@ -37,7 +39,7 @@ void PlannedMode::attach(const ModelView& model) {
   execution_.reset();
   graph_.reset();
   plan_.reset();
-  reconciled_ = verified_ = false;
+  reconciled_ = verified_ = gave_up_ = false;
   overrides_ = {};
   report_ = {};
   report_.missing_reason = "no forward pass was recorded yet";
@@ -53,6 +55,7 @@ void PlannedMode::end_step() {
 
 void PlannedMode::begin_forward() {
   finish_pass();
+  if (gave_up_) return;
   if (!reconciled_) {
     recorder_ = std::make_unique<StepRecorder>(model_);
     return;
@@ -81,14 +84,27 @@ PlannedModeReport PlannedMode::report() const {
   return report;
 }
 
+// Called from destructors: what goes wrong here ends the plan, not the training.
 void PlannedMode::finish_pass() {
-  if (recorder_ != nullptr) finish_recording();
-  if (execution_ != nullptr) finish_following();
+  try {
+    if (recorder_ != nullptr) finish_recording();
+    if (execution_ != nullptr) finish_following();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+}
+
+void PlannedMode::give_up(const std::string& reason) {
+  recorder_.reset();
+  execution_.reset();
+  plan_.reset();
+  gave_up_ = true;
+  report_.missing_reason = reason;
 }
 
 void PlannedMode::finish_recording() {
-  StepGraph graph = recorder_->take();
-  recorder_.reset();
+  const std::unique_ptr<StepRecorder> recorder = std::move(recorder_);
+  StepGraph graph = recorder->take();
   if (!reached_backward(graph)) return;
   if (graph_ == nullptr || !reconcile(*graph_, graph, report_.unrepeatable)) {
     if (graph_ != nullptr) report_.missing_reason = "two recorded passes in a row differed";
@@ -108,23 +124,19 @@ void PlannedMode::finish_following() {
   ExecutionCounters counters = execution_->counters();
   if (!verified_) counters.codec_fallbacks = 0;  // this pass finds out what each codec takes
   add(report_.counters, counters);
-  const std::vector<ValueId> mismatched = execution_->mismatched();
-  const std::vector<ValueId> refused = execution_->refused();
-  const bool departed = execution_->counters().departures > 0;
-  execution_.reset();
-  if (verified_ || departed) return;
-  verified_ = mismatched.empty();
-  for (const ValueId value : mismatched) {
-    const Source source = plan_->values[static_cast<size_t>(value)].source;
-    if (source == Source::kEncoded) {
-      overrides_.raw.insert(value);
-    } else {
-      overrides_.keep.insert(value);
-    }
-    ++report_.kept_after_mismatch;
+  const std::unique_ptr<PlanExecution> execution = std::move(execution_);
+  if (verified_ || execution->counters().departures > 0 || !execution->compared_any()) return;
+  const std::vector<ValueId> mismatched = execution->mismatched();
+  std::set<ValueId> doubtful(mismatched.begin(), mismatched.end());
+  report_.kept_after_mismatch += static_cast<int32_t>(doubtful.size());
+  for (const ValueId value : execution->not_compared()) doubtful.insert(value);
+  for (const ValueId value : doubtful) {
+    const bool encoded = plan_->values[static_cast<size_t>(value)].source == Source::kEncoded;
+    (encoded ? overrides_.raw : overrides_.keep).insert(value);
   }
-  overrides_.raw.insert(refused.begin(), refused.end());
-  if (!verified_ || !refused.empty()) make_plan();
+  for (const ValueId value : execution->refused()) overrides_.raw.insert(value);
+  verified_ = mismatched.empty();
+  make_plan();
 }
 
 void PlannedMode::make_plan() {

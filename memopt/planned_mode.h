@@ -24,7 +24,8 @@ struct PlannedModeReport {
 /// A mode that watches two forward passes, makes a plan from a policy, compares every planned value
 /// with the true one bit for bit in the third pass, and follows the plan from then on. While it
 /// watches it keeps everything, as mode "none" does. A pass that departs from the recorded one is
-/// finished by keeping.
+/// finished by keeping. A model that cannot be recorded is trained as under "none", and report()
+/// says why.
 class PlannedMode final : public Mode {
  public:
   PlannedMode(std::string name, bool lossless, Policy policy);
@@ -50,6 +51,7 @@ class PlannedMode final : public Mode {
   void finish_recording();
   void finish_following();
   void make_plan();
+  void give_up(const std::string& reason);
 
   std::string name_;
   bool lossless_;
@@ -61,6 +63,7 @@ class PlannedMode final : public Mode {
   std::shared_ptr<StepGraph> graph_;          ///< of the first recorded pass
   bool reconciled_ = false;
   bool verified_ = false;
+  bool gave_up_ = false;  ///< keeps everything from then on
   Overrides overrides_;
   std::shared_ptr<const TreatmentPlan> plan_;
   PlannedModeReport report_;

@@ -79,6 +79,7 @@ class Resolver {
     if (producer == nullptr || storage(id).external) return KeepReason::kForeign;
     if (storage(id).written_in_place) return KeepReason::kWrittenInPlace;
     if (!producer->repeatable) return KeepReason::kUnrepeatable;
+    if (!value(id).has_history) return KeepReason::kNoHistory;
     if (!policy_.may_replay(graph_, *producer)) return KeepReason::kNotAllowed;
     if (keep_.count(id) != 0) return KeepReason::kMustBeKept;
     if (is_small_result(id, *producer)) return KeepReason::kSmall;
@@ -92,7 +93,10 @@ class Resolver {
       for (const ValueId input : argument.values) {
         if (input == kNone) continue;
         visit(input);
-        if (treatment(input).source == Source::kUnavailable) missing.push_back(input);
+        // What was written in place may not be what the operator read.
+        if (treatment(input).source == Source::kUnavailable || storage(input).written_in_place) {
+          missing.push_back(input);
+        }
       }
     }
     return missing;

@@ -9,11 +9,12 @@
 namespace noisemark::memopt {
 namespace {
 
-constexpr std::array<std::string_view, 9> kReasonNames = {
+constexpr std::array<std::string_view, 10> kReasonNames = {
     "",
     "made outside the model",
     "operator is not replayed in this mode",
     "operator cannot be repeated",
+    "made without history",
     "written in place",
     "crosses segments",
     "small",

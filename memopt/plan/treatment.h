@@ -29,6 +29,7 @@ enum class KeepReason : uint8_t {
   kForeign,          ///< made outside the recorded pass
   kNotAllowed,       ///< the policy does not replay its operator
   kUnrepeatable,     ///< its operator draws random numbers, or its arguments change
+  kNoHistory,        ///< made without autograd, which could not tell if it were made otherwise
   kWrittenInPlace,   ///< its memory was written after it was made
   kCrossesSegments,  ///< Mirror keeps it
   kSmall,            ///< a small result of a large computation

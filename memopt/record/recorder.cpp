@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "memopt/keeping_hooks.h"
+#include "memopt/record/operator_traits.h"
 #include "memopt/record/segments.h"
 
 namespace noisemark::memopt {
@@ -57,6 +58,7 @@ bool is_cast(const std::string& name) {
 class StepRecorder::State {
  public:
   explicit State(const ModelView& model) {
+    TORCH_CHECK(active_ == nullptr, "a forward pass of this thread is being recorded already");
     segment_of_parameter_ = segments_of(model.parameters);
     for (const auto& [name, tensor] : model.parameters) add_model_tensor(tensor, name);
     for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");
@@ -72,7 +74,7 @@ class StepRecorder::State {
     at::removeCallback(handle_);
     active_ = nullptr;
     innermost = nullptr;
-    resolve_slots();
+    guarded([this] { resolve_slots(); });
   }
 
   SlotId add_slot(const at::Tensor& tensor) {
@@ -90,6 +92,7 @@ class StepRecorder::State {
 
   void on_unpack(SlotId slot) {
     const std::lock_guard lock(mutex_);
+    if (taken_) return;
     int32_t& order = graph_.slots[static_cast<size_t>(slot)].unpack_order;
     if (order == kNone) order = unpacked_++;
   }
@@ -110,6 +113,8 @@ class StepRecorder::State {
     if (error_) std::rethrow_exception(error_);
     mark_external_storages();
     pass_on_to_readers(graph_);
+    const std::lock_guard lock(mutex_);
+    taken_ = true;
     return std::move(graph_);
   }
 
@@ -168,15 +173,13 @@ class StepRecorder::State {
       }
     } else {
       // A list of optional tensors, or a generator, whose state is not part of the argument.
-      if (input.isGenerator() || (input.isList() && !is_plain_list(input))) writable = false;
-      argument.constant = input;
+      if (input.isGenerator() || (input.isList() && !is_plain_list(input))) {
+        writable = false;
+      } else {
+        argument.constant = input;
+      }
     }
     return argument;
-  }
-
-  static bool is_plain_list(const c10::IValue& input) {
-    return input.isIntList() || input.isDoubleList() || input.isBoolList() ||
-           (input.isList() && input.toListRef().empty());
   }
 
   void end(const at::RecordFunction& function, OpenFrame& frame) {
@@ -214,8 +217,7 @@ class StepRecorder::State {
                               cost_ns,
                               overwrites,
                               true};
-    const bool understood = overwrites != kNone || !frame.handle->schema().is_mutable();
-    recorded.repeatable = frame.writable && understood && !draws_random_numbers(recorded);
+    recorded.repeatable = frame.writable && is_repeatable(recorded);
     // The tensor goes on under another value.
     if (overwrites != kNone) {
       const auto known = ids_.find(results.front().unsafeGetTensorImpl());
@@ -233,22 +235,12 @@ class StepRecorder::State {
     graph_.operators.push_back(std::move(recorded));
   }
 
-  /// Attention and other operators with a dropout probability draw none at 0.
-  static bool draws_random_numbers(const RecordedOperator& recorded) {
-    if (!recorded.handle.hasTag(at::Tag::nondeterministic_seeded)) return false;
-    const std::vector<c10::Argument>& schema = recorded.handle.schema().arguments();
-    for (size_t i = 0; i < schema.size() && i < recorded.arguments.size(); ++i) {
-      const c10::IValue& constant = recorded.arguments[i].constant;
-      if (schema[i].name() == "dropout_p" && constant.isDouble()) return constant.toDouble() != 0;
-    }
-    return true;
-  }
-
   ValueId add_result(const at::Tensor& tensor, OperatorId producer, size_t index) {
     const ValueId id = value_of(tensor.unsafeGetTensorImpl(), tensor);
     RecordedValue& value = graph_.values[static_cast<size_t>(id)];
     value.origin = RecordedValue::Origin::kComputed;
     value.producer = producer;
+    value.has_history = tensor.requires_grad();
     value.result_index = static_cast<int32_t>(index);
     return id;
   }
@@ -261,16 +253,6 @@ class StepRecorder::State {
 
   static void append(std::vector<SlotId>& to, const std::vector<SlotId>& from) {
     to.insert(to.end(), from.begin(), from.end());
-  }
-
-  static std::vector<at::Tensor> tensors_of(const std::vector<c10::IValue>& outputs) {
-    std::vector<at::Tensor> tensors;
-    for (const c10::IValue& output : outputs) {
-      if (output.isTensor()) tensors.push_back(output.toTensor());
-      if (!output.isTensorList()) continue;
-      for (const at::Tensor& tensor : output.toTensorVector()) tensors.push_back(tensor);
-    }
-    return tensors;
   }
 
   /// The one argument that an operator writes and returns, when the memory has been seen through
@@ -437,6 +419,7 @@ class StepRecorder::State {
   std::set<ValueId> replaced_;  ///< what was in a tensor before it was written
   int32_t unpacked_ = 0;
   bool following_ = true;
+  bool taken_ = false;
   at::CallbackHandle handle_ = 0;
   std::exception_ptr error_;
 };

@@ -56,6 +56,7 @@ struct RecordedValue {
   Origin origin = Origin::kForeign;
   OperatorId producer = kNone;
   int32_t result_index = 0;  ///< among the producer's results
+  bool has_history = false;  ///< autograd knows how it was made, so a change of path shows
   StorageId storage = kNone;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;

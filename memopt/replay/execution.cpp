@@ -12,6 +12,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -30,19 +31,28 @@ class KernelScope {
 };
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
+  if (a.sizes() != b.sizes() || a.strides() != b.strides() || a.scalar_type() != b.scalar_type()) {
+    return false;
+  }
   const at::Tensor x = a.contiguous();
   const at::Tensor y = b.contiguous();
   if (x.is_cpu()) return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-  return x.view(at::kByte).equal(y.view(at::kByte));
+  return x.view(-1).view(at::kByte).equal(y.view(-1).view(at::kByte));
 }
 
 /// Does this tensor fit the recorded one, as far as can be seen without running anything?
 bool fits(const at::Tensor& tensor, const RecordedValue& value, const RecordedSlot& slot) {
   const auto node = tensor.grad_fn();
   const std::type_index type = node ? std::type_index(typeid(*node)) : typeid(void);
-  return tensor.sizes() == at::IntArrayRef(value.sizes) && tensor.scalar_type() == value.dtype &&
-         tensor.strides() == at::IntArrayRef(value.strides) && type == slot.node;
+  if (tensor.sizes() != at::IntArrayRef(value.sizes) || tensor.scalar_type() != value.dtype ||
+      tensor.strides() != at::IntArrayRef(value.strides) || type != slot.node) {
+    return false;
+  }
+  // Another layer of the same shape is another path.
+  return value.origin != RecordedValue::Origin::kModel ||
+         (tensor.storage().unsafeGetStorageImpl() ==
+              value.model_tensor.storage().unsafeGetStorageImpl() &&
+          tensor.storage_offset() == value.storage_offset);
 }
 
 using Local = std::unordered_map<ValueId, at::Tensor>;
@@ -70,24 +80,21 @@ class PlanExecution::State {
     remember_model_versions();
   }
 
-  /// The slot's number, or kNone when the pass has left the recorded flow: then keep.
-  SlotId pack(const at::Tensor& tensor) {
+  struct Packed {
+    SlotId slot = kNone;  ///< kNone: the pass has left the recorded flow
+    bool drops = false;   ///< the slot's own hooks need not keep the tensor
+  };
+
+  Packed pack(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
     const SlotId slot = departed_ ? kNone : next_slot_++;
     if (slot == kNone || !fits_slot(slot, tensor)) {
       if (!departed_) ++counters_.departures;
       departed_ = true;
-      return kNone;
+      return {};
     }
     supply(slot, tensor);
-    return slot;
-  }
-
-  /// Whether the slot's own hooks need not keep the tensor.
-  [[nodiscard]] bool drops(SlotId slot) const {
-    return slot != kNone && purpose_ == Purpose::kFollow && treatment(slot).drops &&
-           !(value(treatment(slot).value).source == Source::kEncoded &&
-             !is_encoded(treatment(slot).value));
+    return {slot, drops(slot)};
   }
 
   at::Tensor unpack(SlotId slot) {
@@ -99,11 +106,14 @@ class PlanExecution::State {
   void verify(SlotId slot, const at::Tensor& kept) {
     const std::lock_guard lock(mutex_);
     if (slot == kNone || !treatment(slot).drops) return;
+    compared_.insert(slot);
     const KernelScope kernels;
     const ValueId id = treatment(slot).value;
     bool equal = false;
     try {
       equal = same_bits(get(id, nullptr), kept);
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
     } catch (const c10::Error&) {
       equal = false;  // an operator that cannot run here is no recipe
     }
@@ -136,6 +146,20 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     return refused_;
   }
+  [[nodiscard]] std::vector<ValueId> not_compared() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<ValueId> values;
+    for (size_t s = 0; s < plan_->slots.size(); ++s) {
+      if (plan_->slots[s].drops && compared_.count(static_cast<SlotId>(s)) == 0) {
+        values.push_back(plan_->slots[s].value);
+      }
+    }
+    return values;
+  }
+  [[nodiscard]] bool compared_any() const {
+    const std::lock_guard lock(mutex_);
+    return !compared_.empty();
+  }
   [[nodiscard]] std::vector<at::Tensor> held() const {
     const std::lock_guard lock(mutex_);
     std::vector<at::Tensor> tensors;
@@ -146,6 +170,12 @@ class PlanExecution::State {
   }
 
  private:
+  [[nodiscard]] bool drops(SlotId slot) const {
+    return purpose_ == Purpose::kFollow && treatment(slot).drops &&
+           !(value(treatment(slot).value).source == Source::kEncoded &&
+             !is_encoded(treatment(slot).value));
+  }
+
   struct Held {
     at::Tensor tensor;
     int64_t version = 0;
@@ -349,6 +379,7 @@ class PlanExecution::State {
   std::vector<int32_t> recipe_runs_;
   std::unordered_map<ValueId, int64_t> model_versions_;
   std::vector<ValueId> mismatched_;
+  std::set<SlotId> compared_;  ///< kVerify: slots that backward asked for
   std::vector<ValueId> refused_;
   std::vector<ValueId> pending_;  ///< encoded, and the device has not yet said whether it holds
   ExecutionCounters counters_;
@@ -365,8 +396,9 @@ class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableH
   Hooks& operator=(const Hooks&) = delete;
 
   void call_pack_hook(const at::Tensor& tensor) override {
-    slot_ = state_->pack(tensor);
-    if (!state_->drops(slot_)) kept_.emplace().call_pack_hook(tensor);
+    const Packed packed = state_->pack(tensor);
+    slot_ = packed.slot;
+    if (!packed.drops) kept_.emplace().call_pack_hook(tensor);
   }
 
   at::Tensor call_unpack_hook() override {
@@ -399,6 +431,14 @@ ExecutionCounters PlanExecution::counters() const {
 
 std::vector<ValueId> PlanExecution::mismatched() const {
   return state_->mismatched();
+}
+
+std::vector<ValueId> PlanExecution::not_compared() const {
+  return state_->not_compared();
+}
+
+bool PlanExecution::compared_any() const {
+  return state_->compared_any();
 }
 
 std::vector<ValueId> PlanExecution::refused() const {

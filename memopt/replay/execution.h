@@ -42,6 +42,9 @@ class PlanExecution {
   [[nodiscard]] ExecutionCounters counters() const;
   /// kVerify: values whose slot did not get the same bits, in the order in which they were found.
   [[nodiscard]] std::vector<ValueId> mismatched() const;
+  /// kVerify: values of slots that backward did not ask for, of which nothing is known.
+  [[nodiscard]] std::vector<ValueId> not_compared() const;
+  [[nodiscard]] bool compared_any() const;
   /// Values that their codec did not take.
   [[nodiscard]] std::vector<ValueId> refused() const;
   /// Tensors that are held beyond their own slot: an owner walk counts them as activations.

@@ -170,7 +170,9 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
     // Others may still need what is written over.
     if (overwrites != kNone) {
       c10::IValue& written = stack[static_cast<size_t>(overwrites)];
-      written = written.toTensor().clone();
+      const at::Tensor before = written.toTensor();
+      written = before.is_non_overlapping_and_dense() ? copy_of(before, before.strides().vec())
+                                                      : before.clone();
     }
     handle.callBoxed(stack);
     return flattened(stack);
