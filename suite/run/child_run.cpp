@@ -30,7 +30,9 @@ ExitCode wait_for(pid_t child) {
 
 std::vector<std::string> child_arguments(const RunOptions& options, const PlannedRun& plan,
                                          const std::filesystem::path& out) {
-  const std::string id = options.id.ends_with(".toml") ? options.id : plan.id;
+  // A definition file is no benchmark that a child would know by its id.
+  const bool is_file = options.id.find(".toml") != std::string::npos;
+  const std::string& id = is_file ? options.id : plan.id;
   std::vector<std::string> arguments{"run", id};
   append_option(arguments, "--mode", plan.variant.mode);
   append_option(arguments, "--baseline", plan.variant.baseline);

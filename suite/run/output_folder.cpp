@@ -64,6 +64,11 @@ OutputFolder prepare_output_folder(const fs::path& path, ExistingRun existing) {
   return folder;
 }
 
+void prepare_suite_folder(const fs::path& path, bool existing) {
+  if (!existing && fs::exists(path) && !is_empty_folder(path)) refuse(path);
+  make_folder(path);
+}
+
 fs::path fresh_output_folder(const std::string& label) {
   for (int number = 1;; ++number) {
     fs::path path = fs::path("noisemark-out") / (label + "-" + std::to_string(number));

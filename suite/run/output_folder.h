@@ -25,6 +25,11 @@ enum class ExistingRun { kRefuse, kReplace, kResume };
 [[nodiscard]] OutputFolder prepare_output_folder(const std::filesystem::path& path,
                                                  ExistingRun existing);
 
+/// Makes the folder ready that holds the folders of several runs and their common report. Throws
+/// Error like prepare_output_folder() when there is anything in it, unless `existing` may stay:
+/// then the folder of each run is that run's own affair.
+void prepare_suite_folder(const std::filesystem::path& path, bool existing);
+
 /// "noisemark-out/LABEL-1", or the first number that is free.
 [[nodiscard]] std::filesystem::path fresh_output_folder(const std::string& label);
 

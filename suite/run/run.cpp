@@ -6,6 +6,7 @@
 
 #include "reports/write_report.h"
 #include "suite/run/child_run.h"
+#include "suite/run/interrupt.h"
 #include "suite/run/output_folder.h"
 #include "suite/run/plan.h"
 #include "suite/run/single_run.h"
@@ -42,6 +43,9 @@ fs::path output_path(const RunOptions& options, const std::vector<PlannedRun>& p
 
 ExitCode run_several(const RunOptions& options, const std::vector<PlannedRun>& plans,
                      const fs::path& out) {
+  prepare_suite_folder(out, options.force || options.resume);
+  // The terminal's Ctrl-C reaches the run in progress too; this process stays to report what ended.
+  const InterruptGuard interrupt;
   ExitCode worst = ExitCode::kPass;
   std::vector<fs::path> folders;
   for (const PlannedRun& plan : plans) {
@@ -49,6 +53,9 @@ ExitCode run_several(const RunOptions& options, const std::vector<PlannedRun>& p
     const ExitCode code = run_in_child(options, plan, folders.back());
     worst = worse(worst, code);
     if (code == ExitCode::kInterrupted) break;
+    if (!interrupt.requested()) continue;
+    worst = worse(worst, ExitCode::kInterrupted);
+    break;
   }
   reports::write_suite_report(options.id, out, folders);
   return worst;

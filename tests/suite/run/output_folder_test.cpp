@@ -44,6 +44,15 @@ TEST(OutputFolder, does_not_resume_a_finished_run_without_a_checkpoint) {
   EXPECT_EQ(code_of(folder.path(), ExistingRun::kResume), ExitCode::kBadInput);
 }
 
+TEST(OutputFolder, of_several_runs_is_new_or_empty_unless_what_is_there_may_stay) {
+  const test::TemporaryFolder folder;
+  EXPECT_NO_THROW(prepare_suite_folder(folder.path(), /*existing=*/false));
+  std::ofstream(folder.path() / "report.md") << "of a single run";
+  EXPECT_THROW(prepare_suite_folder(folder.path(), /*existing=*/false), Error);
+  EXPECT_NO_THROW(prepare_suite_folder(folder.path(), /*existing=*/true));
+  EXPECT_TRUE(fs::exists(folder.path() / "report.md"));
+}
+
 TEST(OutputFolder, one_that_cannot_be_made_is_a_write_error) {
   const test::TemporaryFolder folder;
   std::ofstream(folder.path() / "file") << "";
