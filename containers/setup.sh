@@ -82,6 +82,8 @@ make_venv() {
   "$venv/bin/python3" -m pip --version >/dev/null 2>&1 && return
   local python
   python=$(find_python)
+  [[ ! -e $venv || -e $venv/pyvenv.cfg || -z $(ls -A "$venv") ]] ||
+    fail "NOISEMARK_VENV: $venv holds something else (a virtual environment, or a new or empty folder)"
   say "wheels: new virtual environment $venv ($python)"
   rm -rf "$venv"
   "$python" -m venv "$venv" || fail "$python -m venv failed; is python3-venv installed?"
