@@ -199,14 +199,22 @@ std::string everything_else(const Comparison& comparison) {
                     interval_cell(row.ratio_ci95), p_cell(row.p), p_cell(row.p_adjusted)});
   }
   MarkdownTable owners = exact_table();
+  int64_t nothing = 0;
   for (const ExactRow& row : comparison.exact) {
-    if (is_by_owner(row)) owners.add_row(exact_cells(row));
+    if (!is_by_owner(row)) continue;
+    const bool empty = row.base == 0.0 && row.candidate == 0.0;
+    nothing += empty ? 1 : 0;
+    if (!empty) owners.add_row(exact_cells(row));
   }
   std::string text =
       "\n<details><summary>Everything else; nothing here is judged by itself"
       "</summary>\n\n";
   if (!others.empty()) text += others.text() + "\n";
   if (!owners.empty()) text += owners.text() + "\n";
+  if (nothing > 0) {
+    text += fmt::format("Bytes by owner that are 0 on both sides, not shown: {}.\n\n",
+                        format_count(nothing));
+  }
   return text + "</details>\n";
 }
 

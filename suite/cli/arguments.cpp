@@ -65,14 +65,20 @@ po::variables_map parse(const Command& command, const Texts& words) {
   return values;
 }
 
+std::string accepted_count(int arguments) {
+  if (arguments == 0) return "no argument";
+  return arguments == 1 ? "one argument" : std::to_string(arguments) + " arguments";
+}
+
 void check_counts(const Command& command, const Texts& positional) {
   const auto given = static_cast<int>(positional.size());
   if (given < command.min_arguments) {
-    throw bad_input(place_of(command), "", "nothing given", std::string(command.arguments));
+    throw bad_input(place_of(command), "", given == 0 ? "nothing given" : "too few arguments",
+                    std::string(command.arguments));
   }
   if (command.max_arguments >= 0 && given > command.max_arguments) {
     throw bad_input(place_of(command), "", positional[static_cast<size_t>(command.max_arguments)],
-                    command.max_arguments == 0 ? "no argument" : "one argument");
+                    accepted_count(command.max_arguments));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "reports/write_report.h"
 #include "suite/cli/arguments.h"
 #include "suite/cli/commands.h"
+#include "suite/cli/compare_command.h"
 #include "suite/cli/list.h"
 #include "suite/config/keys.h"
 #include "suite/environment/build_info.h"
@@ -120,6 +121,11 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
   if (command.name == "table") {
     print(reports::table_markdown(arguments.positional()));
     return ExitCode::kPass;
+  }
+  if (command.name == "compare") {
+    const Answer answer = compare_results(arguments);
+    print(answer.text);
+    return answer.code;
   }
   throw std::logic_error("a command of the table without an implementation");
 }

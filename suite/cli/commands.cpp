@@ -75,6 +75,18 @@ std::vector<Command> make_commands() {
        {},
        1,
        1},
+      {"compare",
+       "BASE NEW",
+       "is NEW a regression of BASE",
+       "BASE and NEW are each a result.json, its report.md or a folder of results; several runs of "
+       "one benchmark are repetitions. What is not the same work on the same machine is not "
+       "comparable and never passes. Bytes and FLOPs must not rise; images/s and the validation "
+       "loss are judged over pairs of runs. The comparison goes to stdout.",
+       {{"format", "F", "md or json (default: md)"},
+        {"inconclusive", "W",
+         "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"}},
+       2,
+       2},
       {"table",
        "DIR...",
        "results side by side, of any hardware",

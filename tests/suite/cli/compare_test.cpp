@@ -1,0 +1,92 @@
+// `noisemark compare`, by the real binary: exit codes and formats.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "reports/json_io.h"
+#include "tests/reports/sample_result.h"
+#include "tests/suite/cli/process.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using reports::Result;
+
+/// Two folders of eight runs each, removed with the test.
+class CompareCommand : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// Eight runs; images/s is `rate`, not quite the same in each.
+  std::string side(const std::string& name, double rate, const std::string& mode = "none") {
+    for (int i = 0; i < 8; ++i) {
+      Result result = reports::test::full_result();
+      result.run_id = fmt::format("{:x}{:015x}", name.size(), i);
+      result.created_utc = fmt::format("2026-01-02T03:04:{:02}Z", i);
+      result.identity.mode = mode;
+      result.exit = {0, "pass", {}};
+      result.metrics[0].value = rate * (1 + 0.001 * (i * 3 % 8));
+      const fs::path run = folder_ / name / std::to_string(i);
+      fs::create_directories(run);
+      reports::write_result(run / "result.json", result);
+    }
+    return (folder_ / name).string();
+  }
+
+  static test::ProcessResult compare(const std::vector<std::string>& words) {
+    std::vector<std::string> arguments = {"compare"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    return test::run_process(NOISEMARK_BINARY, arguments, {{"NOISEMARK_REQUIRE", ""}});
+  }
+
+ private:
+  fs::path folder_ = fs::path(::testing::TempDir()) /
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(CompareCommand, leaves_with_the_code_of_its_verdict) {
+  const std::string base = side("a", 10);
+  EXPECT_EQ(compare({base, side("ab", 10)}).code, 0);
+  EXPECT_EQ(compare({base, side("abc", 9)}).code, 1);
+  EXPECT_EQ(compare({base, side("abcd", 10, "echo")}).code, 3);
+  EXPECT_EQ(compare({base, "/nonexistent"}).code, 2);
+  EXPECT_EQ(compare({base, base}).code, 2);
+}
+
+TEST_F(CompareCommand, warns_instead_of_failing_when_asked_to) {
+  const std::string base = side("a", 10) + "/0";
+  const std::string candidate = side("ab", 10.5) + "/0";
+  EXPECT_EQ(compare({base, candidate}).code, 4);
+  EXPECT_EQ(compare({base, candidate, "--inconclusive=fail"}).code, 4);
+  const test::ProcessResult warned = compare({base, candidate, "--inconclusive=warn"});
+  EXPECT_EQ(warned.code, 0);
+  EXPECT_EQ(warned.out.find("# inconclusive: "), 0U) << warned.out;
+}
+
+TEST_F(CompareCommand, speaks_markdown_and_json) {
+  const std::string base = side("a", 10);
+  const std::string candidate = side("ab", 9);
+  const test::ProcessResult markdown = compare({base, candidate});
+  EXPECT_EQ(markdown.out.find("# REGRESSION: "), 0U) << markdown.out;
+  EXPECT_EQ(markdown.out, compare({base, candidate, "--format", "md"}).out);
+  const test::ProcessResult text = compare({base, candidate, "--format=json"});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(text.out).at("verdict"), "REGRESSION");
+}
+
+TEST_F(CompareCommand, refuses_malformed_usage) {
+  EXPECT_EQ(compare({}).err, "noisemark: compare: nothing given (BASE NEW)\n");
+  EXPECT_EQ(compare({"a"}).err, "noisemark: compare: too few arguments (BASE NEW)\n");
+  EXPECT_EQ(compare({"a", "b", "c"}).err, "noisemark: compare: c (2 arguments)\n");
+  EXPECT_EQ(compare({"a", "b", "--format", "csv"}).err,
+            "noisemark: compare: --format: csv (one of: md, json)\n");
+  EXPECT_EQ(compare({"a", "b", "--inconclusive", "maybe"}).code, 2);
+}
+
+}  // namespace
+}  // namespace noisemark::suite
