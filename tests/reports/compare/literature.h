@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 /// Samples whose analysis is printed in textbooks and papers.
