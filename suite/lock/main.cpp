@@ -36,12 +36,22 @@ bool may_write(const Lock& lock, const std::string& name, const LockEntry& entry
   return !differences.empty() && force;
 }
 
+// Another machine's last bits are no change: a loss trace that agrees with the locked one stays.
+LockEntry with_locked_losses(const Lock& lock, const std::string& name, const LockEntry& found) {
+  const auto locked = lock.find(name);
+  if (locked == lock.end()) return found;
+  LockEntry kept = found;
+  kept.losses = locked->second.losses;
+  return lock_differences(kept, found).empty() ? kept : found;
+}
+
 ExitCode update(const std::string& path, bool force, const std::vector<std::string>& names) {
   Lock lock = parse_lock(reports::read_file(path), path);
   LockComputer computer;
   bool refused = false;
   for (const std::string& name : names) {
-    const LockEntry entry = computer.compute(load_definition(name, "cpu"));
+    const LockEntry entry =
+        with_locked_losses(lock, name, computer.compute(load_definition(name, "cpu")));
     if (may_write(lock, name, entry, force)) {
       lock[name] = entry;
       reports::write_file_atomically(path, lock_json(lock));
