@@ -167,7 +167,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& 
     job.mean = output<float>(mean);
     job.rstd = output<float>(rstd);
     job.y = output<T>(y);
-    run(job, kernels::group_norm_kernels(kernels::current_level()).of<T>().forward);
+    run(job, kernels::group_norm_kernels(memopt::current_cpu_level()).of<T>().forward);
   });
   return {y, mean, rstd};
 }
@@ -193,7 +193,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act_backward(
     job.dx = output<T>(dx);
     job.dweight = output<float>(dweight);
     job.dbias = output<float>(dbias);
-    run(job, kernels::group_norm_kernels(kernels::current_level()).of<T>().backward);
+    run(job, kernels::group_norm_kernels(memopt::current_cpu_level()).of<T>().backward);
   });
   return {dx, dweight.sum(0).to(weight.scalar_type()), dbias.sum(0).to(bias.scalar_type())};
 }
@@ -212,7 +212,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_act(const at::Tensor& x, const at::T
     auto job = rms_norm_job<T>(in, affine, act);
     job.inverse_norm = output<float>(inverse_norm);
     job.y = output<T>(y);
-    run(job, kernels::rms_norm_kernels(kernels::current_level()).of<T>().forward);
+    run(job, kernels::rms_norm_kernels(memopt::current_cpu_level()).of<T>().forward);
   });
   return {y, inverse_norm};
 }
@@ -238,7 +238,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_act_backward
     job.dx = output<T>(dx);
     job.dalpha = output<float>(dalpha_parts);
     job.dbeta = output<float>(dbeta_parts);
-    run(job, kernels::rms_norm_kernels(kernels::current_level()).of<T>().backward);
+    run(job, kernels::rms_norm_kernels(memopt::current_cpu_level()).of<T>().backward);
   });
   const at::Tensor dalpha = dalpha_parts.sum(1);
   const at::Tensor droot_g = (scale.has_value() ? dalpha * affine.gain : dalpha).sum(0);

@@ -52,7 +52,7 @@ struct GroupNormKernels {
   }
 };
 
-/// `level` at most current_level().
+/// `level` at most current_cpu_level().
 [[nodiscard]] const GroupNormKernels& group_norm_kernels(Level level);
 
 }  // namespace noisemark::baselines::kernels

@@ -1,7 +1,3 @@
-#include <ATen/Version.h>
-
-#include <string>
-
 #include "baselines/kernels/group_norm.h"
 #include "baselines/kernels/rms_norm.h"
 
@@ -22,24 +18,6 @@ extern const GroupNormKernels kGroupNorm;
 extern const RmsNormKernels kRmsNorm;
 }  // namespace level_avx512
 #endif
-
-namespace {
-
-Level level_named(const std::string& capability) {
-#ifdef NOISEMARK_X86_LEVELS
-  if (capability == "AVX512") return Level::kAvx512;
-  if (capability == "AVX2") return Level::kAvx2;
-#endif
-  (void)capability;
-  return Level::kDefault;
-}
-
-}  // namespace
-
-Level current_level() {
-  static const Level level = level_named(at::get_cpu_capability());
-  return level;
-}
 
 const GroupNormKernels& group_norm_kernels(Level level) {
 #ifdef NOISEMARK_X86_LEVELS

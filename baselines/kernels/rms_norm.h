@@ -51,7 +51,7 @@ struct RmsNormKernels {
   }
 };
 
-/// `level` at most current_level().
+/// `level` at most current_cpu_level().
 [[nodiscard]] const RmsNormKernels& rms_norm_kernels(Level level);
 
 }  // namespace noisemark::baselines::kernels

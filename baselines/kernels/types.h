@@ -2,16 +2,14 @@
 
 #include <cstdint>
 
+#include "memopt/cpu_level.h"
+
 /// Vocabulary of the CPU kernels: plain memory, no torch. A kernel's source is compiled once per
 /// instruction set (`Level`) with that set's flags; arithmetic is float32 whatever the storage.
 /// Results depend on the level, never on how tasks are shared out among threads.
 namespace noisemark::baselines::kernels {
 
-/// Instruction sets, slowest first, as ATen divides them.
-enum class Level : uint8_t { kDefault, kAvx2, kAvx512 };
-
-/// The level of ATen's own kernels in this process (so ATEN_CPU_CAPABILITY applies to both).
-[[nodiscard]] Level current_level();
+using Level = memopt::CpuLevel;
 
 enum class Act : uint8_t { kNone, kSilu, kRelu };
 

@@ -82,7 +82,7 @@ class CpuCodecDevice final : public CodecDevice {
   }
 
  private:
-  const Kernels& kernels_ = kernels_of(current_level());
+  const Kernels& kernels_ = kernels_of(current_cpu_level());
 };
 
 }  // namespace

@@ -3,17 +3,14 @@
 #include <cstdint>
 
 #include "memopt/codecs/arithmetic/jobs.h"
+#include "memopt/cpu_level.h"
 
 /// The codecs' loops for a CPU: plain memory, no torch. Their source is compiled once per
 /// instruction set; all give the same bits. Each function does blocks [begin, end) of a job, which
 /// are independent, so results do not depend on how blocks are shared out among threads.
 namespace noisemark::memopt::codecs {
 
-/// As ATen divides them, slowest first.
-enum class Level : uint8_t { kDefault, kAvx2, kAvx512 };
-
-/// The level of ATen's own kernels in this process (so ATEN_CPU_CAPABILITY applies to both).
-[[nodiscard]] Level current_level();
+using Level = CpuLevel;
 
 struct FieldKernels {
   void (*encode)(const FieldJob& job, int64_t begin, int64_t end);
@@ -45,7 +42,7 @@ struct Kernels {
   SearchKernels search;
 };
 
-/// `level` at most current_level().
+/// `level` at most current_cpu_level().
 [[nodiscard]] const Kernels& kernels_of(Level level);
 
 }  // namespace noisemark::memopt::codecs

@@ -1,7 +1,3 @@
-#include <ATen/Version.h>
-
-#include <string>
-
 #include "memopt/codecs/kernels/kernels.h"
 
 namespace noisemark::memopt::codecs {
@@ -27,24 +23,6 @@ extern const SparseKernels kSparse;
 extern const SearchKernels kSearch;
 }  // namespace level_avx512
 #endif
-
-namespace {
-
-Level level_named(const std::string& capability) {
-#ifdef NOISEMARK_X86_LEVELS
-  if (capability == "AVX512") return Level::kAvx512;
-  if (capability == "AVX2") return Level::kAvx2;
-#endif
-  (void)capability;
-  return Level::kDefault;
-}
-
-}  // namespace
-
-Level current_level() {
-  static const Level level = level_named(at::get_cpu_capability());
-  return level;
-}
 
 const Kernels& kernels_of(Level level) {
 #ifdef NOISEMARK_X86_LEVELS

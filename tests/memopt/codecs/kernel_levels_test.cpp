@@ -16,8 +16,8 @@ constexpr int64_t kCount = 5 * 1024 + 333;
 
 std::vector<Level> levels() {
   std::vector<Level> all = {Level::kDefault};
-  if (current_level() >= Level::kAvx2) all.push_back(Level::kAvx2);
-  if (current_level() >= Level::kAvx512) all.push_back(Level::kAvx512);
+  if (current_cpu_level() >= Level::kAvx2) all.push_back(Level::kAvx2);
+  if (current_cpu_level() >= Level::kAvx512) all.push_back(Level::kAvx512);
   return all;
 }
 
@@ -108,7 +108,7 @@ TEST(KernelLevels, give_the_same_positions_in_pooling_windows) {
   kernels_of(Level::kDefault).fields.decode(job, 0, static_cast<int64_t>(words.size()) / kLanes);
   job.x = x.data();
   expect_same_at_all_levels(job);
-  EXPECT_EQ(run(job, current_level()).lost, 0);
+  EXPECT_EQ(run(job, current_cpu_level()).lost, 0);
 }
 
 TEST(KernelLevels, give_the_same_groups) {
