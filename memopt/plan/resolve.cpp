@@ -1,7 +1,6 @@
 #include "memopt/plan/resolve.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,7 +9,6 @@
 namespace noisemark::memopt {
 namespace {
 
-constexpr SlotId kNever = std::numeric_limits<SlotId>::max();
 /// A result this many times smaller than what it was computed from (statistics of a norm, the
 /// log-sum-exp of attention) is kept: it costs nothing and saves the reduction.
 constexpr int64_t kSmallResult = 16;

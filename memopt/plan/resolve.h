@@ -27,9 +27,8 @@ struct Policy {
 
 /// Decisions from outside the policy, by value.
 struct Overrides {
-  std::set<ValueId> keep;      ///< must not be made again: a recipe was found not to be exact
-  std::set<ValueId> raw;       ///< must not be encoded
-  std::set<OperatorId> plain;  ///< no special recipe for this operator
+  std::set<ValueId> keep;  ///< must not be made again: a recipe was found not to be exact
+  std::set<ValueId> raw;   ///< must not be encoded
 };
 
 /// For every saved value: keep it, or make it again from what is kept. A recipe depends only on

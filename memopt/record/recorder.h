@@ -19,7 +19,7 @@ namespace noisemark::memopt {
 /// tensors, as autograd would. One at a time per thread.
 class StepRecorder {
  public:
-  /// `inputs` (the batch) are foreign and nobody's to drop; what else is unknown is foreign too.
+  /// What is neither the model's nor made by an operator of the pass is foreign, as the batch is.
   explicit StepRecorder(const ModelView& model);
   ~StepRecorder();
   StepRecorder(const StepRecorder&) = delete;

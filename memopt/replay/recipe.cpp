@@ -171,8 +171,7 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
     if (overwrites != kNone) {
       c10::IValue& written = stack[static_cast<size_t>(overwrites)];
       const at::Tensor before = written.toTensor();
-      written = before.is_non_overlapping_and_dense() ? copy_of(before, before.strides().vec())
-                                                      : before.clone();
+      written = copy_of(before, before.strides().vec());
     }
     handle.callBoxed(stack);
     return flattened(stack);

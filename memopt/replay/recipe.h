@@ -17,7 +17,6 @@ struct Recipe {
   OperatorId replaces = kNone;   ///< the recorded operator whose results it gives
   std::vector<ValueId> inputs;   ///< what run() takes, in this order, each once
   std::vector<ValueId> results;  ///< what run() gives; kNone: not a value of the step
-  bool special = false;          ///< not the recorded operator itself: to be checked bit for bit
   /// Runs without autograd and without autocast. Throws what the operator throws.
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> run;
 };
