@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include "suite/io/safetensors.h"
+#include "suite/train/named_parameters.h"
 
 namespace noisemark::suite {
 
@@ -16,11 +17,8 @@ Session make_session(const SessionOptions& options) {
   at::manual_seed(options.definition.seed);
   std::shared_ptr<Denoiser> model = make_denoiser(options.definition.model, execution.ops());
   if (!options.init_weights.empty()) {
-    NamedTensors destination;
-    for (const auto& item : model->named_parameters()) {
-      destination.emplace_back(item.key(), item.value());
-    }
-    copy_by_name(read_safetensors(options.init_weights).tensors, destination, options.init_weights);
+    copy_by_name(read_safetensors(options.init_weights).tensors, named_parameters(*model),
+                 options.init_weights);
   }
   TrainerOptions trainer;
   trainer.device = variant.device;

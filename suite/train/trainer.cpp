@@ -9,6 +9,7 @@
 
 #include "memopt/saved_tensor_scope.h"
 #include "suite/random/counter_rng.h"
+#include "suite/train/named_parameters.h"
 
 namespace noisemark::suite {
 namespace {
@@ -41,14 +42,6 @@ class [[nodiscard]] ModeStepGuard {
  private:
   memopt::Mode& mode_;
 };
-
-NamedTensors named_parameters(const Denoiser& model) {
-  NamedTensors parameters;
-  for (const auto& item : model.named_parameters()) {
-    parameters.emplace_back(item.key(), item.value());
-  }
-  return parameters;
-}
 
 /// On the device, in the type and memory format of `options`, ready to train.
 std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,

@@ -23,6 +23,7 @@
 #include "suite/run/single_run.h"
 #include "suite/train/adam.h"
 #include "suite/train/ema.h"
+#include "suite/train/named_parameters.h"
 
 namespace noisemark::suite {
 namespace {
@@ -33,8 +34,8 @@ class BareLoop {
       : definition_(options.definition),
         model_(make_model(options)),
         process_(definition_.diffusion, at::kCPU),
-        adam_(parameters(), definition_.optimizer),
-        ema_(parameters(), definition_.ema),
+        adam_(named_parameters(*model_), definition_.optimizer),
+        ema_(named_parameters(*model_), definition_.ema),
         loader_(options.dataset, definition_, loader_options(options)) {}
 
   double step() {
@@ -57,13 +58,6 @@ class BareLoop {
   }
 
  private:
-  [[nodiscard]] NamedTensors parameters() const {
-    NamedTensors named;
-    for (const auto& item : model_->named_parameters())
-      named.emplace_back(item.key(), item.value());
-    return named;
-  }
-
   static std::shared_ptr<Denoiser> make_model(const SessionOptions& options) {
     at::manual_seed(options.definition.seed);
     const auto execution = baselines::parse_baseline(options.variant.baseline);
