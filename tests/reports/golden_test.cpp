@@ -2,7 +2,6 @@
 //   NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_golden_test
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "reports/file.h"
@@ -11,6 +10,7 @@
 #include "reports/report.h"
 #include "reports/sha256.h"
 #include "reports/table.h"
+#include "tests/reports/golden_file.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -19,10 +19,7 @@ namespace {
 const std::filesystem::path kGolden = NOISEMARK_TEST_FOLDER "/golden";
 
 void expect_golden(const std::string& name, const std::string& text) {
-  if (std::getenv("NOISEMARK_UPDATE_GOLDEN") != nullptr) {
-    write_file_atomically(kGolden / name, text);
-  }
-  EXPECT_EQ(text, read_file(kGolden / name));
+  test::expect_golden(kGolden / name, text);
 }
 
 Plots all_plots() {

@@ -2,13 +2,12 @@
 //   NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_compare_golden_test
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "reports/compare/comparison_json.h"
 #include "reports/compare/comparison_markdown.h"
-#include "reports/file.h"
+#include "tests/reports/golden_file.h"
 
 namespace noisemark::reports {
 namespace {
@@ -16,10 +15,7 @@ namespace {
 const std::filesystem::path kGolden = NOISEMARK_TEST_FOLDER "/golden";
 
 void expect_golden(const std::string& name, const std::string& text) {
-  if (std::getenv("NOISEMARK_UPDATE_GOLDEN") != nullptr) {
-    write_file_atomically(kGolden / name, text);
-  }
-  EXPECT_EQ(text, read_file(kGolden / name));
+  test::expect_golden(kGolden / name, text);
 }
 
 const std::string kCell = "gmm16-ho@cpu, mode none, baseline plain, fp32, cpu";
