@@ -9,14 +9,14 @@ namespace noisemark::suite {
 
 struct Flag {
   std::string_view name;   ///< without the dashes
-  std::string_view value;  ///< placeholder, "DIR"; empty: a switch
+  std::string_view value;  ///< what stands for it in the help, "DIR"; empty: a switch
   std::string_view help;
   bool repeatable = false;
 };
 
 struct Command {
   std::string_view name;
-  std::string_view arguments;  ///< placeholder of what is not a flag: "ID", "DIR..."
+  std::string_view arguments;  ///< what is not a flag: "ID", "DIR..."
   std::string_view summary;
   std::string_view details;  ///< paragraphs of the command's help
   std::vector<Flag> flags;

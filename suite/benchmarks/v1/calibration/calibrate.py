@@ -58,9 +58,9 @@ def known_rows(benchmark: str) -> list[dict]:
 def run(args: argparse.Namespace) -> int:
     """Seeds that the data file already has are kept; it is written after every seed, so that nothing is lost."""
     rows = [] if args.fresh else known_rows(args.id)
-    todo = [seed for seed in range(args.seeds) if seed not in {row["seed"] for row in rows}]
+    missing = [seed for seed in range(args.seeds) if seed not in {row["seed"] for row in rows}]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        pending = [pool.submit(excess_of_seed, args.noisemark, args.id, seed) for seed in todo]
+        pending = [pool.submit(excess_of_seed, args.noisemark, args.id, seed) for seed in missing]
         for done in concurrent.futures.as_completed(pending):
             rows.append(done.result())
             data_file(args.id).write_text(json.dumps(summary_of(args.id, rows), indent=1) + "\n")
