@@ -5,7 +5,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 find "$root/build/release" -name '*.o' -delete
 find "$root/build/release" -name '*.a' -delete
-rm -rf /var/lib/apt/lists/* /root/.cache
+# The program knows its commit by now.
+rm -rf "$root/.git" /var/lib/apt/lists/* /root/.cache
 apt-get clean
 # Where a container may write: below $NOISEMARK_OUT, which the recipes point here, and /tmp.
 mkdir -p /out

@@ -10,6 +10,9 @@ function(noisemark_git variable)
   set(${variable} "${output}" PARENT_SCOPE)
 endfunction()
 
+# What the program is made from. An image holds these and nothing else of the repository.
+set(sources CMakeLists.txt CMakePresets.json README.md baselines containers memopt reports suite tests)
+
 set(diff_sha256 "")
 set(dirty false)
 noisemark_git(top rev-parse --show-toplevel)
@@ -19,11 +22,11 @@ if(NOT top STREQUAL source)
   set(commit "")  # the source lies inside some other repository
 endif()
 if(commit)
-  noisemark_git(status status --porcelain)
+  noisemark_git(status status --porcelain -- ${sources})
   if(status)
     set(dirty true)
-    noisemark_git(diff diff --binary HEAD)
-    execute_process(COMMAND git -c safe.directory=* -C ${SOURCE} ls-files --others --exclude-standard
+    noisemark_git(diff diff --binary HEAD -- ${sources})
+    execute_process(COMMAND git -c safe.directory=* -C ${SOURCE} ls-files --others --exclude-standard -- ${sources}
       COMMAND git -c safe.directory=* -C ${SOURCE} hash-object --stdin-paths
       WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE untracked ERROR_QUIET)
     string(SHA256 diff_sha256 "${diff}\n${untracked}")
