@@ -188,7 +188,8 @@ def _named_commands(words: list[str]) -> dict[str, str]:
     return commands
 
 
-def _arguments(argv: list[str]) -> argparse.Namespace:
+def arguments(argv: list[str]) -> argparse.Namespace:
+    """The command line, checked."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -227,7 +228,7 @@ def measure(args: argparse.Namespace) -> None:
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
     try:
-        measure(_arguments(argv))
+        measure(arguments(argv))
     except BadInput as error:
         print(error, file=sys.stderr)
         return EXIT_BAD_INPUT

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Prints how fast Noisemark's baselines train beside the Python peers, benchmark by benchmark.
+
+    speed_table.py --noisemark build/release/bin/noisemark --data DIR --out FOLDER
+
+For every benchmark and precision all contestants are timed in one interleaved run (pace.py). With
+--bare-loop also what the harness costs: `noisemark pace` against the same calls without it. FOLDER
+gets speed.md and the raw turns of every run. A contestant that cannot run here is left out, and the
+table says so.
+
+Exit codes: 0 measured, 1 a contestant failed, 2 bad input.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pace
+from definition import BadInput, CannotRunHere
+
+_PEERS = Path(__file__).resolve().parent
+_BENCHMARKS = ("lucid-cifar10", "ho-cifar10")
+_PRECISIONS = ("fp32", "bf16")
+_CONTESTANTS = ("peer-eager", "peer-channels-last", "peer-compiled", "plain", "fused",
+                "fused+channels-last", "fused+channels-last+pooled")
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
+    parser.add_argument("--bare-loop", type=Path, metavar="BIN", help="noisemark_bare_loop")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="of the pictures")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new one")
+    parser.add_argument("--threads", type=int, default=2, help="of each contestant (default: 2)")
+    parser.add_argument("--rounds", type=int, default=12, help="of each table (default: 12)")
+    parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
+    parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
+    parser.add_argument("--benchmarks", nargs="+", default=_BENCHMARKS, metavar="ID")
+    parser.add_argument("--precisions", nargs="+", default=_PRECISIONS, choices=_PRECISIONS)
+    parser.add_argument("--contestants", nargs="+", default=_CONTESTANTS, metavar="NAME",
+                        help="peer-VARIANT, or a baseline; the first is the reference "
+                             f"(default: {' '.join(_CONTESTANTS)})")
+    return parser.parse_args(argv)
+
+
+class Commands:
+    """How each contestant is started."""
+
+    def __init__(self, args: argparse.Namespace, definitions: Path) -> None:
+        self._args = args
+        self._definitions = definitions
+
+    def contestant(self, name: str, benchmark: str, precision: str) -> str:
+        """`name` is peer-VARIANT or one of Noisemark's baselines."""
+        where = ["--data", self._args.data, "--threads", self._args.threads, "--precision", precision]
+        if name.startswith("peer-"):
+            return _words(sys.executable, _PEERS / "run_peer.py", "--definition", self._definitions,
+                          "--id", benchmark, "--variant", name.removeprefix("peer-"), "--pace", *where)
+        return _words(self._args.noisemark, "pace", benchmark, "--baseline", name, *where)
+
+    def bare_loop(self, benchmark: str) -> str:
+        """The same calls without the harness; it knows fp32 only."""
+        return _words(self._args.bare_loop, benchmark, "--data", self._args.data,
+                      "--threads", self._args.threads)
+
+
+def _words(*words: object) -> str:
+    return shlex.join(map(str, words))
+
+
+def _without_paths(record: dict, args: argparse.Namespace, definitions: Path) -> dict:
+    """A record to keep tells what was run, not where this machine has it."""
+    names = {args.data: "DIR", definitions: "list.json", Path(sys.executable): "python3",
+             _PEERS: "baselines/peers", args.noisemark: "noisemark"}
+    if args.bare_loop:
+        names[args.bare_loop] = "noisemark_bare_loop"
+    for contestant in record["contestants"]:
+        for path, name in names.items():
+            contestant["command"] = contestant["command"].replace(str(path), name)
+    return record
+
+
+class Table:
+    """Times sets of contestants and collects what is said about them."""
+
+    def __init__(self, args: argparse.Namespace, definitions: Path) -> None:
+        self._args = args
+        self._definitions = definitions
+        self.text = ""
+
+    def add(self, title: str, file: str, commands: dict[str, str], steps: int) -> None:
+        """One interleaved run. Contestants that cannot run here are dropped and named."""
+        absent = []
+        while True:
+            try:
+                table = self._run(file, commands, steps)
+                break
+            except CannotRunHere as error:
+                name = str(error).partition(":")[0]
+                absent.append(name)
+                commands = {key: value for key, value in commands.items() if key != name}
+                if not commands:
+                    raise
+        note = f"Cannot run here: {', '.join(absent)}.\n" if absent else ""
+        section = f"## {title}\n{table}{note}\n"
+        print(section, flush=True)
+        self.text += section
+
+    def _run(self, file: str, commands: dict[str, str], steps: int) -> str:
+        out = self._args.out / file
+        words = [f"{name}={command}" for name, command in commands.items()]
+        options = pace.arguments([*words, f"--rounds={self._args.rounds}", f"--steps={steps}",
+                                  f"--warmup-rounds={self._args.warmup_rounds}", f"--out={out}"])
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            pace.measure(options)
+        record = _without_paths(json.loads(out.read_text()), self._args, self._definitions)
+        out.write_text(json.dumps(record) + "\n")
+        return printed.getvalue()
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Every table, printed as it is ready, and all of them in speed.md."""
+    if args.out.exists() and any(args.out.iterdir()):
+        raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
+    args.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        definitions = Path(folder) / "list.json"
+        listed = subprocess.run([args.noisemark, "list", "--json"], check=True, capture_output=True)
+        definitions.write_bytes(listed.stdout)
+        commands, table = Commands(args, definitions), Table(args, definitions)
+        for benchmark in args.benchmarks:
+            for precision in args.precisions:
+                chosen = {name: commands.contestant(name, benchmark, precision)
+                          for name in args.contestants}
+                table.add(f"{benchmark}@cpu, {precision}", f"{benchmark}-{precision}.json", chosen,
+                          args.steps)
+        if args.bare_loop:
+            for benchmark in args.benchmarks:
+                pair = {"bare loop": commands.bare_loop(benchmark),
+                        "noisemark": commands.contestant("plain", benchmark, "fp32")}
+                table.add(f"Harness, {benchmark}@cpu, fp32", f"{benchmark}-harness.json", pair,
+                          2 * args.steps)
+    head = (f"# Training speed, {args.threads} threads\n\nImages per second, and the ratio to "
+            f"{args.contestants[0]} within each round, with the 95 % interval of the median.\n\n")
+    (args.out / "speed.md").write_text(head + table.text)
+
+
+def main(argv: list[str]) -> int:
+    """Runs the command; returns the exit code."""
+    try:
+        measure(_arguments(argv))
+    except (BadInput, CannotRunHere) as error:
+        print(error, file=sys.stderr)
+        return pace.EXIT_BAD_INPUT
+    except pace.ContestantFailed as error:
+        print(error, file=sys.stderr)
+        return pace.EXIT_FAILED
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"--noisemark: {error}", file=sys.stderr)
+        return pace.EXIT_BAD_INPUT
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

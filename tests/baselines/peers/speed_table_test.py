@@ -1,0 +1,63 @@
+"""The speed table, made with the real program and, where they are installed, the real peers."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import tiny
+
+NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
+BARE_LOOP = os.environ["NOISEMARK_BARE_LOOP"]
+
+
+def speed_table(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-B", tiny.PEERS / "speed_table.py", f"--noisemark={NOISEMARK}",
+         f"--data={out.parent}", f"--out={out}", "--threads=1", "--rounds=1", "--warmup-rounds=0",
+         "--benchmarks=gmm16", "--precisions=fp32", *more],
+        text=True, capture_output=True)
+
+
+class SpeedTableTest(unittest.TestCase):
+    def test_every_contestant_has_a_row_or_is_said_to_be_unable_to_run(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "speed"
+            done = speed_table(out, f"--bare-loop={BARE_LOOP}",
+                               "--contestants", "plain", "fused", "peer-eager")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            text = (out / "speed.md").read_text()
+            records = {file.name: json.loads(file.read_text()) for file in out.glob("*.json")}
+        self.assertIn("## gmm16@cpu, fp32", text)
+        self.assertRegex(text, r"\| plain \| [0-9.]+ \[too few rounds\] \| 1\.000")
+        self.assertRegex(text, r"\| fused \| [0-9.]+ ")
+        self.assertRegex(text, r"\| peer-eager \| [0-9.]+ |Cannot run here: .*peer-eager")
+        self.assertRegex(text, r"\| bare loop \| .*\n\| noisemark \| ")
+        self.assertEqual(set(records), {"gmm16-fp32.json", "gmm16-harness.json"})
+        self.assertEqual(records["gmm16-fp32.json"]["contestants"][0]["command"],
+                         "noisemark pace gmm16 --baseline plain --data DIR --threads 1 --precision fp32")
+        self.assertNotIn(folder, json.dumps(records))
+        self.assertIn(done.stdout.splitlines()[1], text)
+
+    def test_a_folder_that_holds_something_is_left_alone(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "speed"
+            out.mkdir()
+            (out / "mine").write_text("kept")
+            done = speed_table(out)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("is not empty", done.stderr)
+            self.assertEqual([file.name for file in out.iterdir()], ["mine"])
+
+    def test_a_program_that_does_not_exist_is_named(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            done = speed_table(Path(folder) / "speed", "--noisemark=/no/such/program")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("/no/such/program", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
