@@ -6,6 +6,7 @@
 #include <string>
 
 #include "suite/probes/phase_timer.h"
+#include "suite/run/deterministic.h"
 #include "suite/run/plan.h"
 #include "suite/run/run.h"
 #include "suite/run/single_run.h"
@@ -45,6 +46,7 @@ Json take_turn(Trainer& trainer, int64_t steps, at::Device device) {
 }  // namespace
 
 ExitCode pace(const RunOptions& options) {
+  if (options.deterministic) choose_cublas_workspace();
   const std::vector<PlannedRun> plans = plan_runs(options);
   if (plans.size() != 1) {
     throw bad_input("pace", "", std::to_string(plans.size()) + " runs",

@@ -6,6 +6,7 @@
 
 #include "reports/write_report.h"
 #include "suite/run/child_run.h"
+#include "suite/run/deterministic.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/output_folder.h"
 #include "suite/run/plan.h"
@@ -64,6 +65,7 @@ ExitCode run_several(const RunOptions& options, const std::vector<PlannedRun>& p
 }  // namespace
 
 ExitCode run(const RunOptions& options) {
+  if (options.deterministic) choose_cublas_workspace();
   const std::vector<PlannedRun> plans = plan_runs(options);
   const fs::path out = output_path(options, plans);
   if (plans.size() == 1) return run_single(options, plans.front(), out);

@@ -14,6 +14,7 @@
 #include "suite/config/canonical.h"
 #include "suite/environment/environment.h"
 #include "suite/random/counter_rng.h"
+#include "suite/run/deterministic.h"
 #include "suite/run/event_log.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/metrics.h"
@@ -45,6 +46,13 @@ std::string data_checksum(const std::vector<reports::DataFile>& files) {
   reports::Sha256 sha;
   for (const reports::DataFile& file : files) sha.update(file.name + "\n" + file.sha256 + "\n");
   return sha.hex();
+}
+
+/// Everything outside the definition that decides which bits come next.
+std::string execution_of(const PlannedRun& plan) {
+  const Variant& variant = plan.variant;
+  return fmt::format("{} {} {} threads, seed {}{}", variant_label(variant), variant.device.str(),
+                     variant.threads, plan.seed, variant.deterministic ? ", deterministic" : "");
 }
 
 std::vector<reports::GateRule> gate_rules(const Definition& definition) {
@@ -136,10 +144,7 @@ class SingleRun {
     options.checkpoint_path = folder_.checkpoint();
     options.checkpoint_every = options_.checkpoint_every;
     options.resume = options_.resume;
-    options.checkpoint_key = {result_.identity.definition_sha256,
-                              variant_label(plan_.variant) + " " + result_.identity.device + " " +
-                                  std::to_string(plan_.variant.threads) + " threads, seed " +
-                                  std::to_string(plan_.seed),
+    options.checkpoint_key = {result_.identity.definition_sha256, execution_of(plan_),
                               data_checksum(result_.provenance.data)};
     options.weights_path = folder_.weights();
     options.label = plan_.id + " " + variant_label(plan_.variant);
@@ -213,8 +218,8 @@ ExistingRun existing_run(const RunOptions& options) {
 
 void apply_variant(const Variant& variant) {
   at::set_num_threads(static_cast<int>(variant.threads));
-  at::globalContext().setDeterministicAlgorithms(variant.deterministic, /*warn_only=*/true);
-  if (variant.deterministic) at::globalContext().setBenchmarkCuDNN(false);
+  if (variant.deterministic && variant.device.is_cuda()) require_cublas_workspace();
+  set_deterministic(variant.deterministic);
   at::globalContext().setAllowTF32CuBLAS(variant.precision.tf32);
   at::globalContext().setAllowTF32CuDNN(variant.precision.tf32);
   baselines::apply_process_settings(baselines::parse_baseline(variant.baseline));

@@ -18,7 +18,7 @@ struct TrainingProgress {
 /// What a checkpoint belongs to. Resuming under another one is refused.
 struct CheckpointKey {
   std::string definition_sha256;
-  std::string variant;  ///< label, device and threads
+  std::string variant;  ///< label, device, threads, seed and determinism
   std::string data;     ///< checksum over the data's files, empty for generated data
 };
 

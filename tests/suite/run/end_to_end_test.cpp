@@ -130,6 +130,16 @@ TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
   EXPECT_GT(resumed.protocol.resumed_at_step, 0);
 }
 
+TEST(Run, a_checkpoint_is_not_continued_with_another_determinism) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(timed_only(out), {"--checkpoint-every", "2"});
+  ASSERT_EQ(run_noisemark(arguments).exit_code, 0);
+  const Finished resumed = run_noisemark(with(arguments, {"--resume", "--deterministic"}));
+  EXPECT_EQ(resumed.exit_code, 3) << resumed.output;
+  EXPECT_NE(resumed.output.find("deterministic"), std::string::npos) << resumed.output;
+}
+
 TEST(Run, an_interrupt_ends_after_the_step_and_marks_the_result) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";

@@ -1,0 +1,42 @@
+#include "suite/run/deterministic.h"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "reports/error.h"
+
+namespace noisemark::suite {
+namespace {
+
+constexpr const char* kWorkspace = "CUBLAS_WORKSPACE_CONFIG";
+// The two that cuBLAS documents as repeatable; the first is the faster one.
+constexpr std::array kRepeatable{":4096:8", ":16:8"};
+
+}  // namespace
+
+void choose_cublas_workspace() {
+  setenv(kWorkspace, kRepeatable.front(), /*overwrite=*/0);
+}
+
+void require_cublas_workspace() {
+  const char* value = std::getenv(kWorkspace);
+  const std::string found = value == nullptr ? "not set" : value;
+  if (std::find(kRepeatable.begin(), kRepeatable.end(), found) != kRepeatable.end()) return;
+  throw bad_input("--deterministic", kWorkspace, found, ":4096:8 or :16:8");
+}
+
+void set_deterministic(bool wanted) {
+  at::Context& context = at::globalContext();
+  // Not merely warned of: under a warning the fused attentions keep their gradients by atomic
+  // additions. No operator of the networks is without a deterministic form on CUDA: of their
+  // poolings and resizings, LibTorch refuses 2-d maximum pooling and nearest neighbours nowhere.
+  context.setDeterministicAlgorithms(wanted, /*warn_only=*/false);
+  context.setDeterministicCuDNN(wanted);
+  if (wanted) context.setBenchmarkCuDNN(false);  // may choose another algorithm each time
+}
+
+}  // namespace noisemark::suite
