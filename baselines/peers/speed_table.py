@@ -27,8 +27,12 @@ from definition import BadInput, CannotRunHere
 _PEERS = Path(__file__).resolve().parent
 _BENCHMARKS = ("lucid-cifar10", "ho-cifar10")
 _PRECISIONS = ("fp32", "bf16")
-_CONTESTANTS = ("peer-eager", "peer-channels-last", "peer-compiled", "plain", "fused",
-                "fused+channels-last", "fused+channels-last+pooled")
+_CONTESTANTS = ("peer-eager", "peer-channels-last", "peer-compiled", "peer-channels-last+pooled",
+                "plain", "fused", "fused+channels-last", "fused+channels-last+pooled")
+
+# What the baseline `pooled` does, for a program that knows nothing of it.
+_POOLED = ("env", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_MAX_=0", "MALLOC_TOP_PAD_=67108864",
+           "MALLOC_TRIM_THRESHOLD_=2147483647")
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -46,8 +50,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--benchmarks", nargs="+", default=_BENCHMARKS, metavar="ID")
     parser.add_argument("--precisions", nargs="+", default=_PRECISIONS, choices=_PRECISIONS)
     parser.add_argument("--contestants", nargs="+", default=_CONTESTANTS, metavar="NAME",
-                        help="peer-VARIANT, or a baseline; the first is the reference "
-                             f"(default: {' '.join(_CONTESTANTS)})")
+                        help="peer-VARIANT, peer-VARIANT+pooled, or a baseline; the first is the "
+                             f"reference (default: {' '.join(_CONTESTANTS)})")
     return parser.parse_args(argv)
 
 
@@ -59,11 +63,15 @@ class Commands:
         self._definitions = definitions
 
     def contestant(self, name: str, benchmark: str, precision: str) -> str:
-        """`name` is peer-VARIANT or one of Noisemark's baselines."""
+        """`name` is peer-VARIANT, peer-VARIANT+pooled, or one of Noisemark's baselines."""
         where = ["--data", self._args.data, "--threads", self._args.threads, "--precision", precision]
         if name.startswith("peer-"):
-            return _words(sys.executable, _PEERS / "run_peer.py", "--definition", self._definitions,
-                          "--id", benchmark, "--variant", name.removeprefix("peer-"), "--pace", *where)
+            variant, _, memory = name.removeprefix("peer-").partition("+")
+            if memory not in ("", "pooled"):
+                raise BadInput(f"--contestants: {name}: +{memory} (+pooled)")
+            return _words(*(_POOLED if memory else ()), sys.executable, _PEERS / "run_peer.py",
+                          "--definition", self._definitions, "--id", benchmark,
+                          "--variant", variant, "--pace", *where)
         return _words(self._args.noisemark, "pace", benchmark, "--baseline", name, *where)
 
     def bare_loop(self, benchmark: str) -> str:

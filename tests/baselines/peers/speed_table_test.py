@@ -27,7 +27,8 @@ class SpeedTableTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "speed"
             done = speed_table(out, f"--bare-loop={BARE_LOOP}",
-                               "--contestants", "plain", "fused", "peer-eager")
+                               "--contestants", "plain", "fused", "peer-eager",
+                               "peer-eager+pooled")
             self.assertEqual(done.returncode, 0, done.stderr)
             text = (out / "speed.md").read_text()
             records = {file.name: json.loads(file.read_text()) for file in out.glob("*.json")}
@@ -51,6 +52,12 @@ class SpeedTableTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn("is not empty", done.stderr)
             self.assertEqual([file.name for file in out.iterdir()], ["mine"])
+
+    def test_a_contestant_that_nobody_knows_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            done = speed_table(Path(folder) / "speed", "--contestants", "peer-eager+fused")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("peer-eager+fused", done.stderr)
 
     def test_a_program_that_does_not_exist_is_named(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
