@@ -12,11 +12,12 @@ namespace {
 
 /// Callbacks are plain functions without a place for our data, so the counter is found here.
 std::atomic<FlopCounter*> active{nullptr};
-/// Inside an operator that has been counted.
-thread_local bool inside_counted = false;
-
-/// Marks the end of an operator that has been counted.
-struct CountedContext final : at::ObserverContext {};
+/// An operator that has been counted and has not returned yet.
+struct CountedContext final : at::ObserverContext {
+  int64_t flops = 0;
+  std::string worker;  ///< itself, or the operator that it passes the work on to
+};
+thread_local CountedContext* counted = nullptr;
 
 }  // namespace
 
@@ -31,28 +32,38 @@ FlopCounter::FlopCounter() : handle_(0) {
 FlopCounter::~FlopCounter() {
   at::removeCallback(handle_);
   active = nullptr;
-  inside_counted = false;
+  counted = nullptr;
 }
 
 std::unique_ptr<at::ObserverContext> FlopCounter::on_begin(const at::RecordFunction& function) {
   FlopCounter* counter = active.load();
-  if (counter == nullptr || inside_counted) return nullptr;
+  if (counter == nullptr) return nullptr;
+  if (counted != nullptr) {
+    if (works_for_another(function.name())) counted->worker = function.name();
+    return nullptr;
+  }
   const FlopFormula formula = find_flop_formula(function.name());
   if (formula == nullptr) return nullptr;
+  auto context = std::make_unique<CountedContext>();
+  context->worker = function.name();
   // LibTorch turns an exception of a callback into a warning, so it is kept for the reader.
   try {
-    const int64_t flops = formula(function.inputs());
-    counter->by_phase_.at(static_cast<size_t>(counter->phase_)) += flops;
-    counter->by_operator_[function.name()] += flops;
+    context->flops = formula(function.inputs());
+    counter->by_phase_.at(static_cast<size_t>(counter->phase_)) += context->flops;
   } catch (...) {
     if (!counter->error_) counter->error_ = std::current_exception();
   }
-  inside_counted = true;
-  return std::make_unique<CountedContext>();
+  counted = context.get();
+  return context;
 }
 
 void FlopCounter::on_end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
-  if (context != nullptr) inside_counted = false;
+  if (context == nullptr) return;
+  FlopCounter* counter = active.load();
+  if (counter != nullptr && counted != nullptr) {
+    counter->by_operator_[counted->worker] += counted->flops;
+  }
+  counted = nullptr;
 }
 
 int64_t FlopCounter::total() const {

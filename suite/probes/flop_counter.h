@@ -27,6 +27,7 @@ class FlopCounter final : public StepObserver {
   /// Before the first phase counts as kForward. Each throws what went wrong while counting.
   [[nodiscard]] int64_t total() const;
   [[nodiscard]] int64_t of(Phase phase) const;
+  /// Under the name of the operator that did the work, where a profile has its time.
   [[nodiscard]] std::map<std::string, int64_t> by_operator() const;
 
   void on_step_begin(int64_t /*step*/) override {}

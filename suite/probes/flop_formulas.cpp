@@ -137,7 +137,30 @@ constexpr std::pair<std::string_view, FlopFormula> kFormulas[] = {
     {"aten::_scaled_dot_product_cudnn_attention_backward", &attention_backward},
 };
 
+// Where a profile shows the time of a convolution or an attention, by library and device.
+constexpr std::string_view kWorkers[] = {
+    "aten::mkldnn_convolution",
+    "aten::cudnn_convolution",
+    "aten::cudnn_convolution_transpose",
+    "aten::_conv_depthwise2d",
+    "aten::_nnpack_spatial_convolution",
+    "aten::_slow_conv2d_forward",
+    "aten::slow_conv3d_forward",
+    "aten::slow_conv_dilated2d",
+    "aten::slow_conv_transpose2d",
+    "aten::_flash_attention_forward",
+    "aten::_flash_attention_backward",
+    "aten::_efficient_attention_forward",
+    "aten::_efficient_attention_backward",
+    "aten::_cudnn_attention_forward",
+    "aten::_cudnn_attention_backward",
+};
+
 }  // namespace
+
+bool works_for_another(std::string_view operator_name) {
+  return std::find(std::begin(kWorkers), std::end(kWorkers), operator_name) != std::end(kWorkers);
+}
 
 FlopFormula find_flop_formula(std::string_view operator_name) {
   for (const auto& [name, formula] : kFormulas) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/error.h"
+#include "suite/probes/flop_counter.h"
 #include "tests/memopt/small_net.h"
 
 namespace noisemark::suite {
@@ -58,8 +59,31 @@ TEST_F(OperatorProfileOfSmallNet, leaves_what_an_operator_calls_out_of_its_self_
 
 TEST_F(OperatorProfileOfSmallNet, puts_the_flops_of_one_step_beside_their_operators) {
   const OperatorProfile result = profile();
-  EXPECT_GT(find(result, "aten::convolution")->flops, 0);
+  EXPECT_GT(find(result, "aten::convolution_backward")->flops, 0);
   EXPECT_EQ(find(result, "aten::silu")->flops, 0);
+}
+
+TEST_F(OperatorProfileOfSmallNet, puts_flops_where_the_time_is_and_not_on_what_passes_the_work_on) {
+  const OperatorProfile result = profile();
+  EXPECT_GT(find(result, "aten::mkldnn_convolution")->flops, 0);
+  EXPECT_EQ(find(result, "aten::convolution")->flops, 0);
+  EXPECT_EQ(find(result, "aten::_convolution")->flops, 0);
+  int64_t shown = 0;
+  for (const auto& row : result.operators) shown += row.flops;
+  const FlopCounter counter;
+  net_.train_step(x_, x_);
+  EXPECT_EQ(shown, counter.total()) << "no work is lost between the rows";
+}
+
+TEST_F(OperatorProfileOfSmallNet, puts_flops_where_the_time_is_in_double_precision_too) {
+  const at::Tensor x = x_.to(at::kDouble), weight = at::randn({3, 3, 3, 3}, at::kDouble);
+  const OperatorProfile result = profile_operators(
+      [&] { static_cast<void>(at::conv2d(x, weight, {}, 1, 1)); }, c10::Device("cpu"));
+  const auto most_work =
+      std::max_element(result.operators.begin(), result.operators.end(),
+                       [](const auto& a, const auto& b) { return a.flops < b.flops; });
+  EXPECT_EQ(most_work->flops, 2 * 2 * (16 * 16) * 3 * 3 * 9);
+  EXPECT_EQ(most_work->name, "aten::_slow_conv2d_forward");
 }
 
 TEST_F(OperatorProfileOfSmallNet, writes_a_chrome_trace) {
