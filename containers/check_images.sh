@@ -6,6 +6,7 @@
 #
 # NOISEMARK_IMAGE_EXTRA=DIR copies the files below DIR over the base's root before the build: for sites with a package
 # proxy or a certificate authority of their own.
+# NOISEMARK_IMAGE_CCACHE=DIR keeps compiled objects for the next image or the next call (buildah and podman).
 # NOISEMARK_OUT=DIR keeps the reports (default: build/images).
 set -euo pipefail
 
@@ -14,6 +15,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/containers/versions.env"
 out=${NOISEMARK_OUT:-$root/build/images}
 extra=${NOISEMARK_IMAGE_EXTRA:-}
+cache=()
+# ccache takes ~/.ccache where it exists; it is a mount, so nothing of it is left in the image.
+if [[ -n ${NOISEMARK_IMAGE_CCACHE:-} ]]; then cache=(--volume "$(realpath "$NOISEMARK_IMAGE_CCACHE"):/root/.ccache"); fi
 work=$(mktemp -d)
 
 say() { printf 'images: %s\n' "$*" >&2; }
@@ -66,9 +70,11 @@ prepare_base() {
 build_image() {
   if [[ $engine == buildah ]]; then
     in_buildah bud --isolation chroot --network host --pull-never --layers=false --format docker \
-      -f "$1" -t "$2" "$3" >&2
+      "${cache[@]}" -f "$1" -t "$2" "$3" >&2
+  elif [[ $engine == podman ]]; then
+    podman build "${cache[@]}" -f "$1" -t "$2" "$3" >&2
   else
-    "$engine" build -f "$1" -t "$2" "$3" >&2
+    docker build -f "$1" -t "$2" "$3" >&2
   fi
 }
 
