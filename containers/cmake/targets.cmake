@@ -50,24 +50,31 @@ endfunction()
 file(REAL_PATH ${Torch_ROOT}/../../../../bin noisemark_venv_bin)
 find_program(NOISEMARK_PYTHON python3 PATHS ${noisemark_venv_bin} NO_DEFAULT_PATH)
 
-# noisemark_test(name LABEL unit SOURCES a_test.cpp ... LINK target ...): one GoogleTest executable, each test a ctest
-# test of its own. Exit code 77 is shown as Skipped. NOISEMARK_PYTHON in a test's environment is a Python that has the
-# peers; it is absent where there is none. Tests labelled gpu run one at a time.
+# noisemark_test(name LABEL unit SOURCES a_test.cpp ... LINK target ... [MAIN main] [EACH suite ...]): one GoogleTest
+# executable, each suite a ctest test of its own (add_suites.cmake); of the long suites named by EACH, each test. MAIN
+# must end with run_tests() (tests/run_tests.h), so that a suite that skips everything is shown as Skipped.
+# NOISEMARK_PYTHON in a test's environment is a Python that has the peers; it is absent where there is none. Suites
+# labelled gpu run one at a time.
 function(noisemark_test name)
-  cmake_parse_arguments(arg "" "LABEL;MAIN" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;MAIN" "SOURCES;LINK;EACH" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   if(NOT arg_MAIN)
-    set(arg_MAIN GTest::gtest_main)
+    set(arg_MAIN noisemark_test_main)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINK} ${arg_MAIN} noisemark_options)
-  set(properties LABELS "${arg_LABEL}" SKIP_RETURN_CODE 77 TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1)
+  set(environment OMP_NUM_THREADS=1)
   if(NOISEMARK_PYTHON)
-    # Not a second ENVIRONMENT entry: gtest_discover_tests splits lists inside a property.
-    list(APPEND properties ENVIRONMENT_MODIFICATION NOISEMARK_PYTHON=set:${NOISEMARK_PYTHON})
+    list(APPEND environment NOISEMARK_PYTHON=${NOISEMARK_PYTHON})
   endif()
+  set(lock "")
   if(arg_LABEL STREQUAL gpu)
     target_link_libraries(${name} PRIVATE noisemark_torch_cuda)
-    list(APPEND properties RESOURCE_LOCK gpu)
+    set(lock gpu)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
+  set(tests ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
+  file(GENERATE OUTPUT ${tests} CONTENT "include(\"${PROJECT_SOURCE_DIR}/containers/cmake/add_suites.cmake\")
+noisemark_add_suites(\"$<TARGET_FILE:${name}>\" LABEL ${arg_LABEL} TIMEOUT 600
+  ENVIRONMENT \"${environment}\" LOCK \"${lock}\" EACH ${arg_EACH})
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${tests})
 endfunction()

@@ -2,11 +2,12 @@
 
 #include "memopt/saved_tensor_scope.h"
 #include "memopt/tracking_allocator.h"
+#include "tests/run_tests.h"
 
 /// The main of tests that look at memory: both replacements must be in place before LibTorch works.
 int main(int argc, char** argv) {
   noisemark::memopt::install_tracking_allocator();
   noisemark::memopt::install_saved_tensor_engine();
   testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return noisemark::test::run_tests();
 }

@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tests/run_tests.h"
+
 /// The main of tests that need a GPU: without one they are skipped (77), or fail where the
 /// environment says that there must be one.
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (testing::GTEST_FLAG(list_tests) || at::hasCUDA()) return RUN_ALL_TESTS();
+  if (testing::GTEST_FLAG(list_tests) || at::hasCUDA()) return noisemark::test::run_tests();
   std::puts("no GPU here");
   const char* required = std::getenv("NOISEMARK_REQUIRE");
   return required != nullptr && std::string_view(required) == "cuda" ? 1 : 77;

@@ -14,7 +14,7 @@ std::array<uint32_t, 4> words_of(PhiloxWords counter, uint32_t low, uint32_t hig
 }
 
 // The known answers that the authors publish with their code, Random123.
-TEST(Philox, gives_the_published_answers) {
+TEST(CodecPhilox, gives_the_published_answers) {
   EXPECT_EQ(words_of({{0, 0, 0, 0}}, 0, 0),
             (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const uint32_t ones = 0xffffffff;
@@ -24,7 +24,7 @@ TEST(Philox, gives_the_published_answers) {
             (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, agrees_with_libtorchs_engine) {
+TEST(CodecPhilox, agrees_with_libtorchs_engine) {
   for (const uint64_t seed : {0ULL, 5ULL, 0x123456789abcdef0ULL}) {
     for (const uint64_t offset : {0ULL, 1ULL, 77777ULL}) {
       at::Philox4_32 engine(seed, /*subsequence=*/9, offset);

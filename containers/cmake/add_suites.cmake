@@ -1,0 +1,58 @@
+# Read by ctest, not by CMake's configuration: turns the suites of a GoogleTest executable into ctest tests. One process
+# for each suite, because starting one costs half a second, which is more than most tests take.
+cmake_minimum_required(VERSION 3.25)  # ctest itself sets no policies
+
+# noisemark_list_tests(executable out): what the executable says that it holds, asked again only after it was rebuilt.
+function(noisemark_list_tests executable out)
+  get_filename_component(name ${executable} NAME)
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_list.txt)
+  if(${executable} IS_NEWER_THAN ${list})
+    execute_process(COMMAND ${executable} --gtest_list_tests
+      OUTPUT_VARIABLE text ERROR_VARIABLE complaints RESULT_VARIABLE status TIMEOUT 60)
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "${executable} --gtest_list_tests: ${status}\n${complaints}")
+    endif()
+    file(WRITE ${list} "${text}")
+  endif()
+  # The types and values after «#» may hold what CMake's lists cannot.
+  file(READ ${list} text)
+  string(REGEX REPLACE " *#[^\n]*" "" text "${text}")
+  string(REGEX MATCHALL "[^\n]+" lines "${text}")
+  set(${out} "${lines}" PARENT_SCOPE)
+endfunction()
+
+# noisemark_add_suites(executable LABEL unit TIMEOUT seconds ENVIRONMENT A=1;B=2 [LOCK gpu] [EACH suite ...]): a ctest
+# test «Suite» for each suite, instances of a typed suite together; of the suites in EACH, one «Suite.test» for each test.
+function(noisemark_add_suites executable)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT;ENVIRONMENT;LOCK" "EACH")
+  get_filename_component(name ${executable} NAME)
+  if(NOT EXISTS ${executable})
+    add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)
+    return()
+  endif()
+  noisemark_list_tests(${executable} lines)
+  set(tests "")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^([A-Za-z0-9_/]+)\\.$")
+      string(REGEX REPLACE "/[0-9]+$" "" suite ${CMAKE_MATCH_1})
+      set(filter_of_${suite} ${suite}.*:${suite}/*)
+      if(NOT suite IN_LIST arg_EACH)
+        list(APPEND tests ${suite})
+      endif()
+    elseif(suite IN_LIST arg_EACH AND NOT line MATCHES "^  DISABLED_" AND line MATCHES "^  ([^ ]+)$")
+      list(APPEND tests ${suite}.${CMAKE_MATCH_1})
+      set(filter_of_${suite}.${CMAKE_MATCH_1} ${suite}.${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES tests)
+  foreach(test IN LISTS tests)
+    get_property(owner GLOBAL PROPERTY noisemark_executable_of_${test})
+    if(owner)
+      message(FATAL_ERROR "two executables have the suite ${test}: ${owner} and ${name}")
+    endif()
+    set_property(GLOBAL PROPERTY noisemark_executable_of_${test} ${name})
+    add_test(${test} ${executable} --gtest_filter=${filter_of_${test}} --gtest_color=no)
+    set_tests_properties(${test} PROPERTIES LABELS "${arg_LABEL}" SKIP_RETURN_CODE 77 TIMEOUT "${arg_TIMEOUT}"
+      ENVIRONMENT "${arg_ENVIRONMENT}" RESOURCE_LOCK "${arg_LOCK}")
+  endforeach()
+endfunction()

@@ -1,0 +1,20 @@
+#include "tests/run_tests.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+namespace noisemark::test {
+
+int run_tests() {
+  const int failed = RUN_ALL_TESTS();
+  if (failed != 0 || testing::GTEST_FLAG(list_tests)) return failed;
+  const testing::UnitTest& tests = *testing::UnitTest::GetInstance();
+  if (tests.test_to_run_count() == 0) {
+    std::puts("no test was selected");
+    return 1;
+  }
+  return tests.skipped_test_count() == tests.test_to_run_count() ? 77 : 0;
+}
+
+}  // namespace noisemark::test

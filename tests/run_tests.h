@@ -1,0 +1,10 @@
+#pragma once
+
+namespace noisemark::test {
+
+/// Runs the tests that the command line selects, after testing::InitGoogleTest, and returns the
+/// exit code: 0 when at least one passed and none failed, 77 when every one was skipped, 1
+/// otherwise, also when none was selected. GoogleTest alone returns 0 for tests that did nothing.
+[[nodiscard]] int run_tests();
+
+}  // namespace noisemark::test

@@ -1,0 +1,8 @@
+#include <gtest/gtest.h>
+
+#include "tests/run_tests.h"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  return noisemark::test::run_tests();
+}
