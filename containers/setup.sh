@@ -27,7 +27,17 @@ Environment:
   NOISEMARK_CIFAR10      folder that holds cifar-10-batches-bin/, for the tests that read real pictures
   NOISEMARK_OUT          where reports go
   NOISEMARK_JOBS         parallel compilations (default: cores, at most one for each 2 GiB of memory)
+  NOISEMARK_STAGES       a file to which `test` adds a line with the time of each stage
 TEXT
+}
+
+# stage NAME COMMAND...: runs the command and says how long it took
+stage() {
+  local name=$1 started=$SECONDS
+  shift
+  "$@"
+  say "$name took $((SECONDS - started)) s"
+  echo "$name $((SECONDS - started)) s" >>"${NOISEMARK_STAGES:-/dev/null}"
 }
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -239,9 +249,9 @@ case "${1:-}" in
     smoke
     ;;
   test)
-    install_dependencies build test
-    build all
-    run_tests
+    stage set-up install_dependencies build test
+    stage build build all
+    stage tests run_tests
     ;;
   -h | --help)
     usage
