@@ -2,35 +2,48 @@
 # for each suite, because starting one costs half a second, which is more than most tests take.
 cmake_minimum_required(VERSION 3.25)  # ctest itself sets no policies
 
-# noisemark_list_tests(executable out): what the executable says that it holds, asked again only after it was rebuilt.
-function(noisemark_list_tests executable out)
+# noisemark_ask(executable folder out word ...): what the executable prints when it is called with these words. Kept in
+# `folder`, if that can be written, and asked again only after the executable was rebuilt. ctest knows no current folder:
+# a relative name would lie in the root of the file system.
+function(noisemark_ask executable folder out)
   get_filename_component(name ${executable} NAME)
-  set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_list.txt)
+  set(list ${folder}/${name}_list.txt)
   if(${executable} IS_NEWER_THAN ${list})
-    execute_process(COMMAND ${executable} --gtest_list_tests
+    execute_process(COMMAND ${executable} ${ARGN}
       OUTPUT_VARIABLE text ERROR_VARIABLE complaints RESULT_VARIABLE status TIMEOUT 60)
     if(NOT status EQUAL 0)
-      message(FATAL_ERROR "${executable} --gtest_list_tests: ${status}\n${complaints}")
+      message(FATAL_ERROR "${executable} ${ARGN}: ${status}\n${complaints}")
     endif()
-    file(WRITE ${list} "${text}")
+    execute_process(COMMAND test -w ${folder} RESULT_VARIABLE refused)
+    if(NOT refused)
+      file(WRITE ${list} "${text}")
+    endif()
+  else()
+    file(READ ${list} text)
   endif()
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+# noisemark_list_tests(executable folder out): the suites and tests that the executable holds, a line each.
+function(noisemark_list_tests executable folder out)
+  noisemark_ask(${executable} ${folder} text --gtest_list_tests)
   # The types and values after «#» may hold what CMake's lists cannot.
-  file(READ ${list} text)
   string(REGEX REPLACE " *#[^\n]*" "" text "${text}")
   string(REGEX MATCHALL "[^\n]+" lines "${text}")
   set(${out} "${lines}" PARENT_SCOPE)
 endfunction()
 
-# noisemark_add_suites(executable LABEL unit TIMEOUT seconds ENVIRONMENT A=1;B=2 [LOCK gpu] [EACH suite ...]): a ctest
-# test «Suite» for each suite, instances of a typed suite together; of the suites in EACH, one «Suite.test» for each test.
+# noisemark_add_suites(executable FOLDER build LABEL unit TIMEOUT seconds ENVIRONMENT A=1;B=2 [LOCK gpu] [EACH suite ...]):
+# a ctest test «Suite» for each suite, instances of a typed suite together; of the suites in EACH, one «Suite.test» for
+# each test. FOLDER keeps what the executable said.
 function(noisemark_add_suites executable)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TIMEOUT;ENVIRONMENT;LOCK" "EACH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER;LABEL;TIMEOUT;ENVIRONMENT;LOCK" "EACH")
   get_filename_component(name ${executable} NAME)
   if(NOT EXISTS ${executable})
     add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)
     return()
   endif()
-  noisemark_list_tests(${executable} lines)
+  noisemark_list_tests(${executable} ${arg_FOLDER} lines)
   set(tests "")
   foreach(line IN LISTS lines)
     if(line MATCHES "^([A-Za-z0-9_/]+)\\.$")

@@ -73,7 +73,7 @@ function(noisemark_test name)
   endif()
   set(tests ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   file(GENERATE OUTPUT ${tests} CONTENT "include(\"${PROJECT_SOURCE_DIR}/containers/cmake/add_suites.cmake\")
-noisemark_add_suites(\"$<TARGET_FILE:${name}>\" LABEL ${arg_LABEL} TIMEOUT 600
+noisemark_add_suites(\"$<TARGET_FILE:${name}>\" FOLDER \"${CMAKE_CURRENT_BINARY_DIR}\" LABEL ${arg_LABEL} TIMEOUT 600
   ENVIRONMENT \"${environment}\" LOCK \"${lock}\" EACH ${arg_EACH})
 ")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${tests})

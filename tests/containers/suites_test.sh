@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 # suites EXECUTABLE: CTest's file of a build that has the executable
 suites() {
   printf 'include("%s/containers/cmake/add_suites.cmake")\n' "$root"
-  printf 'noisemark_add_suites("%s" LABEL unit TIMEOUT 60 ENVIRONMENT "A=1;B=2" LOCK "" EACH Split)\n' "$@"
+  printf "noisemark_add_suites(\"%s\" FOLDER \"$work/lists\" LABEL unit TIMEOUT 60 ENVIRONMENT \"A=1;B=2\" LOCK \"\" EACH Split)\n" "$@"
 }
 run() { (cd "$work" && "$ctest" --output-on-failure "$@") >"$work/log" 2>&1 || true; }
 fail() { echo "$1" && cat "$work/log" && exit 1; }
@@ -17,6 +17,11 @@ expect() { grep -Eq -- "$1" "$work/log" || fail "not found: $1"; }
 
 suites "$fixture" >"$work/CTestTestfile.cmake"
 run
+expect ' Mixed \.+ +Passed'  # without a place to keep the list
+mkdir "$work/lists"
+run
+grep -q '^Mixed' "$work/lists/$(basename "$fixture")_list.txt" || fail "the list of suites is not where it belongs"
+[[ ! -e /$(basename "$fixture")_list.txt ]] || fail "ctest wrote into the root of the file system"
 expect ' Mixed \.+ +Passed'
 expect ' Idle \.+\*+Skipped'
 expect ' Red \.+\*+Failed'
