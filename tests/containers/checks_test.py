@@ -33,7 +33,8 @@ DAMAGE = [
     ("scripts", "setup.sh", r"^usage\(\) \{", "usage() {{"),
     ("scripts", "lock.sh", r"set -euo pipefail", "set -u"),
 ]
-FILES = ["CMakeLists.txt", "CMakePresets.json", "README.md", "reports", "memopt", "baselines", "suite", "tests"]
+FILES = [".git", ".gitignore", "CMakeLists.txt", "CMakePresets.json", "README.md",
+         "reports", "memopt", "baselines", "suite", "tests"]
 
 
 def damaged_verdict(root: pathlib.Path, check: str, name: str, pattern: str, replacement: str) -> str | None:
