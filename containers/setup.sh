@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs Noisemark on Debian 12 or Ubuntu 24.04 (x86-64), from nothing but git and root or sudo.
+# Sets up, builds and runs Noisemark on Debian 12 (Ubuntu 24.04: untried), x86-64, from nothing but git and root or sudo.
 # `containers/setup.sh --help` says what each command does. Running it again does only what is still missing.
 set -euo pipefail
 
