@@ -1,0 +1,56 @@
+# Read by ctest: the smoke suite, one test for each benchmark and mode, as the program itself lists them. They use every
+# core and measure time, so each runs alone.
+include(${CMAKE_CURRENT_LIST_DIR}/../../containers/cmake/add_suites.cmake)
+set(noisemark_run_benchmark ${CMAKE_CURRENT_LIST_DIR}/run.sh)
+
+# noisemark_find(out json value key path ...): index of the element of the array at `path` whose `key` is `value`
+function(noisemark_find out json value key)
+  string(JSON count LENGTH "${json}" ${ARGN})
+  math(EXPR last "${count} - 1")
+  foreach(index RANGE ${last})
+    string(JSON found GET "${json}" ${ARGN} ${index} ${key})
+    if(found STREQUAL value)
+      set(${out} ${index} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "no ${value} in ${ARGN} of noisemark list")
+endfunction()
+
+# noisemark_items(out json path ...): the array of strings at `path`, as a list
+function(noisemark_items out json)
+  string(JSON count LENGTH "${json}" ${ARGN})
+  set(items "")
+  math(EXPR last "${count} - 1")
+  if(count GREATER 0)
+    foreach(index RANGE ${last})
+      string(JSON item GET "${json}" ${ARGN} ${index})
+      list(APPEND items ${item})
+    endforeach()
+  endif()
+  set(${out} "${items}" PARENT_SCOPE)
+endfunction()
+
+# noisemark_add_benchmarks(noisemark default_out): tests of this program, whose reports go below NOISEMARK_OUT or, where
+# that is not set, below default_out.
+function(noisemark_add_benchmarks noisemark default_out)
+  if(NOT EXISTS ${noisemark})
+    add_test(noisemark_NOT_BUILT noisemark_NOT_BUILT)
+    return()
+  endif()
+  noisemark_ask(${noisemark} ${default_out} json list --json)
+  noisemark_find(suite "${json}" smoke name suites)
+  noisemark_items(runs "${json}" suites ${suite} runs)
+  foreach(run IN LISTS runs)
+    string(REPLACE "@" ";" parts ${run})
+    list(GET parts 0 id)
+    list(GET parts 1 scale)
+    noisemark_find(benchmark "${json}" ${id} id benchmarks)
+    noisemark_items(modes "${json}" benchmarks ${benchmark} scales ${scale} modes)
+    foreach(mode IN LISTS modes)
+      add_test(benchmark.${run}.${mode} ${noisemark_run_benchmark} ${noisemark} ${run} ${mode} ${default_out})
+      set_tests_properties(benchmark.${run}.${mode} PROPERTIES
+        LABELS benchmark RUN_SERIAL ON SKIP_RETURN_CODE 77 TIMEOUT 1200)
+    endforeach()
+  endforeach()
+endfunction()
