@@ -2,17 +2,21 @@
 """Calibrates the absolute quality gate of a benchmark: how far above the Bayes-optimal loss an untouched run ends.
 
   calibrate.py run --noisemark BINARY [--id gmm16@cpu] [--seeds 20] [--jobs 2]   train over seeds, write the data file
-  calibrate.py check [--seeds 20]                            the gate's bound follows from the data of that many seeds
+  calibrate.py check --noisemark BINARY [--seeds 20]         the gate's bound follows from the data of that many seeds
 
 Both print the bound: mean + 4 standard deviations over seeds, rounded up to two digits after the point. The data file keeps
 every seed's value, so that the bound can be recomputed and questioned.
+
+The hash of a definition changes with the bound that is calibrated, so a seed is kept with a hash of its own,
+`trained_sha256`: of what influences training and evaluation. `run` trains seeds of other definitions again, `check` refuses
+them.
 """
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import math
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -30,6 +34,19 @@ def data_file(benchmark: str) -> pathlib.Path:
     return HERE / f"{benchmark.replace('@', '-')}-excess_loss.json"
 
 
+def trained_sha256(definition: dict) -> str:
+    """Of the sections without names and versions, what the other passes measure, and judgements."""
+    trained = {name: section for name, section in definition.items() if name not in ("benchmark", "measure", "gate")}
+    trained["eval"] = {key: value for key, value in definition["eval"].items() if key != "target_loss"}
+    return hashlib.sha256(json.dumps(trained, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def listed_definition(noisemark: str, benchmark: str) -> dict:
+    listing = json.loads(subprocess.run([noisemark, "list", "--json"], check=True, capture_output=True).stdout)
+    name, scale = benchmark.split("@")
+    return next(entry for entry in listing["benchmarks"] if entry["id"] == name)["scales"][scale]["definition"]
+
+
 def excess_of_seed(noisemark: str, benchmark: str, seed: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
@@ -39,7 +56,8 @@ def excess_of_seed(noisemark: str, benchmark: str, seed: int) -> dict:
         result = json.loads(pathlib.Path(folder, "out", "result.json").read_text())
     metrics = {metric["name"]: metric["value"] for metric in result["metrics"]}
     return {"seed": seed, "excess_loss": metrics["excess_loss"], "val_loss": metrics["val_loss"],
-            "definition_sha256": result["identity"]["definition_sha256"]}
+            "definition_sha256": result["identity"]["definition_sha256"],
+            "trained_sha256": trained_sha256(json.loads(result["definition"]))}
 
 
 def summary_of(benchmark: str, rows: list[dict]) -> dict:
@@ -50,20 +68,22 @@ def summary_of(benchmark: str, rows: list[dict]) -> dict:
             "bound": bound_of(values) if len(values) > 1 else None, "seeds": sorted(rows, key=lambda row: row["seed"])}
 
 
-def known_rows(benchmark: str) -> list[dict]:
-    file = data_file(benchmark)
-    return json.loads(file.read_text())["seeds"] if file.exists() else []
+def known_rows(file: pathlib.Path, trained: str) -> list[dict]:
+    """Those that the data file has of this very training."""
+    rows = json.loads(file.read_text())["seeds"] if file.exists() else []
+    return [row for row in rows if row.get("trained_sha256") == trained]
 
 
 def run(args: argparse.Namespace) -> int:
     """Seeds that the data file already has are kept; it is written after every seed, so that nothing is lost."""
-    rows = [] if args.fresh else known_rows(args.id)
+    trained = trained_sha256(listed_definition(args.noisemark, args.id))
+    rows = [] if args.fresh else known_rows(args.file, trained)
     missing = [seed for seed in range(args.seeds) if seed not in {row["seed"] for row in rows}]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         pending = [pool.submit(excess_of_seed, args.noisemark, args.id, seed) for seed in missing]
         for done in concurrent.futures.as_completed(pending):
             rows.append(done.result())
-            data_file(args.id).write_text(json.dumps(summary_of(args.id, rows), indent=1) + "\n")
+            args.file.write_text(json.dumps(summary_of(args.id, rows), indent=1) + "\n")
     summary = summary_of(args.id, rows)
     print(f"{args.id}: excess over the optimal loss {summary['mean']:.4f} +- {summary['standard_deviation']:.4f} "
           f"over {len(rows)} seeds; bound {summary['bound']:.2f}")
@@ -71,28 +91,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> int:
-    summary = json.loads(data_file(args.id).read_text())
-    values = [row["excess_loss"] for row in summary["seeds"]]
-    toml = (HERE.parent / f"{args.id.split('@')[0]}.toml").read_text()
-    in_force = float(re.search(r"\[gate\.excess_loss\][^\[]*?^max = ([0-9.]+)", toml, re.M | re.S).group(1))
-    print(f"{args.id}: bound from {len(values)} seeds {bound_of(values):.2f}, in force {in_force:.2f}")
-    return 0 if len(values) >= args.seeds and in_force == bound_of(values) == summary["bound"] else 1
+    definition = listed_definition(args.noisemark, args.id)
+    summary = json.loads(args.file.read_text())
+    rows = known_rows(args.file, trained_sha256(definition))
+    if len(rows) != len(summary["seeds"]):
+        print(f"{args.id}: {len(summary['seeds']) - len(rows)} of {len(summary['seeds'])} seeds trained something else")
+        return 1
+    bound = bound_of([row["excess_loss"] for row in rows])
+    in_force = definition["gate"]["excess_loss"]["max"]
+    print(f"{args.id}: bound from {len(rows)} seeds {bound:.2f}, in force {in_force:.2f}")
+    return 0 if len(rows) >= args.seeds and in_force == bound == summary["bound"] else 1
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["run", "check"])
-    parser.add_argument("--noisemark")
+    parser.add_argument("--noisemark", required=True)
     parser.add_argument("--id", default="gmm16@cpu")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--file", type=pathlib.Path, help="the data file (default: the one beside this script)")
     parser.add_argument("--fresh", action="store_true", help="forget the seeds that the data file has")
     args = parser.parse_args()
-    if args.command == "check":
-        return check(args)
-    if not args.noisemark:
-        parser.error("run needs --noisemark")
-    return run(args)
+    args.file = args.file or data_file(args.id)
+    return run(args) if args.command == "run" else check(args)
 
 
 if __name__ == "__main__":
