@@ -31,6 +31,8 @@ class Dataset {
   [[nodiscard]] virtual std::vector<reports::DataFile> files() const = 0;
   /// "official" (every checksum is the locked one), "unofficial" or "generated".
   [[nodiscard]] virtual std::string standing() const = 0;
+  /// What the user should know of the data although it stops nothing; empty: nothing.
+  [[nodiscard]] virtual std::string note() const { return ""; }
   /// The exact distribution of the pictures where it is known, else null. Owned by the dataset.
   [[nodiscard]] virtual const GaussianMixture* mixture() const { return nullptr; }
 };

@@ -173,6 +173,10 @@ Picture decode_jpeg(Bytes bytes) {
 
 }  // namespace
 
+bool is_image(std::span<const uint8_t> bytes) {
+  return starts_with(bytes, kPngSignature) || starts_with(bytes, kJpegSignature);
+}
+
 std::string find_damage(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return "empty";
   if (starts_with(bytes, kPngSignature)) return find_png_damage(bytes);

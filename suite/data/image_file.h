@@ -19,6 +19,9 @@ class ImageError : public std::runtime_error {
 /// Pixels of one picture at the most, so that a damaged header does not ask for all memory.
 inline constexpr int64_t kMaxPixels = int64_t{1} << 28;
 
+/// Whether `bytes` begin as a PNG or JPEG does.
+[[nodiscard]] bool is_image(std::span<const uint8_t> bytes);
+
 /// Cheap test, without decoding, that `bytes` are one whole picture. PNG: every chunk's CRC, from
 /// header to end. JPEG: the segments up to the scan, and the end marker. Empty when all is well,
 /// else what is wrong ("truncated", ...).

@@ -3,12 +3,15 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cctype>
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <mutex>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,21 +28,48 @@ namespace fs = std::filesystem;
 
 constexpr const char* kAccepted = "PNG or JPEG files, at any depth";
 
-/// Relative paths with '/' between folders, sorted bytewise. Hidden files and folders are left out.
-std::vector<std::string> list_files(const fs::path& folder) {
-  std::vector<std::string> paths;
-  const auto hidden = [](const fs::path& path) {
-    return path.filename().string().starts_with('.');
-  };
-  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::end(entry); ++entry) {
-    if (hidden(entry->path())) {
-      entry.disable_recursion_pending();
-    } else if (entry->is_regular_file()) {
-      paths.push_back(entry->path().lexically_relative(folder).generic_string());
+/// What desktops leave in folders: no one means it as a picture. So are hidden files and folders.
+constexpr std::array<std::string_view, 3> kSystemNames{"Thumbs.db", "desktop.ini", "__MACOSX"};
+
+bool is_ignored(const std::string& name) {
+  return name.starts_with('.') ||
+         std::find(kSystemNames.begin(), kSystemNames.end(), name) != kSystemNames.end();
+}
+
+bool has_picture_extension(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& letter : extension)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+}
+
+/// Adds the files of `folder`, as relative paths that begin with `prefix`.
+void add_files(const fs::path& folder, const std::string& prefix, std::vector<std::string>& paths) {
+  try {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (is_ignored(name)) continue;
+      if (entry.is_directory() && !entry.is_symlink()) {
+        add_files(entry.path(), prefix + name + "/", paths);
+      } else if (entry.is_regular_file()) {
+        paths.push_back(prefix + name);
+      }
     }
+  } catch (const fs::filesystem_error& error) {
+    throw bad_input(folder.string(), "", error.code().message(), "a folder that can be read");
   }
-  std::sort(paths.begin(), paths.end());
-  return paths;
+}
+
+void check_folder(const fs::path& folder) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (fs::is_directory(status)) return;
+  const bool missing = status.type() == fs::file_type::not_found;
+  throw bad_input("--data " + folder.string(), "",
+                  missing ? "no such folder"
+                  : error ? error.message()
+                          : "is a file, not a folder",
+                  kAccepted);
 }
 
 std::vector<uint8_t> read_file(const fs::path& path) {
@@ -54,6 +84,7 @@ std::vector<uint8_t> read_file(const fs::path& path) {
 }
 
 struct FileFacts {
+  bool stray = false;  ///< no picture, neither by its content nor by its name; the rest is empty
   int64_t bytes = 0;
   std::string sha256;
   std::string damage;
@@ -61,9 +92,10 @@ struct FileFacts {
 
 FileFacts inspect(const fs::path& path) {
   const auto bytes = read_file(path);
+  if (!is_image(bytes) && !has_picture_extension(path)) return {true, 0, "", ""};
   reports::Sha256 hash;
   hash.update(std::as_bytes(std::span(bytes)));
-  return {static_cast<int64_t>(bytes.size()), hash.hex(), find_damage(bytes)};
+  return {false, static_cast<int64_t>(bytes.size()), hash.hex(), find_damage(bytes)};
 }
 
 /// Facts of every file, in the order of `paths`, read by several threads. Throws what the first
@@ -91,25 +123,66 @@ std::vector<FileFacts> inspect_all(const fs::path& folder, const std::vector<std
   return facts;
 }
 
-void check_damage(const fs::path& folder, const std::vector<std::string>& paths,
-                  const std::vector<FileFacts>& facts) {
-  const auto damaged = [](const FileFacts& file) { return !file.damage.empty(); };
-  const auto first = std::find_if(facts.begin(), facts.end(), damaged);
-  if (first == facts.end()) return;
-  const int64_t bad = std::count_if(facts.begin(), facts.end(), damaged);
-  const int64_t good = static_cast<int64_t>(facts.size()) - bad;
-  throw bad_input((folder / paths[first - facts.begin()]).string(), "", first->damage,
+struct Listed {
+  std::string path;
+  FileFacts facts;
+};
+
+/// With `train/` and `test/` in `folder`, only they count.
+bool has_splits(const fs::path& folder) {
+  std::error_code unreadable;
+  return fs::is_directory(folder / "train", unreadable) &&
+         fs::is_directory(folder / "test", unreadable);
+}
+
+struct Found {
+  std::vector<Listed> pictures;     ///< in the order of their paths, bytewise; some may be damaged
+  std::vector<std::string> strays;  ///< files that are no pictures
+};
+
+Found find_pictures(const fs::path& folder) {
+  std::vector<std::string> paths;
+  if (has_splits(folder)) {
+    for (const std::string name : {"test", "train"}) add_files(folder / name, name + "/", paths);
+  } else {
+    add_files(folder, "", paths);
+  }
+  std::sort(paths.begin(), paths.end());
+  auto facts = inspect_all(folder, paths);
+  Found found;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (facts[i].stray) {
+      found.strays.push_back(paths[i]);
+    } else {
+      found.pictures.push_back({paths[i], std::move(facts[i])});
+    }
+  }
+  return found;
+}
+
+std::string note_of(const std::vector<std::string>& strays) {
+  if (strays.empty()) return "";
+  return std::to_string(strays.size()) + (strays.size() == 1 ? " file is" : " files are") +
+         " no picture and left out, the first: " + strays.front();
+}
+
+void check_damage(const fs::path& folder, const std::vector<Listed>& pictures) {
+  const auto damaged = [](const Listed& file) { return !file.facts.damage.empty(); };
+  const auto first = std::find_if(pictures.begin(), pictures.end(), damaged);
+  if (first == pictures.end()) return;
+  const int64_t bad = std::count_if(pictures.begin(), pictures.end(), damaged);
+  const int64_t good = static_cast<int64_t>(pictures.size()) - bad;
+  throw bad_input((folder / first->path).string(), "", first->facts.damage,
                   std::string(kAccepted) + "; " + std::to_string(good) + " files are good, " +
                       std::to_string(bad) + " not");
 }
 
-reports::DataFile listing(const std::vector<std::string>& paths,
-                          const std::vector<FileFacts>& facts) {
+reports::DataFile listing(const std::vector<Listed>& pictures) {
   reports::Sha256 hash;
   int64_t bytes = 0;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    hash.update(paths[i] + " " + std::to_string(facts[i].bytes) + " " + facts[i].sha256 + "\n");
-    bytes += facts[i].bytes;
+  for (const auto& [path, facts] : pictures) {
+    hash.update(path + " " + std::to_string(facts.bytes) + " " + facts.sha256 + "\n");
+    bytes += facts.bytes;
   }
   return {".", hash.hex(), bytes, false};
 }
@@ -120,16 +193,27 @@ struct Splits {
 };
 
 /// The tenth of the paths with the largest hash becomes the test split; both keep the order.
-Splits split_by_hash(const std::vector<std::string>& paths) {
+Splits split_by_hash(const std::vector<Listed>& pictures) {
   std::vector<std::pair<std::string, size_t>> ranked;
-  for (size_t i = 0; i < paths.size(); ++i) ranked.emplace_back(reports::sha256_of(paths[i]), i);
+  for (const Listed& file : pictures) {
+    ranked.emplace_back(reports::sha256_of(file.path), ranked.size());
+  }
   std::sort(ranked.begin(), ranked.end());
-  const size_t test_count = paths.size() < 2 ? 0 : std::max<size_t>(1, paths.size() / 10);
-  std::vector<bool> in_test(paths.size(), false);
-  for (size_t i = 0; i < test_count; ++i) in_test[ranked[ranked.size() - 1 - i].second] = true;
+  const size_t count = pictures.size();
+  const size_t test_count = count < 2 ? 0 : std::max<size_t>(1, count / 10);
+  std::vector<bool> in_test(count, false);
+  for (size_t i = 0; i < test_count; ++i) in_test[ranked[count - 1 - i].second] = true;
   Splits splits;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    (in_test[i] ? splits.test : splits.train).push_back(paths[i]);
+  for (size_t i = 0; i < count; ++i) {
+    (in_test[i] ? splits.test : splits.train).push_back(pictures[i].path);
+  }
+  return splits;
+}
+
+Splits split_by_folder(const std::vector<Listed>& pictures) {
+  Splits splits;
+  for (const Listed& file : pictures) {
+    (file.path.starts_with("test/") ? splits.test : splits.train).push_back(file.path);
   }
   return splits;
 }
@@ -144,23 +228,16 @@ class ImageFolder final : public Dataset {
       throw bad_input(definition.id, "model.channels", std::to_string(channels_),
                       "1 or 3, for data.name \"folder\"");
     }
-    if (!fs::is_directory(folder_)) {
-      throw bad_input("--data " + folder_.string(), "", "no such folder", kAccepted);
-    }
-    if (fs::is_directory(folder_ / "train") && fs::is_directory(folder_ / "test")) {
-      splits_ = {list_split("train"), list_split("test")};
-    } else {
-      splits_ = split_by_hash(list_files(folder_));
-    }
-    std::vector<std::string> all;
-    std::merge(splits_.train.begin(), splits_.train.end(), splits_.test.begin(), splits_.test.end(),
-               std::back_inserter(all));
+    check_folder(folder_);
+    const auto [pictures, strays] = find_pictures(folder_);
+    check_damage(folder_, pictures);
+    note_ = note_of(strays);
+    splits_ = has_splits(folder_) ? split_by_folder(pictures) : split_by_hash(pictures);
     if (splits_.train.empty()) {
-      throw bad_input("--data " + folder_.string(), "", "no pictures to train on", kAccepted);
+      throw bad_input("--data " + folder_.string(), "",
+                      "no pictures to train on" + (note_.empty() ? "" : "; " + note_), kAccepted);
     }
-    const auto facts = inspect_all(folder_, all);
-    check_damage(folder_, all, facts);
-    files_.push_back(listing(all, facts));
+    files_.push_back(listing(pictures));
   }
 
   [[nodiscard]] int64_t size(Split split) const override {
@@ -172,13 +249,9 @@ class ImageFolder final : public Dataset {
   [[nodiscard]] int64_t resolution() const override { return resolution_; }
   [[nodiscard]] std::vector<reports::DataFile> files() const override { return files_; }
   [[nodiscard]] std::string standing() const override { return "unofficial"; }
+  [[nodiscard]] std::string note() const override { return note_; }
 
  private:
-  [[nodiscard]] std::vector<std::string> list_split(const std::string& name) const {
-    auto paths = list_files(folder_ / name);
-    for (std::string& path : paths) path.insert(0, name + "/");
-    return paths;
-  }
   [[nodiscard]] const std::vector<std::string>& paths(Split split) const {
     return split == Split::kTrain ? splits_.train : splits_.test;
   }
@@ -189,6 +262,7 @@ class ImageFolder final : public Dataset {
   int64_t resolution_;
   Splits splits_;
   std::vector<reports::DataFile> files_;
+  std::string note_;
 };
 
 Picture ImageFolder::decode(const fs::path& path) const {

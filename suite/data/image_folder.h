@@ -11,7 +11,10 @@ namespace noisemark::suite {
 /// "folder": every PNG and JPEG file below `folder`, at any depth, in the order of their relative
 /// paths (bytewise). When `folder` has both `train/` and `test/`, they are the two splits;
 /// otherwise the test split is the tenth of the pictures (rounded down, at least 1 of 2) whose
-/// relative path has the largest SHA-256. Files whose name begins with a dot are left out.
+/// relative path has the largest SHA-256. Hidden files and folders (their name begins with a dot)
+/// and what systems leave behind (Thumbs.db, desktop.ini, __MACOSX) are ignored. Other files that
+/// are no PNG or JPEG by their content and have another extension than png, jpg and jpeg are left
+/// out, and note() counts them.
 ///
 /// Opening reads every file once, on several threads, for its checksum and to see that it is a
 /// whole PNG or JPEG; decoding happens in read(). A picture is converted to the model's channels
@@ -20,8 +23,9 @@ namespace noisemark::suite {
 /// between.
 ///
 /// files() has one row, "." : the SHA-256 over one line "path bytes sha256\n" per file in order.
-/// standing() is "unofficial". Throws Error, exit code 2, for a folder without pictures, and for a
-/// file that is none or is damaged: named, with the count of good ones.
+/// standing() is "unofficial". Throws Error, exit code 2, for a folder without pictures or that
+/// cannot be read, and for a file that is damaged or only named like a picture: named, with the
+/// count of good ones.
 [[nodiscard]] std::shared_ptr<const Dataset> open_image_folder(const Definition& definition,
                                                                const std::string& folder);
 

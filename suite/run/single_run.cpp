@@ -234,6 +234,8 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
     const memopt::OwnerScope owner(memopt::Owner::kInput);
     session.dataset = open_dataset(session.definition, options.data);
   }
+  const std::string note = session.dataset->note();
+  if (!note.empty()) fmt::print(stderr, "noisemark: --data {}: {}\n", options.data, note);
   session.init_weights = options.init_weights;
   return session;
 }

@@ -1,7 +1,10 @@
 #include "suite/data/image_folder.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -140,10 +143,108 @@ TEST(ImageFolder, names_a_damaged_file_and_counts_the_good_ones) {
   auto damaged = shade(3);
   damaged.resize(damaged.size() / 2);
   folder.write("c.png", damaged);
-  folder.write("d.txt", {'h', 'i'});
+  folder.write("d.jpeg", {'h', 'i'});
   EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
             (folder.path() / "c.png").string() +
                 ": truncated PNG (PNG or JPEG files, at any depth; 2 files are good, 2 not)");
+}
+
+TEST(ImageFolder, a_text_named_like_a_picture_is_an_error) {
+  const TemporaryFolder folder;
+  folder.write("a.png", shade(1));
+  folder.write("b.JPG", {'h', 'i'});
+  EXPECT_EQ(
+      message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+      (folder.path() / "b.JPG").string() +
+          ": neither PNG nor JPEG (PNG or JPEG files, at any depth; 1 files are good, 1 not)");
+}
+
+TEST(ImageFolder, a_damaged_picture_of_any_name_is_an_error) {
+  const TemporaryFolder folder;
+  auto damaged = shade(3);
+  damaged.resize(damaged.size() / 2);
+  folder.write("a.png", shade(1));
+  folder.write("b", damaged);
+  EXPECT_NE(
+      message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput).find("b: truncated PNG"),
+      std::string::npos);
+}
+
+TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
+  const TemporaryFolder folder;
+  folder.write("train/a.png", shade(1));
+  folder.write("train/b", shade(2));  // a picture by its content
+  folder.write("test/c.png", shade(3));
+  const auto clean = open_image_folder(definition_of(3, 4), folder.path());
+  EXPECT_EQ(clean->note(), "");
+  folder.write("train/Thumbs.db", {1, 2, 3});
+  folder.write("test/desktop.ini", {'x'});
+  folder.write("train/__MACOSX/._a.png", {1, 2, 3});
+  EXPECT_EQ(open_image_folder(definition_of(3, 4), folder.path())->note(), "");
+  folder.write("test/labels.csv", {'0', '\n'});
+  folder.write("train/README.txt", {'h', 'i'});
+  folder.write("train/empty", {});
+  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  EXPECT_EQ(dataset->note(), "3 files are no picture and left out, the first: test/labels.csv");
+  EXPECT_EQ(dataset->size(Split::kTrain), 2);
+  EXPECT_EQ(dataset->size(Split::kTest), 1);
+  EXPECT_EQ(dataset->files()[0].sha256, clean->files()[0].sha256);
+}
+
+TEST(ImageFolder, strays_do_not_move_pictures_between_the_splits) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 20; ++i) folder.write(std::to_string(i) + ".png", shade(1));
+  const auto clean = open_image_folder(definition_of(3, 4), folder.path());
+  for (int i = 0; i < 20; ++i) folder.write(std::to_string(i) + ".txt", {'x'});
+  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain), clean->size(Split::kTrain));
+  EXPECT_EQ(dataset->size(Split::kTest), clean->size(Split::kTest));
+}
+
+/// Not root while alive: permissions do not bind root.
+class AsNobody {
+ public:
+  AsNobody() : as_nobody_(geteuid() != 0 || seteuid(kNobody) == 0) {}
+  ~AsNobody() {
+    if (getuid() == 0 && seteuid(0) != 0) std::abort();
+  }
+  AsNobody(const AsNobody&) = delete;
+  AsNobody& operator=(const AsNobody&) = delete;
+  [[nodiscard]] explicit operator bool() const { return as_nobody_; }
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  bool as_nobody_;
+};
+
+TEST(ImageFolder, names_a_folder_that_cannot_be_read) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  folder.write("a.png", shade(1));
+  folder.write("closed/b.png", shade(2));
+  const fs::path closed = folder.path() / "closed";
+  fs::permissions(folder.path(), fs::perms{0755});
+  fs::permissions(closed, fs::perms::none);
+  {
+    const AsNobody nobody;
+    if (!nobody) GTEST_SKIP() << "root cannot become another user here";
+    if (eaccess(folder.path().c_str(), R_OK | X_OK) != 0) {
+      GTEST_SKIP() << "the temporary folder is root's alone";
+    }
+    EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+              closed.string() + ": Permission denied (a folder that can be read)");
+    EXPECT_EQ(message_of(closed / "deeper", definition_of(3, 4), ExitCode::kBadInput),
+              "--data " + (closed / "deeper").string() +
+                  ": Permission denied (PNG or JPEG files, at any depth)");
+  }
+  fs::permissions(closed, fs::perms::owner_all);
+}
+
+TEST(ImageFolder, a_file_given_as_the_folder_is_named) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("notes.txt", {'h', 'i'}).string();
+  EXPECT_EQ(message_of(file, definition_of(3, 4), ExitCode::kBadInput),
+            "--data " + file + ": is a file, not a folder (PNG or JPEG files, at any depth)");
 }
 
 TEST(ImageFolder, a_file_damaged_inside_is_named_when_it_is_read) {
@@ -170,6 +271,11 @@ TEST(ImageFolder, refuses_a_folder_without_pictures_or_that_is_missing) {
   EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
             "--data " + folder.path().string() +
                 ": no pictures to train on (PNG or JPEG files, at any depth)");
+  folder.write("a.txt", {'h', 'i'});
+  EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+            "--data " + folder.path().string() +
+                ": no pictures to train on; 1 file is no picture and left out, the first: a.txt"
+                " (PNG or JPEG files, at any depth)");
   const std::string missing = (folder.path() / "missing").string();
   EXPECT_EQ(message_of(missing, definition_of(3, 4), ExitCode::kBadInput),
             "--data " + missing + ": no such folder (PNG or JPEG files, at any depth)");
