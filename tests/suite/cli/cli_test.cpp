@@ -13,17 +13,16 @@
 namespace noisemark::suite {
 namespace {
 
-using test::ProcessResult;
+using test::Finished;
 
-ProcessResult noisemark(const std::vector<std::string>& arguments,
-                        std::map<std::string, std::string> variables = {}) {
+Finished noisemark(const std::vector<std::string>& arguments, test::Variables variables = {}) {
   variables.try_emplace("NOISEMARK_DATA", "");
   variables.try_emplace("NOISEMARK_REQUIRE", "");
-  return test::run_process(NOISEMARK_BINARY, arguments, variables);
+  return test::run_noisemark(arguments, variables);
 }
 
 void expect_bad_input(const std::vector<std::string>& arguments, const std::string& message) {
-  const ProcessResult result = noisemark(arguments);
+  const Finished result = noisemark(arguments);
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err, "noisemark: " + message + "\n");
   EXPECT_EQ(result.out, "");
@@ -31,7 +30,7 @@ void expect_bad_input(const std::vector<std::string>& arguments, const std::stri
 
 TEST(CommandLine, shows_an_overview) {
   for (const char* word : {"help", "--help", "-h"}) {
-    const ProcessResult result = noisemark({word});
+    const Finished result = noisemark({word});
     EXPECT_EQ(result.code, 0);
     EXPECT_EQ(result.out, overview_text());
     EXPECT_EQ(result.err, "");
@@ -41,7 +40,7 @@ TEST(CommandLine, shows_an_overview) {
 TEST(CommandLine, helps_with_every_command_in_both_ways) {
   for (const Command& command : commands()) {
     const std::string name(command.name);
-    const ProcessResult after = noisemark({name, "--help"});
+    const Finished after = noisemark({name, "--help"});
     EXPECT_EQ(after.code, 0) << name;
     EXPECT_EQ(after.out, help_text(command));
     EXPECT_EQ(noisemark({"help", name}).out, help_text(command));
@@ -62,17 +61,17 @@ TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
   expect_bad_input({"rnu", "gmm16"},
                    "\"rnu\": unknown command (nearest \"run\"; one of: list, run, check, report, "
                    "compare, table, env, pace, help)");
-  const ProcessResult option = noisemark({"run", "gmm16", "--mdoe", "none"});
+  const Finished option = noisemark({"run", "gmm16", "--mdoe", "none"});
   EXPECT_EQ(option.code, 2);
   EXPECT_EQ(option.err.find("noisemark: run: --mdoe: unknown option (nearest \"--mode\""), 0U)
       << option.err;
-  const ProcessResult benchmark = noisemark({"run", "gmm61", "--device", "cpu"});
+  const Finished benchmark = noisemark({"run", "gmm61", "--device", "cpu"});
   EXPECT_EQ(benchmark.code, 2);
   EXPECT_EQ(benchmark.err.find("noisemark: \"gmm61\": unknown benchmark or suite (nearest "
                                "\"gmm16\""),
             0U)
       << benchmark.err;
-  const ProcessResult mode = noisemark({"run", "gmm16", "--device", "cpu", "--mode", "nnoe"});
+  const Finished mode = noisemark({"run", "gmm16", "--device", "cpu", "--mode", "nnoe"});
   EXPECT_EQ(mode.code, 2);
   EXPECT_NE(mode.err.find("none"), std::string::npos) << mode.err;
 }
@@ -116,7 +115,7 @@ TEST(CommandLine, refuses_results_that_are_not_there) {
 }
 
 TEST(CommandLine, leaves_with_77_when_data_or_device_is_missing) {
-  const ProcessResult result = noisemark({"run", "ho-cifar10", "--device", "cpu"});
+  const Finished result = noisemark({"run", "ho-cifar10", "--device", "cpu"});
   EXPECT_EQ(result.code, 77) << result.err;
   EXPECT_NE(result.err.find("--data"), std::string::npos) << result.err;
 }
@@ -125,13 +124,13 @@ TEST(CommandLine, a_required_device_turns_77_into_1) {
   EXPECT_EQ(
       noisemark({"run", "ho-cifar10", "--device", "cpu"}, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 1);
   EXPECT_EQ(noisemark({"help"}, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 0);
-  const ProcessResult unknown = noisemark({"help"}, {{"NOISEMARK_REQUIRE", "gpu"}});
+  const Finished unknown = noisemark({"help"}, {{"NOISEMARK_REQUIRE", "gpu"}});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_EQ(unknown.err, "noisemark: NOISEMARK_REQUIRE: gpu (cuda)\n");
 }
 
 TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {
-  const ProcessResult result = noisemark({"list", "--json"});
+  const Finished result = noisemark({"list", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto json = nlohmann::ordered_json::parse(result.out);
   EXPECT_EQ(json["benchmarks"].size(), 7U);
@@ -149,7 +148,7 @@ TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {
 }
 
 TEST(CommandLine, list_names_everything) {
-  const ProcessResult result = noisemark({"list"});
+  const Finished result = noisemark({"list"});
   ASSERT_EQ(result.code, 0);
   for (const char* name : {"smoke", "ho-relu-cifar10", "none", "plain", "gate excess_loss"}) {
     EXPECT_NE(result.out.find(name), std::string::npos) << name;
@@ -157,7 +156,7 @@ TEST(CommandLine, list_names_everything) {
 }
 
 TEST(CommandLine, env_names_the_machine_and_this_binary) {
-  const ProcessResult result = noisemark({"env", "--json", "--device", "cpu"});
+  const Finished result = noisemark({"env", "--json", "--device", "cpu"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["source"]["binary_sha256"], reports::sha256_of_file(NOISEMARK_BINARY));
@@ -167,13 +166,12 @@ TEST(CommandLine, env_names_the_machine_and_this_binary) {
 }
 
 TEST(CommandLine, a_full_disk_behind_stdout_is_74) {
-  const ProcessResult result =
-      test::run_process("/bin/sh", {"-c", std::string(NOISEMARK_BINARY) + " list > /dev/full"});
+  const Finished result = test::run_noisemark_after("exec > /dev/full", {"list"});
   EXPECT_EQ(result.code, 74) << result.err;
 }
 
 TEST(CommandLine, markdown_is_made_from_the_same_text) {
-  const ProcessResult result = noisemark({"help", "--markdown"});
+  const Finished result = noisemark({"help", "--markdown"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, help_markdown());
   for (const Command& command : commands()) {

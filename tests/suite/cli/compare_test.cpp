@@ -8,7 +8,7 @@
 
 #include "reports/json_io.h"
 #include "tests/reports/sample_result.h"
-#include "tests/suite/cli/process.h"
+#include "tests/suite/process.h"
 
 namespace noisemark::suite {
 namespace {
@@ -38,10 +38,10 @@ class CompareCommand : public ::testing::Test {
     return (folder_ / name).string();
   }
 
-  static test::ProcessResult compare(const std::vector<std::string>& words) {
+  static test::Finished compare(const std::vector<std::string>& words) {
     std::vector<std::string> arguments = {"compare"};
     arguments.insert(arguments.end(), words.begin(), words.end());
-    return test::run_process(NOISEMARK_BINARY, arguments, {{"NOISEMARK_REQUIRE", ""}});
+    return test::run_noisemark(arguments, {{"NOISEMARK_REQUIRE", ""}});
   }
 
  private:
@@ -63,7 +63,7 @@ TEST_F(CompareCommand, warns_instead_of_failing_when_asked_to) {
   const std::string candidate = side("ab", 10.5) + "/0";
   EXPECT_EQ(compare({base, candidate}).code, 4);
   EXPECT_EQ(compare({base, candidate, "--inconclusive=fail"}).code, 4);
-  const test::ProcessResult warned = compare({base, candidate, "--inconclusive=warn"});
+  const test::Finished warned = compare({base, candidate, "--inconclusive=warn"});
   EXPECT_EQ(warned.code, 0);
   EXPECT_EQ(warned.out.find("# inconclusive: "), 0U) << warned.out;
 }
@@ -71,10 +71,10 @@ TEST_F(CompareCommand, warns_instead_of_failing_when_asked_to) {
 TEST_F(CompareCommand, speaks_markdown_and_json) {
   const std::string base = side("a", 10);
   const std::string candidate = side("ab", 9);
-  const test::ProcessResult markdown = compare({base, candidate});
+  const test::Finished markdown = compare({base, candidate});
   EXPECT_EQ(markdown.out.find("# REGRESSION: "), 0U) << markdown.out;
   EXPECT_EQ(markdown.out, compare({base, candidate, "--format", "md"}).out);
-  const test::ProcessResult text = compare({base, candidate, "--format=json"});
+  const test::Finished text = compare({base, candidate, "--format=json"});
   EXPECT_EQ(text.code, 1);
   EXPECT_EQ(nlohmann::json::parse(text.out).at("verdict"), "REGRESSION");
 }

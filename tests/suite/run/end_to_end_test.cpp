@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "reports/check.h"
-#include "reports/json_io.h"
-#include "tests/suite/run/process.h"
+#include "tests/suite/process.h"
+#include "tests/suite/run/short_run.h"
 
 /// The real program, from the command line to the exit code and the files it leaves.
 namespace noisemark::suite {
@@ -13,35 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::Finished;
+using test::noisemark_command;
 using test::Process;
+using test::result_in;
 using test::run_noisemark;
 using test::run_noisemark_after;
+using test::short_run;
 using test::TemporaryFolder;
-
-/// A real benchmark cut short: seconds become a fraction of one.
-std::vector<std::string> short_run(const fs::path& out, int64_t steps = 6) {
-  return {"run",      "gmm16@cpu",
-          "--device", "cpu",
-          "--set",    "train.steps=" + std::to_string(steps),
-          "--set",    "train.batch=4",
-          "--set",    "eval.samples=8",
-          "--set",    "eval.every=0",
-          "--out",    out.string()};
-}
-
-std::vector<std::string> with(std::vector<std::string> arguments,
-                              const std::vector<std::string>& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-std::vector<std::string> timed_only(const fs::path& out, int64_t steps = 6) {
-  return with(short_run(out, steps), {"--no-memory", "--no-profile"});
-}
-
-reports::Result result_in(const fs::path& folder) {
-  return reports::read_result(folder / "result.json");
-}
+using test::timed_only;
+using test::with;
 
 std::vector<std::string> gate_names(const reports::Result& result, reports::Verdict verdict) {
   std::vector<std::string> names;
@@ -55,12 +35,12 @@ TEST(Run, writes_a_whole_result_that_check_accepts) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const Finished run = run_noisemark(short_run(out));
-  ASSERT_EQ(run.exit_code, 0) << run.output;
+  ASSERT_EQ(run.code, 0) << run.both();
   for (const char* file : {"result.json", "report.md", "events.mlog", "weights.safetensors"}) {
     EXPECT_TRUE(fs::exists(out / file)) << file;
   }
   const Finished check = run_noisemark({"check", out.string()});
-  EXPECT_EQ(check.exit_code, 0) << check.output;
+  EXPECT_EQ(check.code, 0) << check.both();
 
   const reports::Result result = result_in(out);
   EXPECT_EQ(result.exit.status, "custom");
@@ -76,13 +56,13 @@ TEST(Run, writes_a_whole_result_that_check_accepts) {
 TEST(Run, never_overwrites_another_run_without_force) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  ASSERT_EQ(run_noisemark(timed_only(out)).exit_code, 0);
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
   const std::string before = result_in(out).run_id;
   const Finished second = run_noisemark(timed_only(out));
-  EXPECT_EQ(second.exit_code, 2) << second.output;
-  EXPECT_NE(second.output.find("--force"), std::string::npos) << second.output;
+  EXPECT_EQ(second.code, 2) << second.both();
+  EXPECT_NE(second.both().find("--force"), std::string::npos) << second.both();
   EXPECT_EQ(result_in(out).run_id, before);
-  EXPECT_EQ(run_noisemark(with(timed_only(out), {"--force"})).exit_code, 0);
+  EXPECT_EQ(run_noisemark(with(timed_only(out), {"--force"})).code, 0);
   EXPECT_NE(result_in(out).run_id, before);
 }
 
@@ -90,32 +70,32 @@ TEST(Run, force_never_touches_a_folder_that_holds_no_run) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "thesis.tex") << "years of work";
   const Finished run = run_noisemark(with(timed_only(folder.path()), {"--force"}));
-  EXPECT_EQ(run.exit_code, 2) << run.output;
+  EXPECT_EQ(run.code, 2) << run.both();
   EXPECT_TRUE(fs::exists(folder.path() / "thesis.tex"));
 }
 
 TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
   const TemporaryFolder folder;
   const fs::path whole = folder.path() / "whole";
-  ASSERT_EQ(run_noisemark(timed_only(whole, 40)).exit_code, 0);
+  ASSERT_EQ(run_noisemark(timed_only(whole, 40)).code, 0);
   const reports::Result expected = result_in(whole);
 
   const fs::path killed = folder.path() / "killed";
   const auto arguments = with(timed_only(killed, 40), {"--checkpoint-every", "3"});
   {
-    Process process(arguments, folder.path() / "log");
-    ASSERT_TRUE(test::wait_for_file(killed / "checkpoint.safetensors", std::chrono::seconds(60)));
+    Process process(noisemark_command(arguments));
+    ASSERT_TRUE(test::wait_for_file(killed / "checkpoint.safetensors"));
     process.signal(SIGKILL);
     (void)process.wait();
   }
   // Again and again, each time a little later, until one process reaches the end.
   int kills = 1;
   for (int delay_ms = 700;; delay_ms += 150) {
-    Process process(with(arguments, {"--resume"}), folder.path() / "log");
+    Process process(noisemark_command(with(arguments, {"--resume"})));
     for (int waited = 0; waited < delay_ms && process.running(); waited += 10) usleep(10'000);
     if (!process.running()) {
       const Finished finished = process.wait();
-      ASSERT_EQ(finished.exit_code, 0) << finished.output;
+      ASSERT_EQ(finished.code, 0) << finished.both();
       break;
     }
     process.signal(SIGKILL);
@@ -134,25 +114,24 @@ TEST(Run, a_checkpoint_is_not_continued_with_another_determinism) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const auto arguments = with(timed_only(out), {"--checkpoint-every", "2"});
-  ASSERT_EQ(run_noisemark(arguments).exit_code, 0);
+  ASSERT_EQ(run_noisemark(arguments).code, 0);
   const Finished resumed = run_noisemark(with(arguments, {"--resume", "--deterministic"}));
-  EXPECT_EQ(resumed.exit_code, 3) << resumed.output;
-  EXPECT_NE(resumed.output.find("deterministic"), std::string::npos) << resumed.output;
+  EXPECT_EQ(resumed.code, 3) << resumed.both();
+  EXPECT_NE(resumed.both().find("deterministic"), std::string::npos) << resumed.both();
 }
 
 TEST(Run, an_interrupt_ends_after_the_step_and_marks_the_result) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  Process process(with(timed_only(out, 100'000), {"--checkpoint-every", "2"}),
-                  folder.path() / "log");
-  ASSERT_TRUE(test::wait_for_file(out / "checkpoint.safetensors", std::chrono::seconds(60)));
+  Process process(noisemark_command(with(timed_only(out, 100'000), {"--checkpoint-every", "2"})));
+  ASSERT_TRUE(test::wait_for_file(out / "checkpoint.safetensors"));
   process.signal(SIGINT);
   const Finished finished = process.wait();
-  EXPECT_EQ(finished.exit_code, 130) << finished.output;
+  EXPECT_EQ(finished.code, 130) << finished.both();
   const reports::Result result = result_in(out);
   EXPECT_EQ(result.exit.status, "interrupted");
   EXPECT_GE(result.samples.loss.size(), 2u);
-  EXPECT_EQ(run_noisemark({"check", out.string()}).exit_code, 0);
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }
 
 TEST(Run, a_diverging_run_fails_and_names_the_first_non_finite_tensor) {
@@ -160,7 +139,7 @@ TEST(Run, a_diverging_run_fails_and_names_the_first_non_finite_tensor) {
   const fs::path out = folder.path() / "out";
   const Finished run = run_noisemark(
       with(timed_only(out, 50), {"--set", "optimizer.lr=1e30", "--set", "optimizer.clip_norm=0"}));
-  EXPECT_EQ(run.exit_code, 1) << run.output;
+  EXPECT_EQ(run.code, 1) << run.both();
   const reports::Result result = result_in(out);
   EXPECT_EQ(gate_names(result, reports::Verdict::kFail), std::vector<std::string>{"finite_loss"});
   EXPECT_LT(result.samples.loss.size(), 50u);
@@ -168,11 +147,11 @@ TEST(Run, a_diverging_run_fails_and_names_the_first_non_finite_tensor) {
 
 TEST(Run, initial_weights_come_back_from_a_file_bit_for_bit) {
   const TemporaryFolder folder;
-  ASSERT_EQ(run_noisemark(timed_only(folder.path() / "a")).exit_code, 0);
+  ASSERT_EQ(run_noisemark(timed_only(folder.path() / "a")).code, 0);
   const auto again =
       with(timed_only(folder.path() / "b"),
            {"--init-weights", (folder.path() / "a" / "weights.safetensors").string()});
-  ASSERT_EQ(run_noisemark(again).exit_code, 0);
+  ASSERT_EQ(run_noisemark(again).code, 0);
   EXPECT_EQ(result_in(folder.path() / "b").provenance.init_weights_sha256,
             result_in(folder.path() / "a").determinism.weights_sha256);
 }
@@ -183,7 +162,7 @@ TEST(Run, a_full_disk_is_exit_74) {
   // fails instead.
   const Finished run =
       run_noisemark_after("trap '' XFSZ; ulimit -f 1", timed_only(folder.path() / "out"));
-  EXPECT_EQ(run.exit_code, 74) << run.output;
+  EXPECT_EQ(run.code, 74) << run.both();
 }
 
 TEST(Run, out_of_memory_is_exit_71_and_says_who_held_what) {
@@ -192,7 +171,7 @@ TEST(Run, out_of_memory_is_exit_71_and_says_who_held_what) {
   // A picture keeps 3.3 MiB for backward: 4,096 of them fit no address space of 8 GiB.
   const Finished run =
       run_noisemark_after("ulimit -v 8388608", with(short_run(out), {"--set", "train.batch=4096"}));
-  EXPECT_EQ(run.exit_code, 71) << run.output;
+  EXPECT_EQ(run.code, 71) << run.both();
   EXPECT_EQ(result_in(out).exit.status, "out of memory");
   const std::string reason = result_in(out).exit.reasons.at(0);
   EXPECT_NE(reason.find("weights"), std::string::npos) << reason;
@@ -204,7 +183,7 @@ TEST(Run, several_modes_or_baselines_run_in_processes_of_their_own_and_share_a_r
   const fs::path out = folder.path() / "out";
   const Finished run =
       run_noisemark(with(timed_only(out), {"--baseline", "plain", "--baseline", "channels-last"}));
-  ASSERT_EQ(run.exit_code, 0) << run.output;
+  ASSERT_EQ(run.code, 0) << run.both();
   EXPECT_TRUE(fs::exists(out / "report.md"));
   EXPECT_TRUE(fs::exists(out / "gmm16@cpu" / "none-plain-fp32" / "result.json"));
   EXPECT_TRUE(fs::exists(out / "gmm16@cpu" / "none-channels-last-fp32" / "result.json"));
@@ -214,13 +193,13 @@ TEST(Run, a_device_that_is_not_here_cannot_run_unless_it_is_required) {
   const TemporaryFolder folder;
   if (run_noisemark(
           {"run", "gmm16@cpu", "--device", "cuda:63", "--out", (folder.path() / "x").string()})
-          .exit_code == 2) {
+          .code == 2) {
     GTEST_SKIP() << "this machine has a CUDA device";
   }
   const std::vector<std::string> arguments{"run",  "gmm16", "--device",
                                            "cuda", "--out", (folder.path() / "out").string()};
-  EXPECT_EQ(run_noisemark(arguments).exit_code, 77);
-  EXPECT_EQ(run_noisemark(arguments, {"NOISEMARK_REQUIRE=cuda"}).exit_code, 1);
+  EXPECT_EQ(run_noisemark(arguments).code, 77);
+  EXPECT_EQ(run_noisemark(arguments, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 1);
 }
 
 TEST(Pace, makes_the_steps_it_is_told_to_and_answers_one_line_each) {
@@ -229,9 +208,9 @@ TEST(Pace, makes_the_steps_it_is_told_to_and_answers_one_line_each) {
       "printf 'run 2\\nrun 1\\nquit\\n' > " + (folder.path() / "turns").string() + "; exec < " +
           (folder.path() / "turns").string(),
       {"pace", "gmm16@cpu", "--device", "cpu", "--set", "train.batch=4"});
-  ASSERT_EQ(run.exit_code, 0) << run.output;
-  EXPECT_EQ(std::count(run.output.begin(), run.output.end(), '\n'), 3) << run.output;
-  EXPECT_NE(run.output.find("\"ready\":true"), std::string::npos);
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_EQ(std::count(run.both().begin(), run.both().end(), '\n'), 3) << run.both();
+  EXPECT_NE(run.both().find("\"ready\":true"), std::string::npos);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/suite/run/process.h"
+#include "tests/suite/process.h"
 
 namespace noisemark::suite {
 namespace {
@@ -18,7 +18,7 @@ TEST(Readme, shows_the_command_line_as_the_program_prints_it) {
   ASSERT_NE(from, std::string::npos);
   ASSERT_NE(to, std::string::npos);
   const test::Finished help = test::run_noisemark({"help", "--markdown"});
-  EXPECT_EQ(text.substr(from + begin.size(), to - from - begin.size()), help.output);
+  EXPECT_EQ(text.substr(from + begin.size(), to - from - begin.size()), help.out);
 }
 
 }  // namespace

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace noisemark::suite::test {
+
+struct Finished {
+  int code = -1;    ///< 128 + signal when killed by one
+  std::string out;  ///< standard output
+  std::string err;  ///< standard error
+  [[nodiscard]] std::string both() const { return out + err; }
+};
+
+/// On top of this process's environment; an empty value removes a variable.
+using Variables = std::map<std::string, std::string>;
+
+/// The real `noisemark` with these arguments; `shell_prefix` are commands of sh before it, for
+/// limits that only a shell can set ("ulimit -v ...").
+[[nodiscard]] std::vector<std::string> noisemark_command(const std::vector<std::string>& arguments,
+                                                         const std::string& shell_prefix = "");
+
+/// A process in a group of its own, with one thread for LibTorch and no input.
+class Process {
+ public:
+  enum class StandardError { kFile, kTerminal };
+
+  explicit Process(std::vector<std::string> command, const Variables& variables = {},
+                   StandardError error = StandardError::kFile);
+  ~Process();  ///< kills it and its children if it still runs
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int number) const;
+  /// To its children too, as a terminal's Ctrl-C.
+  void signal_all(int number) const;
+  [[nodiscard]] Finished wait();
+  [[nodiscard]] bool running() const;
+
+ private:
+  class Streams;
+
+  pid_t pid_ = 0;
+  std::unique_ptr<Streams> streams_;
+};
+
+/// Starts `noisemark`, waits, returns.
+[[nodiscard]] Finished run_noisemark(const std::vector<std::string>& arguments,
+                                     const Variables& variables = {});
+
+/// The same after commands of a shell.
+[[nodiscard]] Finished run_noisemark_after(const std::string& shell_prefix,
+                                           const std::vector<std::string>& arguments);
+
+/// Waits until `path` exists and holds `text`; false after a minute.
+[[nodiscard]] bool wait_for_file(const std::filesystem::path& path, const std::string& text = "");
+
+/// An empty folder of the running test, removed when the object dies.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace noisemark::suite::test

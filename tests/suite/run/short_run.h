@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/result.h"
+
+/// Command lines of runs that take a second.
+namespace noisemark::suite::test {
+
+/// A real benchmark cut short: seconds become a fraction of one.
+[[nodiscard]] std::vector<std::string> short_run(const std::filesystem::path& out,
+                                                 int64_t steps = 6);
+
+[[nodiscard]] std::vector<std::string> with(std::vector<std::string> arguments,
+                                            const std::vector<std::string>& more);
+
+/// Without the memory pass and the profile pass.
+[[nodiscard]] std::vector<std::string> timed_only(const std::filesystem::path& out,
+                                                  int64_t steps = 6);
+
+[[nodiscard]] reports::Result result_in(const std::filesystem::path& folder);
+
+}  // namespace noisemark::suite::test
