@@ -261,7 +261,7 @@ Problems provenance_problems(const Result& result) {
 struct Rule {
   std::string_view name;
   Problems (*problems)(const Result&);
-  bool whole = false;  ///< holds only for a run that did not end by running out of memory
+  bool whole = false;  ///< holds only for a run that did not end in an error
 };
 
 constexpr std::array kRules{Rule{"definition", definition_problems},
@@ -279,7 +279,9 @@ constexpr std::array kRules{Rule{"definition", definition_problems},
 
 std::vector<Finding> check_values(const Result& result, const std::string& file) {
   std::vector<Finding> findings;
-  const bool whole = result.exit.code != static_cast<int>(ExitCode::kOutOfMemory);
+  const int code = result.exit.code;
+  const bool whole = code <= static_cast<int>(ExitCode::kFailed) ||
+                     code == static_cast<int>(ExitCode::kInterrupted);
   for (const Rule& rule : kRules) {
     if (rule.whole && !whole) continue;
     for (const std::string& words : rule.problems(result)) {

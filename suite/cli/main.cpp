@@ -1,4 +1,3 @@
-#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -11,38 +10,20 @@
 #include "memopt/tracking_allocator.h"
 #include "reports/error.h"
 #include "suite/cli/cli.h"
-#include "suite/run/out_of_memory.h"
+#include "suite/run/failure.h"
 
 namespace {
 
-using noisemark::Error;
 using noisemark::ExitCode;
-
-void complain(const std::string& what) {
-  fmt::print(stderr, "noisemark: {}\n", what);
-}
-
-ExitCode explain(const std::exception& error) {
-  if (const auto what = noisemark::suite::failed_allocation(error)) {
-    complain("out of memory: " + *what);
-    return ExitCode::kOutOfMemory;
-  }
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  complain(fmt::format("internal error: {}", torch_error != nullptr
-                                                 ? torch_error->what_without_backtrace()
-                                                 : error.what()));
-  return ExitCode::kInternal;
-}
 
 template <class Action>
 ExitCode guarded(const Action& action) {
   try {
     return action();
-  } catch (const Error& error) {
-    complain(error.what());
-    return error.code();
   } catch (const std::exception& error) {
-    return explain(error);
+    const noisemark::suite::Failure failure = noisemark::suite::failure_of(error);
+    fmt::print(stderr, "noisemark: {}\n", failure.message);
+    return failure.code;
   }
 }
 

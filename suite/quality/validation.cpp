@@ -75,13 +75,8 @@ class Validation {
         definition_(definition),
         options_(options),
         timesteps_(evaluation_timesteps(process.timesteps())) {
+    require_evaluation_samples(definition, dataset);
     const int64_t samples = definition.eval.samples;
-    const int64_t available = dataset.size(Split::kTest);
-    if (samples > available) {
-      throw bad_input(
-          definition.id, "eval.samples", std::to_string(samples),
-          "at most " + std::to_string(available) + ", the test split of " + definition.data.name);
-    }
     TORCH_CHECK(samples > 0 && samples % kEvaluationTimesteps == 0,
                 "every timestep needs as many samples as the others");
   }
@@ -186,6 +181,14 @@ std::vector<int64_t> evaluation_timesteps(int64_t timesteps) {
     chosen.push_back((2 * j + 1) * timesteps / (2 * kEvaluationTimesteps));
   }
   return chosen;
+}
+
+void require_evaluation_samples(const Definition& definition, const Dataset& dataset) {
+  const int64_t available = dataset.size(Split::kTest);
+  if (definition.eval.samples <= available) return;
+  throw bad_input(
+      definition.id, "eval.samples", std::to_string(definition.eval.samples),
+      "at most " + std::to_string(available) + ", the test split of " + definition.data.name);
 }
 
 reports::Evaluation evaluate(Denoiser& model, const DiffusionProcess& process,

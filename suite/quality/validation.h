@@ -20,6 +20,9 @@ inline constexpr int64_t kEvaluationTimesteps = 8;
 /// benchmark.
 [[nodiscard]] std::vector<int64_t> evaluation_timesteps(int64_t timesteps);
 
+/// Throws Error, exit code 2, when the data's test split has fewer than `eval.samples` pictures.
+void require_evaluation_samples(const Definition& definition, const Dataset& dataset);
+
 struct EvaluationOptions {
   at::Device device = at::kCPU;
   Precision precision;

@@ -29,19 +29,4 @@ class EventLog {
   reports::EventWriter writer_;
 };
 
-/// While alive, an interval of the log is open.
-class [[nodiscard]] EventScope {
- public:
-  EventScope(EventLog& log, std::string pass) : log_(log), pass_(std::move(pass)) {
-    log_.pass_start(pass_);
-  }
-  ~EventScope() { log_.pass_stop(pass_); }
-  EventScope(const EventScope&) = delete;
-  EventScope& operator=(const EventScope&) = delete;
-
- private:
-  EventLog& log_;
-  std::string pass_;
-};
-
 }  // namespace noisemark::suite

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <stdexcept>
+#include <string>
+
 namespace noisemark::suite {
 
 /// While alive, the first Ctrl-C (or SIGTERM) only asks for an end after the current step; a second
@@ -12,6 +15,12 @@ class [[nodiscard]] InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   [[nodiscard]] bool requested() const;
+};
+
+/// A pass that has nothing to keep ended because it was asked to. what() says after which step.
+class Interrupted : public std::runtime_error {
+ public:
+  explicit Interrupted(const std::string& what) : std::runtime_error(what) {}
 };
 
 }  // namespace noisemark::suite

@@ -1,12 +1,14 @@
 #pragma once
 
 #include "reports/result.h"
+#include "suite/run/pass_watch.h"
 #include "suite/run/session.h"
 
 namespace noisemark::suite {
 
 /// Trains `measure.memory_steps` steps in a session of its own and tells who owns every byte during
-/// the last one. Times of this pass mean nothing: watching costs time.
-[[nodiscard]] reports::MemorySection memory_pass(const SessionOptions& options);
+/// the last one. Times of this pass mean nothing: watching costs time. Throws Interrupted.
+[[nodiscard]] reports::MemorySection memory_pass(const SessionOptions& options,
+                                                 const PassWatch& watch);
 
 }  // namespace noisemark::suite

@@ -103,6 +103,12 @@ void add_utilization(const Result& result, std::vector<Metric>& metrics) {
   }
   const auto flop = static_cast<double>(use.forward_flop_per_image + use.backward_flop_per_image);
   metrics.push_back(exact("flop_per_image", "FLOP", Direction::kNeutral, flop));
+  if (!images_per_second(result)) {
+    for (const char* name : {"achieved_flop_per_s", "mfu_frac"}) {
+      metrics.push_back(missing(name, "", Direction::kHigher, "no step after the warm-up"));
+    }
+    return;
+  }
   metrics.push_back(
       exact("achieved_flop_per_s", "FLOP/s", Direction::kHigher, use.achieved_flop_per_s));
   metrics.push_back(exact("mfu_frac", "frac", Direction::kHigher, use.mfu_frac));

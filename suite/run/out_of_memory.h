@@ -9,15 +9,16 @@
 
 namespace noisemark::suite {
 
-/// An allocation failed. Carries who held what at that moment where it was being watched.
+/// An allocation failed; what() says who held what. Carries the peak where the step was watched.
 class OutOfMemory : public std::runtime_error {
  public:
-  OutOfMemory(const std::string& what, reports::MemorySection section)
+  explicit OutOfMemory(const std::string& what,
+                       std::optional<reports::MemorySection> section = std::nullopt)
       : std::runtime_error(what), section_(std::move(section)) {}
-  [[nodiscard]] const reports::MemorySection& section() const { return section_; }
+  [[nodiscard]] const std::optional<reports::MemorySection>& section() const { return section_; }
 
  private:
-  reports::MemorySection section_;
+  std::optional<reports::MemorySection> section_;
 };
 
 /// The message of `error` when it is a failed allocation (std::bad_alloc, or LibTorch's for host or

@@ -4,30 +4,55 @@
 #include <system_error>
 
 #include "reports/error.h"
+#include "reports/json_io.h"
 
 namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Everything that a run may leave in its folder.
+/// Everything that a run may leave in its folder. The result is the last to arrive.
 constexpr std::array<const char*, 6> kRunFiles = {
-    "result.json", "report.md", "events.mlog", "weights.safetensors", "checkpoint.safetensors",
-    "plots"};
+    "plots",      "report.md", "events.mlog", "weights.safetensors", "checkpoint.safetensors",
+    "result.json"};
+/// A run that is to replace the one above it, and one whose files are on their way up.
+constexpr const char* kReplacement = "replacement";
+constexpr const char* kArriving = "arriving";
 
 bool is_empty_folder(const fs::path& path) {
   return fs::is_directory(path) && fs::directory_iterator(path) == fs::directory_iterator();
-}
-
-void remove_run_files(const fs::path& path) {
-  for (const char* name : kRunFiles) fs::remove_all(path / name);
 }
 
 bool holds_run(const fs::path& path) {
   for (const char* name : kRunFiles) {
     if (fs::exists(path / name)) return true;
   }
-  return false;
+  return fs::exists(path / kReplacement) || fs::exists(path / kArriving);
+}
+
+template <typename Action>
+void writing(const fs::path& path, const Action& action) {
+  try {
+    action();
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ExitCode::kCannotWrite, "--out: " + path.string() + ": " + error.code().message());
+  }
+}
+
+/// From wherever a killed process stopped: a replacement with a result may only lose what it
+/// replaces, and files on their way up only go on.
+void complete_replacement(const fs::path& path) {
+  const fs::path arriving = path / kArriving;
+  if (fs::exists(path / kReplacement / "result.json")) {
+    fs::remove(path / "result.json");
+    for (const char* name : kRunFiles) fs::remove_all(path / name);
+    fs::rename(path / kReplacement, arriving);
+  }
+  if (!fs::exists(arriving)) return;
+  for (const char* name : kRunFiles) {
+    if (fs::exists(arriving / name)) fs::rename(arriving / name, path / name);
+  }
+  fs::remove_all(arriving);
 }
 
 void refuse(const fs::path& path) {
@@ -44,24 +69,49 @@ void make_folder(const fs::path& path) {
   }
 }
 
-}  // namespace
+/// A result of a run that was judged: there is nothing left to do.
+bool holds_finished_run(const fs::path& path) {
+  if (!fs::exists(path / "result.json")) return false;
+  const int code = reports::read_result(path / "result.json").exit.code;
+  return code <= static_cast<int>(ExitCode::kFailed);
+}
 
-OutputFolder prepare_output_folder(const fs::path& path, ExistingRun existing) {
-  const OutputFolder folder{path};
-  if (existing == ExistingRun::kResume) {
-    if (fs::exists(path / "result.json") && !fs::exists(folder.checkpoint())) {
-      throw bad_input("--resume", folder.checkpoint(), "no such file",
-                      "the folder of a run with --checkpoint-every");
-    }
-    make_folder(path);
-    return folder;
-  }
-  if (fs::exists(path) && !is_empty_folder(path)) {
-    if (existing == ExistingRun::kRefuse || !holds_run(path)) refuse(path);
-    remove_run_files(path);
+OutputFolder folder_to_resume(const fs::path& path) {
+  writing(path, [&] { complete_replacement(path); });
+  if (fs::exists(path / kReplacement)) return {path / kReplacement, path};
+  const OutputFolder folder{path, path};
+  if (!fs::exists(folder.checkpoint()) && holds_finished_run(path)) {
+    throw bad_input("--resume", folder.checkpoint(), "no such file",
+                    "the folder of a run with --checkpoint-every");
   }
   make_folder(path);
   return folder;
+}
+
+OutputFolder folder_to_replace(const fs::path& path) {
+  writing(path, [&] {
+    complete_replacement(path);
+    fs::remove_all(path / kReplacement);
+  });
+  make_folder(path / kReplacement);
+  return {path / kReplacement, path};
+}
+
+}  // namespace
+
+OutputFolder prepare_output_folder(const fs::path& path, ExistingRun existing) {
+  if (existing == ExistingRun::kResume) return folder_to_resume(path);
+  if (fs::exists(path) && !is_empty_folder(path)) {
+    if (existing == ExistingRun::kRefuse || !holds_run(path)) refuse(path);
+    return folder_to_replace(path);
+  }
+  make_folder(path);
+  return {path, path};
+}
+
+void put_in_place(const OutputFolder& folder) {
+  if (folder.path == folder.final_path) return;
+  writing(folder.final_path, [&] { complete_replacement(folder.final_path); });
 }
 
 void prepare_suite_folder(const fs::path& path, bool existing) {

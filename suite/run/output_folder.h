@@ -5,9 +5,16 @@
 
 namespace noisemark::suite {
 
-/// Where one run writes. Only files that a run makes are ever removed, and only with `force`.
+/// Where one run writes. Only files that a run makes are ever removed, and only with --force.
+///
+/// A run that replaces another one writes into the sub-folder `replacement`. The old run stays as
+/// it was until put_in_place(), after the new result is written: then the old files go, and the new
+/// ones come, result.json last. So a folder never holds the result of one run with files of
+/// another. A replacement that was killed stays in its sub-folder: --resume continues it, --force
+/// begins it anew. One that was killed while its files came is completed by the next run.
 struct OutputFolder {
-  std::filesystem::path path;
+  std::filesystem::path path;        ///< while the run goes on
+  std::filesystem::path final_path;  ///< once its result is written
 
   [[nodiscard]] std::string checkpoint() const {
     return (path / "checkpoint.safetensors").string();
@@ -18,12 +25,16 @@ struct OutputFolder {
 
 enum class ExistingRun { kRefuse, kReplace, kResume };
 
-/// Makes the folder ready. kResume starts from the beginning when the run was killed before its
-/// first checkpoint. Throws Error: exit code 2 when the folder holds another run (or anything else)
-/// and `existing` is kRefuse, or a finished run without a checkpoint is to be resumed; exit code 74
+/// Makes the folder ready. kResume starts from the beginning when the run ended before its first
+/// checkpoint. Throws Error: exit code 2 when the folder holds another run (or anything else) and
+/// `existing` is kRefuse, or a finished run without a checkpoint is to be resumed; exit code 74
 /// when it cannot be made.
 [[nodiscard]] OutputFolder prepare_output_folder(const std::filesystem::path& path,
                                                  ExistingRun existing);
+
+/// Where `folder` replaces another run: puts the new one, whose result is written, in its place.
+/// Throws Error, exit code 74.
+void put_in_place(const OutputFolder& folder);
 
 /// Makes the folder ready that holds the folders of several runs and their common report. Throws
 /// Error like prepare_output_folder() when there is anything in it, unless `existing` may stay:

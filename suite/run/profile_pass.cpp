@@ -3,14 +3,17 @@
 #include "suite/probes/flop_counter.h"
 #include "suite/probes/gemm_peak.h"
 #include "suite/probes/operator_profile.h"
+#include "suite/run/owners.h"
 
 namespace noisemark::suite {
 namespace {
 
 constexpr double kGemmSeconds = 1.5;
 
-/// More than this pass makes: its loader must not run dry.
-constexpr int64_t kSessionSteps = 1000;
+/// All that profile_operators() makes, and the one whose operations are counted.
+int64_t steps_of(const MeasureConfig& measure) {
+  return 2 * measure.profile_steps + 2;
+}
 
 void count_flops(Trainer& trainer, int64_t batch, reports::Utilization& utilization) {
   FlopCounter counter;
@@ -19,25 +22,44 @@ void count_flops(Trainer& trainer, int64_t batch, reports::Utilization& utilizat
   utilization.backward_flop_per_image = counter.of(Phase::kBackward) / batch;
 }
 
+/// Everything that is counted in the trainer's steps.
+void measure_steps(const SessionOptions& options, Trainer& trainer, const PassWatch& watch,
+                   reports::Utilization& utilization) {
+  ProfileOptions how;
+  how.steps = static_cast<int>(options.definition.measure.profile_steps);
+  const int64_t steps = steps_of(options.definition.measure);
+  const auto step = [&] {
+    watch.before_step("profile pass", trainer.next_step(), steps);
+    (void)trainer.step();
+  };
+  const OperatorProfile profile = profile_operators(step, options.variant.device, how);
+  utilization.operators = profile.operators;
+  utilization.profiler_overhead_frac = profile.overhead_frac;
+  watch.before_step("profile pass", trainer.next_step(), steps);
+  count_flops(trainer, options.definition.train.batch, utilization);
+}
+
+void measure_peak(const Variant& variant, const PassWatch& watch,
+                  reports::Utilization& utilization) {
+  watch.line.say("profile pass, fastest matrix product");
+  const Precision& precision = variant.precision;
+  const at::ScalarType type = precision.autocast.value_or(precision.weights);
+  utilization.gemm_peak_flop_per_s = measure_gemm_peak(variant.device, type, kGemmSeconds);
+  utilization.gemm_peak_method = gemm_peak_method(variant.device);
+}
+
 }  // namespace
 
-reports::Utilization profile_pass(const SessionOptions& options) {
+reports::Utilization profile_pass(const SessionOptions& options, const PassWatch& watch) {
   SessionOptions own = options;
-  own.definition.train.steps = kSessionSteps;
+  own.definition.train.steps = steps_of(options.definition.measure);
   const Session session = make_session(own);
   Trainer& trainer = *session.trainer;
   reports::Utilization utilization;
-  ProfileOptions how;
-  how.steps = static_cast<int>(options.definition.measure.profile_steps);
-  const OperatorProfile profile =
-      profile_operators([&trainer] { (void)trainer.step(); }, options.variant.device, how);
-  utilization.operators = profile.operators;
-  utilization.profiler_overhead_frac = profile.overhead_frac;
-  count_flops(trainer, own.definition.train.batch, utilization);
-  const Precision& precision = options.variant.precision;
-  const at::ScalarType type = precision.autocast.value_or(precision.weights);
-  utilization.gemm_peak_flop_per_s = measure_gemm_peak(options.variant.device, type, kGemmSeconds);
-  utilization.gemm_peak_method = gemm_peak_method(options.variant.device);
+  name_owners_when_full(trainer, [&] {
+    measure_steps(options, trainer, watch, utilization);
+    measure_peak(options.variant, watch, utilization);
+  });
   utilization.measured = true;
   return utilization;
 }

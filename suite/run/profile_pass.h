@@ -1,6 +1,7 @@
 #pragma once
 
 #include "reports/result.h"
+#include "suite/run/pass_watch.h"
 #include "suite/run/session.h"
 
 namespace noisemark::suite {
@@ -8,8 +9,9 @@ namespace noisemark::suite {
 /// Trains `measure.profile_steps` steps in a session of its own: counts floating-point operations,
 /// times operators, and measures the matrix-product peak of this device at this precision. Fills
 /// everything of Utilization but achieved_flop_per_s and mfu_frac, which need the training pass's
-/// times.
-[[nodiscard]] reports::Utilization profile_pass(const SessionOptions& options);
+/// times. Throws Interrupted.
+[[nodiscard]] reports::Utilization profile_pass(const SessionOptions& options,
+                                                const PassWatch& watch);
 
 /// achieved_flop_per_s and mfu_frac from the median step.
 void add_achieved(reports::Utilization& utilization, double images_per_s);

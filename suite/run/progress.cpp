@@ -28,7 +28,19 @@ Progress::Progress(std::string label, int64_t steps, int64_t images_per_step)
       terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  if (terminal_) std::fputs("\r\033[K", stderr);
+  clear();
+}
+
+void Progress::clear() {
+  if (!terminal_) return;
+  std::fputs("\r\033[K", stderr);
+  std::fflush(stderr);
+}
+
+void Progress::say(const std::string& doing) {
+  if (!terminal_) return;
+  fmt::print(stderr, "\r\033[K{}: {}", label_, doing);
+  std::fflush(stderr);
 }
 
 void Progress::show(int64_t step, double step_s, double loss) {

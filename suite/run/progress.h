@@ -6,8 +6,8 @@
 
 namespace noisemark::suite {
 
-/// One line on standard error that is rewritten as steps go by: step, rate, loss, time left. Silent
-/// where standard error is no terminal, so that logs stay readable.
+/// One line on standard error that is rewritten as a run goes on. Silent where standard error is no
+/// terminal, so that logs stay readable.
 class Progress {
  public:
   Progress(std::string label, int64_t steps, int64_t images_per_step);
@@ -15,8 +15,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// After `step` (from 0) took `step_s`.
+  /// "LABEL: DOING": what begins now.
+  void say(const std::string& doing);
+  /// Step, rate, loss and time left, after training step `step` (from 0) took `step_s`.
   void show(int64_t step, double step_s, double loss);
+  void clear();
 
  private:
   std::string label_;

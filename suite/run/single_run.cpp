@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "memopt/tracking_allocator.h"
 #include "reports/gate.h"
@@ -13,15 +14,21 @@
 #include "reports/write_report.h"
 #include "suite/config/canonical.h"
 #include "suite/environment/environment.h"
+#include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
 #include "suite/run/deterministic.h"
 #include "suite/run/event_log.h"
+#include "suite/run/failure.h"
+#include "suite/run/interrupt.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/metrics.h"
 #include "suite/run/new_result.h"
 #include "suite/run/out_of_memory.h"
 #include "suite/run/output_folder.h"
+#include "suite/run/owners.h"
+#include "suite/run/pass_watch.h"
 #include "suite/run/profile_pass.h"
+#include "suite/run/progress.h"
 #include "suite/run/training_pass.h"
 #include "suite/run/verdict.h"
 
@@ -55,6 +62,11 @@ std::string execution_of(const PlannedRun& plan) {
                      variant.threads, plan.seed, variant.deterministic ? ", deterministic" : "");
 }
 
+CheckpointKey checkpoint_key(const PlannedRun& plan, const SessionOptions& session) {
+  return {definition_sha256(plan.definition), execution_of(plan),
+          data_checksum(session.dataset->files())};
+}
+
 std::vector<reports::GateRule> gate_rules(const Definition& definition) {
   std::vector<reports::GateRule> rules;
   for (const GateConfig& gate : definition.gates) {
@@ -67,30 +79,28 @@ std::vector<reports::GateRule> gate_rules(const Definition& definition) {
 class SingleRun {
  public:
   SingleRun(const RunOptions& options, const PlannedRun& plan, const SessionOptions& session,
-            const OutputFolder& folder)
+            const OutputFolder& folder, const InterruptGuard& interrupt)
       : options_(options),
         plan_(plan),
         session_(session),
         folder_(folder),
+        line_(plan.id + " " + variant_label(plan.variant), plan.definition.train.steps,
+              plan.definition.train.batch),
+        watch_{line_, interrupt},
         events_(folder.events(), options.resume) {
     describe();
   }
 
+  /// What ends it early is written into the result before it is thrown on.
   ExitCode execute() {
-    events_.init_start(plan_.definition, plan_.seed);
     try {
-      if (options_.memory) measure_memory();
-      if (options_.profile) profile();
-      train();
-    } catch (const OutOfMemory& error) {
-      result_.memory = error.section();
-      return finish_out_of_memory(error.what());
+      make_passes();
+      judge();
     } catch (const std::exception& error) {
-      const auto what = failed_allocation(error);
-      if (!what) throw;
-      return finish_out_of_memory(*what);
+      if (const auto* full = dynamic_cast<const OutOfMemory*>(&error)) take_section(*full);
+      write_failed(failure_of(error));
+      throw;
     }
-    judge();
     return write();
   }
 
@@ -122,35 +132,58 @@ class SingleRun {
     protocol.batch = definition.train.batch;
     protocol.accumulation = definition.train.accumulation;
     protocol.deterministic = variant.deterministic;
-    result_.memory.missing_reason = "the memory pass was left out (--no-memory)";
-    result_.utilization.missing_reason = "the profile pass was left out (--no-profile)";
+    result_.memory.missing_reason = options_.memory ? "the memory pass did not end"
+                                                    : "the memory pass was left out (--no-memory)";
+    result_.utilization.missing_reason = options_.profile
+                                             ? "the profile pass did not end"
+                                             : "the profile pass was left out (--no-profile)";
+    result_.quality.missing_reason = "training did not begin";
+  }
+
+  void make_passes() {
+    events_.init_start(plan_.definition, plan_.seed);
+    try {
+      if (options_.memory) measure_memory();
+      if (options_.profile) profile();
+      train();
+    } catch (const Interrupted& error) {
+      interrupted_ = error.what();
+    }
   }
 
   void measure_memory() {
-    const EventScope scope(events_, "memory_pass");
-    result_.memory = memory_pass(session_);
+    events_.pass_start("memory_pass");
+    result_.memory = memory_pass(session_, watch_);
+    events_.pass_stop("memory_pass");
     result_.protocol.memory_steps = plan_.definition.measure.memory_steps;
   }
 
   void profile() {
-    const EventScope scope(events_, "profile_pass");
-    result_.utilization = profile_pass(session_);
+    events_.pass_start("profile_pass");
+    result_.utilization = profile_pass(session_, watch_);
+    events_.pass_stop("profile_pass");
     result_.protocol.profile_steps = plan_.definition.measure.profile_steps;
   }
 
   void train() {
+    watch_.before_step("training", 0, plan_.definition.train.steps);
     TrainingPassOptions options;
     options.session = session_;
     options.checkpoint_path = folder_.checkpoint();
     options.checkpoint_every = options_.checkpoint_every;
     options.resume = options_.resume;
-    options.checkpoint_key = {result_.identity.definition_sha256, execution_of(plan_),
-                              data_checksum(result_.provenance.data)};
+    options.checkpoint_key = checkpoint_key(plan_, session_);
     options.weights_path = folder_.weights();
-    options.label = plan_.id + " " + variant_label(plan_.variant);
     options.events = &events_;
-    outcome_ = training_pass(options);
+    outcome_ = training_pass(options, watch_);
     take_outcome();
+    if (outcome_.error) std::rethrow_exception(outcome_.error);
+    if (outcome_.interrupted) {
+      interrupted_ = fmt::format("interrupted after step {} of {}", result_.protocol.steps,
+                                 plan_.definition.train.steps);
+    }
+    result_.artifacts.push_back(
+        {"weights.safetensors", reports::sha256_of_file(folder_.weights())});
   }
 
   void take_outcome() {
@@ -169,8 +202,6 @@ class SingleRun {
     if (const auto rate = images_per_second(result_)) {
       if (result_.utilization.measured) add_achieved(result_.utilization, *rate);
     }
-    result_.artifacts.push_back(
-        {"weights.safetensors", reports::sha256_of_file(folder_.weights())});
   }
 
   void judge() {
@@ -178,24 +209,39 @@ class SingleRun {
     result_.gates =
         reports::evaluate_gates(result_, gate_rules(plan_.definition), outcome_.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);
-    if (outcome_.interrupted) {
-      result_.exit = {static_cast<int>(ExitCode::kInterrupted),
-                      "interrupted",
-                      {fmt::format("interrupted after step {} of {}", result_.protocol.steps,
-                                   plan_.definition.train.steps)}};
+    if (!interrupted_.empty()) {
+      result_.exit = {static_cast<int>(ExitCode::kInterrupted), "interrupted", {interrupted_}};
     }
   }
 
-  ExitCode finish_out_of_memory(const std::string& what) {
-    result_.metrics = derive_metrics(result_);
-    result_.exit = {static_cast<int>(ExitCode::kOutOfMemory), "out of memory", {what}};
-    return write();
+  void take_section(const OutOfMemory& error) {
+    if (error.section()) result_.memory = *error.section();
+  }
+
+  /// No gate is judged: what was measured is not what the definition asks for. Throws nothing, so
+  /// that the failure itself is what the user hears of.
+  void write_failed(const Failure& failure) {
+    line_.clear();
+    try {
+      result_.exit = {static_cast<int>(failure.code), failure.status, {failure.reason}};
+      if (failure.code == ExitCode::kOutOfMemory && result_.memory.measured) {
+        result_.exit.reasons.push_back("at the peak of the memory pass: " +
+                                       holders(result_.memory));
+      }
+      result_.gates.clear();
+      result_.metrics = derive_metrics(result_);
+      (void)write();
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "noisemark: no result was written: {}\n", failure_of(error).message);
+    }
   }
 
   ExitCode write() {
     result_.artifacts.push_back({"events.mlog", reports::sha256_of_file(folder_.events())});
     reports::write_run_folder(folder_.path, result_);
-    fmt::print("{}", verdict_text(result_, folder_.path));
+    put_in_place(folder_);
+    line_.clear();
+    fmt::print("{}", verdict_text(result_, folder_.final_path));
     std::fflush(stdout);
     return static_cast<ExitCode>(result_.exit.code);
   }
@@ -204,8 +250,11 @@ class SingleRun {
   const PlannedRun& plan_;
   const SessionOptions& session_;
   const OutputFolder& folder_;
+  Progress line_;
+  PassWatch watch_;
   EventLog events_;
   TrainingOutcome outcome_;
+  std::string interrupted_;  // where, in words; empty: it was not
   Result result_;
 };
 
@@ -236,6 +285,7 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
   }
   const std::string note = session.dataset->note();
   if (!note.empty()) fmt::print(stderr, "noisemark: --data {}: {}\n", options.data, note);
+  require_evaluation_samples(session.definition, *session.dataset);
   session.init_weights = options.init_weights;
   return session;
 }
@@ -243,10 +293,15 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
 ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
                     const std::filesystem::path& out) {
   apply_variant(plan.variant);
-  // Before the folder is touched: a run that cannot begin must not remove an older one.
+  // What cannot begin is found before anything is touched.
   const SessionOptions session = session_options(options, plan);
+  if (!options.init_weights.empty()) (void)make_session(session);
   const OutputFolder folder = prepare_output_folder(out, existing_run(options));
-  return SingleRun(options, plan, session, folder).execute();
+  if (options.resume && std::filesystem::exists(folder.checkpoint())) {
+    require_checkpoint(folder.checkpoint(), checkpoint_key(plan, session));
+  }
+  const InterruptGuard interrupt;
+  return SingleRun(options, plan, session, folder, interrupt).execute();
 }
 
 }  // namespace noisemark::suite

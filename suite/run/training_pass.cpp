@@ -9,8 +9,7 @@
 #include "suite/io/safetensors.h"
 #include "suite/probes/phase_timer.h"
 #include "suite/quality/validation.h"
-#include "suite/run/interrupt.h"
-#include "suite/run/progress.h"
+#include "suite/run/owners.h"
 
 namespace noisemark::suite {
 namespace {
@@ -28,8 +27,9 @@ void append_last(std::vector<double>& to, const std::vector<double>& from) {
 /// One training pass in progress: the session, the clock, and what was measured.
 class Pass {
  public:
-  explicit Pass(const TrainingPassOptions& options)
+  Pass(const TrainingPassOptions& options, const PassWatch& watch)
       : options_(options),
+        watch_(watch),
         definition_(options.session.definition),
         session_(make_session(options.session)),
         trainer_(*session_.trainer),
@@ -41,21 +41,13 @@ class Pass {
   }
 
   TrainingOutcome run() {
-    restore();
-    const InterruptGuard interrupt;
-    if (options_.events != nullptr) options_.events->run_start();
-    start_ = Clock::now();
     try {
-      if (progress().evaluations.empty()) evaluate(0);
-      train(interrupt);
-    } catch (const NonFinite& error) {
-      outcome_.finiteness = {
-          .finite = false,
-          .first_bad = error.tensor() + " at step " + std::to_string(error.step())};
+      name_owners_when_full(trainer_, [this] { train_and_write(); });
+    } catch (...) {
+      outcome_.error = std::current_exception();
     }
-    progress().elapsed_s = elapsed_s();
-    log_end();
-    finish();
+    describe_quality();
+    describe_losses();
     return std::move(outcome_);
   }
 
@@ -64,6 +56,23 @@ class Pass {
 
   [[nodiscard]] double elapsed_s() const { return elapsed_before_s_ + seconds_since(start_); }
 
+  void train_and_write() {
+    restore();
+    if (options_.events != nullptr) options_.events->run_start();
+    start_ = Clock::now();
+    try {
+      if (progress().evaluations.empty()) evaluate(0);
+      train();
+    } catch (const NonFinite& error) {
+      outcome_.finiteness = {
+          .finite = false,
+          .first_bad = error.tensor() + " at step " + std::to_string(error.step())};
+    }
+    progress().elapsed_s = elapsed_s();
+    log_end();
+    describe_weights();
+  }
+
   void restore() {
     if (!options_.resume || !std::filesystem::exists(options_.checkpoint_path)) return;
     progress() = read_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key);
@@ -71,22 +80,21 @@ class Pass {
     outcome_.resumed_at_step = trainer_.next_step();
   }
 
-  void train(const InterruptGuard& interrupt) {
-    const int64_t steps = definition_.train.steps;
-    Progress line(options_.label, steps, definition_.train.batch);
-    while (trainer_.next_step() < steps) {
+  void train() {
+    while (trainer_.next_step() < definition_.train.steps) {
+      if (watch_.interrupt.requested()) return stop_early();
       const StepRecord record = trainer_.step({&timer_});
       keep(record);
-      line.show(record.step, progress().samples.step_s.back(), record.loss);
+      watch_.line.show(record.step, progress().samples.step_s.back(), record.loss);
       const int64_t done = record.step + 1;
       if (evaluation_due(done)) evaluate(done);
       if (checkpoint_due(done)) checkpoint();
-      if (interrupt.requested() && done < steps) {
-        outcome_.interrupted = true;
-        if (!options_.checkpoint_path.empty()) checkpoint();
-        return;
-      }
     }
+  }
+
+  void stop_early() {
+    outcome_.interrupted = true;
+    if (trainer_.next_step() > 0 && !options_.checkpoint_path.empty()) checkpoint();
   }
 
   [[nodiscard]] bool evaluation_due(int64_t done) const {
@@ -119,6 +127,7 @@ class Pass {
   }
 
   void evaluate(int64_t done) {
+    watch_.line.say("evaluating");
     if (options_.events != nullptr) options_.events->eval_start(done);
     const bool average = definition_.eval.weights == "ema";
     std::optional<EmaWeightsGuard> guard;
@@ -143,12 +152,14 @@ class Pass {
     write_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key, progress());
   }
 
-  void finish() {
-    describe_quality();
+  void describe_losses() {
     const std::vector<double>& losses = progress().samples.loss;
     reports::Sha256 trace;
     trace.update(std::as_bytes(std::span(losses)));
     outcome_.determinism.loss_trace_sha256 = trace.hex();
+  }
+
+  void describe_weights() {
     outcome_.determinism.weights_sha256 = tensors_sha256(trainer_.weights());
     if (trainer_.scaler()) outcome_.skipped_steps = trainer_.scaler()->skipped_steps();
     if (!options_.weights_path.empty()) write_weights();
@@ -184,6 +195,7 @@ class Pass {
   }
 
   const TrainingPassOptions& options_;
+  const PassWatch& watch_;
   const Definition& definition_;
   Session session_;
   Trainer& trainer_;
@@ -195,8 +207,8 @@ class Pass {
 
 }  // namespace
 
-TrainingOutcome training_pass(const TrainingPassOptions& options) {
-  return Pass(options).run();
+TrainingOutcome training_pass(const TrainingPassOptions& options, const PassWatch& watch) {
+  return Pass(options, watch).run();
 }
 
 }  // namespace noisemark::suite

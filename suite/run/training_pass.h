@@ -1,10 +1,12 @@
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include "reports/gate.h"
 #include "reports/result.h"
 #include "suite/run/event_log.h"
+#include "suite/run/pass_watch.h"
 #include "suite/run/session.h"
 #include "suite/train/checkpoint.h"
 
@@ -17,7 +19,6 @@ struct TrainingPassOptions {
   bool resume = false;           ///< start from checkpoint_path where it exists
   CheckpointKey checkpoint_key;
   std::string weights_path;    ///< where the trained weights go, empty: nowhere
-  std::string label;           ///< of the progress line
   EventLog* events = nullptr;  ///< not owned; told of the run and of evaluations
 };
 
@@ -31,11 +32,13 @@ struct TrainingOutcome {
   int64_t resumed_at_step = 0;
   int64_t skipped_steps = 0;  ///< by loss scaling
   bool interrupted = false;
+  std::exception_ptr error;  ///< what else ended it early; empty without
 };
 
 /// The timed pass: trains all steps, evaluates at the start, every `eval.every` steps and at the
-/// end, writes checkpoints and the final weights. A NaN or an interrupt ends it early and is told
-/// in the outcome; what was measured until then is kept.
-[[nodiscard]] TrainingOutcome training_pass(const TrainingPassOptions& options);
+/// end, writes checkpoints and the final weights. A NaN, an interrupt or an error ends it early and
+/// is told in the outcome; what was measured until then is kept.
+[[nodiscard]] TrainingOutcome training_pass(const TrainingPassOptions& options,
+                                            const PassWatch& watch);
 
 }  // namespace noisemark::suite

@@ -144,6 +144,26 @@ void require_same(const std::string& path, const std::string& field, const std::
               path + ": " + field + ": " + found + " (this run has " + expected + ")");
 }
 
+/// The file, found whole and of this run.
+SafetensorsFile read_own(const std::string& path, const CheckpointKey& key) {
+  SafetensorsFile file = read_safetensors(path);
+  const auto field = [&](const std::string& name) -> const std::string& {
+    const auto found = file.metadata.find(name);
+    if (found == file.metadata.end()) {
+      throw bad_input(path, name, "missing", "a checkpoint written by --checkpoint-every");
+    }
+    return found->second;
+  };
+  if (field("format") != kFormat) throw bad_input(path, "format", field("format"), kFormat);
+  if (sha256_by_name(file.tensors) != field("tensors_sha256")) {
+    throw bad_input(path, "", "damaged: its checksum does not match", "a whole checkpoint");
+  }
+  require_same(path, "definition_sha256", field("definition_sha256"), key.definition_sha256);
+  require_same(path, "variant", field("variant"), key.variant);
+  require_same(path, "data", field("data"), key.data);
+  return file;
+}
+
 }  // namespace
 
 void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
@@ -161,31 +181,20 @@ void write_checkpoint(const std::string& path, const Trainer& trainer, const Che
                      {"tensors_sha256", sha256_by_name(tensors)}});
 }
 
+void require_checkpoint(const std::string& path, const CheckpointKey& key) {
+  (void)read_own(path, key);
+}
+
 TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,
                                  const CheckpointKey& key) {
-  const SafetensorsFile file = read_safetensors(path);
-  const auto field = [&](const std::string& name) -> const std::string& {
-    const auto found = file.metadata.find(name);
-    if (found == file.metadata.end()) {
-      throw bad_input(path, name, "missing", "a checkpoint written by --checkpoint-every");
-    }
-    return found->second;
-  };
-  if (field("format") != kFormat) throw bad_input(path, "format", field("format"), kFormat);
-  if (sha256_by_name(file.tensors) != field("tensors_sha256")) {
-    throw bad_input(path, "", "damaged: its checksum does not match", "a whole checkpoint");
-  }
-  require_same(path, "definition_sha256", field("definition_sha256"), key.definition_sha256);
-  require_same(path, "variant", field("variant"), key.variant);
-  require_same(path, "data", field("data"), key.data);
-
+  const SafetensorsFile file = read_own(path, key);
   NamedTensors state;
   for (const auto& named : file.tensors) {
     if (!is_progress(named.first)) state.push_back(named);
   }
   const at::NoGradGuard no_grad;
   copy_by_name(state, trainer_state(trainer), path);
-  trainer.resume_at(std::stoll(field("step")));
+  trainer.resume_at(std::stoll(file.metadata.at("step")));
   return progress_from(file.tensors);
 }
 

@@ -29,6 +29,10 @@ struct CheckpointKey {
 void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress);
 
+/// Throws Error as read_checkpoint() does: a run that cannot be continued is found before it
+/// begins.
+void require_checkpoint(const std::string& path, const CheckpointKey& key);
+
 /// Restores `trainer` (same definition and variant) and returns the progress. Throws Error, exit
 /// code 2, when the file is not a whole checkpoint, or exit code 3 naming the field when it belongs
 /// to another run.

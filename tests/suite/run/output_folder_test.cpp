@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "reports/error.h"
-#include "tests/suite/run/process.h"
+#include "tests/suite/process.h"
 
 namespace noisemark::suite {
 namespace {
@@ -32,9 +32,39 @@ TEST(OutputFolder, replaces_only_files_of_a_run) {
   std::ofstream(folder.path() / "result.json") << "{}";
   std::ofstream(folder.path() / "notes.txt") << "mine";
   EXPECT_EQ(code_of(folder.path(), ExistingRun::kRefuse), ExitCode::kBadInput);
-  EXPECT_EQ(code_of(folder.path(), ExistingRun::kReplace), ExitCode::kPass);
-  EXPECT_FALSE(fs::exists(folder.path() / "result.json"));
+  const OutputFolder output = prepare_output_folder(folder.path(), ExistingRun::kReplace);
+  EXPECT_TRUE(fs::exists(folder.path() / "result.json")) << "until there is another";
+  std::ofstream(output.path / "result.json") << "{\"new\": 1}";
+  put_in_place(output);
+  EXPECT_EQ(fs::file_size(folder.path() / "result.json"), 10U);
+  EXPECT_FALSE(fs::exists(output.path));
   EXPECT_TRUE(fs::exists(folder.path() / "notes.txt"));
+}
+
+TEST(OutputFolder, completes_a_replacement_that_was_killed_while_its_files_came) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder.path();
+  fs::create_directory(path / "arriving");
+  std::ofstream(path / "events.mlog") << "new, has arrived";
+  std::ofstream(path / "arriving" / "result.json") << "new";
+  EXPECT_EQ(code_of(path, ExistingRun::kRefuse), ExitCode::kBadInput);
+  EXPECT_EQ(prepare_output_folder(path, ExistingRun::kReplace).path, path / "replacement");
+  EXPECT_TRUE(fs::exists(path / "result.json"));
+  EXPECT_TRUE(fs::exists(path / "events.mlog"));
+  EXPECT_FALSE(fs::exists(path / "arriving"));
+}
+
+TEST(OutputFolder, never_shows_the_old_files_of_a_run_beside_the_new_result) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder.path();
+  for (const char* name : {"result.json", "checkpoint.safetensors", "report.md"}) {
+    std::ofstream(path / name) << "old";
+  }
+  const OutputFolder output = prepare_output_folder(path, ExistingRun::kReplace);
+  std::ofstream(output.path / "result.json") << "new";
+  put_in_place(output);
+  EXPECT_FALSE(fs::exists(path / "checkpoint.safetensors"));
+  EXPECT_FALSE(fs::exists(path / "report.md"));
 }
 
 TEST(OutputFolder, does_not_resume_a_finished_run_without_a_checkpoint) {

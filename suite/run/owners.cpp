@@ -1,0 +1,111 @@
+#include "suite/run/owners.h"
+
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "memopt/device_parts.h"
+#include "memopt/owner.h"
+#include "reports/quantity.h"
+#include "suite/run/out_of_memory.h"
+
+namespace noisemark::suite {
+namespace {
+
+using memopt::Owner;
+
+std::vector<at::Tensor> tensors_of(const NamedTensors& named) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(named.size());
+  for (const auto& [name, tensor] : named) tensors.push_back(tensor);
+  return tensors;
+}
+
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+void append_holder(std::string& words, std::string_view name, int64_t bytes) {
+  if (bytes == 0) return;
+  if (!words.empty()) words += ", ";
+  words.append(name).append(" ").append(reports::format_bytes(bytes));
+}
+
+/// A storage counts once, under the first that claims it.
+class StorageSum {
+ public:
+  int64_t add(const std::vector<at::Tensor>& tensors) {
+    int64_t bytes = 0;
+    for (const at::Tensor& tensor : tensors) {
+      if (!tensor.defined() || !tensor.has_storage()) continue;
+      const c10::Storage& storage = tensor.storage();
+      if (!seen_.insert(storage.unsafeGetStorageImpl()).second) continue;
+      bytes += static_cast<int64_t>(storage.nbytes());
+    }
+    total_ += bytes;
+    return bytes;
+  }
+  [[nodiscard]] int64_t total() const { return total_; }
+
+ private:
+  std::unordered_set<const c10::StorageImpl*> seen_;
+  int64_t total_ = 0;
+};
+
+}  // namespace
+
+OwnerRoots owner_roots(const Trainer& trainer) {
+  OwnerRoots roots;
+  roots.weights = tensors_of(trainer.weights());
+  for (const auto& [name, buffer] : trainer.process().buffers()) roots.weights.push_back(buffer);
+  roots.optimizer = tensors_of(trainer.optimizer_state());
+  if (trainer.scaler()) {
+    for (const auto& [name, tensor] : trainer.scaler()->state()) roots.optimizer.push_back(tensor);
+  }
+  roots.ema = tensors_of(trainer.ema().shadows());
+  roots.input = trainer.inputs();
+  roots.step = trainer.step_tensors();
+  roots.parameters = tensors_of(trainer.parameters());
+  return roots;
+}
+
+std::string holders(const reports::MemorySection& section) {
+  std::string words;
+  for (const std::string& category : section.categories) {
+    const auto found = section.peak.by_category.find(category);
+    if (found != section.peak.by_category.end()) append_holder(words, category, found->second);
+  }
+  return words.empty() ? "nothing yet" : words;
+}
+
+std::string holders_now(const Trainer& trainer) {
+  const OwnerRoots roots = owner_roots(trainer);
+  const std::pair<Owner, std::vector<at::Tensor>> owned[] = {
+      {Owner::kWeights, roots.weights}, {Owner::kOptimizer, roots.optimizer},
+      {Owner::kEma, roots.ema},         {Owner::kGradients, gradients_of(roots.parameters)},
+      {Owner::kInput, roots.input},     {Owner::kActivations, roots.step}};
+  StorageSum sum;
+  std::string words;
+  for (const auto& [owner, tensors] : owned) {
+    append_holder(words, memopt::owner_name(owner), sum.add(tensors));
+  }
+  const memopt::AllocationSource* source = memopt::find_allocation_source(trainer.options().device);
+  if (source != nullptr && source->live_bytes() > sum.total()) {
+    append_holder(words, "rest", source->live_bytes() - sum.total());
+  }
+  return words;
+}
+
+void name_owners_when_full(const Trainer& trainer, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    const auto what = failed_allocation(error);
+    if (!what) throw;
+    throw OutOfMemory(*what + "; held after the step was given up: " + holders_now(trainer));
+  }
+}
+
+}  // namespace noisemark::suite

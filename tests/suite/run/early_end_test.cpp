@@ -1,0 +1,228 @@
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "tests/suite/process.h"
+#include "tests/suite/run/short_run.h"
+
+/// Runs that do not reach their end: what they leave, and what they say.
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Finished;
+using test::noisemark_command;
+using test::Process;
+using test::result_in;
+using test::run_noisemark;
+using test::run_noisemark_after;
+using test::short_run;
+using test::TemporaryFolder;
+using test::timed_only;
+using test::with;
+
+// A write beyond the limit fails as on a full disk, and needs no privilege: 512 bytes each.
+constexpr const char* kDiskOf4Kib = "trap '' XFSZ; ulimit -f 8";
+constexpr const char* kDiskOf512Kib = "trap '' XFSZ; ulimit -f 1024";
+
+std::vector<std::string> long_memory_pass(const fs::path& out) {
+  return with(short_run(out), {"--set", "measure.memory_steps=1000"});
+}
+
+std::string bytes_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void expect_interrupted_in(const fs::path& out, const Finished& finished, const std::string& pass) {
+  EXPECT_EQ(finished.code, 130) << finished.both();
+  const reports::Result result = result_in(out);
+  EXPECT_EQ(result.exit.status, "interrupted");
+  EXPECT_NE(result.exit.reasons.at(0).find(pass), std::string::npos) << result.exit.reasons.at(0);
+  EXPECT_TRUE(result.samples.loss.empty());
+  const Finished check = run_noisemark({"check", out.string()});
+  EXPECT_EQ(check.code, 0) << check.both();
+}
+
+TEST(Interrupt, in_the_memory_pass_leaves_a_result_marked_so) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(long_memory_pass(out)));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "memory_pass_start"));
+  process.signal(SIGINT);
+  expect_interrupted_in(out, process.wait(), "memory pass");
+  EXPECT_FALSE(result_in(out).memory.measured);
+  EXPECT_EQ(run_noisemark(with(timed_only(out), {"--resume"})).code, 0)
+      << "a run that ended before its first checkpoint begins again";
+}
+
+TEST(Interrupt, in_the_profile_pass_keeps_what_the_memory_pass_measured) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(with(short_run(out), {"--set", "measure.profile_steps=1000"})));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "profile_pass_start"));
+  process.signal(SIGTERM);
+  expect_interrupted_in(out, process.wait(), "profile pass");
+  EXPECT_TRUE(result_in(out).memory.measured);
+}
+
+TEST(Interrupt, of_several_runs_ends_all_and_still_writes_their_report) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(
+      with(long_memory_pass(out), {"--baseline", "plain", "--baseline", "channels-last"})));
+  const fs::path first = out / "gmm16@cpu" / "none-plain-fp32";
+  ASSERT_TRUE(test::wait_for_file(first / "events.mlog", "memory_pass_start"));
+  process.signal_all(SIGINT);
+  expect_interrupted_in(first, process.wait(), "memory pass");
+  EXPECT_TRUE(fs::exists(out / "report.md"));
+  EXPECT_FALSE(fs::exists(out / "gmm16@cpu" / "none-channels-last-fp32"));
+}
+
+TEST(Interrupt, a_second_one_ends_the_process_at_once) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  // A step of seconds, in which both signals arrive.
+  Process process(noisemark_command(with(
+      long_memory_pass(out), {"--set", "train.batch=4096", "--set", "train.accumulation=512"})));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "memory_pass_start"));
+  usleep(1'500'000);
+  process.signal(SIGINT);
+  usleep(50'000);
+  process.signal(SIGINT);
+  EXPECT_EQ(process.wait().code, 128 + SIGINT);
+  EXPECT_FALSE(fs::exists(out / "result.json"));
+}
+
+TEST(Interrupt, with_a_full_disk_is_exit_74_and_says_what_cannot_be_written) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(long_memory_pass(out), kDiskOf4Kib));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "memory_pass_start"));
+  process.signal(SIGINT);
+  const Finished finished = process.wait();
+  EXPECT_EQ(finished.code, 74) << finished.both();
+  EXPECT_NE(finished.err.find("result.json: cannot be written"), std::string::npos) << finished.err;
+}
+
+TEST(Failure, in_training_keeps_the_steps_that_were_made) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished run =
+      run_noisemark_after(kDiskOf512Kib, with(timed_only(out), {"--checkpoint-every", "4"}));
+  EXPECT_EQ(run.code, 74) << run.both();
+  EXPECT_NE(run.err.find("checkpoint.safetensors"), std::string::npos) << run.err;
+  const reports::Result result = result_in(out);
+  EXPECT_EQ(result.exit.code, 74);
+  EXPECT_EQ(result.exit.status, "cannot write");
+  EXPECT_NE(run.err.find(result.exit.reasons.at(0)), std::string::npos);
+  EXPECT_EQ(result.samples.loss.size(), 4U);
+  EXPECT_EQ(result.quality.evaluations.size(), 1U);
+  const Finished check = run_noisemark({"check", out.string()});
+  EXPECT_EQ(check.code, 0) << check.both();
+}
+
+TEST(Failure, that_leaves_no_room_for_a_result_is_told_before_that) {
+  const TemporaryFolder folder;
+  const Finished run = run_noisemark_after(
+      kDiskOf4Kib, with(timed_only(folder.path() / "out"), {"--checkpoint-every", "4"}));
+  EXPECT_EQ(run.code, 74) << run.both();
+  EXPECT_NE(run.err.find("checkpoint.safetensors"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("no result was written"), std::string::npos) << run.err;
+}
+
+TEST(Failure, out_of_memory_in_training_names_owners_too) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished run = run_noisemark_after("ulimit -v 8388608",
+                                           with(timed_only(out), {"--set", "train.batch=4096"}));
+  EXPECT_EQ(run.code, 71) << run.both();
+  EXPECT_EQ(result_in(out).exit.status, "out of memory");
+  const std::string reason = result_in(out).exit.reasons.at(0);
+  for (const char* owner : {"weights", "optimizer", "ema", "rest"}) {
+    EXPECT_NE(reason.find(owner), std::string::npos) << reason;
+  }
+}
+
+TEST(Resume, a_refused_checkpoint_is_found_before_anything_is_touched) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(with(timed_only(out), {"--checkpoint-every", "2"})).code, 0);
+  const std::string events = bytes_of(out / "events.mlog");
+  const std::string result = bytes_of(out / "result.json");
+
+  const Finished other = run_noisemark(with(long_memory_pass(out), {"--resume", "--seed", "9"}));
+  EXPECT_EQ(other.code, 3) << other.both();
+  EXPECT_EQ(bytes_of(out / "events.mlog"), events);
+
+  fs::resize_file(out / "checkpoint.safetensors", 100'000);
+  const Finished damaged = run_noisemark(with(timed_only(out), {"--resume"}));
+  EXPECT_EQ(damaged.code, 2) << damaged.both();
+  EXPECT_EQ(bytes_of(out / "events.mlog"), events);
+  EXPECT_EQ(bytes_of(out / "result.json"), result);
+}
+
+TEST(Force, keeps_the_old_result_when_the_new_run_cannot_begin) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  const std::string before = result_in(out).run_id;
+  const fs::path weights = folder.path() / "weights.safetensors";
+  std::ofstream(weights) << "no weights";
+  const Finished run =
+      run_noisemark(with(timed_only(out), {"--force", "--init-weights", weights.string()}));
+  EXPECT_EQ(run.code, 2) << run.both();
+  EXPECT_EQ(result_in(out).run_id, before);
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+}
+
+TEST(Force, a_killed_run_leaves_the_old_one_whole_and_can_be_continued_into_its_place) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  const std::string before = result_in(out).run_id;
+  const auto arguments = with(timed_only(out, 40), {"--checkpoint-every", "3"});
+  {
+    Process process(noisemark_command(with(arguments, {"--force"})));
+    ASSERT_TRUE(test::wait_for_file(out / "replacement" / "checkpoint.safetensors"));
+    process.signal(SIGKILL);
+    (void)process.wait();
+  }
+  EXPECT_EQ(result_in(out).run_id, before);
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+
+  const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_GT(result_in(out).protocol.resumed_at_step, 0);
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+  EXPECT_FALSE(fs::exists(out / "replacement"));
+}
+
+TEST(Run, more_evaluation_samples_than_there_are_is_bad_input_before_anything_is_made) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished run = run_noisemark(with(short_run(out), {"--set", "eval.samples=1000000"}));
+  EXPECT_EQ(run.code, 2) << run.both();
+  EXPECT_EQ(run.err.find("noisemark: gmm16: eval.samples: 1000000 (at most "), 0U) << run.err;
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(ProgressLine, tells_of_every_pass_on_a_terminal_and_of_nothing_elsewhere) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(run_noisemark(short_run(folder.path() / "quiet")).err, "");
+  Process process(noisemark_command(short_run(folder.path() / "out")), {},
+                  Process::StandardError::kTerminal);
+  const Finished finished = process.wait();
+  EXPECT_EQ(finished.code, 0) << finished.both();
+  for (const char* part :
+       {"gmm16@cpu none-plain-fp32: memory pass, step 1/", "profile pass, step 1/",
+        "fastest matrix product", "evaluating", "step 6/6, "}) {
+    EXPECT_NE(finished.err.find(part), std::string::npos) << part << "\n" << finished.err;
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::suite
