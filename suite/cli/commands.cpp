@@ -49,6 +49,9 @@ constexpr std::string_view kIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu), a suite (smoke) or "
     "a definition file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu "
     "elsewhere.";
+constexpr std::string_view kPaceIdDetails =
+    "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu) or a definition "
+    "file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu elsewhere.";
 
 std::vector<Command> make_commands() {
   return {
@@ -170,7 +173,8 @@ std::string wrapped(std::string_view text, size_t width) {
 
 std::vector<std::string_view> paragraphs(const Command& command) {
   std::vector<std::string_view> all;
-  if (command.arguments == "ID") all.push_back(kIdDetails);
+  if (command.name == "run") all.push_back(kIdDetails);
+  if (command.name == "pace") all.push_back(kPaceIdDetails);
   if (!command.details.empty()) all.push_back(command.details);
   return all;
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 
 namespace noisemark::suite {
@@ -22,6 +23,8 @@ ExitCode wait_for(pid_t child) {
   while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
   }
   if (WIFEXITED(status)) return static_cast<ExitCode>(WEXITSTATUS(status));
+  // By the second Ctrl-C, or by one before there was anything to write.
+  if (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM) return ExitCode::kInterrupted;
   fmt::print(stderr, "noisemark: a run ended by signal {}\n", WTERMSIG(status));
   return ExitCode::kInternal;
 }
@@ -30,10 +33,7 @@ ExitCode wait_for(pid_t child) {
 
 std::vector<std::string> child_arguments(const RunOptions& options, const PlannedRun& plan,
                                          const std::filesystem::path& out) {
-  // A definition file is no benchmark that a child would know by its id.
-  const bool is_file = options.id.find(".toml") != std::string::npos;
-  const std::string& id = is_file ? options.id : plan.id;
-  std::vector<std::string> arguments{"run", id};
+  std::vector<std::string> arguments{"run", plan.given};
   append_option(arguments, "--mode", plan.variant.mode);
   append_option(arguments, "--baseline", plan.variant.baseline);
   append_option(arguments, "--precision", plan.variant.precision.name);

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "suite/config/catalogue.h"
 #include "suite/probes/phase_timer.h"
 #include "suite/run/deterministic.h"
 #include "suite/run/plan.h"
@@ -47,6 +48,9 @@ Json take_turn(Trainer& trainer, int64_t steps, at::Device device) {
 
 ExitCode pace(const RunOptions& options) {
   if (options.deterministic) choose_cublas_workspace();
+  if (find_suite(options.id) != nullptr) {
+    throw bad_input("pace", options.id, "a suite", "one benchmark, or a definition file");
+  }
   const std::vector<PlannedRun> plans = plan_runs(options);
   if (plans.size() != 1) {
     throw bad_input("pace", "", std::to_string(plans.size()) + " runs",

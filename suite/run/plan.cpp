@@ -98,7 +98,7 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
     for (const std::string& baseline : baselines) {
       for (const std::string& mode : modes) {
         runs.push_back({definition, make_variant(options, mode, baseline, device), seed,
-                        definition.id + "@" + definition.scale});
+                        definition.id + "@" + definition.scale, entry.id});
       }
     }
   }

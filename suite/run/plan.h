@@ -15,6 +15,7 @@ struct PlannedRun {
   Variant variant;
   uint64_t seed = 0;  ///< in force: --seed, or the definition's
   std::string id;     ///< with its scale: "gmm16@cpu"
+  std::string given;  ///< what names it to a process of its own: a benchmark or a definition file
 };
 
 /// Everything that `options` asks for, checked. Throws Error: exit code 2 for an unknown benchmark,

@@ -8,7 +8,8 @@
 
 #include "reports/sha256.h"
 #include "suite/cli/commands.h"
-#include "tests/suite/cli/process.h"
+#include "suite/config/catalogue.h"
+#include "tests/suite/process.h"
 
 namespace noisemark::suite {
 namespace {
@@ -94,6 +95,13 @@ TEST(CommandLine, refuses_malformed_usage) {
   expect_bad_input({"run", "gmm16", "--out", ""}, "run: --out: empty (DIR)");
   EXPECT_EQ(noisemark({"run", "gmm16", "--out"}).code, 2);
   EXPECT_EQ(noisemark({"list", "--json=yes"}).code, 2);
+}
+
+TEST(CommandLine, paces_no_suite_and_does_not_say_so) {
+  expect_bad_input({"pace", "smoke", "--device", "cpu"},
+                   "pace: smoke: a suite (one benchmark, or a definition file)");
+  EXPECT_EQ(noisemark({"help", "pace"}).out.find("suite (smoke)"), std::string::npos);
+  EXPECT_NE(noisemark({"help", "run"}).out.find("suite (smoke)"), std::string::npos);
 }
 
 TEST(CommandLine, refuses_a_bad_set) {
