@@ -49,6 +49,8 @@ class AllocationSource {
   /// The block that holds this storage; empty for memory of another origin and for no bytes.
   [[nodiscard]] virtual std::optional<Block> find(const c10::StorageImpl& storage) const = 0;
   [[nodiscard]] virtual int64_t live_bytes() const = 0;
+  /// The most live bytes since it was last asked; for one who asks.
+  [[nodiscard]] virtual int64_t take_high_bytes() = 0;
 };
 
 }  // namespace noisemark::memopt

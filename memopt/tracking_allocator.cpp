@@ -4,6 +4,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <limits>
@@ -56,19 +57,24 @@ class TrackingAllocator final : public c10::Allocator, public AllocationSource {
   void detach() override;
   std::optional<Block> find(const c10::StorageImpl& storage) const override;
   int64_t live_bytes() const override { return live_.load() & kLiveMask; }
+  int64_t take_high_bytes() override {
+    const int64_t live = live_bytes();
+    return std::max(high_.exchange(live), live);
+  }
 
   AllocatorTotals totals() const;
   void reset_peak() { peak_.store(live_bytes()); }
 
  private:
   int64_t add_live(const Block& block, int64_t sign);
-  void raise_peak(int64_t live);
+  static void raise(std::atomic<int64_t>& high, int64_t live);
   template <typename Event>
   void notify(int64_t session, Event event);
 
   c10::Allocator& base_;
   alignas(64) std::atomic<int64_t> live_{0};
   std::atomic<int64_t> peak_{0};
+  std::atomic<int64_t> high_{0};  ///< since take_high_bytes()
   std::atomic<uint64_t> allocations_{0};
   alignas(64) std::atomic<AllocationListener*> listener_{nullptr};
   std::atomic<int64_t> session_{0};
@@ -96,7 +102,8 @@ c10::DataPtr TrackingAllocator::allocate(size_t bytes) {
   const uint64_t number = allocations_.fetch_add(1, std::memory_order_relaxed) + 1;
   auto* header = new (raw) BlockHeader{kLiveMagic, {number, static_cast<int64_t>(bytes), born_as}};
   const int64_t live = add_live(header->block, +1);
-  raise_peak(live & kLiveMask);
+  raise(peak_, live & kLiveMask);
+  raise(high_, live & kLiveMask);
   if (const int64_t session = live >> kSessionShift; session != 0) {
     notify(session, [&](AllocationListener& listener) { listener.on_allocate(header->block); });
   }
@@ -121,9 +128,9 @@ int64_t TrackingAllocator::add_live(const Block& block, int64_t sign) {
   return live_.fetch_add(change) + change;
 }
 
-void TrackingAllocator::raise_peak(int64_t live) {
-  int64_t peak = peak_.load(std::memory_order_relaxed);
-  while (live > peak && !peak_.compare_exchange_weak(peak, live)) {
+void TrackingAllocator::raise(std::atomic<int64_t>& high, int64_t live) {
+  int64_t before = high.load(std::memory_order_relaxed);
+  while (live > before && !high.compare_exchange_weak(before, live)) {
   }
 }
 

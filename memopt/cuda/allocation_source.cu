@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
@@ -63,6 +64,11 @@ class CudaAllocationSource final : public AllocationSource {
     return live_bytes_;
   }
 
+  int64_t take_high_bytes() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(high_bytes_, live_bytes_);
+  }
+
  private:
   /// Under the allocator's lock: no CUDA, no LibTorch.
   void on_trace(const TraceEntry& entry) {
@@ -86,6 +92,7 @@ class CudaAllocationSource final : public AllocationSource {
     const Block block{++last_number_, bytes, born_as};
     blocks_[address] = block;
     live_bytes_ += bytes;
+    high_bytes_ = std::max(high_bytes_, live_bytes_);
     return block;
   }
 
@@ -111,6 +118,7 @@ class CudaAllocationSource final : public AllocationSource {
   std::unordered_map<size_t, Block> blocks_;  ///< live, by address
   uint64_t last_number_ = 0;
   int64_t live_bytes_ = 0;
+  int64_t high_bytes_ = 0;  ///< since take_high_bytes()
 };
 
 }  // namespace

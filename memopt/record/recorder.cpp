@@ -57,7 +57,8 @@ bool is_cast(const std::string& name) {
 
 class StepRecorder::State {
  public:
-  explicit State(const ModelView& model) {
+  State(const ModelView& model, AllocationSource* memory) : memory_(memory) {
+    static_cast<void>(read_memory());
     TORCH_CHECK(active_ == nullptr, "a forward pass of this thread is being recorded already");
     segment_of_parameter_ = segments_of(model.parameters);
     for (const auto& [name, tensor] : model.parameters) add_model_tensor(tensor, name);
@@ -82,6 +83,7 @@ class StepRecorder::State {
     const auto slot = static_cast<SlotId>(graph_.slots.size());
     RecordedSlot recorded;
     if (tensor.grad_fn()) recorded.node = typeid(*tensor.grad_fn());
+    recorded.at_save = read_memory();
     graph_.slots.push_back(recorded);
     // An operator's result is saved before the operator has ended, when its value is not known yet.
     pinned_.emplace_back(tensor.getIntrusivePtr());
@@ -93,8 +95,10 @@ class StepRecorder::State {
   void on_unpack(SlotId slot) {
     const std::lock_guard lock(mutex_);
     if (taken_) return;
-    int32_t& order = graph_.slots[static_cast<size_t>(slot)].unpack_order;
-    if (order == kNone) order = unpacked_++;
+    RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
+    if (recorded.unpack_order != kNone) return;
+    recorded.unpack_order = unpacked_++;
+    recorded.at_unpack = read_memory();
   }
 
   /// Once all operators are known: which value each slot saved.
@@ -115,10 +119,16 @@ class StepRecorder::State {
     pass_on_to_readers(graph_);
     const std::lock_guard lock(mutex_);
     taken_ = true;
+    graph_.at_end = read_memory();
     return std::move(graph_);
   }
 
  private:
+  [[nodiscard]] MemoryReading read_memory() {
+    if (memory_ == nullptr) return {};
+    return {memory_->live_bytes(), memory_->take_high_bytes()};
+  }
+
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function) {
     State* state = active_;
     if (state == nullptr || !function.operator_name().has_value() || below_autograd()) {
@@ -407,6 +417,7 @@ class StepRecorder::State {
 
   static thread_local State* active_;
 
+  AllocationSource* const memory_;  ///< null: not read
   std::mutex mutex_;
   StepGraph graph_;
   std::unordered_map<std::string, std::string> segment_of_parameter_;
@@ -448,7 +459,8 @@ class StepRecorder::Hooks final : public torch::autograd::SavedVariableHooks {
   KeepingHooks kept_;
 };
 
-StepRecorder::StepRecorder(const ModelView& model) : state_(std::make_shared<State>(model)) {}
+StepRecorder::StepRecorder(const ModelView& model, AllocationSource* memory)
+    : state_(std::make_shared<State>(model, memory)) {}
 
 StepRecorder::~StepRecorder() {
   end_forward();

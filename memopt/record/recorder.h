@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "memopt/allocation_source.h"
 #include "memopt/mode.h"
 #include "memopt/record/step_graph.h"
 
@@ -20,7 +21,8 @@ namespace noisemark::memopt {
 class StepRecorder {
  public:
   /// What is neither the model's nor made by an operator of the pass is foreign, as the batch is.
-  explicit StepRecorder(const ModelView& model);
+  /// `memory`, where it is given, is read whenever a tensor is saved or asked for.
+  explicit StepRecorder(const ModelView& model, AllocationSource* memory = nullptr);
   ~StepRecorder();
   StepRecorder(const StepRecorder&) = delete;
   StepRecorder& operator=(const StepRecorder&) = delete;

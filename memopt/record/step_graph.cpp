@@ -121,6 +121,17 @@ void pass_on_to_readers(StepGraph& graph) {
   }
 }
 
+void take_measurements(StepGraph& graph, const StepGraph& warm) {
+  for (size_t i = 0; i < graph.operators.size(); ++i) {
+    graph.operators[i].cost_ns = warm.operators[i].cost_ns;
+  }
+  for (size_t s = 0; s < graph.slots.size(); ++s) {
+    graph.slots[s].at_save = warm.slots[s].at_save;
+    graph.slots[s].at_unpack = warm.slots[s].at_unpack;
+  }
+  graph.at_end = warm.at_end;
+}
+
 bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
   unrepeatable = 0;
   if (!std::equal(first.operators.begin(), first.operators.end(), second.operators.begin(),

@@ -79,12 +79,20 @@ struct RecordedStorage {
       false;  ///< of the model, of the batch, or a cast of a parameter: nobody's to drop
 };
 
+/// What the device's allocator said at one moment; negative: it was not asked.
+struct MemoryReading {
+  int64_t live_bytes = kNone;
+  int64_t high_bytes = kNone;  ///< the most since the reading before
+};
+
 /// A tensor that autograd saved.
 struct RecordedSlot {
   ValueId value = kNone;
   OperatorId saved_by = kNone;          ///< the operator whose backward needs it
   int32_t unpack_order = kNone;         ///< when backward first asked for it, counted over the step
   std::type_index node = typeid(void);  ///< of the autograd node that made the tensor
+  MemoryReading at_save;
+  MemoryReading at_unpack;  ///< the first time
 };
 
 struct StepGraph {
@@ -93,6 +101,7 @@ struct StepGraph {
   std::vector<RecordedStorage> storages;
   std::vector<RecordedSlot> slots;
   std::vector<std::string> segments;  ///< in the order of their first operator
+  MemoryReading at_end;               ///< of the pass
 
   [[nodiscard]] const RecordedOperator* producer_of(ValueId value) const;
   /// Bytes of the storages that slots hold, each once; the model's and the batch's left out.
@@ -103,6 +112,9 @@ struct StepGraph {
 /// (upsampling, an activation, a view), to the segment of its readers when those are of one
 /// segment: what crosses between the segments is then the input, of which there is less to keep.
 void pass_on_to_readers(StepGraph& graph);
+
+/// Takes over what `warm`, the graph of a later pass of the same flow, has measured.
+void take_measurements(StepGraph& graph, const StepGraph& warm);
 
 /// True when the two graphs have the same operators on the same values with the same arguments.
 /// What differs only in its constants becomes unrepeatable in `first`; the count is returned in

@@ -9,6 +9,7 @@
 
 #include "memopt/keeping_hooks.h"
 #include "memopt/saved_tensor_scope.h"
+#include "memopt/tracking_allocator.h"
 #include "tests/memopt/block_net.h"
 
 namespace noisemark::memopt {
@@ -16,7 +17,8 @@ namespace {
 
 class RecordingSink final : public SavedTensorSink {
  public:
-  explicit RecordingSink(const ModelView& model) : recorder_(model) {}
+  explicit RecordingSink(const ModelView& model, AllocationSource* memory = nullptr)
+      : recorder_(model, memory) {}
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
     return recorder_.make_hooks();
   }
@@ -34,9 +36,9 @@ class Recorder : public testing::Test {
     x_ = at::randn({2, 3, 8, 8});
   }
 
-  StepGraph record(uint64_t seed = 1) {
+  StepGraph record(uint64_t seed = 1, AllocationSource* memory = nullptr) {
     at::manual_seed(seed);
-    RecordingSink sink(net_.view());
+    RecordingSink sink(net_.view(), memory);
     at::Tensor loss;
     {
       const SavedTensorScope scope(sink);
@@ -159,6 +161,32 @@ TEST_F(Recorder, changes_no_gradient) {
   loss.backward();
   const std::vector<at::Tensor> recorded = net_.gradients();
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(recorded[i].equal(expected[i])) << i;
+}
+
+TEST_F(Recorder, reads_the_memory_at_every_event_where_it_is_told_to) {
+  const StepGraph graph = record(1, &cpu_allocation_source());
+  const int64_t now = cpu_allocation_source().live_bytes();
+  for (const RecordedSlot& slot : graph.slots) {
+    EXPECT_GT(slot.at_save.live_bytes, 0);
+    EXPECT_GE(slot.at_save.high_bytes, slot.at_save.live_bytes);
+    if (slot.unpack_order == kNone) continue;
+    EXPECT_GE(slot.at_unpack.high_bytes, slot.at_unpack.live_bytes);
+  }
+  // What the last slot finds is all that was saved before it.
+  EXPECT_GT(graph.slots.back().at_save.live_bytes, now + graph.saved_bytes() / 2);
+  EXPECT_GE(graph.at_end.high_bytes, graph.at_end.live_bytes);
+  EXPECT_EQ(record().slots.back().at_save.live_bytes, kNone);
+}
+
+TEST_F(Recorder, hands_the_measurements_of_a_warm_pass_on) {
+  StepGraph cold = record();
+  const StepGraph warm = record(1, &cpu_allocation_source());
+  take_measurements(cold, warm);
+  EXPECT_EQ(cold.slots.back().at_unpack.live_bytes, warm.slots.back().at_unpack.live_bytes);
+  EXPECT_EQ(cold.at_end.live_bytes, warm.at_end.live_bytes);
+  for (size_t i = 0; i < cold.operators.size(); ++i) {
+    EXPECT_EQ(cold.operators[i].cost_ns, warm.operators[i].cost_ns);
+  }
 }
 
 }  // namespace

@@ -145,6 +145,16 @@ TEST(TrackingAllocator, keeps_the_highest_level) {
   EXPECT_EQ(cpu_allocator_totals().peak_bytes, live());
 }
 
+TEST(TrackingAllocator, tells_the_highest_level_since_it_was_last_asked) {
+  AllocationSource& source = cpu_allocation_source();
+  static_cast<void>(source.take_high_bytes());
+  const int64_t before = live();
+  { const at::Tensor t = at::empty({1 << 20}, at::kByte); }
+  const at::Tensor kept = at::empty({1000}, at::kByte);
+  EXPECT_EQ(source.take_high_bytes() - before, 1 << 20);
+  EXPECT_EQ(source.take_high_bytes(), live());
+}
+
 TEST(TrackingAllocator, returns_exactly_to_its_level_after_training_steps) {
   test::SmallNet net;
   const at::Tensor x = at::randn({2, 3, 8, 8});

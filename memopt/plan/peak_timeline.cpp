@@ -1,0 +1,450 @@
+#include "memopt/plan/peak_timeline.h"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "memopt/plan/resolve.h"
+
+namespace noisemark::memopt {
+namespace {
+
+class Meter {
+ public:
+  void add(int64_t saved, int64_t live) {
+    now_.saved += saved;
+    now_.live += live;
+    high_.saved = std::max(high_.saved, now_.saved);
+    high_.live = std::max(high_.live, now_.live);
+  }
+  [[nodiscard]] const MemoryLevel& now() const { return now_; }
+  /// The most since it was last asked for.
+  MemoryLevel take_high() { return std::exchange(high_, now_); }
+
+ private:
+  MemoryLevel now_;
+  MemoryLevel high_;
+};
+
+/// A block of memory, live as long as it is referred to.
+class SimulatedBlock {
+ public:
+  SimulatedBlock(Meter& meter, int64_t bytes, bool saved)
+      : meter_(meter), bytes_(bytes), saved_(saved) {
+    meter_.add(saved_ ? bytes_ : 0, bytes_);
+  }
+  ~SimulatedBlock() { meter_.add(saved_ ? -bytes_ : 0, -bytes_); }
+  SimulatedBlock(const SimulatedBlock&) = delete;
+  SimulatedBlock& operator=(const SimulatedBlock&) = delete;
+
+  void save() {
+    if (!std::exchange(saved_, true)) meter_.add(bytes_, 0);
+  }
+  [[nodiscard]] int64_t bytes() const { return bytes_; }
+
+ private:
+  Meter& meter_;
+  const int64_t bytes_;
+  bool saved_;
+};
+/// Null: memory that is nobody's to count.
+using Memory = std::shared_ptr<SimulatedBlock>;
+using Local = std::unordered_map<ValueId, Memory>;
+
+/// For every operator, the storages that the forward pass needs for the last time in it.
+std::vector<std::vector<StorageId>> last_uses(const StepGraph& graph) {
+  std::vector<std::vector<StorageId>> last(graph.operators.size());
+  for (size_t s = 0; s < graph.storages.size(); ++s) {
+    OperatorId use = kNone;
+    for (const ValueId id : graph.storages[s].values) {
+      const RecordedValue& value = graph.values[static_cast<size_t>(id)];
+      use = std::max(use, value.producer);
+      for (const OperatorId reader : value.readers) use = std::max(use, reader);
+    }
+    if (use != kNone) last[static_cast<size_t>(use)].push_back(static_cast<StorageId>(s));
+  }
+  return last;
+}
+
+/// Slots in the order in which backward asks for them.
+std::vector<SlotId> unpacked_slots(const StepGraph& graph) {
+  std::vector<SlotId> slots;
+  for (size_t s = 0; s < graph.slots.size(); ++s) {
+    if (graph.slots[s].unpack_order != kNone) slots.push_back(static_cast<SlotId>(s));
+  }
+  std::sort(slots.begin(), slots.end(), [&](SlotId a, SlotId b) {
+    return graph.slots[static_cast<size_t>(a)].unpack_order <
+           graph.slots[static_cast<size_t>(b)].unpack_order;
+  });
+  return slots;
+}
+
+class Simulation {
+ public:
+  Simulation(const TreatmentPlan& plan, const CodecFigures& figures)
+      : plan_(plan),
+        graph_(*plan.graph),
+        figures_(figures),
+        in_use_(graph_.storages.size()),
+        known_(graph_.storages.size()),
+        begun_(graph_.storages.size(), false),
+        last_uses_(last_uses(graph_)),
+        kept_(graph_.slots.size()),
+        held_(graph_.values.size()),
+        cache_(graph_.values.size()),
+        uses_(graph_.values.size(), 0),
+        reads_left_(graph_.values.size(), 0),
+        released_(graph_.slots.size(), false) {
+    for (const SlotTreatment& slot : plan_.slots) {
+      for (const ValueId need : slot.needs) ++uses_[static_cast<size_t>(need)];
+    }
+    for (size_t v = 0; v < plan_.values.size(); ++v) reads_left_[v] = plan_.values[v].reads;
+    result_.operator_cost.assign(graph_.operators.size() + 1, 0);
+  }
+
+  PeakTimeline run() {
+    forward();
+    backward();
+    for (const TimelineEvent& event : result_.events) {
+      const int64_t most = std::max(event.between.saved, event.at.saved);
+      result_.peak_saved_bytes = std::max(result_.peak_saved_bytes, most);
+    }
+    for (const int64_t cost : result_.operator_cost) result_.cost_ns += cost;
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] const RecordedValue& recorded(ValueId id) const {
+    return graph_.values[static_cast<size_t>(id)];
+  }
+  [[nodiscard]] const ValueTreatment& treatment(ValueId id) const {
+    return plan_.values[static_cast<size_t>(id)];
+  }
+  [[nodiscard]] const RecordedStorage& storage(StorageId id) const {
+    return graph_.storages[static_cast<size_t>(id)];
+  }
+  Memory allocate(int64_t bytes, bool saved) {
+    return std::make_shared<SimulatedBlock>(meter_, bytes, saved);
+  }
+  void add_cost(ValueId id, int64_t ns) {
+    const OperatorId producer = recorded(id).producer;
+    const size_t last = graph_.operators.size();
+    result_.operator_cost[producer == kNone ? last : static_cast<size_t>(producer)] += ns;
+  }
+
+  void forward() {
+    for (size_t s = 0; s < graph_.slots.size(); ++s) {
+      const OperatorId saved_by = graph_.slots[s].saved_by;
+      if (saved_by != kNone) run_until(saved_by);
+      save(static_cast<SlotId>(s));
+    }
+    run_until(static_cast<OperatorId>(graph_.operators.size()));
+    between_ = meter_.take_high();
+    in_use_.assign(in_use_.size(), nullptr);
+    result_.saved_bytes = meter_.now().saved;
+    note_held();
+  }
+
+  /// Ends the operators before `id`, and lets `id` begin.
+  void run_until(OperatorId id) {
+    for (; next_ < id; ++next_) {
+      begin(next_);
+      for (const StorageId done : last_uses_[static_cast<size_t>(next_)]) {
+        in_use_[static_cast<size_t>(done)].reset();
+      }
+    }
+    if (static_cast<size_t>(id) < graph_.operators.size()) begin(id);
+  }
+
+  void begin(OperatorId id) {
+    for (const ValueId result : graph_.operators[static_cast<size_t>(id)].results) {
+      if (result != kNone) use(recorded(result).storage);
+    }
+  }
+
+  /// Null also for what the forward pass no longer uses.
+  Memory use(StorageId id) {
+    const auto at = static_cast<size_t>(id);
+    if (storage(id).external) return nullptr;
+    Memory memory = known_[at].lock();
+    if (memory != nullptr || begun_[at]) return memory;
+    begun_[at] = true;
+    memory = allocate(storage(id).bytes, false);
+    in_use_[at] = memory;
+    known_[at] = memory;
+    return memory;
+  }
+
+  void save(SlotId slot) {
+    TimelineEvent event{slot, false, meter_.take_high(), {}};
+    const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
+    const Memory memory = use(recorded(own.value).storage);
+    if (memory != nullptr) memory->save();
+    for (const Slice& slice : own.slices) {
+      hold(slice.value, allocate(recorded(slice.value).bytes(), true));
+    }
+    const ValueTreatment& value = treatment(own.value);
+    const bool first = value.supplied_by == slot;
+    if (first && (own.supplies || value.source == Source::kEncoded)) hold(own.value, memory);
+    if (!own.drops) kept_[static_cast<size_t>(slot)] = memory;
+    event.at = meter_.take_high();
+    result_.events.push_back(event);
+  }
+
+  void hold(ValueId id, Memory memory) {
+    Held& held = held_[static_cast<size_t>(id)];
+    held.memory = std::move(memory);
+    const Codec* codec = treatment(id).codec;
+    if (codec == nullptr) return;
+    held.figure = figures_(*codec, recorded(id));
+    held.encoded = true;
+    held.memory = allocate(held.figure.bytes, true);
+    add_cost(id, held.figure.encode_ns);
+  }
+
+  void note_held() {
+    result_.held_by_slot.assign(graph_.slots.size(), 0);
+    const auto note = [&](SlotId slot, const Memory& memory) {
+      if (memory == nullptr || slot == kNone) return;
+      if (!noted_.emplace(memory.get(), slot).second) return;
+      result_.held_by_slot[static_cast<size_t>(slot)] += memory->bytes();
+    };
+    for (size_t s = 0; s < kept_.size(); ++s) note(static_cast<SlotId>(s), kept_[s]);
+    for (size_t v = 0; v < held_.size(); ++v) note(plan_.values[v].supplied_by, held_[v].memory);
+    noted_.clear();
+  }
+
+  void backward() {
+    OperatorId node = kNone;
+    for (const SlotId slot : unpacked_slots(graph_)) {
+      TimelineEvent event{slot, true, take_between(), {}};
+      const OperatorId saved_by = graph_.slots[static_cast<size_t>(slot)].saved_by;
+      if (saved_by == kNone || saved_by != node) finish_node();
+      node = saved_by;
+      static_cast<void>(meter_.take_high());
+      unpack(slot);
+      event.at = meter_.take_high();
+      result_.events.push_back(event);
+    }
+    TimelineEvent end{kNone, true, take_between(), {}};
+    finish_node();
+    for (size_t s = 0; s < kept_.size(); ++s) release(static_cast<SlotId>(s));
+    end.at = meter_.now();
+    result_.events.push_back(end);
+  }
+
+  MemoryLevel take_between() {
+    const MemoryLevel since = meter_.take_high();
+    const MemoryLevel before = std::exchange(between_, {});
+    return {std::max(since.saved, before.saved), std::max(since.live, before.live)};
+  }
+
+  void unpack(SlotId slot) {
+    node_slots_.push_back(slot);
+    const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
+    unpacked_.push_back(own.drops ? get(own.value, nullptr) : kept_[static_cast<size_t>(slot)]);
+  }
+
+  /// The node has run: what it asked for goes, and with it what it saved and never asked for.
+  void finish_node() {
+    unpacked_.clear();
+    for (const SlotId slot : std::exchange(node_slots_, {})) {
+      const OperatorId saved_by = graph_.slots[static_cast<size_t>(slot)].saved_by;
+      release(slot);
+      if (saved_by == kNone) continue;
+      release_neighbours(slot, saved_by, -1);
+      release_neighbours(slot, saved_by, +1);
+    }
+  }
+
+  void release_neighbours(SlotId slot, OperatorId saved_by, int step) {
+    for (int64_t s = slot + step; s >= 0 && s < static_cast<int64_t>(kept_.size()); s += step) {
+      const RecordedSlot& neighbour = graph_.slots[static_cast<size_t>(s)];
+      if (neighbour.saved_by != saved_by) return;
+      if (neighbour.unpack_order == kNone) release(static_cast<SlotId>(s));
+    }
+  }
+
+  void release(SlotId slot) {
+    const auto s = static_cast<size_t>(slot);
+    if (released_[s]) return;
+    released_[s] = true;
+    kept_[s].reset();
+    const SlotTreatment& own = plan_.slots[s];
+    if (own.drops) read(own.value);
+    for (const ValueId need : own.needs) {
+      const auto at = static_cast<size_t>(need);
+      if (--uses_[at] > 0) continue;
+      held_[at].memory.reset();
+      cache_[at].reset();
+    }
+  }
+
+  Memory get(ValueId id, Local* local) {
+    const auto at = static_cast<size_t>(id);
+    if (local != nullptr && local->count(id) != 0) return local->at(id);
+    if (cache_[at] != nullptr) return cache_[at];
+    switch (treatment(id).source) {
+      case Source::kHeld:
+      case Source::kEncoded:
+      case Source::kSliced:
+        return held_or_decoded(id);
+      case Source::kMadeAgain:
+        return make_again(id, local);
+      case Source::kModel:
+      case Source::kUnavailable:
+        break;
+    }
+    return nullptr;
+  }
+
+  Memory held_or_decoded(ValueId id) {
+    const auto at = static_cast<size_t>(id);
+    if (!held_[at].encoded) return held_[at].memory;
+    Memory decoded = allocate(recorded(id).bytes(), true);
+    add_cost(id, held_[at].figure.decode_ns);
+    if (reads_left_[at] > 0) cache_[at] = decoded;
+    return decoded;
+  }
+
+  Memory make_again(ValueId id, Local* local) {
+    const Recipe& recipe = plan_.recipes[static_cast<size_t>(treatment(id).recipe)];
+    const bool light = treatment(id).light;
+    const bool aside = local != nullptr && light;
+    const std::vector<Memory> results = run_recipe(recipe, inputs_of(recipe, light, local));
+    if (!aside) {
+      for (const ValueId input : recipe.inputs) {
+        if (light || !treatment(input).light) read(input);
+      }
+    }
+    Memory wanted;
+    for (size_t i = 0; i < recipe.results.size(); ++i) {
+      const ValueId result = recipe.results[i];
+      if (result == kNone) continue;
+      if (result == id) wanted = results[i];
+      if (treatment(result).source != Source::kMadeAgain) continue;
+      if (aside) {
+        (*local)[result] = results[i];
+      } else if (reads_left_[static_cast<size_t>(result)] > 0) {
+        cache_[static_cast<size_t>(result)] = results[i];
+      }
+    }
+    return wanted;
+  }
+
+  std::vector<Memory> inputs_of(const Recipe& recipe, bool light, Local* local) {
+    Local own;
+    Local* side = light ? local : &own;
+    std::vector<Memory> inputs;
+    for (const ValueId input : recipe.inputs) {
+      inputs.push_back(get(input, treatment(input).light ? side : nullptr));
+    }
+    return inputs;
+  }
+
+  /// Views share the memory of what they look at.
+  std::vector<Memory> run_recipe(const Recipe& recipe, const std::vector<Memory>& inputs) {
+    const RecordedOperator& op = graph_.operators[static_cast<size_t>(recipe.replaces)];
+    result_.operator_cost[static_cast<size_t>(recipe.replaces)] += op.cost_ns;
+    std::unordered_map<StorageId, Memory> of_storage;
+    for (size_t i = 0; i < inputs.size() && op.overwrites == kNone; ++i) {
+      of_storage.emplace(recorded(recipe.inputs[i]).storage, inputs[i]);
+    }
+    std::vector<Memory> results;
+    for (const ValueId id : recipe.results) {
+      if (id == kNone) {
+        results.push_back(nullptr);
+        continue;
+      }
+      const StorageId of = recorded(id).storage;
+      const auto [memory, fresh] = of_storage.try_emplace(of, nullptr);
+      const bool whole = storage(of).values.front() == id;
+      if (fresh) {
+        memory->second = allocate(whole ? storage(of).bytes : recorded(id).bytes(), true);
+      }
+      results.push_back(memory->second);
+    }
+    return results;
+  }
+
+  void read(ValueId id) {
+    const auto at = static_cast<size_t>(id);
+    if (--reads_left_[at] <= 0) cache_[at].reset();
+  }
+
+  struct Held {
+    Memory memory;
+    bool encoded = false;
+    CodecFigure figure;
+  };
+
+  const TreatmentPlan& plan_;
+  const StepGraph& graph_;
+  const CodecFigures& figures_;
+  Meter meter_;  ///< before all that is counted by it
+  MemoryLevel between_;
+  std::vector<Memory> in_use_;  ///< by storage, in forward
+  std::vector<std::weak_ptr<SimulatedBlock>> known_;
+  std::vector<bool> begun_;  ///< by storage: it was allocated once
+  const std::vector<std::vector<StorageId>> last_uses_;
+  std::vector<Memory> kept_;  ///< by slot
+  std::vector<Held> held_;
+  std::vector<Memory> cache_;
+  std::vector<int32_t> uses_;
+  std::vector<int32_t> reads_left_;
+  std::vector<bool> released_;
+  std::vector<Memory> unpacked_;  ///< by the node that runs
+  std::vector<SlotId> node_slots_;
+  std::unordered_map<const SimulatedBlock*, SlotId> noted_;
+  OperatorId next_ = 0;
+  PeakTimeline result_;
+};
+
+/// The plan of mode "none".
+TreatmentPlan keeping_plan(std::shared_ptr<const StepGraph> graph) {
+  Policy nothing;
+  nothing.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
+  return resolve(std::move(graph), nothing);
+}
+
+const MemoryReading& reading_of(const StepGraph& graph, const TimelineEvent& event) {
+  if (event.slot == kNone) return graph.at_end;
+  const RecordedSlot& slot = graph.slots[static_cast<size_t>(event.slot)];
+  return event.backward ? slot.at_unpack : slot.at_save;
+}
+
+}  // namespace
+
+PeakTimeline simulate(const TreatmentPlan& plan, const CodecFigures& figures) {
+  return Simulation(plan, figures).run();
+}
+
+std::vector<OtherBytes> other_bytes(std::shared_ptr<const StepGraph> graph) {
+  const TreatmentPlan plan = keeping_plan(std::move(graph));
+  const PeakTimeline kept = simulate(plan, {});
+  std::vector<OtherBytes> other;
+  for (const TimelineEvent& event : kept.events) {
+    const MemoryReading& reading = reading_of(*plan.graph, event);
+    OtherBytes bytes;
+    if (reading.live_bytes >= 0) bytes.at = reading.live_bytes - event.at.live;
+    if (reading.high_bytes >= 0) bytes.between = reading.high_bytes - event.between.live;
+    other.push_back(bytes);
+  }
+  return other;
+}
+
+int64_t live_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other, size_t i) {
+  const TimelineEvent& event = timeline.events[i];
+  return std::max(event.between.live + other[i].between, event.at.live + other[i].at);
+}
+
+int64_t peak_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other) {
+  int64_t peak = 0;
+  for (size_t i = 0; i < timeline.events.size(); ++i) {
+    peak = std::max(peak, live_bytes(timeline, other, i));
+  }
+  return peak;
+}
+
+}  // namespace noisemark::memopt

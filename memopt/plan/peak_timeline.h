@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "memopt/plan/treatment.h"
+
+/// What a plan will hold and cost, without running anything: the recorded step is gone through
+/// event by event, with the same order of making, caching and letting go as in its execution.
+namespace noisemark::memopt {
+
+/// What a codec makes of one value.
+struct CodecFigure {
+  int64_t bytes = 0;
+  int64_t encode_ns = 0;
+  int64_t decode_ns = 0;
+};
+using CodecFigures = std::function<CodecFigure(const Codec&, const RecordedValue&)>;
+
+/// Live bytes at one moment.
+struct MemoryLevel {
+  int64_t saved = 0;  ///< held for backward: kept, encoded, made again; also what is dropped, as
+                      ///< long as the forward pass itself still uses it
+  int64_t live = 0;   ///< that, and the results that the forward pass still uses
+};
+
+/// A tensor is saved, or backward asks for one.
+struct TimelineEvent {
+  SlotId slot = kNone;  ///< kNone: the end of the step
+  bool backward = false;
+  MemoryLevel between;  ///< the most since the event before, while the step's operators ran
+  MemoryLevel at;       ///< the most while the tensor was saved, or made
+};
+
+/// Beyond what a timeline counts, per event: weights, gradients, and what operators need while they
+/// run.
+struct OtherBytes {
+  int64_t between = 0;
+  int64_t at = 0;
+};
+
+struct PeakTimeline {
+  std::vector<TimelineEvent> events;
+  int64_t saved_bytes = 0;             ///< at the end of forward
+  int64_t peak_saved_bytes = 0;        ///< the most at any event
+  int64_t cost_ns = 0;                 ///< of all that is made again, encoded and decoded
+  std::vector<int64_t> held_by_slot;   ///< bytes at the end of forward, by the slot that brought
+                                       ///< them; sums to saved_bytes
+  std::vector<int64_t> operator_cost;  ///< cost_ns by the operator that made the value first
+};
+
+/// `figures` is asked for encoded values only.
+[[nodiscard]] PeakTimeline simulate(const TreatmentPlan& plan, const CodecFigures& figures);
+
+/// Per event of the graph's timelines; zeros where the recorder did not read the memory.
+[[nodiscard]] std::vector<OtherBytes> other_bytes(std::shared_ptr<const StepGraph> graph);
+
+/// Of all owners at event `i`.
+[[nodiscard]] int64_t live_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other,
+                                 size_t i);
+/// The most of all owners over the step.
+[[nodiscard]] int64_t peak_bytes(const PeakTimeline& timeline,
+                                 const std::vector<OtherBytes>& other);
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,64 @@
+#include "memopt/plan/peak_timeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+
+#include "memopt/plan/codec_figures.h"
+#include "memopt/planned_mode.h"
+#include "tests/memopt/measured_step.h"
+
+namespace noisemark::memopt {
+namespace {
+
+PeakTimeline predicted(const Mode& mode) {
+  const auto plan = dynamic_cast<const PlannedMode&>(mode).plan();
+  return simulate(*plan, measured_codec_figures(at::kCPU));
+}
+
+class TimelineOfMode : public testing::TestWithParam<const char*> {};
+
+TEST_P(TimelineOfMode, tells_the_bytes_that_are_measured) {
+  const std::unique_ptr<Mode> mode = make_mode(GetParam());
+  test::MeasuredTraining training(*mode);
+  training.warm_up();
+  const test::StepMemory measured = training.measured_step();
+  const PeakTimeline timeline = predicted(*mode);
+  EXPECT_EQ(timeline.saved_bytes, measured.saved_bytes);
+  EXPECT_LE(std::abs(timeline.peak_saved_bytes - measured.peak_saved_bytes),
+            measured.peak_saved_bytes * 3 / 100)
+      << timeline.peak_saved_bytes << " against " << measured.peak_saved_bytes;
+}
+
+TEST_P(TimelineOfMode, names_the_slot_of_every_byte_that_forward_leaves) {
+  const std::unique_ptr<Mode> mode = make_mode(GetParam());
+  test::MeasuredTraining training(*mode);
+  training.warm_up();
+  const PeakTimeline timeline = predicted(*mode);
+  const std::vector<int64_t>& held = timeline.held_by_slot;
+  EXPECT_EQ(std::accumulate(held.begin(), held.end(), int64_t{0}), timeline.saved_bytes);
+}
+
+TEST_P(TimelineOfMode, ends_with_nothing_held) {
+  const std::unique_ptr<Mode> mode = make_mode(GetParam());
+  test::MeasuredTraining training(*mode);
+  training.warm_up();
+  const TimelineEvent& end = predicted(*mode).events.back();
+  EXPECT_EQ(end.slot, kNone);
+  EXPECT_EQ(end.at.saved, 0);
+  EXPECT_EQ(end.at.live, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, TimelineOfMode,
+                         testing::Values("echo", "echo+attn", "mirror", "mirror+echo"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '+', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace noisemark::memopt
