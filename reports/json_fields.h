@@ -96,7 +96,8 @@ inline constexpr auto kFields<Protocol> =
                field("memory_steps", &Protocol::memory_steps),
                field("profile_steps", &Protocol::profile_steps),
                field("deterministic", &Protocol::deterministic),
-               field("resumed_at_step", &Protocol::resumed_at_step)};
+               field("resumed_at_step", &Protocol::resumed_at_step),
+               field("loader_threads", &Protocol::loader_threads)};
 
 template <>
 inline constexpr auto kFields<Samples> = std::tuple{field("step_s", &Samples::step_s),

@@ -112,6 +112,9 @@ std::string what_ran(const Result& result) {
   table.add_row({"precision", id.precision});
   table.add_row({"device", fmt::format("{}, {} threads", id.device, id.threads)});
   table.add_row({"data", id.data});
+  if (protocol.loader_threads > 1) {
+    table.add_row({"loader", fmt::format("{} threads", protocol.loader_threads)});
+  }
   table.add_row(
       {"steps", fmt::format("{} of {} images ({} micro-batches each)", format_count(protocol.steps),
                             format_count(protocol.batch), protocol.accumulation)});

@@ -69,6 +69,7 @@ struct Protocol {
   int64_t profile_steps = 0;  ///< steps of the profile pass, 0: not made
   bool deterministic = false;
   int64_t resumed_at_step = 0;  ///< 0: from the start
+  int64_t loader_threads = 1;   ///< that make batches ahead of time; 0: the training loop itself
 };
 
 /// Raw per-step samples of the training pass; index = optimizer step, warm-up included.

@@ -103,6 +103,7 @@ def _protocol(run: PeerRun, warmup: Warmup) -> dict[str, Any]:
         "profile_steps": 0,
         "deterministic": False,
         "resumed_at_step": 0,
+        "loader_threads": 0,
     }
 
 

@@ -28,6 +28,7 @@ Fields fields_of(const Result& result) {
                    {"identity.threads", std::to_string(id.threads)},
                    {"identity.data", id.data},
                    {"protocol.deterministic", yes_no(result.protocol.deterministic)},
+                   {"protocol.loader_threads", std::to_string(result.protocol.loader_threads)},
                    {fmt::format("provenance.init_weights_sha256 (seed {})", result.seeds.base),
                     result.provenance.init_weights_sha256}};
   add(fields, "identity.hardware.", id.hardware);

@@ -42,6 +42,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.device = arguments.text("device");
   options.seed = arguments.integer("seed", 0);
   options.threads = arguments.integer("threads", 1);
+  options.loader_threads = arguments.integer("loader-threads", 1).value_or(1);
   options.data =
       arguments.has("data") ? arguments.text("data") : environment_variable("NOISEMARK_DATA");
   options.out = arguments.text("out");

@@ -19,6 +19,7 @@ std::vector<Flag> run_flags() {
       {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"},
       {"seed", "N", "of every random stream (default: the definition's)"},
       {"threads", "N", "of LibTorch on the CPU (default: its own choice)"},
+      {"loader-threads", "N", "that make batches ahead; the data are the same (default: 1)"},
       {"data", "DIR", "folder of the pictures (default: $NOISEMARK_DATA)"},
       {"out", "DIR", "where the result goes (default: a new folder under noisemark-out/)"},
       {"force", "", "replace another run's files in the output folder"},
@@ -36,8 +37,8 @@ std::vector<Flag> pace_flags() {
   std::vector<Flag> flags;
   for (const Flag& flag : run_flags()) {
     for (const std::string_view name :
-         {"mode", "baseline", "precision", "device", "seed", "threads", "data", "set",
-          "init-weights", "deterministic"}) {
+         {"mode", "baseline", "precision", "device", "seed", "threads", "loader-threads", "data",
+          "set", "init-weights", "deterministic"}) {
       if (flag.name == name) flags.push_back({flag.name, flag.value, flag.help});
     }
     if (flag.name == "set") flags.back().repeatable = true;

@@ -39,6 +39,7 @@ std::vector<std::string> child_arguments(const RunOptions& options, const Planne
   append_option(arguments, "--precision", plan.variant.precision.name);
   append_option(arguments, "--device", plan.variant.device.str());
   append_option(arguments, "--threads", std::to_string(plan.variant.threads));
+  append_option(arguments, "--loader-threads", std::to_string(options.loader_threads));
   append_option(arguments, "--seed", std::to_string(plan.seed));
   append_option(arguments, "--data", options.data);
   append_option(arguments, "--out", out.string());

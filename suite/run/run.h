@@ -19,6 +19,7 @@ struct RunOptions {
   std::string device;                  ///< "cuda" where there is one, else "cpu"
   std::optional<uint64_t> seed;        ///< the definition's
   std::optional<int64_t> threads;      ///< LibTorch's own choice
+  int64_t loader_threads = 1;          ///< that make batches ahead of time
   std::string data;                    ///< folder of the pictures
   std::string out;                     ///< a new folder under noisemark-out/
   bool force = false;                  ///< replace another run's files in `out`

@@ -132,6 +132,7 @@ class SingleRun {
     protocol.batch = definition.train.batch;
     protocol.accumulation = definition.train.accumulation;
     protocol.deterministic = variant.deterministic;
+    protocol.loader_threads = session_.loader_threads;
     result_.memory.missing_reason = options_.memory ? "the memory pass did not end"
                                                     : "the memory pass was left out (--no-memory)";
     result_.utilization.missing_reason = options_.profile
@@ -287,6 +288,7 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
   if (!note.empty()) fmt::print(stderr, "noisemark: --data {}: {}\n", options.data, note);
   require_evaluation_samples(session.definition, *session.dataset);
   session.init_weights = options.init_weights;
+  session.loader_threads = options.loader_threads;
   return session;
 }
 

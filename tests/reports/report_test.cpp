@@ -48,6 +48,13 @@ TEST(Report, says_how_a_run_ended_that_did_not_finish) {
   EXPECT_TRUE(has(rendered(result), "- stopped by the user after step 12\n"));
 }
 
+TEST(Report, names_the_loader_threads_of_a_run_that_chose_them) {
+  Result result = full_result();
+  EXPECT_FALSE(has(rendered(result), "| loader "));
+  result.protocol.loader_threads = 3;
+  EXPECT_TRUE(has(rendered(result), "| loader        | 3 threads "));
+}
+
 TEST(Report, gives_the_reason_of_everything_that_is_missing) {
   const std::string text = rendered(minimal_result());
   EXPECT_TRUE(has(text, "Not measured: the memory pass was not asked for."));

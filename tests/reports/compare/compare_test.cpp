@@ -197,6 +197,7 @@ TEST(Compare, never_passes_what_is_not_the_same_work_on_the_same_machine) {
       {"identity.software.driver",
        [](Result& r, size_t) { r.identity.software["driver"] = "580"; }},
       {"protocol.deterministic", [](Result& r, size_t) { r.protocol.deterministic = true; }},
+      {"protocol.loader_threads", [](Result& r, size_t) { r.protocol.loader_threads = 2; }},
       {"provenance.data.test_batch.bin",
        [](Result& r, size_t) { r.provenance.data[1].sha256 = std::string(64, 'b'); }},
   };
