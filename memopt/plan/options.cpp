@@ -1,0 +1,221 @@
+#include "memopt/plan/options.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "memopt/policies.h"
+#include "memopt/replay/recipe.h"
+
+namespace noisemark::memopt {
+namespace {
+
+size_t index_of(const StepGraph& graph, const RecordedOperator& op) {
+  return static_cast<size_t>(&op - graph.operators.data());
+}
+
+#if __has_include("memopt/mode_grammar.h")
+/// What mode `name` does.
+Policy policy_named(std::string_view name) {
+  return policy_of(parse_mode(name));
+}
+#else
+Policy policy_named(std::string_view name) {
+  if (name == "echo") return echo_policy();
+  if (name == "echo+attn") return echo_attention_policy();
+  if (name == "mirror+echo") return mirror_echo_policy();
+  if (name == "mirror") return mirror_policy();
+  Policy keeping;
+  keeping.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
+  return keeping;
+}
+#endif
+
+}  // namespace
+
+std::vector<BlockOption> lossless_options() {
+  std::vector<BlockOption> options = {{"keep", policy_named("none")}};
+  for (const char* mode : {"echo", "echo+attn", "mirror+echo", "mirror"}) {
+    options.push_back({mode, policy_named(mode)});
+  }
+  return options;
+}
+
+BlockOptions::BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<BlockOption> options,
+                           Overrides overrides)
+    : graph_(std::move(graph)),
+      options_(std::move(options)),
+      overrides_(std::move(overrides)),
+      blocks_(graph_->segments.size() + 1) {
+  mark_operators();
+  mark_slots();
+  mark_crossing();
+  mark_encodable();
+}
+
+std::string BlockOptions::name(size_t block) const {
+  return block == 0 ? "" : graph_->segments[block - 1];
+}
+
+size_t BlockOptions::block_of_operator(OperatorId id) const {
+  return static_cast<size_t>(graph_->operators[static_cast<size_t>(id)].segment + 1);
+}
+
+/// Once, because a policy may look at the whole graph to decide about one operator.
+void BlockOptions::mark_operators() {
+  for (const BlockOption& option : options_) {
+    const Policy& policy = option.policy;
+    std::vector<bool> replays;
+    std::vector<bool> light;
+    for (const RecordedOperator& op : graph_->operators) {
+      replays.push_back(policy.may_replay(*graph_, op));
+      light.push_back(policy.light && policy.light(*graph_, op));
+    }
+    replays_.push_back(std::move(replays));
+    light_.push_back(std::move(light));
+  }
+}
+
+void BlockOptions::mark_slots() {
+  size_t block = 0;
+  for (const RecordedSlot& slot : graph_->slots) {
+    // An operator of an earlier segment among later ones, such as what the time embedding does in
+    // each block, runs when the later ones do.
+    if (slot.saved_by != kNone) block = std::max(block, block_of_operator(slot.saved_by));
+    block_at_.push_back(block);
+  }
+}
+
+void BlockOptions::mark_crossing() {
+  for (size_t v = 0; v < graph_->values.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    crossing_.push_back(crosses(id) && !is_all_parts(id));
+  }
+}
+
+bool BlockOptions::crosses(ValueId id) const {
+  const RecordedValue& value = graph_->values[static_cast<size_t>(id)];
+  if (value.producer == kNone) return false;
+  const size_t block = block_of_operator(value.producer);
+  return std::any_of(value.readers.begin(), value.readers.end(),
+                     [&](OperatorId reader) { return block_of_operator(reader) != block; });
+}
+
+/// Such a value is not kept itself: its parts are.
+bool BlockOptions::is_all_parts(ValueId id) const {
+  for (const Argument& argument : graph_->producer_of(id)->arguments) {
+    for (const ValueId input : argument.values) {
+      if (input != kNone && !slice_of_input(*graph_, id, input).has_value()) return false;
+    }
+  }
+  return true;
+}
+
+void BlockOptions::mark_encodable() {
+  encodable_.assign(graph_->values.size(), true);
+  const TreatmentPlan plan = plan_to_verify();
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    encodable_[v] = plan.values[v].codec != nullptr;
+  }
+}
+
+Policy BlockOptions::combined(const std::vector<size_t>& chosen) const {
+  const auto option_of = [this, chosen](const StepGraph& graph, const RecordedOperator& op) {
+    return chosen[block_of_operator(static_cast<OperatorId>(index_of(graph, op)))];
+  };
+  Policy policy;
+  policy.may_replay = [this, option_of](const StepGraph& graph, const RecordedOperator& op) {
+    return replays_[option_of(graph, op)][index_of(graph, op)];
+  };
+  policy.light = [this, option_of](const StepGraph& graph, const RecordedOperator& op) {
+    return light_[option_of(graph, op)][index_of(graph, op)];
+  };
+  policy.codec = [this, option_of](const StepGraph& graph, ValueId id,
+                                   auto... attempt) -> std::unique_ptr<Codec> {
+    const RecordedOperator* producer = graph.producer_of(id);
+    if (producer == nullptr || !encodable_[static_cast<size_t>(id)]) return nullptr;
+    const CodecChoice& choice = options_[option_of(graph, *producer)].policy.codec;
+    return choice ? choice(graph, id, attempt...) : nullptr;
+  };
+  return policy;
+}
+
+TreatmentPlan BlockOptions::plan(const std::vector<size_t>& chosen) const {
+  Overrides overrides = overrides_;
+  for (size_t v = 0; v < crossing_.size(); ++v) {
+    if (!crossing_[v]) continue;
+    const size_t option = chosen[block_of_operator(graph_->values[v].producer)];
+    if (options_[option].policy.keep_what_crosses_segments) {
+      overrides.keep.insert(static_cast<ValueId>(v));
+    }
+  }
+  return resolve(graph_, combined(chosen), overrides);
+}
+
+TreatmentPlan BlockOptions::plan_to_verify() const {
+  const auto replayed_by = [this](size_t op, bool although_it_crosses) {
+    for (size_t o = 0; o < options_.size(); ++o) {
+      const bool kept = although_it_crosses && options_[o].policy.keep_what_crosses_segments;
+      if (replays_[o][op] && !kept) return true;
+    }
+    return false;
+  };
+  Policy policy;
+  policy.may_replay = [replayed_by](const StepGraph& graph, const RecordedOperator& op) {
+    return replayed_by(index_of(graph, op), false);
+  };
+  policy.codec = [this](const StepGraph& graph, ValueId id,
+                        auto... attempt) -> std::unique_ptr<Codec> {
+    for (const BlockOption& option : options_) {
+      if (option.policy.codec) return option.policy.codec(graph, id, attempt...);
+    }
+    return nullptr;
+  };
+  Overrides overrides = overrides_;
+  for (size_t v = 0; v < crossing_.size(); ++v) {
+    const OperatorId producer = graph_->values[v].producer;
+    if (crossing_[v] && !replayed_by(static_cast<size_t>(producer), true)) {
+      overrides.keep.insert(static_cast<ValueId>(v));
+    }
+  }
+  return resolve(graph_, policy, overrides);
+}
+
+/// The block whose option decided about what the slot saved.
+size_t BlockOptions::block_that_brings(SlotId slot) const {
+  const RecordedSlot& recorded = graph_->slots[static_cast<size_t>(slot)];
+  const OperatorId producer = graph_->values[static_cast<size_t>(recorded.value)].producer;
+  return producer == kNone ? block_at(slot) : block_of_operator(producer);
+}
+
+std::vector<plan::Block> BlockOptions::choices(const CodecFigures& figures,
+                                               const std::vector<OtherBytes>& other,
+                                               bool live) const {
+  std::vector<plan::Block> blocks(blocks_, plan::Block(options_.size()));
+  for (size_t o = 0; o < options_.size(); ++o) {
+    const PeakTimeline timeline = simulate(plan(std::vector<size_t>(blocks_, o)), figures);
+    for (size_t s = 0; s < graph_->slots.size(); ++s) {
+      const size_t block = block_that_brings(static_cast<SlotId>(s));
+      blocks[block][o].held_bytes += timeline.held_by_slot[s];
+    }
+    for (size_t op = 0; op < graph_->operators.size(); ++op) {
+      blocks[block_of_operator(static_cast<OperatorId>(op))][o].cost_ns +=
+          static_cast<double>(timeline.operator_cost[op]);
+    }
+    std::vector<int64_t> held_before(blocks_, 0);
+    for (size_t b = 1; b < blocks_; ++b) {
+      held_before[b] = held_before[b - 1] + blocks[b - 1][o].held_bytes;
+    }
+    for (size_t e = 0; e < timeline.events.size(); ++e) {
+      const TimelineEvent& event = timeline.events[e];
+      const size_t block = event.slot == kNone ? 0 : block_at(event.slot);
+      const int64_t bytes =
+          live ? live_bytes(timeline, other, e) : std::max(event.between.saved, event.at.saved);
+      int64_t& window = blocks[block][o].window_bytes;
+      window = std::max(window, bytes - held_before[block]);
+    }
+  }
+  return blocks;
+}
+
+}  // namespace noisemark::memopt

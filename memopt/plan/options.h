@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memopt/plan/block_program.h"
+#include "memopt/plan/peak_timeline.h"
+#include "memopt/plan/resolve.h"
+
+namespace noisemark::memopt {
+
+/// One way to treat a block: what `policy` would do, were all of the model treated so.
+struct BlockOption {
+  std::string name;  ///< as in reports: "echo"
+  Policy policy;
+};
+
+/// From keeping everything to replaying everything, all of them lossless.
+[[nodiscard]] std::vector<BlockOption> lossless_options();
+
+/// The model cut into its segments, each of which can be treated by another option. What a segment
+/// makes is treated by its own option, whoever reads it.
+class BlockOptions {
+ public:
+  /// `overrides`: what is known of recipes and codecs, which every plan heeds.
+  BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<BlockOption> options,
+               Overrides overrides);
+
+  [[nodiscard]] size_t blocks() const { return blocks_; }
+  [[nodiscard]] const std::vector<BlockOption>& options() const { return options_; }
+  [[nodiscard]] const std::shared_ptr<const StepGraph>& graph() const { return graph_; }
+  /// As in the graph; the first, "", is what belongs to no segment.
+  [[nodiscard]] std::string name(size_t block) const;
+  [[nodiscard]] size_t block_of_operator(OperatorId id) const;
+  /// The block whose operators run when a timeline is at this slot.
+  [[nodiscard]] size_t block_at(SlotId slot) const { return block_at_[static_cast<size_t>(slot)]; }
+
+  /// `chosen`: an index of options() for every block.
+  [[nodiscard]] TreatmentPlan plan(const std::vector<size_t>& chosen) const;
+  /// Makes again whatever some option may make again, so that following it once with everything
+  /// kept shows which recipes and codecs are exact.
+  [[nodiscard]] TreatmentPlan plan_to_verify() const;
+
+  /// What each option costs each block, from timelines in which all blocks have that option.
+  /// `live`: bytes are those of all owners, otherwise only what is held for backward.
+  [[nodiscard]] std::vector<plan::Block> choices(const CodecFigures& figures,
+                                                 const std::vector<OtherBytes>& other,
+                                                 bool live) const;
+
+ private:
+  void mark_operators();
+  void mark_slots();
+  void mark_crossing();
+  void mark_encodable();
+  [[nodiscard]] bool crosses(ValueId id) const;
+  [[nodiscard]] bool is_all_parts(ValueId id) const;
+  [[nodiscard]] size_t block_that_brings(SlotId slot) const;
+  [[nodiscard]] Policy combined(const std::vector<size_t>& chosen) const;
+
+  std::shared_ptr<const StepGraph> graph_;
+  std::vector<BlockOption> options_;
+  Overrides overrides_;
+  size_t blocks_ = 0;
+  std::vector<std::vector<bool>> replays_;  ///< by option and operator
+  std::vector<std::vector<bool>> light_;    ///< by option and operator
+  std::vector<size_t> block_at_;            ///< by slot
+  std::vector<bool> crossing_;              ///< by value: kept where an option keeps what crosses
+  std::vector<bool> encodable_;             ///< by value: a codec was found to take it
+};
+
+}  // namespace noisemark::memopt

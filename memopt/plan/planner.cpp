@@ -1,0 +1,172 @@
+#include "memopt/plan/planner.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace noisemark::memopt {
+namespace {
+
+/// So few choices are all tried.
+constexpr size_t kTryAll = 256;
+/// Budgets, evenly spread, whose best choices by the blocks' estimates are put through the
+/// timeline.
+constexpr int64_t kBudgets = 20;
+/// A search this wide finds good choices in a fraction of a millisecond.
+constexpr size_t kLabels = 64;
+/// Attempts to take something off the smallest peak.
+constexpr int kDescents = 4;
+
+/// Choices of a block that are worth trying, as far as its estimates tell.
+std::vector<std::vector<size_t>> worth_trying(const std::vector<plan::Block>& blocks) {
+  std::vector<std::vector<size_t>> worth;
+  for (const plan::Block& block : blocks) {
+    std::vector<size_t> options;
+    for (size_t o = 0; o < block.size(); ++o) {
+      const bool known = std::any_of(options.begin(), options.end(), [&](size_t other) {
+        const plan::Choice& a = block[other];
+        const plan::Choice& b = block[o];
+        return a.held_bytes == b.held_bytes && a.window_bytes == b.window_bytes &&
+               a.cost_ns == b.cost_ns;
+      });
+      if (!known) options.push_back(o);
+    }
+    worth.push_back(std::move(options));
+  }
+  return worth;
+}
+
+std::vector<PlanPoint> pareto(std::vector<PlanPoint> points, BudgetTarget target) {
+  std::stable_sort(points.begin(), points.end(), [&](const PlanPoint& a, const PlanPoint& b) {
+    return std::pair(a.cost_ns, a.of(target)) < std::pair(b.cost_ns, b.of(target));
+  });
+  std::vector<PlanPoint> kept;
+  for (PlanPoint& point : points) {
+    if (kept.empty() || point.of(target) < kept.back().of(target)) kept.push_back(std::move(point));
+  }
+  return kept;
+}
+
+}  // namespace
+
+double BudgetAnswer::gap() const {
+  const auto cost = static_cast<double>(point.cost_ns);
+  return cost == lower_bound_ns ? 0 : (cost - lower_bound_ns) / lower_bound_ns;
+}
+
+Planner::Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget target,
+                 CodecFigures figures)
+    : options_(std::move(options)),
+      target_(target),
+      figures_(std::move(figures)),
+      other_(other_bytes(options_->graph())),
+      blocks_(options_->choices(figures_, other_, target == BudgetTarget::kPeak)) {
+  std::vector<std::vector<size_t>> choices = all_choices();
+  tried_all_ = !choices.empty();
+  if (!tried_all_) choices = likely_choices();
+  std::vector<PlanPoint> points;
+  for (const std::vector<size_t>& chosen : choices) points.push_back(evaluate(chosen));
+  if (!tried_all_) lower_the_smallest(points);
+  curve_ = pareto(std::move(points), target_);
+}
+
+PlanPoint Planner::evaluate(const std::vector<size_t>& chosen) const {
+  const PeakTimeline timeline = simulate(options_->plan(chosen), figures_);
+  PlanPoint point;
+  point.chosen = chosen;
+  point.peak_bytes = peak_bytes(timeline, other_);
+  point.peak_saved_bytes = timeline.peak_saved_bytes;
+  point.saved_bytes = timeline.saved_bytes;
+  point.cost_ns = timeline.cost_ns;
+  return point;
+}
+
+/// Empty when there are too many.
+std::vector<std::vector<size_t>> Planner::all_choices() const {
+  std::vector<std::vector<size_t>> all = {{}};
+  for (const std::vector<size_t>& options : worth_trying(blocks_)) {
+    if (all.size() * options.size() > kTryAll) return {};
+    std::vector<std::vector<size_t>> longer;
+    for (const std::vector<size_t>& chosen : all) {
+      for (const size_t option : options) {
+        longer.push_back(chosen);
+        longer.back().push_back(option);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+std::vector<std::vector<size_t>> Planner::likely_choices() const {
+  std::set<std::vector<size_t>> likely;
+  for (size_t o = 0; o < options_->options().size(); ++o) {
+    likely.emplace(options_->blocks(), o);
+  }
+  const int64_t smallest = plan::smallest_peak(blocks_);
+  const int64_t range = plan::solve(blocks_, {}, kLabels)->peak_bytes - smallest;
+  for (int64_t i = 0; i <= kBudgets; ++i) {
+    plan::Limits limits;
+    limits.peak_bytes = smallest + range / kBudgets * i;
+    likely.insert(plan::solve(blocks_, limits, kLabels)->chosen);
+  }
+  return {likely.begin(), likely.end()};
+}
+
+/// The blocks' estimates are coarsest where the smallest peak is decided: other options are tried
+/// one by one on the plan with the smallest peak.
+void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
+  const std::vector<std::vector<size_t>> worth = worth_trying(blocks_);
+  const auto smaller = [this](const PlanPoint& a, const PlanPoint& b) {
+    return std::pair(a.of(target_), a.cost_ns) < std::pair(b.of(target_), b.cost_ns);
+  };
+  for (int descent = 0; descent < kDescents; ++descent) {
+    const PlanPoint smallest = *std::min_element(points.begin(), points.end(), smaller);
+    const PeakTimeline timeline = simulate(options_->plan(smallest.chosen), figures_);
+    size_t peak_event = 0;
+    for (size_t e = 0; e < timeline.events.size(); ++e) {
+      const auto bytes = [&](size_t i) {
+        const TimelineEvent& event = timeline.events[i];
+        return target_ == BudgetTarget::kPeak ? live_bytes(timeline, other_, i)
+                                              : std::max(event.between.saved, event.at.saved);
+      };
+      if (bytes(e) > bytes(peak_event)) peak_event = e;
+    }
+    const SlotId slot = timeline.events[peak_event].slot;
+    if (slot == kNone) return;
+    const size_t block = options_->block_at(slot);
+    bool lower = false;
+    for (const size_t option : worth[block]) {
+      std::vector<size_t> chosen = smallest.chosen;
+      if (std::exchange(chosen[block], option) == option) continue;
+      points.push_back(evaluate(chosen));
+      lower = lower || smaller(points.back(), smallest);
+    }
+    if (!lower) return;
+  }
+}
+
+std::optional<BudgetAnswer> Planner::within(int64_t budget_bytes) const {
+  // From the cheapest on, the bytes fall.
+  const auto point = std::find_if(curve_.begin(), curve_.end(), [&](const PlanPoint& p) {
+    return p.of(target_) <= budget_bytes;
+  });
+  if (point == curve_.end()) return std::nullopt;
+  BudgetAnswer answer;
+  answer.point = *point;
+  answer.exact = tried_all_;
+  answer.lower_bound_ns = tried_all_ ? static_cast<double>(point->cost_ns)
+                                     : lower_bound_ns(budget_bytes, point->cost_ns);
+  return answer;
+}
+
+double Planner::lower_bound_ns(int64_t budget_bytes, int64_t cost_ns) const {
+  plan::Limits limits;
+  // Where the estimates say that nothing fits, they know no more than at the least that they admit.
+  limits.peak_bytes = std::max(budget_bytes, plan::smallest_peak(blocks_));
+  const std::optional<plan::Solution> solution = plan::solve(blocks_, limits);
+  return std::min(solution ? solution->lower_bound_ns : 0, static_cast<double>(cost_ns));
+}
+
+}  // namespace noisemark::memopt

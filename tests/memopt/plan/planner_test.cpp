@@ -1,0 +1,231 @@
+#include "memopt/plan/planner.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/linear.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "memopt/plan/codec_figures.h"
+#include "memopt/record/recorder.h"
+#include "memopt/saved_tensor_scope.h"
+#include "memopt/tracking_allocator.h"
+#include "tests/memopt/block_net.h"
+
+namespace noisemark::memopt {
+namespace {
+
+class RecordingSink final : public SavedTensorSink {
+ public:
+  explicit RecordingSink(const ModelView& view) : recorder_(view, &cpu_allocation_source()) {}
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
+    return recorder_.make_hooks();
+  }
+  void end_forward() override { recorder_.end_forward(); }
+  std::shared_ptr<StepGraph> take() { return std::make_shared<StepGraph>(recorder_.take()); }
+
+ private:
+  StepRecorder recorder_;
+};
+
+std::shared_ptr<StepGraph> record(const ModelView& view, const std::function<at::Tensor()>& run) {
+  RecordingSink sink(view);
+  at::Tensor loss;
+  {
+    const SavedTensorScope scope(sink);
+    loss = run();
+  }
+  loss.backward();
+  return sink.take();
+}
+
+/// Costs that do not depend on the machine.
+void set_costs(StepGraph& graph) {
+  for (RecordedOperator& op : graph.operators) {
+    const bool heavy = op.name == "aten::convolution" || op.name == "aten::addmm" ||
+                       op.name == "aten::mm" || op.name == "aten::linear";
+    op.cost_ns = heavy ? 90'000 : 7'000;
+  }
+}
+
+std::shared_ptr<StepGraph> recorded_block_net() {
+  at::manual_seed(3);
+  const test::BlockNet net;
+  const at::Tensor x = at::randn({2, 3, 16, 16});
+  auto graph = record(net.view(), [&] { return net.forward(x).square().mean(); });
+  set_costs(*graph);
+  return graph;
+}
+
+/// Two blocks of a linear layer and two activations each: few enough tensors to try every subset.
+std::shared_ptr<StepGraph> recorded_small_net() {
+  at::manual_seed(4);
+  ModelView view;
+  for (const char* name : {"a.0.weight", "a.1.weight", "b.0.weight", "b.1.weight"}) {
+    view.parameters.emplace_back(name, at::randn({32, 32}).set_requires_grad(true));
+  }
+  const at::Tensor x = at::randn({64, 32});
+  auto graph = record(view, [&] {
+    at::Tensor h = x;
+    for (const auto& [name, weight] : view.parameters) h = at::silu(at::linear(h, weight)).tanh();
+    return h.sum();
+  });
+  set_costs(*graph);
+  return graph;
+}
+
+CodecFigures no_codecs() {
+  return [](const Codec&, const RecordedValue& value) { return CodecFigure{value.bytes(), 0, 0}; };
+}
+
+std::vector<BlockOption> options_without_codecs() {
+  std::vector<BlockOption> options = lossless_options();
+  for (BlockOption& option : options) option.policy.codec = nullptr;
+  return options;
+}
+
+std::shared_ptr<const BlockOptions> options_of(std::shared_ptr<const StepGraph> graph) {
+  return std::make_shared<const BlockOptions>(std::move(graph), options_without_codecs(),
+                                              Overrides{});
+}
+
+class PlannerOfTarget : public testing::TestWithParam<BudgetTarget> {};
+
+TEST_P(PlannerOfTarget, stays_within_fifty_random_budgets_and_falls_with_them) {
+  const Planner planner(options_of(recorded_block_net()), GetParam(), no_codecs());
+  const int64_t smallest = planner.smallest_bytes();
+  const int64_t largest = planner.curve().front().of(GetParam());
+  ASSERT_LT(smallest, largest);
+  std::mt19937_64 random(1);
+  std::vector<int64_t> budgets;
+  for (int i = 0; i < 50; ++i) {
+    const auto share = static_cast<int64_t>(random() % 10'000);
+    budgets.push_back(smallest + (largest - smallest) * share / 9'000);
+  }
+  std::sort(budgets.rbegin(), budgets.rend());
+  int64_t bytes = std::numeric_limits<int64_t>::max();
+  int64_t cost_ns = 0;
+  for (const int64_t budget : budgets) {
+    const auto answer = planner.within(budget);
+    ASSERT_TRUE(answer.has_value()) << budget;
+    EXPECT_LE(answer->point.of(GetParam()), budget);
+    EXPECT_LE(answer->point.of(GetParam()), bytes);
+    EXPECT_GE(answer->point.cost_ns, cost_ns);
+    EXPECT_LE(answer->lower_bound_ns, static_cast<double>(answer->point.cost_ns));
+    bytes = answer->point.of(GetParam());
+    cost_ns = answer->point.cost_ns;
+  }
+}
+
+TEST_P(PlannerOfTarget, says_no_below_the_smallest_budget_alone) {
+  const Planner planner(options_of(recorded_block_net()), GetParam(), no_codecs());
+  EXPECT_TRUE(planner.within(planner.smallest_bytes()).has_value());
+  EXPECT_TRUE(planner.within(planner.smallest_bytes() * 105 / 100).has_value());
+  EXPECT_FALSE(planner.within(planner.smallest_bytes() - 1).has_value());
+}
+
+TEST_P(PlannerOfTarget, keeps_everything_when_the_budget_allows_it) {
+  const Planner planner(options_of(recorded_block_net()), GetParam(), no_codecs());
+  const auto answer = planner.within(std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(answer->point.cost_ns, 0);
+  EXPECT_EQ(answer->gap(), 0);
+  EXPECT_EQ(summarize(planner.plan(answer->point)).recipes, 0);
+}
+
+TEST_P(PlannerOfTarget, promises_what_the_timeline_of_its_plan_says) {
+  const Planner planner(options_of(recorded_block_net()), GetParam(), no_codecs());
+  for (const PlanPoint& point : planner.curve()) {
+    const PeakTimeline timeline = simulate(planner.plan(point), no_codecs());
+    EXPECT_EQ(timeline.peak_saved_bytes, point.peak_saved_bytes);
+    EXPECT_EQ(timeline.saved_bytes, point.saved_bytes);
+    EXPECT_EQ(timeline.cost_ns, point.cost_ns);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, PlannerOfTarget,
+                         testing::Values(BudgetTarget::kPeak, BudgetTarget::kPeakSaved),
+                         [](const auto& info) {
+                           return info.param == BudgetTarget::kPeak ? "peak" : "peak_saved";
+                         });
+
+/// Every subset of the saved values kept, the others made again where that is possible.
+struct Subset {
+  int64_t peak_bytes;
+  int64_t cost_ns;
+};
+std::vector<Subset> every_subset(const std::shared_ptr<const StepGraph>& graph) {
+  Policy any;
+  any.may_replay = [](const StepGraph&, const RecordedOperator&) { return true; };
+  std::vector<ValueId> saved;
+  for (size_t v = 0; v < graph->values.size(); ++v) {
+    const RecordedValue& value = graph->values[v];
+    const bool counts = !graph->storages[static_cast<size_t>(value.storage)].external;
+    if (!value.slots.empty() && counts) saved.push_back(static_cast<ValueId>(v));
+  }
+  EXPECT_LE(saved.size(), 16U);
+  EXPECT_GE(saved.size(), 6U);
+  std::vector<Subset> subsets;
+  for (size_t mask = 0; mask < size_t{1} << saved.size(); ++mask) {
+    Overrides overrides;
+    for (size_t i = 0; i < saved.size(); ++i) {
+      if ((mask >> i & 1) != 0) overrides.keep.insert(saved[i]);
+    }
+    const PeakTimeline timeline = simulate(resolve(graph, any, overrides), no_codecs());
+    subsets.push_back({timeline.peak_saved_bytes, timeline.cost_ns});
+  }
+  return subsets;
+}
+
+TEST(PlannerAgainstEverySubset, stays_near_the_best_subset_of_kept_tensors) {
+  const std::shared_ptr<StepGraph> graph = recorded_small_net();
+  const std::vector<Subset> subsets = every_subset(graph);
+  const Planner planner(options_of(graph), BudgetTarget::kPeakSaved, no_codecs());
+  // Blocks are treated as one: at a budget between two of their sizes, the next smaller one costs
+  // at most the replay of one block more.
+  int64_t one_block_ns = 0;
+  for (const RecordedOperator& op : graph->operators) {
+    if (op.segment <= 0) one_block_ns += op.cost_ns;
+  }
+  for (const PlanPoint& point : planner.curve()) {
+    int64_t best_ns = std::numeric_limits<int64_t>::max();
+    for (const Subset& subset : subsets) {
+      if (subset.peak_bytes <= point.peak_saved_bytes) best_ns = std::min(best_ns, subset.cost_ns);
+    }
+    // Two levels of replay can hold less than any subset does.
+    if (best_ns == std::numeric_limits<int64_t>::max()) continue;
+    EXPECT_GE(point.cost_ns, best_ns);
+    EXPECT_LE(point.cost_ns, best_ns + one_block_ns) << point.peak_saved_bytes;
+  }
+}
+
+/// Cost and peak of every choice of options.
+TEST(PlannerAgainstEveryChoice, finds_the_cheapest_where_all_can_be_tried) {
+  const std::shared_ptr<const BlockOptions> options = options_of(recorded_small_net());
+  const Planner planner(options, BudgetTarget::kPeakSaved, no_codecs());
+  std::vector<std::vector<size_t>> all = {{}};
+  for (size_t block = 0; block < options->blocks(); ++block) {
+    std::vector<std::vector<size_t>> longer;
+    for (const std::vector<size_t>& chosen : all) {
+      for (size_t option = 0; option < options->options().size(); ++option) {
+        longer.push_back(chosen);
+        longer.back().push_back(option);
+      }
+    }
+    all = longer;
+  }
+  for (const std::vector<size_t>& chosen : all) {
+    const PeakTimeline timeline = simulate(options->plan(chosen), no_codecs());
+    const auto answer = planner.within(timeline.peak_saved_bytes);
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_TRUE(answer->exact);
+    EXPECT_LE(answer->point.cost_ns, timeline.cost_ns);
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::memopt
