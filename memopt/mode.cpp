@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "memopt/budget_mode.h"
 #include "memopt/planned_mode.h"
 #include "memopt/policies.h"
 
@@ -72,6 +73,7 @@ const std::vector<ModeEntry>& modes() {
 }
 
 std::unique_ptr<Mode> make_mode(std::string_view spelling) {
+  if (spelling.starts_with(kBudgetPrefix)) return make_budget_mode(spelling);
   const auto& table = modes();
   const auto found = std::find_if(table.begin(), table.end(),
                                   [&](const ModeEntry& entry) { return entry.name == spelling; });

@@ -57,7 +57,7 @@ void PlannedMode::begin_forward() {
   finish_pass();
   if (gave_up_) return;
   if (!reconciled_) {
-    recorder_ = std::make_unique<StepRecorder>(model_);
+    recorder_ = std::make_unique<StepRecorder>(model_, recorded_memory());
     return;
   }
   const EncodeKey key{model_.seed, step_, 0};
@@ -111,10 +111,8 @@ void PlannedMode::finish_recording() {
     graph_ = std::make_shared<StepGraph>(std::move(graph));
     return;
   }
-  // The second pass is warm: its times are those of a steady step.
-  for (size_t i = 0; i < graph.operators.size(); ++i) {
-    graph_->operators[i].cost_ns = graph.operators[i].cost_ns;
-  }
+  // The second pass is warm: its times and bytes are those of a steady step.
+  take_measurements(*graph_, graph);
   reconciled_ = true;
   report_.missing_reason.clear();
   make_plan();
@@ -140,7 +138,12 @@ void PlannedMode::finish_following() {
 }
 
 void PlannedMode::make_plan() {
-  plan_ = std::make_shared<const TreatmentPlan>(resolve(graph_, policy_, overrides_));
+  plan_ = std::make_shared<const TreatmentPlan>(plan_for(graph_, overrides_, verified_));
+}
+
+TreatmentPlan PlannedMode::plan_for(std::shared_ptr<const StepGraph> graph,
+                                    const Overrides& overrides, bool /*verified*/) {
+  return resolve(std::move(graph), policy_, overrides);
 }
 
 }  // namespace noisemark::memopt

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "memopt/allocation_source.h"
 #include "memopt/mode.h"
 #include "memopt/plan/resolve.h"
 #include "memopt/plan/treatment.h"
@@ -26,7 +27,7 @@ struct PlannedModeReport {
 /// watches it keeps everything, as mode "none" does. A pass that departs from the recorded one is
 /// finished by keeping. A model that cannot be recorded is trained as under "none", and report()
 /// says why.
-class PlannedMode final : public Mode {
+class PlannedMode : public Mode {
  public:
   PlannedMode(std::string name, bool lossless, Policy policy);
   ~PlannedMode() override;
@@ -45,6 +46,16 @@ class PlannedMode final : public Mode {
   /// Null before the second recorded pass has ended.
   [[nodiscard]] std::shared_ptr<const TreatmentPlan> plan() const { return plan_; }
   [[nodiscard]] PlannedModeReport report() const;
+
+ protected:
+  /// The plan for a recorded step: the policy's. `verified`: its recipes and codecs were compared
+  /// in a pass, and `overrides` knows the outcome; otherwise the plan is for that pass. What it
+  /// throws ends the mode's work, not the training.
+  [[nodiscard]] virtual TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph,
+                                               const Overrides& overrides, bool verified);
+  /// Whose memory is read while a step is recorded: nobody's.
+  [[nodiscard]] virtual AllocationSource* recorded_memory() const { return nullptr; }
+  [[nodiscard]] const ModelView& model() const { return model_; }
 
  private:
   void finish_pass();
