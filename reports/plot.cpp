@@ -61,10 +61,10 @@ bool holds(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-Plots write_plots(const fs::path& folder, const Result& result) {
+Plots write_plots(const fs::path& folder, const std::vector<PlotSource>& sources) {
   Plots plots;
   const fs::path place = folder / "plots";
-  for (const PlotSource& source : plot_sources(result)) {
+  for (const PlotSource& source : sources) {
     make_folder(place);
     const fs::path data = place / (source.name + ".dat");
     const fs::path script = place / (source.name + ".gp");
@@ -81,6 +81,10 @@ Plots write_plots(const fs::path& folder, const Result& result) {
     plots.links.push_back({source.title, "plots/" + picture.filename().string()});
   }
   return plots;
+}
+
+Plots write_plots(const fs::path& folder, const Result& result) {
+  return write_plots(folder, plot_sources(result));
 }
 
 }  // namespace noisemark::reports

@@ -27,12 +27,18 @@ struct PlotSource {
   std::string script;
 };
 
+/// The first lines of every script: size, colours, axes, the names of the files.
+[[nodiscard]] std::string plot_head(const std::string& name);
+
 /// Step time, loss, and memory by owner, those that `result` has samples for. A pure function.
 [[nodiscard]] std::vector<PlotSource> plot_sources(const Result& result);
 
 /// Writes the sources and runs gnuplot on them in `folder`/plots. Without gnuplot, a plot that is
 /// already there and was drawn from the same data and script is kept; others are left out with the
 /// reason. Throws Error (cannot write).
+[[nodiscard]] Plots write_plots(const std::filesystem::path& folder,
+                                const std::vector<PlotSource>& sources);
+/// Those of plot_sources().
 [[nodiscard]] Plots write_plots(const std::filesystem::path& folder, const Result& result);
 
 }  // namespace noisemark::reports

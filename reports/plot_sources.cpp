@@ -43,20 +43,6 @@ std::string_view colour_of(std::string_view owner) {
   return kGrey;
 }
 
-std::string head(const std::string& name) {
-  return fmt::format(
-      "# Drawn by: gnuplot -d {0}.gp\n"
-      "set encoding utf8\n"
-      "set terminal svg size 960,400 dynamic noenhanced font 'Helvetica,Arial,sans-serif,14' "
-      "background '#ffffff' name '{0}'\n"
-      "set output '{0}.svg'\n"
-      "set border 3 linecolor rgb '#444444'\n"
-      "set tics nomirror out textcolor rgb '#222222'\n"
-      "set grid ytics linecolor rgb '#dddddd' linewidth 1\n"
-      "set key outside right top Left reverse samplen 2 spacing 1.2\n",
-      name);
-}
-
 struct Bin {
   double centre = 0;
   double low = 0;
@@ -115,7 +101,8 @@ PlotSource step_time(const Result& result) {
   const double begin = static_cast<double>(dropped) - 0.5;
   const double end = static_cast<double>(steps.size()) - 0.5;
   const double middle_ms = kMilli * median(steady);
-  PlotSource plot{"step_time", "Step time", "# step low_ms median_ms high_ms\n", head("step_time")};
+  PlotSource plot{"step_time", "Step time", "# step low_ms median_ms high_ms\n",
+                  plot_head("step_time")};
   plot.data += bins_text(binned(steps), kMilli);
   plot.script += fmt::format(
       "set xlabel 'optimizer step'\nset ylabel 'step time (ms)'\n"
@@ -156,7 +143,7 @@ PlotSource loss(const Result& result) {
   const auto& training = result.samples.loss;
   const auto& evaluations = result.quality.evaluations;
   std::vector<double> all = training;
-  PlotSource plot{"loss", "Training and validation loss", "", head("loss")};
+  PlotSource plot{"loss", "Training and validation loss", "", plot_head("loss")};
   std::vector<std::string> curves;
   if (!training.empty()) {
     plot.data += "# training: step low median high\n" + bins_text(binned(training), 1);
@@ -218,7 +205,7 @@ PlotSource memory_by_owner(const Result& result) {
   const auto name_of = [&](size_t owner) {
     return owner < memory.categories.size() ? memory.categories[owner] : "unattributed";
   };
-  PlotSource plot{"memory", "Memory by owner over one step", "# time_ms", head("memory")};
+  PlotSource plot{"memory", "Memory by owner over one step", "# time_ms", plot_head("memory")};
   for (const size_t owner : drawn) plot.data += fmt::format(" {}", name_of(owner));
   plot.data += " (stacked, MiB)\n";
   for (const MemoryPoint& point : memory.timeline) {
@@ -251,6 +238,20 @@ PlotSource memory_by_owner(const Result& result) {
 }
 
 }  // namespace
+
+std::string plot_head(const std::string& name) {
+  return fmt::format(
+      "# Drawn by: gnuplot -d {0}.gp\n"
+      "set encoding utf8\n"
+      "set terminal svg size 960,400 dynamic noenhanced font 'Helvetica,Arial,sans-serif,14' "
+      "background '#ffffff' name '{0}'\n"
+      "set output '{0}.svg'\n"
+      "set border 3 linecolor rgb '#444444'\n"
+      "set tics nomirror out textcolor rgb '#222222'\n"
+      "set grid ytics linecolor rgb '#dddddd' linewidth 1\n"
+      "set key outside right top Left reverse samplen 2 spacing 1.2\n",
+      name);
+}
 
 std::vector<PlotSource> plot_sources(const Result& result) {
   std::vector<PlotSource> plots;

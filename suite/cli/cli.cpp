@@ -13,6 +13,7 @@
 #include "suite/cli/commands.h"
 #include "suite/cli/compare_command.h"
 #include "suite/cli/list.h"
+#include "suite/cli/plan_command.h"
 #include "suite/config/keys.h"
 #include "suite/environment/build_info.h"
 #include "suite/environment/environment.h"
@@ -111,6 +112,10 @@ ExitCode show_version() {
 ExitCode dispatch(const Command& command, const Arguments& arguments, const Texts& argv) {
   if (command.name == "list") return show_list(arguments);
   if (command.name == "run") return run(run_options(arguments, argv));
+  if (command.name == "plan") {
+    print(plan_memory(arguments, run_options(arguments, argv)).text);
+    return ExitCode::kPass;
+  }
   if (command.name == "pace") return pace(run_options(arguments, argv));
   if (command.name == "check") return check_results(arguments);
   if (command.name == "env") return show_environment(arguments);

@@ -46,6 +46,20 @@ std::vector<Flag> pace_flags() {
   return flags;
 }
 
+std::vector<Flag> plan_flags() {
+  std::vector<Flag> flags = {
+      {"budget", "SIZE", "bound of peak_bytes, or saved=SIZE of peak_saved_bytes: 2GiB, 512MiB"},
+      {"out", "DIR", "where the plot of the Pareto curve goes (default: it is not drawn)"},
+  };
+  for (const Flag& flag : run_flags()) {
+    for (const std::string_view name :
+         {"precision", "device", "seed", "threads", "data", "set", "init-weights"}) {
+      if (flag.name == name) flags.push_back(flag);
+    }
+  }
+  return flags;
+}
+
 constexpr std::string_view kIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu), a suite (smoke) or "
     "a definition file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu "
@@ -64,6 +78,11 @@ std::vector<Command> make_commands() {
       {"run", "ID", "train, measure, judge, report",
        "The result goes to files, a progress line to stderr, a short verdict to stdout.",
        run_flags(), 1, 1},
+      {"plan", "ID", "memory plan for a budget, predicted peak and time, Pareto curve",
+       "Records the first steps of the benchmark and plans by what they measured. The plan goes to "
+       "stdout, as Markdown. A budget that cannot be met exits with 2 and names the smallest that "
+       "can.",
+       plan_flags(), 1, 1},
       {"check",
        "PATH",
        "is a result whole, unchanged and consistent with itself",

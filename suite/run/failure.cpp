@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "memopt/budget_mode.h"
 #include "suite/run/out_of_memory.h"
 
 namespace noisemark::suite {
@@ -39,6 +40,9 @@ Failure failure_of(const std::exception& error) {
   }
   if (dynamic_cast<const OutOfMemory*>(&error) != nullptr) {
     return unexpected(ExitCode::kOutOfMemory, error.what());
+  }
+  if (dynamic_cast<const memopt::BudgetTooSmall*>(&error) != nullptr) {
+    return {ExitCode::kBadInput, status_of(ExitCode::kBadInput), error.what(), error.what()};
   }
   if (const auto what = failed_allocation(error)) {
     return unexpected(ExitCode::kOutOfMemory, *what);

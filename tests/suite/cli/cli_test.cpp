@@ -59,9 +59,10 @@ TEST(CommandLine, no_line_of_help_is_wider_than_a_terminal_of_110_columns) {
 }
 
 TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
-  expect_bad_input({"rnu", "gmm16"},
-                   "\"rnu\": unknown command (nearest \"run\"; one of: list, run, check, report, "
-                   "compare, table, env, pace, help)");
+  expect_bad_input(
+      {"rnu", "gmm16"},
+      "\"rnu\": unknown command (nearest \"run\"; one of: list, run, plan, check, report, "
+      "compare, table, env, pace, help)");
   const Finished option = noisemark({"run", "gmm16", "--mdoe", "none"});
   EXPECT_EQ(option.code, 2);
   EXPECT_EQ(option.err.find("noisemark: run: --mdoe: unknown option (nearest \"--mode\""), 0U)

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "memopt/budget_mode.h"
+#include "suite/run/session.h"
+
+namespace noisemark::suite {
+
+/// What the planner makes of a benchmark's recorded step.
+struct MemoryPlan {
+  std::string id;       ///< with its scale
+  std::string variant;  ///< as variant_label()
+  memopt::Budget budget;
+  std::shared_ptr<const memopt::Planner> planner;
+  std::optional<memopt::BudgetAnswer> answer;  ///< empty: the budget cannot be met
+  double planning_s = 0;
+};
+
+/// Trains the steps that a budget mode needs to make its plan. `options.variant.mode` must be one.
+/// Throws Error, exit code 2, when the step cannot be planned.
+[[nodiscard]] MemoryPlan make_memory_plan(const SessionOptions& options);
+
+/// The budget, what it gets, the Pareto curve and every saved storage, as Markdown.
+[[nodiscard]] std::string memory_plan_text(const MemoryPlan& plan);
+
+/// Draws the Pareto curve into `folder`/plots. Returns why it was left out, empty when it was not.
+[[nodiscard]] std::string draw_memory_plan(const MemoryPlan& plan,
+                                           const std::filesystem::path& folder);
+
+}  // namespace noisemark::suite

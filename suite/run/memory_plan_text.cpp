@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "reports/markdown.h"
+#include "reports/quantity.h"
+#include "suite/run/memory_plan.h"
+
+namespace noisemark::suite {
+namespace {
+
+using memopt::BudgetAnswer;
+using memopt::BudgetTarget;
+using memopt::PlanPoint;
+using memopt::StepGraph;
+using memopt::TreatmentPlan;
+using memopt::ValueId;
+using reports::Align;
+using reports::format_bytes;
+
+double seconds(double ns) {
+  return ns * 1e-9;
+}
+
+std::string segment_of(const StepGraph& graph, ValueId id) {
+  const memopt::RecordedOperator* producer = graph.producer_of(id);
+  if (producer == nullptr || producer->segment == memopt::kNone) return "";
+  return graph.segments[static_cast<size_t>(producer->segment)];
+}
+
+std::string made_by(const StepGraph& graph, ValueId id) {
+  const memopt::RecordedOperator* producer = graph.producer_of(id);
+  return producer == nullptr ? "outside the model" : producer->name;
+}
+
+std::string treatment_words(const TreatmentPlan& plan, ValueId id) {
+  const memopt::ValueTreatment& treatment = plan.values[static_cast<size_t>(id)];
+  switch (treatment.source) {
+    case memopt::Source::kHeld:
+      return fmt::format("kept: {}", memopt::keep_reason_name(treatment.reason));
+    case memopt::Source::kEncoded:
+      return fmt::format("encoded by {}", treatment.codec->name());
+    case memopt::Source::kMadeAgain:
+      return treatment.light ? "made again, twice where that holds less" : "made again";
+    case memopt::Source::kSliced:
+      return "a part is kept";
+    case memopt::Source::kModel:
+    case memopt::Source::kUnavailable:
+      break;
+  }
+  return "kept";
+}
+
+struct StorageRow {
+  int64_t bytes;
+  std::string segment;
+  std::string made_by;
+  std::string treatment;
+};
+
+/// Of the saved storages, the largest first.
+std::vector<StorageRow> storage_rows(const TreatmentPlan& plan) {
+  const StepGraph& graph = *plan.graph;
+  std::set<memopt::StorageId> seen;
+  std::vector<StorageRow> rows;
+  for (const memopt::RecordedSlot& slot : graph.slots) {
+    const memopt::StorageId id = graph.values[static_cast<size_t>(slot.value)].storage;
+    const memopt::RecordedStorage& storage = graph.storages[static_cast<size_t>(id)];
+    if (storage.external || !seen.insert(id).second) continue;
+    rows.push_back({storage.bytes, segment_of(graph, slot.value), made_by(graph, slot.value),
+                    treatment_words(plan, slot.value)});
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const StorageRow& a, const StorageRow& b) { return a.bytes > b.bytes; });
+  return rows;
+}
+
+std::string storages_table(const TreatmentPlan& plan) {
+  reports::MarkdownTable table({{"bytes", Align::kRight}, {"segment"}, {"made by"}, {"treatment"}});
+  for (const StorageRow& row : storage_rows(plan)) {
+    table.add_row({format_bytes(row.bytes), row.segment, row.made_by, row.treatment});
+  }
+  return table.text();
+}
+
+std::string segments_table(const memopt::Planner& planner, const PlanPoint& point) {
+  reports::MarkdownTable table({{"segment"}, {"treated as"}});
+  const memopt::BlockOptions& options = planner.options();
+  for (size_t block = 0; block < point.chosen.size(); ++block) {
+    if (options.name(block).empty()) continue;
+    table.add_row({options.name(block), options.options()[point.chosen[block]].name});
+  }
+  return table.text();
+}
+
+std::string curve_table(const MemoryPlan& plan) {
+  reports::MarkdownTable table({{"peak_bytes", Align::kRight},
+                                {"peak_saved_bytes", Align::kRight},
+                                {"saved_bytes", Align::kRight},
+                                {"added to a step", Align::kRight},
+                                {""}});
+  for (const PlanPoint& point : plan.planner->curve()) {
+    const bool chosen = plan.answer && plan.answer->point.chosen == point.chosen;
+    const bool known = plan.budget.target == BudgetTarget::kPeak;
+    table.add_row({known ? format_bytes(point.peak_bytes) : "",
+                   format_bytes(point.peak_saved_bytes), format_bytes(point.saved_bytes),
+                   reports::format_seconds(seconds(static_cast<double>(point.cost_ns))),
+                   chosen ? "the budget gets this" : ""});
+  }
+  return table.text();
+}
+
+std::string gap_words(const BudgetAnswer& answer) {
+  if (answer.exact) return "none: all choices were tried";
+  const auto cost = static_cast<double>(answer.point.cost_ns);
+  const std::string away = reports::format_seconds(seconds(cost - answer.lower_bound_ns));
+  if (answer.lower_bound_ns <= 0) return fmt::format("{} above nothing", away);
+  return fmt::format("{}, {}", reports::format_percent(answer.gap()), away);
+}
+
+std::string answer_table(const MemoryPlan& plan) {
+  const BudgetAnswer& answer = *plan.answer;
+  reports::MarkdownTable table({{"figure"}, {"value", Align::kRight}});
+  const bool peak = plan.budget.target == BudgetTarget::kPeak;
+  table.add_row({peak ? "budget of peak_bytes" : "budget of peak_saved_bytes",
+                 format_bytes(plan.budget.bytes)});
+  if (peak) table.add_row({"predicted peak_bytes", format_bytes(answer.point.peak_bytes)});
+  table.add_row({"predicted peak_saved_bytes", format_bytes(answer.point.peak_saved_bytes)});
+  table.add_row({"predicted saved_bytes", format_bytes(answer.point.saved_bytes)});
+  table.add_row({"predicted to be added to a step",
+                 reports::format_seconds(seconds(static_cast<double>(answer.point.cost_ns)))});
+  table.add_row({"lower bound of that, by the segments' estimates",
+                 reports::format_seconds(seconds(answer.lower_bound_ns))});
+  table.add_row({"gap", gap_words(answer)});
+  table.add_row({"smallest budget that can be met", format_bytes(plan.planner->smallest_bytes())});
+  table.add_row({"planning took", reports::format_seconds(plan.planning_s)});
+  return table.text();
+}
+
+}  // namespace
+
+std::string memory_plan_text(const MemoryPlan& plan) {
+  std::string text = fmt::format("# {} {}\n\n", plan.id, plan.variant);
+  if (plan.answer) text += answer_table(plan) + "\n";
+  text += "## Pareto curve\n\n" + curve_table(plan);
+  if (!plan.answer) return text;
+  const TreatmentPlan treatment = plan.planner->plan(plan.answer->point);
+  text += "\n## Segments\n\n" + segments_table(*plan.planner, plan.answer->point);
+  text += "\n## Saved storages\n\n" + storages_table(treatment);
+  return text;
+}
+
+}  // namespace noisemark::suite

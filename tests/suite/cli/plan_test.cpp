@@ -1,0 +1,80 @@
+// `noisemark plan`, as a user meets it.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/suite/process.h"
+
+namespace noisemark::suite {
+namespace {
+
+test::Finished plan(std::vector<std::string> arguments) {
+  const std::vector<std::string> words = {"plan", "gmm16-ho", "--device",
+                                          "cpu",  "--set",    "train.batch=8"};
+  arguments.insert(arguments.begin(), words.begin(), words.end());
+  return test::run_noisemark(arguments, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
+}
+
+/// What follows `word` in `text`, up to the next blank.
+std::string word_after(const std::string& text, const std::string& word) {
+  const size_t at = text.find(word);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + word.size();
+  return text.substr(begin, text.find(' ', begin) - begin);
+}
+
+TEST(Plan, names_the_treatment_of_every_segment_and_storage) {
+  const test::Finished result = plan({"--budget", "64GiB"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const char* words :
+       {"# gmm16-ho@cpu budget:64GiB-plain-fp32", "predicted peak_bytes", "planning took",
+        "## Pareto curve", "the budget gets this", "## Segments", "## Saved storages", "kept"}) {
+    EXPECT_NE(result.out.find(words), std::string::npos) << words << '\n' << result.out;
+  }
+}
+
+TEST(Plan, of_a_budget_that_cannot_be_met_names_the_smallest_that_can_and_that_works) {
+  const test::Finished tight = plan({"--budget", "1KiB"});
+  EXPECT_EQ(tight.code, 2);
+  const std::string smallest = word_after(tight.err, "the smallest that can be met is ");
+  ASSERT_FALSE(smallest.empty()) << tight.err;
+  const std::string enough = std::to_string(std::stoll(smallest) * 105 / 100);
+  const test::Finished result = plan({"--budget", enough});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("made again"), std::string::npos) << result.out;
+}
+
+TEST(Plan, draws_the_pareto_curve_where_it_is_told_to) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "plan_curve";
+  std::filesystem::remove_all(folder);
+  const test::Finished result = plan({"--budget", "saved=64GiB", "--out", folder.string()});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(std::filesystem::exists(folder / "plots" / "pareto.dat"));
+  const bool drawn = std::filesystem::exists(folder / "plots" / "pareto.svg");
+  EXPECT_NE(drawn, result.out.find("No plot: ") != std::string::npos) << result.out;
+}
+
+TEST(Plan, refuses_what_is_no_budget) {
+  EXPECT_EQ(plan({}).code, 2);
+  for (const char* budget : {"2GB", "0", "-1MiB", "much"}) {
+    const test::Finished result = plan({"--budget", budget});
+    EXPECT_EQ(result.code, 2) << budget;
+    EXPECT_EQ(result.err.rfind("noisemark: --budget", 0), 0U) << result.err;
+  }
+}
+
+TEST(Plan, of_a_run_whose_budget_cannot_be_met_names_the_smallest_that_can) {
+  const test::TemporaryFolder folder;
+  const test::Finished result = test::run_noisemark(
+      {"run", "gmm16-ho", "--device", "cpu", "--mode", "budget:1KiB", "--no-memory", "--no-profile",
+       "--set", "train.batch=8", "--set", "train.steps=6", "--set", "eval.every=0", "--out",
+       (folder.path() / "run").string()});
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("the smallest budget that can is "), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace noisemark::suite
