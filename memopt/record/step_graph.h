@@ -113,7 +113,8 @@ struct StepGraph {
 /// segment: what crosses between the segments is then the input, of which there is less to keep.
 void pass_on_to_readers(StepGraph& graph);
 
-/// Takes over what `warm`, the graph of a later pass of the same flow, has measured.
+/// Takes over what `warm`, the graph of a later pass of the same flow, has measured: its bytes, and
+/// of the times the shorter.
 void take_measurements(StepGraph& graph, const StepGraph& warm);
 
 /// True when the two graphs have the same operators on the same values with the same arguments.

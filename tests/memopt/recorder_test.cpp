@@ -180,13 +180,14 @@ TEST_F(Recorder, reads_the_memory_at_every_event_where_it_is_told_to) {
 
 TEST_F(Recorder, hands_the_measurements_of_a_warm_pass_on) {
   StepGraph cold = record();
-  const StepGraph warm = record(1, &cpu_allocation_source());
+  StepGraph warm = record(1, &cpu_allocation_source());
+  cold.operators.front().cost_ns = 1;
+  warm.operators.back().cost_ns = 2;
   take_measurements(cold, warm);
   EXPECT_EQ(cold.slots.back().at_unpack.live_bytes, warm.slots.back().at_unpack.live_bytes);
   EXPECT_EQ(cold.at_end.live_bytes, warm.at_end.live_bytes);
-  for (size_t i = 0; i < cold.operators.size(); ++i) {
-    EXPECT_EQ(cold.operators[i].cost_ns, warm.operators[i].cost_ns);
-  }
+  EXPECT_EQ(cold.operators.front().cost_ns, 1);
+  EXPECT_EQ(cold.operators.back().cost_ns, 2);
 }
 
 }  // namespace
