@@ -121,6 +121,11 @@ std::string what_ran(const Result& result) {
   if (protocol.resumed_at_step > 0) {
     table.add_row({"resumed", fmt::format("at step {}", format_count(protocol.resumed_at_step))});
   }
+  if (const Metric* skipped = find_metric(result, "skipped_steps");
+      skipped != nullptr && skipped->value) {
+    table.add_row({"skipped by loss scaling",
+                   fmt::format("{} steps", format_count(static_cast<int64_t>(*skipped->value)))});
+  }
   table.add_row({"deterministic", protocol.deterministic ? "yes" : "no"});
   std::vector<std::string> overrides;
   for (const std::string& one : id.overrides) overrides.push_back(code(one));

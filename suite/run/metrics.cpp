@@ -152,9 +152,13 @@ std::optional<double> images_per_second(const Result& result) {
   return static_cast<double>(result.protocol.batch) / reports::median(steps);
 }
 
-std::vector<Metric> derive_metrics(const Result& result) {
+std::vector<Metric> derive_metrics(const Result& result, std::optional<int64_t> skipped_steps) {
   std::vector<Metric> metrics;
   add_time(result, metrics);
+  if (skipped_steps) {
+    metrics.push_back(
+        exact("skipped_steps", "count", Direction::kNeutral, static_cast<double>(*skipped_steps)));
+  }
   add_memory(result, metrics);
   add_utilization(result, metrics);
   add_quality(result, metrics);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "reports/result.h"
@@ -14,7 +16,9 @@ namespace noisemark::suite {
 
 /// Every metric that a gate, a table or a comparison may name, from the sections of `result`
 /// (samples, protocol, memory, utilization, quality). A metric that could not be had is listed with
-/// its reason.
-[[nodiscard]] std::vector<reports::Metric> derive_metrics(const reports::Result& result);
+/// its reason. `skipped_steps` are those that loss scaling left out; empty: there is none, and no
+/// such metric.
+[[nodiscard]] std::vector<reports::Metric> derive_metrics(
+    const reports::Result& result, std::optional<int64_t> skipped_steps = std::nullopt);
 
 }  // namespace noisemark::suite

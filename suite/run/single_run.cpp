@@ -206,7 +206,7 @@ class SingleRun {
   }
 
   void judge() {
-    result_.metrics = derive_metrics(result_);
+    result_.metrics = derive_metrics(result_, outcome_.skipped_steps);
     result_.gates =
         reports::evaluate_gates(result_, gate_rules(plan_.definition), outcome_.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "reports/gate.h"
@@ -30,7 +31,7 @@ struct TrainingOutcome {
   std::string init_weights_sha256;
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
-  int64_t skipped_steps = 0;  ///< by loss scaling
+  std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it
   bool interrupted = false;
   std::exception_ptr error;  ///< what else ended it early; empty without
 };

@@ -40,6 +40,15 @@ TEST(Metrics, what_could_not_be_had_is_listed_with_its_reason) {
   }
 }
 
+TEST(Metrics, steps_that_loss_scaling_skipped_are_listed_where_there_is_loss_scaling) {
+  reports::Result result = ten_steps();
+  result.metrics = derive_metrics(result, 3);
+  ASSERT_NE(reports::find_metric(result, "skipped_steps"), nullptr);
+  EXPECT_EQ(reports::find_metric(result, "skipped_steps")->value, 3.0);
+  result.metrics = derive_metrics(result);
+  EXPECT_EQ(reports::find_metric(result, "skipped_steps"), nullptr);
+}
+
 TEST(Metrics, excess_loss_is_that_of_the_last_evaluation) {
   reports::Result result = ten_steps();
   result.quality.evaluations.resize(2);
