@@ -38,11 +38,13 @@ inline Definition tiny_definition() {
 }
 
 struct TinySession {
-  explicit TinySession(const Definition& definition, const std::string& precision = "fp32") {
+  explicit TinySession(const Definition& definition, const std::string& precision = "fp32",
+                       at::Device device = at::kCPU) {
     at::manual_seed(definition.seed);
     mode = memopt::make_mode("none");
     TrainerOptions options;
-    options.precision = parse_precision(precision, at::kCPU);
+    options.device = device;
+    options.precision = parse_precision(precision, device);
     trainer = std::make_unique<Trainer>(definition,
                                         make_denoiser(definition.model, baselines::plain_ops()),
                                         open_dataset(definition, ""), *mode, options);
