@@ -61,6 +61,9 @@ class Codec {
   /// the form can hold, no bytes gained. The caller then keeps the tensor.
   [[nodiscard]] virtual std::optional<Encoded> encode(const at::Tensor& x,
                                                       const EncodeKey& key) const = 0;
+  /// At the end of a forward pass: a codec that copies elsewhere may order the rest of its copies
+  /// before the work that follows. The host does not wait.
+  virtual void finish_encoding() const {}
   /// Says that decode(encoded) comes soon; a codec that fetches from elsewhere begins now.
   virtual void prefetch(const Encoded& /*encoded*/) const {}
   /// Sizes, strides and type as encoded; its memory is Owner::kRematerialized. Any number of

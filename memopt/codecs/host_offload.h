@@ -33,7 +33,7 @@ class HostOffload : public Codec {
   [[nodiscard]] virtual HostOffloadUsage usage() const = 0;
   /// At the end of a forward pass: what is still being copied out may be released as soon as that
   /// is done, by work that is issued to the current stream from now on.
-  virtual void finish_encoding() const = 0;
+  void finish_encoding() const override = 0;
 };
 
 /// `capacity_bytes` of host memory at most, for tensors of `device`.

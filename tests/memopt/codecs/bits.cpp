@@ -10,7 +10,9 @@
 
 #include <cstring>
 
+#include "memopt/codecs/chained.h"
 #include "memopt/codecs/codec_table.h"
+#include "memopt/codecs/reduced.h"
 #include "memopt/codecs/sparse.h"
 
 namespace noisemark::memopt::test {
@@ -80,6 +82,8 @@ std::vector<NamedCodec> all_codecs() {
     all.push_back({std::string(entry.name), entry.make()});
   }
   all.push_back({"ssdc", make_sparse_codec(0.6)});
+  all.push_back(
+      {"ssdc+dpr8", make_chained_codec(make_sparse_codec(0.6), make_reduced_codec(8), 2)});
   return all;
 }
 
@@ -89,7 +93,7 @@ at::Tensor suitable_for(const std::string& codec, const at::Tensor& normals) {
   if (codec == "mask1") {
     return at::where(normals.gt(-1.0), at::zeros_like(normals).fill_(1.25), 0.0);
   }
-  if (codec == "ssdc" || codec == "sign1") return at::relu(normals);
+  if (codec.starts_with("ssdc") || codec == "sign1") return at::relu(normals);
   return normals;
 }
 
