@@ -2,11 +2,8 @@
 
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
-#include <algorithm>
-#include <numeric>
-#include <stdexcept>
-
 #include "memopt/budget_mode.h"
+#include "memopt/mode_grammar.h"
 #include "memopt/planned_mode.h"
 #include "memopt/policies.h"
 
@@ -24,66 +21,33 @@ class NoneMode final : public Mode {
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override { return nullptr; }
 };
 
-template <typename T>
-std::unique_ptr<Mode> make() {
-  return std::make_unique<T>();
-}
-
-std::unique_ptr<Mode> make_mirror() {
-  return std::make_unique<PlannedMode>("mirror", true, mirror_policy());
-}
-std::unique_ptr<Mode> make_mirror_echo() {
-  return std::make_unique<PlannedMode>("mirror+echo", true, mirror_echo_policy());
-}
-std::unique_ptr<Mode> make_echo() {
-  return std::make_unique<PlannedMode>("echo", true, echo_policy());
-}
-std::unique_ptr<Mode> make_echo_attention() {
-  return std::make_unique<PlannedMode>("echo+attn", true, echo_attention_policy());
-}
-
-/// Levenshtein's distance, one row at a time.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 const std::vector<ModeEntry>& modes() {
   static const std::vector<ModeEntry> table = {
-      {"none", "autograd keeps every saved tensor", true, &make<NoneMode>},
-      {"mirror", "keep what crosses blocks, replay blocks in backward", true, &make_mirror},
-      {"mirror+echo", "mirror, whose replayed blocks keep what echo keeps", true,
-       &make_mirror_echo},
-      {"echo", "replay norms, activations, cat, upsampling and element-wise operators", true,
-       &make_echo},
-      {"echo+attn", "echo, and attention with its projections", true, &make_echo_attention},
+      {"none", "autograd keeps every saved tensor", true},
+      {"mirror", "keep what crosses blocks, replay blocks in backward", true},
+      {"mirror:sqrt", "mirror, in the square root of n segments of equal bytes", true},
+      {"mirror+echo", "mirror, whose replayed blocks keep what echo keeps", true},
+      {"echo", "replay norms, activations, cat, upsampling and element-wise operators", true},
+      {"echo+attn", "echo, and attention with its projections", true},
+      {"gist", "ReLU's signs and masks in 1 bit, pooling maps in 4, sparse storage", true},
+      {"dpr16", "floating tensors as float16", false},
+      {"dpr10", "floating tensors in 10 bits, three in a word", false},
+      {"dpr8", "floating tensors in 8 bits", false},
+      {"q4", "floating tensors in 4 bits, groups of 256 rounded at random", false},
+      {"q2", "floating tensors in 2 bits, groups of 256 rounded at random", false},
+      {"offload", "convolution inputs in host memory", true},
+      {"offload:all", "every saved tensor in host memory", true},
   };
   return table;
 }
 
 std::unique_ptr<Mode> make_mode(std::string_view spelling) {
   if (spelling.starts_with(kBudgetPrefix)) return make_budget_mode(spelling);
-  const auto& table = modes();
-  const auto found = std::find_if(table.begin(), table.end(),
-                                  [&](const ModeEntry& entry) { return entry.name == spelling; });
-  if (found != table.end()) return found->make();
-  const auto nearest =
-      std::min_element(table.begin(), table.end(), [&](const ModeEntry& a, const ModeEntry& b) {
-        return edit_distance(a.name, spelling) < edit_distance(b.name, spelling);
-      });
-  throw std::invalid_argument("mode: \"" + std::string(spelling) + "\" (nearest valid: \"" +
-                              std::string(nearest->name) + "\")");
+  const ModeParts parts = parse_mode(spelling);
+  if (parts == ModeParts{}) return std::make_unique<NoneMode>();
+  return std::make_unique<PlannedMode>(spelling_of(parts), parts.lossless(), policy_of(parts));
 }
 
 }  // namespace noisemark::memopt

@@ -49,10 +49,10 @@ struct ModeEntry {
   std::string_view name;     ///< as in TOML and on the command line
   std::string_view summary;  ///< one line for `noisemark list`
   bool lossless;
-  std::unique_ptr<Mode> (*make)();
 };
 
-/// Constant table, in the order reports show them; "none" is first.
+/// The modes of one part each and those of replaying, which mode_grammar.h composes ("A+B": B is
+/// applied to what A keeps). Constant table, in the order reports show them; "none" is first.
 [[nodiscard]] const std::vector<ModeEntry>& modes();
 
 /// Builds the mode of a canonical spelling. Throws std::invalid_argument that names the nearest

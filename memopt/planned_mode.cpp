@@ -18,6 +18,9 @@ void add(ExecutionCounters& to, const ExecutionCounters& more) {
   to.mismatches += more.mismatches;
 }
 
+/// So often a codec may refuse a value before the next one is taken.
+constexpr int kRefusalsOfACodec = 2;
+
 /// A pass that failed before backward asked for anything says nothing about the next one.
 bool reached_backward(const StepGraph& graph) {
   return std::any_of(graph.slots.begin(), graph.slots.end(),
@@ -41,6 +44,7 @@ void PlannedMode::attach(const ModelView& model) {
   plan_.reset();
   reconciled_ = verified_ = gave_up_ = false;
   overrides_ = {};
+  refusals_.clear();
   report_ = {};
   report_.missing_reason = "no forward pass was recorded yet";
 }
@@ -67,6 +71,12 @@ void PlannedMode::begin_forward() {
 
 void PlannedMode::end_forward() {
   if (recorder_ != nullptr) recorder_->end_forward();
+  if (execution_ == nullptr) return;
+  try {
+    execution_->end_forward();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
 }
 
 std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::make_hooks() {
@@ -113,28 +123,63 @@ void PlannedMode::finish_recording() {
   }
   // The second pass is warm: its times and bytes are those of a steady step.
   take_measurements(*graph_, graph);
+  if (policy_.segments_of_equal_bytes) cut_into_equal_segments(*graph_);
   reconciled_ = true;
   report_.missing_reason.clear();
   make_plan();
 }
 
 void PlannedMode::finish_following() {
-  ExecutionCounters counters = execution_->counters();
+  const std::unique_ptr<PlanExecution> execution = std::move(execution_);
+  ExecutionCounters counters = execution->counters();
   if (!verified_) counters.codec_fallbacks = 0;  // this pass finds out what each codec takes
   add(report_.counters, counters);
-  const std::unique_ptr<PlanExecution> execution = std::move(execution_);
-  if (verified_ || execution->counters().departures > 0 || !execution->compared_any()) return;
-  const std::vector<ValueId> mismatched = execution->mismatched();
-  std::set<ValueId> doubtful(mismatched.begin(), mismatched.end());
-  report_.kept_after_mismatch += static_cast<int32_t>(doubtful.size());
-  for (const ValueId value : execution->not_compared()) doubtful.insert(value);
-  for (const ValueId value : doubtful) {
-    const bool encoded = plan_->values[static_cast<size_t>(value)].source == Source::kEncoded;
-    (encoded ? overrides_.raw : overrides_.keep).insert(value);
+  if (verified_) {
+    replace_codecs(execution->refused());
+  } else if (counters.departures == 0 && execution->compared_any()) {
+    learn_from(*execution);
   }
-  for (const ValueId value : execution->refused()) overrides_.raw.insert(value);
-  verified_ = mismatched.empty();
+}
+
+/// From a pass that verified the plan.
+void PlannedMode::learn_from(const PlanExecution& execution) {
+  const auto is_encoded = [this](ValueId value) {
+    return plan_->values[static_cast<size_t>(value)].source == Source::kEncoded;
+  };
+  const std::vector<ValueId> mismatched = execution.mismatched();
+  const std::set<ValueId> wrong(mismatched.begin(), mismatched.end());
+  report_.kept_after_mismatch += static_cast<int32_t>(wrong.size());
+  for (const ValueId value : execution.refused()) ++overrides_.refusals[value];
+  for (const ValueId value : wrong) {
+    if (is_encoded(value)) {
+      overrides_.refusals[encoded_as(value)] = Overrides::kEveryCodec;
+    } else {
+      overrides_.keep.insert(value);
+    }
+  }
+  // A codec keeps its promise whether backward asked or not; of a recipe nothing is known.
+  for (const ValueId value : execution.not_compared()) {
+    if (!is_encoded(value)) overrides_.keep.insert(value);
+  }
+  verified_ = wrong.empty();
   make_plan();
+}
+
+ValueId PlannedMode::encoded_as(ValueId value) const {
+  const ValueId with = plan_->values[static_cast<size_t>(value)].encoded_with;
+  return with == kNone ? value : with;
+}
+
+/// A codec that did not take a value twice makes room for the next.
+void PlannedMode::replace_codecs(const std::vector<ValueId>& refused) {
+  bool any = false;
+  for (const ValueId value : refused) {
+    if (++refusals_[value] < kRefusalsOfACodec) continue;
+    refusals_.erase(value);
+    ++overrides_.refusals[value];
+    any = true;
+  }
+  if (any) make_plan();
 }
 
 void PlannedMode::make_plan() {

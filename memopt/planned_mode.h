@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,10 @@ struct PlannedModeReport {
 };
 
 /// A mode that watches two forward passes, makes a plan from a policy, compares every planned value
-/// with the true one bit for bit in the third pass, and follows the plan from then on. While it
+/// with the true one bit for bit in the third pass (but those that a codec rounds), and follows the
+/// plan from then on. A codec that refuses a value makes room for the policy's next one: in the
+/// third pass at once, later between passes, after it has refused twice; until then the value is
+/// kept, and counted. While it
 /// watches it keeps everything, as mode "none" does. A pass that departs from the recorded one is
 /// finished by keeping. A model that cannot be recorded is trained as under "none", and report()
 /// says why.
@@ -61,6 +65,9 @@ class PlannedMode : public Mode {
   void finish_pass();
   void finish_recording();
   void finish_following();
+  void learn_from(const PlanExecution& execution);
+  void replace_codecs(const std::vector<ValueId>& refused);
+  [[nodiscard]] ValueId encoded_as(ValueId value) const;
   void make_plan();
   void give_up(const std::string& reason);
 
@@ -76,6 +83,7 @@ class PlannedMode : public Mode {
   bool verified_ = false;
   bool gave_up_ = false;  ///< keeps everything from then on
   Overrides overrides_;
+  std::map<ValueId, int> refusals_;  ///< of the codecs of the plan in force
   std::shared_ptr<const TreatmentPlan> plan_;
   PlannedModeReport report_;
 };

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <string_view>
 
-#include "memopt/codecs/mask.h"
+#include "memopt/codec_choice.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -111,13 +110,12 @@ bool in_attention_segment(const StepGraph& graph, const RecordedOperator& op) {
                      });
 }
 
-/// Dropout's noise and masks, whatever made them: the pass that verifies the plan finds out which
-/// values the codec takes.
-std::unique_ptr<Codec> mask_if_possible(const StepGraph& graph, ValueId id) {
-  const RecordedValue& value = graph.values[static_cast<size_t>(id)];
-  const bool candidate =
-      value.dtype == at::kBool || value.dtype == at::kFloat || value.dtype == at::kBFloat16;
-  return candidate ? make_mask_codec() : nullptr;
+bool is_cheap_or_in_attention(const StepGraph& graph, const RecordedOperator& op) {
+  return is_cheap(graph, op) || in_attention_segment(graph, op);
+}
+
+bool is_nothing(const StepGraph& /*graph*/, const RecordedOperator& /*op*/) {
+  return false;
 }
 
 bool is_anything(const StepGraph& /*graph*/, const RecordedOperator& /*op*/) {
@@ -126,33 +124,33 @@ bool is_anything(const StepGraph& /*graph*/, const RecordedOperator& /*op*/) {
 
 }  // namespace
 
-Policy echo_policy() {
+Policy policy_of(const ModeParts& parts) {
+  using Replay = ModeParts::Replay;
   Policy policy;
-  policy.may_replay = &is_cheap;
-  policy.codec = &mask_if_possible;
-  return policy;
-}
-
-Policy echo_attention_policy() {
-  Policy policy;
-  policy.may_replay = [](const StepGraph& graph, const RecordedOperator& op) {
-    return is_cheap(graph, op) || in_attention_segment(graph, op);
-  };
-  policy.codec = &mask_if_possible;
-  return policy;
-}
-
-Policy mirror_policy() {
-  Policy policy;
+  policy.codec = codec_choice(parts);
+  switch (parts.replay) {
+    case Replay::kNothing:
+      policy.may_replay = &is_nothing;
+      return policy;
+    case Replay::kEcho:
+      policy.may_replay = &is_cheap;
+      return policy;
+    case Replay::kEchoAttention:
+      policy.may_replay = &is_cheap_or_in_attention;
+      return policy;
+    case Replay::kMirror:
+    case Replay::kMirrorSqrt:
+    case Replay::kMirrorEcho:
+    case Replay::kMirrorSqrtEcho:
+      break;
+  }
   policy.may_replay = &is_anything;
-  policy.codec = &mask_if_possible;
   policy.keep_what_crosses_segments = true;
-  return policy;
-}
-
-Policy mirror_echo_policy() {
-  Policy policy = mirror_policy();
-  policy.light = &is_cheap;
+  policy.segments_of_equal_bytes =
+      parts.replay == Replay::kMirrorSqrt || parts.replay == Replay::kMirrorSqrtEcho;
+  if (parts.replay == Replay::kMirrorEcho || parts.replay == Replay::kMirrorSqrtEcho) {
+    policy.light = &is_cheap;
+  }
   return policy;
 }
 

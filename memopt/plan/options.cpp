@@ -14,22 +14,10 @@ size_t index_of(const StepGraph& graph, const RecordedOperator& op) {
   return static_cast<size_t>(&op - graph.operators.data());
 }
 
-#if __has_include("memopt/mode_grammar.h")
 /// What mode `name` does.
 Policy policy_named(std::string_view name) {
   return policy_of(parse_mode(name));
 }
-#else
-Policy policy_named(std::string_view name) {
-  if (name == "echo") return echo_policy();
-  if (name == "echo+attn") return echo_attention_policy();
-  if (name == "mirror+echo") return mirror_echo_policy();
-  if (name == "mirror") return mirror_policy();
-  Policy keeping;
-  keeping.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
-  return keeping;
-}
-#endif
 
 }  // namespace
 
@@ -131,11 +119,11 @@ Policy BlockOptions::combined(const std::vector<size_t>& chosen) const {
     return light_[option_of(graph, op)][index_of(graph, op)];
   };
   policy.codec = [this, option_of](const StepGraph& graph, ValueId id,
-                                   auto... attempt) -> std::unique_ptr<Codec> {
+                                   int attempt) -> std::unique_ptr<Codec> {
     const RecordedOperator* producer = graph.producer_of(id);
     if (producer == nullptr || !encodable_[static_cast<size_t>(id)]) return nullptr;
     const CodecChoice& choice = options_[option_of(graph, *producer)].policy.codec;
-    return choice ? choice(graph, id, attempt...) : nullptr;
+    return choice ? choice(graph, id, attempt) : nullptr;
   };
   return policy;
 }
@@ -164,10 +152,9 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
   policy.may_replay = [replayed_by](const StepGraph& graph, const RecordedOperator& op) {
     return replayed_by(index_of(graph, op), false);
   };
-  policy.codec = [this](const StepGraph& graph, ValueId id,
-                        auto... attempt) -> std::unique_ptr<Codec> {
+  policy.codec = [this](const StepGraph& graph, ValueId id, int attempt) -> std::unique_ptr<Codec> {
     for (const BlockOption& option : options_) {
-      if (option.policy.codec) return option.policy.codec(graph, id, attempt...);
+      if (option.policy.codec) return option.policy.codec(graph, id, attempt);
     }
     return nullptr;
   };

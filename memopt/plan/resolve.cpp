@@ -6,12 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "memopt/plan/encodings.h"
+
 namespace noisemark::memopt {
 namespace {
-
-/// A result this many times smaller than what it was computed from (statistics of a norm, the
-/// log-sum-exp of attention) is kept: it costs nothing and saves the reduction.
-constexpr int64_t kSmallResult = 16;
 
 class Resolver {
  public:
@@ -26,7 +24,7 @@ class Resolver {
       start_over();
       for (const RecordedSlot& slot : graph_.slots) visit(slot.value);
     } while (keep_more());
-    choose_codecs();
+    choose_encodings(plan_, policy_, overrides_);
     fill_slots();
     count_reads();
     return std::move(plan_);
@@ -80,7 +78,7 @@ class Resolver {
     if (!value(id).has_history) return KeepReason::kNoHistory;
     if (!policy_.may_replay(graph_, *producer)) return KeepReason::kNotAllowed;
     if (keep_.count(id) != 0) return KeepReason::kMustBeKept;
-    if (is_small_result(id, *producer)) return KeepReason::kSmall;
+    if (!value(id).slots.empty() && is_small_result(graph_, id)) return KeepReason::kSmall;
     if (policy_.keep_what_crosses_segments && crosses(id)) return KeepReason::kCrossesSegments;
     return missing_inputs(id).empty() ? KeepReason::kNone : KeepReason::kInputMissing;
   }
@@ -149,18 +147,6 @@ class Resolver {
     });
   }
 
-  [[nodiscard]] bool is_small_result(ValueId id, const RecordedOperator& producer) const {
-    if (value(id).slots.empty()) return false;
-    int64_t largest = 0;
-    for (const Argument& argument : producer.arguments) {
-      for (const ValueId input : argument.values) {
-        if (input == kNone || value(input).origin == RecordedValue::Origin::kModel) continue;
-        largest = std::max(largest, value(input).bytes());
-      }
-    }
-    return value(id).bytes() * kSmallResult <= largest;
-  }
-
   void make_again(ValueId id) {
     const OperatorId producer = value(id).producer;
     const auto known = made_by_.find(producer);
@@ -176,7 +162,9 @@ class Resolver {
 
   /// All values that must be held so that `id` can be had.
   void collect_needs(ValueId id, std::set<ValueId>& needs) {
-    if (!needs.insert(id).second || treatment(id).source != Source::kMadeAgain) return;
+    if (!needs.insert(id).second) return;
+    if (treatment(id).encoded_with != kNone) needs.insert(treatment(id).encoded_with);
+    if (treatment(id).source != Source::kMadeAgain) return;
     for (const ValueId input : plan_.recipes[static_cast<size_t>(treatment(id).recipe)].inputs) {
       collect_needs(input, needs);
     }
@@ -205,24 +193,6 @@ class Resolver {
     return std::any_of(values.begin(), values.end(), [&](ValueId other) {
       return other != id && treatment(other).source == Source::kHeld;
     });
-  }
-
-  void choose_codecs() {
-    if (!policy_.codec) return;
-    for (size_t i = 0; i < plan_.values.size(); ++i) {
-      const auto id = static_cast<ValueId>(i);
-      const bool eligible =
-          treatment(id).source == Source::kHeld || treatment(id).source == Source::kSliced;
-      if (!eligible || storage(id).external || overrides_.raw.count(id) != 0 ||
-          !alone_in_storage(id)) {
-        continue;
-      }
-      std::unique_ptr<Codec> codec = policy_.codec(graph_, id);
-      if (codec == nullptr) continue;
-      treatment(id).codec = codec.get();
-      if (treatment(id).source == Source::kHeld) treatment(id).source = Source::kEncoded;
-      plan_.codecs.push_back(std::move(codec));
-    }
   }
 
   void fill_slots() {

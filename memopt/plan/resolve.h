@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -8,8 +10,9 @@
 
 namespace noisemark::memopt {
 
-/// Which codec may hold a value, null: none. The answer is owned by the plan.
-using CodecChoice = std::function<std::unique_ptr<Codec>(const StepGraph&, ValueId)>;
+/// The `attempt`-th codec to try for a value, from 0; null: there is none left. When one refuses a
+/// value the next is tried. The answer is owned by the plan.
+using CodecChoice = std::function<std::unique_ptr<Codec>(const StepGraph&, ValueId, int attempt)>;
 
 /// What a mode allows; resolve() makes a plan of it.
 struct Policy {
@@ -23,12 +26,18 @@ struct Policy {
   /// Cut the missing inputs of an operator out of its result where that holds fewer bytes.
   bool slices = true;
   CodecChoice codec;  ///< empty: no value is encoded
+  /// Mirror: the segments are not the model's blocks but the square root of the number of saved
+  /// storages in number, of equal bytes.
+  bool segments_of_equal_bytes = false;
 };
 
 /// Decisions from outside the policy, by value.
 struct Overrides {
   std::set<ValueId> keep;  ///< must not be made again: a recipe was found not to be exact
-  std::set<ValueId> raw;   ///< must not be encoded
+  /// How many of a value's codecs were found not to take it; kEveryCodec: it must not be encoded.
+  /// Of values that share their memory the first to be saved counts.
+  std::map<ValueId, int> refusals;
+  static constexpr int kEveryCodec = std::numeric_limits<int>::max();
 };
 
 /// For every saved value: keep it, or make it again from what is kept. A recipe depends only on

@@ -41,12 +41,16 @@ enum class KeepReason : uint8_t {
 struct ValueTreatment {
   Source source = Source::kUnavailable;
   KeepReason reason = KeepReason::kNone;  ///< of kHeld and kEncoded
-  const Codec* codec = nullptr;           ///< of kEncoded
-  int32_t recipe = kNone;                 ///< of kMadeAgain, index into TreatmentPlan::recipes
-  SlotId supplied_by = kNone;             ///< of kHeld, kEncoded, kSliced: the slot that brings it
-  bool light = false;  ///< of kMadeAgain in a two-level plan: made again rather than kept
-                       ///< while a heavy operator is replayed
-  int32_t reads = 0;   ///< expected in one backward pass, by recipes and by slots
+  const Codec* codec = nullptr;           ///< of kEncoded, and of kSliced where it is encoded too
+  /// To try in this order where `codec` does not take the value.
+  std::vector<const Codec*> next_codecs = {};
+  /// Of kEncoded: the value whose slot brings all of the memory that they share; kNone: alone.
+  ValueId encoded_with = kNone;
+  int32_t recipe = kNone;      ///< of kMadeAgain, index into TreatmentPlan::recipes
+  SlotId supplied_by = kNone;  ///< of kHeld, kEncoded, kSliced: the slot that brings it
+  bool light = false;          ///< of kMadeAgain in a two-level plan: made again rather than kept
+                               ///< while a heavy operator is replayed
+  int32_t reads = 0;           ///< expected in one backward pass, by recipes and by slots
 };
 
 struct SlotTreatment {

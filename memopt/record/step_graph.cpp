@@ -1,8 +1,11 @@
 #include "memopt/record/step_graph.h"
 
 #include <c10/core/ScalarType.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 namespace noisemark::memopt {
 namespace {
@@ -87,12 +90,27 @@ bool grows(const StepGraph& graph, const RecordedOperator& op, ValueId input) {
   return result_bytes >= graph.values[static_cast<size_t>(input)].bytes();
 }
 
+/// This many times smaller than what it was computed from.
+constexpr int64_t kSmallResult = 16;
+
+bool is_saved(const StepGraph& graph, const RecordedStorage& storage) {
+  return !storage.external &&
+         std::any_of(storage.values.begin(), storage.values.end(), [&](ValueId value) {
+           return !graph.values[static_cast<size_t>(value)].slots.empty();
+         });
+}
+
 }  // namespace
 
 int64_t RecordedValue::bytes() const {
-  int64_t count = static_cast<int64_t>(c10::elementSize(dtype));
-  for (const int64_t size : sizes) count *= size;
-  return count;
+  return static_cast<int64_t>(c10::elementSize(dtype)) * c10::multiply_integers(sizes);
+}
+
+bool RecordedValue::fills_its_memory() const {
+  // As far apart as the first and the last element are when there is neither gap nor overlap.
+  int64_t extent = 1;
+  for (size_t d = 0; d < sizes.size(); ++d) extent += (sizes[d] - 1) * strides[d];
+  return extent == c10::multiply_integers(sizes);
 }
 
 const RecordedOperator* StepGraph::producer_of(ValueId value) const {
@@ -103,12 +121,23 @@ const RecordedOperator* StepGraph::producer_of(ValueId value) const {
 int64_t StepGraph::saved_bytes() const {
   int64_t sum = 0;
   for (const RecordedStorage& storage : storages) {
-    const bool saved = std::any_of(storage.values.begin(), storage.values.end(), [this](ValueId v) {
-      return !values[static_cast<size_t>(v)].slots.empty();
-    });
-    if (saved && !storage.external) sum += storage.bytes;
+    if (is_saved(*this, storage)) sum += storage.bytes;
   }
   return sum;
+}
+
+bool is_small_result(const StepGraph& graph, ValueId value) {
+  const RecordedOperator* producer = graph.producer_of(value);
+  if (producer == nullptr) return false;
+  int64_t largest = 0;
+  for (const Argument& argument : producer->arguments) {
+    for (const ValueId id : argument.values) {
+      if (id == kNone) continue;
+      const RecordedValue& input = graph.values[static_cast<size_t>(id)];
+      if (input.origin != RecordedValue::Origin::kModel) largest = std::max(largest, input.bytes());
+    }
+  }
+  return graph.values[static_cast<size_t>(value)].bytes() * kSmallResult <= largest;
 }
 
 void pass_on_to_readers(StepGraph& graph) {
@@ -119,6 +148,32 @@ void pass_on_to_readers(StepGraph& graph) {
     const int32_t segment = segment_of_readers(graph, *op);
     if (segment != kNone) op->segment = segment;
   }
+}
+
+void cut_into_equal_segments(StepGraph& graph) {
+  std::vector<int64_t> bytes_made(graph.operators.size(), 0);
+  int64_t storages = 0;
+  for (const RecordedStorage& storage : graph.storages) {
+    if (!is_saved(graph, storage)) continue;
+    const OperatorId producer = graph.values[static_cast<size_t>(storage.values.front())].producer;
+    bytes_made[static_cast<size_t>(producer)] += storage.bytes;
+    ++storages;
+  }
+  const auto count = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(storages))));
+  const int64_t all_bytes = graph.saved_bytes();
+  graph.segments.clear();
+  int64_t before = 0;
+  for (size_t op = 0; op < graph.operators.size(); ++op) {
+    // By the middle of what it makes, so that a large result belongs where most of it lies.
+    const int64_t middle = before + bytes_made[op] / 2;
+    const int64_t share = all_bytes == 0 ? 0 : std::min(middle * count / all_bytes, count - 1);
+    before += bytes_made[op];
+    graph.operators[op].segment = static_cast<int32_t>(share);
+  }
+  for (int64_t i = 0; i < std::max<int64_t>(count, 1); ++i) {
+    graph.segments.push_back(std::to_string(i));
+  }
+  pass_on_to_readers(graph);
 }
 
 void take_measurements(StepGraph& graph, const StepGraph& warm) {

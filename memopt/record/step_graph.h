@@ -68,6 +68,8 @@ struct RecordedValue {
   std::vector<SlotId> slots;  ///< that saved exactly this tensor
 
   [[nodiscard]] int64_t bytes() const;
+  /// Its elements are a range of memory without gaps or overlaps.
+  [[nodiscard]] bool fills_its_memory() const;
 };
 
 /// A block of memory; its views share it.
@@ -108,10 +110,19 @@ struct StepGraph {
   [[nodiscard]] int64_t saved_bytes() const;
 };
 
+/// Whether a value is far smaller than what it was computed from: statistics of a norm, the
+/// log-sum-exp of attention. Keeping it costs nothing and saves the reduction.
+[[nodiscard]] bool is_small_result(const StepGraph& graph, ValueId value);
+
 /// Gives an operator without parameters, of one input that is no larger than its result
 /// (upsampling, an activation, a view), to the segment of its readers when those are of one
 /// segment: what crosses between the segments is then the input, of which there is less to keep.
 void pass_on_to_readers(StepGraph& graph);
+
+/// Replaces the segments, which follow the names of the model's blocks, by as many as the square
+/// root of the number of saved storages, in the order of the operators, each with an equal share of
+/// the saved bytes (Chen et al. 2016).
+void cut_into_equal_segments(StepGraph& graph);
 
 /// Takes over what `warm`, the graph of a later pass of the same flow, has measured: its bytes, and
 /// of the times the shorter.

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "memopt/keeping_hooks.h"
+#include "memopt/replay/held_values.h"
 #include "memopt/tracking_allocator.h"
 
 namespace noisemark::memopt {
@@ -66,9 +67,8 @@ class PlanExecution::State {
   State(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key, Purpose purpose)
       : plan_(std::move(plan)),
         graph_(*plan_->graph),
-        key_(key),
         purpose_(purpose),
-        held_(plan_->values.size()),
+        held_(*plan_, key, purpose == Purpose::kVerify),
         uses_(plan_->values.size(), 0),
         cache_(plan_->values.size()),
         reads_left_(plan_->values.size(), 0),
@@ -78,6 +78,7 @@ class PlanExecution::State {
     }
     for (size_t v = 0; v < plan_->values.size(); ++v) reads_left_[v] = plan_->values[v].reads;
     remember_model_versions();
+    order_slots();
   }
 
   struct Packed {
@@ -100,7 +101,14 @@ class PlanExecution::State {
   at::Tensor unpack(SlotId slot) {
     const std::lock_guard lock(mutex_);
     const KernelScope kernels;
-    return get(treatment(slot).value, nullptr);
+    at::Tensor tensor = get(treatment(slot).value, nullptr);
+    look_ahead(slot);
+    return tensor;
+  }
+
+  void end_forward() {
+    const std::lock_guard lock(mutex_);
+    held_.finish_encoding();
   }
 
   void verify(SlotId slot, const at::Tensor& kept) {
@@ -129,14 +137,16 @@ class PlanExecution::State {
     for (const ValueId need : treatment(slot).needs) {
       const auto at = static_cast<size_t>(need);
       if (--uses_[at] > 0) continue;
-      held_[at] = {};
+      held_.let_go(need);
       cache_[at].reset();
     }
   }
 
   [[nodiscard]] ExecutionCounters counters() const {
     const std::lock_guard lock(mutex_);
-    return counters_;
+    ExecutionCounters counters = counters_;
+    counters.codec_fallbacks = static_cast<int64_t>(held_.refused().size());
+    return counters;
   }
   [[nodiscard]] std::vector<ValueId> mismatched() const {
     const std::lock_guard lock(mutex_);
@@ -144,7 +154,7 @@ class PlanExecution::State {
   }
   [[nodiscard]] std::vector<ValueId> refused() const {
     const std::lock_guard lock(mutex_);
-    return refused_;
+    return held_.refused();
   }
   [[nodiscard]] std::vector<ValueId> not_compared() const {
     const std::lock_guard lock(mutex_);
@@ -162,25 +172,18 @@ class PlanExecution::State {
   }
   [[nodiscard]] std::vector<at::Tensor> held() const {
     const std::lock_guard lock(mutex_);
-    std::vector<at::Tensor> tensors;
-    for (const Held& held : held_) {
-      if (held.tensor.defined()) tensors.push_back(held.tensor);
-    }
-    return tensors;
+    return held_.tensors();
   }
 
  private:
   [[nodiscard]] bool drops(SlotId slot) const {
     return purpose_ == Purpose::kFollow && treatment(slot).drops &&
            !(value(treatment(slot).value).source == Source::kEncoded &&
-             !is_encoded(treatment(slot).value));
+             !held_.is_encoded(treatment(slot).value));
   }
 
-  struct Held {
-    at::Tensor tensor;
-    int64_t version = 0;
-    std::optional<Encoded> encoded;
-  };
+  /// How many slots ahead of backward's order values are fetched from elsewhere.
+  static constexpr size_t kLookAhead = 2;
 
   [[nodiscard]] const SlotTreatment& treatment(SlotId slot) const {
     return plan_->slots[static_cast<size_t>(slot)];
@@ -188,76 +191,27 @@ class PlanExecution::State {
   [[nodiscard]] const ValueTreatment& value(ValueId id) const {
     return plan_->values[static_cast<size_t>(id)];
   }
-  [[nodiscard]] bool is_encoded(ValueId id) const {
-    return held_[static_cast<size_t>(id)].encoded.has_value();
-  }
-
   [[nodiscard]] bool fits_slot(SlotId slot, const at::Tensor& tensor) const {
     if (static_cast<size_t>(slot) >= plan_->slots.size()) return false;
     const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
-    return fits(tensor, graph_.values[static_cast<size_t>(recorded.value)], recorded);
-  }
-
-  /// Lets go of tensors whose encoding was found to hold, and of encodings that were lost.
-  void settle(ValueId id, Verdict::State verdict) {
-    Held& held = held_[static_cast<size_t>(id)];
-    if (!held.encoded.has_value() || verdict == Verdict::State::kPending) return;
-    if (verdict == Verdict::State::kHolds) {
-      held.tensor = at::Tensor();
-      return;
-    }
-    held.encoded.reset();
-    ++counters_.codec_fallbacks;
-    refused_.push_back(id);
-  }
-
-  void settle_pending() {
-    std::erase_if(pending_, [this](ValueId id) {
-      const Held& held = held_[static_cast<size_t>(id)];
-      if (!held.encoded.has_value()) return true;
-      const Verdict::State verdict = held.encoded->verdict->poll();
-      settle(id, verdict);
-      return verdict != Verdict::State::kPending;
-    });
+    return fits(tensor, graph_.values[static_cast<size_t>(recorded.value)], recorded) &&
+           held_.fits_memory(recorded.value, tensor);
   }
 
   void supply(SlotId slot, const at::Tensor& tensor) {
-    settle_pending();
+    held_.settle_pending();
     const SlotTreatment& slot_treatment = treatment(slot);
     for (const Slice& slice : slot_treatment.slices) {
       const at::DisableRecordFunctionGuard no_callbacks;
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
       const OwnerScope owner(Owner::kEncoded);
-      hold(slice.value, slice.take(tensor));
+      held_.bring(slice.value, slice.take(tensor));
     }
     const ValueTreatment& own = value(slot_treatment.value);
     const bool first = own.supplied_by == slot;
     if (first && (slot_treatment.supplies || own.source == Source::kEncoded)) {
-      hold(slot_treatment.value, tensor.tensor_data());
+      held_.bring(slot_treatment.value, tensor.tensor_data());
     }
-  }
-
-  void hold(ValueId id, const at::Tensor& tensor) {
-    Held& held = held_[static_cast<size_t>(id)];
-    const Codec* codec = value(id).codec;
-    // What rounds is not compared; what is made from it is, with exact inputs.
-    const bool rounds = codec != nullptr && !codec->lossless();
-    if (codec != nullptr && !(purpose_ == Purpose::kVerify && rounds)) {
-      EncodeKey key = key_;
-      key.storage = graph_.values[static_cast<size_t>(id)].storage;
-      const at::DisableRecordFunctionGuard no_callbacks;
-      const at::AutoDispatchBelowADInplaceOrView below_autograd;
-      held.encoded = codec->encode(tensor, key);
-      const bool pending = held.encoded.has_value() && held.encoded->verdict != nullptr;
-      if (pending) pending_.push_back(id);
-      if (held.encoded.has_value() && !pending) return;
-      if (!pending) {
-        ++counters_.codec_fallbacks;
-        refused_.push_back(id);
-      }
-    }
-    held.tensor = tensor;
-    held.version = tensor._version();
   }
 
   /// `local`: what is made on the side while a heavy operator is replayed; null otherwise.
@@ -289,26 +243,10 @@ class PlanExecution::State {
   }
 
   at::Tensor held_or_decoded(ValueId id) {
-    const Held& held = held_[static_cast<size_t>(id)];
-    if (held.encoded.has_value() && held.tensor.defined()) {
-      settle(id, held.encoded->verdict->wait());
-    }
-    if (held.encoded.has_value()) {
-      at::Tensor decoded = value(id).codec->decode(*held.encoded);
-      if (reads_left_[static_cast<size_t>(id)] > 0) cache_[static_cast<size_t>(id)] = decoded;
-      return decoded;
-    }
-    TORCH_CHECK(held.tensor.defined(), "value ", id, " is needed after it was released");
-    TORCH_CHECK(held.tensor._version() == held.version, "the result of ", producer_name(id),
-                ", of shape ", held.tensor.sizes(),
-                ", was changed in place after it was saved for backward: it is at version ",
-                held.tensor._version(), ", and version ", held.version, " was saved");
-    return held.tensor;
-  }
-
-  [[nodiscard]] std::string producer_name(ValueId id) const {
-    const RecordedOperator* producer = graph_.producer_of(id);
-    return producer == nullptr ? "an unknown operator" : producer->name;
+    at::Tensor tensor = held_.get(id);
+    const bool own = held_.is_encoded(id) && value(id).encoded_with == kNone;
+    if (own && reads_left_[static_cast<size_t>(id)] > 0) cache_[static_cast<size_t>(id)] = tensor;
+    return tensor;
   }
 
   at::Tensor make_again(ValueId id, Local* local) {
@@ -359,6 +297,28 @@ class PlanExecution::State {
     if (--reads_left_[at] <= 0) cache_[at].reset();
   }
 
+  void order_slots() {
+    for (size_t s = 0; s < plan_->slots.size(); ++s) {
+      if (plan_->slots[s].drops) backward_order_.push_back(static_cast<SlotId>(s));
+    }
+    const auto asked_at = [this](SlotId slot) {
+      return graph_.slots[static_cast<size_t>(slot)].unpack_order;
+    };
+    std::sort(backward_order_.begin(), backward_order_.end(),
+              [&](SlotId a, SlotId b) { return asked_at(a) < asked_at(b); });
+  }
+
+  /// Begins to fetch what the slots need that backward asked for next when it was recorded.
+  void look_ahead(SlotId slot) {
+    const auto here = std::find(backward_order_.begin(), backward_order_.end(), slot);
+    const auto behind = static_cast<size_t>(backward_order_.end() - here);
+    for (size_t i = 1; i <= kLookAhead && i < behind; ++i) {
+      for (const ValueId need : treatment(here[static_cast<std::ptrdiff_t>(i)]).needs) {
+        if (!cache_[static_cast<size_t>(need)].defined()) held_.prefetch(need);
+      }
+    }
+  }
+
   void remember_model_versions() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const RecordedValue& recorded = graph_.values[v];
@@ -369,19 +329,17 @@ class PlanExecution::State {
 
   const std::shared_ptr<const TreatmentPlan> plan_;
   const StepGraph& graph_;
-  const EncodeKey key_;
   const Purpose purpose_;
   mutable std::mutex mutex_;
-  std::vector<Held> held_;
+  HeldValues held_;
   std::vector<int32_t> uses_;  ///< slots that still need the held value
   std::vector<at::Tensor> cache_;
   std::vector<int32_t> reads_left_;
   std::vector<int32_t> recipe_runs_;
   std::unordered_map<ValueId, int64_t> model_versions_;
   std::vector<ValueId> mismatched_;
-  std::set<SlotId> compared_;  ///< kVerify: slots that backward asked for
-  std::vector<ValueId> refused_;
-  std::vector<ValueId> pending_;  ///< encoded, and the device has not yet said whether it holds
+  std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
+  std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them
   ExecutionCounters counters_;
   SlotId next_slot_ = 0;
   bool departed_ = false;
@@ -443,6 +401,10 @@ bool PlanExecution::compared_any() const {
 
 std::vector<ValueId> PlanExecution::refused() const {
   return state_->refused();
+}
+
+void PlanExecution::end_forward() {
+  state_->end_forward();
 }
 
 std::vector<at::Tensor> PlanExecution::held() const {

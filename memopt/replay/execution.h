@@ -39,13 +39,17 @@ class PlanExecution {
   /// For the next tensor that autograd saves.
   [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks();
 
+  /// The forward pass is over.
+  void end_forward();
+
   [[nodiscard]] ExecutionCounters counters() const;
   /// kVerify: values whose slot did not get the same bits, in the order in which they were found.
   [[nodiscard]] std::vector<ValueId> mismatched() const;
   /// kVerify: values of slots that backward did not ask for, of which nothing is known.
   [[nodiscard]] std::vector<ValueId> not_compared() const;
   [[nodiscard]] bool compared_any() const;
-  /// Values that their codec did not take.
+  /// Values that a codec did not take, once for each codec and, in kVerify, for as many of the
+  /// plan's codecs as did not.
   [[nodiscard]] std::vector<ValueId> refused() const;
   /// Tensors that are held beyond their own slot: an owner walk counts them as activations.
   [[nodiscard]] std::vector<at::Tensor> held() const;

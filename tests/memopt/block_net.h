@@ -7,6 +7,7 @@
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/relu.h>
@@ -54,7 +55,8 @@ class BlockNet {
   at::Tensor forward(const at::Tensor& x) const {
     const at::Tensor stem = at::conv2d(x, p("stem.weight"), p("stem.bias"), 1, 1);
     const at::Tensor skip = stem + block("down", stem);
-    at::Tensor h = at::conv2d(skip, p("reduce.weight"), p("reduce.bias"), 2, 1);
+    at::Tensor h = at::conv2d(skip, p("reduce.weight"), p("reduce.bias"), pools ? 1 : 2, 1);
+    if (pools) h = at::max_pool2d(act(h), 2);
     h = h + attention(h);
     h = at::upsample_nearest2d(h, std::vector<int64_t>{2 * h.size(2), 2 * h.size(3)});
     h = at::conv2d(h, p("expand.weight"), p("expand.bias"), 1, 1);
@@ -80,6 +82,7 @@ class BlockNet {
   }
 
   double dropout = 0.1;
+  bool pools = false;  ///< halves by max pooling instead of a convolution
 
  private:
   void add(const std::string& name, const std::vector<int64_t>& shape) {

@@ -132,7 +132,8 @@ TEST_P(Paths, an_input_without_history_is_exchanged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Replaying, Paths,
-                         testing::Values("mirror", "mirror+echo", "echo", "echo+attn"));
+                         testing::Values("mirror", "mirror:sqrt", "mirror+echo", "echo",
+                                         "echo+attn", "gist", "echo+gist", "offload:all"));
 
 TEST(RunningStatistics, of_batch_norm_move_once_in_a_step) {
   const auto train = [](const char* name) {

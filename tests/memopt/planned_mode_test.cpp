@@ -163,7 +163,8 @@ TEST_P(PlannedModes, give_the_tensors_again_when_the_graph_is_retained) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lossless, PlannedModes,
-                         testing::Values("mirror", "mirror+echo", "echo", "echo+attn"));
+                         testing::Values("mirror", "mirror:sqrt", "mirror+echo", "mirror:sqrt+echo",
+                                         "echo", "echo+attn", "echo+gist"));
 
 }  // namespace
 }  // namespace noisemark::memopt

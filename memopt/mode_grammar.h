@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace noisemark::memopt {
+
+/// What a mode is composed of, in the order in which its spelling names it: what is made again,
+/// then how the rest is held. Each part is applied to what the ones before it keep.
+struct ModeParts {
+  enum class Replay : uint8_t {
+    kNothing,
+    kMirror,
+    kMirrorSqrt,
+    kMirrorEcho,
+    kMirrorSqrtEcho,
+    kEcho,
+    kEchoAttention,
+  };
+  enum class Rounding : uint8_t { kNothing, kDpr16, kDpr10, kDpr8, kQ4, kQ2 };
+  enum class Offload : uint8_t { kNothing, kConvolutionInputs, kEverything };
+
+  Replay replay = Replay::kNothing;
+  bool gist = false;
+  Rounding rounding = Rounding::kNothing;
+  Offload offload = Offload::kNothing;
+
+  bool operator==(const ModeParts&) const = default;
+  /// Every gradient is bitwise what mode "none" gives.
+  [[nodiscard]] bool lossless() const { return rounding == Rounding::kNothing; }
+};
+
+/// The one canonical spelling: "echo+attn+gist+dpr8+offload"; of nothing "none".
+[[nodiscard]] std::string spelling_of(const ModeParts& parts);
+
+/// Every composition there is, "none" first.
+[[nodiscard]] const std::vector<ModeParts>& all_mode_parts();
+
+/// Throws std::invalid_argument for anything but a canonical spelling. It names the nearest: that
+/// of the same parts in the right order, each once, or else the one that takes the fewest letters
+/// to change.
+[[nodiscard]] ModeParts parse_mode(std::string_view spelling);
+
+}  // namespace noisemark::memopt

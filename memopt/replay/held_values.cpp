@@ -1,0 +1,184 @@
+#include "memopt/replay/held_values.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/record_function.h>
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+namespace noisemark::memopt {
+namespace {
+
+/// What is looked at is neither recorded nor has it history.
+class SilentScope {
+  at::DisableRecordFunctionGuard no_callbacks_;
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+};
+
+at::Tensor all_memory_of(const at::Tensor& tensor) {
+  const size_t elements = tensor.storage().nbytes() / tensor.element_size();
+  return at::as_strided(tensor, {static_cast<int64_t>(elements)}, {1}, 0);
+}
+
+}  // namespace
+
+HeldValues::HeldValues(const TreatmentPlan& plan, const EncodeKey& key, bool tries_codecs)
+    : plan_(plan),
+      graph_(*plan.graph),
+      key_(key),
+      tries_codecs_(tries_codecs),
+      held_(plan.values.size()),
+      memory_(plan.values.size()) {}
+
+ValueId HeldValues::bringer_of(ValueId id) const {
+  const ValueId bringer = treatment(id).encoded_with;
+  return bringer == kNone ? id : bringer;
+}
+
+bool HeldValues::fits_memory(ValueId id, const at::Tensor& tensor) const {
+  const ValueId bringer = treatment(id).encoded_with;
+  if (bringer == kNone) return true;
+  const RecordedValue& recorded = graph_.values[static_cast<size_t>(id)];
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  const std::optional<WeakMemory>& memory = memory_[static_cast<size_t>(bringer)];
+  const int64_t bytes = graph_.storages[static_cast<size_t>(recorded.storage)].bytes;
+  return tensor.storage_offset() == recorded.storage_offset &&
+         static_cast<int64_t>(storage->nbytes()) == bytes &&
+         (!memory.has_value() || memory->_unsafe_get_target() == storage);
+}
+
+void HeldValues::bring(ValueId id, const at::Tensor& tensor) {
+  const ValueId bringer = treatment(id).encoded_with;
+  if (bringer != kNone && bringer != id) return;
+  if (bringer == id) {
+    memory_[static_cast<size_t>(id)].emplace(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+        tensor.storage().unsafeGetStorageImpl()));
+  }
+  Held& held = held_[static_cast<size_t>(id)];
+  if (treatment(id).codec != nullptr && encode(id, tensor, held)) return;
+  held.tensor = tensor;
+  held.version = tensor._version();
+}
+
+/// True when the tensor need not be held besides.
+bool HeldValues::encode(ValueId id, const at::Tensor& tensor, Held& held) {
+  EncodeKey key = key_;
+  key.storage = graph_.values[static_cast<size_t>(id)].storage;
+  const SilentScope silent;
+  const bool whole = treatment(id).encoded_with != kNone;
+  const at::Tensor memory = whole ? all_memory_of(tensor) : tensor;
+  if (tries_codecs_) return find_codec(id, memory, key, held);
+  held.codec = treatment(id).codec;
+  held.encoded = held.codec->encode(memory, key);
+  if (!held.encoded.has_value()) {
+    refused_.push_back(id);
+    return false;
+  }
+  if (held.encoded->verdict == nullptr) return true;
+  pending_.push_back(id);
+  return false;
+}
+
+bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKey& key,
+                            Held& held) {
+  std::vector<const Codec*> codecs = treatment(id).next_codecs;
+  codecs.insert(codecs.begin(), treatment(id).codec);
+  for (const Codec* codec : codecs) {
+    std::optional<Encoded> encoded = codec->encode(tensor, key);
+    if (!encoded.has_value() ||
+        (encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost)) {
+      refused_.push_back(id);
+      continue;
+    }
+    // What rounds is not compared; what is made from it is, with exact inputs.
+    if (!codec->lossless()) return false;
+    held.codec = codec;
+    held.encoded = std::move(encoded);
+    return true;
+  }
+  return false;
+}
+
+/// Lets go of tensors whose encoding was found to hold, and of encodings that were lost.
+void HeldValues::settle(ValueId id, Verdict::State verdict) {
+  Held& held = held_[static_cast<size_t>(id)];
+  if (!held.encoded.has_value() || verdict == Verdict::State::kPending) return;
+  if (verdict == Verdict::State::kHolds) {
+    held.tensor = at::Tensor();
+    return;
+  }
+  held.encoded.reset();
+  refused_.push_back(id);
+}
+
+void HeldValues::settle_pending() {
+  std::erase_if(pending_, [this](ValueId id) {
+    const Held& held = held_[static_cast<size_t>(id)];
+    if (!held.encoded.has_value()) return true;
+    const Verdict::State verdict = held.encoded->verdict->poll();
+    settle(id, verdict);
+    return verdict != Verdict::State::kPending;
+  });
+}
+
+at::Tensor HeldValues::get(ValueId id) {
+  const ValueId bringer = bringer_of(id);
+  Held& held = held_[static_cast<size_t>(bringer)];
+  if (held.encoded.has_value() && held.tensor.defined()) {
+    settle(bringer, held.encoded->verdict->wait());
+  }
+  const bool whole = treatment(id).encoded_with != kNone;
+  if (!held.encoded.has_value()) {
+    const at::Tensor& tensor = unchanged(bringer, held);
+    return whole ? view_of(tensor, id) : tensor;
+  }
+  return whole ? view_of(decoded(bringer, held), id) : decoded(bringer, held);
+}
+
+/// What several values share is decoded once; what one value asks for is its reader's to keep.
+at::Tensor HeldValues::decoded(ValueId id, Held& held) {
+  held.fetched = true;
+  if (treatment(id).encoded_with == kNone) return held.codec->decode(*held.encoded);
+  if (!held.decoded.defined()) held.decoded = held.codec->decode(*held.encoded);
+  return held.decoded;
+}
+
+const at::Tensor& HeldValues::unchanged(ValueId id, const Held& held) const {
+  TORCH_CHECK(held.tensor.defined(), "value ", id, " is needed after it was released");
+  const RecordedOperator* producer = graph_.producer_of(id);
+  TORCH_CHECK(held.tensor._version() == held.version, "the result of ",
+              producer == nullptr ? "an unknown operator" : producer->name, ", of shape ",
+              held.tensor.sizes(),
+              ", was changed in place after it was saved for backward: it is at version ",
+              held.tensor._version(), ", and version ", held.version, " was saved");
+  return held.tensor;
+}
+
+at::Tensor HeldValues::view_of(const at::Tensor& memory, ValueId id) const {
+  const RecordedValue& value = graph_.values[static_cast<size_t>(id)];
+  return at::as_strided(memory, value.sizes, value.strides, value.storage_offset);
+}
+
+void HeldValues::finish_encoding() const {
+  for (const Held& held : held_) {
+    if (held.encoded.has_value()) held.codec->finish_encoding();
+  }
+}
+
+void HeldValues::prefetch(ValueId id) {
+  Held& held = held_[static_cast<size_t>(bringer_of(id))];
+  if (!held.encoded.has_value() || held.tensor.defined() || held.fetched) return;
+  held.fetched = true;
+  held.codec->prefetch(*held.encoded);
+}
+
+std::vector<at::Tensor> HeldValues::tensors() const {
+  std::vector<at::Tensor> tensors;
+  for (const Held& held : held_) {
+    if (held.tensor.defined()) tensors.push_back(held.tensor);
+  }
+  return tensors;
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "memopt/plan/treatment.h"
+
+namespace noisemark::memopt {
+
+/// What one forward pass holds for its backward beyond autograd's own slots, as it was saved or
+/// encoded. Not thread-safe.
+class HeldValues {
+ public:
+  /// `tries_codecs`: finds the first codec that takes each value, however long the device needs to
+  /// say so, and holds what it would round as it was saved.
+  HeldValues(const TreatmentPlan& plan, const EncodeKey& key, bool tries_codecs);
+
+  /// Whether the tensor lies in memory as the one recorded for `id` did, where that matters: values
+  /// that are encoded as one must be views of the same memory.
+  [[nodiscard]] bool fits_memory(ValueId id, const at::Tensor& tensor) const;
+  /// The tensor that the first slot of `id` saves, without history.
+  void bring(ValueId id, const at::Tensor& tensor);
+  /// Lets go of the tensors whose encoding the device has found to hold. Never waits.
+  void settle_pending();
+  [[nodiscard]] bool is_encoded(ValueId id) const { return held_as(id).encoded.has_value(); }
+  /// Decodes where needed. Throws c10::Error for a tensor that was changed in place since.
+  [[nodiscard]] at::Tensor get(ValueId id);
+  void let_go(ValueId id) { held_[static_cast<size_t>(id)] = {}; }
+
+  /// The forward pass is over.
+  void finish_encoding() const;
+  /// The value will soon be asked for.
+  void prefetch(ValueId id);
+
+  /// An entry for each time that a codec did not take a value.
+  [[nodiscard]] const std::vector<ValueId>& refused() const { return refused_; }
+  [[nodiscard]] std::vector<at::Tensor> tensors() const;
+
+ private:
+  struct Held {
+    at::Tensor tensor;
+    int64_t version = 0;
+    std::optional<Encoded> encoded;
+    const Codec* codec = nullptr;  ///< of `encoded`
+    at::Tensor decoded;            ///< all of the memory that several values share
+    bool fetched = false;          ///< asked for, or about to be
+  };
+
+  [[nodiscard]] const ValueTreatment& treatment(ValueId id) const {
+    return plan_.values[static_cast<size_t>(id)];
+  }
+  /// The value in whose name `id` is held.
+  [[nodiscard]] ValueId bringer_of(ValueId id) const;
+  [[nodiscard]] const Held& held_as(ValueId id) const {
+    return held_[static_cast<size_t>(bringer_of(id))];
+  }
+  bool encode(ValueId id, const at::Tensor& tensor, Held& held);
+  bool find_codec(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
+  void settle(ValueId id, Verdict::State verdict);
+  at::Tensor decoded(ValueId id, Held& held);
+  [[nodiscard]] const at::Tensor& unchanged(ValueId id, const Held& held) const;
+  [[nodiscard]] at::Tensor view_of(const at::Tensor& memory, ValueId id) const;
+
+  using WeakMemory = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+  const TreatmentPlan& plan_;
+  const StepGraph& graph_;
+  const EncodeKey key_;
+  const bool tries_codecs_;
+  std::vector<Held> held_;
+  /// Of values that are encoded as one: their storage, whose name stays its own though its memory
+  /// goes.
+  std::vector<std::optional<WeakMemory>> memory_;
+  std::vector<ValueId> refused_;
+  std::vector<ValueId> pending_;  ///< encoded, and the device has not yet said whether it holds
+};
+
+}  // namespace noisemark::memopt

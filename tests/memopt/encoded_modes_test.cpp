@@ -1,0 +1,242 @@
+/// Modes that hold saved tensors in another form.
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "memopt/value_traits.h"
+#include "tests/memopt/trained_net.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using test::StepOutcome;
+using test::TrainedNet;
+
+void expect_same(const StepOutcome& a, const StepOutcome& b) {
+  EXPECT_TRUE(a.loss.equal(b.loss));
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (size_t i = 0; i < a.gradients.size(); ++i) {
+    EXPECT_TRUE(a.gradients[i].equal(b.gradients[i])) << i;
+  }
+}
+
+at::Tensor all_of(const std::vector<at::Tensor>& gradients) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& gradient : gradients) flat.push_back(gradient.flatten());
+  return at::cat(flat);
+}
+
+/// Bytes of the storages that each codec holds.
+std::map<std::string, int64_t> bytes_by_codec(const TreatmentPlan& plan) {
+  std::map<std::string, int64_t> bytes;
+  std::set<StorageId> seen;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const StorageId storage = plan.graph->values[v].storage;
+    if (plan.values[v].source != Source::kEncoded || !seen.insert(storage).second) continue;
+    const std::string name(plan.values[v].codec->name());
+    bytes[name] += plan.graph->storages[static_cast<size_t>(storage)].bytes;
+  }
+  return bytes;
+}
+
+class LosslessModes : public testing::TestWithParam<const char*> {
+ protected:
+  static void expect_gradients_of_none(bool bf16) {
+    TrainedNet none("none", bf16);
+    TrainedNet mode(GetParam(), bf16);
+    for (int i = 0; i < 6; ++i) {
+      SCOPED_TRACE(i);
+      expect_same(none.step(), mode.step());
+    }
+    const PlannedModeReport report = mode.planned().report();
+    EXPECT_EQ(report.missing_reason, "");
+    EXPECT_EQ(report.counters.departures, 0);
+    EXPECT_EQ(report.counters.mismatches, 0);
+    EXPECT_EQ(report.counters.recipes_run_again, 0);
+  }
+};
+
+TEST_P(LosslessModes, change_no_bit_of_loss_or_gradient) {
+  expect_gradients_of_none(false);
+}
+
+TEST_P(LosslessModes, change_no_bit_of_loss_or_gradient_under_autocast) {
+  expect_gradients_of_none(true);
+}
+
+TEST_P(LosslessModes, leave_no_byte_behind) {
+  TrainedNet mode(GetParam());
+  mode.steady_step();
+  const int64_t before = cpu_allocator_totals().live_bytes;
+  mode.step();
+  EXPECT_EQ(cpu_allocator_totals().live_bytes, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Encoding, LosslessModes,
+                         testing::Values("gist", "offload", "offload:all", "gist+offload:all",
+                                         "mirror:sqrt", "mirror:sqrt+echo", "mirror+gist",
+                                         "echo+gist", "mirror+echo+offload",
+                                         "echo+attn+gist+offload:all"));
+
+TEST(Gist, holds_each_kind_of_tensor_in_its_form) {
+  TrainedNet none("none");
+  TrainedNet gist("gist");
+  const int64_t all = none.step().held_bytes;
+  const int64_t held = gist.steady_step().held_bytes;
+  const auto bytes = bytes_by_codec(*gist.planned().plan());
+  for (const char* codec : {"sign1", "pool4", "mask1", "ssdc"}) {
+    EXPECT_GT(bytes.count(codec), 0U) << codec;
+  }
+  EXPECT_LT(held, all * 3 / 4);
+}
+
+TEST(Gist, narrows_what_autocast_widened) {
+  TrainedNet gist("gist", /*bf16=*/true);
+  gist.steady_step();
+  EXPECT_GT(bytes_by_codec(*gist.planned().plan()).count("narrow"), 0U);
+}
+
+TEST(Gist, rounds_the_values_of_sparse_tensors_where_a_rounding_follows) {
+  TrainedNet gist("gist+dpr8");
+  gist.steady_step();
+  const auto bytes = bytes_by_codec(*gist.planned().plan());
+  EXPECT_GT(bytes.count("ssdc+dpr8"), 0U);
+  EXPECT_GT(bytes.count("dpr8"), 0U);
+  EXPECT_EQ(bytes.count("ssdc"), 0U);
+}
+
+TEST(Offload, of_convolution_inputs_takes_what_convolutions_saved) {
+  TrainedNet mode("offload");
+  mode.steady_step();
+  const TreatmentPlan& plan = *mode.planned().plan();
+  EXPECT_EQ(bytes_by_codec(plan).count("copy"), 1U) << "on a CPU it is a copy, and called so";
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    if (plan.graph->values[v].slots.empty() || plan.values[v].reason == KeepReason::kForeign) {
+      continue;
+    }
+    EXPECT_EQ(plan.values[v].source == Source::kEncoded,
+              plan.values[v].source != Source::kModel &&
+                  is_saved_by_convolution(*plan.graph, static_cast<ValueId>(v)));
+  }
+}
+
+TEST(Offload, of_everything_leaves_nothing_of_the_step_on_the_device) {
+  TrainedNet mode("offload:all");
+  mode.steady_step();
+  const PlanSummary summary = mode.planned().report().plan;
+  EXPECT_EQ(summary.held_bytes, 0);
+  EXPECT_EQ(summary.encoded_from_bytes, summary.recorded_bytes);
+}
+
+struct Lossy {
+  const char* mode;
+  const char* codec;
+  double bits;   ///< of an element, at most
+  double error;  ///< of the whole gradient, relative
+};
+
+class LossyModes : public testing::TestWithParam<Lossy> {};
+
+TEST_P(LossyModes, change_no_bit_of_the_forward_pass_and_gradients_within_a_bound) {
+  TrainedNet none("none");
+  TrainedNet mode(GetParam().mode);
+  for (int i = 0; i < 3; ++i) expect_same(none.step(), mode.step());
+  for (int i = 0; i < 3; ++i) {
+    const StepOutcome exact = none.step();
+    const StepOutcome rounded = mode.step();
+    EXPECT_TRUE(exact.loss.equal(rounded.loss));
+    const at::Tensor expected = all_of(exact.gradients);
+    const at::Tensor got = all_of(rounded.gradients);
+    EXPECT_TRUE(at::isfinite(got).all().item<bool>());
+    const double error = ((got - expected).norm() / expected.norm()).item<double>();
+    EXPECT_LT(error, GetParam().error);
+    EXPECT_GT(error, 0);
+  }
+  EXPECT_EQ(mode.planned().report().counters.codec_fallbacks, 0);
+}
+
+TEST_P(LossyModes, hold_as_many_bits_of_an_element_as_their_format_has) {
+  TrainedNet none("none");
+  TrainedNet mode(GetParam().mode);
+  none.step();
+  mode.steady_step();
+  const int64_t all = none.step().held_bytes;
+  const int64_t held = mode.step().held_bytes;
+  const auto bytes = bytes_by_codec(*mode.planned().plan());
+  ASSERT_EQ(bytes.size(), 1U);
+  const auto applied = static_cast<double>(bytes.at(GetParam().codec));
+  EXPECT_GT(applied, 0.8 * static_cast<double>(mode.planned().report().plan.recorded_bytes));
+  const double kept = applied - static_cast<double>(all - held);
+  EXPECT_NEAR(kept / applied, GetParam().bits / 32, 0.02);
+}
+
+TEST_P(LossyModes, give_the_same_gradients_for_the_same_seed) {
+  TrainedNet first(GetParam().mode);
+  TrainedNet second(GetParam().mode);
+  for (int i = 0; i < 5; ++i) expect_same(first.step(), second.step());
+}
+
+TEST_P(LossyModes, keep_statistics_of_norms_and_attention_as_they_are) {
+  TrainedNet mode(GetParam().mode);
+  mode.steady_step();
+  const TreatmentPlan& plan = *mode.planned().plan();
+  int statistics = 0;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const RecordedOperator* producer = plan.graph->producer_of(static_cast<ValueId>(v));
+    if (producer == nullptr || plan.graph->values[v].slots.empty() ||
+        plan.graph->values[v].result_index == 0) {
+      continue;
+    }
+    EXPECT_EQ(plan.values[v].source, Source::kHeld) << producer->name;
+    ++statistics;
+  }
+  EXPECT_GT(statistics, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rounding, LossyModes,
+                         testing::Values(Lossy{"dpr16", "dpr16", 16, 1e-3},
+                                         Lossy{"dpr10", "dpr10", 32.0 / 3, 0.05},
+                                         Lossy{"dpr8", "dpr8", 8, 0.1},
+                                         Lossy{"q4", "q4", 4.125, 0.4},
+                                         Lossy{"q2", "q2", 2.125, 2}),
+                         [](const auto& info) { return std::string(info.param.mode); });
+
+TEST(ComposedModes, hold_less_than_either_part) {
+  const auto held = [](const char* mode) { return TrainedNet(mode).steady_step().held_bytes; };
+  EXPECT_LT(held("echo+dpr8"), held("echo"));
+  EXPECT_LT(held("echo+dpr8"), held("dpr8"));
+  EXPECT_LT(held("gist+dpr8"), held("gist"));
+  EXPECT_LT(held("gist+dpr8"), held("dpr8"));
+}
+
+TEST(MirrorSqrt, cuts_the_step_into_segments_of_equal_bytes) {
+  TrainedNet mode("mirror:sqrt");
+  mode.steady_step();
+  const StepGraph& graph = *mode.planned().plan()->graph;
+  std::map<int32_t, int64_t> bytes;
+  int64_t largest = 0;
+  int64_t storages = 0;
+  for (const RecordedStorage& storage : graph.storages) {
+    const bool saved = std::any_of(storage.values.begin(), storage.values.end(), [&](ValueId v) {
+      return !graph.values[static_cast<size_t>(v)].slots.empty();
+    });
+    if (!saved || storage.external) continue;
+    bytes[graph.producer_of(storage.values.front())->segment] += storage.bytes;
+    largest = std::max(largest, storage.bytes);
+    ++storages;
+  }
+  const auto segments = static_cast<int64_t>(graph.segments.size());
+  EXPECT_GE((segments + 1) * (segments + 1), storages);
+  EXPECT_LE((segments - 1) * (segments - 1), storages);
+  for (const auto& [segment, held] : bytes) {
+    EXPECT_LE(held, graph.saved_bytes() / segments + 2 * largest) << segment;
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::memopt

@@ -1,0 +1,80 @@
+#include "memopt/mode_grammar.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "memopt/mode.h"
+
+namespace noisemark::memopt {
+namespace {
+
+std::string nearest_to(std::string_view spelling) {
+  try {
+    static_cast<void>(parse_mode(spelling));
+  } catch (const std::invalid_argument& error) {
+    const std::string text = error.what();
+    const size_t begin = text.rfind(": \"") + 3;
+    return text.substr(begin, text.rfind('"') - begin);
+  }
+  return "(accepted)";
+}
+
+TEST(ModeGrammar, reads_every_canonical_spelling_as_what_it_was_written_from) {
+  std::set<std::string> spellings;
+  for (const ModeParts& parts : all_mode_parts()) {
+    const std::string spelling = spelling_of(parts);
+    EXPECT_EQ(parse_mode(spelling), parts) << spelling;
+    EXPECT_TRUE(spellings.insert(spelling).second) << spelling;
+  }
+  for (const char* spelling :
+       {"none", "echo", "echo+attn", "mirror+echo", "mirror:sqrt", "gist", "gist+dpr8", "echo+dpr8",
+        "echo+attn+q4", "echo+attn+gist+q2+offload:all", "offload"}) {
+    EXPECT_EQ(spellings.count(spelling), 1U) << spelling;
+  }
+}
+
+TEST(ModeGrammar, makes_a_mode_of_every_canonical_spelling) {
+  for (const ModeParts& parts : all_mode_parts()) {
+    const std::string spelling = spelling_of(parts);
+    const std::unique_ptr<Mode> mode = make_mode(spelling);
+    EXPECT_EQ(mode->name(), spelling);
+    EXPECT_EQ(mode->lossless(), parts.lossless());
+  }
+}
+
+TEST(ModeGrammar, calls_lossless_what_rounds_nothing) {
+  for (const char* spelling : {"none", "mirror:sqrt+echo", "gist", "echo+gist+offload:all"}) {
+    EXPECT_TRUE(parse_mode(spelling).lossless()) << spelling;
+  }
+  for (const char* spelling : {"dpr16", "q2", "gist+dpr8", "echo+attn+q4+offload"}) {
+    EXPECT_FALSE(parse_mode(spelling).lossless()) << spelling;
+  }
+}
+
+TEST(ModeGrammar, refuses_another_order_and_names_the_right_one) {
+  EXPECT_EQ(nearest_to("dpr8+gist"), "gist+dpr8");
+  EXPECT_EQ(nearest_to("offload+q4+echo"), "echo+q4+offload");
+  EXPECT_EQ(nearest_to("attn+echo"), "echo+attn");
+  EXPECT_EQ(nearest_to("echo+mirror"), "mirror+echo");
+}
+
+TEST(ModeGrammar, refuses_a_part_twice_and_names_the_spelling_with_one) {
+  EXPECT_EQ(nearest_to("gist+gist"), "gist");
+  EXPECT_EQ(nearest_to("echo+dpr8+dpr8"), "echo+dpr8");
+  EXPECT_EQ(nearest_to("none+echo"), "echo");
+}
+
+TEST(ModeGrammar, refuses_two_of_a_kind_and_other_words) {
+  EXPECT_EQ(nearest_to("dpr"), "dpr8");
+  EXPECT_EQ(nearest_to("ecko+dpr16"), "echo+dpr16");
+  for (const char* spelling : {"", "+", "echo+", "+echo", "echo++gist", "dpr8+q4", "Echo", "attn",
+                               "mirror+echo+attn", "offload+offload:all", "echo dpr8"}) {
+    EXPECT_THROW(static_cast<void>(parse_mode(spelling)), std::invalid_argument) << spelling;
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::memopt
