@@ -99,7 +99,7 @@ constexpr Key kKeys[] = {
     {"model", "groups", in<&D::model, &ModelConfig::groups>, integer(1, 1024), kHo, S::kLocked,
      false, "of group norm"},
     {"model", "activation", in<&D::model, &ModelConfig::activation>, one_of("silu", "relu"), kHo,
-     S::kLocked, false, "after every norm"},
+     S::kLocked, false, "after every norm but the last, which SiLU follows"},
     {"model", "downsample", in<&D::model, &ModelConfig::downsample>, one_of("conv", "max_pool"),
      kHo, S::kLocked, false, "convolution of stride 2, or convolution, activation and pooling"},
 

@@ -70,8 +70,7 @@ class Cifar10 final : public Dataset {
       reports::Sha256 hash;
       hash.update(std::as_bytes(std::span(bytes)));
       const std::string sha256 = hash.hex();
-      files_.push_back({std::string(file.name), sha256, static_cast<int64_t>(bytes.size()),
-                        sha256 == file.sha256});
+      files_.push_back(describe_cifar_file(file, sha256, static_cast<int64_t>(bytes.size())));
       Bytes& records = &file == &kCifarFiles.back() ? test_ : train_;
       records.insert(records.end(), bytes.begin(), bytes.end());
     }
@@ -91,11 +90,7 @@ class Cifar10 final : public Dataset {
   [[nodiscard]] int64_t channels() const override { return 3; }
   [[nodiscard]] int64_t resolution() const override { return 32; }
   [[nodiscard]] std::vector<reports::DataFile> files() const override { return files_; }
-  [[nodiscard]] std::string standing() const override {
-    const bool official =
-        std::all_of(files_.begin(), files_.end(), [](const auto& file) { return file.verified; });
-    return official ? "official" : "unofficial";
-  }
+  [[nodiscard]] std::string standing() const override { return cifar_standing(files_); }
 
  private:
   [[nodiscard]] const Bytes& records(Split split) const {
@@ -108,6 +103,18 @@ class Cifar10 final : public Dataset {
 };
 
 }  // namespace
+
+reports::DataFile describe_cifar_file(const CifarFile& file, const std::string& sha256,
+                                      int64_t bytes) {
+  return {std::string(file.name), sha256, bytes, sha256 == file.sha256};
+}
+
+std::string cifar_standing(const std::vector<reports::DataFile>& files) {
+  const bool official =
+      files.size() == kCifarFiles.size() &&
+      std::all_of(files.begin(), files.end(), [](const auto& file) { return file.verified; });
+  return official ? "official" : "unofficial";
+}
 
 std::shared_ptr<const Dataset> open_cifar10(const Definition& definition,
                                             const std::string& folder) {

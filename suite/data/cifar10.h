@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "reports/result.h"
 #include "suite/config/definition.h"
 #include "suite/data/dataset.h"
 
@@ -30,6 +32,13 @@ inline constexpr std::array<CifarFile, 6> kCifarFiles{{
     {"data_batch_5.bin", "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
     {"test_batch.bin", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"},
 }};
+
+/// What result.json says of a file: verified when its checksum is the locked one.
+[[nodiscard]] reports::DataFile describe_cifar_file(const CifarFile& file,
+                                                    const std::string& sha256, int64_t bytes);
+
+/// "official" when these are all files and all are verified, else "unofficial".
+[[nodiscard]] std::string cifar_standing(const std::vector<reports::DataFile>& files);
 
 /// "cifar10": `folder` is the one that holds the files above, or its parent when they lie in
 /// `cifar-10-batches-bin`. All pictures are kept in memory as bytes. Files of fewer whole records

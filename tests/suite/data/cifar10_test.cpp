@@ -151,6 +151,24 @@ TEST(Cifar10, pixels_have_the_peers_bits) {
   EXPECT_EQ(pixel_value(255), 1.0F);
 }
 
+TEST(Cifar10, is_official_only_when_every_file_has_the_locked_checksum) {
+  std::vector<reports::DataFile> files;
+  for (const CifarFile& file : kCifarFiles) {
+    files.push_back(describe_cifar_file(file, std::string(file.sha256), 30'730'000));
+    EXPECT_TRUE(files.back().verified) << file.name;
+  }
+  EXPECT_EQ(cifar_standing(files), "official");
+  for (size_t i = 0; i < files.size(); ++i) {
+    auto other = files;
+    const std::string wrong(kCifarFiles[(i + 1) % files.size()].sha256);
+    other[i] = describe_cifar_file(kCifarFiles[i], wrong, 30'730'000);
+    EXPECT_FALSE(other[i].verified);
+    EXPECT_EQ(cifar_standing(other), "unofficial") << files[i].name;
+  }
+  files.pop_back();
+  EXPECT_EQ(cifar_standing(files), "unofficial");
+}
+
 TEST(Cifar10, opens_the_real_pictures) {
   const char* folder = std::getenv("NOISEMARK_CIFAR10");
   if (folder == nullptr) GTEST_SKIP() << "NOISEMARK_CIFAR10 is not set";
