@@ -3,9 +3,12 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
 
 #include <cmath>
+#include <limits>
 
 #include "memopt/saved_tensor_scope.h"
 #include "suite/random/counter_rng.h"
@@ -60,6 +63,12 @@ std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
 
 bool all_finite(const at::Tensor& tensor) {
   return at::isfinite(tensor).all().item<bool>();
+}
+
+/// By the largest absolute value of each, which unlike the sum of squares cannot overflow.
+bool all_finite(const std::vector<at::Tensor>& tensors) {
+  constexpr double kMaximum = std::numeric_limits<double>::infinity();
+  return all_finite(at::stack(at::_foreach_norm(tensors, kMaximum)));
 }
 
 }  // namespace
@@ -199,10 +208,15 @@ std::string Trainer::first_non_finite() const {
   return "none left to name";
 }
 
+bool Trainer::gradients_finite(const StepRecord& record) const {
+  const at::NoGradGuard no_grad;
+  if (scaler_) return true;  // the scaler skips a step that overflowed
+  return record.grad_norm ? std::isfinite(*record.grad_norm) : all_finite(adam_.gradients());
+}
+
 void Trainer::throw_if_not_finite(const StepRecord& record) const {
   const bool loss_ok = std::isfinite(record.loss);
-  const bool norm_ok = !record.grad_norm || std::isfinite(*record.grad_norm);
-  if (!loss_ok || !norm_ok) throw NonFinite(record.step, first_non_finite());
+  if (!loss_ok || !gradients_finite(record)) throw NonFinite(record.step, first_non_finite());
 }
 
 void Trainer::update_weights(StepRecord& record) {

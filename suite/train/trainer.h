@@ -101,6 +101,7 @@ class Trainer {
                          StepRecord& record);
   [[nodiscard]] double mean_loss() const;
   void update_weights(StepRecord& record);
+  [[nodiscard]] bool gradients_finite(const StepRecord& record) const;
   void throw_if_not_finite(const StepRecord& record) const;
   [[nodiscard]] std::string first_non_finite() const;
 

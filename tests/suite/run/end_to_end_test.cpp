@@ -143,6 +143,9 @@ TEST(Run, a_diverging_run_fails_and_names_the_first_non_finite_tensor) {
   const reports::Result result = result_in(out);
   EXPECT_EQ(gate_names(result, reports::Verdict::kFail), std::vector<std::string>{"finite_loss"});
   EXPECT_LT(result.samples.loss.size(), 50u);
+  ASSERT_EQ(result.exit.reasons.size(), 1U);
+  EXPECT_NE(result.exit.reasons.front().find("prediction at step 1"), std::string::npos)
+      << result.exit.reasons.front();
 }
 
 TEST(Run, initial_weights_come_back_from_a_file_bit_for_bit) {

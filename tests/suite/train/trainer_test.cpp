@@ -86,6 +86,23 @@ TEST(Trainer, names_the_first_non_finite_tensor_and_leaves_the_weights_alone) {
   EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
 }
 
+TEST(Trainer, stops_at_a_non_finite_gradient_of_a_finite_loss_without_clipping_too) {
+  Definition definition = tiny_definition();
+  definition.optimizer.clip_norm = 0;
+  const TinySession session(definition);
+  const auto [name, parameter] = session.trainer->parameters()[3];
+  parameter.register_hook(
+      [](const at::Tensor& gradient) { return gradient * std::numeric_limits<float>::infinity(); });
+  const std::string before = tensors_sha256(session.trainer->weights());
+  try {
+    (void)session.trainer->step();
+    FAIL() << "an infinite gradient went unnoticed";
+  } catch (const NonFinite& error) {
+    EXPECT_EQ(error.tensor(), "gradient of " + name);
+  }
+  EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
+}
+
 class PhaseLog : public StepObserver {
  public:
   void on_step_begin(int64_t) override { log += "("; }
