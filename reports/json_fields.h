@@ -27,6 +27,14 @@ constexpr Field<Struct, Value> field(std::string_view key, Value Struct::*member
 template <class Struct>
 inline constexpr std::tuple<> kFields{};
 
+/// Keys that came after results had been published: a file without them is read with the defaults
+/// of result.h, and the schema does not require them.
+template <class Struct>
+inline constexpr std::array<std::string_view, 0> kAddedLater{};
+
+template <>
+inline constexpr std::array kAddedLater<Protocol>{std::string_view{"loader_threads"}};
+
 template <class Struct>
 concept Described = std::tuple_size_v<std::remove_const_t<decltype(kFields<Struct>)>> >
 0;

@@ -21,6 +21,7 @@ namespace noisemark::reports {
 namespace {
 
 using json::Described;
+using json::kAddedLater;
 using json::kFields;
 using json::kNames;
 using json::Path;
@@ -105,7 +106,7 @@ class Reader {
     members(from, to, path, {});
   }
 
-  // Every key of Struct must be there, and no other but `extra`.
+  // Every key of Struct but those added later must be there, and no other but `extra`.
   template <Described Struct>
   void members(const Json& from, Struct& to, const Path& path,
                const std::vector<std::string>& extra) const {
@@ -140,6 +141,9 @@ class Reader {
 
   template <class Struct, class Field>
   void member(const Json& from, Struct& to, const Field& field, const Path& path) const {
+    const auto& later = kAddedLater<Struct>;
+    const bool may_be_absent = std::find(later.begin(), later.end(), field.key) != later.end();
+    if (may_be_absent && !from.contains(std::string(field.key))) return;
     value(at(from, std::string(field.key), path), to.*field.member, Path{&path, field.key});
   }
 };

@@ -18,6 +18,7 @@
 #include "reports/error.h"
 #include "reports/file.h"
 #include "reports/json_fields.h"
+#include "reports/schema.h"
 #include "reports/sha256.h"
 #include "tests/reports/sample_result.h"
 
@@ -218,6 +219,13 @@ TEST(JsonIo, names_file_and_path_of_every_kind_of_error) {
             "r.json: schema.name: \"other\" (noisemark.result 1.0.0 alone)");
   EXPECT_EQ(error([](Json& f) { f.erase("schema"); }),
             "r.json: schema: missing (every key must be there)");
+}
+
+TEST(JsonIo, reads_a_result_from_before_a_key_was_added_with_its_default) {
+  Json file = Json::parse(to_json(full_result()));
+  file["protocol"].erase("loader_threads");
+  EXPECT_EQ(schema_problems(file.dump()), std::vector<std::string>{});
+  EXPECT_EQ(from_json_unverified(file.dump(), "r.json").protocol.loader_threads, 1);
 }
 
 TEST(JsonIo, refuses_a_key_twice_and_half_a_file) {
