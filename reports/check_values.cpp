@@ -37,8 +37,8 @@ Problems definition_problems(const Result& result) {
           "identity.definition_sha256 is not the SHA-256 of the definition (" + sha256 + ")");
   const auto json = nlohmann::json::parse(result.definition, nullptr, false);
   require(json.is_object(), problems, "definition is no JSON object");
-  require(id.custom == !id.overrides.empty(), problems,
-          "identity.custom must say whether there are overrides");
+  require(id.custom || id.overrides.empty(), problems,
+          "identity.custom must be true where there are overrides");
   if (!json.is_object() || !json.contains("benchmark")) return problems;
   const auto& benchmark = json["benchmark"];
   require(benchmark.value("id", id.benchmark) == id.benchmark &&

@@ -117,7 +117,7 @@ class SingleRun {
     identity.scale = definition.scale;
     identity.version = definition.version;
     identity.overrides = definition.overrides;
-    identity.custom = !definition.overrides.empty();
+    identity.custom = definition.custom;
     identity.definition_sha256 = definition_sha256(definition);
     identity.mode = variant.mode;
     identity.baseline = variant.baseline;

@@ -47,7 +47,13 @@ TEST(CheckValues, finds_nothing_in_a_good_result) {
 TEST(CheckValues, the_definition_must_be_the_one_that_was_hashed) {
   EXPECT_TRUE(starts(after([](Result& r) { r.definition += " "; }), "definition: "));
   EXPECT_TRUE(starts(after([](Result& r) { r.identity.scale = "gpu"; }), "definition: "));
-  EXPECT_TRUE(starts(after([](Result& r) { r.identity.custom = true; }), "definition: "));
+  EXPECT_TRUE(starts(after([](Result& r) { r.identity.overrides = {"train.steps=5"}; }),
+                     "definition: identity.custom"));
+}
+
+TEST(CheckValues, a_definition_of_the_users_own_is_custom_without_overrides) {
+  const std::string found = after([](Result& r) { r.identity.custom = true; });
+  EXPECT_EQ(found.find("identity.custom"), std::string::npos) << found;
 }
 
 TEST(CheckValues, seeds_must_be_there_and_differ) {
