@@ -59,6 +59,7 @@ Variant make_variant(const RunOptions& options, const std::string& mode,
   if (precision.empty()) precision = "fp32";
   variant.precision = parse_precision(precision, device);
   variant.device = device;
+  require_kernels(variant);
   variant.threads = options.threads.value_or(at::get_num_threads());
   variant.deterministic = options.deterministic;
   return variant;
@@ -82,6 +83,15 @@ std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
 }
 
 }  // namespace
+
+void require_kernels(const Variant& variant) {
+  if (!baselines::parse_baseline(variant.baseline).fused) return;
+  const std::string& precision = variant.precision.name;
+  if (variant.device.is_cpu() && (precision == "fp32" || precision == "bf16")) return;
+  throw bad_input("--baseline", "",
+                  variant.baseline + " in " + precision + " on " + variant.device.str(),
+                  "fused takes the CPU, fp32 or bf16");
+}
 
 std::vector<PlannedRun> plan_runs(const RunOptions& options) {
   const at::Device device = parse_device(options.device);

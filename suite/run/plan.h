@@ -18,6 +18,10 @@ struct PlannedRun {
   std::string given;  ///< what names it to a process of its own: a benchmark or a definition file
 };
 
+/// Throws Error, exit code 2, when the baseline has no kernels for this device and precision: plain
+/// operators would run under its name.
+void require_kernels(const Variant& variant);
+
 /// Everything that `options` asks for, checked. Throws Error: exit code 2 for an unknown benchmark,
 /// mode, baseline, precision or device; exit code 77 when the device is not here.
 [[nodiscard]] std::vector<PlannedRun> plan_runs(const RunOptions& options);
