@@ -79,8 +79,8 @@ struct EvalConfig {
 
 /// Passes besides training.
 struct MeasureConfig {
-  int64_t memory_steps = 3;   ///< the last one is measured
-  int64_t profile_steps = 3;  ///< the first is thrown away
+  int64_t memory_steps = 3;   ///< the last one is measured; 0: no pass
+  int64_t profile_steps = 3;  ///< under the profiler, and as many without it before; 0: no pass
 };
 
 /// One absolute gate: `[gate.NAME]` with `metric`, and `max` or `min`.

@@ -139,13 +139,21 @@ class SingleRun {
                                              ? "the profile pass did not end"
                                              : "the profile pass was left out (--no-profile)";
     result_.quality.missing_reason = "training did not begin";
+    if (definition.measure.memory_steps == 0) {
+      result_.memory.missing_reason = "the memory pass was left out (measure.memory_steps=0)";
+    }
+    if (definition.measure.profile_steps == 0) {
+      result_.utilization.missing_reason =
+          "the profile pass was left out (measure.profile_steps=0)";
+    }
   }
 
   void make_passes() {
     events_.init_start(plan_.definition, plan_.seed);
     try {
-      if (options_.memory) measure_memory();
-      if (options_.profile) profile();
+      const MeasureConfig& measure = plan_.definition.measure;
+      if (options_.memory && measure.memory_steps > 0) measure_memory();
+      if (options_.profile && measure.profile_steps > 0) profile();
       train();
     } catch (const Interrupted& error) {
       interrupted_ = error.what();
