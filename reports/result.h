@@ -165,7 +165,7 @@ struct Utilization {
 struct Evaluation {
   int64_t step = 0;
   int64_t samples_seen = 0;
-  double elapsed_s = 0;      ///< since data was first touched, evaluation excluded
+  double elapsed_s = 0;      ///< since data was first touched: opened, trained, evaluated
   double loss = 0;           ///< unweighted
   double weighted_loss = 0;  ///< with the training weights
   std::vector<int64_t> timesteps;

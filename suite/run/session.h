@@ -35,6 +35,7 @@ struct SessionOptions {
   Definition definition;
   Variant variant;
   std::shared_ptr<const Dataset> dataset;
+  double data_open_s = 0;    ///< what opening `dataset` took: reading, hashing, making
   std::string init_weights;  ///< file, empty: drawn from the definition's seed
   int64_t loader_threads = 1;
 };

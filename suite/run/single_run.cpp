@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
@@ -290,7 +291,10 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
   session.variant = plan.variant;
   {
     const memopt::OwnerScope owner(memopt::Owner::kInput);
+    const auto start = std::chrono::steady_clock::now();
     session.dataset = open_dataset(session.definition, options.data);
+    session.data_open_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   const std::string note = session.dataset->note();
   if (!note.empty()) fmt::print(stderr, "noisemark: --data {}: {}\n", options.data, note);

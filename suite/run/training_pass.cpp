@@ -34,6 +34,7 @@ class Pass {
         session_(make_session(options.session)),
         trainer_(*session_.trainer),
         timer_(options.session.variant.device) {
+    elapsed_before_s_ = options.session.data_open_s;
     outcome_.init_weights_sha256 = tensors_sha256(trainer_.weights());
     for (const auto& [name, parameter] : trainer_.parameters()) {
       outcome_.parameters += parameter.numel();
@@ -76,7 +77,7 @@ class Pass {
   void restore() {
     if (!options_.resume || !std::filesystem::exists(options_.checkpoint_path)) return;
     progress() = read_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key);
-    elapsed_before_s_ = progress().elapsed_s;
+    elapsed_before_s_ += progress().elapsed_s;
     outcome_.resumed_at_step = trainer_.next_step();
   }
 
