@@ -48,7 +48,11 @@ std::string data(const Result& result) {
 
 std::string repeat(const Result& result) {
   if (result.repeat_command.empty()) return "## Repeat it\n\nNo command was recorded.\n";
-  return fmt::format("## Repeat it\n\n```sh\n{}\n```\n", result.repeat_command);
+  std::string text = fmt::format("## Repeat it\n\n```sh\n{}\n```\n", result.repeat_command);
+  if (result.repeat_command.starts_with("noisemark ")) {
+    text += "\n`noisemark` is in `bin/` of the build folder (`build/release/bin/noisemark`).\n";
+  }
+  return text;
 }
 
 std::string provenance(const Result& result, const std::string& result_sha256) {

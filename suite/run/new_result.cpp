@@ -40,27 +40,30 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-std::string repeat_command(const std::vector<std::string>& argv) {
+std::string repeat_command(const std::vector<std::string>& argv, const std::string& data) {
   std::string line;
+  bool names_data = data.empty();
   for (size_t i = 0; i < argv.size(); ++i) {
     if (argv[i] == "--out") {
       ++i;
       continue;
     }
     if (argv[i].starts_with("--out=")) continue;
+    names_data |= argv[i] == "--data" || argv[i].starts_with("--data=");
     const std::string word = i == 0 ? std::filesystem::path(argv[0]).filename().string() : argv[i];
     if (!line.empty()) line += ' ';
     line += quoted(word);
   }
+  if (!names_data) line += " --data " + quoted(data);
   return line;
 }
 
-reports::Result new_result(const std::vector<std::string>& argv) {
+reports::Result new_result(const std::vector<std::string>& argv, const std::string& data) {
   reports::Result result;
   result.run_id = random_id();
   result.created_utc = utc_now();
   result.argv = argv;
-  result.repeat_command = repeat_command(argv);
+  result.repeat_command = repeat_command(argv, data);
   return result;
 }
 

@@ -109,7 +109,8 @@ class SingleRun {
   void describe() {
     const Definition& definition = plan_.definition;
     const Variant& variant = plan_.variant;
-    result_ = new_result(options_.argv);
+    const bool pictures = session_.dataset->standing() != "generated";
+    result_ = new_result(options_.argv, pictures ? options_.data : "");
     result_.title = definition.title;
     result_.definition = canonical_json(definition);
     result_.seeds = seeds_of(plan_.seed);

@@ -48,6 +48,27 @@ TEST(Report, says_how_a_run_ended_that_did_not_finish) {
   EXPECT_TRUE(has(rendered(result), "- stopped by the user after step 12\n"));
 }
 
+TEST(Report, tells_how_many_steps_loss_scaling_skipped) {
+  Result result = full_result();
+  EXPECT_FALSE(has(rendered(result), "loss scaling"));
+  Metric skipped;
+  skipped.name = "skipped_steps";
+  skipped.value = 2.0;
+  result.metrics.push_back(skipped);
+  EXPECT_TRUE(has(rendered(result), "| skipped by loss scaling | 2 steps "));
+}
+
+TEST(Report, says_where_the_program_is_that_repeats_the_run) {
+  EXPECT_TRUE(has(rendered(full_result()), "\n`noisemark` is in `bin/` of the build folder"));
+}
+
+TEST(Report, names_a_definition_of_the_users_own) {
+  Result result = full_result();
+  result.identity.custom = true;
+  result.identity.overrides.clear();
+  EXPECT_TRUE(has(rendered(result), "| a definition of the user's own "));
+}
+
 TEST(Report, names_the_loader_threads_of_a_run_that_chose_them) {
   Result result = full_result();
   EXPECT_FALSE(has(rendered(result), "| loader "));

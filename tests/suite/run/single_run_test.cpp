@@ -1,0 +1,166 @@
+#include "suite/run/single_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "reports/gate.h"
+#include "suite/config/catalogue.h"
+#include "suite/data/cifar10.h"
+#include "suite/run/interrupt.h"
+#include "suite/run/new_result.h"
+#include "suite/run/progress.h"
+#include "suite/run/training_pass.h"
+#include "tests/suite/process.h"
+#include "tests/suite/run/short_run.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using test::result_in;
+using test::run_noisemark;
+using test::TemporaryFolder;
+
+/// A user's file under a shipped name, that lasts a second and has a gate that nothing fails.
+std::string lax_definition() {
+  const auto files = benchmark_files();
+  const auto shipped = std::find_if(files.begin(), files.end(),
+                                    [](const BenchmarkFile& file) { return file.id == "gmm16"; });
+  std::string text(shipped->text);
+  const auto set = [&](const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  set("steps = 600", "steps = 2");
+  set("batch = 32", "batch = 4");
+  set("samples = 512", "samples = 8");
+  set("max = 1.60", "max = 1e9");
+  return text;
+}
+
+TEST(Run, of_a_definition_of_the_users_own_is_custom_and_no_gate_of_it_applies) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "mine.toml";
+  std::ofstream(file) << lax_definition();
+  const fs::path out = folder.path() / "out";
+  const test::Finished run = run_noisemark({"run", file.string(), "--device", "cpu", "--out",
+                                            out.string(), "--no-memory", "--no-profile"});
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_TRUE(run.out.starts_with("CUSTOM gmm16@cpu")) << run.out;
+  const reports::Result result = result_in(out);
+  EXPECT_TRUE(result.identity.custom);
+  EXPECT_EQ(result.exit.status, "custom");
+  const auto gate = std::find_if(result.gates.begin(), result.gates.end(),
+                                 [](const auto& gate) { return gate.name == "excess_loss"; });
+  ASSERT_NE(gate, result.gates.end());
+  EXPECT_EQ(gate->verdict, reports::Verdict::kNotApplied) << gate->words;
+  const test::Finished check = run_noisemark({"check", out.string()});
+  EXPECT_EQ(check.code, 0) << check.both();
+}
+
+TEST(Run, leaves_out_the_passes_whose_steps_are_zero_and_says_why) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const test::Finished run =
+      run_noisemark(test::with(test::short_run(out, 2), {"--set", "measure.memory_steps=0", "--set",
+                                                         "measure.profile_steps=0"}));
+  ASSERT_EQ(run.code, 0) << run.both();
+  const reports::Result result = result_in(out);
+  EXPECT_FALSE(result.memory.measured);
+  EXPECT_FALSE(result.utilization.measured);
+  EXPECT_NE(result.memory.missing_reason.find("measure.memory_steps=0"), std::string::npos);
+  EXPECT_NE(result.utilization.missing_reason.find("measure.profile_steps=0"), std::string::npos);
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+}
+
+Variant variant_of(const std::string& baseline, const std::string& precision, at::Device device) {
+  Variant variant;
+  variant.baseline = baseline;
+  variant.precision.name = precision;
+  variant.device = device;
+  return variant;
+}
+
+TEST(Plan, refuses_fused_kernels_where_there_are_none) {
+  const auto refused = [](const Variant& variant) {
+    try {
+      require_kernels(variant);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const char* precision : {"fp32", "bf16"}) {
+    EXPECT_EQ(refused(variant_of("fused", precision, at::kCPU)), "");
+    EXPECT_EQ(refused(variant_of("plain", precision, {at::kCUDA, 0})), "");
+    EXPECT_EQ(refused(variant_of("fused+channels-last", precision, {at::kCUDA, 0})),
+              "--baseline: fused+channels-last in " + std::string(precision) +
+                  " on cuda:0 (fused takes the CPU, fp32 or bf16)");
+  }
+  EXPECT_EQ(refused(variant_of("plain", "fp64", at::kCPU)), "");
+  EXPECT_NE(refused(variant_of("fused", "fp64", at::kCPU)), "");
+}
+
+TEST(Run, with_fused_kernels_in_fp64_is_refused) {
+  const TemporaryFolder folder;
+  const test::Finished run = run_noisemark(test::with(
+      test::timed_only(folder.path() / "out"), {"--baseline", "fused", "--precision", "fp64"}));
+  EXPECT_EQ(run.code, 2) << run.both();
+  EXPECT_NE(run.err.find("fp32 or bf16"), std::string::npos) << run.err;
+}
+
+TEST(TimeToQuality, counts_from_the_opening_of_the_data) {
+  RunOptions options;
+  options.id = "gmm16@cpu";
+  options.device = "cpu";
+  options.sets = {"train.steps=1", "train.batch=4", "eval.samples=8", "eval.every=0"};
+  const PlannedRun plan = plan_runs(options).front();
+  TrainingPassOptions pass;
+  pass.session = session_options(options, plan);
+  EXPECT_GT(pass.session.data_open_s, 0);
+  pass.session.data_open_s = 1000;
+  Progress line("", 1, 4);
+  const InterruptGuard interrupt;
+  const TrainingOutcome outcome = training_pass(pass, {line, interrupt});
+  ASSERT_EQ(outcome.quality.evaluations.size(), 2U);
+  EXPECT_GE(outcome.quality.evaluations.front().elapsed_s, 1000);
+  EXPECT_GT(outcome.quality.evaluations.back().elapsed_s,
+            outcome.quality.evaluations.front().elapsed_s);
+}
+
+/// Six files of eight black pictures.
+void write_pictures(const fs::path& folder) {
+  for (const CifarFile& file : kCifarFiles) {
+    std::ofstream(folder / file.name, std::ios::binary) << std::string(8 * kCifarRecordBytes, '\0');
+  }
+}
+
+TEST(Run, names_the_folder_of_the_pictures_in_the_command_that_repeats_it) {
+  const TemporaryFolder folder;
+  write_pictures(folder.path());
+  const auto repeat = [&](const std::string& id, const std::vector<std::string>& more) {
+    const fs::path out = folder.path() / ("out-" + id + std::to_string(more.size()));
+    std::vector<std::string> arguments{
+        "run",           id,           "--set",          "train.steps=1", "--set",
+        "train.batch=4", "--set",      "eval.samples=8", "--set",         "eval.every=0",
+        "--set",         "model.dim=8"};
+    arguments = test::with(
+        arguments, {"--device", "cpu", "--no-memory", "--no-profile", "--out", out.string()});
+    const test::Finished run =
+        run_noisemark(test::with(arguments, more), {{"NOISEMARK_DATA", folder.path().string()}});
+    EXPECT_EQ(run.code, 0) << run.both();
+    return result_in(out).repeat_command;
+  };
+  const std::string named = " --data " + folder.path().string();
+  EXPECT_TRUE(repeat("lucid-cifar10@cpu", {}).ends_with(named));
+  const std::string given = repeat("lucid-cifar10@cpu", {"--data", folder.path().string()});
+  EXPECT_EQ(given.find("--data"), given.rfind("--data")) << given;
+  EXPECT_EQ(repeat("gmm16@cpu", {}).find("--data"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace noisemark::suite
