@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "suite/environment/listed_packages.h"
 #include "suite/environment/system_file.h"
 
 namespace noisemark::suite {
@@ -19,29 +20,16 @@ namespace {
 
 using reports::Strings;
 
-// Names in Debian 12 and Ubuntu 24.04.
-const std::vector<std::string>& relevant_packages() {
-  static const std::vector<std::string> kNames = {
-      "g++-12",
-      "g++-13",
-      "gnuplot-nox",
-      "libboost-dev",
-      "libboost-program-options-dev",
-      "libc6",
-      "libfmt-dev",
-      "libgomp1",
-      "libjpeg-turbo8",
-      "libjpeg62-turbo",
-      "libpng16-16",
-      "libpng16-16t64",
-      "libspdlog-dev",
-      "libssl3",
-      "libssl3t64",
-      "libstdc++6",
-      "libtomlplusplus-dev",
-      "nlohmann-json3-dev",
-  };
-  return kNames;
+// What the listed packages bring along and a program is compiled by or loads, by its names in
+// Debian 12 and Ubuntu 24.04.
+constexpr const char* kBrought[] = {
+    "g++-12",          "g++-13",      "libboost-dev",   "libc6",   "libgomp1",   "libjpeg-turbo8",
+    "libjpeg62-turbo", "libpng16-16", "libpng16-16t64", "libssl3", "libssl3t64", "libstdc++6"};
+
+std::vector<std::string> relevant_packages() {
+  std::vector<std::string> names = listed_packages();
+  names.insert(names.end(), std::begin(kBrought), std::end(kBrought));
+  return names;
 }
 
 constexpr std::string_view kVariablePrefixes[] = {

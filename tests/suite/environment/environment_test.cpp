@@ -5,7 +5,10 @@
 #include <torch/version.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "reports/sha256.h"
 #include "suite/environment/graphics.h"
@@ -46,6 +49,30 @@ TEST(Installation, reads_versions_of_installed_packages_only) {
       "Package: other\nStatus: install ok installed\nVersion: 1\n";
   const reports::Strings versions = package_versions(status, {"libfmt-dev", "libssl3"});
   EXPECT_EQ(versions, (reports::Strings{{"libfmt-dev", "9.1.0+ds1-2"}}));
+}
+
+// As a shell reads the list: the lines "build PACKAGE".
+std::vector<std::string> packages_of_a_build() {
+  std::ifstream file(NOISEMARK_SOURCE_DIR "/containers/apt-packages.txt");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    const auto words = split_words(line);
+    if (words.size() == 2 && words[0] == "build") names.push_back(words[1]);
+  }
+  return names;
+}
+
+TEST(Installation, records_the_version_of_every_package_that_setup_installs) {
+  const auto status = read_system_file("/var/lib/dpkg/status");
+  if (!status) GTEST_SKIP() << "no Debian packages";
+  const auto names = packages_of_a_build();
+  ASSERT_GT(names.size(), 20U);
+  const reports::Strings recorded = installed_packages();
+  for (const auto& [name, version] : package_versions(*status, names)) {
+    const auto found = recorded.find("package " + name);
+    ASSERT_NE(found, recorded.end()) << name;
+    EXPECT_EQ(found->second, version) << name;
+  }
 }
 
 TEST(Installation, keeps_variables_that_matter_and_no_others) {
