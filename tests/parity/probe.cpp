@@ -7,18 +7,24 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <torch/utils.h>
 
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "memopt/mode.h"
 #include "reports/error.h"
+#include "suite/data/dataset.h"
+#include "suite/data/loader.h"
 #include "suite/diffusion/process.h"
 #include "suite/io/safetensors.h"
 #include "suite/models/denoiser.h"
-#include "suite/train/adam.h"
 #include "suite/train/ema.h"
+#include "suite/train/named_parameters.h"
+#include "suite/train/precision.h"
+#include "suite/train/trainer.h"
 
 namespace noisemark::suite {
 
@@ -115,14 +121,8 @@ class Request {
         make_denoiser(get("model", ModelConfig{}), ops_named(get<std::string>("ops", "plain")));
     model->to(dtype());
     const NamedTensors weights = tensors("weight.");
-    if (!weights.empty()) copy_by_name(weights, parameters(*model), json_.at("in"));
+    if (!weights.empty()) copy_by_name(weights, named_parameters(*model), json_.at("in"));
     return model;
-  }
-
-  static NamedTensors parameters(const Denoiser& model) {
-    NamedTensors result;
-    for (const auto& item : model.named_parameters()) result.emplace_back(item.key(), item.value());
-    return result;
   }
 
  private:
@@ -135,7 +135,7 @@ void append(NamedTensors& reply, const std::string& prefix, const NamedTensors& 
 }
 
 NamedTensors init(const Request& request) {
-  return Request::parameters(*request.model());
+  return named_parameters(*request.model());
 }
 
 NamedTensors schedule(const Request& request) {
@@ -150,7 +150,7 @@ NamedTensors gradients(const Request& request) {
   const at::Tensor output = model->forward(request.real("x"), request.tensor("t"));
   (output * request.real("cotangent")).sum().backward();
   NamedTensors reply{{"output", output}};
-  for (const auto& [name, parameter] : Request::parameters(*model)) {
+  for (const auto& [name, parameter] : named_parameters(*model)) {
     reply.emplace_back("grad." + name, parameter.grad());
   }
   return reply;
@@ -173,31 +173,54 @@ NamedTensors loss(const Request& request) {
   return {{"x_t", x_t}, {"target", target}, {"loss", process.training_loss(prediction, target, t)}};
 }
 
-// Optimizer steps on the batches x0[s], t[s], noise[s].
-NamedTensors train(const Request& request) {
-  const DiffusionProcess process = request.process();
-  const auto model = request.model();
-  const auto config = request.get("optimizer", OptimizerConfig{});
-  Adam adam(Request::parameters(*model), config);
-  Ema ema(Request::parameters(*model), request.get("ema", EmaConfig{}));
-  std::vector<at::Tensor> losses;
-  std::vector<at::Tensor> norms;
-  for (int64_t s = 0; s < request.tensor("t").size(0); ++s) {
-    const at::Tensor x0 = request.real("x0")[s];
-    const at::Tensor noise = request.real("noise")[s];
-    const at::Tensor t = request.tensor("t")[s];
-    const at::Tensor prediction = model->forward(process.q_sample(x0, t, noise), t);
-    const at::Tensor value = process.training_loss(prediction, process.target(x0, t, noise), t);
-    value.backward();
-    losses.push_back(value.detach());
-    norms.push_back(clip_gradients(adam.gradients(), config.clip_norm).detach().clone());
-    adam.step();
-    adam.release_gradients();
-    ema.update();
+Definition training_definition(const Request& request) {
+  Definition definition;
+  definition.model = request.get("model", ModelConfig{});
+  definition.diffusion = request.get("diffusion", DiffusionConfig{});
+  definition.optimizer = request.get("optimizer", OptimizerConfig{});
+  definition.ema = request.get("ema", EmaConfig{});
+  definition.data.name = "gmm16";
+  definition.data.train_samples = 64;
+  definition.train.batch = request.get<int64_t>("batch", 2);
+  definition.train.steps = request.get<int64_t>("steps", 10);
+  return definition;
+}
+
+// All that is random in the steps: x0[s], t[s], noise[s].
+NamedTensors batches_of(const Definition& definition, std::shared_ptr<const Dataset> dataset) {
+  LoaderOptions options;
+  options.last_step = definition.train.steps;
+  Loader loader(std::move(dataset), definition, options);
+  std::vector<at::Tensor> x0, t, noise;
+  for (int64_t s = 0; s < definition.train.steps; ++s) {
+    const Batch batch = loader.next();
+    x0.push_back(batch.images);
+    t.push_back(batch.timesteps);
+    noise.push_back(batch.noise);
   }
-  NamedTensors reply{{"losses", at::stack(losses)}, {"norms", at::stack(norms)}};
-  append(reply, "weight.", Request::parameters(*model));
-  append(reply, "ema.", ema.shadows());
+  return {{"x0", at::stack(x0)}, {"t", at::stack(t)}, {"noise", at::stack(noise)}};
+}
+
+// The product's own steps on its own batches, which the reply holds too.
+NamedTensors train(const Request& request) {
+  const Definition definition = training_definition(request);
+  const auto dataset = open_dataset(definition, "");
+  const auto mode = memopt::make_mode("none");
+  TrainerOptions options;
+  options.precision =
+      parse_precision(request.dtype() == at::kDouble ? "fp64" : "fp32", options.device);
+  Trainer trainer(definition, request.model(), dataset, *mode, options);
+  std::vector<double> losses, norms;
+  for (int64_t s = 0; s < definition.train.steps; ++s) {
+    const StepRecord record = trainer.step();
+    losses.push_back(record.loss);
+    norms.push_back(record.grad_norm.value());
+  }
+  NamedTensors reply = batches_of(definition, dataset);
+  reply.emplace_back("losses", at::tensor(losses, request.dtype()));
+  reply.emplace_back("norms", at::tensor(norms, request.dtype()));
+  append(reply, "weight.", trainer.parameters());
+  append(reply, "ema.", trainer.ema().shadows());
   return reply;
 }
 

@@ -1,4 +1,4 @@
-"""Ten optimizer steps with given pictures, timesteps and noise: losses, weights, averages."""
+"""Ten steps of the trainer itself: the peer gets its batches, then losses, weights and averages must agree."""
 
 import parity
 import torch
@@ -20,17 +20,6 @@ HO_RUN = {
     "optimizer": {"lr": 2e-4, "beta1": 0.9, "beta2": 0.999, "clip_norm": 1.0, "warmup_steps": 4},
     "ema": {"kind": "constant", "decay": 0.9999},
 }
-
-
-def batches_of(run, dtype):
-    generator = torch.Generator().manual_seed(3)
-    side = run["model"]["resolution"]
-    shape = (STEPS, BATCH, run["model"]["channels"], side, side)
-    return {
-        "x0": torch.randn(shape, generator=generator, dtype=torch.float64).clamp(-1, 1).to(dtype),
-        "t": torch.randint(0, 1000, (STEPS, BATCH), generator=generator),
-        "noise": torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype),
-    }
 
 
 class ConstantAverage:
@@ -64,7 +53,7 @@ class PowerAverage:
 
 def train_peer(run, peer, batches):
     """The peer's loop, step by step: loss, backward, clip, Adam, average."""
-    dtype = batches["x0"].dtype
+    dtype = next(peer.parameters()).dtype
     options = run["optimizer"]
     with parity.DefaultDtype(torch.float32):
         process = parity.diffusion_of(peer, run["diffusion"], run["model"]["resolution"]).to(dtype)
@@ -75,7 +64,8 @@ def train_peer(run, peer, batches):
     average = (PowerAverage if run["ema"]["kind"] == "power" else ConstantAverage)(peer, run["ema"])
     losses, norms = [], []
     for step in range(STEPS):
-        x0, t, noise = (batches[name][step] for name in ("x0", "t", "noise"))
+        x0, noise = (batches[name][step].to(dtype) for name in ("x0", "noise"))
+        t = batches["t"][step]
         with parity.DefaultDtype(dtype):
             loss = process(x0, times=t, noise=noise)
         loss.backward()
@@ -92,11 +82,10 @@ def train_peer(run, peer, batches):
 class Training(parity.ParityTest):
     def run_both(self, run, dtype, **changes):
         peer = parity.perturb(parity.make_peer(run["model"])).to(dtype)
-        batches = batches_of(run, dtype)
-        request = batches | parity.with_prefix(
-            "weight.", {n: t.clone() for n, t in peer.state_dict().items()})
-        ours = parity.probe("train", request, dtype=str(dtype).removeprefix("torch."),
-                            **(run | changes))
+        weights = parity.with_prefix("weight.", peer.state_dict())
+        ours = parity.probe("train", weights, dtype=str(dtype).removeprefix("torch."),
+                            steps=STEPS, batch=BATCH, **(run | changes))
+        batches = {name: ours.pop(name) for name in ("x0", "t", "noise")}
         return ours, {n: t.detach() for n, t in train_peer(run, peer, batches).items()}
 
     def compare(self, run, dtype, bound):
