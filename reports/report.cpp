@@ -59,7 +59,7 @@ std::string headline(const Result& result) {
 std::string verdict_words(const Result& result) {
   switch (static_cast<ExitCode>(result.exit.code)) {
     case ExitCode::kPass:
-      return result.identity.custom ? "CUSTOM (no gate of the definition applies)" : "PASS";
+      return result.exit.status == "custom" ? "CUSTOM (no gate of the definition applies)" : "PASS";
     case ExitCode::kFailed:
       return "FAIL";
     default:

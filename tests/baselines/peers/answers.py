@@ -2,6 +2,7 @@
 
 {"step_s": [...]}                       -> {"steps": N, "stable": B, "interval": [low, high] or null}
 {"listing": FILE, "ids": [ID@SCALE ...]} -> {"ID@SCALE": sha256 ...}
+{"cifar10": FOLDER}                     -> {"standing": S, "files": [...], "locked": {name: sha256}}
 """
 
 import json
@@ -10,9 +11,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import tiny  # noqa: F401
-from definition import load_definition
+import tiny
+from definition import Definition, load_definition
 from steady import detect_warmup, median_interval
+
+
+def cifar10(folder: Path) -> dict[str, Any]:
+    """What the peers' results say of CIFAR-10 in this folder."""
+    from pictures import CIFAR10_FILES, load_pictures
+
+    sections = {**tiny.LUCID, "data": {"name": "cifar10", "flip": True}}
+    pictures = load_pictures(Definition("", sections), folder)
+    return {"standing": pictures.standing, "files": pictures.files, "locked": CIFAR10_FILES}
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -20,6 +30,8 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     if "listing" in question:
         path = Path(question["listing"])
         return {name: load_definition(path, name).sha256 for name in question["ids"]}
+    if "cifar10" in question:
+        return cifar10(Path(question["cifar10"]))
     warmup = asdict(detect_warmup(question["step_s"]))
     return {**warmup, "interval": median_interval(question["step_s"])}
 

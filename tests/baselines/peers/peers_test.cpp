@@ -16,6 +16,7 @@
 #include "suite/cli/list.h"
 #include "suite/config/canonical.h"
 #include "suite/config/catalogue.h"
+#include "suite/data/cifar10.h"
 
 // The Python side of the comparison with the peers says what Noisemark says.
 namespace noisemark {
@@ -130,6 +131,43 @@ TEST_F(Peers, restore_the_canonical_text_of_every_listed_definition) {
     EXPECT_EQ(sha256, suite::definition_sha256(definition)) << name;
   }
   EXPECT_EQ(replies[0].size(), ids.size());
+}
+
+/// Six small files in CIFAR-10's format.
+void write_small_cifar10(const fs::path& folder) {
+  char value = 0;
+  for (const suite::CifarFile& file : suite::kCifarFiles) {
+    std::string record(suite::kCifarRecordBytes, ++value);
+    std::ofstream(folder / file.name, std::ios::binary) << record;
+  }
+}
+
+void expect_same_data(const Json& reply, const fs::path& folder) {
+  const auto dataset = suite::open_cifar10({}, folder);
+  EXPECT_EQ(reply["standing"], dataset->standing());
+  const auto files = dataset->files();
+  ASSERT_EQ(reply["files"].size(), files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Json expected = {{"name", files[i].name},
+                           {"sha256", files[i].sha256},
+                           {"bytes", files[i].bytes},
+                           {"verified", files[i].verified}};
+    EXPECT_EQ(reply["files"][i], expected);
+  }
+}
+
+TEST_F(Peers, say_of_pictures_what_noisemark_says) {
+  write_small_cifar10(folder());
+  std::vector<Json> questions{{{"cifar10", folder().string()}}};
+  const char* real = std::getenv("NOISEMARK_CIFAR10");
+  if (real != nullptr) questions.push_back({{"cifar10", real}});
+  const auto replies = answers(questions);
+  ASSERT_EQ(replies.size(), questions.size());
+  expect_same_data(replies[0], folder());
+  for (const suite::CifarFile& file : suite::kCifarFiles) {
+    EXPECT_EQ(replies[0]["locked"][std::string(file.name)], file.sha256);
+  }
+  if (real != nullptr) expect_same_data(replies[1], real);
 }
 
 TEST_F(Peers, write_a_result_that_passes_every_check) {

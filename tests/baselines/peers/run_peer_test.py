@@ -56,6 +56,7 @@ class RunPeerTest(unittest.TestCase):
             self.assertAlmostEqual(parts, step_s, delta=0.05 * step_s)
         self.assertEqual(result["identity"]["framework"], "peer:eager")
         self.assertEqual(result["gates"][0]["verdict"], "not_applied")
+        self.assertEqual(result["exit"], {"code": 0, "status": "custom", "reasons": []})
         self.assertGreater(result["metrics"][0]["value"], 0)
 
     def test_runs_ho_in_bf16_and_channels_last_with_other_steps_as_custom(self) -> None:
