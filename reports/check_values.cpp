@@ -47,7 +47,16 @@ Problems definition_problems(const Result& result) {
   return problems;
 }
 
-// A definition lists its gates as {"gate": {NAME: {"metric": M, "max" or "min": BOUND}}}.
+// Only a changed definition or a precision that the bound was not calibrated for excuses a gate.
+bool must_apply(const Identity& id, const nlohmann::json& declared) {
+  const auto precisions = declared.find("precisions");
+  return !id.custom &&
+         (precisions == declared.end() ||
+          std::find(precisions->begin(), precisions->end(), id.precision) != precisions->end());
+}
+
+// A definition lists its gates as {"gate": {NAME: {"metric": M, "max" or "min": BOUND,
+// "precisions": [P, ...]}}}; without precisions a gate judges all of them.
 Problems declared_gate_problems(const Result& result) {
   Problems problems;
   const auto json = nlohmann::json::parse(result.definition, nullptr, false);
@@ -60,6 +69,12 @@ Problems declared_gate_problems(const Result& result) {
                 declared.value("metric", gate->metric) == gate->metric &&
                 gate->relation == (declared.contains("max") ? "at most" : "at least"),
             problems, "the definition's gate " + name + " was not applied as it stands there");
+    // Peers train without evaluating, so no gate can judge them.
+    if (gate == result.gates.end() || result.identity.framework != "noisemark") continue;
+    const bool applied = gate->verdict != Verdict::kNotApplied;
+    require(applied == must_apply(result.identity, declared), problems,
+            fmt::format("the definition's gate {} was {}, against what is declared there", name,
+                        applied ? "applied" : "not applied"));
   }
   return problems;
 }

@@ -1,7 +1,8 @@
 #include "reports/gate.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <stdexcept>
@@ -101,6 +102,17 @@ std::string missing_value(const Metric* metric, const std::string& name) {
                      metric->missing_reason.empty() ? "no reason given" : metric->missing_reason);
 }
 
+/// Empty when the rule applies.
+std::string why_not_applied(const Identity& identity, const GateRule& rule) {
+  if (identity.custom && identity.overrides.empty()) return "the definition is the user's own";
+  if (identity.custom) return "the definition was changed by --set";
+  const auto& known = rule.precisions;
+  if (known.empty() || std::find(known.begin(), known.end(), identity.precision) != known.end()) {
+    return "";
+  }
+  return fmt::format("calibrated for {} only", fmt::join(known, " and "));
+}
+
 Gate by_rule(const Result& result, const GateRule& rule) {
   Gate gate{rule.name, rule.metric, rule.relation, {}, rule.bound, "", {}, {}};
   const Metric* metric = find_metric(result, rule.metric);
@@ -111,9 +123,10 @@ Gate by_rule(const Result& result, const GateRule& rule) {
     gate.verdict = Verdict::kFail;
     gate.words = missing_value(metric, rule.metric);
   }
-  if (result.identity.custom) {
+  const std::string reason = why_not_applied(result.identity, rule);
+  if (!reason.empty()) {
     gate.verdict = Verdict::kNotApplied;
-    gate.words = "Not applied: the definition was changed by --set.";
+    gate.words = "Not applied: " + reason + ".";
   }
   return gate;
 }

@@ -17,6 +17,7 @@ struct GateRule {
   std::string metric;    ///< looked up by name in Result::metrics
   std::string relation;  ///< "at most", "at least" or "equals"
   double bound = 0;
+  std::vector<std::string> precisions = {};  ///< that the bound was calibrated for; empty: all
 };
 
 /// What the trainer knows about every loss and gradient it made.
@@ -28,7 +29,8 @@ struct Finiteness {
 /// Built-in gates first (finite_loss, closure_boundaries, closure_peak, leak), then the rules in
 /// their order. A rule whose metric is missing, empty or not finite fails and says why; it never
 /// passes. Memory gates are not applied when the memory pass was not made. In a custom run
-/// (Identity::custom) the rules are listed as not applied; the built-in ones still apply.
+/// (Identity::custom) the rules are listed as not applied, and so is a rule in a precision that it
+/// was not calibrated for; the built-in ones still apply.
 /// Throws std::logic_error for a relation that is none of the three.
 [[nodiscard]] std::vector<Gate> evaluate_gates(const Result& result,
                                                const std::vector<GateRule>& rules,

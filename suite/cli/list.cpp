@@ -32,8 +32,10 @@ std::string scale_line(const Definition& d) {
       d.eval.samples);
 }
 
-std::string gate_line(const GateConfig& gate) {
-  return fmt::format("gate {}: {} {} {}", gate.name, gate.metric, gate.relation, gate.bound);
+std::string gate_line(const Definition& d, const GateConfig& gate) {
+  return fmt::format(
+      "gate {} @{}: {} {} {}{}", gate.name, d.scale, gate.metric, gate.relation, gate.bound,
+      gate.precisions.empty() ? "" : fmt::format(", in {}", fmt::join(gate.precisions, " or ")));
 }
 
 std::string benchmark_text(std::string_view id) {
@@ -43,8 +45,10 @@ std::string benchmark_text(std::string_view id) {
   std::string text = fmt::format("  {}\n    {}\n", id, cpu.why);
   text += fmt::format("    {} {}x{}x{} on {}, objective {}\n", model.name, model.channels,
                       model.resolution, model.resolution, cpu.data.name, cpu.diffusion.objective);
-  for (const Definition* d : {&cpu, &gpu}) text += fmt::format("    {}\n", scale_line(*d));
-  for (const GateConfig& gate : cpu.gates) text += fmt::format("    {}\n", gate_line(gate));
+  for (const Definition* d : {&cpu, &gpu}) {
+    text += fmt::format("    {}\n", scale_line(*d));
+    for (const GateConfig& gate : d->gates) text += fmt::format("    {}\n", gate_line(*d, gate));
+  }
   return text;
 }
 

@@ -51,9 +51,11 @@ std::string section_json(const std::string& section, Definition& definition) {
 std::string gates_json(const Definition& definition) {
   std::vector<std::string> items;
   for (const GateConfig& gate : definition.gates) {
+    const std::string precisions =
+        gate.precisions.empty() ? "" : ",\"precisions\":" + json_text(gate.precisions);
     items.push_back(fmt::format(
-        R"({}:{{"metric":{},"{}":{}}})", json_string(gate.name), json_string(gate.metric),
-        gate.relation == "at most" ? "max" : "min", number_text(gate.bound)));
+        R"({}:{{"metric":{},"{}":{}{}}})", json_string(gate.name), json_string(gate.metric),
+        gate.relation == "at most" ? "max" : "min", number_text(gate.bound), precisions));
   }
   return fmt::format("\"gate\":{{{}}}", fmt::join(items, ","));
 }

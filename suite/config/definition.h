@@ -83,12 +83,13 @@ struct MeasureConfig {
   int64_t profile_steps = 3;  ///< under the profiler, and as many without it before; 0: no pass
 };
 
-/// One absolute gate: `[gate.NAME]` with `metric`, and `max` or `min`.
+/// One absolute gate: `[gate.NAME]` with `metric`, `max` or `min`, and the precisions it judges.
 struct GateConfig {
   std::string name;
   std::string metric;
   std::string relation;  ///< "at most" or "at least"
   double bound = 0;
+  std::vector<std::string> precisions;  ///< that the bound was calibrated for; empty: all
 };
 
 struct Definition {

@@ -1,6 +1,7 @@
 // The only file that knows toml++.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace noisemark::suite {
 namespace {
 
 constexpr std::string_view kScales[] = {"cpu", "gpu"};
+constexpr std::string_view kPrecisions[] = {"fp32", "tf32", "bf16", "fp16", "fp64"};
 
 std::string place_of(const std::string& file, const toml::source_region& source) {
   return file + ":" + std::to_string(source.begin.line) + ":" + std::to_string(source.begin.column);
@@ -154,7 +156,7 @@ class Reader {
     const auto found = std::find_if(gates.begin(), gates.end(),
                                     [&](const GateConfig& gate) { return gate.name == name; });
     if (found != gates.end()) return *found;
-    gates.push_back({.name = name, .metric = "", .relation = "", .bound = 0});
+    gates.push_back({.name = name, .metric = "", .relation = "", .bound = 0, .precisions = {}});
     return gates.back();
   }
 
@@ -178,12 +180,37 @@ class Reader {
         }
         gate.bound = *bound;
         gate.relation = name == "max" ? "at most" : "at least";
+      } else if (name == "precisions") {
+        gate.precisions = precisions_of(node, key);
       } else {
-        const std::vector<std::string> valid{"metric", "max", "min"};
+        const std::vector<std::string> valid{"metric", "max", "min", "precisions"};
         throw bad_input(place_of(file_, name.source()), key, "unknown key",
                         reports::accepted_names(name.str(), valid));
       }
     }
+  }
+
+  [[nodiscard]] std::vector<std::string> precisions_of(const toml::node& node,
+                                                       const std::string& key) const {
+    std::vector<std::string> names;
+    const toml::array* list = node.as_array();
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+      const toml::node& item = *list->get(i);
+      const auto name = item.value_exact<std::string>();
+      if (!name || std::find(std::begin(kPrecisions), std::end(kPrecisions), *name) ==
+                       std::end(kPrecisions)) {
+        throw bad_input(place_of(file_, item.source()), key, found_text(item),
+                        fmt::format("one of: {}", fmt::join(kPrecisions, ", ")));
+      }
+      if (std::find(names.begin(), names.end(), *name) != names.end()) {
+        throw bad_input(place_of(file_, item.source()), key, *name + " twice", "each once");
+      }
+      names.push_back(*name);
+    }
+    if (!names.empty()) return names;
+    throw bad_input(place_of(file_, node.source()), key,
+                    list == nullptr ? found_text(node) : "an empty list",
+                    "a list of precisions, at least one");
   }
 
   std::string file_;

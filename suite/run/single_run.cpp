@@ -71,7 +71,7 @@ CheckpointKey checkpoint_key(const PlannedRun& plan, const SessionOptions& sessi
 std::vector<reports::GateRule> gate_rules(const Definition& definition) {
   std::vector<reports::GateRule> rules;
   for (const GateConfig& gate : definition.gates) {
-    rules.push_back({gate.name, gate.metric, gate.relation, gate.bound});
+    rules.push_back({gate.name, gate.metric, gate.relation, gate.bound, gate.precisions});
   }
   return rules;
 }

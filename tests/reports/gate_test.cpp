@@ -136,6 +136,20 @@ TEST(Gate, a_custom_run_lists_the_rules_and_keeps_the_built_in_gates) {
   EXPECT_EQ(exit_of(gates, true).status, "failed");
 }
 
+TEST(Gate, a_rule_judges_only_the_precisions_that_it_was_calibrated_for) {
+  GateRule rule = kLoss;
+  rule.precisions = {"fp32", "tf32"};
+  Result result = full_result();
+  result.metrics[1].value = 100;
+  EXPECT_EQ(evaluate_gates(result, {rule}, {}).back().verdict, Verdict::kFail);
+  result.identity.precision = "bf16";
+  const auto gates = evaluate_gates(result, {rule}, {});
+  EXPECT_EQ(gates.back().verdict, Verdict::kNotApplied);
+  EXPECT_EQ(gates.back().words, "Not applied: calibrated for fp32 and tf32 only.");
+  EXPECT_EQ(gates.back().value, 100) << "the value is shown all the same";
+  EXPECT_EQ(exit_of(gates, false).status, "pass");
+}
+
 TEST(Gate, an_unknown_relation_is_a_programming_error) {
   EXPECT_THROW((void)evaluate_gates(minimal_result(), {{"a", "b", "near", 0}}, {}),
                std::logic_error);

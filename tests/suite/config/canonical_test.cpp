@@ -66,6 +66,8 @@ TEST(Canonical, hash_changes_with_every_locked_key_and_with_no_other) {
 TEST(Canonical, hash_changes_with_a_gate_and_with_the_scale) {
   EXPECT_NE(definition_sha256(tiny("max = 0.5", "max = 0.6")), definition_sha256(tiny()));
   EXPECT_NE(definition_sha256(tiny("max = 0.5", "min = 0.5")), definition_sha256(tiny()));
+  EXPECT_NE(definition_sha256(tiny("max = 0.5", "max = 0.5\nprecisions = [\"fp32\"]")),
+            definition_sha256(tiny()));
   Definition gpu = tiny();
   gpu.scale = "gpu";
   EXPECT_NE(definition_sha256(gpu), definition_sha256(tiny()));

@@ -138,6 +138,38 @@ TEST(TomlReader, refuses_malformed_gates) {
             "tiny.toml:32:7: gate.loss: no bound (max or min, a number)");
 }
 
+TEST(TomlReader, reads_the_precisions_that_a_gate_was_calibrated_for) {
+  const auto precisions = [](const std::string& text) {
+    return read_toml(text, "tiny.toml", "cpu").definition.gates.at(0).precisions;
+  };
+  EXPECT_TRUE(precisions(kDefinition).empty());
+  EXPECT_EQ(precisions(replaced(kDefinition, "max = 0.5", "max = 0.5\nprecisions = [\"fp32\"]")),
+            std::vector<std::string>{"fp32"});
+}
+
+TEST(TomlReader, refuses_malformed_precisions_of_a_gate) {
+  const auto error_of_precisions = [](const std::string& value) {
+    return error_with("max = 0.5", "max = 0.5\nprecisions = " + value);
+  };
+  EXPECT_EQ(error_of_precisions("\"fp32\""),
+            "tiny.toml:35:14: gate.loss.precisions: \"fp32\" (a list of precisions, at least one)");
+  EXPECT_EQ(error_of_precisions("[]"),
+            "tiny.toml:35:14: gate.loss.precisions: an empty list (a list of precisions, at least "
+            "one)");
+  EXPECT_EQ(
+      error_of_precisions("[\"fp32\", \"fp31\"]"),
+      "tiny.toml:35:23: gate.loss.precisions: \"fp31\" (one of: fp32, tf32, bf16, fp16, fp64)");
+  EXPECT_EQ(error_of_precisions("[\"fp32\", \"fp32\"]"),
+            "tiny.toml:35:23: gate.loss.precisions: fp32 twice (each once)");
+}
+
+TEST(TomlReader, gives_a_gate_of_one_scale_to_that_scale_alone) {
+  std::string text = replaced(kDefinition, "[gate.loss]", "[scale.cpu.gate.loss]");
+  text = replaced(text, "[scale.gpu.gate.loss]\nmax = 0.25\n", "");
+  EXPECT_EQ(read_toml(text, "tiny.toml", "cpu").definition.gates.size(), 1U);
+  EXPECT_EQ(read_toml(text, "tiny.toml", "gpu").definition.gates.size(), 0U);
+}
+
 TEST(TomlReader, places_a_syntax_error) {
   EXPECT_EQ(error_with("dim = 32", "dim = = 32").substr(0, 15), "tiny.toml:11:7:");
   EXPECT_EQ(error_with("dim = 32", "dim = 32\ndim = 33").substr(0, 12), "tiny.toml:12");
