@@ -101,7 +101,7 @@ TEST(JsonIo, comes_back_the_same) {
 TEST(JsonIo, keeps_the_values) {
   const Result result = from_json(to_json(full_result()), "r.json");
   EXPECT_EQ(result.identity.hardware.at("cpu"), "Example CPU 3000 | rev B");
-  EXPECT_EQ(result.seeds.base, 18446744073709551557U);
+  EXPECT_EQ(result.seeds.streams.at("noise"), 18446744073709551557U);
   EXPECT_EQ(result.samples.step_s, full_result().samples.step_s);
   EXPECT_EQ(result.metrics.at(0).direction, Direction::kHigher);
   EXPECT_FALSE(result.metrics.at(2).value.has_value());

@@ -4,12 +4,16 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "reports/sha256.h"
+#include "suite/cli/arguments.h"
 #include "suite/cli/cli.h"
 #include "suite/cli/commands.h"
 #include "suite/config/catalogue.h"
+#include "tests/reports/sample_result.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -56,6 +60,16 @@ TEST(CommandLine, shows_an_overview) {
     EXPECT_EQ(result.out, overview_text());
     EXPECT_EQ(result.err, "");
   }
+}
+
+TEST(CommandLine, takes_the_command_that_the_sample_report_says_would_repeat_it) {
+  std::istringstream line(reports::test::full_result().repeat_command);
+  std::vector<std::string> words(std::istream_iterator<std::string>(line), {});
+  ASSERT_EQ(words.front(), "noisemark");
+  const Command& command = find_command(words.at(1));
+  const Arguments arguments(command, {words.begin() + 2, words.end()});
+  EXPECT_EQ(arguments.positional(), std::vector<std::string>{"ho-cifar10@cpu"});
+  EXPECT_EQ(arguments.integer("seed", 0), 7);
 }
 
 TEST(CommandLine, helps_with_every_command_in_both_ways) {
@@ -167,7 +181,7 @@ TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {
   const Finished result = noisemark({"list", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto json = nlohmann::ordered_json::parse(result.out);
-  EXPECT_EQ(json["benchmarks"].size(), 7U);
+  EXPECT_EQ(json["benchmarks"].size(), benchmark_files().size());
   EXPECT_EQ(json["modes"][0]["name"], "none");
   EXPECT_EQ(json["baselines"][0]["name"], "plain");
   EXPECT_EQ(json["suites"][0]["name"], "smoke");
