@@ -21,6 +21,11 @@ struct Finding {
 /// Throws Error (bad input) when there is no result at all.
 [[nodiscard]] std::vector<Finding> check(const std::filesystem::path& path);
 
+/// The weights that the same results list and that are not there. They are the one artifact that
+/// may be left out when a result is published: check() does not ask for them, and cannot compare
+/// them.
+[[nodiscard]] std::vector<std::filesystem::path> absent_weights(const std::filesystem::path& path);
+
 /// The rules that need nothing but the values: definition, seeds, samples, metrics, memory,
 /// utilization, quality, gates, exit, provenance. `file` is copied into the findings.
 [[nodiscard]] std::vector<Finding> check_values(const Result& result, const std::string& file);

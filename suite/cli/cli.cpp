@@ -65,6 +65,9 @@ ExitCode check_results(const Arguments& arguments) {
   for (const reports::Finding& finding : findings) {
     print(fmt::format("{}: {}: {}\n", finding.file, finding.rule, finding.words));
   }
+  for (const auto& weights : reports::absent_weights(path)) {
+    print(fmt::format("{}: left out, so not compared\n", weights.string()));
+  }
   if (findings.empty()) print(fmt::format("{}: nothing is wrong\n", path));
   return findings.empty() ? ExitCode::kPass : ExitCode::kFailed;
 }

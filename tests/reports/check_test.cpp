@@ -134,6 +134,21 @@ TEST(CheckValues, verdicts_must_follow_from_their_values) {
                      "gates: the definition's gate val_loss"));
 }
 
+TEST(CheckValues, a_gate_of_the_definition_must_judge_what_it_was_calibrated_for_and_nothing_else) {
+  const auto leave_out = [](Result& r) { r.gates.back().verdict = Verdict::kNotApplied; };
+  const auto for_fp16_only = [](Result& r) {
+    r.definition.insert(r.definition.rfind("}}}"), R"(,"precisions":["fp16"])");
+    r.identity.definition_sha256 = sha256_of(r.definition);
+  };
+  EXPECT_TRUE(starts(after(leave_out), "gates: the definition's gate val_loss was not applied, a"));
+  EXPECT_TRUE(starts(after(for_fp16_only), "gates: the definition's gate val_loss was applied, a"));
+  EXPECT_EQ(after([&](Result& r) {
+              for_fp16_only(r);
+              leave_out(r);
+            }),
+            "");
+}
+
 TEST(CheckValues, provenance_must_be_whole) {
   EXPECT_TRUE(starts(after([](Result& r) { r.provenance.git_diff_sha256 = ""; }), "provenance: "));
   EXPECT_TRUE(
@@ -216,6 +231,21 @@ TEST_F(CheckFolder, finds_a_changed_a_missing_and_an_outside_artifact) {
   write_result(folder_ / "result.json", result);
   write_report();
   EXPECT_TRUE(starts(found(), "artifacts: its path leaves")) << found();
+}
+
+TEST_F(CheckFolder, names_weights_that_were_left_out_and_finds_weights_that_were_changed) {
+  Result result = full_result();
+  result.artifacts = {{"weights.safetensors", sha256_of("trained")}};
+  write_result(folder_ / "result.json", result);
+  write_report();
+  const fs::path weights = folder_ / "weights.safetensors";
+  EXPECT_EQ(found(), "");
+  EXPECT_EQ(absent_weights(folder_), std::vector<fs::path>{weights});
+  std::ofstream(weights) << "trained";
+  EXPECT_EQ(found(), "");
+  EXPECT_TRUE(absent_weights(folder_).empty());
+  std::ofstream(weights) << "other";
+  EXPECT_TRUE(starts(found(), "artifacts: it was changed")) << found();
 }
 
 TEST_F(CheckFolder, finds_events_out_of_order_and_malformed) {
