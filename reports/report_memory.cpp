@@ -76,6 +76,9 @@ std::string memory(const Result& result, const std::string& plot) {
       format_bytes(m.peak_bytes), format_exact_bytes(m.peak_bytes),
       m.peak_phase.empty() ? "no known phase" : m.peak_phase,
       m.peak_operator.empty() ? "no operator" : code(m.peak_operator));
+  text +=
+      "temporary: made by an operator in the current phase and kept by nobody when the phase ends; "
+      "if it lives on, it is without an owner from then on.\n";
   if (!idle.empty()) text += fmt::format("Holding nothing: {}.\n", fmt::join(idle, ", "));
   text += fmt::format(
       "Outside the allocator: {}. Left over after the step: {}. Allocations in a "

@@ -41,6 +41,12 @@ TEST(Report, names_every_failed_gate_before_anything_else) {
   EXPECT_LT(text.find("4,096 B more are live"), text.find("## What ran"));
 }
 
+TEST(Report, never_says_pass_of_a_run_that_no_gate_of_the_definition_judged) {
+  Result peer = full_result();
+  peer.exit = {0, "custom", {}};
+  EXPECT_TRUE(has(rendered(peer), "\n# CUSTOM (no gate of the definition applies): ho-cifar10"));
+}
+
 TEST(Report, says_how_a_run_ended_that_did_not_finish) {
   Result result = full_result();
   result.exit = {130, "interrupted", {"stopped by the user after step 12"}};
@@ -74,6 +80,10 @@ TEST(Report, names_the_loader_threads_of_a_run_that_chose_them) {
   EXPECT_FALSE(has(rendered(result), "| loader "));
   result.protocol.loader_threads = 3;
   EXPECT_TRUE(has(rendered(result), "| loader        | 3 threads "));
+}
+
+TEST(Report, says_what_temporary_means) {
+  EXPECT_TRUE(has(rendered(full_result()), "temporary: made by an operator in the current phase"));
 }
 
 TEST(Report, gives_the_reason_of_everything_that_is_missing) {

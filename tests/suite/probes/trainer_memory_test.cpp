@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -9,6 +10,7 @@
 
 #include "memopt/mode.h"
 #include "memopt/tracking_allocator.h"
+#include "reports/gate.h"
 #include "suite/config/catalogue.h"
 #include "suite/data/dataset.h"
 #include "suite/models/denoiser.h"
@@ -24,9 +26,12 @@ std::vector<at::Tensor> tensors_of(const NamedTensors& named) {
   return tensors;
 }
 
-/// The trainer's third step, measured.
-reports::MemorySection measure(const std::string& benchmark, const std::string& precision,
-                               std::vector<std::string> overrides) {
+using Forget = std::function<void(OwnerRoots&)>;
+
+/// The trainer's third step, measured; `forget` may leave owners out.
+reports::MemorySection measure(
+    const std::string& benchmark, const std::string& precision, std::vector<std::string> overrides,
+    const Forget& forget = [](OwnerRoots&) {}) {
   overrides.insert(overrides.end(), {"train.batch=4", "train.steps=3", "eval.every=0"});
   const Definition definition = load_definition(benchmark, "cpu", overrides);
   TrainerOptions options;
@@ -48,6 +53,7 @@ reports::MemorySection measure(const std::string& benchmark, const std::string& 
     roots.input = trainer.inputs();
     roots.step = trainer.step_tensors();
     roots.parameters = tensors_of(trainer.parameters());
+    forget(roots);
     return roots;
   });
   probe.arm(2);
@@ -95,6 +101,47 @@ INSTANTIATE_TEST_SUITE_P(
              "fp32",
              {"diffusion.objective=v", "diffusion.min_snr=true"}}),
     [](const auto& info) { return info.param.name; });
+
+struct Forgotten {
+  std::string name;
+  Forget forget;
+};
+
+void PrintTo(const Forgotten& tested, std::ostream* out) {
+  *out << tested.name;
+}
+
+class ForgottenOwner : public testing::TestWithParam<Forgotten> {};
+
+TEST_P(ForgottenOwner, shows_at_the_peak_and_fails_its_gate) {
+  reports::Result result;
+  // Few pictures, so that the owner is more than 1 % of the peak.
+  result.memory = measure("gmm16", "fp32", {"train.batch=4"}, GetParam().forget);
+  EXPECT_GT(result.memory.peak.unattributed_bytes, result.memory.peak_bytes / 100);
+  const auto gates = reports::evaluate_gates(result, {}, {});
+  const auto gate = std::find_if(gates.begin(), gates.end(),
+                                 [](const auto& gate) { return gate.name == "closure_peak"; });
+  ASSERT_NE(gate, gates.end());
+  EXPECT_EQ(gate->verdict, reports::Verdict::kFail) << gate->words;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Owners, ForgottenOwner,
+    testing::Values(Forgotten{"weights", [](OwnerRoots& roots) { roots.weights.clear(); }},
+                    Forgotten{"optimizer", [](OwnerRoots& roots) { roots.optimizer.clear(); }},
+                    Forgotten{"ema", [](OwnerRoots& roots) { roots.ema.clear(); }}),
+    [](const auto& info) { return info.param.name; });
+
+// At a peak within backward they are what backward has made so far; its end tells.
+TEST(ForgottenGradients, show_at_the_end_of_the_phase_that_made_them) {
+  const auto section =
+      measure("gmm16", "fp32", {}, [](OwnerRoots& roots) { roots.parameters.clear(); });
+  const auto backward_end =
+      std::find_if(section.boundaries.begin(), section.boundaries.end(),
+                   [](const auto& boundary) { return boundary.at == "backward_end"; });
+  ASSERT_NE(backward_end, section.boundaries.end());
+  EXPECT_GT(backward_end->unattributed_bytes, backward_end->by_category.at("weights") / 2);
+}
 
 TEST(TrainerMemoryInBf16, tells_the_casts_of_weights_from_activations) {
   const reports::MemorySection section = measure("gmm16-ho", "bf16", {});
