@@ -110,6 +110,25 @@ TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
   EXPECT_GT(resumed.protocol.resumed_at_step, 0);
 }
 
+TEST(Run, the_command_that_a_result_names_repeats_it) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  const reports::Result first = result_in(out);
+  const fs::path program = noisemark_command({}).front();
+  const Finished again =
+      Process({"/bin/sh", "-c",
+               "cd " + folder.path().string() + " && PATH=" + program.parent_path().string() +
+                   ":$PATH && exec " + first.repeat_command})
+          .wait();
+  ASSERT_EQ(again.code, 0) << again.both();
+  fs::path repeated;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "noisemark-out")) {
+    if (entry.path().filename() == "result.json") repeated = entry.path().parent_path();
+  }
+  EXPECT_EQ(result_in(repeated).determinism.loss_trace_sha256, first.determinism.loss_trace_sha256);
+}
+
 TEST(Run, a_checkpoint_is_not_continued_with_another_determinism) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
@@ -212,8 +231,9 @@ TEST(Pace, makes_the_steps_it_is_told_to_and_answers_one_line_each) {
           (folder.path() / "turns").string(),
       {"pace", "gmm16@cpu", "--device", "cpu", "--set", "train.batch=4"});
   ASSERT_EQ(run.code, 0) << run.both();
-  EXPECT_EQ(std::count(run.both().begin(), run.both().end(), '\n'), 3) << run.both();
-  EXPECT_NE(run.both().find("\"ready\":true"), std::string::npos);
+  const std::string answers = run.both();
+  EXPECT_EQ(std::count(answers.begin(), answers.end(), '\n'), 3) << answers;
+  EXPECT_NE(answers.find("\"ready\":true"), std::string::npos);
 }
 
 }  // namespace
