@@ -1,5 +1,7 @@
 #include "memopt/plan/peak_timeline.h"
 
+#include <c10/core/ScalarType.h>
+
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -193,11 +195,12 @@ class Simulation {
   }
 
   void hold(ValueId id, Memory memory) {
+    if (bringer_of(id) != id) return;
     Held& held = held_[static_cast<size_t>(id)];
     held.memory = std::move(memory);
     const Codec* codec = treatment(id).codec;
     if (codec == nullptr) return;
-    held.figure = figures_(*codec, recorded(id));
+    held.figure = figures_(*codec, encoded_form(id));
     held.encoded = true;
     held.memory = allocate(held.figure.bytes, true);
     add_cost(id, held.figure.encode_ns);
@@ -276,7 +279,7 @@ class Simulation {
     for (const ValueId need : own.needs) {
       const auto at = static_cast<size_t>(need);
       if (--uses_[at] > 0) continue;
-      held_[at].memory.reset();
+      held_[at] = {};
       cache_[at].reset();
     }
   }
@@ -299,12 +302,32 @@ class Simulation {
     return nullptr;
   }
 
+  /// The value in whose name `id` is held: values that share their memory are encoded as one.
+  [[nodiscard]] ValueId bringer_of(ValueId id) const {
+    const ValueId bringer = treatment(id).encoded_with;
+    return bringer == kNone ? id : bringer;
+  }
+
+  /// What the codec is given: the value, or all of the memory that it shares.
+  [[nodiscard]] RecordedValue encoded_form(ValueId id) const {
+    RecordedValue form = recorded(id);
+    if (treatment(id).encoded_with == kNone) return form;
+    form.sizes = {storage(form.storage).bytes / static_cast<int64_t>(c10::elementSize(form.dtype))};
+    return form;
+  }
+
   Memory held_or_decoded(ValueId id) {
     const auto at = static_cast<size_t>(id);
-    if (!held_[at].encoded) return held_[at].memory;
-    Memory decoded = allocate(recorded(id).bytes(), true);
-    add_cost(id, held_[at].figure.decode_ns);
-    if (reads_left_[at] > 0) cache_[at] = decoded;
+    Held& held = held_[static_cast<size_t>(bringer_of(id))];
+    if (!held.encoded) return held.memory;
+    if (held.decoded != nullptr) return held.decoded;
+    Memory decoded = allocate(encoded_form(id).bytes(), true);
+    add_cost(id, held.figure.decode_ns);
+    if (treatment(id).encoded_with != kNone) {
+      held.decoded = decoded;
+    } else if (reads_left_[at] > 0) {
+      cache_[at] = decoded;
+    }
     return decoded;
   }
 
@@ -377,6 +400,7 @@ class Simulation {
     Memory memory;
     bool encoded = false;
     CodecFigure figure;
+    Memory decoded;  ///< all of the memory that several values share
   };
 
   const TreatmentPlan& plan_;

@@ -53,7 +53,7 @@ TEST_P(TimelineOfMode, ends_with_nothing_held) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, TimelineOfMode,
-                         testing::Values("echo", "echo+attn", "mirror", "mirror+echo"),
+                         testing::Values("echo", "echo+attn", "mirror", "mirror+echo", "echo+dpr8"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '+', '_');
