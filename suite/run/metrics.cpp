@@ -94,7 +94,9 @@ void add_memory(const Result& result, std::vector<Metric>& metrics) {
 void add_utilization(const Result& result, std::vector<Metric>& metrics) {
   const reports::Utilization& use = result.utilization;
   metrics.push_back(
-      exact("parameters", "count", Direction::kNeutral, static_cast<double>(use.parameters)));
+      use.parameters > 0
+          ? exact("parameters", "count", Direction::kNeutral, static_cast<double>(use.parameters))
+          : missing("parameters", "count", Direction::kNeutral, "training did not begin"));
   if (!use.measured) {
     for (const char* name : {"flop_per_image", "achieved_flop_per_s", "mfu_frac"}) {
       metrics.push_back(missing(name, "", Direction::kNeutral, use.missing_reason));

@@ -40,6 +40,18 @@ TEST(Metrics, what_could_not_be_had_is_listed_with_its_reason) {
   }
 }
 
+TEST(Metrics, parameters_of_a_run_that_ended_before_training_are_missing_and_not_none) {
+  reports::Result result = ten_steps();
+  result.metrics = derive_metrics(result);
+  const reports::Metric* parameters = reports::find_metric(result, "parameters");
+  ASSERT_NE(parameters, nullptr);
+  EXPECT_FALSE(parameters->value);
+  EXPECT_EQ(parameters->missing_reason, "training did not begin");
+  result.utilization.parameters = 12;
+  result.metrics = derive_metrics(result);
+  EXPECT_EQ(reports::find_metric(result, "parameters")->value, 12.0);
+}
+
 TEST(Metrics, steps_that_loss_scaling_skipped_are_listed_where_there_is_loss_scaling) {
   reports::Result result = ten_steps();
   result.metrics = derive_metrics(result, 3);
