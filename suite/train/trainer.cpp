@@ -7,6 +7,7 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -193,15 +194,23 @@ void Trainer::backward() {
   root.backward();
 }
 
+std::string Trainer::not_finite_in(int64_t micro) const {
+  const int64_t all = definition_.train.accumulation;
+  // Of the micro-batches before the last one nothing but the loss is left.
+  const bool known = micro + 1 == all && !all_finite(micro_.prediction);
+  const std::string name = known ? "prediction" : "loss";
+  if (all == 1) return name;
+  return name + " of micro-batch " + std::to_string(micro + 1) + " of " + std::to_string(all);
+}
+
 std::string Trainer::first_non_finite() const {
   for (const auto& [name, parameter] : parameters()) {
     if (!all_finite(parameter)) return "weight " + name;
   }
-  const std::vector<std::pair<std::string, at::Tensor>> values{
-      {"input images", micro_.images}, {"prediction", micro_.prediction}, {"loss", micro_.loss}};
-  for (const auto& [name, value] : values) {
-    if (value.defined() && !all_finite(value)) return name;
-  }
+  if (!all_finite(batch_.images)) return "input images";
+  const auto bad = std::find_if(losses_.begin(), losses_.end(),
+                                [](const at::Tensor& loss) { return !all_finite(loss); });
+  if (bad != losses_.end()) return not_finite_in(bad - losses_.begin());
   for (const auto& [name, parameter] : parameters()) {
     if (parameter.grad().defined() && !all_finite(parameter.grad())) return "gradient of " + name;
   }

@@ -28,6 +28,7 @@ class NonFinite : public std::runtime_error {
         step_(step),
         tensor_(tensor) {}
   [[nodiscard]] int64_t step() const { return step_; }
+  /// "weight mid.conv.weight"; "loss of micro-batch 1 of 2" where there are several.
   [[nodiscard]] const std::string& tensor() const { return tensor_; }
 
  private:
@@ -104,6 +105,7 @@ class Trainer {
   [[nodiscard]] bool gradients_finite(const StepRecord& record) const;
   void throw_if_not_finite(const StepRecord& record) const;
   [[nodiscard]] std::string first_non_finite() const;
+  [[nodiscard]] std::string not_finite_in(int64_t micro) const;
 
   Definition definition_;
   TrainerOptions options_;

@@ -103,6 +103,47 @@ TEST(Trainer, stops_at_a_non_finite_gradient_of_a_finite_loss_without_clipping_t
   EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
 }
 
+/// A real network, one of whose forwards overflows.
+class Overflowing : public Denoiser {
+ public:
+  Overflowing(const ModelConfig& config, int which)
+      : real_(register_module("real", make_denoiser(config, baselines::plain_ops()))),
+        which_(which) {}
+
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override {
+    const at::Tensor prediction = real_->forward(x, t);
+    if (calls_++ != which_) return prediction;
+    return prediction * std::numeric_limits<float>::infinity();
+  }
+
+ private:
+  std::shared_ptr<Denoiser> real_;
+  int which_;
+  int calls_ = 0;
+};
+
+std::string first_non_finite_of(const Definition& definition, int overflowing_forward) {
+  const auto mode = memopt::make_mode("none");
+  TrainerOptions options;
+  options.precision = parse_precision("fp32", at::kCPU);
+  Trainer trainer(definition, std::make_shared<Overflowing>(definition.model, overflowing_forward),
+                  open_dataset(definition, ""), *mode, options);
+  try {
+    (void)trainer.step();
+  } catch (const NonFinite& error) {
+    return error.tensor();
+  }
+  return "none";
+}
+
+TEST(Trainer, names_the_micro_batch_whose_loss_is_not_finite) {
+  Definition definition = tiny_definition();
+  EXPECT_EQ(first_non_finite_of(definition, 0), "prediction");
+  definition.train.accumulation = 2;
+  EXPECT_EQ(first_non_finite_of(definition, 0), "loss of micro-batch 1 of 2");
+  EXPECT_EQ(first_non_finite_of(definition, 1), "prediction of micro-batch 2 of 2");
+}
+
 class PhaseLog : public StepObserver {
  public:
   void on_step_begin(int64_t) override { log += "("; }
