@@ -159,12 +159,10 @@ ExitCode run_command_line(const Texts& words, const Texts& argv) {
   return dispatch(command, arguments, argv);
 }
 
-ExitCode required(ExitCode code) {
+bool requires_cuda() {
   const std::string required = environment_variable("NOISEMARK_REQUIRE");
-  if (!required.empty() && required != "cuda") {
-    throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda");
-  }
-  return code == ExitCode::kCannotRunHere && required == "cuda" ? ExitCode::kFailed : code;
+  if (required.empty() || required == "cuda") return !required.empty();
+  throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda");
 }
 
 }  // namespace noisemark::suite

@@ -172,9 +172,13 @@ TEST(CommandLine, a_required_device_turns_77_into_1) {
   EXPECT_EQ(
       noisemark({"run", "ho-cifar10", "--device", "cpu"}, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 1);
   EXPECT_EQ(noisemark({"help"}, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 0);
+}
+
+TEST(CommandLine, an_unknown_requirement_is_found_before_anything_runs) {
   const Finished unknown = noisemark({"help"}, {{"NOISEMARK_REQUIRE", "gpu"}});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_EQ(unknown.err, "noisemark: NOISEMARK_REQUIRE: gpu (cuda)\n");
+  EXPECT_EQ(unknown.out, "");
 }
 
 TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {
