@@ -48,7 +48,7 @@ std::string repeat_command(const std::vector<std::string>& argv, const std::stri
       ++i;
       continue;
     }
-    if (argv[i].starts_with("--out=")) continue;
+    if (argv[i].starts_with("--out=") || argv[i] == "--force" || argv[i] == "--resume") continue;
     names_data |= argv[i] == "--data" || argv[i].starts_with("--data=");
     const std::string word = i == 0 ? std::filesystem::path(argv[0]).filename().string() : argv[i];
     if (!line.empty()) line += ' ';

@@ -12,8 +12,9 @@ namespace noisemark::suite {
 [[nodiscard]] reports::Result new_result(const std::vector<std::string>& argv,
                                          const std::string& data);
 
-/// The words as one line that a shell splits back into them; an output folder (--out) is left out,
-/// since repeating must not collide with the original. `data` is added as --data when the words do
+/// The words as one line that a shell splits back into them; an output folder (--out) is left out
+/// with what is to become of the run in it (--force, --resume), since repeating must not collide
+/// with the original. `data` is added as --data when the words do
 /// not name it: it came from a variable that another shell does not have.
 [[nodiscard]] std::string repeat_command(const std::vector<std::string>& argv,
                                          const std::string& data = "");

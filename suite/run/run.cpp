@@ -62,9 +62,20 @@ ExitCode run_several(const RunOptions& options, const std::vector<PlannedRun>& p
   return worst;
 }
 
+void require_one_way_with_what_is_there(const RunOptions& options) {
+  if (options.resume && options.out.empty()) {
+    throw bad_input("--resume", "needs --out", "", "the folder of the run to continue");
+  }
+  if (options.resume && options.force) {
+    throw bad_input("--force", "given with --resume", "",
+                    "one of them: replace the run that is there, or continue it");
+  }
+}
+
 }  // namespace
 
 ExitCode run(const RunOptions& options) {
+  require_one_way_with_what_is_there(options);
   if (options.deterministic) choose_cublas_workspace();
   const std::vector<PlannedRun> plans = plan_runs(options);
   const fs::path out = output_path(options, plans);

@@ -131,6 +131,11 @@ TEST(CommandLine, refuses_malformed_usage) {
             "--threads: two (an integer of at least 1)");
   EXPECT_EQ(refusal({"run", "gmm16", "--loader-threads", "0"}),
             "--loader-threads: 0 (an integer of at least 1)");
+  EXPECT_EQ(refusal({"run", "gmm16", "--resume"}),
+            "--resume: needs --out (the folder of the run to continue)");
+  EXPECT_EQ(refusal({"run", "gmm16", "--out", "x", "--force", "--resume"}),
+            "--force: given with --resume (one of them: replace the run that is there, or continue "
+            "it)");
   EXPECT_NE(refusal({"run", "gmm16", "--out="}), "");
   EXPECT_EQ(refusal({"run", "gmm16", "--out", ""}), "run: --out: empty (DIR)");
   EXPECT_NE(refusal({"run", "gmm16", "--out"}), "");

@@ -162,5 +162,13 @@ TEST(Run, names_the_folder_of_the_pictures_in_the_command_that_repeats_it) {
   EXPECT_EQ(repeat("gmm16@cpu", {}).find("--data"), std::string::npos);
 }
 
+TEST(RepeatCommand, begins_anew_in_a_folder_of_its_own) {
+  EXPECT_EQ(repeat_command({"/opt/noisemark", "run", "gmm16", "--out", "here", "--seed", "3",
+                            "--checkpoint-every", "5", "--resume"}),
+            "noisemark run gmm16 --seed 3 --checkpoint-every 5");
+  EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16", "--force", "--out=here"}),
+            "noisemark run gmm16");
+}
+
 }  // namespace
 }  // namespace noisemark::suite
