@@ -111,17 +111,19 @@ class Session {
  public:
   void add(const Event& event, std::vector<std::string>& problems) {
     if (event.type == EventType::kIntervalStart) start(event.key, problems);
-    if (event.type == EventType::kIntervalEnd) stop(event.key, problems);
+    if (event.type == EventType::kIntervalEnd) stop(event, problems);
   }
 
   void close(std::vector<std::string>& problems) const {
     for (const std::string& name : open_) problems.push_back(name + "_start has no stop");
+    if (runs_ == 0 && init_aborted_) return;
     if (runs_ != 1) problems.push_back(std::to_string(runs_) + " run_start events (one)");
   }
 
  private:
   std::set<std::string> open_;
   int runs_ = 0;
+  bool init_aborted_ = false;
 
   void start(const std::string& key, std::vector<std::string>& problems) {
     const std::string name = without(key, "_start");
@@ -132,10 +134,14 @@ class Session {
     if (open_.contains("init")) problems.emplace_back("run_start before init_stop");
   }
 
-  void stop(const std::string& key, std::vector<std::string>& problems) {
+  void stop(const Event& event, std::vector<std::string>& problems) {
+    const std::string& key = event.key;
     const std::string name = without(key, "_stop");
     if (name.empty()) problems.push_back("an interval ends with key \"" + key + "\"");
     if (open_.erase(name) == 0) problems.push_back(key + " without a start");
+    const auto status = event.metadata.find("status");
+    if (status == event.metadata.end() || name != "init") return;
+    init_aborted_ = status->second == EventValue(std::string("aborted"));
   }
 
   static std::string without(const std::string& key, std::string_view ending) {

@@ -63,8 +63,8 @@ class EventWriter {
 [[nodiscard]] std::vector<Event> read_events(std::string_view text, const std::string& where);
 
 /// What is wrong with the order of events: time runs backwards; a stop without its start; an
-/// interval opened twice or, when `finished`, never closed; not exactly one run per `init_start`.
-/// A resumed run has one `init_start` per process, of which only the last need be closed.
+/// interval opened twice or, when `finished`, never closed; not exactly one run per `init_start`,
+/// or none where init_stop has the status «aborted». A resumed run has one `init_start` per process, of which only the last need be closed.
 [[nodiscard]] std::vector<std::string> event_problems(const std::vector<Event>& events,
                                                       bool finished);
 

@@ -1,5 +1,7 @@
 #include "suite/run/event_log.h"
 
+#include <utility>
+
 namespace noisemark::suite {
 namespace {
 
@@ -14,6 +16,7 @@ EventMetadata samples(int64_t count) {
 void EventLog::init_start(const Definition& definition, uint64_t seed) {
   writer_.point("cache_clear", false);  // nothing flushes the system's file cache
   writer_.start("init");
+  in_init_ = true;
   writer_.point("submission_benchmark", definition.id + "@" + definition.scale);
   writer_.point("seed", static_cast<int64_t>(seed));
   writer_.point("global_batch_size", definition.train.batch);
@@ -31,6 +34,7 @@ void EventLog::init_start(const Definition& definition, uint64_t seed) {
 
 void EventLog::run_start() {
   writer_.stop("init");
+  in_init_ = false;
   writer_.start("run");
 }
 
@@ -47,6 +51,24 @@ void EventLog::run_stop(const std::string& status, int64_t samples_seen) {
   EventMetadata metadata = samples(samples_seen);
   metadata["status"] = status;
   writer_.stop("run", metadata);
+}
+
+void EventLog::pass_start(const std::string& pass) {
+  writer_.start(pass);
+  pass_ = pass;
+}
+
+void EventLog::pass_stop(const std::string& pass) {
+  writer_.stop(pass);
+  pass_.clear();
+}
+
+std::string EventLog::pass_abort() {
+  const std::string pass = std::exchange(pass_, "");
+  const EventMetadata aborted{{"status", std::string("aborted")}};
+  if (!pass.empty()) writer_.stop(pass, aborted);
+  if (std::exchange(in_init_, false)) writer_.stop("init", aborted);
+  return pass;
 }
 
 }  // namespace noisemark::suite

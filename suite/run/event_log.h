@@ -22,11 +22,16 @@ class EventLog {
   /// `status`: "success", or "aborted" for a run that ended early.
   void run_stop(const std::string& status, int64_t samples_seen);
 
-  void pass_start(const std::string& pass) { writer_.start(pass); }
-  void pass_stop(const std::string& pass) { writer_.stop(pass); }
+  void pass_start(const std::string& pass);
+  void pass_stop(const std::string& pass);
+  /// Closes the pass in progress, and the initialisation where it is a part of that: no run follows
+  /// then. Returns the pass.
+  std::string pass_abort();
 
  private:
   reports::EventWriter writer_;
+  std::string pass_;  // in progress
+  bool in_init_ = false;
 };
 
 }  // namespace noisemark::suite

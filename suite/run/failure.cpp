@@ -4,6 +4,7 @@
 
 #include "memopt/budget_mode.h"
 #include "suite/run/out_of_memory.h"
+#include "suite/train/trainer.h"
 
 namespace noisemark::suite {
 namespace {
@@ -40,6 +41,9 @@ Failure failure_of(const std::exception& error) {
   }
   if (dynamic_cast<const OutOfMemory*>(&error) != nullptr) {
     return unexpected(ExitCode::kOutOfMemory, error.what());
+  }
+  if (dynamic_cast<const NonFinite*>(&error) != nullptr) {
+    return {ExitCode::kFailed, status_of(ExitCode::kFailed), error.what(), error.what()};
   }
   if (dynamic_cast<const memopt::BudgetTooSmall*>(&error) != nullptr) {
     return {ExitCode::kBadInput, status_of(ExitCode::kBadInput), error.what(), error.what()};

@@ -7,7 +7,8 @@
 namespace noisemark::suite {
 
 /// Trains `measure.memory_steps` steps in a session of its own and tells who owns every byte during
-/// the last one. Times of this pass mean nothing: watching costs time. Throws Interrupted.
+/// the last one. Times of this pass mean nothing: watching costs time. Throws Interrupted
+/// and NonFinite.
 [[nodiscard]] reports::MemorySection memory_pass(const SessionOptions& options,
                                                  const PassWatch& watch);
 

@@ -9,7 +9,7 @@ namespace noisemark::suite {
 /// Trains `measure.profile_steps` steps in a session of its own: counts floating-point operations,
 /// times operators, and measures the matrix-product peak of this device at this precision. Fills
 /// everything of Utilization but achieved_flop_per_s and mfu_frac, which need the training pass's
-/// times. Throws Interrupted.
+/// times. Throws Interrupted and NonFinite.
 [[nodiscard]] reports::Utilization profile_pass(const SessionOptions& options,
                                                 const PassWatch& watch);
 

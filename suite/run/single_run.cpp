@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -66,6 +67,12 @@ std::string execution_of(const PlannedRun& plan) {
 CheckpointKey checkpoint_key(const PlannedRun& plan, const SessionOptions& session) {
   return {definition_sha256(plan.definition), execution_of(plan),
           data_checksum(session.dataset->files())};
+}
+
+/// "memory pass" of the event's key "memory_pass".
+std::string words_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
 }
 
 std::vector<reports::GateRule> gate_rules(const Definition& definition) {
@@ -159,6 +166,11 @@ class SingleRun {
       train();
     } catch (const Interrupted& error) {
       interrupted_ = error.what();
+    } catch (const NonFinite& error) {
+      const std::string pass = words_of(events_.pass_abort());
+      outcome_.finiteness = {
+          .finite = false,
+          .first_bad = fmt::format("{} at step {} of the {}", error.tensor(), error.step(), pass)};
     }
   }
 

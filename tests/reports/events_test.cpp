@@ -123,6 +123,15 @@ TEST_F(Events, out_of_order_are_found) {
   EXPECT_TRUE(problems(false).empty()) << "a run that was cut off is in order as far as it goes";
 }
 
+TEST_F(Events, of_an_aborted_initialisation_are_whole_without_a_run) {
+  EventWriter writer(path_, false, ticking());
+  writer.start("init");
+  writer.stop("init", {{"status", std::string("aborted")}});
+  EXPECT_TRUE(problems().empty());
+  writer.start("run");
+  EXPECT_EQ(problems(), std::vector<std::string>{"run_start has no stop"});
+}
+
 TEST_F(Events, whose_time_runs_backwards_are_found) {
   EventWriter writer(path_, false, [this] { return --now_ms_; });
   writer.start("init");

@@ -167,6 +167,39 @@ TEST(Run, a_diverging_run_fails_and_names_the_first_non_finite_tensor) {
       << result.exit.reasons.front();
 }
 
+void expect_divergence_in(const fs::path& out, const Finished& run, const std::string& pass) {
+  EXPECT_EQ(run.code, 1) << run.both();
+  const reports::Result result = result_in(out);
+  EXPECT_EQ(result.exit.status, "failed");
+  EXPECT_EQ(gate_names(result, reports::Verdict::kFail), std::vector<std::string>{"finite_loss"});
+  EXPECT_TRUE(result.samples.loss.empty());
+  ASSERT_EQ(result.exit.reasons.size(), 1U);
+  EXPECT_NE(result.exit.reasons.front().find("prediction at step 1 of the " + pass),
+            std::string::npos)
+      << result.exit.reasons.front();
+  const Finished check = run_noisemark({"check", out.string()});
+  EXPECT_EQ(check.code, 0) << check.both();
+}
+
+const std::vector<std::string> kDivergence = {"--set", "optimizer.lr=1e30", "--set",
+                                              "optimizer.clip_norm=0"};
+
+TEST(Run, that_diverges_in_the_memory_pass_fails_and_names_the_pass) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished run = run_noisemark(with(short_run(out), kDivergence));
+  expect_divergence_in(out, run, "memory pass");
+}
+
+TEST(Run, that_diverges_in_the_profile_pass_fails_and_keeps_the_memory_pass) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished run = run_noisemark(
+      with(with(short_run(out), kDivergence), {"--set", "measure.memory_steps=1"}));
+  expect_divergence_in(out, run, "profile pass");
+  EXPECT_TRUE(result_in(out).memory.measured);
+}
+
 TEST(Run, initial_weights_come_back_from_a_file_bit_for_bit) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_noisemark(timed_only(folder.path() / "a")).code, 0);
@@ -234,6 +267,16 @@ TEST(Pace, makes_the_steps_it_is_told_to_and_answers_one_line_each) {
   const std::string answers = run.both();
   EXPECT_EQ(std::count(answers.begin(), answers.end(), '\n'), 3) << answers;
   EXPECT_NE(answers.find("\"ready\":true"), std::string::npos);
+}
+
+TEST(Pace, that_diverges_fails_and_names_the_first_non_finite_tensor) {
+  const TemporaryFolder folder;
+  const std::string turns = (folder.path() / "turns").string();
+  const Finished run = run_noisemark_after(
+      "printf 'run 4\\n' > " + turns + "; exec < " + turns,
+      with({"pace", "gmm16@cpu", "--device", "cpu", "--set", "train.batch=4"}, kDivergence));
+  EXPECT_EQ(run.code, 1) << run.both();
+  EXPECT_EQ(run.err, "noisemark: step 1: first non-finite tensor: prediction\n");
 }
 
 }  // namespace
