@@ -4,11 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <vector>
 
 #include "reports/error.h"
 
@@ -20,12 +24,38 @@ Error cannot_write(const std::filesystem::path& path, int cause) {
           path.string() + ": cannot be written: " + std::generic_category().message(cause)};
 }
 
+constexpr std::string_view kTemporary = ".tmp-";  // the number of the process follows
+
+// What `path` is the temporary file of, and which process wrote it; {} when it is none.
+struct TemporaryName {
+  std::string of;
+  pid_t process = 0;
+};
+
+TemporaryName temporary_name(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const size_t at = name.rfind(kTemporary);
+  if (at == std::string::npos) return {};
+  TemporaryName parts{name.substr(0, at)};
+  const char* end = name.data() + name.size();
+  const auto [stop, error] =
+      std::from_chars(name.data() + at + kTemporary.size(), end, parts.process);
+  if (error != std::errc{} || stop != end || parts.process <= 0) return {};
+  return parts;
+}
+
+// This process has written nothing yet where it looks for leftovers: in a container every run has
+// the same number.
+bool is_no_more(pid_t process) {
+  return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH);
+}
+
 // An open temporary file that is removed unless it was renamed.
 class [[nodiscard]] TemporaryFile {
  public:
   explicit TemporaryFile(const std::filesystem::path& final_path)
       : final_path_(final_path),
-        path_(final_path.string() + ".tmp-" + std::to_string(getpid())),
+        path_(final_path.string() + std::string(kTemporary) + std::to_string(getpid())),
         descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
     if (descriptor_ < 0) throw cannot_write(final_path_, errno);
   }
@@ -95,6 +125,21 @@ void write_file_atomically(const std::filesystem::path& path,
   for (const std::string_view piece : pieces) file.write_all(piece);
   file.commit();
   sync_folder(path.parent_path());
+}
+
+void remove_leftovers(const std::filesystem::path& folder, std::span<const char* const> names) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return;
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const TemporaryName name = temporary_name(entry.path());
+    const bool ours =
+        names.empty() || std::find(names.begin(), names.end(), name.of) != names.end();
+    if (!name.of.empty() && ours && is_no_more(name.process)) leftovers.push_back(entry.path());
+  }
+  for (const auto& path : leftovers) {
+    if (!std::filesystem::remove(path, error) && error) throw cannot_write(path, error.value());
+  }
 }
 
 void make_folder(const std::filesystem::path& path) {

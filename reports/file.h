@@ -20,6 +20,11 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::string_view> pieces);
 
+/// Removes from `folder` the temporary files that write_file_atomically() of processes which are no
+/// more left there: those of the files `names`, or with none of any file. A folder that is not
+/// there holds none. Throws Error (cannot write).
+void remove_leftovers(const std::filesystem::path& folder, std::span<const char* const> names = {});
+
 /// Makes the folder and its parents. Throws Error (cannot write).
 void make_folder(const std::filesystem::path& path);
 

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "reports/error.h"
+#include "reports/file.h"
 #include "reports/json_io.h"
 
 namespace noisemark::suite {
@@ -15,6 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::array<const char*, 6> kRunFiles = {
     "plots",      "report.md", "events.mlog", "weights.safetensors", "checkpoint.safetensors",
     "result.json"};
+constexpr std::array<const char*, 2> kSuiteFiles = {"suite.json", "report.md"};
 /// A run that is to replace the one above it, and one whose files are on their way up.
 constexpr const char* kReplacement = "replacement";
 constexpr const char* kArriving = "arriving";
@@ -53,6 +55,14 @@ void complete_replacement(const fs::path& path) {
     if (fs::exists(arriving / name)) fs::rename(arriving / name, path / name);
   }
   fs::remove_all(arriving);
+}
+
+/// What a killed run was about to write.
+void remove_leftovers_of_runs(const fs::path& path) {
+  for (const fs::path& folder : {path, path / kReplacement}) {
+    reports::remove_leftovers(folder, kRunFiles);
+    if (holds_run(folder)) reports::remove_leftovers(folder / "plots");
+  }
 }
 
 void refuse(const fs::path& path) {
@@ -100,6 +110,7 @@ OutputFolder folder_to_replace(const fs::path& path) {
 }  // namespace
 
 OutputFolder prepare_output_folder(const fs::path& path, ExistingRun existing) {
+  remove_leftovers_of_runs(path);
   if (existing == ExistingRun::kResume) return folder_to_resume(path);
   if (fs::exists(path) && !is_empty_folder(path)) {
     if (existing == ExistingRun::kRefuse || !holds_run(path)) refuse(path);
@@ -115,6 +126,7 @@ void put_in_place(const OutputFolder& folder) {
 }
 
 void prepare_suite_folder(const fs::path& path, bool existing) {
+  reports::remove_leftovers(path, kSuiteFiles);
   if (!existing && fs::exists(path) && !is_empty_folder(path)) refuse(path);
   make_folder(path);
 }

@@ -1,6 +1,8 @@
 #include "suite/run/output_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -72,6 +74,35 @@ TEST(OutputFolder, does_not_resume_a_finished_run_without_a_checkpoint) {
   EXPECT_EQ(code_of(folder.path(), ExistingRun::kResume), ExitCode::kPass);
   std::ofstream(folder.path() / "result.json") << "{}";
   EXPECT_EQ(code_of(folder.path(), ExistingRun::kResume), ExitCode::kBadInput);
+}
+
+/// A number that no process has: one that had it was waited for.
+pid_t ended_process() {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  return child;
+}
+
+TEST(OutputFolder, loses_what_killed_runs_left_half_written_and_nothing_else) {
+  const test::TemporaryFolder folder;
+  const std::string dead = ".tmp-" + std::to_string(ended_process());
+  std::ofstream(folder.path() / ("events.mlog" + dead)) << "a run killed at its very beginning";
+  EXPECT_EQ(code_of(folder.path(), ExistingRun::kRefuse), ExitCode::kPass);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+
+  const std::vector<std::string> kept{"events.mlog", "notes.txt" + dead, "report.md.tmp-mine",
+                                      "weights.safetensors.tmp-" + std::to_string(getppid())};
+  const std::vector<std::string> lost{"checkpoint.safetensors" + dead, "result.json" + dead,
+                                      "plots/loss.svg" + dead,
+                                      "report.md.tmp-" + std::to_string(getpid())};
+  fs::create_directory(folder.path() / "plots");
+  for (const auto* names : {&kept, &lost}) {
+    for (const std::string& name : *names) std::ofstream(folder.path() / name) << "half";
+  }
+  EXPECT_EQ(code_of(folder.path(), ExistingRun::kResume), ExitCode::kPass);
+  for (const std::string& name : kept) EXPECT_TRUE(fs::exists(folder.path() / name)) << name;
+  for (const std::string& name : lost) EXPECT_FALSE(fs::exists(folder.path() / name)) << name;
 }
 
 TEST(OutputFolder, of_several_runs_is_new_or_empty_unless_what_is_there_may_stay) {
