@@ -213,7 +213,7 @@ class SingleRun {
     result_.samples = outcome_.progress.samples;
     result_.quality = outcome_.quality;
     result_.determinism = outcome_.determinism;
-    result_.provenance.init_weights_sha256 = outcome_.init_weights_sha256;
+    result_.provenance.init_weights_sha256 = outcome_.progress.init_weights_sha256;
     result_.utilization.parameters = outcome_.parameters;
     reports::Protocol& protocol = result_.protocol;
     protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
@@ -322,10 +322,13 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   apply_variant(plan.variant);
   // What cannot begin is found before anything is touched.
   const SessionOptions session = session_options(options, plan);
-  if (!options.init_weights.empty()) (void)make_session(session);
+  CheckpointKey key = checkpoint_key(plan, session);
+  if (!options.init_weights.empty()) {
+    key.init_weights_sha256 = tensors_sha256(make_session(session).trainer->weights());
+  }
   const OutputFolder folder = prepare_output_folder(out, existing_run(options));
   if (options.resume && std::filesystem::exists(folder.checkpoint())) {
-    require_checkpoint(folder.checkpoint(), checkpoint_key(plan, session));
+    require_checkpoint(folder.checkpoint(), key);
   }
   const InterruptGuard interrupt;
   return SingleRun(options, plan, session, folder, interrupt).execute();

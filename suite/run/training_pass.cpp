@@ -35,7 +35,7 @@ class Pass {
         trainer_(*session_.trainer),
         timer_(options.session.variant.device) {
     elapsed_before_s_ = options.session.data_open_s;
-    outcome_.init_weights_sha256 = tensors_sha256(trainer_.weights());
+    progress().init_weights_sha256 = tensors_sha256(trainer_.weights());
     for (const auto& [name, parameter] : trainer_.parameters()) {
       outcome_.parameters += parameter.numel();
     }

@@ -28,7 +28,6 @@ struct TrainingOutcome {
   reports::Quality quality;
   reports::Determinism determinism;
   reports::Finiteness finiteness;
-  std::string init_weights_sha256;
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
   std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it

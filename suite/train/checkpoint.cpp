@@ -14,7 +14,7 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr const char* kFormat = "noisemark.checkpoint.1";
+constexpr const char* kFormat = "noisemark.checkpoint.2";
 
 /// The sample arrays by name, in one table for writing and reading.
 using SampleArray = std::vector<double> reports::Samples::*;
@@ -137,11 +137,15 @@ std::string sha256_by_name(NamedTensors tensors) {
   return tensors_sha256(tensors);
 }
 
+std::string or_none(const std::string& text) {
+  return text.empty() ? "none" : text;
+}
+
 void require_same(const std::string& path, const std::string& field, const std::string& found,
-                  const std::string& expected) {
-  if (found == expected) return;
+                  const std::string& own) {
+  if (found == own) return;
   throw Error(ExitCode::kNotComparable,
-              path + ": " + field + ": " + found + " (this run has " + expected + ")");
+              path + ": " + field + ": " + or_none(found) + " (this run has " + or_none(own) + ")");
 }
 
 /// The file, found whole and of this run.
@@ -158,13 +162,23 @@ SafetensorsFile read_own(const std::string& path, const CheckpointKey& key) {
   if (sha256_by_name(file.tensors) != field("tensors_sha256")) {
     throw bad_input(path, "", "damaged: its checksum does not match", "a whole checkpoint");
   }
-  require_same(path, "definition_sha256", field("definition_sha256"), key.definition_sha256);
-  require_same(path, "variant", field("variant"), key.variant);
-  require_same(path, "data", field("data"), key.data);
+  require_same_run(
+      path,
+      {field("definition_sha256"), field("variant"), field("data"), field("init_weights_sha256")},
+      key);
   return file;
 }
 
 }  // namespace
+
+void require_same_run(const std::string& where, const CheckpointKey& found,
+                      const CheckpointKey& own) {
+  require_same(where, "definition_sha256", found.definition_sha256, own.definition_sha256);
+  require_same(where, "variant", found.variant, own.variant);
+  require_same(where, "data", found.data, own.data);
+  if (found.init_weights_sha256.empty() || own.init_weights_sha256.empty()) return;
+  require_same(where, "init_weights_sha256", found.init_weights_sha256, own.init_weights_sha256);
+}
 
 void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress) {
@@ -177,6 +191,7 @@ void write_checkpoint(const std::string& path, const Trainer& trainer, const Che
                      {"definition_sha256", key.definition_sha256},
                      {"variant", key.variant},
                      {"data", key.data},
+                     {"init_weights_sha256", progress.init_weights_sha256},
                      {"step", std::to_string(trainer.next_step())},
                      {"tensors_sha256", sha256_by_name(tensors)}});
 }
@@ -195,7 +210,9 @@ TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,
   const at::NoGradGuard no_grad;
   copy_by_name(state, trainer_state(trainer), path);
   trainer.resume_at(std::stoll(file.metadata.at("step")));
-  return progress_from(file.tensors);
+  TrainingProgress progress = progress_from(file.tensors);
+  progress.init_weights_sha256 = file.metadata.at("init_weights_sha256");
+  return progress;
 }
 
 }  // namespace noisemark::suite

@@ -12,7 +12,8 @@ namespace noisemark::suite {
 struct TrainingProgress {
   reports::Samples samples;
   std::vector<reports::Evaluation> evaluations;
-  double elapsed_s = 0;  ///< since data was first touched, over all sessions of the run
+  double elapsed_s = 0;             ///< since data was first touched, over all sessions of the run
+  std::string init_weights_sha256;  ///< of the weights that the first session began with
 };
 
 /// What a checkpoint belongs to. Resuming under another one is refused.
@@ -20,7 +21,13 @@ struct CheckpointKey {
   std::string definition_sha256;
   std::string variant;  ///< label, device, threads, seed and determinism
   std::string data;     ///< checksum over the data's files, empty for generated data
+  std::string init_weights_sha256 = {};  ///< that the run was told to begin with; empty: any
 };
+
+/// Throws Error, exit code 3, naming the first field of `found` (which is in `where`) that is not
+/// this run's.
+void require_same_run(const std::string& where, const CheckpointKey& found,
+                      const CheckpointKey& own);
 
 /// Writes weights, optimizer, average, scaler, step and progress as one safetensors file: first
 /// beside `path`, then renamed, with a SHA-256 over all tensors inside, so that a kill at any

@@ -165,6 +165,33 @@ TEST(Resume, a_refused_checkpoint_is_found_before_anything_is_touched) {
   EXPECT_EQ(bytes_of(out / "result.json"), result);
 }
 
+TEST(Resume, keeps_to_the_weights_that_the_run_began_with) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_noisemark(timed_only(folder.path() / "given", 1)).code, 0);
+  ASSERT_EQ(run_noisemark(with(timed_only(folder.path() / "other", 1), {"--seed", "9"})).code, 0);
+  const std::vector<std::string> given{"--init-weights",
+                                       (folder.path() / "given" / "weights.safetensors").string()};
+  const std::vector<std::string> other{"--init-weights",
+                                       (folder.path() / "other" / "weights.safetensors").string()};
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(timed_only(out, 40), {"--checkpoint-every", "1"});
+  {
+    Process process(noisemark_command(with(arguments, given)));
+    ASSERT_TRUE(test::wait_for_file(out / "checkpoint.safetensors"));
+    process.signal(SIGKILL);
+    (void)process.wait();
+  }
+  const Finished refused = run_noisemark(with(with(arguments, other), {"--resume"}));
+  EXPECT_EQ(refused.code, 3) << refused.both();
+  EXPECT_NE(refused.err.find("init_weights_sha256"), std::string::npos) << refused.err;
+
+  const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_GT(result_in(out).protocol.resumed_at_step, 0);
+  EXPECT_EQ(result_in(out).provenance.init_weights_sha256,
+            result_in(folder.path() / "given").determinism.weights_sha256);
+}
+
 TEST(Force, keeps_the_old_result_when_the_new_run_cannot_begin) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";

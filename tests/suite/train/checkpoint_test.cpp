@@ -36,6 +36,7 @@ class Checkpoint : public ::testing::Test {
     TrainingProgress progress;
     progress.samples.loss = {1.5, 0.25};
     progress.elapsed_s = 12.5;
+    progress.init_weights_sha256 = "first";
     reports::Evaluation evaluation;
     evaluation.step = 2;
     evaluation.loss = 0.5;
@@ -83,6 +84,7 @@ TEST_F(Checkpoint, carries_what_was_measured) {
   const TrainingProgress progress = read_checkpoint(path_, *session.trainer, key());
   EXPECT_EQ(progress.samples.loss, (std::vector<double>{1.5, 0.25}));
   EXPECT_EQ(progress.elapsed_s, 12.5);
+  EXPECT_EQ(progress.init_weights_sha256, "first");
   ASSERT_EQ(progress.evaluations.size(), 1u);
   EXPECT_EQ(progress.evaluations[0].timesteps, (std::vector<int64_t>{62, 187}));
   EXPECT_EQ(progress.evaluations[0].per_timestep, (std::vector<double>{0.1, 0.9}));
@@ -96,6 +98,15 @@ TEST_F(Checkpoint, refuses_one_of_another_definition_variant_or_data) {
   EXPECT_EQ(code_of_reading({key().definition_sha256, "echo", ""}), ExitCode::kNotComparable);
   EXPECT_EQ(code_of_reading({key().definition_sha256, key().variant, "data"}),
             ExitCode::kNotComparable);
+}
+
+TEST_F(Checkpoint, refuses_one_that_began_with_other_weights_than_it_was_told_to_begin_with) {
+  write_after(1);
+  CheckpointKey told = key();
+  told.init_weights_sha256 = "first";
+  EXPECT_EQ(code_of_reading(told), ExitCode::kPass);
+  told.init_weights_sha256 = "others";
+  EXPECT_EQ(code_of_reading(told), ExitCode::kNotComparable);
 }
 
 TEST_F(Checkpoint, a_truncated_or_changed_file_is_never_taken_for_a_whole_one) {
