@@ -26,7 +26,7 @@ std::vector<Flag> run_flags() {
       {"set", "KEY=VALUE", "change a key of the definition; the run is then custom", true},
       {"init-weights", "FILE", "start from a safetensors file under the peers' names"},
       {"checkpoint-every", "N", "write a checkpoint every N steps (default: never)"},
-      {"resume", "", "continue the run in the output folder from its checkpoint"},
+      {"resume", "", "continue the run in --out from its checkpoint; what is finished stays as it is"},
       {"deterministic", "", "deterministic algorithms only"},
       {"no-memory", "", "leave the memory pass out"},
       {"no-profile", "", "leave the profile pass out"},

@@ -5,7 +5,6 @@
 
 #include "reports/error.h"
 #include "reports/file.h"
-#include "reports/json_io.h"
 
 namespace noisemark::suite {
 namespace {
@@ -25,11 +24,12 @@ bool is_empty_folder(const fs::path& path) {
   return fs::is_directory(path) && fs::directory_iterator(path) == fs::directory_iterator();
 }
 
+/// By what only a run leaves: its events are the first file that it writes, its result the last.
 bool holds_run(const fs::path& path) {
-  for (const char* name : kRunFiles) {
-    if (fs::exists(path / name)) return true;
+  for (const fs::path& folder : {path, path / kReplacement, path / kArriving}) {
+    if (fs::exists(folder / "events.mlog") || fs::exists(folder / "result.json")) return true;
   }
-  return fs::exists(path / kReplacement) || fs::exists(path / kArriving);
+  return false;
 }
 
 template <typename Action>
@@ -71,6 +71,11 @@ void refuse(const fs::path& path) {
                   "a new or empty folder; --force replaces a run, --resume continues it");
 }
 
+void refuse_to_resume(const fs::path& path) {
+  throw bad_input("--resume", path.string(), "holds no run of this program",
+                  "the folder of the run to continue, or a new or empty one");
+}
+
 void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -79,21 +84,13 @@ void make_folder(const fs::path& path) {
   }
 }
 
-/// A result of a run that was judged: there is nothing left to do.
-bool holds_finished_run(const fs::path& path) {
-  if (!fs::exists(path / "result.json")) return false;
-  const int code = reports::read_result(path / "result.json").exit.code;
-  return code <= static_cast<int>(ExitCode::kFailed);
-}
-
 OutputFolder folder_to_resume(const fs::path& path) {
+  const bool anything = fs::exists(path) && !is_empty_folder(path);
+  if (anything && !holds_run(path)) refuse_to_resume(path);
   writing(path, [&] { complete_replacement(path); });
   if (fs::exists(path / kReplacement)) return {path / kReplacement, path};
-  const OutputFolder folder{path, path};
-  if (!fs::exists(folder.checkpoint()) && holds_finished_run(path)) {
-    throw bad_input("--resume", folder.checkpoint(), "no such file",
-                    "the folder of a run with --checkpoint-every");
-  }
+  OutputFolder folder{path, path};
+  if (anything && !fs::exists(folder.events())) refuse_to_resume(path);
   make_folder(path);
   return folder;
 }

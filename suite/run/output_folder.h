@@ -25,10 +25,10 @@ struct OutputFolder {
 
 enum class ExistingRun { kRefuse, kReplace, kResume };
 
-/// Makes the folder ready, and removes what killed runs left half written. kResume starts from the
-/// beginning when the run ended before its first checkpoint. Throws Error: exit code 2 when the
-/// folder holds another run (or anything else) and `existing` is kRefuse, or a finished run without
-/// a checkpoint is to be resumed; exit code 74 when it cannot be made.
+/// Makes the folder ready, and removes what killed runs left half written. kReplace and
+/// kResume take a folder that holds a run, beside new and empty ones; whether it is the right run
+/// the caller looks after. Throws Error: exit code 2 when the folder holds anything else, or with
+/// kRefuse anything; exit code 74 when it cannot be made.
 [[nodiscard]] OutputFolder prepare_output_folder(const std::filesystem::path& path,
                                                  ExistingRun existing);
 

@@ -19,6 +19,7 @@
 #include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
 #include "suite/run/deterministic.h"
+#include "suite/run/earlier_run.h"
 #include "suite/run/event_log.h"
 #include "suite/run/failure.h"
 #include "suite/run/interrupt.h"
@@ -48,25 +49,6 @@ reports::Seeds seeds_of(uint64_t base) {
     seeds.streams[std::string(stream_name(stream))] = derive_seed(base, stream, 0);
   }
   return seeds;
-}
-
-std::string data_checksum(const std::vector<reports::DataFile>& files) {
-  if (files.empty()) return {};
-  reports::Sha256 sha;
-  for (const reports::DataFile& file : files) sha.update(file.name + "\n" + file.sha256 + "\n");
-  return sha.hex();
-}
-
-/// Everything outside the definition that decides which bits come next.
-std::string execution_of(const PlannedRun& plan) {
-  const Variant& variant = plan.variant;
-  return fmt::format("{} {} {} threads, seed {}{}", variant_label(variant), variant.device.str(),
-                     variant.threads, plan.seed, variant.deterministic ? ", deterministic" : "");
-}
-
-CheckpointKey checkpoint_key(const PlannedRun& plan, const SessionOptions& session) {
-  return {definition_sha256(plan.definition), execution_of(plan),
-          data_checksum(session.dataset->files())};
 }
 
 /// "memory pass" of the event's key "memory_pass".
@@ -195,7 +177,7 @@ class SingleRun {
     options.checkpoint_path = folder_.checkpoint();
     options.checkpoint_every = options_.checkpoint_every;
     options.resume = options_.resume;
-    options.checkpoint_key = checkpoint_key(plan_, session_);
+    options.checkpoint_key = run_key(plan_, session_.dataset->files());
     options.weights_path = folder_.weights();
     options.events = &events_;
     outcome_ = training_pass(options, watch_);
@@ -322,13 +304,15 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   apply_variant(plan.variant);
   // What cannot begin is found before anything is touched.
   const SessionOptions session = session_options(options, plan);
-  CheckpointKey key = checkpoint_key(plan, session);
+  CheckpointKey key = run_key(plan, session.dataset->files());
   if (!options.init_weights.empty()) {
     key.init_weights_sha256 = tensors_sha256(make_session(session).trainer->weights());
   }
   const OutputFolder folder = prepare_output_folder(out, existing_run(options));
-  if (options.resume && std::filesystem::exists(folder.checkpoint())) {
-    require_checkpoint(folder.checkpoint(), key);
+  if (options.resume) {
+    const auto earlier = earlier_result(folder.path, key);
+    if (earlier && is_finished(*earlier)) return leave_finished(*earlier, folder.path);
+    if (std::filesystem::exists(folder.checkpoint())) require_checkpoint(folder.checkpoint(), key);
   }
   const InterruptGuard interrupt;
   return SingleRun(options, plan, session, folder, interrupt).execute();

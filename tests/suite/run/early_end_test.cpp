@@ -55,7 +55,11 @@ TEST(Interrupt, in_the_memory_pass_leaves_a_result_marked_so) {
   process.signal(SIGINT);
   expect_interrupted_in(out, process.wait(), "memory pass");
   EXPECT_FALSE(result_in(out).memory.measured);
-  EXPECT_EQ(run_noisemark(with(timed_only(out), {"--resume"})).code, 0)
+  const std::string before = bytes_of(out / "result.json");
+  const Finished other = run_noisemark(with(long_memory_pass(out), {"--resume", "--seed", "9"}));
+  EXPECT_EQ(other.code, 3) << other.both();
+  EXPECT_EQ(bytes_of(out / "result.json"), before) << "of another run, although unfinished";
+  EXPECT_EQ(run_noisemark(with(long_memory_pass(out), {"--resume", "--no-memory"})).code, 0)
       << "a run that ended before its first checkpoint begins again";
 }
 
@@ -150,19 +154,59 @@ TEST(Failure, out_of_memory_in_training_names_owners_too) {
 TEST(Resume, a_refused_checkpoint_is_found_before_anything_is_touched) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  ASSERT_EQ(run_noisemark(with(timed_only(out), {"--checkpoint-every", "2"})).code, 0);
+  const auto arguments = with(timed_only(out, 100'000), {"--checkpoint-every", "2"});
+  {
+    Process process(noisemark_command(arguments));
+    ASSERT_TRUE(test::wait_for_file(out / "checkpoint.safetensors"));
+    process.signal(SIGKILL);
+    (void)process.wait();
+  }
   const std::string events = bytes_of(out / "events.mlog");
-  const std::string result = bytes_of(out / "result.json");
 
-  const Finished other = run_noisemark(with(long_memory_pass(out), {"--resume", "--seed", "9"}));
+  const Finished other = run_noisemark(with(arguments, {"--resume", "--seed", "9"}));
   EXPECT_EQ(other.code, 3) << other.both();
   EXPECT_EQ(bytes_of(out / "events.mlog"), events);
 
   fs::resize_file(out / "checkpoint.safetensors", 100'000);
-  const Finished damaged = run_noisemark(with(timed_only(out), {"--resume"}));
+  const Finished damaged = run_noisemark(with(arguments, {"--resume"}));
   EXPECT_EQ(damaged.code, 2) << damaged.both();
   EXPECT_EQ(bytes_of(out / "events.mlog"), events);
-  EXPECT_EQ(bytes_of(out / "result.json"), result);
+  EXPECT_FALSE(fs::exists(out / "result.json"));
+}
+
+TEST(Resume, leaves_a_finished_run_alone_and_ends_as_it_did) {
+  const TemporaryFolder folder;
+  for (const std::vector<std::string>& checkpoints :
+       {std::vector<std::string>{}, std::vector<std::string>{"--checkpoint-every", "2"}}) {
+    const fs::path out = folder.path() / ("out-" + std::to_string(checkpoints.size()));
+    const auto arguments = with(timed_only(out), checkpoints);
+    const Finished first = run_noisemark(arguments);
+    ASSERT_EQ(first.code, 0) << first.both();
+    const std::string result = bytes_of(out / "result.json");
+    const std::string report = bytes_of(out / "report.md");
+    fs::remove(out / "report.md");  // as if killed before it was written
+
+    const Finished again = run_noisemark(with(arguments, {"--resume"}));
+    EXPECT_EQ(again.code, 0) << again.both();
+    EXPECT_EQ(again.out, first.out);
+    EXPECT_NE(again.err.find("finished"), std::string::npos) << again.err;
+    EXPECT_EQ(bytes_of(out / "result.json"), result);
+    EXPECT_EQ(bytes_of(out / "report.md"), report);
+
+    const Finished other = run_noisemark(with(arguments, {"--resume", "--seed", "9"}));
+    EXPECT_EQ(other.code, 3) << other.both();
+    EXPECT_NE(other.err.find("result.json: variant: "), std::string::npos) << other.err;
+    EXPECT_EQ(bytes_of(out / "result.json"), result);
+  }
+}
+
+TEST(Resume, never_touches_a_folder_that_holds_no_run) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "report.md") << "years of work";
+  const Finished run = run_noisemark(with(timed_only(folder.path()), {"--resume"}));
+  EXPECT_EQ(run.code, 2) << run.both();
+  EXPECT_EQ(bytes_of(folder.path() / "report.md"), "years of work");
+  EXPECT_FALSE(fs::exists(folder.path() / "events.mlog"));
 }
 
 TEST(Resume, keeps_to_the_weights_that_the_run_began_with) {

@@ -194,8 +194,8 @@ TEST(Run, that_diverges_in_the_memory_pass_fails_and_names_the_pass) {
 TEST(Run, that_diverges_in_the_profile_pass_fails_and_keeps_the_memory_pass) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  const Finished run = run_noisemark(
-      with(with(short_run(out), kDivergence), {"--set", "measure.memory_steps=1"}));
+  const Finished run =
+      run_noisemark(with(with(short_run(out), kDivergence), {"--set", "measure.memory_steps=1"}));
   expect_divergence_in(out, run, "profile pass");
   EXPECT_TRUE(result_in(out).memory.measured);
 }

@@ -69,11 +69,32 @@ TEST(OutputFolder, never_shows_the_old_files_of_a_run_beside_the_new_result) {
   EXPECT_FALSE(fs::exists(path / "report.md"));
 }
 
-TEST(OutputFolder, does_not_resume_a_finished_run_without_a_checkpoint) {
+TEST(OutputFolder, is_resumed_only_where_a_run_began) {
   const test::TemporaryFolder folder;
-  EXPECT_EQ(code_of(folder.path(), ExistingRun::kResume), ExitCode::kPass);
-  std::ofstream(folder.path() / "result.json") << "{}";
-  EXPECT_EQ(code_of(folder.path(), ExistingRun::kResume), ExitCode::kBadInput);
+  const fs::path path = folder.path();
+  EXPECT_EQ(code_of(path, ExistingRun::kResume), ExitCode::kPass);
+  for (const char* name : {"thesis.tex", "report.md", "result.json"}) {
+    std::ofstream(path / name) << "{}";
+    EXPECT_EQ(code_of(path, ExistingRun::kResume), ExitCode::kBadInput) << name;
+  }
+  std::ofstream(path / "events.mlog") << "";
+  EXPECT_EQ(code_of(path, ExistingRun::kResume), ExitCode::kPass);
+}
+
+TEST(OutputFolder, names_that_users_choose_too_are_not_taken_for_a_run) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder.path();
+  std::ofstream(path / "report.md") << "mine";
+  for (const char* name : {"plots", "replacement", "arriving"}) {
+    fs::create_directory(path / name);
+    std::ofstream(path / name / "report.md") << "mine";
+  }
+  for (const auto existing : {ExistingRun::kReplace, ExistingRun::kResume}) {
+    EXPECT_EQ(code_of(path, existing), ExitCode::kBadInput);
+  }
+  for (const char* name : {"plots", "replacement", "arriving"}) {
+    EXPECT_TRUE(fs::exists(path / name / "report.md")) << name;
+  }
 }
 
 /// A number that no process has: one that had it was waited for.

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "reports/result.h"
+#include "suite/run/output_folder.h"
+#include "suite/run/plan.h"
+#include "suite/train/checkpoint.h"
+
+namespace noisemark::suite {
+
+/// What a run is, so that it is continued as nothing else: of a plan on these data, and of a result
+/// that the run left, finished or not.
+[[nodiscard]] CheckpointKey run_key(const PlannedRun& plan,
+                                    const std::vector<reports::DataFile>& data);
+[[nodiscard]] CheckpointKey run_key(const reports::Result& result);
+
+/// The result in a folder that is to be continued; empty without one. Throws Error: exit code 3
+/// when it is not of the run `own` or not of this program, exit code 2 when it cannot be read.
+[[nodiscard]] std::optional<reports::Result> earlier_result(const std::filesystem::path& folder,
+                                                            const CheckpointKey& own);
+
+/// Judged, for better or worse: there is nothing left to do.
+[[nodiscard]] bool is_finished(const reports::Result& result);
+
+/// What --resume does with a finished run: says so and shows its verdict; writes a report only
+/// where the run was killed before it had one. Returns the run's exit code.
+[[nodiscard]] ExitCode leave_finished(const reports::Result& result,
+                                      const std::filesystem::path& folder);
+
+}  // namespace noisemark::suite
