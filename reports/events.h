@@ -64,7 +64,8 @@ class EventWriter {
 
 /// What is wrong with the order of events: time runs backwards; a stop without its start; an
 /// interval opened twice or, when `finished`, never closed; not exactly one run per `init_start`,
-/// or none where init_stop has the status «aborted». A resumed run has one `init_start` per process, of which only the last need be closed.
+/// or none where init_stop has the status «aborted». A resumed run has one `init_start` per
+/// process, of which only the last need be closed.
 [[nodiscard]] std::vector<std::string> event_problems(const std::vector<Event>& events,
                                                       bool finished);
 

@@ -30,31 +30,15 @@ void render_folder(const fs::path& folder) {
   render(folder, from_json(text, file.string()), sha256_of(text));
 }
 
-void render_suite(const fs::path& folder, const std::string& title,
-                  const std::vector<std::string>& names) {
-  std::vector<NamedResult> results;
-  std::vector<std::string> missing;
-  for (const std::string& name : names) {
-    const fs::path file = folder / name / "result.json";
-    if (fs::exists(file)) results.push_back({name, read_result(file)});
-    if (!fs::exists(file)) missing.push_back(name);
-  }
-  write_file_atomically(folder / "report.md", render_suite_report(title, results, missing));
+bool left_a_result(const fs::path& folder, const Suite& suite, const std::string& name) {
+  const fs::path file = folder / name / "result.json";
+  if (!fs::exists(file)) return false;
+  const auto earlier = suite.earlier.find(name);
+  return earlier == suite.earlier.end() || earlier->second != sha256_of_file(file);
 }
 
-void rewrite_suite(const fs::path& folder) {
-  const fs::path file = folder / "suite.json";
-  const auto json = nlohmann::json::parse(read_file(file), nullptr, false);
-  const bool known = json.is_object() && json.value("schema", "") == kSuiteSchema &&
-                     json.contains("title") && json["title"].is_string() &&
-                     json.contains("folders") && json["folders"].is_array();
-  if (!known) throw bad_input(file.string(), "not a suite", "", std::string(kSuiteSchema));
-  std::vector<std::string> names;
-  for (const auto& name : json["folders"]) {
-    if (!name.is_string()) throw bad_input(file.string(), "folders", name.dump(), "a string");
-    names.push_back(name.get<std::string>());
-  }
-  render_suite(folder, json["title"].get<std::string>(), names);
+Error not_a_suite(const fs::path& file, const std::string& what) {
+  return bad_input(file.string(), "not a suite", what, std::string(kSuiteSchema));
 }
 
 }  // namespace
@@ -66,23 +50,52 @@ void write_run_folder(const fs::path& folder, const Result& result) {
   render(folder, result, sha256_of(text));
 }
 
-void write_suite_report(const std::string& title, const fs::path& folder,
-                        const std::vector<fs::path>& folders) {
+void write_suite(const fs::path& folder, const Suite& suite) {
   make_folder(folder);
-  std::vector<std::string> names;
-  for (const fs::path& one : folders) names.push_back(one.lexically_relative(folder).string());
   Json json;
   json["schema"] = kSuiteSchema;
-  json["title"] = title;
-  json["folders"] = names;
+  json["title"] = suite.title;
+  json["folders"] = suite.names;
+  json["earlier"] = suite.earlier;
   write_file_atomically(folder / "suite.json", json.dump(2) + "\n");
-  render_suite(folder, title, names);
+}
+
+std::optional<Suite> read_suite(const fs::path& folder) {
+  const fs::path file = folder / "suite.json";
+  if (!fs::exists(file)) return std::nullopt;
+  const auto json = nlohmann::json::parse(read_file(file), nullptr, false);
+  try {
+    const auto schema = json.at("schema").get<std::string>();
+    if (schema != kSuiteSchema) throw not_a_suite(file, schema);
+    Suite suite;
+    json.at("title").get_to(suite.title);
+    json.at("folders").get_to(suite.names);
+    if (json.contains("earlier")) json["earlier"].get_to(suite.earlier);
+    return suite;
+  } catch (const nlohmann::json::exception& error) {
+    throw not_a_suite(file, error.what());
+  }
+}
+
+void write_suite_report(const fs::path& folder) {
+  const auto suite = read_suite(folder);
+  if (!suite) throw bad_input(folder.string(), "no suite.json in it", "", "the folder of a suite");
+  std::vector<NamedResult> results;
+  std::vector<std::string> missing;
+  for (const std::string& name : suite->names) {
+    if (left_a_result(folder, *suite, name)) {
+      results.push_back({name, read_result(folder / name / "result.json")});
+    } else {
+      missing.push_back(name);
+    }
+  }
+  write_file_atomically(folder / "report.md", render_suite_report(suite->title, results, missing));
 }
 
 void rewrite_report(const fs::path& folder) {
   const bool suite = fs::exists(folder / "suite.json");
   for (const fs::path& one : result_folders(folder)) render_folder(one);
-  if (suite) rewrite_suite(folder);
+  if (suite) write_suite_report(folder);
 }
 
 }  // namespace noisemark::reports

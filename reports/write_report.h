@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,11 +15,24 @@ namespace noisemark::reports {
 /// truth is on the disk before anything is drawn. Throws Error (cannot write).
 void write_run_folder(const std::filesystem::path& folder, const Result& result);
 
-/// Writes `folder`/suite.json (title and the folders) and report.md, which shows the results side
-/// by side. `folders` lie below `folder`; one without a result.json, of a run that could not start,
-/// is named and counts as failed. Throws Error (cannot write).
-void write_suite_report(const std::string& title, const std::filesystem::path& folder,
-                        const std::vector<std::filesystem::path>& folders);
+/// Several runs with a common report, as suite.json tells of them.
+struct Suite {
+  std::string title;
+  std::vector<std::string> names;  ///< of the runs' folders, below the suite's
+  /// By name, the SHA-256 of a result.json that lay there before: it is none of this suite.
+  std::map<std::string, std::string> earlier;
+};
+
+/// Writes `folder`/suite.json. To be done before the runs, so that one that cannot begin is missed
+/// and no earlier result is taken for its own. Throws Error (cannot write).
+void write_suite(const std::filesystem::path& folder, const Suite& suite);
+
+/// Empty without a suite.json. Throws Error (bad input) when that is none of ours.
+[[nodiscard]] std::optional<Suite> read_suite(const std::filesystem::path& folder);
+
+/// Writes report.md by `folder`/suite.json: the results side by side. A run without a result of its
+/// own is named and counts as failed. Throws Error (bad input, cannot write).
+void write_suite_report(const std::filesystem::path& folder);
 
 /// Renders report.md and plots/ again from the result.json in `folder`, or those of every result
 /// below it and then, where there is a suite.json, the report of the suite. Throws Error (bad

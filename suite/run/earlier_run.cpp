@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "reports/error.h"
 #include "reports/file.h"
@@ -39,6 +40,15 @@ bool has_its_report(const fs::path& folder, const reports::Result& result) {
   return mark && mark->run_id == result.run_id;
 }
 
+void require_own(const fs::path& path, const reports::Result& result, const CheckpointKey& own) {
+  const std::string& framework = result.identity.framework;
+  if (framework != "noisemark") {
+    throw Error(ExitCode::kNotComparable,
+                path.string() + ": framework: " + framework + " (this run has noisemark)");
+  }
+  require_same_run(path.string(), run_key(result), own);
+}
+
 }  // namespace
 
 CheckpointKey run_key(const PlannedRun& plan, const std::vector<reports::DataFile>& data) {
@@ -63,13 +73,16 @@ std::optional<reports::Result> earlier_result(const fs::path& folder, const Chec
   const fs::path path = folder / "result.json";
   if (!fs::exists(path)) return std::nullopt;
   reports::Result result = reports::read_result(path);
-  if (result.identity.framework != "noisemark") {
-    throw Error(
-        ExitCode::kNotComparable,
-        path.string() + ": framework: " + result.identity.framework + " (this run has noisemark)");
-  }
-  require_same_run(path.string(), run_key(result), own);
+  require_own(path, result, own);
   return result;
+}
+
+std::optional<reports::Result> finished_result(const fs::path& folder, const PlannedRun& plan) {
+  const fs::path path = folder / "result.json";
+  if (!fs::exists(path)) return std::nullopt;
+  reports::Result result = reports::read_result(path);
+  require_own(path, result, run_key(plan, result.provenance.data));
+  return is_finished(result) ? std::optional(std::move(result)) : std::nullopt;
 }
 
 bool is_finished(const reports::Result& result) {

@@ -22,6 +22,10 @@ namespace noisemark::suite {
 [[nodiscard]] std::optional<reports::Result> earlier_result(const std::filesystem::path& folder,
                                                             const CheckpointKey& own);
 
+/// The same for a plan whose data were not opened; empty also where the run is not finished.
+[[nodiscard]] std::optional<reports::Result> finished_result(const std::filesystem::path& folder,
+                                                             const PlannedRun& plan);
+
 /// Judged, for better or worse: there is nothing left to do.
 [[nodiscard]] bool is_finished(const reports::Result& result);
 

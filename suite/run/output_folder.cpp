@@ -5,6 +5,7 @@
 
 #include "reports/error.h"
 #include "reports/file.h"
+#include "reports/write_report.h"
 
 namespace noisemark::suite {
 namespace {
@@ -122,9 +123,18 @@ void put_in_place(const OutputFolder& folder) {
   writing(folder.final_path, [&] { complete_replacement(folder.final_path); });
 }
 
+bool holds_replacement(const fs::path& path) {
+  return fs::exists(path / kReplacement);
+}
+
 void prepare_suite_folder(const fs::path& path, bool existing) {
   reports::remove_leftovers(path, kSuiteFiles);
-  if (!existing && fs::exists(path) && !is_empty_folder(path)) refuse(path);
+  const bool anything = fs::exists(path) && !is_empty_folder(path);
+  const bool allowed = existing && fs::is_directory(path) && reports::read_suite(path);
+  if (anything && !allowed) {
+    throw bad_input("--out", path.string(), "is not an empty folder",
+                    "a new or empty folder; --force and --resume take that of a suite too");
+  }
   make_folder(path);
 }
 

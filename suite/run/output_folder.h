@@ -36,9 +36,12 @@ enum class ExistingRun { kRefuse, kReplace, kResume };
 /// Throws Error, exit code 74.
 void put_in_place(const OutputFolder& folder);
 
+/// Whether a run that replaces the one in `path` was begun and not ended.
+[[nodiscard]] bool holds_replacement(const std::filesystem::path& path);
+
 /// Makes the folder ready that holds the folders of several runs and their common report. Throws
-/// Error like prepare_output_folder() when there is anything in it, unless `existing` may stay:
-/// then the folder of each run is that run's own affair.
+/// Error like prepare_output_folder() when there is anything in it, unless that is a suite and
+/// `existing` ones may stay: then the folder of each run is that run's own affair.
 void prepare_suite_folder(const std::filesystem::path& path, bool existing);
 
 /// "noisemark-out/LABEL-1", or the first number that is free.

@@ -141,8 +141,9 @@ TEST_F(WriteReport, long_runs_are_drawn_as_bins) {
 
 TEST_F(WriteReport, a_suite_shows_its_results_and_the_runs_that_left_none) {
   const std::vector<fs::path> folders{folder_ / "a@cpu" / "none", folder_ / "b@cpu" / "none"};
+  write_suite(folder_, {"smoke", {"a@cpu/none", "b@cpu/none"}, {}});
   write_run_folder(folders[0], result());
-  write_suite_report("smoke", folder_, folders);
+  write_suite_report(folder_);
   EXPECT_NE(report().find("# FAIL: smoke\n\n1 of 2 runs passed."), std::string::npos) << report();
   EXPECT_NE(report().find("`b@cpu/none`: it left no result"), std::string::npos);
   EXPECT_NE(report().find("[a@cpu/none](a@cpu/none/report.md)"), std::string::npos);
@@ -153,6 +154,36 @@ TEST_F(WriteReport, a_suite_shows_its_results_and_the_runs_that_left_none) {
   rewrite_report(folder_);
   EXPECT_EQ(files(), before);
   EXPECT_TRUE(check(folder_).empty());
+}
+
+TEST_F(WriteReport, a_suite_never_shows_a_result_that_lay_there_before_it) {
+  const fs::path file = folder_ / "a@cpu" / "none" / "result.json";
+  write_run_folder(file.parent_path(), result());
+  write_suite(folder_, {"smoke", {"a@cpu/none"}, {{"a@cpu/none", sha256_of_file(file)}}});
+  write_suite_report(folder_);
+  EXPECT_NE(report().find("# FAIL: smoke\n\n0 of 1 runs passed."), std::string::npos) << report();
+  EXPECT_NE(report().find("`a@cpu/none`: it left no result"), std::string::npos);
+  write_run_folder(file.parent_path(), test::minimal_result());
+  rewrite_report(folder_);
+  EXPECT_NE(report().find("# PASS: smoke\n\n1 of 1 runs passed."), std::string::npos) << report();
+}
+
+TEST_F(WriteReport, a_suite_is_read_as_it_was_written_and_nothing_else_is_taken_for_one) {
+  make_folder(folder_);
+  EXPECT_FALSE(read_suite(folder_));
+  write_suite(folder_, {"smoke", {"a", "b"}, {{"b", "digest"}}});
+  const auto suite = read_suite(folder_);
+  ASSERT_TRUE(suite);
+  EXPECT_EQ(suite->title, "smoke");
+  EXPECT_EQ(suite->names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(suite->earlier, (std::map<std::string, std::string>{{"b", "digest"}}));
+  for (const char* text :
+       {"", "[]", "{}", "{\"schema\": \"noisemark.suite 1\"}",
+        "{\"schema\": \"other\", \"title\": \"a\", \"folders\": []}",
+        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": 7}"}) {
+    std::ofstream(folder_ / "suite.json") << text;
+    EXPECT_THROW((void)read_suite(folder_), Error) << text;
+  }
 }
 
 TEST_F(WriteReport, refuses_to_render_a_changed_result) {

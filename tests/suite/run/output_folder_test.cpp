@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "reports/error.h"
+#include "reports/write_report.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -126,10 +127,13 @@ TEST(OutputFolder, loses_what_killed_runs_left_half_written_and_nothing_else) {
   for (const std::string& name : lost) EXPECT_FALSE(fs::exists(folder.path() / name)) << name;
 }
 
-TEST(OutputFolder, of_several_runs_is_new_or_empty_unless_what_is_there_may_stay) {
+TEST(OutputFolder, of_several_runs_is_new_or_empty_unless_a_suite_that_is_there_may_stay) {
   const test::TemporaryFolder folder;
   EXPECT_NO_THROW(prepare_suite_folder(folder.path(), /*existing=*/false));
   std::ofstream(folder.path() / "report.md") << "of a single run";
+  EXPECT_THROW(prepare_suite_folder(folder.path(), /*existing=*/false), Error);
+  EXPECT_THROW(prepare_suite_folder(folder.path(), /*existing=*/true), Error);
+  reports::write_suite(folder.path(), {"smoke", {}, {}});
   EXPECT_THROW(prepare_suite_folder(folder.path(), /*existing=*/false), Error);
   EXPECT_NO_THROW(prepare_suite_folder(folder.path(), /*existing=*/true));
   EXPECT_TRUE(fs::exists(folder.path() / "report.md"));

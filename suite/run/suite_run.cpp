@@ -1,0 +1,129 @@
+#include "suite/run/suite_run.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "reports/sha256.h"
+#include "reports/write_report.h"
+#include "suite/run/child_run.h"
+#include "suite/run/earlier_run.h"
+#include "suite/run/interrupt.h"
+#include "suite/run/output_folder.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Order of badness when several runs end differently: a red run outweighs one that could not run,
+/// which outweighs a pass.
+int severity(ExitCode code) {
+  switch (code) {
+    case ExitCode::kPass:
+      return 0;
+    case ExitCode::kCannotRunHere:
+      return 1;
+    case ExitCode::kFailed:
+      return 3;
+    default:
+      return 2;
+  }
+}
+
+ExitCode worse(ExitCode a, ExitCode b) {
+  return severity(a) >= severity(b) ? a : b;
+}
+
+std::string name_of(const PlannedRun& plan) {
+  return plan.id + "/" + variant_label(plan.variant);
+}
+
+/// The suite that is continued; empty where none was begun.
+std::optional<reports::Suite> suite_to_resume(const RunOptions& options, const fs::path& out) {
+  auto suite = options.resume ? reports::read_suite(out) : std::nullopt;
+  if (suite && suite->title != options.id) {
+    throw Error(ExitCode::kNotComparable, (out / "suite.json").string() + ": " + suite->title +
+                                              " (this suite is " + options.id + ")");
+  }
+  return suite;
+}
+
+/// What lies in the folders of a new suite is none of it; a continued one knows what is not.
+bool is_earlier(const std::optional<reports::Suite>& resumed, const std::string& name,
+                const std::string& sha256) {
+  if (!resumed) return true;
+  const auto earlier = resumed->earlier.find(name);
+  return earlier != resumed->earlier.end() && earlier->second == sha256;
+}
+
+reports::Suite make_suite(const RunOptions& options, const std::vector<PlannedRun>& plans,
+                          const fs::path& out) {
+  const auto resumed = suite_to_resume(options, out);
+  reports::Suite suite;
+  suite.title = options.id;
+  for (const PlannedRun& plan : plans) {
+    const std::string& name = suite.names.emplace_back(name_of(plan));
+    const fs::path result = out / name / "result.json";
+    if (!fs::exists(result)) continue;
+    const std::string sha256 = reports::sha256_of_file(result);
+    if (is_earlier(resumed, name, sha256)) suite.earlier[name] = sha256;
+  }
+  return suite;
+}
+
+using ResultsByName = std::map<std::string, reports::Result>;
+
+/// The runs of a continued suite that are finished. Throws Error as finished_result() does: a suite
+/// that is not this one is found before anything is touched.
+ResultsByName finished_runs(const RunOptions& options, const std::vector<PlannedRun>& plans,
+                            const fs::path& out, const reports::Suite& suite) {
+  ResultsByName finished;
+  if (!options.resume) return finished;
+  for (const PlannedRun& plan : plans) {
+    const std::string name = name_of(plan);
+    if (suite.earlier.contains(name) || holds_replacement(out / name)) continue;
+    if (auto result = finished_result(out / name, plan)) finished.emplace(name, std::move(*result));
+  }
+  return finished;
+}
+
+/// `to_replace`: the folder holds the result of an earlier suite.
+ExitCode run_one(RunOptions options, const PlannedRun& plan, const fs::path& folder,
+                 bool to_replace) {
+  if (options.resume && to_replace && !holds_replacement(folder)) {
+    // A suite with --force was cut off before it came to this run.
+    options.resume = false;
+    options.force = true;
+  }
+  return run_in_child(options, plan, folder);
+}
+
+}  // namespace
+
+ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& plans,
+                   const fs::path& out) {
+  prepare_suite_folder(out, options.force || options.resume);
+  const reports::Suite suite = make_suite(options, plans, out);
+  const ResultsByName finished = finished_runs(options, plans, out, suite);
+  reports::write_suite(out, suite);
+  const InterruptGuard interrupt;
+  ExitCode worst = ExitCode::kPass;
+  for (const PlannedRun& plan : plans) {
+    const std::string name = name_of(plan);
+    const auto result = finished.find(name);
+    const ExitCode code = result != finished.end()
+                              ? leave_finished(result->second, out / name)
+                              : run_one(options, plan, out / name, suite.earlier.contains(name));
+    worst = worse(worst, code);
+    if (code == ExitCode::kInterrupted) break;
+    if (!interrupt.requested()) continue;
+    worst = worse(worst, ExitCode::kInterrupted);
+    break;
+  }
+  reports::write_suite_report(out);
+  return worst;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,146 @@
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "reports/sha256.h"
+#include "reports/write_report.h"
+#include "tests/suite/process.h"
+#include "tests/suite/run/short_run.h"
+
+/// Several runs with a common report: what is theirs, and what was there before.
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Finished;
+using test::noisemark_command;
+using test::Process;
+using test::result_in;
+using test::run_noisemark;
+using test::TemporaryFolder;
+using test::timed_only;
+using test::with;
+
+const std::vector<std::string> kNames = {"gmm16@cpu/none-plain-fp32",
+                                         "gmm16@cpu/none-channels-last-fp32"};
+constexpr const char* kAllPassed = "# PASS: gmm16@cpu\n\n2 of 2 runs passed.";
+
+std::vector<std::string> two_runs(const fs::path& out, int64_t steps = 6) {
+  return with(timed_only(out, steps), {"--baseline", "plain", "--baseline", "channels-last"});
+}
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string id_in(const fs::path& out, size_t run) {
+  return result_in(out / kNames[run]).run_id;
+}
+
+void expect_reported(const fs::path& out, const std::string& words) {
+  const std::string report = text_of(out / "report.md");
+  EXPECT_NE(report.find(words), std::string::npos) << report;
+}
+
+TEST(SuiteRun, with_force_never_shows_the_results_of_the_suite_before) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(two_runs(out)).code, 0);
+  expect_reported(out, kAllPassed);
+  const std::string before = id_in(out, 0);
+
+  const fs::path weights = folder.path() / "weights.safetensors";
+  std::ofstream(weights) << "no weights";
+  const Finished failed =
+      run_noisemark(with(two_runs(out), {"--force", "--init-weights", weights.string()}));
+  EXPECT_EQ(failed.code, 2) << failed.both();
+  expect_reported(out, "# FAIL: gmm16@cpu\n\n0 of 2 runs passed.");
+  expect_reported(out, "`" + kNames[1] + "`: it left no result");
+  EXPECT_EQ(id_in(out, 0), before);
+
+  ASSERT_EQ(run_noisemark(with(two_runs(out), {"--force"})).code, 0);
+  expect_reported(out, kAllPassed);
+  EXPECT_NE(id_in(out, 0), before);
+}
+
+TEST(SuiteRun, takes_over_only_the_folder_of_a_suite) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "report.md") << "years of work";
+  for (const char* option : {"--force", "--resume"}) {
+    const Finished run = run_noisemark(with(two_runs(folder.path()), {option}));
+    EXPECT_EQ(run.code, 2) << run.both();
+  }
+  EXPECT_EQ(text_of(folder.path() / "report.md"), "years of work");
+  EXPECT_FALSE(fs::exists(folder.path() / "suite.json"));
+}
+
+TEST(SuiteRun, resumed_leaves_finished_runs_alone_and_makes_the_others) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(two_runs(out)).code, 0);
+  const std::string first = id_in(out, 0);
+  const std::string second = id_in(out, 1);
+  fs::remove(out / kNames[1] / "result.json");  // as if killed before the result
+
+  const Finished resumed = run_noisemark(with(two_runs(out), {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_EQ(id_in(out, 0), first);
+  EXPECT_NE(id_in(out, 1), second);
+  expect_reported(out, kAllPassed);
+
+  const Finished other = run_noisemark(with(two_runs(out), {"--resume", "--seed", "9"}));
+  EXPECT_EQ(other.code, 3) << other.both();
+  EXPECT_EQ(id_in(out, 0), first);
+}
+
+TEST(SuiteRun, resumed_ends_as_its_finished_runs_did) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto diverging =
+      with(two_runs(out), {"--set", "optimizer.lr=1e30", "--set", "optimizer.clip_norm=0"});
+  ASSERT_EQ(run_noisemark(diverging).code, 1);
+  const std::string first = id_in(out, 0);
+  const Finished resumed = run_noisemark(with(diverging, {"--resume"}));
+  EXPECT_EQ(resumed.code, 1) << resumed.both();
+  EXPECT_EQ(id_in(out, 0), first);
+}
+
+TEST(SuiteRun, that_was_killed_is_continued) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(two_runs(out, 40), {"--checkpoint-every", "3"});
+  {
+    Process process(noisemark_command(arguments));
+    ASSERT_TRUE(test::wait_for_file(out / kNames[0] / "checkpoint.safetensors"));
+    process.signal_all(SIGKILL);
+    (void)process.wait();
+  }
+  const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_GT(result_in(out / kNames[0]).protocol.resumed_at_step, 0);
+  expect_reported(out, kAllPassed);
+}
+
+TEST(SuiteRun, with_force_that_was_cut_off_is_continued_as_one) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(two_runs(out)).code, 0);
+  const std::string first = id_in(out, 0);
+  const std::string second = id_in(out, 1);
+  // What --force left that was killed when its first run had ended.
+  const std::string digest = reports::sha256_of_file(out / kNames[1] / "result.json");
+  reports::write_suite(out, {"gmm16@cpu", kNames, {{kNames[1], digest}}});
+
+  const Finished resumed = run_noisemark(with(two_runs(out), {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_EQ(id_in(out, 0), first);
+  EXPECT_NE(id_in(out, 1), second);
+  expect_reported(out, kAllPassed);
+}
+
+}  // namespace
+}  // namespace noisemark::suite
