@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
+
+#include "suite/run/interrupt.h"
 
 namespace noisemark::suite {
 namespace {
@@ -18,7 +21,17 @@ void append_option(std::vector<std::string>& arguments, const std::string& name,
   arguments.push_back(value);
 }
 
-ExitCode wait_for(pid_t child) {
+/// Leaves the child to be waited for: until then no other process gets its number, and with it the
+/// signals that are meant for the child.
+void forward_interrupts_until_end_of(pid_t child) {
+  const InterruptForwarding forwarding(child);
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == -1 &&
+         errno == EINTR) {
+  }
+}
+
+ExitCode code_of_ended(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
   }
@@ -70,7 +83,8 @@ ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
     throw Error(ExitCode::kInternal,
                 std::string("cannot start a process for the run: ") + std::strerror(error));
   }
-  return wait_for(child);
+  forward_interrupts_until_end_of(child);
+  return code_of_ended(child);
 }
 
 }  // namespace noisemark::suite

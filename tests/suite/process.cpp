@@ -138,6 +138,10 @@ void Process::signal(int number) const {
   kill(pid_, number);
 }
 
+void Process::pass_on(int number) const {
+  sigqueue(pid_, number, sigval{});
+}
+
 void Process::signal_all(int number) const {
   kill(-pid_, number);
 }

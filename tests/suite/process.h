@@ -37,6 +37,8 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   void signal(int number) const;
+  /// As a parent that passes on a signal of its own.
+  void pass_on(int number) const;
   /// To its children too, as a terminal's Ctrl-C.
   void signal_all(int number) const;
   [[nodiscard]] Finished wait();
