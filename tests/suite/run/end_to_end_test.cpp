@@ -74,6 +74,19 @@ TEST(Run, force_never_touches_a_folder_that_holds_no_run) {
   EXPECT_TRUE(fs::exists(folder.path() / "thesis.tex"));
 }
 
+/// Starts a run and kills it as soon as it has written a checkpoint of its own.
+void kill_after_a_checkpoint(const std::vector<std::string>& arguments, const fs::path& out) {
+  const fs::path checkpoint = out / "checkpoint.safetensors";
+  std::error_code none;
+  const auto before = fs::last_write_time(checkpoint, none);
+  Process process(noisemark_command(arguments));
+  while (process.running() && (fs::last_write_time(checkpoint, none) == before || none)) {
+    usleep(1000);
+  }
+  process.signal(SIGKILL);
+  EXPECT_EQ(process.wait().code, 128 + SIGKILL) << "it ended before it could be killed";
+}
+
 TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
   const TemporaryFolder folder;
   const fs::path whole = folder.path() / "whole";
@@ -82,14 +95,10 @@ TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
 
   const fs::path killed = folder.path() / "killed";
   const auto arguments = with(timed_only(killed, 40), {"--checkpoint-every", "3"});
-  {
-    Process process(noisemark_command(arguments));
-    ASSERT_TRUE(test::wait_for_file(killed / "checkpoint.safetensors"));
-    process.signal(SIGKILL);
-    (void)process.wait();
-  }
+  kill_after_a_checkpoint(arguments, killed);
+  kill_after_a_checkpoint(with(arguments, {"--resume"}), killed);
   // Again and again, each time a little later, until one process reaches the end.
-  int kills = 1;
+  int kills = 2;
   for (int delay_ms = 700;; delay_ms += 150) {
     Process process(noisemark_command(with(arguments, {"--resume"})));
     for (int waited = 0; waited < delay_ms && process.running(); waited += 10) usleep(10'000);
