@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "reports/result.h"
-#include "suite/run/output_folder.h"
 #include "suite/run/plan.h"
 #include "suite/train/checkpoint.h"
 

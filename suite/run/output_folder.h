@@ -25,10 +25,10 @@ struct OutputFolder {
 
 enum class ExistingRun { kRefuse, kReplace, kResume };
 
-/// Makes the folder ready, and removes what killed runs left half written. kReplace and
-/// kResume take a folder that holds a run, beside new and empty ones; whether it is the right run
-/// the caller looks after. Throws Error: exit code 2 when the folder holds anything else, or with
-/// kRefuse anything; exit code 74 when it cannot be made.
+/// Makes the folder ready, and removes what killed runs left half written. Beside a new or empty
+/// folder, kReplace and kResume take one that holds a run; whether it is the right run the caller
+/// looks after. Throws Error: exit code 2 when the folder holds anything else, or with kRefuse
+/// anything; exit code 74 when it cannot be made.
 [[nodiscard]] OutputFolder prepare_output_folder(const std::filesystem::path& path,
                                                  ExistingRun existing);
 
