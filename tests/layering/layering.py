@@ -48,10 +48,8 @@ def check_include(root: pathlib.Path, path: str, quote: str, target: str) -> str
         return "takes in all of LibTorch; include what is used"
     if TORCH.match(target):
         return "reports/ knows no torch" if folder == "reports" else None
-    if quote == "<":
-        return None
     if not (root / target).is_file():
-        return "no such file from the root of the repository"
+        return None if quote == "<" else "no such file from the root of the repository"
     accepted = allowed_arrows()[folder]
     if folder_of(target) not in accepted:
         return f"{folder} may include only {', '.join(sorted(accepted))}"
@@ -85,10 +83,12 @@ def self_test() -> list[str]:
         ("memopt/a.h", "<torch/torch.h>"), ("baselines/a.h", '"reports/a.h"'), ("baselines/a.h", '"suite/train/a.h"'),
         ("suite/random/a.h", '"suite/config/a.h"'), ("suite/data/a.h", '"suite/io/a.h"'),
         ("suite/data/a.h", '"suite/train/a.h"'), ("suite/run/a.h", '"suite/cli/a.h"'),
+        ("memopt/a.h", "<suite/run/a.h>"), ("reports/a.h", "<memopt/a.h>"),
         ("suite/cli/a.h", '"tests/a.h"'), ("suite/cli/a.h", '"suite/run/absent.h"'), ("suite/cli/a.h", '"a.h"'),
     ]
     good = [
         ("reports/a.h", "<string>"), ("memopt/a.h", "<ATen/core/Tensor.h>"), ("baselines/a.h", '"memopt/a.h"'),
+        ("suite/cli/a.h", "<suite/run/a.h>"),
         ("suite/data/a.h", '"suite/random/a.h"'), ("suite/train/a.h", '"suite/data/a.h"'),
         ("suite/cli/a.h", '"suite/run/a.h"'), ("suite/cli/a.h", '"baselines/a.h"'), ("suite/cli/a.h", '"reports/a.h"'),
         ("tests/a.h", '"suite/cli/a.h"'), ("reports/a.h", '"reports/a.h"'),
