@@ -71,7 +71,7 @@ struct Key {
 [[nodiscard]] bool applies(const Key& key, const Definition& definition);
 /// "only when ema.kind is \"power\"".
 [[nodiscard]] std::string condition_text(const Key& key);
-/// "an integer from 1 to 64", "one of: silu, relu".
+/// "an integer from 1 to 64", "one of: "silu", "relu"".
 [[nodiscard]] std::string accepted_text(const Key& key);
 /// "integer", "list of integers" ...
 [[nodiscard]] std::string_view type_text(const Key& key);
@@ -83,7 +83,7 @@ struct Key {
 [[nodiscard]] std::string number_text(double value);
 
 /// Stores a value of the right type and range. Throws Error (exit code 2) «where: key: found
-/// (accepted)».
+/// (accepted)», where a word that is none of the choices is told the nearest.
 void assign(const Key& key, const Value& value, const std::string& where, Definition& definition);
 
 /// The keys as a Markdown table, one row each.

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "reports/error.h"
+#include "reports/nearest.h"
 #include "suite/config/keys.h"
 
 namespace noisemark::suite {
@@ -38,11 +39,17 @@ std::string range_text(const Accepted& accepted, bool integral) {
   return fmt::format("{}{}", parts.empty() ? "" : " ", fmt::join(parts, " and "));
 }
 
-std::string choices_text(const Accepted& accepted) {
+std::vector<std::string> choices_of(const Accepted& accepted) {
   std::vector<std::string> choices;
   for (const std::string_view choice : accepted.choices) {
-    if (!choice.empty()) choices.push_back(in_quotes(choice));
+    if (!choice.empty()) choices.emplace_back(choice);
   }
+  return choices;
+}
+
+std::string choices_text(const Accepted& accepted) {
+  std::vector<std::string> choices = choices_of(accepted);
+  for (std::string& choice : choices) choice = in_quotes(choice);
   return fmt::format("{}", fmt::join(choices, ", "));
 }
 
@@ -129,6 +136,15 @@ std::string text_of(const std::vector<T>& values) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
+// accepted_text(), after the choice that was most likely meant.
+std::string accepted_instead_of(const Value& value, const Key& key) {
+  const auto* given = std::get_if<std::string>(&value);
+  const std::string accepted = accepted_text(key);
+  if (given == nullptr) return accepted;
+  const auto near = reports::nearest(*given, choices_of(key.accepted));
+  return near ? "nearest " + in_quotes(*near) + "; " + accepted : accepted;
+}
+
 }  // namespace
 
 std::string number_text(double value) {
@@ -180,7 +196,9 @@ std::string condition_text(const Key& key) {
 void assign(const Key& key, const Value& value, const std::string& where, Definition& definition) {
   const bool stored = std::visit([&](auto* target) { return store(key.accepted, value, *target); },
                                  key.member(definition));
-  if (!stored) throw bad_input(where, key_path(key), value_text(value), accepted_text(key));
+  if (!stored) {
+    throw bad_input(where, key_path(key), value_text(value), accepted_instead_of(value, key));
+  }
 }
 
 std::string keys_markdown() {

@@ -128,6 +128,8 @@ TEST(Set, gives_the_same_errors_as_a_file) {
             "--set: train.steps: nothing (an integer from 1 to 1000000000)");
   EXPECT_EQ(set_error("train.steps"), "--set: train.steps: no value (key=value)");
   EXPECT_EQ(set_error("data.flip=yes"), "--set: data.flip: yes (true or false)");
+  EXPECT_EQ(set_error("model.activation=rleu"),
+            "--set: model.activation: \"rleu\" (nearest \"relu\"; one of: \"silu\", \"relu\")");
   EXPECT_EQ(set_error("optimizer.lr=inf"), "--set: optimizer.lr: inf (a number above 0.0)");
   EXPECT_EQ(set_error("model.attn_heads=2"),
             "--set: model.attn_heads: does not apply (only when model.name is \"lucid-unet\", here "

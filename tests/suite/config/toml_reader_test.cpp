@@ -103,6 +103,12 @@ TEST(TomlReader, refuses_values_out_of_range) {
             "tiny.toml:8:8: model.name: \"ho\" (one of: \"lucid-unet\", \"ho-unet\")");
 }
 
+TEST(TomlReader, names_the_nearest_choice_of_a_word_that_is_none) {
+  EXPECT_EQ(error_with("name = \"gmm16\"", "name = \"cifar-10\""),
+            "tiny.toml:17:8: data.name: \"cifar-10\" (nearest \"cifar10\"; one of: \"gmm16\", "
+            "\"cifar10\", \"folder\", \"synthetic\")");
+}
+
 TEST(TomlReader, accepts_an_integer_where_a_number_is_wanted) {
   const std::string text = replaced(kDefinition, "decay = 0.995", "decay = 0");
   EXPECT_EQ(read_toml(text, "tiny.toml", "cpu").definition.ema.decay, 0.0);
