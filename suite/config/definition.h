@@ -9,7 +9,7 @@
 /// model.dim=48` on the command line.
 namespace noisemark::suite {
 
-/// The denoiser. `name` decides which of the other keys apply (docs: suite/README.md).
+/// The denoiser. `name` decides which of the other keys apply (suite/benchmarks/README.md).
 struct ModelConfig {
   std::string name;  ///< "lucid-unet" or "ho-unet"
   int64_t channels = 3;
