@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 
@@ -57,6 +57,46 @@ std::string comparable_key(const Identity& id) {
   return fmt::format("{} {} {}", benchmark_name(id), id.version, id.definition_sha256);
 }
 
+/// What the runs of a suite came to.
+struct Tally {
+  int64_t passed = 0;
+  int64_t failed = 0;
+  int64_t unfinished = 0;
+  int64_t custom = 0;
+
+  void add(const Exit& exit) {
+    const auto code = static_cast<ExitCode>(exit.code);
+    if (exit.status == "pass") {
+      ++passed;
+    } else if (exit.status == "custom") {
+      ++custom;
+    } else if (code == ExitCode::kCannotRunHere || code == ExitCode::kInterrupted) {
+      ++unfinished;
+    } else {
+      ++failed;
+    }
+  }
+
+  void add(const MissingRun& run) { ++(run.not_run.empty() ? failed : unfinished); }
+
+  [[nodiscard]] std::string headline() const {
+    if (failed > 0) return "FAIL";
+    if (unfinished > 0 || all() == 0) return "INCOMPLETE";
+    return custom > 0 ? "CUSTOM" : "PASS";
+  }
+
+  [[nodiscard]] std::string words() const {
+    std::string text = fmt::format("{} of {} runs passed", passed, all());
+    if (failed > 0) text += fmt::format(", {} failed", failed);
+    if (unfinished > 0) text += fmt::format(", {} not finished", unfinished);
+    if (custom > 0) text += fmt::format(", {} custom", custom);
+    return text + ".";
+  }
+
+ private:
+  [[nodiscard]] int64_t all() const { return passed + failed + unfinished + custom; }
+};
+
 }  // namespace
 
 std::string side_by_side(const std::vector<NamedResult>& results) {
@@ -104,17 +144,15 @@ std::string table_markdown(const std::vector<std::string>& paths) {
 }
 
 std::string render_suite_report(const std::string& title, const std::vector<NamedResult>& results,
-                                const std::vector<std::string>& missing) {
-  const auto passed = std::count_if(results.begin(), results.end(), [](const NamedResult& named) {
-    return named.result.exit.code == static_cast<int>(ExitCode::kPass);
-  });
-  const size_t all = results.size() + missing.size();
-  const bool green = static_cast<size_t>(passed) == all && all > 0;
-  std::string text = fmt::format("# {}: {}\n\n{} of {} runs passed.\n", green ? "PASS" : "FAIL",
-                                 title, passed, all);
+                                const std::vector<MissingRun>& missing) {
+  Tally tally;
+  for (const NamedResult& named : results) tally.add(named.result.exit);
+  for (const MissingRun& run : missing) tally.add(run);
+  std::string text = fmt::format("# {}: {}\n\n{}\n", tally.headline(), title, tally.words());
   std::string reasons;
-  for (const std::string& name : missing) {
-    reasons += fmt::format("- {}: it left no result\n", code(name));
+  for (const MissingRun& run : missing) {
+    reasons += fmt::format("- {}: {}\n", code(run.name),
+                           run.not_run.empty() ? "it left no result" : run.not_run);
   }
   for (const NamedResult& named : results) {
     for (const std::string& reason : named.result.exit.reasons) {

@@ -22,11 +22,20 @@ struct NamedResult {
 /// input).
 [[nodiscard]] std::string table_markdown(const std::vector<std::string>& paths);
 
+/// A run of a suite that left no result.
+struct MissingRun {
+  std::string name;
+  std::string not_run;  ///< why that is no failure: "cannot run here"; empty: it failed
+};
+
 /// report.md of several results of one command: verdict, side_by_side(), and what failed. Each name
-/// is the path of the result's folder relative to the report; `missing` are those of runs that left
-/// no result, which count as failed.
+/// is the path of the result's folder relative to the report.
+///
+/// The headline is the worst of the runs: FAIL; INCOMPLETE where one could not run here or did not
+/// come to its end; CUSTOM where the gates of a definition did not apply; PASS when every run
+/// passed.
 [[nodiscard]] std::string render_suite_report(const std::string& title,
                                               const std::vector<NamedResult>& results,
-                                              const std::vector<std::string>& missing);
+                                              const std::vector<MissingRun>& missing);
 
 }  // namespace noisemark::reports

@@ -31,6 +31,7 @@ void render_folder(const fs::path& folder) {
 }
 
 bool left_a_result(const fs::path& folder, const Suite& suite, const std::string& name) {
+  if (suite.not_run.contains(name)) return false;
   const fs::path file = folder / name / "result.json";
   if (!fs::exists(file)) return false;
   const auto earlier = suite.earlier.find(name);
@@ -57,6 +58,7 @@ void write_suite(const fs::path& folder, const Suite& suite) {
   json["title"] = suite.title;
   json["folders"] = suite.names;
   json["earlier"] = suite.earlier;
+  json["not_run"] = suite.not_run;
   write_file_atomically(folder / "suite.json", json.dump(2) + "\n");
 }
 
@@ -71,6 +73,7 @@ std::optional<Suite> read_suite(const fs::path& folder) {
     json.at("title").get_to(suite.title);
     json.at("folders").get_to(suite.names);
     if (json.contains("earlier")) json["earlier"].get_to(suite.earlier);
+    if (json.contains("not_run")) json["not_run"].get_to(suite.not_run);
     return suite;
   } catch (const nlohmann::json::exception& error) {
     throw not_a_suite(file, error.what());
@@ -81,12 +84,13 @@ void write_suite_report(const fs::path& folder) {
   const auto suite = read_suite(folder);
   if (!suite) throw bad_input(folder.string(), "no suite.json in it", "", "the folder of a suite");
   std::vector<NamedResult> results;
-  std::vector<std::string> missing;
+  std::vector<MissingRun> missing;
   for (const std::string& name : suite->names) {
     if (left_a_result(folder, *suite, name)) {
       results.push_back({name, read_result(folder / name / "result.json")});
     } else {
-      missing.push_back(name);
+      const auto not_run = suite->not_run.find(name);
+      missing.push_back({name, not_run == suite->not_run.end() ? "" : not_run->second});
     }
   }
   write_file_atomically(folder / "report.md", render_suite_report(suite->title, results, missing));

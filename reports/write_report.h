@@ -21,6 +21,8 @@ struct Suite {
   std::vector<std::string> names;  ///< of the runs' folders, below the suite's
   /// By name, the SHA-256 of a result.json that lay there before: it is none of this suite.
   std::map<std::string, std::string> earlier;
+  /// By name, why a run left no result without having failed: "cannot run here".
+  std::map<std::string, std::string> not_run = {};
 };
 
 /// Writes `folder`/suite.json. To be done before the runs, so that one that cannot begin is missed
@@ -31,7 +33,7 @@ void write_suite(const std::filesystem::path& folder, const Suite& suite);
 [[nodiscard]] std::optional<Suite> read_suite(const std::filesystem::path& folder);
 
 /// Writes report.md by `folder`/suite.json: the results side by side. A run without a result of its
-/// own is named and counts as failed. Throws Error (bad input, cannot write).
+/// own is named, and counts as failed where it was run. Throws Error (bad input, cannot write).
 void write_suite_report(const std::filesystem::path& folder);
 
 /// Renders report.md and plots/ again from the result.json in `folder`, or those of every result

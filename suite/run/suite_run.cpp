@@ -100,28 +100,41 @@ ExitCode run_one(RunOptions options, const PlannedRun& plan, const fs::path& fol
   return run_in_child(options, plan, folder);
 }
 
+/// Empty where the run's result, or that there is none, tells how it ended.
+std::string why_not_run(ExitCode code, const fs::path& folder) {
+  if (code == ExitCode::kCannotRunHere) return "cannot run here";
+  if (code == ExitCode::kInterrupted && !fs::exists(folder / "result.json")) return "interrupted";
+  return "";
+}
+
 }  // namespace
 
 ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& plans,
                    const fs::path& out) {
   prepare_suite_folder(out, options.force || options.resume);
-  const reports::Suite suite = make_suite(options, plans, out);
+  reports::Suite suite = make_suite(options, plans, out);
   const ResultsByName finished = finished_runs(options, plans, out, suite);
   reports::write_suite(out, suite);
   const InterruptGuard interrupt;
   ExitCode worst = ExitCode::kPass;
+  bool stopped = false;
   for (const PlannedRun& plan : plans) {
     const std::string name = name_of(plan);
+    if (stopped) {
+      suite.not_run[name] = "not started";
+      continue;
+    }
     const auto result = finished.find(name);
     const ExitCode code = result != finished.end()
                               ? leave_finished(result->second, out / name)
                               : run_one(options, plan, out / name, suite.earlier.contains(name));
+    const std::string not_run = why_not_run(code, out / name);
+    if (!not_run.empty()) suite.not_run[name] = not_run;
+    stopped = code == ExitCode::kInterrupted || interrupt.requested();
     worst = worse(worst, code);
-    if (code == ExitCode::kInterrupted) break;
-    if (!interrupt.requested()) continue;
-    worst = worse(worst, ExitCode::kInterrupted);
-    break;
+    if (stopped) worst = worse(worst, ExitCode::kInterrupted);
   }
+  reports::write_suite(out, suite);
   reports::write_suite_report(out);
   return worst;
 }

@@ -65,12 +65,16 @@ TEST(Golden, side_by_side_table_has_these_bytes) {
   peer.metrics[0].ci95.reset();
   peer.memory.measured = false;
   peer.exit = {1, "failed", {"val_loss: too high"}};
+  Result stopped = test::minimal_result();
+  stopped.exit = {130, "interrupted", {"interrupted in the memory pass"}};
   expect_golden("suite_report.md",
                 render_suite_report("cpu",
                                     {{"ho-cifar10@cpu/none-plain-fp32", test::full_result()},
                                      {"ho-cifar10@cpu/peer", peer},
-                                     {"gmm16@cpu/none-plain-fp32", test::minimal_result()}},
-                                    {"lucid-cifar10@cpu/none-plain-fp32"}));
+                                     {"gmm16@cpu/none-plain-fp32", test::minimal_result()},
+                                     {"gmm16@cpu/echo-plain-fp32", stopped}},
+                                    {{"lucid-cifar10@cpu/none-plain-fp32", ""},
+                                     {"lucid-128@gpu/none-plain-fp32", "cannot run here"}}));
 }
 
 }  // namespace

@@ -144,10 +144,11 @@ TEST_F(WriteReport, a_suite_shows_its_results_and_the_runs_that_left_none) {
   write_suite(folder_, {"smoke", {"a@cpu/none", "b@cpu/none"}, {}});
   write_run_folder(folders[0], result());
   write_suite_report(folder_);
-  EXPECT_NE(report().find("# FAIL: smoke\n\n1 of 2 runs passed."), std::string::npos) << report();
+  EXPECT_NE(report().find("# FAIL: smoke\n\n1 of 2 runs passed, 1 failed."), std::string::npos)
+      << report();
   EXPECT_NE(report().find("`b@cpu/none`: it left no result"), std::string::npos);
   EXPECT_NE(report().find("[a@cpu/none](a@cpu/none/report.md)"), std::string::npos);
-  write_run_folder(folders[1], test::minimal_result());
+  write_run_folder(folders[1], result());
   rewrite_report(folder_);
   EXPECT_NE(report().find("# PASS: smoke\n\n2 of 2 runs passed."), std::string::npos) << report();
   const auto before = files();
@@ -161,9 +162,11 @@ TEST_F(WriteReport, a_suite_never_shows_a_result_that_lay_there_before_it) {
   write_run_folder(file.parent_path(), result());
   write_suite(folder_, {"smoke", {"a@cpu/none"}, {{"a@cpu/none", sha256_of_file(file)}}});
   write_suite_report(folder_);
-  EXPECT_NE(report().find("# FAIL: smoke\n\n0 of 1 runs passed."), std::string::npos) << report();
+  EXPECT_NE(report().find("# FAIL: smoke\n\n0 of 1 runs passed, 1 failed."), std::string::npos) << report();
   EXPECT_NE(report().find("`a@cpu/none`: it left no result"), std::string::npos);
-  write_run_folder(file.parent_path(), test::minimal_result());
+  Result passed = result();
+  passed.run_id = "00000000000000bb";
+  write_run_folder(file.parent_path(), passed);
   rewrite_report(folder_);
   EXPECT_NE(report().find("# PASS: smoke\n\n1 of 1 runs passed."), std::string::npos) << report();
 }
@@ -184,6 +187,37 @@ TEST_F(WriteReport, a_suite_is_read_as_it_was_written_and_nothing_else_is_taken_
     std::ofstream(folder_ / "suite.json") << text;
     EXPECT_THROW((void)read_suite(folder_), Error) << text;
   }
+}
+
+TEST_F(WriteReport, a_run_that_was_not_run_makes_its_suite_incomplete_and_not_failed) {
+  write_suite(folder_,
+              {"cpu", {"a@cpu/none", "b@cpu/none"}, {}, {{"b@cpu/none", "cannot run here"}}});
+  write_run_folder(folder_ / "a@cpu" / "none", result());
+  write_run_folder(folder_ / "b@cpu" / "none", result());  // of an earlier command
+  write_suite_report(folder_);
+  EXPECT_NE(report().find("# INCOMPLETE: cpu\n\n1 of 2 runs passed, 1 not finished.\n\n"
+                          "- `b@cpu/none`: cannot run here\n"),
+            std::string::npos)
+      << report();
+  EXPECT_EQ(report().find("(b@cpu/none/report.md)"), std::string::npos) << report();
+  const auto before = files();
+  rewrite_report(folder_);
+  EXPECT_EQ(files(), before);
+}
+
+TEST(SuiteReport, is_custom_where_no_gate_of_the_definition_applied) {
+  const NamedResult custom{"a", test::minimal_result()};
+  const NamedResult passed{"b", test::full_result()};
+  const auto begins = [](const std::vector<NamedResult>& results, const std::string& text) {
+    return render_suite_report("smoke", results, {}).starts_with(text);
+  };
+  EXPECT_TRUE(begins({custom, custom}, "# CUSTOM: smoke\n\n0 of 2 runs passed, 2 custom.\n"));
+  EXPECT_TRUE(begins({custom, passed}, "# CUSTOM: smoke\n\n1 of 2 runs passed, 1 custom.\n"));
+  EXPECT_TRUE(begins({passed, passed}, "# PASS: smoke\n\n2 of 2 runs passed.\n"));
+}
+
+TEST(SuiteReport, of_no_run_at_all_never_passes) {
+  EXPECT_TRUE(render_suite_report("smoke", {}, {}).starts_with("# INCOMPLETE: smoke\n"));
 }
 
 TEST_F(WriteReport, refuses_to_render_a_changed_result) {
