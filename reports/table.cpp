@@ -32,24 +32,27 @@ std::string short_verdict(const Result& result) {
   return words.substr(0, words.find(" ("));
 }
 
-std::vector<std::string> row_of(const NamedResult& named, const std::string& ratio) {
+std::vector<std::string> row_of(const NamedResult& named, const std::string& ratio,
+                                Verdicts verdicts) {
   const Result& result = named.result;
   const Identity& id = result.identity;
   const MemorySection& memory = result.memory;
   const auto& evaluations = result.quality.evaluations;
-  return {named.name,
-          benchmark_name(id) + (id.custom ? " (custom)" : ""),
-          id.framework,
-          id.mode,
-          id.baseline,
-          id.precision,
-          fmt::format("{} x{}", id.device, id.threads),
-          rate_cell(find_metric(result, "images_per_s")),
-          ratio,
-          memory.measured ? format_bytes(memory.peak_bytes) : "none",
-          memory.measured ? format_bytes(memory.saved_bytes) : "none",
-          evaluations.empty() ? "none" : format_number(evaluations.back().loss),
-          short_verdict(result)};
+  std::vector<std::string> row{
+      named.name,
+      benchmark_name(id) + (id.custom ? " (custom)" : ""),
+      id.framework,
+      id.mode,
+      id.baseline,
+      id.precision,
+      fmt::format("{} x{}", id.device, id.threads),
+      rate_cell(find_metric(result, "images_per_s")),
+      ratio,
+      memory.measured ? format_bytes(memory.peak_bytes) : "none",
+      memory.measured ? format_bytes(memory.saved_bytes) : "none",
+      evaluations.empty() ? "none" : format_number(evaluations.back().loss)};
+  if (verdicts == Verdicts::kShown) row.push_back(short_verdict(result));
+  return row;
 }
 
 // Custom runs did other work under the same name.
@@ -99,20 +102,21 @@ struct Tally {
 
 }  // namespace
 
-std::string side_by_side(const std::vector<NamedResult>& results) {
-  MarkdownTable table({{"result"},
-                       {"benchmark"},
-                       {"framework"},
-                       {"mode"},
-                       {"baseline"},
-                       {"precision"},
-                       {"device"},
-                       {"images/s [95 %]", Align::kRight},
-                       {"ratio", Align::kRight},
-                       {"peak", Align::kRight},
-                       {"saved", Align::kRight},
-                       {"val loss", Align::kRight},
-                       {"verdict"}});
+std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts) {
+  std::vector<MarkdownTable::Column> columns{{"result"},
+                                             {"benchmark"},
+                                             {"framework"},
+                                             {"mode"},
+                                             {"baseline"},
+                                             {"precision"},
+                                             {"device"},
+                                             {"images/s [95 %]", Align::kRight},
+                                             {"ratio", Align::kRight},
+                                             {"peak", Align::kRight},
+                                             {"saved", Align::kRight},
+                                             {"val loss", Align::kRight}};
+  if (verdicts == Verdicts::kShown) columns.push_back({"verdict"});
+  MarkdownTable table(columns);
   std::map<std::string, double> first_rate;
   for (const NamedResult& named : results) {
     const Metric* rate = find_metric(named.result, "images_per_s");
@@ -122,7 +126,7 @@ std::string side_by_side(const std::vector<NamedResult>& results) {
           first_rate.emplace(comparable_key(named.result.identity), *rate->value).first->second;
       ratio = fmt::format("{:.3f}", *rate->value / base);
     }
-    table.add_row(row_of(named, ratio));
+    table.add_row(row_of(named, ratio, verdicts));
   }
   return table.text() +
          "\nratio: images/s to the first row of the same definition. peak, saved: bytes in one "
@@ -140,7 +144,7 @@ std::string table_markdown(const std::vector<std::string>& paths) {
       results.push_back({folder.string(), read_result(folder / "result.json")});
     }
   }
-  return side_by_side(results);
+  return side_by_side(results, Verdicts::kLeftOut);
 }
 
 std::string render_suite_report(const std::string& title, const std::vector<NamedResult>& results,
@@ -160,7 +164,8 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
     }
   }
   if (!reasons.empty()) text += fmt::format("\n{}", reasons);
-  text += fmt::format("\n## Side by side\n\n{}\n## Reports\n\n", side_by_side(results));
+  text += fmt::format("\n## Side by side\n\n{}\n## Reports\n\n",
+                      side_by_side(results, Verdicts::kShown));
   for (const NamedResult& named : results) {
     text += fmt::format("- [{0}]({0}/report.md)\n", named.name);
   }

@@ -14,12 +14,15 @@ struct NamedResult {
   Result result;
 };
 
+/// Whether a table ends with the verdict that each run came to.
+enum class Verdicts { kLeftOut, kShown };
+
 /// One row per result, in the order given. The ratio is of images/s to the first row that ran the
 /// same benchmark at the same scale.
-[[nodiscard]] std::string side_by_side(const std::vector<NamedResult>& results);
+[[nodiscard]] std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts);
 
-/// The same for result.json files, their folders, and folders of such folders. Throws Error (bad
-/// input).
+/// The same, without verdicts, for result.json files, their folders, and folders of such folders.
+/// Throws Error (bad input).
 [[nodiscard]] std::string table_markdown(const std::vector<std::string>& paths);
 
 /// A run of a suite that left no result.

@@ -244,6 +244,8 @@ TEST_F(WriteReport, tables_take_files_folders_and_suites) {
   const std::string one = table_markdown({(folder_ / "x" / "result.json").string()});
   const std::string two = table_markdown({folder_.string()});
   EXPECT_EQ(std::count(two.begin(), two.end(), '\n') - std::count(one.begin(), one.end(), '\n'), 1);
+  EXPECT_EQ(one.find("verdict"), std::string::npos) << one;
+  EXPECT_EQ(one.find("PASS"), std::string::npos) << one;
   EXPECT_THROW((void)table_markdown({(folder_ / "none").string()}), Error);
 }
 
@@ -253,7 +255,8 @@ TEST(SideBySide, ratios_are_to_the_first_of_the_same_definition) {
   slow.metrics[0].ci95.reset();
   Result other = test::full_result();
   other.identity.definition_sha256 = sha256_of("another");
-  const std::string text = side_by_side({{"a", test::full_result()}, {"b", slow}, {"c", other}});
+  const std::string text =
+      side_by_side({{"a", test::full_result()}, {"b", slow}, {"c", other}}, Verdicts::kLeftOut);
   const auto line = [&](const std::string& name) {
     const size_t at = text.find("| " + name + " ");
     return text.substr(at, text.find('\n', at) - at);
