@@ -25,7 +25,7 @@ Environment:
   NOISEMARK_TORCH_ROOT   use this LibTorch 2.11; no wheels are installed, and tests that need the peers skip
   NOISEMARK_VENV         the virtual environment (default: build/venv); several checkouts may share one
   NOISEMARK_CIFAR10      folder that holds cifar-10-batches-bin/, for the tests that read real pictures
-  NOISEMARK_OUT          where reports go
+  NOISEMARK_OUT          where results go
   NOISEMARK_JOBS         parallel compilations (default: cores, at most one for each 2 GiB of memory)
   NOISEMARK_STAGES       a file to which `test` adds a line with the time of each stage
 TEXT

@@ -47,6 +47,8 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.data =
       arguments.has("data") ? arguments.text("data") : environment_variable("NOISEMARK_DATA");
   options.out = arguments.text("out");
+  const std::string out_parent = environment_variable("NOISEMARK_OUT");
+  if (!out_parent.empty()) options.out_parent = out_parent;
   options.force = arguments.has("force");
   options.sets = arguments.texts("set");
   options.init_weights = arguments.text("init-weights");

@@ -138,9 +138,9 @@ void prepare_suite_folder(const fs::path& path, bool existing) {
   make_folder(path);
 }
 
-fs::path fresh_output_folder(const std::string& label) {
+fs::path fresh_output_folder(const fs::path& parent, const std::string& label) {
   for (int number = 1;; ++number) {
-    fs::path path = fs::path("noisemark-out") / (label + "-" + std::to_string(number));
+    fs::path path = parent / (label + "-" + std::to_string(number));
     if (!fs::exists(path)) return path;
   }
 }

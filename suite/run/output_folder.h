@@ -44,7 +44,8 @@ void put_in_place(const OutputFolder& folder);
 /// `existing` ones may stay: then the folder of each run is that run's own affair.
 void prepare_suite_folder(const std::filesystem::path& path, bool existing);
 
-/// "noisemark-out/LABEL-1", or the first number that is free.
-[[nodiscard]] std::filesystem::path fresh_output_folder(const std::string& label);
+/// `parent`/LABEL-1, or the first number that is free.
+[[nodiscard]] std::filesystem::path fresh_output_folder(const std::filesystem::path& parent,
+                                                        const std::string& label);
 
 }  // namespace noisemark::suite

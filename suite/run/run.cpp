@@ -16,8 +16,10 @@ namespace fs = std::filesystem;
 
 fs::path output_path(const RunOptions& options, const std::vector<PlannedRun>& plans) {
   if (!options.out.empty()) return options.out;
-  if (plans.size() > 1) return fresh_output_folder(fs::path(options.id).stem().string());
-  return fresh_output_folder(plans.front().id + "-" + variant_label(plans.front().variant));
+  const PlannedRun& first = plans.front();
+  return fresh_output_folder(options.out_parent,
+                             plans.size() > 1 ? fs::path(options.id).stem().string()
+                                              : first.id + "-" + variant_label(first.variant));
 }
 
 void require_one_way_with_what_is_there(const RunOptions& options) {

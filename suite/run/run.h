@@ -21,7 +21,7 @@ struct RunOptions {
   std::optional<int64_t> threads;      ///< LibTorch's own choice
   int64_t loader_threads = 1;          ///< that make batches ahead of time
   std::string data;                    ///< folder of the pictures
-  std::string out;                     ///< a new folder under noisemark-out/
+  std::string out;                     ///< a new folder in out_parent
   bool force = false;                  ///< replace another run's files in `out`
   std::vector<std::string> sets;       ///< "key=value"
   std::string init_weights;            ///< safetensors under the peers' names
@@ -31,6 +31,8 @@ struct RunOptions {
   bool memory = true;                  ///< make the memory pass
   bool profile = true;                 ///< make the profile pass
   std::vector<std::string> argv;       ///< the whole command line, for the result
+  /// Where the new folder is made when `out` is empty.
+  std::string out_parent = "noisemark-out";
 };
 
 /// Runs everything `options` names. One benchmark under one mode and baseline runs in this process

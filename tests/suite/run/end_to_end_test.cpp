@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
@@ -128,7 +129,8 @@ TEST(Run, the_command_that_a_result_names_repeats_it) {
   const Finished again =
       Process({"/bin/sh", "-c",
                "cd " + folder.path().string() + " && PATH=" + program.parent_path().string() +
-                   ":$PATH && exec " + first.repeat_command})
+                   ":$PATH && exec " + first.repeat_command},
+              {{"NOISEMARK_OUT", ""}})
           .wait();
   ASSERT_EQ(again.code, 0) << again.both();
   fs::path repeated;
@@ -136,6 +138,19 @@ TEST(Run, the_command_that_a_result_names_repeats_it) {
     if (entry.path().filename() == "result.json") repeated = entry.path().parent_path();
   }
   EXPECT_EQ(result_in(repeated).determinism.loss_trace_sha256, first.determinism.loss_trace_sha256);
+}
+
+TEST(Run, without_an_output_folder_the_result_goes_where_the_environment_says) {
+  const TemporaryFolder folder;
+  std::vector<std::string> arguments = timed_only(folder.path() / "named");
+  const test::Variables variables{{"NOISEMARK_OUT", (folder.path() / "results").string()}};
+  ASSERT_EQ(run_noisemark(arguments, variables).code, 0);
+  EXPECT_TRUE(fs::exists(folder.path() / "named" / "result.json")) << "--out comes first";
+  arguments.erase(std::find(arguments.begin(), arguments.end(), "--out"), arguments.end());
+  const Finished run = run_noisemark(with(arguments, {"--no-memory", "--no-profile"}), variables);
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_TRUE(
+      fs::exists(folder.path() / "results" / "gmm16@cpu-none-plain-fp32-1" / "result.json"));
 }
 
 TEST(Run, a_checkpoint_is_not_continued_with_another_determinism) {

@@ -30,6 +30,13 @@ TEST(OutputFolder, takes_a_new_or_an_empty_folder) {
   EXPECT_EQ(code_of(folder.path() / "new" / "deep", ExistingRun::kRefuse), ExitCode::kPass);
 }
 
+TEST(OutputFolder, a_fresh_one_has_the_first_number_that_is_free) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(fresh_output_folder(folder.path(), "a"), folder.path() / "a-1");
+  fs::create_directory(folder.path() / "a-1");
+  EXPECT_EQ(fresh_output_folder(folder.path(), "a"), folder.path() / "a-2");
+}
+
 TEST(OutputFolder, replaces_only_files_of_a_run) {
   const test::TemporaryFolder folder;
   std::ofstream(folder.path() / "result.json") << "{}";
