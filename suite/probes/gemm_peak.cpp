@@ -46,29 +46,30 @@ class SquareProduct {
 
 }  // namespace
 
-double measure_gemm_peak(at::Device device, at::ScalarType type, double seconds) {
+GemmPeak measure_gemm_peak(at::Device device, at::ScalarType type, double seconds) {
   const c10::NoGradGuard no_grad;
   const auto clock = memopt::make_device_clock(device);
   const std::vector<int64_t> sizes = sizes_for(device);
   const double share_s = seconds / static_cast<double>(sizes.size());
-  double best = 0;
+  GemmPeak peak;
   for (const int64_t size : sizes) {
     // Two calls of a size that takes longer than the whole budget are not worth waiting for.
-    if (best > 0 && 2 * flops_of(size) / best > seconds) break;
+    if (peak.flop_per_s > 0 && 2 * flops_of(size) / peak.flop_per_s > seconds) break;
     SquareProduct product(device, type, size);
     product.run(*clock);
     for (double spent_s = 0; spent_s < share_s;) {
       const double took_s = product.run(*clock);
-      best = std::max(best, flops_of(size) / took_s);
+      peak.flop_per_s = std::max(peak.flop_per_s, flops_of(size) / took_s);
       spent_s += took_s;
     }
+    peak.sizes.push_back(size);
   }
-  return best;
+  return peak;
 }
 
-std::string gemm_peak_method(at::Device device) {
+std::string gemm_peak_method(const GemmPeak& peak) {
   std::string method = "best call of square at::mm, n =";
-  for (const int64_t size : sizes_for(device)) {
+  for (const int64_t size : peak.sizes) {
     method += (method.back() == '=' ? " " : ", ") + std::to_string(size);
   }
   return method;

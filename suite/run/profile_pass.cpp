@@ -44,8 +44,9 @@ void measure_peak(const Variant& variant, const PassWatch& watch,
   watch.line.say("profile pass, fastest matrix product");
   const Precision& precision = variant.precision;
   const at::ScalarType type = precision.autocast.value_or(precision.weights);
-  utilization.gemm_peak_flop_per_s = measure_gemm_peak(variant.device, type, kGemmSeconds);
-  utilization.gemm_peak_method = gemm_peak_method(variant.device);
+  const GemmPeak peak = measure_gemm_peak(variant.device, type, kGemmSeconds);
+  utilization.gemm_peak_flop_per_s = peak.flop_per_s;
+  utilization.gemm_peak_method = gemm_peak_method(peak);
 }
 
 }  // namespace
