@@ -15,16 +15,11 @@
 #include "suite/data/dataset.h"
 #include "suite/models/denoiser.h"
 #include "suite/probes/memory_probe.h"
+#include "suite/run/owners.h"
 #include "suite/train/trainer.h"
 
 namespace noisemark::suite {
 namespace {
-
-std::vector<at::Tensor> tensors_of(const NamedTensors& named) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : named) tensors.push_back(tensor);
-  return tensors;
-}
 
 using Forget = std::function<void(OwnerRoots&)>;
 
@@ -43,16 +38,7 @@ reports::MemorySection measure(
   Trainer trainer(definition, make_denoiser(definition.model, baselines::plain_ops()), dataset,
                   *mode, options);
   MemoryProbe probe(*mode, [&] {
-    OwnerRoots roots;
-    roots.weights = tensors_of(trainer.weights());
-    for (const at::Tensor& buffer : tensors_of(trainer.process().buffers())) {
-      roots.weights.push_back(buffer);
-    }
-    roots.optimizer = tensors_of(trainer.optimizer_state());
-    roots.ema = tensors_of(trainer.ema().shadows());
-    roots.input = trainer.inputs();
-    roots.step = trainer.step_tensors();
-    roots.parameters = tensors_of(trainer.parameters());
+    OwnerRoots roots = owner_roots(trainer);
     forget(roots);
     return roots;
   });
