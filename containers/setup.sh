@@ -25,6 +25,7 @@ Environment:
   NOISEMARK_TORCH_ROOT   use this LibTorch 2.11; no wheels are installed, and tests that need the peers skip
   NOISEMARK_VENV         the virtual environment (default: build/venv); several checkouts may share one
   NOISEMARK_CIFAR10      folder that holds cifar-10-batches-bin/, for the tests that read real pictures
+  NOISEMARK_CIFAR10_MAKER  a Python program that makes such a folder, where the one above is not set: FILE DIR --png
   NOISEMARK_OUT          where results go
   NOISEMARK_JOBS         parallel compilations (default: cores, at most one for each 2 GiB of memory)
   NOISEMARK_STAGES       a file to which `test` adds a line with the time of each stage
@@ -206,15 +207,15 @@ smoke() {
   return "$status"
 }
 
-# Some tests read real pictures. Where the folder shared/data beside this checkout can make them, they are made once.
+# Some tests read real pictures. NOISEMARK_CIFAR10_MAKER makes them once, where it is set.
 provide_pictures() {
   if [[ -n ${NOISEMARK_CIFAR10:-} ]]; then
     say "pictures: $NOISEMARK_CIFAR10"
     return
   fi
-  local maker=$root/../shared/data/make_cifar10.py data=$root/build/data
+  local maker=${NOISEMARK_CIFAR10_MAKER:-} data=$root/build/data
   if [[ ! -d $data/cifar-10-batches-bin ]]; then
-    if [[ ! -f $maker || ! -x $venv/bin/python3 ]]; then
+    if [[ -z $maker || ! -x $venv/bin/python3 ]]; then
       say "pictures: none (NOISEMARK_CIFAR10 is not set); the tests that read them skip"
       return
     fi
