@@ -2,7 +2,8 @@
 # Builds an image from each recipe and runs the smoke suite in it with a read-only root: check_images.sh [RECIPE...]
 # RECIPE is Dockerfile or noisemark.def (default: both). An engine is used where one works: docker, podman, or else
 # buildah with a base made by debootstrap, which needs root but no engine. noisemark.def is turned into a Dockerfile by
-# spython. Takes about an hour on two cores, and 25 GB of disk below $TMPDIR.
+# spython. Takes about an hour on two cores, and 25 GB of disk below $TMPDIR; the Dockerfile, whose second stage is a copy
+# of what the first one built, once more the size of the image.
 #
 # NOISEMARK_IMAGE_EXTRA=DIR copies the files below DIR over the base's root before the build: for sites with a package
 # proxy or a certificate authority of their own.
@@ -85,7 +86,7 @@ docker_recipe() {
     file=$work/Dockerfile.from-definition
     "$work/venv/bin/spython" recipe --parser singularity --writer docker "$root/containers/$1" >"$file"
   fi
-  sed "s|^FROM [^ ]*|FROM $2|" "$file"
+  sed "/^FROM scratch/! s|^FROM [^ ]*|FROM $2|" "$file"
 }
 
 # run_read_only TAG COMMAND...: in the image's environment; only /out, /tmp, /proc and /dev can be written

@@ -5,7 +5,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 find "$root/build/release" -name '*.o' -delete
 find "$root/build/release" -name '*.a' -delete
-# The program knows its commit by now.
+# The program knows its commit by now, and nobody who is given the image needs the history.
 rm -rf "$root/.git" /var/lib/apt/lists/* /root/.cache
 apt-get clean
 # Where a container may write: below $NOISEMARK_OUT, which the recipes point here, and /tmp.

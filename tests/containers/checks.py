@@ -43,13 +43,18 @@ def check_pins(root: pathlib.Path) -> list[str]:
 
 
 def read_dockerfile(text: str) -> dict:
+    """What an image is built from and how. `layers` is what the last stage holds before anything is copied into it, and
+    each COPY and RUN that makes a layer of it."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    recipe = {"files": set(), "environment": {}}
+    recipe = {"files": set(), "environment": {}, "layers": []}
     for line in lines:
         word, rest = line.split(" ", 1)
         if word == "FROM":
-            recipe["base"] = rest
-        elif word == "COPY":
+            recipe.setdefault("base", rest.removesuffix(" AS build"))
+            recipe["layers"] = [rest]
+        elif word in ("COPY", "ADD", "RUN"):
+            recipe["layers"].append(rest)
+        if word == "COPY" and not rest.startswith("--from="):
             *sources, target = rest.split()
             recipe["files"] |= {(s, target + s if target.endswith("/") else target) for s in sources}
         elif word == "RUN":
@@ -83,7 +88,8 @@ def read_definition(text: str) -> dict:
 
 
 def check_recipes(root: pathlib.Path) -> list[str]:
-    """Both recipes start from the pinned base, copy the same files, call the same scripts, set the same variables."""
+    """Both recipes start from the pinned base, copy the same files, call the same scripts, set the same variables. An
+    Apptainer image is one layer by nature; the Dockerfile's must be one, so that no layer holds the history."""
     versions = read_versions(root)
     digest = versions["BASE_IMAGE_DIGEST"]
     base = versions["BASE_IMAGE"] + (f"@{digest}" if digest else "")
@@ -99,6 +105,10 @@ def check_recipes(root: pathlib.Path) -> list[str]:
               "NOISEMARK_IMAGE": versions["BASE_IMAGE"]} | ({"NOISEMARK_IMAGE_DIGEST": digest} if digest else {})
     errors += [f"Dockerfile: {key} is not {value}" for key, value in wanted.items()
                if docker["environment"].get(key) != value]
+    if docker["layers"] != ["scratch", "--from=build / /"]:
+        errors.append(f"Dockerfile: the image's layers are {docker['layers']}, one of which may hold .git")
+    if "rm -rf \"$root/.git\" " not in (root / "containers/clean_image.sh").read_text():
+        errors.append("clean_image.sh: leaves .git in the image")
     errors += [f"recipes: {source}: does not exist" for source, _ in sorted(docker["files"])
                if not (root / source).exists()]
     return errors
