@@ -2,7 +2,7 @@
 """Times training steps of several live programs in one interleaved run.
 
     pace.py ours='noisemark pace lucid-cifar10 --baseline fused' \\
-            peer='python3 run_peer.py --definition FILE --id lucid-cifar10 --pace'
+            peer='build/venv/bin/python3 run_peer.py --definition FILE --id lucid-cifar10 --pace'
 
 Every contestant is a process. It first prints {"ready": true, "batch": N, ...}; then, for each line
 `run K`, it trains K steps and prints one line {"step_s": [K numbers], "loss": [...], ...}; it ends

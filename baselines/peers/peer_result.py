@@ -6,6 +6,7 @@ import os
 import platform
 import secrets
 import shlex
+import sys
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +19,7 @@ from steady import Warmup, detect_warmup, median_interval
 
 _SCHEMA = {"name": "noisemark.result", "version": "1.0.0"}
 _ZEROS = "0" * 64
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("torch", "denoising-diffusion-pytorch", "diffusers", "ema-pytorch", "numpy")
 _NOT_MADE = "not measured on a peer"
 
@@ -44,6 +46,21 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def repeat_command(options: list[str]) -> str:
+    """What to type in the checkout to run the peer again, with this Python, into another folder."""
+    python = Path(sys.executable)
+    if python.is_relative_to(_CHECKOUT):
+        python = python.relative_to(_CHECKOUT)
+    words = [str(python), "baselines/peers/run_peer.py"]
+    rest = iter(options)
+    for word in rest:
+        if word == "--out":
+            next(rest)
+        elif not word.startswith("--out="):
+            words.append(word)
+    return shlex.join([*words, "--out", "NEW-FOLDER"])
 
 
 def _software() -> dict[str, str]:
@@ -133,7 +150,7 @@ def _median_metric(name: str, direction: str, steady: list[float]) -> dict[str, 
 
 
 def _throughput(batch: int, step: dict[str, Any]) -> dict[str, Any]:
-    metric = _metric("images_per_s", "1/s", "higher")
+    metric = _metric("images_per_s", "images/s", "higher")
     if step["value"] is None:
         return metric
     metric.update(value=batch / step["value"], missing_reason="", statistic="median", n=step["n"])
@@ -226,7 +243,7 @@ def result_of(run: PeerRun) -> dict[str, Any]:
         "created_utc": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "title": f"{run.definition.name}, peer {run.variant}",
         "argv": run.argv,
-        "repeat_command": shlex.join(run.argv),
+        "repeat_command": repeat_command(run.argv[1:]),
         "exit": {"code": 0, "status": "custom", "reasons": []},  # no gate judged it
         "identity": _identity(run),
         "definition": run.definition.text,

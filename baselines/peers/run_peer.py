@@ -29,7 +29,7 @@ _PHASES = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--definition", type=Path, required=True, metavar="FILE",
                         help="canonical JSON, a result.json, or what `noisemark list --json` prints")
     parser.add_argument("--id", help="benchmark of a list: ID, ID@cpu or ID@gpu")
@@ -70,7 +70,9 @@ def _trainer(
         from pictures import load_pictures
         from training import PeerTrainer, open_device
     except ImportError as error:
-        raise CannotRunHere(f"the peers cannot be imported: {error}") from error
+        raise CannotRunHere(
+            f"the peers cannot be imported: {error} (containers/setup.sh test puts them into build/venv)"
+        ) from error
     if args.threads is not None:
         if args.threads < 1:
             raise BadInput(f"--threads: {args.threads} (an integer of at least 1)")

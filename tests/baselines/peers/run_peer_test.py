@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from typing import Any
 
 import tiny
 from definition import CannotRunHere, Definition, canonical_text
+from peer_result import repeat_command
 from run_peer import main
 
 try:
@@ -58,6 +60,23 @@ class RunPeerTest(unittest.TestCase):
         self.assertEqual(result["gates"][0]["verdict"], "not_applied")
         self.assertEqual(result["exit"], {"code": 0, "status": "custom", "reasons": []})
         self.assertGreater(result["metrics"][0]["value"], 0)
+
+    def test_the_command_in_a_result_repeats_it_into_another_folder(self) -> None:
+        result = self.result(tiny.LUCID, "--steps=1")
+        self.assertEqual(result["metrics"][0]["unit"], "images/s")
+        words = shlex.split(result["repeat_command"])
+        self.assertEqual(words[-2:], ["--out", "NEW-FOLDER"])
+        again = self.folder / "again"
+        done = subprocess.run([*words[:-1], again], cwd=tiny.PEERS.parents[1], text=True,
+                              capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        repeated = json.loads((again / "result.json").read_text())
+        self.assertEqual(repeated["samples"]["loss"], result["samples"]["loss"])
+
+    def test_the_command_that_repeats_a_run_leaves_out_where_it_went(self) -> None:
+        for out in (["--out", "there"], ["--out=there"]):
+            command = repeat_command(["--id", "x", *out, "--threads", "1"])
+            self.assertTrue(command.endswith("run_peer.py --id x --threads 1 --out NEW-FOLDER"), command)
 
     def test_runs_ho_in_bf16_and_channels_last_with_other_steps_as_custom(self) -> None:
         result = self.result(tiny.HO, "--variant=channels-last", "--precision=bf16", "--steps=2")
