@@ -20,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pace
 from definition import BadInput, CannotRunHere
@@ -29,6 +31,10 @@ _BENCHMARKS = ("lucid-cifar10", "ho-cifar10")
 _PRECISIONS = ("fp32", "bf16")
 _CONTESTANTS = ("peer-eager", "peer-channels-last", "peer-compiled", "peer-channels-last+pooled",
                 "plain", "fused", "fused+channels-last", "fused+channels-last+pooled")
+
+# As both sides answer a turn, and as the table names it.
+_PHASES = {"step_s": "step", "data_wait_s": "data wait", "forward_s": "forward", "backward_s": "backward",
+           "optimizer_s": "optimizer", "ema_s": "EMA"}
 
 # What the baseline `pooled` does, for a program that knows nothing of it.
 _POOLED = ("env", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_MAX_=0", "MALLOC_TOP_PAD_=67108864",
@@ -96,6 +102,21 @@ def _without_paths(record: dict, args: argparse.Namespace, definitions: Path) ->
     return record
 
 
+def _median_ms(turns: list[dict[str, Any]], phase: str) -> str:
+    samples = [seconds for turn in turns for seconds in turn.get(phase, [])]
+    return f"{1000 * median(samples):.1f}" if samples else "-"
+
+
+def phase_table(record: dict[str, Any]) -> str:
+    """Where each contestant's time goes: milliseconds, medians over the steps after the warm-up."""
+    lines = [f"| contestant, ms | {' | '.join(_PHASES.values())} |", "|---|" + "---:|" * len(_PHASES)]
+    for contestant in record["contestants"]:
+        turns = contestant["turns"][record["warmup_rounds"] :]
+        cells = [_median_ms(turns, phase) for phase in _PHASES]
+        lines.append(f"| {contestant['name']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 class Table:
     """Times sets of contestants and collects what is said about them."""
 
@@ -131,7 +152,7 @@ class Table:
             pace.measure(options)
         record = _without_paths(json.loads(out.read_text()), self._args, self._definitions)
         out.write_text(json.dumps(record) + "\n")
-        return printed.getvalue()
+        return f"{printed.getvalue()}\n{phase_table(record)}"
 
 
 def measure(args: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import tiny
+from speed_table import phase_table
 
 NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
 BARE_LOOP = os.environ["NOISEMARK_BARE_LOOP"]
@@ -20,6 +21,17 @@ def speed_table(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
          f"--data={out.parent}", f"--out={out}", "--threads=1", "--rounds=1", "--warmup-rounds=0",
          "--benchmarks=gmm16", "--precisions=fp32", *more],
         text=True, capture_output=True)
+
+
+class PhaseTableTest(unittest.TestCase):
+    def test_medians_are_over_the_steps_after_the_warm_up(self) -> None:
+        turns = [{"step_s": [9.0, 9.0], "forward_s": [9.0, 9.0]},
+                 {"step_s": [0.1, 0.2], "forward_s": [0.01, 0.02]},
+                 {"step_s": [0.4, 0.3], "forward_s": [0.05, 0.04]}]
+        record = {"warmup_rounds": 1, "contestants": [{"name": "a", "turns": turns}]}
+        head, _, row = phase_table(record).splitlines()
+        self.assertEqual(head, "| contestant, ms | step | data wait | forward | backward | optimizer | EMA |")
+        self.assertEqual(row, "| a | 250.0 | - | 30.0 | - | - | - |")
 
 
 class SpeedTableTest(unittest.TestCase):
@@ -37,6 +49,8 @@ class SpeedTableTest(unittest.TestCase):
         self.assertRegex(text, r"\| fused \| [0-9.]+ ")
         self.assertRegex(text, r"\| peer-eager \| [0-9.]+ |Cannot run here: .*peer-eager")
         self.assertRegex(text, r"\| bare loop \| .*\n\| noisemark \| ")
+        self.assertRegex(text, r"\| plain (\| [0-9]+\.[0-9] ){6}\|\n")
+        self.assertRegex(text, r"\| bare loop \| [0-9]+\.[0-9] (\| - ){5}\|\n")
         self.assertEqual(set(records), {"gmm16-fp32.json", "gmm16-harness.json"})
         self.assertEqual(records["gmm16-fp32.json"]["contestants"][0]["command"],
                          "noisemark pace gmm16 --baseline plain --data DIR --threads 1 --precision fp32")
