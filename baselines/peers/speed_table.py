@@ -56,8 +56,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--benchmarks", nargs="+", default=_BENCHMARKS, metavar="ID")
     parser.add_argument("--precisions", nargs="+", default=_PRECISIONS, choices=_PRECISIONS)
     parser.add_argument("--contestants", nargs="+", default=_CONTESTANTS, metavar="NAME",
-                        help="peer-VARIANT, peer-VARIANT+pooled, or a baseline; the first is the "
-                             f"reference (default: {' '.join(_CONTESTANTS)})")
+                        help="peer-VARIANT, peer-VARIANT+pooled, or a baseline; the first that "
+                             f"can run is the reference (default: {' '.join(_CONTESTANTS)})")
     return parser.parse_args(argv)
 
 
@@ -177,8 +177,8 @@ def measure(args: argparse.Namespace) -> None:
                         "noisemark": commands.contestant("plain", benchmark, "fp32")}
                 table.add(f"Harness, {benchmark}@cpu, fp32", f"{benchmark}-harness.json", pair,
                           2 * args.steps)
-    head = (f"# Training speed, {args.threads} threads\n\nImages per second, and the ratio to "
-            f"{args.contestants[0]} within each round, with the 95 % interval of the median.\n\n")
+    head = (f"# Training speed, {args.threads} threads\n\nImages per second, and the ratio within each "
+            "round to the first contestant that can run, with the 95 % interval of the median.\n\n")
     (args.out / "speed.md").write_text(head + table.text)
 
 

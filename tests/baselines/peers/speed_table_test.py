@@ -57,6 +57,17 @@ class SpeedTableTest(unittest.TestCase):
         self.assertNotIn(folder, json.dumps(records))
         self.assertIn(done.stdout.splitlines()[1], text)
 
+    def test_a_contestant_that_cannot_run_here_is_the_reference_of_nothing(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "speed"
+            # The last of two --benchmarks counts; no peer has this one's pooling.
+            done = speed_table(out, "--benchmarks=gmm16-ho-relu", "--contestants", "peer-eager", "plain")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            text = (out / "speed.md").read_text()
+        self.assertEqual(text.count("peer-eager"), 1)
+        self.assertIn("Cannot run here: peer-eager.", text)
+        self.assertIn("ratio to plain [95 %]", text)
+
     def test_a_folder_that_holds_something_is_left_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "speed"
