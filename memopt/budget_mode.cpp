@@ -8,7 +8,6 @@
 #include <limits>
 #include <utility>
 
-#include "memopt/device_parts.h"
 #include "memopt/plan/codec_figures.h"
 
 namespace noisemark::memopt {
@@ -23,11 +22,6 @@ struct Unit {
 /// The largest first.
 constexpr std::array<Unit, 4> kUnits = {
     {{"GiB", int64_t{1} << 30}, {"MiB", int64_t{1} << 20}, {"KiB", int64_t{1} << 10}, {"", 1}}};
-
-c10::Device device_of(const ModelView& model) {
-  return model.parameters.empty() ? c10::Device(c10::kCPU)
-                                  : model.parameters.front().second.device();
-}
 
 std::string too_small_words(const Budget& budget, int64_t smallest_bytes) {
   return spell_budget(budget) + " cannot be met: the smallest budget that can is " +
@@ -112,15 +106,6 @@ void BudgetMode::begin_forward() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-AllocationSource* BudgetMode::recorded_memory() const {
-  if (budget_.target != BudgetTarget::kPeak) return nullptr;
-  try {
-    return find_allocation_source(device_of(model()));
-  } catch (const c10::Error&) {
-    return nullptr;  // nobody follows the CPU's allocations in this program
-  }
-}
-
 TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
                                    const Overrides& overrides, bool verified) {
   try {
@@ -142,7 +127,7 @@ TreatmentPlan BudgetMode::choose_plan(std::shared_ptr<const BlockOptions> option
   TORCH_CHECK(budget_.target == BudgetTarget::kPeakSaved || !unknown, name(),
               ": the allocations of the device cannot be followed");
   planner_ = std::make_shared<const Planner>(std::move(options), budget_.target,
-                                             measured_codec_figures(device_of(model())));
+                                             measured_codec_figures(device()));
   answer_ = planner_->within(budget_.bytes);
   if (!answer_) throw BudgetTooSmall(budget_, planner_->smallest_bytes());
   return planner_->plan(answer_->point);

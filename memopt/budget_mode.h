@@ -63,7 +63,6 @@ class BudgetMode final : public PlannedMode {
  private:
   TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph, const Overrides& overrides,
                          bool verified) override;
-  AllocationSource* recorded_memory() const override;
   TreatmentPlan choose_plan(std::shared_ptr<const BlockOptions> options);
 
   Budget budget_;

@@ -1,11 +1,16 @@
 #include "memopt/planned_mode.h"
 
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
 #include <exception>
 #include <set>
 #include <utility>
+
+#include "memopt/device_parts.h"
+#include "memopt/plan/codec_figures.h"
+#include "memopt/plan/peak_timeline.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -92,6 +97,31 @@ PlannedModeReport PlannedMode::report() const {
   PlannedModeReport report = report_;
   if (plan_ != nullptr) report.plan = summarize(*plan_);
   return report;
+}
+
+std::optional<PlanEstimate> PlannedMode::estimate() const {
+  if (plan_ == nullptr) return std::nullopt;
+  const PeakTimeline timeline = simulate(*plan_, measured_codec_figures(device()));
+  PlanEstimate estimate;
+  estimate.saved_bytes = timeline.saved_bytes;
+  estimate.peak_saved_bytes = timeline.peak_saved_bytes;
+  estimate.cost_ns = timeline.cost_ns;
+  const bool followed = plan_->graph->at_end.live_bytes >= 0;
+  if (followed) estimate.peak_bytes = peak_bytes(timeline, other_bytes(plan_->graph));
+  return estimate;
+}
+
+c10::Device PlannedMode::device() const {
+  return model_.parameters.empty() ? c10::Device(c10::kCPU)
+                                   : model_.parameters.front().second.device();
+}
+
+AllocationSource* PlannedMode::recorded_memory() const {
+  try {
+    return find_allocation_source(device());
+  } catch (const c10::Error&) {
+    return nullptr;  // nobody follows the CPU's allocations in this program
+  }
 }
 
 // Called from destructors: what goes wrong here ends the plan, not the training.

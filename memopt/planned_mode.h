@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,15 @@ struct PlannedModeReport {
   int32_t kept_after_mismatch = 0;  ///< values whose recipe was not exact
   int32_t unrepeatable = 0;         ///< operators whose arguments changed between recorded passes
   std::string missing_reason;       ///< why there is no plan, empty when there is one
+};
+
+/// What a plan is expected to hold and to cost, from the recorded step (plan/peak_timeline.h).
+struct PlanEstimate {
+  std::optional<int64_t> peak_bytes;  ///< of all owners; empty where the device's allocations could
+                                      ///< not be followed
+  int64_t saved_bytes = 0;            ///< when forward returns
+  int64_t peak_saved_bytes = 0;
+  int64_t cost_ns = 0;  ///< added to a step: what is made again, encoded and decoded
 };
 
 /// A mode that watches two forward passes, makes a plan from a policy, compares every planned value
@@ -50,6 +60,8 @@ class PlannedMode : public Mode {
   /// Null before the second recorded pass has ended.
   [[nodiscard]] std::shared_ptr<const TreatmentPlan> plan() const { return plan_; }
   [[nodiscard]] PlannedModeReport report() const;
+  /// Of the plan in force; empty when there is none. Measures codecs, where it has not been done.
+  [[nodiscard]] std::optional<PlanEstimate> estimate() const;
 
  protected:
   /// The plan for a recorded step: the policy's. `verified`: its recipes and codecs were compared
@@ -57,11 +69,11 @@ class PlannedMode : public Mode {
   /// throws ends the mode's work, not the training.
   [[nodiscard]] virtual TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph,
                                                const Overrides& overrides, bool verified);
-  /// Whose memory is read while a step is recorded: nobody's.
-  [[nodiscard]] virtual AllocationSource* recorded_memory() const { return nullptr; }
-  [[nodiscard]] const ModelView& model() const { return model_; }
+  [[nodiscard]] c10::Device device() const;
 
  private:
+  /// Whose memory is read while a step is recorded. Null where nobody follows it.
+  [[nodiscard]] AllocationSource* recorded_memory() const;
   void finish_pass();
   void finish_recording();
   void finish_following();
