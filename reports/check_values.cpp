@@ -188,6 +188,38 @@ Problems closure_problems(const Result& result) {
   return problems;
 }
 
+void certificate_problems(const MemoryMode& mode, Problems& problems) {
+  const Certificate& proof = mode.certificate;
+  const size_t n = proof.steps.size();
+  require(proof.sha256.size() == n && proof.reference_sha256.size() == n, problems,
+          "the certificate has not one digest for each of its steps");
+  const bool same = n > 0 && proof.sha256 == proof.reference_sha256;
+  require(proof.verdict != Verdict::kPass || (same && mode.lossless), problems,
+          "the certificate passes, and the mode is lossy or its digests are not those of none");
+  require(proof.verdict != Verdict::kFail || !same, problems,
+          "the certificate fails, and its digests are those of none");
+  require(!proof.words.empty(), problems, "the certificate says nothing");
+}
+
+Problems memory_mode_problems(const Result& result) {
+  Problems problems;
+  const MemoryMode& mode = result.memory_mode;
+  if (result.identity.mode == "none") {
+    require(!mode.measured, problems, "mode none has figures of a memory mode");
+    return problems;
+  }
+  require(mode.measured || !mode.missing_reason.empty(), problems,
+          "the memory mode was not measured and no reason is given");
+  if (!mode.measured) return problems;
+  certificate_problems(mode, problems);
+  const Overhead& overhead = mode.overhead;
+  require(overhead.frac.has_value() == overhead.missing_reason.empty(), problems,
+          "the overhead needs a value or the reason why it has none");
+  require(overhead.step_s.size() == overhead.reference_step_s.size(), problems,
+          "the overhead has not one time of none for each of the mode");
+  return problems;
+}
+
 Problems utilization_problems(const Result& result) {
   const Utilization& use = result.utilization;
   Problems problems;
@@ -284,6 +316,7 @@ constexpr std::array kRules{Rule{"definition", definition_problems},
                             Rule{"samples", sample_problems},
                             Rule{"metrics", metric_problems},
                             Rule{"closure", closure_problems, true},
+                            Rule{"memory mode", memory_mode_problems, true},
                             Rule{"utilization", utilization_problems, true},
                             Rule{"quality", quality_problems, true},
                             Rule{"gates", gate_problems},

@@ -95,6 +95,21 @@ Gate leak(const MemorySection& memory) {
   return gate;
 }
 
+Gate certificate(const MemoryMode& mode) {
+  Gate gate{"certificate", "differing_steps", "equals", {}, 0, "count", {}, {}};
+  const Certificate& proof = mode.certificate;
+  gate.verdict = proof.verdict;
+  gate.words = mode.measured ? proof.words : "Not applied: " + mode.missing_reason + ".";
+  if (proof.verdict == Verdict::kNotApplied) return gate;
+  double differing = 0;
+  for (size_t i = 0; i < proof.sha256.size(); ++i) {
+    if (proof.sha256[i] != proof.reference_sha256.at(i)) ++differing;
+  }
+  gate = decided(gate, differing);
+  gate.words = proof.words;
+  return gate;
+}
+
 std::string missing_value(const Metric* metric, const std::string& name) {
   if (metric == nullptr) return fmt::format("{} is missing: the run has no such metric.", name);
   if (metric->value) return fmt::format("{} is not a finite number.", name);
@@ -151,6 +166,7 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
                                  const Finiteness& finiteness) {
   std::vector<Gate> gates{finite_loss(finiteness), closure_boundaries(result.memory),
                           closure_peak(result.memory), leak(result.memory)};
+  if (result.identity.mode != "none") gates.push_back(certificate(result.memory_mode));
   for (const GateRule& rule : rules) {
     (void)satisfies(0, rule.relation, 0);  // a gate that is not applied must be well formed too
     gates.push_back(by_rule(result, rule));

@@ -35,6 +35,9 @@ inline constexpr std::array<std::string_view, 0> kAddedLater{};
 template <>
 inline constexpr std::array kAddedLater<Protocol>{std::string_view{"loader_threads"}};
 
+template <>
+inline constexpr std::array kAddedLater<Result>{std::string_view{"memory_mode"}};
+
 template <class Struct>
 concept Described = std::tuple_size_v<std::remove_const_t<decltype(kFields<Struct>)>> >
 0;
@@ -205,6 +208,67 @@ inline constexpr auto kFields<Quality> =
                field("missing_reason", &Quality::missing_reason)};
 
 template <>
+inline constexpr auto kFields<StepBytes> = std::tuple{
+    field("peak_bytes", &StepBytes::peak_bytes), field("saved_bytes", &StepBytes::saved_bytes),
+    field("peak_saved_bytes", &StepBytes::peak_saved_bytes)};
+
+template <>
+inline constexpr auto kFields<Certificate> =
+    std::tuple{field("verdict", &Certificate::verdict), field("words", &Certificate::words),
+               field("steps", &Certificate::steps), field("sha256", &Certificate::sha256),
+               field("reference_sha256", &Certificate::reference_sha256)};
+
+template <>
+inline constexpr auto kFields<TensorError> =
+    std::tuple{field("name", &TensorError::name), field("error_frac", &TensorError::error_frac)};
+
+template <>
+inline constexpr auto kFields<GradientError> =
+    std::tuple{field("error_frac", &GradientError::error_frac),
+               field("missing_reason", &GradientError::missing_reason),
+               field("tensors", &GradientError::tensors)};
+
+template <>
+inline constexpr auto kFields<Overhead> =
+    std::tuple{field("frac", &Overhead::frac),
+               field("ci95", &Overhead::ci95),
+               field("noise_frac", &Overhead::noise_frac),
+               field("missing_reason", &Overhead::missing_reason),
+               field("step_s", &Overhead::step_s),
+               field("reference_step_s", &Overhead::reference_step_s)};
+
+template <>
+inline constexpr auto kFields<HeldStorages> =
+    std::tuple{field("made_by", &HeldStorages::made_by), field("reason", &HeldStorages::reason),
+               field("storages", &HeldStorages::storages), field("bytes", &HeldStorages::bytes)};
+
+template <>
+inline constexpr auto kFields<MemoryMode> =
+    std::tuple{field("measured", &MemoryMode::measured),
+               field("missing_reason", &MemoryMode::missing_reason),
+               field("lossless", &MemoryMode::lossless),
+               field("reference", &MemoryMode::reference),
+               field("plain", &MemoryMode::plain),
+               field("predicted", &MemoryMode::predicted),
+               field("predicted_added_s", &MemoryMode::predicted_added_s),
+               field("plan_missing_reason", &MemoryMode::plan_missing_reason),
+               field("recorded_bytes", &MemoryMode::recorded_bytes),
+               field("held_bytes", &MemoryMode::held_bytes),
+               field("encoded_from_bytes", &MemoryMode::encoded_from_bytes),
+               field("dropped_bytes", &MemoryMode::dropped_bytes),
+               field("encoded_bytes", &MemoryMode::encoded_bytes),
+               field("recipes", &MemoryMode::recipes),
+               field("kept_after_mismatch", &MemoryMode::kept_after_mismatch),
+               field("unrepeatable", &MemoryMode::unrepeatable),
+               field("codec_fallbacks", &MemoryMode::codec_fallbacks),
+               field("departures", &MemoryMode::departures),
+               field("recipes_run_again", &MemoryMode::recipes_run_again),
+               field("held", &MemoryMode::held),
+               field("overhead", &MemoryMode::overhead),
+               field("certificate", &MemoryMode::certificate),
+               field("gradient_error", &MemoryMode::gradient_error)};
+
+template <>
 inline constexpr auto kFields<Determinism> =
     std::tuple{field("loss_trace_sha256", &Determinism::loss_trace_sha256),
                field("weights_sha256", &Determinism::weights_sha256)};
@@ -240,6 +304,7 @@ inline constexpr auto kFields<Result> = std::tuple{field("run_id", &Result::run_
                                                    field("samples", &Result::samples),
                                                    field("metrics", &Result::metrics),
                                                    field("memory", &Result::memory),
+                                                   field("memory_mode", &Result::memory_mode),
                                                    field("utilization", &Result::utilization),
                                                    field("quality", &Result::quality),
                                                    field("determinism", &Result::determinism),

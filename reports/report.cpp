@@ -189,6 +189,7 @@ std::string render_report(const Result& result, const std::string& result_sha256
                          sections::step_time(result, plot_line(plots, "step_time")),
                          sections::memory(result, plot_line(plots, "memory")),
                          sections::saved_tensors(result),
+                         sections::memory_mode(result),
                          sections::operators(result),
                          sections::quality(result, plot_line(plots, "loss")),
                          sections::noise(result),
@@ -201,6 +202,7 @@ std::string render_report(const Result& result, const std::string& result_sha256
   text += parts.front();
   if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
   for (size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].empty()) continue;
     text += '\n';
     text += parts[i];
   }

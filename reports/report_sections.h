@@ -16,6 +16,8 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string step_time(const Result& result, const std::string& plot);
 [[nodiscard]] std::string memory(const Result& result, const std::string& plot);
 [[nodiscard]] std::string saved_tensors(const Result& result);
+/// Empty under mode "none".
+[[nodiscard]] std::string memory_mode(const Result& result);
 [[nodiscard]] std::string operators(const Result& result);
 [[nodiscard]] std::string quality(const Result& result, const std::string& plot);
 [[nodiscard]] std::string noise(const Result& result);

@@ -184,12 +184,87 @@ struct Quality {
   std::string missing_reason;  ///< why the target was not reached or not set
 };
 
+/// Bytes of one steady step, as in MemorySection.
+struct StepBytes {
+  std::optional<int64_t> peak_bytes;
+  std::optional<int64_t> saved_bytes;
+  std::optional<int64_t> peak_saved_bytes;
+};
+
+enum class Verdict { kPass, kFail, kNotApplied };
+
+/// The proof that a lossless mode changed nothing: digests of the loss, every gradient and every
+/// weight, beside those of mode "none", from a state in which all parameters were perturbed.
+struct Certificate {
+  Verdict verdict = Verdict::kNotApplied;  ///< not applied: lossy, not made, or "none" differs from
+                                           ///< itself
+  std::string words;                       ///< one sentence, with the reason
+  std::vector<int64_t> steps;              ///< after which: 1 is the first that followed the plan
+  std::vector<std::string> sha256;         ///< one for each of `steps`, under the mode
+  std::vector<std::string> reference_sha256;  ///< under "none"
+};
+
+struct TensorError {
+  std::string name;       ///< of the parameter
+  double error_frac = 0;  ///< |g - g0| / |g0|, 2-norms of its gradient; absolute where g0 is 0
+};
+
+/// How far a lossy mode moves the gradient of one step, at the same weights and batch as "none".
+struct GradientError {
+  std::optional<double> error_frac;  ///< |g - g0| / |g0| of the vector of all gradients
+  std::string missing_reason;
+  std::vector<TensorError> tensors;
+};
+
+/// Time of a step beside mode "none", in turns within one process.
+struct Overhead {
+  std::optional<double> frac;  ///< more time than "none"; 0.03 is 3 %
+  std::optional<Interval> ci95;
+  std::optional<double> noise_frac;  ///< the same figure of "none" beside itself
+  std::string missing_reason;
+  std::vector<double> step_s;            ///< under the mode
+  std::vector<double> reference_step_s;  ///< under "none", in the same round
+};
+
+/// Saved storages that a plan holds as they were, by who made them and why they stay.
+struct HeldStorages {
+  std::string made_by;  ///< operator; "outside" for the batch
+  std::string reason;
+  int64_t storages = 0;
+  int64_t bytes = 0;
+};
+
+/// What a memory mode did, predicted and measured. Empty for mode "none".
+struct MemoryMode {
+  bool measured = false;
+  std::string missing_reason;
+  bool lossless = false;
+  std::string reference;  ///< "none-plain-fp32": beside what certificate, error, overhead are taken
+  StepBytes plain;        ///< mode "none" of baseline "plain": factors are these over the mode's
+  StepBytes predicted;    ///< by the plan, from the recorded step
+  std::optional<double> predicted_added_s;  ///< to a step
+  std::string plan_missing_reason;          ///< why the mode has no plan and keeps everything
+  int64_t recorded_bytes = 0;               ///< saved without a plan
+  int64_t held_bytes = 0;                   ///< of those, held as saved, with slices
+  int64_t encoded_from_bytes = 0;           ///< of those, held in another form
+  int64_t dropped_bytes = 0;                ///< of those, made again
+  int64_t encoded_bytes = 0;                ///< measured: the other forms, when forward returns
+  int64_t recipes = 0;
+  int64_t kept_after_mismatch = 0;  ///< values whose recipe was not exact
+  int64_t unrepeatable = 0;         ///< operators whose arguments changed between recorded steps
+  int64_t codec_fallbacks = 0;      ///< tensors that a codec did not take
+  int64_t departures = 0;           ///< passes that left the recorded control flow
+  int64_t recipes_run_again = 0;    ///< beyond once per backward
+  std::vector<HeldStorages> held;   ///< the largest first
+  Overhead overhead;
+  Certificate certificate;
+  GradientError gradient_error;
+};
+
 struct Determinism {
   std::string loss_trace_sha256;  ///< over the bits of every training loss
   std::string weights_sha256;     ///< over (name, dtype, shape, bytes) after training
 };
-
-enum class Verdict { kPass, kFail, kNotApplied };
 
 struct Gate {
   std::string name;
@@ -230,6 +305,7 @@ struct Result {
   Samples samples;
   std::vector<Metric> metrics;
   MemorySection memory;
+  MemoryMode memory_mode;
   Utilization utilization;
   Quality quality;
   Determinism determinism;

@@ -11,6 +11,7 @@
 #include "reports/gate.h"
 #include "reports/json_io.h"
 #include "reports/markdown.h"
+#include "reports/mode_table.h"
 #include "reports/quantity.h"
 #include "reports/report.h"
 
@@ -144,7 +145,8 @@ std::string table_markdown(const std::vector<std::string>& paths) {
       results.push_back({folder.string(), read_result(folder / "result.json")});
     }
   }
-  return side_by_side(results, Verdicts::kLeftOut);
+  const std::string modes = mode_table(results);
+  return side_by_side(results, Verdicts::kLeftOut) + (modes.empty() ? "" : "\n" + modes);
 }
 
 std::string render_suite_report(const std::string& title, const std::vector<NamedResult>& results,
@@ -164,8 +166,10 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
     }
   }
   if (!reasons.empty()) text += fmt::format("\n{}", reasons);
-  text += fmt::format("\n## Side by side\n\n{}\n## Reports\n\n",
-                      side_by_side(results, Verdicts::kShown));
+  text += fmt::format("\n## Side by side\n\n{}", side_by_side(results, Verdicts::kShown));
+  const std::string modes = mode_table(results);
+  if (!modes.empty()) text += fmt::format("\n## Memory modes\n\n{}", modes);
+  text += "\n## Reports\n\n";
   for (const NamedResult& named : results) {
     text += fmt::format("- [{0}]({0}/report.md)\n", named.name);
   }

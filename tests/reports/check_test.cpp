@@ -56,6 +56,30 @@ TEST(CheckValues, a_definition_of_the_users_own_is_custom_without_overrides) {
   EXPECT_EQ(found.find("identity.custom"), std::string::npos) << found;
 }
 
+// The same for a result under a memory mode.
+std::string after_under_echo(const std::function<void(MemoryMode&)>& change) {
+  Result result = test::result_under_echo();
+  change(result.memory_mode);
+  return listed(check_values(result, "r.json"));
+}
+
+TEST(CheckValues, a_certificate_says_what_its_digests_say) {
+  EXPECT_EQ(after_under_echo([](MemoryMode&) {}), "");
+  EXPECT_TRUE(starts(after_under_echo([](MemoryMode& mode) {
+                       mode.certificate.sha256[1] = mode.certificate.sha256[0];
+                     }),
+                     "memory mode: the certificate passes"));
+  EXPECT_TRUE(starts(after_under_echo([](MemoryMode& mode) { mode.lossless = false; }),
+                     "memory mode: the certificate passes"));
+  EXPECT_TRUE(
+      starts(after_under_echo([](MemoryMode& mode) { mode.certificate.verdict = Verdict::kFail; }),
+             "memory mode: the certificate fails"));
+  EXPECT_TRUE(starts(after_under_echo([](MemoryMode& mode) { mode.certificate.sha256.pop_back(); }),
+                     "memory mode: the certificate has not one digest"));
+  EXPECT_TRUE(starts(after_under_echo([](MemoryMode& mode) { mode.overhead.frac.reset(); }),
+                     "memory mode: the overhead needs"));
+}
+
 TEST(CheckValues, seeds_must_be_there_and_differ) {
   EXPECT_TRUE(starts(after([](Result& r) { r.seeds.streams["noise"] = 11; }),
                      "seeds: streams data and noise share the seed 11"));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -36,6 +37,38 @@ TEST(Gate, all_pass_on_a_good_result) {
   EXPECT_EQ(exit.code, 0);
   EXPECT_EQ(exit.status, "pass");
   EXPECT_TRUE(exit.reasons.empty());
+}
+
+TEST(Gate, certificate_judges_runs_under_a_memory_mode_only) {
+  const auto without = evaluate_gates(full_result(), {}, {});
+  EXPECT_TRUE(std::none_of(without.begin(), without.end(),
+                           [](const Gate& gate) { return gate.name == "certificate"; }));
+  const Gate gate = gate_named(evaluate_gates(test::result_under_echo(), {}, {}), "certificate");
+  EXPECT_EQ(gate.verdict, Verdict::kPass) << gate.words;
+  EXPECT_EQ(gate.value, 0.0);
+}
+
+TEST(Gate, certificate_turns_red_and_counts_the_steps_that_differ) {
+  Result result = test::result_under_echo();
+  Certificate& proof = result.memory_mode.certificate;
+  proof.verdict = Verdict::kFail;
+  proof.sha256[1] = proof.sha256[2] = proof.sha256[0];
+  proof.words = "Differs from mode none after step 2, first in gradient.conv.weight.";
+  const auto gates = evaluate_gates(result, {}, {});
+  const Gate gate = gate_named(gates, "certificate");
+  EXPECT_EQ(gate.verdict, Verdict::kFail);
+  EXPECT_EQ(gate.value, 2.0);
+  EXPECT_NE(gate.words.find("gradient.conv.weight"), std::string::npos);
+  EXPECT_EQ(exit_of(gates, false).code, 1);
+}
+
+TEST(Gate, certificate_that_could_not_be_had_is_not_a_pass) {
+  Result result = test::result_under_echo();
+  result.memory_mode.certificate = {};
+  result.memory_mode.certificate.words = "Unavailable: mode none differs from itself.";
+  const Gate gate = gate_named(evaluate_gates(result, {}, {}), "certificate");
+  EXPECT_EQ(gate.verdict, Verdict::kNotApplied);
+  EXPECT_FALSE(gate.value);
 }
 
 TEST(Gate, finite_loss_turns_red_and_names_the_first_tensor) {

@@ -7,6 +7,7 @@
 #include "reports/file.h"
 #include "reports/json_io.h"
 #include "reports/mark.h"
+#include "reports/mode_table.h"
 #include "reports/report.h"
 #include "reports/sha256.h"
 #include "reports/table.h"
@@ -50,6 +51,46 @@ TEST(Golden, minimal_report_has_these_bytes) {
   Plots plots;
   plots.left_out = "gnuplot is not installed";
   expect_golden("minimal_report.md", render_report(result, sha256_of(to_json(result)), plots));
+}
+
+/// The section of a report that begins with this heading.
+std::string section(const std::string& report, const std::string& heading) {
+  const size_t begin = report.find(heading);
+  return begin == std::string::npos ? ""
+                                    : report.substr(begin, report.find("\n## ", begin) - begin);
+}
+
+TEST(Golden, section_of_a_memory_mode_has_these_bytes) {
+  Result result = test::result_under_echo();
+  std::string text = section(render_report(result, "", {}), "## Memory mode");
+  result.identity.mode = "dpr8";
+  result.memory_mode.lossless = false;
+  result.memory_mode.certificate = {};
+  result.memory_mode.certificate.words = "Not applied: the mode is not lossless.";
+  result.memory_mode.gradient_error = {0.031, "", {{"a.weight", 0.02}, {"b.weight", 0.25}}};
+  text += "\n" + section(render_report(result, "", {}), "## Memory mode");
+  result.memory_mode = {};
+  result.memory_mode.missing_reason = "its passes did not end";
+  text += "\n" + section(render_report(result, "", {}), "## Memory mode");
+  expect_golden("memory_mode.md", text);
+}
+
+TEST(Golden, table_of_memory_modes_has_these_bytes) {
+  Result lossy = test::result_under_echo();
+  lossy.identity.mode = "q2";
+  lossy.memory_mode.lossless = false;
+  lossy.memory_mode.certificate = {};
+  lossy.memory_mode.gradient_error.error_frac = 0.25;
+  Result red = test::result_under_echo();
+  red.memory_mode.certificate.verdict = Verdict::kFail;
+  Result elsewhere = test::full_result();
+  elsewhere.identity.benchmark = "gmm16";
+  expect_golden("mode_table.md", mode_table({{"a", test::full_result()},
+                                             {"b", test::result_under_echo()},
+                                             {"c", lossy},
+                                             {"d", red},
+                                             {"e", elsewhere}}));
+  EXPECT_EQ(mode_table({{"a", test::full_result()}}), "");
 }
 
 TEST(Golden, plots_are_drawn_from_these_bytes) {

@@ -212,6 +212,43 @@ Result minimal_result() {
   return result;
 }
 
+Result result_under_echo() {
+  Result result = full_result();
+  result.identity.mode = "echo";
+  MemoryMode& mode = result.memory_mode;
+  mode.measured = true;
+  mode.lossless = true;
+  mode.reference = "none-plain-fp32";
+  mode.plain = {1500 * kMiB, 3 * result.memory.saved_bytes, 2 * result.memory.peak_saved_bytes};
+  mode.predicted = {result.memory.peak_bytes, result.memory.saved_bytes, {}};
+  mode.predicted_added_s = 0.0125;
+  mode.recorded_bytes = 600 * kMiB;
+  mode.held_bytes = 180 * kMiB;
+  mode.encoded_from_bytes = 20 * kMiB;
+  mode.dropped_bytes = 400 * kMiB;
+  mode.encoded_bytes = kMiB;
+  mode.recipes = 120;
+  mode.kept_after_mismatch = 1;
+  mode.held = {{"aten::convolution", "not allowed to be made again", 40, 170 * kMiB},
+               {"outside", "made outside of the step", 2, 10 * kMiB}};
+  for (int64_t i = 0; i < 10; ++i) {
+    mode.overhead.reference_step_s.push_back(1.0 + 0.01 * roughness(i));
+    mode.overhead.step_s.push_back(1.02 + 0.01 * roughness(i + 3));
+  }
+  mode.overhead.frac = 0.0203;
+  mode.overhead.ci95 = Interval{0.0125, 0.0288};
+  mode.overhead.noise_frac = -0.001;
+  mode.certificate.steps = {1, 2, 10};
+  for (const char* step : {"1", "2", "10"}) mode.certificate.sha256.push_back(sha256_of(step));
+  mode.certificate.reference_sha256 = mode.certificate.sha256;
+  mode.certificate.verdict = Verdict::kPass;
+  mode.certificate.words = "Loss, gradients and weights are bitwise those of mode none.";
+  mode.gradient_error.error_frac = 0;
+  result.gates = evaluate_gates(result, {{"val_loss", "val_loss", "at most", 0.12}}, {});
+  result.exit = exit_of(result.gates, false);
+  return result;
+}
+
 Result full_result() {
   Result result;
   result.run_id = "0123456789abcdef";

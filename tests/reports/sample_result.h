@@ -7,6 +7,8 @@ namespace noisemark::reports::test {
 /// A result with every field set and every kind of section filled, consistent enough to pass
 /// check(). The figures are invented: it stands for the shape of a result, not for a measurement.
 [[nodiscard]] Result full_result();
+/// The same under a lossless memory mode that passed.
+[[nodiscard]] Result result_under_echo();
 
 /// A result in which everything that may be empty is.
 [[nodiscard]] Result minimal_result();

@@ -162,7 +162,8 @@ TEST_F(WriteReport, a_suite_never_shows_a_result_that_lay_there_before_it) {
   write_run_folder(file.parent_path(), result());
   write_suite(folder_, {"smoke", {"a@cpu/none"}, {{"a@cpu/none", sha256_of_file(file)}}});
   write_suite_report(folder_);
-  EXPECT_NE(report().find("# FAIL: smoke\n\n0 of 1 runs passed, 1 failed."), std::string::npos) << report();
+  EXPECT_NE(report().find("# FAIL: smoke\n\n0 of 1 runs passed, 1 failed."), std::string::npos)
+      << report();
   EXPECT_NE(report().find("`a@cpu/none`: it left no result"), std::string::npos);
   Result passed = result();
   passed.run_id = "00000000000000bb";

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "reports/markdown.h"
+#include "reports/quantity.h"
+#include "reports/report_sections.h"
+
+namespace noisemark::reports::sections {
+namespace {
+
+constexpr size_t kTensorsShown = 8;
+constexpr size_t kHeldShown = 12;
+
+std::string bytes_cell(const std::optional<int64_t>& bytes) {
+  return bytes ? format_bytes(*bytes) : "";
+}
+
+std::string factor_cell(const std::optional<int64_t>& plain, int64_t under_mode) {
+  if (!plain || under_mode <= 0) return "";
+  return fmt::format("{:.2f}", static_cast<double>(*plain) / static_cast<double>(under_mode));
+}
+
+std::string signed_percent(double frac) {
+  return fmt::format("{}{}", frac < 0 ? "-" : "+", format_percent(frac < 0 ? -frac : frac));
+}
+
+std::string bytes_table(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  const MemorySection& m = result.memory;
+  if (!m.measured) return not_measured(m.missing_reason);
+  MarkdownTable table({{"bytes"},
+                       {"none, plain", Align::kRight},
+                       {"predicted", Align::kRight},
+                       {"measured", Align::kRight},
+                       {"times fewer", Align::kRight}});
+  struct Row {
+    const char* name;
+    std::optional<int64_t> StepBytes::*figure;
+    int64_t measured;
+  };
+  const std::array rows{Row{"peak", &StepBytes::peak_bytes, m.peak_bytes},
+                        Row{"saved", &StepBytes::saved_bytes, m.saved_bytes},
+                        Row{"saved, at most", &StepBytes::peak_saved_bytes, m.peak_saved_bytes}};
+  for (const Row& row : rows) {
+    const std::optional<int64_t>& plain = mode.plain.*row.figure;
+    table.add_row({row.name, bytes_cell(plain), bytes_cell(mode.predicted.*row.figure),
+                   format_bytes(row.measured), factor_cell(plain, row.measured)});
+  }
+  table.add_row({"of saved, in another form", "", "", format_bytes(mode.encoded_bytes), ""});
+  return table.text();
+}
+
+std::string overhead_words(const MemoryMode& mode) {
+  const Overhead& overhead = mode.overhead;
+  std::string text = "\nOverhead. ";
+  if (!overhead.frac) return text + not_measured(overhead.missing_reason);
+  text += fmt::format("Time of a step beside {}: {}", mode.reference,
+                      signed_percent(*overhead.frac));
+  if (overhead.ci95) {
+    text += fmt::format(" [95 %: {}, {}]", signed_percent(overhead.ci95->low),
+                        signed_percent(overhead.ci95->high));
+  }
+  text += fmt::format(", over {} rounds in turns in one process", overhead.step_s.size());
+  if (overhead.noise_frac) {
+    text += fmt::format("; none beside itself: {}", signed_percent(*overhead.noise_frac));
+  }
+  return text + ".\n";
+}
+
+std::string prediction_words(const MemoryMode& mode) {
+  if (!mode.predicted_added_s) return "";
+  return fmt::format("Predicted: {} more in a step, from the recorded operators' times.\n",
+                     format_seconds(*mode.predicted_added_s));
+}
+
+std::string certificate_words(const MemoryMode& mode) {
+  const Certificate& proof = mode.certificate;
+  const std::string_view verdict = proof.verdict == Verdict::kPass   ? "PASS. "
+                                   : proof.verdict == Verdict::kFail ? "**FAIL.** "
+                                                                     : "";
+  std::string text = fmt::format("\nCertificate. {}{}\n", verdict, proof.words);
+  if (proof.verdict == Verdict::kNotApplied || proof.steps.empty()) return text;
+  MarkdownTable table({{"after step", Align::kRight}, {"SHA-256"}, {"of none"}});
+  for (size_t i = 0; i < proof.steps.size(); ++i) {
+    const bool same = proof.sha256.at(i) == proof.reference_sha256.at(i);
+    table.add_row({fmt::format("{}", proof.steps[i]), code(proof.sha256[i]),
+                   same ? "the same" : code(proof.reference_sha256[i])});
+  }
+  return text + "\n" + table.text();
+}
+
+std::string gradient_words(const MemoryMode& mode) {
+  const GradientError& error = mode.gradient_error;
+  std::string text = "\nGradient error. ";
+  if (!error.error_frac) return text + not_measured(error.missing_reason);
+  text +=
+      fmt::format("{} of the gradient's 2-norm, in one step at the weights and batch of none.\n",
+                  format_number(*error.error_frac));
+  if (*error.error_frac == 0) return text;
+  std::vector<TensorError> worst = error.tensors;
+  std::stable_sort(worst.begin(), worst.end(), [](const TensorError& a, const TensorError& b) {
+    return a.error_frac > b.error_frac;
+  });
+  MarkdownTable table({{"gradient of"}, {"relative error", Align::kRight}});
+  for (size_t i = 0; i < std::min(kTensorsShown, worst.size()); ++i) {
+    table.add_row({code(worst[i].name), format_number(worst[i].error_frac)});
+  }
+  return text + fmt::format("The largest of {} tensors:\n\n", format_count(std::ssize(worst))) +
+         table.text();
+}
+
+std::string plan_words(const MemoryMode& mode) {
+  if (!mode.plan_missing_reason.empty()) {
+    return fmt::format("\nPlan. None: {}. Everything is kept.\n", mode.plan_missing_reason);
+  }
+  std::string text = fmt::format(
+      "\nPlan. Of {} that autograd saves, {} are held as they are, {} in another form, {} are made "
+      "again by {} recipes.\n",
+      format_bytes(mode.recorded_bytes), format_bytes(mode.held_bytes),
+      format_bytes(mode.encoded_from_bytes), format_bytes(mode.dropped_bytes),
+      format_count(mode.recipes));
+  text += fmt::format(
+      "Fallbacks: {} recipes not exact, {} operators not repeatable, {} tensors not taken by a "
+      "codec, {} passes on another path, {} values made more than once.\n",
+      format_count(mode.kept_after_mismatch), format_count(mode.unrepeatable),
+      format_count(mode.codec_fallbacks), format_count(mode.departures),
+      format_count(mode.recipes_run_again));
+  if (mode.held.empty()) return text;
+  MarkdownTable table(
+      {{"held, made by"}, {"because"}, {"storages", Align::kRight}, {"MiB", Align::kRight}});
+  for (size_t i = 0; i < std::min(kHeldShown, mode.held.size()); ++i) {
+    const HeldStorages& group = mode.held[i];
+    table.add_row(
+        {code(group.made_by), group.reason, format_count(group.storages), format_mib(group.bytes)});
+  }
+  return text + "\n" + table.text();
+}
+
+}  // namespace
+
+std::string memory_mode(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  if (result.identity.mode == "none") return "";
+  std::string text = fmt::format("## Memory mode {}\n\n", code(result.identity.mode));
+  if (!mode.measured) return text + not_measured(mode.missing_reason);
+  return text + bytes_table(result) + overhead_words(mode) + prediction_words(mode) +
+         certificate_words(mode) + gradient_words(mode) + plan_words(mode);
+}
+
+}  // namespace noisemark::reports::sections
