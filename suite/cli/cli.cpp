@@ -12,6 +12,7 @@
 #include "suite/cli/arguments.h"
 #include "suite/cli/commands.h"
 #include "suite/cli/compare_command.h"
+#include "suite/cli/fit_command.h"
 #include "suite/cli/list.h"
 #include "suite/cli/plan_command.h"
 #include "suite/config/keys.h"
@@ -57,6 +58,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.deterministic = arguments.has("deterministic");
   options.memory = !arguments.has("no-memory");
   options.profile = !arguments.has("no-profile");
+  options.certificate = !arguments.has("no-certificate");
   options.argv = argv;
   return options;
 }
@@ -120,6 +122,11 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
   if (command.name == "plan") {
     print(plan_memory(arguments, run_options(arguments, argv)).text);
     return ExitCode::kPass;
+  }
+  if (command.name == "fit") {
+    const Answer answer = fit_batches(arguments, run_options(arguments, argv));
+    print(answer.text);
+    return answer.code;
   }
   if (command.name == "pace") return pace(run_options(arguments, argv));
   if (command.name == "check") return check_results(arguments);

@@ -27,10 +27,12 @@ std::vector<Flag> run_flags() {
       {"set", "KEY=VALUE", "change a key of the definition; the run is then custom", true},
       {"init-weights", "FILE", "start from a safetensors file under the peers' names"},
       {"checkpoint-every", "N", "write a checkpoint every N steps (default: never)"},
-      {"resume", "", "continue the run in --out from its checkpoint; what is finished stays as it is"},
+      {"resume", "",
+       "continue the run in --out from its checkpoint; what is finished stays as it is"},
       {"deterministic", "", "deterministic algorithms only"},
       {"no-memory", "", "leave the memory pass out"},
       {"no-profile", "", "leave the profile pass out"},
+      {"no-certificate", "", "do not train a memory mode beside none: no certificate, no overhead"},
   };
 }
 
@@ -61,6 +63,17 @@ std::vector<Flag> plan_flags() {
   return flags;
 }
 
+std::vector<Flag> fit_flags() {
+  std::vector<Flag> flags = {{"memory", "SIZE", "that a steady step may take: 2GiB, 512MiB"}};
+  for (const Flag& flag : run_flags()) {
+    for (const std::string_view name : {"mode", "baseline", "precision", "device", "seed",
+                                        "threads", "data", "set", "init-weights"}) {
+      if (flag.name == name) flags.push_back(flag);
+    }
+  }
+  return flags;
+}
+
 constexpr std::string_view kIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu), a suite (smoke) or "
     "a definition file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu "
@@ -84,6 +97,10 @@ std::vector<Command> make_commands() {
        "stdout, as Markdown. A budget that cannot be met exits with 2 and names the smallest that "
        "can.",
        plan_flags(), 1, 1},
+      {"fit", "ID", "the largest batch that trains within a given memory, by mode",
+       "Trains a few steps of growing batches and measures their peak_bytes; nothing is "
+       "extrapolated. The table goes to stdout, as Markdown.",
+       fit_flags(), 1, 1},
       {"check",
        "PATH",
        "is a result whole, unchanged and consistent with itself",

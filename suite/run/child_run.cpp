@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "suite/config/catalogue.h"
 #include "suite/run/interrupt.h"
 
 namespace noisemark::suite {
@@ -65,7 +66,10 @@ std::vector<std::string> child_arguments(const RunOptions& options, const Planne
   if (options.resume) arguments.push_back("--resume");
   if (options.deterministic) arguments.push_back("--deterministic");
   if (!options.memory) arguments.push_back("--no-memory");
-  if (!options.profile) arguments.push_back("--no-profile");
+  // A mode changes few operators: a suite, whose time is short, profiles mode "none" alone.
+  const bool profiled = plan.variant.mode == "none" || find_suite(options.id) == nullptr;
+  if (!options.profile || !profiled) arguments.push_back("--no-profile");
+  if (!options.certificate) arguments.push_back("--no-certificate");
   return arguments;
 }
 

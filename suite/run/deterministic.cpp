@@ -16,6 +16,16 @@ constexpr const char* kWorkspace = "CUBLAS_WORKSPACE_CONFIG";
 // The two that cuBLAS documents as repeatable; the first is the faster one.
 constexpr std::array kRepeatable{":4096:8", ":16:8"};
 
+/// Of cuBLAS; "not set" without one.
+std::string workspace() {
+  const char* value = std::getenv(kWorkspace);
+  return value == nullptr ? "not set" : value;
+}
+
+bool workspace_repeats() {
+  return std::find(kRepeatable.begin(), kRepeatable.end(), workspace()) != kRepeatable.end();
+}
+
 }  // namespace
 
 void choose_cublas_workspace() {
@@ -23,10 +33,8 @@ void choose_cublas_workspace() {
 }
 
 void require_cublas_workspace() {
-  const char* value = std::getenv(kWorkspace);
-  const std::string found = value == nullptr ? "not set" : value;
-  if (std::find(kRepeatable.begin(), kRepeatable.end(), found) != kRepeatable.end()) return;
-  throw bad_input("--deterministic", kWorkspace, found, ":4096:8 or :16:8");
+  if (workspace_repeats()) return;
+  throw bad_input("--deterministic", kWorkspace, workspace(), ":4096:8 or :16:8");
 }
 
 void set_deterministic(bool wanted) {
@@ -38,6 +46,28 @@ void set_deterministic(bool wanted) {
   context.setDeterministicAlgorithms(wanted, /*warn_only=*/false);
   context.setDeterministicCuDNN(wanted);
   if (wanted) context.setBenchmarkCuDNN(false);  // may choose another algorithm each time
+}
+
+DeterministicScope::DeterministicScope(c10::Device device) {
+  at::Context& context = at::globalContext();
+  algorithms_ = context.deterministicAlgorithms();
+  fill_ = context.deterministicFillUninitializedMemory();
+  cudnn_ = context.deterministicCuDNN();
+  benchmark_ = context.benchmarkCuDNN();
+  if (!device.is_cuda() || workspace_repeats()) {
+    context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  }
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+}
+
+DeterministicScope::~DeterministicScope() {
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(algorithms_, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(fill_);
+  context.setDeterministicCuDNN(cudnn_);
+  context.setBenchmarkCuDNN(benchmark_);
 }
 
 }  // namespace noisemark::suite

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 namespace noisemark::suite {
 
 /// Gives cuBLAS a workspace under which its results repeat, unless the environment chooses one. To
@@ -12,5 +14,23 @@ void require_cublas_workspace();
 /// Admits only operators that give the same bits every time; any other one throws. `wanted` false
 /// takes it back.
 void set_deterministic(bool wanted);
+
+/// Deterministic algorithms for as long as it lives, then what was in force before. Memory is not
+/// filled, which --deterministic does to find reads of uninitialised memory: that takes time. On
+/// CUDA without a repeatable cuBLAS workspace only cuDNN is made deterministic; LibTorch would
+/// refuse matrix products otherwise.
+class DeterministicScope {
+ public:
+  explicit DeterministicScope(c10::Device device);
+  ~DeterministicScope();
+  DeterministicScope(const DeterministicScope&) = delete;
+  DeterministicScope& operator=(const DeterministicScope&) = delete;
+
+ private:
+  bool algorithms_;
+  bool fill_;
+  bool cudnn_;
+  bool benchmark_;
+};
 
 }  // namespace noisemark::suite

@@ -1,6 +1,7 @@
 #include "suite/run/memory_pass.h"
 
 #include "suite/probes/memory_probe.h"
+#include "suite/run/mode_figures.h"
 #include "suite/run/out_of_memory.h"
 #include "suite/run/owners.h"
 
@@ -25,7 +26,8 @@ void train_watched(Trainer& trainer, MemoryProbe& probe, int64_t steps, const Pa
 
 }  // namespace
 
-reports::MemorySection memory_pass(const SessionOptions& options, const PassWatch& watch) {
+reports::MemorySection memory_pass(const SessionOptions& options, const PassWatch& watch,
+                                   reports::MemoryMode* mode) {
   SessionOptions own = options;
   own.definition.train.steps = options.definition.measure.memory_steps +
                                memopt::make_mode(options.variant.mode)->forwards_until_steady();
@@ -34,6 +36,7 @@ reports::MemorySection memory_pass(const SessionOptions& options, const PassWatc
   MemoryProbe probe(
       *session.mode, [&trainer] { return owner_roots(trainer); }, options.variant.device);
   train_watched(trainer, probe, own.definition.train.steps, watch);
+  if (mode != nullptr) describe_plan(*session.mode, *mode);
   return probe.section();
 }
 

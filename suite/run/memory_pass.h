@@ -7,9 +7,10 @@
 namespace noisemark::suite {
 
 /// Trains `measure.memory_steps` steps in a session of its own and tells who owns every byte during
-/// the last one. Times of this pass mean nothing: watching costs time. Throws Interrupted
-/// and NonFinite.
+/// the last one. Times of this pass mean nothing: watching costs time. What the mode planned and
+/// did in these steps goes to `mode`, where one is given. Throws Interrupted and NonFinite.
 [[nodiscard]] reports::MemorySection memory_pass(const SessionOptions& options,
-                                                 const PassWatch& watch);
+                                                 const PassWatch& watch,
+                                                 reports::MemoryMode* mode = nullptr);
 
 }  // namespace noisemark::suite

@@ -91,6 +91,44 @@ void add_memory(const Result& result, std::vector<Metric>& metrics) {
   }
 }
 
+/// Times fewer bytes than mode "none" of baseline "plain".
+Metric factor(const std::string& name, const std::optional<int64_t>& plain, int64_t under_mode) {
+  if (!plain || under_mode <= 0) {
+    return missing(name, "1", Direction::kHigher, "no bytes to divide");
+  }
+  return exact(name, "1", Direction::kHigher,
+               static_cast<double>(*plain) / static_cast<double>(under_mode));
+}
+
+void add_memory_mode(const Result& result, std::vector<Metric>& metrics) {
+  const reports::MemoryMode& mode = result.memory_mode;
+  if (result.identity.mode == "none" || !mode.measured) return;
+  if (result.memory.measured) {
+    const reports::MemorySection& memory = result.memory;
+    metrics.push_back(factor("saved_factor", mode.plain.saved_bytes, memory.saved_bytes));
+    metrics.push_back(
+        factor("peak_saved_factor", mode.plain.peak_saved_bytes, memory.peak_saved_bytes));
+    metrics.push_back(exact("encoded_bytes", "bytes", Direction::kNeutral,
+                            static_cast<double>(mode.encoded_bytes)));
+  }
+  const reports::Overhead& overhead = mode.overhead;
+  if (!overhead.frac) {
+    metrics.push_back(missing("overhead_frac", "frac", Direction::kLower, overhead.missing_reason));
+  } else {
+    Metric metric = exact("overhead_frac", "frac", Direction::kLower, *overhead.frac);
+    metric.statistic = "Hodges-Lehmann";
+    metric.ci95 = overhead.ci95;
+    metric.n = static_cast<int64_t>(overhead.step_s.size());
+    metric.method = "ratios of step times in turns beside none in one process, bootstrap interval";
+    metrics.push_back(metric);
+  }
+  const reports::GradientError& error = mode.gradient_error;
+  metrics.push_back(
+      error.error_frac
+          ? exact("gradient_error", "frac", Direction::kLower, *error.error_frac)
+          : missing("gradient_error", "frac", Direction::kLower, error.missing_reason));
+}
+
 void add_utilization(const Result& result, std::vector<Metric>& metrics) {
   const reports::Utilization& use = result.utilization;
   metrics.push_back(
@@ -162,6 +200,7 @@ std::vector<Metric> derive_metrics(const Result& result, std::optional<int64_t> 
         exact("skipped_steps", "count", Direction::kNeutral, static_cast<double>(*skipped_steps)));
   }
   add_memory(result, metrics);
+  add_memory_mode(result, metrics);
   add_utilization(result, metrics);
   add_quality(result, metrics);
   return metrics;

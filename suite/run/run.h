@@ -30,6 +30,7 @@ struct RunOptions {
   bool deterministic = false;          ///< deterministic algorithms
   bool memory = true;                  ///< make the memory pass
   bool profile = true;                 ///< make the profile pass
+  bool certificate = true;             ///< train a memory mode beside "none"
   std::vector<std::string> argv;       ///< the whole command line, for the result
   /// Where the new folder is made when `out` is empty.
   std::string out_parent = "noisemark-out";

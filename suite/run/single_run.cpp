@@ -25,6 +25,7 @@
 #include "suite/run/interrupt.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/metrics.h"
+#include "suite/run/mode_figures.h"
 #include "suite/run/new_result.h"
 #include "suite/run/out_of_memory.h"
 #include "suite/run/output_folder.h"
@@ -32,6 +33,7 @@
 #include "suite/run/pass_watch.h"
 #include "suite/run/profile_pass.h"
 #include "suite/run/progress.h"
+#include "suite/run/side_by_side.h"
 #include "suite/run/training_pass.h"
 #include "suite/run/verdict.h"
 
@@ -129,6 +131,8 @@ class SingleRun {
     result_.utilization.missing_reason = options_.profile
                                              ? "the profile pass did not end"
                                              : "the profile pass was left out (--no-profile)";
+    result_.memory_mode.missing_reason =
+        has_mode() ? "its passes did not end" : "mode none keeps what autograd keeps";
     result_.quality.missing_reason = "training did not begin";
     if (definition.measure.memory_steps == 0) {
       result_.memory.missing_reason = "the memory pass was left out (measure.memory_steps=0)";
@@ -144,6 +148,7 @@ class SingleRun {
     try {
       const MeasureConfig& measure = plan_.definition.measure;
       if (options_.memory && measure.memory_steps > 0) measure_memory();
+      if (has_mode()) describe_mode();
       if (options_.profile && measure.profile_steps > 0) profile();
       train();
     } catch (const Interrupted& error) {
@@ -156,11 +161,44 @@ class SingleRun {
     }
   }
 
+  [[nodiscard]] bool has_mode() const { return plan_.variant.mode != "none"; }
+
   void measure_memory() {
     events_.pass_start("memory_pass");
-    result_.memory = memory_pass(session_, watch_);
+    reports::MemoryMode& mode = result_.memory_mode;
+    result_.memory = memory_pass(session_, watch_, has_mode() ? &mode : nullptr);
+    if (has_mode()) {
+      SessionOptions plain = session_;
+      plain.variant.mode = "none";
+      plain.variant.baseline = "plain";
+      mode.plain = step_bytes(memory_pass(plain, watch_));
+      mode.encoded_bytes = encoded_at_forward_end(result_.memory);
+    }
     events_.pass_stop("memory_pass");
     result_.protocol.memory_steps = plan_.definition.measure.memory_steps;
+  }
+
+  /// The mode beside "none".
+  void describe_mode() {
+    reports::MemoryMode& mode = result_.memory_mode;
+    mode.lossless = memopt::make_mode(plan_.variant.mode)->lossless();
+    Variant reference = plan_.variant;
+    reference.mode = "none";
+    mode.reference = variant_label(reference);
+    const std::string missing = options_.certificate
+                                    ? "the certificate pass did not end"
+                                    : "it was not trained beside none (--no-certificate)";
+    mode.overhead.missing_reason = mode.gradient_error.missing_reason = missing;
+    mode.certificate.words = "Not applied: " + missing + ".";
+    mode.measured = true;
+    mode.missing_reason.clear();
+    if (!options_.certificate) return;
+    events_.pass_start("certificate_pass");
+    const SideBySide trained = train_side_by_side(session_, watch_);
+    mode.overhead = overhead_of(trained);
+    mode.certificate = certificate_of(trained, mode.lossless);
+    mode.gradient_error = gradient_error_of(trained);
+    events_.pass_stop("certificate_pass");
   }
 
   void profile() {

@@ -98,7 +98,7 @@ TEST(CommandLine, no_line_of_help_is_wider_than_a_terminal_of_110_columns) {
 TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
   expect_bad_input(
       {"rnu", "gmm16"},
-      "\"rnu\": unknown command (nearest \"run\"; one of: list, run, plan, check, report, "
+      "\"rnu\": unknown command (nearest \"run\"; one of: list, run, plan, fit, check, report, "
       "compare, table, env, pace, help)");
   const Finished option = noisemark({"run", "gmm16", "--mdoe", "none"});
   EXPECT_EQ(option.code, 2);

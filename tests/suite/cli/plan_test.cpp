@@ -58,8 +58,8 @@ TEST(Plan, draws_the_pareto_curve_where_it_is_told_to) {
 }
 
 TEST(Plan, of_a_training_that_diverges_fails_and_names_the_first_non_finite_tensor) {
-  const test::Finished result = plan({"--budget", "64GiB", "--set", "optimizer.lr=1e30", "--set",
-                                      "optimizer.clip_norm=0"});
+  const test::Finished result =
+      plan({"--budget", "64GiB", "--set", "optimizer.lr=1e30", "--set", "optimizer.clip_norm=0"});
   EXPECT_EQ(result.code, 1) << result.err;
   EXPECT_EQ(result.err.rfind("noisemark: step 1: first non-finite tensor: ", 0), 0U) << result.err;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "suite/config/catalogue.h"
@@ -21,6 +22,21 @@ TEST(ChildRun, is_given_the_benchmark_of_a_suite_at_its_scale) {
   options.device = "cpu";
   options.id = "smoke";
   EXPECT_EQ(given_to_child(options), "gmm16-ho-relu@cpu");
+}
+
+TEST(ChildRun, of_a_suite_is_profiled_under_mode_none_alone) {
+  RunOptions options;
+  options.device = "cpu";
+  const auto profiled = [&options](const std::string& mode) {
+    options.modes = {mode};
+    const auto arguments = child_arguments(options, plan_runs(options).front(), "out");
+    return std::find(arguments.begin(), arguments.end(), "--no-profile") == arguments.end();
+  };
+  options.id = "smoke";
+  EXPECT_TRUE(profiled("none"));
+  EXPECT_FALSE(profiled("echo"));
+  options.id = "gmm16-ho@cpu";
+  EXPECT_TRUE(profiled("echo"));
 }
 
 TEST(ChildRun, is_given_the_definition_file_as_it_was_typed) {

@@ -1,0 +1,82 @@
+#include "suite/cli/fit_command.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <optional>
+
+#include "memopt/budget_mode.h"
+#include "reports/markdown.h"
+#include "reports/quantity.h"
+#include "suite/run/interrupt.h"
+#include "suite/run/largest_batch.h"
+#include "suite/run/plan.h"
+#include "suite/run/single_run.h"
+
+namespace noisemark::suite {
+namespace {
+
+int64_t memory_of(const Arguments& arguments) {
+  constexpr const char* kAccepted = "2GiB, 512MiB or a number of bytes";
+  if (!arguments.has("memory")) throw bad_input("--memory", "", "nothing given", kAccepted);
+  const std::string text = arguments.text("memory");
+  const std::optional<int64_t> bytes = memopt::parse_bytes(text);
+  if (!bytes) throw bad_input("--memory", "", text, kAccepted);
+  return *bytes;
+}
+
+std::string next_peak(int64_t bytes) {
+  if (bytes == 0) return "all of the data fit";
+  return bytes == std::numeric_limits<int64_t>::max() ? "out of memory"
+                                                      : reports::format_bytes(bytes);
+}
+
+std::vector<std::string> row_of(const PlannedRun& plan, const LargestBatch& found) {
+  return {plan.variant.mode,
+          plan.variant.baseline,
+          plan.variant.precision.name,
+          reports::format_count(found.batch),
+          found.batch == 0 ? "" : reports::format_bytes(found.peak_bytes),
+          next_peak(found.next_peak_bytes)};
+}
+
+LargestBatch fit_one(const RunOptions& options, const PlannedRun& plan, int64_t memory_bytes,
+                     const InterruptGuard& interrupt) {
+  apply_variant(plan.variant);
+  Progress line(plan.id + " " + variant_label(plan.variant), 1, 1);
+  try {
+    return largest_batch(session_options(options, plan), memory_bytes, {line, interrupt});
+  } catch (const Interrupted& error) {
+    throw Error(ExitCode::kInterrupted, error.what());
+  }
+}
+
+}  // namespace
+
+Answer fit_batches(const Arguments& arguments, const RunOptions& options) {
+  const int64_t memory_bytes = memory_of(arguments);
+  const std::vector<PlannedRun> plans = plan_runs(options);
+  for (const PlannedRun& plan : plans) {
+    if (plan.id == plans.front().id) continue;
+    throw bad_input("fit", "", options.id, "one benchmark");
+  }
+  using reports::Align;
+  reports::MarkdownTable table({{"mode"},
+                                {"baseline"},
+                                {"precision"},
+                                {"largest batch", Align::kRight},
+                                {"its peak", Align::kRight},
+                                {"peak of the next", Align::kRight}});
+  const InterruptGuard interrupt;
+  Answer answer;
+  for (const PlannedRun& plan : plans) {
+    const LargestBatch found = fit_one(options, plan, memory_bytes, interrupt);
+    if (found.batch == 0) answer.code = ExitCode::kFailed;
+    table.add_row(row_of(plan, found));
+  }
+  answer.text = fmt::format("# {} within {}\n\n{}", plans.front().id,
+                            reports::format_bytes(memory_bytes), table.text());
+  return answer;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,84 @@
+#include "suite/run/largest_batch.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "suite/run/memory_pass.h"
+#include "suite/run/out_of_memory.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// More than any memory.
+constexpr int64_t kFull = std::numeric_limits<int64_t>::max();
+
+/// Peaks by batch, in units of the accumulation.
+class Peaks {
+ public:
+  Peaks(const SessionOptions& options, const PassWatch& watch) : options_(options), watch_(watch) {
+    options_.definition.measure.memory_steps = 1;  // after those until the mode is steady
+  }
+
+  int64_t at(int64_t units) {
+    const auto known = bytes_.find(units);
+    return known != bytes_.end() ? known->second
+                                 : bytes_.emplace(units, measure(units)).first->second;
+  }
+
+ private:
+  int64_t measure(int64_t units) {
+    SessionOptions own = options_;
+    own.definition.train.batch = units * own.definition.train.accumulation;
+    try {
+      return memory_pass(own, watch_).peak_bytes;
+    } catch (const OutOfMemory&) {
+      return kFull;
+    }
+  }
+
+  SessionOptions options_;
+  const PassWatch& watch_;
+  std::map<int64_t, int64_t> bytes_;
+};
+
+/// Where a straight line through both ends reaches `memory_bytes`, strictly between them.
+int64_t between(Peaks& peaks, int64_t fits, int64_t too_large, int64_t memory_bytes) {
+  const auto low = static_cast<double>(peaks.at(fits));
+  const auto high = static_cast<double>(peaks.at(too_large));
+  if (peaks.at(too_large) == kFull) return fits + (too_large - fits) / 2;
+  const double part = (static_cast<double>(memory_bytes) - low) / (high - low);
+  const auto guess = fits + static_cast<int64_t>(part * static_cast<double>(too_large - fits));
+  return std::clamp(guess, fits + 1, too_large - 1);
+}
+
+}  // namespace
+
+LargestBatch largest_batch(const SessionOptions& options, int64_t memory_bytes,
+                           const PassWatch& watch) {
+  Peaks peaks(options, watch);
+  const int64_t accumulation = options.definition.train.accumulation;
+  const int64_t most = std::max<int64_t>(1, options.dataset->size(Split::kTrain) / accumulation);
+  if (peaks.at(1) > memory_bytes) return {0, peaks.at(1), peaks.at(1)};
+  int64_t fits = 1;
+  int64_t too_large = 2;
+  while (too_large <= most && peaks.at(too_large) <= memory_bytes) {
+    fits = too_large;
+    too_large = fits == most ? most + 1 : std::min(2 * fits, most);
+  }
+  if (fits == most) return {fits * accumulation, peaks.at(fits), 0};
+  while (too_large - fits > 1) {
+    const int64_t middle = between(peaks, fits, too_large, memory_bytes);
+    (peaks.at(middle) <= memory_bytes ? fits : too_large) = middle;
+    // The line is straight almost everywhere, so the answer is often right beside the guess.
+    if (fits == middle && too_large - fits > 1 && peaks.at(fits + 1) > memory_bytes) {
+      too_large = fits + 1;
+    } else if (too_large == middle && too_large - fits > 1 &&
+               peaks.at(too_large - 1) <= memory_bytes) {
+      fits = too_large - 1;
+    }
+  }
+  return {fits * accumulation, peaks.at(fits), peaks.at(too_large)};
+}
+
+}  // namespace noisemark::suite

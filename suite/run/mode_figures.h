@@ -1,0 +1,31 @@
+#pragma once
+
+#include "memopt/mode.h"
+#include "reports/result.h"
+#include "suite/run/side_by_side.h"
+
+/// From what was trained to what a report says of a memory mode.
+namespace noisemark::suite {
+
+/// Predicted figures, what the plan does with every saved byte, and how often it fell back. Leaves
+/// the rest of `to` alone. A mode without a plan says so in plan_missing_reason.
+void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to);
+
+/// What a factor is taken of.
+[[nodiscard]] reports::StepBytes step_bytes(const reports::MemorySection& memory);
+
+/// What is stored in another form than it was saved in.
+[[nodiscard]] int64_t encoded_at_forward_end(const reports::MemorySection& memory);
+
+/// PASS where every compared step of the mode has the digests of "none", FAIL with the first tensor
+/// that differs, not applied where the mode is lossy or "none" differs from itself.
+[[nodiscard]] reports::Certificate certificate_of(const SideBySide& trained, bool lossless);
+
+/// Relative 2-norm of the difference of the first compared step's gradients, whole and by tensor.
+/// Up to that step both trained alike, so it is the error of one step, at the same weights.
+[[nodiscard]] reports::GradientError gradient_error_of(const SideBySide& trained);
+
+/// Hodges-Lehmann estimate of the paired ratio of step times, with its bootstrap interval.
+[[nodiscard]] reports::Overhead overhead_of(const SideBySide& trained);
+
+}  // namespace noisemark::suite
