@@ -58,8 +58,8 @@ std::string overhead_words(const MemoryMode& mode) {
   const Overhead& overhead = mode.overhead;
   std::string text = "\nOverhead. ";
   if (!overhead.frac) return text + not_measured(overhead.missing_reason);
-  text += fmt::format("Time of a step beside {}: {}", mode.reference,
-                      signed_percent(*overhead.frac));
+  text +=
+      fmt::format("Time of a step beside {}: {}", mode.reference, signed_percent(*overhead.frac));
   if (overhead.ci95) {
     text += fmt::format(" [95 %: {}, {}]", signed_percent(overhead.ci95->low),
                         signed_percent(overhead.ci95->high));
