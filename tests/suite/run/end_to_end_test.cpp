@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "reports/check.h"
+#include "reports/file.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -266,6 +267,24 @@ TEST(Run, several_modes_or_baselines_run_in_processes_of_their_own_and_share_a_r
   EXPECT_TRUE(fs::exists(out / "report.md"));
   EXPECT_TRUE(fs::exists(out / "gmm16@cpu" / "none-plain-fp32" / "result.json"));
   EXPECT_TRUE(fs::exists(out / "gmm16@cpu" / "none-channels-last-fp32" / "result.json"));
+}
+
+TEST(Run, several_that_cannot_run_here_are_incomplete_and_not_failed_unless_it_is_required) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const std::vector<std::string> arguments{
+      "run",        "ho-cifar10@cpu", "--device", "cpu",        "--baseline", "plain",
+      "--baseline", "channels-last",  "--out",    out.string(), "--force"};
+  const auto report_with = [&](const std::string& required, int code) {
+    const Finished run =
+        run_noisemark(arguments, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", required}});
+    EXPECT_EQ(run.code, code) << run.both();
+    return reports::read_file(out / "report.md");
+  };
+  EXPECT_TRUE(report_with("", 77).starts_with(
+      "# INCOMPLETE: ho-cifar10@cpu\n\n0 of 2 runs passed, 2 not finished.\n\n"
+      "- `ho-cifar10@cpu/none-plain-fp32`: cannot run here\n"));
+  EXPECT_TRUE(report_with("cuda", 1).starts_with("# FAIL: ho-cifar10@cpu\n"));
 }
 
 TEST(Run, a_device_that_is_not_here_cannot_run_unless_it_is_required) {
