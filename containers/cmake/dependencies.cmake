@@ -43,8 +43,10 @@ target_compile_definitions(noisemark_torch INTERFACE ${noisemark_torch_definitio
 target_compile_options(noisemark_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
 # A flag, not the library's path: at run time the OpenMP runtime is then the one that lies beside LibTorch, if any.
 target_link_options(noisemark_torch INTERFACE ${OpenMP_CXX_FLAGS})
+# The precompiled headers are for this build alone, the rest also for those who link one of its libraries elsewhere.
 include(precompiled)
-target_link_libraries(noisemark_torch INTERFACE LibTorch::cpu LibTorch::c10 noisemark_precompiled)
+target_link_libraries(noisemark_torch INTERFACE
+  LibTorch::cpu LibTorch::c10 $<$<TARGET_EXISTS:noisemark_precompiled>:noisemark_precompiled>)
 
 # The CUDA half, for .cu files and for programs that run on a GPU; empty with NOISEMARK_CUDA=OFF.
 add_library(noisemark_torch_cuda INTERFACE)
@@ -64,7 +66,7 @@ function(noisemark_link_cuda)
   find_library(NOISEMARK_CUDART NAMES libcudart.so.${CUDAToolkit_VERSION_MAJOR}
     PATHS ${Torch_ROOT}/../nvidia/cu${CUDAToolkit_VERSION_MAJOR}/lib NO_DEFAULT_PATH)
   if(NOT NOISEMARK_CUDART)
-    set(NOISEMARK_CUDART CUDA::cudart)
+    set(NOISEMARK_CUDART ${CUDA_cudart_LIBRARY})
   endif()
   target_link_libraries(noisemark_torch_cuda INTERFACE LibTorch::c10_cuda ${NOISEMARK_CUDART})
 endfunction()
