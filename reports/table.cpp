@@ -27,6 +27,14 @@ std::string rate_cell(const Metric* rate) {
                      format_per_s(rate->ci95->high));
 }
 
+// A peer's bytes have no owners, so they are in no memory section, but it may know their sum.
+std::string bytes_cell(const Result& result, int64_t MemorySection::*field, const char* metric) {
+  if (result.memory.measured) return format_bytes(result.memory.*field);
+  const Metric* bytes = find_metric(result, metric);
+  if (bytes == nullptr || !bytes->value) return "none";
+  return format_bytes(static_cast<int64_t>(*bytes->value));
+}
+
 // A red gate in a suite is found by its name, so the verdict carries no more than that.
 std::string short_verdict(const Result& result) {
   const std::string words = verdict_words(result);
@@ -37,7 +45,6 @@ std::vector<std::string> row_of(const NamedResult& named, const std::string& rat
                                 Verdicts verdicts) {
   const Result& result = named.result;
   const Identity& id = result.identity;
-  const MemorySection& memory = result.memory;
   const auto& evaluations = result.quality.evaluations;
   std::vector<std::string> row{
       named.name,
@@ -49,8 +56,8 @@ std::vector<std::string> row_of(const NamedResult& named, const std::string& rat
       fmt::format("{} x{}", id.device, id.threads),
       rate_cell(find_metric(result, "images_per_s")),
       ratio,
-      memory.measured ? format_bytes(memory.peak_bytes) : "none",
-      memory.measured ? format_bytes(memory.saved_bytes) : "none",
+      bytes_cell(result, &MemorySection::peak_bytes, "peak_bytes"),
+      bytes_cell(result, &MemorySection::saved_bytes, "saved_bytes"),
       evaluations.empty() ? "none" : format_number(evaluations.back().loss)};
   if (verdicts == Verdicts::kShown) row.push_back(short_verdict(result));
   return row;

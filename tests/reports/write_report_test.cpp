@@ -267,5 +267,24 @@ TEST(SideBySide, ratios_are_to_the_first_of_the_same_definition) {
   EXPECT_NE(line("c").find("| 1.000 |"), std::string::npos) << text;
 }
 
+TEST(SideBySide, bytes_of_a_peer_are_those_of_its_metrics_because_it_knows_no_owners) {
+  Result peer = test::full_result();
+  peer.identity.framework = "peer:compiled-budget=0.5";
+  peer.memory.measured = false;
+  peer.metrics.push_back({"peak_bytes",
+                          "bytes",
+                          Direction::kLower,
+                          3.0 * (1 << 20),
+                          "",
+                          "exact",
+                          {},
+                          1,
+                          "the profiler"});
+  peer.metrics.push_back(
+      {"saved_bytes", "bytes", Direction::kLower, {}, "something outlived it", "", {}, 0, ""});
+  EXPECT_NE(side_by_side({{"peer", peer}}).find("| 3.00 MiB |  none |"), std::string::npos)
+      << side_by_side({{"peer", peer}});
+}
+
 }  // namespace
 }  // namespace noisemark::reports
