@@ -18,7 +18,7 @@ import shlex
 import subprocess
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -107,22 +107,28 @@ class Row:
     rounds: int
 
 
-@dataclass
-class Pace:
-    """What was run, in order."""
+@dataclass(frozen=True)
+class Turns:
+    """How many each contestant gets."""
 
-    steps: int
-    warmup_rounds: int
-    order: list[str] = field(default_factory=list)
+    rounds: int
+    warmup_rounds: int  # left out of the figures
+    steps: int  # of a turn
+
+    def __post_init__(self) -> None:
+        if min(self.rounds, self.steps) < 1 or self.warmup_rounds < 0:
+            raise BadInput("--rounds, --steps: (an integer of at least 1)")
 
 
-def run_rounds(contestants: list[Contestant], pace: Pace, rounds: int) -> None:
-    """`rounds` after the warm-up, forth and back."""
-    for index in range(pace.warmup_rounds + rounds):
+def run_rounds(contestants: list[Contestant], turns: Turns) -> list[str]:
+    """All turns, forth and back; returns whose they were."""
+    order = []
+    for index in range(turns.warmup_rounds + turns.rounds):
         for contestant in contestants if index % 2 == 0 else reversed(contestants):
-            contestant.run(pace.steps)
-            pace.order.append(contestant.name)
-        print(f"round {index + 1} of {pace.warmup_rounds + rounds}", file=sys.stderr, flush=True)
+            contestant.run(turns.steps)
+            order.append(contestant.name)
+        print(f"round {index + 1} of {turns.warmup_rounds + turns.rounds}", file=sys.stderr, flush=True)
+    return order
 
 
 def rates(turns: list[dict[str, Any]], batch: int) -> list[float]:
@@ -145,7 +151,8 @@ def table_rows(
     return rows
 
 
-def _with_interval(value: float, interval: tuple[float, float] | None, digits: int) -> str:
+def with_interval(value: float, interval: tuple[float, float] | None, digits: int) -> str:
+    """«1.234 [1.200, 1.260]»"""
     if interval is None:
         return f"{value:.{digits}f} [too few rounds]"
     return f"{value:.{digits}f} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
@@ -158,24 +165,46 @@ def markdown(rows: list[Row], reference: str) -> str:
         "|---|---:|---:|---:|",
     ]
     for row in rows:
-        rate = _with_interval(row.images_per_s, row.images_per_s_ci95, 2)
-        ratio = _with_interval(row.ratio, row.ratio_ci95, 3)
+        rate = with_interval(row.images_per_s, row.images_per_s_ci95, 2)
+        ratio = with_interval(row.ratio, row.ratio_ci95, 3)
         lines.append(f"| {row.name} | {rate} | {ratio} | {row.rounds} |")
     return "\n".join(lines) + "\n"
 
 
-def record(contestants: list[Contestant], pace: Pace, rows: list[Row]) -> dict[str, Any]:
-    """Everything, raw turns included, as JSON values."""
-    return {
-        "steps_per_turn": pace.steps,
-        "warmup_rounds": pace.warmup_rounds,
-        "order": pace.order,
+def measure(commands: dict[str, str], turns: Turns, reference: str) -> dict[str, Any]:
+    """Starts the contestants and runs the rounds. Returns everything, raw turns included, as JSON
+    values. `commands` are by name; `reference` is one of the names."""
+    with ExitStack() as running:
+        contestants = []
+        for name, command in commands.items():
+            contestants.append(running.enter_context(Contestant(name, command)))
+            contestants[-1].await_ready()
+        order = run_rounds(contestants, turns)
+    record = {
+        "steps_per_turn": turns.steps,
+        "warmup_rounds": turns.warmup_rounds,
+        "order": order,
         "contestants": [
             {"name": c.name, "command": c.command, "ready": c.ready, "turns": c.turns}
             for c in contestants
         ],
-        "rows": [vars(row) for row in rows],
     }
+    return {**record, "rows": [vars(row) for row in rows_of(record, reference)]}
+
+
+def rows_of(record: dict[str, Any], reference: str) -> list[Row]:
+    """The figures of what measure() returned, with ratios to `reference`."""
+    contestants = record["contestants"]
+    timed = {c["name"]: c["turns"][record["warmup_rounds"] :] for c in contestants}
+    return table_rows(timed, {c["name"]: c["ready"]["batch"] for c in contestants}, reference)
+
+
+def without_paths(record: dict[str, Any], names: dict[object, str]) -> dict[str, Any]:
+    """A record to keep tells what was run, not where this machine has it: `names` are by path."""
+    for contestant in record["contestants"]:
+        for path, name in names.items():
+            contestant["command"] = contestant["command"].replace(str(path), name)
+    return record
 
 
 def _named_commands(words: list[str]) -> dict[str, str]:
@@ -188,8 +217,7 @@ def _named_commands(words: list[str]) -> dict[str, str]:
     return commands
 
 
-def arguments(argv: list[str]) -> argparse.Namespace:
-    """The command line, checked."""
+def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -199,36 +227,25 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=3, help="of a turn (default: 3)")
     parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="everything, as JSON")
-    args = parser.parse_args(argv)
-    if min(args.rounds, args.steps) < 1 or args.warmup_rounds < 0:
-        raise BadInput("--rounds, --steps: (an integer of at least 1)")
-    return args
+    return parser.parse_args(argv)
 
 
-def measure(args: argparse.Namespace) -> None:
-    """Starts the contestants, runs the rounds, prints the table and writes the record."""
+def _run(args: argparse.Namespace) -> None:
+    turns = Turns(args.rounds, args.warmup_rounds, args.steps)
     commands = _named_commands(args.contestants)
     reference = args.reference or next(iter(commands))
     if reference not in commands:
         raise BadInput(f"--reference: {reference} (one of: {', '.join(commands)})")
-    pace = Pace(args.steps, args.warmup_rounds)
-    with ExitStack() as running:
-        contestants = []
-        for name, command in commands.items():
-            contestants.append(running.enter_context(Contestant(name, command)))
-            contestants[-1].await_ready()
-        run_rounds(contestants, pace, args.rounds)
-    timed = {c.name: c.turns[args.warmup_rounds :] for c in contestants}
-    rows = table_rows(timed, {c.name: c.ready["batch"] for c in contestants}, reference)
-    print(markdown(rows, reference), end="")
+    record = measure(commands, turns, reference)
+    print(markdown(rows_of(record, reference), reference), end="")
     if args.out:
-        args.out.write_text(json.dumps(record(contestants, pace, rows), indent=1) + "\n")
+        args.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
     try:
-        measure(arguments(argv))
+        _run(_arguments(argv))
     except BadInput as error:
         print(error, file=sys.stderr)
         return EXIT_BAD_INPUT

@@ -12,8 +12,6 @@ Exit codes: 0 measured, 1 a contestant failed, 2 bad input.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import shlex
 import subprocess
@@ -90,16 +88,10 @@ def _words(*words: object) -> str:
     return shlex.join(map(str, words))
 
 
-def _without_paths(record: dict, args: argparse.Namespace, definitions: Path) -> dict:
-    """A record to keep tells what was run, not where this machine has it."""
+def _names(args: argparse.Namespace, definitions: Path) -> dict[object, str]:
     names = {args.data: "DIR", definitions: "list.json", Path(sys.executable): "python3",
              _PEERS: "baselines/peers", args.noisemark: "noisemark"}
-    if args.bare_loop:
-        names[args.bare_loop] = "noisemark_bare_loop"
-    for contestant in record["contestants"]:
-        for path, name in names.items():
-            contestant["command"] = contestant["command"].replace(str(path), name)
-    return record
+    return {**names, args.bare_loop: "noisemark_bare_loop"} if args.bare_loop else names
 
 
 def _median_ms(turns: list[dict[str, Any]], phase: str) -> str:
@@ -144,15 +136,12 @@ class Table:
         self.text += section
 
     def _run(self, file: str, commands: dict[str, str], steps: int) -> str:
-        out = self._args.out / file
-        words = [f"{name}={command}" for name, command in commands.items()]
-        options = pace.arguments([*words, f"--rounds={self._args.rounds}", f"--steps={steps}",
-                                  f"--warmup-rounds={self._args.warmup_rounds}", f"--out={out}"])
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            pace.measure(options)
-        record = _without_paths(json.loads(out.read_text()), self._args, self._definitions)
-        out.write_text(json.dumps(record) + "\n")
-        return f"{printed.getvalue()}\n{phase_table(record)}"
+        reference = next(iter(commands))
+        turns = pace.Turns(self._args.rounds, self._args.warmup_rounds, steps)
+        record = pace.measure(commands, turns, reference)
+        kept = pace.without_paths(record, _names(self._args, self._definitions))
+        (self._args.out / file).write_text(json.dumps(kept) + "\n")
+        return f"{pace.markdown(pace.rows_of(record, reference), reference)}\n{phase_table(kept)}"
 
 
 def measure(args: argparse.Namespace) -> None:
