@@ -22,6 +22,8 @@ class Definition:
 
     text: str
     sections: dict[str, Any]
+    overrides: tuple[str, ...] = ()  # "key=value" that made it another than the locked one
+    custom: bool = False  # so, or the user's own
 
     @property
     def sha256(self) -> str:
@@ -69,26 +71,33 @@ def _listed(listing: dict[str, Any], name: str | None, path: Path) -> tuple[str,
     raise BadInput(f"{path}: benchmark: {name} (one of: {known}, or one of them with @cpu or @gpu)")
 
 
-def _text_and_sha256(path: Path, name: str | None) -> tuple[str, str | None]:
+def _recorded(result: dict[str, Any]) -> Definition:
+    """What a result.json was measured with, custom where it says so."""
+    text, identity = result["definition"], result["identity"]
+    overrides = tuple(identity.get("overrides", ()))
+    return Definition(text, json.loads(text), overrides, identity.get("custom", bool(overrides)))
+
+
+def _with_stated_sha256(path: Path, name: str | None) -> tuple[Definition, str | None]:
     try:
         raw = path.read_text()
         value = json.loads(raw)
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise BadInput(f"{path}: {error} (a definition as JSON)") from error
     if isinstance(value, dict) and "benchmarks" in value:
-        return _listed(value, name, path)
+        text, sha256 = _listed(value, name, path)
+        return Definition(text, json.loads(text)), sha256
     if isinstance(value, dict) and isinstance(value.get("definition"), str):
-        return value["definition"], value["identity"]["definition_sha256"]
+        return _recorded(value), value["identity"]["definition_sha256"]
     if isinstance(value, dict) and "model" in value and "benchmark" in value:
-        return raw.strip(), None
+        return Definition(raw.strip(), value), None
     raise BadInput(f"{path}: no definition (a definition, a result.json, or `list --json`)")
 
 
 def load_definition(path: Path, name: str | None = None) -> Definition:
     """From a file with the canonical text, a result.json, or the output of `noisemark list --json`
     together with `name`. A hash that comes with it must be that of the text."""
-    text, sha256 = _text_and_sha256(path, name)
-    definition = Definition(text, json.loads(text))
+    definition, sha256 = _with_stated_sha256(path, name)
     if sha256 is not None and sha256 != definition.sha256:
         raise BadInput(f"{path}: definition: SHA-256 {definition.sha256} (recorded: {sha256})")
     return definition

@@ -22,6 +22,23 @@ _ZEROS = "0" * 64
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("torch", "denoising-diffusion-pytorch", "diffusers", "ema-pytorch", "numpy")
 _NOT_MADE = "not measured on a peer"
+_NO_OWNERS = "whose the bytes at the peak are is not known of a peer"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of bytes and how it was found, or why there is none."""
+
+    value: int | None
+    words: str
+
+
+@dataclass(frozen=True)
+class MemoryPass:
+    """What a pass of its own found, by the metric's name, and how many steps it took."""
+
+    steps: int = 0
+    figures: dict[str, Figure] = field(default_factory=dict)
 
 
 @dataclass
@@ -29,7 +46,6 @@ class PeerRun:
     """Everything about one run that the result needs."""
 
     definition: Definition
-    overrides: list[str]
     argv: list[str]
     variant: str
     precision: str
@@ -39,6 +55,7 @@ class PeerRun:
     data_files: list[dict[str, Any]]
     parameters: int
     samples: dict[str, list[float]] = field(default_factory=dict)
+    memory: MemoryPass = field(default_factory=MemoryPass)
 
 
 def _cpu_model() -> str:
@@ -79,8 +96,8 @@ def _identity(run: PeerRun) -> dict[str, Any]:
         "benchmark": benchmark["id"],
         "scale": benchmark["scale"],
         "version": benchmark["version"],
-        "custom": bool(run.overrides),
-        "overrides": run.overrides,
+        "custom": run.definition.custom,
+        "overrides": list(run.definition.overrides),
         "definition_sha256": run.definition.sha256,
         "mode": "none",
         "baseline": "plain",
@@ -116,7 +133,7 @@ def _protocol(run: PeerRun, warmup: Warmup) -> dict[str, Any]:
         "warmup_steps": warmup.steps,
         "warmup_reason": warmup.reason,
         "warmup_stable": warmup.stable,
-        "memory_steps": 0,
+        "memory_steps": run.memory.steps,
         "profile_steps": 0,
         "deterministic": False,
         "resumed_at_step": 0,
@@ -160,6 +177,22 @@ def _throughput(batch: int, step: dict[str, Any]) -> dict[str, Any]:
     return metric
 
 
+def _bytes_metric(name: str, figure: Figure) -> dict[str, Any]:
+    metric = _metric(name, "bytes", "lower")
+    if figure.value is None:
+        return {**metric, "missing_reason": figure.words}
+    exact = {"value": figure.value, "missing_reason": "", "statistic": "exact", "n": 1}
+    return {**metric, **exact, "method": figure.words}
+
+
+def memory_metrics(figures: dict[str, Figure]) -> list[dict[str, Any]]:
+    """Those of Noisemark's own runs that a peer can have, in the same order."""
+    absent = {"peak_saved_bytes": Figure(None, _NO_OWNERS)}
+    missing = Figure(None, _NOT_MADE)
+    names = ("peak_bytes", "saved_bytes", "peak_saved_bytes")
+    return [_bytes_metric(name, {**absent, **figures}.get(name, missing)) for name in names]
+
+
 def derive_metrics(samples: dict[str, list[float]], batch: int, warmup: int) -> list[dict[str, Any]]:
     """The same figures of time as of Noisemark's own runs, in the same order."""
     step = _median_metric("step_s", "lower", samples["step_s"][warmup:])
@@ -173,7 +206,7 @@ def _memory() -> dict[str, Any]:
     empty = {"at": "", "by_category": {}, "allocator_bytes": 0, "unattributed_bytes": 0}
     return {
         "measured": False,
-        "missing_reason": _NOT_MADE,
+        "missing_reason": _NO_OWNERS,
         "source": "",
         "categories": [],
         "boundaries": [],
@@ -235,6 +268,7 @@ def _gates(definition: Definition) -> list[dict[str, Any]]:
 def result_of(run: PeerRun) -> dict[str, Any]:
     """The result as JSON values, keys in the order of reports/result.h, checksum still zero."""
     warmup = detect_warmup(run.samples["step_s"])
+    batch = run.definition["train"]["batch"]
     seed = run.definition["benchmark"]["seed"]
     return {
         "schema": _SCHEMA,
@@ -252,7 +286,10 @@ def result_of(run: PeerRun) -> dict[str, Any]:
         "seeds": {"base": seed, "streams": {"torch": seed}},
         "protocol": _protocol(run, warmup),
         "samples": run.samples,
-        "metrics": derive_metrics(run.samples, run.definition["train"]["batch"], warmup.steps),
+        "metrics": [
+            *derive_metrics(run.samples, batch, warmup.steps),
+            *memory_metrics(run.memory.figures),
+        ],
         "memory": _memory(),
         "utilization": _utilization(run.parameters),
         "quality": _quality(),

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from definition import BadInput, CannotRunHere, Definition, canonical_text, load_definition
-from peer_result import PeerRun, result_of, write_result
+from peer_result import MemoryPass, PeerRun, result_of, write_result
+from variants import ACCEPTED, parse_variant
 
 if TYPE_CHECKING:
     from pictures import Pictures
@@ -24,7 +25,6 @@ EXIT_NOT_FINITE = 1
 EXIT_BAD_INPUT = 2
 EXIT_CANNOT_RUN_HERE = 77
 
-_VARIANTS = ("eager", "channels-last", "compiled")
 _PHASES = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
 
 
@@ -33,27 +33,29 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--definition", type=Path, required=True, metavar="FILE",
                         help="canonical JSON, a result.json, or what `noisemark list --json` prints")
     parser.add_argument("--id", help="benchmark of a list: ID, ID@cpu or ID@gpu")
-    parser.add_argument("--variant", choices=_VARIANTS, default="eager")
+    parser.add_argument("--variant", default="eager", metavar="V", help=f"one of: {ACCEPTED}")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with CIFAR-10's binary files")
     parser.add_argument("--steps", type=int, metavar="N", help="other than the definition's (custom)")
     parser.add_argument("--threads", type=int, metavar="N", help="of torch; default: torch's own")
+    parser.add_argument("--no-memory", action="store_true", help="leave the memory pass out")
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--out", type=Path, metavar="DIR", help="where result.json is written")
     target.add_argument("--pace", action="store_true", help="serve turns for pace.py on stdin")
     return parser.parse_args(argv)
 
 
-def _with_steps(definition: Definition, steps: int | None) -> tuple[Definition, list[str]]:
+def _with_steps(definition: Definition, steps: int | None) -> Definition:
     if steps is None or steps == definition["train"]["steps"]:
-        return definition, []
+        return definition
     if steps < 1:
         raise BadInput(f"--steps: {steps} (an integer of at least 1)")
     train = {**definition["train"], "steps": steps}
     sections = {**definition.sections, "train": train}
-    changed = replace(definition, text=canonical_text(sections), sections=sections)
-    return changed, [f"train.steps={steps}"]
+    kept = [entry for entry in definition.overrides if not entry.startswith("train.steps=")]
+    return replace(definition, text=canonical_text(sections), sections=sections, custom=True,
+                   overrides=(*kept, f"train.steps={steps}"))
 
 
 def _check_output(folder: Path | None) -> None:
@@ -93,7 +95,15 @@ def _samples_of(steps: list["Step"]) -> dict[str, list[float]]:
     return samples
 
 
-def _measure(args: argparse.Namespace, definition: Definition, overrides: list[str]) -> int:
+def _memory_of(args: argparse.Namespace, trainer: "PeerTrainer") -> MemoryPass:
+    if args.no_memory or not trainer.definition["measure"]["memory_steps"]:
+        return MemoryPass()
+    from peer_memory import measure_memory
+
+    return measure_memory(trainer)
+
+
+def _measure(args: argparse.Namespace, definition: Definition) -> int:
     trainer, pictures = _trainer(args, definition)
     steps = []
     for index in range(definition["train"]["steps"]):
@@ -103,14 +113,15 @@ def _measure(args: argparse.Namespace, definition: Definition, overrides: list[s
             return EXIT_NOT_FINITE
     device = args.device if args.device != "cuda" else "cuda:0"
     run = PeerRun(
-        definition, overrides, [sys.argv[0], *args.argv], args.variant, args.precision, device,
+        definition, [sys.argv[0], *args.argv], args.variant.name, args.precision, device,
         args.threads, pictures.standing, pictures.files, trainer.parameters, _samples_of(steps),
+        _memory_of(args, trainer),
     )
     args.out.mkdir(parents=True, exist_ok=True)
     result = result_of(run)
     write_result(args.out / "result.json", result)
     rate = result["metrics"][0]["value"]
-    print(f"{definition.name} peer:{args.variant} {args.precision}: {rate:.2f} images/s, {args.out}")
+    print(f"{definition.name} peer:{args.variant.name} {args.precision}: {rate:.2f} images/s, {args.out}")
     return 0
 
 
@@ -134,7 +145,7 @@ def _pace(args: argparse.Namespace, definition: Definition) -> int:
     _answer(replies, {
         "ready": True,
         "benchmark": definition["benchmark"]["id"],
-        "variant": f"peer:{args.variant} {args.precision}",
+        "variant": f"peer:{args.variant.name} {args.precision}",
         "threads": args.threads,
         "batch": definition["train"]["batch"],
     })
@@ -151,10 +162,9 @@ def main(argv: list[str]) -> int:
     args.argv = argv
     try:
         _check_output(args.out)
-        definition, overrides = _with_steps(load_definition(args.definition, args.id), args.steps)
-        if args.pace:
-            return _pace(args, definition)
-        return _measure(args, definition, overrides)
+        args.variant = parse_variant(args.variant)
+        definition = _with_steps(load_definition(args.definition, args.id), args.steps)
+        return _pace(args, definition) if args.pace else _measure(args, definition)
     except BadInput as error:
         print(error, file=sys.stderr)
         return EXIT_BAD_INPUT

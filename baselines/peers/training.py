@@ -7,14 +7,16 @@ from dataclasses import dataclass
 import torch
 from ema_pytorch import EMA
 from torch import nn
+from torch._functorch import config as functorch_config
+from torch.autograd.graph import save_on_cpu
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from checkpointing import checkpoint_blocks
 from definition import CannotRunHere, Definition
 from networks import build_loss, build_network
 from pictures import Pictures
+from variants import Variant
 
-VARIANTS = ("eager", "channels-last", "compiled")
-PRECISIONS = ("fp32", "bf16")
 PHASES = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
 
 
@@ -50,16 +52,15 @@ class PeerTrainer:
         self,
         definition: Definition,
         pictures: Pictures,
-        variant: str,
+        variant: Variant,
         precision: str,
         device: torch.device,
     ) -> None:
         torch.manual_seed(definition["benchmark"]["seed"])
         self.definition = definition
         self.device = device
-        self.layout = (
-            torch.channels_last if variant == "channels-last" else torch.contiguous_format
-        )
+        self.variant = variant
+        self.layout = torch.channels_last if variant.channels_last else torch.contiguous_format
         self.precision = precision
         self.pictures = pictures
         network = build_network(definition)
@@ -73,9 +74,17 @@ class PeerTrainer:
             eps=optimizer["eps"],
         )
         self.ema = self._make_ema()
-        if variant == "compiled":
-            self.loss.model = torch.compile(self.loss.model)
+        if variant.checkpointed:
+            checkpoint_blocks(network)
+        if variant.compiled:
+            self._compile()
         self.steps = 0
+
+    def _compile(self) -> None:
+        # Read when the graph is made, in the first step: a setting of the process.
+        budget = 1.0 if self.variant.budget is None else self.variant.budget
+        functorch_config.activation_memory_budget = budget
+        self.loss.model = torch.compile(self.loss.model)
 
     def _make_ema(self) -> nn.Module | None:
         ema = self.definition["ema"]
@@ -103,21 +112,32 @@ class PeerTrainer:
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
+    def _saving(self) -> AbstractContextManager[None]:
+        return save_on_cpu(pin_memory=False) if self.variant.saved_on_cpu else nullcontext()
+
     def _set_learning_rate(self) -> None:
         optimizer = self.definition["optimizer"]
         if optimizer["warmup_steps"]:
             rise = min(1.0, (self.steps + 1) / optimizer["warmup_steps"])
             self.adam.param_groups[0]["lr"] = optimizer["lr"] * rise
 
-    def _accumulate(self, clock: PhaseClock) -> float:
+    def micro_batch(self) -> torch.Tensor:
+        """The next pictures, on the device."""
         train = self.definition["train"]
+        images = self.pictures.batch(train["batch"] // train["accumulation"])
+        return images.to(self.device).contiguous(memory_format=self.layout)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """A micro-batch's share of the training loss, with the graph for its backward."""
+        with self._autocast(), self._saving():
+            return self.loss(images) / self.definition["train"]["accumulation"]
+
+    def _accumulate(self, clock: PhaseClock) -> float:
         total = 0.0
-        for _ in range(train["accumulation"]):
-            images = self.pictures.batch(train["batch"] // train["accumulation"])
-            images = images.to(self.device).contiguous(memory_format=self.layout)
+        for _ in range(self.definition["train"]["accumulation"]):
+            images = self.micro_batch()
             clock.lap("data_wait_s")
-            with self._autocast():
-                loss = self.loss(images) / train["accumulation"]
+            loss = self.forward(images)
             total += loss.item()
             clock.lap("forward_s")
             loss.backward()

@@ -36,6 +36,15 @@ class DefinitionTest(unittest.TestCase):
         self.assertEqual(load_definition(self.write(self.listing(plain.sha256)), "tiny"), plain)
         self.assertEqual(load_definition(self.write(self.listing(plain.sha256)), "tiny@cpu"), plain)
 
+    def test_a_result_tells_what_was_changed(self) -> None:
+        sha256 = load_definition(self.write(self.text)).sha256
+        for identity, custom in (({}, False), ({"custom": True}, True),
+                                 ({"custom": True, "overrides": ["train.batch=4"]}, True)):
+            result = {"definition": self.text, "identity": {"definition_sha256": sha256, **identity}}
+            definition = load_definition(self.write(result))
+            self.assertEqual(definition.custom, custom)
+            self.assertEqual(definition.overrides, tuple(identity.get("overrides", ())))
+
     def test_writes_numbers_as_the_canonical_form_does(self) -> None:
         numbers = {"a": [0.0001, 0.001, 1e-08, 0.0, 1.0, 1e9, 123456.5, 0.6666666666666666], "b": 7}
         self.assertEqual(

@@ -87,6 +87,26 @@ class RunPeerTest(unittest.TestCase):
         self.assertTrue(identity["custom"])
         self.assertEqual(len(result["samples"]["loss"]), 2)
 
+    def test_memory_is_in_the_metrics_where_the_definition_asks_for_it(self) -> None:
+        sections = {**tiny.HO, "measure": {"memory_steps": 3, "profile_steps": 0}}
+        result = self.result(sections, "--variant=checkpoint")
+        metrics = {metric["name"]: metric for metric in result["metrics"]}
+        peak, saved = metrics["peak_bytes"], metrics["saved_bytes"]
+        self.assertEqual((peak["unit"], peak["statistic"]), ("bytes", "exact"))
+        self.assertGreater(peak["value"], saved["value"])
+        self.assertGreater(saved["value"], 0)
+        self.assertIsNone(metrics["peak_saved_bytes"]["value"])
+        self.assertIn("not known", metrics["peak_saved_bytes"]["missing_reason"])
+        self.assertEqual(result["protocol"]["memory_steps"], 2)
+        self.assertEqual(len(result["samples"]["step_s"]), 3)
+
+    def test_memory_that_was_not_asked_for_is_missing_with_a_reason(self) -> None:
+        metrics = self.result(tiny.LUCID)["metrics"]
+        missing = {metric["name"]: metric["missing_reason"] for metric in metrics
+                   if metric["value"] is None}
+        self.assertEqual(set(missing), {"peak_bytes", "saved_bytes", "peak_saved_bytes"})
+        self.assertTrue(all(missing.values()))
+
     def test_serves_turns_and_says_nothing_else_on_standard_output(self) -> None:
         command = [sys.executable, str(tiny.RUN_PEER), "--pace", "--threads=1",
                    f"--definition={self.definition(tiny.LUCID)}"]
@@ -103,6 +123,7 @@ class RunPeerTest(unittest.TestCase):
         cifar = {**tiny.LUCID, "data": {"name": "cifar10", "flip": True}}
         for expected, code_and_words in (
             ("--steps", self.run_peer(tiny.LUCID, out, "--steps=0")),
+            ("--variant", self.run_peer(tiny.LUCID, out, "--variant=faster")),
             ("--data", self.run_peer(cifar, out)),
             ("data_batch_1.bin", self.run_peer(cifar, out, f"--data={self.folder}")),
         ):

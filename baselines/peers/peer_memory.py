@@ -1,0 +1,111 @@
+"""How much memory a peer's steady step takes on the CPU.
+
+The profiler records every allocation and release of torch's allocator. Their running total is what is
+live beyond what was live when the profile began, and that is what lives on between steps: weights,
+buffers, optimizer state and average, whose storages are walked. It is a pass of its own, because being
+watched takes time.
+"""
+
+import gc
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from peer_result import Figure, MemoryPass
+from training import PeerTrainer
+
+_ALLOCATION = "[memory]"
+_MARKS = ("noisemark: begin", "noisemark: forward", "noisemark: backward", "noisemark: end")
+_PEAK_METHOD = (
+    "weights, buffers, optimizer and average, and the highest running total of the profiler's "
+    "allocations and releases in one step"
+)
+_SAVED_METHOD = (
+    "what a forward pass leaves live and its backward pass lets go; pictures and parameters are not "
+    "of it, the noise that was drawn and casts of weights are"
+)
+
+
+@dataclass(frozen=True)
+class Live:
+    """Bytes relative to the beginning of the profile."""
+
+    at_bytes: int  # at the mark
+    highest_bytes: int  # since the mark before
+
+
+def between_steps_bytes(trainer: PeerTrainer) -> int:
+    """Of the distinct storages of weights, buffers, average and optimizer state."""
+    modules = [module for module in (trainer.loss, trainer.ema) if module is not None]
+    tensors = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+    for state in trainer.adam.state.values():
+        tensors += [value for value in state.values() if isinstance(value, torch.Tensor)]
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
+def live_at_marks(events: Iterable[tuple[str, int]]) -> dict[str, Live]:
+    """`events` in order of time: the name of a mark, or of an allocation with its bytes, negative for
+    a release."""
+    live = highest = 0
+    marks = {}
+    for name, size_bytes in events:
+        if name == _ALLOCATION:
+            live += size_bytes
+            highest = max(highest, live)
+        else:
+            marks[name] = Live(live, highest)
+            highest = live
+    return marks
+
+
+def _mark(name: str) -> None:
+    gc.collect()  # what only cycles hold is live to nobody
+    with record_function(name):
+        pass
+
+
+def _watched(trainer: PeerTrainer) -> dict[str, Live]:
+    """Live bytes before and after a forward pass, after its backward, and after a step. The step
+    before it all is watched so that what it replaces is known to the profiler."""
+    images = trainer.micro_batch()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as watched:
+        trainer.step()
+        _mark(_MARKS[0])
+        loss = trainer.forward(images)
+        _mark(_MARKS[1])
+        loss.backward()  # dropping the graph instead would leave what save_on_cpu packed
+        del loss
+        trainer.adam.zero_grad()
+        _mark(_MARKS[2])
+        trainer.step()
+        _mark(_MARKS[3])
+    recorded = watched.profiler.kineto_results.events()
+    wanted = [event for event in recorded if event.name() in (_ALLOCATION, *_MARKS)]
+    wanted.sort(key=lambda event: event.start_ns())
+    return live_at_marks((event.name(), event.nbytes()) for event in wanted)
+
+
+def _figure(value: int, method: str, left_bytes: int) -> Figure:
+    """None where something outlives what was watched: then what was live before is not known."""
+    if left_bytes:
+        return Figure(None, f"{left_bytes} bytes more are live after it than before")
+    return Figure(value, method)
+
+
+def measure_memory(trainer: PeerTrainer) -> MemoryPass:
+    """`peak_bytes` and `saved_bytes` of a steady step of a trainer that has trained one."""
+    if trainer.device.type != "cpu":
+        missing = Figure(None, "the running total is that of the CPU's allocator")
+        return MemoryPass(0, {"peak_bytes": missing, "saved_bytes": missing})
+    before = trainer.steps
+    begin, forward, backward, end = map(_watched(trainer).__getitem__, _MARKS)
+    saved_bytes = forward.at_bytes - begin.at_bytes
+    peak_bytes = between_steps_bytes(trainer) + end.highest_bytes - backward.at_bytes
+    figures = {
+        "peak_bytes": _figure(peak_bytes, _PEAK_METHOD, end.at_bytes - backward.at_bytes),
+        "saved_bytes": _figure(saved_bytes, _SAVED_METHOD, backward.at_bytes - begin.at_bytes),
+    }
+    return MemoryPass(trainer.steps - before, figures)
