@@ -1,0 +1,109 @@
+"""The table of memory against time: what is read, what is derived, and the Markdown of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pace import Row, rows_of, with_interval
+from peer_result import Figure
+
+PLAIN = "none"
+EAGER = "peer-eager"
+CHECKPOINT = "peer-checkpoint"
+PEER = "peer-"
+
+_FIGURES = ("peak_bytes", "saved_bytes")
+_MEBI = 1 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One contestant: bytes of a steady step by the metric's name, and speed by the name of what it
+    is divided by."""
+
+    name: str
+    bytes: dict[str, Figure]
+    pace: dict[str, Row]
+
+
+def figures_of(result: dict[str, Any]) -> dict[str, Figure]:
+    """The bytes in a result.json, Noisemark's or a peer's."""
+    metrics = {metric["name"]: metric for metric in result["metrics"]}
+    return {name: _figure_of(metrics[name]) for name in _FIGURES}
+
+
+def _figure_of(metric: dict[str, Any]) -> Figure:
+    if metric["value"] is None:
+        return Figure(None, metric["missing_reason"])
+    return Figure(int(metric["value"]), metric["method"])
+
+
+def entries_of(figures: dict[str, dict[str, Figure]], record: dict[str, Any]) -> list[Entry]:
+    """Of the contestants of an interleaved run, in their order. `figures` are by contestant."""
+    names = [contestant["name"] for contestant in record["contestants"]]
+    references = [name for name in (PLAIN, EAGER, CHECKPOINT) if name in names]
+    pace = {reference: rows_of(record, reference) for reference in references}
+    return [
+        Entry(name, figures[name], {reference: rows[i] for reference, rows in pace.items()})
+        for i, name in enumerate(names)
+    ]
+
+
+def _bytes_cells(figure: Figure, plain: Figure) -> list[str]:
+    if figure.value is None:
+        return ["none", ""]
+    factor = f"{plain.value / figure.value:.2f}" if plain.value and figure.value else ""
+    return [f"{figure.value / _MEBI:.1f}", factor]
+
+
+def _cells(entry: Entry, plain: Entry) -> list[str]:
+    cells = [entry.name]
+    for name in _FIGURES:
+        cells += _bytes_cells(entry.bytes[name], plain.bytes[name])
+    cells.append(f"{entry.pace[PLAIN].images_per_s:.2f}")
+    cells += [with_interval(row.ratio, row.ratio_ci95, 3) for row in entry.pace.values()]
+    return cells
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _missing(entries: list[Entry]) -> list[str]:
+    return [
+        f"- {entry.name}: no {name}: {figure.words}."
+        for entry in entries
+        for name, figure in entry.bytes.items()
+        if figure.value is None
+    ]
+
+
+def table(entries: list[Entry]) -> str:
+    """Markdown: a row for each contestant; the first is plain `none`."""
+    columns = ["contestant", "peak_bytes (MiB)", "factor", "saved_bytes (MiB)", "factor", "images/s"]
+    columns += [f"ratio to {reference} [95 %]" for reference in entries[0].pace]
+    lines = [_line(columns), "|---|" + "---:|" * (len(columns) - 1)]
+    lines += [_line(_cells(entry, entries[0])) for entry in entries]
+    if missing := _missing(entries):
+        lines += ["", *missing]
+    return "\n".join(lines) + "\n"
+
+
+def _is_no_higher(entry: Entry, bound: Figure) -> bool:
+    peak = entry.bytes["peak_bytes"].value
+    return peak is not None and bound.value is not None and peak <= bound.value
+
+
+def against_checkpoint(entries: list[Entry]) -> str:
+    """What of Noisemark has a peak no higher than torch.utils.checkpoint, and how fast it is."""
+    named = {entry.name: entry for entry in entries}
+    if CHECKPOINT not in named:
+        return ""
+    bound = named[CHECKPOINT].bytes["peak_bytes"]
+    ours = [e for e in entries if not e.name.startswith(PEER) and _is_no_higher(e, bound)]
+    lines = [f"## Against {CHECKPOINT}, at a peak no higher", ""]
+    for entry in ours:
+        row = entry.pace[CHECKPOINT]
+        lines.append(f"- {entry.name}: {with_interval(row.ratio, row.ratio_ci95, 3)} times as fast.")
+    if not ours:
+        lines.append("No mode has a peak as low.")
+    return "\n".join(lines) + "\n"
