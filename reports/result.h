@@ -27,8 +27,7 @@ struct Identity {
   std::string baseline = "plain";
   std::string precision;  ///< fp32, tf32, bf16, fp16 or fp64
   std::string device;     ///< "cpu", "cuda:0"
-  std::string framework;  ///< "noisemark", or "peer:" and the peer's variant: "peer:eager",
-                          ///< "peer:compiled-budget=0.5"
+  std::string framework;  ///< "noisemark", or "peer:eager", "peer:compiled", "peer:channels-last"
   int64_t threads = 0;
   std::string data;  ///< "official", "unofficial" or "generated"
   Strings hardware;  ///< cpu model, instruction set, gpu model, memory ...
