@@ -282,8 +282,9 @@ TEST(SideBySide, bytes_of_a_peer_are_those_of_its_metrics_because_it_knows_no_ow
                           "the profiler"});
   peer.metrics.push_back(
       {"saved_bytes", "bytes", Direction::kLower, {}, "something outlived it", "", {}, 0, ""});
-  EXPECT_NE(side_by_side({{"peer", peer}}).find("| 3.00 MiB |  none |"), std::string::npos)
-      << side_by_side({{"peer", peer}});
+  EXPECT_NE(side_by_side({{"peer", peer}}, Verdicts::kLeftOut).find("| 3.00 MiB |  none |"),
+            std::string::npos)
+      << side_by_side({{"peer", peer}}, Verdicts::kLeftOut);
 }
 
 }  // namespace
