@@ -18,12 +18,19 @@ using Offload = ModeParts::Offload;
 /// In the order of the enumerations.
 constexpr std::array<std::string_view, 7> kReplays = {
     "", "mirror", "mirror:sqrt", "mirror+echo", "mirror:sqrt+echo", "echo", "echo+attn"};
+constexpr std::string_view kGist = "gist";
 constexpr std::array<std::string_view, 6> kRoundings = {"", "dpr16", "dpr10", "dpr8", "q4", "q2"};
 constexpr std::array<std::string_view, 3> kOffloads = {"", "offload", "offload:all"};
 
 template <typename Part, size_t N>
 std::string_view word_of(const std::array<std::string_view, N>& words, Part part) {
   return words[static_cast<size_t>(part)];
+}
+
+/// Without the empty word, which stands for nothing.
+template <size_t N>
+std::vector<std::string_view> spelled(const std::array<std::string_view, N>& words) {
+  return {words.begin() + 1, words.end()};
 }
 
 std::vector<ModeParts> make_all() {
@@ -87,13 +94,17 @@ std::string nearest_to(std::string_view spelling) {
 std::string spelling_of(const ModeParts& parts) {
   std::string spelling;
   for (const std::string_view word :
-       {word_of(kReplays, parts.replay), std::string_view(parts.gist ? "gist" : ""),
+       {word_of(kReplays, parts.replay), parts.gist ? kGist : std::string_view(),
         word_of(kRoundings, parts.rounding), word_of(kOffloads, parts.offload)}) {
     if (word.empty()) continue;
     if (!spelling.empty()) spelling += '+';
     spelling += word;
   }
   return spelling.empty() ? "none" : spelling;
+}
+
+std::vector<std::vector<std::string_view>> mode_alternatives() {
+  return {spelled(kReplays), {kGist}, spelled(kRoundings), spelled(kOffloads)};
 }
 
 const std::vector<ModeParts>& all_mode_parts() {

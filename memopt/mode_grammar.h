@@ -35,6 +35,10 @@ struct ModeParts {
 /// The one canonical spelling: "echo+attn+gist+dpr8+offload"; of nothing "none".
 [[nodiscard]] std::string spelling_of(const ModeParts& parts);
 
+/// How parts are put together, one alternative of each line or none: what may come first, then what
+/// may be joined to it by "+", in this order.
+[[nodiscard]] std::vector<std::vector<std::string_view>> mode_alternatives();
+
 /// Every composition there is, "none" first.
 [[nodiscard]] const std::vector<ModeParts>& all_mode_parts();
 

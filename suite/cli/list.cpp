@@ -6,6 +6,7 @@
 
 #include "baselines/baseline.h"
 #include "memopt/mode.h"
+#include "memopt/mode_grammar.h"
 #include "suite/config/canonical.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"
@@ -52,6 +53,21 @@ std::string benchmark_text(std::string_view id) {
   return text;
 }
 
+std::string modes_text() {
+  std::string text = "\nmodes (--mode)\n";
+  for (const memopt::ModeEntry& mode : memopt::modes()) {
+    text += fmt::format("  {:<18}{}{}\n", mode.name, mode.summary, mode.lossless ? "" : " (lossy)");
+  }
+  text +=
+      "  budget:SIZE       the cheapest lossless plan whose peak_bytes are within SIZE (2GiB)\n";
+  text += "  budget:saved=SIZE the same for peak_saved_bytes; `noisemark plan` shows the choice\n";
+  text += "  joined by + in this order, at most one of each line:\n";
+  for (const auto& words : memopt::mode_alternatives()) {
+    text += fmt::format("    {}\n", fmt::join(words, " "));
+  }
+  return text;
+}
+
 Json scale_json(std::string_view id, std::string_view scale) {
   const Definition definition = load_definition(id, scale);
   const std::string sha256 = definition_sha256(definition);
@@ -84,10 +100,7 @@ std::string list_text() {
   }
   text += "\nbenchmarks (ID, or ID@cpu, ID@gpu)\n";
   for (const BenchmarkFile& file : benchmark_files()) text += benchmark_text(file.id);
-  text += "\nmodes (--mode)\n";
-  for (const memopt::ModeEntry& mode : memopt::modes()) {
-    text += fmt::format("  {:<18}{}{}\n", mode.name, mode.summary, mode.lossless ? "" : " (lossy)");
-  }
+  text += modes_text();
   text += "\nbaselines (--baseline, joined by +)\n";
   for (const baselines::BaselineEntry& baseline : baselines::baselines()) {
     text += fmt::format("  {:<18}{}\n", baseline.name, baseline.summary);

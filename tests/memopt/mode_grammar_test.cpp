@@ -36,6 +36,23 @@ TEST(ModeGrammar, reads_every_canonical_spelling_as_what_it_was_written_from) {
   }
 }
 
+TEST(ModeGrammar, tells_alternatives_that_make_every_spelling_and_no_other) {
+  std::set<std::string> joined{""};
+  for (const auto& words : mode_alternatives()) {
+    const std::set<std::string> before = joined;
+    for (const std::string& spelling : before) {
+      for (const std::string_view word : words) {
+        joined.insert(spelling + (spelling.empty() ? "" : "+") + std::string(word));
+      }
+    }
+  }
+  joined.erase("");
+  joined.insert("none");
+  std::set<std::string> canonical;
+  for (const ModeParts& parts : all_mode_parts()) canonical.insert(spelling_of(parts));
+  EXPECT_EQ(joined, canonical);
+}
+
 TEST(ModeGrammar, makes_a_mode_of_every_canonical_spelling) {
   for (const ModeParts& parts : all_mode_parts()) {
     const std::string spelling = spelling_of(parts);
