@@ -1,6 +1,5 @@
 #include "suite/cli/cli.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -77,12 +76,7 @@ ExitCode check_results(const Arguments& arguments) {
 }
 
 c10::Device device_of(const Arguments& arguments) {
-  if (!arguments.has("device")) return default_device();
-  try {
-    return c10::Device(arguments.text("device"));
-  } catch (const c10::Error&) {
-    throw bad_input("--device", "", arguments.text("device"), "cpu, cuda or cuda:N");
-  }
+  return parse_device(arguments.text("device"));
 }
 
 ExitCode show_environment(const Arguments& arguments) {

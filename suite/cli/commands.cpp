@@ -171,7 +171,8 @@ constexpr ExitRow kExitRows[] = {
     {ExitCode::kInternal, "internal error"},
     {ExitCode::kOutOfMemory, "out of memory"},
     {ExitCode::kCannotWrite, "cannot write (full disk)"},
-    {ExitCode::kCannotRunHere, "cannot run here; 1 with NOISEMARK_REQUIRE=cuda in the environment"},
+    {ExitCode::kCannotRunHere,
+     "cannot run here: no GPU, or no pictures were given; 1 with NOISEMARK_REQUIRE=cuda"},
     {ExitCode::kInterrupted, "interrupted: the result is written and marked so"},
 };
 

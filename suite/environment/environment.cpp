@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/error.h"
 #include "reports/sha256.h"
 #include "suite/environment/build_info.h"
 #include "suite/environment/graphics.h"
@@ -85,6 +86,26 @@ std::vector<std::pair<std::string, Strings>> groups_of(const Machine& machine) {
 c10::Device default_device() {
   return at::hasCUDA() && at::detail::getCUDAHooks().getNumGPUs() > 0 ? c10::Device(c10::kCUDA, 0)
                                                                       : c10::Device(c10::kCPU);
+}
+
+c10::Device parse_device(const std::string& spelling) {
+  if (spelling.empty()) return default_device();
+  try {
+    const c10::Device device(spelling);
+    if (device.is_cuda() && !default_device().is_cuda()) {
+      throw Error(ExitCode::kCannotRunHere,
+                  "--device: " + spelling + ": no usable CUDA device here");
+    }
+    if (device.is_cuda() && device.index() >= at::detail::getCUDAHooks().getNumGPUs()) {
+      throw bad_input("--device", "", spelling, "a device that is here");
+    }
+    if (device.is_cpu() || device.is_cuda()) {
+      return device.is_cuda() && !device.has_index() ? c10::Device(c10::kCUDA, 0) : device;
+    }
+  } catch (const c10::Error&) {
+    // Falls through to the message that names what is accepted.
+  }
+  throw bad_input("--device", "", spelling, "cpu, cuda or cuda:N");
 }
 
 Machine capture_machine(const c10::Device& device) {

@@ -33,6 +33,10 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 /// The first CUDA device when this build and machine have one, else the CPU.
 [[nodiscard]] c10::Device default_device();
 
+/// "cpu", "cuda" (the first) or "cuda:N"; empty is default_device(). Throws Error: exit code 2 for
+/// another spelling or a number that is not here, exit code 77 where there is no GPU at all.
+[[nodiscard]] c10::Device parse_device(const std::string& spelling);
+
 /// For `noisemark env`: aligned text for people, JSON for programs.
 [[nodiscard]] std::string machine_text(const Machine& machine);
 [[nodiscard]] std::string machine_json(const Machine& machine);

@@ -1,7 +1,6 @@
 #include "suite/run/plan.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 
 #include <stdexcept>
 
@@ -11,26 +10,6 @@
 
 namespace noisemark::suite {
 namespace {
-
-at::Device parse_device(const std::string& spelling) {
-  if (spelling.empty()) return default_device();
-  try {
-    const at::Device device(spelling);
-    if (device.is_cuda() && !default_device().is_cuda()) {
-      throw Error(ExitCode::kCannotRunHere,
-                  "--device: " + spelling + ": no usable CUDA device here");
-    }
-    if (device.is_cuda() && device.index() >= at::detail::getCUDAHooks().getNumGPUs()) {
-      throw bad_input("--device", "", spelling, "a device that is here");
-    }
-    if (device.is_cpu() || device.is_cuda()) {
-      return device.is_cuda() && !device.has_index() ? at::Device(at::kCUDA, 0) : device;
-    }
-  } catch (const c10::Error&) {
-    // Falls through to the message that names what is accepted.
-  }
-  throw bad_input("--device", "", spelling, "cpu, cuda, or cuda:INDEX");
-}
 
 /// Names of other folders come back as std::invalid_argument, because those folders know no exit
 /// codes.

@@ -13,6 +13,7 @@
 #include "suite/cli/cli.h"
 #include "suite/cli/commands.h"
 #include "suite/config/catalogue.h"
+#include "suite/environment/environment.h"
 #include "tests/reports/sample_result.h"
 #include "tests/suite/process.h"
 
@@ -207,7 +208,8 @@ TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {
 TEST(CommandLine, list_names_everything) {
   const Finished result = noisemark({"list"});
   ASSERT_EQ(result.code, 0);
-  for (const char* name : {"smoke", "ho-relu-cifar10", "none", "plain", "gate excess_loss"}) {
+  for (const char* name : {"smoke", "ho-relu-cifar10", "none", "plain", "gate excess_loss",
+                           "budget:saved=SIZE", "mirror:sqrt+echo", "offload:all"}) {
     EXPECT_NE(result.out.find(name), std::string::npos) << name;
   }
 }
@@ -220,6 +222,7 @@ TEST(CommandLine, env_names_the_machine_and_this_binary) {
   EXPECT_FALSE(json["software"]["libtorch"].get<std::string>().empty());
   EXPECT_FALSE(json["hardware"]["cpu_isa"].get<std::string>().empty());
   EXPECT_EQ(noisemark({"env", "--device", "abacus"}).code, 2);
+  EXPECT_EQ(noisemark({"env", "--device", "cuda"}).code, default_device().is_cuda() ? 0 : 77);
 }
 
 TEST(CommandLine, a_full_disk_behind_stdout_is_74) {
