@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 from definition import Definition
+from source_state import source_state
 from steady import Warmup, detect_warmup, median_interval
 
 _SCHEMA = {"name": "noisemark.result", "version": "1.0.0"}
@@ -112,10 +113,11 @@ def _identity(run: PeerRun) -> dict[str, Any]:
 
 
 def _provenance(run: PeerRun) -> dict[str, Any]:
+    source = source_state(_CHECKOUT, "baselines/peers")
     return {
-        "git_commit": "",
-        "git_dirty": False,
-        "git_diff_sha256": "",
+        "git_commit": source.commit,
+        "git_dirty": source.dirty,
+        "git_diff_sha256": source.diff_sha256,
         "binary_sha256": "",
         "build": {},
         "container": {},
