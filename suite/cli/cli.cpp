@@ -75,12 +75,8 @@ ExitCode check_results(const Arguments& arguments) {
   return findings.empty() ? ExitCode::kPass : ExitCode::kFailed;
 }
 
-c10::Device device_of(const Arguments& arguments) {
-  return parse_device(arguments.text("device"));
-}
-
 ExitCode show_environment(const Arguments& arguments) {
-  const Machine machine = capture_machine(device_of(arguments));
+  const Machine machine = capture_machine(parse_device(arguments.text("device")));
   print(arguments.has("json") ? machine_json(machine) : machine_text(machine));
   return ExitCode::kPass;
 }
@@ -160,12 +156,6 @@ ExitCode run_command_line(const Texts& words, const Texts& argv) {
     return ExitCode::kPass;
   }
   return dispatch(command, arguments, argv);
-}
-
-bool requires_cuda() {
-  const std::string required = environment_variable("NOISEMARK_REQUIRE");
-  if (required.empty() || required == "cuda") return !required.empty();
-  throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda");
 }
 
 }  // namespace noisemark::suite

@@ -10,6 +10,7 @@
 #include "memopt/tracking_allocator.h"
 #include "reports/error.h"
 #include "suite/cli/cli.h"
+#include "suite/environment/environment.h"
 #include "suite/run/failure.h"
 
 namespace {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "reports/error.h"
@@ -88,13 +89,20 @@ c10::Device default_device() {
                                                                       : c10::Device(c10::kCPU);
 }
 
+bool requires_cuda() {
+  const char* value = std::getenv("NOISEMARK_REQUIRE");
+  const std::string required = value == nullptr ? "" : value;
+  if (required.empty() || required == "cuda") return !required.empty();
+  throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda");
+}
+
 c10::Device parse_device(const std::string& spelling) {
-  if (spelling.empty()) return default_device();
+  if (spelling.empty() && !requires_cuda()) return default_device();
   try {
-    const c10::Device device(spelling);
+    const c10::Device device(spelling.empty() ? "cuda" : spelling);
     if (device.is_cuda() && !default_device().is_cuda()) {
       throw Error(ExitCode::kCannotRunHere,
-                  "--device: " + spelling + ": no usable CUDA device here");
+                  "--device: " + device.str() + ": no usable CUDA device here");
     }
     if (device.is_cuda() && device.index() >= at::detail::getCUDAHooks().getNumGPUs()) {
       throw bad_input("--device", "", spelling, "a device that is here");

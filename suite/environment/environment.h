@@ -33,8 +33,14 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 /// The first CUDA device when this build and machine have one, else the CPU.
 [[nodiscard]] c10::Device default_device();
 
+/// Whether NOISEMARK_REQUIRE=cuda is in the environment: then no CPU stands in for a GPU, and
+/// «cannot run here» is a failure, because ctest calls a run of only skipped tests a success. To be
+/// asked before anything runs: throws Error (exit code 2) when the variable holds anything else.
+[[nodiscard]] bool requires_cuda();
+
 /// "cpu", "cuda" (the first) or "cuda:N"; empty is default_device(). Throws Error: exit code 2 for
-/// another spelling or a number that is not here, exit code 77 where there is no GPU at all.
+/// another spelling or a number that is not here, exit code 77 where there is no GPU and one was
+/// named or, for the empty spelling, required.
 [[nodiscard]] c10::Device parse_device(const std::string& spelling);
 
 /// For `noisemark env`: aligned text for people, JSON for programs.

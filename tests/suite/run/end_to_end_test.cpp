@@ -298,6 +298,10 @@ TEST(Run, a_device_that_is_not_here_cannot_run_unless_it_is_required) {
                                            "cuda", "--out", (folder.path() / "out").string()};
   EXPECT_EQ(run_noisemark(arguments).code, 77);
   EXPECT_EQ(run_noisemark(arguments, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 1);
+  const Finished unnamed = run_noisemark({"run", "gmm16", "--out", (folder.path() / "y").string()},
+                                         {{"NOISEMARK_REQUIRE", "cuda"}});
+  EXPECT_EQ(unnamed.code, 1) << unnamed.both();
+  EXPECT_FALSE(fs::exists(folder.path() / "y"));
 }
 
 TEST(Pace, makes_the_steps_it_is_told_to_and_answers_one_line_each) {
