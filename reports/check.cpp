@@ -1,15 +1,20 @@
 #include "reports/check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 
+#include "reports/collect.h"
 #include "reports/error.h"
 #include "reports/events.h"
 #include "reports/file.h"
 #include "reports/json_io.h"
 #include "reports/mark.h"
+#include "reports/plot.h"
+#include "reports/report_text.h"
 #include "reports/schema.h"
 #include "reports/sha256.h"
 
@@ -92,13 +97,46 @@ std::vector<Finding> report_findings(const fs::path& folder, const std::string& 
                                      const Result& result) {
   const fs::path path = folder / "report.md";
   if (!fs::exists(path)) return {};
-  const auto mark = read_mark(read_file(path));
+  const std::string report = read_file(path);
+  const auto mark = read_mark(report);
   if (!mark) return {{path.string(), "report", "it names no run and no result"}};
   if (mark->run_id != result.run_id) {
     return {{path.string(), "report", "it belongs to run " + mark->run_id}};
   }
-  if (mark->result_sha256 == sha256_of(text)) return {};
-  return {{path.string(), "report", "it is stale: rendered from other bytes of result.json"}};
+  if (mark->result_sha256 != sha256_of(text)) {
+    return {{path.string(), "report", "it is stale: rendered from other bytes of result.json"}};
+  }
+  const std::string difference = report_difference(report, result, mark->result_sha256);
+  if (difference.empty()) return {};
+  return {{path.string(), "report", "it was changed after it was rendered: " + difference}};
+}
+
+// Only of the data and the script: another gnuplot draws the same plot with other bytes.
+std::vector<Finding> plot_findings(const fs::path& folder, const Result& result) {
+  std::vector<Finding> findings;
+  for (const PlotSource& source : plot_sources(result)) {
+    for (const auto& [ending, text] :
+         {std::pair(".dat", &source.data), std::pair(".gp", &source.script)}) {
+      const fs::path path = folder / "plots" / (source.name + ending);
+      if (!fs::exists(path) || read_file(path) == *text) continue;
+      findings.push_back({path.string(), "plots", "it is not what the result says"});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> suite_findings(const fs::path& folder) {
+  const fs::path report = folder / "report.md";
+  if (!fs::exists(folder / "suite.json") || !fs::exists(report)) return {};
+  try {
+    const CollectedResults all = collect_results(folder);
+    const std::string difference = text_difference(
+        read_file(report), render_suite_report(all.title, all.results, all.missing));
+    if (difference.empty()) return {};
+    return {{report.string(), "report", "it was changed or is stale: " + difference}};
+  } catch (const Error& error) {
+    return {{report.string(), "report", fmt::format("it cannot be compared: {}", error.what())}};
+  }
 }
 
 std::vector<Finding> check_folder(const fs::path& folder) {
@@ -110,6 +148,7 @@ std::vector<Finding> check_folder(const fs::path& folder) {
   append(findings, artifact_findings(folder, *result));
   append(findings, event_findings(folder, *result));
   append(findings, report_findings(folder, text, *result));
+  append(findings, plot_findings(folder, *result));
   return findings;
 }
 
@@ -155,6 +194,7 @@ std::vector<Finding> check(const fs::path& path) {
     return findings;
   }
   for (const fs::path& folder : result_folders(path)) append(findings, check_folder(folder));
+  append(findings, suite_findings(path));
   return findings;
 }
 

@@ -156,8 +156,8 @@ std::string table_markdown(const std::vector<std::string>& paths) {
   return side_by_side(results, Verdicts::kLeftOut) + (modes.empty() ? "" : "\n" + modes);
 }
 
-std::string render_suite_report(const std::string& title, const std::vector<NamedResult>& results,
-                                const std::vector<MissingRun>& missing) {
+std::string suite_summary(const std::string& title, const std::vector<NamedResult>& results,
+                          const std::vector<MissingRun>& missing) {
   Tally tally;
   for (const NamedResult& named : results) tally.add(named.result.exit);
   for (const MissingRun& run : missing) tally.add(run);
@@ -176,7 +176,12 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
   text += fmt::format("\n## Side by side\n\n{}", side_by_side(results, Verdicts::kShown));
   const std::string modes = mode_table(results);
   if (!modes.empty()) text += fmt::format("\n## Memory modes\n\n{}", modes);
-  text += "\n## Reports\n\n";
+  return text;
+}
+
+std::string render_suite_report(const std::string& title, const std::vector<NamedResult>& results,
+                                const std::vector<MissingRun>& missing) {
+  std::string text = suite_summary(title, results, missing) + "\n## Reports\n\n";
   for (const NamedResult& named : results) {
     text += fmt::format("- [{0}]({0}/report.md)\n", named.name);
   }

@@ -41,4 +41,9 @@ struct MissingRun {
                                               const std::vector<NamedResult>& results,
                                               const std::vector<MissingRun>& missing);
 
+/// The same without the links to the runs' reports, for a reader who has not got them.
+[[nodiscard]] std::string suite_summary(const std::string& title,
+                                        const std::vector<NamedResult>& results,
+                                        const std::vector<MissingRun>& missing);
+
 }  // namespace noisemark::reports

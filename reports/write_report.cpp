@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/check.h"
+#include "reports/collect.h"
 #include "reports/error.h"
 #include "reports/file.h"
 #include "reports/json_io.h"
@@ -28,14 +29,6 @@ void render_folder(const fs::path& folder) {
   const fs::path file = folder / "result.json";
   const std::string text = read_file(file);
   render(folder, from_json(text, file.string()), sha256_of(text));
-}
-
-bool left_a_result(const fs::path& folder, const Suite& suite, const std::string& name) {
-  if (suite.not_run.contains(name)) return false;
-  const fs::path file = folder / name / "result.json";
-  if (!fs::exists(file)) return false;
-  const auto earlier = suite.earlier.find(name);
-  return earlier == suite.earlier.end() || earlier->second != sha256_of_file(file);
 }
 
 Error not_a_suite(const fs::path& file, const std::string& what) {
@@ -81,19 +74,12 @@ std::optional<Suite> read_suite(const fs::path& folder) {
 }
 
 void write_suite_report(const fs::path& folder) {
-  const auto suite = read_suite(folder);
-  if (!suite) throw bad_input(folder.string(), "no suite.json in it", "", "the folder of a suite");
-  std::vector<NamedResult> results;
-  std::vector<MissingRun> missing;
-  for (const std::string& name : suite->names) {
-    if (left_a_result(folder, *suite, name)) {
-      results.push_back({name, read_result(folder / name / "result.json")});
-    } else {
-      const auto not_run = suite->not_run.find(name);
-      missing.push_back({name, not_run == suite->not_run.end() ? "" : not_run->second});
-    }
+  if (!read_suite(folder)) {
+    throw bad_input(folder.string(), "no suite.json in it", "", "the folder of a suite");
   }
-  write_file_atomically(folder / "report.md", render_suite_report(suite->title, results, missing));
+  const CollectedResults all = collect_results(folder);
+  write_file_atomically(folder / "report.md",
+                        render_suite_report(all.title, all.results, all.missing));
 }
 
 void rewrite_report(const fs::path& folder) {

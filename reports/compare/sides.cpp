@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <system_error>
 #include <tuple>
 
 #include "reports/check.h"
@@ -13,6 +15,7 @@
 #include "reports/json_io.h"
 #include "reports/mark.h"
 #include "reports/report.h"
+#include "reports/report_text.h"
 #include "reports/sha256.h"
 
 namespace noisemark::reports {
@@ -25,7 +28,8 @@ using CellKey = std::tuple<std::string, std::string, std::string, std::string, s
                            std::string, std::string>;
 
 Result read_reported(const fs::path& report) {
-  const auto mark = read_mark(read_file(report));
+  const std::string words = read_file(report);
+  const auto mark = read_mark(words);
   if (!mark) throw bad_input(report.string(), "", "not the report of a run", "");
   const fs::path file = report.parent_path() / "result.json";
   const std::string text = read_file(file);
@@ -33,7 +37,23 @@ Result read_reported(const fs::path& report) {
     throw bad_input(report.string(), "", "not rendered from the result.json beside it",
                     "`noisemark report` renders it again");
   }
-  return from_json(text, file.string());
+  Result result = from_json(text, file.string());
+  const std::string difference = report_difference(words, result, mark->result_sha256);
+  if (!difference.empty()) {
+    throw bad_input(report.string(), "", "changed after it was rendered: " + difference,
+                    "`noisemark report` renders it again");
+  }
+  return result;
+}
+
+bool holds_results(const fs::path& path) {
+  if (!fs::exists(path)) return false;
+  if (!fs::is_directory(path) || fs::exists(path / "result.json")) return true;
+  try {
+    return !result_folders(path).empty();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // "2026-01-02T03:04:05Z", with a fraction of a second or without.
@@ -122,6 +142,32 @@ Side read_side(const std::string& path) {
   }
   check_runs(side.runs);
   return side;
+}
+
+Side read_runs(const std::vector<std::string>& paths) {
+  Side all{fmt::format("{}", fmt::join(paths, " ")), {}};
+  for (const std::string& path : paths) {
+    Side side = read_side(path);
+    std::move(side.runs.begin(), side.runs.end(), std::back_inserter(all.runs));
+  }
+  check_runs(all.runs);
+  return all;
+}
+
+std::pair<Side, Side> read_sides(const std::string& base, const std::string& candidate) {
+  if (!holds_results(base)) {
+    throw Error(ExitCode::kBaselineNeeded,
+                fmt::format("{}: no baseline: no result.json in it (make one with `noisemark run`, "
+                            "or keep one with `noisemark baseline promote`)",
+                            base));
+  }
+  std::error_code error;
+  if (fs::equivalent(base, candidate, error)) {
+    throw bad_input("compare", "", fmt::format("BASE and NEW are both {}", candidate),
+                    "results of two builds; to see how far runs of one build differ, make them "
+                    "twice");
+  }
+  return {read_side(base), read_side(candidate)};
 }
 
 std::string cell_name(const Identity& id) {

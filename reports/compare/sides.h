@@ -22,6 +22,14 @@ struct Side {
 /// twice, a time of creation that is none.
 [[nodiscard]] Side read_side(const std::string& path);
 
+/// The runs of several such paths. Throws Error (bad input) likewise.
+[[nodiscard]] Side read_runs(const std::vector<std::string>& paths);
+
+/// BASE and NEW. Throws Error: bad input as above, and when both are the same place; «baseline
+/// needed» (exit code 5) when there is no result at `base`.
+[[nodiscard]] std::pair<Side, Side> read_sides(const std::string& base,
+                                               const std::string& candidate);
+
 /// What cells are told apart by: "gmm16-ho@cpu, mode none, baseline plain, fp32, cpu", and the
 /// framework unless it is noisemark.
 [[nodiscard]] std::string cell_name(const Identity& identity);

@@ -11,8 +11,10 @@
 #include "reports/events.h"
 #include "reports/file.h"
 #include "reports/json_io.h"
-#include "reports/mark.h"
+#include "reports/plot.h"
+#include "reports/report.h"
 #include "reports/sha256.h"
+#include "reports/write_report.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -201,9 +203,12 @@ class CheckFolder : public testing::Test {
     }
   }
   void write_report(const std::string& run_id = "0123456789abcdef") const {
-    write_file_atomically(
-        folder_ / "report.md",
-        mark_line({run_id, sha256_of_file(folder_ / "result.json")}) + "\n# Report\n");
+    const fs::path file = folder_ / "result.json";
+    Result result = read_result(file);
+    result.run_id = run_id;
+    Plots none;
+    none.left_out = "gnuplot is not installed";
+    write_file_atomically(folder_ / "report.md", render_report(result, sha256_of_file(file), none));
   }
   std::string found() const { return listed(check(folder_)); }
 
@@ -285,6 +290,67 @@ TEST_F(CheckFolder, finds_a_report_of_another_run_or_of_none) {
   EXPECT_EQ(found(), "report: it belongs to run 00000000000000bb\n");
   write_file_atomically(folder_ / "report.md", "# Report\n");
   EXPECT_EQ(found(), "report: it names no run and no result\n");
+}
+
+TEST_F(CheckFolder, finds_a_report_whose_text_was_changed_under_its_own_mark) {
+  const std::string report = read_file(folder_ / "report.md");
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = report;
+    text.replace(text.find(from), from.size(), to);
+    write_file_atomically(folder_ / "report.md", text);
+    return found();
+  };
+  EXPECT_TRUE(starts(changed("# PASS", "# FAIL"), "report: it was changed after it was rendered"));
+  EXPECT_NE(changed("| images/s ", "| images/h ").find("line "), std::string::npos);
+  EXPECT_TRUE(starts(changed("\n", "\n\nPlots were left out: all is well.\n"), "report: "));
+  write_file_atomically(folder_ / "report.md", report + "P.S.\n");
+  EXPECT_TRUE(starts(found(), "report: it was changed")) << found();
+  write_file_atomically(folder_ / "report.md", report.substr(0, report.size() - 1));
+  EXPECT_TRUE(starts(found(), "report: it was changed")) << found();
+}
+
+TEST_F(CheckFolder, takes_a_report_with_its_plots_or_with_gnuplots_reason_for_none) {
+  const fs::path file = folder_ / "result.json";
+  const Result result = read_result(file);
+  Plots plots;
+  for (const PlotSource& source : plot_sources(result)) {
+    plots.links.push_back({source.title, "plots/" + source.name + ".svg"});
+  }
+  const auto write = [&] {
+    write_file_atomically(folder_ / "report.md",
+                          render_report(result, sha256_of_file(file), plots));
+  };
+  write();
+  EXPECT_EQ(found(), "");
+  plots.links.pop_back();
+  plots.left_out = "gnuplot failed (run it to see why)";
+  write();
+  EXPECT_EQ(found(), "");
+  plots.left_out = "";
+  write();
+  EXPECT_TRUE(starts(found(), "report: it was changed")) << "a plot is missing without a reason";
+}
+
+TEST_F(CheckFolder, finds_the_data_of_a_plot_that_were_changed) {
+  make_folder(folder_ / "plots");
+  const PlotSource source = plot_sources(full_result()).front();
+  write_file_atomically(folder_ / "plots" / (source.name + ".dat"), source.data);
+  EXPECT_EQ(found(), "");
+  write_file_atomically(folder_ / "plots" / (source.name + ".dat"), source.data + "1 1\n");
+  EXPECT_EQ(found(), "plots: it is not what the result says\n");
+}
+
+TEST_F(CheckFolder, finds_a_suites_report_whose_text_was_changed) {
+  const fs::path suite = folder_ / "suite";
+  make_folder(suite / "a");
+  write_result(suite / "a" / "result.json", minimal_result());
+  write_suite(suite, {"smoke", {"a"}, {}});
+  write_suite_report(suite);
+  EXPECT_EQ(listed(check(suite)), "");
+  std::string text = read_file(suite / "report.md");
+  text.replace(text.find("CUSTOM"), 6, "PASS");
+  write_file_atomically(suite / "report.md", text);
+  EXPECT_TRUE(starts(listed(check(suite)), "report: it was changed or is stale: line 1 is"));
 }
 
 TEST_F(CheckFolder, without_a_result_is_bad_input) {

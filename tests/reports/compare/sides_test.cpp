@@ -65,6 +65,42 @@ TEST(Sides, a_report_of_another_result_is_refused) {
   expect_refused((folder.path() / "report.md").string(), "not rendered from the result.json");
 }
 
+TEST(Sides, a_report_that_was_changed_under_its_own_mark_is_refused) {
+  const Folder folder("doctored");
+  write_run_folder(folder.path(), test::full_result());
+  const fs::path report = folder.path() / "report.md";
+  std::string text = read_file(report);
+  text.replace(text.find("PASS"), 4, "FAIL");
+  write_file_atomically(report, text);
+  expect_refused(report.string(), "changed after it was rendered: line ");
+}
+
+TEST(Sides, of_one_place_are_refused_in_plain_words) {
+  const Folder folder("same");
+  write_run_folder(folder.path(), test::full_result());
+  try {
+    (void)read_sides(folder.path().string(), (folder.path() / ".").string());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("BASE and NEW are both "), std::string::npos);
+  }
+}
+
+TEST(Sides, without_a_baseline_ask_for_one) {
+  const Folder folder("none");
+  write_run_folder(folder.path() / "new", test::full_result());
+  fs::create_directories(folder.path() / "empty");
+  for (const char* base : {"empty", "absent"}) {
+    try {
+      (void)read_sides((folder.path() / base).string(), (folder.path() / "new").string());
+      FAIL() << base;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBaselineNeeded) << base;
+    }
+  }
+}
+
 TEST(Sides, what_is_no_result_is_refused) {
   const Folder folder("bad");
   expect_refused(folder.path().string(), "");
