@@ -8,7 +8,7 @@
 namespace noisemark::reports {
 namespace {
 
-using Fields = std::map<std::string, std::string>;
+using Fields = Strings;
 
 std::string yes_no(bool value) {
   return value ? "yes" : "no";
@@ -75,6 +75,12 @@ class Differences {
 };
 
 }  // namespace
+
+Strings identity_fields(const Result& result) {
+  Strings fields = fields_of(result);
+  std::erase_if(fields, [](const auto& field) { return is_of_one_seed(field.first); });
+  return fields;
+}
 
 std::vector<FieldDifference> identity_differences(const Cell& cell) {
   Differences differences(cell.name);

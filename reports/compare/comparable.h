@@ -13,6 +13,9 @@ namespace noisemark::reports {
 /// Empty: comparable.
 [[nodiscard]] std::vector<FieldDifference> identity_differences(const Cell& cell);
 
+/// What runs of a cell must agree in, by path in result.json, but for what belongs to their seed.
+[[nodiscard]] Strings identity_fields(const Result& result);
+
 /// In what two runs are different cells: "identity.mode" and the like. For when nothing else
 /// explains why two sides have no cell in common.
 [[nodiscard]] std::vector<FieldDifference> cell_differences(const Identity& base,

@@ -14,11 +14,16 @@ namespace {
 
 SideSummary summary(const Side& side) {
   std::set<std::string> commits;
+  std::set<std::string> repeat;
   for (const NamedResult& run : side.runs) {
     const Provenance& from = run.result.provenance;
     commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
+    if (!run.result.repeat_command.empty()) repeat.insert(run.result.repeat_command);
   }
-  return {side.name, static_cast<int64_t>(side.runs.size()), {commits.begin(), commits.end()}};
+  return {side.name,
+          static_cast<int64_t>(side.runs.size()),
+          {commits.begin(), commits.end()},
+          {repeat.begin(), repeat.end()}};
 }
 
 void find(Comparison& comparison, CompareVerdict verdict, const std::string& reason) {

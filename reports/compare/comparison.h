@@ -77,6 +77,7 @@ struct SideSummary {
   std::string name;  ///< as given by the user
   int64_t runs = 0;
   std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
+  std::vector<std::string> repeat_commands = {};  ///< that made the runs; sorted, no repetition
 };
 
 struct Comparison {

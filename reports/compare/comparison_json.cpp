@@ -22,7 +22,10 @@ std::string_view direction_name(Direction direction) {
 }
 
 Json json_of(const SideSummary& side) {
-  return {{"name", side.name}, {"runs", side.runs}, {"commits", side.commits}};
+  return {{"name", side.name},
+          {"runs", side.runs},
+          {"commits", side.commits},
+          {"repeat_commands", side.repeat_commands}};
 }
 
 Json json_of(const FieldDifference& d) {

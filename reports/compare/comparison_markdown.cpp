@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "reports/compare/comparison_memory.h"
 #include "reports/markdown.h"
 #include "reports/quantity.h"
 
@@ -13,6 +14,7 @@ namespace noisemark::reports {
 namespace {
 
 constexpr size_t kDigestDigits = 12;
+constexpr std::string_view kMark = "\n<!-- noisemark comparison -->\n";
 
 std::string verdict_cell(CompareVerdict verdict) {
   const std::string name(verdict_name(verdict));
@@ -128,6 +130,50 @@ std::string gates(const Comparison& comparison) {
       table.text(), comparison.resamples, comparison.seed, format_number(comparison.alpha));
 }
 
+/// Figures that explain or qualify the gates, and have a section of their own.
+const std::vector<std::pair<std::string, std::vector<std::string>>>& explaining() {
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> table = {
+      {"Utilization", {"mfu_frac", "achieved_flop_per_s"}},
+      {"Quality",
+       {"val_loss", "val_loss_weighted", "excess_loss", "time_to_quality_s",
+        "samples_to_quality"}}};
+  return table;
+}
+
+std::string explanation(const Comparison& comparison, const std::string& heading,
+                        const std::vector<std::string>& metrics) {
+  MarkdownTable table({{"cell"},
+                       {"metric"},
+                       {"BASE", Align::kRight},
+                       {"NEW", Align::kRight},
+                       {"ratio", Align::kRight},
+                       {"95 %", Align::kRight},
+                       {"smallest difference shown", Align::kRight}});
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (std::find(metrics.begin(), metrics.end(), row.metric) == metrics.end()) continue;
+    table.add_row({row.cell, row.metric, quantity_cell(row.base, row.unit),
+                   quantity_cell(row.candidate, row.unit), ratio_cell(row.ratio),
+                   interval_cell(row.ratio_ci95),
+                   row.detectable_frac ? format_percent(*row.detectable_frac) : ""});
+  }
+  return table.empty() ? "" : fmt::format("\n## {}\n\n{}", heading, table.text());
+}
+
+std::string explanations(const Comparison& comparison) {
+  std::string text;
+  for (const auto& [heading, metrics] : explaining()) {
+    text += explanation(comparison, heading, metrics);
+  }
+  return text;
+}
+
+bool is_explained(const std::string& metric) {
+  for (const auto& [heading, metrics] : explaining()) {
+    if (std::find(metrics.begin(), metrics.end(), metric) != metrics.end()) return true;
+  }
+  return false;
+}
+
 bool is_by_owner(const ExactRow& row) {
   return row.metric.find(": ") != std::string::npos;
 }
@@ -193,7 +239,7 @@ std::string everything_else(const Comparison& comparison) {
                         {"p", Align::kRight},
                         {"p (Benjamini-Hochberg)", Align::kRight}});
   for (const StochasticRow& row : comparison.stochastic) {
-    if (row.gated) continue;
+    if (row.gated || is_explained(row.metric)) continue;
     others.add_row({row.cell, row.metric, quantity_cell(row.base, row.unit),
                     quantity_cell(row.candidate, row.unit), ratio_cell(row.ratio),
                     interval_cell(row.ratio_ci95), p_cell(row.p), p_cell(row.p_adjusted)});
@@ -241,6 +287,24 @@ std::string more_pairs(const Comparison& comparison) {
   return text;
 }
 
+constexpr size_t kMostCommands = 3;
+
+/// How the runs of both sides were made, to make more of them.
+std::string repeat(const Comparison& comparison) {
+  std::string text;
+  for (const auto& [side, name] :
+       {std::pair(&comparison.base, "BASE"), std::pair(&comparison.candidate, "NEW")}) {
+    const std::vector<std::string>& commands = side->repeat_commands;
+    for (size_t i = 0; i < std::min(commands.size(), kMostCommands); ++i) {
+      text += fmt::format("- {}: {}\n", name, code(commands[i]));
+    }
+    if (commands.size() > kMostCommands) {
+      text += fmt::format("- {}: {} more, in the results\n", name, commands.size() - kMostCommands);
+    }
+  }
+  return text.empty() ? "" : "\nTo repeat a run:\n\n" + text;
+}
+
 }  // namespace
 
 std::string next_step(const Comparison& comparison) {
@@ -259,10 +323,16 @@ std::string next_step(const Comparison& comparison) {
   }
 }
 
-std::string comparison_markdown(const Comparison& comparison) {
-  return head(comparison) + comparability(comparison) + gates(comparison) +
-         without_noise(comparison) + noise(comparison) + "\n## Next\n\n" + next_step(comparison) +
-         everything_else(comparison);
+std::string comparison_markdown(const Comparison& comparison, size_t limit) {
+  std::string text = head(comparison) + comparability(comparison) + gates(comparison) +
+                     without_noise(comparison) + memory_by_owner(comparison) +
+                     explanations(comparison) + noise(comparison) + "\n## Next\n\n" +
+                     next_step(comparison) + repeat(comparison);
+  const std::string details = everything_else(comparison);
+  const bool fits = text.size() + details.size() + kMark.size() <= limit;
+  text +=
+      fits ? details : "\nEverything else was left out for its length; `--format json` has it.\n";
+  return text + std::string(kMark);
 }
 
 }  // namespace noisemark::reports

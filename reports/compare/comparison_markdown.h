@@ -6,10 +6,16 @@
 
 namespace noisemark::reports {
 
-/// A comparison for people: the verdict and its reasons, whether the sides are comparable, the
-/// gates, what has no noise, the noise, what to do next; everything else folded away. A pure
-/// function, byte for byte.
-[[nodiscard]] std::string comparison_markdown(const Comparison& comparison);
+/// GitHub refuses a comment of more characters.
+inline constexpr size_t kCommentLimit = 65536;
+
+/// A comparison for people, fit for a pull request's comment: the verdict and its reasons, whether
+/// the sides are comparable, the gates, what has no noise, who owns the memory, utilization,
+/// quality, the noise, what to do next; everything else folded away, or left out where the text
+/// would be longer than `limit` bytes. It ends with an invisible mark by which a script finds the
+/// comment that it made. A pure function, byte for byte.
+[[nodiscard]] std::string comparison_markdown(const Comparison& comparison,
+                                              size_t limit = kCommentLimit);
 
 /// What to do next, one sentence per line.
 [[nodiscard]] std::string next_step(const Comparison& comparison);

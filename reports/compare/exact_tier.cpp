@@ -205,6 +205,12 @@ ExactRow compare_exits(const Cell& cell) {
 
 }  // namespace
 
+const std::set<std::string>& exact_metrics() {
+  static const std::set<std::string> names = {"peak_bytes",   "saved_bytes", "peak_saved_bytes",
+                                              "leaked_bytes", "parameters",  "flop_per_image"};
+  return names;
+}
+
 std::vector<ExactRow> compare_exact(const Cell& cell) {
   std::vector<ExactRow> rows = {compare_exits(cell)};
   const bool moved = peak_fell(cell);

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
 
 namespace noisemark::reports {
+
+/// The metrics without noise, by name.
+[[nodiscard]] const std::set<std::string>& exact_metrics();
 
 /// Figures without noise, one row each over all pairs of a cell, with margin 0: allocated bytes,
 /// bytes by owner at the peak and at every phase boundary, leaked bytes, parameters, FLOP per

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "reports/compare/equivalence.h"
+#include "reports/compare/exact_tier.h"
 #include "reports/compare/multiplicity.h"
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/repetitions.h"
@@ -19,13 +20,6 @@ namespace {
 
 constexpr int64_t kExploratoryResamples = 1000;
 constexpr double kMostDeviations = 40;  // per difference to prove: beyond, thousands of pairs
-
-/// Metrics that the exact tier compares.
-const std::set<std::string>& exact_metrics() {
-  static const std::set<std::string> names = {"peak_bytes",   "saved_bytes", "peak_saved_bytes",
-                                              "leaked_bytes", "parameters",  "flop_per_image"};
-  return names;
-}
 
 /// A row and what it is judged by.
 struct Sample {
