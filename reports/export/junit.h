@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reports/collect.h"
+#include "reports/compare/comparison.h"
+
+/// JUnit XML in the form that Jenkins, GitLab and GitHub's report actions read: testsuites >
+/// testsuite > properties, testcase > skipped | failure | error, system-out.
+namespace noisemark::reports {
+
+/// kError: what was asked for did not come about; kFailed: it did, and was refused.
+enum class CaseOutcome { kPassed, kFailed, kError, kSkipped };
+
+struct JunitCase {
+  std::string name;
+  CaseOutcome outcome = CaseOutcome::kPassed;
+  std::string type;     ///< of the failure or error: a word for machines
+  std::string message;  ///< why, one sentence
+  std::optional<double> seconds = {};
+};
+
+struct JunitSuite {
+  std::string name;
+  std::string timestamp;  ///< without a zone, as the form has it; empty: unknown
+  std::vector<std::pair<std::string, std::string>> properties;
+  std::vector<JunitCase> cases;
+  std::string output;  ///< for people
+};
+
+/// The file: counts of each suite and of all are those of the cases.
+[[nodiscard]] std::string junit_xml(const std::string& name, const std::vector<JunitSuite>& suites);
+
+/// A suite per run: the run itself, then its gates. A gate that was not applied is skipped, and so
+/// is a run that cannot be made here; one that ended otherwise is an error.
+[[nodiscard]] std::string junit_of(const CollectedResults& results);
+
+/// Whether a comparison that proves nothing is an error or skipped.
+enum class Inconclusive { kFails, kWarns };
+
+/// A suite per cell: whether the sides are comparable, figures without noise, gates; and before
+/// them one for the comparison as a whole, which fails when its exit code is not 0, whatever the
+/// cells say.
+[[nodiscard]] std::string junit_of(const Comparison& comparison, Inconclusive inconclusive);
+
+}  // namespace noisemark::reports

@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "reports/compare/comparison_markdown.h"
+#include "reports/export/junit.h"
+
+namespace noisemark::reports {
+namespace {
+
+CaseOutcome outcome_of(CompareVerdict verdict, Inconclusive inconclusive) {
+  if (exit_code_of(verdict) == ExitCode::kPass) return CaseOutcome::kPassed;
+  if (verdict == CompareVerdict::kRegression) return CaseOutcome::kFailed;
+  const bool warns = inconclusive == Inconclusive::kWarns;
+  if (verdict == CompareVerdict::kInconclusive && warns) return CaseOutcome::kSkipped;
+  return CaseOutcome::kError;
+}
+
+JunitCase case_of(const std::string& name, CompareVerdict verdict, const std::string& words,
+                  Inconclusive inconclusive) {
+  const CaseOutcome outcome = outcome_of(verdict, inconclusive);
+  if (outcome == CaseOutcome::kPassed) return {name, outcome, "", ""};
+  const std::string type(verdict_name(verdict));
+  return {name, outcome, type, words.empty() ? type : fmt::format("{}: {}", type, words)};
+}
+
+JunitSuite whole(const Comparison& comparison, Inconclusive inconclusive) {
+  const auto properties = [](const char* side, const SideSummary& summary) {
+    return std::pair(fmt::format("{} commits", side),
+                     fmt::format("{}", fmt::join(summary.commits, " ")));
+  };
+  return {"comparison",
+          "",
+          {properties("BASE", comparison.base), properties("NEW", comparison.candidate)},
+          {case_of("verdict", comparison.verdict,
+                   fmt::format("{}", fmt::join(comparison.reasons, "; ")), inconclusive)},
+          next_step(comparison)};
+}
+
+/// The suites of the cells by name, each made when something is said of it.
+class Suites {
+ public:
+  explicit Suites(Inconclusive inconclusive) : inconclusive_(inconclusive) {}
+
+  void add(const std::string& cell, const std::string& name, CompareVerdict verdict,
+           const std::string& words) {
+    JunitSuite& suite = suites_[cell];
+    suite.name = cell;
+    suite.cases.push_back(case_of(name, verdict, words, inconclusive_));
+  }
+  void append_to(std::vector<JunitSuite>& all) const {
+    for (const auto& [cell, suite] : suites_) all.push_back(suite);
+  }
+
+ private:
+  Inconclusive inconclusive_;
+  std::map<std::string, JunitSuite> suites_;
+};
+
+std::string both_values(const FieldDifference& field) {
+  return fmt::format("BASE has \"{}\", NEW has \"{}\"", field.base, field.candidate);
+}
+
+}  // namespace
+
+std::string junit_of(const Comparison& comparison, Inconclusive inconclusive) {
+  Suites cells(inconclusive);
+  for (const FieldDifference& field : comparison.differences) {
+    cells.add(field.cell.empty() ? "identity" : field.cell, field.field,
+              CompareVerdict::kNotComparable, both_values(field));
+  }
+  for (const std::string& cell : comparison.only_base) {
+    cells.add(cell, "in both", CompareVerdict::kNotComparable, "missing in NEW");
+  }
+  for (const std::string& cell : comparison.only_candidate) {
+    cells.add(cell, "in both", CompareVerdict::kCalibrationNeeded, "BASE has no such cell");
+  }
+  for (const ExactRow& row : comparison.exact) {
+    cells.add(row.cell, row.metric, row.verdict, row.words);
+  }
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (row.gated) cells.add(row.cell, row.metric, row.verdict, row.words);
+  }
+  std::vector<JunitSuite> suites = {whole(comparison, inconclusive)};
+  cells.append_to(suites);
+  return junit_xml(
+      fmt::format("noisemark compare {} {}", comparison.base.name, comparison.candidate.name),
+      suites);
+}
+
+}  // namespace noisemark::reports
