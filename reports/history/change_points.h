@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+/// Where the distribution of a series changes: E-divisive means (Matteson and James, "A
+/// Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data", Journal of the
+/// American Statistical Association 109, 2014), as Daly et al. (ICPE 2020) use it for a
+/// continuous benchmark. It knows no shape of the noise, and several changes are found one after
+/// the other: each time the split with the greatest energy distance, tested by permuting the values
+/// within the parts that were found before.
+namespace noisemark::reports {
+
+struct ChangePointOptions {
+  double level = 0.01;         ///< of the test of each further change
+  int64_t permutations = 999;  ///< the smallest p is 1 / (permutations + 1)
+  uint64_t seed = 0;
+  size_t shortest = 3;  ///< values between two changes; a lone outlier is no change
+};
+
+struct ChangePoint {
+  size_t at = 0;  ///< the first value after the change
+  double p = 1;
+};
+
+/// By rising position. Of series in whose order nothing changed at most the share `level` gets one,
+/// whatever the noise: then every order was equally likely. Bit for bit the same on every platform
+/// for the same seed. Throws std::logic_error for a value that is not finite and for options that
+/// can find nothing (a level below the smallest p).
+[[nodiscard]] std::vector<ChangePoint> change_points(std::span<const double> values,
+                                                     const ChangePointOptions& options = {});
+
+/// The fewest values in which any change can be found: the order of fewer has too few
+/// permutations that split them otherwise.
+[[nodiscard]] size_t fewest_values(const ChangePointOptions& options = {});
+
+struct Split {
+  size_t at = 0;      ///< the first value of the right part; 0: too short to split
+  double energy = 0;  ///< scaled energy distance between the parts, with exponent 1
+};
+
+/// The split of a series with the greatest energy, the first of equals.
+[[nodiscard]] Split best_split(std::span<const double> values, size_t shortest);
+
+}  // namespace noisemark::reports

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/history/change_points.h"
+#include "reports/result.h"
+#include "reports/table.h"
+
+/// Many results of one kind over time, and where they changed. Descriptive: it gates nothing.
+namespace noisemark::reports {
+
+struct HistoryRun {
+  std::string name;  ///< its folder
+  std::string run_id;
+  std::string created_utc;
+  std::string commit;  ///< "+" behind: with changes
+  uint64_t seed = 0;
+};
+
+/// A change of level between two runs of a group.
+struct HistoryChange {
+  size_t at = 0;            ///< the first value of the series after it
+  std::optional<double> p;  ///< empty: a figure without noise, which changed for certain
+  double before = 0;        ///< median of the values since the change before
+  double after = 0;         ///< median of the values until the next one
+};
+
+struct HistorySeries {
+  std::string metric;
+  std::string unit;
+  Direction direction = Direction::kNeutral;
+  bool exact = false;        ///< without noise: every difference is a change
+  std::vector<size_t> runs;  ///< of the group, those that have a value
+  std::vector<double> values;
+  std::vector<HistoryChange> changes;
+  bool too_few = false;  ///< values for any change to be found
+};
+
+/// Runs of one cell whose identity agrees in everything but the seed.
+struct HistoryGroup {
+  std::string cell;
+  std::string identity;          ///< 12 digits of the digest of all that must agree
+  Strings differs;               ///< what tells it from other groups of the same cell
+  std::vector<HistoryRun> runs;  ///< in the order of their creation
+  std::vector<HistorySeries> series;
+};
+
+struct History {
+  std::vector<HistoryGroup> groups;
+  std::vector<std::string> left_out;  ///< runs that did not come to their end, and how they ended
+  ChangePointOptions options;
+};
+
+/// `metrics`: those to follow; none: all that have a direction, and the figures without noise. Runs
+/// that failed a gate came to their end and count. A pure function; the order of `results` does not
+/// matter. Throws Error (bad input) for a metric that no run has, and where runs of a group give
+/// one in two units.
+[[nodiscard]] History history_of(const std::vector<NamedResult>& results,
+                                 const std::vector<std::string>& metrics = {},
+                                 const ChangePointOptions& options = {});
+
+}  // namespace noisemark::reports
