@@ -1,0 +1,137 @@
+#include "reports/baseline/promote.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "reports/baseline/baseline_cell.h"
+#include "reports/baseline/baseline_markdown.h"
+#include "reports/check.h"
+#include "reports/error.h"
+#include "reports/file.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kText = "baseline.md";
+constexpr const char* kResult = "result.json";
+
+/// Of a run, wherever its side was told to look for it.
+fs::path result_file(const NamedResult& run) {
+  const fs::path path = run.name;
+  return fs::is_directory(path)                 ? path / kResult
+         : path.filename().extension() == ".md" ? path.parent_path() / kResult
+                                                : path;
+}
+
+Side read_checked(const std::vector<std::string>& paths) {
+  Side side = read_runs(paths);
+  for (const NamedResult& run : side.runs) {
+    const fs::path checked = fs::is_directory(run.name) ? fs::path(run.name) : result_file(run);
+    for (const Finding& finding : check(checked)) {
+      throw bad_input(finding.file, finding.rule, finding.words, "a result without findings");
+    }
+  }
+  return side;
+}
+
+/// Where a cell goes, and what of an earlier baseline lies there.
+struct Place {
+  const BaselineCell* cell = nullptr;
+  fs::path folder;
+  std::vector<fs::path> earlier;  ///< folders of runs
+};
+
+Place place_of(const BaselineCell& cell, const PromoteOptions& options) {
+  const Identity& id = cell.runs.front()->result.identity;
+  const std::string hardware = options.hardware.empty() ? hardware_folder(id) : options.hardware;
+  Place place{&cell, options.into / hardware / cell_folder(id), {}};
+  if (!fs::exists(place.folder)) return place;
+  for (const auto& entry : fs::directory_iterator(place.folder)) {
+    if (fs::exists(entry.path() / kResult)) place.earlier.push_back(entry.path());
+  }
+  std::sort(place.earlier.begin(), place.earlier.end());
+  const bool free = place.earlier.empty() && !fs::exists(place.folder / kText);
+  if (!free && !options.force) {
+    throw bad_input(place.folder.string(), "", "there is a baseline already",
+                    "--force replaces it");
+  }
+  return place;
+}
+
+void write_place(const Place& place, Promotion& promotion) {
+  // Read first: what is promoted may be what lies there.
+  std::map<std::string, std::string> results;
+  for (const NamedResult* run : place.cell->runs) {
+    results[run->result.run_id] = read_file(result_file(*run));
+  }
+  for (const fs::path& folder : place.earlier) {
+    if (results.contains(folder.filename().string())) continue;
+    fs::remove_all(folder);
+    promotion.removed.push_back(folder / kResult);
+  }
+  for (const auto& [run_id, text] : results) {
+    make_folder(place.folder / run_id);
+    const fs::path file = place.folder / run_id / kResult;
+    write_file_atomically(file, text);
+    promotion.written.push_back(file);
+  }
+  write_file_atomically(place.folder / kText, baseline_markdown(*place.cell));
+  promotion.written.push_back(place.folder / kText);
+}
+
+std::string list(const char* heading, const std::vector<fs::path>& files) {
+  if (files.empty()) return "";
+  std::string text = fmt::format("{}:\n", heading);
+  for (const fs::path& file : files) text += fmt::format("  {}\n", file.string());
+  return text;
+}
+
+}  // namespace
+
+Promotion promote_baseline(const std::vector<std::string>& paths, const PromoteOptions& options) {
+  if (!fs::is_directory(options.into)) {
+    throw bad_input("--into", "", options.into.string(),
+                    "a folder that exists; the default is below the root of the repository");
+  }
+  const Side side = read_checked(paths);
+  const std::vector<BaselineCell> cells = baseline_cells(side);
+  std::vector<Place> places;
+  for (const BaselineCell& cell : cells) places.push_back(place_of(cell, options));
+  Promotion promotion;
+  for (const Place& place : places) write_place(place, promotion);
+  promotion.text = list("written", promotion.written) + list("removed", promotion.removed);
+  for (const BaselineCell& cell : cells)
+    promotion.text += fmt::format("\n{}", baseline_markdown(cell));
+  promotion.text += "\nReview the change with `git diff` and `git status`, then commit it.\n";
+  return promotion;
+}
+
+std::string show_baselines(const std::string& path) {
+  std::vector<fs::path> folders;
+  if (fs::is_directory(path)) {
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      if (entry.path().filename() == kText) folders.push_back(entry.path().parent_path());
+    }
+  }
+  if (folders.empty()) {
+    throw Error(
+        ExitCode::kBaselineNeeded,
+        fmt::format("{}: no baseline in it (keep one with `noisemark baseline promote`)", path));
+  }
+  std::sort(folders.begin(), folders.end());
+  std::string text;
+  for (const fs::path& folder : folders) {
+    const Side side = read_side(folder.string());
+    for (const BaselineCell& cell : baseline_cells(side)) {
+      text += fmt::format("{}{}\n\n{}", text.empty() ? "" : "\n", folder.string(),
+                          baseline_markdown(cell));
+    }
+  }
+  return text;
+}
+
+}  // namespace noisemark::reports
