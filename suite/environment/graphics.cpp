@@ -2,10 +2,13 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace noisemark::suite {
 namespace {
@@ -40,6 +43,30 @@ constexpr int kComputeMinor = 76;
 constexpr int kMultiprocessors = 16;
 constexpr int kClockSm = 1;
 constexpr int kClockMemory = 2;
+constexpr int kSensorGpu = 0;
+
+// Of nvmlClocksEventReasons.
+struct ClockReason {
+  uint64_t bit;
+  const char* name;
+};
+constexpr std::array kClockReasons{ClockReason{0x1, "idle"},
+                                   ClockReason{0x2, "clocks set for applications"},
+                                   ClockReason{0x4, "power cap"},
+                                   ClockReason{0x8, "hardware slow-down"},
+                                   ClockReason{0x10, "synchronised boost"},
+                                   ClockReason{0x20, "thermal slow-down"},
+                                   ClockReason{0x40, "hardware thermal slow-down"},
+                                   ClockReason{0x80, "power brake"},
+                                   ClockReason{0x100, "display clocks"}};
+
+/// nvmlProcessInfo_t of the functions that end in _v3.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
 
 struct CudaDevice {
   Strings hardware;
@@ -111,6 +138,34 @@ class Nvml {
     if (device_ == nullptr || !library_.call(function, device_, clock, &value)) return {};
     return value;
   }
+  [[nodiscard]] std::optional<unsigned> temperature() const {
+    unsigned celsius = 0;
+    const bool known = device_ != nullptr &&
+                       library_.call("nvmlDeviceGetTemperature", device_, kSensorGpu, &celsius);
+    return known ? std::optional(celsius) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<std::string> reasons() const {
+    unsigned long long mask = 0;
+    // The second is the name in drivers before 535.
+    for (const char* function :
+         {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"}) {
+      if (device_ != nullptr && library_.call(function, device_, &mask)) return clock_reasons(mask);
+    }
+    return {};
+  }
+  /// Processes that compute on the GPU, but for this one; at most as many as fit.
+  [[nodiscard]] std::optional<size_t> other_processes() const {
+    std::array<ProcessInfo, 256> infos{};
+    auto count = static_cast<unsigned>(infos.size());
+    const bool known =
+        device_ != nullptr &&
+        library_.call("nvmlDeviceGetComputeRunningProcesses_v3", device_, &count, infos.data());
+    if (!known) return {};
+    const auto own = static_cast<unsigned>(getpid());
+    const auto end = infos.begin() + std::min<size_t>(count, infos.size());
+    return static_cast<size_t>(std::count_if(
+        infos.begin(), end, [own](const ProcessInfo& info) { return info.pid != own; }));
+  }
   /// The state now, not the one after the next reset.
   [[nodiscard]] std::optional<unsigned> current_of_pair(const char* function) const {
     unsigned current = 0;
@@ -156,7 +211,23 @@ Graphics describe_gpu(int ordinal) {
       nvml.clock_mhz("nvmlDeviceGetMaxClockInfo", kClockMemory));
   put(environment, "gpu_sm_clock_mhz", nvml.clock_mhz("nvmlDeviceGetClockInfo", kClockSm));
   put(environment, "gpu_memory_clock_mhz", nvml.clock_mhz("nvmlDeviceGetClockInfo", kClockMemory));
+  put(environment, "gpu_sm_clock_applications_mhz",
+      nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kClockSm));
+  put(environment, "gpu_clock_reasons", nvml.reasons());
+  put(environment, "gpu_power_mw", nvml.number("nvmlDeviceGetPowerUsage"));
+  put(environment, "gpu_temperature_c", nvml.temperature());
+  put(environment, "gpu_other_processes", nvml.other_processes());
   return result;
+}
+
+std::string clock_reasons(uint64_t mask) {
+  std::vector<std::string> words;
+  for (const ClockReason& reason : kClockReasons) {
+    if ((mask & reason.bit) != 0) words.emplace_back(reason.name);
+    mask &= ~reason.bit;
+  }
+  if (mask != 0) words.push_back(fmt::format("{:#x}", mask));
+  return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ", "));
 }
 
 }  // namespace noisemark::suite

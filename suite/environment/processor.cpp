@@ -64,12 +64,6 @@ std::optional<int64_t> memory_kib() {
   return error == std::errc{} ? std::optional<int64_t>(kib) : std::nullopt;
 }
 
-int allowed_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
-}
-
 std::string environment_variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -86,6 +80,12 @@ std::optional<std::string> turbo() {
 }
 
 }  // namespace
+
+int allowed_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+}
 
 std::string onednn_isa(const std::vector<std::string>& cpu_flags, std::string_view cap) {
   const auto has = [&](std::string_view flag) {

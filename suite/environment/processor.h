@@ -9,6 +9,9 @@
 /// What Linux says about processors and memory.
 namespace noisemark::suite {
 
+/// How many this process may use; 0 where that cannot be known.
+[[nodiscard]] int allowed_processors();
+
 /// cpu_model, cpu_isa, onednn_isa, cpu_cores, cpu_threads, memory_gib.
 [[nodiscard]] reports::Strings processor_identity();
 

@@ -1,0 +1,262 @@
+#include "suite/environment/doctor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+namespace noisemark::suite {
+namespace {
+
+using reports::Strings;
+using Diagnoses = std::vector<Diagnosis>;
+
+constexpr size_t kCommitDigits = 12;
+constexpr double kIdleLoad = 0.5;  // processes that want a processor, per processor
+
+std::optional<std::string> value_of(const Strings& strings, const std::string& key) {
+  const auto found = strings.find(key);
+  return found == strings.end() ? std::nullopt : std::optional(found->second);
+}
+
+Diagnosis source(const Machine& machine) {
+  if (machine.git_commit.empty()) {
+    return {"source", Health::kMissing, "the program was not built in a git checkout",
+            "Build in a clone, so that results name the commit that they are of."};
+  }
+  const std::string commit = machine.git_commit.substr(0, kCommitDigits);
+  if (!machine.git_dirty) return {"source", Health::kFine, commit, ""};
+  return {
+      "source", Health::kDisturbs,
+      fmt::format("{} with changes {}", commit, machine.git_diff_sha256.substr(0, kCommitDigits)),
+      "Commit, then build again: nobody else has these changes."};
+}
+
+Diagnosis build(const Machine& machine) {
+  const std::string type = value_of(machine.build, "type").value_or("unknown");
+  if (type == "Release") return {"build", Health::kFine, type, ""};
+  return {"build", Health::kDisturbs, type, "Time with the preset `release`."};
+}
+
+Diagnosis container(const Machine& machine) {
+  if (machine.container.empty()) return {"container", Health::kFine, "none", ""};
+  const std::string kind = value_of(machine.container, "kind").value_or("unknown");
+  if (const auto digest = value_of(machine.container, "digest")) {
+    return {"container", Health::kFine, kind + " " + *digest, ""};
+  }
+  return {"container", Health::kMissing, kind + ", and nobody told the digest of its image",
+          "Start it with NOISEMARK_IMAGE_DIGEST in its environment; a container cannot ask for its "
+          "own."};
+}
+
+std::string why_no_frequency(const Surroundings& around) {
+  if (around.frequency_driver) return "Linux does not show it";
+  return around.hypervisor ? "a virtual machine: its host decides and does not show it"
+                           : "Linux has no frequency driver for this processor";
+}
+
+std::string unknown_clock_advice(const Surroundings& around) {
+  return around.hypervisor
+             ? "Compare builds by rounds in turns, not by runs of different hours."
+             : "Load the frequency driver (intel_pstate, amd-pstate or acpi-cpufreq).";
+}
+
+Diagnosis governor(const Machine& machine, const Surroundings& around) {
+  const auto value = value_of(machine.environment, "cpu_governor");
+  if (!value) {
+    return {"CPU governor", Health::kMissing, why_no_frequency(around),
+            unknown_clock_advice(around)};
+  }
+  if (*value == "performance") return {"CPU governor", Health::kFine, *value, ""};
+  return {"CPU governor", Health::kDisturbs, *value,
+          "`cpupower frequency-set --governor performance`, as root."};
+}
+
+Diagnosis turbo(const Machine& machine, const Surroundings& around) {
+  const auto value = value_of(machine.environment, "cpu_turbo");
+  if (!value) return {"CPU turbo", Health::kMissing, why_no_frequency(around), ""};
+  if (*value == "off") return {"CPU turbo", Health::kFine, *value, ""};
+  return {"CPU turbo", Health::kDisturbs, *value,
+          "Switch it off for steady clocks: 1 into intel_pstate/no_turbo, or 0 into cpufreq/boost, "
+          "below /sys/devices/system/cpu, as root."};
+}
+
+Diagnosis processor_share(const Machine& machine) {
+  const auto value = value_of(machine.environment, "cgroup_cpu_max");
+  if (!value) return {"CPU share", Health::kFine, "no limit is known", ""};
+  if (value->starts_with("max")) return {"CPU share", Health::kFine, "not limited", ""};
+  return {"CPU share", Health::kDisturbs,
+          fmt::format("limited to {} (microseconds of processor time, per microseconds)", *value),
+          "Give whole processors (cpuset) rather than a share of time: a share stops all threads "
+          "when it is used up."};
+}
+
+Diagnosis load(const Surroundings& around) {
+  const std::string found = fmt::format("{:.2f} on {} processors", around.load, around.processors);
+  const bool busy = around.load > kIdleLoad * around.processors;
+  return {"load", busy ? Health::kDisturbs : Health::kFine, found,
+          busy ? "Wait until other programs are done." : ""};
+}
+
+/// Why nothing can be known of a GPU; empty where something can.
+std::optional<Diagnosis> no_gpu(const Machine& machine, const Surroundings& around) {
+  if (machine.hardware.contains("gpu_model")) return std::nullopt;
+  const auto missing = [](const std::string& found, const std::string& to_do) {
+    return Diagnosis{"GPU", Health::kMissing, "not available: " + found, to_do};
+  };
+  if (!around.gpu_device && !around.driver_library) {
+    return missing("no driver",
+                   "Nothing, if there is no NVIDIA GPU here; else install its driver.");
+  }
+  if (!around.gpu_device) {
+    return missing("no device file",
+                   "In a container: start it with the GPU (`--gpus all`, `--nv`).");
+  }
+  if (!around.driver_library) {
+    return missing("libcuda.so.1 cannot be loaded",
+                   "Install the driver's libraries; in a container: start it with `--gpus all` or "
+                   "`--nv`, which brings them.");
+  }
+  if (!around.cuda_build) {
+    return missing("this program was built without CUDA", "Build with the preset `release`.");
+  }
+  return missing("the driver was not asked, or has no device for this process",
+                 "Look at CUDA_VISIBLE_DEVICES and `nvidia-smi`; `--device cuda` asks.");
+}
+
+void add_gpu_value(const Strings& strings, const std::string& key, const std::string& what,
+                   const Surroundings& around, Diagnoses& all) {
+  if (const auto value = value_of(strings, key)) {
+    all.push_back({what, Health::kFine, *value, ""});
+    return;
+  }
+  all.push_back({what, Health::kMissing,
+                 around.nvml_library ? "the driver does not say it for this GPU"
+                                     : "libnvidia-ml.so.1 cannot be loaded",
+                 around.nvml_library ? "" : "Install the driver's management library."});
+}
+
+/// What stops the clocks beyond being idle.
+Diagnosis gpu_reasons(const std::string& reasons) {
+  const bool calm = reasons == "none" || reasons == "idle";
+  return {"GPU clocks held down by", calm ? Health::kFine : Health::kDisturbs, reasons,
+          calm ? "" : "See to cooling and to the power limit (`nvidia-smi -q -d PERFORMANCE`)."};
+}
+
+Diagnosis gpu_neighbours(const std::string& count) {
+  if (count == "0") return {"other processes on the GPU", Health::kFine, "none", ""};
+  return {"other processes on the GPU", Health::kDisturbs, count,
+          "Wait for them (`nvidia-smi`), or take another GPU."};
+}
+
+Diagnosis gpu_counters(const Surroundings& around) {
+  const std::string what = "GPU counters";
+  if (!around.counters_for_root_only) {
+    return {what, Health::kMissing, "the driver does not say who may read them", ""};
+  }
+  if (!*around.counters_for_root_only || around.root) return {what, Health::kFine, "allowed", ""};
+  return {what, Health::kMissing, "only root may read them",
+          "Set NVreg_RestrictProfilingToAdminUsers=0 for the driver's kernel module, or run as "
+          "root."};
+}
+
+void add_gpu(const Machine& machine, const Surroundings& around, Diagnoses& all) {
+  if (const auto none = no_gpu(machine, around)) {
+    all.push_back(*none);
+    return;
+  }
+  add_gpu_value(machine.hardware, "gpu_model", "GPU", around, all);
+  add_gpu_value(machine.software, "cuda_driver", "GPU driver", around, all);
+  const std::pair<const char*, const char*> figures[] = {
+      {"gpu_sm_clock_mhz", "GPU clock (MHz)"},
+      {"gpu_sm_clock_applications_mhz", "GPU clock set for applications (MHz)"},
+      {"gpu_power_mw", "GPU power (mW)"},
+      {"gpu_power_limit_mw", "GPU power limit (mW)"},
+      {"gpu_temperature_c", "GPU temperature (degrees Celsius)"}};
+  for (const auto& [key, what] : figures) {
+    add_gpu_value(machine.environment, key, what, around, all);
+  }
+  add_gpu_value(machine.hardware, "gpu_ecc", "GPU ECC", around, all);
+  add_gpu_value(machine.hardware, "gpu_mig", "GPU MIG", around, all);
+  if (const auto reasons = value_of(machine.environment, "gpu_clock_reasons")) {
+    all.push_back(gpu_reasons(*reasons));
+  } else {
+    add_gpu_value(machine.environment, "gpu_clock_reasons", "GPU clocks held down by", around, all);
+  }
+  if (const auto count = value_of(machine.environment, "gpu_other_processes")) {
+    all.push_back(gpu_neighbours(*count));
+  } else {
+    add_gpu_value(machine.environment, "gpu_other_processes", "other processes on the GPU", around,
+                  all);
+  }
+  all.push_back(gpu_counters(around));
+}
+
+Diagnosis gnuplot(const Surroundings& around) {
+  if (around.gnuplot) return {"gnuplot", Health::kFine, "installed", ""};
+  return {"gnuplot", Health::kMissing, "not on the PATH",
+          "Install gnuplot-nox; reports have no plots without it."};
+}
+
+Diagnosis packages(const Surroundings& around) {
+  if (around.package_list) return {"versions of packages", Health::kFine, "known", ""};
+  return {"versions of packages", Health::kMissing, "no Debian packages, or an unreadable list",
+          "Results name LibTorch and the compiler still; use the container for the rest."};
+}
+
+std::string_view health_word(Health health) {
+  switch (health) {
+    case Health::kFine:
+      return "fine";
+    case Health::kDisturbs:
+      return "disturbs";
+    case Health::kMissing:
+      return "missing";
+  }
+  throw std::logic_error("a health that is none");
+}
+
+}  // namespace
+
+Diagnoses diagnose(const Machine& machine, const Surroundings& around) {
+  Diagnoses all = {source(machine),
+                   build(machine),
+                   container(machine),
+                   governor(machine, around),
+                   turbo(machine, around),
+                   processor_share(machine),
+                   load(around)};
+  add_gpu(machine, around, all);
+  all.push_back(gnuplot(around));
+  all.push_back(packages(around));
+  return all;
+}
+
+std::string doctor_text(const Diagnoses& diagnoses) {
+  std::string text;
+  for (const Diagnosis& one : diagnoses) {
+    text += fmt::format("{:<10}{}: {}\n", health_word(one.health), one.what, one.found);
+    if (!one.to_do.empty()) text += fmt::format("{:<10}{}\n", "", one.to_do);
+  }
+  const auto count = [&](Health health) {
+    return std::count_if(diagnoses.begin(), diagnoses.end(),
+                         [&](const Diagnosis& one) { return one.health == health; });
+  };
+  return text + fmt::format("{} fine, {} may disturb, {} missing\n", count(Health::kFine),
+                            count(Health::kDisturbs), count(Health::kMissing));
+}
+
+std::string doctor_json(const Diagnoses& diagnoses) {
+  auto json = nlohmann::ordered_json::array();
+  for (const Diagnosis& one : diagnoses) {
+    json.push_back({{"what", one.what},
+                    {"health", health_word(one.health)},
+                    {"found", one.found},
+                    {"to_do", one.to_do}});
+  }
+  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace noisemark::suite

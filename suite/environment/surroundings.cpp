@@ -1,0 +1,81 @@
+#include "suite/environment/surroundings.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "suite/environment/build_info.h"
+#include "suite/environment/processor.h"
+#include "suite/environment/system_file.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool loads(const char* library) {
+  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
+
+bool on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+bool is_virtual() {
+  const auto info = read_system_file("/proc/cpuinfo");
+  const auto flags = info ? field_of(*info, "flags", ':') : std::nullopt;
+  if (!flags) return false;
+  const auto words = split_words(*flags);
+  return std::find(words.begin(), words.end(), "hypervisor") != words.end();
+}
+
+bool has_gpu_device() {
+  // The file of a MIG slice's machine or of Windows' subsystem for Linux has another name.
+  for (const char* file : {"/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"}) {
+    if (fs::exists(file)) return true;
+  }
+  return false;
+}
+
+double load_average() {
+  double load = 0;
+  return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+}  // namespace
+
+std::optional<bool> counters_for_root_only(const std::string& driver_parameters) {
+  const auto value = field_of(driver_parameters, "RmProfilingAdminOnly", ':');
+  return value ? std::optional(*value != "0") : std::nullopt;
+}
+
+Surroundings look_around() {
+  Surroundings around;
+  around.hypervisor = is_virtual();
+  around.frequency_driver = fs::exists("/sys/devices/system/cpu/cpu0/cpufreq");
+  around.cuda_build = !build_info().cuda_compiler.empty();
+  around.gpu_device = has_gpu_device();
+  around.driver_library = loads("libcuda.so.1");
+  around.nvml_library = loads("libnvidia-ml.so.1");
+  around.counters_for_root_only =
+      counters_for_root_only(read_system_file("/proc/driver/nvidia/params").value_or(""));
+  around.root = geteuid() == 0;
+  around.gnuplot = on_path("gnuplot");
+  around.package_list = access("/var/lib/dpkg/status", R_OK) == 0;
+  around.load = load_average();
+  around.processors = allowed_processors();
+  return around;
+}
+
+}  // namespace noisemark::suite

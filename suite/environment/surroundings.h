@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+/// Why the machine can tell what it tells.
+namespace noisemark::suite {
+
+struct Surroundings {
+  bool hypervisor = false;                     ///< the processor says that it is a virtual one
+  bool frequency_driver = false;               ///< Linux shows the processor's frequency policy
+  bool cuda_build = false;                     ///< this program has CUDA code
+  bool gpu_device = false;                     ///< there is an NVIDIA device file
+  bool driver_library = false;                 ///< libcuda.so.1 can be loaded
+  bool nvml_library = false;                   ///< libnvidia-ml.so.1 can be loaded
+  std::optional<bool> counters_for_root_only;  ///< the driver's word; empty: it says nothing
+  bool root = false;
+  bool gnuplot = false;       ///< on the PATH
+  bool package_list = false;  ///< Debian's list of packages can be read
+  double load = 0;            ///< average of the last minute
+  int processors = 1;         ///< that this process may use
+};
+
+[[nodiscard]] Surroundings look_around();
+
+/// «RmProfilingAdminOnly: 1» in the text of /proc/driver/nvidia/params; empty without the line.
+[[nodiscard]] std::optional<bool> counters_for_root_only(const std::string& driver_parameters);
+
+}  // namespace noisemark::suite
