@@ -7,15 +7,18 @@
 
 #include "reports/check.h"
 #include "reports/table.h"
-#include "reports/write_report.h"
 #include "suite/cli/arguments.h"
+#include "suite/cli/baseline_command.h"
 #include "suite/cli/commands.h"
 #include "suite/cli/compare_command.h"
 #include "suite/cli/fit_command.h"
+#include "suite/cli/history_command.h"
 #include "suite/cli/list.h"
 #include "suite/cli/plan_command.h"
+#include "suite/cli/report_command.h"
 #include "suite/config/keys.h"
 #include "suite/environment/build_info.h"
+#include "suite/environment/doctor.h"
 #include "suite/environment/environment.h"
 #include "suite/run/run.h"
 
@@ -81,6 +84,12 @@ ExitCode show_environment(const Arguments& arguments) {
   return ExitCode::kPass;
 }
 
+ExitCode examine(const Arguments& arguments) {
+  const auto diagnoses = diagnose(capture_machine(default_device()), look_around());
+  print(arguments.has("json") ? doctor_json(diagnoses) : doctor_text(diagnoses));
+  return ExitCode::kPass;
+}
+
 ExitCode show_help(const Arguments& arguments) {
   if (arguments.has("markdown")) {
     print(help_markdown());
@@ -106,6 +115,11 @@ ExitCode show_version() {
   return ExitCode::kPass;
 }
 
+ExitCode say(const Answer& answer) {
+  print(answer.text);
+  return answer.code;
+}
+
 ExitCode dispatch(const Command& command, const Arguments& arguments, const Texts& argv) {
   if (command.name == "list") return show_list(arguments);
   if (command.name == "run") return run(run_options(arguments, argv));
@@ -113,28 +127,20 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
     print(plan_memory(arguments, run_options(arguments, argv)).text);
     return ExitCode::kPass;
   }
-  if (command.name == "fit") {
-    const Answer answer = fit_batches(arguments, run_options(arguments, argv));
-    print(answer.text);
-    return answer.code;
-  }
+  if (command.name == "fit") return say(fit_batches(arguments, run_options(arguments, argv)));
   if (command.name == "pace") return pace(run_options(arguments, argv));
   if (command.name == "check") return check_results(arguments);
   if (command.name == "env") return show_environment(arguments);
   if (command.name == "help") return show_help(arguments);
-  if (command.name == "report") {
-    reports::rewrite_report(arguments.positional().front());
-    return ExitCode::kPass;
-  }
+  if (command.name == "report") return say(report_results(arguments));
   if (command.name == "table") {
     print(reports::table_markdown(arguments.positional()));
     return ExitCode::kPass;
   }
-  if (command.name == "compare") {
-    const Answer answer = compare_results(arguments);
-    print(answer.text);
-    return answer.code;
-  }
+  if (command.name == "compare") return say(compare_results(arguments));
+  if (command.name == "history") return say(show_history(arguments));
+  if (command.name == "baseline") return say(keep_baseline(arguments));
+  if (command.name == "doctor") return examine(arguments);
   throw std::logic_error("a command of the table without an implementation");
 }
 

@@ -111,9 +111,17 @@ std::vector<Command> make_commands() {
        1},
       {"report",
        "DIR",
-       "write report.md and its plots again from result.json",
-       "The files come out byte for byte as `run` wrote them.",
-       {},
+       "write report.md and its plots again from result.json, or export the results",
+       "Without options the files come out byte for byte as `run` wrote them. With --format "
+       "nothing "
+       "in DIR changes: the results go to stdout, or to the file behind --out. md is a comment for "
+       "a "
+       "pull request; junit is JUnit XML, a test case per gate; gha-smaller and gha-bigger are "
+       "what "
+       "github-action-benchmark reads with customSmallerIsBetter and customBiggerIsBetter; bmf is "
+       "Bencher Metric Format; ctest are CTestMeasurement lines.",
+       {{"format", "F", "md, junit, gha-smaller, gha-bigger, bmf or ctest"},
+        {"out", "FILE", "where the text goes (default: stdout)"}},
        1,
        1},
       {"compare",
@@ -123,9 +131,12 @@ std::vector<Command> make_commands() {
        "one benchmark are repetitions. What is not the same work on the same machine is not "
        "comparable and never passes. Bytes and FLOPs must not rise; images/s and the validation "
        "loss are judged over pairs of runs. The comparison goes to stdout.",
-       {{"format", "F", "md or json (default: md)"},
+       {{"format", "F",
+         "md, json, junit, or of NEW's figures gha-smaller, gha-bigger, bmf or ctest (default: "
+         "md)"},
         {"inconclusive", "W",
-         "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"}},
+         "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
+        {"out", "FILE", "where the text goes (default: stdout)"}},
        2,
        2},
       {"table",
@@ -135,12 +146,41 @@ std::vector<Command> make_commands() {
        {},
        1,
        -1},
+      {"history",
+       "DIR...",
+       "results over time, and when they changed",
+       "DIR is a folder of results, as for compare. Runs of one identity are a series, in the "
+       "order "
+       "of their making. In figures without noise every difference is a change; in others changes "
+       "are found by E-divisive means with a permutation test at 1 %. It judges nothing. The table "
+       "is Markdown, on stdout.",
+       {{"metric", "M", "metric to follow (default: all that have a direction)", true},
+        {"out", "DIR", "where history.md and its plots go (default: no plots, and stdout)"}},
+       1,
+       -1},
+      {"baseline",
+       "promote|show PATH...",
+       "keep runs to compare with",
+       "promote copies at least three passing runs of one identity, whole, to "
+       "HARDWARE/BENCHMARK/VARIANT/RUN/result.json below --into, with a page for the reviewer; a "
+       "commit makes it the baseline. show prints those pages. `compare` takes such a folder as "
+       "BASE.",
+       {{"into", "DIR", "folder of all baselines (default: baselines/results)"},
+        {"hardware", "NAME", "name of the machine's folder (default: from its model)"},
+        {"force", "", "replace the runs that are the baseline now"}},
+       2,
+       -1},
       {"env",
        "",
        "what this machine is",
        "The hardware and software that a result would name.",
        {{"json", "", "for programs"},
         {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"}}},
+      {"doctor",
+       "",
+       "what a result cannot name here, why, and what disturbs timing",
+       "Of the first GPU too, where there is one.",
+       {{"json", "", "for programs"}}},
       {"pace", "ID", "keep one training session ready and time steps on demand",
        "Reads commands from stdin, so that several builds or frameworks can be timed in turns on "
        "one machine. `run K` makes K steps and answers with one line of JSON; `quit` or the end of "

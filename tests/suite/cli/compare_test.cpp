@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "reports/file.h"
 #include "reports/json_io.h"
 #include "tests/reports/sample_result.h"
 #include "tests/suite/process.h"
@@ -55,7 +56,10 @@ TEST_F(CompareCommand, leaves_with_the_code_of_its_verdict) {
   EXPECT_EQ(compare({base, side("abc", 9)}).code, 1);
   EXPECT_EQ(compare({base, side("abcd", 10, "echo")}).code, 3);
   EXPECT_EQ(compare({base, "/nonexistent"}).code, 2);
-  EXPECT_EQ(compare({base, base}).code, 2);
+  EXPECT_EQ(compare({"/nonexistent", base}).code, 5);
+  const test::Finished same = compare({base, base});
+  EXPECT_EQ(same.code, 2);
+  EXPECT_NE(same.err.find("BASE and NEW are both"), std::string::npos) << same.err;
 }
 
 TEST_F(CompareCommand, warns_instead_of_failing_when_asked_to) {
@@ -79,12 +83,34 @@ TEST_F(CompareCommand, speaks_markdown_and_json) {
   EXPECT_EQ(nlohmann::json::parse(text.out).at("verdict"), "REGRESSION");
 }
 
+TEST_F(CompareCommand, speaks_to_programs_and_into_a_file) {
+  const std::string base = side("a", 10);
+  const std::string candidate = side("ab", 9);
+  const auto said = [&](const std::string& format) {
+    const test::Finished text = compare({base, candidate, "--format", format});
+    EXPECT_EQ(text.code, 1) << format;
+    return text.out;
+  };
+  EXPECT_NE(said("junit").find("<failure type=\"REGRESSION\""), std::string::npos);
+  EXPECT_TRUE(nlohmann::json::parse(said("gha-smaller")).is_array());
+  EXPECT_TRUE(nlohmann::json::parse(said("gha-bigger")).is_array());
+  EXPECT_TRUE(nlohmann::json::parse(said("bmf")).is_object());
+  EXPECT_EQ(said("ctest").find("<CTestMeasurement "), 0U);
+  const std::string file = base + "/comparison.xml";
+  const test::Finished written = compare({base, candidate, "--format", "junit", "--out", file});
+  EXPECT_EQ(written.code, 1);
+  EXPECT_EQ(written.out, "");
+  EXPECT_EQ(reports::read_file(file), said("junit"));
+}
+
 TEST_F(CompareCommand, refuses_malformed_usage) {
   EXPECT_EQ(compare({}).err, "noisemark: compare: nothing given (BASE NEW)\n");
   EXPECT_EQ(compare({"a"}).err, "noisemark: compare: too few arguments (BASE NEW)\n");
   EXPECT_EQ(compare({"a", "b", "c"}).err, "noisemark: compare: c (2 arguments)\n");
-  EXPECT_EQ(compare({"a", "b", "--format", "csv"}).err,
-            "noisemark: compare: --format: csv (one of: md, json)\n");
+  EXPECT_EQ(
+      compare({"a", "b", "--format", "csv"}).err,
+      "noisemark: compare: --format: csv (one of: md, json, junit, gha-smaller, gha-bigger, bmf, "
+      "ctest)\n");
   EXPECT_EQ(compare({"a", "b", "--inconclusive", "maybe"}).code, 2);
 }
 

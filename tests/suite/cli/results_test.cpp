@@ -1,0 +1,112 @@
+// `noisemark report --format`, `history`, `baseline` and `doctor`, by the real binary.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "reports/file.h"
+#include "reports/json_io.h"
+#include "tests/reports/compare/runs.h"
+#include "tests/suite/process.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+test::Finished noisemark(const std::vector<std::string>& arguments) {
+  return test::run_noisemark(arguments, {{"NOISEMARK_REQUIRE", ""}});
+}
+
+/// A folder of runs that passed.
+std::string write_runs(const fs::path& folder, const std::vector<double>& rates) {
+  const reports::Side side =
+      reports::test::side(folder.filename(), rates, [](reports::Result& r, size_t) {
+        r.artifacts.clear();
+        r.provenance.git_diff_sha256.clear();
+        r.metrics[0].ci95.reset();  // of another rate
+      });
+  for (size_t i = 0; i < side.runs.size(); ++i) {
+    const fs::path run = folder / std::to_string(i);
+    fs::create_directories(run);
+    reports::write_result(run / "result.json", side.runs[i].result);
+  }
+  return folder.string();
+}
+
+TEST(ResultCommands, report_speaks_to_programs_and_changes_nothing) {
+  const test::TemporaryFolder folder;
+  const std::string runs = write_runs(folder.path() / "a", {16});
+  const auto said = [&](const std::string& format) {
+    const test::Finished text = noisemark({"report", runs, "--format", format});
+    EXPECT_EQ(text.code, 0) << text.err;
+    return text.out;
+  };
+  EXPECT_EQ(said("md").find("# PASS: "), 0U);
+  EXPECT_EQ(said("junit").find("<?xml "), 0U);
+  EXPECT_EQ(said("ctest").find("<CTestMeasurement "), 0U);
+  EXPECT_TRUE(nlohmann::json::parse(said("gha-smaller")).is_array());
+  EXPECT_TRUE(nlohmann::json::parse(said("bmf")).is_object());
+  EXPECT_FALSE(fs::exists(fs::path(runs) / "0" / "report.md"));
+  EXPECT_EQ(noisemark({"report", runs, "--format", "pdf"}).err,
+            "noisemark: report: --format: pdf (one of: md, junit, gha-smaller, gha-bigger, bmf, "
+            "ctest)\n");
+  EXPECT_EQ(noisemark({"report", runs, "--out", "x"}).code, 2);
+}
+
+TEST(ResultCommands, history_shows_when_the_rate_fell_and_draws_it) {
+  const test::TemporaryFolder folder;
+  std::vector<double> rates = reports::test::rates_around(16, 12);
+  for (const double rate : reports::test::rates_around(14, 12)) rates.push_back(rate);
+  const std::string runs = write_runs(folder.path() / "a", rates);
+  const test::Finished text = noisemark({"history", runs, "--metric", "images_per_s"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.out.find("# History: 24 runs, 1 identity, 1 change\n"), 0U) << text.out;
+  const fs::path out = folder.path() / "out";
+  const test::Finished drawn = noisemark({"history", runs, "--out", out.string()});
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_EQ(drawn.out, (out / "history.md").string() + "\n");
+  EXPECT_TRUE(fs::exists(out / "plots" / "history_1_images_per_s.gp"));
+  const bool picture = fs::exists(out / "plots" / "history_1_images_per_s.svg");
+  const std::string page = reports::read_file(out / "history.md");
+  EXPECT_EQ(picture, page.find("](plots/history_1_images_per_s.svg)") != std::string::npos);
+  EXPECT_NE(picture, page.find("Plots were left out: gnuplot") != std::string::npos);
+  EXPECT_EQ(noisemark({"history", runs, "--metric", "speed"}).code, 2);
+  EXPECT_EQ(noisemark({"history", (folder.path() / "none").string()}).code, 2);
+}
+
+TEST(ResultCommands, baseline_keeps_runs_that_compare_takes) {
+  const test::TemporaryFolder folder;
+  const fs::path into = folder.path() / "results";
+  fs::create_directories(into);
+  const std::string runs = write_runs(folder.path() / "a", reports::test::rates_around(16, 6));
+  const auto promote = [&](const std::string& path) {
+    return noisemark({"baseline", "promote", path, "--into", into.string(), "--hardware", "here"});
+  };
+  EXPECT_EQ(noisemark({"baseline", "show", into.string()}).code, 5);
+  EXPECT_EQ(noisemark({"compare", into.string(), runs}).code, 5);
+  EXPECT_EQ(promote(runs + "/0").code, 2) << "one run";
+  const test::Finished kept = promote(runs);
+  EXPECT_EQ(kept.code, 0) << kept.err;
+  EXPECT_TRUE(fs::exists(into / "here" / "ho-cifar10@cpu" / "none-plain-fp32-cpu" / "baseline.md"));
+  EXPECT_EQ(promote(runs).code, 2) << "it is there already";
+  EXPECT_EQ(noisemark({"baseline", "show", into.string()}).code, 0);
+  const std::string newer = write_runs(folder.path() / "b", reports::test::rates_around(16, 6));
+  const test::Finished compared = noisemark({"compare", into.string(), newer});
+  EXPECT_EQ(compared.code, 0) << compared.out << compared.err;
+  EXPECT_EQ(noisemark({"baseline", "promot", runs}).code, 2);
+}
+
+TEST(ResultCommands, doctor_explains_this_machine) {
+  const test::Finished text = noisemark({"doctor"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* what : {"source: ", "CPU governor: ", "CPU turbo: ", "GPU: ", "container: "}) {
+    EXPECT_NE(text.out.find(what), std::string::npos) << what << "\n" << text.out;
+  }
+  EXPECT_TRUE(nlohmann::json::parse(noisemark({"doctor", "--json"}).out).is_array());
+}
+
+}  // namespace
+}  // namespace noisemark::suite
