@@ -159,9 +159,10 @@ std::vector<Command> make_commands() {
        1,
        -1},
       {"baseline",
-       "promote|show PATH...",
+       "ACTION PATH...",
        "keep runs to compare with",
-       "promote copies at least three passing runs of one identity, whole, to "
+       "ACTION is promote or show. promote copies at least three passing runs of one identity, "
+       "whole, to "
        "HARDWARE/BENCHMARK/VARIANT/RUN/result.json below --into, with a page for the reviewer; a "
        "commit makes it the baseline. show prints those pages. `compare` takes such a folder as "
        "BASE.",
