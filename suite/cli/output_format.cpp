@@ -1,6 +1,6 @@
 #include "suite/cli/output_format.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <stdexcept>
