@@ -107,15 +107,16 @@ TEST(Doctor, finds_what_makes_times_unsteady) {
   expect_said("CPU governor", Health::kDisturbs, "cpupower",
               [](Machine& m, Surroundings&) { m.environment["cpu_governor"] = "powersave"; });
   expect_said("CPU turbo", Health::kDisturbs, "no_turbo",
-              [](Machine& m, Surroundings&) { m.environment["cpu_turbo"] = "on"; });
+              [](Machine& m, Surroundings&) { m.environment.insert_or_assign("cpu_turbo", "on"); });
   expect_said("CPU share", Health::kDisturbs, "cpuset",
               [](Machine& m, Surroundings&) { m.environment["cgroup_cpu_max"] = "150000 100000"; });
   expect_said("load", Health::kDisturbs, "Wait",
               [](Machine&, Surroundings& around) { around.load = 12; });
   expect_said("GPU clocks held down by", Health::kDisturbs, "power cap",
               [](Machine& m, Surroundings&) { m.environment["gpu_clock_reasons"] = "power cap"; });
-  expect_said("other processes on the GPU", Health::kDisturbs, "2",
-              [](Machine& m, Surroundings&) { m.environment["gpu_other_processes"] = "2"; });
+  expect_said("other processes on the GPU", Health::kDisturbs, "12", [](Machine& m, Surroundings&) {
+    m.environment.insert_or_assign("gpu_other_processes", "12");
+  });
 }
 
 TEST(Doctor, tells_apart_why_there_is_no_gpu) {
@@ -189,7 +190,7 @@ TEST(Surroundings, of_this_machine_agree_with_what_results_name) {
   const Surroundings around = look_around();
   const Machine machine = capture_machine(c10::Device(c10::kCPU));
   EXPECT_EQ(std::to_string(around.processors), machine.hardware.at("cpu_threads"));
-  if (machine.environment.contains("cpu_governor")) EXPECT_TRUE(around.frequency_driver);
+  EXPECT_TRUE(around.frequency_driver || !machine.environment.contains("cpu_governor"));
 }
 
 TEST(Graphics, says_in_words_what_holds_the_clocks_down) {
