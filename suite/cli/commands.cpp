@@ -130,10 +130,9 @@ std::vector<Command> make_commands() {
        "BASE and NEW are each a result.json, its report.md or a folder of results; several runs of "
        "one benchmark are repetitions. What is not the same work on the same machine is not "
        "comparable and never passes. Bytes and FLOPs must not rise; images/s and the validation "
-       "loss are judged over pairs of runs. The comparison goes to stdout.",
-       {{"format", "F",
-         "md, json, junit, or of NEW's figures gha-smaller, gha-bigger, bmf or ctest (default: "
-         "md)"},
+       "loss are judged over pairs of runs. The comparison goes to stdout; the last "
+       "four formats hold NEW's figures and their ratios to BASE.",
+       {{"format", "F", "md, json, junit, gha-smaller, gha-bigger, bmf or ctest (default: md)"},
         {"inconclusive", "W",
          "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
         {"out", "FILE", "where the text goes (default: stdout)"}},
