@@ -86,7 +86,7 @@ std::string list_text() {
   for (const BenchmarkFile& file : benchmark_files()) text += benchmark_text(file.id);
   text += "\nmodes (--mode)\n";
   for (const memopt::ModeEntry& mode : memopt::modes()) {
-    text += fmt::format("  {:<18}{}{}\n", mode.name, mode.summary, mode.lossless ? "" : " (lossy)");
+    text += fmt::format("  {:<24}{}{}\n", mode.name, mode.summary, mode.lossless ? "" : " (lossy)");
   }
   text += "\nbaselines (--baseline, joined by +)\n";
   for (const baselines::BaselineEntry& baseline : baselines::baselines()) {
