@@ -2,102 +2,53 @@
 
 #include <c10/util/Exception.h>
 
-#include <array>
-#include <charconv>
+#include <algorithm>
 #include <chrono>
 #include <limits>
+#include <string>
 #include <utility>
 
+#include "memopt/gradient_probe.h"
 #include "memopt/plan/codec_figures.h"
 
 namespace noisemark::memopt {
 namespace {
 
-constexpr std::string_view kSaved = "saved=";
-
-struct Unit {
-  std::string_view name;
-  int64_t bytes;
-};
-/// The largest first.
-constexpr std::array<Unit, 4> kUnits = {
-    {{"GiB", int64_t{1} << 30}, {"MiB", int64_t{1} << 20}, {"KiB", int64_t{1} << 10}, {"", 1}}};
+/// So often the error model is corrected by what was measured. Then nothing is rounded, which is
+/// followed whatever is measured: a device may give another gradient each time.
+constexpr int kCorrections = 8;
+/// A correction lowers what is allowed at least by so much, or it might go on forever.
+constexpr double kLeastCorrection = 1.25;
+/// No model is that wrong: the plan's gradient was not finite.
+constexpr double kMostCorrection = 1e6;
 
 std::string too_small_words(const Budget& budget, int64_t smallest_bytes) {
   return spell_budget(budget) + " cannot be met: the smallest budget that can is " +
-         std::to_string(smallest_bytes) + " bytes";
+         std::to_string(smallest_bytes) + " bytes (" +
+         spell_budget_of_at_least(budget, smallest_bytes) + ")";
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
-
-std::optional<int64_t> parse_bytes(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number <= 0) return std::nullopt;
-  const std::string_view name = text.substr(static_cast<size_t>(end - text.data()));
-  for (const Unit& unit : kUnits) {
-    if (unit.name != name) continue;
-    if (number > std::numeric_limits<int64_t>::max() / unit.bytes) return std::nullopt;
-    return number * unit.bytes;
-  }
-  return std::nullopt;
-}
-
-std::string spell_bytes(int64_t bytes) {
-  for (const Unit& unit : kUnits) {
-    if (bytes % unit.bytes == 0) {
-      return std::to_string(bytes / unit.bytes).append(unit.name);
-    }
-  }
-  return {};
-}
-
-std::optional<Budget> read_budget(std::string_view text) {
-  Budget budget;
-  if (text.starts_with(kSaved)) {
-    text.remove_prefix(kSaved.size());
-    budget.target = BudgetTarget::kPeakSaved;
-  }
-  const std::optional<int64_t> bytes = parse_bytes(text);
-  if (!bytes) return std::nullopt;
-  budget.bytes = *bytes;
-  return budget;
-}
-
-Budget parse_budget(std::string_view spelling) {
-  std::optional<Budget> budget;
-  if (spelling.starts_with(kBudgetPrefix)) {
-    budget = read_budget(spelling.substr(kBudgetPrefix.size()));
-  }
-  if (!budget) {
-    throw std::invalid_argument("mode: \"" + std::string(spelling) +
-                                "\" (expected: budget:SIZE or budget:saved=SIZE with a SIZE such "
-                                "as 2GiB, 512MiB or a number of bytes)");
-  }
-  if (spell_budget(*budget) != spelling) {
-    throw std::invalid_argument("mode: \"" + std::string(spelling) + "\" (nearest valid: \"" +
-                                spell_budget(*budget) + "\")");
-  }
-  return *budget;
-}
-
-std::string spell_budget(const Budget& budget) {
-  std::string spelling(kBudgetPrefix);
-  if (budget.target == BudgetTarget::kPeakSaved) spelling += kSaved;
-  return spelling + spell_bytes(budget.bytes);
-}
 
 BudgetTooSmall::BudgetTooSmall(const Budget& budget, int64_t smallest_bytes)
     : std::runtime_error(too_small_words(budget, smallest_bytes)),
       smallest_bytes_(smallest_bytes) {}
 
 BudgetMode::BudgetMode(const Budget& budget)
-    : PlannedMode(spell_budget(budget), /*lossless=*/true, {}), budget_(budget) {}
+    : PlannedMode(spell_budget(budget), /*lossless=*/!budget.error, {}), budget_(budget) {}
 
 void BudgetMode::attach(const ModelView& model) {
   PlannedMode::attach(model);
+  options_.reset();
   planner_.reset();
   answer_.reset();
+  measured_error_.reset();
+  probed_passes_ = 0;
+  planning_s_ = 0;
   failure_ = nullptr;
 }
 
@@ -106,31 +57,81 @@ void BudgetMode::begin_forward() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+int64_t BudgetMode::forwards_until_steady() const {
+  return PlannedMode::forwards_until_steady() + (budget_.error ? 1 : 0);
+}
+
 TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
                                    const Overrides& overrides, bool verified) {
   try {
-    const auto begin = std::chrono::steady_clock::now();
-    auto options =
-        std::make_shared<const BlockOptions>(std::move(graph), lossless_options(), overrides);
-    if (!verified) return options->plan_to_verify();
-    TreatmentPlan plan = choose_plan(std::move(options));
-    planning_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return plan;
+    options_ = std::make_shared<const BlockOptions>(
+        std::move(graph), budget_.error ? all_options() : lossless_options(), overrides);
+    if (!verified) return options_->plan_to_verify();
+    // What was measured was this choice, whatever a codec refused since.
+    if (measured_error_) return answered();
+    // Nothing is dropped before the errors are known.
+    if (budget_.error) return options_->plan(std::vector<size_t>(options_->blocks(), 0));
+    plan_within({});
+    return answered();
   } catch (...) {
     failure_ = std::current_exception();
     throw;
   }
 }
 
-TreatmentPlan BudgetMode::choose_plan(std::shared_ptr<const BlockOptions> options) {
-  const bool unknown = options->graph()->at_end.live_bytes < 0;
+/// The cheapest choice within the budget and the error that is expected of it.
+void BudgetMode::plan_within(ErrorModel errors) {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool unknown = options_->graph()->at_end.live_bytes < 0;
   TORCH_CHECK(budget_.target == BudgetTarget::kPeakSaved || !unknown, name(),
               ": the allocations of the device cannot be followed");
-  planner_ = std::make_shared<const Planner>(std::move(options), budget_.target,
-                                             measured_codec_figures(device()));
+  planner_ = std::make_shared<const Planner>(options_, budget_.target,
+                                             measured_codec_figures(device()), std::move(errors));
   answer_ = planner_->within(budget_.bytes);
+  planning_s_ += seconds_since(begin);
+}
+
+TreatmentPlan BudgetMode::answered() const {
   if (!answer_) throw BudgetTooSmall(budget_, planner_->smallest_bytes());
-  return planner_->plan(answer_->point);
+  return options_->plan(answer_->point.chosen);
+}
+
+bool BudgetMode::wants_rehearsal() const {
+  return budget_.error && !measured_error_;
+}
+
+void BudgetMode::rehearse(GradientProbe& probe) {
+  try {
+    plan_and_measure(probe);
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
+}
+
+/// Until a plan is found whose error was measured to be allowed. Also for a budget that cannot be
+/// met: the smallest that can is that of a plan that was measured.
+void BudgetMode::plan_and_measure(GradientProbe& probe) {
+  const double limit = *budget_.error;
+  ErrorModel errors = measured_error_model(
+      *options_, [&](const auto& plan) { return probe.error_of(plan); }, limit);
+  for (int corrections = 0;; ++corrections) {
+    plan_within(errors);
+    const PlanPoint& point = answer_ ? answer_->point : planner_->curve().back();
+    const double measured =
+        probe.error_of(std::make_shared<const TreatmentPlan>(options_->plan(point.chosen)));
+    probed_passes_ = probe.passes();
+    if (measured <= limit || corrections > kCorrections) {
+      measured_error_ = measured;
+      return;
+    }
+    if (corrections == kCorrections) {
+      errors.forbid_rounding(options_->options());
+    } else {
+      const double excess = measured / std::max(point.error, std::numeric_limits<double>::min());
+      errors.scale(std::clamp(excess * excess, kLeastCorrection, kMostCorrection));
+    }
+  }
 }
 
 std::unique_ptr<Mode> make_budget_mode(std::string_view spelling) {

@@ -1,37 +1,16 @@
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 
+#include "memopt/budget.h"
 #include "memopt/plan/planner.h"
 #include "memopt/planned_mode.h"
 
 namespace noisemark::memopt {
-
-/// What a mode "budget:..." asks for.
-struct Budget {
-  BudgetTarget target = BudgetTarget::kPeak;
-  int64_t bytes = 0;
-};
-
-/// "2GiB", "512MiB", "96KiB" or a number of bytes. Empty for anything else.
-[[nodiscard]] std::optional<int64_t> parse_bytes(std::string_view text);
-/// In the largest unit that leaves a whole number: "512MiB".
-[[nodiscard]] std::string spell_bytes(int64_t bytes);
-
-/// "SIZE" or "saved=SIZE". Empty for anything else.
-[[nodiscard]] std::optional<Budget> read_budget(std::string_view text);
-
-/// "budget:SIZE" bounds the most bytes of all owners in a steady step, "budget:saved=SIZE" the most
-/// bytes held for backward. Throws std::invalid_argument for another spelling, with the canonical
-/// one where there is one.
-[[nodiscard]] Budget parse_budget(std::string_view spelling);
-[[nodiscard]] std::string spell_budget(const Budget& budget);
 
 /// No plan is within a budget.
 class BudgetTooSmall : public std::runtime_error {
@@ -47,33 +26,49 @@ class BudgetTooSmall : public std::runtime_error {
 /// A planned mode whose plan is the cheapest that the planner knows within a budget. The third pass
 /// compares whatever any option could make again. Where the budget cannot be met, the next forward
 /// pass throws BudgetTooSmall.
+///
+/// With an error the options that round are tried in the fourth pass, which keeps everything: its
+/// backward is run several times more, to measure what each way to round would do to the gradient
+/// (plan/error_model.h), and once under each plan that is chosen. A plan whose measured error is
+/// above the bound is not followed; a more careful one is chosen. Where the gradient of that pass
+/// is zero or not finite, the pass after it serves.
 class BudgetMode final : public PlannedMode {
  public:
   explicit BudgetMode(const Budget& budget);
 
   void attach(const ModelView& model) override;
   void begin_forward() override;
+  [[nodiscard]] int64_t forwards_until_steady() const override;
 
-  /// Of the plan in force; null and empty before the third pass has ended.
+  /// Of the plan in force; null and empty before it was made.
   [[nodiscard]] std::shared_ptr<const Planner> planner() const { return planner_; }
   [[nodiscard]] const std::optional<BudgetAnswer>& answer() const { return answer_; }
-  /// What making the plan took.
+  /// What making the plan took, without what was measured for it.
   [[nodiscard]] double planning_s() const { return planning_s_; }
+  /// Of the gradient of the fourth pass under the plan in force, or under the plan that a budget
+  /// too small would have needed; empty where no error is allowed.
+  [[nodiscard]] const std::optional<double>& measured_error() const { return measured_error_; }
+  /// Backward passes that were run to measure errors.
+  [[nodiscard]] int probed_passes() const { return probed_passes_; }
 
  private:
   TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph, const Overrides& overrides,
                          bool verified) override;
-  TreatmentPlan choose_plan(std::shared_ptr<const BlockOptions> options);
+  [[nodiscard]] bool wants_rehearsal() const override;
+  void rehearse(GradientProbe& probe) override;
+  void plan_within(ErrorModel errors);
+  void plan_and_measure(GradientProbe& probe);
+  [[nodiscard]] TreatmentPlan answered() const;
 
   Budget budget_;
+  std::shared_ptr<const BlockOptions> options_;  ///< by what is known of recipes and codecs
   std::shared_ptr<const Planner> planner_;
   std::optional<BudgetAnswer> answer_;
+  std::optional<double> measured_error_;
+  int probed_passes_ = 0;
   double planning_s_ = 0;
   std::exception_ptr failure_;
 };
-
-/// What every spelling of a budget mode begins with.
-inline constexpr std::string_view kBudgetPrefix = "budget:";
 
 /// Throws std::invalid_argument, as parse_budget() does.
 [[nodiscard]] std::unique_ptr<Mode> make_budget_mode(std::string_view spelling);

@@ -34,6 +34,16 @@ bool reached_backward(const StepGraph& graph) {
 
 }  // namespace
 
+/// Between a pass that is rehearsed and its backward.
+class PlannedMode::Watcher final : public BackwardWatcher {
+ public:
+  explicit Watcher(PlannedMode& mode) : mode_(mode) {}
+  void before_backward(const BackwardAgain& again) override { mode_.rehearse_before(again); }
+
+ private:
+  PlannedMode& mode_;  ///< owns this
+};
+
 PlannedMode::PlannedMode(std::string name, bool lossless, Policy policy)
     : name_(std::move(name)), lossless_(lossless), policy_(std::move(policy)) {
   report_.missing_reason = "no forward pass was recorded yet";
@@ -45,6 +55,8 @@ void PlannedMode::attach(const ModelView& model) {
   model_ = model;
   recorder_.reset();
   execution_.reset();
+  rehearsal_.reset();
+  watcher_.reset();
   graph_.reset();
   plan_.reset();
   reconciled_ = verified_ = gave_up_ = false;
@@ -70,12 +82,20 @@ void PlannedMode::begin_forward() {
     return;
   }
   const EncodeKey key{model_.seed, step_, 0};
+  if (verified_ && wants_rehearsal()) {
+    rehearsal_ = std::make_unique<Rehearsal>(graph_, key);
+    return;
+  }
   execution_ = std::make_unique<PlanExecution>(
       plan_, key, verified_ ? PlanExecution::Purpose::kFollow : PlanExecution::Purpose::kVerify);
 }
 
 void PlannedMode::end_forward() {
   if (recorder_ != nullptr) recorder_->end_forward();
+  if (rehearsal_ != nullptr) {
+    watcher_ = std::make_shared<Watcher>(*this);
+    watch_backward(watcher_);
+  }
   if (execution_ == nullptr) return;
   try {
     execution_->end_forward();
@@ -86,6 +106,7 @@ void PlannedMode::end_forward() {
 
 std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::make_hooks() {
   if (recorder_ != nullptr) return recorder_->make_hooks();
+  if (rehearsal_ != nullptr) return rehearsal_->make_hooks();
   return execution_ == nullptr ? nullptr : execution_->make_hooks();
 }
 
@@ -126,10 +147,33 @@ AllocationSource* PlannedMode::recorded_memory() const {
 
 // Called from destructors: what goes wrong here ends the plan, not the training.
 void PlannedMode::finish_pass() {
+  watcher_.reset();
+  rehearsal_.reset();
   try {
     if (recorder_ != nullptr) finish_recording();
     if (execution_ != nullptr) finish_following();
   } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+}
+
+/// A backward of another forward pass is let by; what goes wrong ends the plan, not the training.
+void PlannedMode::rehearse_before(const BackwardAgain& again) {
+  if (rehearsal_ == nullptr) return;
+  try {
+    std::vector<at::Tensor> parameters;
+    for (const auto& [name, parameter] : model_.parameters) {
+      if (parameter.requires_grad()) parameters.push_back(parameter);
+    }
+    GradientProbe probe(*rehearsal_, again, std::move(parameters));
+    if (rehearsal_->asked() == 0) return;
+    if (probe.usable()) {
+      rehearse(probe);
+      make_plan();
+    }
+    rehearsal_->end();
+  } catch (const std::exception& error) {
+    rehearsal_->end();
     give_up(error.what());
   }
 }

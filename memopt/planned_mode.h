@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "memopt/allocation_source.h"
+#include "memopt/backward_watch.h"
+#include "memopt/gradient_probe.h"
 #include "memopt/mode.h"
 #include "memopt/plan/resolve.h"
 #include "memopt/plan/treatment.h"
 #include "memopt/record/recorder.h"
 #include "memopt/replay/execution.h"
+#include "memopt/replay/rehearsal.h"
 
 namespace noisemark::memopt {
 
@@ -71,10 +74,19 @@ class PlannedMode : public Mode {
                                                const Overrides& overrides, bool verified);
   [[nodiscard]] c10::Device device() const;
 
+  /// Whether a pass is needed, after the one that verified, in which everything is kept and plans
+  /// are tried. Asked before every pass.
+  [[nodiscard]] virtual bool wants_rehearsal() const { return false; }
+  /// In such a pass, before its backward. Afterwards plan_for() is asked again.
+  virtual void rehearse(GradientProbe& /*probe*/) {}
+
  private:
+  class Watcher;
+
   /// Whose memory is read while a step is recorded. Null where nobody follows it.
   [[nodiscard]] AllocationSource* recorded_memory() const;
   void finish_pass();
+  void rehearse_before(const BackwardAgain& again);
   void finish_recording();
   void finish_following();
   void learn_from(const PlanExecution& execution);
@@ -90,6 +102,8 @@ class PlannedMode : public Mode {
   int64_t step_ = 0;
   std::unique_ptr<StepRecorder> recorder_;    ///< of the pass in progress
   std::unique_ptr<PlanExecution> execution_;  ///< of the pass in progress
+  std::unique_ptr<Rehearsal> rehearsal_;      ///< of the pass in progress
+  std::shared_ptr<Watcher> watcher_;          ///< of the backward of a rehearsal
   std::shared_ptr<StepGraph> graph_;          ///< of the first recorded pass
   bool reconciled_ = false;
   bool verified_ = false;

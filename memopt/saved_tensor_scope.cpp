@@ -3,8 +3,12 @@
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <utility>
+#include <vector>
+
+#include "memopt/backward_watch.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -19,6 +23,24 @@ class ScopedEngine final : public torch::autograd::Engine {
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     return current_sink == nullptr ? nullptr : current_sink->make_hooks();
+  }
+
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph, bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    if (!create_graph) {
+      tell_backward_watcher([&](const std::vector<at::Tensor>& leaves) {
+        torch::autograd::edge_list edges;
+        edges.reserve(leaves.size());
+        for (const at::Tensor& leaf : leaves) {
+          edges.push_back(torch::autograd::impl::gradient_edge(leaf));
+        }
+        return Engine::execute(roots, inputs, /*keep_graph=*/true, /*create_graph=*/false,
+                               /*accumulate_grad=*/false, edges);
+      });
+    }
+    return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
 };
 

@@ -110,6 +110,31 @@ Gate certificate(const MemoryMode& mode) {
   return gate;
 }
 
+Gate budget(const Result& result) {
+  const ModeBudget& asked = result.memory_mode.budget;
+  const MemorySection& memory = result.memory;
+  const auto bound = static_cast<double>(asked.bytes.value_or(0));
+  Gate gate{"budget", asked.figure, "at most", {}, bound, "bytes", {}, {}};
+  if (!memory.measured) return without_memory(gate, memory);
+  const int64_t held = asked.figure == "peak_bytes" ? memory.peak_bytes : memory.peak_saved_bytes;
+  gate = decided(gate, static_cast<double>(held));
+  gate.words = fmt::format(
+      "{} of a steady step are {}, {} the budget of {}.", asked.figure, format_exact_bytes(held),
+      gate.verdict == Verdict::kPass ? "within" : "above", format_exact_bytes(*asked.bytes));
+  return gate;
+}
+
+Gate budget_error(const ModeBudget& asked) {
+  Gate gate{
+      "budget_error", "measured_error_frac", "at most", {}, *asked.error_frac, "frac", {}, {}};
+  if (!asked.measured_error_frac) {
+    gate.verdict = Verdict::kNotApplied;
+    gate.words = "Not applied: the memory pass, whose plan is judged, was not made.";
+    return gate;
+  }
+  return decided(gate, *asked.measured_error_frac);
+}
+
 std::string missing_value(const Metric* metric, const std::string& name) {
   if (metric == nullptr) return fmt::format("{} is missing: the run has no such metric.", name);
   if (metric->value) return fmt::format("{} is not a finite number.", name);
@@ -167,6 +192,9 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
   std::vector<Gate> gates{finite_loss(finiteness), closure_boundaries(result.memory),
                           closure_peak(result.memory), leak(result.memory)};
   if (result.identity.mode != "none") gates.push_back(certificate(result.memory_mode));
+  const ModeBudget& asked = result.memory_mode.budget;
+  if (asked.bytes) gates.push_back(budget(result));
+  if (asked.error_frac) gates.push_back(budget_error(asked));
   for (const GateRule& rule : rules) {
     (void)satisfies(0, rule.relation, 0);  // a gate that is not applied must be well formed too
     gates.push_back(by_rule(result, rule));

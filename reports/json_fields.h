@@ -213,6 +213,12 @@ inline constexpr auto kFields<StepBytes> = std::tuple{
     field("peak_saved_bytes", &StepBytes::peak_saved_bytes)};
 
 template <>
+inline constexpr auto kFields<ModeBudget> =
+    std::tuple{field("figure", &ModeBudget::figure), field("bytes", &ModeBudget::bytes),
+               field("error_frac", &ModeBudget::error_frac),
+               field("measured_error_frac", &ModeBudget::measured_error_frac)};
+
+template <>
 inline constexpr auto kFields<Certificate> =
     std::tuple{field("verdict", &Certificate::verdict), field("words", &Certificate::words),
                field("steps", &Certificate::steps), field("sha256", &Certificate::sha256),
@@ -247,6 +253,7 @@ inline constexpr auto kFields<MemoryMode> =
     std::tuple{field("measured", &MemoryMode::measured),
                field("missing_reason", &MemoryMode::missing_reason),
                field("lossless", &MemoryMode::lossless),
+               field("budget", &MemoryMode::budget),
                field("reference", &MemoryMode::reference),
                field("plain", &MemoryMode::plain),
                field("predicted", &MemoryMode::predicted),

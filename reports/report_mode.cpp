@@ -54,6 +54,21 @@ std::string bytes_table(const Result& result) {
   return table.text();
 }
 
+std::string budget_words(const ModeBudget& budget) {
+  if (!budget.bytes) return "";
+  std::string text = fmt::format("\nBudget. {} of a steady step at most {}", budget.figure,
+                                 format_exact_bytes(*budget.bytes));
+  if (budget.error_frac) {
+    text += fmt::format(", the gradient's relative error at most {}",
+                        format_number(*budget.error_frac));
+  }
+  if (budget.measured_error_frac) {
+    text += fmt::format(" ({} on the step by which the plan was chosen)",
+                        format_number(*budget.measured_error_frac));
+  }
+  return text + ".\n";
+}
+
 std::string overhead_words(const MemoryMode& mode) {
   const Overhead& overhead = mode.overhead;
   std::string text = "\nOverhead. ";
@@ -147,8 +162,8 @@ std::string memory_mode(const Result& result) {
   if (result.identity.mode == "none") return "";
   std::string text = fmt::format("## Memory mode {}\n\n", code(result.identity.mode));
   if (!mode.measured) return text + not_measured(mode.missing_reason);
-  return text + bytes_table(result) + overhead_words(mode) + prediction_words(mode) +
-         certificate_words(mode) + gradient_words(mode) + plan_words(mode);
+  return text + bytes_table(result) + budget_words(mode.budget) + overhead_words(mode) +
+         prediction_words(mode) + certificate_words(mode) + gradient_words(mode) + plan_words(mode);
 }
 
 }  // namespace noisemark::reports::sections

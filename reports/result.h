@@ -216,6 +216,16 @@ struct GradientError {
   std::vector<TensorError> tensors;
 };
 
+/// What a mode "budget:..." was asked for. Empty for any other mode.
+struct ModeBudget {
+  std::string figure;  ///< that it bounds: "peak_bytes" or "peak_saved_bytes"
+  std::optional<int64_t> bytes;
+  std::optional<double>
+      error_frac;  ///< bound of the gradient's relative error; null: no bit may differ
+  std::optional<double> measured_error_frac;  ///< of the step by which the plan was chosen, under
+                                              ///< that plan
+};
+
 /// Time of a step beside mode "none", in turns within one process.
 struct Overhead {
   std::optional<double> frac;  ///< more time than "none"; 0.03 is 3 %
@@ -239,6 +249,7 @@ struct MemoryMode {
   bool measured = false;
   std::string missing_reason;
   bool lossless = false;
+  ModeBudget budget;
   std::string reference;  ///< "none-plain-fp32": beside what certificate, error, overhead are taken
   StepBytes plain;        ///< mode "none" of baseline "plain": factors are these over the mode's
   StepBytes predicted;    ///< by the plan, from the recorded step

@@ -1,9 +1,10 @@
 #include "memopt/plan/options.h"
 
 #include <algorithm>
-#include <string_view>
+#include <array>
 #include <utility>
 
+#include "memopt/codec_choice.h"
 #include "memopt/policies.h"
 #include "memopt/replay/recipe.h"
 
@@ -14,17 +15,41 @@ size_t index_of(const StepGraph& graph, const RecordedOperator& op) {
   return static_cast<size_t>(&op - graph.operators.data());
 }
 
-/// What mode `name` does.
-Policy policy_named(std::string_view name) {
-  return policy_of(parse_mode(name));
+using Replay = ModeParts::Replay;
+using Rounding = ModeParts::Rounding;
+
+constexpr std::array kReplays = {Replay::kNothing, Replay::kEcho, Replay::kEchoAttention,
+                                 Replay::kMirrorEcho, Replay::kMirror};
+constexpr std::array kRoundings = {Rounding::kDpr16, Rounding::kDpr10, Rounding::kDpr8,
+                                   Rounding::kQ4, Rounding::kQ2};
+
+BlockOption lossless_option(Replay replay) {
+  const ModeParts parts{.replay = replay};
+  return {replay == Replay::kNothing ? "keep" : spelling_of(parts), policy_of(parts), parts};
+}
+
+BlockOption rounding_option(Replay replay, Rounding rounding) {
+  const ModeParts parts{.replay = replay, .rounding = rounding};
+  BlockOption option{spelling_of(parts), policy_of(parts), parts};
+  // The same codecs in the same order in every option, so that what is known of them holds in all.
+  if (replay == Replay::kNothing) {
+    option.policy.codec = codec_choice({.replay = Replay::kEcho, .rounding = rounding});
+  }
+  return option;
 }
 
 }  // namespace
 
 std::vector<BlockOption> lossless_options() {
-  std::vector<BlockOption> options = {{"keep", policy_named("none")}};
-  for (const char* mode : {"echo", "echo+attn", "mirror+echo", "mirror"}) {
-    options.push_back({mode, policy_named(mode)});
+  std::vector<BlockOption> options;
+  for (const Replay replay : kReplays) options.push_back(lossless_option(replay));
+  return options;
+}
+
+std::vector<BlockOption> all_options() {
+  std::vector<BlockOption> options = lossless_options();
+  for (const Rounding rounding : kRoundings) {
+    for (const Replay replay : kReplays) options.push_back(rounding_option(replay, rounding));
   }
   return options;
 }
@@ -38,7 +63,7 @@ BlockOptions::BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<B
   mark_operators();
   mark_slots();
   mark_crossing();
-  mark_encodable();
+  refuse_what_was_not_tried();
 }
 
 std::string BlockOptions::name(size_t block) const {
@@ -99,12 +124,25 @@ bool BlockOptions::is_all_parts(ValueId id) const {
   return true;
 }
 
-void BlockOptions::mark_encodable() {
-  encodable_.assign(graph_->values.size(), true);
+/// The pass that compared what could be made again did not try to encode it: where another plan
+/// holds it, the first of its codecs, which must be exact, is not known to be.
+void BlockOptions::refuse_what_was_not_tried() {
   const TreatmentPlan plan = plan_to_verify();
   for (size_t v = 0; v < plan.values.size(); ++v) {
-    encodable_[v] = plan.values[v].codec != nullptr;
+    if (plan.values[v].codec != nullptr) continue;
+    const auto id = static_cast<ValueId>(v);
+    if (exact_codec(id, 0) == nullptr) continue;
+    int& refusals = overrides_.refusals[id];
+    refusals = std::max(refusals, 1);
   }
+}
+
+/// Of the options that are lossless and encode.
+std::unique_ptr<Codec> BlockOptions::exact_codec(ValueId id, int attempt) const {
+  for (const BlockOption& option : options_) {
+    if (option.policy.codec) return option.policy.codec(*graph_, id, attempt);
+  }
+  return nullptr;
 }
 
 Policy BlockOptions::combined(const std::vector<size_t>& chosen) const {
@@ -121,7 +159,7 @@ Policy BlockOptions::combined(const std::vector<size_t>& chosen) const {
   policy.codec = [this, option_of](const StepGraph& graph, ValueId id,
                                    int attempt) -> std::unique_ptr<Codec> {
     const RecordedOperator* producer = graph.producer_of(id);
-    if (producer == nullptr || !encodable_[static_cast<size_t>(id)]) return nullptr;
+    if (producer == nullptr) return nullptr;
     const CodecChoice& choice = options_[option_of(graph, *producer)].policy.codec;
     return choice ? choice(graph, id, attempt) : nullptr;
   };
@@ -152,11 +190,8 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
   policy.may_replay = [replayed_by](const StepGraph& graph, const RecordedOperator& op) {
     return replayed_by(index_of(graph, op), false);
   };
-  policy.codec = [this](const StepGraph& graph, ValueId id, int attempt) -> std::unique_ptr<Codec> {
-    for (const BlockOption& option : options_) {
-      if (option.policy.codec) return option.policy.codec(graph, id, attempt);
-    }
-    return nullptr;
+  policy.codec = [this](const StepGraph&, ValueId id, int attempt) {
+    return exact_codec(id, attempt);
   };
   Overrides overrides = overrides_;
   for (size_t v = 0; v < crossing_.size(); ++v) {
@@ -166,6 +201,16 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
     }
   }
   return resolve(graph_, policy, overrides);
+}
+
+bool BlockOptions::rounds_in(size_t block, const TreatmentPlan& plan) const {
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const Codec* codec = plan.values[v].codec;
+    const OperatorId producer = graph_->values[v].producer;
+    if (codec == nullptr || codec->lossless() || producer == kNone) continue;
+    if (block_of_operator(producer) == block) return true;
+  }
+  return false;
 }
 
 /// The block whose option decided about what the slot saved.

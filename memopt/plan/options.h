@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "memopt/mode_grammar.h"
 #include "memopt/plan/block_program.h"
 #include "memopt/plan/peak_timeline.h"
 #include "memopt/plan/resolve.h"
@@ -16,10 +17,13 @@ namespace noisemark::memopt {
 struct BlockOption {
   std::string name;  ///< as in reports: "echo"
   Policy policy;
+  ModeParts parts = {};  ///< "echo"; of "keep" nothing
 };
 
-/// From keeping everything to replaying everything, all of them lossless.
+/// From keeping everything, the first, to replaying everything, all of them lossless.
 [[nodiscard]] std::vector<BlockOption> lossless_options();
+/// Those, and each of them with every way to round what it holds. Masks are held in 1 bit.
+[[nodiscard]] std::vector<BlockOption> all_options();
 
 /// The model cut into its segments, each of which can be treated by another option. What a segment
 /// makes is treated by its own option, whoever reads it.
@@ -43,6 +47,8 @@ class BlockOptions {
   /// Makes again whatever some option may make again, so that following it once with everything
   /// kept shows which recipes and codecs are exact.
   [[nodiscard]] TreatmentPlan plan_to_verify() const;
+  /// Whether the plan rounds what a block has made.
+  [[nodiscard]] bool rounds_in(size_t block, const TreatmentPlan& plan) const;
 
   /// What each option costs each block, from timelines in which all blocks have that option.
   /// `live`: bytes are those of all owners, otherwise only what is held for backward.
@@ -54,10 +60,11 @@ class BlockOptions {
   void mark_operators();
   void mark_slots();
   void mark_crossing();
-  void mark_encodable();
+  void refuse_what_was_not_tried();
   [[nodiscard]] bool crosses(ValueId id) const;
   [[nodiscard]] bool is_all_parts(ValueId id) const;
   [[nodiscard]] size_t block_that_brings(SlotId slot) const;
+  [[nodiscard]] std::unique_ptr<Codec> exact_codec(ValueId id, int attempt) const;
   [[nodiscard]] Policy combined(const std::vector<size_t>& chosen) const;
 
   std::shared_ptr<const StepGraph> graph_;
@@ -68,7 +75,6 @@ class BlockOptions {
   std::vector<std::vector<bool>> light_;    ///< by option and operator
   std::vector<size_t> block_at_;            ///< by slot
   std::vector<bool> crossing_;              ///< by value: kept where an option keeps what crosses
-  std::vector<bool> encodable_;             ///< by value: a codec was found to take it
 };
 
 }  // namespace noisemark::memopt

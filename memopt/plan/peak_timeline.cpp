@@ -54,17 +54,13 @@ class SimulatedBlock {
 using Memory = std::shared_ptr<SimulatedBlock>;
 using Local = std::unordered_map<ValueId, Memory>;
 
-/// For every operator, the storages that the forward pass needs for the last time in it.
+/// For every operator, the storages that the program let go when it had ended. What it reads later
+/// than that was saved.
 std::vector<std::vector<StorageId>> last_uses(const StepGraph& graph) {
   std::vector<std::vector<StorageId>> last(graph.operators.size());
   for (size_t s = 0; s < graph.storages.size(); ++s) {
-    OperatorId use = kNone;
-    for (const ValueId id : graph.storages[s].values) {
-      const RecordedValue& value = graph.values[static_cast<size_t>(id)];
-      use = std::max(use, value.producer);
-      for (const OperatorId reader : value.readers) use = std::max(use, reader);
-    }
-    if (use != kNone) last[static_cast<size_t>(use)].push_back(static_cast<StorageId>(s));
+    const OperatorId gone = graph.storages[s].gone_at_operator;
+    if (gone > 0) last[static_cast<size_t>(gone - 1)].push_back(static_cast<StorageId>(s));
   }
   return last;
 }
@@ -143,7 +139,6 @@ class Simulation {
     }
     run_until(static_cast<OperatorId>(graph_.operators.size()));
     between_ = meter_.take_high();
-    in_use_.assign(in_use_.size(), nullptr);
     result_.saved_bytes = meter_.now().saved;
     note_held();
   }
@@ -215,6 +210,10 @@ class Simulation {
     };
     for (size_t s = 0; s < kept_.size(); ++s) note(static_cast<SlotId>(s), kept_[s]);
     for (size_t v = 0; v < held_.size(); ++v) note(plan_.values[v].supplied_by, held_[v].memory);
+    for (size_t s = 0; s < kept_.size(); ++s) {
+      const Memory& used = in_use_[static_cast<size_t>(recorded(plan_.slots[s].value).storage)];
+      note(static_cast<SlotId>(s), used);
+    }
     noted_.clear();
   }
 
@@ -222,6 +221,7 @@ class Simulation {
     OperatorId node = kNone;
     for (const SlotId slot : unpacked_slots(graph_)) {
       TimelineEvent event{slot, true, take_between(), {}};
+      let_go(graph_.slots[static_cast<size_t>(slot)].unpack_order);
       const OperatorId saved_by = graph_.slots[static_cast<size_t>(slot)].saved_by;
       if (saved_by == kNone || saved_by != node) finish_node();
       node = saved_by;
@@ -232,9 +232,19 @@ class Simulation {
     }
     TimelineEvent end{kNone, true, take_between(), {}};
     finish_node();
+    in_use_.assign(in_use_.size(), nullptr);
     for (size_t s = 0; s < kept_.size(); ++s) release(static_cast<SlotId>(s));
     end.at = meter_.now();
     result_.events.push_back(end);
+  }
+
+  /// What the program held beyond the forward pass, until backward had asked for so many slots.
+  void let_go(int32_t unpacked) {
+    for (size_t s = 0; s < in_use_.size(); ++s) {
+      if (in_use_[s] != nullptr && graph_.storages[s].gone_at_unpack == unpacked) {
+        in_use_[s].reset();
+      }
+    }
   }
 
   MemoryLevel take_between() {

@@ -1,6 +1,7 @@
 #include "memopt/plan/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
@@ -28,7 +29,7 @@ std::vector<std::vector<size_t>> worth_trying(const std::vector<plan::Block>& bl
         const plan::Choice& a = block[other];
         const plan::Choice& b = block[o];
         return a.held_bytes == b.held_bytes && a.window_bytes == b.window_bytes &&
-               a.cost_ns == b.cost_ns;
+               a.cost_ns == b.cost_ns && a.error_squared == b.error_squared;
       });
       if (!known) options.push_back(o);
     }
@@ -56,17 +57,25 @@ double BudgetAnswer::gap() const {
 }
 
 Planner::Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget target,
-                 CodecFigures figures)
+                 CodecFigures figures, ErrorModel errors)
     : options_(std::move(options)),
       target_(target),
       figures_(std::move(figures)),
+      errors_(std::move(errors)),
       other_(other_bytes(options_->graph())),
       blocks_(options_->choices(figures_, other_, target == BudgetTarget::kPeak)) {
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    for (size_t o = 0; o < blocks_[block].size(); ++o) {
+      blocks_[block][o].error_squared = errors_.of(block, o);
+    }
+  }
   std::vector<std::vector<size_t>> choices = all_choices();
   tried_all_ = !choices.empty();
   if (!tried_all_) choices = likely_choices();
   std::vector<PlanPoint> points;
-  for (const std::vector<size_t>& chosen : choices) points.push_back(evaluate(chosen));
+  for (const std::vector<size_t>& chosen : choices) {
+    if (errors_.allows(chosen)) points.push_back(evaluate(chosen));
+  }
   if (!tried_all_) lower_the_smallest(points);
   curve_ = pareto(std::move(points), target_);
 }
@@ -79,6 +88,7 @@ PlanPoint Planner::evaluate(const std::vector<size_t>& chosen) const {
   point.peak_saved_bytes = timeline.peak_saved_bytes;
   point.saved_bytes = timeline.saved_bytes;
   point.cost_ns = timeline.cost_ns;
+  point.error = std::sqrt(errors_.of(chosen));
   return point;
 }
 
@@ -104,14 +114,21 @@ std::vector<std::vector<size_t>> Planner::likely_choices() const {
   for (size_t o = 0; o < options_->options().size(); ++o) {
     likely.emplace(options_->blocks(), o);
   }
-  const int64_t smallest = plan::smallest_peak(blocks_);
-  const int64_t range = plan::solve(blocks_, {}, kLabels)->peak_bytes - smallest;
+  const plan::Limits any = limits_within(std::numeric_limits<int64_t>::max());
+  const int64_t smallest = plan::smallest_peak(blocks_, any);
+  const int64_t range = plan::solve(blocks_, any, kLabels)->peak_bytes - smallest;
   for (int64_t i = 0; i <= kBudgets; ++i) {
-    plan::Limits limits;
-    limits.peak_bytes = smallest + range / kBudgets * i;
+    const plan::Limits limits = limits_within(smallest + range / kBudgets * i);
     likely.insert(plan::solve(blocks_, limits, kLabels)->chosen);
   }
   return {likely.begin(), likely.end()};
+}
+
+plan::Limits Planner::limits_within(int64_t peak_bytes) const {
+  plan::Limits limits;
+  limits.peak_bytes = peak_bytes;
+  limits.error_squared = errors_.limit_squared;
+  return limits;
 }
 
 /// The blocks' estimates are coarsest where the smallest peak is decided: other options are tried
@@ -139,7 +156,7 @@ void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
     bool lower = false;
     for (const size_t option : worth[block]) {
       std::vector<size_t> chosen = smallest.chosen;
-      if (std::exchange(chosen[block], option) == option) continue;
+      if (std::exchange(chosen[block], option) == option || !errors_.allows(chosen)) continue;
       points.push_back(evaluate(chosen));
       lower = lower || smaller(points.back(), smallest);
     }
@@ -162,10 +179,10 @@ std::optional<BudgetAnswer> Planner::within(int64_t budget_bytes) const {
 }
 
 double Planner::lower_bound_ns(int64_t budget_bytes, int64_t cost_ns) const {
-  plan::Limits limits;
+  const plan::Limits any = limits_within(std::numeric_limits<int64_t>::max());
   // Where the estimates say that nothing fits, they know no more than at the least that they admit.
-  limits.peak_bytes = std::max(budget_bytes, plan::smallest_peak(blocks_));
-  const std::optional<plan::Solution> solution = plan::solve(blocks_, limits);
+  const int64_t least = std::max(budget_bytes, plan::smallest_peak(blocks_, any));
+  const std::optional<plan::Solution> solution = plan::solve(blocks_, limits_within(least));
   return std::min(solution ? solution->lower_bound_ns : 0, static_cast<double>(cost_ns));
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "memopt/plan/error_model.h"
 #include "memopt/plan/options.h"
 
 namespace noisemark::memopt {
@@ -24,6 +25,7 @@ struct PlanPoint {
   int64_t peak_saved_bytes = 0;
   int64_t saved_bytes = 0;  ///< at the end of forward
   int64_t cost_ns = 0;      ///< added to a step
+  double error = 0;         ///< of the gradient, expected
 
   [[nodiscard]] int64_t of(BudgetTarget target) const {
     return target == BudgetTarget::kPeak ? peak_bytes : peak_saved_bytes;
@@ -45,9 +47,12 @@ struct BudgetAnswer {
 /// best for budgets between keeping everything and the smallest peak are put through the timeline
 /// once; a budget gets the cheapest of them whose timeline is within it. So the peak of an answer
 /// is never above its budget, and a smaller budget never gets a higher peak or a lower cost.
+/// Choices beyond the limit of the error model are left out of all this; the first of the options
+/// is exact.
 class Planner {
  public:
-  Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget target, CodecFigures figures);
+  Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget target, CodecFigures figures,
+          ErrorModel errors = {});
 
   /// From the cheapest plan to the smallest; no point beats another in bytes and cost.
   [[nodiscard]] const std::vector<PlanPoint>& curve() const { return curve_; }
@@ -60,17 +65,21 @@ class Planner {
   }
   [[nodiscard]] const BlockOptions& options() const { return *options_; }
   [[nodiscard]] BudgetTarget target() const { return target_; }
+  /// Whether an error was allowed.
+  [[nodiscard]] bool rounds() const { return !errors_.squared.empty(); }
 
  private:
   [[nodiscard]] PlanPoint evaluate(const std::vector<size_t>& chosen) const;
   [[nodiscard]] std::vector<std::vector<size_t>> all_choices() const;
   [[nodiscard]] std::vector<std::vector<size_t>> likely_choices() const;
   void lower_the_smallest(std::vector<PlanPoint>& points) const;
+  [[nodiscard]] plan::Limits limits_within(int64_t peak_bytes) const;
   [[nodiscard]] double lower_bound_ns(int64_t budget_bytes, int64_t cost_ns) const;
 
   std::shared_ptr<const BlockOptions> options_;
   BudgetTarget target_;
   CodecFigures figures_;
+  ErrorModel errors_;
   std::vector<OtherBytes> other_;
   std::vector<plan::Block> blocks_;
   bool tried_all_ = false;

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "memopt/keeping_hooks.h"
+#include "memopt/record/lifetimes.h"
 #include "memopt/record/operator_traits.h"
 #include "memopt/record/segments.h"
 
@@ -75,7 +76,10 @@ class StepRecorder::State {
     at::removeCallback(handle_);
     active_ = nullptr;
     innermost = nullptr;
-    guarded([this] { resolve_slots(); });
+    guarded([this] {
+      note_gone();
+      resolve_slots();
+    });
   }
 
   SlotId add_slot(const at::Tensor& tensor) {
@@ -97,6 +101,9 @@ class StepRecorder::State {
     if (taken_) return;
     RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
     if (recorded.unpack_order != kNone) return;
+    for (const StorageId gone : lifetimes_.take_gone()) {
+      graph_.storages[static_cast<size_t>(gone)].gone_at_unpack = unpacked_;
+    }
     recorded.unpack_order = unpacked_++;
     recorded.at_unpack = read_memory();
   }
@@ -159,7 +166,16 @@ class StepRecorder::State {
     }
   }
 
+  void note_gone() {
+    const std::lock_guard lock(mutex_);
+    const auto ended = static_cast<OperatorId>(graph_.operators.size());
+    for (const StorageId gone : lifetimes_.take_gone()) {
+      graph_.storages[static_cast<size_t>(gone)].gone_at_operator = ended;
+    }
+  }
+
   void begin(const at::RecordFunction& function, OpenFrame& frame) {
+    note_gone();
     const std::lock_guard lock(mutex_);
     frame.handle = c10::Dispatcher::singleton().findSchema(*function.operator_name());
     if (!frame.handle) return;
@@ -361,7 +377,10 @@ class StepRecorder::State {
     graph_.storages[static_cast<size_t>(value.storage)].values.push_back(id);
     graph_.values.push_back(std::move(value));
     // Weak: the memory of the object is not used again, so its address stays its name.
-    if (impl == tensor.unsafeGetTensorImpl()) tensors_.emplace(id, tensor.getIntrusivePtr());
+    if (impl == tensor.unsafeGetTensorImpl()) {
+      tensors_.emplace(id, tensor.getIntrusivePtr());
+      lifetimes_.follow(graph_.values.back().storage, tensor);
+    }
     ids_.emplace(impl, id);
     return id;
   }
@@ -409,7 +428,6 @@ class StepRecorder::State {
                RecordedValue::Origin::kModel;
   }
 
-  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct PendingSlot {
     c10::TensorImpl* impl;
     at::Tensor data;  ///< shares the storage
@@ -427,6 +445,7 @@ class StepRecorder::State {
   std::vector<WeakTensor> pinned_;  ///< of slots, until their values are known;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> pinned_storages_;
   std::vector<PendingSlot> pending_;
+  Lifetimes lifetimes_;
   std::set<ValueId> replaced_;  ///< what was in a tensor before it was written
   int32_t unpacked_ = 0;
   bool following_ = true;

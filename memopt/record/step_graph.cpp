@@ -186,6 +186,10 @@ void take_measurements(StepGraph& graph, const StepGraph& warm) {
     graph.slots[s].at_save = warm.slots[s].at_save;
     graph.slots[s].at_unpack = warm.slots[s].at_unpack;
   }
+  for (size_t s = 0; s < graph.storages.size(); ++s) {
+    graph.storages[s].gone_at_operator = warm.storages[s].gone_at_operator;
+    graph.storages[s].gone_at_unpack = warm.storages[s].gone_at_unpack;
+  }
   graph.at_end = warm.at_end;
 }
 

@@ -79,6 +79,12 @@ struct RecordedStorage {
   bool written_in_place = false;
   bool external =
       false;  ///< of the model, of the batch, or a cast of a parameter: nobody's to drop
+  /// When the program's own references to it had gone, whatever autograd saved: seen after this
+  /// many operators; kNone: not before the forward pass had ended.
+  OperatorId gone_at_operator = kNone;
+  /// Of what the program held longer: seen after backward had asked for this many slots; kNone: not
+  /// before its last.
+  int32_t gone_at_unpack = kNone;
 };
 
 /// What the device's allocator said at one moment; negative: it was not asked.

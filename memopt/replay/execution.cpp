@@ -5,7 +5,6 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "memopt/keeping_hooks.h"
+#include "memopt/replay/fits.h"
 #include "memopt/replay/held_values.h"
 #include "memopt/tracking_allocator.h"
 
@@ -39,21 +39,6 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor y = b.contiguous();
   if (x.is_cpu()) return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
   return x.view(-1).view(at::kByte).equal(y.view(-1).view(at::kByte));
-}
-
-/// Does this tensor fit the recorded one, as far as can be seen without running anything?
-bool fits(const at::Tensor& tensor, const RecordedValue& value, const RecordedSlot& slot) {
-  const auto node = tensor.grad_fn();
-  const std::type_index type = node ? std::type_index(typeid(*node)) : typeid(void);
-  if (tensor.sizes() != at::IntArrayRef(value.sizes) || tensor.scalar_type() != value.dtype ||
-      tensor.strides() != at::IntArrayRef(value.strides) || type != slot.node) {
-    return false;
-  }
-  // Another layer of the same shape is another path.
-  return value.origin != RecordedValue::Origin::kModel ||
-         (tensor.storage().unsafeGetStorageImpl() ==
-              value.model_tensor.storage().unsafeGetStorageImpl() &&
-          tensor.storage_offset() == value.storage_offset);
 }
 
 using Local = std::unordered_map<ValueId, at::Tensor>;
@@ -177,7 +162,7 @@ class PlanExecution::State {
 
  private:
   [[nodiscard]] bool drops(SlotId slot) const {
-    return purpose_ == Purpose::kFollow && treatment(slot).drops &&
+    return purpose_ != Purpose::kVerify && treatment(slot).drops &&
            !(value(treatment(slot).value).source == Source::kEncoded &&
              !held_.is_encoded(treatment(slot).value));
   }
@@ -193,9 +178,9 @@ class PlanExecution::State {
   }
   [[nodiscard]] bool fits_slot(SlotId slot, const at::Tensor& tensor) const {
     if (static_cast<size_t>(slot) >= plan_->slots.size()) return false;
-    const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
-    return fits(tensor, graph_.values[static_cast<size_t>(recorded.value)], recorded) &&
-           held_.fits_memory(recorded.value, tensor);
+    const ValueId value = graph_.slots[static_cast<size_t>(slot)].value;
+    return (purpose_ == Purpose::kRehearse || fits(tensor, graph_, slot)) &&
+           held_.fits_memory(value, tensor);
   }
 
   void supply(SlotId slot, const at::Tensor& tensor) {

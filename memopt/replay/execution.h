@@ -28,8 +28,9 @@ struct ExecutionCounters {
 class PlanExecution {
  public:
   enum class Purpose {
-    kFollow,  ///< drop what the plan drops
-    kVerify,  ///< keep everything, and compare what the plan would give with what was kept
+    kFollow,    ///< drop what the plan drops
+    kVerify,    ///< keep everything, and compare what the plan would give with what was kept
+    kRehearse,  ///< follow the plan with the tensors of a pass that has been, which have no history
   };
 
   /// `key` names the pass to codecs that round at random.

@@ -51,7 +51,9 @@ std::vector<Flag> pace_flags() {
 
 std::vector<Flag> plan_flags() {
   std::vector<Flag> flags = {
-      {"budget", "SIZE", "bound of peak_bytes, or saved=SIZE of peak_saved_bytes: 2GiB, 512MiB"},
+      {"budget", "SIZE[,error=E]",
+       "bound of peak_bytes, or saved=SIZE of peak_saved_bytes: 2GiB, 512MiB, 20.05MiB; with an "
+       "error tensors may be rounded, and E bounds the gradient's relative error (default: 0.01)"},
       {"out", "DIR", "where the plot of the Pareto curve goes (default: it is not drawn)"},
   };
   for (const Flag& flag : run_flags()) {

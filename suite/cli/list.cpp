@@ -56,11 +56,8 @@ std::string benchmark_text(std::string_view id) {
 std::string modes_text() {
   std::string text = "\nmodes (--mode)\n";
   for (const memopt::ModeEntry& mode : memopt::modes()) {
-    text += fmt::format("  {:<18}{}{}\n", mode.name, mode.summary, mode.lossless ? "" : " (lossy)");
+    text += fmt::format("  {:<24}{}{}\n", mode.name, mode.summary, mode.lossless ? "" : " (lossy)");
   }
-  text +=
-      "  budget:SIZE       the cheapest lossless plan whose peak_bytes are within SIZE (2GiB)\n";
-  text += "  budget:saved=SIZE the same for peak_saved_bytes; `noisemark plan` shows the choice\n";
   text += "  joined by + in this order, at most one of each line:\n";
   for (const auto& words : memopt::mode_alternatives()) {
     text += fmt::format("    {}\n", fmt::join(words, " "));

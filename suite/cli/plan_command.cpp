@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "reports/quantity.h"
 #include "suite/run/memory_plan.h"
 #include "suite/run/plan.h"
 #include "suite/run/single_run.h"
@@ -12,13 +11,14 @@
 namespace noisemark::suite {
 namespace {
 
+constexpr const char* kAccepted =
+    "2GiB, 512MiB, 20.05MiB or saved=512MiB, and ,error=0.01 behind it where errors are allowed";
+
 std::string mode_of(const Arguments& arguments) {
-  if (!arguments.has("budget")) {
-    throw bad_input("--budget", "", "nothing given", "2GiB, 512MiB, or saved=512MiB");
-  }
+  if (!arguments.has("budget")) throw bad_input("--budget", "", "nothing given", kAccepted);
   const std::string text = arguments.text("budget");
   const std::optional<memopt::Budget> budget = memopt::read_budget(text);
-  if (!budget) throw bad_input("--budget", "", text, "2GiB, 512MiB, or saved=512MiB");
+  if (!budget) throw bad_input("--budget", "", text, kAccepted);
   return memopt::spell_budget(*budget);
 }
 
@@ -42,7 +42,7 @@ Answer plan_memory(const Arguments& arguments, RunOptions options) {
   const int64_t smallest = plan.planner->smallest_bytes();
   throw bad_input("--budget", "", arguments.text("budget"),
                   fmt::format("the smallest that can be met is {} bytes, {}", smallest,
-                              reports::format_bytes(smallest)));
+                              memopt::spell_at_least(smallest)));
 }
 
 }  // namespace noisemark::suite

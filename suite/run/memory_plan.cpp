@@ -4,17 +4,20 @@
 
 #include "reports/error.h"
 #include "reports/pareto_plot.h"
+#include "suite/data/loader.h"
 
 namespace noisemark::suite {
 
 MemoryPlan make_memory_plan(const SessionOptions& options) {
   SessionOptions own = options;
   const memopt::Budget budget = memopt::parse_budget(options.variant.mode);
-  own.definition.train.steps = memopt::BudgetMode(budget).forwards_until_steady();
+  const int64_t steps = memopt::BudgetMode(budget).forwards_until_steady();
+  // The loader makes batches ahead, which are live while the step is recorded: as many as in a run.
+  own.definition.train.steps = steps + LoaderOptions().prefetch;
   const Session session = make_session(own);
   const auto& mode = dynamic_cast<const memopt::BudgetMode&>(*session.mode);
   Trainer& trainer = *session.trainer;
-  while (trainer.next_step() < own.definition.train.steps && mode.planner() == nullptr) {
+  while (trainer.next_step() < steps && mode.planner() == nullptr) {
     static_cast<void>(trainer.step());
   }
   if (mode.planner() == nullptr) {
@@ -28,6 +31,8 @@ MemoryPlan make_memory_plan(const SessionOptions& options) {
   plan.planner = mode.planner();
   plan.answer = mode.answer();
   plan.planning_s = mode.planning_s();
+  plan.measured_error = mode.measured_error();
+  plan.probed_passes = mode.probed_passes();
   return plan;
 }
 

@@ -19,6 +19,8 @@ struct MemoryPlan {
   std::shared_ptr<const memopt::Planner> planner;
   std::optional<memopt::BudgetAnswer> answer;  ///< empty: the budget cannot be met
   double planning_s = 0;
+  std::optional<double> measured_error;  ///< of the gradient, where the budget allows one
+  int probed_passes = 0;                 ///< backward passes that measured such errors
 };
 
 /// Trains the steps that a budget mode needs to make its plan. `options.variant.mode` must be one.

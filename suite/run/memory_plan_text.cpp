@@ -101,6 +101,7 @@ std::string curve_table(const MemoryPlan& plan) {
                                 {"peak_saved_bytes", Align::kRight},
                                 {"saved_bytes", Align::kRight},
                                 {"added to a step", Align::kRight},
+                                {"gradient error, expected", Align::kRight},
                                 {""}});
   for (const PlanPoint& point : plan.planner->curve()) {
     const bool chosen = plan.answer && plan.answer->point.chosen == point.chosen;
@@ -108,6 +109,7 @@ std::string curve_table(const MemoryPlan& plan) {
     table.add_row({known ? format_bytes(point.peak_bytes) : "",
                    format_bytes(point.peak_saved_bytes), format_bytes(point.saved_bytes),
                    reports::format_seconds(seconds(static_cast<double>(point.cost_ns))),
+                   plan.budget.error ? reports::format_number(point.error) : "none",
                    chosen ? "the budget gets this" : ""});
   }
   return table.text();
@@ -119,6 +121,15 @@ std::string gap_words(const BudgetAnswer& answer) {
   const std::string away = reports::format_seconds(seconds(cost - answer.lower_bound_ns));
   if (answer.lower_bound_ns <= 0) return fmt::format("{} above nothing", away);
   return fmt::format("{}, {}", reports::format_percent(answer.gap()), away);
+}
+
+void add_error_rows(const MemoryPlan& plan, reports::MarkdownTable& table) {
+  if (!plan.budget.error) return;
+  table.add_row(
+      {"bound of the gradient's relative error", reports::format_number(*plan.budget.error)});
+  table.add_row({"expected of the plan", reports::format_number(plan.answer->point.error)});
+  table.add_row({"measured on the recorded step", reports::format_number(*plan.measured_error)});
+  table.add_row({"backward passes that measured errors", fmt::format("{}", plan.probed_passes)});
 }
 
 std::string answer_table(const MemoryPlan& plan) {
@@ -135,7 +146,9 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row({"lower bound of that, by the segments' estimates",
                  reports::format_seconds(seconds(answer.lower_bound_ns))});
   table.add_row({"gap", gap_words(answer)});
-  table.add_row({"smallest budget that can be met", format_bytes(plan.planner->smallest_bytes())});
+  add_error_rows(plan, table);
+  table.add_row(
+      {"smallest budget that can be met", memopt::spell_at_least(plan.planner->smallest_bytes())});
   table.add_row({"planning took", reports::format_seconds(plan.planning_s)});
   return table.text();
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "memopt/budget_mode.h"
 #include "memopt/plan/treatment.h"
 #include "memopt/planned_mode.h"
 #include "reports/compare/paired_estimate.h"
@@ -82,6 +83,9 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
   to.codec_fallbacks = report.counters.codec_fallbacks;
   to.departures = report.counters.departures;
   to.recipes_run_again = report.counters.recipes_run_again;
+  if (const auto* budgeted = dynamic_cast<const memopt::BudgetMode*>(planned)) {
+    to.budget.measured_error_frac = budgeted->measured_error();
+  }
   if (const auto plan = planned->plan()) {
     for (const memopt::HeldGroup& group : memopt::held_groups(*plan)) {
       to.held.push_back({group.made_by, std::string(memopt::keep_reason_name(group.reason)),
@@ -92,6 +96,13 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
     to.predicted = {estimate->peak_bytes, estimate->saved_bytes, estimate->peak_saved_bytes};
     to.predicted_added_s = static_cast<double>(estimate->cost_ns) * 1e-9;
   }
+}
+
+reports::ModeBudget budget_of(const std::string& mode) {
+  if (!mode.starts_with(memopt::kBudgetPrefix)) return {};
+  const memopt::Budget budget = memopt::parse_budget(mode);
+  const bool all = budget.target == memopt::BudgetTarget::kPeak;
+  return {all ? "peak_bytes" : "peak_saved_bytes", budget.bytes, budget.error, {}};
 }
 
 reports::StepBytes step_bytes(const reports::MemorySection& memory) {

@@ -11,6 +11,9 @@ namespace noisemark::suite {
 /// the rest of `to` alone. A mode without a plan says so in plan_missing_reason.
 void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to);
 
+/// What a mode of this spelling was asked for; empty for one that is no budget.
+[[nodiscard]] reports::ModeBudget budget_of(const std::string& mode);
+
 /// What a factor is taken of.
 [[nodiscard]] reports::StepBytes step_bytes(const reports::MemorySection& memory);
 

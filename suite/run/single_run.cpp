@@ -133,6 +133,7 @@ class SingleRun {
                                              : "the profile pass was left out (--no-profile)";
     result_.memory_mode.missing_reason =
         has_mode() ? "its passes did not end" : "mode none keeps what autograd keeps";
+    result_.memory_mode.budget = budget_of(variant.mode);
     result_.quality.missing_reason = "training did not begin";
     if (definition.measure.memory_steps == 0) {
       result_.memory.missing_reason = "the memory pass was left out (measure.memory_steps=0)";

@@ -100,25 +100,5 @@ INSTANTIATE_TEST_SUITE_P(Targets, BudgetTargets,
                            return info.param == BudgetTarget::kPeak ? "peak" : "peak_saved";
                          });
 
-TEST(BudgetSpelling, has_one_form_for_each_budget) {
-  for (const char* spelling : {"budget:2GiB", "budget:512MiB", "budget:saved=96KiB", "budget:77"}) {
-    EXPECT_EQ(make_mode(spelling)->name(), spelling);
-    EXPECT_TRUE(make_mode(spelling)->lossless());
-  }
-}
-
-TEST(BudgetSpelling, is_refused_in_any_other_form) {
-  for (const char* spelling : {"budget:", "budget:2GB", "budget:-1", "budget:0", "budget:GiB",
-                               "budget:saved", "budget:9999999999GiB", "2GiB", "budget: 2GiB"}) {
-    EXPECT_THROW(static_cast<void>(make_mode(spelling)), std::invalid_argument) << spelling;
-  }
-  try {
-    static_cast<void>(make_mode("budget:1024MiB"));
-    FAIL() << "no exception";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("\"budget:1GiB\""), std::string::npos) << error.what();
-  }
-}
-
 }  // namespace
 }  // namespace noisemark::memopt

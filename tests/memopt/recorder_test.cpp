@@ -90,6 +90,39 @@ TEST_F(Recorder, knows_that_dropout_noise_cannot_be_drawn_again) {
   EXPECT_FALSE(draw->repeatable);
 }
 
+TEST_F(Recorder, knows_how_long_the_program_holds_what_operators_have_read_last) {
+  const StepGraph graph = record();
+  const RecordedOperator* stem = find(graph, "aten::convolution");
+  const RecordedOperator* cat = find(graph, "aten::cat");
+  ASSERT_TRUE(stem != nullptr && cat != nullptr);
+  const RecordedValue& value = graph.values[static_cast<size_t>(stem->results.front())];
+  const auto cat_id = static_cast<OperatorId>(cat - graph.operators.data());
+  // Read last before the cat, but a variable of the net's forward function.
+  EXPECT_LT(*std::max_element(value.readers.begin(), value.readers.end()), cat_id);
+  EXPECT_GT(graph.storages[static_cast<size_t>(value.storage)].gone_at_operator, cat_id);
+}
+
+TEST_F(Recorder, knows_what_the_program_holds_beyond_the_forward_pass) {
+  for (const bool held : {false, true}) {
+    RecordingSink sink(net_.view());
+    at::Tensor prediction, loss;
+    {
+      const SavedTensorScope scope(sink);
+      prediction = net_.forward(x_);
+      loss = prediction.square().mean();
+      if (!held) prediction.reset();
+    }
+    loss.backward();
+    const StepGraph graph = sink.take();
+    const RecordedOperator* square = find(graph, "aten::pow");
+    ASSERT_NE(square, nullptr);
+    const ValueId id = square->arguments.front().values.front();
+    const StorageId storage = graph.values[static_cast<size_t>(id)].storage;
+    const bool gone = graph.storages[static_cast<size_t>(storage)].gone_at_operator != kNone;
+    EXPECT_EQ(gone, !held);
+  }
+}
+
 TEST_F(Recorder, takes_what_is_written_in_place_for_another_value_of_the_same_memory) {
   const StepGraph graph = record();
   const RecordedOperator* scaled = find(graph, "aten::div_");

@@ -71,6 +71,55 @@ TEST(Gate, certificate_that_could_not_be_had_is_not_a_pass) {
   EXPECT_FALSE(gate.value);
 }
 
+/// A run under a budget that it just meets.
+Result result_under_budget(const std::string& figure) {
+  Result result = test::result_under_echo();
+  result.identity.mode = "budget:SIZE";
+  const MemorySection& memory = result.memory;
+  const bool all = figure == "peak_bytes";
+  result.memory_mode.budget.figure = figure;
+  result.memory_mode.budget.bytes = all ? memory.peak_bytes : memory.peak_saved_bytes;
+  return result;
+}
+
+TEST(Gate, budget_turns_red_one_byte_above_what_was_asked_for) {
+  for (const char* figure : {"peak_bytes", "peak_saved_bytes"}) {
+    Result result = result_under_budget(figure);
+    const Gate met = gate_named(evaluate_gates(result, {}, {}), "budget");
+    EXPECT_EQ(met.verdict, Verdict::kPass) << met.words;
+    EXPECT_EQ(met.metric, figure);
+    --*result.memory_mode.budget.bytes;
+    const auto gates = evaluate_gates(result, {}, {});
+    const Gate missed = gate_named(gates, "budget");
+    EXPECT_EQ(missed.verdict, Verdict::kFail);
+    EXPECT_NE(missed.words.find("above the budget"), std::string::npos) << missed.words;
+    EXPECT_EQ(exit_of(gates, /*custom=*/true).code, 1) << "also where the definition was changed";
+  }
+}
+
+TEST(Gate, budget_judges_no_run_whose_memory_was_not_measured) {
+  Result result = result_under_budget("peak_bytes");
+  result.memory = {};
+  result.memory.missing_reason = "not asked for";
+  EXPECT_EQ(verdict_of(result, "budget"), Verdict::kNotApplied);
+}
+
+TEST(Gate, budget_is_not_there_under_another_mode) {
+  const auto gates = evaluate_gates(test::result_under_echo(), {}, {});
+  EXPECT_TRUE(std::none_of(gates.begin(), gates.end(),
+                           [](const Gate& gate) { return gate.name.starts_with("budget"); }));
+}
+
+TEST(Gate, budget_error_turns_red_above_the_error_that_was_allowed) {
+  Result result = result_under_budget("peak_bytes");
+  result.memory_mode.budget.error_frac = 0.01;
+  EXPECT_EQ(verdict_of(result, "budget_error"), Verdict::kNotApplied) << "nothing was measured";
+  result.memory_mode.budget.measured_error_frac = 0.01;
+  EXPECT_EQ(verdict_of(result, "budget_error"), Verdict::kPass);
+  result.memory_mode.budget.measured_error_frac = std::nextafter(0.01, 1.0);
+  EXPECT_EQ(verdict_of(result, "budget_error"), Verdict::kFail);
+}
+
 TEST(Gate, finite_loss_turns_red_and_names_the_first_tensor) {
   const auto gates = evaluate_gates(full_result(), {}, {false, "loss at step 12"});
   const Gate gate = gate_named(gates, "finite_loss");

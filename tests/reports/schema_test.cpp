@@ -46,7 +46,7 @@ TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {
     }
     EXPECT_EQ(required, properties);
   });
-  EXPECT_EQ(objects, 28) << "the file, its schema entry and 26 structs of result.h";
+  EXPECT_EQ(objects, 29) << "the file, its schema entry and 27 structs of result.h";
 }
 
 TEST(Schema, refuses_every_kind_of_error_and_names_the_place) {

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <random>
@@ -225,6 +226,75 @@ TEST(PlannerAgainstEveryChoice, finds_the_cheapest_where_all_can_be_tried) {
     EXPECT_TRUE(answer->exact);
     EXPECT_LE(answer->point.cost_ns, timeline.cost_ns);
   }
+}
+
+CodecFigures quartering_codecs() {
+  return [](const Codec& codec, const RecordedValue& value) {
+    return CodecFigure{value.bytes() / (codec.lossless() ? 32 : 4), 1000, 1000};
+  };
+}
+
+constexpr double kErrorOfAValue = 1e-3;
+
+/// The same for every value that is rounded, uncorrelated.
+double error_by_count(const std::shared_ptr<const TreatmentPlan>& plan) {
+  double squared = 0;
+  for (const ValueTreatment& value : plan->values) {
+    const bool rounded = value.codec != nullptr && !value.codec->lossless();
+    squared += rounded ? kErrorOfAValue * kErrorOfAValue : 0;
+  }
+  return std::sqrt(squared);
+}
+
+std::shared_ptr<const BlockOptions> rounding_options() {
+  return std::make_shared<const BlockOptions>(recorded_block_net(), all_options(), Overrides{});
+}
+
+size_t option_named(const BlockOptions& options, const std::string& name) {
+  for (size_t o = 0; o < options.options().size(); ++o) {
+    if (options.options()[o].name == name) return o;
+  }
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+TEST(ErrorModel, adds_up_over_blocks_to_what_was_measured_with_everything_rounded) {
+  const auto options = rounding_options();
+  const ErrorModel model = measured_error_model(*options, error_by_count, 1);
+  for (const char* name : {"dpr16", "dpr8", "q2"}) {
+    const std::vector<size_t> all(options->blocks(), option_named(*options, name));
+    const double measured =
+        error_by_count(std::make_shared<const TreatmentPlan>(options->plan(all)));
+    ASSERT_GT(measured, 0);
+    // The least share of a block that measured nothing.
+    EXPECT_NEAR(model.of(all), measured * measured, 2e-3 * measured * measured);
+    EXPECT_FALSE(model.of(std::vector<size_t>(options->blocks(), 0)) > 0);
+  }
+}
+
+TEST(ErrorModel, that_was_told_to_allows_nothing_that_rounds) {
+  const auto options = rounding_options();
+  ErrorModel model = measured_error_model(*options, error_by_count, 1);
+  model.forbid_rounding(options->options());
+  std::vector<size_t> chosen(options->blocks(), option_named(*options, "mirror"));
+  EXPECT_TRUE(model.allows(chosen));
+  chosen.back() = option_named(*options, "echo+dpr16");
+  EXPECT_FALSE(model.allows(chosen));
+}
+
+TEST(PlannerWithErrors, holds_less_where_more_is_allowed_and_never_expects_more) {
+  const auto options = rounding_options();
+  std::vector<int64_t> smallest;
+  for (const double limit : {1e-9, 2 * kErrorOfAValue, 1.0}) {
+    const Planner planner(options, BudgetTarget::kPeakSaved, quartering_codecs(),
+                          measured_error_model(*options, error_by_count, limit));
+    for (const PlanPoint& point : planner.curve()) EXPECT_LE(point.error, limit);
+    EXPECT_EQ(planner.curve().front().error, 0) << "keeping everything costs nothing";
+    smallest.push_back(planner.smallest_bytes());
+  }
+  EXPECT_LE(smallest[1], smallest[0]);
+  EXPECT_LE(smallest[2], smallest[1]);
+  EXPECT_LT(smallest[2], smallest[0]);
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ TEST(CommandLine, list_names_everything) {
   const Finished result = noisemark({"list"});
   ASSERT_EQ(result.code, 0);
   for (const char* name : {"smoke", "ho-relu-cifar10", "none", "plain", "gate excess_loss",
-                           "budget:saved=SIZE", "mirror:sqrt+echo", "offload:all"}) {
+                           "budget:saved=2GiB", "mirror:sqrt+echo", "offload:all"}) {
     EXPECT_NE(result.out.find(name), std::string::npos) << name;
   }
 }

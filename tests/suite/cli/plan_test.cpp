@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -47,6 +48,36 @@ TEST(Plan, of_a_budget_that_cannot_be_met_names_the_smallest_that_can_and_that_w
   EXPECT_NE(result.out.find("made again"), std::string::npos) << result.out;
 }
 
+/// The first number behind `words`, with its unit.
+std::string size_after(const std::string& text, const std::string& words) {
+  const std::string rest = text.substr(std::min(text.find(words) + words.size(), text.size()));
+  const size_t begin = rest.find_first_of("0123456789");
+  return begin == std::string::npos
+             ? ""
+             : rest.substr(begin, rest.find_first_not_of("0123456789.KMGiB", begin) - begin);
+}
+
+TEST(Plan, names_sizes_that_can_be_typed_back) {
+  const test::Finished roomy = plan({"--budget", "64GiB"});
+  ASSERT_EQ(roomy.code, 0) << roomy.err;
+  const std::string smallest = size_after(roomy.out, "smallest budget that can be met");
+  EXPECT_NE(smallest.find("iB"), std::string::npos) << smallest;
+  EXPECT_EQ(plan({"--budget", smallest}).code, 0) << smallest;
+  const test::Finished tight = plan({"--budget", "1KiB"});
+  const std::string named = size_after(tight.err, " bytes, ");
+  EXPECT_EQ(plan({"--budget", named}).code, 0) << named << '\n' << tight.err;
+}
+
+TEST(Plan, of_a_budget_with_an_error_says_what_was_measured) {
+  const test::Finished result = plan({"--budget", "saved=64GiB,error=0.02"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const char* words :
+       {"budget:saved=64GiB,error=0.02", "bound of the gradient's relative error",
+        "measured on the recorded step", "gradient error, expected"}) {
+    EXPECT_NE(result.out.find(words), std::string::npos) << words << '\n' << result.out;
+  }
+}
+
 TEST(Plan, draws_the_pareto_curve_where_it_is_told_to) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "plan_curve";
   std::filesystem::remove_all(folder);
@@ -66,7 +97,7 @@ TEST(Plan, of_a_training_that_diverges_fails_and_names_the_first_non_finite_tens
 
 TEST(Plan, refuses_what_is_no_budget) {
   EXPECT_EQ(plan({}).code, 2);
-  for (const char* budget : {"2GB", "0", "-1MiB", "much"}) {
+  for (const char* budget : {"2GB", "0", "-1MiB", "much", "1GiB,error=0", "1GiB,error=x", "1.5"}) {
     const test::Finished result = plan({"--budget", budget});
     EXPECT_EQ(result.code, 2) << budget;
     EXPECT_EQ(result.err.rfind("noisemark: --budget", 0), 0U) << result.err;

@@ -153,6 +153,36 @@ TEST(RunUnderAMode, reports_plan_certificate_and_overhead) {
   EXPECT_EQ(check.code, 0) << check.both();
 }
 
+/// The size that is named for those who ask for too little.
+std::string smallest_budget(const std::vector<std::string>& small) {
+  const test::Finished refused =
+      test::run_noisemark(test::with({"plan", "gmm16-ho", "--budget", "1KiB"}, small));
+  EXPECT_EQ(refused.code, 2) << refused.both();
+  const std::string words = " bytes, ";
+  const size_t begin = refused.err.find(words) + words.size();
+  return refused.err.substr(begin,
+                            refused.err.find_first_not_of("0123456789.KMGiB", begin) - begin);
+}
+
+TEST(RunUnderAMode, of_the_smallest_budget_that_a_plan_names_passes_the_gate_of_budgets) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  const std::vector<std::string> small = {"--device", "cpu", "--set", "train.batch=8"};
+  const std::string mode = "budget:" + smallest_budget(small);
+  const test::Finished run = test::run_noisemark(
+      test::with({"run", "gmm16-ho", "--mode", mode, "--no-profile", "--no-certificate", "--set",
+                  "train.steps=6", "--set", "eval.every=0", "--out", out.string()},
+                 small));
+  ASSERT_EQ(run.code, 0) << mode << '\n' << run.both();
+  const reports::Result result = test::result_in(out);
+  const auto gate = std::find_if(result.gates.begin(), result.gates.end(),
+                                 [](const reports::Gate& one) { return one.name == "budget"; });
+  ASSERT_NE(gate, result.gates.end());
+  EXPECT_EQ(gate->verdict, reports::Verdict::kPass) << gate->words;
+  EXPECT_EQ(gate->bound, static_cast<double>(result.memory_mode.budget.bytes.value_or(0)));
+  EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
+}
+
 TEST(RunUnderAMode, says_that_the_certificate_was_left_out) {
   const test::TemporaryFolder folder;
   const std::filesystem::path out = folder.path() / "out";

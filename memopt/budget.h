@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "memopt/plan/planner.h"
+
+namespace noisemark::memopt {
+
+/// What a mode "budget:..." asks for.
+struct Budget {
+  BudgetTarget target = BudgetTarget::kPeak;
+  int64_t bytes = 0;
+  /// Of the relative L2 error of the gradient of the recorded step; empty: no bit may differ.
+  std::optional<double> error = {};
+};
+
+/// What every spelling of a budget mode begins with.
+inline constexpr std::string_view kBudgetPrefix = "budget:";
+/// Of a budget that allows errors and does not say how large.
+inline constexpr double kDefaultError = 1e-2;
+
+/// "2GiB", "512MiB", "20.05MiB", "96KiB" or a number of bytes; a part of a byte counts as a whole
+/// one. Empty for anything else.
+[[nodiscard]] std::optional<int64_t> parse_bytes(std::string_view text);
+/// In the largest unit that leaves a whole number: "512MiB".
+[[nodiscard]] std::string spell_bytes(int64_t bytes);
+/// In hundredths of the largest unit, never fewer bytes: "20.05MiB".
+[[nodiscard]] std::string spell_at_least(int64_t bytes);
+
+/// "SIZE" or "saved=SIZE", and behind it nothing, ",error=E" or ",error", which allows
+/// kDefaultError. Empty for anything else.
+[[nodiscard]] std::optional<Budget> read_budget(std::string_view text);
+
+/// "budget:" and what read_budget() reads: bounds the most bytes of all owners in a steady step, or
+/// with "saved=" the most bytes held for backward. Throws std::invalid_argument for anything else.
+[[nodiscard]] Budget parse_budget(std::string_view spelling);
+/// The canonical spelling, which parse_budget() reads back to the byte.
+[[nodiscard]] std::string spell_budget(const Budget& budget);
+/// What can be typed instead of `budget` where `bytes` are needed: "budget:saved=20.05MiB".
+[[nodiscard]] std::string spell_budget_of_at_least(const Budget& budget, int64_t bytes);
+
+}  // namespace noisemark::memopt
