@@ -161,6 +161,7 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
   Recipe recipe;
   recipe.name = recorded.name;
   recipe.replaces = id;
+  recipe.cost_ns = recorded.cost_ns;
   recipe.inputs = distinct_inputs(recorded);
   recipe.results = recorded.results;
   recipe.run = [handle = recorded.handle, overwrites = recorded.overwrites,
