@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "memopt/record/recorder.h"
 #include "memopt/replay/norm_exactness.h"
@@ -128,12 +129,12 @@ void expect_same_bits(const at::Tensor& a, const at::Tensor& b) {
 class NormChainOfShape : public testing::TestWithParam<Shape> {};
 
 TEST_P(NormChainOfShape, gives_the_bits_of_the_norm_with_and_without_its_parameters) {
-  for (const bool weight : {true, false}) {
-    for (const bool bias : {true, false}) {
-      NormedTensor normed(GetParam(), weight, bias);
-      const StepGraph graph = normed.record([&] { return normed.norm(); });
-      expect_same_bits(normed.made_again(graph, "aten::native_group_norm"), normed.result);
-    }
+  // LibTorch cannot train a bias alone.
+  for (const auto& [weight, bias] :
+       {std::pair(true, true), std::pair(true, false), std::pair(false, false)}) {
+    NormedTensor normed(GetParam(), weight, bias);
+    const StepGraph graph = normed.record([&] { return normed.norm(); });
+    expect_same_bits(normed.made_again(graph, "aten::native_group_norm"), normed.result);
   }
 }
 
