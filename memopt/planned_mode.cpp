@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <set>
 #include <utility>
 
 #include "memopt/device_parts.h"
@@ -222,6 +221,8 @@ void PlannedMode::learn_from(const PlanExecution& execution) {
   };
   const std::vector<ValueId> mismatched = execution.mismatched();
   const std::set<ValueId> wrong(mismatched.begin(), mismatched.end());
+  overrides_.shortcut_ns = execution.shortcut_ns();
+  if (give_up_shortcuts(wrong)) return make_plan();
   report_.kept_after_mismatch += static_cast<int32_t>(wrong.size());
   for (const ValueId value : execution.refused()) ++overrides_.refusals[value];
   for (const ValueId value : wrong) {
@@ -237,6 +238,27 @@ void PlannedMode::learn_from(const PlanExecution& execution) {
   }
   verified_ = wrong.empty();
   make_plan();
+}
+
+/// What else was wrong may have been made from what a wrong shortcut gave: the next pass tells.
+bool PlannedMode::give_up_shortcuts(const std::set<ValueId>& wrong) {
+  const size_t before = overrides_.replay.size();
+  std::set<ValueId> seen;
+  std::vector<ValueId> suspects(wrong.begin(), wrong.end());
+  while (!suspects.empty()) {
+    const ValueId value = suspects.back();
+    suspects.pop_back();
+    const int32_t recipe = plan_->values[static_cast<size_t>(value)].recipe;
+    if (recipe == kNone || !seen.insert(value).second) continue;
+    const Recipe& made_by = *plan_->recipes[static_cast<size_t>(recipe)];
+    if (made_by.is_shortcut) overrides_.replay.insert(value);
+    for (const ValueId input : made_by.inputs) {
+      // What was saved was compared itself.
+      if (graph_->values[static_cast<size_t>(input)].slots.empty()) suspects.push_back(input);
+    }
+  }
+  report_.replayed_after_mismatch = static_cast<int32_t>(overrides_.replay.size());
+  return overrides_.replay.size() > before;
 }
 
 ValueId PlannedMode::encoded_as(ValueId value) const {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,12 @@ namespace noisemark::memopt {
 
 /// What a planned mode did since attach().
 struct PlannedModeReport {
-  PlanSummary plan;                 ///< of the plan in force
-  ExecutionCounters counters;       ///< over all passes
-  int32_t kept_after_mismatch = 0;  ///< values whose recipe was not exact
-  int32_t unrepeatable = 0;         ///< operators whose arguments changed between recorded passes
-  std::string missing_reason;       ///< why there is no plan, empty when there is one
+  PlanSummary plan;                     ///< of the plan in force
+  ExecutionCounters counters;           ///< over all passes
+  int32_t kept_after_mismatch = 0;      ///< values whose recipe was not exact
+  int32_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact
+  int32_t unrepeatable = 0;    ///< operators whose arguments changed between recorded passes
+  std::string missing_reason;  ///< why there is no plan, empty when there is one
 };
 
 /// What a plan is expected to hold and to cost, from the recorded step (plan/peak_timeline.h).
@@ -90,6 +92,7 @@ class PlannedMode : public Mode {
   void finish_recording();
   void finish_following();
   void learn_from(const PlanExecution& execution);
+  [[nodiscard]] bool give_up_shortcuts(const std::set<ValueId>& wrong);
   void replace_codecs(const std::vector<ValueId>& refused);
   [[nodiscard]] ValueId encoded_as(ValueId value) const;
   void make_plan();

@@ -22,12 +22,17 @@ function(noisemark_library name)
   target_include_directories(noisemark_${name} PUBLIC ${PROJECT_SOURCE_DIR})
 endfunction()
 
-# noisemark_kernels(folder SOURCES a.cpp ... CHOOSER level.cpp OPTIONS -flag ...): compiles SOURCES into noisemark_folder
-# once per instruction set, in a namespace of its own (NOISEMARK_LEVEL); CHOOSER, a source of noisemark_folder, chooses
-# at run time. Optimised in debug builds too: what an unoptimised build emits out of line for a newer instruction set
-# could be linked into older callers.
+# noisemark_kernels(folder [NAME name] SOURCES a.cpp ... CHOOSER level.cpp OPTIONS -flag ...): compiles SOURCES into
+# noisemark_folder once per instruction set, in a namespace of its own (NOISEMARK_LEVEL); CHOOSER, a source of
+# noisemark_folder, chooses at run time. NAME tells several kernels of one folder apart.
+# Optimised in debug builds too: what an unoptimised build emits out of line for a newer instruction set could be linked
+# into older callers.
 function(noisemark_kernels folder)
-  cmake_parse_arguments(arg "" "CHOOSER" "SOURCES;OPTIONS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;CHOOSER" "SOURCES;OPTIONS" ${ARGN})
+  set(name noisemark_${folder})
+  if(arg_NAME)
+    string(APPEND name _${arg_NAME})
+  endif()
   set(levels default)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND levels avx2 avx512)
@@ -37,7 +42,7 @@ function(noisemark_kernels folder)
       PROPERTIES COMPILE_DEFINITIONS NOISEMARK_X86_LEVELS)
   endif()
   foreach(level IN LISTS levels)
-    set(kernels noisemark_${folder}_kernels_${level})
+    set(kernels ${name}_kernels_${level})
     add_library(${kernels} OBJECT ${arg_SOURCES})
     target_link_libraries(${kernels} PRIVATE noisemark_options)
     target_compile_definitions(${kernels} PRIVATE NOISEMARK_LEVEL=level_${level})

@@ -11,8 +11,8 @@ class Encoder {
  public:
   Encoder(TreatmentPlan& plan, const Policy& policy, const Overrides& overrides)
       : plan_(plan), graph_(*plan.graph), policy_(policy), overrides_(overrides) {
-    for (const Recipe& recipe : plan_.recipes) {
-      for (const ValueId input : recipe.inputs) recipes_read_.insert(value(input).storage);
+    for (const auto& recipe : plan_.recipes) {
+      for (const ValueId input : recipe->inputs) recipes_read_.insert(value(input).storage);
     }
   }
 

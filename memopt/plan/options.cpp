@@ -59,6 +59,7 @@ BlockOptions::BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<B
     : graph_(std::move(graph)),
       options_(std::move(options)),
       overrides_(std::move(overrides)),
+      recipes_(std::make_unique<RecipeBook>(graph_, overrides_.shortcut_ns)),
       blocks_(graph_->segments.size() + 1) {
   mark_operators();
   mark_slots();
@@ -175,7 +176,7 @@ TreatmentPlan BlockOptions::plan(const std::vector<size_t>& chosen) const {
       overrides.keep.insert(static_cast<ValueId>(v));
     }
   }
-  return resolve(graph_, combined(chosen), overrides);
+  return resolve(graph_, combined(chosen), overrides, *recipes_);
 }
 
 TreatmentPlan BlockOptions::plan_to_verify() const {
@@ -200,7 +201,7 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
       overrides.keep.insert(static_cast<ValueId>(v));
     }
   }
-  return resolve(graph_, policy, overrides);
+  return resolve(graph_, policy, overrides, *recipes_);
 }
 
 bool BlockOptions::rounds_in(size_t block, const TreatmentPlan& plan) const {

@@ -70,6 +70,7 @@ class BlockOptions {
   std::shared_ptr<const StepGraph> graph_;
   std::vector<BlockOption> options_;
   Overrides overrides_;
+  std::unique_ptr<RecipeBook> recipes_;
   size_t blocks_ = 0;
   std::vector<std::vector<bool>> replays_;  ///< by option and operator
   std::vector<std::vector<bool>> light_;    ///< by option and operator

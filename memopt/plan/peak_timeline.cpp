@@ -342,7 +342,7 @@ class Simulation {
   }
 
   Memory make_again(ValueId id, Local* local) {
-    const Recipe& recipe = plan_.recipes[static_cast<size_t>(treatment(id).recipe)];
+    const Recipe& recipe = *plan_.recipes[static_cast<size_t>(treatment(id).recipe)];
     const bool light = treatment(id).light;
     const bool aside = local != nullptr && light;
     const std::vector<Memory> results = run_recipe(recipe, inputs_of(recipe, light, local));
@@ -379,7 +379,7 @@ class Simulation {
   /// Views share the memory of what they look at.
   std::vector<Memory> run_recipe(const Recipe& recipe, const std::vector<Memory>& inputs) {
     const RecordedOperator& op = graph_.operators[static_cast<size_t>(recipe.replaces)];
-    result_.operator_cost[static_cast<size_t>(recipe.replaces)] += op.cost_ns;
+    result_.operator_cost[static_cast<size_t>(recipe.replaces)] += recipe.cost_ns;
     std::unordered_map<StorageId, Memory> of_storage;
     for (size_t i = 0; i < inputs.size() && op.overwrites == kNone; ++i) {
       of_storage.emplace(recorded(recipe.inputs[i]).storage, inputs[i]);

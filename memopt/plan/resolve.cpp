@@ -7,14 +7,23 @@
 #include <vector>
 
 #include "memopt/plan/encodings.h"
+#include "memopt/plan/shortcuts.h"
 
 namespace noisemark::memopt {
 namespace {
 
+constexpr SlotId kNotKnown = -2;
+
 class Resolver {
  public:
-  Resolver(std::shared_ptr<const StepGraph> graph, const Policy& policy, const Overrides& overrides)
-      : graph_(*graph), policy_(policy), overrides_(overrides), keep_(overrides.keep) {
+  Resolver(std::shared_ptr<const StepGraph> graph, const Policy& policy, const Overrides& overrides,
+           RecipeBook& recipes)
+      : graph_(*graph),
+        policy_(policy),
+        overrides_(overrides),
+        recipes_(recipes),
+        keep_(overrides.keep),
+        seen_(graph_.values.size(), 0) {
     plan_.graph = std::move(graph);
   }
 
@@ -24,6 +33,7 @@ class Resolver {
       start_over();
       for (const RecordedSlot& slot : graph_.slots) visit(slot.value);
     } while (keep_more());
+    take_shortcuts(plan_, overrides_, recipes_);
     choose_encodings(plan_, policy_, overrides_);
     fill_slots();
     count_reads();
@@ -36,7 +46,8 @@ class Resolver {
     plan_.recipes.clear();
     visited_.assign(graph_.values.size(), false);
     slices_.clear();
-    made_by_.clear();
+    made_by_.assign(graph_.operators.size(), kNone);
+    last_supplier_.assign(graph_.values.size(), kNotKnown);
   }
 
   [[nodiscard]] const RecordedValue& value(ValueId id) const {
@@ -149,25 +160,49 @@ class Resolver {
 
   void make_again(ValueId id) {
     const OperatorId producer = value(id).producer;
-    const auto known = made_by_.find(producer);
-    if (known == made_by_.end()) {
-      made_by_.emplace(producer, static_cast<int32_t>(plan_.recipes.size()));
-      plan_.recipes.push_back(replay_recipe(graph_, producer));
+    int32_t& made_by = made_by_[static_cast<size_t>(producer)];
+    if (made_by == kNone) {
+      made_by = static_cast<int32_t>(plan_.recipes.size());
+      plan_.recipes.push_back(recipes_.replay(producer));
     }
     treatment(id).source = Source::kMadeAgain;
-    treatment(id).recipe = made_by_.at(producer);
+    treatment(id).recipe = made_by;
     const RecordedOperator& recorded = graph_.operators[static_cast<size_t>(producer)];
     treatment(id).light = policy_.light && policy_.light(graph_, recorded);
   }
 
-  /// All values that must be held so that `id` can be had.
-  void collect_needs(ValueId id, std::set<ValueId>& needs) {
-    if (!needs.insert(id).second) return;
-    if (treatment(id).encoded_with != kNone) needs.insert(treatment(id).encoded_with);
-    if (treatment(id).source != Source::kMadeAgain) return;
-    for (const ValueId input : plan_.recipes[static_cast<size_t>(treatment(id).recipe)].inputs) {
-      collect_needs(input, needs);
+  [[nodiscard]] const std::vector<ValueId>& inputs_of(ValueId id) {
+    static const std::vector<ValueId> none;
+    if (treatment(id).source != Source::kMadeAgain) return none;
+    return plan_.recipes[static_cast<size_t>(treatment(id).recipe)]->inputs;
+  }
+
+  /// All values that must be held so that `id` can be had, in the order of their numbers.
+  std::vector<ValueId> needs_of(ValueId id) {
+    std::vector<ValueId> needs;
+    ++search_;
+    const auto need = [&](ValueId value) {
+      if (std::exchange(seen_[static_cast<size_t>(value)], search_) != search_) {
+        needs.push_back(value);
+      }
+    };
+    need(id);
+    for (size_t i = 0; i < needs.size(); ++i) {
+      const ValueId with = treatment(needs[i]).encoded_with;
+      if (with != kNone) need(with);
+      for (const ValueId input : inputs_of(needs[i])) need(input);
     }
+    std::sort(needs.begin(), needs.end());
+    return needs;
+  }
+
+  /// The last slot that brings something that `id` is made from.
+  SlotId last_supplier(ValueId id) {
+    const auto at = static_cast<size_t>(id);
+    if (last_supplier_[at] != kNotKnown) return last_supplier_[at];
+    SlotId last = treatment(id).supplied_by;
+    for (const ValueId input : inputs_of(id)) last = std::max(last, last_supplier(input));
+    return last_supplier_[at] = last;
   }
 
   /// Values that would have to be kept after all; false when there are none.
@@ -176,12 +211,7 @@ class Resolver {
     for (size_t s = 0; s < graph_.slots.size(); ++s) {
       const ValueId id = graph_.slots[s].value;
       if (treatment(id).source != Source::kMadeAgain) continue;
-      std::set<ValueId> needs;
-      collect_needs(id, needs);
-      const bool too_late = std::any_of(needs.begin(), needs.end(), [&](ValueId need) {
-        return treatment(need).supplied_by != kNone &&
-               treatment(need).supplied_by > static_cast<SlotId>(s);
-      });
+      const bool too_late = last_supplier(id) > static_cast<SlotId>(s);
       if (too_late || shares_held_storage(id)) keep_.insert(id);
     }
     return keep_.size() != before;
@@ -203,9 +233,7 @@ class Resolver {
       const Source source = treatment(slot.value).source;
       slot.drops = source == Source::kMadeAgain || source == Source::kEncoded;
       if (slot.drops) {
-        std::set<ValueId> needs;
-        collect_needs(slot.value, needs);
-        for (const ValueId need : needs) {
+        for (const ValueId need : needs_of(slot.value)) {
           if (treatment(need).source != Source::kModel) slot.needs.push_back(need);
         }
       }
@@ -227,7 +255,7 @@ class Resolver {
     for (const SlotTreatment& slot : plan_.slots) {
       if (slot.drops) ++treatment(slot.value).reads;
     }
-    std::set<int32_t> counted;
+    std::vector<bool> counted(plan_.recipes.size(), false);
     for (const SlotTreatment& slot : plan_.slots) {
       if (slot.drops) count_reads_of(slot.value, counted);
     }
@@ -235,10 +263,12 @@ class Resolver {
 
   /// Every recipe runs once. In a two-level plan what feeds a heavy operator is made on the side
   /// and read without being counted.
-  void count_reads_of(ValueId id, std::set<int32_t>& counted) {
-    const int32_t recipe = treatment(id).recipe;
-    if (treatment(id).source != Source::kMadeAgain || !counted.insert(recipe).second) return;
-    for (const ValueId input : plan_.recipes[static_cast<size_t>(recipe)].inputs) {
+  void count_reads_of(ValueId id, std::vector<bool>& counted) {
+    if (treatment(id).source != Source::kMadeAgain) return;
+    const auto recipe = static_cast<size_t>(treatment(id).recipe);
+    if (counted[recipe]) return;
+    counted[recipe] = true;
+    for (const ValueId input : plan_.recipes[recipe]->inputs) {
       if (!treatment(id).light && treatment(input).light) continue;
       ++treatment(input).reads;
       count_reads_of(input, counted);
@@ -248,18 +278,28 @@ class Resolver {
   const StepGraph& graph_;
   const Policy& policy_;
   const Overrides& overrides_;
+  RecipeBook& recipes_;
   std::set<ValueId> keep_;
   TreatmentPlan plan_;
   std::vector<bool> visited_;
   std::map<SlotId, std::vector<Slice>> slices_;
-  std::map<OperatorId, int32_t> made_by_;
+  std::vector<int32_t> made_by_;       ///< by operator, index of its recipe
+  std::vector<SlotId> last_supplier_;  ///< by value, or kNotKnown
+  std::vector<int64_t> seen_;          ///< by value, the last search that met it
+  int64_t search_ = 0;
 };
 
 }  // namespace
 
 TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
                       const Overrides& overrides) {
-  return Resolver(std::move(graph), policy, overrides).run();
+  RecipeBook recipes(graph, overrides.shortcut_ns);
+  return resolve(std::move(graph), policy, overrides, recipes);
+}
+
+TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
+                      const Overrides& overrides, RecipeBook& recipes) {
+  return Resolver(std::move(graph), policy, overrides, recipes).run();
 }
 
 }  // namespace noisemark::memopt

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "memopt/plan/treatment.h"
+#include "memopt/replay/recipe_book.h"
 
 namespace noisemark::memopt {
 
@@ -38,6 +39,8 @@ struct Overrides {
   /// Of values that share their memory the first to be saved counts.
   std::map<ValueId, int> refusals;
   static constexpr int kEveryCodec = std::numeric_limits<int>::max();
+  std::set<ValueId> replay;  ///< its shortcut was found not to be exact: its operator is called
+  std::map<ValueId, int64_t> shortcut_ns;  ///< what the shortcut of a value took
 };
 
 /// For every saved value: keep it, or make it again from what is kept. A recipe depends only on
@@ -45,5 +48,8 @@ struct Overrides {
 /// recorded one can be finished with what it has saved so far.
 [[nodiscard]] TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
                                     const Overrides& overrides = {});
+/// The same with recipes that other plans for the graph share.
+[[nodiscard]] TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
+                                    const Overrides& overrides, RecipeBook& recipes);
 
 }  // namespace noisemark::memopt

@@ -66,7 +66,7 @@ struct TreatmentPlan {
   std::shared_ptr<const StepGraph> graph;
   std::vector<ValueTreatment> values;
   std::vector<SlotTreatment> slots;
-  std::vector<Recipe> recipes;
+  std::vector<std::shared_ptr<const Recipe>> recipes;
   std::vector<std::unique_ptr<Codec>> codecs;  ///< owned here, used above
 };
 

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -155,6 +156,10 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     return !compared_.empty();
   }
+  [[nodiscard]] std::map<ValueId, int64_t> shortcut_ns() const {
+    const std::lock_guard lock(mutex_);
+    return shortcut_ns_;
+  }
   [[nodiscard]] std::vector<at::Tensor> held() const {
     const std::lock_guard lock(mutex_);
     return held_.tensors();
@@ -235,10 +240,10 @@ class PlanExecution::State {
   }
 
   at::Tensor make_again(ValueId id, Local* local) {
-    const Recipe& recipe = plan_->recipes[static_cast<size_t>(value(id).recipe)];
+    const Recipe& recipe = *plan_->recipes[static_cast<size_t>(value(id).recipe)];
     const bool aside = local != nullptr && value(id).light;
     count_run(value(id).recipe, aside);
-    std::vector<at::Tensor> results = recipe.run(inputs_of(recipe, value(id).light, local));
+    std::vector<at::Tensor> results = run(recipe, inputs_of(recipe, value(id).light, local));
     if (!aside) {
       for (const ValueId input : recipe.inputs) {
         if (value(id).light || !value(input).light) read(input);
@@ -258,6 +263,15 @@ class PlanExecution::State {
     }
     TORCH_CHECK(wanted.defined(), recipe.name, " did not give value ", id, " when it was replayed");
     return wanted;
+  }
+
+  std::vector<at::Tensor> run(const Recipe& recipe, const std::vector<at::Tensor>& inputs) {
+    if (purpose_ != Purpose::kVerify || !recipe.is_shortcut) return recipe.run(inputs);
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<at::Tensor> results = recipe.run(inputs);
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+    shortcut_ns_[recipe.results.front()] = took.count();
+    return results;
   }
 
   /// What is light and feeds a heavy operator is made on the side and let go with it.
@@ -325,6 +339,7 @@ class PlanExecution::State {
   std::vector<ValueId> mismatched_;
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them
+  std::map<ValueId, int64_t> shortcut_ns_;
   ExecutionCounters counters_;
   SlotId next_slot_ = 0;
   bool departed_ = false;
@@ -382,6 +397,10 @@ std::vector<ValueId> PlanExecution::not_compared() const {
 
 bool PlanExecution::compared_any() const {
   return state_->compared_any();
+}
+
+std::map<ValueId, int64_t> PlanExecution::shortcut_ns() const {
+  return state_->shortcut_ns();
 }
 
 std::vector<ValueId> PlanExecution::refused() const {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -49,6 +50,8 @@ class PlanExecution {
   /// kVerify: values of slots that backward did not ask for, of which nothing is known.
   [[nodiscard]] std::vector<ValueId> not_compared() const;
   [[nodiscard]] bool compared_any() const;
+  /// kVerify: what the shortcuts took, by the value that each gave.
+  [[nodiscard]] std::map<ValueId, int64_t> shortcut_ns() const;
   /// Values that a codec did not take, once for each codec and, in kVerify, for as many of the
   /// plan's codecs as did not.
   [[nodiscard]] std::vector<ValueId> refused() const;

@@ -1,5 +1,6 @@
 #include "memopt/replay/recipe.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/util/Exception.h>
@@ -72,9 +73,12 @@ std::vector<at::Tensor> flattened(const torch::jit::Stack& stack) {
   return tensors;
 }
 
-/// A copy of `part` in memory of its own, laid out as the recorded value was.
-at::Tensor copy_of(const at::Tensor& part, const std::vector<int64_t>& strides) {
-  at::Tensor copy = at::empty_strided(part.sizes(), strides, part.options());
+/// A copy of `part` in memory of its own, its dimensions in the same order there. The order of the
+/// whole rather than of what it was made from: both are then copied run by run, and not element by
+/// element where a concatenation mixed two orders.
+at::Tensor copy_of(const at::Tensor& part) {
+  at::Tensor copy = at::empty_strided(
+      part.sizes(), at::infer_dense_strides(part.sizes(), part.strides()), part.options());
   copy.copy_(part);
   return copy;
 }
@@ -105,8 +109,8 @@ std::optional<Slice> slice_of_cat(const StepGraph& graph, const RecordedOperator
     const int64_t length = value.sizes[static_cast<size_t>(dim)];
     if (part == input) {
       if (!has_own_memory(value)) return {};
-      return Slice{input, [=, strides = value.strides](const at::Tensor& whole) {
-                     return copy_of(whole.narrow(dim, begin, length), strides);
+      return Slice{input, [=](const at::Tensor& whole) {
+                     return copy_of(whole.narrow(dim, begin, length));
                    }};
     }
     begin += length;
@@ -124,14 +128,13 @@ std::optional<Slice> slice_of_padding(const StepGraph& graph, const RecordedOper
   // Pairs (before, after), the last dimension first; negative ones crop, and lose values.
   const std::vector<int64_t> pads = pad.arguments[1].constant.toIntVector();
   if (std::any_of(pads.begin(), pads.end(), [](int64_t n) { return n < 0; })) return {};
-  return Slice{input,
-               [=, sizes = source.sizes, strides = source.strides](const at::Tensor& padded) {
+  return Slice{input, [=, sizes = source.sizes](const at::Tensor& padded) {
                  at::Tensor part = padded;
                  for (size_t i = 0; i + 1 < pads.size(); i += 2) {
                    const size_t dim = sizes.size() - 1 - i / 2;
                    part = part.narrow(static_cast<int64_t>(dim), pads[i], sizes[dim]);
                  }
-                 return copy_of(part, strides);
+                 return copy_of(part);
                }};
 }
 
@@ -144,10 +147,9 @@ std::optional<Slice> slice_of_upsampling(const StepGraph& graph, const RecordedV
   if (rows * source.sizes[2] != whole.sizes[2] || columns * source.sizes[3] != whole.sizes[3]) {
     return {};
   }
-  return Slice{input, [=, strides = source.strides](const at::Tensor& upsampled) {
+  return Slice{input, [=](const at::Tensor& upsampled) {
                  return copy_of(
-                     upsampled.slice(2, 0, std::nullopt, rows).slice(3, 0, std::nullopt, columns),
-                     strides);
+                     upsampled.slice(2, 0, std::nullopt, rows).slice(3, 0, std::nullopt, columns));
                }};
 }
 
@@ -159,6 +161,7 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
   Recipe recipe;
   recipe.name = recorded.name;
   recipe.replaces = id;
+  recipe.cost_ns = recorded.cost_ns;
   recipe.inputs = distinct_inputs(recorded);
   recipe.results = recorded.results;
   recipe.run = [handle = recorded.handle, overwrites = recorded.overwrites,
@@ -171,7 +174,9 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
     if (overwrites != kNone) {
       c10::IValue& written = stack[static_cast<size_t>(overwrites)];
       const at::Tensor before = written.toTensor();
-      written = copy_of(before, before.strides().vec());
+      const at::Tensor copy =
+          at::empty_strided(before.sizes(), before.strides(), before.options());
+      written = copy.copy_(before);
     }
     handle.callBoxed(stack);
     return flattened(stack);

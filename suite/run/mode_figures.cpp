@@ -78,7 +78,7 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
   to.encoded_from_bytes = report.plan.encoded_from_bytes;
   to.dropped_bytes = report.plan.dropped_bytes;
   to.recipes = report.plan.recipes;
-  to.kept_after_mismatch = report.kept_after_mismatch;
+  to.kept_after_mismatch = report.kept_after_mismatch + report.replayed_after_mismatch;
   to.unrepeatable = report.unrepeatable;
   to.codec_fallbacks = report.counters.codec_fallbacks;
   to.departures = report.counters.departures;

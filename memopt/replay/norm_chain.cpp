@@ -1,0 +1,304 @@
+#include "memopt/replay/norm_chain.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/native_group_norm.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "memopt/replay/kernels/norm_chain.h"
+#include "memopt/replay/norm_exactness.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using replay::Activation;
+using replay::NormChain;
+using replay::NormForm;
+using replay::NormGroup;
+
+/// Enough for a thread that handing it over costs little beside it.
+constexpr int64_t kElementsPerTask = 16384;
+
+/// What is read off the graph.
+struct Chain {
+  OperatorId norm = kNone;
+  Activation activation = Activation::kNone;
+  ValueId factor = kNone;
+  int64_t cost_ns = 0;  ///< of its operators
+};
+
+/// aten::native_group_norm(input, weight, bias, N, C, HxW, group, eps) -> (y, mean, rstd).
+struct NormArguments {
+  ValueId x = kNone;
+  ValueId weight = kNone;
+  ValueId bias = kNone;
+  int64_t groups = 0;
+  double eps = 0;
+};
+
+class Reader {
+ public:
+  explicit Reader(const StepGraph& graph) : graph_(graph) {}
+
+  /// From the last operator back to the norm.
+  [[nodiscard]] std::optional<Chain> chain_of(ValueId id) const {
+    Chain chain;
+    if (is_made_by(id, "aten::mul")) {
+      const std::optional<std::pair<ValueId, ValueId>> product = product_of(id);
+      if (!product) return std::nullopt;
+      // Either may be the mask.
+      for (const auto& [value, factor] : {*product, std::pair(product->second, product->first)}) {
+        if (!ends_in_norm(value, chain)) continue;
+        chain.factor = factor;
+        chain.cost_ns += graph_.producer_of(id)->cost_ns;
+        return chain;
+      }
+      return std::nullopt;
+    }
+    if (ends_in_norm(id, chain)) return chain;
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<NormArguments> arguments_of(OperatorId norm) const {
+    const std::vector<Argument>& arguments = graph_.operators[static_cast<size_t>(norm)].arguments;
+    if (arguments.size() != 8 || !arguments[6].constant.isInt() ||
+        !arguments[7].constant.isDouble()) {
+      return std::nullopt;
+    }
+    return NormArguments{tensor_of(arguments[0]), tensor_of(arguments[1]), tensor_of(arguments[2]),
+                         arguments[6].constant.toInt(), arguments[7].constant.toDouble()};
+  }
+
+  /// Alone in memory of one type that a kernel can go through in a known order.
+  [[nodiscard]] bool is_plain(ValueId id) const {
+    return id != kNone && value(id).dtype == at::kFloat && value(id).fills_its_memory();
+  }
+
+  [[nodiscard]] bool is_like(ValueId id, ValueId other) const {
+    return is_plain(id) && value(id).sizes == value(other).sizes &&
+           value(id).strides == value(other).strides;
+  }
+
+  [[nodiscard]] const RecordedValue& value(ValueId id) const {
+    return graph_.values[static_cast<size_t>(id)];
+  }
+
+  /// Saved while the norm ran, so it is there before anything that is made from the norm is saved.
+  [[nodiscard]] bool is_saved_by(ValueId id, OperatorId op) const {
+    if (id == kNone || value(id).slots.empty()) return false;
+    const SlotId first = value(id).slots.front();
+    return graph_.slots[static_cast<size_t>(first)].saved_by == op;
+  }
+
+ private:
+  [[nodiscard]] bool is_made_by(ValueId id, std::string_view name) const {
+    const RecordedOperator* producer = graph_.producer_of(id);
+    return producer != nullptr && producer->name == name && producer->overwrites == kNone &&
+           value(id).result_index == 0;
+  }
+
+  static ValueId tensor_of(const Argument& argument) {
+    return argument.kind == Argument::Kind::kTensor ? argument.values.front() : kNone;
+  }
+
+  [[nodiscard]] ValueId first_input(ValueId id) const {
+    return tensor_of(graph_.producer_of(id)->arguments.front());
+  }
+
+  [[nodiscard]] std::optional<std::pair<ValueId, ValueId>> product_of(ValueId id) const {
+    const std::vector<Argument>& arguments = graph_.producer_of(id)->arguments;
+    if (arguments.size() != 2) return std::nullopt;
+    const std::pair<ValueId, ValueId> product(tensor_of(arguments[0]), tensor_of(arguments[1]));
+    if (!is_like(product.first, id) || !is_like(product.second, id)) return std::nullopt;
+    return product;
+  }
+
+  [[nodiscard]] bool ends_in_norm(ValueId id, Chain& chain) const {
+    ValueId normalized = id;
+    chain.activation = Activation::kNone;
+    chain.cost_ns = graph_.producer_of(id) == nullptr ? 0 : graph_.producer_of(id)->cost_ns;
+    if (is_made_by(id, "aten::silu")) chain.activation = Activation::kSilu;
+    if (is_made_by(id, "aten::relu")) chain.activation = Activation::kRelu;
+    if (chain.activation != Activation::kNone) normalized = first_input(id);
+    if (normalized == kNone || !is_made_by(normalized, "aten::native_group_norm") ||
+        !is_like(normalized, id)) {
+      return false;
+    }
+    chain.norm = value(normalized).producer;
+    if (normalized != id) chain.cost_ns += graph_.producer_of(normalized)->cost_ns;
+    return true;
+  }
+
+  const StepGraph& graph_;
+};
+
+/// Where the model is; a norm without parameters does not say.
+bool is_on_cpu(const StepGraph& graph) {
+  const auto tensor = std::find_if(graph.values.begin(), graph.values.end(),
+                                   [](const auto& value) { return value.model_tensor.defined(); });
+  return tensor != graph.values.end() && tensor->model_tensor.is_cpu();
+}
+
+bool is_contiguous(const RecordedValue& value) {
+  int64_t stride = 1;
+  for (size_t d = value.sizes.size(); d-- > 0;) {
+    if (value.strides[d] != stride) return false;
+    stride *= value.sizes[d];
+  }
+  return true;
+}
+
+bool is_channels_last(const RecordedValue& value) {
+  return value.sizes.size() == 4 && value.strides[1] == 1 && value.strides[3] == value.sizes[1] &&
+         value.strides[2] == value.sizes[1] * value.sizes[3];
+}
+
+/// What the kernel is told of a shape that does not change.
+std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm,
+                                Activation activation) {
+  const RecordedValue& x = reader.value(norm.x);
+  const bool planes = is_contiguous(x);
+  if (x.sizes.size() < 2 || (!planes && !is_channels_last(x)) || x.bytes() == 0) {
+    return std::nullopt;
+  }
+  NormChain job;
+  job.samples = x.sizes[0];
+  job.channels = x.sizes[1];
+  job.groups = norm.groups;
+  job.pixels = 1;
+  for (size_t d = 2; d < x.sizes.size(); ++d) job.pixels *= x.sizes[d];
+  job.channels_last = !planes;
+  job.activation = activation;
+  const NormGroup group{job.channels / job.groups,
+                        x.sizes.size() == 4 ? x.sizes[2] : 1,
+                        x.sizes.size() == 4 ? x.sizes[3] : job.pixels,
+                        job.channels_last,
+                        norm.weight != kNone,
+                        norm.bias != kNone};
+  const std::optional<NormForm> form = replay::exact_norm_form(group);
+  if (!form || !replay::is_exact(activation)) return std::nullopt;
+  job.form = *form;
+  return job;
+}
+
+/// Places of the tensors among a recipe's inputs, which are distinct.
+class Places {
+ public:
+  static constexpr size_t kAbsent = static_cast<size_t>(-1);
+
+  size_t add(ValueId id) {
+    if (id == kNone) return kAbsent;
+    const auto known = std::find(inputs_.begin(), inputs_.end(), id);
+    if (known != inputs_.end()) return static_cast<size_t>(known - inputs_.begin());
+    inputs_.push_back(id);
+    return inputs_.size() - 1;
+  }
+  [[nodiscard]] std::vector<ValueId> take() { return std::move(inputs_); }
+
+ private:
+  std::vector<ValueId> inputs_;
+};
+
+/// Runs with what it was bound to; copies are independent.
+class NormChainRun {
+ public:
+  NormChainRun(const NormChain& job, double eps, Places& places, const NormArguments& norm,
+               ValueId mean, ValueId rstd, ValueId factor)
+      : job_(job),
+        eps_(eps),
+        x_(places.add(norm.x)),
+        mean_(places.add(mean)),
+        rstd_(places.add(rstd)),
+        weight_(places.add(norm.weight)),
+        bias_(places.add(norm.bias)),
+        factor_(places.add(factor)) {}
+
+  std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& inputs) const {
+    const at::Tensor& x = inputs[x_];
+    const bool vectors = job_.activation != Activation::kSilu || replay::is_all_vectors(x.numel());
+    return {vectors ? in_one_pass(inputs) : step_by_step(inputs)};
+  }
+
+ private:
+  static const float* data(const std::vector<at::Tensor>& inputs, size_t place) {
+    return place == Places::kAbsent ? nullptr : inputs[place].const_data_ptr<float>();
+  }
+  static at::Tensor tensor(const std::vector<at::Tensor>& inputs, size_t place) {
+    return place == Places::kAbsent ? at::Tensor() : inputs[place];
+  }
+
+  [[nodiscard]] at::Tensor in_one_pass(const std::vector<at::Tensor>& inputs) const {
+    const at::Tensor& x = inputs[x_];
+    const at::Tensor y = at::detail::empty_strided_cpu(x.sizes(), x.strides(), at::kFloat);
+    const int64_t table = job_.samples * job_.channels;
+    std::vector<float> tables(static_cast<size_t>(2 * table));
+    NormChain job = job_;
+    job.x = data(inputs, x_);
+    job.mean = data(inputs, mean_);
+    job.rstd = data(inputs, rstd_);
+    job.weight = data(inputs, weight_);
+    job.bias = data(inputs, bias_);
+    job.factor = data(inputs, factor_);
+    job.scale = tables.data();
+    job.shift = tables.data() + table;
+    job.y = y.mutable_data_ptr<float>();
+    const replay::NormChainKernels& kernels = replay::norm_chain_kernels(current_cpu_level());
+    kernels.prepare(job);
+    const int64_t rows_per_task = std::max<int64_t>(1, kElementsPerTask * job.rows() / x.numel());
+    at::parallel_for(0, job.rows(), rows_per_task,
+                     [&](int64_t begin, int64_t end) { kernels.run(job, begin, end); });
+    return y;
+  }
+
+  [[nodiscard]] at::Tensor step_by_step(const std::vector<at::Tensor>& inputs) const {
+    at::Tensor y = std::get<0>(
+        at::native_group_norm(inputs[x_], tensor(inputs, weight_), tensor(inputs, bias_),
+                              job_.samples, job_.channels, job_.pixels, job_.groups, eps_));
+    if (job_.activation == Activation::kSilu) y = at::silu(y);
+    if (job_.activation == Activation::kRelu) y = at::relu(y);
+    return factor_ == Places::kAbsent ? y : at::mul(y, inputs[factor_]);
+  }
+
+  NormChain job_;
+  double eps_;
+  size_t x_, mean_, rstd_, weight_, bias_, factor_;
+};
+
+}  // namespace
+
+std::optional<Recipe> norm_chain_recipe(const StepGraph& graph, ValueId id) {
+  const Reader reader(graph);
+  const std::optional<Chain> chain = reader.chain_of(id);
+  if (!chain || !is_on_cpu(graph)) return std::nullopt;
+  const std::optional<NormArguments> norm = reader.arguments_of(chain->norm);
+  if (!norm || !reader.is_like(norm->x, id)) return std::nullopt;
+  for (const ValueId parameter : {norm->weight, norm->bias}) {
+    if (parameter != kNone && !reader.is_plain(parameter)) return std::nullopt;
+  }
+  const std::vector<ValueId>& results = graph.operators[static_cast<size_t>(chain->norm)].results;
+  for (const size_t statistic : {1, 2}) {
+    const ValueId saved = results[statistic];
+    if (!reader.is_saved_by(saved, chain->norm) || !reader.is_plain(saved)) return std::nullopt;
+  }
+  const std::optional<NormChain> job = job_of(reader, *norm, chain->activation);
+  if (!job) return std::nullopt;
+  Places places;
+  Recipe recipe;
+  recipe.name = "group norm from its statistics";
+  recipe.replaces = graph.values[static_cast<size_t>(id)].producer;
+  recipe.is_shortcut = true;
+  recipe.cost_ns = chain->cost_ns;  // no less than one pass takes
+  recipe.results = {id};
+  recipe.run = NormChainRun(*job, norm->eps, places, *norm, results[1], results[2], chain->factor);
+  recipe.inputs = places.take();
+  return recipe;
+}
+
+}  // namespace noisemark::memopt
