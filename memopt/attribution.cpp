@@ -63,6 +63,8 @@ class Attributor {
   void claim_saved();
   void claim_walked();
   void claim_by_birth();
+  /// What an operator that is run again takes for itself is no value that was made again.
+  [[nodiscard]] bool is_scratch_of_a_replay(const Life& life) const;
   void claim_for_operator(Life& life) const;
   [[nodiscard]] size_t end_of_phase(size_t instant) const;
   void compute_changes();
@@ -141,11 +143,17 @@ void Attributor::claim_walked() {
 
 void Attributor::claim_by_birth() {
   for (auto& [number, life] : lives_) {
-    if (life.block.born_as != Owner::kUnattributed) {
+    if (life.block.born_as != Owner::kUnattributed && !is_scratch_of_a_replay(life)) {
       life.claims.push_back({life.block.born_as, life.birth, kNever});
     }
     if (life.frame != 0) claim_for_operator(life);
   }
+}
+
+bool Attributor::is_scratch_of_a_replay(const Life& life) const {
+  if (life.block.born_as != Owner::kRematerialized || life.frame == 0) return false;
+  const OperatorFrame& frame = record_.frames[life.frame - 1];
+  return frame.calls_library && life.death <= frame.closed_at && life.death != kNever;
 }
 
 void Attributor::claim_for_operator(Life& life) const {

@@ -89,26 +89,46 @@ std::unique_ptr<at::ObserverContext> OperatorTracker::on_begin(const at::RecordF
   if (tracker == nullptr || !function.operator_name().has_value()) return nullptr;
   auto context = std::make_unique<FrameContext>();
   context->thread_parent = thread_frame;
-  OperatorFrame frame;
-  frame.name = function.name();
-  frame.parent = thread_frame;
-  frame.calls_library = calls_library(frame.name);
-  frame.casts_weight = tracker->is_cast_of_parameter(function);
-  frame.opened_at = tracker->clock_();
-  tracker->frames_.push_back(std::move(frame));
-  context->id = static_cast<uint32_t>(tracker->frames_.size());
-  thread_frame = context->id;
-  innermost = context->id;
+  context->id = tracker->open(function.name(), tracker->is_cast_of_parameter(function));
   return context;
 }
 
 void OperatorTracker::on_end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
   const auto* frame = static_cast<FrameContext*>(context);
   OperatorTracker* tracker = active.load();
-  if (frame == nullptr || tracker == nullptr || frame->id > tracker->frames_.size()) return;
-  tracker->frames_[frame->id - 1].closed_at = tracker->clock_();
-  thread_frame = frame->thread_parent;
-  innermost = frame->thread_parent;
+  if (frame == nullptr || tracker == nullptr) return;
+  tracker->close(frame->id, frame->thread_parent);
+}
+
+uint32_t OperatorTracker::open(std::string name, bool casts_weight) {
+  OperatorFrame frame;
+  frame.calls_library = calls_library(name);
+  frame.name = std::move(name);
+  frame.parent = thread_frame;
+  frame.casts_weight = casts_weight;
+  frame.opened_at = clock_();
+  frames_.push_back(std::move(frame));
+  thread_frame = static_cast<uint32_t>(frames_.size());
+  innermost = thread_frame;
+  return thread_frame;
+}
+
+void OperatorTracker::close(uint32_t id, uint32_t thread_parent) {
+  if (id > frames_.size()) return;
+  frames_[id - 1].closed_at = clock_();
+  thread_frame = thread_parent;
+  innermost = thread_parent;
+}
+
+OperatorCall::OperatorCall(const std::string& name) : thread_parent_(thread_frame) {
+  // The tracker's callback is local to the threads that it follows.
+  if (!at::hasThreadLocalCallbacks()) return;
+  tracker_ = active.load();
+  if (tracker_ != nullptr) id_ = tracker_->open(name, /*casts_weight=*/false);
+}
+
+OperatorCall::~OperatorCall() {
+  if (tracker_ != nullptr) tracker_->close(id_, thread_parent_);
 }
 
 bool OperatorTracker::is_cast_of_parameter(const at::RecordFunction& function) const {

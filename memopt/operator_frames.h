@@ -44,6 +44,10 @@ class OperatorTracker {
   [[nodiscard]] std::vector<OperatorFrame> take_frames();
 
  private:
+  friend class OperatorCall;
+  /// Returns the new frame's id.
+  uint32_t open(std::string name, bool casts_weight);
+  void close(uint32_t id, uint32_t thread_parent);
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function);
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context);
   [[nodiscard]] bool is_cast_of_parameter(const at::RecordFunction& function) const;
@@ -53,6 +57,21 @@ class OperatorTracker {
   std::unordered_set<const c10::StorageImpl*> parameter_storages_;
   std::vector<OperatorFrame> frames_;
   at::CallbackHandle handle_;
+};
+
+/// While alive, the calling thread works for an operator that the dispatcher's callbacks do not
+/// see: one that is run again. Does nothing where no tracker follows this thread.
+class [[nodiscard]] OperatorCall {
+ public:
+  explicit OperatorCall(const std::string& name);
+  ~OperatorCall();
+  OperatorCall(const OperatorCall&) = delete;
+  OperatorCall& operator=(const OperatorCall&) = delete;
+
+ private:
+  OperatorTracker* tracker_ = nullptr;
+  uint32_t id_ = 0;
+  uint32_t thread_parent_ = 0;
 };
 
 }  // namespace noisemark::memopt

@@ -38,6 +38,9 @@ inline constexpr std::array kAddedLater<Protocol>{std::string_view{"loader_threa
 template <>
 inline constexpr std::array kAddedLater<Result>{std::string_view{"memory_mode"}};
 
+template <>
+inline constexpr std::array kAddedLater<MemoryMode>{std::string_view{"budget"}};
+
 template <class Struct>
 concept Described = std::tuple_size_v<std::remove_const_t<decltype(kFields<Struct>)>> >
 0;

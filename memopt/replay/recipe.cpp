@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "memopt/operator_frames.h"
+
 namespace noisemark::memopt {
 namespace {
 
@@ -164,7 +166,7 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
   recipe.cost_ns = recorded.cost_ns;
   recipe.inputs = distinct_inputs(recorded);
   recipe.results = recorded.results;
-  recipe.run = [handle = recorded.handle, overwrites = recorded.overwrites,
+  recipe.run = [handle = recorded.handle, name = recorded.name, overwrites = recorded.overwrites,
                 arguments = bound_arguments(recorded, recipe.inputs)](
                    const std::vector<at::Tensor>& inputs) {
     torch::jit::Stack stack;
@@ -174,10 +176,10 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
     if (overwrites != kNone) {
       c10::IValue& written = stack[static_cast<size_t>(overwrites)];
       const at::Tensor before = written.toTensor();
-      const at::Tensor copy =
-          at::empty_strided(before.sizes(), before.strides(), before.options());
+      const at::Tensor copy = at::empty_strided(before.sizes(), before.strides(), before.options());
       written = copy.copy_(before);
     }
+    const OperatorCall call(name);
     handle.callBoxed(stack);
     return flattened(stack);
   };
