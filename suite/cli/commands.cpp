@@ -52,8 +52,7 @@ std::vector<Flag> pace_flags() {
 std::vector<Flag> plan_flags() {
   std::vector<Flag> flags = {
       {"budget", "SIZE[,error=E]",
-       "bound of peak_bytes, or saved=SIZE of peak_saved_bytes: 2GiB, 512MiB, 20.05MiB; with an "
-       "error tensors may be rounded, and E bounds the gradient's relative error (default: 0.01)"},
+       "of peak_bytes (2GiB, 20.05MiB), or saved=SIZE of peak_saved_bytes"},
       {"out", "DIR", "where the plot of the Pareto curve goes (default: it is not drawn)"},
   };
   for (const Flag& flag : run_flags()) {
@@ -97,7 +96,8 @@ std::vector<Command> make_commands() {
       {"plan", "ID", "memory plan for a budget, predicted peak and time, Pareto curve",
        "Records the first steps of the benchmark and plans by what they measured. The plan goes to "
        "stdout, as Markdown. A budget that cannot be met exits with 2 and names the smallest that "
-       "can.",
+       "can. With an error tensors may be rounded, and E bounds the gradient's relative error "
+       "(where only ,error is written: 0.01).",
        plan_flags(), 1, 1},
       {"fit", "ID", "the largest batch that trains within a given memory, by mode",
        "Trains a few steps of growing batches and measures their peak_bytes; nothing is "
