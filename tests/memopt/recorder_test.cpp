@@ -11,23 +11,12 @@
 #include "memopt/saved_tensor_scope.h"
 #include "memopt/tracking_allocator.h"
 #include "tests/memopt/block_net.h"
+#include "tests/memopt/recording_sink.h"
 
 namespace noisemark::memopt {
 namespace {
 
-class RecordingSink final : public SavedTensorSink {
- public:
-  explicit RecordingSink(const ModelView& model, AllocationSource* memory = nullptr)
-      : recorder_(model, memory) {}
-  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-    return recorder_.make_hooks();
-  }
-  void end_forward() override { recorder_.end_forward(); }
-  StepGraph take() { return recorder_.take(); }
-
- private:
-  StepRecorder recorder_;
-};
+using test::RecordingSink;
 
 class Recorder : public testing::Test {
  protected:

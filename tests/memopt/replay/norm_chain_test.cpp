@@ -11,7 +11,6 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <cstring>
 #include <functional>
@@ -19,27 +18,16 @@
 #include <string>
 #include <utility>
 
-#include "memopt/record/recorder.h"
 #include "memopt/replay/norm_exactness.h"
 #include "memopt/saved_tensor_scope.h"
+#include "tests/memopt/recording_sink.h"
 
 namespace noisemark::memopt {
 namespace {
 
 using replay::Activation;
 
-class RecordingSink final : public SavedTensorSink {
- public:
-  explicit RecordingSink(const ModelView& view) : recorder_(view) {}
-  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-    return recorder_.make_hooks();
-  }
-  void end_forward() override { recorder_.end_forward(); }
-  StepGraph take() { return recorder_.take(); }
-
- private:
-  StepRecorder recorder_;
-};
+using test::RecordingSink;
 
 struct Shape {
   std::vector<int64_t> sizes;

@@ -3,31 +3,19 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/upsample_nearest2d.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "memopt/record/recorder.h"
 #include "memopt/replay/recipe.h"
 #include "memopt/saved_tensor_scope.h"
+#include "tests/memopt/recording_sink.h"
 
 namespace noisemark::memopt {
 namespace {
 
-class RecordingSink final : public SavedTensorSink {
- public:
-  explicit RecordingSink(const ModelView& view) : recorder_(view) {}
-  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-    return recorder_.make_hooks();
-  }
-  void end_forward() override { recorder_.end_forward(); }
-  StepGraph take() { return recorder_.take(); }
-
- private:
-  StepRecorder recorder_;
-};
+using test::RecordingSink;
 
 at::Tensor channels_last(const at::Tensor& x) {
   return x.contiguous(at::MemoryFormat::ChannelsLast);
