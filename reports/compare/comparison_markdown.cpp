@@ -103,25 +103,41 @@ std::string comparability(const Comparison& comparison) {
   return text + list("Runs without a partner", comparison.unpaired);
 }
 
+// What every table of figures with noise begins with; `more` are its own columns.
+std::vector<MarkdownTable::Column> stochastic_columns(std::vector<MarkdownTable::Column> more) {
+  std::vector<MarkdownTable::Column> columns = {{"cell"},
+                                                {"metric"},
+                                                {"BASE", Align::kRight},
+                                                {"NEW", Align::kRight},
+                                                {"ratio", Align::kRight},
+                                                {"95 %", Align::kRight}};
+  columns.insert(columns.end(), more.begin(), more.end());
+  return columns;
+}
+
+std::vector<std::string> stochastic_cells(const StochasticRow& row,
+                                          const std::vector<std::string>& more) {
+  std::vector<std::string> cells = {row.cell,
+                                    row.metric,
+                                    quantity_cell(row.base, row.unit),
+                                    quantity_cell(row.candidate, row.unit),
+                                    ratio_cell(row.ratio),
+                                    interval_cell(row.ratio_ci95)};
+  cells.insert(cells.end(), more.begin(), more.end());
+  return cells;
+}
+
 std::string gates(const Comparison& comparison) {
-  MarkdownTable table({{"cell"},
-                       {"metric"},
-                       {"BASE", Align::kRight},
-                       {"NEW", Align::kRight},
-                       {"ratio", Align::kRight},
-                       {"95 %", Align::kRight},
-                       {"p (Holm)", Align::kRight},
-                       {"margin", Align::kRight},
-                       {"pairs", Align::kRight},
-                       {"verdict"},
-                       {"why"}});
+  MarkdownTable table(stochastic_columns({{"p (Holm)", Align::kRight},
+                                          {"margin", Align::kRight},
+                                          {"pairs", Align::kRight},
+                                          {"verdict"},
+                                          {"why"}}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (!row.gated) continue;
-    table.add_row({row.cell, row.metric, quantity_cell(row.base, row.unit),
-                   quantity_cell(row.candidate, row.unit), ratio_cell(row.ratio),
-                   interval_cell(row.ratio_ci95), p_cell(row.p_adjusted),
-                   format_percent(row.margin_frac), std::to_string(row.pairs),
-                   verdict_cell(row.verdict), row.words});
+    table.add_row(
+        stochastic_cells(row, {p_cell(row.p_adjusted), format_percent(row.margin_frac),
+                               std::to_string(row.pairs), verdict_cell(row.verdict), row.words}));
   }
   if (table.empty()) return "\n## Gates\n\nNone could be applied.\n";
   return fmt::format(
@@ -142,19 +158,11 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& explaining(
 
 std::string explanation(const Comparison& comparison, const std::string& heading,
                         const std::vector<std::string>& metrics) {
-  MarkdownTable table({{"cell"},
-                       {"metric"},
-                       {"BASE", Align::kRight},
-                       {"NEW", Align::kRight},
-                       {"ratio", Align::kRight},
-                       {"95 %", Align::kRight},
-                       {"smallest difference shown", Align::kRight}});
+  MarkdownTable table(stochastic_columns({{"smallest difference shown", Align::kRight}}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (std::find(metrics.begin(), metrics.end(), row.metric) == metrics.end()) continue;
-    table.add_row({row.cell, row.metric, quantity_cell(row.base, row.unit),
-                   quantity_cell(row.candidate, row.unit), ratio_cell(row.ratio),
-                   interval_cell(row.ratio_ci95),
-                   row.detectable_frac ? format_percent(*row.detectable_frac) : ""});
+    table.add_row(
+        stochastic_cells(row, {row.detectable_frac ? format_percent(*row.detectable_frac) : ""}));
   }
   return table.empty() ? "" : fmt::format("\n## {}\n\n{}", heading, table.text());
 }
@@ -230,19 +238,11 @@ std::string noise(const Comparison& comparison) {
 }
 
 std::string everything_else(const Comparison& comparison) {
-  MarkdownTable others({{"cell"},
-                        {"metric"},
-                        {"BASE", Align::kRight},
-                        {"NEW", Align::kRight},
-                        {"ratio", Align::kRight},
-                        {"95 %", Align::kRight},
-                        {"p", Align::kRight},
-                        {"p (Benjamini-Hochberg)", Align::kRight}});
+  MarkdownTable others(
+      stochastic_columns({{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (row.gated || is_explained(row.metric)) continue;
-    others.add_row({row.cell, row.metric, quantity_cell(row.base, row.unit),
-                    quantity_cell(row.candidate, row.unit), ratio_cell(row.ratio),
-                    interval_cell(row.ratio_ci95), p_cell(row.p), p_cell(row.p_adjusted)});
+    others.add_row(stochastic_cells(row, {p_cell(row.p), p_cell(row.p_adjusted)}));
   }
   MarkdownTable owners = exact_table();
   int64_t nothing = 0;
