@@ -1,5 +1,7 @@
 #include "reports/collect.h"
 
+#include <utility>
+
 #include "reports/check.h"
 #include "reports/json_io.h"
 #include "reports/sha256.h"
@@ -18,24 +20,26 @@ bool left_a_result(const fs::path& folder, const Suite& suite, const std::string
   return earlier == suite.earlier.end() || earlier->second != sha256_of_file(file);
 }
 
-CollectedResults collect_suite(const fs::path& folder, const Suite& suite) {
-  CollectedResults collected{suite.title, {}, {}};
-  for (const std::string& name : suite.names) {
-    if (left_a_result(folder, suite, name)) {
+}  // namespace
+
+std::optional<CollectedResults> collect_suite(const fs::path& folder) {
+  const auto suite = read_suite(folder);
+  if (!suite) return {};
+  CollectedResults collected{suite->title, {}, {}};
+  for (const std::string& name : suite->names) {
+    if (left_a_result(folder, *suite, name)) {
       collected.results.push_back({name, read_result(folder / name / "result.json")});
     } else {
-      const auto not_run = suite.not_run.find(name);
-      collected.missing.push_back({name, not_run == suite.not_run.end() ? "" : not_run->second});
+      const auto not_run = suite->not_run.find(name);
+      collected.missing.push_back({name, not_run == suite->not_run.end() ? "" : not_run->second});
     }
   }
   return collected;
 }
 
-}  // namespace
-
 CollectedResults collect_results(const fs::path& path) {
   if (fs::is_regular_file(path)) return {path.string(), {{path.string(), read_result(path)}}, {}};
-  if (const auto suite = read_suite(path)) return collect_suite(path, *suite);
+  if (auto suite = collect_suite(path)) return *std::move(suite);
   CollectedResults collected{path.string(), {}, {}};
   for (const fs::path& folder : result_folders(path)) {
     collected.results.push_back({folder.string(), read_result(folder / "result.json")});

@@ -74,12 +74,10 @@ std::optional<Suite> read_suite(const fs::path& folder) {
 }
 
 void write_suite_report(const fs::path& folder) {
-  if (!read_suite(folder)) {
-    throw bad_input(folder.string(), "no suite.json in it", "", "the folder of a suite");
-  }
-  const CollectedResults all = collect_results(folder);
+  const auto all = collect_suite(folder);
+  if (!all) throw bad_input(folder.string(), "no suite.json in it", "", "the folder of a suite");
   write_file_atomically(folder / "report.md",
-                        render_suite_report(all.title, all.results, all.missing));
+                        render_suite_report(all->title, all->results, all->missing));
 }
 
 void rewrite_report(const fs::path& folder) {
