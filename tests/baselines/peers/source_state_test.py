@@ -1,14 +1,12 @@
 """Which text a peer's result was made by, in repositories that are made here."""
 
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "baselines" / "peers"))
-
-from source_state import SourceState, source_state  # noqa: E402
+import tiny  # noqa: F401  (finds the peers' modules)
+from source_state import SourceState, source_state
 
 
 def git(folder: Path, *words: str) -> str:
