@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Makes the recorded rounds again: suite/selftest/record.sh NOISEMARK [ROUNDS]
 # One round is a run called BASE and one called NEW, in the order BASE NEW NEW BASE BASE NEW ... Needs a quiet machine and a
-# build of a clean commit; the whole takes ROUNDS times 10 s.
+# build of a clean commit; the whole takes ROUNDS times 12 s.
 set -euo pipefail
-program=$(realpath "$1") rounds=${2:-12}
+program=$(realpath "$1") rounds=${2:-16}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 runs=build/recorded kept=suite/selftest/recorded
 PATH=$(dirname "$program"):$PATH
 
 record() {  # SIDE ROUND
   local out=$runs/$1/$2
-  noisemark run gmm16-ho@cpu --device cpu --threads 1 --no-memory --no-profile --set train.steps=60 --set eval.every=0 \
+  noisemark run gmm16-ho@cpu --device cpu --threads 1 --no-memory --no-profile --set train.steps=40 --set eval.every=0 \
     --out "$out" --force </dev/null
   mkdir -p "$kept/$1/$2"
   cp "$out/result.json" "$kept/$1/$2/"
