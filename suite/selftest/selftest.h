@@ -34,8 +34,8 @@ struct SelfTestPlan {
 };
 
 /// What `noisemark selftest` does: slow-downs of 5 and 10 %, a leak of 16 MiB, a loss 1 % too
-/// large, a byte without an owner, and an untouched twin of both kinds. Real runs are a few steps of
-/// gmm16-ho@cpu under the deterministic profile.
+/// large, a byte without an owner, and an untouched twin of both kinds. Real runs are a few steps
+/// of gmm16-ho@cpu under the deterministic profile.
 [[nodiscard]] SelfTestPlan shipped_self_test();
 
 /// Makes the real runs, one without a fault first, in folders below `out`, compares, and leaves

@@ -32,7 +32,7 @@ std::vector<std::string> judges_of(const reports::Comparison& comparison) {
 /// The one that was to judge, if it did, then the first others.
 std::string judges_words(const TrialOutcome& outcome) {
   std::vector<std::string> names = outcome.judged_by;
-  if (names.empty()) return "none";
+  if (names.empty()) return "nothing";
   const auto expected = std::find(names.begin(), names.end(), outcome.trial.judge);
   if (expected != names.end()) std::rotate(names.begin(), expected, expected + 1);
   std::string words = names.front();

@@ -47,6 +47,8 @@ class SelfTest(unittest.TestCase):
             self.assertTrue((path / "result.json").exists(), path)
         compared = subprocess.run([NOISEMARK, "compare", base, leak], capture_output=True, text=True, check=False)
         self.assertEqual(compared.returncode, 1, compared.stdout)
+        again = selftest("--out", out)
+        self.assertEqual(again.returncode, 2, "without --force it must leave what is there: " + again.stdout)
 
     def test_it_is_red_when_the_margin_is_so_wide_that_a_slow_down_passes(self):
         done = selftest("--noise-floor", "0.05")

@@ -1,15 +1,20 @@
 #include "suite/train/fault.h"
 
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+
+#include "baselines/ops.h"
+#include "memopt/mode.h"
+#include "suite/config/catalogue.h"
+#include "suite/data/dataset.h"
 #include "suite/io/safetensors.h"
-#include "tests/suite/train/tiny.h"
+#include "suite/models/denoiser.h"
+#include "suite/train/trainer.h"
 
 namespace noisemark::suite {
 namespace {
-
-using test::tiny_definition;
-using test::TinySession;
 
 Fault biased(double factor) {
   Fault fault;
@@ -24,16 +29,24 @@ struct Trained {
 };
 
 Trained train(const Fault& fault, int64_t accumulation = 1) {
-  Definition definition = tiny_definition();
-  definition.train.accumulation = accumulation;
-  const TinySession session(definition, "fp64", at::kCPU, fault);
+  const Definition definition =
+      load_definition("gmm16-ho", "cpu",
+                      {"train.batch=4", "train.steps=3", "model.dim=8", "model.groups=4",
+                       "train.accumulation=" + std::to_string(accumulation)});
+  TrainerOptions options;
+  options.precision = parse_precision("fp64", at::kCPU);
+  options.fault = fault;
+  at::manual_seed(definition.seed);
+  const std::unique_ptr<memopt::Mode> mode = memopt::make_mode("none");
+  Trainer trainer(definition, make_denoiser(definition.model, baselines::plain_ops()),
+                  open_dataset(definition, ""), *mode, options);
   Trained trained;
   for (int step = 0; step < 3; ++step) {
-    const StepRecord record = session.trainer->step();
+    const StepRecord record = trainer.step();
     trained.losses.push_back(record.loss);
     trained.norms.push_back(*record.grad_norm);
   }
-  trained.weights = tensors_sha256(session.trainer->weights());
+  trained.weights = tensors_sha256(trainer.weights());
   return trained;
 }
 

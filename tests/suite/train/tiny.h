@@ -39,12 +39,11 @@ inline Definition tiny_definition() {
 
 struct TinySession {
   explicit TinySession(const Definition& definition, const std::string& precision = "fp32",
-                       at::Device device = at::kCPU, const Fault& fault = {}) {
+                       at::Device device = at::kCPU) {
     at::manual_seed(definition.seed);
     mode = memopt::make_mode("none");
     TrainerOptions options;
     options.device = device;
-    options.fault = fault;
     options.precision = parse_precision(precision, device);
     trainer = std::make_unique<Trainer>(definition,
                                         make_denoiser(definition.model, baselines::plain_ops()),
