@@ -35,12 +35,12 @@ struct SelfTestPlan {
 
 /// What `noisemark selftest` does: slow-downs of 5 and 10 %, a leak of 16 MiB, a loss 1 % too
 /// large, a byte without an owner, and an untouched twin of both kinds. Real runs are a few steps
-/// of gmm16-ho@cpu under the deterministic profile.
+/// of gmm16-ho@cpu in one thread, under the deterministic profile.
 [[nodiscard]] SelfTestPlan shipped_self_test();
 
 /// Makes the real runs, one without a fault first, in folders below `out`, compares, and leaves
-/// every comparison beside its run. Throws Error with the run's exit code when one ends otherwise
-/// than by passing or failing its gates.
+/// every comparison in `out`/comparisons. Throws Error with the run's exit code when one ends
+/// otherwise than by passing or failing its gates.
 [[nodiscard]] std::vector<TrialOutcome> run_self_test(const SelfTestPlan& plan,
                                                       const std::filesystem::path& out);
 

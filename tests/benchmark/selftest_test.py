@@ -14,9 +14,9 @@ FAULTS = ["every step 5.0 % longer", "every step 10.0 % longer", "16.00 MiB leak
           "loss times 1.01", "1 B of a weight not counted"]
 
 
-def selftest(*words):
-    return subprocess.run([NOISEMARK, "selftest", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          check=False)
+def selftest(*words, **variables):
+    return subprocess.run([NOISEMARK, "selftest", *words], env={**os.environ, **variables}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
 
 
 def rows(table):
@@ -51,10 +51,12 @@ class SelfTest(unittest.TestCase):
         self.assertEqual(again.returncode, 2, "without --force it must leave what is there: " + again.stdout)
 
     def test_it_is_red_when_the_margin_is_so_wide_that_a_slow_down_passes(self):
-        done = selftest("--noise-floor", "0.05")
+        temporary = self.enterContext(tempfile.TemporaryDirectory())
+        done = selftest("--noise-floor", "0.05", TMPDIR=temporary)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertTrue(done.stdout.startswith("# FAIL"), done.stdout)
         self.assertEqual(rows(done.stdout)[FAULTS[0], "recorded rounds"][2:], ["no", "no"], done.stdout)
+        self.assertEqual(os.listdir(temporary), [], "without --out nothing must stay")
 
     def test_a_noise_floor_that_is_no_fraction_is_refused(self):
         for floor in ("5%", "-0.1", "1", "nan", ""):
