@@ -73,6 +73,17 @@ TEST(SelfTest, is_red_when_the_margin_is_so_wide_that_a_slow_down_passes) {
   EXPECT_EQ(reports::exit_code_of(outcomes[1].comparison.verdict), ExitCode::kPass);
 }
 
+TEST(SelfTest, is_red_when_the_slow_down_never_came_into_the_rounds) {
+  const test::TemporaryFolder folder;
+  SelfTestPlan plan = recorded_only();
+  plan.recorded = {{1e-6}};
+  const auto outcomes = run_self_test(plan, folder.path());
+  ASSERT_EQ(outcomes.size(), 1);
+  EXPECT_EQ(outcomes[0].trial.judge, "images_per_s");
+  EXPECT_FALSE(outcomes[0].caught);
+  EXPECT_EQ(exit_code_of(outcomes), ExitCode::kFailed);
+}
+
 TEST(SelfTest, is_red_when_there_is_so_much_noise_that_nothing_is_judged) {
   const test::TemporaryFolder folder;
   SelfTestPlan plan = recorded_only();
