@@ -16,6 +16,7 @@
 #include "suite/cli/list.h"
 #include "suite/cli/plan_command.h"
 #include "suite/cli/report_command.h"
+#include "suite/cli/selftest_command.h"
 #include "suite/config/keys.h"
 #include "suite/environment/build_info.h"
 #include "suite/environment/doctor.h"
@@ -140,6 +141,7 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
   if (command.name == "compare") return say(compare_results(arguments));
   if (command.name == "history") return say(show_history(arguments));
   if (command.name == "baseline") return say(keep_baseline(arguments));
+  if (command.name == "selftest") return say(test_itself(arguments, argv));
   if (command.name == "doctor") return examine(arguments);
   throw std::logic_error("a command of the table without an implementation");
 }

@@ -172,6 +172,18 @@ std::vector<Command> make_commands() {
         {"force", "", "replace the runs that are the baseline now"}},
        2,
        -1},
+      {"selftest",
+       "",
+       "does the comparison catch what it must, here",
+       "Slow-downs of 5 and 10 % put into recorded rounds, and into short real runs a leak of 16 "
+       "MiB, a loss that is 1 % too large and a byte that is not counted: compare must call each a "
+       "regression, and pass the untouched twin. The table is Markdown, on stdout.",
+       {{"out", "DIR", "where the runs and comparisons are kept (default: nowhere)"},
+        {"force", "", "replace what an earlier self-test left there"},
+        {"noise-floor", "F",
+         "calibrated noise of images/s, as a fraction: what is caught with it (default: 0)"}},
+       0,
+       0},
       {"env",
        "",
        "what this machine is",

@@ -112,8 +112,12 @@ class MemoryProbe::Sink final : public memopt::SavedTensorSink {
   const std::unique_ptr<memopt::AllocationLog>& log_;
 };
 
-MemoryProbe::MemoryProbe(memopt::Mode& mode, std::function<OwnerRoots()> roots, c10::Device device)
-    : roots_(std::move(roots)), device_(device), sink_(std::make_unique<Sink>(mode, log_)) {
+MemoryProbe::MemoryProbe(memopt::Mode& mode, std::function<OwnerRoots()> roots, c10::Device device,
+                         memopt::AllocationSource* source)
+    : roots_(std::move(roots)),
+      device_(device),
+      source_(source),
+      sink_(std::make_unique<Sink>(mode, log_)) {
   section_.missing_reason = "no step was armed";
 }
 
@@ -145,7 +149,8 @@ void MemoryProbe::on_step_begin(int64_t step) {
   log_.reset();  // of a step that failed
   if (armed_step_ != step) return;
   guarded([&] {
-    memopt::AllocationSource* source = memopt::find_allocation_source(device_);
+    memopt::AllocationSource* source = source_;
+    if (source == nullptr) source = memopt::find_allocation_source(device_);
     TORCH_CHECK(source != nullptr, "memory: allocations of ", device_.str(), " cannot be followed");
     micro_batches_.assign(kPhases, 0);
     const OwnerRoots roots = roots_();

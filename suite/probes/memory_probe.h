@@ -35,9 +35,10 @@ struct OwnerRoots {
 class MemoryProbe final : public StepObserver {
  public:
   /// `roots` is called at the boundaries of the armed step, on the training thread. `mode` must
-  /// outlive the probe.
+  /// outlive the probe, and so must `source`, whose allocations are followed; null: the device's.
   MemoryProbe(memopt::Mode& mode, std::function<OwnerRoots()> roots,
-              c10::Device device = c10::Device(c10::kCPU));
+              c10::Device device = c10::Device(c10::kCPU),
+              memopt::AllocationSource* source = nullptr);
   ~MemoryProbe() override;
 
   /// Give this to the trainer instead of the mode.
@@ -70,6 +71,7 @@ class MemoryProbe final : public StepObserver {
 
   std::function<OwnerRoots()> roots_;
   c10::Device device_;
+  memopt::AllocationSource* source_;  ///< null: the device's
   std::unique_ptr<Sink> sink_;
   std::optional<int64_t> armed_step_;
   std::unique_ptr<memopt::AllocationLog> log_;  ///< open during the armed step

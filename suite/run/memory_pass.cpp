@@ -1,6 +1,10 @@
 #include "suite/run/memory_pass.h"
 
+#include <optional>
+
+#include "memopt/device_parts.h"
 #include "suite/probes/memory_probe.h"
+#include "suite/probes/short_count.h"
 #include "suite/run/mode_figures.h"
 #include "suite/run/out_of_memory.h"
 #include "suite/run/owners.h"
@@ -24,6 +28,14 @@ void train_watched(Trainer& trainer, MemoryProbe& probe, int64_t steps, const Pa
   }
 }
 
+/// Empty unless the fault asks for it.
+std::optional<ShortCount> short_count(const SessionOptions& options, const Trainer& trainer) {
+  memopt::AllocationSource* source = memopt::find_allocation_source(options.variant.device);
+  if (options.fault.lost_bytes == 0 || source == nullptr) return std::nullopt;
+  return std::make_optional<ShortCount>(*source, trainer.parameters().front().second,
+                                        options.fault.lost_bytes);
+}
+
 }  // namespace
 
 reports::MemorySection memory_pass(const SessionOptions& options, const PassWatch& watch,
@@ -33,8 +45,10 @@ reports::MemorySection memory_pass(const SessionOptions& options, const PassWatc
                                memopt::make_mode(options.variant.mode)->forwards_until_steady();
   const Session session = make_session(own);
   Trainer& trainer = *session.trainer;
+  std::optional<ShortCount> source = short_count(options, trainer);
   MemoryProbe probe(
-      *session.mode, [&trainer] { return owner_roots(trainer); }, options.variant.device);
+      *session.mode, [&trainer] { return owner_roots(trainer); }, options.variant.device,
+      source ? &*source : nullptr);
   train_watched(trainer, probe, own.definition.train.steps, watch);
   if (mode != nullptr) describe_plan(*session.mode, *mode);
   return probe.section();

@@ -31,6 +31,7 @@ struct RunOptions {
   bool memory = true;                  ///< make the memory pass
   bool profile = true;                 ///< make the profile pass
   bool certificate = true;             ///< train a memory mode beside "none"
+  bool verdict = true;                 ///< print the run's verdict
   std::vector<std::string> argv;       ///< the whole command line, for the result
   /// Where the new folder is made when `out` is empty.
   std::string out_parent = "noisemark-out";

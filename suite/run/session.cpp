@@ -25,6 +25,7 @@ Session make_session(const SessionOptions& options) {
   trainer.precision = variant.precision;
   trainer.channels_last = execution.channels_last;
   trainer.loader.threads = options.loader_threads;
+  trainer.fault = options.fault;
   Session session;
   session.mode = memopt::make_mode(variant.mode);
   session.trainer = std::make_unique<Trainer>(options.definition, std::move(model), options.dataset,

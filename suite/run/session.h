@@ -38,6 +38,7 @@ struct SessionOptions {
   double data_open_s = 0;    ///< what opening `dataset` took: reading, hashing, making
   std::string init_weights;  ///< file, empty: drawn from the definition's seed
   int64_t loader_threads = 1;
+  Fault fault;  ///< none, but in a self-test
 };
 
 /// Initial weights come from torch's own generator seeded with the definition's seed, in the peer's

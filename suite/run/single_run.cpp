@@ -103,6 +103,9 @@ class SingleRun {
     const bool pictures = session_.dataset->standing() != "generated";
     result_ = new_result(options_.argv, pictures ? options_.data : "");
     result_.title = definition.title;
+    if (const std::string broken = fault_words(session_.fault); !broken.empty()) {
+      result_.title += ", broken on purpose: " + broken;
+    }
     result_.definition = canonical_json(definition);
     result_.seeds = seeds_of(plan_.seed);
     reports::Identity& identity = result_.identity;
@@ -285,8 +288,10 @@ class SingleRun {
     reports::write_run_folder(folder_.path, result_);
     put_in_place(folder_);
     line_.clear();
-    fmt::print("{}", verdict_text(result_, folder_.final_path));
-    std::fflush(stdout);
+    if (options_.verdict) {
+      fmt::print("{}", verdict_text(result_, folder_.final_path));
+      std::fflush(stdout);
+    }
     return static_cast<ExitCode>(result_.exit.code);
   }
 
@@ -339,10 +344,11 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
 }
 
 ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
-                    const std::filesystem::path& out) {
+                    const std::filesystem::path& out, const Fault& fault) {
   apply_variant(plan.variant);
   // What cannot begin is found before anything is touched.
-  const SessionOptions session = session_options(options, plan);
+  SessionOptions session = session_options(options, plan);
+  session.fault = fault;
   CheckpointKey key = run_key(plan, session.dataset->files());
   if (!options.init_weights.empty()) {
     key.init_weights_sha256 = tensors_sha256(make_session(session).trainer->weights());

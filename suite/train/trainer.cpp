@@ -6,6 +6,7 @@
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -176,6 +177,9 @@ void Trainer::forward(int64_t micro, memopt::SavedTensorSink& sink) {
     micro_.noisy = process_.q_sample(micro_.images, micro_.timesteps, micro_.noise);
     micro_.target = process_.target(micro_.images, micro_.timesteps, micro_.noise);
   }
+  if (const int64_t bytes = options_.fault.leaked_bytes; bytes > 0) {
+    leaked_.push_back(at::zeros({bytes}, at::device(options_.device).dtype(at::kByte)));
+  }
   const memopt::SavedTensorScope scope(sink);
   {
     const AutocastGuard autocast(options_.precision, options_.device);
@@ -183,6 +187,7 @@ void Trainer::forward(int64_t micro, memopt::SavedTensorSink& sink) {
   }
   const at::Tensor prediction = micro_.prediction.to(options_.precision.weights);
   micro_.loss = process_.training_loss(prediction, micro_.target, micro_.timesteps);
+  if (options_.fault.loss_factor) micro_.loss = micro_.loss * *options_.fault.loss_factor;
 }
 
 void Trainer::backward() {

@@ -15,6 +15,7 @@
 #include "suite/models/denoiser.h"
 #include "suite/train/adam.h"
 #include "suite/train/ema.h"
+#include "suite/train/fault.h"
 #include "suite/train/phase.h"
 #include "suite/train/precision.h"
 
@@ -41,6 +42,7 @@ struct TrainerOptions {
   Precision precision;
   bool channels_last = false;
   LoaderOptions loader;  ///< first_step and last_step are the trainer's
+  Fault fault;           ///< none, but in a self-test
 };
 
 struct StepRecord {
@@ -121,6 +123,7 @@ class Trainer {
   Batch batch_;
   MicroBatch micro_;
   std::vector<at::Tensor> losses_;  // of the step's micro-batches
+  std::vector<at::Tensor> leaked_;  // by options_.fault; nobody's, so not among what is owned
 };
 
 }  // namespace noisemark::suite

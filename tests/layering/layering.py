@@ -15,6 +15,7 @@ SUITE_LAYERS = [
     {"train"},
     {"probes", "quality", "lock"},
     {"run"},
+    {"selftest"},
     {"cli"},
 ]
 CODE = {".h", ".cpp", ".cu", ".cuh"}

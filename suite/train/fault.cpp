@@ -1,0 +1,24 @@
+#include "suite/train/fault.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "reports/quantity.h"
+
+namespace noisemark::suite {
+
+std::string fault_words(const Fault& fault) {
+  std::vector<std::string> words;
+  if (fault.leaked_bytes > 0) {
+    words.push_back(reports::format_bytes(fault.leaked_bytes) + " leaked in every forward pass");
+  }
+  if (fault.loss_factor) words.push_back(fmt::format("loss times {}", *fault.loss_factor));
+  if (fault.lost_bytes > 0) {
+    words.push_back(reports::format_bytes(fault.lost_bytes) + " of a weight not counted");
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace noisemark::suite

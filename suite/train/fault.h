@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace noisemark::suite {
+
+/// What is broken on purpose in a training, so that a self-test can show that it is noticed. Parts
+/// are handed one as a value and break themselves by it; the default breaks nothing. No option, key
+/// or variable of the command line leads here.
+struct Fault {
+  int64_t leaked_bytes = 0;           ///< allocated in every forward pass, held with the trainer
+  std::optional<double> loss_factor;  ///< times every training loss, and so its gradients
+  int64_t lost_bytes = 0;             ///< of a weight, which the walk of its owner does not see
+
+  bool operator==(const Fault&) const = default;
+};
+
+/// "16.00 MiB leaked in every forward pass"; empty for a fault that breaks nothing.
+[[nodiscard]] std::string fault_words(const Fault& fault);
+
+}  // namespace noisemark::suite
