@@ -66,6 +66,22 @@ TEST(JudgeAb, of_a_hundred_noisy_twins_at_most_one_alarms_and_slow_ones_are_caug
   EXPECT_GE(regressions(0.10, 40), 38);
 }
 
+TEST(JudgeAb, on_a_machine_in_uproar_hardly_ever_alarms) {
+  // Pairs of one build with itself differ by 12 %, as beside other busy programs.
+  Simulated machine;
+  machine.pair_noise = 0.08;
+  AbOptions options;
+  options.resamples = 1000;
+  int alarms = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    machine.seed = seed;
+    alarms +=
+        judge_ab(simulate(machine), options).comparison.verdict == CompareVerdict::kRegression;
+  }
+  // By signs alone it would be 300 / 64.
+  EXPECT_LE(alarms, 3);
+}
+
 TEST(JudgeAb, a_machine_that_slows_down_all_along_is_no_difference_between_builds) {
   Simulated machine;
   machine.drift = 2;
