@@ -4,6 +4,7 @@
 
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <cmath>
 
 #include "reports/error.h"
 #include "reports/nearest.h"
@@ -134,6 +135,19 @@ std::optional<int64_t> Arguments::integer(const std::string& flag, int64_t minim
   if (error != std::errc{} || stop != end || value < minimum) {
     throw bad_input(fmt::format("--{}", flag), "", given,
                     fmt::format("an integer of at least {}", minimum));
+  }
+  return value;
+}
+
+std::optional<double> Arguments::number(const std::string& flag, double minimum) const {
+  if (!has(flag)) return std::nullopt;
+  const std::string given = text(flag);
+  double value = 0;
+  const char* end = given.data() + given.size();
+  const auto [stop, error] = std::from_chars(given.data(), end, value);
+  if (error != std::errc{} || stop != end || !std::isfinite(value) || value < minimum) {
+    throw bad_input(fmt::format("--{}", flag), "", given,
+                    fmt::format("a number of at least {}", minimum));
   }
   return value;
 }

@@ -24,6 +24,8 @@ class Arguments {
   [[nodiscard]] std::vector<std::string> texts(const std::string& flag) const;
   /// Throws Error (exit code 2) when it is no integer of at least `minimum`.
   [[nodiscard]] std::optional<int64_t> integer(const std::string& flag, int64_t minimum) const;
+  /// Throws Error (exit code 2) when it is no finite number of at least `minimum`.
+  [[nodiscard]] std::optional<double> number(const std::string& flag, double minimum) const;
   /// What is not a flag.
   [[nodiscard]] const std::vector<std::string>& positional() const { return positional_; }
 

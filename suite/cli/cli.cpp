@@ -7,6 +7,7 @@
 
 #include "reports/check.h"
 #include "reports/table.h"
+#include "suite/cli/ab_command.h"
 #include "suite/cli/arguments.h"
 #include "suite/cli/baseline_command.h"
 #include "suite/cli/commands.h"
@@ -62,6 +63,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.memory = !arguments.has("no-memory");
   options.profile = !arguments.has("no-profile");
   options.certificate = !arguments.has("no-certificate");
+  options.slow_down_frac = arguments.number("slow-down", 0).value_or(0);
   options.argv = argv;
   return options;
 }
@@ -139,6 +141,8 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
     return ExitCode::kPass;
   }
   if (command.name == "compare") return say(compare_results(arguments));
+  if (command.name == "ab") return say(compare_builds(arguments));
+  if (command.name == "calibrate") return say(calibrate(arguments));
   if (command.name == "history") return say(show_history(arguments));
   if (command.name == "baseline") return say(keep_baseline(arguments));
   if (command.name == "selftest") return say(test_itself(arguments, argv));

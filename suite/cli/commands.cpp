@@ -49,6 +49,48 @@ std::vector<Flag> pace_flags() {
   return flags;
 }
 
+std::vector<Flag> serving_flags() {
+  std::vector<Flag> flags = pace_flags();
+  flags.push_back({"slow-down", "FRAC", "a control: make every step take 1 + FRAC as long"});
+  return flags;
+}
+
+/// What both commands that make pairs of processes take.
+std::vector<Flag> with_pair_flags(std::vector<Flag> flags) {
+  flags.push_back(
+      {"pairs", "N", "of processes, at least 6; as many again if inconclusive (default: 6)"});
+  flags.push_back({"seconds", "S", "that N pairs take, about (default: 60)"});
+  flags.push_back(
+      {"turn", "S", "that a turn takes at most, unless one step takes longer (default: 0.2)"});
+  for (const Flag& flag : pace_flags()) flags.push_back(flag);
+  return flags;
+}
+
+std::vector<Flag> ab_flags() {
+  return with_pair_flags({
+      {"a", "BIN", "the base: a noisemark program"},
+      {"b", "BIN", "the candidate"},
+      {"a-ref", "REV", "the base: a revision of this git repository, built in build/ab/"},
+      {"b-ref", "REV", "the candidate, likewise"},
+      {"configure", "WORD", "for cmake, where a revision is built", true},
+      {"from", "FILE", "judge a recorded comparison (ab.json) again; nothing is run"},
+      {"calibration", "FILE", "of `noisemark calibrate`: its noise floor widens the margin"},
+      {"other-losses", "", "B may compute other numbers: its losses are not judged"},
+      {"slow-down", "FRAC", "a control: make every step of B take 1 + FRAC as long"},
+      {"out", "DIR", "new folder for ab.json, with every sample, and ab.md (default: none)"},
+      {"format", "F", "md, json, junit, gha-smaller, gha-bigger, bmf or ctest (default: md)"},
+      {"inconclusive", "W",
+       "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
+  });
+}
+
+std::vector<Flag> calibrate_flags() {
+  return with_pair_flags({
+      {"units", "N", "comparisons in all, 36 at least to gate with (default: 40)"},
+      {"out", "DIR", "folder for calibration.json and .md; what it holds is gone on with"},
+  });
+}
+
 std::vector<Flag> plan_flags() {
   std::vector<Flag> flags = {
       {"budget", "SIZE[,error=E]",
@@ -137,9 +179,25 @@ std::vector<Command> make_commands() {
        {{"format", "F", "md, json, junit, gha-smaller, gha-bigger, bmf or ctest (default: md)"},
         {"inconclusive", "W",
          "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
+        {"calibration", "FILE",
+         "of `noisemark calibrate`: its noise floor widens the margin of images/s"},
         {"out", "FILE", "where the text goes (default: stdout)"}},
        2,
        2},
+      {"ab", "[ID]", "is build B a regression of build A, in turns on this machine",
+       "Pairs of live processes (`noisemark pace`), one of each build, pass a token in blocks ABBA "
+       "and BAAB, turns of a fifth of a second; what separates runs made one after the other is "
+       "the "
+       "same for both. Both must do the same work, else nothing is compared. Losses must be equal "
+       "bit for bit; images/s is judged over the pairs by the rules of `compare`, with one "
+       "extension when that is inconclusive. The comparison goes to stdout.",
+       ab_flags(), 0, 1},
+      {"calibrate", "ID", "how much this machine moves a comparison, and how often it cries wolf",
+       "Compares this program with itself, as `ab` does, unit by unit. What 95 % of the units stay "
+       "within is the noise floor; a gate takes twice of it as its margin where that is more than "
+       "its own. Exits with 5 when the rate of false alarms may be above 10 %, or the floor above "
+       "5 %: then nothing may be gated with it.",
+       calibrate_flags(), 1, 1},
       {"table",
        "DIR...",
        "results side by side, of any hardware",
@@ -199,7 +257,7 @@ std::vector<Command> make_commands() {
        "Reads commands from stdin, so that several builds or frameworks can be timed in turns on "
        "one machine. `run K` makes K steps and answers with one line of JSON; `quit` or the end of "
        "the input ends it.",
-       pace_flags(), 1, 1},
+       serving_flags(), 1, 1},
       {"help",
        "[COMMAND]",
        "this text, or a command's",
@@ -267,7 +325,9 @@ std::string wrapped(std::string_view text, size_t width) {
 std::vector<std::string_view> paragraphs(const Command& command) {
   std::vector<std::string_view> all;
   if (command.name == "run") all.push_back(kIdDetails);
-  if (command.name == "pace") all.push_back(kPaceIdDetails);
+  for (const char* name : {"pace", "ab", "calibrate"}) {
+    if (command.name == name) all.push_back(kPaceIdDetails);
+  }
   if (!command.details.empty()) all.push_back(command.details);
   return all;
 }

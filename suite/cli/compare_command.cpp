@@ -1,47 +1,73 @@
 #include "suite/cli/compare_command.h"
 
+#include "reports/ab/calibration.h"
+#include "reports/ab/same_work.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison_json.h"
 #include "reports/compare/comparison_markdown.h"
-#include "reports/export/junit.h"
 #include "suite/cli/output_format.h"
 
 namespace noisemark::suite {
-namespace {
 
 using reports::Comparison;
 using reports::Inconclusive;
 
-std::vector<std::string> formats() {
+namespace {
+
+/// The runs of both sides must be of what was calibrated.
+reports::StochasticOptions options_of(const Arguments& arguments, const reports::Side& base,
+                                      const reports::Side& candidate) {
+  reports::StochasticOptions options;
+  if (!arguments.has("calibration")) return options;
+  const std::string path = arguments.text("calibration");
+  const reports::Calibration calibration = reports::read_calibration(path);
+  for (const reports::Side* side : {&base, &candidate}) {
+    for (const reports::NamedResult& run : side->runs) {
+      options.noise_floor_frac["images_per_s"] =
+          reports::usable_floor(calibration, reports::same_work(run.result), path);
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+std::vector<std::string> comparison_formats() {
   std::vector<std::string> all = {"md", "json", "junit"};
   all.insert(all.end(), figure_formats().begin(), figure_formats().end());
   return all;
 }
 
-std::string text_of(const Comparison& comparison, const std::string& format,
-                    Inconclusive inconclusive) {
-  if (format == "md") return reports::comparison_markdown(comparison);
+std::string comparison_text(const Comparison& comparison, const std::string& format,
+                            Inconclusive inconclusive) {
   if (format == "json") return reports::comparison_json(comparison);
   if (format == "junit") return reports::junit_of(comparison, inconclusive);
   return figures_text(format, reports::figures_of(comparison));
 }
 
-}  // namespace
+Inconclusive inconclusive_of(const Arguments& arguments, std::string_view command) {
+  const bool warns = one_of(arguments, command, "inconclusive", {"fail", "warn"}) == "warn";
+  return warns ? Inconclusive::kWarns : Inconclusive::kFails;
+}
+
+ExitCode exit_code_of(const Comparison& comparison, Inconclusive inconclusive) {
+  const ExitCode code = reports::exit_code_of(comparison.verdict);
+  const bool warns = inconclusive == Inconclusive::kWarns;
+  return code == ExitCode::kInconclusive && warns ? ExitCode::kPass : code;
+}
 
 Answer compare_results(const Arguments& arguments) {
-  const std::string format = one_of(arguments, "compare", "format", formats());
-  const Inconclusive inconclusive =
-      one_of(arguments, "compare", "inconclusive", {"fail", "warn"}) == "warn"
-          ? Inconclusive::kWarns
-          : Inconclusive::kFails;
+  const std::string format = one_of(arguments, "compare", "format", comparison_formats());
+  const Inconclusive inconclusive = inconclusive_of(arguments, "compare");
   const auto& paths = arguments.positional();
   const auto [base, candidate] = reports::read_sides(paths[0], paths[1]);
-  const Comparison comparison = reports::compare(base, candidate);
+  const Comparison comparison =
+      reports::compare(base, candidate, options_of(arguments, base, candidate));
   Answer answer;
-  answer.text = deliver(arguments, text_of(comparison, format, inconclusive));
-  answer.code = reports::exit_code_of(comparison.verdict);
-  const bool warns = inconclusive == Inconclusive::kWarns;
-  if (answer.code == ExitCode::kInconclusive && warns) answer.code = ExitCode::kPass;
+  answer.text =
+      deliver(arguments, format == "md" ? reports::comparison_markdown(comparison)
+                                        : comparison_text(comparison, format, inconclusive));
+  answer.code = exit_code_of(comparison, inconclusive);
   return answer;
 }
 

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "reports/compare/comparison.h"
 #include "reports/error.h"
+#include "reports/export/junit.h"
 #include "suite/cli/arguments.h"
 
 namespace noisemark::suite {
@@ -12,6 +16,20 @@ struct Answer {
   std::string text;
   ExitCode code = ExitCode::kPass;
 };
+
+/// The formats of a comparison, "md" first.
+[[nodiscard]] std::vector<std::string> comparison_formats();
+
+/// Any of them but "md", which each command has its own of.
+[[nodiscard]] std::string comparison_text(const reports::Comparison& comparison,
+                                          const std::string& format,
+                                          reports::Inconclusive inconclusive);
+
+/// --inconclusive of a command, and the exit code of a verdict under it.
+[[nodiscard]] reports::Inconclusive inconclusive_of(const Arguments& arguments,
+                                                    std::string_view command);
+[[nodiscard]] ExitCode exit_code_of(const reports::Comparison& comparison,
+                                    reports::Inconclusive inconclusive);
 
 /// `noisemark compare`: the comparison in the format asked for, and the exit code of its verdict.
 /// Throws Error (exit code 2) for bad input or an unknown word behind an option.

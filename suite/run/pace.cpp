@@ -5,9 +5,14 @@
 #include <sstream>
 #include <string>
 
+#include "reports/ab/same_work.h"
 #include "suite/config/catalogue.h"
+#include "suite/environment/environment.h"
+#include "suite/io/safetensors.h"
 #include "suite/probes/phase_timer.h"
+#include "suite/probes/slow_down.h"
 #include "suite/run/deterministic.h"
+#include "suite/run/identity.h"
 #include "suite/run/plan.h"
 #include "suite/run/run.h"
 #include "suite/run/single_run.h"
@@ -30,10 +35,13 @@ int64_t parse_turn(const std::string& line) {
   throw bad_input("pace", "", line, "run STEPS, or quit");
 }
 
-Json take_turn(Trainer& trainer, int64_t steps, at::Device device) {
+Json take_turn(Trainer& trainer, int64_t steps, at::Device device, double slow_down_frac) {
   PhaseTimer timer(device);
+  SlowDown slow_down(device, slow_down_frac);
+  std::vector<StepObserver*> observers = {&timer};
+  if (slow_down_frac > 0) observers.insert(observers.begin(), &slow_down);
   std::vector<double> losses;
-  for (int64_t i = 0; i < steps; ++i) losses.push_back(trainer.step({&timer}).loss);
+  for (int64_t i = 0; i < steps; ++i) losses.push_back(trainer.step(observers).loss);
   const reports::Samples& samples = timer.samples();
   return Json{{"step_s", samples.step_s},
               {"loss", losses},
@@ -42,6 +50,32 @@ Json take_turn(Trainer& trainer, int64_t steps, at::Device device) {
               {"backward_s", samples.backward_s},
               {"optimizer_s", samples.optimizer_s},
               {"ema_s", samples.ema_s}};
+}
+
+int64_t parameters_of(const Trainer& trainer) {
+  int64_t count = 0;
+  for (const auto& [name, parameter] : trainer.parameters()) count += parameter.numel();
+  return count;
+}
+
+/// The first answer. "benchmark" to "batch" are all that earlier versions said.
+Json ready(const PlannedRun& plan, const SessionOptions& options, const Trainer& trainer) {
+  reports::Result result;
+  result.identity = identity_of(plan, *options.dataset);
+  describe_machine(plan.variant.device, result);
+  result.seeds.base = plan.seed;
+  result.protocol.deterministic = plan.variant.deterministic;
+  result.protocol.loader_threads = options.loader_threads;
+  result.provenance.data = options.dataset->files();
+  result.provenance.init_weights_sha256 = tensors_sha256(trainer.weights());
+  return {{"ready", true},
+          {"benchmark", plan.id},
+          {"variant", variant_label(plan.variant)},
+          {"threads", plan.variant.threads},
+          {"batch", plan.definition.train.batch},
+          {"parameters", parameters_of(trainer)},
+          {"identity", reports::same_work(result)},
+          {"about", reports::about_build(result)}};
 }
 
 }  // namespace
@@ -61,13 +95,10 @@ ExitCode pace(const RunOptions& options) {
   SessionOptions session_of = session_options(options, plan);
   session_of.definition.train.steps = std::numeric_limits<int32_t>::max();
   const Session session = make_session(session_of);
-  answer({{"ready", true},
-          {"benchmark", plan.id},
-          {"variant", variant_label(plan.variant)},
-          {"threads", plan.variant.threads},
-          {"batch", plan.definition.train.batch}});
+  answer(ready(plan, session_of, *session.trainer));
   for (std::string line; std::getline(std::cin, line) && line != "quit";) {
-    answer(take_turn(*session.trainer, parse_turn(line), plan.variant.device));
+    answer(
+        take_turn(*session.trainer, parse_turn(line), plan.variant.device, options.slow_down_frac));
   }
   return ExitCode::kPass;
 }

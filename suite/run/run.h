@@ -31,6 +31,7 @@ struct RunOptions {
   bool memory = true;                  ///< make the memory pass
   bool profile = true;                 ///< make the profile pass
   bool certificate = true;             ///< train a memory mode beside "none"
+  double slow_down_frac = 0;           ///< pace only: a control, put into every step
   bool verdict = true;                 ///< print the run's verdict
   std::vector<std::string> argv;       ///< the whole command line, for the result
   /// Where the new folder is made when `out` is empty.
@@ -46,7 +47,7 @@ struct RunOptions {
 /// Keeps one training session ready and obeys lines on standard input, so that several builds or
 /// frameworks can be timed in turns on one machine: «run K» makes K steps and answers {"step_s":
 /// [...], "loss": [...]}; «quit» or the end of input ends it. The first line out is {"ready": true,
-/// ...}.
+/// ...}: "identity" is what another build must agree in to do the same work, "about" may differ.
 [[nodiscard]] ExitCode pace(const RunOptions& options);
 
 }  // namespace noisemark::suite

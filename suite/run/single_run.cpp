@@ -22,6 +22,7 @@
 #include "suite/run/earlier_run.h"
 #include "suite/run/event_log.h"
 #include "suite/run/failure.h"
+#include "suite/run/identity.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/metrics.h"
@@ -108,20 +109,7 @@ class SingleRun {
     }
     result_.definition = canonical_json(definition);
     result_.seeds = seeds_of(plan_.seed);
-    reports::Identity& identity = result_.identity;
-    identity.benchmark = definition.id;
-    identity.scale = definition.scale;
-    identity.version = definition.version;
-    identity.overrides = definition.overrides;
-    identity.custom = definition.custom;
-    identity.definition_sha256 = definition_sha256(definition);
-    identity.mode = variant.mode;
-    identity.baseline = variant.baseline;
-    identity.precision = variant.precision.name;
-    identity.device = variant.device.str();
-    identity.framework = "noisemark";
-    identity.threads = variant.threads;
-    identity.data = session_.dataset->standing();
+    result_.identity = identity_of(plan_, *session_.dataset);
     result_.provenance.data = session_.dataset->files();
     describe_machine(variant.device, result_);
     reports::Protocol& protocol = result_.protocol;

@@ -14,7 +14,7 @@ SUITE_LAYERS = [
     {"data", "models", "diffusion", "io"},
     {"train"},
     {"probes", "quality", "lock"},
-    {"run"},
+    {"run", "ab"},
     {"selftest"},
     {"cli"},
 ]

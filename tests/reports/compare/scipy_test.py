@@ -144,6 +144,20 @@ class Estimate(ScipyTest):
             self.assertLess(abs(end - mean), 4 * error)
 
 
+class Proportion(ScipyTest):
+    def test_is_scipys_exact_interval(self):
+        questions = [{"statistic": "proportion", "hits": hits, "trials": trials, "confidence": confidence}
+                     for trials in (1, 2, 36, 40, 100, 1000) for hits in {0, 1, trials // 2, trials - 1, trials}
+                     for confidence in (0.8, 0.95, 0.99)]
+
+        def expected(question):
+            found = stats.binomtest(question["hits"], question["trials"])
+            interval = found.proportion_ci(question["confidence"], method="exact")
+            return {"low": interval.low, "high": interval.high}
+
+        self.compare(questions, expected)
+
+
 class Multiplicity(ScipyTest):
     def test_adjusted_values_are_scipys_and_holms_definition(self):
         generator = numpy.random.default_rng(8)

@@ -14,6 +14,7 @@
 #include "reports/compare/equivalence.h"
 #include "reports/compare/multiplicity.h"
 #include "reports/compare/paired_estimate.h"
+#include "reports/compare/proportion.h"
 #include "reports/compare/repetitions.h"
 #include "reports/compare/sign_flip.h"
 #include "reports/compare/signed_rank.h"
@@ -75,6 +76,12 @@ const std::map<std::string, std::function<Json(const Json&)>>& statistics() {
        [](const Json& q) {
          return reply(welch_equivalence(values(q, "base"), values(q, "candidate"), q.at("margin"),
                                         q.at("alpha")));
+       }},
+      {"proportion",
+       [](const Json& q) {
+         const Interval interval =
+             clopper_pearson(q.at("hits"), q.at("trials"), q.at("confidence"));
+         return Json{{"low", interval.low}, {"high", interval.high}};
        }},
       {"detectable",
        [](const Json& q) {

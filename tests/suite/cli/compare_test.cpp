@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "reports/ab/calibration.h"
+#include "reports/ab/same_work.h"
 #include "reports/file.h"
 #include "reports/json_io.h"
 #include "tests/reports/sample_result.h"
@@ -70,6 +72,30 @@ TEST_F(CompareCommand, warns_instead_of_failing_when_asked_to) {
   const test::Finished warned = compare({base, candidate, "--inconclusive=warn"});
   EXPECT_EQ(warned.code, 0);
   EXPECT_EQ(warned.out.find("# inconclusive: "), 0U) << warned.out;
+}
+
+TEST_F(CompareCommand, takes_the_noise_floor_of_a_calibration_of_the_same_work_alone) {
+  const std::string base = side("a", 10);
+  const std::string candidate = side("ab", 9.5);
+  EXPECT_EQ(compare({base, candidate}).code, 1);
+  reports::Calibration calibration;
+  calibration.identity = reports::same_work(reports::read_result(base + "/0/result.json"));
+  for (int i = 0; i < 40; ++i) {
+    calibration.units.push_back({"", "equivalent", false, 0.04, {0.04}});
+  }
+  const test::TemporaryFolder folder;
+  const std::string file = (folder.path() / "calibration.json").string();
+  reports::write_file_atomically(file, calibration_json(calibration));
+  const test::Finished wide = compare({base, candidate, "--calibration", file});
+  EXPECT_NE(wide.code, 1);
+  EXPECT_NE(wide.out.find("8.2 %"), std::string::npos) << wide.out;  // twice expm1(0.04)
+  calibration.identity["identity.threads"] = "77";
+  reports::write_file_atomically(file, calibration_json(calibration));
+  const test::Finished other = compare({base, candidate, "--calibration", file});
+  EXPECT_EQ(other.code, 3);
+  EXPECT_NE(other.err.find("calibrated for other work or another machine: identity.threads"),
+            std::string::npos)
+      << other.err;
 }
 
 TEST_F(CompareCommand, speaks_markdown_and_json) {

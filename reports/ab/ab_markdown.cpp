@@ -1,0 +1,217 @@
+#include "reports/ab/ab_markdown.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "reports/markdown.h"
+#include "reports/quantity.h"
+#include "reports/statistics.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr size_t kDigestDigits = 12;
+
+std::string text_of(const Strings& strings, const std::string& key) {
+  const auto found = strings.find(key);
+  return found == strings.end() ? "" : found->second;
+}
+
+std::string verdict_cell(CompareVerdict verdict) {
+  const std::string name(verdict_name(verdict));
+  return exit_code_of(verdict) == ExitCode::kPass ? name : "**" + name + "**";
+}
+
+std::string ratio_text(double ratio) {
+  return fmt::format("{:.4f}", ratio);
+}
+
+std::string list(const std::vector<std::string>& items) {
+  std::string text = items.empty() ? "" : "\n";
+  for (const std::string& item : items) text += fmt::format("- {}\n", item);
+  return text;
+}
+
+std::string head(const AbRecord& record, const AbVerdict& verdict) {
+  const Comparison& comparison = verdict.comparison;
+  return fmt::format(
+      "# {}: {}, A to B\n\n{} {} of live processes, {} of two looks; alpha {} each. Exit code "
+      "{}.\n{}",
+      verdict_name(comparison.verdict), record.a.benchmark, verdict.judged_pairs,
+      verdict.judged_pairs == 1 ? "pair" : "pairs", verdict.extended ? "the second" : "the first",
+      format_number(comparison.alpha), static_cast<int>(exit_code_of(comparison.verdict)),
+      list(comparison.reasons));
+}
+
+std::string builds(const AbRecord& record, const Comparison& comparison) {
+  MarkdownTable sides({{"side"}, {"build"}, {"commit"}, {"program's SHA-256"}});
+  for (const auto& [name, build] : {std::pair("A", &record.a), std::pair("B", &record.b)}) {
+    sides.add_row({name, build->name, text_of(build->about, "commit"),
+                   text_of(build->about, "binary_sha256").substr(0, kDigestDigits)});
+  }
+  std::string text = "\n## Builds\n\n" + sides.text();
+  if (comparison.differences.empty()) {
+    text += "\nBoth did the same work: no field of the identity differs.\n";
+  } else {
+    MarkdownTable fields({{"field"}, {"A"}, {"B"}});
+    for (const FieldDifference& field : comparison.differences) {
+      fields.add_row({code(field.field), field.base, field.candidate});
+    }
+    text += "\nNot the same work:\n\n" + fields.text();
+  }
+  return text;
+}
+
+/// Software and flags: what a reader would look for first.
+std::string other_differences(const AbRecord& record) {
+  std::set<std::string> names;
+  for (const AbBuild* build : {&record.a, &record.b}) {
+    for (const auto& [name, value] : build->about) {
+      if (name.find('.') != std::string::npos) names.insert(name);
+    }
+  }
+  MarkdownTable table({{"may differ, and does"}, {"A"}, {"B"}});
+  for (const std::string& name : names) {
+    const std::string a = text_of(record.a.about, name);
+    const std::string b = text_of(record.b.about, name);
+    if (a != b) table.add_row({code(name), a, b});
+  }
+  return table.empty() ? "" : fmt::format("\n{}", table.text());
+}
+
+std::string gate(const Comparison& comparison) {
+  MarkdownTable table({{"metric"},
+                       {"A", Align::kRight},
+                       {"B", Align::kRight},
+                       {"B / A", Align::kRight},
+                       {"95 %", Align::kRight},
+                       {"p", Align::kRight},
+                       {"margin", Align::kRight},
+                       {"verdict"},
+                       {"why"}});
+  for (const StochasticRow& row : comparison.stochastic) {
+    const auto quantity = [&](const std::optional<double>& value) {
+      return value ? format_quantity(*value, row.unit) : std::string("none");
+    };
+    table.add_row({row.metric, quantity(row.base), quantity(row.candidate),
+                   row.ratio ? ratio_text(*row.ratio) : "",
+                   row.ratio_ci95
+                       ? fmt::format("{:.4f} to {:.4f}", row.ratio_ci95->low, row.ratio_ci95->high)
+                       : "",
+                   row.p ? fmt::format("{:.2g}", *row.p) : "", format_percent(row.margin_frac),
+                   verdict_cell(row.verdict), row.words});
+  }
+  if (table.empty()) return "\n## Gate\n\nIt could not be applied.\n";
+  return fmt::format(
+      "\n## Gate\n\n{}\nB / A: Hodges-Lehmann over pairs of processes, with a bootstrap interval "
+      "({} resamples, seed {}). p: signed-rank test of \"B is not slower\".\n",
+      table.text(), comparison.resamples, comparison.seed);
+}
+
+std::string pairs(const AbRecord& record, const AbVerdict& verdict) {
+  MarkdownTable table({{"pair", Align::kRight},
+                       {"first"},
+                       {"blocks", Align::kRight},
+                       {"A, ms per step", Align::kRight},
+                       {"B, ms per step", Align::kRight},
+                       {"B / A, images/s", Align::kRight},
+                       {"spread of its blocks", Align::kRight}});
+  for (size_t i = 0; i < verdict.pairs.size(); ++i) {
+    const AbPairFigure& figure = verdict.pairs[i];
+    table.add_row({std::to_string(i + 1), std::string(ab_side_name(figure.first)),
+                   std::to_string(figure.blocks), format_ms(figure.a_step_s),
+                   format_ms(figure.b_step_s), ratio_text(std::exp(-figure.worsening)),
+                   figure.blocks > 1 ? format_percent(std::expm1(figure.spread)) : ""});
+  }
+  if (table.empty()) return "\n## Pairs\n\nNone was made.\n";
+  return fmt::format(
+      "\n## Pairs\n\n{}\nA turn is {} steps, a block four turns, ABBA or BAAB; {} steps of each "
+      "process before them count for nothing but the losses. Medians throughout.\n",
+      table.text(), record.plan.turn_steps, record.plan.warmup_steps);
+}
+
+std::string exact_text(const std::optional<double>& value, const std::string& digest) {
+  if (!digest.empty()) return digest.substr(0, kDigestDigits);
+  return value ? format_count(static_cast<int64_t>(*value)) : "none";
+}
+
+std::string without_noise(const Comparison& comparison) {
+  MarkdownTable table(
+      {{"figure"}, {"A", Align::kRight}, {"B", Align::kRight}, {"verdict"}, {"why"}});
+  for (const ExactRow& row : comparison.exact) {
+    table.add_row({row.metric, exact_text(row.base, row.base_digest),
+                   exact_text(row.candidate, row.candidate_digest), verdict_cell(row.verdict),
+                   row.words});
+  }
+  return "\n## Without noise\n\n" + (table.empty() ? "Nothing was compared.\n" : table.text());
+}
+
+std::string noise(const AbVerdict& verdict) {
+  const Comparison& comparison = verdict.comparison;
+  std::string text;
+  std::vector<double> worsening;
+  for (int64_t i = 0; i < verdict.judged_pairs; ++i) {
+    worsening.push_back(verdict.pairs[static_cast<size_t>(i)].worsening);
+  }
+  if (worsening.size() > 1) {
+    text += fmt::format("Standard deviation between pairs: {}.\n",
+                        format_percent(std::expm1(standard_deviation(worsening))));
+  }
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (row.detectable_frac) {
+      text += fmt::format("Smallest difference that these pairs show: {}.\n",
+                          format_percent(*row.detectable_frac));
+    }
+    text += row.noise_floor_frac > 0
+                ? fmt::format("Calibrated noise floor: {}.\n", format_percent(row.noise_floor_frac))
+                : std::string("Noise floor: not calibrated (noisemark calibrate).\n");
+  }
+  return fmt::format("\n## Noise\n{}{}{}", text.empty() ? "" : "\n", text, list(comparison.notes));
+}
+
+std::string more_pairs(const AbRecord& record, const StochasticRow& row) {
+  if (row.verdict != CompareVerdict::kInconclusive) return "";
+  if (row.pairs < record.plan.pairs) return "Let it run to its end.\n";
+  if (!row.pairs_needed) {
+    return "The difference lies so near the margin that thousands of pairs would be needed.\n";
+  }
+  // An extension was inconclusive too, so a first look of as many pairs is the next thing to try.
+  const int64_t pairs = std::max(*row.pairs_needed, row.pairs + 1);
+  const double seconds =
+      record.plan.seconds * static_cast<double>(pairs) / static_cast<double>(record.plan.pairs);
+  return fmt::format("Repeat with --pairs {} --seconds {:.0f}.\n", pairs, std::ceil(seconds));
+}
+
+std::string next(const AbRecord& record, const Comparison& comparison) {
+  switch (comparison.verdict) {
+    case CompareVerdict::kRegression:
+      return "What regressed is proven; more pairs will not change it.\n";
+    case CompareVerdict::kNotComparable:
+      return "Give both builds the same definition, settings and data.\n";
+    case CompareVerdict::kCalibrationNeeded:
+      return "Make the machine quieter (`noisemark doctor`) and calibrate it again (`noisemark "
+             "calibrate`).\n";
+    case CompareVerdict::kInconclusive: {
+      std::string text;
+      for (const StochasticRow& row : comparison.stochastic) text += more_pairs(record, row);
+      if (text.empty()) text = "Find out why a build does not repeat its own losses.\n";
+      return text;
+    }
+    default:
+      return "Nothing.\n";
+  }
+}
+
+}  // namespace
+
+std::string ab_markdown(const AbRecord& record, const AbVerdict& verdict) {
+  const Comparison& comparison = verdict.comparison;
+  return head(record, verdict) + builds(record, comparison) + other_differences(record) +
+         gate(comparison) + pairs(record, verdict) + without_noise(comparison) + noise(verdict) +
+         "\n## Next\n\n" + next(record, comparison);
+}
+
+}  // namespace noisemark::reports

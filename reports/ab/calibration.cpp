@@ -1,0 +1,157 @@
+#include "reports/ab/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "reports/ab/strict_json.h"
+#include "reports/compare/paired_estimate.h"
+#include "reports/compare/proportion.h"
+#include "reports/compare/stochastic_tier.h"
+#include "reports/error.h"
+#include "reports/file.h"
+#include "reports/quantity.h"
+#include "reports/statistics.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kFloorQuantile = 0.95;
+constexpr int64_t kMostUnits = 10000;
+
+/// In all, with which the alarms seen so far would allow gating.
+int64_t units_needed(int64_t alarms, int64_t units) {
+  int64_t needed = units;
+  while (needed < kMostUnits && clopper_pearson(alarms, needed).high > kMostFalseAlarmsFrac) {
+    ++needed;
+  }
+  return needed;
+}
+
+std::string refusal_of(const CalibrationSummary& summary) {
+  if (summary.alarm_rate.high > kMostFalseAlarmsFrac) {
+    return fmt::format(
+        "{} false alarms in {} units: the rate may be as high as {} (at most {}); {} units without "
+        "a further alarm would do",
+        summary.alarms, summary.units, format_percent(summary.alarm_rate.high),
+        format_percent(kMostFalseAlarmsFrac), summary.units_needed);
+  }
+  if (2 * summary.noise_floor_frac > kWidestMarginFrac) {
+    return fmt::format("a noise floor of {} leaves no gate",
+                       format_percent(summary.noise_floor_frac));
+  }
+  return "";
+}
+
+OrderedJson json_of(const CalibrationUnit& unit) {
+  return {{"created_utc", unit.created_utc},
+          {"verdict", unit.verdict},
+          {"alarm", unit.alarm},
+          {"worsening", unit.worsening},
+          {"pairs", unit.pairs}};
+}
+
+OrderedJson json_of(const CalibrationSummary& summary) {
+  return {{"units", summary.units},
+          {"alarms", summary.alarms},
+          {"alarm_rate_ci95", {{"low", summary.alarm_rate.low}, {"high", summary.alarm_rate.high}}},
+          {"noise_floor_frac", summary.noise_floor_frac},
+          {"units_needed", summary.units_needed},
+          {"refusal", summary.refusal}};
+}
+
+/// Noise does not depend on it.
+bool belongs_to_seed(const std::string& field) {
+  return field == "seeds.base" || field == "provenance.init_weights_sha256";
+}
+
+CalibrationUnit unit_of(const JsonFields& fields) {
+  CalibrationUnit unit;
+  unit.created_utc = fields.text("created_utc");
+  unit.verdict = fields.text("verdict");
+  unit.alarm = fields.flag("alarm");
+  unit.worsening = fields.number("worsening");
+  unit.pairs = fields.numbers("pairs");
+  return unit;
+}
+
+}  // namespace
+
+CalibrationSummary summarize(const Calibration& calibration) {
+  if (calibration.units.empty()) throw std::logic_error("calibration: no units");
+  CalibrationSummary summary;
+  std::vector<double> sizes;
+  for (const CalibrationUnit& unit : calibration.units) {
+    summary.alarms += unit.alarm ? 1 : 0;
+    sizes.push_back(std::abs(unit.worsening));
+  }
+  summary.units = static_cast<int64_t>(calibration.units.size());
+  summary.alarm_rate = clopper_pearson(summary.alarms, summary.units);
+  summary.noise_floor_frac = std::expm1(quantile(sizes, kFloorQuantile));
+  summary.units_needed = units_needed(summary.alarms, summary.units);
+  summary.refusal = refusal_of(summary);
+  return summary;
+}
+
+CalibrationUnit unit_of(const AbRecord& record, const AbVerdict& verdict) {
+  CalibrationUnit unit;
+  unit.created_utc = record.created_utc;
+  unit.verdict = verdict_name(verdict.comparison.verdict);
+  unit.alarm = verdict.comparison.verdict == CompareVerdict::kRegression;
+  for (int64_t i = 0; i < verdict.judged_pairs; ++i) {
+    unit.pairs.push_back(verdict.pairs[static_cast<size_t>(i)].worsening);
+  }
+  unit.worsening = hodges_lehmann(unit.pairs);
+  return unit;
+}
+
+std::string calibration_json(const Calibration& calibration) {
+  OrderedJson units = OrderedJson::array();
+  for (const CalibrationUnit& unit : calibration.units) units.push_back(json_of(unit));
+  OrderedJson body = {{"benchmark", calibration.benchmark}, {"variant", calibration.variant},
+                      {"identity", calibration.identity},   {"about", calibration.about},
+                      {"pairs", calibration.plan.pairs},    {"seconds", calibration.plan.seconds}};
+  if (!calibration.units.empty()) body["summary"] = json_of(summarize(calibration));
+  body["units"] = units;
+  return sealed_json(kCalibrationSchemaName, kCalibrationSchemaVersion, body);
+}
+
+Calibration read_calibration(const std::filesystem::path& path) {
+  const auto file = std::filesystem::is_directory(path) ? path / "calibration.json" : path;
+  const std::string where = file.string();
+  const OrderedJson json =
+      unseal_json(read_file(file), kCalibrationSchemaName, kCalibrationSchemaVersion, where);
+  const JsonFields fields(json, where);
+  Calibration calibration;
+  calibration.benchmark = fields.text("benchmark");
+  calibration.variant = fields.text("variant");
+  calibration.identity = fields.strings("identity");
+  calibration.about = fields.strings("about");
+  calibration.plan.pairs = fields.count("pairs");
+  calibration.plan.seconds = fields.number("seconds");
+  for (const JsonFields& unit : fields.objects("units")) calibration.units.push_back(unit_of(unit));
+  if (calibration.units.empty()) throw fields.refusal("units", "at least one");
+  return calibration;
+}
+
+double usable_floor(const Calibration& calibration, const Strings& identity,
+                    const std::string& where) {
+  for (const auto& [name, value] : calibration.identity) {
+    if (belongs_to_seed(name)) continue;
+    const auto other = identity.find(name);
+    const std::string found = other == identity.end() ? "" : other->second;
+    if (found == value) continue;
+    throw Error(ExitCode::kNotComparable,
+                fmt::format("{}: calibrated for other work or another machine: {}: {} ({})", where,
+                            name, value, found));
+  }
+  const CalibrationSummary summary = summarize(calibration);
+  if (!summary.refusal.empty()) {
+    throw Error(ExitCode::kBaselineNeeded, where + ": " + summary.refusal);
+  }
+  return summary.noise_floor_frac;
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/ab/judge.h"
+#include "reports/compare/sides.h"
+
+/// How much a comparison of a build with itself moves on one machine, and how often it cries wolf.
+namespace noisemark::reports {
+
+inline constexpr std::string_view kCalibrationSchemaName = "noisemark.calibration";
+inline constexpr std::string_view kCalibrationSchemaVersion = "1.0.0";
+
+/// A false-alarm rate that may lie above this gates nothing.
+inline constexpr double kMostFalseAlarmsFrac = 0.10;
+
+/// One comparison of a build with itself.
+struct CalibrationUnit {
+  std::string created_utc;
+  std::string verdict;        ///< verdict_name()
+  bool alarm = false;         ///< a regression, or a figure without noise that differed
+  double worsening = 0;       ///< log of B's step over A's: Hodges-Lehmann over its judged pairs
+  std::vector<double> pairs;  ///< worsening of each judged pair
+};
+
+struct Calibration {
+  Strings identity;  ///< as AbBuild::identity: what it holds for
+  Strings about;     ///< as AbBuild::about: what was calibrated
+  std::string benchmark;
+  std::string variant;
+  AbPlan plan;  ///< of every unit, but for the counts of steps
+  std::vector<CalibrationUnit> units;
+};
+
+/// What follows from the units.
+struct CalibrationSummary {
+  int64_t units = 0;
+  int64_t alarms = 0;
+  Interval alarm_rate;          ///< Clopper and Pearson, 95 %
+  double noise_floor_frac = 0;  ///< that 95 % of the units stay within
+  int64_t units_needed = 0;     ///< in all, if no further one is an alarm
+  std::string refusal;          ///< why nothing may be gated with it; empty: it is usable
+};
+
+/// Throws std::logic_error without units.
+[[nodiscard]] CalibrationSummary summarize(const Calibration& calibration);
+
+/// Of the record of a build beside itself.
+[[nodiscard]] CalibrationUnit unit_of(const AbRecord& record, const AbVerdict& verdict);
+
+/// The text of calibration.json, with the summary for other readers; from the units it is made
+/// again when it is read. Carries a checksum over itself.
+[[nodiscard]] std::string calibration_json(const Calibration& calibration);
+
+/// `path` is the file, or the folder that holds a calibration.json. Throws Error (bad input) as
+/// read_ab().
+[[nodiscard]] Calibration read_calibration(const std::filesystem::path& path);
+
+/// For people: noise floor, false alarms, whether it may gate, and every unit.
+[[nodiscard]] std::string calibration_markdown(const Calibration& calibration);
+
+/// The noise floor for a gate. Throws Error: «calibration needed» (exit code 5) when the
+/// calibration refuses to gate; «not comparable» (exit code 3) when it is of other work or of
+/// another machine than `identity` (another seed does not matter); both begin with `where`.
+[[nodiscard]] double usable_floor(const Calibration& calibration, const Strings& identity,
+                                  const std::string& where);
+
+}  // namespace noisemark::reports

@@ -1,0 +1,306 @@
+#include "reports/ab/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <span>
+#include <stdexcept>
+
+#include "reports/ab/losses.h"
+#include "reports/compare/paired_estimate.h"
+#include "reports/compare/paired_gate.h"
+#include "reports/compare/repetitions.h"
+#include "reports/compare/signed_rank.h"
+#include "reports/error.h"
+#include "reports/statistics.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kLooks = 2;
+constexpr size_t kTurnsOfBlock = 4;
+constexpr size_t kMostStepsOfTurn = 64;
+const char* const kMetric = "images_per_s";
+
+double margin_of_gate() {
+  const std::vector<GatedMetric>& gates = gated_metrics();
+  const auto gate = std::find_if(gates.begin(), gates.end(),
+                                 [](const GatedMetric& g) { return g.name == kMetric; });
+  if (gate == gates.end()) throw std::logic_error("judge_ab: images_per_s is not gated");
+  return gate->margin_frac;
+}
+
+std::string text_of(const Strings& strings, const std::string& key) {
+  const auto found = strings.find(key);
+  return found == strings.end() ? "" : found->second;
+}
+
+std::string cell_of(const AbRecord& record) {
+  const std::string cell = text_of(record.a.identity, "cell");
+  return cell.empty() ? record.a.benchmark : cell;
+}
+
+std::vector<FieldDifference> differences_of(const AbRecord& record, const std::string& cell) {
+  std::set<std::string> names;
+  for (const AbBuild* build : {&record.a, &record.b}) {
+    for (const auto& [name, value] : build->identity) names.insert(name);
+  }
+  std::vector<FieldDifference> differences;
+  const auto compare = [&](const std::string& field, const std::string& a, const std::string& b) {
+    if (a != b) differences.push_back({cell, field, a, b});
+  };
+  compare("benchmark", record.a.benchmark, record.b.benchmark);
+  compare("variant", record.a.variant, record.b.variant);
+  compare("batch", std::to_string(record.a.batch), std::to_string(record.b.batch));
+  for (const std::string& name : names) {
+    compare(name, text_of(record.a.identity, name), text_of(record.b.identity, name));
+  }
+  return differences;
+}
+
+double median_step_s(std::span<const AbTurn> turns, AbSide side) {
+  std::vector<double> steps;
+  for (const AbTurn& turn : turns) {
+    if (turn.side == side) steps.insert(steps.end(), turn.step_s.begin(), turn.step_s.end());
+  }
+  return median(steps);
+}
+
+/// Logarithms of a turn's steps; of many steps as many order statistics as make no difference.
+std::vector<double> logs_of(const AbTurn& turn) {
+  std::vector<double> logs;
+  for (const double seconds : turn.step_s) logs.push_back(std::log(seconds));
+  if (logs.size() <= kMostStepsOfTurn) return logs;
+  std::vector<double> thinned;
+  for (size_t i = 0; i < kMostStepsOfTurn; ++i) {
+    thinned.push_back(
+        quantile(logs, (static_cast<double>(i) + 0.5) / static_cast<double>(kMostStepsOfTurn)));
+  }
+  return thinned;
+}
+
+/// The two turns of a couple, one right after the other, were made by a machine of one mind.
+void add_differences(const AbTurn& one, const AbTurn& two, std::vector<double>& differences) {
+  const std::vector<double> a = logs_of(one.side == AbSide::kA ? one : two);
+  const std::vector<double> b = logs_of(one.side == AbSide::kA ? two : one);
+  for (const double of_a : a) {
+    for (const double of_b : b) differences.push_back(of_b - of_a);
+  }
+}
+
+/// Of turns that are whole blocks: ABBA is two couples in opposite orders.
+double worsening_of(std::span<const AbTurn> turns) {
+  std::vector<double> differences;
+  for (size_t i = 0; i < turns.size(); i += 2) {
+    add_differences(turns[i], turns[i + 1], differences);
+  }
+  return median(differences);
+}
+
+void require_block(std::span<const AbTurn> block) {
+  const AbSide first = block[0].side;
+  if (block[1].side != first && block[2].side != first && block[3].side == first) return;
+  throw bad_input("ab", "pairs", "a block of other turns", "ABBA or BAAB");
+}
+
+/// Without a whole block there is no figure.
+std::optional<AbPairFigure> figure_of(const AbPair& pair) {
+  const size_t whole = pair.turns.size() / kTurnsOfBlock;
+  if (whole == 0) return std::nullopt;
+  const std::span<const AbTurn> turns = std::span(pair.turns).first(whole * kTurnsOfBlock);
+  std::vector<double> blocks;
+  for (size_t i = 0; i < turns.size(); i += kTurnsOfBlock) {
+    const auto block = turns.subspan(i, kTurnsOfBlock);
+    require_block(block);
+    blocks.push_back(worsening_of(block));
+  }
+  AbPairFigure figure;
+  figure.first = pair.first;
+  figure.blocks = static_cast<int64_t>(whole);
+  figure.a_step_s = median_step_s(turns, AbSide::kA);
+  figure.b_step_s = median_step_s(turns, AbSide::kB);
+  figure.worsening = worsening_of(turns);
+  const auto [least, most] = std::minmax_element(blocks.begin(), blocks.end());
+  figure.spread = *most - *least;
+  return figure;
+}
+
+ExactRow compare_parameters(const AbRecord& record, const std::string& cell) {
+  ExactRow row{cell, "parameters", "count", {}, {}, {}, {}, {}, {}};
+  row.base = static_cast<double>(record.a.parameters);
+  row.candidate = static_cast<double>(record.b.parameters);
+  if (record.a.parameters != record.b.parameters) {
+    row.verdict = CompareVerdict::kRegression;
+    row.words = "must be equal";
+  }
+  return row;
+}
+
+/// The bootstrap of a few pairs gives intervals that are too short, so the rank test must show too
+/// that B is slower by more than the margin.
+void doubt_regression(PairedSample& sample, double alpha) {
+  if (sample.row.verdict != CompareVerdict::kRegression) return;
+  std::vector<double> beyond = sample.worsening;
+  for (double& value : beyond) value -= std::log1p(sample.row.margin_frac);
+  if (wilcoxon_signed_rank(beyond, Alternative::kGreater).p < alpha) return;
+  decide(sample.row, CompareVerdict::kInconclusive, "slower, but not surely beyond the margin");
+}
+
+SideSummary summary(const AbBuild& build, int64_t pairs) {
+  SideSummary side;
+  side.name = build.name;
+  side.runs = pairs;
+  const std::string commit = text_of(build.about, "commit");
+  if (!commit.empty()) side.commits.push_back(commit);
+  return side;
+}
+
+class Judge {
+ public:
+  Judge(const AbRecord& record, const AbOptions& options)
+      : record_(record), options_(options), cell_(cell_of(record)) {}
+
+  AbVerdict judge() {
+    take_pairs();
+    describe();
+    Comparison& comparison = verdict_.comparison;
+    comparison.differences = differences_of(record_, cell_);
+    if (!comparison.differences.empty()) {
+      const size_t count = comparison.differences.size();
+      find(CompareVerdict::kNotComparable,
+           fmt::format("{}: differs in {}{}", cell_, comparison.differences.front().field,
+                       count > 1 ? fmt::format(" and {} more", count - 1) : ""));
+      return std::move(verdict_);
+    }
+    judge_exactly();
+    judge_rate();
+    return std::move(verdict_);
+  }
+
+ private:
+  void take_pairs() {
+    for (const AbPair& pair : record_.pairs) {
+      if (const auto figure = figure_of(pair)) verdict_.pairs.push_back(*figure);
+    }
+    const auto whole = std::find_if(
+        verdict_.pairs.begin(), verdict_.pairs.end(),
+        [&](const AbPairFigure& figure) { return figure.blocks < record_.plan.blocks; });
+    const int64_t made = whole - verdict_.pairs.begin();
+    const int64_t look = record_.plan.pairs;
+    verdict_.extended = made >= 2 * look;
+    verdict_.judged_pairs = verdict_.extended ? 2 * look : std::min(made, look);
+  }
+
+  void describe() {
+    Comparison& comparison = verdict_.comparison;
+    comparison.base = summary(record_.a, verdict_.judged_pairs);
+    comparison.candidate = summary(record_.b, verdict_.judged_pairs);
+    comparison.cells = 1;
+    comparison.alpha = options_.alpha / kLooks;
+    comparison.resamples = options_.resamples;
+    comparison.seed = options_.seed;
+    if (!record_.ended.empty()) comparison.notes.push_back("ended early: " + record_.ended);
+    if (record_.plan.slow_down_frac > 0) {
+      comparison.notes.push_back(
+          fmt::format("a control: every step of B was made to take {} % longer",
+                      100 * record_.plan.slow_down_frac));
+    }
+  }
+
+  void judge_exactly() {
+    Comparison& comparison = verdict_.comparison;
+    comparison.exact.push_back(compare_parameters(record_, cell_));
+    LossFinding losses = compare_losses(record_, cell_, options_.other_losses);
+    if (losses.row) comparison.exact.push_back(*losses.row);
+    if (!losses.note.empty()) comparison.notes.push_back(losses.note);
+    for (const ExactRow& row : comparison.exact) find(row.metric, row.verdict, row.words);
+  }
+
+  void judge_rate() {
+    PairedSample sample;
+    StochasticRow& row = sample.row;
+    row.cell = cell_;
+    row.metric = kMetric;
+    row.unit = "images/s";
+    row.direction = Direction::kHigher;
+    row.gated = true;
+    row.pairs = verdict_.judged_pairs;
+    row.noise_floor_frac = options_.noise_floor_frac.value_or(record_.plan.noise_floor_frac);
+    row.margin_frac = std::max(margin_of_gate(), 2 * row.noise_floor_frac);
+    fill_figures(sample);
+    if (row.pairs < record_.plan.pairs) {
+      row.pairs_needed = record_.plan.pairs;
+      decide(row, CompareVerdict::kInconclusive,
+             fmt::format("only {} of {} pairs were made", row.pairs, record_.plan.pairs));
+    } else {
+      judge_gates({&sample}, {options_.alpha / kLooks, options_.resamples, options_.seed, {}});
+      doubt_regression(sample, options_.alpha / kLooks);
+    }
+    find(row.metric, row.verdict, row.words);
+    verdict_.comparison.stochastic.push_back(std::move(row));
+  }
+
+  void fill_figures(PairedSample& sample) const {
+    std::vector<double> a;
+    std::vector<double> b;
+    for (int64_t i = 0; i < verdict_.judged_pairs; ++i) {
+      const AbPairFigure& figure = verdict_.pairs[static_cast<size_t>(i)];
+      a.push_back(figure.a_step_s);
+      b.push_back(figure.b_step_s);
+      sample.worsening.push_back(figure.worsening);
+    }
+    if (sample.worsening.empty()) return;
+    const auto batch = static_cast<double>(record_.a.batch);
+    sample.row.base = batch / median(a);
+    sample.row.candidate = batch / median(b);
+    sample.row.ratio = std::exp(-hodges_lehmann(sample.worsening));
+  }
+
+  void find(const std::string& metric, CompareVerdict verdict, const std::string& words) {
+    find(verdict, fmt::format("{}: {} ({})", metric, verdict_name(verdict), words));
+  }
+
+  void find(CompareVerdict verdict, const std::string& reason) {
+    Comparison& comparison = verdict_.comparison;
+    comparison.verdict = std::max(comparison.verdict, verdict);
+    if (exit_code_of(verdict) != ExitCode::kPass) comparison.reasons.push_back(reason);
+  }
+
+  const AbRecord& record_;
+  const AbOptions& options_;
+  std::string cell_;
+  AbVerdict verdict_;
+};
+
+}  // namespace
+
+int64_t fewest_ab_pairs(double alpha) {
+  return fewest_pairs(alpha / kLooks, 1);
+}
+
+AbVerdict judge_ab(const AbRecord& record, const AbOptions& options) {
+  const int64_t fewest = fewest_ab_pairs(options.alpha);
+  if (record.plan.pairs < fewest) {
+    throw bad_input(
+        "ab", "pairs", std::to_string(record.plan.pairs),
+        fmt::format("at least {}: fewer can never reach alpha {}", fewest, options.alpha / kLooks));
+  }
+  return Judge(record, options).judge();
+}
+
+bool wants_extension(const AbRecord& record, const AbOptions& options) {
+  const AbVerdict verdict = judge_ab(record, options);
+  const Comparison& comparison = verdict.comparison;
+  const auto passes = [](const ExactRow& row) {
+    return exit_code_of(row.verdict) == ExitCode::kPass;
+  };
+  return comparison.differences.empty() && !verdict.extended && record.ended.empty() &&
+         verdict.judged_pairs == record.plan.pairs &&
+         std::all_of(comparison.exact.begin(), comparison.exact.end(), passes) &&
+         comparison.stochastic.front().verdict == CompareVerdict::kInconclusive;
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/ab/record.h"
+#include "reports/compare/comparison.h"
+
+namespace noisemark::reports {
+
+/// The smallest count of pairs of processes that `ab` accepts: with it the first of two looks at
+/// the data can already reach its share of `alpha`.
+[[nodiscard]] int64_t fewest_ab_pairs(double alpha = 0.05);
+
+struct AbOptions {
+  double alpha = 0.05;        ///< shared equally by the two looks
+  int64_t resamples = 10000;  ///< of the bootstrap
+  uint64_t seed = 0;
+  std::optional<double> noise_floor_frac;  ///< instead of the record's
+  bool other_losses = false;  ///< B may train other numbers: the traces are told apart, not judged
+};
+
+/// One pair of processes. Its worsening is Hodges and Lehmann's estimate of a shift (1963), within
+/// couples: the median of log(step of B / step of A) over all steps of turns that were made one
+/// right after the other. So a machine that changes its speed changes both, and what disturbs a few
+/// turns disturbs no median.
+struct AbPairFigure {
+  AbSide first = AbSide::kA;
+  int64_t blocks = 0;   ///< whole ones
+  double a_step_s = 0;  ///< median
+  double b_step_s = 0;
+  double worsening = 0;  ///< log of B's step over A's: positive is slower
+  double spread = 0;     ///< of the blocks: largest minus smallest worsening
+};
+
+struct AbVerdict {
+  /// Judged as `compare` judges runs, with a pair of processes as the unit: one cell, the row of
+  /// images/s among the stochastic, losses and parameters among the exact.
+  Comparison comparison;
+  std::vector<AbPairFigure> pairs;  ///< all that were made
+  int64_t judged_pairs = 0;         ///< the first so many: those of the last whole look
+  bool extended = false;            ///< the second look was taken
+};
+
+/// Judges a record. Identity first: another benchmark, definition, data, setting or machine is not
+/// comparable, never a pass; then what has no noise, bit for bit: parameters, and the losses of
+/// every step that both builds made; then images/s, by the rules and the margin of `compare`
+/// (stochastic_tier.h) at half of alpha per look; for a regression the signed-rank test must show
+/// besides that B is slower by more than the margin. A look that is not whole is inconclusive. A
+/// pure function. Throws Error (bad input) when a look has fewer pairs than fewest_ab_pairs().
+[[nodiscard]] AbVerdict judge_ab(const AbRecord& record, const AbOptions& options = {});
+
+/// Whether the pre-declared extension is due: the first look is whole, nothing else decides, and
+/// images/s is inconclusive.
+[[nodiscard]] bool wants_extension(const AbRecord& record, const AbOptions& options = {});
+
+}  // namespace noisemark::reports

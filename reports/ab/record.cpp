@@ -1,0 +1,127 @@
+#include "reports/ab/record.h"
+
+#include "reports/ab/strict_json.h"
+#include "reports/file.h"
+
+namespace noisemark::reports {
+namespace {
+
+OrderedJson json_of(const AbBuild& build) {
+  return {{"name", build.name},   {"benchmark", build.benchmark},   {"variant", build.variant},
+          {"batch", build.batch}, {"parameters", build.parameters}, {"identity", build.identity},
+          {"about", build.about}};
+}
+
+OrderedJson json_of(const AbPlan& plan) {
+  return {{"pairs", plan.pairs},
+          {"warmup_steps", plan.warmup_steps},
+          {"turn_steps", plan.turn_steps},
+          {"blocks", plan.blocks},
+          {"seconds", plan.seconds},
+          {"slow_down_frac", plan.slow_down_frac},
+          {"noise_floor_frac", plan.noise_floor_frac}};
+}
+
+OrderedJson json_of(const std::vector<AbTurn>& turns) {
+  OrderedJson list = OrderedJson::array();
+  for (const AbTurn& turn : turns) {
+    list.push_back(
+        {{"side", ab_side_name(turn.side)}, {"step_s", turn.step_s}, {"loss", turn.loss}});
+  }
+  return list;
+}
+
+AbSide side_of(const JsonFields& fields, const std::string& key) {
+  const std::string name = fields.text(key);
+  if (name == "A") return AbSide::kA;
+  if (name == "B") return AbSide::kB;
+  throw fields.refusal(key, "A or B");
+}
+
+AbBuild build_of(const JsonFields& fields) {
+  AbBuild build;
+  build.name = fields.text("name");
+  build.benchmark = fields.text("benchmark");
+  build.variant = fields.text("variant");
+  build.batch = fields.count("batch");
+  build.parameters = fields.count("parameters");
+  build.identity = fields.strings("identity");
+  build.about = fields.strings("about");
+  return build;
+}
+
+AbPlan plan_of(const JsonFields& fields) {
+  AbPlan plan;
+  plan.pairs = fields.count("pairs");
+  plan.warmup_steps = fields.count("warmup_steps");
+  plan.turn_steps = fields.count("turn_steps");
+  plan.blocks = fields.count("blocks");
+  plan.seconds = fields.number("seconds");
+  plan.slow_down_frac = fields.number("slow_down_frac");
+  plan.noise_floor_frac = fields.number("noise_floor_frac");
+  return plan;
+}
+
+std::vector<AbTurn> turns_of(const JsonFields& fields, const std::string& key) {
+  std::vector<AbTurn> turns;
+  for (const JsonFields& one : fields.objects(key)) {
+    AbTurn turn{side_of(one, "side"), one.numbers("step_s"), one.numbers("loss")};
+    for (const double seconds : turn.step_s) {
+      if (!(seconds > 0)) throw one.refusal("step_s", "positive numbers");
+    }
+    if (turn.step_s.empty() || turn.loss.size() != turn.step_s.size()) {
+      throw one.refusal("loss", "as many numbers as step_s, at least one");
+    }
+    turns.push_back(std::move(turn));
+  }
+  return turns;
+}
+
+}  // namespace
+
+std::string_view ab_side_name(AbSide side) {
+  return side == AbSide::kA ? "A" : "B";
+}
+
+AbSide other_side(AbSide side) {
+  return side == AbSide::kA ? AbSide::kB : AbSide::kA;
+}
+
+std::string ab_json(const AbRecord& record) {
+  OrderedJson pairs = OrderedJson::array();
+  for (const AbPair& pair : record.pairs) {
+    pairs.push_back({{"first", ab_side_name(pair.first)},
+                     {"warmup", json_of(pair.warmup)},
+                     {"turns", json_of(pair.turns)}});
+  }
+  return sealed_json(kAbSchemaName, kAbSchemaVersion,
+                     {{"created_utc", record.created_utc},
+                      {"ended", record.ended},
+                      {"plan", json_of(record.plan)},
+                      {"a", json_of(record.a)},
+                      {"b", json_of(record.b)},
+                      {"pairs", pairs}});
+}
+
+AbRecord ab_from_json(std::string_view text, const std::string& where) {
+  const OrderedJson json = unseal_json(text, kAbSchemaName, kAbSchemaVersion, where);
+  const JsonFields fields(json, where);
+  AbRecord record;
+  record.created_utc = fields.text("created_utc");
+  record.ended = fields.text("ended");
+  record.plan = plan_of(fields.object("plan"));
+  record.a = build_of(fields.object("a"));
+  record.b = build_of(fields.object("b"));
+  for (const JsonFields& pair : fields.objects("pairs")) {
+    record.pairs.push_back(
+        {side_of(pair, "first"), turns_of(pair, "warmup"), turns_of(pair, "turns")});
+  }
+  return record;
+}
+
+AbRecord read_ab(const std::filesystem::path& path) {
+  const auto file = std::filesystem::is_directory(path) ? path / "ab.json" : path;
+  return ab_from_json(read_file(file), file.string());
+}
+
+}  // namespace noisemark::reports

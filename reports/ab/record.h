@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/result.h"
+
+/// What two builds did in turns, as a value and as ab.json: raw samples, from which everything else
+/// follows (judge.h).
+namespace noisemark::reports {
+
+inline constexpr std::string_view kAbSchemaName = "noisemark.ab";
+inline constexpr std::string_view kAbSchemaVersion = "1.0.0";
+
+/// A is the base, B the candidate.
+enum class AbSide { kA, kB };
+
+[[nodiscard]] std::string_view ab_side_name(AbSide side);  ///< "A", "B"
+[[nodiscard]] AbSide other_side(AbSide side);
+
+/// What a build says of itself and of what it is about to train, before its first step.
+struct AbBuild {
+  std::string name;  ///< as given by the user: a program or a revision
+  std::string benchmark;
+  std::string variant;  ///< "none-plain-fp32"
+  Strings identity;     ///< must be equal on both sides
+  Strings about;        ///< may differ: commit, digest of the program, software
+  int64_t batch = 0;
+  int64_t parameters = 0;
+};
+
+/// A number of steps of one build, while the other waits.
+struct AbTurn {
+  AbSide side = AbSide::kA;
+  std::vector<double> step_s;
+  std::vector<double> loss;
+};
+
+/// Two live processes, one of each build: the unit of replication. Both make as many steps.
+struct AbPair {
+  AbSide first = AbSide::kA;   ///< was started first and began
+  std::vector<AbTurn> warmup;  ///< left out of every figure of time
+  std::vector<AbTurn> turns;   ///< blocks of four: ABBA or BAAB
+};
+
+/// Fixed before the first step that counts.
+struct AbPlan {
+  int64_t pairs = 0;         ///< of the first look; as many again when it is inconclusive
+  int64_t warmup_steps = 0;  ///< of the turn that does not count
+  int64_t turn_steps = 0;
+  int64_t blocks = 0;           ///< of a pair
+  double seconds = 0;           ///< that the first look was meant to take
+  double slow_down_frac = 0;    ///< put into every step of B, as a control
+  double noise_floor_frac = 0;  ///< calibrated; 0: not calibrated
+};
+
+struct AbRecord {
+  std::string created_utc;
+  std::string ended;  ///< why it ended early; empty: as planned
+  AbPlan plan;
+  AbBuild a;
+  AbBuild b;
+  std::vector<AbPair> pairs;
+};
+
+/// The text of ab.json. Doubles read back bit for bit; a list of numbers takes one line. Carries a
+/// checksum over itself as result.json does.
+[[nodiscard]] std::string ab_json(const AbRecord& record);
+
+/// Throws Error (bad input), which begins with `where`: not JSON, a key that is missing or of
+/// another type, a number that is not finite, another or a newer schema, a checksum that does not
+/// hold.
+[[nodiscard]] AbRecord ab_from_json(std::string_view text, const std::string& where);
+
+/// `path` is the file, or the folder that holds an ab.json. Throws Error (bad input) likewise, and
+/// when it cannot be read.
+[[nodiscard]] AbRecord read_ab(const std::filesystem::path& path);
+
+}  // namespace noisemark::reports

@@ -1,0 +1,232 @@
+#include "suite/cli/ab_command.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "reports/ab/ab_markdown.h"
+#include "reports/ab/calibration.h"
+#include "reports/file.h"
+#include "suite/ab/measure.h"
+#include "suite/ab/ref_build.h"
+#include "suite/cli/output_format.h"
+#include "suite/run/interrupt.h"
+#include "suite/run/progress.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using reports::AbRecord;
+using reports::AbVerdict;
+using reports::Calibration;
+
+constexpr int64_t kPairs = 6;
+constexpr double kSeconds = 60;
+constexpr int64_t kUnits = 40;
+
+/// What `noisemark pace` is given besides its name: the benchmark and the options of a run.
+std::vector<std::string> pace_words(const Arguments& arguments) {
+  std::vector<std::string> words = {arguments.positional().front()};
+  for (const char* flag : {"mode", "baseline", "precision", "device", "seed", "threads",
+                           "loader-threads", "data", "set", "init-weights"}) {
+    for (const std::string& value : arguments.texts(flag)) {
+      words.push_back(fmt::format("--{}={}", flag, value));
+    }
+  }
+  if (arguments.has("deterministic")) words.emplace_back("--deterministic");
+  return words;
+}
+
+void require_one_benchmark(const Arguments& arguments, const std::string& command) {
+  if (arguments.positional().empty()) throw bad_input(command, "", "no benchmark", "ID");
+}
+
+AbProgram program_of(const Arguments& arguments, const std::string& side, Progress& progress) {
+  const std::string ref = side + "-ref";
+  if (arguments.has(side) == arguments.has(ref)) {
+    throw bad_input("ab", "", arguments.has(ref) ? "both" : "neither",
+                    fmt::format("one of --{} and --{}", side, ref));
+  }
+  if (arguments.has(side)) return {arguments.text(side), arguments.text(side)};
+  const std::string revision = arguments.text(ref);
+  progress.say("building " + revision);
+  return {revision,
+          build_revision(revision, fs::current_path(), arguments.texts("configure")).string()};
+}
+
+AbRequest request_of(const Arguments& arguments) {
+  AbRequest request;
+  request.pace = pace_words(arguments);
+  request.pairs = arguments.integer("pairs", reports::fewest_ab_pairs()).value_or(kPairs);
+  request.seconds = arguments.number("seconds", 1).value_or(kSeconds);
+  request.turn_s = arguments.number("turn", 0.001).value_or(request.turn_s);
+  return request;
+}
+
+std::string pair_words(const AbRecord& record) {
+  const auto made = static_cast<int64_t>(record.pairs.size());
+  const int64_t look = record.plan.pairs;
+  return fmt::format("pair {} of {}", made, made > look ? 2 * look : look);
+}
+
+/// The folder behind --out, which must not hold such a file yet.
+fs::path new_file(const Arguments& arguments, const char* name) {
+  if (!arguments.has("out")) return {};
+  const fs::path file = fs::path(arguments.text("out")) / name;
+  if (fs::exists(file)) throw bad_input("--out", "", file.string() + " exists", "a new folder");
+  reports::make_folder(file.parent_path());
+  return file;
+}
+
+AbRecord measure_builds(const Arguments& arguments) {
+  require_one_benchmark(arguments, "ab");
+  Progress progress(arguments.positional().front(), 0, 0);
+  AbRequest request = request_of(arguments);
+  const fs::path file = new_file(arguments, "ab.json");
+  request.slow_down_frac = arguments.number("slow-down", 0).value_or(0);
+  request.judge.other_losses = arguments.has("other-losses");
+  if (arguments.has("calibration")) {
+    const std::string path = arguments.text("calibration");
+    request.noise_floor =
+        [path, calibration = reports::read_calibration(path)](const reports::Strings& identity) {
+          return reports::usable_floor(calibration, identity, path);
+        };
+  }
+  request.a = program_of(arguments, "a", progress);
+  request.b = program_of(arguments, "b", progress);
+  const InterruptGuard interrupt;
+  const auto keep = [&](const AbRecord& record) {
+    progress.say(pair_words(record));
+    if (!file.empty()) reports::write_file_atomically(file, reports::ab_json(record));
+  };
+  AbRecord record = measure_ab(request, {keep, [&] { return interrupt.requested(); }});
+  keep(record);
+  return record;
+}
+
+AbRecord recorded(const Arguments& arguments) {
+  for (const char* flag :
+       {"a", "b", "a-ref", "b-ref", "out", "pairs", "seconds", "turn", "slow-down"}) {
+    if (arguments.has(flag)) {
+      throw bad_input("ab", fmt::format("--{}", flag), "given with --from", "nothing is run");
+    }
+  }
+  if (!arguments.positional().empty()) {
+    throw bad_input("ab", arguments.positional().front(), "given with --from", "nothing is run");
+  }
+  return reports::read_ab(arguments.text("from"));
+}
+
+AbVerdict judge(const Arguments& arguments, const AbRecord& record) {
+  reports::AbOptions options;
+  options.other_losses = arguments.has("other-losses");
+  if (arguments.has("calibration")) {
+    const std::string path = arguments.text("calibration");
+    options.noise_floor_frac =
+        reports::usable_floor(reports::read_calibration(path), record.a.identity, path);
+  }
+  return judge_ab(record, options);
+}
+
+/// A calibration that --out holds goes on; otherwise an empty one of what is asked for.
+Calibration begun(const fs::path& file, const AbRequest& request) {
+  if (!file.empty() && fs::exists(file)) {
+    Calibration calibration = reports::read_calibration(file);
+    if (calibration.plan.pairs != request.pairs || calibration.plan.seconds != request.seconds) {
+      throw bad_input("calibrate", file.string(),
+                      fmt::format("of --pairs {} --seconds {}", calibration.plan.pairs,
+                                  calibration.plan.seconds),
+                      "the same, or a new folder");
+    }
+    return calibration;
+  }
+  Calibration calibration;
+  calibration.plan.pairs = request.pairs;
+  calibration.plan.seconds = request.seconds;
+  return calibration;
+}
+
+void add_unit(Calibration& calibration, const AbRecord& record, const fs::path& file) {
+  const AbVerdict verdict = judge_ab(record);
+  if (verdict.comparison.verdict == reports::CompareVerdict::kNotComparable) {
+    throw Error(ExitCode::kNotComparable, verdict.comparison.reasons.front());
+  }
+  if (calibration.units.empty()) {
+    calibration.identity = record.a.identity;
+    calibration.about = record.a.about;
+    calibration.benchmark = record.a.benchmark;
+    calibration.variant = record.a.variant;
+  } else if (calibration.identity != record.a.identity || calibration.about != record.a.about) {
+    throw Error(ExitCode::kNotComparable,
+                file.string() + ": is of other work, another machine or another build");
+  }
+  calibration.units.push_back(reports::unit_of(record, verdict));
+}
+
+void keep(const Calibration& calibration, const fs::path& file) {
+  if (file.empty()) return;
+  reports::write_file_atomically(file, reports::calibration_json(calibration));
+}
+
+void require_units(const Calibration& calibration) {
+  if (calibration.units.empty()) {
+    throw Error(ExitCode::kInterrupted, "interrupted before a unit was whole");
+  }
+}
+
+}  // namespace
+
+Answer compare_builds(const Arguments& arguments) {
+  const std::string format = one_of(arguments, "ab", "format", comparison_formats());
+  const reports::Inconclusive inconclusive = inconclusive_of(arguments, "ab");
+  const AbRecord record = arguments.has("from") ? recorded(arguments) : measure_builds(arguments);
+  const AbVerdict verdict = judge(arguments, record);
+  const std::string markdown = reports::ab_markdown(record, verdict);
+  if (arguments.has("out")) {
+    reports::write_file_atomically(fs::path(arguments.text("out")) / "ab.md", markdown);
+  }
+  Answer answer;
+  answer.text =
+      format == "md" ? markdown : comparison_text(verdict.comparison, format, inconclusive);
+  answer.code = record.ended == kInterruptedWord ? ExitCode::kInterrupted
+                                                 : exit_code_of(verdict.comparison, inconclusive);
+  return answer;
+}
+
+Answer calibrate(const Arguments& arguments) {
+  require_one_benchmark(arguments, "calibrate");
+  Progress progress(arguments.positional().front(), 0, 0);
+  AbRequest request = request_of(arguments);
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  request.a = request.b = {self, self};
+  const auto units = static_cast<size_t>(arguments.integer("units", 1).value_or(kUnits));
+  fs::path file;
+  if (arguments.has("out")) {
+    file = fs::path(arguments.text("out")) / "calibration.json";
+    reports::make_folder(file.parent_path());
+  }
+  Calibration calibration = begun(file, request);
+  const InterruptGuard interrupt;
+  while (calibration.units.size() < units && !interrupt.requested()) {
+    const auto say = [&](const AbRecord& record) {
+      progress.say(fmt::format("unit {} of {}, {}", calibration.units.size() + 1, units,
+                               pair_words(record)));
+    };
+    const AbRecord record = measure_ab(request, {say, [&] { return interrupt.requested(); }});
+    if (record.ended == kInterruptedWord) break;
+    add_unit(calibration, record, file);
+    keep(calibration, file);
+  }
+  require_units(calibration);
+  Answer answer{reports::calibration_markdown(calibration), ExitCode::kPass};
+  if (!file.empty()) {
+    reports::write_file_atomically(file.parent_path() / "calibration.md", answer.text);
+  }
+  if (!reports::summarize(calibration).refusal.empty()) answer.code = ExitCode::kBaselineNeeded;
+  if (calibration.units.size() < units) answer.code = ExitCode::kInterrupted;
+  return answer;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,133 @@
+#include "reports/ab/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <stdexcept>
+
+#include "reports/compare/proportion.h"
+#include "reports/error.h"
+#include "reports/file.h"
+#include "tests/reports/ab/simulated.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Units of which the worsenings are ±0.1 %, ±0.2 %, ... in turns, the first few alarms.
+Calibration calibration_of(int64_t units, int64_t alarms, double size = 0.001) {
+  const AbRecord record = test::simulate({});
+  Calibration calibration;
+  calibration.identity = record.a.identity;
+  calibration.identity["seeds.base"] = "0";
+  calibration.about = record.a.about;
+  calibration.benchmark = record.a.benchmark;
+  calibration.variant = record.a.variant;
+  calibration.plan = record.plan;
+  for (int64_t i = 0; i < units; ++i) {
+    CalibrationUnit unit;
+    unit.created_utc = record.created_utc;
+    unit.alarm = i < alarms;
+    unit.verdict = unit.alarm ? "REGRESSION" : "equivalent";
+    unit.worsening = (i % 2 == 0 ? 1 : -1) * size * static_cast<double>(1 + i % 10);
+    unit.pairs = {unit.worsening, unit.worsening};
+    calibration.units.push_back(unit);
+  }
+  return calibration;
+}
+
+ExitCode refusal_code(const Calibration& calibration, const Strings& identity) {
+  try {
+    (void)usable_floor(calibration, identity, "calibration.json");
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ExitCode::kPass;
+}
+
+TEST(ClopperPearson, agrees_with_the_published_table_at_its_ends) {
+  // No hit in n: the upper end is 1 - (alpha/2)^(1/n).
+  EXPECT_DOUBLE_EQ(clopper_pearson(0, 100).low, 0);
+  EXPECT_NEAR(clopper_pearson(0, 100).high, 1 - std::pow(0.025, 0.01), 1e-14);
+  EXPECT_NEAR(clopper_pearson(40, 40).low, std::pow(0.025, 1.0 / 40), 1e-14);
+  EXPECT_DOUBLE_EQ(clopper_pearson(40, 40).high, 1);
+}
+
+TEST(ClopperPearson, refuses_what_is_no_proportion) {
+  EXPECT_THROW((void)clopper_pearson(1, 0), std::logic_error);
+  EXPECT_THROW((void)clopper_pearson(3, 2), std::logic_error);
+  EXPECT_THROW((void)clopper_pearson(-1, 2), std::logic_error);
+  EXPECT_THROW((void)clopper_pearson(1, 2, 1.0), std::logic_error);
+}
+
+TEST(Calibration, takes_as_the_floor_what_95_percent_of_the_units_stay_within) {
+  const CalibrationSummary summary = summarize(calibration_of(40, 0));
+  EXPECT_EQ(summary.alarms, 0);
+  // Four each of 0.1 % to 1.0 %; the type-7 quantile 0.95 lies at rank 38.05 of 40: within the
+  // ties.
+  EXPECT_NEAR(summary.noise_floor_frac, std::expm1(0.010), 1e-12);
+  EXPECT_EQ(summary.refusal, "");
+}
+
+TEST(Calibration, refuses_to_gate_while_the_rate_of_false_alarms_may_be_high) {
+  const CalibrationSummary few = summarize(calibration_of(35, 0));
+  EXPECT_NE(few.refusal, "");
+  EXPECT_EQ(few.units_needed, 36);
+  EXPECT_EQ(summarize(calibration_of(36, 0)).refusal, "");
+  const CalibrationSummary alarms = summarize(calibration_of(40, 2));
+  EXPECT_EQ(alarms.alarms, 2);
+  EXPECT_NE(alarms.refusal.find("2 false alarms in 40 units"), std::string::npos);
+  EXPECT_EQ(summarize(calibration_of(100, 2)).refusal, "");
+}
+
+TEST(Calibration, refuses_to_gate_above_a_floor_of_five_percent) {
+  EXPECT_NE(summarize(calibration_of(40, 0, 0.006)).refusal.find("leaves no gate"),
+            std::string::npos);
+}
+
+TEST(Calibration, gives_its_floor_to_the_same_work_on_the_same_machine_alone) {
+  const Calibration calibration = calibration_of(40, 0);
+  Strings identity = calibration.identity;
+  identity["seeds.base"] = "7";
+  EXPECT_GT(usable_floor(calibration, identity, "calibration.json"), 0);
+  identity["identity.threads"] = "1";
+  EXPECT_EQ(refusal_code(calibration, identity), ExitCode::kNotComparable);
+  EXPECT_EQ(refusal_code(calibration_of(10, 0), calibration.identity), ExitCode::kBaselineNeeded);
+}
+
+TEST(Calibration, is_read_back_as_it_was_written_and_refused_when_changed) {
+  const fs::path folder =
+      fs::path(::testing::TempDir()) / "is_read_back_as_it_was_written_and_refused_when_changed";
+  make_folder(folder);
+  const Calibration calibration = calibration_of(40, 1);
+  const std::string text = calibration_json(calibration);
+  write_file_atomically(folder / "calibration.json", text);
+  EXPECT_EQ(calibration_json(read_calibration(folder)), text);
+  std::string changed = text;
+  changed.replace(changed.find("REGRESSION"), 10, "equivalent");
+  write_file_atomically(folder / "calibration.json", changed);
+  EXPECT_THROW((void)read_calibration(folder), Error);
+  fs::remove_all(folder);
+}
+
+TEST(Calibration, a_unit_is_what_a_comparison_of_twins_came_to) {
+  const AbRecord record = test::simulate({});
+  const AbVerdict verdict = judge_ab(record);
+  const CalibrationUnit unit = unit_of(record, verdict);
+  EXPECT_FALSE(unit.alarm);
+  EXPECT_EQ(unit.verdict, "equivalent");
+  EXPECT_EQ(unit.pairs.size(), 6U);
+  EXPECT_NEAR(std::exp(-unit.worsening), *verdict.comparison.stochastic.front().ratio, 1e-15);
+}
+
+TEST(Calibration, says_what_it_found) {
+  const std::string usable = calibration_markdown(calibration_of(40, 0));
+  EXPECT_EQ(usable.find("# calibrated: gmm16-ho@cpu, none-plain-fp32\n"), 0U) << usable;
+  EXPECT_NE(usable.find("False alarms: 0 in 40 (0.0 % to 8.8 %"), std::string::npos) << usable;
+  EXPECT_EQ(calibration_markdown(calibration_of(10, 0)).find("# CALIBRATION NEEDED: "), 0U);
+}
+
+}  // namespace
+}  // namespace noisemark::reports

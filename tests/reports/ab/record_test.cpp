@@ -1,0 +1,79 @@
+#include "reports/ab/record.h"
+
+#include <gtest/gtest.h>
+
+#include "reports/ab/ab_markdown.h"
+#include "reports/ab/judge.h"
+#include "reports/error.h"
+#include "tests/reports/ab/simulated.h"
+
+namespace noisemark::reports {
+namespace {
+
+std::string refusal(const std::string& text) {
+  try {
+    (void)ab_from_json(text, "ab.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "not refused";
+}
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return text.replace(place, from.size(), to);
+}
+
+TEST(AbRecord, reads_back_bit_for_bit) {
+  test::Simulated machine;
+  machine.made = 7;
+  AbRecord record = test::simulate(machine);
+  record.ended = "B (new): ended by signal 11";
+  record.plan.slow_down_frac = 0.05;
+  record.plan.noise_floor_frac = 0.0123;
+  const std::string text = ab_json(record);
+  const AbRecord again = ab_from_json(text, "ab.json");
+  EXPECT_EQ(ab_json(again), text);
+  EXPECT_EQ(again.pairs[6].turns[3].step_s, record.pairs[6].turns[3].step_s);
+  EXPECT_EQ(again.pairs[6].first, record.pairs[6].first);
+  EXPECT_EQ(again.b.identity, record.b.identity);
+  EXPECT_EQ(again.ended, record.ended);
+}
+
+TEST(AbRecord, judged_again_says_the_same_byte_for_byte) {
+  const AbRecord record = test::simulate({});
+  const AbRecord again = ab_from_json(ab_json(record), "ab.json");
+  EXPECT_EQ(ab_markdown(again, judge_ab(again)), ab_markdown(record, judge_ab(record)));
+}
+
+TEST(AbRecord, a_list_of_numbers_takes_one_line) {
+  const std::string text = ab_json(test::simulate({}));
+  EXPECT_NE(text.find("\"loss\": [1.0,0.5,0.3333333333333333,0.25,0.2]\n"), std::string::npos)
+      << text.substr(0, 3000);
+}
+
+TEST(AbRecord, what_was_changed_or_cut_off_is_refused) {
+  const std::string text = ab_json(test::simulate({}));
+  EXPECT_EQ(refusal(with(text, "\"commit\": \"bbbb\"", "\"commit\": \"cccc\"")),
+            "ab.json: checksum: does not hold: the file was changed or cut off");
+  EXPECT_EQ(refusal(text.substr(0, text.size() / 2)).find("ab.json: not JSON: "), 0U);
+  EXPECT_EQ(refusal(with(text, "noisemark.ab", "noisemark.xy")),
+            "ab.json: schema.name: \"noisemark.xy\" (noisemark.ab)");
+  EXPECT_EQ(refusal(with(text, "\"1.0.0\"", "\"2.0.0\"")),
+            "ab.json: schema.version: \"2.0.0\" (1.0.0)");
+}
+
+TEST(AbRecord, is_read_from_its_folder_too_and_what_is_missing_is_named) {
+  try {
+    (void)read_ab("/nonexistent/ab.json");
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("/nonexistent/ab.json"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::reports

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+#include "reports/ab/record.h"
+
+namespace noisemark::reports::test {
+
+/// How a simulated machine behaves.
+struct Simulated {
+  double slow_down = 0;       ///< of B
+  double turn_noise = 0.004;  ///< standard deviation of a turn's log time
+  double pair_noise = 0.005;  ///< of what a process keeps for its life
+  double drift = 0.2;         ///< the whole machine's, over a pair: it must not matter
+  int64_t pairs = 6;          ///< planned
+  int64_t made = 6;
+  int64_t blocks = 2;
+  uint64_t seed = 1;
+};
+
+/// What `ab` would have recorded there. The losses are those of real training in shape only: equal
+/// on both sides.
+[[nodiscard]] AbRecord simulate(const Simulated& machine);
+
+}  // namespace noisemark::reports::test

@@ -1,0 +1,150 @@
+// `noisemark ab` and `noisemark calibrate`, by the real binary: usage, exit codes, files.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "reports/ab/calibration.h"
+#include "reports/ab/judge.h"
+#include "reports/file.h"
+#include "tests/reports/ab/simulated.h"
+#include "tests/suite/process.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+test::Finished noisemark(const Words& words) {
+  return test::run_noisemark(words, {{"NOISEMARK_REQUIRE", ""}});
+}
+
+const Words kSmall = {"gmm16-ho@cpu", "--device=cpu", "--threads=1", "--seconds=6",
+                      "--set=train.batch=1"};
+
+Words command(Words words) {
+  words.insert(words.end(), kSmall.begin(), kSmall.end());
+  return words;
+}
+
+void expect_bad_input(const Words& words, const std::string& message) {
+  const test::Finished done = noisemark(words);
+  EXPECT_EQ(done.code, 2) << message;
+  EXPECT_EQ(done.err, "noisemark: " + message + "\n");
+}
+
+/// A file with a simulated comparison.
+std::string recorded(const fs::path& folder, const reports::test::Simulated& machine) {
+  const fs::path file = folder / "recorded.json";
+  reports::write_file_atomically(file, ab_json(simulate(machine)));
+  return file.string();
+}
+
+/// A folder with a calibration for simulate()'s machine.
+std::string calibrated(const fs::path& folder, int64_t units, double size) {
+  const reports::AbRecord record = reports::test::simulate({});
+  reports::Calibration calibration;
+  calibration.identity = record.a.identity;
+  calibration.benchmark = record.a.benchmark;
+  for (int64_t i = 0; i < units; ++i) {
+    calibration.units.push_back({"", "equivalent", false, size, {size}});
+  }
+  reports::write_file_atomically(folder / "calibration.json", calibration_json(calibration));
+  return folder.string();
+}
+
+TEST(AbCommand, refuses_what_it_cannot_mean) {
+  expect_bad_input({"ab", "gmm16-ho"}, "ab: neither (one of --a and --a-ref)");
+  expect_bad_input({"ab", "gmm16-ho", "--a=x", "--a-ref=x"}, "ab: both (one of --a and --a-ref)");
+  expect_bad_input({"ab", "--a=x", "--b=x"}, "ab: no benchmark (ID)");
+  expect_bad_input({"ab", "gmm16-ho", "--a=x", "--b=x", "--pairs=4"},
+                   "--pairs: 4 (an integer of at least 6)");
+  expect_bad_input({"ab", "gmm16-ho", "--a=x", "--b=x", "--slow-down=-1"},
+                   "--slow-down: -1 (a number of at least 0)");
+  expect_bad_input({"ab", "gmm16-ho", "--from=x"},
+                   "ab: gmm16-ho: given with --from (nothing is run)");
+  expect_bad_input({"ab", "--pairs=8", "--from=x"},
+                   "ab: --pairs: given with --from (nothing is run)");
+  expect_bad_input(
+      {"ab", "gmm16-ho", "--a=/nonexistent", "--b=/nonexistent"},
+      "A (/nonexistent): /nonexistent: No such file or directory (a program: noisemark)");
+}
+
+TEST(AbCommand, passes_on_why_a_build_cannot_train) {
+  const std::string binary = test::noisemark_command({}).front();
+  const test::Finished done = noisemark({"ab", "nonexistent", "--a=" + binary, "--b=" + binary});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(done.err.find("nonexistent"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("ended with exit code 2"), std::string::npos) << done.err;
+}
+
+TEST(AbCommand, judges_a_recorded_comparison_again_and_leaves_with_its_code) {
+  const test::TemporaryFolder folder;
+  reports::test::Simulated machine;
+  const test::Finished equal = noisemark({"ab", "--from", recorded(folder.path(), machine)});
+  EXPECT_EQ(equal.code, 0) << equal.both();
+  EXPECT_EQ(equal.out.find("# equivalent: gmm16-ho@cpu, A to B\n"), 0U) << equal.out;
+  machine.slow_down = 0.1;
+  const std::string slow = recorded(folder.path(), machine);
+  EXPECT_EQ(noisemark({"ab", "--from", slow}).code, 1);
+  const test::Finished json = noisemark({"ab", "--from", slow, "--format=json"});
+  EXPECT_EQ(json.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(json.out).at("verdict"), "REGRESSION");
+  machine.slow_down = 0;
+  machine.pair_noise = 0.06;
+  const std::string noisy = recorded(folder.path(), machine);
+  EXPECT_EQ(noisemark({"ab", "--from", noisy}).code, 4);
+  EXPECT_EQ(noisemark({"ab", "--from", noisy, "--inconclusive=warn"}).code, 0);
+}
+
+TEST(AbCommand, takes_a_calibration_and_refuses_one_that_gates_nothing) {
+  const test::TemporaryFolder folder;
+  reports::test::Simulated machine;
+  machine.slow_down = 0.06;
+  const std::string slow = recorded(folder.path(), machine);
+  EXPECT_EQ(noisemark({"ab", "--from", slow}).code, 1);
+  const std::string usable = calibrated(folder.path(), 40, 0.04);
+  const test::Finished wide = noisemark({"ab", "--from", slow, "--calibration", usable});
+  EXPECT_NE(wide.code, 1);
+  EXPECT_NE(wide.out.find("8.2 %"), std::string::npos) << wide.out;  // 2 * expm1(0.04)
+  EXPECT_EQ(
+      noisemark({"ab", "--from", slow, "--calibration", calibrated(folder.path(), 10, 0.001)}).code,
+      5);
+}
+
+TEST(AbCommand, of_a_program_with_itself_writes_what_can_be_judged_again) {
+  const test::TemporaryFolder folder;
+  const std::string binary = test::noisemark_command({}).front();
+  const std::string out = (folder.path() / "out").string();
+  const test::Finished done =
+      noisemark(command({"ab", "--a=" + binary, "--b=" + binary, "--out=" + out}));
+  // Equal programs on whatever machine runs this test: anything but a proof of a difference.
+  EXPECT_TRUE(done.code == 0 || done.code == 4) << done.both();
+  const test::Finished again = noisemark({"ab", "--from", out});
+  EXPECT_EQ(again.out, done.out);
+  EXPECT_EQ(again.code, done.code);
+  EXPECT_EQ(reports::read_file(out + "/ab.md"), done.out);
+  expect_bad_input(command({"ab", "--a=x", "--b=x", "--out=" + out}),
+                   "--out: " + out + "/ab.json exists (a new folder)");
+}
+
+TEST(CalibrateCommand, of_few_units_refuses_to_gate_and_goes_on_where_it_ended) {
+  const test::TemporaryFolder folder;
+  const std::string out = folder.path().string();
+  const test::Finished one = noisemark(command({"calibrate", "--units=1", "--out=" + out}));
+  EXPECT_EQ(one.code, 5) << one.both();
+  EXPECT_EQ(one.out.find("# CALIBRATION NEEDED: gmm16-ho@cpu, none-plain-fp32\n"), 0U) << one.out;
+  EXPECT_EQ(reports::read_calibration(out).units.size(), 1U);
+  const test::Finished two = noisemark(command({"calibrate", "--units=2", "--out=" + out}));
+  EXPECT_EQ(two.code, 5) << two.both();
+  EXPECT_EQ(reports::read_calibration(out).units.size(), 2U);
+  EXPECT_EQ(reports::read_file(folder.path() / "calibration.md"), two.out);
+  expect_bad_input(command({"calibrate", "--pairs=7", "--out=" + out}),
+                   "calibrate: " + out +
+                       "/calibration.json: of --pairs 6 --seconds 6 (the same, or a new folder)");
+}
+
+}  // namespace
+}  // namespace noisemark::suite
