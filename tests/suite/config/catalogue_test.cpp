@@ -135,7 +135,7 @@ TEST(Set, gives_the_same_errors_as_a_file) {
             "--set: model.attn_heads: does not apply (only when model.name is \"lucid-unet\", here "
             "it is \"ho-unet\")");
   EXPECT_EQ(set_error("train.accumulation=3"),
-            "--set: train.accumulation: 3 (a divisor of train.batch, 8)");
+            "--set: train.accumulation: 3 (a divisor of train.batch, 4)");
 }
 
 TEST(Set, refuses_what_is_not_the_definitions) {

@@ -35,9 +35,9 @@ std::string lax_definition() {
     text.replace(at, from.size(), to);
   };
   set("steps = 600", "steps = 2");
-  set("batch = 32", "batch = 4");
+  set("batch = 16", "batch = 4");
   set("samples = 512", "samples = 8");
-  set("max = 1.60", "max = 1e9");
+  set("max = 1.90", "max = 1e9");
   return text;
 }
 
