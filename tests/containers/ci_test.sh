@@ -22,7 +22,7 @@ run() {
 fail() { echo "$1" && cat "$work/log" && exit 1; }
 
 [[ $(run CTEST_STATUS=0) == 0 ]] || fail "not green"
-for stage in set-up build tests "build without CUDA" "unit tests without CUDA" all; do
+for stage in set-up build tests "build without CUDA" "tests without CUDA" all; do
   grep -Eq "^ci: $stage [0-9]+ s$" "$work/log" || fail "no time of: $stage"
 done
 [[ $(run CTEST_STATUS=8) != 0 ]] || fail "failed tests are not red"
