@@ -38,15 +38,9 @@ AbSide side_of(const JsonFields& fields, const std::string& key) {
   throw fields.refusal(key, "A or B");
 }
 
-AbBuild build_of(const JsonFields& fields) {
-  AbBuild build;
+AbBuild named_build_of(const JsonFields& fields) {
+  AbBuild build = ab_build_of(fields);
   build.name = fields.text("name");
-  build.benchmark = fields.text("benchmark");
-  build.variant = fields.text("variant");
-  build.batch = fields.count("batch");
-  build.parameters = fields.count("parameters");
-  build.identity = fields.strings("identity");
-  build.about = fields.strings("about");
   return build;
 }
 
@@ -87,6 +81,17 @@ AbSide other_side(AbSide side) {
   return side == AbSide::kA ? AbSide::kB : AbSide::kA;
 }
 
+AbBuild ab_build_of(const JsonFields& fields) {
+  AbBuild build;
+  build.benchmark = fields.text("benchmark");
+  build.variant = fields.text("variant");
+  build.batch = fields.count("batch");
+  build.parameters = fields.count("parameters");
+  build.identity = fields.strings("identity");
+  build.about = fields.strings("about");
+  return build;
+}
+
 std::string ab_json(const AbRecord& record) {
   OrderedJson pairs = OrderedJson::array();
   for (const AbPair& pair : record.pairs) {
@@ -110,8 +115,8 @@ AbRecord ab_from_json(std::string_view text, const std::string& where) {
   record.created_utc = fields.text("created_utc");
   record.ended = fields.text("ended");
   record.plan = plan_of(fields.object("plan"));
-  record.a = build_of(fields.object("a"));
-  record.b = build_of(fields.object("b"));
+  record.a = named_build_of(fields.object("a"));
+  record.b = named_build_of(fields.object("b"));
   for (const JsonFields& pair : fields.objects("pairs")) {
     record.pairs.push_back(
         {side_of(pair, "first"), turns_of(pair, "warmup"), turns_of(pair, "turns")});

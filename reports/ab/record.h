@@ -12,6 +12,8 @@
 /// follows (judge.h).
 namespace noisemark::reports {
 
+class JsonFields;
+
 inline constexpr std::string_view kAbSchemaName = "noisemark.ab";
 inline constexpr std::string_view kAbSchemaVersion = "1.0.0";
 
@@ -31,6 +33,10 @@ struct AbBuild {
   int64_t batch = 0;
   int64_t parameters = 0;
 };
+
+/// What a first answer of `pace` and ab.json have in common: all but the name. Throws Error (bad
+/// input) for what is missing or of another type.
+[[nodiscard]] AbBuild ab_build_of(const JsonFields& fields);
 
 /// A number of steps of one build, while the other waits.
 struct AbTurn {

@@ -163,14 +163,7 @@ reports::AbBuild PaceProcess::await_ready() {
     const reports::OrderedJson json = reports::parse_json(line, name_);
     const reports::JsonFields fields(json, name_);
     if (!fields.flag("ready")) throw fields.refusal("ready", "true");
-    reports::AbBuild build;
-    build.benchmark = fields.text("benchmark");
-    build.variant = fields.text("variant");
-    build.batch = fields.count("batch");
-    build.parameters = fields.count("parameters");
-    build.identity = fields.strings("identity");
-    build.about = fields.strings("about");
-    return build;
+    return reports::ab_build_of(fields);
   } catch (const Error& error) {
     fail(fmt::format("not the first answer of noisemark pace: {}: {}", error.what(), shown(line)));
   }
