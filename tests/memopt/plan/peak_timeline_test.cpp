@@ -53,7 +53,8 @@ TEST_P(TimelineOfMode, ends_with_nothing_held) {
   const std::unique_ptr<Mode> mode = make_mode(GetParam());
   test::MeasuredTraining training(*mode);
   training.warm_up();
-  const TimelineEvent& end = predicted(*mode).events.back();
+  const PeakTimeline timeline = predicted(*mode);
+  const TimelineEvent& end = timeline.events.back();
   EXPECT_EQ(end.slot, kNone);
   EXPECT_EQ(end.at.saved, 0);
   EXPECT_EQ(end.at.live, 0);
