@@ -1,7 +1,7 @@
 #include "suite/cli/selftest_command.h"
 
-#include <charconv>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "reports/file.h"
@@ -37,14 +37,12 @@ class ResultsFolder {
   bool kept_;
 };
 
-double noise_floor(const Arguments& arguments) {
-  const std::string text = arguments.text("noise-floor");
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value >= 1) {
-    throw bad_input("--noise-floor", "", text, "a fraction of at least 0 and below 1: 0.01");
+std::optional<double> noise_floor(const Arguments& arguments) {
+  const std::optional<double> floor = arguments.number("noise-floor", 0);
+  if (floor && *floor >= 1) {
+    throw bad_input("--noise-floor", "", arguments.text("noise-floor"), "a fraction below 1: 0.01");
   }
-  return value;
+  return floor;
 }
 
 }  // namespace
@@ -53,8 +51,8 @@ Answer test_itself(const Arguments& arguments, const std::vector<std::string>& a
   SelfTestPlan plan = shipped_self_test();
   plan.run.argv = argv;
   plan.run.force = arguments.has("force");
-  if (arguments.has("noise-floor")) {
-    plan.judging.noise_floor_frac["images_per_s"] = noise_floor(arguments);
+  if (const auto floor = noise_floor(arguments)) {
+    plan.judging.noise_floor_frac["images_per_s"] = *floor;
   }
   const ResultsFolder folder(arguments.text("out"));
   const auto outcomes = run_self_test(plan, folder.path());
