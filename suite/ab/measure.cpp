@@ -1,17 +1,16 @@
 #include "suite/ab/measure.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <memory>
 #include <utility>
 
 #include "reports/statistics.h"
+#include "reports/utc_now.h"
 #include "suite/ab/pace_process.h"
 
 namespace noisemark::suite {
@@ -31,10 +30,6 @@ constexpr int64_t kProbeSteps = 3;  // of which the median leaves the first, slo
 
 double seconds_since(steady_clock::time_point begin) {
   return std::chrono::duration<double>(steady_clock::now() - begin).count();
-}
-
-std::string now_utc() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 size_t index_of(AbSide side) {
@@ -81,7 +76,7 @@ void require_same(const AbBuild& first, const AbBuild& now, AbSide side) {
 class Measurement {
  public:
   Measurement(const AbRequest& request, const AbWatch& watch) : request_(request), watch_(watch) {
-    record_.created_utc = now_utc();
+    record_.created_utc = reports::utc_now();
     record_.plan.pairs = request.pairs;
     record_.plan.seconds = request.seconds;
     record_.plan.slow_down_frac = request.slow_down_frac;

@@ -2,9 +2,10 @@
 
 #include <fmt/core.h>
 
-#include <ctime>
 #include <filesystem>
 #include <random>
+
+#include "reports/utc_now.h"
 
 namespace noisemark::suite {
 namespace {
@@ -12,14 +13,6 @@ namespace {
 std::string random_id() {
   std::random_device entropy;
   return fmt::format("{:08x}{:08x}", entropy(), entropy());
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 std::string quoted(const std::string& word) {
@@ -61,7 +54,7 @@ std::string repeat_command(const std::vector<std::string>& argv, const std::stri
 reports::Result new_result(const std::vector<std::string>& argv, const std::string& data) {
   reports::Result result;
   result.run_id = random_id();
-  result.created_utc = utc_now();
+  result.created_utc = reports::utc_now();
   result.argv = argv;
   result.repeat_command = repeat_command(argv, data);
   return result;
