@@ -4,7 +4,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=${NOISEMARK_OUT:?set it to a folder that can be written}
+out=$(realpath -m "${NOISEMARK_OUT:?set it to a folder that can be written}")
 if ! mkdir -p "$out/ctest"; then
   echo "benchmark: $out: cannot be written; mount a folder there" >&2
   exit 74

@@ -236,6 +236,11 @@ run_tests() {
   ctest --preset "$preset" --parallel "$(($(nproc) < 2 ? 1 : 2))"
 }
 
+# Tests run in folders of their own, where a relative path would mean another place.
+for variable in NOISEMARK_OUT NOISEMARK_CIFAR10; do
+  [[ -z ${!variable:-} ]] || export "$variable=$(realpath -m "${!variable}")"
+done
+
 case "${1:-}" in
   deps)
     install_dependencies build

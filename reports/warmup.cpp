@@ -12,7 +12,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr size_t kFewestSteps = 16;
 constexpr size_t kSmallestWindow = 4;
 constexpr size_t kLargestWindow = 32;
 constexpr double kSmallestTolerance = 0.005;
@@ -86,10 +85,10 @@ Warmup settled(size_t steps, size_t window, double tolerance) {
 Warmup detect_warmup(std::span<const double> step_s) {
   require_valid(step_s);
   const size_t n = step_s.size();
-  if (n < kFewestSteps) {
+  if (n < kFewestStepsToTell) {
     return {0, false,
             fmt::format("{} steps are too few to tell (at least {}); none is left out", n,
-                        kFewestSteps)};
+                        kFewestStepsToTell)};
   }
   const Level level = level_of(step_s.subspan(n / 2));
   if (level.median_s <= 0) return unstable(n, "the clock did not advance in half of the steps");

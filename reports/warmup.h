@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 namespace noisemark::reports {
+
+/// With fewer steps nothing can be told.
+inline constexpr size_t kFewestStepsToTell = 16;
 
 /// Where the steady part of a run begins.
 struct Warmup {
@@ -24,7 +28,7 @@ struct Warmup {
 ///     other and to that of the second half, and which is itself no outlier of the second half
 ///     (5 standard deviations, at least 5 %).
 /// Not stable either: equality would need more than 10 % (too noisy), or 2. finds nothing in the
-/// first half. Fewer than 16 steps are too few to tell. Throws std::logic_error when a time is
+/// first half. Fewer than kFewestStepsToTell are too few. Throws std::logic_error when a time is
 /// negative or not finite.
 [[nodiscard]] Warmup detect_warmup(std::span<const double> step_s);
 

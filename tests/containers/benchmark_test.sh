@@ -31,6 +31,9 @@ program 'while [ "$1" != --out ]; do shift; done; mkdir -p "$2" && echo fine >"$
 chmod -R a-w "$image"
 expect "$(run "$work/out" benchmark)" 0 "a passing benchmark"
 [[ -e $work/out/benchmark/gmm16@cpu-none/report.md ]] || { echo "no report below NOISEMARK_OUT" && exit 1; }
+mkdir "$work/here" && cd "$work/here"
+expect "$(run there benchmark)" 0 "a relative folder"
+[[ -e $work/here/there/benchmark/gmm16@cpu-none/report.md ]] || { echo "a relative NOISEMARK_OUT is another place" && exit 1; }
 chmod -R u+w "$image"
 
 program 'exit 1'

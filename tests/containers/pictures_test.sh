@@ -37,6 +37,9 @@ expect "pictures of ctest: none"
 run setup_test NOISEMARK_CIFAR10_MAKER="$maker"
 expect "ran: $maker"
 expect "pictures of ctest: $tree/build/data"
+mkdir "$work/pictures" && cd "$work"
+run setup_test NOISEMARK_CIFAR10=pictures
+expect "pictures of ctest: $work/pictures"
 run .ci/run
 expect "make_cifar10.py"
 expect "pictures of ctest: $tree/build/data"

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <utility>
 
 #include "reports/error.h"
+#include "reports/warmup.h"
 #include "suite/config/canonical.h"
 #include "tests/suite/config/definition_text.h"
 
@@ -57,6 +59,23 @@ TEST(Catalogue, ships_every_file_of_the_folder_at_both_scales) {
 TEST(Catalogue, keeps_the_batch_of_the_gpu_scale) {
   for (const BenchmarkFile& file : benchmark_files()) {
     EXPECT_EQ(load_definition(file.id, "gpu").train.batch, 128) << file.id;
+  }
+}
+
+TEST(Catalogue, keeps_the_batch_of_the_cpu_scale) {
+  for (const BenchmarkFile& file : benchmark_files()) {
+    // The smoke suite runs these two under every mode, within minutes.
+    const bool every_mode = file.id == "gmm16-ho" || file.id == "gmm16-ho-relu";
+    EXPECT_EQ(load_definition(file.id, "cpu").train.batch, every_mode ? 4 : 16) << file.id;
+  }
+}
+
+TEST(Catalogue, trains_long_enough_to_tell_where_the_warm_up_ends) {
+  for (const BenchmarkFile& file : benchmark_files()) {
+    for (const char* scale : {"cpu", "gpu"}) {
+      const int64_t steps = load_definition(file.id, scale).train.steps;
+      EXPECT_TRUE(std::cmp_greater_equal(steps, reports::kFewestStepsToTell)) << file.id;
+    }
   }
 }
 
