@@ -23,7 +23,7 @@ run() {
   local script=$1
   shift
   rm -rf "$tree/build"
-  env -u NOISEMARK_CIFAR10 -u NOISEMARK_CIFAR10_MAKER PATH="$work/bin:$PATH" NOISEMARK_VENV="$work/venv" \
+  env -u NOISEMARK_CIFAR10 -u NOISEMARK_CIFAR10_MAKER -u NOISEMARK_STAGES PATH="$work/bin:$PATH" NOISEMARK_VENV="$work/venv" \
     NOISEMARK_TORCH_ROOT="$tree/torch" NOISEMARK_CUDA=OFF "$@" bash "$tree/$script" >"$work/log" 2>&1 || fail "not green"
 }
 fail() { echo "$1" && cat "$work/log" && exit 1; }
