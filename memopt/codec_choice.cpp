@@ -94,19 +94,21 @@ bool is_offloaded(Offload offload, const StepGraph& graph, ValueId id) {
 
 class Choice {
  public:
-  explicit Choice(const ModeParts& parts) : parts_(parts) {}
+  Choice(const ModeParts& parts, std::shared_ptr<OffloadPool> host)
+      : parts_(parts), host_(std::move(host)) {}
 
   std::unique_ptr<Codec> operator()(const StepGraph& graph, ValueId id, int attempt) const {
     std::vector<Candidate> candidates = candidates_of(parts_, graph, id);
-    if (is_offloaded(parts_.offload, graph, id)) send_away(graph, candidates);
+    if (host_ != nullptr && is_offloaded(parts_.offload, graph, id)) send_away(graph, candidates);
     if (static_cast<size_t>(attempt) >= candidates.size()) return nullptr;
     return make_shared_codec(candidates[static_cast<size_t>(attempt)].codec);
   }
 
  private:
-  /// Each to the host, then the value itself; where the host has no room, none of them.
+  /// Each to the host, then the value itself; where the host has no room, none of them: the pool
+  /// remembers that.
   void send_away(const StepGraph& graph, std::vector<Candidate>& candidates) const {
-    const std::shared_ptr<const Codec> host = pool_->of(graph, bytes_away(graph));
+    const std::shared_ptr<const Codec> host = host_->of(graph, bytes_away(graph));
     if (host == nullptr) return;
     std::vector<Candidate> away;
     for (const Candidate& candidate : candidates) {
@@ -133,16 +135,17 @@ class Choice {
   }
 
   ModeParts parts_;
-  std::shared_ptr<OffloadPool> pool_ = std::make_shared<OffloadPool>();
+  std::shared_ptr<OffloadPool> host_;
 };
 
 }  // namespace
 
-CodecChoice codec_choice(const ModeParts& parts) {
+CodecChoice codec_choice(const ModeParts& parts, std::shared_ptr<OffloadPool> host) {
   ModeParts without_replay = parts;
   const bool masks = without_replay.replay != ModeParts::Replay::kNothing;
   without_replay.replay = ModeParts::Replay::kNothing;
-  return masks || without_replay != ModeParts{} ? CodecChoice(Choice(parts)) : CodecChoice();
+  if (!masks && without_replay == ModeParts{}) return {};
+  return Choice(parts, std::move(host));
 }
 
 }  // namespace noisemark::memopt

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
+
 #include "memopt/mode_grammar.h"
+#include "memopt/offload_pool.h"
 #include "memopt/plan/resolve.h"
 
 namespace noisemark::memopt {
@@ -15,9 +18,11 @@ namespace noisemark::memopt {
 /// - with rounding: all floating values but statistics, log-sum-exps and small results, also the
 ///   values of what is stored sparsely;
 /// - "offload": what convolutions saved, or everything, whatever its form, goes to host memory,
-///   for which one pool is taken, as large as the recorded step needs.
+///   which `host` gives. What finds no room there has the codecs that it would have without
+///   "offload". Null: nothing goes there.
 ///
 /// Empty where the mode encodes nothing.
-[[nodiscard]] CodecChoice codec_choice(const ModeParts& parts);
+[[nodiscard]] CodecChoice codec_choice(const ModeParts& parts,
+                                       std::shared_ptr<OffloadPool> host = nullptr);
 
 }  // namespace noisemark::memopt
