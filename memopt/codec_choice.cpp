@@ -66,19 +66,29 @@ void add_gist(const StepGraph& graph, ValueId id, const Candidate& rounding,
     to.push_back({kSparseMapBits + room * rounding.bits,
                   make_chained_codec(sparse, rounding.codec, kSparseValues)});
   }
-  to.push_back({16, make_narrow_codec(at::kBFloat16)});
-  to.push_back({16, make_narrow_codec(at::kHalf)});
+}
+
+/// What was widened, as by autocast, goes back. A rounding that holds fewer bits stands in their
+/// place, so that the rounding of a mode does not move the codecs that may refuse: how many of them
+/// did (Overrides::refusals) then means the same under every rounding.
+void add_narrow(const Candidate& rounding, std::vector<Candidate>& to) {
+  constexpr double kBits = 16;
+  const bool rounds_to_fewer = rounding.codec != nullptr && rounding.bits < kBits;
+  for (const at::ScalarType narrow : {at::kBFloat16, at::kHalf}) {
+    to.push_back(rounds_to_fewer ? rounding : Candidate{kBits, make_narrow_codec(narrow)});
+  }
 }
 
 /// Those that gain something, fewer bits first.
 std::vector<Candidate> candidates_of(const ModeParts& parts, const StepGraph& graph, ValueId id) {
   const at::ScalarType type = graph.values[static_cast<size_t>(id)].dtype;
-  const bool masks = parts.gist || parts.replay != ModeParts::Replay::kNothing;
+  const bool exact = parts.gist || parts.replay != ModeParts::Replay::kNothing;
   std::vector<Candidate> candidates;
-  if (masks && (is_real(type) || type == at::kBool)) candidates.push_back({1, make_mask_codec()});
+  if (exact && (is_real(type) || type == at::kBool)) candidates.push_back({1, make_mask_codec()});
   Candidate rounding;
   if (is_real(type) && !is_statistic(graph, id)) rounding = rounding_candidate(parts.rounding);
   if (parts.gist) add_gist(graph, id, rounding, candidates);
+  if (exact && type == at::kFloat) add_narrow(rounding, candidates);
   if (rounding.codec != nullptr) candidates.push_back(rounding);
   const double own_bits = 8.0 * static_cast<double>(c10::elementSize(type));
   std::erase_if(candidates, [&](const Candidate& c) { return c.bits >= own_bits; });
