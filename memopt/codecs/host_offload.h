@@ -32,6 +32,7 @@ struct HostOffloadUsage {
 class HostOffload : public Codec {
  public:
   [[nodiscard]] bool lossless() const override { return true; }
+  [[nodiscard]] std::string form() const override;
   [[nodiscard]] virtual HostOffloadUsage usage() const = 0;
   /// At the end of a forward pass: what is still being copied out may be released as soon as that
   /// is done, by work that is issued to the current stream from now on.

@@ -65,6 +65,7 @@ TEST(HostOffload, remembers_until_asked_for_which_storages_there_was_no_room) {
   EXPECT_FALSE(offload->encode(x, {1, 2, 5}));
   EXPECT_FALSE(offload->encode(x, {1, 2, 4}));
   EXPECT_FALSE(offload->encode(x, {1, 3, 5}));
+  EXPECT_FALSE(offload->encode(x, {1, 3, EncodeKey::kNoStorage}));
   EXPECT_EQ(offload->take_refused(), (std::set<int64_t>{4, 5}));
   EXPECT_EQ(offload->take_refused(), std::set<int64_t>{});
 }
