@@ -66,19 +66,29 @@ void add_gist(const StepGraph& graph, ValueId id, const Candidate& rounding,
     to.push_back({kSparseMapBits + room * rounding.bits,
                   make_chained_codec(sparse, rounding.codec, kSparseValues)});
   }
-  to.push_back({16, make_narrow_codec(at::kBFloat16)});
-  to.push_back({16, make_narrow_codec(at::kHalf)});
+}
+
+/// What was widened, as by autocast, goes back. A rounding that holds fewer bits stands in their
+/// place, so that the rounding of a mode does not move the codecs that may refuse: how many of them
+/// did (Overrides::refusals) then means the same under every rounding.
+void add_narrow(const Candidate& rounding, std::vector<Candidate>& to) {
+  constexpr double kBits = 16;
+  const bool rounds_to_fewer = rounding.codec != nullptr && rounding.bits < kBits;
+  for (const at::ScalarType narrow : {at::kBFloat16, at::kHalf}) {
+    to.push_back(rounds_to_fewer ? rounding : Candidate{kBits, make_narrow_codec(narrow)});
+  }
 }
 
 /// Those that gain something, fewer bits first.
 std::vector<Candidate> candidates_of(const ModeParts& parts, const StepGraph& graph, ValueId id) {
   const at::ScalarType type = graph.values[static_cast<size_t>(id)].dtype;
-  const bool masks = parts.gist || parts.replay != ModeParts::Replay::kNothing;
+  const bool exact = parts.gist || parts.replay != ModeParts::Replay::kNothing;
   std::vector<Candidate> candidates;
-  if (masks && (is_real(type) || type == at::kBool)) candidates.push_back({1, make_mask_codec()});
+  if (exact && (is_real(type) || type == at::kBool)) candidates.push_back({1, make_mask_codec()});
   Candidate rounding;
   if (is_real(type) && !is_statistic(graph, id)) rounding = rounding_candidate(parts.rounding);
   if (parts.gist) add_gist(graph, id, rounding, candidates);
+  if (exact && type == at::kFloat) add_narrow(rounding, candidates);
   if (rounding.codec != nullptr) candidates.push_back(rounding);
   const double own_bits = 8.0 * static_cast<double>(c10::elementSize(type));
   std::erase_if(candidates, [&](const Candidate& c) { return c.bits >= own_bits; });
@@ -94,19 +104,21 @@ bool is_offloaded(Offload offload, const StepGraph& graph, ValueId id) {
 
 class Choice {
  public:
-  explicit Choice(const ModeParts& parts) : parts_(parts) {}
+  Choice(const ModeParts& parts, std::shared_ptr<OffloadPool> host)
+      : parts_(parts), host_(std::move(host)) {}
 
   std::unique_ptr<Codec> operator()(const StepGraph& graph, ValueId id, int attempt) const {
     std::vector<Candidate> candidates = candidates_of(parts_, graph, id);
-    if (is_offloaded(parts_.offload, graph, id)) send_away(graph, candidates);
+    if (host_ != nullptr && is_offloaded(parts_.offload, graph, id)) send_away(graph, candidates);
     if (static_cast<size_t>(attempt) >= candidates.size()) return nullptr;
     return make_shared_codec(candidates[static_cast<size_t>(attempt)].codec);
   }
 
  private:
-  /// Each to the host, then the value itself; where the host has no room, none of them.
+  /// Each to the host, then the value itself; where the host has no room, none of them: the pool
+  /// remembers that.
   void send_away(const StepGraph& graph, std::vector<Candidate>& candidates) const {
-    const std::shared_ptr<const Codec> host = pool_->of(graph, bytes_away(graph));
+    const std::shared_ptr<const Codec> host = host_->of(graph, bytes_away(graph));
     if (host == nullptr) return;
     std::vector<Candidate> away;
     for (const Candidate& candidate : candidates) {
@@ -133,16 +145,17 @@ class Choice {
   }
 
   ModeParts parts_;
-  std::shared_ptr<OffloadPool> pool_ = std::make_shared<OffloadPool>();
+  std::shared_ptr<OffloadPool> host_;
 };
 
 }  // namespace
 
-CodecChoice codec_choice(const ModeParts& parts) {
+CodecChoice codec_choice(const ModeParts& parts, std::shared_ptr<OffloadPool> host) {
   ModeParts without_replay = parts;
   const bool masks = without_replay.replay != ModeParts::Replay::kNothing;
   without_replay.replay = ModeParts::Replay::kNothing;
-  return masks || without_replay != ModeParts{} ? CodecChoice(Choice(parts)) : CodecChoice();
+  if (!masks && without_replay == ModeParts{}) return {};
+  return Choice(parts, std::move(host));
 }
 
 }  // namespace noisemark::memopt

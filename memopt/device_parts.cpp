@@ -1,5 +1,6 @@
 #include "memopt/device_parts.h"
 
+#include <ATen/Version.h>
 #include <c10/util/Exception.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #ifdef NOISEMARK_CUDA
 #include "memopt/cuda/allocation_source.h"
 #include "memopt/cuda/codec_device.h"
+#include "memopt/cuda/device_model.h"
 #include "memopt/cuda/event_clock.h"
 #endif
 
@@ -40,6 +42,14 @@ std::unique_ptr<DeviceClock> make_device_clock(c10::Device device) {
   if (device.is_cuda()) return make_cuda_event_clock(device);
 #endif
   TORCH_CHECK(false, "device clock: ", device.str(), " is not supported by this build");
+}
+
+std::string device_model(c10::Device device) {
+  if (device.is_cpu()) return "cpu, " + at::get_cpu_capability();
+#ifdef NOISEMARK_CUDA
+  if (device.is_cuda()) return cuda_device_model(device);
+#endif
+  return device.str();
 }
 
 AllocationSource* find_allocation_source(c10::Device device) {

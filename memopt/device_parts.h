@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <string>
 
 #include "memopt/allocation_source.h"
 #include "memopt/codecs/codec_device.h"
@@ -16,6 +17,11 @@ namespace noisemark::memopt {
 
 /// Null when the device's allocations cannot be followed.
 [[nodiscard]] AllocationSource* find_allocation_source(c10::Device device);
+
+/// What times that were measured on the device hold for: a GPU's name; of a CPU, the instruction
+/// set of the kernels, since a process runs on no other processor; of any other device what it is
+/// called.
+[[nodiscard]] std::string device_model(c10::Device device);
 
 /// Null when this build has no codecs for the device.
 [[nodiscard]] const codecs::CodecDevice* find_codec_device(c10::Device device);

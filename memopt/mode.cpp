@@ -39,6 +39,8 @@ const std::vector<ModeEntry>& modes() {
       {"q2", "floating tensors in 2 bits, groups of 256 rounded at random", false},
       {"offload", "convolution inputs in host memory", true},
       {"offload:all", "every saved tensor in host memory", true},
+      {"offload:all,host=2GiB", "either, in any SIZE of host memory; what finds no room stays",
+       true},
       {"budget:2GiB", "the cheapest exact plan within any SIZE of peak_bytes; or budget:saved=2GiB",
        true},
       {"budget:2GiB,error=0.01", "the same, rounding within an error of the gradient", false},

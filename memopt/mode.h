@@ -52,8 +52,8 @@ struct ModeEntry {
 };
 
 /// The modes of one part each and those of replaying, which mode_grammar.h composes ("A+B": B is
-/// applied to what A keeps), and an example of each kind of budget. Constant table, in the order
-/// reports show them; "none" is first.
+/// applied to what A keeps), and an example of a limit of host memory and of each kind of budget.
+/// Constant table, in the order reports show them; "none" is first.
 [[nodiscard]] const std::vector<ModeEntry>& modes();
 
 /// Builds the mode of a canonical spelling. Throws std::invalid_argument that names the nearest

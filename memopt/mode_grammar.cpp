@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "memopt/budget.h"
+
 namespace noisemark::memopt {
 namespace {
 
@@ -21,6 +23,8 @@ constexpr std::array<std::string_view, 7> kReplays = {
 constexpr std::string_view kGist = "gist";
 constexpr std::array<std::string_view, 6> kRoundings = {"", "dpr16", "dpr10", "dpr8", "q4", "q2"};
 constexpr std::array<std::string_view, 3> kOffloads = {"", "offload", "offload:all"};
+/// Behind a composition that offloads.
+constexpr std::string_view kHost = ",host=";
 
 template <typename Part, size_t N>
 std::string_view word_of(const std::array<std::string_view, N>& words, Part part) {
@@ -89,6 +93,14 @@ std::string nearest_to(std::string_view spelling) {
   return nearest;
 }
 
+ModeParts parse_composition(std::string_view spelling) {
+  for (const ModeParts& parts : all_mode_parts()) {
+    if (spelling_of(parts) == spelling) return parts;
+  }
+  throw std::invalid_argument("mode: \"" + std::string(spelling) + "\" (nearest valid: \"" +
+                              nearest_to(spelling) + "\")");
+}
+
 }  // namespace
 
 std::string spelling_of(const ModeParts& parts) {
@@ -100,6 +112,7 @@ std::string spelling_of(const ModeParts& parts) {
     if (!spelling.empty()) spelling += '+';
     spelling += word;
   }
+  if (parts.host_bytes) spelling.append(kHost).append(spell_bytes(*parts.host_bytes));
   return spelling.empty() ? "none" : spelling;
 }
 
@@ -113,11 +126,14 @@ const std::vector<ModeParts>& all_mode_parts() {
 }
 
 ModeParts parse_mode(std::string_view spelling) {
-  for (const ModeParts& parts : all_mode_parts()) {
-    if (spelling_of(parts) == spelling) return parts;
-  }
-  throw std::invalid_argument("mode: \"" + std::string(spelling) + "\" (nearest valid: \"" +
-                              nearest_to(spelling) + "\")");
+  const size_t end = std::min(spelling.find(kHost), spelling.size());
+  ModeParts parts = parse_composition(spelling.substr(0, end));
+  if (end == spelling.size()) return parts;
+  parts.host_bytes = parse_bytes(spelling.substr(end + kHost.size()));
+  if (parts.host_bytes && parts.offload != Offload::kNothing) return parts;
+  throw std::invalid_argument("mode: \"" + std::string(spelling) +
+                              "\" (expected: ,host=SIZE behind offload or offload:all, with a SIZE "
+                              "such as 2GiB, 512MiB or a number of bytes)");
 }
 
 }  // namespace noisemark::memopt

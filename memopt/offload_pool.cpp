@@ -17,13 +17,26 @@ std::shared_ptr<const HostOffload> OffloadPool::of(const StepGraph& graph, int64
       [](const RecordedValue& value) { return value.origin == RecordedValue::Origin::kModel; });
   if (of_model == graph.values.end()) return nullptr;
   const c10::Device device = of_model->model_tensor.device();
-  const int64_t capacity = bytes + std::max(bytes / kSlackShare, kLeastSlack);
+  const int64_t needed = bytes + std::max(bytes / kSlackShare, kLeastSlack);
+  const int64_t capacity = std::min(needed, limit_bytes_.value_or(needed));
   if (pool_ == nullptr || device_ != device || capacity_bytes_ != capacity) {
     pool_ = make_host_offload(device, capacity);
     device_ = device;
     capacity_bytes_ = capacity;
   }
   return pool_;
+}
+
+std::optional<HostOffloadUsage> OffloadPool::usage() const {
+  return pool_ == nullptr ? std::nullopt : std::optional(pool_->usage());
+}
+
+std::set<StorageId> OffloadPool::take_refused() const {
+  if (pool_ == nullptr) return {};
+  const std::set<int64_t> keys = pool_->take_refused();
+  std::set<StorageId> storages;
+  for (const int64_t key : keys) storages.insert(static_cast<StorageId>(key));
+  return storages;
 }
 
 }  // namespace noisemark::memopt

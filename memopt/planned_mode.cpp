@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "memopt/device_parts.h"
+#include "memopt/offload_pool.h"
 #include "memopt/plan/codec_figures.h"
 #include "memopt/plan/peak_timeline.h"
 
@@ -61,6 +62,7 @@ void PlannedMode::attach(const ModelView& model) {
   reconciled_ = verified_ = gave_up_ = false;
   overrides_ = {};
   refusals_.clear();
+  if (policy_.host != nullptr) policy_.host->reset();
   report_ = {};
   report_.missing_reason = "no forward pass was recorded yet";
 }
@@ -116,6 +118,20 @@ std::vector<at::Tensor> PlannedMode::held() const {
 PlannedModeReport PlannedMode::report() const {
   PlannedModeReport report = report_;
   if (plan_ != nullptr) report.plan = summarize(*plan_);
+  report.host = host_memory();
+  return report;
+}
+
+std::optional<HostMemoryReport> PlannedMode::host_memory() const {
+  if (policy_.host == nullptr) return std::nullopt;
+  const std::optional<HostOffloadUsage> usage = policy_.host->usage();
+  if (!usage) return std::nullopt;
+  HostMemoryReport report;
+  report.capacity_bytes = usage->capacity_bytes;
+  for (const StorageId storage : overrides_.no_room) {
+    ++report.refused_tensors;
+    report.refused_bytes += graph_->storages[static_cast<size_t>(storage)].bytes;
+  }
   return report;
 }
 
@@ -207,6 +223,7 @@ void PlannedMode::finish_following() {
   ExecutionCounters counters = execution->counters();
   if (!verified_) counters.codec_fallbacks = 0;  // this pass finds out what each codec takes
   add(report_.counters, counters);
+  if (policy_.host != nullptr) overrides_.no_room.merge(policy_.host->take_refused());
   if (verified_) {
     replace_codecs(execution->refused());
   } else if (counters.departures == 0 && execution->compared_any()) {

@@ -19,14 +19,22 @@
 
 namespace noisemark::memopt {
 
+/// The host memory of a mode that offloads.
+struct HostMemoryReport {
+  int64_t capacity_bytes = 0;   ///< what was taken for it
+  int64_t refused_tensors = 0;  ///< saved storages that found it full, in at least one pass
+  int64_t refused_bytes = 0;    ///< of those, as they were saved
+};
+
 /// What a planned mode did since attach().
 struct PlannedModeReport {
   PlanSummary plan;                     ///< of the plan in force
   ExecutionCounters counters;           ///< over all passes
   int32_t kept_after_mismatch = 0;      ///< values whose recipe was not exact
   int32_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact
-  int32_t unrepeatable = 0;    ///< operators whose arguments changed between recorded passes
-  std::string missing_reason;  ///< why there is no plan, empty when there is one
+  int32_t unrepeatable = 0;  ///< operators whose arguments changed between recorded passes
+  std::optional<HostMemoryReport> host;  ///< of a mode that offloads, since it has planned
+  std::string missing_reason;            ///< why there is no plan, empty when there is one
 };
 
 /// What a plan is expected to hold and to cost, from the recorded step (plan/peak_timeline.h).
@@ -42,10 +50,10 @@ struct PlanEstimate {
 /// with the true one bit for bit in the third pass (but those that a codec rounds), and follows the
 /// plan from then on. A codec that refuses a value makes room for the policy's next one: in the
 /// third pass at once, later between passes, after it has refused twice; until then the value is
-/// kept, and counted. While it
-/// watches it keeps everything, as mode "none" does. A pass that departs from the recorded one is
-/// finished by keeping. A model that cannot be recorded is trained as under "none", and report()
-/// says why.
+/// kept, and counted. A value for which host memory had no room goes the same way, and report()
+/// tells of it whatever the pass. While the mode watches it keeps everything, as mode "none" does.
+/// A pass that departs from the recorded one is finished by keeping. A model that cannot be
+/// recorded is trained as under "none", and report() says why.
 class PlannedMode : public Mode {
  public:
   PlannedMode(std::string name, bool lossless, Policy policy);
@@ -87,6 +95,7 @@ class PlannedMode : public Mode {
 
   /// Whose memory is read while a step is recorded. Null where nobody follows it.
   [[nodiscard]] AllocationSource* recorded_memory() const;
+  [[nodiscard]] std::optional<HostMemoryReport> host_memory() const;
   void finish_pass();
   void rehearse_before(const BackwardAgain& again);
   void finish_recording();

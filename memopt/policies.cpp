@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "memopt/codec_choice.h"
+#include "memopt/offload_pool.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -127,7 +128,10 @@ bool is_anything(const StepGraph& /*graph*/, const RecordedOperator& /*op*/) {
 Policy policy_of(const ModeParts& parts) {
   using Replay = ModeParts::Replay;
   Policy policy;
-  policy.codec = codec_choice(parts);
+  if (parts.offload != ModeParts::Offload::kNothing) {
+    policy.host = std::make_shared<OffloadPool>(parts.host_bytes);
+  }
+  policy.codec = codec_choice(parts, policy.host);
   switch (parts.replay) {
     case Replay::kNothing:
       policy.may_replay = &is_nothing;

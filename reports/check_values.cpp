@@ -213,6 +213,9 @@ Problems memory_mode_problems(const Result& result) {
   const bool budgeted = result.identity.mode.starts_with("budget:");
   require(budgeted == mode.budget.bytes.has_value() && budgeted == !mode.budget.figure.empty(),
           problems, "a mode under a budget, and no other, needs its bytes and what they bound");
+  const HostMemory& host = mode.host_memory;
+  require(host.capacity_bytes || (host.refused_tensors == 0 && host.refused_bytes == 0), problems,
+          "host memory that was not taken refused something");
   if (!mode.measured) return problems;
   certificate_problems(mode, problems);
   const Overhead& overhead = mode.overhead;

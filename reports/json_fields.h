@@ -39,7 +39,8 @@ template <>
 inline constexpr std::array kAddedLater<Result>{std::string_view{"memory_mode"}};
 
 template <>
-inline constexpr std::array kAddedLater<MemoryMode>{std::string_view{"budget"}};
+inline constexpr std::array kAddedLater<MemoryMode>{std::string_view{"budget"},
+                                                    std::string_view{"host_memory"}};
 
 template <class Struct>
 concept Described = std::tuple_size_v<std::remove_const_t<decltype(kFields<Struct>)>> >
@@ -252,6 +253,12 @@ inline constexpr auto kFields<HeldStorages> =
                field("storages", &HeldStorages::storages), field("bytes", &HeldStorages::bytes)};
 
 template <>
+inline constexpr auto kFields<HostMemory> =
+    std::tuple{field("capacity_bytes", &HostMemory::capacity_bytes),
+               field("refused_tensors", &HostMemory::refused_tensors),
+               field("refused_bytes", &HostMemory::refused_bytes)};
+
+template <>
 inline constexpr auto kFields<MemoryMode> =
     std::tuple{field("measured", &MemoryMode::measured),
                field("missing_reason", &MemoryMode::missing_reason),
@@ -273,6 +280,7 @@ inline constexpr auto kFields<MemoryMode> =
                field("codec_fallbacks", &MemoryMode::codec_fallbacks),
                field("departures", &MemoryMode::departures),
                field("recipes_run_again", &MemoryMode::recipes_run_again),
+               field("host_memory", &MemoryMode::host_memory),
                field("held", &MemoryMode::held),
                field("overhead", &MemoryMode::overhead),
                field("certificate", &MemoryMode::certificate),

@@ -61,7 +61,8 @@ std::string proof(const MemoryMode& mode) {
 
 std::string fallbacks(const MemoryMode& mode) {
   if (!mode.plan_missing_reason.empty()) return "no plan";
-  return format_count(mode.kept_after_mismatch + mode.codec_fallbacks + mode.departures);
+  return format_count(mode.kept_after_mismatch + mode.codec_fallbacks + mode.departures +
+                      mode.host_memory.refused_tensors);
 }
 
 std::vector<std::string> row_of(const Result& result) {
@@ -118,7 +119,7 @@ std::string mode_table(const std::vector<NamedResult>& results) {
          "overhead: time of a step beside none, in turns in one process. certificate: PASS is "
          "bitwise none; a lossy mode has its relative gradient error. fallbacks: recipes not "
          "exact, "
-         "tensors no codec took, passes on another path.\n";
+         "tensors no codec took or host memory had no room for, passes on another path.\n";
 }
 
 }  // namespace noisemark::reports

@@ -128,6 +128,14 @@ std::string gradient_words(const MemoryMode& mode) {
          table.text();
 }
 
+std::string host_words(const HostMemory& host) {
+  if (!host.capacity_bytes) return "";
+  const std::string text = fmt::format("Host memory: {}; ", format_bytes(*host.capacity_bytes));
+  if (host.refused_tensors == 0) return text + "all that was to go there found room.\n";
+  return text + fmt::format("{} tensors ({}) found no room there and stayed on the device.\n",
+                            format_count(host.refused_tensors), format_bytes(host.refused_bytes));
+}
+
 std::string plan_words(const MemoryMode& mode) {
   if (!mode.plan_missing_reason.empty()) {
     return fmt::format("\nPlan. None: {}. Everything is kept.\n", mode.plan_missing_reason);
@@ -144,6 +152,7 @@ std::string plan_words(const MemoryMode& mode) {
       format_count(mode.kept_after_mismatch), format_count(mode.unrepeatable),
       format_count(mode.codec_fallbacks), format_count(mode.departures),
       format_count(mode.recipes_run_again));
+  text += host_words(mode.host_memory);
   if (mode.held.empty()) return text;
   MarkdownTable table(
       {{"held, made by"}, {"because"}, {"storages", Align::kRight}, {"MiB", Align::kRight}});

@@ -244,6 +244,13 @@ struct HeldStorages {
   int64_t bytes = 0;
 };
 
+/// Host memory of a mode that offloads. Empty for any other.
+struct HostMemory {
+  std::optional<int64_t> capacity_bytes;  ///< what was taken for it
+  int64_t refused_tensors = 0;  ///< saved storages that found it full, in at least one step
+  int64_t refused_bytes = 0;    ///< of those, as they were saved
+};
+
 /// What a memory mode did, predicted and measured. Empty for mode "none".
 struct MemoryMode {
   bool measured = false;
@@ -266,7 +273,8 @@ struct MemoryMode {
   int64_t codec_fallbacks = 0;      ///< tensors that a codec did not take
   int64_t departures = 0;           ///< passes that left the recorded control flow
   int64_t recipes_run_again = 0;    ///< beyond once per backward
-  std::vector<HeldStorages> held;   ///< the largest first
+  HostMemory host_memory;
+  std::vector<HeldStorages> held;  ///< the largest first
   Overhead overhead;
   Certificate certificate;
   GradientError gradient_error;

@@ -49,6 +49,7 @@ class ChainedCodec final : public Codec {
         part_(part),
         name_(std::string(outer_->name()) + "+" + std::string(inner_->name())) {}
   std::string_view name() const override { return name_; }
+  std::string form() const override { return outer_->form() + "+" + inner_->form(); }
   bool lossless() const override { return outer_->lossless() && inner_->lossless(); }
   bool keeps_sign() const override { return outer_->keeps_sign() && inner_->lossless(); }
 
@@ -114,6 +115,7 @@ class SharedCodec final : public Codec {
  public:
   explicit SharedCodec(std::shared_ptr<const Codec> codec) : codec_(std::move(codec)) {}
   std::string_view name() const override { return codec_->name(); }
+  std::string form() const override { return codec_->form(); }
   bool lossless() const override { return codec_->lossless(); }
   bool keeps_sign() const override { return codec_->keeps_sign(); }
   std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& key) const override {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct Encoded {
 /// What a codec that rounds at random is keyed by: the same key gives the same bits. Seed: any;
 /// the others in [0, 2^32).
 struct EncodeKey {
+  /// The number of what is no saved storage: a codec that keeps account of them leaves it out.
+  static constexpr int64_t kNoStorage = 0xffffffff;
+
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t storage = 0;  ///< number of the saved storage within the step
@@ -52,6 +56,8 @@ class Codec {
   virtual ~Codec() = default;
   /// As in mode names and reports: "dpr8".
   [[nodiscard]] virtual std::string_view name() const = 0;
+  /// What tells codecs of one name apart whose encodings differ: "ssdc, room 0.35".
+  [[nodiscard]] virtual std::string form() const { return std::string(name()); }
   /// decode(encode(x)) has the bits of x whenever encode gives a value (and its verdict holds).
   [[nodiscard]] virtual bool lossless() const = 0;
   /// A consumer that only asks whether an element is at most zero, as ReLU's backward does, gets

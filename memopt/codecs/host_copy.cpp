@@ -16,7 +16,7 @@ HostCopy::HostCopy(int64_t capacity_bytes) : account_(std::make_shared<Account>(
   account_->usage.capacity_bytes = capacity_bytes;
 }
 
-std::optional<Encoded> HostCopy::encode(const at::Tensor& x, const EncodeKey& /*key*/) const {
+std::optional<Encoded> HostCopy::encode(const at::Tensor& x, const EncodeKey& key) const {
   if (!x.is_cpu() || !is_dense(x)) return std::nullopt;
   const auto bytes = static_cast<int64_t>(x.nbytes());
   {
@@ -24,6 +24,7 @@ std::optional<Encoded> HostCopy::encode(const at::Tensor& x, const EncodeKey& /*
     HostOffloadUsage& usage = account_->usage;
     if (usage.held_bytes + bytes > usage.capacity_bytes) {
       ++usage.fallbacks;
+      note_refused(key);
       return std::nullopt;
     }
     usage.held_bytes += bytes;

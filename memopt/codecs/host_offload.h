@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 
 #include "memopt/codecs/codec.h"
 
@@ -30,10 +32,20 @@ struct HostOffloadUsage {
 class HostOffload : public Codec {
  public:
   [[nodiscard]] bool lossless() const override { return true; }
+  [[nodiscard]] std::string form() const override;
   [[nodiscard]] virtual HostOffloadUsage usage() const = 0;
   /// At the end of a forward pass: what is still being copied out may be released as soon as that
   /// is done, by work that is issued to the current stream from now on.
   void finish_encoding() const override = 0;
+  /// The storages (EncodeKey) of what found no room since the last call.
+  [[nodiscard]] std::set<int64_t> take_refused() const;
+
+ protected:
+  void note_refused(const EncodeKey& key) const;
+
+ private:
+  mutable std::mutex refused_mutex_;
+  mutable std::set<int64_t> refused_;
 };
 
 /// `capacity_bytes` of host memory at most, for tensors of `device`.

@@ -85,10 +85,13 @@ PinnedOffload::~PinnedOffload() {
   }
 }
 
-std::optional<Encoded> PinnedOffload::encode(const at::Tensor& x, const EncodeKey& /*key*/) const {
+std::optional<Encoded> PinnedOffload::encode(const at::Tensor& x, const EncodeKey& key) const {
   if (x.device() != device_ || !is_dense(x)) return std::nullopt;
   SlabPool::Memory memory = pool_.take(static_cast<int64_t>(x.nbytes()));
-  if (memory == nullptr) return std::nullopt;
+  if (memory == nullptr) {
+    note_refused(key);
+    return std::nullopt;
+  }
   const c10::NoGradGuard no_grad;
   const c10::DeviceGuard guard(device_);
   // Before the side stream becomes the current one.

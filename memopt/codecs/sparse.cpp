@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "memopt/codecs/arithmetic/jobs.h"
 #include "memopt/codecs/tensors.h"
@@ -18,6 +19,7 @@ class SparseCodec final : public Codec {
  public:
   explicit SparseCodec(double capacity_frac) : capacity_frac_(capacity_frac) {}
   std::string_view name() const override { return "ssdc"; }
+  std::string form() const override { return "ssdc, room " + std::to_string(capacity_frac_); }
   bool lossless() const override { return true; }
 
   std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& /*key*/) const override {

@@ -1,24 +1,47 @@
 #include "memopt/plan/codec_figures.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/zeros_like.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "memopt/device_parts.h"
 
 namespace noisemark::memopt {
 namespace {
 
-constexpr int64_t kElements = 1 << 18;
+/// The smaller where host memory has no room for the larger.
+constexpr std::array<int64_t, 2> kElements = {1 << 18, 1 << 14};
+constexpr uint64_t kSeed = 1;
+constexpr int kRuns = 5;
 /// Encodings are whole rows of 32 words.
 constexpr double kRow = 128;
+const EncodeKey kKey{.storage = EncodeKey::kNoStorage};
+
+/// Made of float32 standard normals, [n].
+using MakeSample = at::Tensor (*)(const at::Tensor& normals);
+constexpr std::array<MakeSample, 8> kSamples = {
+    [](const at::Tensor& x) { return at::relu(x.add(0.5)); },
+    [](const at::Tensor& x) { return at::relu(x); },
+    [](const at::Tensor& x) { return at::relu(x.sub(0.3)); },
+    [](const at::Tensor& x) { return at::relu(x.sub(0.6)); },
+    [](const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kFloat); },
+    [](const at::Tensor& x) { return x.to(at::kHalf).to(at::kFloat); },
+    [](const at::Tensor& x) { return x.gt(-1.28).to(at::kFloat).mul(1.25); },
+    [](const at::Tensor& x) { return at::zeros_like(x); },
+};
 
 struct Rates {
   double bytes = 0;  ///< per element
@@ -27,39 +50,76 @@ struct Rates {
   double decode_ns = 0;
 };
 
-int64_t bytes_of(const Encoded& encoded) {
+/// What went to the host is not held on the device.
+int64_t bytes_on(c10::Device device, const Encoded& encoded) {
   int64_t bytes = 0;
-  for (const at::Tensor& part : encoded.parts) bytes += static_cast<int64_t>(part.nbytes());
+  for (const at::Tensor& part : encoded.parts) {
+    if (part.device() == device) bytes += static_cast<int64_t>(part.nbytes());
+  }
   return bytes;
 }
 
+/// The median of several runs.
 template <typename Action>
 double nanoseconds(DeviceClock& clock, Action action) {
   action();  // the first time is not like the others
   clock.clear();
-  const DeviceClock::Mark begin = clock.mark();
-  action();
-  const DeviceClock::Mark end = clock.mark();
+  std::array<std::pair<DeviceClock::Mark, DeviceClock::Mark>, kRuns> marks;
+  for (auto& [begin, end] : marks) {
+    begin = clock.mark();
+    action();
+    end = clock.mark();
+  }
   clock.synchronize();
-  return clock.seconds_between(begin, end) * 1e9;
+  std::array<double, kRuns> seconds{};
+  std::transform(marks.begin(), marks.end(), seconds.begin(), [&clock](const auto& run) {
+    return clock.seconds_between(run.first, run.second);
+  });
+  std::nth_element(seconds.begin(), seconds.begin() + kRuns / 2, seconds.end());
+  return seconds[kRuns / 2] * 1e9;
+}
+
+std::optional<Encoded> taken(const Codec& codec, const at::Tensor& x) {
+  std::optional<Encoded> encoded = codec.encode(x, kKey);
+  if (encoded && encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost) {
+    return std::nullopt;
+  }
+  return encoded;
+}
+
+std::optional<Rates> measure_on(const Codec& codec, const at::Tensor& whole) {
+  const int64_t elements = whole.numel();
+  const auto of_half = taken(codec, whole.narrow(0, 0, elements / 2));
+  const auto encoded = taken(codec, whole);
+  if (!of_half || !encoded) return std::nullopt;
+  const auto count = static_cast<double>(elements);
+  const auto bytes = static_cast<double>(bytes_on(whole.device(), *encoded));
+  const auto bytes_of_half = static_cast<double>(bytes_on(whole.device(), *of_half));
+  const std::unique_ptr<DeviceClock> clock = make_device_clock(whole.device());
+  const auto encode = [&] {
+    const auto again = codec.encode(whole, kKey);
+    codec.finish_encoding();
+  };
+  const auto decode = [&] { static_cast<void>(codec.decode(*encoded)); };
+  Rates rates;
+  rates.bytes = (bytes - bytes_of_half) * 2 / count;
+  rates.constant_bytes = bytes - rates.bytes * count;
+  rates.encode_ns = nanoseconds(*clock, encode) / count;
+  rates.decode_ns = nanoseconds(*clock, decode) / count;
+  return rates;
 }
 
 std::optional<Rates> measure(const Codec& codec, at::ScalarType type, c10::Device device) {
   const at::DisableRecordFunctionGuard no_callbacks;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const at::Tensor whole = at::zeros({kElements}, at::dtype(type).device(device));
-  const auto of_half = codec.encode(whole.narrow(0, 0, kElements / 2), {});
-  const auto encoded = codec.encode(whole, {});
-  if (!of_half || !encoded) return std::nullopt;
-  const std::unique_ptr<DeviceClock> clock = make_device_clock(device);
-  Rates rates;
-  rates.bytes = static_cast<double>(bytes_of(*encoded) - bytes_of(*of_half)) * 2 / kElements;
-  rates.constant_bytes = static_cast<double>(bytes_of(*encoded)) - rates.bytes * kElements;
-  rates.encode_ns =
-      nanoseconds(*clock, [&] { static_cast<void>(codec.encode(whole, {})); }) / kElements;
-  rates.decode_ns =
-      nanoseconds(*clock, [&] { static_cast<void>(codec.decode(*encoded)); }) / kElements;
-  return rates;
+  for (const int64_t elements : kElements) {
+    const at::Tensor normals = at::randn({elements}, at::detail::createCPUGenerator(kSeed));
+    for (const MakeSample make : kSamples) {
+      const at::Tensor sample = make(normals).to(type).to(device);
+      if (const std::optional<Rates> rates = measure_on(codec, sample)) return rates;
+    }
+  }
+  return std::nullopt;
 }
 
 using Key = std::tuple<std::string, at::ScalarType, std::string>;
@@ -68,7 +128,7 @@ std::optional<Rates> known_rates(const Codec& codec, at::ScalarType type, c10::D
   static std::mutex mutex;
   static std::map<Key, std::optional<Rates>> known;
   const std::lock_guard lock(mutex);
-  const Key key(codec.name(), type, device.str());
+  const Key key(codec.form(), type, device_model(device));
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
   return known.emplace(key, measure(codec, type, device)).first->second;

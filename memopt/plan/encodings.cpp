@@ -46,12 +46,18 @@ class Encoder {
     });
     const bool whole = saved.size() > 1 || !value(first).fills_its_memory();
     if (whole && !can_be_one(storage, saved)) return;
-    if (!give_codecs(first, treatment(first))) return;
+    if (!give_codecs(first, treatment(first))) return note_full_host(saved);
     for (const ValueId id : saved) {
       treatment(id).source = Source::kEncoded;
       treatment(id).codec = treatment(first).codec;
       if (whole) treatment(id).encoded_with = first;
     }
+  }
+
+  /// That its operator cannot be run again is true as well, and was no matter.
+  void note_full_host(const std::vector<ValueId>& saved) {
+    if (overrides_.no_room.count(value(saved.front()).storage) == 0) return;
+    for (const ValueId id : saved) treatment(id).reason = KeepReason::kNoRoomOnHost;
   }
 
   /// All of the memory is elements of one type, and the same whenever one of the values is saved.

@@ -126,15 +126,17 @@ bool BlockOptions::is_all_parts(ValueId id) const {
 }
 
 /// The pass that compared what could be made again did not try to encode it: where another plan
-/// holds it, the first of its codecs, which must be exact, is not known to be.
+/// holds it, nothing is known of its exact codecs.
 void BlockOptions::refuse_what_was_not_tried() {
   const TreatmentPlan plan = plan_to_verify();
   for (size_t v = 0; v < plan.values.size(); ++v) {
     if (plan.values[v].codec != nullptr) continue;
     const auto id = static_cast<ValueId>(v);
-    if (exact_codec(id, 0) == nullptr) continue;
+    int exact = 0;
+    while (exact_codec(id, exact) != nullptr) ++exact;
+    if (exact == 0) continue;
     int& refusals = overrides_.refusals[id];
-    refusals = std::max(refusals, 1);
+    refusals = std::max(refusals, exact);
   }
 }
 

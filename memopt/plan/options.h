@@ -22,7 +22,8 @@ struct BlockOption {
 
 /// From keeping everything, the first, to replaying everything, all of them lossless.
 [[nodiscard]] std::vector<BlockOption> lossless_options();
-/// Those, and each of them with every way to round what it holds. Masks are held in 1 bit.
+/// Those, and each of them with every way to round what it holds. Masks are held in 1 bit, what was
+/// widened as it was before.
 [[nodiscard]] std::vector<BlockOption> all_options();
 
 /// The model cut into its segments, each of which can be treated by another option. What a segment

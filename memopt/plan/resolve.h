@@ -11,6 +11,8 @@
 
 namespace noisemark::memopt {
 
+class OffloadPool;
+
 /// The `attempt`-th codec to try for a value, from 0; null: there is none left. When one refuses a
 /// value the next is tried. The answer is owned by the plan.
 using CodecChoice = std::function<std::unique_ptr<Codec>(const StepGraph&, ValueId, int attempt)>;
@@ -26,7 +28,8 @@ struct Policy {
   bool keep_what_crosses_segments = false;
   /// Cut the missing inputs of an operator out of its result where that holds fewer bytes.
   bool slices = true;
-  CodecChoice codec;  ///< empty: no value is encoded
+  CodecChoice codec;                       ///< empty: no value is encoded
+  std::shared_ptr<OffloadPool> host = {};  ///< what `codec` takes host memory from; null: nothing
   /// Mirror: the segments are not the model's blocks but the square root of the number of saved
   /// storages in number, of equal bytes.
   bool segments_of_equal_bytes = false;
@@ -39,7 +42,8 @@ struct Overrides {
   /// Of values that share their memory the first to be saved counts.
   std::map<ValueId, int> refusals;
   static constexpr int kEveryCodec = std::numeric_limits<int>::max();
-  std::set<ValueId> replay;  ///< its shortcut was found not to be exact: its operator is called
+  std::set<StorageId> no_room;  ///< found the host's memory full, in at least one pass
+  std::set<ValueId> replay;     ///< its shortcut was found not to be exact: its operator is called
   std::map<ValueId, int64_t> shortcut_ns;  ///< what the shortcut of a value took
 };
 

@@ -9,7 +9,7 @@
 namespace noisemark::memopt {
 namespace {
 
-constexpr std::array<std::string_view, 10> kReasonNames = {
+constexpr std::array<std::string_view, 11> kReasonNames = {
     "",
     "made outside the model",
     "operator is not replayed in this mode",
@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 10> kReasonNames = {
     "small",
     "an input is not kept",
     "must be kept",
+    "no room in host memory",
 };
 
 /// Calls `visit(value, treatment, storage)` for the first saved value of every storage that is not

@@ -23,7 +23,7 @@ enum class Source : uint8_t {
   kMadeAgain,    ///< by a recipe
 };
 
-/// Why a saved value is held although the policy would rather drop it.
+/// Why a saved value is held although the policy would rather drop it, or have it elsewhere.
 enum class KeepReason : uint8_t {
   kNone,             ///< it is not held
   kForeign,          ///< made outside the recorded pass
@@ -35,6 +35,7 @@ enum class KeepReason : uint8_t {
   kSmall,            ///< a small result of a large computation
   kInputMissing,     ///< an input of its operator is not to be had
   kMustBeKept,       ///< a recipe was not exact, would come too late, or would free no memory
+  kNoRoomOnHost,     ///< it was to go to host memory, which was full
 };
 [[nodiscard]] std::string_view keep_reason_name(KeepReason reason);
 

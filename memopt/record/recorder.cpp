@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -20,17 +19,12 @@
 
 #include "memopt/keeping_hooks.h"
 #include "memopt/record/lifetimes.h"
+#include "memopt/record/operator_times.h"
 #include "memopt/record/operator_traits.h"
 #include "memopt/record/segments.h"
 
 namespace noisemark::memopt {
 namespace {
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// An operator that is running.
 struct OpenFrame final : at::ObserverContext {
@@ -39,7 +33,7 @@ struct OpenFrame final : at::ObserverContext {
   std::vector<Argument> arguments;
   std::optional<c10::OperatorHandle> handle;
   bool writable = true;  ///< all arguments could be written down
-  int64_t begin_ns = 0;
+  DeviceClock::Mark began = 0;
   std::vector<SlotId> slots;  ///< saved while it ran
 };
 
@@ -58,7 +52,7 @@ bool is_cast(const std::string& name) {
 
 class StepRecorder::State {
  public:
-  State(const ModelView& model, AllocationSource* memory) : memory_(memory) {
+  State(const ModelView& model, AllocationSource* memory) : memory_(memory), times_(model) {
     static_cast<void>(read_memory());
     TORCH_CHECK(active_ == nullptr, "a forward pass of this thread is being recorded already");
     segment_of_parameter_ = segments_of(model.parameters);
@@ -125,6 +119,7 @@ class StepRecorder::State {
     mark_external_storages();
     pass_on_to_readers(graph_);
     const std::lock_guard lock(mutex_);
+    times_.read_into(graph_.operators);
     taken_ = true;
     graph_.at_end = read_memory();
     return std::move(graph_);
@@ -184,7 +179,7 @@ class StepRecorder::State {
     }
     frame.followed = true;
     frame.outer = std::exchange(innermost, &frame);
-    frame.begin_ns = now_ns();
+    frame.began = times_.mark();
   }
 
   Argument written_down(const c10::IValue& input, bool& writable) {
@@ -209,7 +204,7 @@ class StepRecorder::State {
   }
 
   void end(const at::RecordFunction& function, OpenFrame& frame) {
-    const int64_t cost_ns = now_ns() - frame.begin_ns;
+    const DeviceClock::Mark ended = times_.mark();
     const std::lock_guard lock(mutex_);
     const std::vector<at::Tensor> results = tensors_of(function.outputs());
     const c10::FunctionSchema& schema = frame.handle->schema();
@@ -219,7 +214,7 @@ class StepRecorder::State {
       if (overwrites == kNone) mark_written(frame, schema);
     }
     if (overwrites != kNone) {
-      add_operator(frame, results, cost_ns, overwrites);
+      add_operator(frame, results, ended, overwrites);
       return;
     }
     const bool fresh = std::any_of(results.begin(), results.end(), [this](const at::Tensor& t) {
@@ -230,17 +225,17 @@ class StepRecorder::State {
       if (frame.outer != nullptr) append(frame.outer->slots, frame.slots);
       return;
     }
-    add_operator(frame, results, cost_ns, kNone);
+    add_operator(frame, results, ended, kNone);
   }
 
-  void add_operator(OpenFrame& frame, const std::vector<at::Tensor>& results, int64_t cost_ns,
-                    int32_t overwrites) {
+  void add_operator(OpenFrame& frame, const std::vector<at::Tensor>& results,
+                    DeviceClock::Mark ended, int32_t overwrites) {
     RecordedOperator recorded{*frame.handle,
                               frame.handle->operator_name().name,
                               std::move(frame.arguments),
                               {},
                               kNone,
-                              cost_ns,
+                              0,
                               overwrites,
                               true};
     recorded.repeatable = frame.writable && is_repeatable(recorded);
@@ -259,6 +254,7 @@ class StepRecorder::State {
     }
     for (const SlotId slot : frame.slots) graph_.slots[static_cast<size_t>(slot)].saved_by = id;
     graph_.operators.push_back(std::move(recorded));
+    times_.note(frame.began, ended);
   }
 
   ValueId add_result(const at::Tensor& tensor, OperatorId producer, size_t index) {
@@ -436,6 +432,7 @@ class StepRecorder::State {
   static thread_local State* active_;
 
   AllocationSource* const memory_;  ///< null: not read
+  OperatorTimes times_;
   std::mutex mutex_;
   StepGraph graph_;
   std::unordered_map<std::string, std::string> segment_of_parameter_;

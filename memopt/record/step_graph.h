@@ -39,7 +39,8 @@ struct RecordedOperator {
   std::vector<Argument> arguments;
   std::vector<ValueId> results;  ///< kNone: undefined, or known before the call
   int32_t segment = kNone;       ///< index into StepGraph::segments
-  int64_t cost_ns = 0;           ///< of the call, inner calls included; 0: not measured
+  int64_t cost_ns = 0;           ///< on the device (operator_times.h), inner calls included; 0: not
+                                 ///< measured
   int32_t overwrites = kNone;    ///< index of the argument that its result replaces ("add_")
   bool repeatable = true;        ///< false: draws random numbers, writes in a way that is not
                                  ///< understood, or takes an argument that cannot be written down

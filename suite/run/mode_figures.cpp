@@ -83,6 +83,10 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
   to.codec_fallbacks = report.counters.codec_fallbacks;
   to.departures = report.counters.departures;
   to.recipes_run_again = report.counters.recipes_run_again;
+  if (report.host) {
+    to.host_memory = {report.host->capacity_bytes, report.host->refused_tensors,
+                      report.host->refused_bytes};
+  }
   if (const auto* budgeted = dynamic_cast<const memopt::BudgetMode*>(planned)) {
     to.budget.measured_error_frac = budgeted->measured_error();
   }

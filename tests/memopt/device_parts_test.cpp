@@ -22,6 +22,11 @@ TEST(DeviceClock, measures_at_least_what_passed_between_two_marks) {
   EXPECT_EQ(clock->mark(), 0U);
 }
 
+TEST(DeviceParts, name_what_times_on_a_cpu_depend_on) {
+  EXPECT_TRUE(device_model(c10::Device("cpu")).starts_with("cpu, "));
+  EXPECT_EQ(device_model(c10::Device("meta")), "meta");
+}
+
 TEST(DeviceParts, refuse_a_device_that_nothing_was_built_for) {
   EXPECT_THROW(make_device_clock(c10::Device("meta")), c10::Error);
   EXPECT_EQ(find_allocation_source(c10::Device("meta")), nullptr);

@@ -62,6 +62,27 @@ TEST(ModeGrammar, makes_a_mode_of_every_canonical_spelling) {
   }
 }
 
+TEST(ModeGrammar, reads_a_limit_of_host_memory_behind_what_offloads) {
+  const ModeParts parts = parse_mode("echo+offload:all,host=64KiB");
+  EXPECT_EQ(parts.host_bytes, 65536);
+  EXPECT_EQ(parts.offload, ModeParts::Offload::kEverything);
+  EXPECT_EQ(spelling_of(parts), "echo+offload:all,host=64KiB");
+  EXPECT_EQ(make_mode("offload,host=1024KiB")->name(), "offload,host=1MiB");
+  EXPECT_EQ(make_mode("offload,host=1.5MiB")->name(), "offload,host=1536KiB");
+  EXPECT_TRUE(parts.lossless());
+  EXPECT_FALSE(parse_mode("dpr8+offload,host=1GiB").lossless());
+}
+
+TEST(ModeGrammar, refuses_a_limit_of_host_memory_anywhere_else_and_other_sizes) {
+  EXPECT_EQ(nearest_to("ofload,host=1MiB"), "offload");
+  for (const char* spelling :
+       {"echo,host=1MiB", "none,host=1MiB", ",host=1MiB", "offload,host=1MiB+dpr8",
+        "offload,host=", "offload,host=0", "offload,host=-1", "offload,host=1 MiB",
+        "offload,host=1MB", "offload,host=1MiB,host=1MiB", "offload,1MiB"}) {
+    EXPECT_THROW(static_cast<void>(parse_mode(spelling)), std::invalid_argument) << spelling;
+  }
+}
+
 TEST(ModeGrammar, calls_lossless_what_rounds_nothing) {
   for (const char* spelling : {"none", "mirror:sqrt+echo", "gist", "echo+gist+offload:all"}) {
     EXPECT_TRUE(parse_mode(spelling).lossless()) << spelling;

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "memopt/keeping_hooks.h"
 #include "memopt/saved_tensor_scope.h"
@@ -198,6 +199,17 @@ TEST_F(Recorder, reads_the_memory_at_every_event_where_it_is_told_to) {
   EXPECT_GT(graph.slots.back().at_save.live_bytes, now + graph.saved_bytes() / 2);
   EXPECT_GE(graph.at_end.high_bytes, graph.at_end.live_bytes);
   EXPECT_EQ(record().slots.back().at_save.live_bytes, kNone);
+}
+
+TEST_F(Recorder, gives_every_operator_a_time_within_that_of_the_pass) {
+  const auto begin = std::chrono::steady_clock::now();
+  const StepGraph graph = record();
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+  ASSERT_FALSE(graph.operators.empty());
+  for (const RecordedOperator& op : graph.operators) {
+    EXPECT_GT(op.cost_ns, 0) << op.name;
+    EXPECT_LT(op.cost_ns, took.count()) << op.name;
+  }
 }
 
 TEST_F(Recorder, hands_the_measurements_of_a_warm_pass_on) {

@@ -65,6 +65,13 @@ std::string after_under_echo(const std::function<void(MemoryMode&)>& change) {
   return listed(check_values(result, "r.json"));
 }
 
+TEST(CheckValues, host_memory_that_was_not_taken_refuses_nothing) {
+  EXPECT_TRUE(
+      starts(after_under_echo([](MemoryMode& mode) { mode.host_memory.refused_tensors = 1; }),
+             "memory mode: host memory"));
+  EXPECT_EQ(after_under_echo([](MemoryMode& mode) { mode.host_memory = {0, 1, 4}; }), "");
+}
+
 TEST(CheckValues, a_certificate_says_what_its_digests_say) {
   EXPECT_EQ(after_under_echo([](MemoryMode&) {}), "");
   EXPECT_TRUE(starts(after_under_echo([](MemoryMode& mode) {

@@ -47,6 +47,20 @@ TEST(Report, never_says_pass_of_a_run_that_no_gate_of_the_definition_judged) {
   EXPECT_TRUE(has(rendered(peer), "\n# CUSTOM (no gate of the definition applies): ho-cifar10"));
 }
 
+TEST(Report, says_what_found_no_room_in_host_memory) {
+  Result result = test::result_under_echo();
+  EXPECT_FALSE(has(rendered(result), "Host memory"));
+  HostMemory& host = result.memory_mode.host_memory;
+  host.capacity_bytes = int64_t{64} << 20;
+  EXPECT_TRUE(
+      has(rendered(result), "\nHost memory: 64.00 MiB; all that was to go there found room.\n"));
+  host.refused_tensors = 12;
+  host.refused_bytes = int64_t{3} << 20;
+  EXPECT_TRUE(has(rendered(result),
+                  "\nHost memory: 64.00 MiB; 12 tensors (3.00 MiB) found no room there and stayed "
+                  "on the device.\n"));
+}
+
 TEST(Report, says_how_a_run_ended_that_did_not_finish) {
   Result result = full_result();
   result.exit = {130, "interrupted", {"stopped by the user after step 12"}};

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <functional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -176,6 +177,7 @@ TEST(GpuOffload, falls_back_and_counts_when_its_pool_is_full) {
   ASSERT_TRUE(first && second);
   EXPECT_FALSE(offload->encode(x, kKey));
   EXPECT_EQ(offload->usage().fallbacks, 1);
+  EXPECT_EQ(offload->take_refused(), std::set<int64_t>{kKey.storage});
 }
 
 TEST(GpuOffload, bears_what_was_prefetched_and_never_asked_for) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 
 #include "tests/memopt/codecs/bits.h"
 
@@ -55,11 +56,26 @@ TEST(HostOffload, falls_back_and_counts_when_the_host_has_no_room) {
   EXPECT_EQ(offload->usage().capacity_bytes, 1000);
 }
 
+TEST(HostOffload, remembers_until_asked_for_which_storages_there_was_no_room) {
+  const auto offload = make_host_offload(kCpu, 1000);
+  const at::Tensor x = test::normals({200});  // 800 bytes
+  const auto first = offload->encode(x, {1, 2, 3});
+  ASSERT_TRUE(first);
+  EXPECT_EQ(offload->take_refused(), std::set<int64_t>{});
+  EXPECT_FALSE(offload->encode(x, {1, 2, 5}));
+  EXPECT_FALSE(offload->encode(x, {1, 2, 4}));
+  EXPECT_FALSE(offload->encode(x, {1, 3, 5}));
+  EXPECT_FALSE(offload->encode(x, {1, 3, EncodeKey::kNoStorage}));
+  EXPECT_EQ(offload->take_refused(), (std::set<int64_t>{4, 5}));
+  EXPECT_EQ(offload->take_refused(), std::set<int64_t>{});
+}
+
 TEST(HostOffload, refuses_gaps_without_counting_them_as_fallbacks) {
   const auto offload = make_host_offload(kCpu, 1 << 20);
   EXPECT_FALSE(offload->encode(test::normals({64, 2}).select(1, 0), kKey));
   EXPECT_FALSE(offload->encode(at::zeros({0}), kKey));
   EXPECT_EQ(offload->usage().fallbacks, 0);
+  EXPECT_TRUE(offload->take_refused().empty());
 }
 
 TEST(HostOffload, may_end_before_what_it_holds) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <numeric>
 #include <string>
@@ -22,7 +23,7 @@ PeakTimeline predicted(const Mode& mode) {
 std::string test_name(const testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
   std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '+' || c == ':'; }, '_');
+      name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 
@@ -84,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, PeakOfMode,
                          testing::Values("echo", "echo+attn", "mirror", "mirror:sqrt",
                                          "mirror+echo", "gist", "dpr16", "dpr10", "dpr8", "q4",
                                          "q2", "echo+dpr8", "echo+attn+q4", "mirror+echo+dpr16",
-                                         "mirror+gist+q2", "offload", "offload:all"),
+                                         "mirror+gist+q2", "offload", "offload:all",
+                                         "offload:all,host=1MiB"),
                          test_name);
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "reports/file.h"
 #include "reports/gate.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/plan.h"
@@ -151,6 +152,27 @@ TEST(RunUnderAMode, reports_plan_certificate_and_overhead) {
   EXPECT_EQ(gate->verdict, reports::Verdict::kPass);
   const test::Finished check = test::run_noisemark({"check", out.string()});
   EXPECT_EQ(check.code, 0) << check.both();
+}
+
+TEST(RunUnderAMode, goes_on_and_says_so_where_host_memory_is_full) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  const test::Finished run = test::run_noisemark(
+      {"run", "gmm16-ho@cpu", "--device", "cpu", "--mode", "echo+offload:all,host=256KiB", "--set",
+       "train.batch=4", "--set", "train.steps=4", "--set", "eval.samples=8", "--set",
+       "eval.every=0", "--no-profile", "--out", out.string()});
+  ASSERT_EQ(run.code, 0) << run.both();
+  const reports::Result result = test::result_in(out);
+  const reports::MemoryMode& mode = result.memory_mode;
+  EXPECT_EQ(mode.certificate.verdict, reports::Verdict::kPass) << mode.certificate.words;
+  EXPECT_EQ(mode.host_memory.capacity_bytes, 256 << 10);
+  EXPECT_GT(mode.host_memory.refused_tensors, 0);
+  EXPECT_GT(mode.host_memory.refused_bytes, 0);
+  const std::string report = reports::read_file(out / "report.md");
+  EXPECT_NE(report.find("Host memory: 256.00 KiB; "), std::string::npos) << report;
+  EXPECT_NE(report.find("found no room there"), std::string::npos);
+  EXPECT_NE(report.find("no room in host memory"), std::string::npos) << "why it is held";
+  EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
 }
 
 /// The size that is named for those who ask for too little.

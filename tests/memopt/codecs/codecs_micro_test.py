@@ -1,0 +1,43 @@
+"""Runs the benchmarks of the codecs, shortly: each must have its rate beside that of a plain copy.
+
+Usage: codecs_micro_test.py PROGRAM
+"""
+
+import json
+import subprocess
+import sys
+
+# Of memopt/README.md, "Codecs"; "offload" is a GPU's name for "copy".
+_CODECS = (
+    "copy", "dpr10", "dpr16", "dpr8", "mask1", "narrow", "narrow_fp16", "pool4", "q2", "q4", "sign1",
+    "ssdc", "ssdc+dpr8",
+)
+_WORK = {"decode", "encode", "plain_copy"}
+
+
+def main() -> int:
+    command = [sys.argv[1], "--benchmark_min_time=0.001", "--benchmark_format=json"]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    report = json.loads(output)
+    rates = {}
+    for benchmark in report["benchmarks"]:
+        *_, codec, tensor, work, _ = benchmark["name"].split("/")
+        on_gpu = benchmark["name"].startswith("cuda/")
+        rates.setdefault((on_gpu, codec), {})[tensor, work] = benchmark["GB/s"]
+    wanted = {(False, codec) for codec in _CODECS}
+    if report["context"]["cuda"] == "measured":
+        wanted |= {(True, codec) for codec in _CODECS if codec != "copy"} | {(True, "offload")}
+    problems = [f"no benchmark: {missing}" for missing in sorted(wanted - set(rates))]
+    problems += [f"not in the list: {other}" for other in sorted(set(rates) - wanted)]
+    for codec, by_tensor in sorted(rates.items()):
+        for tensor in sorted({tensor for tensor, _ in by_tensor}):
+            found = {work for of, work in by_tensor if of == tensor}
+            if found != _WORK:
+                problems.append(f"{codec} {tensor}: {sorted(found)} instead of {sorted(_WORK)}")
+        problems += [f"{codec} {key}: {rate} GB/s" for key, rate in by_tensor.items() if rate <= 0]
+    print("\n".join(problems) or f"{len(report['benchmarks'])} benchmarks, each with a rate")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

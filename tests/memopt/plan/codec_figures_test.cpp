@@ -1,0 +1,81 @@
+#include "memopt/plan/codec_figures.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "memopt/codecs/chained.h"
+#include "memopt/codecs/host_offload.h"
+#include "memopt/codecs/mask.h"
+#include "memopt/codecs/narrow.h"
+#include "memopt/codecs/reduced.h"
+#include "memopt/codecs/sparse.h"
+
+namespace noisemark::memopt {
+namespace {
+
+constexpr int64_t kElements = 1 << 20;
+
+CodecFigure figure_of(const Codec& codec) {
+  RecordedValue value;
+  value.sizes = {1024, 1024};
+  value.strides = {1024, 1};
+  return measured_codec_figures(at::kCPU)(codec, value);
+}
+
+TEST(CodecFigures, have_the_bits_of_each_form) {
+  const auto bits = [](const Codec& codec) {
+    return 8.0 * static_cast<double>(figure_of(codec).bytes) / kElements;
+  };
+  // A row of words is filled up: far less than a hundredth of a bit.
+  EXPECT_NEAR(bits(*make_mask_codec()), 1, 0.01);
+  EXPECT_NEAR(bits(*make_narrow_codec()), 16, 0.01);
+  EXPECT_NEAR(bits(*make_narrow_codec(at::kHalf)), 16, 0.01);
+  EXPECT_NEAR(bits(*make_reduced_codec(8)), 8, 0.01);
+}
+
+TEST(CodecFigures, tell_the_rooms_of_sparse_storage_apart) {
+  for (const double room : {0.35, 0.5, 0.65, 0.8}) {
+    const double bits =
+        8.0 * static_cast<double>(figure_of(*make_sparse_codec(room)).bytes) / kElements;
+    EXPECT_NEAR(bits, 1 + 1.0 / 32 + 32 * room, 0.01) << room;
+  }
+  const auto rounded = make_chained_codec(make_sparse_codec(0.5), make_reduced_codec(8), 2);
+  EXPECT_NEAR(8.0 * static_cast<double>(figure_of(*rounded).bytes) / kElements,
+              1 + 1.0 / 32 + 8 * 0.5, 0.01);
+}
+
+TEST(CodecFigures, have_times_of_every_form_that_are_measured_once) {
+  std::vector<std::unique_ptr<Codec>> codecs;
+  codecs.push_back(make_mask_codec());
+  codecs.push_back(make_narrow_codec());
+  codecs.push_back(make_narrow_codec(at::kHalf));
+  codecs.push_back(make_sparse_codec(0.35));
+  codecs.push_back(make_reduced_codec(10));
+  for (const std::unique_ptr<Codec>& codec : codecs) {
+    const CodecFigure first = figure_of(*codec);
+    EXPECT_GT(first.encode_ns, 0) << codec->form();
+    EXPECT_GT(first.decode_ns, 0) << codec->form();
+    EXPECT_EQ(figure_of(*codec).encode_ns, first.encode_ns) << codec->form();
+  }
+}
+
+TEST(CodecFigures, of_host_memory_are_found_in_what_room_it_has_and_leave_no_trace) {
+  const auto host = make_host_offload(c10::Device("cpu"), 200'000);
+  const CodecFigure figure = figure_of(*host);
+  EXPECT_GT(figure.encode_ns, 0);
+  EXPECT_EQ(figure.bytes, kElements * 4) << "on a CPU the host's memory is the device's";
+  EXPECT_TRUE(host->take_refused().empty());
+  EXPECT_EQ(host->usage().held_bytes, 0);
+}
+
+TEST(CodecFigures, of_a_codec_that_takes_nothing_are_those_of_the_tensor) {
+  const auto host = make_host_offload(c10::Device("cpu"), 1);
+  const CodecFigure figure = figure_of(*host);
+  EXPECT_EQ(figure.bytes, kElements * 4);
+  EXPECT_EQ(figure.encode_ns, 0);
+}
+
+}  // namespace
+}  // namespace noisemark::memopt
