@@ -86,13 +86,12 @@ constexpr std::array<std::string_view, 70> kCheap = {
 static_assert(std::is_sorted(kCheap.begin(), kCheap.end()));
 
 /// Where one of these is, attention is computed.
-constexpr std::array<std::string_view, 6> kAttention = {
+constexpr std::array<std::string_view, 5> kAttention = {
     "aten::_scaled_dot_product_cudnn_attention",
     "aten::_scaled_dot_product_efficient_attention",
     "aten::_scaled_dot_product_flash_attention",
     "aten::_scaled_dot_product_flash_attention_for_cpu",
     "aten::_softmax",
-    "noisemark::linear_attention",
 };
 static_assert(std::is_sorted(kAttention.begin(), kAttention.end()));
 

@@ -11,24 +11,50 @@ EAGER = "peer-eager"
 CHECKPOINT = "peer-checkpoint"
 PEER = "peer-"
 
-_FIGURES = ("peak_bytes", "saved_bytes")
+_FIGURES = ("peak_bytes", "saved_bytes", "peak_saved_bytes")
 _MEBI = 1 << 20
+_UNLIKE = (
+    "The `saved_bytes` of a peer are not quite those of Noisemark: they contain the noise that was drawn and, in "
+    "bf16, casts of weights, which Noisemark counts as `input` and `autocast_cache`."
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a contestant's result.json says: bytes of a steady step by the metric's name, and whether
+    it trains like `none`, in a few words ("": nobody asked)."""
+
+    bytes: dict[str, Figure]
+    certificate: str = ""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One contestant: bytes of a steady step by the metric's name, and speed by the name of what it
-    is divided by."""
+    """One contestant: what was measured, and speed by the name of what it is divided by."""
 
     name: str
-    bytes: dict[str, Figure]
+    measured: Measured
     pace: dict[str, Row]
 
+    @property
+    def bytes(self) -> dict[str, Figure]:
+        return self.measured.bytes
 
-def figures_of(result: dict[str, Any]) -> dict[str, Figure]:
-    """The bytes in a result.json, Noisemark's or a peer's."""
+
+def measured_in(result: dict[str, Any]) -> Measured:
+    """Of a result.json, Noisemark's or a peer's."""
     metrics = {metric["name"]: metric for metric in result["metrics"]}
-    return {name: _figure_of(metrics[name]) for name in _FIGURES}
+    figures = {name: _figure_of(metrics[name]) for name in _FIGURES}
+    return Measured(figures, _certificate_of(result.get("memory_mode", {})))
+
+
+def _certificate_of(mode: dict[str, Any]) -> str:
+    if not mode.get("measured"):
+        return ""
+    error = mode["gradient_error"]["error_frac"]
+    if not mode["lossless"] and error is not None:
+        return f"lossy: gradient error {error:.2g}"
+    return mode["certificate"]["verdict"].replace("_", " ")
 
 
 def _figure_of(metric: dict[str, Any]) -> Figure:
@@ -37,13 +63,13 @@ def _figure_of(metric: dict[str, Any]) -> Figure:
     return Figure(int(metric["value"]), metric["method"])
 
 
-def entries_of(figures: dict[str, dict[str, Figure]], record: dict[str, Any]) -> list[Entry]:
-    """Of the contestants of an interleaved run, in their order. `figures` are by contestant."""
+def entries_of(measured: dict[str, Measured], record: dict[str, Any]) -> list[Entry]:
+    """Of the contestants of an interleaved run, in their order. `measured` is by contestant."""
     names = [contestant["name"] for contestant in record["contestants"]]
     references = [name for name in (PLAIN, EAGER, CHECKPOINT) if name in names]
     pace = {reference: rows_of(record, reference) for reference in references}
     return [
-        Entry(name, figures[name], {reference: rows[i] for reference, rows in pace.items()})
+        Entry(name, measured[name], {reference: rows[i] for reference, rows in pace.items()})
         for i, name in enumerate(names)
     ]
 
@@ -59,6 +85,7 @@ def _cells(entry: Entry, plain: Entry) -> list[str]:
     cells = [entry.name]
     for name in _FIGURES:
         cells += _bytes_cells(entry.bytes[name], plain.bytes[name])
+    cells.append(entry.measured.certificate)
     cells.append(f"{entry.pace[PLAIN].images_per_s:.2f}")
     cells += [with_interval(row.ratio, row.ratio_ci95, 3) for row in entry.pace.values()]
     return cells
@@ -69,22 +96,28 @@ def _line(cells: list[str]) -> str:
 
 
 def _missing(entries: list[Entry]) -> list[str]:
-    return [
-        f"- {entry.name}: no {name}: {figure.words}."
-        for entry in entries
-        for name, figure in entry.bytes.items()
-        if figure.value is None
-    ]
+    """A line for each figure and reason, with all who have it."""
+    who: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        for name, figure in entry.bytes.items():
+            if figure.value is None:
+                who.setdefault((name, figure.words), []).append(entry.name)
+    return [f"- No {name} of {', '.join(names)}: {words}." for (name, words), names in who.items()]
 
 
 def table(entries: list[Entry]) -> str:
     """Markdown: a row for each contestant; the first is plain `none`."""
-    columns = ["contestant", "peak_bytes (MiB)", "factor", "saved_bytes (MiB)", "factor", "images/s"]
+    columns = ["contestant"]
+    for name in _FIGURES:
+        columns += [f"{name} (MiB)", "factor"]
+    columns += ["certificate", "images/s"]
     columns += [f"ratio to {reference} [95 %]" for reference in entries[0].pace]
     lines = [_line(columns), "|---|" + "---:|" * (len(columns) - 1)]
     lines += [_line(_cells(entry, entries[0])) for entry in entries]
     if missing := _missing(entries):
         lines += ["", *missing]
+    if any(entry.name.startswith(PEER) for entry in entries):
+        lines += ["", _UNLIKE]
     return "\n".join(lines) + "\n"
 
 

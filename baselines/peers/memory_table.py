@@ -5,33 +5,52 @@
 
 Every contestant first trains in a process of its own and measures the memory of a steady step; then
 all are timed in one interleaved run (pace.py). FOLDER gets memory.md, plots/pareto.svg, the raw turns
-(pace.json) and every result.json. A contestant that cannot run here is left out, and the table says
-so. All of it runs on the CPU.
+(pace.json) and every result.json. A contestant that cannot run here is left out, as is a budget that
+cannot be met, and the table says so. All of it runs on the CPU.
 
 Exit codes: 0 measured, 1 a contestant failed, 2 bad input.
 """
 
 import argparse
 import json
+import math
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pace
 from definition import BadInput, CannotRunHere
 from memory_plot import draw, points_of
-from memory_rows import EAGER, PEER, PLAIN, against_checkpoint, entries_of, figures_of, table
+from memory_rows import (
+    PEER,
+    PLAIN,
+    Measured,
+    against_checkpoint,
+    entries_of,
+    measured_in,
+    table,
+)
 from variants import parse_variant
 
 _PEERS = Path(__file__).resolve().parent
-_MODES = ("none", "echo", "echo+attn", "mirror", "mirror+echo", "echo+dpr8", "echo+q4", "offload")
+MODES = ("none", "echo", "echo+attn", "mirror", "mirror:sqrt", "mirror+echo", "mirror:sqrt+echo",
+         "gist", "echo+dpr8", "echo+q4", "offload", "offload:all")
+# Shares of the peak of `none`, then whether an error of the gradient is allowed.
+BUDGETS = ("0.9", "0.75", "0.75,error=0.01")
 _VARIANTS = ("eager", "checkpoint", "save-on-cpu", "compiled", "compiled-budget=0.5")
 
 # Nothing but what the memory pass needs: the speed is that of the interleaved run.
 _SHORT = ("train.steps=1", "eval.samples=8", "eval.every=0")
 _WEIGHTS = "weights.safetensors"
+_MEBI = 1 << 20
+_BUDGET = "budget:"
+
+
+class NotMet(Exception):
+    """No plan is within a budget."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -42,8 +61,11 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="of the pictures")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new one")
     parser.add_argument("--benchmark", default="ho-cifar10", metavar="ID")
-    parser.add_argument("--modes", nargs="+", default=_MODES, metavar="M",
-                        help=f"of Noisemark; none always runs (default: {' '.join(_MODES)})")
+    parser.add_argument("--modes", nargs="+", default=MODES, metavar="M",
+                        help=f"of Noisemark; none always runs (default: {' '.join(MODES)})")
+    parser.add_argument("--budgets", nargs="*", default=BUDGETS, metavar="F[,error=E]",
+                        help="modes budget:SIZE whose SIZE is F times the peak of none, in whole MiB "
+                             f"(default: {' '.join(BUDGETS)})")
     parser.add_argument("--variants", nargs="+", default=_VARIANTS, metavar="V",
                         help=f"of the peer; eager always runs (default: {' '.join(_VARIANTS)})")
     parser.add_argument("--batch", type=int, metavar="N", help="other than the definition's")
@@ -94,46 +116,106 @@ class Commands:
         return list(map(str, words))
 
 
-def _contestants(args: argparse.Namespace) -> list[str]:
-    """`none` and the peer's `eager`, which ratios are to, whether asked for or not."""
-    variants = (parse_variant(spelling).name for spelling in ("eager", *args.variants))
-    return list(dict.fromkeys([PLAIN, *args.modes, *(f"{PEER}{name}" for name in variants)]))
+def _share_of(budget: str) -> tuple[float, str]:
+    """The share, and what follows it: 0.75 and ",error=0.01" of "0.75,error=0.01"."""
+    share, comma, error = budget.partition(",")
+    try:
+        value = float(share)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise BadInput(f"--budgets: {budget} (a share of the peak of none above 0 and up to 1, and "
+                       ",error=E behind it where errors are allowed)")
+    return value, comma + error
 
 
-def _measured(name: str, command: list[str], out: Path) -> dict:
-    """Runs it and returns its result.json. What it says goes to standard error."""
+def budget_mode(budget: str, peak_bytes: int) -> str:
+    """The mode of a share of a peak."""
+    share, error = _share_of(budget)
+    return f"{_BUDGET}{math.ceil(share * peak_bytes / _MEBI)}MiB{error}"
+
+
+def _budget_modes(args: argparse.Namespace, plain: Measured) -> list[str]:
+    peak = plain.bytes["peak_bytes"]
+    if peak.value is None and args.budgets:
+        raise CannotRunHere(f"--budgets: no peak_bytes of {PLAIN}: {peak.words}")
+    return [budget_mode(budget, peak.value) for budget in args.budgets]
+
+
+def _peers(args: argparse.Namespace) -> list[str]:
+    """The peer's `eager`, which ratios are to, whether asked for or not, and the others."""
+    return [f"{PEER}{parse_variant(spelling).name}" for spelling in ("eager", *args.variants)]
+
+
+def _why_refused(out: Path) -> str:
+    """Of a run that had begun, as its result says; "" where none began."""
+    result = out / "result.json"
+    return " ".join(json.loads(result.read_text())["exit"]["reasons"]) if result.exists() else ""
+
+
+def _measured(name: str, command: list[str], out: Path) -> Measured:
+    """Runs it and reads its result.json. What it says goes to standard error."""
     print(f"memory of {name}", file=sys.stderr, flush=True)
     code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
     if code == pace.EXIT_CANNOT_RUN_HERE:
         raise CannotRunHere(f"{name}: cannot run here")
     if code == pace.EXIT_BAD_INPUT:
+        if name.startswith(_BUDGET) and (why := _why_refused(out)):
+            raise NotMet(why)
         raise BadInput(f"{name}: refused")
     if code != 0:
         raise pace.ContestantFailed(f"{name}: ended with exit code {code}")
     (out / _WEIGHTS).unlink(missing_ok=True)  # large, and nobody asks for them here
-    return json.loads((out / "result.json").read_text())
+    return measured_in(json.loads((out / "result.json").read_text()))
 
 
-def _measure_memory(args: argparse.Namespace, commands: Commands) -> tuple[dict, list[str]]:
-    """The figures by contestant, and who cannot run here."""
-    figures, absent = {}, []
-    for name in _contestants(args):
-        out = args.out / "results" / name
-        try:
-            figures[name] = figures_of(_measured(name, commands.measure(name, out), out))
-        except CannotRunHere:
-            absent.append(name)
-    if PLAIN not in figures:
+class MemoryPasses:
+    """Measures one contestant after the other, and remembers who has no figures."""
+
+    def __init__(self, folder: Path, commands: Commands) -> None:
+        self._folder = folder
+        self._commands = commands
+        self.measured: dict[str, Measured] = {}
+        self.absent: list[str] = []
+        self.not_met: list[str] = []  # sentences
+
+    def run(self, names: Iterable[str]) -> None:
+        for name in dict.fromkeys(names):
+            if name in self.measured:
+                continue
+            out = self._folder / name
+            try:
+                self.measured[name] = _measured(name, self._commands.measure(name, out), out)
+            except CannotRunHere:
+                self.absent.append(name)
+            except NotMet as error:
+                self.not_met.append(f"{error}.")
+
+    def left_out(self) -> list[str]:
+        """Paragraphs for the table's reader."""
+        absent = [f"Cannot run here: {', '.join(self.absent)}."] if self.absent else []
+        return [f"{text}\n" for text in (*absent, *self.not_met)]
+
+
+def _measure_memory(args: argparse.Namespace, commands: Commands) -> MemoryPasses:
+    passes = MemoryPasses(args.out / "results", commands)
+    passes.run([PLAIN])
+    if PLAIN not in passes.measured:
         raise CannotRunHere(f"{PLAIN}: cannot run here")
-    return figures, absent
+    passes.run(args.modes)
+    passes.run(_budget_modes(args, passes.measured[PLAIN]))
+    passes.run(_peers(args))
+    return passes
 
 
 def _head(args: argparse.Namespace, batch: int) -> str:
     return (
         f"# Memory and time of {args.benchmark}@cpu\n\n{args.precision}, batch {batch}, "
         f"{args.threads} threads. Bytes of one steady step; factor: those of `{PLAIN}` divided by "
-        "them. Ratios of images per second are taken within the rounds of one interleaved run, "
-        "with the 95 % interval of their median.\n"
+        "them. Certificate: `pass` where loss, gradients and weights are bitwise those of "
+        f"`{PLAIN}`; of a mode that rounds, the relative error of its gradient. Ratios of images per "
+        "second are taken within the rounds of one interleaved run, with the 95 % interval of their "
+        "median.\n"
     )
 
 
@@ -144,6 +226,9 @@ def _check(args: argparse.Namespace) -> None:
         raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
     if args.batch is not None and args.batch < 1:
         raise BadInput(f"--batch: {args.batch} (an integer of at least 1)")
+    _peers(args)
+    for budget in args.budgets:
+        _share_of(budget)
 
 
 def _kept(record: dict, args: argparse.Namespace) -> dict:
@@ -158,12 +243,11 @@ def measure(args: argparse.Namespace) -> str:
     _check(args)
     turns = pace.Turns(args.rounds, args.warmup_rounds, args.steps)
     commands = Commands(args)
-    figures, absent = _measure_memory(args, commands)
-    record = pace.measure({name: commands.pace(name) for name in figures}, turns, PLAIN)
-    entries = entries_of(figures, record)
+    passes = _measure_memory(args, commands)
+    record = pace.measure({name: commands.pace(name) for name in passes.measured}, turns, PLAIN)
+    entries = entries_of(passes.measured, record)
     sections = [_head(args, record["contestants"][0]["ready"]["batch"]), table(entries)]
-    if absent:
-        sections.append(f"Cannot run here: {', '.join(absent)}.\n")
+    sections += passes.left_out()
     if compared := against_checkpoint(entries):
         sections.append(compared)
     failure = draw(points_of(entries), args.out)

@@ -83,7 +83,8 @@ class Resolver {
 
   KeepReason reason_to_keep(ValueId id) {
     const RecordedOperator* producer = graph_.producer_of(id);
-    if (producer == nullptr || storage(id).external) return KeepReason::kForeign;
+    const bool foreign = storage(id).external && !is_unsaved_view_of_model(id);
+    if (producer == nullptr || foreign) return KeepReason::kForeign;
     if (storage(id).written_in_place) return KeepReason::kWrittenInPlace;
     if (!producer->repeatable) return KeepReason::kUnrepeatable;
     if (!value(id).has_history) return KeepReason::kNoHistory;
@@ -92,6 +93,12 @@ class Resolver {
     if (!value(id).slots.empty() && is_small_result(graph_, id)) return KeepReason::kSmall;
     if (policy_.keep_what_crosses_segments && crosses(id)) return KeepReason::kCrossesSegments;
     return missing_inputs(id).empty() ? KeepReason::kNone : KeepReason::kInputMissing;
+  }
+
+  /// Others may be made from it. One that was saved is held, which takes no memory either.
+  [[nodiscard]] bool is_unsaved_view_of_model(ValueId id) const {
+    return value(id).slots.empty() &&
+           value(storage(id).values.front()).origin == RecordedValue::Origin::kModel;
   }
 
   std::vector<ValueId> missing_inputs(ValueId id) {

@@ -18,6 +18,8 @@ namespace noisemark::suite {
 namespace {
 
 constexpr std::string_view kScales[] = {"cpu", "gpu"};
+/// Both scales are the same benchmark, but a budget in bytes fits only one of them.
+constexpr std::string_view kOfAScale = "benchmark.modes";
 constexpr std::string_view kPrecisions[] = {"fp32", "tf32", "bf16", "fp16", "fp64"};
 
 std::string place_of(const std::string& file, const toml::source_region& source) {
@@ -72,7 +74,7 @@ class Reader {
       if (name == "gate") {
         read_gates(table);
       } else {
-        read_section(table, std::string(name.str()));
+        read_section(table, std::string(name.str()), prefix);
       }
     }
     for (const auto& [key, where] : written_) require_applies(*key, where, draft_.definition);
@@ -117,20 +119,21 @@ class Reader {
   static std::vector<std::string> section_names(const std::string& prefix) {
     std::vector<std::string> names = sections();
     names.emplace_back("gate");
-    if (prefix.empty()) {
-      names.emplace_back("scale");
-    } else {
-      names.erase(names.begin());  // both scales are the same benchmark
-    }
+    if (prefix.empty()) names.emplace_back("scale");
     return names;
   }
 
-  void read_section(const toml::table& table, const std::string& section) {
+  void read_section(const toml::table& table, const std::string& section,
+                    const std::string& prefix) {
     for (const auto& [name, node] : table) {
       const std::string path = section + "." + std::string(name.str());
       const std::string key_place = place_of(file_, name.source());
       const Key* key = find_key(path);
       if (key == nullptr) throw_unknown_key(key_place, path);
+      if (!prefix.empty() && section == "benchmark" && path != kOfAScale) {
+        throw bad_input(key_place, prefix + path, "the same at both scales",
+                        "of this section only modes");
+      }
       const std::string value_place = place_of(file_, node.source());
       const std::optional<Value> value = to_value(node);
       if (!value) throw bad_input(value_place, path, found_text(node), accepted_text(*key));

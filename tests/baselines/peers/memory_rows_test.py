@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import tiny
+from definition import BadInput
 from memory_plot import Point, draw, pareto_front, points_of, sources
-from memory_rows import Entry, against_checkpoint, entries_of, figures_of, table
+from memory_rows import Entry, Measured, against_checkpoint, entries_of, measured_in, table
+from memory_table import budget_mode
 from peer_result import Figure
 
 MIB = 1 << 20
@@ -27,18 +29,23 @@ def record(step_s: dict[str, float]) -> dict[str, Any]:
     return {"warmup_rounds": 1, "contestants": contestants}
 
 
-def figures(peak_mib: float | None, saved_mib: float) -> dict[str, Figure]:
-    peak = Figure(None, "it was not there") if peak_mib is None else Figure(int(peak_mib * MIB), "")
-    return {"peak_bytes": peak, "saved_bytes": Figure(int(saved_mib * MIB), "")}
+def mib(value: float | None, why: str) -> Figure:
+    return Figure(None, why) if value is None else Figure(int(value * MIB), "")
 
 
-BYTES = {"none": figures(100, 60), "echo": figures(60, 20), "peer-eager": figures(104, 62),
-         "peer-checkpoint": figures(80, 15)}
+def measured(peak: float | None, saved: float, peak_saved: float | None = None,
+             certificate: str = "") -> Measured:
+    return Measured({"peak_bytes": mib(peak, "it was not there"), "saved_bytes": mib(saved, ""),
+                     "peak_saved_bytes": mib(peak_saved, "nobody knows")}, certificate)
+
+
+MEASURED = {"none": measured(100, 60, 60), "echo": measured(60, 20, 24, "pass"),
+            "peer-eager": measured(104, 62), "peer-checkpoint": measured(80, 15)}
 STEP_S = {"none": 0.5, "echo": 0.5, "peer-eager": 0.4, "peer-checkpoint": 1.0}
 
 
 def entries() -> list[Entry]:
-    return entries_of(BYTES, record(STEP_S))
+    return entries_of(MEASURED, record(STEP_S))
 
 
 class RowsTest(unittest.TestCase):
@@ -46,19 +53,24 @@ class RowsTest(unittest.TestCase):
         lines = table(entries()).splitlines()
         self.assertEqual(
             lines[0],
-            "| contestant | peak_bytes (MiB) | factor | saved_bytes (MiB) | factor | images/s | "
+            "| contestant | peak_bytes (MiB) | factor | saved_bytes (MiB) | factor | "
+            "peak_saved_bytes (MiB) | factor | certificate | images/s | "
             "ratio to none [95 %] | ratio to peer-eager [95 %] | ratio to peer-checkpoint [95 %] |")
         self.assertEqual(
             lines[3],
-            "| echo | 60.0 | 1.67 | 20.0 | 3.00 | 6.00 | 1.000 [1.000, 1.000] | "
+            "| echo | 60.0 | 1.67 | 20.0 | 3.00 | 24.0 | 2.50 | pass | 6.00 | 1.000 [1.000, 1.000] | "
             "0.800 [0.800, 0.800] | 2.000 [2.000, 2.000] |")
-        self.assertEqual(len(lines), 2 + len(STEP_S))
+        self.assertEqual(lines[2 + len(STEP_S)], "")
+
+    def test_a_footnote_says_what_the_saved_bytes_of_peers_contain(self) -> None:
+        self.assertIn("casts of weights", table(entries()))
+        self.assertNotIn("casts of weights", table(entries()[:2]))
 
     def test_a_figure_that_is_missing_is_named_with_its_reason_and_not_drawn(self) -> None:
-        bytes_of = {**BYTES, "peer-eager": figures(None, 62)}
-        some = entries_of(bytes_of, record(STEP_S))
+        some = entries_of({**MEASURED, "peer-eager": measured(None, 62)}, record(STEP_S))
         self.assertIn("| peer-eager | none |  | 62.0 | 0.97 |", table(some))
-        self.assertIn("- peer-eager: no peak_bytes: it was not there.", table(some))
+        self.assertIn("- No peak_bytes of peer-eager: it was not there.", table(some))
+        self.assertIn("- No peak_saved_bytes of peer-eager, peer-checkpoint: nobody knows.", table(some))
         self.assertEqual([p.name for p in points_of(some)], ["none", "echo", "peer-checkpoint"])
 
     def test_only_modes_with_a_peak_no_higher_stand_against_checkpoint(self) -> None:
@@ -66,16 +78,43 @@ class RowsTest(unittest.TestCase):
         self.assertIn("- echo: 2.000 [2.000, 2.000] times as fast.", text)
         self.assertNotIn("- none:", text)
         self.assertNotIn("- peer-", text)
-        low = entries_of({**BYTES, "peer-checkpoint": figures(10, 9)}, record(STEP_S))
+        low = entries_of({**MEASURED, "peer-checkpoint": measured(10, 9)}, record(STEP_S))
         self.assertIn("No mode has a peak as low.", against_checkpoint(low))
         del low[-1]
         self.assertEqual(against_checkpoint(low), "")
 
     def test_bytes_come_from_the_metrics_of_any_result(self) -> None:
         metrics = [{"name": "peak_bytes", "value": 5.0, "missing_reason": "", "method": "m"},
-                   {"name": "saved_bytes", "value": None, "missing_reason": "r", "method": ""}]
-        self.assertEqual(figures_of({"metrics": metrics}),
-                         {"peak_bytes": Figure(5, "m"), "saved_bytes": Figure(None, "r")})
+                   {"name": "saved_bytes", "value": None, "missing_reason": "r", "method": ""},
+                   {"name": "peak_saved_bytes", "value": 4.0, "missing_reason": "", "method": "m"}]
+        self.assertEqual(measured_in({"metrics": metrics}),
+                         Measured({"peak_bytes": Figure(5, "m"), "saved_bytes": Figure(None, "r"),
+                                   "peak_saved_bytes": Figure(4, "m")}))
+
+    def test_a_certificate_is_told_from_the_error_of_a_lossy_mode(self) -> None:
+        def certificate(**mode: Any) -> str:
+            metrics = [{"name": name, "value": 5.0, "missing_reason": "", "method": ""}
+                       for name in ("peak_bytes", "saved_bytes", "peak_saved_bytes")]
+            return measured_in({"metrics": metrics, "memory_mode": mode}).certificate
+
+        self.assertEqual(certificate(measured=False), "")
+        for verdict, words in (("pass", "pass"), ("fail", "fail"), ("not_applied", "not applied")):
+            self.assertEqual(certificate(measured=True, lossless=True, certificate={"verdict": verdict},
+                                         gradient_error={"error_frac": 0.0}), words)
+        self.assertEqual(certificate(measured=True, lossless=False, certificate={"verdict": "not_applied"},
+                                     gradient_error={"error_frac": 0.01234}),
+                         "lossy: gradient error 0.012")
+
+
+class BudgetTest(unittest.TestCase):
+    def test_a_budget_is_a_share_of_a_peak_in_whole_mebibytes(self) -> None:
+        self.assertEqual(budget_mode("0.75", 100 * MIB), "budget:75MiB")
+        self.assertEqual(budget_mode("0.5,error=0.02", 3 * MIB), "budget:2MiB,error=0.02")
+
+    def test_another_share_is_refused(self) -> None:
+        for budget in ("0", "1.1", "-0.5", "half", "", "nan"):
+            with self.assertRaisesRegex(BadInput, "a share of the peak", msg=budget):
+                budget_mode(budget, MIB)
 
 
 class PlotTest(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""The memory table, made with the real program and, where they are installed, the real peers."""
+"""The memory table, made with the real program. With the real peers: memory_table_peers_test.py."""
 
 import json
 import os
@@ -9,23 +9,33 @@ import unittest
 from pathlib import Path
 
 import tiny
+from memory_table import BUDGETS, MODES
 
 NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
 
 
-def memory_table(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def memory_table(out: Path, *more: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    """`path`: where Python looks first."""
     return subprocess.run(
         [sys.executable, "-B", tiny.PEERS / "memory_table.py", f"--noisemark={NOISEMARK}",
          f"--data={out.parent}", f"--out={out}", "--threads=1", "--rounds=1", "--warmup-rounds=0",
          "--benchmark=gmm16-ho", "--batch=4", *more],
-        text=True, capture_output=True)
+        env={**os.environ, "PYTHONPATH": path}, text=True, capture_output=True)
+
+
+def row_of(text: str, contestant: str) -> list[str]:
+    """The cells of a contestant's row."""
+    rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| "))
+    return next(row for row in rows if row[0] == contestant)
 
 
 class MemoryTableTest(unittest.TestCase):
-    def test_modes_and_variants_stand_in_one_table_and_one_plot(self) -> None:
+    def test_modes_and_budgets_stand_in_one_table_and_one_plot_where_there_are_no_peers(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "ema_pytorch.py").write_text("raise ImportError('left out')\n")
             out = Path(folder) / "memory"
-            done = memory_table(out, "--modes", "echo", "--variants", "checkpoint")
+            done = memory_table(out, "--modes", "echo", "echo+dpr8", "--budgets", "0.9", "0.01",
+                                "--variants", "checkpoint", path=folder)
             self.assertEqual(done.returncode, 0, done.stderr)
             text = (out / "memory.md").read_text()
             self.assertEqual(done.stdout, text)
@@ -37,17 +47,30 @@ class MemoryTableTest(unittest.TestCase):
             checked = subprocess.run([NOISEMARK, "check", out / "results"], text=True,
                                      capture_output=True)
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
-        self.assertRegex(text, r"\| none \| [0-9.]+ \| 1\.00 \| [0-9.]+ \| 1\.00 \| [0-9.]+ \| 1\.000 ")
+        met, not_met = sorted((name for name in results if name.startswith("budget:")), key=len)[::-1]
+        self.assertEqual(set(results), {"none", "echo", "echo+dpr8", met, not_met})
         self.assertIn("fp32, batch 4, 1 threads", text)
+        self.assertEqual(row_of(text, "none")[2:7:2], ["1.00"] * 3)
+        self.assertEqual(row_of(text, "none")[7], "")
+        for mode in ("echo", met):
+            self.assertEqual(row_of(text, mode)[7], "pass")
+        self.assertRegex(row_of(text, "echo+dpr8")[7], r"lossy: gradient error 0\.\d+")
+        peak = {name: result["metrics"] for name, result in results.items()}[met]
+        peak_bytes = next(metric["value"] for metric in peak if metric["name"] == "peak_bytes")
+        self.assertEqual(row_of(text, met)[1], f"{peak_bytes / (1 << 20):.1f}")
+        self.assertIn(f"\n{not_met} cannot be met: the smallest budget that can is ", text)
         self.assertIn('"echo"', data)
         self.assertNotIn(folder, json.dumps(record))
-        if "Cannot run here: peer-eager, peer-checkpoint" in text:
-            return  # no peers; everything else is as it is with them
-        self.assertEqual(set(results), {"none", "echo", "peer-eager", "peer-checkpoint"})
-        self.assertEqual(results["peer-checkpoint"]["definition"], results["none"]["definition"])
-        self.assertTrue(results["peer-checkpoint"]["identity"]["custom"])
-        self.assertIn("## Against peer-checkpoint", text)
-        self.assertIn('"peer-checkpoint"', data)
+        self.assertIn("\nCannot run here: peer-eager, peer-checkpoint.\n", text)
+        self.assertNotIn("casts of weights", text)
+
+    def test_every_lossless_mode_that_the_program_lists_is_there_unless_told_otherwise(self) -> None:
+        listed = json.loads(subprocess.run([NOISEMARK, "list", "--json"], check=True,
+                                           capture_output=True).stdout)["modes"]
+        exact = {mode["name"] for mode in listed
+                 if mode["lossless"] and not mode["name"].startswith("budget:")}
+        self.assertLessEqual(exact, set(MODES))
+        self.assertEqual({"error" in budget for budget in BUDGETS}, {False, True})
 
     def test_a_mode_or_variant_that_nobody_knows_is_refused(self) -> None:
         for option, name in (("--modes", "echoes"), ("--variants", "faster")):
@@ -57,7 +80,7 @@ class MemoryTableTest(unittest.TestCase):
                 self.assertIn(name, done.stderr)
 
     def test_other_bad_input_is_refused_before_anything_runs(self) -> None:
-        for option in ("--rounds=0", "--batch=0", "--noisemark=/no/such/program"):
+        for option in ("--rounds=0", "--batch=0", "--noisemark=/no/such/program", "--budgets=2"):
             with tempfile.TemporaryDirectory() as folder:
                 done = memory_table(Path(folder) / "memory", option)
                 self.assertEqual(done.returncode, 2)

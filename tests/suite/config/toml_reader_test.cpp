@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/error.h"
+#include "suite/config/canonical.h"
 #include "suite/config/draft.h"
 #include "tests/suite/config/definition_text.h"
 
@@ -63,8 +64,35 @@ TEST(TomlReader, names_the_nearest_key_of_an_unknown_one) {
             "data, diffusion, optimizer, ema, train, eval, measure, gate, scale)");
   EXPECT_EQ(error_with("[scale.cpu.train]", "[scale.cup.train]"),
             "tiny.toml:36:8: scale.cup: unknown section (nearest \"cpu\"; one of: cpu, gpu)");
-  EXPECT_EQ(error_with("[scale.cpu.train]", "[scale.cpu.benchmark]").substr(0, 54),
-            "tiny.toml:36:12: scale.cpu.benchmark: unknown section ");
+}
+
+TEST(TomlReader, takes_modes_by_scale_and_no_other_key_of_the_benchmark) {
+  const auto with = [](const std::string& line) {
+    return replaced(kDefinition, "[scale.cpu.train]",
+                    "[scale.cpu.benchmark]\n" + line + "\n[scale.cpu.train]");
+  };
+  const std::string text = with("modes = [\"none\", \"budget:20MiB\"]");
+  EXPECT_EQ(read_toml(text, "tiny.toml", "cpu").definition.modes,
+            (std::vector<std::string>{"none", "budget:20MiB"}));
+  EXPECT_EQ(read_toml(text, "tiny.toml", "gpu").definition.modes, std::vector<std::string>{"none"});
+  for (const std::string line :
+       {"id = \"other\"", "title = \"Other\"", "version = 2", "seed = 3"}) {
+    const std::string key = line.substr(0, line.find(' '));
+    EXPECT_EQ(error_of(with(line)), "tiny.toml:37:1: scale.cpu.benchmark." + key +
+                                        ": the same at both scales (of this section only modes)");
+    EXPECT_EQ(error_of(with(line), "gpu"), error_of(with(line))) << "whichever is wanted";
+  }
+  EXPECT_EQ(error_of(with("mode = \"none\"")),
+            "tiny.toml:37:1: benchmark.mode: unknown key (nearest: benchmark.modes)");
+  EXPECT_EQ(error_of(with("modes = []")),
+            "tiny.toml:37:9: benchmark.modes: [] (a list of strings, at least one)");
+}
+
+TEST(TomlReader, keeps_the_hash_where_only_modes_differ) {
+  const std::string text = replaced(kDefinition, "[scale.cpu.train]",
+                                    "[scale.cpu.benchmark]\nmodes = [\"echo\"]\n[scale.cpu.train]");
+  EXPECT_EQ(definition_sha256(read_toml(text, "tiny.toml", "cpu").definition),
+            definition_sha256(read_toml(kDefinition, "tiny.toml", "cpu").definition));
 }
 
 TEST(TomlReader, lists_the_keys_of_the_section_when_none_is_near) {
