@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -227,6 +228,32 @@ TEST(Resume, a_refused_checkpoint_is_found_before_anything_is_touched) {
   EXPECT_EQ(bytes_of(out / "events.mlog"), events);
 
   fs::resize_file(out / "checkpoint.safetensors", 100'000);
+/// Of this process, which has loaded the libraries that the program loads.
+int64_t address_space_kib() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+TEST(Failure, out_of_memory_while_the_model_is_made_names_owners_in_any_pass) {
+  const TemporaryFolder folder;
+  // The weights take half a GiB and fit, the optimizer's two tensors beside each take 1 GiB more.
+  const std::string limit = "ulimit -v " + std::to_string(address_space_kib() + 1'100'000);
+  for (const bool memory_pass : {true, false}) {
+    const fs::path out = folder.path() / (memory_pass ? "memory" : "training");
+    const auto arguments = memory_pass ? short_run(out) : timed_only(out);
+    const Finished run = run_noisemark_after(limit, with(arguments, {"--set", "model.dim=384"}));
+    EXPECT_EQ(run.code, 71) << run.both();
+    EXPECT_EQ(result_in(out).exit.status, "out of memory");
+    const std::string reason = result_in(out).exit.reasons.at(0);
+    EXPECT_NE(reason.find("while the model was made ready: weights "), std::string::npos) << reason;
+    EXPECT_NE(reason.find(", optimizer "), std::string::npos) << reason;
+    EXPECT_EQ(reason.find(", ema "), std::string::npos)
+        << "it comes after the optimizer: " << reason;
+    EXPECT_NE(run.err.find(reason), std::string::npos) << run.err;
+  }
+}
+
   const Finished damaged = run_noisemark(with(arguments, {"--resume"}));
   EXPECT_EQ(damaged.code, 2) << damaged.both();
   EXPECT_EQ(bytes_of(out / "events.mlog"), events);
