@@ -345,10 +345,13 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   if (options.resume) {
     const auto earlier = earlier_result(folder.path, key);
     if (earlier && is_finished(*earlier)) return leave_finished(*earlier, folder.path);
-    if (std::filesystem::exists(folder.checkpoint())) require_checkpoint(folder.checkpoint(), key);
+    if (std::filesystem::exists(folder.checkpoint())) {
+      require_continuable(folder.checkpoint(), key, plan.variant.mode);
+    }
   }
   const InterruptGuard interrupt;
   return SingleRun(options, plan, session, folder, interrupt).execute();
 }
 
 }  // namespace noisemark::suite
+  if (options.checkpoint_every > 0) tell_of_checkpoints(plan.variant.mode);

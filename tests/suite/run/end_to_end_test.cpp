@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::Finished;
+using test::kill_after_a_checkpoint;
 using test::noisemark_command;
 using test::Process;
 using test::result_in;
@@ -74,19 +75,6 @@ TEST(Run, force_never_touches_a_folder_that_holds_no_run) {
   const Finished run = run_noisemark(with(timed_only(folder.path()), {"--force"}));
   EXPECT_EQ(run.code, 2) << run.both();
   EXPECT_TRUE(fs::exists(folder.path() / "thesis.tex"));
-}
-
-/// Starts a run and kills it as soon as it has written a checkpoint of its own.
-void kill_after_a_checkpoint(const std::vector<std::string>& arguments, const fs::path& out) {
-  const fs::path checkpoint = out / "checkpoint.safetensors";
-  std::error_code none;
-  const auto before = fs::last_write_time(checkpoint, none);
-  Process process(noisemark_command(arguments));
-  while (process.running() && (fs::last_write_time(checkpoint, none) == before || none)) {
-    usleep(1000);
-  }
-  process.signal(SIGKILL);
-  EXPECT_EQ(process.wait().code, 128 + SIGKILL) << "it ended before it could be killed";
 }
 
 TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
