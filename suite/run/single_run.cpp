@@ -15,6 +15,7 @@
 #include "reports/warmup.h"
 #include "reports/write_report.h"
 #include "suite/config/canonical.h"
+#include "suite/config/lock.h"
 #include "suite/environment/environment.h"
 #include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
@@ -248,6 +249,8 @@ class SingleRun {
       result_.exit = {static_cast<int>(ExitCode::kInterrupted), "interrupted", {interrupted_}};
     }
   }
+    const Definition& definition = plan_.definition;
+    if (definition.unlocked) result_.exit.reasons.push_back(unlocked_words(definition));
 
   void take_section(const OutOfMemory& error) {
     if (error.section()) result_.memory = *error.section();

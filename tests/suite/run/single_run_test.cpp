@@ -7,6 +7,7 @@
 
 #include "reports/gate.h"
 #include "suite/config/catalogue.h"
+#include "suite/config/lock.h"
 #include "suite/data/cifar10.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/new_result.h"
@@ -58,6 +59,35 @@ TEST(Run, of_a_definition_of_the_users_own_is_custom_and_no_gate_of_it_applies) 
   ASSERT_NE(gate, result.gates.end());
   EXPECT_EQ(gate->verdict, reports::Verdict::kNotApplied) << gate->words;
   const test::Finished check = run_noisemark({"check", out.string()});
+  EXPECT_EQ(check.code, 0) << check.both();
+}
+
+TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_so) {
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.id = "gmm16@cpu";
+  options.device = "cpu";
+  options.memory = options.profile = options.verdict = false;
+  options.argv = {"noisemark", "run", "gmm16@cpu"};
+  PlannedRun plan = plan_runs(options).front();
+  // As a program has it that was built from an edited file.
+  plan.definition.train.steps = 2;
+  plan.definition.train.batch = 4;
+  plan.definition.eval.samples = 8;
+  hold_to_lock(shipped_lock(), plan.definition);
+  EXPECT_EQ(run_single(options, plan, folder.path()), ExitCode::kPass);
+  const reports::Result result = result_in(folder.path());
+  EXPECT_TRUE(result.identity.custom);
+  EXPECT_TRUE(result.identity.overrides.empty());
+  EXPECT_EQ(result.exit.status, "custom");
+  EXPECT_EQ(result.exit.reasons,
+            std::vector<std::string>{"not the locked definition of gmm16@cpu"});
+  const auto gate = std::find_if(result.gates.begin(), result.gates.end(),
+                                 [](const auto& gate) { return gate.name == "excess_loss"; });
+  ASSERT_NE(gate, result.gates.end());
+  EXPECT_EQ(gate->verdict, reports::Verdict::kNotApplied) << gate->words;
+  EXPECT_NE(gate->words.find("not the locked one"), std::string::npos) << gate->words;
+  const test::Finished check = run_noisemark({"check", folder.path().string()});
   EXPECT_EQ(check.code, 0) << check.both();
 }
 
