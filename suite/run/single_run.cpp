@@ -103,7 +103,7 @@ class SingleRun {
     const Definition& definition = plan_.definition;
     const Variant& variant = plan_.variant;
     const bool pictures = session_.dataset->standing() != "generated";
-    result_ = new_result(options_.argv, pictures ? options_.data : "");
+    result_ = new_result(options_.argv, pictures ? options_.data : "", variant.threads);
     result_.title = definition.title;
     if (const std::string broken = fault_words(session_.fault); !broken.empty()) {
       result_.title += ", broken on purpose: " + broken;

@@ -119,7 +119,7 @@ TEST(Run, the_command_that_a_result_names_repeats_it) {
       Process({"/bin/sh", "-c",
                "cd " + folder.path().string() + " && PATH=" + program.parent_path().string() +
                    ":$PATH && exec " + first.repeat_command},
-              {{"NOISEMARK_OUT", ""}})
+              {{"NOISEMARK_OUT", ""}, {"OMP_NUM_THREADS", ""}})
           .wait();
   ASSERT_EQ(again.code, 0) << again.both();
   fs::path repeated;
@@ -127,6 +127,8 @@ TEST(Run, the_command_that_a_result_names_repeats_it) {
     if (entry.path().filename() == "result.json") repeated = entry.path().parent_path();
   }
   EXPECT_EQ(result_in(repeated).determinism.loss_trace_sha256, first.determinism.loss_trace_sha256);
+  EXPECT_EQ(result_in(repeated).identity.threads, first.identity.threads)
+      << "of which the first run was told by a variable alone";
 }
 
 TEST(Run, without_an_output_folder_the_result_goes_where_the_environment_says) {

@@ -185,7 +185,7 @@ TEST(Run, names_the_folder_of_the_pictures_in_the_command_that_repeats_it) {
     EXPECT_EQ(run.code, 0) << run.both();
     return result_in(out).repeat_command;
   };
-  const std::string named = " --data " + folder.path().string();
+  const std::string named = " --data " + folder.path().string() + " --threads 1";
   EXPECT_TRUE(repeat("lucid-cifar10@cpu", {}).ends_with(named));
   const std::string given = repeat("lucid-cifar10@cpu", {"--data", folder.path().string()});
   EXPECT_EQ(given.find("--data"), given.rfind("--data")) << given;
@@ -198,6 +198,20 @@ TEST(RepeatCommand, begins_anew_in_a_folder_of_its_own) {
             "noisemark run gmm16 --seed 3 --checkpoint-every 5");
   EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16", "--force", "--out=here"}),
             "noisemark run gmm16");
+}
+
+TEST(RepeatCommand, names_the_threads_that_came_from_a_variable_or_the_machine) {
+  EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16"}, "", 3),
+            "noisemark run gmm16 --threads 3");
+  for (const char* given : {"--threads 3", "--threads=3"}) {
+    const std::string word = given;
+    const size_t space = word.find(' ');
+    std::vector<std::string> argv{"noisemark", "run", "gmm16", word.substr(0, space)};
+    if (space != std::string::npos) argv.push_back(word.substr(space + 1));
+    EXPECT_EQ(repeat_command(argv, "", 3), "noisemark run gmm16 " + word);
+  }
+  EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16", "--loader-threads", "2"}, "", 3),
+            "noisemark run gmm16 --loader-threads 2 --threads 3");
 }
 
 }  // namespace
