@@ -199,6 +199,22 @@ TEST(Failure, that_leaves_no_room_for_a_result_is_told_before_that) {
 }
 
 TEST(Failure, out_of_memory_in_training_names_owners_too) {
+TEST(Failure, to_write_the_report_leaves_a_result_that_says_so) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(timed_only(out, 60)));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
+  fs::create_directories(out / "report.md" / "in the way");
+  const Finished finished = process.wait();
+  EXPECT_EQ(finished.code, 74) << finished.both();
+  EXPECT_NE(finished.err.find("report.md: cannot be written"), std::string::npos) << finished.err;
+  const reports::Result result = result_in(out);
+  EXPECT_EQ(result.exit.code, 74);
+  EXPECT_EQ(result.exit.status, "cannot write");
+  EXPECT_EQ(result.samples.loss.size(), 60U);
+  EXPECT_FALSE(result.gates.empty()) << "it was judged before";
+}
+
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const Finished run = run_noisemark_after("ulimit -v 8388608",
