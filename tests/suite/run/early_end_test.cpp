@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "suite/run/interrupt.h"
@@ -198,7 +199,6 @@ TEST(Failure, that_leaves_no_room_for_a_result_is_told_before_that) {
   EXPECT_NE(run.err.find("no result was written"), std::string::npos) << run.err;
 }
 
-TEST(Failure, out_of_memory_in_training_names_owners_too) {
 TEST(Failure, to_write_the_report_leaves_a_result_that_says_so) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
@@ -215,6 +215,7 @@ TEST(Failure, to_write_the_report_leaves_a_result_that_says_so) {
   EXPECT_FALSE(result.gates.empty()) << "it was judged before";
 }
 
+TEST(Failure, out_of_memory_in_training_names_owners_too) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const Finished run = run_noisemark_after("ulimit -v 8388608",
@@ -227,23 +228,6 @@ TEST(Failure, to_write_the_report_leaves_a_result_that_says_so) {
   }
 }
 
-TEST(Resume, a_refused_checkpoint_is_found_before_anything_is_touched) {
-  const TemporaryFolder folder;
-  const fs::path out = folder.path() / "out";
-  const auto arguments = with(timed_only(out, 100'000), {"--checkpoint-every", "2"});
-  {
-    Process process(noisemark_command(arguments));
-    ASSERT_TRUE(test::wait_for_file(out / "checkpoint.safetensors"));
-    process.signal(SIGKILL);
-    (void)process.wait();
-  }
-  const std::string events = bytes_of(out / "events.mlog");
-
-  const Finished other = run_noisemark(with(arguments, {"--resume", "--seed", "9"}));
-  EXPECT_EQ(other.code, 3) << other.both();
-  EXPECT_EQ(bytes_of(out / "events.mlog"), events);
-
-  fs::resize_file(out / "checkpoint.safetensors", 100'000);
 /// Of this process, which has loaded the libraries that the program loads.
 int64_t address_space_kib() {
   int64_t pages = 0;
@@ -270,6 +254,23 @@ TEST(Failure, out_of_memory_while_the_model_is_made_names_owners_in_any_pass) {
   }
 }
 
+TEST(Resume, a_refused_checkpoint_is_found_before_anything_is_touched) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(timed_only(out, 100'000), {"--checkpoint-every", "2"});
+  {
+    Process process(noisemark_command(arguments));
+    ASSERT_TRUE(test::wait_for_file(out / "checkpoint.safetensors"));
+    process.signal(SIGKILL);
+    (void)process.wait();
+  }
+  const std::string events = bytes_of(out / "events.mlog");
+
+  const Finished other = run_noisemark(with(arguments, {"--resume", "--seed", "9"}));
+  EXPECT_EQ(other.code, 3) << other.both();
+  EXPECT_EQ(bytes_of(out / "events.mlog"), events);
+
+  fs::resize_file(out / "checkpoint.safetensors", 100'000);
   const Finished damaged = run_noisemark(with(arguments, {"--resume"}));
   EXPECT_EQ(damaged.code, 2) << damaged.both();
   EXPECT_EQ(bytes_of(out / "events.mlog"), events);
@@ -395,6 +396,11 @@ TEST(ProgressLine, tells_of_every_pass_on_a_terminal_and_of_nothing_elsewhere) {
         "fastest matrix product", "evaluating", "step 6/6, "}) {
     EXPECT_NE(finished.err.find(part), std::string::npos) << part << "\n" << finished.err;
   }
+  const size_t last = finished.err.find("step 6/6, ");
+  ASSERT_NE(last, std::string::npos);
+  const std::string line = finished.err.substr(last, finished.err.find('\r', last) - last);
+  const std::regex figures(R"(step 6/6, \d+\.\d images/s, loss \d+\.\d{4}, 0 s left)");
+  EXPECT_TRUE(std::regex_match(line, figures)) << line;
 }
 
 }  // namespace
