@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "reports/error.h"
@@ -50,48 +51,6 @@ bool is_no_more(pid_t process) {
   return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH);
 }
 
-// An open temporary file that is removed unless it was renamed.
-class [[nodiscard]] TemporaryFile {
- public:
-  explicit TemporaryFile(const std::filesystem::path& final_path)
-      : final_path_(final_path),
-        path_(final_path.string() + std::string(kTemporary) + std::to_string(getpid())),
-        descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) throw cannot_write(final_path_, errno);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-    if (!renamed_) unlink(path_.c_str());
-  }
-
-  void write_all(std::string_view text) const {
-    while (!text.empty()) {
-      const ssize_t written = ::write(descriptor_, text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw cannot_write(final_path_, errno);
-      text.remove_prefix(static_cast<size_t>(written));
-    }
-  }
-
-  // A delayed write error (network file systems, quotas) shows up in fsync or close, not in write.
-  void commit() {
-    if (fsync(descriptor_) != 0) throw cannot_write(final_path_, errno);
-    const int closed = close(descriptor_);
-    descriptor_ = -1;
-    if (closed != 0) throw cannot_write(final_path_, errno);
-    if (rename(path_.c_str(), final_path_.c_str()) != 0) throw cannot_write(final_path_, errno);
-    renamed_ = true;
-  }
-
- private:
-  std::filesystem::path final_path_;
-  std::string path_;
-  int descriptor_;
-  bool renamed_ = false;
-};
-
 // Makes the rename itself survive a power cut. Not every file system can; that is no error.
 void sync_folder(const std::filesystem::path& folder) {
   const std::string name = folder.empty() ? "." : folder.string();
@@ -115,16 +74,55 @@ std::string read_file(const std::filesystem::path& path) {
   return text;
 }
 
+StagedFile::StagedFile(std::filesystem::path path, std::span<const std::string_view> pieces)
+    : path_(std::move(path)),
+      beside_(path_.string() + std::string(kTemporary) + std::to_string(getpid())),
+      descriptor_(open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) throw cannot_write(path_, errno);
+  try {
+    for (const std::string_view piece : pieces) write_all(piece);
+    flush();
+  } catch (...) {
+    if (descriptor_ >= 0) close(descriptor_);
+    unlink(beside_.c_str());
+    throw;
+  }
+}
+
+StagedFile::~StagedFile() {
+  if (!in_place_) unlink(beside_.c_str());
+}
+
+void StagedFile::write_all(std::string_view text) const {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor_, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw cannot_write(path_, errno);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+// A delayed write error (network file systems, quotas) shows up in fsync or close, not in write.
+void StagedFile::flush() {
+  if (fsync(descriptor_) != 0) throw cannot_write(path_, errno);
+  const int closed = close(descriptor_);
+  descriptor_ = -1;
+  if (closed != 0) throw cannot_write(path_, errno);
+}
+
+void StagedFile::put_in_place() {
+  if (rename(beside_.c_str(), path_.c_str()) != 0) throw cannot_write(path_, errno);
+  in_place_ = true;
+  sync_folder(path_.parent_path());
+}
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
   write_file_atomically(path, std::span(&text, 1));
 }
 
 void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::string_view> pieces) {
-  TemporaryFile file(path);
-  for (const std::string_view piece : pieces) file.write_all(piece);
-  file.commit();
-  sync_folder(path.parent_path());
+  StagedFile(path, pieces).put_in_place();
 }
 
 void remove_leftovers(const std::filesystem::path& folder, std::span<const char* const> names) {

@@ -11,6 +11,31 @@ namespace noisemark::reports {
 /// Throws Error (bad input) when the file is missing or cannot be read.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
+/// A whole file whose bytes are on the disk, but beside `path` still: putting it in place needs no
+/// more room. Removed when it was not.
+class [[nodiscard]] StagedFile {
+ public:
+  /// Throws Error (cannot write) with the cause, a full disk for example.
+  StagedFile(std::filesystem::path path, std::span<const std::string_view> pieces);
+  StagedFile(const std::filesystem::path& path, std::string_view text)
+      : StagedFile(path, std::span(&text, 1)) {}
+  ~StagedFile();
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+
+  /// `path` is whole at any moment: the old bytes or the new ones. Throws Error (cannot write).
+  void put_in_place();
+
+ private:
+  void write_all(std::string_view text) const;
+  void flush();
+
+  std::filesystem::path path_;
+  std::filesystem::path beside_;
+  int descriptor_ = -1;
+  bool in_place_ = false;
+};
+
 /// Writes a temporary file beside `path`, flushes it to the disk and renames it, so that `path` is
 /// always whole: the old bytes or the new ones. Throws Error (cannot write) with the cause, a full
 /// disk for example, and leaves no temporary file behind.

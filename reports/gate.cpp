@@ -144,7 +144,7 @@ std::string missing_value(const Metric* metric, const std::string& name) {
 
 /// Empty when the rule applies.
 std::string why_not_applied(const Identity& identity, const GateRule& rule) {
-  if (identity.custom && identity.overrides.empty()) return "the definition is the user's own";
+  if (identity.custom && identity.overrides.empty()) return "the definition is not the locked one";
   if (identity.custom) return "the definition was changed by --set";
   const auto& known = rule.precisions;
   if (known.empty() || std::find(known.begin(), known.end(), identity.precision) != known.end()) {

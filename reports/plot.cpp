@@ -55,6 +55,13 @@ std::string run_gnuplot(const fs::path& folder, const std::string& script) {
   return "gnuplot failed (run `gnuplot -d " + script + "` in plots/ to see why)";
 }
 
+// gnuplot ends with 0 also when the disk did not take its last bytes.
+bool is_whole_picture(const fs::path& path) {
+  if (!fs::is_regular_file(path)) return false;
+  const std::string text = read_file(path);
+  return text.substr(0, text.find_last_not_of("\r\n") + 1).ends_with("</svg>");
+}
+
 bool holds(const fs::path& path, const std::string& text) {
   return fs::is_regular_file(path) && read_file(path) == text;
 }
@@ -73,8 +80,11 @@ Plots write_plots(const fs::path& folder, const std::vector<PlotSource>& sources
     write_file_atomically(data, source.data);
     write_file_atomically(script, source.script);
     if (!same) fs::remove(picture);
-    const std::string failure = run_gnuplot(place, script.filename().string());
-    if (!failure.empty() && !(same && fs::exists(picture))) {
+    std::string failure = run_gnuplot(place, script.filename().string());
+    const bool whole = is_whole_picture(picture);
+    if (failure.empty() && !whole) failure = "gnuplot left no whole picture (is the disk full?)";
+    if (!failure.empty() && !(same && whole)) {
+      fs::remove(picture);
       plots.left_out = failure;
       continue;
     }

@@ -129,7 +129,7 @@ std::string what_ran(const Result& result) {
   table.add_row({"deterministic", protocol.deterministic ? "yes" : "no"});
   std::vector<std::string> overrides;
   for (const std::string& one : id.overrides) overrides.push_back(code(one));
-  if (overrides.empty()) overrides.emplace_back("a definition of the user's own");
+  if (overrides.empty()) overrides.emplace_back("not the locked definition");
   table.add_row({"custom", id.custom ? fmt::format("{}", fmt::join(overrides, " ")) : "no"});
   return "## What ran\n\n" + table.text();
 }

@@ -20,7 +20,7 @@ struct Identity {
   std::string benchmark;               ///< "ho-cifar10"
   std::string scale;                   ///< "cpu" or "gpu"
   int64_t version = 1;                 ///< of the definition
-  bool custom = false;                 ///< by --set, or the user's own file: its gates do not apply
+  bool custom = false;                 ///< not the locked definition: its gates do not apply
   std::vector<std::string> overrides;  ///< "key=value" as given to --set
   std::string definition_sha256;       ///< of the canonical resolved definition
   std::string mode = "none";           ///< canonical spelling

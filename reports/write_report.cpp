@@ -40,8 +40,15 @@ Error not_a_suite(const fs::path& file, const std::string& what) {
 void write_run_folder(const fs::path& folder, const Result& result) {
   make_folder(folder);
   const std::string text = to_json(result);
-  write_file_atomically(folder / "result.json", text);
+  StagedFile file(folder / "result.json", text);
   render(folder, result, sha256_of(text));
+  file.put_in_place();
+}
+
+void write_result_alone(const fs::path& folder, const Result& result) {
+  std::error_code ignored;
+  fs::remove(folder / "report.md", ignored);
+  write_file_atomically(folder / "result.json", to_json(result));
 }
 
 void write_suite(const fs::path& folder, const Suite& suite) {

@@ -11,9 +11,14 @@
 /// The files that a run leaves behind.
 namespace noisemark::reports {
 
-/// Writes result.json, plots/ and report.md into `folder` (made when missing), in this order: the
-/// truth is on the disk before anything is drawn. Throws Error (cannot write).
+/// Writes plots/, report.md and result.json into `folder` (made when missing). The result's bytes
+/// are on the disk before anything is drawn, and come in place last: a result that is there has its
+/// report. Throws Error (cannot write), and then no result is put in place.
 void write_run_folder(const std::filesystem::path& folder, const Result& result);
+
+/// result.json alone, where there is no room for its report; one of another result does not stay.
+/// Throws Error (cannot write).
+void write_result_alone(const std::filesystem::path& folder, const Result& result);
 
 /// Several runs with a common report, as suite.json tells of them.
 struct Suite {

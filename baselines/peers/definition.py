@@ -23,7 +23,7 @@ class Definition:
     text: str
     sections: dict[str, Any]
     overrides: tuple[str, ...] = ()  # "key=value" that made it another than the locked one
-    custom: bool = False  # so, or the user's own
+    custom: bool = False  # so, or not locked at all
 
     @property
     def sha256(self) -> str:
@@ -58,15 +58,18 @@ def canonical_text(value: Any) -> str:
     return _number_text(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def _listed(listing: dict[str, Any], name: str | None, path: Path) -> tuple[str, str]:
-    """Text and SHA-256 of `ID[@SCALE]` in what `noisemark list --json` printed."""
+def _listed(listing: dict[str, Any], name: str | None, path: Path) -> tuple[Definition, str]:
+    """`ID[@SCALE]` in what `noisemark list --json` printed, custom where that is not locked, and its
+    SHA-256."""
     if not name:
         raise BadInput(f"{path}: a list of benchmarks: none chosen (--id ID or ID@gpu)")
     wanted, _, scale = name.partition("@")
     for benchmark in listing["benchmarks"]:
         if benchmark["id"] == wanted and (scale or "cpu") in benchmark["scales"]:
             entry = benchmark["scales"][scale or "cpu"]
-            return canonical_text(entry["definition"]), entry["definition_sha256"]
+            text = canonical_text(entry["definition"])
+            custom = not entry.get("locked", True)
+            return Definition(text, json.loads(text), custom=custom), entry["definition_sha256"]
     known = ", ".join(benchmark["id"] for benchmark in listing["benchmarks"])
     raise BadInput(f"{path}: benchmark: {name} (one of: {known}, or one of them with @cpu or @gpu)")
 
@@ -85,8 +88,7 @@ def _with_stated_sha256(path: Path, name: str | None) -> tuple[Definition, str |
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise BadInput(f"{path}: {error} (a definition as JSON)") from error
     if isinstance(value, dict) and "benchmarks" in value:
-        text, sha256 = _listed(value, name, path)
-        return Definition(text, json.loads(text)), sha256
+        return _listed(value, name, path)
     if isinstance(value, dict) and isinstance(value.get("definition"), str):
         return _recorded(value), value["identity"]["definition_sha256"]
     if isinstance(value, dict) and "model" in value and "benchmark" in value:

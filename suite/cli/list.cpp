@@ -25,12 +25,12 @@ std::string joined(const Items& items, Format format) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-std::string scale_line(const Definition& d) {
+std::string scale_line(const Lock& lock, const Definition& d) {
   return fmt::format(
-      "@{}: {} steps of {} pictures{}, {} validation pictures", d.scale, d.train.steps,
+      "@{}: {} steps of {} pictures{}, {} validation pictures{}", d.scale, d.train.steps,
       d.train.batch,
       d.train.accumulation > 1 ? fmt::format(" in {} micro-batches", d.train.accumulation) : "",
-      d.eval.samples);
+      d.eval.samples, is_locked(lock, d) ? "" : "; custom: " + unlocked_words(d));
 }
 
 std::string gate_line(const Definition& d, const GateConfig& gate) {
@@ -39,7 +39,7 @@ std::string gate_line(const Definition& d, const GateConfig& gate) {
       gate.precisions.empty() ? "" : fmt::format(", in {}", fmt::join(gate.precisions, " or ")));
 }
 
-std::string benchmark_text(std::string_view id) {
+std::string benchmark_text(const Lock& lock, std::string_view id) {
   const Definition cpu = load_definition(id, "cpu");
   const Definition gpu = load_definition(id, "gpu");
   const ModelConfig& model = cpu.model;
@@ -47,7 +47,7 @@ std::string benchmark_text(std::string_view id) {
   text += fmt::format("    {} {}x{}x{} on {}, objective {}\n", model.name, model.channels,
                       model.resolution, model.resolution, cpu.data.name, cpu.diffusion.objective);
   for (const Definition* d : {&cpu, &gpu}) {
-    text += fmt::format("    {}\n", scale_line(*d));
+    text += fmt::format("    {}\n", scale_line(lock, *d));
     for (const GateConfig& gate : d->gates) text += fmt::format("    {}\n", gate_line(*d, gate));
   }
   return text;
@@ -65,30 +65,28 @@ std::string modes_text() {
   return text;
 }
 
-Json scale_json(std::string_view id, std::string_view scale) {
+Json scale_json(const Lock& lock, std::string_view id, std::string_view scale) {
   const Definition definition = load_definition(id, scale);
-  const std::string sha256 = definition_sha256(definition);
-  const auto locked = shipped_lock().find(fmt::format("{}@{}", id, scale));
   Json json;
   json["definition"] = Json::parse(canonical_json(definition));
-  json["definition_sha256"] = sha256;
-  json["locked"] = locked != shipped_lock().end() && locked->second.definition_sha256 == sha256;
+  json["definition_sha256"] = definition_sha256(definition);
+  json["locked"] = is_locked(lock, definition);
   json["modes"] = definition.modes;
   return json;
 }
 
-Json benchmark_json(std::string_view id) {
+Json benchmark_json(const Lock& lock, std::string_view id) {
   const Definition definition = load_definition(id, "cpu");
   Json json{{"id", id}, {"title", definition.title}, {"why", definition.why}};
   for (const std::string_view scale : kScales) {
-    json["scales"][std::string(scale)] = scale_json(id, scale);
+    json["scales"][std::string(scale)] = scale_json(lock, id, scale);
   }
   return json;
 }
 
 }  // namespace
 
-std::string list_text() {
+std::string list_text(const Lock& lock) {
   std::string text = "suites\n";
   for (const Suite& suite : suites()) {
     text += fmt::format("  {:<18}{}\n", suite.name, suite.summary);
@@ -96,7 +94,7 @@ std::string list_text() {
                         joined(suite.entries, [](const auto& entry) { return entry.benchmark; }));
   }
   text += "\nbenchmarks (ID, or ID@cpu, ID@gpu)\n";
-  for (const BenchmarkFile& file : benchmark_files()) text += benchmark_text(file.id);
+  for (const BenchmarkFile& file : benchmark_files()) text += benchmark_text(lock, file.id);
   text += modes_text();
   text += "\nbaselines (--baseline, joined by +)\n";
   for (const baselines::BaselineEntry& baseline : baselines::baselines()) {
@@ -105,7 +103,7 @@ std::string list_text() {
   return text;
 }
 
-std::string list_json() {
+std::string list_json(const Lock& lock) {
   Json json;
   json["suites"] = Json::array();
   for (const Suite& suite : suites()) {
@@ -115,7 +113,7 @@ std::string list_json() {
   }
   json["benchmarks"] = Json::array();
   for (const BenchmarkFile& file : benchmark_files()) {
-    json["benchmarks"].push_back(benchmark_json(file.id));
+    json["benchmarks"].push_back(benchmark_json(lock, file.id));
   }
   json["modes"] = Json::array();
   for (const memopt::ModeEntry& mode : memopt::modes()) {

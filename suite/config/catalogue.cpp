@@ -6,6 +6,7 @@
 #include "reports/file.h"
 #include "reports/nearest.h"
 #include "suite/config/draft.h"
+#include "suite/config/lock.h"
 
 namespace noisemark::suite {
 namespace {
@@ -38,7 +39,9 @@ Draft read_shipped(const Reference& reference) {
     return file.id == reference.name;
   });
   if (found != files.end()) {
-    return read_toml(found->text, std::string(found->name), reference.scale);
+    Draft draft = read_toml(found->text, std::string(found->name), reference.scale);
+    hold_to_lock(shipped_lock(), draft.definition);
+    return draft;
   }
   std::vector<std::string> valid;
   for (const BenchmarkFile& file : files) valid.emplace_back(file.id);

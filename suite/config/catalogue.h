@@ -37,8 +37,8 @@ struct Suite {
 
 /// The definition of `id`: "ho-cifar10" (at `scale`, "cpu" or "gpu"), "ho-cifar10@cpu", or the path
 /// of a definition file ending in ".toml" (custom; also with "@cpu"). `overrides` are the
-/// "key=value" of --set, applied in order; any makes the definition custom. Throws Error (exit code
-/// 2) with the nearest valid name.
+/// "key=value" of --set, applied in order; any makes the definition custom, and so does a shipped
+/// file that is not what LOCK holds. Throws Error (exit code 2) with the nearest valid name.
 [[nodiscard]] Definition load_definition(std::string_view id, std::string_view scale,
                                          const std::vector<std::string>& overrides = {});
 

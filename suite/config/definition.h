@@ -112,7 +112,8 @@ struct Definition {
 
   std::string source;                  ///< the file it was read from, as error messages name it
   std::vector<std::string> overrides;  ///< "key=value" from --set
-  bool custom = false;  ///< changed by --set, or a user's own file: nothing here is locked
+  bool custom = false;    ///< by --set, a user's own file, or unlocked: nothing here is locked
+  bool unlocked = false;  ///< shipped under a name for which LOCK holds another hash, or none
 };
 
 }  // namespace noisemark::suite

@@ -9,6 +9,7 @@
 
 #include "reports/error.h"
 #include "reports/sha256.h"
+#include "suite/config/canonical.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/keys.h"
 
@@ -54,6 +55,10 @@ LockEntry parse_entry(const nlohmann::json& json, const std::string& file,
   }
   entry.losses = losses->get<std::vector<double>>();
   return entry;
+}
+
+std::string name_of(const Definition& definition) {
+  return definition.id + "@" + definition.scale;
 }
 
 bool agree(double a, double b) {
@@ -111,6 +116,21 @@ std::vector<std::string> lock_differences(const LockEntry& locked, const LockEnt
 const Lock& shipped_lock() {
   static const Lock kLock = parse_lock(lock_text(), "suite/benchmarks/v1/LOCK");
   return kLock;
+}
+
+bool is_locked(const Lock& lock, const Definition& definition) {
+  const auto locked = lock.find(name_of(definition));
+  return locked != lock.end() && locked->second.definition_sha256 == definition_sha256(definition);
+}
+
+void hold_to_lock(const Lock& lock, Definition& definition) {
+  if (is_locked(lock, definition)) return;
+  definition.unlocked = true;
+  definition.custom = true;
+}
+
+std::string unlocked_words(const Definition& definition) {
+  return "not the locked definition of " + name_of(definition);
 }
 
 }  // namespace noisemark::suite

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "suite/config/definition.h"
+
 namespace noisemark::suite {
 
 /// What a benchmark at one scale is, beyond its definition file: if the code comes to compute
@@ -37,5 +39,15 @@ inline constexpr double kLossTolerance = 1e-9;
 
 /// The shipped LOCK.
 [[nodiscard]] const Lock& shipped_lock();
+
+/// Whether `lock` holds the definition's hash under its name and scale.
+[[nodiscard]] bool is_locked(const Lock& lock, const Definition& definition);
+
+/// Makes a definition custom (`unlocked`) when it is not locked: whatever name it bears, a program
+/// that was built from changed files does another work.
+void hold_to_lock(const Lock& lock, Definition& definition);
+
+/// "not the locked definition of gmm16@cpu": why an `unlocked` one is custom.
+[[nodiscard]] std::string unlocked_words(const Definition& definition);
 
 }  // namespace noisemark::suite

@@ -18,13 +18,14 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSubfolder = "cifar-10-batches-bin";
 constexpr int64_t kPixels = kCifarRecordBytes - 1;
+constexpr int64_t kFileBytes = kCifarRecords * kCifarRecordBytes;  ///< of every official file
 
 using Bytes = std::vector<uint8_t>;
 
 std::string accepted_size() {
   return "1 to " + std::to_string(kCifarRecords) + " records of " +
          std::to_string(kCifarRecordBytes) + " bytes; the official file has " +
-         std::to_string(kCifarRecords * kCifarRecordBytes) + " bytes";
+         std::to_string(kFileBytes) + " bytes";
 }
 
 fs::path batches_folder(const fs::path& folder) {
@@ -50,7 +51,7 @@ Bytes read_batch(const fs::path& path) {
     throw bad_input(path.string(), "", fs::exists(path) ? error.message() : "missing",
                     accepted_size());
   }
-  if (size == 0 || size % kCifarRecordBytes != 0 || size > kCifarRecords * kCifarRecordBytes) {
+  if (size == 0 || size % kCifarRecordBytes != 0 || size > kFileBytes) {
     throw bad_input(path.string(), "size", std::to_string(size) + " bytes", accepted_size());
   }
   Bytes bytes(static_cast<size_t>(size));
@@ -60,6 +61,29 @@ Bytes read_batch(const fs::path& path) {
   }
   check_labels(path, bytes);
   return bytes;
+}
+
+bool is_short(const reports::DataFile& file) {
+  return file.bytes < kFileBytes;
+}
+
+/// Who makes a small set cuts all files; one alone was cut by accident.
+void check_lengths(const fs::path& folder, const std::vector<reports::DataFile>& files) {
+  const auto first = std::find_if(files.begin(), files.end(), is_short);
+  if (first == files.end() || std::all_of(files.begin(), files.end(), is_short)) return;
+  throw bad_input((folder / first->name).string(), "size",
+                  std::to_string(first->bytes) + " bytes, where other files are whole",
+                  accepted_size() + ", and all or none are shorter");
+}
+
+std::string note_of(const std::vector<reports::DataFile>& files) {
+  std::string note;
+  for (const reports::DataFile& file : files) {
+    if (!is_short(file)) continue;
+    note += (note.empty() ? "" : ", ") + file.name + " has " + std::to_string(file.bytes);
+  }
+  if (note.empty()) return note;
+  return "shorter than the official files of " + std::to_string(kFileBytes) + " bytes: " + note;
 }
 
 class Cifar10 final : public Dataset {
@@ -74,6 +98,7 @@ class Cifar10 final : public Dataset {
       Bytes& records = &file == &kCifarFiles.back() ? test_ : train_;
       records.insert(records.end(), bytes.begin(), bytes.end());
     }
+    check_lengths(folder, files_);
   }
 
   [[nodiscard]] int64_t size(Split split) const override {
@@ -91,6 +116,7 @@ class Cifar10 final : public Dataset {
   [[nodiscard]] int64_t resolution() const override { return 32; }
   [[nodiscard]] std::vector<reports::DataFile> files() const override { return files_; }
   [[nodiscard]] std::string standing() const override { return cifar_standing(files_); }
+  [[nodiscard]] std::string note() const override { return note_of(files_); }
 
  private:
   [[nodiscard]] const Bytes& records(Split split) const {

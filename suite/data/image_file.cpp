@@ -71,10 +71,12 @@ std::string find_jpeg_damage(Bytes bytes) {
   return "truncated JPEG";
 }
 
+void check_size(int64_t width, int64_t height) {
+  if (width >= 1 && height >= 1 && width <= kMaxPixels / height) return;
+  throw ImageError("a picture of " + std::to_string(width) + " x " + std::to_string(height));
+}
+
 Picture empty_picture(int64_t width, int64_t height) {
-  if (width < 1 || height < 1 || width > kMaxPixels / height) {
-    throw ImageError("a picture of " + std::to_string(width) + " x " + std::to_string(height));
-  }
   Picture picture{width, height, 3, {}};
   picture.pixels.resize(static_cast<size_t>(width * height * 3));
   return picture;
@@ -95,10 +97,15 @@ struct PngReader {
   }
 };
 
-Picture decode_png(Bytes bytes) {
-  PngReader reader;
+void begin_png(PngReader& reader, Bytes bytes) {
   png_image_begin_read_from_memory(&reader.image, bytes.data(), bytes.size());
   reader.check();
+  check_size(reader.image.width, reader.image.height);
+}
+
+Picture decode_png(Bytes bytes) {
+  PngReader reader;
+  begin_png(reader, bytes);
   reader.image.format = PNG_FORMAT_RGBA;
   Picture picture = empty_picture(reader.image.width, reader.image.height);
   std::vector<uint8_t> rgba(PNG_IMAGE_SIZE(reader.image));
@@ -160,15 +167,40 @@ struct JpegReader {
   ~JpegReader() { jpeg_destroy_decompress(&info); }
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
+
+  [[noreturn]] void fail() const {
+    throw ImageError(std::string("JPEG: ") + errors.message.data());
+  }
 };
+
+void begin_jpeg(JpegReader& reader, Bytes bytes) {
+  if (!read_jpeg_header(reader.info, reader.errors, bytes)) reader.fail();
+  check_size(reader.info.image_width, reader.info.image_height);
+  const J_COLOR_SPACE colours = reader.info.jpeg_color_space;
+  if (colours == JCS_GRAYSCALE || colours == JCS_RGB || colours == JCS_YCbCr) return;
+  const bool print = colours == JCS_CMYK || colours == JCS_YCCK;
+  throw ImageError(std::string("JPEG: ") + (print ? "CMYK" : "unknown") +
+                   " colours, which are neither gray nor RGB");
+}
 
 Picture decode_jpeg(Bytes bytes) {
   JpegReader reader;
-  const auto fail = [&] { throw ImageError(std::string("JPEG: ") + reader.errors.message.data()); };
-  if (!read_jpeg_header(reader.info, reader.errors, bytes)) fail();
+  begin_jpeg(reader, bytes);
   Picture picture = empty_picture(reader.info.image_width, reader.info.image_height);
-  if (!read_jpeg_pixels(reader.info, reader.errors, picture.pixels.data())) fail();
+  if (!read_jpeg_pixels(reader.info, reader.errors, picture.pixels.data())) reader.fail();
   return picture;
+}
+
+/// Begins to decode: what that meets in the header it says.
+template <typename Reader>
+std::string find_header_damage(void (*begin)(Reader&, Bytes), Bytes bytes) {
+  try {
+    Reader reader;
+    begin(reader, bytes);
+    return "";
+  } catch (const ImageError& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -179,9 +211,11 @@ bool is_image(std::span<const uint8_t> bytes) {
 
 std::string find_damage(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return "empty";
-  if (starts_with(bytes, kPngSignature)) return find_png_damage(bytes);
-  if (starts_with(bytes, kJpegSignature)) return find_jpeg_damage(bytes);
-  return "neither PNG nor JPEG";
+  if (!is_image(bytes)) return "neither PNG nor JPEG";
+  const bool png = starts_with(bytes, kPngSignature);
+  const std::string damage = png ? find_png_damage(bytes) : find_jpeg_damage(bytes);
+  if (!damage.empty()) return damage;
+  return png ? find_header_damage(begin_png, bytes) : find_header_damage(begin_jpeg, bytes);
 }
 
 Picture decode_image(std::span<const uint8_t> bytes) {

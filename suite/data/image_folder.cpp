@@ -160,10 +160,16 @@ Found find_pictures(const fs::path& folder) {
   return found;
 }
 
-std::string note_of(const std::vector<std::string>& strays) {
-  if (strays.empty()) return "";
-  return std::to_string(strays.size()) + (strays.size() == 1 ? " file is" : " files are") +
-         " no picture and left out, the first: " + strays.front();
+std::string counted(size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string note_of(const Found& found) {
+  if (found.strays.empty()) return "";
+  const size_t others = found.strays.size() - 1;
+  return found.strays.front() + " is no picture and left out" +
+         (others == 0 ? "" : ", as are " + counted(others, "other file")) + "; beside " +
+         counted(found.pictures.size(), "good picture");
 }
 
 void check_damage(const fs::path& folder, const std::vector<Listed>& pictures) {
@@ -229,9 +235,10 @@ class ImageFolder final : public Dataset {
                       "1 or 3, for data.name \"folder\"");
     }
     check_folder(folder_);
-    const auto [pictures, strays] = find_pictures(folder_);
+    const Found found = find_pictures(folder_);
+    const std::vector<Listed>& pictures = found.pictures;
     check_damage(folder_, pictures);
-    note_ = note_of(strays);
+    note_ = note_of(found);
     splits_ = has_splits(folder_) ? split_by_folder(pictures) : split_by_hash(pictures);
     if (splits_.train.empty()) {
       throw bad_input("--data " + folder_.string(), "",

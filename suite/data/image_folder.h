@@ -14,13 +14,13 @@ namespace noisemark::suite {
 /// relative path has the largest SHA-256. Hidden files and folders (their name begins with a dot)
 /// and what systems leave behind (Thumbs.db, desktop.ini, __MACOSX) are ignored. Other files that
 /// are no PNG or JPEG by their content and have another extension than png, jpg and jpeg are left
-/// out, and note() counts them.
+/// out: note() names the first, and counts them and the good ones.
 ///
 /// Opening reads every file once, on several threads, for its checksum and to see that it is a
-/// whole PNG or JPEG; decoding happens in read(). A picture is converted to the model's channels
-/// (RGB, or gray by ITU-R 601), its shorter side resized to the model's resolution, and its centre
-/// cut out, as torchvision's Resize and CenterCrop do with Pillow. Pixels are stored as 8 bits in
-/// between.
+/// whole PNG or JPEG that can be decoded by its header; decoding happens in read(). A picture is
+/// converted to the model's channels (RGB, or gray by ITU-R 601), its shorter side resized to the
+/// model's resolution, and its centre cut out, as torchvision's Resize and CenterCrop do with
+/// Pillow. Pixels are stored as 8 bits in between.
 ///
 /// files() has one row, "." : the SHA-256 over one line "path bytes sha256\n" per file in order.
 /// standing() is "unofficial". Throws Error, exit code 2, for a folder without pictures or that

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "memopt/mode.h"
 #include "reports/error.h"
 #include "reports/file.h"
 #include "reports/json_io.h"
@@ -83,6 +84,26 @@ std::optional<reports::Result> finished_result(const fs::path& folder, const Pla
   reports::Result result = reports::read_result(path);
   require_own(path, result, run_key(plan, result.provenance.data));
   return is_finished(result) ? std::optional(std::move(result)) : std::nullopt;
+}
+
+void require_continuable(const std::string& checkpoint, const CheckpointKey& own,
+                         const std::string& mode) {
+  require_checkpoint(checkpoint, own);
+  if (memopt::make_mode(mode)->lossless()) return;
+  throw Error(
+      ExitCode::kNotComparable,
+      "--resume: " + checkpoint + ": of " + mode +
+          ", a mode that rounds, but not in the first passes of a process: the run would not end "
+          "as one that was not stopped (a lossless mode; without this file --resume begins the run "
+          "anew)");
+}
+
+void tell_of_checkpoints(const std::string& mode) {
+  if (memopt::make_mode(mode)->lossless()) return;
+  fmt::print(stderr,
+             "noisemark: --checkpoint-every: {} is a mode that rounds: --resume will not continue "
+             "from its checkpoints\n",
+             mode);
 }
 
 bool is_finished(const reports::Result& result) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "reports/result.h"
@@ -24,6 +25,15 @@ namespace noisemark::suite {
 /// The same for a plan whose data were not opened; empty also where the run is not finished.
 [[nodiscard]] std::optional<reports::Result> finished_result(const std::filesystem::path& folder,
                                                              const PlannedRun& plan);
+
+/// Throws Error as require_checkpoint() does, and with exit code 3 when `mode` is lossy: a mode
+/// first watches some passes, in which everything is kept, so after a restart gradients would be
+/// exact that an uninterrupted run had rounded.
+void require_continuable(const std::string& checkpoint, const CheckpointKey& own,
+                         const std::string& mode);
+
+/// Says on standard error that the checkpoints of a lossy mode are none to continue from.
+void tell_of_checkpoints(const std::string& mode);
 
 /// Judged, for better or worse: there is nothing left to do.
 [[nodiscard]] bool is_finished(const reports::Result& result);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
@@ -31,32 +32,41 @@ std::string quoted(const std::string& word) {
   return text;
 }
 
+bool names_option(const std::vector<std::string>& argv, const std::string& option) {
+  return std::any_of(argv.begin(), argv.end(), [&](const std::string& word) {
+    return word == option || word.starts_with(option + "=");
+  });
+}
+
 }  // namespace
 
-std::string repeat_command(const std::vector<std::string>& argv, const std::string& data) {
+std::string repeat_command(const std::vector<std::string>& argv, const std::string& data,
+                           int64_t threads) {
   std::string line;
-  bool names_data = data.empty();
   for (size_t i = 0; i < argv.size(); ++i) {
     if (argv[i] == "--out") {
       ++i;
       continue;
     }
     if (argv[i].starts_with("--out=") || argv[i] == "--force" || argv[i] == "--resume") continue;
-    names_data |= argv[i] == "--data" || argv[i].starts_with("--data=");
     const std::string word = i == 0 ? std::filesystem::path(argv[0]).filename().string() : argv[i];
     if (!line.empty()) line += ' ';
     line += quoted(word);
   }
-  if (!names_data) line += " --data " + quoted(data);
+  if (!data.empty() && !names_option(argv, "--data")) line += " --data " + quoted(data);
+  if (threads > 0 && !names_option(argv, "--threads")) {
+    line += fmt::format(" --threads {}", threads);
+  }
   return line;
 }
 
-reports::Result new_result(const std::vector<std::string>& argv, const std::string& data) {
+reports::Result new_result(const std::vector<std::string>& argv, const std::string& data,
+                           int64_t threads) {
   reports::Result result;
   result.run_id = random_id();
   result.created_utc = reports::utc_now();
   result.argv = argv;
-  result.repeat_command = repeat_command(argv, data);
+  result.repeat_command = repeat_command(argv, data, threads);
   return result;
 }
 

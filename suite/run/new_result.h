@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,15 +9,17 @@
 namespace noisemark::suite {
 
 /// An empty result of this moment: a random run id, the time, the command line and how to repeat
-/// it. `data`: the folder of the pictures that the run uses, empty without any.
+/// it. `data`: the folder of the pictures that the run uses, empty without any; `threads`: in
+/// force.
 [[nodiscard]] reports::Result new_result(const std::vector<std::string>& argv,
-                                         const std::string& data);
+                                         const std::string& data, int64_t threads);
 
 /// The words as one line that a shell splits back into them; an output folder (--out) is left out
 /// with what is to become of the run in it (--force, --resume), since repeating must not collide
-/// with the original. `data` is added as --data when the words do
-/// not name it: it came from a variable that another shell does not have.
+/// with the original. `data` (where it is not empty) is added as --data and `threads` (where it is
+/// not 0) as --threads when the words do not name them: they came from variables that another shell
+/// does not have, or from the machine.
 [[nodiscard]] std::string repeat_command(const std::vector<std::string>& argv,
-                                         const std::string& data = "");
+                                         const std::string& data = "", int64_t threads = 0);
 
 }  // namespace noisemark::suite

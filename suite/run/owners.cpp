@@ -27,12 +27,6 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
   return gradients;
 }
 
-void append_holder(std::string& words, std::string_view name, int64_t bytes) {
-  if (bytes == 0) return;
-  if (!words.empty()) words += ", ";
-  words.append(name).append(" ").append(reports::format_bytes(bytes));
-}
-
 /// A storage counts once, under the first that claims it.
 class StorageSum {
  public:
@@ -69,6 +63,12 @@ OwnerRoots owner_roots(const Trainer& trainer) {
   roots.step = trainer.step_tensors();
   roots.parameters = tensors_of(trainer.parameters());
   return roots;
+}
+
+void append_holder(std::string& words, std::string_view name, int64_t bytes) {
+  if (bytes == 0) return;
+  if (!words.empty()) words += ", ";
+  words.append(name).append(" ").append(reports::format_bytes(bytes));
 }
 
 std::string holders(const reports::MemorySection& section) {

@@ -3,15 +3,14 @@
 #include <ATen/Context.h>
 
 #include "suite/io/safetensors.h"
+#include "suite/run/build_memory.h"
+#include "suite/run/out_of_memory.h"
 #include "suite/train/named_parameters.h"
 
 namespace noisemark::suite {
+namespace {
 
-std::string variant_label(const Variant& variant) {
-  return variant.mode + "-" + variant.baseline + "-" + variant.precision.name;
-}
-
-Session make_session(const SessionOptions& options) {
+Session build(const SessionOptions& options, BuildMemory& memory) {
   const Variant& variant = options.variant;
   const baselines::Execution execution = baselines::parse_baseline(variant.baseline);
   at::manual_seed(options.definition.seed);
@@ -29,8 +28,25 @@ Session make_session(const SessionOptions& options) {
   Session session;
   session.mode = memopt::make_mode(variant.mode);
   session.trainer = std::make_unique<Trainer>(options.definition, std::move(model), options.dataset,
-                                              *session.mode, trainer);
+                                              *session.mode, trainer, &memory);
   return session;
+}
+
+}  // namespace
+
+std::string variant_label(const Variant& variant) {
+  return variant.mode + "-" + variant.baseline + "-" + variant.precision.name;
+}
+
+Session make_session(const SessionOptions& options) {
+  BuildMemory memory(options.variant.device);
+  try {
+    return build(options, memory);
+  } catch (const std::exception& error) {
+    const auto what = failed_allocation(error);
+    if (!what) throw;
+    throw OutOfMemory(*what + "; held then, while the model was made ready: " + memory.holders());
+  }
 }
 
 }  // namespace noisemark::suite

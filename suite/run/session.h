@@ -42,7 +42,8 @@ struct SessionOptions {
 };
 
 /// Initial weights come from torch's own generator seeded with the definition's seed, in the peer's
-/// order of construction. Throws Error, exit code 2, when the weights file does not fit the model.
+/// order of construction. Throws Error, exit code 2, when the weights file does not fit the model;
+/// OutOfMemory, with who held what until then, when there is no room for it.
 [[nodiscard]] Session make_session(const SessionOptions& options);
 
 }  // namespace noisemark::suite

@@ -15,6 +15,7 @@
 #include "reports/warmup.h"
 #include "reports/write_report.h"
 #include "suite/config/canonical.h"
+#include "suite/config/lock.h"
 #include "suite/environment/environment.h"
 #include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
@@ -89,12 +90,13 @@ class SingleRun {
     try {
       make_passes();
       judge();
+      write();
     } catch (const std::exception& error) {
       if (const auto* full = dynamic_cast<const OutOfMemory*>(&error)) take_section(*full);
       write_failed(failure_of(error));
       throw;
     }
-    return write();
+    return finish();
   }
 
  private:
@@ -102,7 +104,7 @@ class SingleRun {
     const Definition& definition = plan_.definition;
     const Variant& variant = plan_.variant;
     const bool pictures = session_.dataset->standing() != "generated";
-    result_ = new_result(options_.argv, pictures ? options_.data : "");
+    result_ = new_result(options_.argv, pictures ? options_.data : "", variant.threads);
     result_.title = definition.title;
     if (const std::string broken = fault_words(session_.fault); !broken.empty()) {
       result_.title += ", broken on purpose: " + broken;
@@ -247,14 +249,16 @@ class SingleRun {
     if (!interrupted_.empty()) {
       result_.exit = {static_cast<int>(ExitCode::kInterrupted), "interrupted", {interrupted_}};
     }
+    const Definition& definition = plan_.definition;
+    if (definition.unlocked) result_.exit.reasons.push_back(unlocked_words(definition));
   }
 
   void take_section(const OutOfMemory& error) {
     if (error.section()) result_.memory = *error.section();
   }
 
-  /// No gate is judged: what was measured is not what the definition asks for. Throws nothing, so
-  /// that the failure itself is what the user hears of.
+  /// No gate is judged that was not: what was measured is not what the definition asks for. Throws
+  /// nothing, so that the failure itself is what the user hears of.
   void write_failed(const Failure& failure) {
     line_.clear();
     try {
@@ -263,17 +267,29 @@ class SingleRun {
         result_.exit.reasons.push_back("at the peak of the memory pass: " +
                                        holders(result_.memory));
       }
-      result_.gates.clear();
-      result_.metrics = derive_metrics(result_);
-      (void)write();
+      if (result_.gates.empty()) result_.metrics = derive_metrics(result_);
+      write_what_fits();
+      (void)finish();
     } catch (const std::exception& error) {
       fmt::print(stderr, "noisemark: no result was written: {}\n", failure_of(error).message);
     }
   }
 
-  ExitCode write() {
+  void write() {
+    std::erase_if(result_.artifacts, [](const auto& one) { return one.path == "events.mlog"; });
     result_.artifacts.push_back({"events.mlog", reports::sha256_of_file(folder_.events())});
     reports::write_run_folder(folder_.path, result_);
+  }
+
+  void write_what_fits() {
+    try {
+      write();
+    } catch (const Error&) {
+      reports::write_result_alone(folder_.path, result_);
+    }
+  }
+
+  ExitCode finish() {
     put_in_place(folder_);
     line_.clear();
     if (options_.verdict) {
@@ -345,8 +361,11 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   if (options.resume) {
     const auto earlier = earlier_result(folder.path, key);
     if (earlier && is_finished(*earlier)) return leave_finished(*earlier, folder.path);
-    if (std::filesystem::exists(folder.checkpoint())) require_checkpoint(folder.checkpoint(), key);
+    if (std::filesystem::exists(folder.checkpoint())) {
+      require_continuable(folder.checkpoint(), key, plan.variant.mode);
+    }
   }
+  if (options.checkpoint_every > 0) tell_of_checkpoints(plan.variant.mode);
   const InterruptGuard interrupt;
   return SingleRun(options, plan, session, folder, interrupt).execute();
 }

@@ -63,6 +63,12 @@ std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
   return model;
 }
 
+/// Parameters of which `part` is made next.
+NamedTensors announced(BuildObserver* observer, memopt::Owner part, NamedTensors parameters) {
+  if (observer != nullptr) observer->on_part(part);
+  return parameters;
+}
+
 bool all_finite(const at::Tensor& tensor) {
   return at::isfinite(tensor).all().item<bool>();
 }
@@ -94,15 +100,15 @@ class [[nodiscard]] Trainer::StepCleanup {
 
 Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
                  std::shared_ptr<const Dataset> dataset, memopt::Mode& mode,
-                 const TrainerOptions& options)
+                 const TrainerOptions& options, BuildObserver* observer)
     : definition_(definition),
       options_(options),
       model_(prepare_model(std::move(model), options)),
       dataset_(std::move(dataset)),
       mode_(mode),
       process_(definition.diffusion, options.device, options.precision.weights),
-      adam_(parameters(), definition.optimizer),
-      ema_(parameters(), definition.ema) {
+      adam_(announced(observer, memopt::Owner::kOptimizer, parameters()), definition.optimizer),
+      ema_(announced(observer, memopt::Owner::kEma, parameters()), definition.ema) {
   if (options_.precision.loss_scaling) scaler_.emplace(options_.device);
   memopt::ModelView view;
   view.parameters = parameters();

@@ -14,6 +14,7 @@
 #include "suite/diffusion/process.h"
 #include "suite/models/denoiser.h"
 #include "suite/train/adam.h"
+#include "suite/train/build_observer.h"
 #include "suite/train/ema.h"
 #include "suite/train/fault.h"
 #include "suite/train/phase.h"
@@ -59,10 +60,11 @@ struct StepRecord {
 class Trainer {
  public:
   /// `mode` must outlive the trainer; the model is moved to the device, type and memory format of
-  /// `options`.
+  /// `options`. `observer`, needed here only, is told before the optimizer and the average are
+  /// made.
   Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
-          std::shared_ptr<const Dataset> dataset, memopt::Mode& mode,
-          const TrainerOptions& options);
+          std::shared_ptr<const Dataset> dataset, memopt::Mode& mode, const TrainerOptions& options,
+          BuildObserver* observer = nullptr);
 
   /// Runs the next optimizer step. `observers` are told of phases; `sink` receives saved tensors
   /// (null: the mode). Throws NonFinite before the optimizer touches the weights.

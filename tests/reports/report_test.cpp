@@ -82,11 +82,11 @@ TEST(Report, says_where_the_program_is_that_repeats_the_run) {
   EXPECT_TRUE(has(rendered(full_result()), "\n`noisemark` is in `bin/` of the build folder"));
 }
 
-TEST(Report, names_a_definition_of_the_users_own) {
+TEST(Report, says_where_a_definition_without_overrides_is_not_the_locked_one) {
   Result result = full_result();
   result.identity.custom = true;
   result.identity.overrides.clear();
-  EXPECT_TRUE(has(rendered(result), "| a definition of the user's own "));
+  EXPECT_TRUE(has(rendered(result), "| not the locked definition "));
 }
 
 TEST(Report, names_the_loader_threads_of_a_run_that_chose_them) {

@@ -115,6 +115,52 @@ TEST_F(WriteReport, says_when_gnuplot_fails) {
   EXPECT_NE(plots.left_out.find("gnuplot failed"), std::string::npos) << plots.left_out;
 }
 
+TEST_F(WriteReport, leaves_out_a_picture_whose_end_the_disk_did_not_take) {
+  const fs::path programs = folder_ / "programs";
+  make_folder(programs);
+  const auto draw = [&](const std::string& picture) {
+    std::ofstream(programs / "gnuplot")
+        << "#!/bin/sh\nprintf '" + picture + "' > \"${2%.gp}.svg\"\n";
+    fs::permissions(programs / "gnuplot", fs::perms::owner_all);
+    const PathGuard fake(programs.string());
+    return write_plots(folder_, result());
+  };
+  const Plots half = draw("<svg><path");
+  EXPECT_TRUE(half.links.empty());
+  EXPECT_NE(half.left_out.find("no whole picture"), std::string::npos) << half.left_out;
+  EXPECT_FALSE(drawn());
+  const Plots whole = draw("<svg></svg>\\n");
+  EXPECT_FALSE(whole.links.empty());
+  EXPECT_EQ(whole.left_out, "");
+  EXPECT_TRUE(drawn());
+}
+
+TEST_F(WriteReport, puts_no_result_in_place_whose_report_cannot_be_written) {
+  make_folder(folder_ / "report.md" / "in the way");
+  try {
+    write_run_folder(folder_, result());
+    ADD_FAILURE() << "written";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kCannotWrite);
+    EXPECT_NE(std::string(error.what()).find("report.md"), std::string::npos) << error.what();
+  }
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_TRUE(name == "report.md" || name == "plots") << name;
+  }
+  write_result_alone(folder_, result());
+  EXPECT_TRUE(fs::exists(folder_ / "result.json"));
+}
+
+TEST_F(WriteReport, a_result_alone_does_not_keep_the_report_of_another) {
+  write_run_folder(folder_, result());
+  Result failed = result();
+  failed.exit = {static_cast<int>(ExitCode::kCannotWrite), "cannot write", {"no room"}};
+  write_result_alone(folder_, failed);
+  EXPECT_FALSE(fs::exists(folder_ / "report.md"));
+  EXPECT_NE(read_file(folder_ / "result.json").find("no room"), std::string::npos);
+}
+
 TEST_F(WriteReport, draws_only_what_there_are_samples_for) {
   EXPECT_EQ(plot_sources(test::minimal_result()).size(), 0U);
   Result only_evaluations = test::minimal_result();

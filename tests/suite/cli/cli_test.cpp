@@ -12,6 +12,7 @@
 #include "suite/cli/arguments.h"
 #include "suite/cli/cli.h"
 #include "suite/cli/commands.h"
+#include "suite/cli/list.h"
 #include "suite/config/catalogue.h"
 #include "suite/environment/environment.h"
 #include "tests/reports/sample_result.h"
@@ -211,6 +212,20 @@ TEST(CommandLine, list_names_everything) {
   for (const char* name : {"smoke", "ho-relu-cifar10", "none", "plain", "gate excess_loss",
                            "budget:saved=2GiB", "mirror:sqrt+echo", "offload:all"}) {
     EXPECT_NE(result.out.find(name), std::string::npos) << name;
+  }
+}
+
+TEST(CommandLine, list_says_which_definition_is_not_the_locked_one) {
+  const std::string words = "custom: not the locked definition of gmm16@cpu";
+  EXPECT_EQ(list_text().find("custom: not the locked"), std::string::npos);
+  Lock lock = shipped_lock();
+  lock.at("gmm16@cpu").definition_sha256 = std::string(64, '0');
+  const std::string text = list_text(lock);
+  EXPECT_NE(text.find(words), std::string::npos) << text;
+  EXPECT_EQ(text.find("custom: not the locked"), text.rfind("custom: not the locked")) << text;
+  for (const auto& benchmark : nlohmann::ordered_json::parse(list_json(lock))["benchmarks"]) {
+    EXPECT_EQ(benchmark["scales"]["cpu"]["locked"], benchmark["id"] != "gmm16");
+    EXPECT_EQ(benchmark["scales"]["gpu"]["locked"], true);
   }
 }
 

@@ -100,5 +100,31 @@ TEST(Lock, shipped_definitions_are_the_locked_ones) {
   EXPECT_EQ(shipped_lock().size(), 2 * benchmark_files().size()) << "an entry of no benchmark";
 }
 
+TEST(Lock, makes_a_shipped_definition_custom_that_it_does_not_hold) {
+  const Definition shipped = load_definition("gmm16", "cpu");
+  EXPECT_TRUE(is_locked(shipped_lock(), shipped));
+  EXPECT_FALSE(shipped.custom);
+  EXPECT_FALSE(shipped.unlocked);
+
+  const auto held_to = [](const Lock& lock, Definition definition) {
+    hold_to_lock(lock, definition);
+    EXPECT_EQ(definition.custom, definition.unlocked);
+    return !definition.unlocked;
+  };
+  Definition edited = shipped;
+  edited.title = "other words for the same work";
+  EXPECT_TRUE(held_to(shipped_lock(), edited));
+  edited.optimizer.lr *= 2;
+  EXPECT_FALSE(held_to(shipped_lock(), edited));
+  EXPECT_EQ(unlocked_words(edited), "not the locked definition of gmm16@cpu");
+
+  Lock other = shipped_lock();
+  other.at("gmm16@cpu").definition_sha256 = std::string(64, '0');
+  EXPECT_FALSE(held_to(other, shipped));
+  EXPECT_TRUE(held_to(other, load_definition("gmm16", "gpu")));
+  other.erase("gmm16@cpu");
+  EXPECT_FALSE(held_to(other, shipped));
+}
+
 }  // namespace
 }  // namespace noisemark::suite

@@ -126,6 +126,32 @@ TEST(Cifar10, refuses_a_file_with_more_records_than_the_official_one) {
   expect_error(folder.path(), path.string() + ": size: 30733073 bytes" + kAccepted);
 }
 
+TEST(Cifar10, names_every_file_of_a_small_set_with_its_size) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  EXPECT_EQ(open(folder.path())->note(),
+            "shorter than the official files of 30730000 bytes: data_batch_1.bin has 3073, "
+            "data_batch_2.bin has 6146, data_batch_3.bin has 9219, data_batch_4.bin has 12292, "
+            "data_batch_5.bin has 15365, test_batch.bin has 18438");
+}
+
+TEST(Cifar10, refuses_a_file_that_lost_its_end_beside_whole_ones) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  // Zeros of a sparse file: labels 0, black pictures.
+  for (const CifarFile& file : kCifarFiles) {
+    std::filesystem::resize_file(folder.path() / (kFolder + std::string(file.name)), 30'730'000);
+  }
+  EXPECT_EQ(open(folder.path())->note(), "") << "of the official size, though with other bytes";
+  const auto path = folder.path() / (kFolder + "data_batch_4.bin");
+  std::filesystem::resize_file(path, 9'999 * kCifarRecordBytes);
+  expect_error(folder.path(),
+               path.string() +
+                   ": size: 30726927 bytes, where other files are whole (1 to 10000 "
+                   "records of 3073 bytes; the official file has 30730000 bytes, and "
+                   "all or none are shorter)");
+}
+
 TEST(Cifar10, names_a_label_that_is_no_class) {
   const TemporaryFolder folder;
   write_all(folder);
@@ -186,8 +212,14 @@ TEST(Cifar10, opens_the_real_pictures) {
   if (count == 1000) {
     EXPECT_NEAR(sum / (3072.0 * 1000), 2 * 0.473 - 1, 0.06);
   }
-  const bool verified = dataset->files().front().verified;
-  EXPECT_TRUE(verified || dataset->standing() == "unofficial");
+  const std::filesystem::path given = folder;
+  const bool is_parent = std::filesystem::is_directory(given / kFolder);
+  bool all_official = true;
+  for (const CifarFile& file : kCifarFiles) {
+    const auto path = (is_parent ? given / kFolder : given) / file.name;
+    all_official = all_official && reports::sha256_of_file(path) == file.sha256;
+  }
+  EXPECT_EQ(dataset->standing(), all_official ? "official" : "unofficial");
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <span>
 #include <vector>
 
 #include "tests/suite/data/image_writer.h"
@@ -86,6 +89,55 @@ TEST(ImageFile, a_jpeg_whose_pixels_are_cut_out_fails_to_decode) {
   Bytes damaged = encode_jpeg(test_picture(64, 64, 3), 90);
   damaged.erase(damaged.end() - 402, damaged.end() - 2);  // the end marker stays
   EXPECT_THROW(static_cast<void>(decode_image(damaged)), ImageError);
+}
+
+/// Of PNG 1.2, annex D.
+uint32_t crc_of(std::span<const uint8_t> bytes) {
+  uint32_t crc = 0xffffffffU;
+  for (const uint8_t byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc & 1U) != 0 ? 0xedb88320U ^ (crc >> 1) : crc >> 1;
+  }
+  return ~crc;
+}
+
+void write_big_endian(Bytes& bytes, size_t at, uint32_t value, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    bytes[at + i] = static_cast<uint8_t>(value >> (8 * (count - 1 - i)));
+  }
+}
+
+/// A whole PNG whose header claims another size.
+Bytes png_of_claimed_size(uint32_t width, uint32_t height) {
+  constexpr size_t kType = 12;  // of IHDR, whose size and CRC follow
+  Bytes bytes = encode_png(test_picture(4, 4, 3));
+  write_big_endian(bytes, kType + 4, width, 4);
+  write_big_endian(bytes, kType + 8, height, 4);
+  write_big_endian(bytes, kType + 17, crc_of(std::span(bytes).subspan(kType, 17)), 4);
+  return bytes;
+}
+
+Bytes jpeg_of_claimed_size(uint32_t width, uint32_t height) {
+  constexpr std::array<uint8_t, 2> kFrame{0xff, 0xc0};
+  Bytes bytes = encode_jpeg(test_picture(8, 8, 3), 90);
+  const auto frame = std::search(bytes.begin(), bytes.end(), kFrame.begin(), kFrame.end());
+  const auto at = static_cast<size_t>(frame - bytes.begin());
+  write_big_endian(bytes, at + 5, height, 2);  // after the marker, the length and the precision
+  write_big_endian(bytes, at + 7, width, 2);
+  return bytes;
+}
+
+TEST(ImageFile, a_size_that_no_one_decodes_is_found_by_the_header) {
+  EXPECT_EQ(find_damage(png_of_claimed_size(4, 4)), "");
+  EXPECT_EQ(find_damage(png_of_claimed_size(100'000, 3'000)), "a picture of 100000 x 3000");
+  EXPECT_EQ(find_damage(jpeg_of_claimed_size(8, 8)), "");
+  EXPECT_EQ(find_damage(jpeg_of_claimed_size(60'000, 50'000)), "a picture of 60000 x 50000");
+}
+
+TEST(ImageFile, a_jpeg_for_printers_is_found_by_the_header) {
+  const Bytes cmyk = encode_jpeg(test_picture(8, 8, 4), 90);
+  EXPECT_EQ(find_damage(cmyk), "JPEG: CMYK colours, which are neither gray nor RGB");
+  EXPECT_THROW(static_cast<void>(decode_image(cmyk)), ImageError);
 }
 
 TEST(ImageFile, other_files_are_called_neither_png_nor_jpeg) {

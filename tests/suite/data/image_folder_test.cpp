@@ -170,6 +170,15 @@ TEST(ImageFolder, a_damaged_picture_of_any_name_is_an_error) {
       std::string::npos);
 }
 
+TEST(ImageFolder, a_picture_for_printers_is_an_error_before_anything_is_read) {
+  const TemporaryFolder folder;
+  folder.write("a.png", shade(1));
+  folder.write("b.jpg", encode_jpeg(test_picture(8, 8, 4), 90));
+  const std::string message = message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput);
+  EXPECT_NE(message.find("b.jpg: JPEG: CMYK"), std::string::npos) << message;
+  EXPECT_NE(message.find("1 files are good, 1 not"), std::string::npos) << message;
+}
+
 TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   const TemporaryFolder folder;
   folder.write("train/a.png", shade(1));
@@ -185,7 +194,9 @@ TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   folder.write("train/README.txt", {'h', 'i'});
   folder.write("train/empty", {});
   const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
-  EXPECT_EQ(dataset->note(), "3 files are no picture and left out, the first: test/labels.csv");
+  EXPECT_EQ(
+      dataset->note(),
+      "test/labels.csv is no picture and left out, as are 2 other files; beside 3 good pictures");
   EXPECT_EQ(dataset->size(Split::kTrain), 2);
   EXPECT_EQ(dataset->size(Split::kTest), 1);
   EXPECT_EQ(dataset->files()[0].sha256, clean->files()[0].sha256);
@@ -274,8 +285,8 @@ TEST(ImageFolder, refuses_a_folder_without_pictures_or_that_is_missing) {
   folder.write("a.txt", {'h', 'i'});
   EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
             "--data " + folder.path().string() +
-                ": no pictures to train on; 1 file is no picture and left out, the first: a.txt"
-                " (PNG or JPEG files, at any depth)");
+                ": no pictures to train on; a.txt is no picture and left out; beside 0 good"
+                " pictures (PNG or JPEG files, at any depth)");
   const std::string missing = (folder.path() / "missing").string();
   EXPECT_EQ(message_of(missing, definition_of(3, 4), ExitCode::kBadInput),
             "--data " + missing + ": no such folder (PNG or JPEG files, at any depth)");

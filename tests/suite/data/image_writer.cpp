@@ -74,7 +74,9 @@ std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality) {
   info.image_width = static_cast<JDIMENSION>(picture.width);
   info.image_height = static_cast<JDIMENSION>(picture.height);
   info.input_components = static_cast<int>(picture.channels);
-  info.in_color_space = picture.channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+  info.in_color_space = picture.channels == 4   ? JCS_CMYK
+                        : picture.channels == 3 ? JCS_RGB
+                                                : JCS_GRAYSCALE;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, quality, TRUE);
   jpeg_start_compress(&info, TRUE);

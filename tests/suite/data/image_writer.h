@@ -29,6 +29,7 @@ class TemporaryFolder {
 [[nodiscard]] Picture test_picture(int64_t width, int64_t height, int64_t channels);
 
 [[nodiscard]] std::vector<uint8_t> encode_png(const Picture& picture);
+/// Gray, RGB or CMYK, by the number of channels.
 [[nodiscard]] std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality);
 
 }  // namespace noisemark::suite::test

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "suite/run/interrupt.h"
@@ -197,6 +199,22 @@ TEST(Failure, that_leaves_no_room_for_a_result_is_told_before_that) {
   EXPECT_NE(run.err.find("no result was written"), std::string::npos) << run.err;
 }
 
+TEST(Failure, to_write_the_report_leaves_a_result_that_says_so) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(timed_only(out, 60)));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
+  fs::create_directories(out / "report.md" / "in the way");
+  const Finished finished = process.wait();
+  EXPECT_EQ(finished.code, 74) << finished.both();
+  EXPECT_NE(finished.err.find("report.md: cannot be written"), std::string::npos) << finished.err;
+  const reports::Result result = result_in(out);
+  EXPECT_EQ(result.exit.code, 74);
+  EXPECT_EQ(result.exit.status, "cannot write");
+  EXPECT_EQ(result.samples.loss.size(), 60U);
+  EXPECT_FALSE(result.gates.empty()) << "it was judged before";
+}
+
 TEST(Failure, out_of_memory_in_training_names_owners_too) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
@@ -207,6 +225,32 @@ TEST(Failure, out_of_memory_in_training_names_owners_too) {
   const std::string reason = result_in(out).exit.reasons.at(0);
   for (const char* owner : {"weights", "optimizer", "ema", "rest"}) {
     EXPECT_NE(reason.find(owner), std::string::npos) << reason;
+  }
+}
+
+/// Of this process, which has loaded the libraries that the program loads.
+int64_t address_space_kib() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+TEST(Failure, out_of_memory_while_the_model_is_made_names_owners_in_any_pass) {
+  const TemporaryFolder folder;
+  // The weights take half a GiB and fit, the optimizer's two tensors beside each take 1 GiB more.
+  const std::string limit = "ulimit -v " + std::to_string(address_space_kib() + 1'100'000);
+  for (const bool memory_pass : {true, false}) {
+    const fs::path out = folder.path() / (memory_pass ? "memory" : "training");
+    const auto arguments = memory_pass ? short_run(out) : timed_only(out);
+    const Finished run = run_noisemark_after(limit, with(arguments, {"--set", "model.dim=384"}));
+    EXPECT_EQ(run.code, 71) << run.both();
+    EXPECT_EQ(result_in(out).exit.status, "out of memory");
+    const std::string reason = result_in(out).exit.reasons.at(0);
+    EXPECT_NE(reason.find("while the model was made ready: weights "), std::string::npos) << reason;
+    EXPECT_NE(reason.find(", optimizer "), std::string::npos) << reason;
+    EXPECT_EQ(reason.find(", ema "), std::string::npos)
+        << "it comes after the optimizer: " << reason;
+    EXPECT_NE(run.err.find(reason), std::string::npos) << run.err;
   }
 }
 
@@ -352,6 +396,11 @@ TEST(ProgressLine, tells_of_every_pass_on_a_terminal_and_of_nothing_elsewhere) {
         "fastest matrix product", "evaluating", "step 6/6, "}) {
     EXPECT_NE(finished.err.find(part), std::string::npos) << part << "\n" << finished.err;
   }
+  const size_t last = finished.err.find("step 6/6, ");
+  ASSERT_NE(last, std::string::npos);
+  const std::string line = finished.err.substr(last, finished.err.find('\r', last) - last);
+  const std::regex figures(R"(step 6/6, \d+\.\d images/s, loss \d+\.\d{4}, 0 s left)");
+  EXPECT_TRUE(std::regex_match(line, figures)) << line;
 }
 
 }  // namespace

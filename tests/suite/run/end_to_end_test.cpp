@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::Finished;
+using test::kill_after_a_checkpoint;
 using test::noisemark_command;
 using test::Process;
 using test::result_in;
@@ -76,19 +77,6 @@ TEST(Run, force_never_touches_a_folder_that_holds_no_run) {
   EXPECT_TRUE(fs::exists(folder.path() / "thesis.tex"));
 }
 
-/// Starts a run and kills it as soon as it has written a checkpoint of its own.
-void kill_after_a_checkpoint(const std::vector<std::string>& arguments, const fs::path& out) {
-  const fs::path checkpoint = out / "checkpoint.safetensors";
-  std::error_code none;
-  const auto before = fs::last_write_time(checkpoint, none);
-  Process process(noisemark_command(arguments));
-  while (process.running() && (fs::last_write_time(checkpoint, none) == before || none)) {
-    usleep(1000);
-  }
-  process.signal(SIGKILL);
-  EXPECT_EQ(process.wait().code, 128 + SIGKILL) << "it ended before it could be killed";
-}
-
 TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
   const TemporaryFolder folder;
   const fs::path whole = folder.path() / "whole";
@@ -131,7 +119,7 @@ TEST(Run, the_command_that_a_result_names_repeats_it) {
       Process({"/bin/sh", "-c",
                "cd " + folder.path().string() + " && PATH=" + program.parent_path().string() +
                    ":$PATH && exec " + first.repeat_command},
-              {{"NOISEMARK_OUT", ""}})
+              {{"NOISEMARK_OUT", ""}, {"OMP_NUM_THREADS", ""}})
           .wait();
   ASSERT_EQ(again.code, 0) << again.both();
   fs::path repeated;
@@ -139,6 +127,8 @@ TEST(Run, the_command_that_a_result_names_repeats_it) {
     if (entry.path().filename() == "result.json") repeated = entry.path().parent_path();
   }
   EXPECT_EQ(result_in(repeated).determinism.loss_trace_sha256, first.determinism.loss_trace_sha256);
+  EXPECT_EQ(result_in(repeated).identity.threads, first.identity.threads)
+      << "of which the first run was told by a variable alone";
 }
 
 TEST(Run, without_an_output_folder_the_result_goes_where_the_environment_says) {

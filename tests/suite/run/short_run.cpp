@@ -1,6 +1,13 @@
 #include "tests/suite/run/short_run.h"
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <system_error>
+
 #include "reports/json_io.h"
+#include "tests/suite/process.h"
 
 namespace noisemark::suite::test {
 
@@ -24,6 +31,18 @@ std::vector<std::string> with(std::vector<std::string> arguments,
 
 std::vector<std::string> timed_only(const fs::path& out, int64_t steps) {
   return with(short_run(out, steps), {"--no-memory", "--no-profile"});
+}
+
+void kill_after_a_checkpoint(const std::vector<std::string>& arguments, const fs::path& out) {
+  const fs::path checkpoint = out / "checkpoint.safetensors";
+  std::error_code none;
+  const auto before = fs::last_write_time(checkpoint, none);
+  Process process(noisemark_command(arguments));
+  while (process.running() && (fs::last_write_time(checkpoint, none) == before || none)) {
+    usleep(1000);
+  }
+  process.signal(SIGKILL);
+  EXPECT_EQ(process.wait().code, 128 + SIGKILL) << "it ended before it could be killed";
 }
 
 reports::Result result_in(const fs::path& folder) {

@@ -20,6 +20,10 @@ namespace noisemark::suite::test {
 [[nodiscard]] std::vector<std::string> timed_only(const std::filesystem::path& out,
                                                   int64_t steps = 6);
 
+/// Starts a run in `out` and kills it as soon as it has written a checkpoint of its own.
+void kill_after_a_checkpoint(const std::vector<std::string>& arguments,
+                             const std::filesystem::path& out);
+
 [[nodiscard]] reports::Result result_in(const std::filesystem::path& folder);
 
 }  // namespace noisemark::suite::test

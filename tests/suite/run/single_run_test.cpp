@@ -7,6 +7,7 @@
 
 #include "reports/gate.h"
 #include "suite/config/catalogue.h"
+#include "suite/config/lock.h"
 #include "suite/data/cifar10.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/new_result.h"
@@ -58,6 +59,35 @@ TEST(Run, of_a_definition_of_the_users_own_is_custom_and_no_gate_of_it_applies) 
   ASSERT_NE(gate, result.gates.end());
   EXPECT_EQ(gate->verdict, reports::Verdict::kNotApplied) << gate->words;
   const test::Finished check = run_noisemark({"check", out.string()});
+  EXPECT_EQ(check.code, 0) << check.both();
+}
+
+TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_so) {
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.id = "gmm16@cpu";
+  options.device = "cpu";
+  options.memory = options.profile = options.verdict = false;
+  options.argv = {"noisemark", "run", "gmm16@cpu"};
+  PlannedRun plan = plan_runs(options).front();
+  // As a program has it that was built from an edited file.
+  plan.definition.train.steps = 2;
+  plan.definition.train.batch = 4;
+  plan.definition.eval.samples = 8;
+  hold_to_lock(shipped_lock(), plan.definition);
+  EXPECT_EQ(run_single(options, plan, folder.path()), ExitCode::kPass);
+  const reports::Result result = result_in(folder.path());
+  EXPECT_TRUE(result.identity.custom);
+  EXPECT_TRUE(result.identity.overrides.empty());
+  EXPECT_EQ(result.exit.status, "custom");
+  EXPECT_EQ(result.exit.reasons,
+            std::vector<std::string>{"not the locked definition of gmm16@cpu"});
+  const auto gate = std::find_if(result.gates.begin(), result.gates.end(),
+                                 [](const auto& gate) { return gate.name == "excess_loss"; });
+  ASSERT_NE(gate, result.gates.end());
+  EXPECT_EQ(gate->verdict, reports::Verdict::kNotApplied) << gate->words;
+  EXPECT_NE(gate->words.find("not the locked one"), std::string::npos) << gate->words;
+  const test::Finished check = run_noisemark({"check", folder.path().string()});
   EXPECT_EQ(check.code, 0) << check.both();
 }
 
@@ -155,7 +185,7 @@ TEST(Run, names_the_folder_of_the_pictures_in_the_command_that_repeats_it) {
     EXPECT_EQ(run.code, 0) << run.both();
     return result_in(out).repeat_command;
   };
-  const std::string named = " --data " + folder.path().string();
+  const std::string named = " --data " + folder.path().string() + " --threads 1";
   EXPECT_TRUE(repeat("lucid-cifar10@cpu", {}).ends_with(named));
   const std::string given = repeat("lucid-cifar10@cpu", {"--data", folder.path().string()});
   EXPECT_EQ(given.find("--data"), given.rfind("--data")) << given;
@@ -168,6 +198,20 @@ TEST(RepeatCommand, begins_anew_in_a_folder_of_its_own) {
             "noisemark run gmm16 --seed 3 --checkpoint-every 5");
   EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16", "--force", "--out=here"}),
             "noisemark run gmm16");
+}
+
+TEST(RepeatCommand, names_the_threads_that_came_from_a_variable_or_the_machine) {
+  EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16"}, "", 3),
+            "noisemark run gmm16 --threads 3");
+  for (const char* given : {"--threads 3", "--threads=3"}) {
+    const std::string word = given;
+    const size_t space = word.find(' ');
+    std::vector<std::string> argv{"noisemark", "run", "gmm16", word.substr(0, space)};
+    if (space != std::string::npos) argv.push_back(word.substr(space + 1));
+    EXPECT_EQ(repeat_command(argv, "", 3), "noisemark run gmm16 " + word);
+  }
+  EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16", "--loader-threads", "2"}, "", 3),
+            "noisemark run gmm16 --loader-threads 2 --threads 3");
 }
 
 }  // namespace
