@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "memopt/owner.h"
 
@@ -49,8 +51,13 @@ class AllocationSource {
   /// The block that holds this storage; empty for memory of another origin and for no bytes.
   [[nodiscard]] virtual std::optional<Block> find(const c10::StorageImpl& storage) const = 0;
   [[nodiscard]] virtual int64_t live_bytes() const = 0;
-  /// The most live bytes since it was last asked; for one who asks.
+  /// The most live bytes since it was last asked. HighMark shares the answer among all who ask.
   [[nodiscard]] virtual int64_t take_high_bytes() = 0;
+
+ private:
+  friend class HighMark;
+  std::mutex marks_mutex_;
+  std::vector<int64_t*> marks_;  ///< the highest that each reader has not yet been told
 };
 
 }  // namespace noisemark::memopt

@@ -32,6 +32,19 @@ bool reached_backward(const StepGraph& graph) {
                      [](const RecordedSlot& slot) { return slot.unpack_order != kNone; });
 }
 
+/// So many passes that were cut short are seen again; then what a backward leaves out is taken
+/// for what this model leaves out.
+constexpr int kPassesCutShort = 2;
+
+/// Backward asked for the same slots: an exception may end it early.
+bool asked_alike(const StepGraph& a, const StepGraph& b) {
+  if (a.slots.size() != b.slots.size()) return true;  // another flow, which shows elsewhere
+  return std::equal(a.slots.begin(), a.slots.end(), b.slots.begin(),
+                    [](const RecordedSlot& x, const RecordedSlot& y) {
+                      return (x.unpack_order == kNone) == (y.unpack_order == kNone);
+                    });
+}
+
 }  // namespace
 
 /// Between a pass that is rehearsed and its backward.
@@ -60,6 +73,7 @@ void PlannedMode::attach(const ModelView& model) {
   graph_.reset();
   plan_.reset();
   reconciled_ = verified_ = gave_up_ = false;
+  cut_short_ = 0;
   overrides_ = {};
   refusals_.clear();
   if (policy_.host != nullptr) policy_.host->reset();
@@ -180,16 +194,28 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
     for (const auto& [name, parameter] : model_.parameters) {
       if (parameter.requires_grad()) parameters.push_back(parameter);
     }
-    GradientProbe probe(*rehearsal_, again, std::move(parameters));
-    if (rehearsal_->asked() == 0) return;
-    if (probe.usable()) {
-      rehearse(probe);
+    const std::unique_ptr<GradientProbe> probe = probe_of(again, std::move(parameters));
+    if (probe != nullptr && rehearsal_->asked() == 0) return;
+    if (probe != nullptr && probe->usable()) {
+      rehearse(*probe);
       make_plan();
     }
     rehearsal_->end();
   } catch (const std::exception& error) {
     rehearsal_->end();
     give_up(error.what());
+  }
+}
+
+/// Null where the program's own backward fails: it says so itself when it is run.
+std::unique_ptr<GradientProbe> PlannedMode::probe_of(const BackwardAgain& again,
+                                                     std::vector<at::Tensor> parameters) {
+  try {
+    return std::make_unique<GradientProbe>(*rehearsal_, again, std::move(parameters));
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const std::exception&) {
+    return nullptr;
   }
 }
 
@@ -205,7 +231,8 @@ void PlannedMode::finish_recording() {
   const std::unique_ptr<StepRecorder> recorder = std::move(recorder_);
   StepGraph graph = recorder->take();
   if (!reached_backward(graph)) return;
-  if (graph_ == nullptr || !reconcile(*graph_, graph, report_.unrepeatable)) {
+  const bool cut_short = graph_ != nullptr && !asked_alike(*graph_, graph) && is_seen_again();
+  if (graph_ == nullptr || cut_short || !reconcile(*graph_, graph, report_.unrepeatable)) {
     if (graph_ != nullptr) report_.missing_reason = "two recorded passes in a row differed";
     graph_ = std::make_shared<StepGraph>(std::move(graph));
     return;
@@ -225,6 +252,7 @@ void PlannedMode::finish_following() {
   add(report_.counters, counters);
   if (policy_.host != nullptr) overrides_.no_room.merge(policy_.host->take_refused());
   if (verified_) {
+    keep_what_differed(*execution);
     replace_codecs(execution->refused());
   } else if (counters.departures == 0 && execution->compared_any()) {
     learn_from(*execution);
@@ -233,6 +261,7 @@ void PlannedMode::finish_following() {
 
 /// From a pass that verified the plan.
 void PlannedMode::learn_from(const PlanExecution& execution) {
+  if (execution.cut_short() && is_seen_again()) return;
   const auto is_encoded = [this](ValueId value) {
     return plan_->values[static_cast<size_t>(value)].source == Source::kEncoded;
   };
@@ -255,6 +284,28 @@ void PlannedMode::learn_from(const PlanExecution& execution) {
   }
   verified_ = wrong.empty();
   make_plan();
+}
+
+/// A backward that got an error for a value, and was perhaps not the end of the training. Which of
+/// the operators behind the value changed is not known.
+void PlannedMode::keep_what_differed(const PlanExecution& execution) {
+  std::vector<ValueId> suspects = execution.mismatched();
+  if (suspects.empty()) return;
+  const size_t before = overrides_.keep.size();
+  while (!suspects.empty()) {
+    const ValueId value = suspects.back();
+    suspects.pop_back();
+    const ValueTreatment& treatment = plan_->values[static_cast<size_t>(value)];
+    if (treatment.source != Source::kMadeAgain || !overrides_.keep.insert(value).second) continue;
+    const Recipe& recipe = *plan_->recipes[static_cast<size_t>(treatment.recipe)];
+    suspects.insert(suspects.end(), recipe.inputs.begin(), recipe.inputs.end());
+  }
+  report_.kept_after_mismatch += static_cast<int32_t>(overrides_.keep.size() - before);
+  make_plan();
+}
+
+bool PlannedMode::is_seen_again() {
+  return ++cut_short_ <= kPassesCutShort;
 }
 
 /// What else was wrong may have been made from what a wrong shortcut gave: the next pass tells.

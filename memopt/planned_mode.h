@@ -52,8 +52,9 @@ struct PlanEstimate {
 /// third pass at once, later between passes, after it has refused twice; until then the value is
 /// kept, and counted. A value for which host memory had no room goes the same way, and report()
 /// tells of it whatever the pass. While the mode watches it keeps everything, as mode "none" does.
-/// A pass that departs from the recorded one is finished by keeping. A model that cannot be
-/// recorded is trained as under "none", and report() says why.
+/// A pass that departs from the recorded one is finished by keeping. A value that is made again and
+/// is not what forward had is an error of backward, and kept from the next pass on. A model that
+/// cannot be recorded is trained as under "none", and report() says why.
 class PlannedMode : public Mode {
  public:
   PlannedMode(std::string name, bool lossless, Policy policy);
@@ -98,10 +99,15 @@ class PlannedMode : public Mode {
   [[nodiscard]] std::optional<HostMemoryReport> host_memory() const;
   void finish_pass();
   void rehearse_before(const BackwardAgain& again);
+  [[nodiscard]] std::unique_ptr<GradientProbe> probe_of(const BackwardAgain& again,
+                                                        std::vector<at::Tensor> parameters);
   void finish_recording();
   void finish_following();
   void learn_from(const PlanExecution& execution);
   [[nodiscard]] bool give_up_shortcuts(const std::set<ValueId>& wrong);
+  void keep_what_differed(const PlanExecution& execution);
+  /// Of a pass whose backward did not come to its end.
+  [[nodiscard]] bool is_seen_again();
   void replace_codecs(const std::vector<ValueId>& refused);
   [[nodiscard]] ValueId encoded_as(ValueId value) const;
   void make_plan();
@@ -120,6 +126,7 @@ class PlannedMode : public Mode {
   bool reconciled_ = false;
   bool verified_ = false;
   bool gave_up_ = false;  ///< keeps everything from then on
+  int cut_short_ = 0;     ///< passes whose backward was, while they were watched
   Overrides overrides_;
   std::map<ValueId, int> refusals_;  ///< of the codecs of the plan in force
   std::shared_ptr<const TreatmentPlan> plan_;

@@ -37,6 +37,7 @@ class Resolver {
     choose_encodings(plan_, policy_, overrides_);
     fill_slots();
     count_reads();
+    mark_rounded();
     return std::move(plan_);
   }
 
@@ -280,6 +281,22 @@ class Resolver {
       ++treatment(input).reads;
       count_reads_of(input, counted);
     }
+  }
+
+  void mark_rounded() {
+    std::vector<bool> known(plan_.values.size(), false);
+    for (const SlotTreatment& slot : plan_.slots) mark_rounded(slot.value, known);
+  }
+
+  bool mark_rounded(ValueId id, std::vector<bool>& known) {
+    ValueTreatment& own = treatment(id);
+    if (known[static_cast<size_t>(id)]) return own.rounded;
+    known[static_cast<size_t>(id)] = true;
+    own.rounded = own.codec != nullptr && !own.codec->lossless();
+    for (const ValueId input : inputs_of(id)) {
+      if (mark_rounded(input, known)) own.rounded = true;
+    }
+    return own.rounded;
   }
 
   const StepGraph& graph_;

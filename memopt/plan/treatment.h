@@ -52,6 +52,8 @@ struct ValueTreatment {
   bool light = false;          ///< of kMadeAgain in a two-level plan: made again rather than kept
                                ///< while a heavy operator is replayed
   int32_t reads = 0;           ///< expected in one backward pass, by recipes and by slots
+  bool rounded = false;        ///< not the bits that were saved: a codec rounds it, or some of what
+                               ///< it is made from
 };
 
 struct SlotTreatment {

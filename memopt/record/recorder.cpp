@@ -17,7 +17,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "memopt/high_mark.h"
 #include "memopt/keeping_hooks.h"
+#include "memopt/record/history.h"
 #include "memopt/record/lifetimes.h"
 #include "memopt/record/operator_times.h"
 #include "memopt/record/operator_traits.h"
@@ -44,20 +46,17 @@ bool below_autograd() {
   return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality);
 }
 
-bool is_cast(const std::string& name) {
-  return name == "aten::_to_copy" || name == "aten::to";
-}
-
 }  // namespace
 
 class StepRecorder::State {
  public:
-  State(const ModelView& model, AllocationSource* memory) : memory_(memory), times_(model) {
-    static_cast<void>(read_memory());
+  State(const ModelView& model, AllocationSource* memory) : times_(model) {
+    if (memory != nullptr) memory_ = std::make_unique<HighMark>(*memory);
     TORCH_CHECK(active_ == nullptr, "a forward pass of this thread is being recorded already");
     segment_of_parameter_ = segments_of(model.parameters);
     for (const auto& [name, tensor] : model.parameters) add_model_tensor(tensor, name);
     for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");
+    history_.emplace(graph_);
     active_ = this;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
                                              .needsInputs(true)
@@ -82,6 +81,9 @@ class StepRecorder::State {
     RecordedSlot recorded;
     if (tensor.grad_fn()) recorded.node = typeid(*tensor.grad_fn());
     recorded.at_save = read_memory();
+    recorded.came_from = history_->read(tensor);
+    recorded.nodes = history_->nodes().size();
+    recorded.version = tensor._version();
     graph_.slots.push_back(recorded);
     // An operator's result is saved before the operator has ended, when its value is not known yet.
     pinned_.emplace_back(tensor.getIntrusivePtr());
@@ -116,19 +118,21 @@ class StepRecorder::State {
   StepGraph take() {
     stop();
     if (error_) std::rethrow_exception(error_);
-    mark_external_storages();
+    mark_external_storages(graph_);
     pass_on_to_readers(graph_);
     const std::lock_guard lock(mutex_);
     times_.read_into(graph_.operators);
     taken_ = true;
     graph_.at_end = read_memory();
+    graph_.nodes = history_->nodes();
+    memory_.reset();
     return std::move(graph_);
   }
 
  private:
   [[nodiscard]] MemoryReading read_memory() {
     if (memory_ == nullptr) return {};
-    return {memory_->live_bytes(), memory_->take_high_bytes()};
+    return {memory_->live_bytes(), memory_->take()};
   }
 
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function) {
@@ -406,24 +410,6 @@ class StepRecorder::State {
     value.model_name = name;
   }
 
-  /// Foreign storages are the batch's or made by nobody we know; a cast of a parameter lives in
-  /// autocast's cache for the whole forward pass.
-  void mark_external_storages() {
-    for (RecordedStorage& storage : graph_.storages) {
-      const RecordedValue& first = graph_.values[static_cast<size_t>(storage.values.front())];
-      storage.external = first.origin != RecordedValue::Origin::kComputed || casts_model(first);
-    }
-  }
-
-  [[nodiscard]] bool casts_model(const RecordedValue& value) const {
-    const RecordedOperator& producer = graph_.operators[static_cast<size_t>(value.producer)];
-    if (!is_cast(producer.name) || producer.arguments.empty()) return false;
-    const std::vector<ValueId>& sources = producer.arguments.front().values;
-    return !sources.empty() && sources.front() != kNone &&
-           graph_.values[static_cast<size_t>(sources.front())].origin ==
-               RecordedValue::Origin::kModel;
-  }
-
   struct PendingSlot {
     c10::TensorImpl* impl;
     at::Tensor data;  ///< shares the storage
@@ -431,10 +417,11 @@ class StepRecorder::State {
 
   static thread_local State* active_;
 
-  AllocationSource* const memory_;  ///< null: not read
+  std::unique_ptr<HighMark> memory_;  ///< null: not read
   OperatorTimes times_;
   std::mutex mutex_;
   StepGraph graph_;
+  std::optional<HistoryReader> history_;
   std::unordered_map<std::string, std::string> segment_of_parameter_;
   std::unordered_map<const c10::TensorImpl*, ValueId> ids_;
   std::unordered_map<const c10::StorageImpl*, StorageId> storage_ids_;

@@ -45,12 +45,29 @@ bool same_constants(const RecordedOperator& a, const RecordedOperator& b) {
 }
 
 bool same_slot(const RecordedSlot& a, const RecordedSlot& b) {
-  return a.value == b.value && a.saved_by == b.saved_by && a.node == b.node;
+  return a.value == b.value && a.saved_by == b.saved_by && a.node == b.node &&
+         a.came_from == b.came_from && a.nodes == b.nodes;
+}
+
+bool same_wiring(const RecordedNode& a, const RecordedNode& b) {
+  return a.type == b.type && a.inputs == b.inputs;
 }
 
 bool same_value(const RecordedValue& a, const RecordedValue& b) {
   return a.origin == b.origin && a.producer == b.producer && a.storage == b.storage &&
          a.sizes == b.sizes && a.strides == b.strides && a.dtype == b.dtype;
+}
+
+bool is_cast(const std::string& name) {
+  return name == "aten::_to_copy" || name == "aten::to";
+}
+
+bool casts_model(const StepGraph& graph, const RecordedValue& value) {
+  const RecordedOperator& producer = graph.operators[static_cast<size_t>(value.producer)];
+  if (!is_cast(producer.name) || producer.arguments.empty()) return false;
+  const std::vector<ValueId>& sources = producer.arguments.front().values;
+  return !sources.empty() && sources.front() != kNone &&
+         graph.values[static_cast<size_t>(sources.front())].origin == RecordedValue::Origin::kModel;
 }
 
 /// The only tensor an operator reads; kNone when there are several, or one of the model's.
@@ -124,6 +141,29 @@ int64_t StepGraph::saved_bytes() const {
     if (is_saved(*this, storage)) sum += storage.bytes;
   }
   return sum;
+}
+
+std::string StepGraph::words_for(ValueId value) const {
+  const RecordedValue& recorded = values[static_cast<size_t>(value)];
+  if (recorded.origin == RecordedValue::Origin::kModel) {
+    return "parameter or buffer \"" + recorded.model_name + "\"";
+  }
+  const RecordedOperator* producer = producer_of(value);
+  return producer == nullptr ? "a tensor from outside the model"
+                             : "the result of " + producer->name;
+}
+
+std::string StepGraph::saver_of(SlotId slot) const {
+  const OperatorId saver = slots[static_cast<size_t>(slot)].saved_by;
+  return saver == kNone ? "an operator" : operators[static_cast<size_t>(saver)].name;
+}
+
+void mark_external_storages(StepGraph& graph) {
+  for (RecordedStorage& storage : graph.storages) {
+    const RecordedValue& first = graph.values[static_cast<size_t>(storage.values.front())];
+    storage.external =
+        first.origin != RecordedValue::Origin::kComputed || casts_model(graph, first);
+  }
 }
 
 bool is_small_result(const StepGraph& graph, ValueId value) {
@@ -200,8 +240,16 @@ bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
       !std::equal(first.slots.begin(), first.slots.end(), second.slots.begin(), second.slots.end(),
                   same_slot) ||
       !std::equal(first.values.begin(), first.values.end(), second.values.begin(),
-                  second.values.end(), same_value)) {
+                  second.values.end(), same_value) ||
+      !std::equal(first.nodes.begin(), first.nodes.end(), second.nodes.begin(), second.nodes.end(),
+                  same_wiring)) {
     return false;
+  }
+  for (size_t i = 0; i < first.nodes.size(); ++i) {
+    if (first.nodes[i].numbers != second.nodes[i].numbers) first.nodes[i].numbers_vary = true;
+  }
+  for (size_t s = 0; s < first.slots.size(); ++s) {
+    if (first.slots[s].version != second.slots[s].version) first.slots[s].version = kNone;
   }
   for (size_t i = 0; i < first.operators.size(); ++i) {
     if (same_constants(first.operators[i], second.operators[i])) continue;

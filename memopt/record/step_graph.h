@@ -94,6 +94,24 @@ struct MemoryReading {
   int64_t high_bytes = kNone;  ///< the most since the reading before
 };
 
+/// Where a tensor came from, or an autograd node sends its gradient.
+struct RecordedEdge {
+  static constexpr int32_t kLeaf = -2;     ///< a tensor that was not computed, or its cast
+  static constexpr int32_t kEarlier = -3;  ///< something computed before the pass
+  int32_t node = kNone;                    ///< index into StepGraph::nodes, or one of the above
+  uint32_t output = 0;                     ///< of the node
+  ValueId leaf = kNone;                    ///< of kLeaf, where it is the model's
+  bool operator==(const RecordedEdge&) const = default;
+};
+
+/// An operator as autograd knows it.
+struct RecordedNode {
+  std::type_index type = typeid(void);
+  std::vector<RecordedEdge> inputs;
+  std::vector<double> numbers;  ///< arguments (node_numbers.h)
+  bool numbers_vary = false;    ///< they were others in the second recorded pass
+};
+
 /// A tensor that autograd saved.
 struct RecordedSlot {
   ValueId value = kNone;
@@ -102,6 +120,9 @@ struct RecordedSlot {
   std::type_index node = typeid(void);  ///< of the autograd node that made the tensor
   MemoryReading at_save;
   MemoryReading at_unpack;  ///< the first time
+  RecordedEdge came_from;
+  size_t nodes = 0;     ///< how many of StepGraph::nodes were known when it was saved
+  int64_t version = 0;  ///< of its memory when it was saved; kNone: not the same in every pass
 };
 
 struct StepGraph {
@@ -109,13 +130,22 @@ struct StepGraph {
   std::vector<RecordedValue> values;
   std::vector<RecordedStorage> storages;
   std::vector<RecordedSlot> slots;
+  std::vector<RecordedNode> nodes;    ///< that slots came from, in the order in which they were met
   std::vector<std::string> segments;  ///< in the order of their first operator
   MemoryReading at_end;               ///< of the pass
 
   [[nodiscard]] const RecordedOperator* producer_of(ValueId value) const;
   /// Bytes of the storages that slots hold, each once; the model's and the batch's left out.
   [[nodiscard]] int64_t saved_bytes() const;
+  /// Whose a value is, for messages: "the result of aten::silu".
+  [[nodiscard]] std::string words_for(ValueId value) const;
+  /// "aten::mul", the operator that saved the slot; "an operator" where it was not seen.
+  [[nodiscard]] std::string saver_of(SlotId slot) const;
 };
+
+/// Foreign storages are the batch's or made by nobody we know; a cast of a parameter lives in
+/// autocast's cache for the whole forward pass.
+void mark_external_storages(StepGraph& graph);
 
 /// Whether a value is far smaller than what it was computed from: statistics of a norm, the
 /// log-sum-exp of attention. Keeping it costs nothing and saves the reduction.
@@ -136,8 +166,9 @@ void cut_into_equal_segments(StepGraph& graph);
 void take_measurements(StepGraph& graph, const StepGraph& warm);
 
 /// True when the two graphs have the same operators on the same values with the same arguments.
-/// What differs only in its constants becomes unrepeatable in `first`; the count is returned in
-/// `unrepeatable`. False: the control flow differs, and nothing may be concluded from either.
+/// What differs only in its constants becomes unrepeatable in `first`, and the numbers of its
+/// autograd node vary; the count of the former is returned in `unrepeatable`. False: the control
+/// flow differs, and nothing may be concluded from either.
 [[nodiscard]] bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable);
 
 }  // namespace noisemark::memopt

@@ -19,6 +19,7 @@
 #include "memopt/keeping_hooks.h"
 #include "memopt/replay/fits.h"
 #include "memopt/replay/held_values.h"
+#include "memopt/replay/value_sample.h"
 #include "memopt/tracking_allocator.h"
 
 namespace noisemark::memopt {
@@ -59,7 +60,9 @@ class PlanExecution::State {
         uses_(plan_->values.size(), 0),
         cache_(plan_->values.size()),
         reads_left_(plan_->values.size(), 0),
-        recipe_runs_(plan_->recipes.size(), 0) {
+        recipe_runs_(plan_->recipes.size(), 0),
+        samples_(plan_->slots.size()) {
+    if (purpose_ != Purpose::kRehearse) path_.emplace(graph_);
     for (const SlotTreatment& slot : plan_->slots) {
       for (const ValueId need : slot.needs) ++uses_[static_cast<size_t>(need)];
     }
@@ -82,15 +85,26 @@ class PlanExecution::State {
       return {};
     }
     supply(slot, tensor);
-    return {slot, drops(slot)};
+    if (!drops(slot)) return {slot, false};
+    const ValueTreatment& dropped = value(treatment(slot).value);
+    if (dropped.source == Source::kMadeAgain && !dropped.rounded) {
+      samples_[static_cast<size_t>(slot)].emplace(tensor);
+    }
+    return {slot, true};
   }
 
   at::Tensor unpack(SlotId slot) {
     const std::lock_guard lock(mutex_);
     const KernelScope kernels;
     at::Tensor tensor = get(treatment(slot).value, nullptr);
+    refuse_another_value(slot, tensor);
     look_ahead(slot);
     return tensor;
+  }
+
+  /// The error of a tensor that a slot kept and that was changed in place.
+  [[noreturn]] void refuse_changed_slot(SlotId slot, const KeepingHooks& kept) const {
+    kept.refuse(graph_.words_for(treatment(slot).value), graph_.saver_of(slot));
   }
 
   void end_forward() {
@@ -157,6 +171,16 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     return !compared_.empty();
   }
+  [[nodiscard]] bool cut_short() const {
+    const std::lock_guard lock(mutex_);
+    for (size_t s = 0; s < plan_->slots.size(); ++s) {
+      if (plan_->slots[s].drops && graph_.slots[s].unpack_order != kNone &&
+          compared_.count(static_cast<SlotId>(s)) == 0) {
+        return true;
+      }
+    }
+    return false;
+  }
   [[nodiscard]] std::map<ValueId, int64_t> shortcut_ns() const {
     const std::lock_guard lock(mutex_);
     return shortcut_ns_;
@@ -182,11 +206,25 @@ class PlanExecution::State {
   [[nodiscard]] const ValueTreatment& value(ValueId id) const {
     return plan_->values[static_cast<size_t>(id)];
   }
-  [[nodiscard]] bool fits_slot(SlotId slot, const at::Tensor& tensor) const {
+  [[nodiscard]] bool fits_slot(SlotId slot, const at::Tensor& tensor) {
     if (static_cast<size_t>(slot) >= plan_->slots.size()) return false;
     const ValueId value = graph_.slots[static_cast<size_t>(slot)].value;
-    return (purpose_ == Purpose::kRehearse || fits(tensor, graph_, slot)) &&
-           held_.fits_memory(value, tensor);
+    return (!path_.has_value() || path_->fits(tensor, slot)) && held_.fits_memory(value, tensor);
+  }
+
+  /// What autograd does not know of an operator, such as the summand of an addition, may have
+  /// changed without a sign. The gradient would be wrong.
+  void refuse_another_value(SlotId slot, const at::Tensor& made_again) {
+    const std::optional<ValueSample>& sample = samples_[static_cast<size_t>(slot)];
+    if (!sample.has_value() || sample->fits(made_again)) return;
+    ++counters_.mismatches;
+    const ValueId id = treatment(slot).value;
+    mismatched_.push_back(id);
+    TORCH_CHECK(false, graph_.words_for(id), ", of shape ", made_again.sizes(), ", which ",
+                graph_.saver_of(slot), " saved for backward, is not what forward had when it is ",
+                "made again: an argument of an operator that it is made from has changed since ",
+                "the forward pass was recorded. From the next step on all that it is made from ",
+                "is kept");
   }
 
   void supply(SlotId slot, const at::Tensor& tensor) {
@@ -332,11 +370,13 @@ class PlanExecution::State {
   const StepGraph& graph_;
   const Purpose purpose_;
   mutable std::mutex mutex_;
+  std::optional<PathMatch> path_;  ///< empty in kRehearse, whose tensors have no history
   HeldValues held_;
   std::vector<int32_t> uses_;  ///< slots that still need the held value
   std::vector<at::Tensor> cache_;
   std::vector<int32_t> reads_left_;
   std::vector<int32_t> recipe_runs_;
+  std::vector<std::optional<ValueSample>> samples_;  ///< by slot, of what is made again
   std::unordered_map<ValueId, int64_t> model_versions_;
   std::vector<ValueId> mismatched_;
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
@@ -363,6 +403,7 @@ class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableH
 
   at::Tensor call_unpack_hook() override {
     if (!kept_.has_value()) return state_->unpack(slot_);
+    if (slot_ != kNone && kept_->changed()) state_->refuse_changed_slot(slot_, *kept_);
     at::Tensor kept = kept_->call_unpack_hook();
     if (purpose_ == Purpose::kVerify) state_->verify(slot_, kept);
     return kept;
@@ -399,6 +440,10 @@ std::vector<ValueId> PlanExecution::not_compared() const {
 
 bool PlanExecution::compared_any() const {
   return state_->compared_any();
+}
+
+bool PlanExecution::cut_short() const {
+  return state_->cut_short();
 }
 
 std::map<ValueId, int64_t> PlanExecution::shortcut_ns() const {

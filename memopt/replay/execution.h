@@ -20,12 +20,17 @@ struct ExecutionCounters {
   int64_t recipes_run = 0;
   int64_t recipes_run_again = 0;  ///< beyond once per pass: their result was gone too early
   int64_t codec_fallbacks = 0;    ///< tensors that a codec did not take, kept as they were
-  int64_t departures = 0;         ///< passes that left the recorded control flow
+  int64_t departures = 0;         ///< passes that left the recorded path
   int64_t mismatches = 0;         ///< values that a recipe or codec did not give bit for bit
 };
 
 /// One forward pass and its backward under a plan. Shared by the hooks of its slots; when the last
 /// of them is gone, nothing of the pass is held. Safe for backward on other threads.
+///
+/// A pass that leaves the recorded path (replay/fits.h) keeps everything from there on. What shows
+/// in no saved tensor and no autograd node is found when a value is made again on a CPU and is not
+/// what forward had (replay/value_sample.h): backward then throws c10::Error, which names the
+/// operator. A kept or held tensor that was changed in place is such an error too.
 class PlanExecution {
  public:
   enum class Purpose {
@@ -45,11 +50,14 @@ class PlanExecution {
   void end_forward();
 
   [[nodiscard]] ExecutionCounters counters() const;
-  /// kVerify: values whose slot did not get the same bits, in the order in which they were found.
+  /// Values whose slot did not get the same bits, in the order in which they were found: in kVerify
+  /// all that differ, in kFollow those whose ValueSample does, whose slots gave backward an error.
   [[nodiscard]] std::vector<ValueId> mismatched() const;
   /// kVerify: values of slots that backward did not ask for, of which nothing is known.
   [[nodiscard]] std::vector<ValueId> not_compared() const;
   [[nodiscard]] bool compared_any() const;
+  /// kVerify: backward did not ask for all that it had asked for when the step was recorded.
+  [[nodiscard]] bool cut_short() const;
   /// kVerify: what the shortcuts took, by the value that each gave.
   [[nodiscard]] std::map<ValueId, int64_t> shortcut_ns() const;
   /// Values that a codec did not take, once for each codec and, in kVerify, for as many of the

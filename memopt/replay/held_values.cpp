@@ -7,6 +7,8 @@
 
 #include <utility>
 
+#include "memopt/keeping_hooks.h"
+
 namespace noisemark::memopt {
 namespace {
 
@@ -146,12 +148,10 @@ at::Tensor HeldValues::decoded(ValueId id, Held& held) {
 
 const at::Tensor& HeldValues::unchanged(ValueId id, const Held& held) const {
   TORCH_CHECK(held.tensor.defined(), "value ", id, " is needed after it was released");
-  const RecordedOperator* producer = graph_.producer_of(id);
-  TORCH_CHECK(held.tensor._version() == held.version, "the result of ",
-              producer == nullptr ? "an unknown operator" : producer->name, ", of shape ",
-              held.tensor.sizes(),
-              ", was changed in place after it was saved for backward: it is at version ",
-              held.tensor._version(), ", and version ", held.version, " was saved");
+  if (held.tensor._version() != held.version) {
+    refuse_changed(held.tensor, held.version, graph_.words_for(id),
+                   graph_.saver_of(treatment(id).supplied_by));
+  }
   return held.tensor;
 }
 

@@ -15,12 +15,12 @@ namespace noisemark::memopt {
 class Rehearsal::State {
  public:
   State(std::shared_ptr<const StepGraph> graph, const EncodeKey& key)
-      : graph_(std::move(graph)), key_(key) {}
+      : graph_(std::move(graph)), key_(key), path_(*graph_) {}
 
   SlotId pack(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
     const auto slot = static_cast<SlotId>(saved_.size());
-    departed_ = departed_ || saved_.size() >= graph_->slots.size() || !fits(tensor, *graph_, slot);
+    departed_ = departed_ || saved_.size() >= graph_->slots.size() || !path_.fits(tensor, slot);
     if (departed_) return kNone;
     saved_.push_back(tensor.tensor_data());
     return slot;
@@ -67,6 +67,7 @@ class Rehearsal::State {
  private:
   const std::shared_ptr<const StepGraph> graph_;
   const EncodeKey key_;
+  PathMatch path_;
   mutable std::mutex mutex_;
   std::vector<at::Tensor> saved_;                                            ///< by slot
   std::vector<std::unique_ptr<torch::autograd::SavedVariableHooks>> slots_;  ///< of the plan

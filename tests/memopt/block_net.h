@@ -1,10 +1,13 @@
 #pragma once
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/bernoulli.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/dropout.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/max_pool2d.h>
@@ -16,6 +19,7 @@
 #include <ATen/ops/upsample_nearest2d.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +87,8 @@ class BlockNet {
 
   double dropout = 0.1;
   bool pools = false;  ///< halves by max pooling instead of a convolution
+  /// Draws the masks of dropout; empty: the process's does.
+  std::optional<at::Generator> generator;
 
  private:
   void add(const std::string& name, const std::vector<int64_t>& shape) {
@@ -112,8 +118,14 @@ class BlockNet {
         act(at::group_norm(x, kGroups, p(name + ".norm1.weight"), p(name + ".norm1.bias")));
     h = at::conv2d(h, p(name + ".conv1.weight"), {}, 1, 1);
     h = act(at::group_norm(h, kGroups, p(name + ".norm2.weight"), p(name + ".norm2.bias")));
-    h = at::dropout(h, dropout, /*train=*/true);
+    h = dropped_out(h);
     return at::conv2d(h, p(name + ".conv2.weight"), {}, 1, 1);
+  }
+
+  [[nodiscard]] at::Tensor dropped_out(const at::Tensor& h) const {
+    if (!generator) return at::dropout(h, dropout, /*train=*/true);
+    const at::Tensor kept = at::bernoulli(at::full_like(h.detach(), 1 - dropout), generator);
+    return h * (kept / (1 - dropout));
   }
 
   at::Tensor attention(const at::Tensor& x) const {

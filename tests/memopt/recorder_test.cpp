@@ -6,8 +6,11 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
 
+#include "memopt/high_mark.h"
 #include "memopt/keeping_hooks.h"
 #include "memopt/saved_tensor_scope.h"
 #include "memopt/tracking_allocator.h"
@@ -210,6 +213,28 @@ TEST_F(Recorder, gives_every_operator_a_time_within_that_of_the_pass) {
     EXPECT_GT(op.cost_ns, 0) << op.name;
     EXPECT_LT(op.cost_ns, took.count()) << op.name;
   }
+}
+
+TEST_F(Recorder, misses_no_byte_while_somebody_else_asks_for_the_highest_level_too) {
+  HighMark witness(cpu_allocation_source());
+  std::atomic<bool> asked{false};
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    HighMark busy(cpu_allocation_source());
+    while (!stop) {
+      static_cast<void>(busy.take());
+      asked = true;
+    }
+  });
+  while (!asked) std::this_thread::yield();
+  const StepGraph graph = record(1, &cpu_allocation_source());
+  stop = true;
+  other.join();
+  int64_t highest = graph.at_end.high_bytes;
+  for (const RecordedSlot& slot : graph.slots) {
+    highest = std::max({highest, slot.at_save.high_bytes, slot.at_unpack.high_bytes});
+  }
+  EXPECT_EQ(highest, witness.take());
 }
 
 TEST_F(Recorder, hands_the_measurements_of_a_warm_pass_on) {

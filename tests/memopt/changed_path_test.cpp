@@ -1,0 +1,307 @@
+/// A model that computes something else than it did when it was recorded, with the same shapes and
+/// the same operators where it saves: no gradient may be that of the recorded one.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/tanh.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/memopt/mode_run.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using test::expect_equal;
+using test::live_bytes;
+using test::MakeModel;
+using test::mode_for;
+using test::ModeRun;
+using test::TestModel;
+
+/// From this step on the model is another one: the plan is followed from the fourth.
+constexpr int64_t kChange = 6;
+constexpr int64_t kLast = 8;
+
+struct Tensors {
+  std::vector<at::Tensor> weights;  ///< [32, 32], with gradients
+  std::vector<at::Tensor> biases;   ///< [32], with gradients
+  std::vector<at::Tensor> buffers;  ///< [32]
+  at::Tensor x;                     ///< [16, 32]
+};
+/// What a linear layer made is saved first: it must be held before what is made from it is saved.
+using Forward = std::function<at::Tensor(const Tensors& t, bool changed)>;
+
+/// `*changed` says which of the two it is.
+MakeModel model_of(const Forward& forward, const std::shared_ptr<bool>& changed) {
+  return [=] {
+    TestModel model;
+    Tensors t;
+    for (const char* name : {"a.weight", "b.weight", "c.weight"}) {
+      t.weights.push_back(at::randn({32, 32}).mul_(0.2).set_requires_grad(true));
+      model.view.parameters.emplace_back(name, t.weights.back());
+    }
+    for (const char* name : {"a.bias", "b.bias"}) {
+      t.biases.push_back(at::randn({32}).set_requires_grad(true));
+      model.view.parameters.emplace_back(name, t.biases.back());
+      t.buffers.push_back(at::randn({32}));
+      model.view.buffers.push_back(t.buffers.back());
+    }
+    t.x = at::randn({16, 32});
+    model.loss = [=] { return forward(t, *changed).square().sum(); };
+    return model;
+  };
+}
+
+class ChangedPaths : public testing::TestWithParam<const char*> {
+ protected:
+  /// The mode sees the change when a tensor is saved, and keeps everything from there on.
+  static void expect_departures(const Forward& forward) {
+    const auto changed = std::make_shared<bool>(false);
+    const MakeModel make = model_of(forward, changed);
+    const std::string mode = mode_for(GetParam(), make);
+    ModeRun none("none", make);
+    ModeRun run(mode, make);
+    std::vector<at::Tensor> before;
+    for (int64_t number = 1; number <= kLast; ++number) {
+      SCOPED_TRACE(number);
+      *changed = number >= kChange;
+      const std::vector<at::Tensor> expected = none.step(number);
+      const int64_t level = live_bytes();
+      expect_equal(expected, run.step(number));
+      if (number > 4) {
+        EXPECT_EQ(live_bytes(), level);
+      }
+      if (number == kChange - 1) {
+        EXPECT_EQ(run.report().missing_reason, "");
+        EXPECT_EQ(run.report().counters.departures, 0);
+        before = expected;
+      }
+      if (number == kChange) {
+        EXPECT_FALSE(expected[0].equal(before[0])) << "the change is none";
+      }
+    }
+    EXPECT_EQ(run.report().counters.departures, kLast - kChange + 1);
+    EXPECT_EQ(run.report().counters.mismatches, 0);
+    *changed = false;
+    expect_equal(none.step(kLast + 1), run.step(kLast + 1));
+    EXPECT_EQ(run.report().counters.departures, kLast - kChange + 1) << "the old path is followed";
+  }
+};
+
+TEST_P(ChangedPaths, a_factor) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::linear(t.x, t.weights[0]);
+    const at::Tensor y = at::silu(h);
+    return at::linear(y + at::silu(h * (changed ? 3 : 2)), t.weights[1]);
+  });
+}
+
+TEST_P(ChangedPaths, a_factor_of_a_summand) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::linear(t.x, t.weights[0]);
+    const at::Tensor y = at::silu(h).sub(at::tanh(h), changed ? 0.5 : 1);
+    return at::linear(at::silu(y), t.weights[1]);
+  });
+}
+
+TEST_P(ChangedPaths, a_bound) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::linear(t.x, t.weights[0]);
+    const at::Tensor y = at::silu(h) + at::clamp(h, -1, changed ? 0.5 : 0.75);
+    return at::linear(at::silu(y), t.weights[1]);
+  });
+}
+
+TEST_P(ChangedPaths, a_bias_of_the_same_shape) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::linear(t.x, t.weights[0]);
+    const at::Tensor y = at::silu(h);
+    return at::linear(y + at::silu(h + t.biases[changed ? 1 : 0]), t.weights[1]);
+  });
+}
+
+TEST_P(ChangedPaths, a_summand_of_the_same_shape) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h1 = at::silu(at::linear(t.x, t.weights[0]));
+    const at::Tensor h2 = at::silu(at::linear(t.x, t.weights[1]));
+    const at::Tensor h3 = at::tanh(h1);
+    return at::linear(at::silu(h1 + (changed ? h3 : h2)), t.weights[2]);
+  });
+}
+
+TEST_P(ChangedPaths, the_order_of_a_concatenation) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor a = at::silu(at::linear(t.x, t.weights[0]));
+    const at::Tensor b = at::silu(at::linear(t.x, t.weights[1]));
+    const at::Tensor both = changed ? at::cat({b, a}, 0) : at::cat({a, b}, 0);
+    return at::linear(at::silu(both), t.weights[2]).narrow(0, 0, 8);
+  });
+}
+
+TEST_P(ChangedPaths, the_half_of_a_view) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h = at::linear(t.x, t.weights[0]);
+    const at::Tensor half = h.narrow(0, changed ? 8 : 0, 8);
+    return at::linear(at::silu(h).narrow(0, 0, 8) * at::silu(half), t.weights[1]);
+  });
+}
+
+TEST_P(ChangedPaths, a_new_addition_in_place_behind_an_addition) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h1 = at::silu(at::linear(t.x, t.weights[0]));
+    const at::Tensor h2 = at::silu(at::linear(t.x, t.weights[1]));
+    at::Tensor y = h1 + h2;
+    if (changed) y.add_(h1);
+    return at::linear(at::silu(y), t.weights[2]);
+  });
+}
+
+TEST_P(ChangedPaths, memory_that_is_written_without_history_before_it_is_saved) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor h1 = at::silu(at::linear(t.x, t.weights[0]));
+    const at::Tensor h2 = at::silu(at::linear(t.x, t.weights[1]));
+    const at::Tensor y = h1 + h2;
+    if (changed) {
+      const c10::NoGradGuard no_grad;
+      y.mul_(2);
+    }
+    return at::linear(at::silu(y), t.weights[2]);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, ChangedPaths,
+                         testing::Values("mirror", "mirror+echo", "echo", "echo+attn", "gist",
+                                         "echo+gist", "offload:all", "echo+offload:all", "budget"),
+                         [](const auto& info) { return test::plain_name(info.param); });
+
+/// What neither a saved tensor nor autograd shows.
+class HiddenChanges : public testing::TestWithParam<const char*> {
+ protected:
+  /// Backward gives the right gradient or an error that names the operator: so many. A budget that
+  /// cannot keep what differed ends the training with an error of its own.
+  static int errors_of(const Forward& forward) {
+    const auto changed = std::make_shared<bool>(false);
+    const MakeModel make = model_of(forward, changed);
+    ModeRun none("none", make);
+    ModeRun run(mode_for(GetParam(), make), make);
+    int errors = 0;
+    for (int64_t number = 1; number <= kLast + 1; ++number) {
+      SCOPED_TRACE(number);
+      *changed = number >= kChange;
+      const std::vector<at::Tensor> expected = none.step(number);
+      const int64_t level = live_bytes();
+      try {
+        expect_equal(expected, run.step(number));
+      } catch (const BudgetTooSmall&) {
+        EXPECT_GT(errors, 0);
+        EXPECT_STREQ(GetParam(), "budget");
+        return errors;
+      } catch (const c10::Error& error) {
+        ++errors;
+        const std::string words = error.what_without_backtrace();
+        EXPECT_NE(words.find("the result of aten::"), std::string::npos) << words;
+        EXPECT_NE(words.find("is not what forward had"), std::string::npos) << words;
+        EXPECT_GE(number, kChange);
+        run.mode().end_step();
+        static_cast<void>(run.take_gradients());
+      }
+      if (number > 4) {
+        EXPECT_EQ(live_bytes(), level);
+      }
+    }
+    const PlannedModeReport report = run.report();
+    EXPECT_EQ(report.counters.mismatches, errors);
+    EXPECT_GE(report.kept_after_mismatch, errors);
+    EXPECT_EQ(report.missing_reason, "");
+    return errors;
+  }
+};
+
+at::Tensor another_summand(const Tensors& t, bool changed) {
+  const at::Tensor h = at::linear(t.x, t.weights[0]);
+  const at::Tensor y = at::silu(h);
+  return at::linear(y * at::silu(h + (changed ? 3 : 2)), t.weights[1]);
+}
+
+at::Tensor another_buffer(const Tensors& t, bool changed) {
+  const at::Tensor h = at::linear(t.x, t.weights[0]);
+  const at::Tensor y = at::silu(h);
+  return at::linear(y * at::silu(h + t.buffers[changed ? 1 : 0]), t.weights[1]);
+}
+
+TEST_P(HiddenChanges, of_a_summand_are_right_or_an_error) {
+  EXPECT_LE(errors_of(another_summand), 1) << "all that could be wrong is kept from then on";
+}
+
+TEST_P(HiddenChanges, of_a_buffer_are_right_or_an_error) {
+  EXPECT_LE(errors_of(another_buffer), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, HiddenChanges,
+                         testing::Values("mirror", "mirror+echo", "echo", "echo+attn", "gist",
+                                         "echo+gist", "offload:all", "echo+offload:all", "budget"),
+                         [](const auto& info) { return test::plain_name(info.param); });
+
+/// `echo` makes the sum again, which silu saved, and what is made from it.
+class HiddenChangesUnderEcho : public HiddenChanges {};
+
+TEST_P(HiddenChangesUnderEcho, are_seen_at_once) {
+  EXPECT_EQ(errors_of(another_summand), 1);
+  EXPECT_EQ(errors_of(another_buffer), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, HiddenChangesUnderEcho,
+                         testing::Values("echo", "echo+gist", "echo+offload:all"),
+                         [](const auto& info) { return test::plain_name(info.param); });
+
+TEST(HiddenChange, names_the_operator_its_shape_and_who_saved_it) {
+  const auto changed = std::make_shared<bool>(false);
+  const Forward forward = [](const Tensors& t, bool other) {
+    const at::Tensor h = at::linear(t.x, t.weights[0]);
+    const at::Tensor y = at::silu(h);
+    // mm alone saves what is made from the sum.
+    return y + at::mm((h + (other ? 3 : 2)) * 0.5, t.weights[1]);
+  };
+  ModeRun run("echo", model_of(forward, changed));
+  for (int64_t number = 1; number < kChange; ++number) static_cast<void>(run.step(number));
+  *changed = true;
+  try {
+    static_cast<void>(run.step(kChange));
+    FAIL() << "no error";
+  } catch (const c10::Error& error) {
+    const std::string words = error.what_without_backtrace();
+    EXPECT_NE(words.find("the result of aten::mul"), std::string::npos) << words;
+    EXPECT_NE(words.find("[16, 32]"), std::string::npos) << words;
+    EXPECT_NE(words.find("aten::mm"), std::string::npos) << words;
+  }
+}
+
+/// Constants that are others in every pass are no change: what depends on them is kept.
+TEST(VaryingNumbers, are_no_departure) {
+  int64_t step = 0;
+  const Forward forward = [&step](const Tensors& t, bool) {
+    const at::Tensor h = at::linear(t.x, t.weights[0]);
+    const at::Tensor y = at::silu(h) + at::silu(h * static_cast<double>(1 + step));
+    return at::linear(at::silu(y), t.weights[1]);
+  };
+  const MakeModel make = model_of(forward, std::make_shared<bool>(false));
+  ModeRun none("none", make);
+  ModeRun run("echo", make);
+  for (step = 1; step <= kLast; ++step) expect_equal(none.step(step), run.step(step));
+  EXPECT_EQ(run.report().counters.departures, 0);
+  EXPECT_GT(run.report().unrepeatable, 0);
+  EXPECT_GT(run.report().counters.recipes_run, 0);
+}
+
+}  // namespace
+}  // namespace noisemark::memopt

@@ -1,0 +1,184 @@
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memopt/budget_mode.h"
+#include "memopt/planned_mode.h"
+#include "memopt/saved_tensor_scope.h"
+#include "memopt/tracking_allocator.h"
+#include "tests/memopt/block_net.h"
+
+/// Any model under any mode, for tests that hold for modes of every kind.
+namespace noisemark::memopt::test {
+
+/// A mode of each kind: makes values again, encodes, moves, rounds, rounds at random, and plans
+/// within a budget. The last two are spelled for a model by mode_for().
+inline constexpr std::array kModesOfEveryKind = {"mirror+echo", "echo+attn", "gist",
+                                                 "offload:all", "dpr8",      "q4",
+                                                 "echo+dpr8",   "budget",    "budget,error"};
+
+/// For gtest, which takes letters and digits.
+inline std::string plain_name(std::string mode) {
+  std::replace_if(
+      mode.begin(), mode.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return mode;
+}
+
+struct TestModel {
+  ModelView view;
+  std::function<at::Tensor()> loss;                             ///< one forward pass
+  at::Generator generator = at::detail::createCPUGenerator(1);  ///< its draws are the model's alone
+};
+/// Called after the process's generator was seeded, so that all models of it have the same weights.
+using MakeModel = std::function<TestModel()>;
+
+/// A U-Net in small with ReLU, max pooling, dropout and attention.
+inline TestModel block_model(bool channels_last = false) {
+  TestModel model;
+  const auto net = std::make_shared<BlockNet>(16, /*relu=*/true);
+  net->pools = true;
+  net->generator = model.generator;
+  at::Tensor x = at::randn({2, 3, 8, 8});
+  if (channels_last) x = x.contiguous(at::MemoryFormat::ChannelsLast);
+  model.view = net->view();
+  model.loss = [net, x] { return net->forward(x).square().mean(); };
+  return model;
+}
+
+/// A model under a mode.
+class ModeRun {
+ public:
+  ModeRun(const std::string& mode, const MakeModel& make) : mode_(make_mode(mode)) {
+    at::manual_seed(31);
+    model_ = make();
+    model_.view.seed = 5;
+    mode_->attach(model_.view);
+  }
+
+  /// One whole step. What is drawn in it depends on its number alone.
+  std::vector<at::Tensor> step(int64_t number) {
+    begin(number);
+    forward().backward();
+    mode_->end_step();
+    return take_gradients();
+  }
+
+  void begin(int64_t number) {
+    {
+      const std::lock_guard<std::mutex> lock(model_.generator.mutex());
+      model_.generator.set_current_seed(static_cast<uint64_t>(100 + number));
+    }
+    mode_->begin_step(number);
+  }
+
+  at::Tensor forward() {
+    const SavedTensorScope scope(*mode_);
+    return model_.loss();
+  }
+
+  std::vector<at::Tensor> take_gradients() {
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters()) {
+      const at::Tensor& gradient = parameter.grad();
+      gradients.push_back(gradient.defined() ? gradient.detach().clone()
+                                             : at::zeros_like(parameter.detach()));
+      parameter.mutable_grad() = at::Tensor();
+    }
+    return gradients;
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> parameters() const {
+    std::vector<at::Tensor> parameters;
+    for (const auto& [name, parameter] : model_.view.parameters) {
+      if (parameter.requires_grad()) parameters.push_back(parameter);
+    }
+    return parameters;
+  }
+
+  [[nodiscard]] Mode& mode() { return *mode_; }
+  [[nodiscard]] TestModel& model() { return model_; }
+  [[nodiscard]] PlannedModeReport report() {
+    return dynamic_cast<const PlannedMode&>(*mode_).report();
+  }
+
+ private:
+  std::unique_ptr<Mode> mode_;
+  TestModel model_;
+};
+
+/// The spelling of a mode of kModesOfEveryKind for a model: a budget halfway between all that it
+/// saves and the least that it must.
+inline std::string mode_for(const std::string& kind, const MakeModel& make) {
+  if (!kind.starts_with("budget")) return kind;
+  constexpr int64_t kPlenty = int64_t{1} << 40;
+  ModeRun plenty(spell_budget({BudgetTarget::kPeakSaved, kPlenty}), make);
+  for (int64_t number = 1; number <= plenty.mode().forwards_until_steady() + 1; ++number) {
+    static_cast<void>(plenty.step(number));
+  }
+  const auto planner = dynamic_cast<const BudgetMode&>(plenty.mode()).planner();
+  // A gradient of zero measures nothing.
+  if (planner == nullptr) return "budget:saved=1GiB,error=0.05";
+  const int64_t most = planner->curve().front().peak_saved_bytes;
+  const int64_t bytes = std::max<int64_t>((most + planner->curve().back().peak_saved_bytes) / 2, 1);
+  return "budget:saved=" + std::to_string(bytes) + (kind == "budget" ? "" : ",error=0.05");
+}
+
+/// Whose gradients a mode's must be, bit for bit: the exact ones where it is lossless, or those of
+/// an untroubled run of the same. A budget with an error is planned by what operators took, so two
+/// runs round differently.
+inline std::string reference_of(const std::string& mode) {
+  const bool planned = mode.find(",error") != std::string::npos;
+  return planned || make_mode(mode)->lossless() ? "none" : mode;
+}
+
+/// `b` is the relative L2 distance `bound` from `a` at most.
+inline void expect_near(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b,
+                        double bound) {
+  ASSERT_EQ(a.size(), b.size());
+  double difference = 0;
+  double size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]).square().sum().item<double>();
+    size += a[i].square().sum().item<double>();
+  }
+  EXPECT_LE(difference, bound * bound * size);  // false for NaN
+}
+
+inline void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_FALSE(at::isnan(a[i]).any().item<bool>()) << i;
+    EXPECT_TRUE(a[i].equal(b[i])) << i;
+  }
+}
+
+/// Of reference_of(mode) and a run under the mode, in a step with the same number.
+inline void expect_right(const std::string& mode, const std::vector<at::Tensor>& reference,
+                         const std::vector<at::Tensor>& got) {
+  // Ten times the error that mode_for() allows: it was measured on another step.
+  if (mode.find(",error") != std::string::npos) return expect_near(reference, got, 0.5);
+  expect_equal(reference, got);
+}
+
+inline int64_t live_bytes() {
+  return cpu_allocator_totals().live_bytes;
+}
+
+}  // namespace noisemark::memopt::test
