@@ -116,6 +116,7 @@ std::vector<at::Tensor> PlannedMode::held() const {
 PlannedModeReport PlannedMode::report() const {
   PlannedModeReport report = report_;
   if (plan_ != nullptr) report.plan = summarize(*plan_);
+  report.verified = plan_ != nullptr && verified_ && !wants_rehearsal();
   return report;
 }
 
@@ -129,6 +130,11 @@ std::optional<PlanEstimate> PlannedMode::estimate() const {
   const bool followed = plan_->graph->at_end.live_bytes >= 0;
   if (followed) estimate.peak_bytes = peak_bytes(timeline, other_bytes(plan_->graph));
   return estimate;
+}
+
+std::optional<int64_t> PlannedMode::irreplaceable_bytes() const {
+  if (plan_ == nullptr) return std::nullopt;
+  return memopt::irreplaceable_bytes(*plan_);
 }
 
 c10::Device PlannedMode::device() const {
@@ -208,6 +214,7 @@ void PlannedMode::finish_following() {
   if (!verified_) counters.codec_fallbacks = 0;  // this pass finds out what each codec takes
   add(report_.counters, counters);
   if (verified_) {
+    if (counters.departures == 0) ++report_.followed_passes;
     replace_codecs(execution->refused());
   } else if (counters.departures == 0 && execution->compared_any()) {
     learn_from(*execution);
