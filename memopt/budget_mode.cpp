@@ -28,9 +28,26 @@ std::string too_small_words(const Budget& budget, int64_t smallest_bytes) {
          spell_budget_of_at_least(budget, smallest_bytes) + ")";
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
+/// Adds to `total_s` what its scope takes, less what `measuring_s` grows by meanwhile.
+class PlanningScope {
+ public:
+  PlanningScope(double& total_s, const double& measuring_s)
+      : total_s_(total_s), measuring_s_(measuring_s), measuring_before_s_(measuring_s) {}
+  ~PlanningScope() {
+    const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin_;
+    total_s_ += all.count() - (measuring_s_ - measuring_before_s_);
+  }
+  PlanningScope(const PlanningScope&) = delete;
+  PlanningScope& operator=(const PlanningScope&) = delete;
+
+ private:
+  double& total_s_;
+  const double& measuring_s_;
+  double measuring_before_s_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+constexpr double kMeasuresNothing = 0;
 
 }  // namespace
 
@@ -48,7 +65,7 @@ void BudgetMode::attach(const ModelView& model) {
   answer_.reset();
   measured_error_.reset();
   probed_passes_ = 0;
-  planning_s_ = 0;
+  planning_s_ = probing_s_ = 0;
   failure_ = nullptr;
 }
 
@@ -63,6 +80,7 @@ int64_t BudgetMode::forwards_until_steady() const {
 
 TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
                                    const Overrides& overrides, bool verified) {
+  const PlanningScope timed(planning_s_, kMeasuresNothing);
   try {
     options_ = std::make_shared<const BlockOptions>(
         std::move(graph), budget_.error ? all_options() : lossless_options(), overrides);
@@ -81,14 +99,12 @@ TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
 
 /// The cheapest choice within the budget and the error that is expected of it.
 void BudgetMode::plan_within(ErrorModel errors) {
-  const auto begin = std::chrono::steady_clock::now();
   const bool unknown = options_->graph()->at_end.live_bytes < 0;
   TORCH_CHECK(budget_.target == BudgetTarget::kPeakSaved || !unknown, name(),
               ": the allocations of the device cannot be followed");
   planner_ = std::make_shared<const Planner>(options_, budget_.target,
                                              measured_codec_figures(device()), std::move(errors));
   answer_ = planner_->within(budget_.bytes);
-  planning_s_ += seconds_since(begin);
 }
 
 TreatmentPlan BudgetMode::answered() const {
@@ -96,11 +112,17 @@ TreatmentPlan BudgetMode::answered() const {
   return options_->plan(answer_->point.chosen);
 }
 
+std::optional<int64_t> BudgetMode::irreplaceable_bytes() const {
+  if (plan() == nullptr || options_ == nullptr) return std::nullopt;
+  return memopt::irreplaceable_bytes(options_->plan_to_verify());
+}
+
 bool BudgetMode::wants_rehearsal() const {
   return budget_.error && !measured_error_;
 }
 
 void BudgetMode::rehearse(GradientProbe& probe) {
+  const PlanningScope timed(planning_s_, probing_s_);
   try {
     plan_and_measure(probe);
   } catch (...) {
@@ -113,13 +135,16 @@ void BudgetMode::rehearse(GradientProbe& probe) {
 /// met: the smallest that can is that of a plan that was measured.
 void BudgetMode::plan_and_measure(GradientProbe& probe) {
   const double limit = *budget_.error;
-  ErrorModel errors = measured_error_model(
-      *options_, [&](const auto& plan) { return probe.error_of(plan); }, limit);
+  const auto error_of = [&](const std::shared_ptr<const TreatmentPlan>& plan) {
+    const PlanningScope timed(probing_s_, kMeasuresNothing);
+    return probe.error_of(plan);
+  };
+  ErrorModel errors = measured_error_model(*options_, error_of, limit);
   for (int corrections = 0;; ++corrections) {
     plan_within(errors);
     const PlanPoint& point = answer_ ? answer_->point : planner_->curve().back();
     const double measured =
-        probe.error_of(std::make_shared<const TreatmentPlan>(options_->plan(point.chosen)));
+        error_of(std::make_shared<const TreatmentPlan>(options_->plan(point.chosen)));
     probed_passes_ = probe.passes();
     if (measured <= limit || corrections > kCorrections) {
       measured_error_ = measured;

@@ -39,11 +39,15 @@ class BudgetMode final : public PlannedMode {
   void attach(const ModelView& model) override;
   void begin_forward() override;
   [[nodiscard]] int64_t forwards_until_steady() const override;
+  /// By all options together: what one of them could make again does not count.
+  [[nodiscard]] std::optional<int64_t> irreplaceable_bytes() const override;
 
   /// Of the plan in force; null and empty before it was made.
   [[nodiscard]] std::shared_ptr<const Planner> planner() const { return planner_; }
   [[nodiscard]] const std::optional<BudgetAnswer>& answer() const { return answer_; }
-  /// What making the plan took, without what was measured for it.
+  /// All that was done to plan: the plan that is compared, what each option does to each block, the
+  /// search, and the plan in force. Codecs that had to be measured first are part of it, backward
+  /// passes that measure errors are not.
   [[nodiscard]] double planning_s() const { return planning_s_; }
   /// Of the gradient of the fourth pass under the plan in force, or under the plan that a budget
   /// too small would have needed; empty where no error is allowed.
@@ -67,6 +71,7 @@ class BudgetMode final : public PlannedMode {
   std::optional<double> measured_error_;
   int probed_passes_ = 0;
   double planning_s_ = 0;
+  double probing_s_ = 0;  ///< of probed_passes_
   std::exception_ptr failure_;
 };
 

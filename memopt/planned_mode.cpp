@@ -132,6 +132,7 @@ std::vector<at::Tensor> PlannedMode::held() const {
 PlannedModeReport PlannedMode::report() const {
   PlannedModeReport report = report_;
   if (plan_ != nullptr) report.plan = summarize(*plan_);
+  report.verified = plan_ != nullptr && verified_ && !wants_rehearsal();
   report.host = host_memory();
   return report;
 }
@@ -159,6 +160,11 @@ std::optional<PlanEstimate> PlannedMode::estimate() const {
   const bool followed = plan_->graph->at_end.live_bytes >= 0;
   if (followed) estimate.peak_bytes = peak_bytes(timeline, other_bytes(plan_->graph));
   return estimate;
+}
+
+std::optional<int64_t> PlannedMode::irreplaceable_bytes() const {
+  if (plan_ == nullptr) return std::nullopt;
+  return memopt::irreplaceable_bytes(*plan_);
 }
 
 c10::Device PlannedMode::device() const {
@@ -253,6 +259,7 @@ void PlannedMode::finish_following() {
   if (policy_.host != nullptr) overrides_.no_room.merge(policy_.host->take_refused());
   if (verified_) {
     keep_what_differed(*execution);
+    if (counters.departures == 0) ++report_.followed_passes;
     replace_codecs(execution->refused());
   } else if (counters.departures == 0 && execution->compared_any()) {
     learn_from(*execution);

@@ -32,7 +32,9 @@ struct PlannedModeReport {
   ExecutionCounters counters;           ///< over all passes
   int32_t kept_after_mismatch = 0;      ///< values whose recipe was not exact
   int32_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact
-  int32_t unrepeatable = 0;  ///< operators whose arguments changed between recorded passes
+  int32_t unrepeatable = 0;     ///< operators whose arguments changed between recorded passes
+  int64_t followed_passes = 0;  ///< that followed a verified plan from beginning to end
+  bool verified = false;        ///< the next pass follows the plan
   std::optional<HostMemoryReport> host;  ///< of a mode that offloads, since it has planned
   std::string missing_reason;            ///< why there is no plan, empty when there is one
 };
@@ -76,6 +78,9 @@ class PlannedMode : public Mode {
   [[nodiscard]] PlannedModeReport report() const;
   /// Of the plan in force; empty when there is none. Measures codecs, where it has not been done.
   [[nodiscard]] std::optional<PlanEstimate> estimate() const;
+  /// Of what autograd saves, what no plan of this mode could make again, by what is known of the
+  /// recorded step (plan/treatment.h); empty when there is no plan.
+  [[nodiscard]] virtual std::optional<int64_t> irreplaceable_bytes() const;
 
  protected:
   /// The plan for a recorded step: the policy's. `verified`: its recipes and codecs were compared

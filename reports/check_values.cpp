@@ -199,6 +199,11 @@ void certificate_problems(const MemoryMode& mode, Problems& problems) {
   require(proof.verdict != Verdict::kFail || !same, problems,
           "the certificate fails, and its digests are those of none");
   require(!proof.words.empty(), problems, "the certificate says nothing");
+  for (const PassFallbacks& pass : mode.fallbacks) {
+    const bool made = pass.missing_reason.empty() && pass.plan_missing_reason.empty();
+    require(proof.verdict != Verdict::kPass || made || pass.pass != "certificate", problems,
+            "the certificate passes, and its pass was not made or ended without a plan");
+  }
 }
 
 Problems memory_mode_problems(const Result& result) {

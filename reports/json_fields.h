@@ -39,8 +39,9 @@ template <>
 inline constexpr std::array kAddedLater<Result>{std::string_view{"memory_mode"}};
 
 template <>
-inline constexpr std::array kAddedLater<MemoryMode>{std::string_view{"budget"},
-                                                    std::string_view{"host_memory"}};
+inline constexpr std::array kAddedLater<MemoryMode>{
+    std::string_view{"budget"}, std::string_view{"host_memory"},
+    std::string_view{"irreplaceable_bytes"}, std::string_view{"fallbacks"}};
 
 template <class Struct>
 concept Described = std::tuple_size_v<std::remove_const_t<decltype(kFields<Struct>)>> >
@@ -60,7 +61,8 @@ template <>
 inline constexpr std::array kNames<Verdict>{
     std::pair<Verdict, std::string_view>{Verdict::kPass, "pass"},
     std::pair<Verdict, std::string_view>{Verdict::kFail, "fail"},
-    std::pair<Verdict, std::string_view>{Verdict::kNotApplied, "not_applied"}};
+    std::pair<Verdict, std::string_view>{Verdict::kNotApplied, "not_applied"},
+    std::pair<Verdict, std::string_view>{Verdict::kUnavailable, "unavailable"}};
 
 template <>
 inline constexpr auto kFields<Identity> =
@@ -259,6 +261,18 @@ inline constexpr auto kFields<HostMemory> =
                field("refused_bytes", &HostMemory::refused_bytes)};
 
 template <>
+inline constexpr auto kFields<PassFallbacks> =
+    std::tuple{field("pass", &PassFallbacks::pass),
+               field("missing_reason", &PassFallbacks::missing_reason),
+               field("plan_missing_reason", &PassFallbacks::plan_missing_reason),
+               field("kept_after_mismatch", &PassFallbacks::kept_after_mismatch),
+               field("replayed_after_mismatch", &PassFallbacks::replayed_after_mismatch),
+               field("unrepeatable", &PassFallbacks::unrepeatable),
+               field("codec_fallbacks", &PassFallbacks::codec_fallbacks),
+               field("departures", &PassFallbacks::departures),
+               field("recipes_run_again", &PassFallbacks::recipes_run_again)};
+
+template <>
 inline constexpr auto kFields<MemoryMode> =
     std::tuple{field("measured", &MemoryMode::measured),
                field("missing_reason", &MemoryMode::missing_reason),
@@ -273,6 +287,7 @@ inline constexpr auto kFields<MemoryMode> =
                field("held_bytes", &MemoryMode::held_bytes),
                field("encoded_from_bytes", &MemoryMode::encoded_from_bytes),
                field("dropped_bytes", &MemoryMode::dropped_bytes),
+               field("irreplaceable_bytes", &MemoryMode::irreplaceable_bytes),
                field("encoded_bytes", &MemoryMode::encoded_bytes),
                field("recipes", &MemoryMode::recipes),
                field("kept_after_mismatch", &MemoryMode::kept_after_mismatch),
@@ -282,6 +297,7 @@ inline constexpr auto kFields<MemoryMode> =
                field("recipes_run_again", &MemoryMode::recipes_run_again),
                field("host_memory", &MemoryMode::host_memory),
                field("held", &MemoryMode::held),
+               field("fallbacks", &MemoryMode::fallbacks),
                field("overhead", &MemoryMode::overhead),
                field("certificate", &MemoryMode::certificate),
                field("gradient_error", &MemoryMode::gradient_error)};

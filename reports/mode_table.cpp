@@ -8,6 +8,7 @@
 
 #include "reports/gate.h"
 #include "reports/markdown.h"
+#include "reports/mode_ratios.h"
 #include "reports/quantity.h"
 #include "reports/report.h"
 #include "reports/statistics.h"
@@ -19,18 +20,22 @@ bool under_a_mode(const NamedResult& named) {
   return named.result.identity.mode != "none";
 }
 
-std::string measured(const MemorySection& memory, int64_t bytes) {
-  return memory.measured ? format_mib(bytes) : "none";
-}
+using Row = std::vector<std::string>;
 
-std::string predicted(const std::optional<int64_t>& bytes) {
+std::string mib(const std::optional<int64_t>& bytes) {
   return bytes ? format_mib(*bytes) : "";
 }
 
-std::string factor(const std::optional<int64_t>& plain, const MemorySection& memory,
-                   int64_t bytes) {
-  if (!plain || !memory.measured || bytes <= 0) return "";
-  return fmt::format("{:.2f}", static_cast<double>(*plain) / static_cast<double>(bytes));
+std::string percent(const std::optional<double>& frac) {
+  return frac ? fmt::format("{:+.1f}", 100 * *frac) : "";
+}
+
+/// Measured, predicted, times fewer.
+Row figure(const Result& result, std::optional<int64_t> StepBytes::*of, int64_t bytes) {
+  const MemoryMode& mode = result.memory_mode;
+  if (!result.memory.measured) return {"none", mib(mode.predicted.*of), ""};
+  const std::optional<double> times = times_fewer(mode.plain.*of, bytes);
+  return {format_mib(bytes), mib(mode.predicted.*of), times ? fmt::format("{:.2f}", *times) : ""};
 }
 
 /// Of the training pass; where that was too short, of the turns beside "none".
@@ -43,10 +48,8 @@ std::string rate(const Result& result) {
 }
 
 std::string overhead(const Overhead& overhead) {
-  if (!overhead.frac) return "";
-  const auto percent = [](double frac) { return fmt::format("{:+.1f}", 100 * frac); };
-  std::string text = percent(*overhead.frac);
-  if (overhead.ci95) {
+  std::string text = percent(overhead.frac);
+  if (overhead.frac && overhead.ci95) {
     text += fmt::format(" [{}, {}]", percent(overhead.ci95->low), percent(overhead.ci95->high));
   }
   return text;
@@ -55,35 +58,85 @@ std::string overhead(const Overhead& overhead) {
 std::string proof(const MemoryMode& mode) {
   if (mode.certificate.verdict == Verdict::kPass) return "PASS";
   if (mode.certificate.verdict == Verdict::kFail) return "**FAIL**";
+  if (mode.certificate.verdict == Verdict::kUnavailable) return "**no plan**";
   if (mode.lossless || !mode.gradient_error.error_frac) return "none";
   return "error " + format_number(*mode.gradient_error.error_frac);
 }
 
-std::string fallbacks(const MemoryMode& mode) {
+/// Of a result from before fallbacks were counted in every pass.
+std::string fallbacks_of_one_pass(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  if (result.protocol.memory_steps == 0) return "not measured";
   if (!mode.plan_missing_reason.empty()) return "no plan";
   return format_count(mode.kept_after_mismatch + mode.codec_fallbacks + mode.departures +
                       mode.host_memory.refused_tensors);
 }
 
-std::vector<std::string> row_of(const Result& result) {
-  const MemorySection& m = result.memory;
+std::string fallbacks(const Result& result) {
+  const std::vector<PassFallbacks>& passes = result.memory_mode.fallbacks;
+  if (passes.empty()) return fallbacks_of_one_pass(result);
+  int64_t all = 0;
+  bool any = false;
+  for (const PassFallbacks& one : passes) {
+    if (!one.missing_reason.empty()) continue;
+    if (!one.plan_missing_reason.empty()) return "no plan";
+    all += one.kept_after_mismatch + one.replayed_after_mismatch + one.codec_fallbacks +
+           one.departures;
+    any = true;
+  }
+  return any ? format_count(all) : "not measured";
+}
+
+/// What every table begins with.
+Row name_of(const Result& result) {
+  return {benchmark_name(result.identity) + (result.identity.custom ? " (custom)" : ""),
+          result.identity.precision, result.identity.mode};
+}
+
+Row joined(Row row, const std::vector<Row>& more) {
+  for (const Row& cells : more) row.insert(row.end(), cells.begin(), cells.end());
+  return row;
+}
+
+Row bytes_row(const Result& result) {
+  return joined(name_of(result),
+                {figure(result, &StepBytes::peak_bytes, result.memory.peak_bytes),
+                 figure(result, &StepBytes::saved_bytes, result.memory.saved_bytes)});
+}
+
+Row at_most_row(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  const bool encodes = result.identity.mode != "none" && result.memory.measured;
+  return joined(name_of(result),
+                {figure(result, &StepBytes::peak_saved_bytes, result.memory.peak_saved_bytes),
+                 {encodes ? format_mib(mode.encoded_bytes) : "", mib(mode.irreplaceable_bytes)}});
+}
+
+Row time_row(const Result& result) {
   const MemoryMode& mode = result.memory_mode;
   const bool none = result.identity.mode == "none";
-  return {benchmark_name(result.identity) + (result.identity.custom ? " (custom)" : ""),
-          result.identity.precision,
-          result.identity.mode,
-          measured(m, m.peak_bytes),
-          predicted(mode.predicted.peak_bytes),
-          measured(m, m.saved_bytes),
-          measured(m, m.peak_saved_bytes),
-          none ? "" : format_mib(mode.encoded_bytes),
-          factor(mode.plain.saved_bytes, m, m.saved_bytes),
-          factor(mode.plain.peak_saved_bytes, m, m.peak_saved_bytes),
-          rate(result),
-          overhead(mode.overhead),
-          none ? "" : proof(mode),
-          none ? "" : fallbacks(mode)};
+  return joined(name_of(result),
+                {{rate(result), overhead(mode.overhead), percent(predicted_overhead_frac(mode)),
+                  none ? "" : proof(mode), none ? "" : fallbacks(result)}});
 }
+
+std::vector<MarkdownTable::Column> columns(const std::vector<MarkdownTable::Column>& more) {
+  std::vector<MarkdownTable::Column> all{{"benchmark"}, {"precision"}, {"mode"}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+constexpr const char* kBytesWords =
+    "peak: of all owners. saved: held for backward when forward returns. predicted: by the plan, "
+    "from the recorded step. factor: times fewer than none in plain.";
+constexpr const char* kAtMostWords =
+    "saved at most: over the step, with what is made again. encoded: of saved, in another form. "
+    "not made again: what no plan of the mode could make again, in the form in which it was saved.";
+constexpr const char* kTimeWords =
+    "overhead: time of a step beside none, in turns in one process. certificate: PASS is bitwise "
+    "none; a lossy mode has its relative gradient error. fallbacks: recipes and shortcuts not "
+    "exact, tensors no codec took or host memory had no room for, passes on another path, over all "
+    "passes of the run.";
 
 }  // namespace
 
@@ -93,33 +146,31 @@ std::string mode_table(const std::vector<NamedResult>& results) {
     if (under_a_mode(named)) benchmarks.insert(benchmark_name(named.result.identity));
   }
   if (benchmarks.empty()) return "";
-  MarkdownTable table({{"benchmark"},
-                       {"precision"},
-                       {"mode"},
-                       {"peak MiB", Align::kRight},
-                       {"predicted", Align::kRight},
-                       {"saved MiB", Align::kRight},
-                       {"saved at most", Align::kRight},
-                       {"encoded", Align::kRight},
-                       {"factor", Align::kRight},
-                       {"at most", Align::kRight},
-                       {"images/s", Align::kRight},
-                       {"overhead % [95 %]", Align::kRight},
-                       {"certificate"},
-                       {"fallbacks", Align::kRight}});
-  for (const NamedResult& named : results) {
-    if (benchmarks.contains(benchmark_name(named.result.identity))) {
-      table.add_row(row_of(named.result));
-    }
+  const Align right = Align::kRight;
+  MarkdownTable bytes(columns({{"peak MiB", right},
+                               {"predicted", right},
+                               {"factor", right},
+                               {"saved MiB", right},
+                               {"predicted", right},
+                               {"factor", right}}));
+  MarkdownTable at_most(columns({{"saved at most MiB", right},
+                                 {"predicted", right},
+                                 {"factor", right},
+                                 {"encoded", right},
+                                 {"not made again", right}}));
+  MarkdownTable times(columns({{"images/s", right},
+                               {"overhead % [95 %]", right},
+                               {"predicted", right},
+                               {"certificate"},
+                               {"fallbacks", right}}));
+  for (const auto& [name, result] : results) {
+    if (!benchmarks.contains(benchmark_name(result.identity))) continue;
+    bytes.add_row(bytes_row(result));
+    at_most.add_row(at_most_row(result));
+    times.add_row(time_row(result));
   }
-  return table.text() +
-         "\nsaved: held for backward when forward returns; at most: over the step, with what is "
-         "made "
-         "again; encoded: in another form. factor, at most: times fewer than none in plain. "
-         "overhead: time of a step beside none, in turns in one process. certificate: PASS is "
-         "bitwise none; a lossy mode has its relative gradient error. fallbacks: recipes not "
-         "exact, "
-         "tensors no codec took or host memory had no room for, passes on another path.\n";
+  return fmt::format("{}\n{}\n\n{}\n{}\n\n{}\n{}\n", bytes.text(), kBytesWords, at_most.text(),
+                     kAtMostWords, times.text(), kTimeWords);
 }
 
 }  // namespace noisemark::reports

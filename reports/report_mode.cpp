@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "reports/markdown.h"
+#include "reports/mode_ratios.h"
 #include "reports/quantity.h"
 #include "reports/report_sections.h"
 
@@ -20,8 +21,8 @@ std::string bytes_cell(const std::optional<int64_t>& bytes) {
 }
 
 std::string factor_cell(const std::optional<int64_t>& plain, int64_t under_mode) {
-  if (!plain || under_mode <= 0) return "";
-  return fmt::format("{:.2f}", static_cast<double>(*plain) / static_cast<double>(under_mode));
+  const std::optional<double> times = times_fewer(plain, under_mode);
+  return times ? fmt::format("{:.2f}", *times) : "";
 }
 
 std::string signed_percent(double frac) {
@@ -51,6 +52,9 @@ std::string bytes_table(const Result& result) {
                    format_bytes(row.measured), factor_cell(plain, row.measured)});
   }
   table.add_row({"of saved, in another form", "", "", format_bytes(mode.encoded_bytes), ""});
+  if (mode.irreplaceable_bytes) {
+    table.add_row({"cannot be made again", "", bytes_cell(mode.irreplaceable_bytes), "", ""});
+  }
   return table.text();
 }
 
@@ -88,17 +92,31 @@ std::string overhead_words(const MemoryMode& mode) {
 
 std::string prediction_words(const MemoryMode& mode) {
   if (!mode.predicted_added_s) return "";
-  return fmt::format("Predicted: {} more in a step, from the recorded operators' times.\n",
+  const std::optional<double> share = predicted_overhead_frac(mode);
+  return fmt::format("Predicted: {}{} more in a step, from the recorded operators' times.\n",
+                     share ? signed_percent(*share) + " of the step of none, " : "",
                      format_seconds(*mode.predicted_added_s));
+}
+
+std::string_view verdict_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPass:
+      return "PASS. ";
+    case Verdict::kFail:
+      return "**FAIL.** ";
+    case Verdict::kUnavailable:
+      return "**UNAVAILABLE.** ";
+    case Verdict::kNotApplied:
+      break;
+  }
+  return "";
 }
 
 std::string certificate_words(const MemoryMode& mode) {
   const Certificate& proof = mode.certificate;
-  const std::string_view verdict = proof.verdict == Verdict::kPass   ? "PASS. "
-                                   : proof.verdict == Verdict::kFail ? "**FAIL.** "
-                                                                     : "";
-  std::string text = fmt::format("\nCertificate. {}{}\n", verdict, proof.words);
-  if (proof.verdict == Verdict::kNotApplied || proof.steps.empty()) return text;
+  std::string text = fmt::format("\nCertificate. {}{}\n", verdict_word(proof.verdict), proof.words);
+  const bool judged = proof.verdict == Verdict::kPass || proof.verdict == Verdict::kFail;
+  if (!judged || proof.steps.empty()) return text;
   MarkdownTable table({{"after step", Align::kRight}, {"SHA-256"}, {"of none"}});
   for (size_t i = 0; i < proof.steps.size(); ++i) {
     const bool same = proof.sha256.at(i) == proof.reference_sha256.at(i);
@@ -136,7 +154,67 @@ std::string host_words(const HostMemory& host) {
                             format_count(host.refused_tensors), format_bytes(host.refused_bytes));
 }
 
-std::string plan_words(const MemoryMode& mode) {
+/// Of a result from before fallbacks were counted in every pass.
+std::string fallbacks_of_one_pass(const MemoryMode& mode) {
+  return fmt::format(
+      "Fallbacks: {} recipes not exact, {} operators not repeatable, {} tensors not taken by a "
+      "codec, {} passes on another path, {} values made more than once.\n",
+      format_count(mode.kept_after_mismatch), format_count(mode.unrepeatable),
+      format_count(mode.codec_fallbacks), format_count(mode.departures),
+      format_count(mode.recipes_run_again));
+}
+
+std::string fallback_words(const MemoryMode& mode) {
+  MarkdownTable table({{"fallbacks in the"},
+                       {"recipe not exact", Align::kRight},
+                       {"shortcut not exact", Align::kRight},
+                       {"not repeatable", Align::kRight},
+                       {"not taken by codec", Align::kRight},
+                       {"other path", Align::kRight},
+                       {"made twice", Align::kRight}});
+  std::string notes;
+  for (const PassFallbacks& one : mode.fallbacks) {
+    const std::string pass = one.pass + " pass";
+    if (!one.missing_reason.empty()) {
+      table.add_row({pass, "", "", "", "", "", ""});
+      notes += fmt::format("Fallbacks in the {}. {}", pass, not_measured(one.missing_reason));
+      continue;
+    }
+    table.add_row({pass, format_count(one.kept_after_mismatch),
+                   format_count(one.replayed_after_mismatch), format_count(one.unrepeatable),
+                   format_count(one.codec_fallbacks), format_count(one.departures),
+                   format_count(one.recipes_run_again)});
+    if (one.plan_missing_reason.empty()) continue;
+    notes += fmt::format("The {} ended without a plan and kept everything: {}.\n", pass,
+                         one.plan_missing_reason);
+  }
+  return fmt::format("\n{}{}{}", table.text(), notes.empty() ? "" : "\n", notes);
+}
+
+std::string held_table(const MemoryMode& mode) {
+  if (mode.held.empty()) return "";
+  MarkdownTable table(
+      {{"held, made by"}, {"because"}, {"storages", Align::kRight}, {"MiB", Align::kRight}});
+  for (size_t i = 0; i < std::min(kHeldShown, mode.held.size()); ++i) {
+    const HeldStorages& group = mode.held[i];
+    table.add_row(
+        {code(group.made_by), group.reason, format_count(group.storages), format_mib(group.bytes)});
+  }
+  return fmt::format("\n{}", table.text());
+}
+
+/// Why nothing is known of the plan of the memory pass; empty where it was made.
+std::string why_no_memory_pass(const Result& result) {
+  for (const PassFallbacks& one : result.memory_mode.fallbacks) {
+    if (one.pass == "memory") return one.missing_reason;
+  }
+  return result.protocol.memory_steps > 0 ? "" : result.memory.missing_reason;
+}
+
+std::string plan_words(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  const std::string no_pass = why_no_memory_pass(result);
+  if (!no_pass.empty()) return fmt::format("\nPlan. {}", not_measured(no_pass));
   if (!mode.plan_missing_reason.empty()) {
     return fmt::format("\nPlan. None: {}. Everything is kept.\n", mode.plan_missing_reason);
   }
@@ -146,22 +224,15 @@ std::string plan_words(const MemoryMode& mode) {
       format_bytes(mode.recorded_bytes), format_bytes(mode.held_bytes),
       format_bytes(mode.encoded_from_bytes), format_bytes(mode.dropped_bytes),
       format_count(mode.recipes));
-  text += fmt::format(
-      "Fallbacks: {} recipes not exact, {} operators not repeatable, {} tensors not taken by a "
-      "codec, {} passes on another path, {} values made more than once.\n",
-      format_count(mode.kept_after_mismatch), format_count(mode.unrepeatable),
-      format_count(mode.codec_fallbacks), format_count(mode.departures),
-      format_count(mode.recipes_run_again));
-  text += host_words(mode.host_memory);
-  if (mode.held.empty()) return text;
-  MarkdownTable table(
-      {{"held, made by"}, {"because"}, {"storages", Align::kRight}, {"MiB", Align::kRight}});
-  for (size_t i = 0; i < std::min(kHeldShown, mode.held.size()); ++i) {
-    const HeldStorages& group = mode.held[i];
-    table.add_row(
-        {code(group.made_by), group.reason, format_count(group.storages), format_mib(group.bytes)});
+  if (mode.irreplaceable_bytes) {
+    text += fmt::format(
+        "Of them {} cannot be made again: whatever a plan of this mode chose, it would keep them, "
+        "as they are or in another form, because their operator is not replayed or not repeatable, "
+        "or has an input that is not to be had.\n",
+        format_bytes(*mode.irreplaceable_bytes));
   }
-  return text + "\n" + table.text();
+  text += host_words(mode.host_memory);
+  return text + (mode.fallbacks.empty() ? fallbacks_of_one_pass(mode) : "") + held_table(mode);
 }
 
 }  // namespace
@@ -172,7 +243,8 @@ std::string memory_mode(const Result& result) {
   std::string text = fmt::format("## Memory mode {}\n\n", code(result.identity.mode));
   if (!mode.measured) return text + not_measured(mode.missing_reason);
   return text + bytes_table(result) + budget_words(mode.budget) + overhead_words(mode) +
-         prediction_words(mode) + certificate_words(mode) + gradient_words(mode) + plan_words(mode);
+         prediction_words(mode) + certificate_words(mode) + gradient_words(mode) +
+         plan_words(result) + (mode.fallbacks.empty() ? "" : fallback_words(mode));
 }
 
 }  // namespace noisemark::reports::sections

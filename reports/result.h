@@ -191,13 +191,19 @@ struct StepBytes {
   std::optional<int64_t> peak_saved_bytes;
 };
 
-enum class Verdict { kPass, kFail, kNotApplied };
+enum class Verdict {
+  kPass,
+  kFail,
+  kNotApplied,
+  kUnavailable,  ///< of a certificate alone
+};
 
 /// The proof that a lossless mode changed nothing: digests of the loss, every gradient and every
 /// weight, beside those of mode "none", from a state in which all parameters were perturbed.
 struct Certificate {
   Verdict verdict = Verdict::kNotApplied;  ///< not applied: lossy, not made, or "none" differs from
-                                           ///< itself
+                                           ///< itself; unavailable: a step that is compared did
+                                           ///< not follow a plan
   std::string words;                       ///< one sentence, with the reason
   std::vector<int64_t> steps;              ///< after which: 1 is the first that followed the plan
   std::vector<std::string> sha256;         ///< one for each of `steps`, under the mode
@@ -251,6 +257,20 @@ struct HostMemory {
   int64_t refused_bytes = 0;    ///< of those, as they were saved
 };
 
+/// How often a mode did not do what it had planned, in one pass of the run.
+struct PassFallbacks {
+  std::string pass;                     ///< "memory", "certificate" or "training"
+  std::string missing_reason;           ///< why it was not made; empty: it was
+  std::string plan_missing_reason;      ///< why it ended without a plan; empty: with one
+  int64_t kept_after_mismatch = 0;      ///< values whose recipe was not exact, held instead
+  int64_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact, made by their
+                                        ///< operator instead
+  int64_t unrepeatable = 0;       ///< operators whose arguments changed between recorded steps
+  int64_t codec_fallbacks = 0;    ///< tensors that a codec did not take
+  int64_t departures = 0;         ///< forward passes that left the recorded control flow
+  int64_t recipes_run_again = 0;  ///< beyond once per backward
+};
+
 /// What a memory mode did, predicted and measured. Empty for mode "none".
 struct MemoryMode {
   bool measured = false;
@@ -261,12 +281,16 @@ struct MemoryMode {
   StepBytes plain;        ///< mode "none" of baseline "plain": factors are these over the mode's
   StepBytes predicted;    ///< by the plan, from the recorded step
   std::optional<double> predicted_added_s;  ///< to a step
-  std::string plan_missing_reason;          ///< why the mode has no plan and keeps everything
-  int64_t recorded_bytes = 0;               ///< saved without a plan
-  int64_t held_bytes = 0;                   ///< of those, held as saved, with slices
-  int64_t encoded_from_bytes = 0;           ///< of those, held in another form
-  int64_t dropped_bytes = 0;                ///< of those, made again
-  int64_t encoded_bytes = 0;                ///< measured: the other forms, when forward returns
+  /// Why nothing is known of a plan: the mode has none and keeps everything, or the memory pass was
+  /// not made. What follows, up to `held`, is of the memory pass.
+  std::string plan_missing_reason;
+  int64_t recorded_bytes = 0;                  ///< saved without a plan
+  int64_t held_bytes = 0;                      ///< of those, held as saved, with slices
+  int64_t encoded_from_bytes = 0;              ///< of those, held in another form
+  int64_t dropped_bytes = 0;                   ///< of those, made again
+  std::optional<int64_t> irreplaceable_bytes;  ///< of those, that no plan of the mode could make
+                                               ///< again; empty: not known
+  int64_t encoded_bytes = 0;                   ///< measured: the other forms, when forward returns
   int64_t recipes = 0;
   int64_t kept_after_mismatch = 0;  ///< values whose recipe was not exact
   int64_t unrepeatable = 0;         ///< operators whose arguments changed between recorded steps
@@ -274,7 +298,8 @@ struct MemoryMode {
   int64_t departures = 0;           ///< passes that left the recorded control flow
   int64_t recipes_run_again = 0;    ///< beyond once per backward
   HostMemory host_memory;
-  std::vector<HeldStorages> held;  ///< the largest first
+  std::vector<HeldStorages> held;        ///< the largest first
+  std::vector<PassFallbacks> fallbacks;  ///< by pass: memory, certificate, training
   Overhead overhead;
   Certificate certificate;
   GradientError gradient_error;

@@ -175,7 +175,7 @@ TreatmentPlan BlockOptions::plan(const std::vector<size_t>& chosen) const {
     if (!crossing_[v]) continue;
     const size_t option = chosen[block_of_operator(graph_->values[v].producer)];
     if (options_[option].policy.keep_what_crosses_segments) {
-      overrides.keep.insert(static_cast<ValueId>(v));
+      overrides.crossing.insert(static_cast<ValueId>(v));
     }
   }
   return resolve(graph_, combined(chosen), overrides, *recipes_);
@@ -200,7 +200,7 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
   for (size_t v = 0; v < crossing_.size(); ++v) {
     const OperatorId producer = graph_->values[v].producer;
     if (crossing_[v] && !replayed_by(static_cast<size_t>(producer), true)) {
-      overrides.keep.insert(static_cast<ValueId>(v));
+      overrides.crossing.insert(static_cast<ValueId>(v));
     }
   }
   return resolve(graph_, policy, overrides, *recipes_);

@@ -37,7 +37,8 @@ struct Policy {
 
 /// Decisions from outside the policy, by value.
 struct Overrides {
-  std::set<ValueId> keep;  ///< must not be made again: a recipe was found not to be exact
+  std::set<ValueId> keep;      ///< must not be made again: a recipe was found not to be exact
+  std::set<ValueId> crossing;  ///< is kept because another segment reads it
   /// How many of a value's codecs were found not to take it; kEveryCodec: it must not be encoded.
   /// Of values that share their memory the first to be saved counts.
   std::map<ValueId, int> refusals;

@@ -42,6 +42,10 @@ std::string_view keep_reason_name(KeepReason reason) {
   return kReasonNames[static_cast<size_t>(reason)];
 }
 
+bool is_choice(KeepReason reason) {
+  return reason == KeepReason::kCrossesSegments || reason == KeepReason::kSmall;
+}
+
 PlanSummary summarize(const TreatmentPlan& plan) {
   PlanSummary summary;
   summary.recorded_bytes = plan.graph->saved_bytes();
@@ -57,6 +61,16 @@ PlanSummary summarize(const TreatmentPlan& plan) {
       });
   summary.recipes = static_cast<int32_t>(plan.recipes.size());
   return summary;
+}
+
+int64_t irreplaceable_bytes(const TreatmentPlan& plan) {
+  int64_t bytes = 0;
+  for_each_saved_storage(
+      plan, [&](ValueId, const ValueTreatment& treatment, const RecordedStorage& storage) {
+        const bool kept = treatment.source == Source::kHeld || treatment.source == Source::kEncoded;
+        if (kept && !is_choice(treatment.reason)) bytes += storage.bytes;
+      });
+  return bytes;
 }
 
 std::vector<HeldGroup> held_groups(const TreatmentPlan& plan) {

@@ -38,6 +38,8 @@ enum class KeepReason : uint8_t {
   kNoRoomOnHost,     ///< it was to go to host memory, which was full
 };
 [[nodiscard]] std::string_view keep_reason_name(KeepReason reason);
+/// The policy could make the value again and prefers to keep it.
+[[nodiscard]] bool is_choice(KeepReason reason);
 
 struct ValueTreatment {
   Source source = Source::kUnavailable;
@@ -82,6 +84,10 @@ struct PlanSummary {
   int32_t recipes = 0;
 };
 [[nodiscard]] PlanSummary summarize(const TreatmentPlan& plan);
+
+/// Bytes of the storages that a plan keeps, in whatever form, for a reason that is no choice: no
+/// plan of the same policy could make them again.
+[[nodiscard]] int64_t irreplaceable_bytes(const TreatmentPlan& plan);
 
 /// Storages that a plan holds as they were saved, by who made them and why they stay.
 struct HeldGroup {

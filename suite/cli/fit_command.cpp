@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <optional>
 
 #include "memopt/budget_mode.h"
@@ -25,10 +24,10 @@ int64_t memory_of(const Arguments& arguments) {
   return *bytes;
 }
 
-std::string next_peak(int64_t bytes) {
-  if (bytes == 0) return "all of the data fit";
-  return bytes == std::numeric_limits<int64_t>::max() ? "out of memory"
-                                                      : reports::format_bytes(bytes);
+std::string next_peak(const LargestBatch& found) {
+  if (found.next_peak_bytes == 0) return "all of the data fit";
+  return found.why_no_peak.empty() ? reports::format_bytes(found.next_peak_bytes)
+                                   : found.why_no_peak;
 }
 
 std::vector<std::string> row_of(const PlannedRun& plan, const LargestBatch& found) {
@@ -37,7 +36,7 @@ std::vector<std::string> row_of(const PlannedRun& plan, const LargestBatch& foun
           plan.variant.precision.name,
           reports::format_count(found.batch),
           found.batch == 0 ? "" : reports::format_bytes(found.peak_bytes),
-          next_peak(found.next_peak_bytes)};
+          next_peak(found)};
 }
 
 LargestBatch fit_one(const RunOptions& options, const PlannedRun& plan, int64_t memory_bytes,

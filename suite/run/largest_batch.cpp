@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "memopt/budget_mode.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/out_of_memory.h"
 
@@ -13,6 +14,11 @@ namespace {
 /// More than any memory.
 constexpr int64_t kFull = std::numeric_limits<int64_t>::max();
 
+struct Peak {
+  int64_t bytes = 0;
+  std::string why_none;  ///< of kFull
+};
+
 /// Peaks by batch, in units of the accumulation.
 class Peaks {
  public:
@@ -20,26 +26,30 @@ class Peaks {
     options_.definition.measure.memory_steps = 1;  // after those until the mode is steady
   }
 
-  int64_t at(int64_t units) {
-    const auto known = bytes_.find(units);
-    return known != bytes_.end() ? known->second
-                                 : bytes_.emplace(units, measure(units)).first->second;
+  int64_t at(int64_t units) { return of(units).bytes; }
+
+  const Peak& of(int64_t units) {
+    const auto known = peaks_.find(units);
+    return known != peaks_.end() ? known->second
+                                 : peaks_.emplace(units, measure(units)).first->second;
   }
 
  private:
-  int64_t measure(int64_t units) {
+  Peak measure(int64_t units) {
     SessionOptions own = options_;
     own.definition.train.batch = units * own.definition.train.accumulation;
     try {
-      return memory_pass(own, watch_).peak_bytes;
+      return {memory_pass(own, watch_).peak_bytes, ""};
     } catch (const OutOfMemory&) {
-      return kFull;
+      return {kFull, "out of memory"};
+    } catch (const memopt::BudgetTooSmall&) {
+      return {kFull, "below the smallest budget"};
     }
   }
 
   SessionOptions options_;
   const PassWatch& watch_;
-  std::map<int64_t, int64_t> bytes_;
+  std::map<int64_t, Peak> peaks_;
 };
 
 /// Where a straight line through both ends reaches `memory_bytes`, strictly between them.
@@ -59,14 +69,14 @@ LargestBatch largest_batch(const SessionOptions& options, int64_t memory_bytes,
   Peaks peaks(options, watch);
   const int64_t accumulation = options.definition.train.accumulation;
   const int64_t most = std::max<int64_t>(1, options.dataset->size(Split::kTrain) / accumulation);
-  if (peaks.at(1) > memory_bytes) return {0, peaks.at(1), peaks.at(1)};
+  if (peaks.at(1) > memory_bytes) return {0, peaks.at(1), peaks.at(1), peaks.of(1).why_none};
   int64_t fits = 1;
   int64_t too_large = 2;
   while (too_large <= most && peaks.at(too_large) <= memory_bytes) {
     fits = too_large;
     too_large = fits == most ? most + 1 : std::min(2 * fits, most);
   }
-  if (fits == most) return {fits * accumulation, peaks.at(fits), 0};
+  if (fits == most) return {fits * accumulation, peaks.at(fits), 0, ""};
   while (too_large - fits > 1) {
     const int64_t middle = between(peaks, fits, too_large, memory_bytes);
     (peaks.at(middle) <= memory_bytes ? fits : too_large) = middle;
@@ -78,7 +88,7 @@ LargestBatch largest_batch(const SessionOptions& options, int64_t memory_bytes,
       fits = too_large - 1;
     }
   }
-  return {fits * accumulation, peaks.at(fits), peaks.at(too_large)};
+  return {fits * accumulation, peaks.at(fits), peaks.at(too_large), peaks.of(too_large).why_none};
 }
 
 }  // namespace noisemark::suite

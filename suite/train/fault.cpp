@@ -18,6 +18,9 @@ std::string fault_words(const Fault& fault) {
   if (fault.lost_bytes > 0) {
     words.push_back(reports::format_bytes(fault.lost_bytes) + " of a weight not counted");
   }
+  if (fault.halved_from) {
+    words.push_back(fmt::format("half of the batch from step {} on", *fault.halved_from));
+  }
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

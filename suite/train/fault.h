@@ -13,6 +13,8 @@ struct Fault {
   int64_t leaked_bytes = 0;           ///< allocated in every forward pass, held with the trainer
   std::optional<double> loss_factor;  ///< times every training loss, and so its gradients
   int64_t lost_bytes = 0;             ///< of a weight, which the walk of its owner does not see
+  std::optional<int64_t> halved_from = std::nullopt;  ///< from this step on batches have half of
+                                                      ///< their pictures: no pass is as recorded
 
   bool operator==(const Fault&) const = default;
 };

@@ -166,9 +166,16 @@ void Trainer::load_batch(StepRecord& record) {
   batch_.images = move(batch_.images).to(options_.precision.weights);
   batch_.noise = move(batch_.noise).to(options_.precision.weights);
   batch_.timesteps = move(batch_.timesteps);
+  if (options_.fault.halved_from.value_or(next_step_ + 1) <= next_step_) halve_batch();
   if (options_.channels_last) {
     batch_.images = batch_.images.contiguous(at::MemoryFormat::ChannelsLast);
     batch_.noise = batch_.noise.contiguous(at::MemoryFormat::ChannelsLast);
+  }
+}
+
+void Trainer::halve_batch() {
+  for (at::Tensor* tensor : {&batch_.images, &batch_.timesteps, &batch_.noise}) {
+    *tensor = tensor->narrow(0, 0, tensor->size(0) / 2).clone();
   }
 }
 

@@ -100,6 +100,7 @@ class Trainer {
 
   void start_loader();
   void load_batch(StepRecord& record);
+  void halve_batch();
   void forward(int64_t micro, memopt::SavedTensorSink& sink);
   void backward();
   void run_micro_batches(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,

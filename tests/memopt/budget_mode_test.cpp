@@ -94,6 +94,34 @@ TEST_P(BudgetTargets, that_cannot_be_met_name_the_smallest_that_can) {
   EXPECT_LE(measured(possible), smallest * 105 / 100);
 }
 
+TEST_P(BudgetTargets, do_not_change_what_cannot_be_made_again) {
+  Budgeted plenty({GetParam(), kPlenty});
+  ASSERT_NE(plenty.mode().planner(), nullptr);
+  const std::vector<PlanPoint>& curve = plenty.mode().planner()->curve();
+  const PlanSummary keeps = plenty.mode().report().plan;
+  const std::optional<int64_t> of_plenty = plenty.mode().irreplaceable_bytes();
+  ASSERT_TRUE(of_plenty);
+  EXPECT_EQ(keeps.dropped_bytes, 0) << "what a budget chose to keep is no bound";
+  EXPECT_LT(*of_plenty, keeps.held_bytes + keeps.encoded_from_bytes);
+  Budgeted tight({GetParam(), curve.back().of(GetParam()) * 105 / 100});
+  EXPECT_EQ(tight.mode().irreplaceable_bytes(), of_plenty);
+  const PlanSummary least = tight.mode().report().plan;
+  EXPECT_LE(*of_plenty, least.held_bytes + least.encoded_from_bytes);
+}
+
+TEST_P(BudgetTargets, time_the_plan_that_is_compared_too) {
+  BudgetMode mode({GetParam(), kPlenty});
+  test::MeasuredTraining training(mode);
+  for (int pass = 0; pass < 2; ++pass) static_cast<void>(training.gradients());
+  ASSERT_NE(mode.plan(), nullptr);
+  ASSERT_EQ(mode.planner(), nullptr) << "nothing was searched yet";
+  const double to_compare_s = mode.planning_s();
+  EXPECT_GT(to_compare_s, 0);
+  static_cast<void>(training.gradients());
+  ASSERT_NE(mode.planner(), nullptr);
+  EXPECT_GT(mode.planning_s(), to_compare_s);
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, BudgetTargets,
                          testing::Values(BudgetTarget::kPeak, BudgetTarget::kPeakSaved),
                          [](const auto& info) {

@@ -141,6 +141,22 @@ TEST(PlannedModeMishaps, another_batch_size_is_a_departure_and_not_an_error) {
   EXPECT_EQ(dynamic_cast<PlannedMode&>(mode.mode()).report().counters.departures, 1);
 }
 
+TEST(PlannedModeMishaps, only_passes_that_kept_to_the_plan_count_as_followed) {
+  Training mode("echo");
+  const auto report = [&] { return dynamic_cast<PlannedMode&>(mode.mode()).report(); };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(report().verified) << i;
+    static_cast<void>(mode.step());
+  }
+  EXPECT_TRUE(report().verified) << "after two recorded passes and one that compared";
+  EXPECT_EQ(report().followed_passes, 0);
+  for (int i = 0; i < 2; ++i) static_cast<void>(mode.step());
+  EXPECT_EQ(report().followed_passes, 2);
+  mode.x() = mode.x().narrow(0, 0, 1).contiguous();
+  static_cast<void>(mode.step());
+  EXPECT_EQ(report().followed_passes, 2) << "a pass that left the plan did not follow it";
+}
+
 TEST(PlannedModeMishaps, several_forward_passes_in_one_step_are_each_followed) {
   Training none("none");
   Training mode("echo");

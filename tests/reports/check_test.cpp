@@ -89,6 +89,22 @@ TEST(CheckValues, a_certificate_says_what_its_digests_say) {
                      "memory mode: the overhead needs"));
 }
 
+TEST(CheckValues, a_certificate_passes_only_where_its_pass_was_made_and_kept_its_plan) {
+  const std::string words = "memory mode: the certificate passes, and its pass was not made";
+  EXPECT_TRUE(starts(after_under_echo([](MemoryMode& mode) {
+                       mode.fallbacks[1].plan_missing_reason = "an operator failed";
+                     }),
+                     words));
+  EXPECT_TRUE(starts(
+      after_under_echo([](MemoryMode& mode) { mode.fallbacks[1].missing_reason = "left out"; }),
+      words));
+  EXPECT_EQ(after_under_echo([](MemoryMode& mode) {
+              mode.fallbacks[2].plan_missing_reason = "an operator failed";
+            }),
+            "")
+      << "a later pass says nothing of the compared steps";
+}
+
 TEST(CheckValues, seeds_must_be_there_and_differ) {
   EXPECT_TRUE(starts(after([](Result& r) { r.seeds.streams["noise"] = 11; }),
                      "seeds: streams data and noise share the seed 11"));

@@ -71,6 +71,20 @@ TEST(Gate, certificate_that_could_not_be_had_is_not_a_pass) {
   EXPECT_FALSE(gate.value);
 }
 
+TEST(Gate, certificate_of_steps_that_followed_no_plan_is_red) {
+  Result result = test::result_under_echo();
+  Certificate& proof = result.memory_mode.certificate;
+  ASSERT_EQ(proof.sha256, proof.reference_sha256) << "what keeps everything is equal anyway";
+  proof.verdict = Verdict::kUnavailable;
+  proof.words = "Nothing is proven: compared step 1 did not follow a plan.";
+  const auto gates = evaluate_gates(result, {}, {});
+  const Gate gate = gate_named(gates, "certificate");
+  EXPECT_EQ(gate.verdict, Verdict::kFail);
+  EXPECT_FALSE(gate.value);
+  EXPECT_EQ(gate.words, proof.words);
+  EXPECT_EQ(exit_of(gates, false).code, 1);
+}
+
 /// A run under a budget that it just meets.
 Result result_under_budget(const std::string& figure) {
   Result result = test::result_under_echo();

@@ -69,6 +69,16 @@ TEST(Golden, section_of_a_memory_mode_has_these_bytes) {
   result.memory_mode.certificate.words = "Not applied: the mode is not lossless.";
   result.memory_mode.gradient_error = {0.031, "", {{"a.weight", 0.02}, {"b.weight", 0.25}}};
   text += "\n" + section(render_report(result, "", {}), "## Memory mode");
+  result = test::result_under_echo();
+  result.memory = {};
+  result.memory.missing_reason = "the memory pass was left out (--no-memory)";
+  result.memory_mode.plan_missing_reason = result.memory.missing_reason;
+  result.memory_mode.fallbacks[0] = {"memory", result.memory.missing_reason, ""};
+  result.memory_mode.fallbacks[1].plan_missing_reason = "two recorded passes in a row differed";
+  result.memory_mode.certificate.verdict = Verdict::kUnavailable;
+  result.memory_mode.certificate.words =
+      "Nothing is proven: compared step 1 did not follow a plan.";
+  text += "\n" + section(render_report(result, "", {}), "## Memory mode");
   result.memory_mode = {};
   result.memory_mode.missing_reason = "its passes did not end";
   text += "\n" + section(render_report(result, "", {}), "## Memory mode");
@@ -83,14 +93,46 @@ TEST(Golden, table_of_memory_modes_has_these_bytes) {
   lossy.memory_mode.gradient_error.error_frac = 0.25;
   Result red = test::result_under_echo();
   red.memory_mode.certificate.verdict = Verdict::kFail;
+  Result lost = test::result_under_echo();
+  lost.memory_mode.certificate.verdict = Verdict::kUnavailable;
+  lost.memory_mode.fallbacks[1].plan_missing_reason = "two recorded passes in a row differed";
+  Result unmeasured = test::result_under_echo();
+  unmeasured.memory.measured = false;
+  for (PassFallbacks& one : unmeasured.memory_mode.fallbacks) one.missing_reason = "left out";
   Result elsewhere = test::full_result();
   elsewhere.identity.benchmark = "gmm16";
   expect_golden("mode_table.md", mode_table({{"a", test::full_result()},
                                              {"b", test::result_under_echo()},
                                              {"c", lossy},
                                              {"d", red},
-                                             {"e", elsewhere}}));
+                                             {"e", lost},
+                                             {"f", unmeasured},
+                                             {"g", elsewhere}}));
   EXPECT_EQ(mode_table({{"a", test::full_result()}}), "");
+}
+
+TEST(Golden, rows_of_the_table_of_memory_modes_fit_a_page) {
+  const std::string text = mode_table({{"a", test::result_under_echo()}});
+  for (size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
+    if (text[begin] != '|') continue;
+    EXPECT_LE(text.find('\n', begin) - begin, 110U) << text.substr(begin, 110);
+  }
+}
+
+// From before fallbacks were counted in every pass.
+TEST(Golden, section_of_an_older_memory_mode_says_what_is_known) {
+  Result result = test::result_under_echo();
+  result.memory_mode.fallbacks.clear();
+  result.memory_mode.irreplaceable_bytes.reset();
+  const std::string made = section(render_report(result, "", {}), "## Memory mode");
+  EXPECT_NE(made.find("Fallbacks: 1 recipes not exact"), std::string::npos) << made;
+  EXPECT_EQ(made.find("cannot be made again"), std::string::npos) << made;
+  result.protocol.memory_steps = 0;
+  result.memory = {};
+  result.memory.missing_reason = "left out";
+  const std::string without = section(render_report(result, "", {}), "## Memory mode");
+  EXPECT_NE(without.find("Plan. Not measured: left out."), std::string::npos) << without;
+  EXPECT_EQ(without.find("Fallbacks: "), std::string::npos) << without;
 }
 
 TEST(Golden, plots_are_drawn_from_these_bytes) {

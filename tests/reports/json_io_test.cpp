@@ -64,6 +64,9 @@ static_assert(every_member_has_a_key<OperatorRow>());
 static_assert(every_member_has_a_key<Utilization>());
 static_assert(every_member_has_a_key<Evaluation>());
 static_assert(every_member_has_a_key<Quality>());
+static_assert(every_member_has_a_key<StepBytes>());
+static_assert(every_member_has_a_key<PassFallbacks>());
+static_assert(every_member_has_a_key<MemoryMode>());
 static_assert(every_member_has_a_key<Determinism>());
 static_assert(every_member_has_a_key<Gate>());
 static_assert(every_member_has_a_key<Artifact>());
@@ -226,6 +229,19 @@ TEST(JsonIo, reads_a_result_from_before_a_key_was_added_with_its_default) {
   file["protocol"].erase("loader_threads");
   EXPECT_EQ(schema_problems(file.dump()), std::vector<std::string>{});
   EXPECT_EQ(from_json_unverified(file.dump(), "r.json").protocol.loader_threads, 1);
+}
+
+TEST(JsonIo, reads_a_memory_mode_from_before_fallbacks_were_counted_by_pass) {
+  Json file = Json::parse(to_json(test::result_under_echo()));
+  EXPECT_FALSE(from_json_unverified(file.dump(), "r.json").memory_mode.fallbacks.empty());
+  for (const char* key : {"fallbacks", "irreplaceable_bytes", "budget"}) {
+    ASSERT_EQ(file["memory_mode"].erase(key), 1U) << key;
+  }
+  EXPECT_EQ(schema_problems(file.dump()), std::vector<std::string>{});
+  const MemoryMode mode = from_json_unverified(file.dump(), "r.json").memory_mode;
+  EXPECT_TRUE(mode.fallbacks.empty());
+  EXPECT_FALSE(mode.irreplaceable_bytes);
+  EXPECT_EQ(mode.kept_after_mismatch, 1);
 }
 
 TEST(JsonIo, refuses_a_key_twice_and_half_a_file) {

@@ -28,9 +28,19 @@ TEST(Schema, accepts_a_full_and_a_minimal_result) {
   EXPECT_EQ(schema_problems(to_json(test::minimal_result())), std::vector<std::string>{});
 }
 
+TEST(Schema, accepts_a_memory_mode_with_every_verdict_of_its_certificate) {
+  Result result = test::result_under_echo();
+  for (const Verdict verdict :
+       {Verdict::kPass, Verdict::kFail, Verdict::kNotApplied, Verdict::kUnavailable}) {
+    result.memory_mode.certificate.verdict = verdict;
+    EXPECT_EQ(schema_problems(to_json(result)), std::vector<std::string>{});
+  }
+}
+
 // Results from before these keys must stay readable.
 bool came_later(const std::string& key) {
-  return key == "loader_threads" || key == "memory_mode" || key == "budget" || key == "host_memory";
+  return key == "loader_threads" || key == "memory_mode" || key == "budget" ||
+         key == "host_memory" || key == "irreplaceable_bytes" || key == "fallbacks";
 }
 
 TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {

@@ -45,6 +45,33 @@ TEST(Fit, finds_larger_batches_under_modes_that_save_memory) {
   }
 }
 
+TEST(Fit, under_a_budget_ends_at_the_batch_that_the_budget_does_not_admit) {
+  const test::Finished refused = test::run_noisemark(
+      {"plan", "gmm16-ho", "--device", "cpu", "--set", "train.batch=4", "--budget", "1KiB"},
+      {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
+  ASSERT_EQ(refused.code, 2) << refused.both();
+  const std::string words = "the smallest that can be met is ";
+  const size_t at = refused.err.find(words);
+  ASSERT_NE(at, std::string::npos) << refused.err;
+  const int64_t smallest = std::stoll(refused.err.substr(at + words.size()));
+  // For batches a little larger than 4, and for none of a thousand.
+  const std::string mode = "budget:" + std::to_string(smallest * 105 / 100);
+  const test::Finished result = fit({"--memory", "64GiB", "--mode", mode});
+  ASSERT_EQ(result.code, 0) << result.both();
+  const std::string row = result.out.substr(result.out.find("| budget:"));
+  EXPECT_NE(row.find("| below the smallest budget |"), std::string::npos) << result.out;
+  const std::string batch = cell(result.out, row.substr(2, row.find(' ', 2) - 2), 3);
+  ASSERT_FALSE(batch.empty()) << result.out;
+  EXPECT_GE(std::stoi(batch), 4) << result.out;
+}
+
+TEST(Fit, under_a_budget_for_which_no_batch_is_small_enough_says_so) {
+  const test::Finished result = fit({"--memory", "64GiB", "--mode", "budget:1KiB"});
+  EXPECT_EQ(result.code, 1) << result.both();
+  EXPECT_EQ(cell(result.out, "budget:1KiB", 3), "0") << result.out;
+  EXPECT_EQ(cell(result.out, "budget:1KiB", 5), "below the smallest budget") << result.out;
+}
+
 TEST(Fit, says_that_not_even_one_image_fits) {
   const test::Finished result = fit({"--memory", "64KiB"});
   EXPECT_EQ(result.code, 1) << result.both();

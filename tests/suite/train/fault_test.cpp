@@ -54,6 +54,9 @@ TEST(Fault, says_what_it_breaks) {
   EXPECT_EQ(fault_words({}), "");
   EXPECT_EQ(fault_words({int64_t{16} << 20, 1.01, 1}),
             "16.00 MiB leaked in every forward pass, loss times 1.01, 1 B of a weight not counted");
+  Fault halved;
+  halved.halved_from = 3;
+  EXPECT_EQ(fault_words(halved), "half of the batch from step 3 on");
 }
 
 TEST(Fault, of_the_loss_multiplies_loss_and_gradient) {
@@ -64,6 +67,15 @@ TEST(Fault, of_the_loss_multiplies_loss_and_gradient) {
     EXPECT_NEAR(broken.losses[0] / sound.losses[0], 1.01, 1e-14);
     EXPECT_NEAR(broken.norms[0] / sound.norms[0], 1.01, 1e-12);
   }
+}
+
+TEST(Fault, that_halves_batches_changes_the_training_from_its_step_on) {
+  Fault halved;
+  halved.halved_from = 1;
+  const Trained sound = train({});
+  const Trained broken = train(halved);
+  EXPECT_EQ(broken.losses[0], sound.losses[0]);
+  EXPECT_NE(broken.losses[1], sound.losses[1]);
 }
 
 TEST(Fault, that_only_leaks_changes_no_bit_of_the_training) {
