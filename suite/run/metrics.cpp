@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "reports/mode_ratios.h"
 #include "reports/statistics.h"
 
 namespace noisemark::suite {
@@ -93,11 +94,9 @@ void add_memory(const Result& result, std::vector<Metric>& metrics) {
 
 /// Times fewer bytes than mode "none" of baseline "plain".
 Metric factor(const std::string& name, const std::optional<int64_t>& plain, int64_t under_mode) {
-  if (!plain || under_mode <= 0) {
-    return missing(name, "1", Direction::kHigher, "no bytes to divide");
-  }
-  return exact(name, "1", Direction::kHigher,
-               static_cast<double>(*plain) / static_cast<double>(under_mode));
+  const std::optional<double> times = reports::times_fewer(plain, under_mode);
+  return times ? exact(name, "1", Direction::kHigher, *times)
+               : missing(name, "1", Direction::kHigher, "no bytes to divide");
 }
 
 void add_memory_mode(const Result& result, std::vector<Metric>& metrics) {
@@ -105,6 +104,7 @@ void add_memory_mode(const Result& result, std::vector<Metric>& metrics) {
   if (result.identity.mode == "none" || !mode.measured) return;
   if (result.memory.measured) {
     const reports::MemorySection& memory = result.memory;
+    metrics.push_back(factor("peak_factor", mode.plain.peak_bytes, memory.peak_bytes));
     metrics.push_back(factor("saved_factor", mode.plain.saved_bytes, memory.saved_bytes));
     metrics.push_back(
         factor("peak_saved_factor", mode.plain.peak_saved_bytes, memory.peak_saved_bytes));

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "memopt/budget_mode.h"
 #include "memopt/plan/treatment.h"
@@ -45,6 +47,20 @@ Difference first_difference(const std::vector<int64_t>& steps, const Evidence& a
   return {};
 }
 
+/// The first compared step that did not follow the mode's plan; 0: all did.
+struct NotFollowed {
+  int64_t step = 0;
+  std::string reason;
+};
+
+NotFollowed first_not_followed(const SideBySide& trained) {
+  for (size_t i = 0; i < trained.mode.not_followed.size(); ++i) {
+    const std::string& reason = trained.mode.not_followed[i];
+    if (!reason.empty()) return {trained.compared.at(i), reason};
+  }
+  return {};
+}
+
 double squared_norm(const at::Tensor& tensor) {
   const double norm = at::linalg_vector_norm(tensor.to(at::kDouble), 2).item<double>();
   return norm * norm;
@@ -63,9 +79,37 @@ std::optional<int64_t> positive(int64_t bytes) {
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
+/// Of a lossless mode.
+std::pair<reports::Verdict, std::string> judge(const SideBySide& trained) {
+  const Difference itself = first_difference(trained.compared, trained.none, trained.none_again);
+  const Difference found = first_difference(trained.compared, trained.mode, trained.none);
+  if (itself.step == 0 && found.step > 0) {
+    return {reports::Verdict::kFail,
+            fmt::format("Differs from mode none after step {}, first in {}.", found.step,
+                        found.tensor)};
+  }
+  const NotFollowed kept = first_not_followed(trained);
+  if (kept.step > 0) {
+    return {reports::Verdict::kUnavailable,
+            fmt::format("Nothing is proven: compared step {} did not follow a plan and kept what "
+                        "none keeps; {}.",
+                        kept.step, kept.reason)};
+  }
+  if (itself.step > 0) {
+    return {reports::Verdict::kNotApplied,
+            fmt::format("Unavailable: mode none differs from itself after step {}, first in {}.",
+                        itself.step, itself.tensor)};
+  }
+  return {reports::Verdict::kPass,
+          fmt::format("Loss, gradients and weights ({} tensors) are bitwise those of mode none "
+                      "after steps {}.",
+                      trained.mode.digests.front().size(), fmt::join(trained.compared, ", "))};
+}
+
 }  // namespace
 
 void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
+  set_fallbacks(to, fallbacks_of("memory", report_of(mode)));
   const auto* planned = dynamic_cast<const memopt::PlannedMode*>(&mode);
   if (planned == nullptr) {
     to.plan_missing_reason = "the mode makes no plan";
@@ -78,7 +122,8 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
   to.encoded_from_bytes = report.plan.encoded_from_bytes;
   to.dropped_bytes = report.plan.dropped_bytes;
   to.recipes = report.plan.recipes;
-  to.kept_after_mismatch = report.kept_after_mismatch + report.replayed_after_mismatch;
+  to.irreplaceable_bytes = planned->irreplaceable_bytes();
+  to.kept_after_mismatch = report.kept_after_mismatch;
   to.unrepeatable = report.unrepeatable;
   to.codec_fallbacks = report.counters.codec_fallbacks;
   to.departures = report.counters.departures;
@@ -99,6 +144,37 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
   if (const auto estimate = planned->estimate()) {
     to.predicted = {estimate->peak_bytes, estimate->saved_bytes, estimate->peak_saved_bytes};
     to.predicted_added_s = static_cast<double>(estimate->cost_ns) * 1e-9;
+  }
+}
+
+reports::PassFallbacks fallbacks_of(const std::string& pass,
+                                    const memopt::PlannedModeReport& report) {
+  reports::PassFallbacks fallbacks;
+  fallbacks.pass = pass;
+  fallbacks.plan_missing_reason = report.missing_reason;
+  fallbacks.kept_after_mismatch = report.kept_after_mismatch;
+  fallbacks.replayed_after_mismatch = report.replayed_after_mismatch;
+  fallbacks.unrepeatable = report.unrepeatable;
+  fallbacks.codec_fallbacks = report.counters.codec_fallbacks;
+  fallbacks.departures = report.counters.departures;
+  fallbacks.recipes_run_again = report.counters.recipes_run_again;
+  return fallbacks;
+}
+
+reports::PassFallbacks no_fallbacks(const std::string& pass, const std::string& reason) {
+  reports::PassFallbacks fallbacks;
+  fallbacks.pass = pass;
+  fallbacks.missing_reason = reason;
+  return fallbacks;
+}
+
+void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallbacks) {
+  const auto known = std::find_if(to.fallbacks.begin(), to.fallbacks.end(),
+                                  [&](const auto& one) { return one.pass == fallbacks.pass; });
+  if (known == to.fallbacks.end()) {
+    to.fallbacks.push_back(fallbacks);
+  } else {
+    *known = fallbacks;
   }
 }
 
@@ -132,32 +208,21 @@ reports::Certificate certificate_of(const SideBySide& trained, bool lossless) {
   for (const StepDigests& step : trained.none.digests) {
     certificate.reference_sha256.push_back(digest_of(step));
   }
-  if (!lossless) {
+  if (lossless) {
+    std::tie(certificate.verdict, certificate.words) = judge(trained);
+  } else {
     certificate.words = "Not applied: the mode is not lossless; see its gradient error.";
-    return certificate;
   }
-  const Difference itself = first_difference(trained.compared, trained.none, trained.none_again);
-  if (itself.step > 0) {
-    certificate.words =
-        fmt::format("Unavailable: mode none differs from itself after step {}, first in {}.",
-                    itself.step, itself.tensor);
-    return certificate;
-  }
-  const Difference found = first_difference(trained.compared, trained.mode, trained.none);
-  certificate.verdict = found.step > 0 ? reports::Verdict::kFail : reports::Verdict::kPass;
-  certificate.words =
-      found.step > 0
-          ? fmt::format("Differs from mode none after step {}, first in {}.", found.step,
-                        found.tensor)
-          : fmt::format(
-                "Loss, gradients and weights ({} tensors) are bitwise those of mode none "
-                "after steps {}.",
-                trained.mode.digests.front().size(), fmt::join(trained.compared, ", "));
   return certificate;
 }
 
 reports::GradientError gradient_error_of(const SideBySide& trained) {
   reports::GradientError error;
+  const auto& not_followed = trained.mode.not_followed;
+  if (!not_followed.empty() && !not_followed.front().empty()) {
+    error.missing_reason = "the step did not follow a plan; " + not_followed.front();
+    return error;
+  }
   const std::map<std::string, at::Tensor> exact(trained.none.gradients.begin(),
                                                 trained.none.gradients.end());
   double all = 0;

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,8 @@ namespace noisemark::suite {
 namespace {
 
 constexpr int64_t kRounds = 10;
+/// A plan in which something was not exact is changed and compared again, so often at most.
+constexpr int64_t kMoreFirstSteps = 5;
 constexpr std::array<int64_t, 3> kCompared{1, 2, 10};
 /// Large enough that no parameter stays at the 0 or 1 it may have been initialised with, small
 /// enough that training goes on as usual.
@@ -76,13 +79,27 @@ void perturb(const NamedTensors& parameters, uint64_t seed) {
   }
 }
 
+/// Of a step of so many forward passes, between two reports; empty where all followed the plan.
+std::string why_not_followed(const memopt::PlannedModeReport& before,
+                             const memopt::PlannedModeReport& after, int64_t passes) {
+  if (!after.missing_reason.empty()) return after.missing_reason;
+  const int64_t departed = after.counters.departures - before.counters.departures;
+  if (departed > 0) {
+    return fmt::format("{} of {} forward passes took another path than was recorded", departed,
+                       passes);
+  }
+  const bool all = after.followed_passes - before.followed_passes >= passes;
+  return all ? "" : "the plan was still being compared with the true values";
+}
+
 /// One of the trainings.
 class Contestant {
  public:
   explicit Contestant(const SessionOptions& options)
       : session_(make_session(options)),
         observer_(*session_.trainer),
-        device_(options.variant.device) {
+        device_(options.variant.device),
+        passes_(options.definition.train.accumulation) {
     perturb(session_.trainer->parameters(), options.definition.seed);
   }
 
@@ -93,16 +110,31 @@ class Contestant {
     }
   }
 
+  /// Until the next step follows a plan, or it has become plain that none will; returns how many
+  /// steps that were.
+  int64_t warm_up_to_plan(int64_t least, const PassWatch& watch) {
+    warm_up(least, watch);
+    while (!report().verified && trainer().next_step() < least + kMoreFirstSteps) {
+      warm_up(trainer().next_step() + 1, watch);
+    }
+    return trainer().next_step();
+  }
+
   void take_turn(int64_t round) {
     const bool compared = std::find(kCompared.begin(), kCompared.end(), round) != kCompared.end();
+    const memopt::PlannedModeReport before = report();
     if (compared) observer_.arm(evidence_, round == 1);
     PhaseTimer timer(device_);
     const StepRecord record = trainer().step({&observer_, &timer});
-    if (compared) observer_.finish(record.loss);
+    if (compared) {
+      observer_.finish(record.loss);
+      evidence_.not_followed.push_back(why_not_followed(before, report(), passes_));
+    }
     evidence_.step_s.push_back(without_observation(timer.samples()));
   }
 
   [[nodiscard]] Trainer& trainer() { return *session_.trainer; }
+  [[nodiscard]] memopt::PlannedModeReport report() const { return report_of(*session_.mode); }
   [[nodiscard]] Evidence take() { return std::move(evidence_); }
 
  private:
@@ -115,6 +147,7 @@ class Contestant {
   Session session_;
   EvidenceObserver observer_;
   c10::Device device_;
+  int64_t passes_;  ///< forward passes of a step
   Evidence evidence_;
 };
 
@@ -133,15 +166,24 @@ int64_t steps_until_steady(const SessionOptions& options) {
 
 }  // namespace
 
+memopt::PlannedModeReport report_of(const memopt::Mode& mode) {
+  if (const auto* planned = dynamic_cast<const memopt::PlannedMode*>(&mode)) {
+    return planned->report();
+  }
+  memopt::PlannedModeReport report;
+  report.missing_reason = "the mode makes no plan";
+  return report;
+}
+
 SideBySide train_side_by_side(const SessionOptions& options, const PassWatch& watch) {
   const DeterministicScope deterministic(options.variant.device);
-  const int64_t first_steps = steps_until_steady(options);
+  const int64_t least = steps_until_steady(options);
   SessionOptions own = options;
-  own.definition.train.steps = first_steps + kRounds;
+  own.definition.train.steps = least + kMoreFirstSteps + kRounds;
   Contestant mode(own);
   SideBySide result;
   name_owners_when_full(mode.trainer(), [&] {
-    mode.warm_up(first_steps, watch);
+    const int64_t first_steps = mode.warm_up_to_plan(least, watch);
     Contestant none(with_mode_none(own));
     Contestant again(with_mode_none(own));
     none.warm_up(first_steps, watch);
@@ -158,6 +200,7 @@ SideBySide train_side_by_side(const SessionOptions& options, const PassWatch& wa
   });
   result.compared.assign(kCompared.begin(), kCompared.end());
   result.mode = mode.take();
+  result.mode_report = mode.report();
   return result;
 }
 

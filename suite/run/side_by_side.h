@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "memopt/planned_mode.h"
 #include "suite/io/safetensors.h"
 #include "suite/run/pass_watch.h"
 #include "suite/run/session.h"
@@ -20,6 +21,9 @@ struct Evidence {
   std::vector<double> step_s;        ///< of every round, digests not counted
   std::vector<StepDigests> digests;  ///< one for each of SideBySide::compared
   NamedTensors gradients;            ///< of the first round, on the CPU
+  /// One for each of SideBySide::compared: why the step did not follow the plan of a memory mode
+  /// from beginning to end; empty where it did. "none" has no plan.
+  std::vector<std::string> not_followed;
 };
 
 /// Three trainings of one definition in one process: a memory mode, mode "none", and "none" again.
@@ -28,13 +32,17 @@ struct SideBySide {
   Evidence mode;
   Evidence none;
   Evidence none_again;
+  memopt::PlannedModeReport mode_report;  ///< after the last round, first steps included
 };
 
+/// What a mode did since it was attached. Of one that makes no plan it says just that.
+[[nodiscard]] memopt::PlannedModeReport report_of(const memopt::Mode& mode);
+
 /// From a state in which every parameter is perturbed, so that no weight is 0 or 1, trains until
-/// the mode follows its plan, alone, so that it plans by its own memory; then lets two sessions of
-/// mode "none" catch up; then trains all three for 10 rounds in turns whose order rotates. All
-/// other things are those of `options`; algorithms are deterministic where the device has such.
-/// Throws Interrupted, and OutOfMemory with who held what.
+/// the mode follows its plan (or should long have done so), alone, so that it plans by its own
+/// memory; then lets two sessions of mode "none" catch up; then trains all three for 10 rounds in
+/// turns whose order rotates. All other things are those of `options`; algorithms are deterministic
+/// where the device has such. Throws Interrupted, and OutOfMemory with who held what.
 [[nodiscard]] SideBySide train_side_by_side(const SessionOptions& options, const PassWatch& watch);
 
 }  // namespace noisemark::suite

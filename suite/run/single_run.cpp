@@ -55,6 +55,8 @@ reports::Seeds seeds_of(uint64_t base) {
   return seeds;
 }
 
+constexpr const char* kNoCertificate = "it was not trained beside none (--no-certificate)";
+
 /// "memory pass" of the event's key "memory_pass".
 std::string words_of(std::string key) {
   std::replace(key.begin(), key.end(), '_', ' ');
@@ -135,6 +137,7 @@ class SingleRun {
       result_.utilization.missing_reason =
           "the profile pass was left out (measure.profile_steps=0)";
     }
+    if (has_mode()) result_.memory_mode.fallbacks = no_pass_yet();
   }
 
   void make_passes() {
@@ -153,6 +156,14 @@ class SingleRun {
           .finite = false,
           .first_bad = fmt::format("{} at step {} of the {}", error.tensor(), error.step(), pass)};
     }
+  }
+
+  /// In the order of the passes.
+  [[nodiscard]] std::vector<reports::PassFallbacks> no_pass_yet() const {
+    return {no_fallbacks("memory", result_.memory.missing_reason),
+            no_fallbacks("certificate", options_.certificate ? "the certificate pass did not end"
+                                                             : kNoCertificate),
+            no_fallbacks("training", "training did not begin")};
   }
 
   [[nodiscard]] bool has_mode() const { return plan_.variant.mode != "none"; }
@@ -179,19 +190,20 @@ class SingleRun {
     Variant reference = plan_.variant;
     reference.mode = "none";
     mode.reference = variant_label(reference);
-    const std::string missing = options_.certificate
-                                    ? "the certificate pass did not end"
-                                    : "it was not trained beside none (--no-certificate)";
+    const std::string missing =
+        options_.certificate ? "the certificate pass did not end" : kNoCertificate;
     mode.overhead.missing_reason = mode.gradient_error.missing_reason = missing;
     mode.certificate.words = "Not applied: " + missing + ".";
     mode.measured = true;
     mode.missing_reason.clear();
+    if (!result_.memory.measured) mode.plan_missing_reason = result_.memory.missing_reason;
     if (!options_.certificate) return;
     events_.pass_start("certificate_pass");
     const SideBySide trained = train_side_by_side(session_, watch_);
     mode.overhead = overhead_of(trained);
     mode.certificate = certificate_of(trained, mode.lossless);
     mode.gradient_error = gradient_error_of(trained);
+    set_fallbacks(mode, fallbacks_of("certificate", trained.mode_report));
     events_.pass_stop("certificate_pass");
   }
 
@@ -229,6 +241,9 @@ class SingleRun {
     result_.determinism = outcome_.determinism;
     result_.provenance.init_weights_sha256 = outcome_.progress.init_weights_sha256;
     result_.utilization.parameters = outcome_.parameters;
+    if (has_mode()) {
+      set_fallbacks(result_.memory_mode, fallbacks_of("training", outcome_.mode));
+    }
     reports::Protocol& protocol = result_.protocol;
     protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
     protocol.resumed_at_step = outcome_.resumed_at_step;

@@ -10,6 +10,7 @@
 #include "suite/probes/phase_timer.h"
 #include "suite/quality/validation.h"
 #include "suite/run/owners.h"
+#include "suite/run/side_by_side.h"
 
 namespace noisemark::suite {
 namespace {
@@ -49,6 +50,7 @@ class Pass {
     }
     describe_quality();
     describe_losses();
+    outcome_.mode = report_of(*session_.mode);
     return std::move(outcome_);
   }
 

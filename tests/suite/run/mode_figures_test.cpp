@@ -19,17 +19,38 @@ namespace noisemark::suite {
 namespace {
 
 /// Ho's topology with dropout, four images a step.
-SideBySide trained_under(const std::string& mode) {
+RunOptions options_under(const std::string& mode) {
   RunOptions options;
   options.id = "gmm16-ho@cpu";
   options.device = "cpu";
   options.modes = {mode};
   options.sets = {"train.batch=4", "eval.samples=8"};
+  return options;
+}
+
+SideBySide trained_with(const RunOptions& options, const Fault& fault = {}) {
   const PlannedRun plan = plan_runs(options).front();
+  SessionOptions session = session_options(options, plan);
+  session.fault = fault;
   Progress line("", 1, 4);
   const InterruptGuard interrupt;
-  return train_side_by_side(session_options(options, plan), {line, interrupt});
+  return train_side_by_side(session, {line, interrupt});
 }
+
+SideBySide trained_under(const std::string& mode) {
+  return trained_with(options_under(mode));
+}
+
+/// From this step on no pass is the one that was recorded.
+Fault halved_from(int64_t step) {
+  Fault fault;
+  fault.halved_from = step;
+  return fault;
+}
+
+/// Steps until a mode that makes values again follows its plan: the first compared one has this
+/// number.
+constexpr int64_t kFirstCompared = 3;
 
 const SideBySide& under_echo() {
   static const SideBySide kTrained = trained_under("echo");
@@ -48,6 +69,54 @@ TEST(Certificate, of_a_mode_that_makes_values_again_passes) {
   ASSERT_EQ(proof.sha256.size(), 3U);
   EXPECT_EQ(proof.sha256, proof.reference_sha256);
   EXPECT_NE(proof.sha256[0], proof.sha256[1]) << "two steps are not the same step";
+}
+
+TEST(Certificate, is_of_steps_that_followed_a_plan) {
+  EXPECT_EQ(under_echo().mode.not_followed, std::vector<std::string>(3));
+  const memopt::PlannedModeReport& report = under_echo().mode_report;
+  EXPECT_EQ(report.missing_reason, "");
+  EXPECT_EQ(report.followed_passes, 10);
+  EXPECT_GT(report.plan.recipes, 0);
+  EXPECT_GT(report.counters.recipes_run, 0);
+}
+
+TEST(Certificate, in_bfloat16_passes_for_a_mode_that_makes_values_again) {
+  RunOptions options = options_under("mirror+echo");
+  options.precision = "bf16";
+  const SideBySide trained = trained_with(options);
+  const reports::Certificate proof = certificate_of(trained, /*lossless=*/true);
+  EXPECT_EQ(proof.verdict, reports::Verdict::kPass) << proof.words;
+  EXPECT_GT(trained.mode_report.counters.recipes_run, 0);
+  EXPECT_NE(trained.mode.digests.front(), under_echo().mode.digests.front())
+      << "another precision has other bits";
+}
+
+TEST(Certificate, of_a_mode_that_left_its_plan_in_a_compared_step_is_unavailable) {
+  const SideBySide trained = trained_with(options_under("echo"), halved_from(kFirstCompared + 1));
+  EXPECT_EQ(trained.mode.digests, trained.none.digests) << "what is kept is equal all the same";
+  EXPECT_EQ(trained.mode.not_followed.at(0), "");
+  EXPECT_EQ(trained.mode_report.counters.departures, 9);
+  const reports::Certificate proof = certificate_of(trained, /*lossless=*/true);
+  EXPECT_EQ(proof.verdict, reports::Verdict::kUnavailable) << proof.words;
+  EXPECT_NE(proof.words.find("compared step 2 did not follow a plan"), std::string::npos)
+      << proof.words;
+  EXPECT_NE(proof.words.find("another path than was recorded"), std::string::npos) << proof.words;
+}
+
+TEST(Certificate, of_a_mode_that_gave_up_is_unavailable_even_where_none_differs_from_itself) {
+  SideBySide trained = under_echo();
+  trained.mode.not_followed = {"", "", "an operator failed"};
+  EXPECT_EQ(certificate_of(trained, /*lossless=*/true).verdict, reports::Verdict::kUnavailable);
+  trained.none_again.digests[2].front().second = std::string(64, '0');
+  const reports::Certificate proof = certificate_of(trained, /*lossless=*/true);
+  EXPECT_EQ(proof.verdict, reports::Verdict::kUnavailable);
+  EXPECT_NE(proof.words.find("an operator failed"), std::string::npos) << proof.words;
+}
+
+TEST(Certificate, that_finds_a_difference_fails_whatever_was_followed) {
+  SideBySide trained = under_dpr8();
+  trained.mode.not_followed = {"an operator failed", "", ""};
+  EXPECT_EQ(certificate_of(trained, /*lossless=*/true).verdict, reports::Verdict::kFail);
 }
 
 TEST(Certificate, holds_loss_gradients_and_weights) {
@@ -101,6 +170,14 @@ TEST(GradientError, is_zero_for_a_lossless_mode_and_not_for_rounding) {
   EXPECT_EQ(error.tensors.size(), under_dpr8().mode.gradients.size());
 }
 
+TEST(GradientError, of_a_step_that_followed_no_plan_is_missing) {
+  SideBySide trained = under_dpr8();
+  trained.mode.not_followed.front() = "an operator failed";
+  const reports::GradientError error = gradient_error_of(trained);
+  EXPECT_FALSE(error.error_frac);
+  EXPECT_NE(error.missing_reason.find("an operator failed"), std::string::npos);
+}
+
 TEST(GradientError, is_relative_to_the_exact_gradient_by_tensor_and_whole) {
   SideBySide trained;
   trained.none.gradients = {{"a", at::full({4}, 3.0)}, {"b", at::full({4}, 4.0)}};
@@ -135,6 +212,14 @@ TEST(RunUnderAMode, reports_plan_certificate_and_overhead) {
   EXPECT_EQ(mode.plan_missing_reason, "");
   EXPECT_EQ(mode.reference, "none-plain-fp32");
   EXPECT_GT(mode.recipes, 0);
+  ASSERT_EQ(mode.fallbacks.size(), 3U);
+  for (const reports::PassFallbacks& one : mode.fallbacks) {
+    EXPECT_EQ(one.missing_reason + one.plan_missing_reason, "") << one.pass;
+    EXPECT_EQ(one.departures + one.codec_fallbacks, 0) << one.pass;
+  }
+  ASSERT_TRUE(mode.irreplaceable_bytes);
+  EXPECT_GT(*mode.irreplaceable_bytes, 0);
+  EXPECT_LE(*mode.irreplaceable_bytes, mode.held_bytes + mode.encoded_from_bytes);
   ASSERT_TRUE(mode.plain.saved_bytes && mode.predicted.saved_bytes && mode.predicted.peak_bytes);
   EXPECT_GT(*mode.plain.saved_bytes, result.memory.saved_bytes);
   // The bounds of the planner's own issue: predicted within 3 % of what was measured.
@@ -213,6 +298,70 @@ TEST(RunUnderAMode, says_that_the_certificate_was_left_out) {
   ASSERT_EQ(run.code, 0) << run.both();
   const reports::Result result = test::result_in(out);
   EXPECT_NE(result.memory_mode.certificate.words.find("--no-certificate"), std::string::npos);
+  const std::vector<reports::PassFallbacks>& passes = result.memory_mode.fallbacks;
+  ASSERT_EQ(passes.size(), 3U);
+  EXPECT_NE(passes[1].missing_reason.find("--no-certificate"), std::string::npos);
+  EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
+}
+
+TEST(RunUnderAMode, without_the_memory_pass_says_that_its_plan_was_not_measured) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  const test::Finished run = test::run_noisemark(
+      test::with(test::timed_only(out, 5), {"--mode", "echo", "--no-certificate"}));
+  ASSERT_EQ(run.code, 0) << run.both();
+  const reports::MemoryMode mode = test::result_in(out).memory_mode;
+  const std::string reason = "the memory pass was left out (--no-memory)";
+  EXPECT_EQ(mode.plan_missing_reason, reason);
+  ASSERT_EQ(mode.fallbacks.size(), 3U);
+  EXPECT_EQ(mode.fallbacks[0].missing_reason, reason);
+  EXPECT_EQ(mode.fallbacks[2].missing_reason, "") << "training was made";
+  EXPECT_EQ(mode.fallbacks[2].plan_missing_reason, "") << "and had a plan";
+  const std::string report = reports::read_file(out / "report.md");
+  EXPECT_NE(report.find("Plan. Not measured: " + reason), std::string::npos) << report;
+  EXPECT_EQ(report.find("Of 0 B"), std::string::npos) << report;
+}
+
+TEST(RunUnderAMode, counts_fallbacks_in_each_of_its_passes_apart) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  RunOptions options = options_under("echo");
+  options.sets.insert(options.sets.end(), {"train.steps=20", "eval.every=0"});
+  // What other tests of this process keep has no owner in a memory pass.
+  options.profile = options.memory = options.verdict = false;
+  // The certificate pass has 13 steps, and training 20.
+  const ExitCode code =
+      run_single(options, plan_runs(options).front(), out, halved_from(kFirstCompared + 13));
+  EXPECT_EQ(code, ExitCode::kPass);
+  const reports::Result result = test::result_in(out);
+  const std::vector<reports::PassFallbacks>& passes = result.memory_mode.fallbacks;
+  ASSERT_EQ(passes.size(), 3U);
+  EXPECT_NE(passes[0].missing_reason, "");
+  for (const size_t made : {size_t{1}, size_t{2}}) {
+    EXPECT_EQ(passes[made].missing_reason, "") << passes[made].pass;
+    EXPECT_EQ(passes[made].plan_missing_reason, "") << passes[made].pass;
+  }
+  EXPECT_EQ(passes[1].departures, 0);
+  EXPECT_EQ(passes[2].departures, 4);
+  EXPECT_EQ(result.memory_mode.certificate.verdict, reports::Verdict::kPass);
+  EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
+}
+
+TEST(RunUnderAMode, whose_plan_was_not_followed_in_compared_steps_is_red) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  RunOptions options = options_under("echo");
+  options.sets.insert(options.sets.end(), {"train.steps=2", "eval.every=0"});
+  options.profile = options.memory = options.verdict = false;
+  const ExitCode code =
+      run_single(options, plan_runs(options).front(), out, halved_from(kFirstCompared));
+  EXPECT_EQ(code, ExitCode::kFailed);
+  const reports::Result result = test::result_in(out);
+  EXPECT_EQ(result.memory_mode.certificate.verdict, reports::Verdict::kUnavailable);
+  ASSERT_EQ(result.exit.reasons.size(), 1U);
+  EXPECT_TRUE(result.exit.reasons.front().starts_with("certificate: Nothing is proven"))
+      << result.exit.reasons.front();
+  EXPECT_EQ(result.memory_mode.gradient_error.error_frac, std::nullopt);
   EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
 }
 
