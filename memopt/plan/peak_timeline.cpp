@@ -218,6 +218,7 @@ class Simulation {
   }
 
   void backward() {
+    note_what_goes();
     OperatorId node = kNone;
     for (const SlotId slot : unpacked_slots(graph_)) {
       TimelineEvent event{slot, true, take_between(), {}};
@@ -240,10 +241,16 @@ class Simulation {
 
   /// What the program held beyond the forward pass, until backward had asked for so many slots.
   void let_go(int32_t unpacked) {
-    for (size_t s = 0; s < in_use_.size(); ++s) {
-      if (in_use_[s] != nullptr && graph_.storages[s].gone_at_unpack == unpacked) {
-        in_use_[s].reset();
-      }
+    const auto gone = gone_at_.find(unpacked);
+    if (gone == gone_at_.end()) return;
+    for (const size_t s : gone->second) in_use_[s].reset();
+  }
+
+  /// Once, because every unpacking asks.
+  void note_what_goes() {
+    for (size_t s = 0; s < graph_.storages.size(); ++s) {
+      const int32_t at = graph_.storages[s].gone_at_unpack;
+      if (at != kNone) gone_at_[at].push_back(s);
     }
   }
 
@@ -418,7 +425,8 @@ class Simulation {
   const CodecFigures& figures_;
   Meter meter_;  ///< before all that is counted by it
   MemoryLevel between_;
-  std::vector<Memory> in_use_;  ///< by storage, in forward
+  std::vector<Memory> in_use_;                                ///< by storage, in forward
+  std::unordered_map<int32_t, std::vector<size_t>> gone_at_;  ///< storages, by unpacking
   std::vector<std::weak_ptr<SimulatedBlock>> known_;
   std::vector<bool> begun_;  ///< by storage: it was allocated once
   const std::vector<std::vector<StorageId>> last_uses_;
