@@ -267,7 +267,7 @@ struct PassFallbacks {
                                         ///< operator instead
   int64_t unrepeatable = 0;       ///< operators whose arguments changed between recorded steps
   int64_t codec_fallbacks = 0;    ///< tensors that a codec did not take
-  int64_t departures = 0;         ///< forward passes that left the recorded control flow
+  int64_t departures = 0;         ///< forward passes that left the recorded path
   int64_t recipes_run_again = 0;  ///< beyond once per backward
 };
 
@@ -295,7 +295,7 @@ struct MemoryMode {
   int64_t kept_after_mismatch = 0;  ///< values whose recipe was not exact
   int64_t unrepeatable = 0;         ///< operators whose arguments changed between recorded steps
   int64_t codec_fallbacks = 0;      ///< tensors that a codec did not take
-  int64_t departures = 0;           ///< passes that left the recorded control flow
+  int64_t departures = 0;           ///< passes that left the recorded path
   int64_t recipes_run_again = 0;    ///< beyond once per backward
   HostMemory host_memory;
   std::vector<HeldStorages> held;        ///< the largest first

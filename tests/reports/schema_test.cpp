@@ -56,7 +56,7 @@ TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {
     }
     EXPECT_EQ(required, properties);
   });
-  EXPECT_EQ(objects, 30) << "the file, its schema entry and 28 structs of result.h";
+  EXPECT_EQ(objects, 31) << "the file, its schema entry and 29 structs of result.h";
 }
 
 TEST(Schema, refuses_every_kind_of_error_and_names_the_place) {
