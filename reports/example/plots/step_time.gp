@@ -11,4 +11,4 @@ set ylabel 'step time (ms)'
 set xrange [-0.5:19.5]
 set yrange [0:*]
 plot 'step_time.dat' using 1:3 with linespoints linewidth 1 pointtype 7 pointsize 0.35 linecolor rgb '#0072B2' title 'each step', \
-     [-0.5:19.5] 70.0169 with lines linewidth 2 dashtype 2 linecolor rgb '#E69F00' title 'median 70.02 ms'
+     [-0.5:19.5] 32.7417 with lines linewidth 2 dashtype 2 linecolor rgb '#E69F00' title 'median 32.74 ms'
