@@ -8,7 +8,7 @@
 #   NOISEMARK_SMOKE='COMMAND'  what runs `ctest -L benchmark` (default: none, which is said)
 #   NOISEMARK_BENCHMARKS       what both run (default: gmm16-ho)
 #   NOISEMARK_ARGUMENTS        further words for both (default: none)
-#   NOISEMARK_ROUNDS           runs of each build (default: 8, the fewest that can prove anything)
+#   NOISEMARK_ROUNDS           runs of each build (default: 8; fewer than 6 can prove nothing)
 #   NOISEMARK_REQUIRE=cuda     a missing GPU is red, and nothing runs on the CPU instead
 #
 # OUT gets base/ROUND and new/ROUND (whole results) and comparison.md; the latter also goes to $GITHUB_STEP_SUMMARY.
