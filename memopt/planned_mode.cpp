@@ -362,4 +362,11 @@ TreatmentPlan PlannedMode::plan_for(std::shared_ptr<const StepGraph> graph,
   return resolve(std::move(graph), policy_, overrides);
 }
 
+PlannedModeReport report_of(const Mode& mode) {
+  if (const auto* planned = dynamic_cast<const PlannedMode*>(&mode)) return planned->report();
+  PlannedModeReport report;
+  report.missing_reason = "the mode makes no plan";
+  return report;
+}
+
 }  // namespace noisemark::memopt

@@ -138,4 +138,7 @@ class PlannedMode : public Mode {
   PlannedModeReport report_;
 };
 
+/// What a mode did since it was attached. Of one that makes no plan it says just that.
+[[nodiscard]] PlannedModeReport report_of(const Mode& mode);
+
 }  // namespace noisemark::memopt

@@ -109,14 +109,11 @@ std::pair<reports::Verdict, std::string> judge(const SideBySide& trained) {
 }  // namespace
 
 void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
-  set_fallbacks(to, fallbacks_of("memory", report_of(mode)));
-  const auto* planned = dynamic_cast<const memopt::PlannedMode*>(&mode);
-  if (planned == nullptr) {
-    to.plan_missing_reason = "the mode makes no plan";
-    return;
-  }
-  const memopt::PlannedModeReport report = planned->report();
+  const memopt::PlannedModeReport report = memopt::report_of(mode);
+  set_fallbacks(to, fallbacks_of("memory", report));
   to.plan_missing_reason = report.missing_reason;
+  const auto* planned = dynamic_cast<const memopt::PlannedMode*>(&mode);
+  if (planned == nullptr) return;
   to.recorded_bytes = report.plan.recorded_bytes;
   to.held_bytes = report.plan.held_bytes;
   to.encoded_from_bytes = report.plan.encoded_from_bytes;

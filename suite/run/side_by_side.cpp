@@ -134,7 +134,9 @@ class Contestant {
   }
 
   [[nodiscard]] Trainer& trainer() { return *session_.trainer; }
-  [[nodiscard]] memopt::PlannedModeReport report() const { return report_of(*session_.mode); }
+  [[nodiscard]] memopt::PlannedModeReport report() const {
+    return memopt::report_of(*session_.mode);
+  }
   [[nodiscard]] Evidence take() { return std::move(evidence_); }
 
  private:
@@ -165,15 +167,6 @@ int64_t steps_until_steady(const SessionOptions& options) {
 }
 
 }  // namespace
-
-memopt::PlannedModeReport report_of(const memopt::Mode& mode) {
-  if (const auto* planned = dynamic_cast<const memopt::PlannedMode*>(&mode)) {
-    return planned->report();
-  }
-  memopt::PlannedModeReport report;
-  report.missing_reason = "the mode makes no plan";
-  return report;
-}
 
 SideBySide train_side_by_side(const SessionOptions& options, const PassWatch& watch) {
   const DeterministicScope deterministic(options.variant.device);

@@ -35,9 +35,6 @@ struct SideBySide {
   memopt::PlannedModeReport mode_report;  ///< after the last round, first steps included
 };
 
-/// What a mode did since it was attached. Of one that makes no plan it says just that.
-[[nodiscard]] memopt::PlannedModeReport report_of(const memopt::Mode& mode);
-
 /// From a state in which every parameter is perturbed, so that no weight is 0 or 1, trains until
 /// the mode follows its plan (or should long have done so), alone, so that it plans by its own
 /// memory; then lets two sessions of mode "none" catch up; then trains all three for 10 rounds in

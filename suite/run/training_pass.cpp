@@ -10,7 +10,6 @@
 #include "suite/probes/phase_timer.h"
 #include "suite/quality/validation.h"
 #include "suite/run/owners.h"
-#include "suite/run/side_by_side.h"
 
 namespace noisemark::suite {
 namespace {
@@ -50,7 +49,7 @@ class Pass {
     }
     describe_quality();
     describe_losses();
-    outcome_.mode = report_of(*session_.mode);
+    outcome_.mode = memopt::report_of(*session_.mode);
     return std::move(outcome_);
   }
 
