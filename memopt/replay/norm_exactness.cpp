@@ -1,6 +1,7 @@
 #include "memopt/replay/norm_exactness.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
