@@ -7,6 +7,13 @@ foreach(folder reports memopt baselines suite tests)
     set(source ${PROJECT_BINARY_DIR}/headers/${header}.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "#include \"@header@\"\n#include \"@header@\"\n" @ONLY)
     list(APPEND noisemark_header_sources ${source})
+    # The third set is no more than what each header that needs it includes anyhow, so nothing that is missing is hidden.
+    noisemark_precompiled_set(number ${PROJECT_SOURCE_DIR}/${header})
+    if(number EQUAL 2 AND noisemark_pch_headers)
+      list(GET noisemark_pch_headers 2 precompiled)
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
+        -O1 -include ${precompiled} -Winvalid-pch -fpch-preprocess)
+    endif()
   endforeach()
 endforeach()
 

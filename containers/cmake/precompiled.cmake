@@ -1,4 +1,9 @@
-# The headers of LibTorch that nearly every file of ours includes, compiled once: half of a build's time otherwise.
+# The headers of LibTorch that many files of ours include, compiled once: half of a build's time otherwise.
+#
+# There are three sets of them, since what a file has of them costs time too: templates that the headers use are
+# instantiated again in each file. A file gets the smallest set that holds what it includes, itself or through our
+# headers, and none if it includes nothing of LibTorch. That is looked up when CMake configures; a file that includes
+# more since then is compiled rightly, only not as fast.
 #
 # They lie outside the build folder, in a folder named after all that they depend on, so that configurations with the
 # same flags share them, and with them the compiler cache: what it remembers of a file includes which precompiled
@@ -6,7 +11,88 @@
 # own test compiles without them, and NOISEMARK_PRECOMPILED=OFF builds everything without.
 option(NOISEMARK_PRECOMPILED "Compile LibTorch's headers once" ON)
 
+# From small to large; a set's number is its place.
+set(noisemark_pch_sets tensor operators module)
+set(noisemark_pch_tensor "#include <ATen/core/Tensor.h>\n")
+set(noisemark_pch_operators "${noisemark_pch_tensor}#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>\n")
+set(noisemark_pch_module "${noisemark_pch_tensor}#include <torch/nn/module.h>\n")
+# What LibTorch's other headers bring with them.
+set(noisemark_pch_needs_module "^torch/(nn|optim)/")
+string(CONCAT noisemark_pch_needs_operators "^(torch/|ATen/ops/|ATen/core/(dispatch/|ivalue|stack)|"
+  "ATen/(ExpandUtils|Functions|TensorOperators|autocast_mode|record_function))")
+set(noisemark_pch_needs_tensor "^(ATen|c10)/")
+
 add_library(noisemark_precompiled INTERFACE)
+
+# noisemark_precompiled_set(variable file): the number of the set that the file needs, -1 for none.
+function(noisemark_precompiled_set variable file)
+  get_property(known GLOBAL PROPERTY noisemark_pch_of_${file})
+  if(DEFINED known AND NOT "${known}" STREQUAL "")
+    set(${variable} ${known} PARENT_SCOPE)
+    return()
+  endif()
+  set(number -1)
+  file(STRINGS ${file} lines REGEX "^#include [<\"]")
+  cmake_path(GET file PARENT_PATH folder)
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^#include [<\"]([^>\"]+)[>\"].*" "\\1" header "${line}")
+    set(of_header -1)
+    if(header MATCHES "${noisemark_pch_needs_module}")
+      set(of_header 2)
+    elseif(header MATCHES "${noisemark_pch_needs_operators}")
+      set(of_header 1)
+    elseif(header MATCHES "${noisemark_pch_needs_tensor}")
+      set(of_header 0)
+    elseif(EXISTS ${PROJECT_SOURCE_DIR}/${header})
+      noisemark_precompiled_set(of_header ${PROJECT_SOURCE_DIR}/${header})
+    elseif(EXISTS ${folder}/${header})
+      noisemark_precompiled_set(of_header ${folder}/${header})
+    endif()
+    if(of_header GREATER number)
+      set(number ${of_header})
+    endif()
+  endforeach()
+  set_property(GLOBAL PROPERTY noisemark_pch_of_${file} ${number})
+  set(${variable} ${number} PARENT_SCOPE)
+endfunction()
+
+# noisemark_use_precompiled(folder): gives every C++ file of the targets in and below the folder its set; to be called
+# when all targets are there. A file with options of its own cannot use precompiled headers, and gets none; nor does a
+# target with the property NOISEMARK_WITHOUT_PRECOMPILED.
+function(noisemark_use_precompiled folder)
+  if(NOT noisemark_pch_headers)
+    return()
+  endif()
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(without ${target} NOISEMARK_WITHOUT_PRECOMPILED)
+    get_target_property(sources ${target} SOURCES)
+    if(without OR NOT sources)
+      continue()
+    endif()
+    foreach(source IN LISTS sources)
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+      get_property(own SOURCE ${source} DIRECTORY ${folder} PROPERTY COMPILE_OPTIONS)
+      if(NOT source MATCHES "\\.cpp$" OR NOT EXISTS ${source} OR own)
+        continue()
+      endif()
+      noisemark_precompiled_set(number ${source})
+      if(number GREATER -1)
+        list(GET noisemark_pch_headers ${number} header)
+        set_property(SOURCE ${source} DIRECTORY ${folder} APPEND PROPERTY COMPILE_OPTIONS
+          -include ${header} -Winvalid-pch -fpch-preprocess)
+      endif()
+    endforeach()
+  endforeach()
+  get_property(subfolders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(subfolder IN LISTS subfolders)
+    noisemark_use_precompiled(${subfolder})
+  endforeach()
+endfunction()
+
+set(noisemark_pch_headers)
 if(NOT NOISEMARK_PRECOMPILED OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   return()
 endif()
@@ -24,30 +110,25 @@ foreach(folder ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/in
   list(APPEND noisemark_pch_flags -isystem ${folder})
 endforeach()
 
-set(noisemark_pch_content [[
-#include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
-]])
-string(SHA256 noisemark_pch_sum
-  "${noisemark_pch_content} ${noisemark_pch_flags} ${CMAKE_CXX_COMPILER} ${CMAKE_CXX_COMPILER_VERSION} ${LibTorch_VERSION}")
-string(SUBSTRING ${noisemark_pch_sum} 0 16 noisemark_pch_name)
-set(noisemark_pch ${PROJECT_SOURCE_DIR}/build/precompiled/${noisemark_pch_name}/torch.h)
-if(NOT EXISTS ${noisemark_pch})
-  file(WRITE ${noisemark_pch} "${noisemark_pch_content}")
-endif()
-file(WRITE ${noisemark_pch}.gch.sum "${noisemark_pch_sum}\n")
-
-# An existing one is right: its name says what it was made of. Renamed into place, so that it is whole.
-add_custom_command(OUTPUT ${noisemark_pch}.gch
-  COMMAND sh -c "test -e \"$0\" || { \"$@\" -o \"$0.part\" && mv \"$0.part\" \"$0\"; }"
-    ${noisemark_pch}.gch ${CMAKE_CXX_COMPILER} ${noisemark_pch_flags} -x c++-header ${noisemark_pch}
-  COMMENT "Precompiling LibTorch's headers"
-  VERBATIM)
-add_custom_target(noisemark_precompile DEPENDS ${noisemark_pch}.gch)
+set(noisemark_pch_compiled)
+foreach(set_name IN LISTS noisemark_pch_sets)
+  set(content "${noisemark_pch_${set_name}}")
+  string(SHA256 sum
+    "${content} ${noisemark_pch_flags} ${CMAKE_CXX_COMPILER} ${CMAKE_CXX_COMPILER_VERSION} ${LibTorch_VERSION}")
+  string(SUBSTRING ${sum} 0 16 name)
+  set(header ${PROJECT_SOURCE_DIR}/build/precompiled/${name}/${set_name}.h)
+  if(NOT EXISTS ${header})
+    file(WRITE ${header} "${content}")
+  endif()
+  file(WRITE ${header}.gch.sum "${sum}\n")
+  # An existing one is right: its name says what it was made of. Renamed into place, so that it is whole.
+  add_custom_command(OUTPUT ${header}.gch
+    COMMAND sh -c "test -e \"$0\" || { \"$@\" -o \"$0.part\" && mv \"$0.part\" \"$0\"; }"
+      ${header}.gch ${CMAKE_CXX_COMPILER} ${noisemark_pch_flags} -x c++-header ${header}
+    COMMENT "Precompiling LibTorch's headers (${set_name})"
+    VERBATIM)
+  list(APPEND noisemark_pch_headers ${header})
+  list(APPEND noisemark_pch_compiled ${header}.gch)
+endforeach()
+add_custom_target(noisemark_precompile DEPENDS ${noisemark_pch_compiled})
 add_dependencies(noisemark_precompiled noisemark_precompile)
-
-# A target with the property NOISEMARK_WITHOUT_PRECOMPILED compiles without.
-string(JOIN " " noisemark_pch_options "-include ${noisemark_pch}" -Winvalid-pch -fpch-preprocess)
-set(noisemark_pch_refused $<BOOL:$<TARGET_PROPERTY:NOISEMARK_WITHOUT_PRECOMPILED>>)
-target_compile_options(noisemark_precompiled INTERFACE
-  "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:${noisemark_pch_refused}>>:SHELL:${noisemark_pch_options}>")
