@@ -67,6 +67,8 @@ function(noisemark_test name)
     set(arg_MAIN noisemark_test_main)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINK} ${arg_MAIN} noisemark_options)
+  # Tests run for seconds and are compiled for minutes.
+  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
   set(environment OMP_NUM_THREADS=1)
   if(NOISEMARK_PYTHON)
     list(APPEND environment NOISEMARK_PYTHON=${NOISEMARK_PYTHON})
