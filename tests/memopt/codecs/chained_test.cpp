@@ -1,5 +1,6 @@
 #include "memopt/codecs/chained.h"
 
+#include <ATen/TensorOperators.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
