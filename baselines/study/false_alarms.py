@@ -31,6 +31,7 @@ MOST_ALARMS = 1  # of the untouched
 FEWEST_CAUGHT = 38  # of those with 10 %
 FLOOR_FOR_FIVE_PERCENT = 0.01  # a calibrated floor up to here promises the 5 % too
 FLOOR_QUANTILE = 0.95
+MOST_MINUTES = 120  # of all units together
 JUDGED_CODES = (0, 1, 4)  # pass, regression, inconclusive; anything else is no unit
 SAME = ("benchmark", "seconds", "identity", "binary_sha256")  # of every line of a file
 
@@ -197,7 +198,7 @@ def table(units: list[Unit]) -> str:
         lines.append(f"Noise floor of the untouched: {100 * noise_floor(units):.1f} %.")
     exact = sum(bool(unit["exact_alarms"]) for unit in units)
     seconds = [unit["took_s"] for unit in units]
-    lines.append(f"Alarms of what has no noise (losses, parameters): {exact} in {len(units)}.")
+    lines.append(f"Alarms of what has no noise (losses, parameters, bytes, FLOPs): {exact} in {len(units)}.")
     lines.append(f"A unit took {statistics.median(seconds):.0f} s (median), all together {sum(seconds) / 60:.0f} min.")
     return "\n".join(lines) + "\n"
 
@@ -217,6 +218,9 @@ def shortfalls(units: list[Unit]) -> list[str]:
     exact = [unit for unit in units if unit["exact_alarms"]]
     if exact:
         found.append(f"{len(exact)} alarms of what has no noise (none)")
+    minutes = sum(unit["took_s"] for unit in units) / 60
+    if minutes > MOST_MINUTES:
+        found.append(f"it took {minutes:.0f} min (at most {MOST_MINUTES})")
     return found
 
 

@@ -138,15 +138,28 @@ std::string exact_text(const std::optional<double>& value, const std::string& di
   return value ? format_count(static_cast<int64_t>(*value)) : "none";
 }
 
+/// Of one owner at one moment: there are many of them.
+bool is_owned(const ExactRow& row) {
+  return row.unit == "bytes" && row.metric.find(": ") != std::string::npos;
+}
+
 std::string without_noise(const Comparison& comparison) {
   MarkdownTable table(
       {{"figure"}, {"A", Align::kRight}, {"B", Align::kRight}, {"verdict"}, {"why"}});
+  int64_t equal = 0;
   for (const ExactRow& row : comparison.exact) {
+    if (is_owned(row) && row.verdict == CompareVerdict::kEquivalent) {
+      ++equal;
+      continue;
+    }
     table.add_row({row.metric, exact_text(row.base, row.base_digest),
                    exact_text(row.candidate, row.candidate_digest), verdict_cell(row.verdict),
                    row.words});
   }
-  return "\n## Without noise\n\n" + (table.empty() ? "Nothing was compared.\n" : table.text());
+  std::string text = "\n## Without noise\n\n";
+  text += table.empty() ? "Nothing was compared.\n" : table.text();
+  if (equal > 0) text += fmt::format("\nBytes by owner that are equal, not shown: {}.\n", equal);
+  return text;
 }
 
 std::string noise(const AbVerdict& verdict) {

@@ -24,6 +24,7 @@ constexpr double kLooks = 2;
 constexpr size_t kTurnsOfBlock = 4;
 constexpr size_t kMostStepsOfTurn = 64;
 const char* const kMetric = "images_per_s";
+const char* const kLossTrace = "loss trace";
 
 double margin_of_gate() {
   const std::vector<GatedMetric>& gates = gated_metrics();
@@ -216,6 +217,11 @@ class Judge {
     LossFinding losses = compare_losses(record_, cell_, options_.other_losses);
     if (losses.row) comparison.exact.push_back(*losses.row);
     if (!losses.note.empty()) comparison.notes.push_back(losses.note);
+    for (ExactRow row : record_.figures) {
+      if (row.metric == kLossTrace && options_.other_losses) continue;
+      row.cell = cell_;
+      comparison.exact.push_back(std::move(row));
+    }
     for (const ExactRow& row : comparison.exact) find(row.metric, row.verdict, row.words);
   }
 

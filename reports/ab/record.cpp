@@ -31,6 +31,17 @@ OrderedJson json_of(const std::vector<AbTurn>& turns) {
   return list;
 }
 
+OrderedJson json_of(const ExactRow& row) {
+  OrderedJson json = {{"metric", row.metric}, {"unit", row.unit}};
+  if (row.base) json["a"] = *row.base;
+  if (row.candidate) json["b"] = *row.candidate;
+  if (!row.base_digest.empty()) json["a_digest"] = row.base_digest;
+  if (!row.candidate_digest.empty()) json["b_digest"] = row.candidate_digest;
+  json["verdict"] = verdict_name(row.verdict);
+  json["words"] = row.words;
+  return json;
+}
+
 AbSide side_of(const JsonFields& fields, const std::string& key) {
   const std::string name = fields.text(key);
   if (name == "A") return AbSide::kA;
@@ -54,6 +65,21 @@ AbPlan plan_of(const JsonFields& fields) {
   plan.slow_down_frac = fields.number("slow_down_frac");
   plan.noise_floor_frac = fields.number("noise_floor_frac");
   return plan;
+}
+
+ExactRow figure_of(const JsonFields& fields) {
+  ExactRow row;
+  row.metric = fields.text("metric");
+  row.unit = fields.text("unit");
+  if (fields.has("a")) row.base = fields.number("a");
+  if (fields.has("b")) row.candidate = fields.number("b");
+  if (fields.has("a_digest")) row.base_digest = fields.text("a_digest");
+  if (fields.has("b_digest")) row.candidate_digest = fields.text("b_digest");
+  const std::optional<CompareVerdict> verdict = verdict_named(fields.text("verdict"));
+  if (!verdict) throw fields.refusal("verdict", "a verdict of compare");
+  row.verdict = *verdict;
+  row.words = fields.text("words");
+  return row;
 }
 
 std::vector<AbTurn> turns_of(const JsonFields& fields, const std::string& key) {
@@ -93,6 +119,8 @@ AbBuild ab_build_of(const JsonFields& fields) {
 }
 
 std::string ab_json(const AbRecord& record) {
+  OrderedJson figures = OrderedJson::array();
+  for (const ExactRow& row : record.figures) figures.push_back(json_of(row));
   OrderedJson pairs = OrderedJson::array();
   for (const AbPair& pair : record.pairs) {
     pairs.push_back({{"first", ab_side_name(pair.first)},
@@ -105,6 +133,7 @@ std::string ab_json(const AbRecord& record) {
                       {"plan", json_of(record.plan)},
                       {"a", json_of(record.a)},
                       {"b", json_of(record.b)},
+                      {"figures", figures},
                       {"pairs", pairs}});
 }
 
@@ -117,6 +146,11 @@ AbRecord ab_from_json(std::string_view text, const std::string& where) {
   record.plan = plan_of(fields.object("plan"));
   record.a = named_build_of(fields.object("a"));
   record.b = named_build_of(fields.object("b"));
+  // Of an earlier version, which made no short runs.
+  if (fields.has("figures")) {
+    for (const JsonFields& row : fields.objects("figures"))
+      record.figures.push_back(figure_of(row));
+  }
   for (const JsonFields& pair : fields.objects("pairs")) {
     record.pairs.push_back(
         {side_of(pair, "first"), turns_of(pair, "warmup"), turns_of(pair, "turns")});

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reports/compare/comparison.h"
 #include "reports/result.h"
 
 /// What two builds did in turns, as a value and as ab.json: raw samples, from which everything else
@@ -69,6 +70,9 @@ struct AbRecord {
   AbPlan plan;
   AbBuild a;
   AbBuild b;
+  /// Of short runs of both builds, before the first pair (exact_figures.h). Without its cell, which
+  /// is the record's. Empty where none were made.
+  std::vector<ExactRow> figures;
   std::vector<AbPair> pairs;
 };
 

@@ -24,6 +24,14 @@ std::string_view verdict_name(CompareVerdict verdict) {
   throw std::logic_error("verdict_name: not a verdict");
 }
 
+std::optional<CompareVerdict> verdict_named(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(CompareVerdict::kRegression); ++i) {
+    const auto verdict = static_cast<CompareVerdict>(i);
+    if (verdict_name(verdict) == name) return verdict;
+  }
+  return std::nullopt;
+}
+
 ExitCode exit_code_of(CompareVerdict verdict) {
   switch (verdict) {
     case CompareVerdict::kEquivalent:

@@ -28,6 +28,8 @@ enum class CompareVerdict {
 /// "equivalent", "improved", "not worse", "inconclusive", "calibration needed", "not comparable",
 /// "REGRESSION".
 [[nodiscard]] std::string_view verdict_name(CompareVerdict verdict);
+/// The one with that name; empty: there is none.
+[[nodiscard]] std::optional<CompareVerdict> verdict_named(std::string_view name);
 [[nodiscard]] ExitCode exit_code_of(CompareVerdict verdict);
 
 /// A field of the identity in which the two sides, or the runs of one, differ.

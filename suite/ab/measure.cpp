@@ -9,9 +9,11 @@
 #include <memory>
 #include <utility>
 
+#include "reports/ab/exact_figures.h"
 #include "reports/statistics.h"
 #include "reports/utc_now.h"
 #include "suite/ab/pace_process.h"
+#include "suite/ab/short_run.h"
 
 namespace noisemark::suite {
 namespace {
@@ -36,6 +38,15 @@ size_t index_of(AbSide side) {
   return static_cast<size_t>(side);
 }
 
+const AbProgram& program_of(const AbRequest& request, AbSide side) {
+  return side == AbSide::kA ? request.a : request.b;
+}
+
+/// As errors name it: "A (old/noisemark)".
+std::string process_name(const AbRequest& request, AbSide side) {
+  return fmt::format("{} ({})", ab_side_name(side), program_of(request, side).name);
+}
+
 /// Two live processes.
 class LivePair {
  public:
@@ -49,14 +60,12 @@ class LivePair {
 
  private:
   static std::unique_ptr<PaceProcess> start(const AbRequest& request, AbSide side) {
-    const AbProgram& program = side == AbSide::kA ? request.a : request.b;
-    std::vector<std::string> command = {program.binary, "pace"};
+    std::vector<std::string> command = {program_of(request, side).binary, "pace"};
     command.insert(command.end(), request.pace.begin(), request.pace.end());
     if (side == AbSide::kB && request.slow_down_frac > 0) {
       command.push_back(fmt::format("--slow-down={}", request.slow_down_frac));
     }
-    return std::make_unique<PaceProcess>(fmt::format("{} ({})", ab_side_name(side), program.name),
-                                         std::move(command));
+    return std::make_unique<PaceProcess>(process_name(request, side), std::move(command));
   }
 
   std::array<std::unique_ptr<PaceProcess>, 2> processes_;
@@ -86,6 +95,7 @@ class Measurement {
     // Refuses a count of pairs that proves nothing before anything is started.
     (void)judge_ab(record_, request_.judge);
     try {
+      if (request_.short_runs) compare_figures();
       make_pairs(request_.pairs);
       if (going_on() && wants_extension(record_, request_.judge)) make_pairs(2 * request_.pairs);
     } catch (const Error& error) {
@@ -104,6 +114,38 @@ class Measurement {
 
   void tell() const {
     if (watch_.on_pair) watch_.on_pair(record_);
+  }
+
+  /// Of one run of each build. Where they are not equal, of two: what differs between runs of one
+  /// build is no difference between builds.
+  void compare_figures() {
+    constexpr int kMostRuns = 2;
+    std::array<std::vector<reports::Result>, 2> runs;
+    for (int made = 0; made < kMostRuns; ++made) {
+      for (const AbSide side : {AbSide::kA, AbSide::kB}) {
+        if (!make_short_run(side, runs[index_of(side)])) return;
+      }
+      record_.figures = reports::compare_exact_figures(runs[0], runs[1]);
+      const bool equal = std::all_of(record_.figures.begin(), record_.figures.end(),
+                                     [](const reports::ExactRow& row) {
+                                       return row.verdict == reports::CompareVerdict::kEquivalent;
+                                     });
+      if (equal) return;
+    }
+  }
+
+  /// False when it was stopped.
+  bool make_short_run(AbSide side, std::vector<reports::Result>& runs) {
+    if (!going_on()) return false;
+    if (watch_.on_short_run) watch_.on_short_run(side);
+    const AbProgram& program = program_of(request_, side);
+    auto result = short_run(process_name(request_, side), program.binary, request_.pace);
+    if (!result) {
+      record_.ended = kInterruptedWord;
+      return false;
+    }
+    runs.push_back(std::move(*result));
+    return true;
   }
 
   void make_pairs(int64_t count) {
@@ -134,7 +176,7 @@ class Measurement {
     for (const AbSide side : {AbSide::kA, AbSide::kB}) {
       AbBuild& build = builds[index_of(side)];
       build = live.of(side).await_ready();
-      build.name = side == AbSide::kA ? request_.a.name : request_.b.name;
+      build.name = program_of(request_, side).name;
     }
     if (!record_.pairs.empty()) {
       require_same(record_.a, builds[0], AbSide::kA);

@@ -24,6 +24,7 @@ struct AbRequest {
   double seconds = 60;            ///< that the first look may take, about
   double turn_s = 0.2;            ///< that a turn may take, unless a single step takes longer
   double slow_down_frac = 0;      ///< control, put into every step of B
+  bool short_runs = false;        ///< compare what has no noise before the first pair
   /// The calibrated noise floor for an identity, asked once; empty: there is none. May throw.
   std::function<double(const reports::Strings&)> noise_floor;
   reports::AbOptions judge;  ///< by which the extension is decided
@@ -34,16 +35,18 @@ inline constexpr std::string_view kInterruptedWord = "interrupted";
 
 /// What a caller may do while it goes on.
 struct AbWatch {
-  std::function<void(const reports::AbRecord&)> on_pair;  ///< after each pair; may be empty
-  std::function<bool()> stop;                             ///< asked between turns; may be empty
+  std::function<void(const reports::AbRecord&)> on_pair;   ///< after each pair; may be empty
+  std::function<bool()> stop;                              ///< asked between turns; may be empty
+  std::function<void(reports::AbSide)> on_short_run = {};  ///< before each; may be empty
 };
 
-/// Makes pairs of live processes one after the other, and within a pair passes the token in blocks
-/// ABBA and BAAB, the builds in swapped order from pair to pair. The length of a turn follows from
-/// the first pair's start: at most as asked for, and so that at least one block fits. Makes as
-/// many pairs again when wants_extension(). Stops early, and the record says so, when `stop` says
-/// it or when identities differ. When a process fails the record so far goes to `on_pair`, marked,
-/// before the Error is thrown on.
+/// With short_runs first one run of each build (short_run.h), and a second one where their figures
+/// are not equal. Then makes pairs of live processes one after the other, and within a pair passes
+/// the token in blocks ABBA and BAAB, the builds in swapped order from pair to pair. The length of
+/// a turn follows from the first pair's start: at most as asked for, and so that at least one block
+/// fits. Makes as many pairs again when wants_extension(). Stops early, and the record says so,
+/// when `stop` says it or when identities differ. When a process fails the record so far goes to
+/// `on_pair`, marked, before the Error is thrown on.
 [[nodiscard]] reports::AbRecord measure_ab(const AbRequest& request, const AbWatch& watch = {});
 
 /// Turn sizes for a pair that may take `pair_s`, of which `start_s` pass before the first step that

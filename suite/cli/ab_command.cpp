@@ -11,6 +11,7 @@
 #include "suite/ab/measure.h"
 #include "suite/ab/ref_build.h"
 #include "suite/cli/output_format.h"
+#include "suite/config/catalogue.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/progress.h"
 
@@ -41,6 +42,10 @@ std::vector<std::string> pace_words(const Arguments& arguments) {
 
 void require_one_benchmark(const Arguments& arguments, const std::string& command) {
   if (arguments.positional().empty()) throw bad_input(command, "", "no benchmark", "ID");
+  const std::string& id = arguments.positional().front();
+  if (find_suite(id) != nullptr) {
+    throw bad_input(command, id, "a suite", "one benchmark, or a definition file");
+  }
 }
 
 AbProgram program_of(const Arguments& arguments, const std::string& side, Progress& progress) {
@@ -87,6 +92,7 @@ AbRecord measure_builds(const Arguments& arguments) {
   const fs::path file = new_file(arguments, "ab.json");
   request.slow_down_frac = arguments.number("slow-down", 0).value_or(0);
   request.judge.other_losses = arguments.has("other-losses");
+  request.short_runs = !arguments.has("no-bytes");
   if (arguments.has("calibration")) {
     const std::string path = arguments.text("calibration");
     request.noise_floor =
@@ -101,14 +107,17 @@ AbRecord measure_builds(const Arguments& arguments) {
     progress.say(pair_words(record));
     if (!file.empty()) reports::write_file_atomically(file, reports::ab_json(record));
   };
-  AbRecord record = measure_ab(request, {keep, [&] { return interrupt.requested(); }});
+  const auto say_short = [&](reports::AbSide side) {
+    progress.say(fmt::format("bytes and FLOPs of {}", ab_side_name(side)));
+  };
+  AbRecord record = measure_ab(request, {keep, [&] { return interrupt.requested(); }, say_short});
   keep(record);
   return record;
 }
 
 AbRecord recorded(const Arguments& arguments) {
   for (const char* flag :
-       {"a", "b", "a-ref", "b-ref", "out", "pairs", "seconds", "turn", "slow-down"}) {
+       {"a", "b", "a-ref", "b-ref", "out", "pairs", "seconds", "turn", "slow-down", "no-bytes"}) {
     if (arguments.has(flag)) {
       throw bad_input("ab", fmt::format("--{}", flag), "given with --from", "nothing is run");
     }

@@ -75,6 +75,7 @@ std::vector<Flag> ab_flags() {
       {"configure", "WORD", "for cmake, where a revision is built", true},
       {"from", "FILE", "judge a recorded comparison (ab.json) again; nothing is run"},
       {"calibration", "FILE", "of `noisemark calibrate`: its noise floor widens the margin"},
+      {"no-bytes", "", "make no short runs: bytes and FLOPs are not compared"},
       {"other-losses", "", "B may compute other numbers: its losses are not judged"},
       {"slow-down", "FRAC", "a control: make every step of B take 1 + FRAC as long"},
       {"out", "DIR", "new folder for ab.json, with every sample, and ab.md (default: none)"},
@@ -189,7 +190,8 @@ std::vector<Command> make_commands() {
        "and BAAB, turns of a fifth of a second; what separates runs made one after the other is "
        "the "
        "same for both. Both must do the same work, else nothing is compared. Losses must be equal "
-       "bit for bit; images/s is judged over the pairs by the rules of `compare`, with one "
+       "bit for bit; so must bytes and FLOPs of a short run of each build, made before, by the "
+       "rules of `compare`; images/s is judged over the pairs by the rules of `compare`, with one "
        "extension when that is inconclusive. The comparison goes to stdout.",
        ab_flags(), 0, 1},
       {"calibrate", "ID", "how much this machine moves a comparison, and how often it cries wolf",

@@ -66,6 +66,17 @@ class FalseAlarms(unittest.TestCase):
         self.write(units)
         self.assertIn("1 alarms of what has no noise", self.main("table", "--check")[2])
 
+    def test_a_study_of_more_than_two_hours_is_named(self) -> None:
+        def taking(seconds: float) -> list[dict]:
+            return [one | {"took_s": seconds, "ratio": one["ratio"] * (1.02 if one["unit"] % 2 else 1 / 1.02)}
+                    for one in whole_study(1, 38)]
+
+        self.write(taking(40))  # 180 units of 40 s are two hours
+        self.assertEqual(self.main("table", "--check")[0], 0)
+        self.write(taking(41))
+        code, _, err = self.main("table", "--check")
+        self.assertEqual((code, err), (1, "it took 123 min (at most 120)\n"))
+
     def test_a_study_that_is_not_whole_has_reached_nothing(self) -> None:
         self.write(whole_study()[:-1])
         self.assertEqual(self.main("table")[0], 0)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "reports/ab/ab_markdown.h"
 #include "reports/error.h"
 #include "tests/reports/ab/simulated.h"
 
@@ -127,6 +128,49 @@ TEST(JudgeAb, another_number_of_parameters_is_a_regression) {
   const AbVerdict verdict = judge_ab(record);
   EXPECT_EQ(verdict.comparison.verdict, CompareVerdict::kRegression);
   EXPECT_EQ(verdict.comparison.exact.front().metric, "parameters");
+}
+
+/// A record whose short runs differed in one figure.
+AbRecord with_figure(const std::string& metric, CompareVerdict verdict) {
+  AbRecord record = simulate({});
+  record.figures = {{"", "peak_bytes", "bytes", 8.0, 8.0, "", "", CompareVerdict::kEquivalent, ""},
+                    {"", metric, "bytes", 8.0, 9.0, "", "", verdict, "rose"}};
+  return record;
+}
+
+TEST(JudgeAb, a_byte_more_in_a_short_run_is_a_regression_with_both_values) {
+  const AbRecord record = with_figure("peak: workspace", CompareVerdict::kRegression);
+  const AbVerdict verdict = judge_ab(record);
+  EXPECT_EQ(verdict.comparison.verdict, CompareVerdict::kRegression);
+  EXPECT_EQ(verdict.comparison.reasons,
+            std::vector<std::string>{"peak: workspace: REGRESSION (rose)"});
+  EXPECT_FALSE(wants_extension(record));
+  const std::string text = ab_markdown(record, verdict);
+  EXPECT_NE(
+      text.find("| peak: workspace    |            8 |            9 | **REGRESSION** | rose |"),
+      std::string::npos)
+      << text;
+}
+
+TEST(JudgeAb, equal_bytes_by_owner_are_counted_and_not_listed) {
+  const AbRecord record = with_figure("peak: workspace", CompareVerdict::kEquivalent);
+  const std::string text = ab_markdown(record, judge_ab(record));
+  EXPECT_EQ(text.find("peak: workspace"), std::string::npos) << text;
+  EXPECT_NE(text.find("Bytes by owner that are equal, not shown: 1."), std::string::npos) << text;
+}
+
+TEST(JudgeAb, a_figure_that_does_not_repeat_within_a_build_proves_nothing) {
+  const AbRecord record = with_figure("peak: workspace", CompareVerdict::kInconclusive);
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kInconclusive);
+  EXPECT_FALSE(wants_extension(record));
+}
+
+TEST(JudgeAb, another_loss_trace_is_a_regression_unless_it_may_be_another) {
+  const AbRecord record = with_figure("loss trace", CompareVerdict::kRegression);
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kRegression);
+  AbOptions options;
+  options.other_losses = true;
+  EXPECT_EQ(judge_ab(record, options).comparison.verdict, CompareVerdict::kEquivalent);
 }
 
 TEST(JudgeAb, too_few_pairs_are_refused) {

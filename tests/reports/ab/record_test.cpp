@@ -33,9 +33,18 @@ TEST(AbRecord, reads_back_bit_for_bit) {
   record.ended = "B (new): ended by signal 11";
   record.plan.slow_down_frac = 0.05;
   record.plan.noise_floor_frac = 0.0123;
+  record.figures = {
+      {"", "peak_bytes", "bytes", 3.0, 4.0, "", "", CompareVerdict::kRegression, "rose"},
+      {"", "saved_bytes", "bytes", 3.0, {}, "", "", CompareVerdict::kNotComparable, "no longer"},
+      {"", "loss trace", "", {}, {}, "aa", "aa", CompareVerdict::kEquivalent, ""}};
   const std::string text = ab_json(record);
   const AbRecord again = ab_from_json(text, "ab.json");
   EXPECT_EQ(ab_json(again), text);
+  ASSERT_EQ(again.figures.size(), 3U);
+  EXPECT_EQ(again.figures[0].candidate, 4.0);
+  EXPECT_EQ(again.figures[0].verdict, CompareVerdict::kRegression);
+  EXPECT_EQ(again.figures[1].candidate, std::nullopt);
+  EXPECT_EQ(again.figures[2].base_digest, "aa");
   EXPECT_EQ(again.pairs[6].turns[3].step_s, record.pairs[6].turns[3].step_s);
   EXPECT_EQ(again.pairs[6].first, record.pairs[6].first);
   EXPECT_EQ(again.b.identity, record.b.identity);

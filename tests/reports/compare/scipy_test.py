@@ -1,16 +1,23 @@
 """Every statistic of reports/compare beside SciPy, on the same random samples, to 1e-9.
 
 The first argument is the path of noisemark_statistics_probe, then unittest's own. Exit code 77 where
-SciPy is not installed."""
+SciPy is not installed. With --record FILE behind the path SciPy's answers about the smaller samples
+are kept there: scipy_fixtures.json, beside which scipy_fixtures_test.py holds the probe everywhere."""
 
 import json
 import math
-import subprocess
 import sys
 import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+import probe  # noqa: E402
 
 try:
     import numpy
+    import scipy
+    from make_statistics_fixtures import Mt19937_64
     from scipy import optimize, stats
 except ImportError as missing:
     print(f"skipped: {missing}")
@@ -18,14 +25,18 @@ except ImportError as missing:
 
 PROBE = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 ALTERNATIVES = ("two-sided", "greater", "less")
+LARGEST_RECORDED = 21  # values of a sample
+RECORDED = []  # questions with SciPy's answers
 
 
 def ask(questions):
-    lines = "".join(json.dumps(question) + "\n" for question in questions)
-    done = subprocess.run([PROBE], input=lines, capture_output=True, text=True, check=True)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(questions)
-    return answers
+    return probe.ask(PROBE, questions)
+
+
+def record(question, theirs):
+    lengths = [len(value) for value in question.values() if isinstance(value, list)]
+    if max(lengths, default=0) <= LARGEST_RECORDED:
+        RECORDED.append({"question": question, "answer": theirs})
 
 
 def samples(seed, counts, tied=False, zeros=False):
@@ -44,16 +55,15 @@ def samples(seed, counts, tied=False, zeros=False):
 class ScipyTest(unittest.TestCase):
     def close(self, ours, theirs, what):
         self.assertTrue(math.isfinite(theirs), what)
-        self.assertLessEqual(abs(ours - theirs), 1e-9 * max(1e-3, abs(theirs)), (ours, theirs, what))
+        self.assertTrue(probe.is_close(ours, theirs), (ours, theirs, what))
 
     def compare(self, questions, expected):
         """`expected(question)` gives SciPy's answer, in the shape of ours."""
         for question, answer in zip(questions, ask(questions)):
-            theirs = expected(question)
-            if not isinstance(theirs, dict):
-                theirs, answer = {"": theirs}, {"": answer}
+            theirs = {name: float(value) for name, value in probe.named(expected(question)).items()}
             for name, value in theirs.items():
-                self.close(answer[name], float(value), (question, name))
+                self.close(probe.named(answer)[name], value, (question, name))
+            record(question, theirs)
 
 
 class SignedRank(ScipyTest):
@@ -123,6 +133,30 @@ class Estimate(ScipyTest):
 
         self.compare(questions, averages)
 
+    def test_interval_is_scipys_of_the_same_resamples(self):
+        """The indices are those of std::mt19937_64 by a generator of our own here; numpy takes the
+        estimate of each resample, and SciPy the interval of the estimates."""
+        questions = [{"statistic": "estimate", "values": values, "resamples": resamples, "seed": seed,
+                      "confidence": confidence}
+                     for values in samples(12, (2, 5, 12, 21))
+                     for resamples, seed, confidence in ((199, 0, 0.95), (500, 20260102, 0.8))]
+
+        def same_resamples(question):
+            values, count = numpy.array(question["values"]), len(question["values"])
+            generator = Mt19937_64(question["seed"])
+            indices = numpy.array([[generator.draw() * count >> 64 for _ in range(count)]
+                                   for _ in range(question["resamples"])])
+            i, j = numpy.triu_indices(count)
+            resamples = values[indices]
+            estimates = numpy.median((resamples[:, i] + resamples[:, j]) / 2, axis=1)
+            # With nothing drawn anew, of a distribution that is handed over.
+            found = stats.bootstrap((values,), numpy.mean, n_resamples=0, method="percentile",
+                                    confidence_level=question["confidence"],
+                                    bootstrap_result=SimpleNamespace(bootstrap_distribution=estimates))
+            return {"low": found.confidence_interval.low, "high": found.confidence_interval.high}
+
+        self.compare(questions, same_resamples)
+
     def test_interval_is_about_scipys_percentile_bootstrap(self):
         """Other generators draw other resamples: the ends agree within four of their own standard
         errors, taken from SciPy's spread over seeds."""
@@ -163,16 +197,16 @@ class Multiplicity(ScipyTest):
         generator = numpy.random.default_rng(8)
         lists = [[float(p) for p in generator.beta(0.5, 2, count)] for count in (1, 2, 7, 40, 300)]
         lists.append([0.02, 0.02, 0.5, 1.0, 0.0])
-        for p, ours in zip(lists, ask([{"statistic": "benjamini_hochberg", "values": p}
-                                       for p in lists])):
-            for a, b in zip(ours, stats.false_discovery_control(p)):
-                self.close(a, b, p)
-        for p, ours in zip(lists, ask([{"statistic": "holm", "values": p} for p in lists])):
+        self.compare([{"statistic": "benjamini_hochberg", "values": p} for p in lists],
+                     lambda question: list(stats.false_discovery_control(question["values"])))
+
+        def holm(question):
+            p = question["values"]
             ranked = sorted(p)
-            for value, adjusted in zip(p, ours):
-                last = max(i for i, other in enumerate(ranked) if other == value)
-                most = max((len(p) - i) * ranked[i] for i in range(last + 1))
-                self.close(adjusted, min(1.0, most), p)
+            last = [max(i for i, other in enumerate(ranked) if other == value) for value in p]
+            return [min(1.0, max((len(p) - i) * ranked[i] for i in range(end + 1))) for end in last]
+
+        self.compare([{"statistic": "holm", "values": p} for p in lists], holm)
 
 
 class Equivalence(ScipyTest):
@@ -239,5 +273,19 @@ class Repetitions(ScipyTest):
                 self.assertLess(fewer, q["power"], q)
 
 
+def main():
+    """Writes what was recorded only when every test passed."""
+    file = None
+    if sys.argv[1:2] == ["--record"]:
+        file = Path(sys.argv[2])
+        del sys.argv[1:3]
+    tests = unittest.main(exit=False)
+    if file and tests.result.wasSuccessful():
+        made_with = {"numpy": numpy.__version__, "scipy": scipy.__version__}
+        lines = ",\n".join(json.dumps(each) for each in RECORDED)
+        file.write_text(f'{{"made_with": {json.dumps(made_with)}, "answers": [\n{lines}\n]}}\n')
+    sys.exit(0 if tests.result.wasSuccessful() else 1)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    main()

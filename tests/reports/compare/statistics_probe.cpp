@@ -18,6 +18,7 @@
 #include "reports/compare/repetitions.h"
 #include "reports/compare/sign_flip.h"
 #include "reports/compare/signed_rank.h"
+#include "reports/history/change_points.h"
 
 namespace noisemark::reports {
 namespace {
@@ -57,6 +58,21 @@ Json estimate(const Json& q) {
   return {{"estimate", hodges_lehmann(values(q))}, {"low", interval.low}, {"high", interval.high}};
 }
 
+Json found_changes(const Json& q) {
+  const ChangePointOptions options{q.at("level"), q.at("permutations"), q.at("seed"),
+                                   q.at("shortest")};
+  Json changes = Json::array();
+  for (const ChangePoint& change : change_points(values(q), options)) {
+    changes.push_back({{"at", change.at}, {"p", change.p}});
+  }
+  return changes;
+}
+
+Json found_split(const Json& q) {
+  const Split split = best_split(values(q), q.at("shortest"));
+  return {{"at", split.at}, {"energy", split.energy}};
+}
+
 Sensitivity sensitivity(const Json& q) {
   return {q.at("alpha"), q.at("power")};
 }
@@ -66,6 +82,8 @@ const std::map<std::string, std::function<Json(const Json&)>>& statistics() {
       {"signed_rank", signed_rank},
       {"sign_flip", sign_flip},
       {"estimate", estimate},
+      {"change_points", found_changes},
+      {"best_split", found_split},
       {"holm", [](const Json& q) { return Json(holm(values(q))); }},
       {"benjamini_hochberg", [](const Json& q) { return Json(benjamini_hochberg(values(q))); }},
       {"paired",

@@ -59,6 +59,8 @@ TEST(AbCommand, refuses_what_it_cannot_mean) {
   expect_bad_input({"ab", "gmm16-ho"}, "ab: neither (one of --a and --a-ref)");
   expect_bad_input({"ab", "gmm16-ho", "--a=x", "--a-ref=x"}, "ab: both (one of --a and --a-ref)");
   expect_bad_input({"ab", "--a=x", "--b=x"}, "ab: no benchmark (ID)");
+  expect_bad_input({"ab", "smoke", "--a=x", "--b=x"},
+                   "ab: smoke: a suite (one benchmark, or a definition file)");
   expect_bad_input({"ab", "gmm16-ho", "--a=x", "--b=x", "--pairs=4"},
                    "--pairs: 4 (an integer of at least 6)");
   expect_bad_input({"ab", "gmm16-ho", "--a=x", "--b=x", "--slow-down=-1"},
@@ -77,7 +79,7 @@ TEST(AbCommand, passes_on_why_a_build_cannot_train) {
   const test::Finished done = noisemark({"ab", "nonexistent", "--a=" + binary, "--b=" + binary});
   EXPECT_EQ(done.code, 2);
   EXPECT_NE(done.err.find("nonexistent"), std::string::npos) << done.err;
-  EXPECT_NE(done.err.find("ended with exit code 2"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("its short run ended with exit code 2"), std::string::npos) << done.err;
 }
 
 TEST(AbCommand, judges_a_recorded_comparison_again_and_leaves_with_its_code) {
@@ -122,12 +124,47 @@ TEST(AbCommand, of_a_program_with_itself_writes_what_can_be_judged_again) {
       noisemark(command({"ab", "--a=" + binary, "--b=" + binary, "--out=" + out}));
   // Equal programs on whatever machine runs this test: anything but a proof of a difference.
   EXPECT_TRUE(done.code == 0 || done.code == 4) << done.both();
+  const reports::AbRecord record = reports::read_ab(out);
+  EXPECT_GT(record.figures.size(), 50U) << "bytes by owner at every boundary";
+  for (const reports::ExactRow& row : record.figures) {
+    EXPECT_EQ(row.verdict, reports::CompareVerdict::kEquivalent) << row.metric;
+    EXPECT_EQ(row.base, row.candidate) << row.metric;
+    EXPECT_EQ(row.base_digest, row.candidate_digest) << row.metric;
+  }
+  for (const char* figure :
+       {"peak_bytes", "saved_bytes", "flop_per_image", "loss trace", "Bytes by owner that are"}) {
+    EXPECT_NE(done.out.find(figure), std::string::npos) << figure;
+  }
   const test::Finished again = noisemark({"ab", "--from", out});
   EXPECT_EQ(again.out, done.out);
   EXPECT_EQ(again.code, done.code);
   EXPECT_EQ(reports::read_file(out + "/ab.md"), done.out);
   expect_bad_input(command({"ab", "--a=x", "--b=x", "--out=" + out}),
                    "--out: " + out + "/ab.json exists (a new folder)");
+}
+
+TEST(AbCommand, a_byte_that_nobody_owns_is_listed_with_both_values_and_decides) {
+  const test::TemporaryFolder folder;
+  const std::string binary = test::noisemark_command({}).front();
+  const std::string out = (folder.path() / "out").string();
+  const test::Finished done =
+      noisemark(command({"ab", "--a=" + binary, "--b=" NOISEMARK_FAULTY_BUILD, "--out=" + out}));
+  EXPECT_EQ(done.code, 1) << done.both();
+  EXPECT_NE(done.out.find("\n- peak: without an owner: REGRESSION (rose)\n"), std::string::npos)
+      << done.out;
+  bool found = false;
+  for (const reports::ExactRow& row : reports::read_ab(out).figures) {
+    if (row.metric != "peak: without an owner") continue;
+    found = true;
+    EXPECT_EQ(row.base, 0.0);
+    EXPECT_EQ(row.candidate, 1.0);
+    EXPECT_EQ(row.verdict, reports::CompareVerdict::kRegression);
+  }
+  EXPECT_TRUE(found);
+  // The losses and the times of the turns know nothing of it.
+  const test::Finished without =
+      noisemark(command({"ab", "--no-bytes", "--a=" + binary, "--b=" NOISEMARK_FAULTY_BUILD}));
+  EXPECT_TRUE(without.code == 0 || without.code == 4) << without.both();
 }
 
 TEST(CalibrateCommand, of_few_units_refuses_to_gate_and_goes_on_where_it_ended) {
