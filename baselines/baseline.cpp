@@ -101,8 +101,8 @@ Execution parse_baseline(std::string_view spelling) {
   const std::vector<std::string> names = split(spelling);
   const std::string nearest = nearest_spelling(names);
   if (nearest != spelling) {
-    throw std::invalid_argument("baseline: \"" + std::string(spelling) + "\" (nearest: \"" +
-                                nearest + "\"; accepted: " + accepted_spellings() + ")");
+    throw std::invalid_argument("\"" + std::string(spelling) + "\" (nearest: \"" + nearest +
+                                "\"; accepted: " + accepted_spellings() + ")");
   }
   Execution execution;
   for (const BaselineEntry& entry : baselines()) {

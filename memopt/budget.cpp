@@ -116,6 +116,11 @@ std::string spell_at_least(int64_t bytes) {
   return {};
 }
 
+std::string budget_forms() {
+  return "SIZE or saved=SIZE, and behind it ,error=E where rounding is allowed, 0 < E <= 1; " +
+         std::string(kSizeForms);
+}
+
 std::optional<Budget> read_budget(std::string_view text) {
   Budget budget;
   if (text.starts_with(kSaved)) {
@@ -139,10 +144,8 @@ Budget parse_budget(std::string_view spelling) {
     budget = read_budget(spelling.substr(kBudgetPrefix.size()));
   }
   if (budget) return *budget;
-  throw std::invalid_argument(
-      "mode: \"" + std::string(spelling) +
-      "\" (expected: budget:SIZE or budget:saved=SIZE with a SIZE such as 2GiB, 512MiB, 20.05MiB "
-      "or a number of bytes, and ,error=E behind it, 0 < E <= 1, where errors are allowed)");
+  throw std::invalid_argument("\"" + std::string(spelling) + "\" (expected: budget: and then " +
+                              budget_forms() + ")");
 }
 
 std::string spell_budget(const Budget& budget) {

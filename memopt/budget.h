@@ -25,6 +25,9 @@ inline constexpr double kDefaultError = 1e-2;
 /// "2GiB", "512MiB", "20.05MiB", "96KiB" or a number of bytes; a part of a byte counts as a whole
 /// one. Empty for anything else.
 [[nodiscard]] std::optional<int64_t> parse_bytes(std::string_view text);
+/// The same in words, for errors.
+inline constexpr std::string_view kSizeForms =
+    "SIZE is a number with GiB, MiB or KiB behind it, such as 20.05MiB, or a whole number of bytes";
 /// In the largest unit that leaves a whole number: "512MiB".
 [[nodiscard]] std::string spell_bytes(int64_t bytes);
 /// In hundredths of the largest unit, never fewer bytes: "20.05MiB".
@@ -33,9 +36,12 @@ inline constexpr double kDefaultError = 1e-2;
 /// "SIZE" or "saved=SIZE", and behind it nothing, ",error=E" or ",error", which allows
 /// kDefaultError. Empty for anything else.
 [[nodiscard]] std::optional<Budget> read_budget(std::string_view text);
+/// The same in words, for errors.
+[[nodiscard]] std::string budget_forms();
 
 /// "budget:" and what read_budget() reads: bounds the most bytes of all owners in a steady step, or
-/// with "saved=" the most bytes held for backward. Throws std::invalid_argument for anything else.
+/// with "saved=" the most bytes held for backward. Throws std::invalid_argument for anything else:
+/// «found (accepted)».
 [[nodiscard]] Budget parse_budget(std::string_view spelling);
 /// The canonical spelling, which parse_budget() reads back to the byte.
 [[nodiscard]] std::string spell_budget(const Budget& budget);

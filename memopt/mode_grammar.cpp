@@ -97,7 +97,7 @@ ModeParts parse_composition(std::string_view spelling) {
   for (const ModeParts& parts : all_mode_parts()) {
     if (spelling_of(parts) == spelling) return parts;
   }
-  throw std::invalid_argument("mode: \"" + std::string(spelling) + "\" (nearest valid: \"" +
+  throw std::invalid_argument("\"" + std::string(spelling) + "\" (nearest valid: \"" +
                               nearest_to(spelling) + "\")");
 }
 
@@ -131,9 +131,9 @@ ModeParts parse_mode(std::string_view spelling) {
   if (end == spelling.size()) return parts;
   parts.host_bytes = parse_bytes(spelling.substr(end + kHost.size()));
   if (parts.host_bytes && parts.offload != Offload::kNothing) return parts;
-  throw std::invalid_argument("mode: \"" + std::string(spelling) +
-                              "\" (expected: ,host=SIZE behind offload or offload:all, with a SIZE "
-                              "such as 2GiB, 512MiB or a number of bytes)");
+  throw std::invalid_argument("\"" + std::string(spelling) +
+                              "\" (expected: ,host=SIZE behind offload or offload:all; " +
+                              std::string(kSizeForms) + ")");
 }
 
 }  // namespace noisemark::memopt

@@ -23,6 +23,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kAccepted = "a result.json, its folder, or a folder of such folders";
+
+/// Throws Error (bad input) for a file of another kind, which no rule of results is about.
+void require_result_file(const fs::path& path, const std::string& text) {
+  if (path.extension() == ".json" || nlohmann::json::accept(text)) return;
+  throw bad_input(path.string(), "", read_mark(text) ? "the report of a run" : "not JSON",
+                  kAccepted);
+}
+
 std::vector<Finding> checksum_findings(const std::string& text, const std::string& file) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("checksum") || !json["checksum"].is_string()) return {};
@@ -41,8 +50,10 @@ void append(std::vector<Finding>& to, std::vector<Finding> more) {
 // Reads the result as far as it can be read, and adds what is wrong with the file.
 std::optional<Result> check_file(const std::string& text, const std::string& file,
                                  std::vector<Finding>& findings) {
-  for (const std::string& words : schema_problems(text))
-    findings.push_back({file, "schema", words});
+  if (nlohmann::json::accept(text)) {  // else reading it says where it is not
+    for (const std::string& words : schema_problems(text))
+      findings.push_back({file, "schema", words});
+  }
   append(findings, checksum_findings(text, file));
   try {
     Result result = from_json_unverified(text, file);
@@ -163,8 +174,9 @@ std::vector<fs::path> result_folders(const fs::path& path) {
     if (at->path().filename() == "result.json") folders.push_back(at->path().parent_path());
   }
   if (folders.empty()) {
-    throw bad_input(path.string(), "no result.json in it", "",
-                    "a result.json, its folder, or a folder of such folders");
+    throw bad_input(path.string(),
+                    fs::exists(path) ? "no result.json in it or below it" : "not there", "",
+                    kAccepted);
   }
   std::sort(folders.begin(), folders.end());
   return folders;
@@ -190,7 +202,9 @@ std::vector<fs::path> absent_weights(const fs::path& path) {
 std::vector<Finding> check(const fs::path& path) {
   std::vector<Finding> findings;
   if (fs::is_regular_file(path)) {
-    (void)check_file(read_file(path), path.string(), findings);
+    const std::string text = read_file(path);
+    require_result_file(path, text);
+    (void)check_file(text, path.string(), findings);
     return findings;
   }
   for (const fs::path& folder : result_folders(path)) append(findings, check_folder(folder));

@@ -18,7 +18,7 @@ struct Finding {
 
 /// Everything wrong with a result.json, or with a folder that holds one (its artifacts, events.mlog
 /// and report.md too), or with every such folder below it (a suite). Empty: nothing is wrong.
-/// Throws Error (bad input) when there is no result at all.
+/// Throws Error (bad input) when there is no result at all, or `path` is another kind of file.
 [[nodiscard]] std::vector<Finding> check(const std::filesystem::path& path);
 
 /// The weights that the same results list and that are not there. They are the one artifact that

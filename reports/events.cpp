@@ -12,6 +12,7 @@
 
 #include "reports/error.h"
 #include "reports/file.h"
+#include "reports/json_fault.h"
 
 namespace noisemark::reports {
 namespace {
@@ -71,8 +72,8 @@ Event parse_event(std::string_view json, const std::string& where) {
   Json line;
   try {
     line = Json::parse(json);
-  } catch (const Json::exception& error) {
-    throw bad_input(where, "not valid JSON", error.what(), "");
+  } catch (const Json::exception&) {
+    throw bad_input(where, "not valid JSON", json_fault(json), "");
   }
   std::vector<std::string> keys;
   if (line.is_object()) {

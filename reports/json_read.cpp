@@ -11,6 +11,7 @@
 
 #include "reports/error.h"
 #include "reports/file.h"
+#include "reports/json_fault.h"
 #include "reports/json_fields.h"
 #include "reports/json_io.h"
 #include "reports/json_path.h"
@@ -163,8 +164,8 @@ Json parse(std::string_view text, const std::string& where) {
   };
   try {
     return Json::parse(text, refuse_doubles);
-  } catch (const Json::exception& error) {
-    throw bad_input(where, "not valid JSON", error.what(), "");
+  } catch (const Json::exception&) {
+    throw bad_input(where, "not valid JSON", json_fault(text), "");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "reports/json_fault.h"
 #include "reports/json_io.h"
 #include "reports/sha256.h"
 
@@ -132,8 +133,8 @@ std::vector<JsonFields> JsonFields::objects(const std::string& key) const {
 OrderedJson parse_json(std::string_view text, const std::string& where) {
   try {
     return OrderedJson::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw bad_input(where, "not JSON", error.what(), "");
+  } catch (const nlohmann::json::exception&) {
+    throw bad_input(where, "not JSON", json_fault(text), "");
   }
 }
 

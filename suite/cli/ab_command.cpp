@@ -11,8 +11,8 @@
 #include "suite/ab/measure.h"
 #include "suite/ab/ref_build.h"
 #include "suite/cli/output_format.h"
-#include "suite/config/catalogue.h"
 #include "suite/run/interrupt.h"
+#include "suite/run/plan.h"
 #include "suite/run/progress.h"
 
 namespace noisemark::suite {
@@ -42,10 +42,7 @@ std::vector<std::string> pace_words(const Arguments& arguments) {
 
 void require_one_benchmark(const Arguments& arguments, const std::string& command) {
   if (arguments.positional().empty()) throw bad_input(command, "", "no benchmark", "ID");
-  const std::string& id = arguments.positional().front();
-  if (find_suite(id) != nullptr) {
-    throw bad_input(command, id, "a suite", "one benchmark, or a definition file");
-  }
+  require_benchmark(command, arguments.positional().front());
 }
 
 AbProgram program_of(const Arguments& arguments, const std::string& side, Progress& progress) {

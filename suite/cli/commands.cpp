@@ -18,7 +18,8 @@ std::vector<Flag> run_flags() {
       {"precision", "P", "fp32, tf32, bf16, fp16 or fp64 (default: fp32)"},
       {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"},
       {"seed", "N", "of every random stream (default: the definition's)"},
-      {"threads", "N", "of LibTorch on the CPU (default: its own choice)"},
+      {"threads", "N",
+       "of LibTorch on the CPU, at most the machine's processors (default: its own choice)"},
       {"loader-threads", "N", "that make batches ahead; the data are the same (default: 1)"},
       {"data", "DIR", "folder of the pictures (default: $NOISEMARK_DATA)"},
       {"out", "DIR",
@@ -122,7 +123,7 @@ constexpr std::string_view kIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu), a suite (smoke) or "
     "a definition file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu "
     "elsewhere.";
-constexpr std::string_view kPaceIdDetails =
+constexpr std::string_view kBenchmarkIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu) or a definition "
     "file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu elsewhere.";
 
@@ -290,9 +291,14 @@ constexpr ExitRow kExitRows[] = {
     {ExitCode::kInterrupted, "interrupted: the result is written and marked so"},
 };
 
+std::string signature(const Command& command) {
+  return fmt::format("{}{}{}", command.name, command.arguments.empty() ? "" : " ",
+                     command.arguments);
+}
+
 std::string usage(const Command& command) {
-  return fmt::format("noisemark {}{}{}{}", command.name, command.arguments.empty() ? "" : " ",
-                     command.arguments, command.flags.empty() ? "" : " [options]");
+  return fmt::format("noisemark {}{}", signature(command),
+                     command.flags.empty() ? "" : " [options]");
 }
 
 std::string spelling(const Flag& flag) {
@@ -327,8 +333,8 @@ std::string wrapped(std::string_view text, size_t width) {
 std::vector<std::string_view> paragraphs(const Command& command) {
   std::vector<std::string_view> all;
   if (command.name == "run") all.push_back(kIdDetails);
-  for (const char* name : {"pace", "ab", "calibrate"}) {
-    if (command.name == name) all.push_back(kPaceIdDetails);
+  for (const char* name : {"plan", "fit", "pace", "ab", "calibrate"}) {
+    if (command.name == name) all.push_back(kBenchmarkIdDetails);
   }
   if (!command.details.empty()) all.push_back(command.details);
   return all;
@@ -352,12 +358,13 @@ const Command& find_command(std::string_view name) {
 }
 
 std::string overview_text() {
+  size_t width = 0;
+  for (const Command& command : commands()) width = std::max(width, signature(command).size());
   std::string text =
       "usage: noisemark COMMAND ...\n\n"
       "A reproducible benchmark suite for training diffusion models.\n\n";
   for (const Command& command : commands()) {
-    text += fmt::format("  {:<18}{}\n", fmt::format("{} {}", command.name, command.arguments),
-                        command.summary);
+    text += fmt::format("  {:<{}}  {}\n", signature(command), width, command.summary);
   }
   text += "\n`noisemark COMMAND --help` says more. Exit codes:\n";
   for (const ExitRow& row : kExitRows) {
@@ -385,7 +392,7 @@ std::string help_markdown() {
     text += fmt::format("| `{}` | {} |\n", usage(command), command.summary);
   }
   for (const Command& command : commands()) {
-    if (command.flags.size() < 3) continue;
+    if (command.flags.empty()) continue;
     text += fmt::format("\n`noisemark {}`:", command.name);
     for (const std::string_view paragraph : paragraphs(command)) {
       text += fmt::format(" {}", paragraph);

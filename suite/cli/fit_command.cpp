@@ -16,11 +16,11 @@ namespace noisemark::suite {
 namespace {
 
 int64_t memory_of(const Arguments& arguments) {
-  constexpr const char* kAccepted = "2GiB, 512MiB or a number of bytes";
-  if (!arguments.has("memory")) throw bad_input("--memory", "", "nothing given", kAccepted);
+  const std::string accepted(memopt::kSizeForms);
+  if (!arguments.has("memory")) throw bad_input("--memory", "", "nothing given", accepted);
   const std::string text = arguments.text("memory");
   const std::optional<int64_t> bytes = memopt::parse_bytes(text);
-  if (!bytes) throw bad_input("--memory", "", text, kAccepted);
+  if (!bytes) throw bad_input("--memory", "", text, accepted);
   return *bytes;
 }
 
@@ -54,11 +54,8 @@ LargestBatch fit_one(const RunOptions& options, const PlannedRun& plan, int64_t 
 
 Answer fit_batches(const Arguments& arguments, const RunOptions& options) {
   const int64_t memory_bytes = memory_of(arguments);
+  require_benchmark("fit", options.id);
   const std::vector<PlannedRun> plans = plan_runs(options);
-  for (const PlannedRun& plan : plans) {
-    if (plan.id == plans.front().id) continue;
-    throw bad_input("fit", "", options.id, "one benchmark");
-  }
   using reports::Align;
   reports::MarkdownTable table({{"mode"},
                                 {"baseline"},

@@ -11,14 +11,12 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr const char* kAccepted =
-    "2GiB, 512MiB, 20.05MiB or saved=512MiB, and ,error=0.01 behind it where errors are allowed";
-
 std::string mode_of(const Arguments& arguments) {
-  if (!arguments.has("budget")) throw bad_input("--budget", "", "nothing given", kAccepted);
+  const std::string accepted = memopt::budget_forms();
+  if (!arguments.has("budget")) throw bad_input("--budget", "", "nothing given", accepted);
   const std::string text = arguments.text("budget");
   const std::optional<memopt::Budget> budget = memopt::read_budget(text);
-  if (!budget) throw bad_input("--budget", "", text, kAccepted);
+  if (!budget) throw bad_input("--budget", "", text, accepted);
   return memopt::spell_budget(*budget);
 }
 
@@ -26,12 +24,10 @@ std::string mode_of(const Arguments& arguments) {
 
 Answer plan_memory(const Arguments& arguments, RunOptions options) {
   options.modes = {mode_of(arguments)};
-  const std::vector<PlannedRun> runs = plan_runs(options);
-  if (runs.size() != 1) {
-    throw bad_input("plan", "", options.id, "one benchmark, under one baseline");
-  }
-  apply_variant(runs.front().variant);
-  const MemoryPlan plan = make_memory_plan(session_options(options, runs.front()));
+  require_benchmark("plan", options.id);
+  const PlannedRun planned = plan_runs(options).front();
+  apply_variant(planned.variant);
+  const MemoryPlan plan = make_memory_plan(session_options(options, planned));
   Answer answer;
   answer.text = memory_plan_text(plan);
   if (!options.out.empty()) {

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "reports/error.h"
+#include "reports/json_fault.h"
 #include "suite/io/dtype_names.h"
 #include "suite/io/safetensors.h"
 
@@ -101,8 +102,8 @@ Json parse_header(const Source& source, const std::string& text) {
   Json header;
   try {
     header = Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    throw source.malformed(fmt::format("the header is not JSON: {}", error.what()));
+  } catch (const Json::exception&) {
+    throw source.malformed(fmt::format("the header is not JSON: {}", reports::json_fault(text)));
   }
   if (!header.is_object()) throw source.malformed("the header is not a JSON object");
   if (!repeated.empty()) {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "reports/ab/same_work.h"
-#include "suite/config/catalogue.h"
 #include "suite/environment/environment.h"
 #include "suite/io/safetensors.h"
 #include "suite/probes/phase_timer.h"
@@ -82,9 +81,7 @@ Json ready(const PlannedRun& plan, const SessionOptions& options, const Trainer&
 
 ExitCode pace(const RunOptions& options) {
   if (options.deterministic) choose_cublas_workspace();
-  if (find_suite(options.id) != nullptr) {
-    throw bad_input("pace", options.id, "a suite", "one benchmark, or a definition file");
-  }
+  require_benchmark("pace", options.id);
   const std::vector<PlannedRun> plans = plan_runs(options);
   if (plans.size() != 1) {
     throw bad_input("pace", "", std::to_string(plans.size()) + " runs",

@@ -2,7 +2,10 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "reports/nearest.h"
 #include "suite/config/catalogue.h"
@@ -22,10 +25,41 @@ auto as_bad_input(const std::string& where, const Function& function) {
   }
 }
 
+void require_each_once(const std::string& where, const std::vector<std::string>& names) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!seen.insert(name).second) throw bad_input(where, name, "given twice", "each once");
+  }
+}
+
+/// One size has many spellings, so that equal modes show in their names only.
+std::vector<std::string> mode_names(const std::vector<std::string>& spellings) {
+  std::vector<std::string> names;
+  for (const std::string& spelling : spellings) {
+    names.push_back(as_bad_input("--mode", [&] { return memopt::make_mode(spelling)->name(); }));
+  }
+  require_each_once("--mode", names);
+  return names;
+}
+
+/// More only wait for each other, and enough of them end the process. What LibTorch was told
+/// otherwise (OMP_NUM_THREADS) holds all the same.
+int64_t checked_threads(const std::optional<int64_t>& given) {
+  const int64_t own = at::get_num_threads();
+  if (!given) return own;
+  const int64_t processors = std::thread::hardware_concurrency();
+  if (processors > 0 && *given > std::max(own, processors)) {
+    throw bad_input(
+        "--threads", "", std::to_string(*given),
+        "at most " + std::to_string(processors) + ", the logical processors of this machine");
+  }
+  return *given;
+}
+
 Variant make_variant(const RunOptions& options, const std::string& mode,
                      const std::string& baseline, at::Device device) {
   Variant variant;
-  variant.mode = as_bad_input("--mode", [&] { return memopt::make_mode(mode)->name(); });
+  variant.mode = mode;
   const auto execution =
       as_bad_input("--baseline", [&] { return baselines::parse_baseline(baseline); });
   variant.baseline = baseline;
@@ -39,7 +73,7 @@ Variant make_variant(const RunOptions& options, const std::string& mode,
   variant.precision = parse_precision(precision, device);
   variant.device = device;
   require_kernels(variant);
-  variant.threads = options.threads.value_or(at::get_num_threads());
+  variant.threads = checked_threads(options.threads);
   variant.deterministic = options.deterministic;
   return variant;
 }
@@ -72,11 +106,17 @@ void require_kernels(const Variant& variant) {
                   "fused takes the CPU, fp32 or bf16");
 }
 
+void require_benchmark(const std::string& command, const std::string& id) {
+  if (find_suite(id) == nullptr) return;
+  throw bad_input(command, id, "a suite", "one benchmark, or a definition file");
+}
+
 std::vector<PlannedRun> plan_runs(const RunOptions& options) {
   const at::Device device = parse_device(options.device);
   const bool is_suite = find_suite(options.id) != nullptr;
   const std::vector<std::string> baselines =
       options.baselines.empty() ? std::vector<std::string>{"plain"} : options.baselines;
+  require_each_once("--baseline", baselines);
   std::vector<PlannedRun> runs;
   for (const Entry& entry : entries_of(options, device)) {
     const Definition definition = load_definition(entry.id, entry.scale, options.sets);
@@ -84,6 +124,7 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
     std::vector<std::string> modes = options.modes;
     if (modes.empty() && is_suite) modes = definition.modes;
     if (modes.empty()) modes = {"none"};
+    modes = mode_names(modes);
     for (const std::string& baseline : baselines) {
       for (const std::string& mode : modes) {
         runs.push_back({definition, make_variant(options, mode, baseline, device), seed,

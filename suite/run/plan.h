@@ -22,8 +22,12 @@ struct PlannedRun {
 /// operators would run under its name.
 void require_kernels(const Variant& variant);
 
+/// Throws Error, exit code 2, when `id` is a suite, for a `command` that takes one benchmark.
+void require_benchmark(const std::string& command, const std::string& id);
+
 /// Everything that `options` asks for, checked. Throws Error: exit code 2 for an unknown benchmark,
-/// mode, baseline, precision or device; exit code 77 when the device is not here.
+/// mode, baseline, precision or device, a mode or baseline given twice (two runs of one name), or
+/// more threads than the machine has logical processors; exit code 77 when the device is not here.
 [[nodiscard]] std::vector<PlannedRun> plan_runs(const RunOptions& options);
 
 }  // namespace noisemark::suite

@@ -254,7 +254,7 @@ TEST_F(CheckFolder, looks_at_every_result_of_a_suite) {
   EXPECT_EQ(result_folders(suite)[0].filename(), "a");
   EXPECT_EQ(listed(check(suite)), "");
   fs::resize_file(suite / "b" / "result.json", 100);
-  EXPECT_EQ(check(suite).size(), 2U) << listed(check(suite));
+  EXPECT_EQ(check(suite).size(), 1U) << listed(check(suite));
 }
 
 TEST_F(CheckFolder, finds_a_changed_digit) {
@@ -264,6 +264,27 @@ TEST_F(CheckFolder, finds_a_changed_digit) {
   write_file_atomically(folder_ / "result.json", text);
   EXPECT_TRUE(starts(found(), "checksum: ")) << found();
   EXPECT_NE(found().find("report: it is stale"), std::string::npos) << found();
+}
+
+TEST_F(CheckFolder, says_once_and_in_its_own_words_where_a_result_stops_being_json) {
+  const std::string text = read_file(folder_ / "result.json");
+  write_file_atomically(folder_ / "result.json", text.substr(0, text.size() / 2));
+  EXPECT_EQ(found(), "schema: not valid JSON: it ends too early\n");
+  EXPECT_EQ(listed(check(folder_ / "result.json")), found()) << "the file by itself";
+}
+
+TEST_F(CheckFolder, refuses_a_file_of_another_kind) {
+  const fs::path file = folder_ / "notes.txt";
+  write_file_atomically(file, "no JSON at all\n");
+  try {
+    static_cast<void>(check(file));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_EQ(
+        error.what(),
+        file.string() + ": not JSON (a result.json, its folder, or a folder of such folders)");
+  }
 }
 
 TEST_F(CheckFolder, finds_what_the_schema_refuses) {

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "reports/sha256.h"
 #include "suite/cli/arguments.h"
@@ -97,6 +100,37 @@ TEST(CommandLine, no_line_of_help_is_wider_than_a_terminal_of_110_columns) {
   }
 }
 
+/// Lines of the overview that name a command.
+std::vector<std::string> overview_rows() {
+  std::vector<std::string> rows;
+  std::istringstream text(overview_text());
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("  ") && !std::isdigit(static_cast<unsigned char>(line.at(2)))) {
+      rows.push_back(line);
+    }
+  }
+  return rows;
+}
+
+TEST(CommandLine, the_overview_has_two_columns) {
+  const std::vector<std::string> rows = overview_rows();
+  ASSERT_EQ(rows.size(), commands().size());
+  const size_t column = rows.front().find(commands().front().summary);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].find("  " + std::string(commands()[i].summary)), column - 2) << rows[i];
+    EXPECT_LE(rows[i].size(), 110U) << rows[i];
+  }
+}
+
+TEST(CommandLine, says_what_an_id_may_be_wherever_one_is_asked_for) {
+  for (const Command& command : commands()) {
+    if (command.arguments.find("ID") == std::string_view::npos) continue;
+    std::string text = help_text(command);
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    EXPECT_NE(text.find("definition file (mine.toml)"), std::string::npos) << text;
+  }
+}
+
 TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
   expect_bad_input(
       {"rnu", "gmm16"},
@@ -142,6 +176,48 @@ TEST(CommandLine, refuses_malformed_usage) {
   EXPECT_EQ(refusal({"run", "gmm16", "--out", ""}), "run: --out: empty (DIR)");
   EXPECT_NE(refusal({"run", "gmm16", "--out"}), "");
   EXPECT_NE(refusal({"list", "--json=yes"}), "");
+}
+
+TEST(CommandLine, names_the_nearest_mode_and_baseline_and_the_option_once) {
+  const std::vector<std::string> run = {"run", "gmm16", "--device", "cpu"};
+  const auto refused = [&](const std::string& option, const std::string& value) {
+    std::vector<std::string> words = run;
+    words.insert(words.end(), {option, value});
+    return refusal(words);
+  };
+  EXPECT_EQ(refused("--mode", "ecoh"), "--mode: \"ecoh\" (nearest valid: \"echo\")");
+  EXPECT_EQ(refused("--mode", "budget:2GB").find("--mode: \"budget:2GB\" (expected: budget:"), 0U);
+  EXPECT_EQ(refused("--mode", "echo,host=1GiB").find("--mode: \"echo,host=1GiB\" (expected: "), 0U);
+  EXPECT_EQ(refused("--baseline", "fusde").find("--baseline: \"fusde\" (nearest: \"fused\"; "), 0U);
+}
+
+TEST(CommandLine, refuses_a_mode_or_baseline_that_is_given_twice) {
+  expect_bad_input({"run", "gmm16", "--device", "cpu", "--mode", "none", "--mode", "none"},
+                   "--mode: none: given twice (each once)");
+  EXPECT_EQ(refusal({"run", "gmm16", "--device", "cpu", "--mode", "budget:1GiB", "--mode", "echo",
+                     "--mode", "budget:1024MiB"}),
+            "--mode: budget:1GiB: given twice (each once)")
+      << "in another spelling";
+  EXPECT_EQ(refusal({"run", "smoke", "--device", "cpu", "--mode", "echo", "--mode", "echo"}),
+            "--mode: echo: given twice (each once)");
+  EXPECT_EQ(
+      refusal({"run", "gmm16", "--device", "cpu", "--baseline", "fused", "--baseline", "fused"}),
+      "--baseline: fused: given twice (each once)");
+}
+
+TEST(CommandLine, refuses_more_threads_than_the_machine_has_processors) {
+  expect_bad_input({"run", "gmm16", "--device", "cpu", "--threads", "99999"},
+                   "--threads: 99999 (at most " +
+                       std::to_string(std::thread::hardware_concurrency()) +
+                       ", the logical processors of this machine)");
+}
+
+TEST(CommandLine, refuses_a_suite_where_one_benchmark_is_asked_for) {
+  const std::string words = ": smoke: a suite (one benchmark, or a definition file)";
+  EXPECT_EQ(refusal({"plan", "smoke", "--budget", "1GiB"}), "plan" + words);
+  EXPECT_EQ(refusal({"fit", "smoke", "--memory", "1GiB"}), "fit" + words);
+  EXPECT_EQ(refusal({"ab", "smoke", "--a=x", "--b=x"}), "ab" + words);
+  EXPECT_EQ(refusal({"calibrate", "smoke"}), "calibrate" + words);
 }
 
 TEST(CommandLine, paces_no_suite_and_does_not_say_so) {
@@ -251,6 +327,18 @@ TEST(CommandLine, markdown_is_made_from_the_same_text) {
   EXPECT_EQ(result.out, help_markdown());
   for (const Command& command : commands()) {
     EXPECT_NE(result.out.find(command.summary), std::string::npos);
+  }
+}
+
+TEST(CommandLine, markdown_has_the_options_of_every_command_that_has_any) {
+  const std::string text = help_markdown();
+  for (const Command& command : commands()) {
+    const size_t section = text.find("\n`noisemark " + std::string(command.name) + "`:");
+    EXPECT_EQ(section == std::string::npos, command.flags.empty()) << command.name;
+    for (const Flag& flag : command.flags) {
+      EXPECT_NE(text.find("| `--" + std::string(flag.name), section), std::string::npos)
+          << command.name << " --" << flag.name;
+    }
   }
 }
 

@@ -100,7 +100,10 @@ TEST(Plan, refuses_what_is_no_budget) {
   for (const char* budget : {"2GB", "0", "-1MiB", "much", "1GiB,error=0", "1GiB,error=x", "1.5"}) {
     const test::Finished result = plan({"--budget", budget});
     EXPECT_EQ(result.code, 2) << budget;
-    EXPECT_EQ(result.err.rfind("noisemark: --budget", 0), 0U) << result.err;
+    EXPECT_EQ(result.err, "noisemark: --budget: " + std::string(budget) +
+                              " (SIZE or saved=SIZE, and behind it ,error=E where rounding is "
+                              "allowed, 0 < E <= 1; SIZE is a number with GiB, MiB or KiB behind "
+                              "it, such as 20.05MiB, or a whole number of bytes)\n");
   }
 }
 

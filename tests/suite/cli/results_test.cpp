@@ -77,6 +77,31 @@ TEST(ResultCommands, history_shows_when_the_rate_fell_and_draws_it) {
   EXPECT_EQ(noisemark({"history", (folder.path() / "none").string()}).code, 2);
 }
 
+TEST(ResultCommands, say_what_they_take_where_there_is_no_result) {
+  const test::TemporaryFolder folder;
+  const std::string accepted = " (a result.json, its folder, or a folder of such folders)\n";
+  const std::string empty = folder.path().string();
+  const std::string absent = (folder.path() / "absent").string();
+  for (const char* command : {"history", "check", "table"}) {
+    EXPECT_EQ(noisemark({command, empty}).err,
+              "noisemark: " + empty + ": no result.json in it or below it" + accepted);
+    EXPECT_EQ(noisemark({command, absent}).err, "noisemark: " + absent + ": not there" + accepted);
+  }
+}
+
+TEST(ResultCommands, check_of_a_report_says_that_it_wants_the_result) {
+  const test::TemporaryFolder folder;
+  const std::string runs = write_runs(folder.path() / "a", {16});
+  ASSERT_EQ(noisemark({"report", runs + "/0"}).code, 0);
+  const std::string report = runs + "/0/report.md";
+  const test::Finished refused = noisemark({"check", report});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err, "noisemark: " + report +
+                             ": the report of a run (a result.json, its folder, or a folder of "
+                             "such folders)\n");
+  EXPECT_EQ(refused.out, "");
+}
+
 TEST(ResultCommands, baseline_keeps_runs_that_compare_takes) {
   const test::TemporaryFolder folder;
   const fs::path into = folder.path() / "results";
