@@ -40,5 +40,6 @@ lock nvcc "$containers/requirements-torch.txt" "cuda-toolkit[nvcc,cccl,cupti,pro
   "nvidia-cuda-crt==$WHEEL_NVIDIA_CUDA_CRT" "nvidia-nvvm==$WHEEL_NVIDIA_NVVM"
 lock test "$containers/requirements-torch.txt" "torch==$WHEEL_TORCH" "torchvision==$WHEEL_TORCHVISION" \
   "denoising-diffusion-pytorch==$WHEEL_DENOISING_DIFFUSION_PYTORCH" "diffusers==$WHEEL_DIFFUSERS" \
-  "safetensors==$WHEEL_SAFETENSORS" "numpy==$WHEEL_NUMPY" "scipy==$WHEEL_SCIPY" "pillow==$WHEEL_PILLOW"
+  "safetensors==$WHEEL_SAFETENSORS" "numpy==$WHEEL_NUMPY" "scipy==$WHEEL_SCIPY" "pillow==$WHEEL_PILLOW" \
+  "pyyaml==$WHEEL_PYYAML"
 lock images /dev/null "spython==$WHEEL_SPYTHON"

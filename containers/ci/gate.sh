@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Is this commit a regression of another? gate.sh OUT: runs the smoke suite, then two builds in turns, and compares them.
-# What a CI system calls; github-actions.yml, gitlab-ci.yml and slurm.sbatch beside it show how. The exit code is the worst:
-# 1 for a red test or a regression, otherwise noisemark's own (3 not comparable, 4 inconclusive, ...).
+# Is this commit a regression of another? gate.sh OUT: runs the smoke suite, then two builds in turns, and compares them:
+# once each under the deterministic profile, where every figure without noise must be equal, the losses too; then by rounds
+# of timed runs. What a CI system calls; docker.sh and slurm.sbatch beside it show how. The exit code is the worst: 1 for a
+# red test, a regression or a GPU that is gone, otherwise noisemark's own (3 not comparable, 4 inconclusive, ...).
 #
 #   NOISEMARK_BASE='COMMAND'   how the base commit's noisemark is called (required); words are split at spaces
 #   NOISEMARK_NEW='COMMAND'    how this commit's is (required)
 #   NOISEMARK_SMOKE='COMMAND'  what runs `ctest -L benchmark` (default: none, which is said)
 #   NOISEMARK_BENCHMARKS       what both run (default: gmm16-ho)
 #   NOISEMARK_ARGUMENTS        further words for both (default: none)
-#   NOISEMARK_ROUNDS           runs of each build (default: 8; fewer than 6 can prove nothing)
-#   NOISEMARK_REQUIRE=cuda     a missing GPU is red, and nothing runs on the CPU instead
+#   NOISEMARK_ROUNDS           timed runs of each build (default: 8; with one benchmark fewer than 6 can prove nothing)
+#   NOISEMARK_EXACT=off        leaves out the deterministic pair: for a change that is meant to change the losses
+#   NOISEMARK_REQUIRE=cuda     everything runs on a GPU, and one that is gone, also later on, is red
 #
-# OUT gets base/ROUND and new/ROUND (whole results) and comparison.md; the latter also goes to $GITHUB_STEP_SUMMARY.
+# OUT gets base/ROUND and new/ROUND (whole results) and comparison.md; exact/base and exact/new, and exact.md. The two .md
+# also go to $GITHUB_STEP_SUMMARY.
 set -euo pipefail
 
 out=${1:?usage: gate.sh OUT}
@@ -23,9 +26,23 @@ read -ra benchmarks <<<"${NOISEMARK_BENCHMARKS:-gmm16-ho}"
 read -ra arguments <<<"${NOISEMARK_ARGUMENTS:-}"
 
 say() { printf 'gate: %s\n' "$*" >&2; }
+requires_cuda() { [[ ${NOISEMARK_REQUIRE:-} == cuda ]]; }
+
+# A build that knows nothing of NOISEMARK_REQUIRE must not fall back on the CPU either.
+choose_device() {
+  requires_cuda || return 0
+  local word
+  for word in "${arguments[@]}"; do
+    if [[ $word == --device* ]]; then
+      say "error: NOISEMARK_ARGUMENTS: $word: NOISEMARK_REQUIRE=cuda chooses the device"
+      exit 2
+    fi
+  done
+  arguments+=(--device cuda)
+}
 
 require_device() {
-  [[ ${NOISEMARK_REQUIRE:-} == cuda ]] || return 0
+  requires_cuda || return 0
   if ! "${new[@]}" env --device cuda >/dev/null; then
     say "error: NOISEMARK_REQUIRE=cuda, and there is no usable GPU"
     exit 1
@@ -41,41 +58,74 @@ run_smoke() {
   "${smoke[@]}" || return 1
 }
 
-# run SIDE ROUND COMMAND...: a run that fails its own gates is a result too, and the comparison says so
+# run FOLDER SEED COMMAND...: a run that fails its own gates is a result too, and the comparison says so. One that leaves
+# no result did not take place: with fewer pairs the rest might pass.
 run() {
-  local side=$1 round=$2 id status
+  local folder=$out/$1 seed=$2 id status into
   shift 2
   for id in "${benchmarks[@]}"; do
     status=0
-    "$@" run "$id" --seed "$round" --out "$out/$side/$round/$(basename "$id" .toml)" "${arguments[@]}" >&2 || status=$?
+    into=$folder/$(basename "$id" .toml)
+    "$@" run "$id" --seed "$seed" --out "$into" "${arguments[@]}" "${more[@]}" >&2 || status=$?
     if ((status > 1)); then
-      say "error: $side: $id left with $status"
+      say "error: $folder: $id left with $status"
+      ((status != 77)) || ! requires_cuda || status=1  # "cannot run here", which a CI system may take for skipped
       exit "$status"
     fi
+    if [[ ! -s $into/result.json ]]; then
+      say "error: $folder: $id left with $status and without a result"
+      exit 1
+    fi
   done
+}
+
+run_deterministic() {
+  say "deterministic pair"
+  require_device
+  local more=(--deterministic)
+  run exact/base 1 "${base[@]}"
+  run exact/new 1 "${new[@]}"
 }
 
 # Rounds in turns, forth and back, so that what drifts on the machine hits both alike.
 run_rounds() {
-  local round
+  local round more=()
   for ((round = 1; round <= rounds; ++round)); do
     say "round $round of $rounds"
+    require_device
     if ((round % 2)); then
-      run base "$round" "${base[@]}"
-      run new "$round" "${new[@]}"
+      run "base/$round" "$round" "${base[@]}"
+      run "new/$round" "$round" "${new[@]}"
     else
-      run new "$round" "${new[@]}"
-      run base "$round" "${base[@]}"
+      run "new/$round" "$round" "${new[@]}"
+      run "base/$round" "$round" "${base[@]}"
     fi
   done
 }
 
+# compare FOLDER FILE [WORDS]: BASE and NEW in FOLDER, into FILE behind WORDS and to where people look; the exit code is
+# noisemark's.
 compare() {
   local status=0
-  "${new[@]}" compare "$out/base" "$out/new" >"$out/comparison.md" || status=$?
-  cat "$out/comparison.md"
-  [[ -z ${GITHUB_STEP_SUMMARY:-} ]] || cat "$out/comparison.md" >>"$GITHUB_STEP_SUMMARY"
+  printf '%s' "${3:-}" >"$2"
+  "${new[@]}" compare "$1/base" "$1/new" >>"$2" || status=$?
+  cat "$2"
+  [[ -z ${GITHUB_STEP_SUMMARY:-} ]] || cat "$2" >>"$GITHUB_STEP_SUMMARY"
   return "$status"
+}
+
+# One pair proves nothing of time, which makes 4; its figures without noise are either equal or not.
+compare_exact() {
+  local status=0
+  compare "$out/exact" "$out/exact.md" $'One deterministic pair, of which only the figures without noise count:\n\n' || status=$?
+  say "the deterministic pair's comparison left with $status (4: nothing to say but of time)"
+  ((status == 4)) || return "$status"
+}
+
+# take STATUS: a red test or a regression wins, then what came first.
+worst=0
+take() {
+  if (($1 == 1 || worst == 0)); then worst=$1; fi
 }
 
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || { say "error: NOISEMARK_ROUNDS: $rounds (a number from 1)" && exit 2; }
@@ -84,15 +134,23 @@ if [[ -e $out && -n $(ls -A "$out") ]]; then
   exit 2
 fi
 mkdir -p "$out"
+choose_device
 require_device
-red=0
-run_smoke || red=1
+status=0
+run_smoke || status=1
+((status == 0)) || say "error: the smoke suite is red"
+take "$status"
+if [[ ${NOISEMARK_EXACT:-} == off ]]; then
+  say "deterministic pair: left out (NOISEMARK_EXACT=off)"
+else
+  run_deterministic
+  status=0
+  compare_exact || status=$?
+  take "$status"
+fi
 run_rounds
 status=0
-compare || status=$?
+compare "$out" "$out/comparison.md" || status=$?
 say "compare left with $status"
-if ((red)); then
-  say "error: the smoke suite is red"
-  exit 1
-fi
-exit "$status"
+take "$status"
+exit "$worst"
