@@ -6,8 +6,9 @@
 
 namespace noisemark::reports {
 
-std::string utc_now() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+std::string utc_now(std::chrono::seconds ahead) {
+  const std::time_t time = std::time(nullptr) + ahead.count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
 }
 
 }  // namespace noisemark::reports

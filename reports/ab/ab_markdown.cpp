@@ -200,10 +200,13 @@ std::string more_pairs(const AbRecord& record, const StochasticRow& row) {
 
 std::string next(const AbRecord& record, const Comparison& comparison) {
   switch (comparison.verdict) {
+    case CompareVerdict::kQualityFail:
     case CompareVerdict::kRegression:
       return "What regressed is proven; more pairs will not change it.\n";
     case CompareVerdict::kNotComparable:
       return "Give both builds the same definition, settings and data.\n";
+    case CompareVerdict::kInfraError:
+      return "Find out why B no longer measures what A did.\n";
     case CompareVerdict::kCalibrationNeeded:
       return "Make the machine quieter (`noisemark doctor`) and calibrate it again (`noisemark "
              "calibrate`).\n";

@@ -13,7 +13,6 @@
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/paired_gate.h"
 #include "reports/compare/repetitions.h"
-#include "reports/compare/signed_rank.h"
 #include "reports/error.h"
 #include "reports/statistics.h"
 
@@ -140,16 +139,6 @@ ExactRow compare_parameters(const AbRecord& record, const std::string& cell) {
   return row;
 }
 
-/// The bootstrap of a few pairs gives intervals that are too short, so the rank test must show too
-/// that B is slower by more than the margin.
-void doubt_regression(PairedSample& sample, double alpha) {
-  if (sample.row.verdict != CompareVerdict::kRegression) return;
-  std::vector<double> beyond = sample.worsening;
-  for (double& value : beyond) value -= std::log1p(sample.row.margin_frac);
-  if (wilcoxon_signed_rank(beyond, Alternative::kGreater).p < alpha) return;
-  decide(sample.row, CompareVerdict::kInconclusive, "slower, but not surely beyond the margin");
-}
-
 SideSummary summary(const AbBuild& build, int64_t pairs) {
   SideSummary side;
   side.name = build.name;
@@ -243,7 +232,6 @@ class Judge {
              fmt::format("only {} of {} pairs were made", row.pairs, record_.plan.pairs));
     } else {
       judge_gates({&sample}, {options_.alpha / kLooks, options_.resamples, options_.seed, {}});
-      doubt_regression(sample, options_.alpha / kLooks);
     }
     find(row.metric, row.verdict, row.words);
     verdict_.comparison.stochastic.push_back(std::move(row));

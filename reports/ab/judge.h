@@ -46,9 +46,8 @@ struct AbVerdict {
 /// Judges a record. Identity first: another benchmark, definition, data, setting or machine is not
 /// comparable, never a pass; then what has no noise, bit for bit: parameters, the losses of every
 /// step that both builds made, and the figures of their short runs (exact_figures.h); then
-/// images/s, by the rules and the margin of `compare`
-/// (stochastic_tier.h) at half of alpha per look; for a regression the signed-rank test must show
-/// besides that B is slower by more than the margin. A look that is not whole is inconclusive. A
+/// images/s, by the rules and the margin of `compare` (stochastic_tier.h) at half of alpha per
+/// look. A look that is not whole is inconclusive. A
 /// pure function. Throws Error (bad input) when a look has fewer pairs than fewest_ab_pairs().
 [[nodiscard]] AbVerdict judge_ab(const AbRecord& record, const AbOptions& options = {});
 

@@ -37,7 +37,9 @@ void find_empty_cells(const std::vector<Cell>& cells, Comparison& comparison) {
     const auto numbers = [&](const ExactRow& row) {
       return row.cell == cell.name && !row.unit.empty();
     };
-    const auto gated = [&](const StochasticRow& row) { return row.cell == cell.name && row.gated; };
+    const auto gated = [&](const StochasticRow& row) {
+      return row.cell == cell.name && row.judged();
+    };
     if (std::any_of(comparison.exact.begin(), comparison.exact.end(), numbers)) continue;
     if (std::any_of(comparison.stochastic.begin(), comparison.stochastic.end(), gated)) continue;
     find(comparison, CompareVerdict::kInconclusive, cell.name + ": nothing was measured");
@@ -51,7 +53,7 @@ void find_rows(Comparison& comparison) {
         fmt::format("{}: {}: {} ({})", row.cell, row.metric, verdict_name(row.verdict), row.words));
   }
   for (const StochasticRow& row : comparison.stochastic) {
-    if (!row.gated) continue;
+    if (!row.judged()) continue;
     find(
         comparison, row.verdict,
         fmt::format("{}: {}: {} ({})", row.cell, row.metric, verdict_name(row.verdict), row.words));
@@ -59,12 +61,65 @@ void find_rows(Comparison& comparison) {
 }
 
 void find_lone_cells(Comparison& comparison) {
+  const CompareVerdict gone =
+      comparison.cells == 0 ? CompareVerdict::kNotComparable : CompareVerdict::kInfraError;
   for (const std::string& cell : comparison.only_base) {
-    find(comparison, CompareVerdict::kNotComparable, cell + ": missing in NEW");
+    find(comparison, gone, cell + ": missing in NEW");
   }
   for (const std::string& cell : comparison.only_candidate) {
     find(comparison, CompareVerdict::kCalibrationNeeded, cell + ": BASE has no such cell");
   }
+}
+
+bool is_skipped(const Side& side, const std::string& name) {
+  return std::any_of(side.lost.begin(), side.lost.end(),
+                     [&](const LostRun& run) { return run.skipped && run.name == name; });
+}
+
+/// What cannot run here on either side is no fault of NEW, and nothing that passed.
+void find_lost_runs(const Side& base, const Side& candidate, Comparison& comparison) {
+  for (const Side* side : {&base, &candidate}) {
+    const bool is_base = side == &base;
+    for (const LostRun& run : side->lost) {
+      const std::string words =
+          fmt::format("{}: {}: {}", is_base ? "BASE" : "NEW", run.name, run.why);
+      comparison.without_result.push_back(words);
+      if (is_skipped(base, run.name) && is_skipped(candidate, run.name)) continue;
+      find(comparison, is_base ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kInfraError,
+           words);
+    }
+    for (const std::string& words : side->left_out) {
+      comparison.notes.push_back(fmt::format("{}: {}", is_base ? "BASE" : "NEW", words));
+    }
+  }
+}
+
+/// A clock that runs backwards may have been wrong about anything; or the sides were swapped.
+void find_clock_skew(const Side& base, const Side& candidate, Comparison& comparison) {
+  const auto earlier = [](const NamedResult& a, const NamedResult& b) {
+    return a.result.created_utc < b.result.created_utc;
+  };
+  const auto& last = *std::max_element(candidate.runs.begin(), candidate.runs.end(), earlier);
+  const auto& first = *std::min_element(base.runs.begin(), base.runs.end(), earlier);
+  if (!earlier(last, first)) return;
+  comparison.differences.push_back(
+      {"", "created_utc", first.result.created_utc, last.result.created_utc});
+  find(comparison, CompareVerdict::kNotComparable,
+       "every run of NEW was made before every run of BASE, by their clocks: BASE and NEW are "
+       "swapped, or a clock is wrong");
+}
+
+/// The same version must be the same recipe. What --set changed is said to be changed.
+CompareVerdict verdict_of(const std::vector<FieldDifference>& differences) {
+  const auto differs_in = [&](const char* field) {
+    return std::any_of(
+        differences.begin(), differences.end(),
+        [&](const FieldDifference& difference) { return difference.field == field; });
+  };
+  const bool declared = differs_in("identity.version") || differs_in("identity.overrides") ||
+                        differs_in("identity.custom");
+  return differs_in("identity.definition_sha256") && !declared ? CompareVerdict::kRecipeMismatch
+                                                               : CompareVerdict::kNotComparable;
 }
 
 /// Splits off the cells that are not the same work on the same machine.
@@ -80,7 +135,7 @@ std::vector<Cell> comparable_cells(const Cells& cells, Comparison& comparison) {
       comparable.push_back(cell);
       continue;
     }
-    find(comparison, CompareVerdict::kNotComparable,
+    find(comparison, verdict_of(differences),
          fmt::format(
              "{}: differs in {}{}", cell.name, differences.front().field,
              differences.size() > 1 ? fmt::format(" and {} more", differences.size() - 1) : ""));
@@ -102,14 +157,6 @@ std::vector<std::string> notes_on(const Side& base, const Side& candidate) {
   for (const std::string& note : {unstable(base, "BASE"), unstable(candidate, "NEW")}) {
     if (!note.empty()) notes.push_back(note);
   }
-  const auto earlier = [](const NamedResult& a, const NamedResult& b) {
-    return a.result.created_utc < b.result.created_utc;
-  };
-  const auto& last = *std::max_element(candidate.runs.begin(), candidate.runs.end(), earlier);
-  const auto& first = *std::min_element(base.runs.begin(), base.runs.end(), earlier);
-  if (earlier(last, first)) {
-    notes.push_back("every run of NEW was made before every run of BASE, by their clocks");
-  }
   return notes;
 }
 
@@ -117,7 +164,9 @@ std::vector<std::string> notes_on(const Side& base, const Side& candidate) {
 
 Comparison compare(const Side& base, const Side& candidate, const StochasticOptions& options) {
   for (const Side* side : {&base, &candidate}) {
-    if (side->runs.empty()) throw bad_input(side->name, "", "no results", "");
+    if (side->runs.empty() && side->lost.empty()) {
+      throw bad_input(side->name, "", "no results", "");
+    }
   }
   const Cells cells = pair_runs(base, candidate);
   Comparison comparison;
@@ -139,11 +188,19 @@ Comparison compare(const Side& base, const Side& candidate, const StochasticOpti
   for (const Cell& cell : comparable) {
     std::vector<ExactRow> rows = compare_exact(cell);
     std::move(rows.begin(), rows.end(), std::back_inserter(comparison.exact));
+    std::vector<std::string> left_out = left_out_figures(cell);
+    std::move(left_out.begin(), left_out.end(), std::back_inserter(comparison.notes));
   }
   comparison.stochastic = compare_stochastic(comparable, options);
   find_rows(comparison);
   find_empty_cells(comparable, comparison);
   find_lone_cells(comparison);
+  find_lost_runs(base, candidate, comparison);
+  if (!base.runs.empty() && !candidate.runs.empty()) {
+    find_clock_skew(base, candidate, comparison);
+  } else if (comparison.reasons.empty()) {
+    find(comparison, CompareVerdict::kSkipped, "nothing can run here");
+  }
   return comparison;
 }
 

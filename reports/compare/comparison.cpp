@@ -12,12 +12,26 @@ std::string_view verdict_name(CompareVerdict verdict) {
       return "improved";
     case CompareVerdict::kNotWorse:
       return "not worse";
+    case CompareVerdict::kSkipped:
+      return "skipped";
     case CompareVerdict::kInconclusive:
       return "inconclusive";
+    case CompareVerdict::kUnstable:
+      return "unstable";
     case CompareVerdict::kCalibrationNeeded:
       return "calibration needed";
+    case CompareVerdict::kTooFewPairs:
+      return "too few pairs";
+    case CompareVerdict::kRecipeMismatch:
+      return "recipe mismatch";
     case CompareVerdict::kNotComparable:
       return "not comparable";
+    case CompareVerdict::kInvalidClocks:
+      return "invalid clocks";
+    case CompareVerdict::kInfraError:
+      return "infra error";
+    case CompareVerdict::kQualityFail:
+      return "QUALITY FAIL";
     case CompareVerdict::kRegression:
       return "REGRESSION";
   }
@@ -38,12 +52,21 @@ ExitCode exit_code_of(CompareVerdict verdict) {
     case CompareVerdict::kImproved:
     case CompareVerdict::kNotWorse:
       return ExitCode::kPass;
+    case CompareVerdict::kSkipped:
+      return ExitCode::kCannotRunHere;
     case CompareVerdict::kInconclusive:
+    case CompareVerdict::kUnstable:
       return ExitCode::kInconclusive;
     case CompareVerdict::kCalibrationNeeded:
       return ExitCode::kBaselineNeeded;
+    case CompareVerdict::kTooFewPairs:
+      return ExitCode::kBadInput;
+    case CompareVerdict::kRecipeMismatch:
     case CompareVerdict::kNotComparable:
+    case CompareVerdict::kInvalidClocks:
+    case CompareVerdict::kInfraError:
       return ExitCode::kNotComparable;
+    case CompareVerdict::kQualityFail:
     case CompareVerdict::kRegression:
       return ExitCode::kFailed;
   }

@@ -19,14 +19,22 @@ enum class CompareVerdict {
   kEquivalent,         ///< exactly equal, or proven to lie within the margin
   kImproved,           ///< proven better; never fails
   kNotWorse,           ///< proven not to be worse by more than the margin
+  kSkipped,            ///< cannot run here on either side; decides only where nothing else ran
   kInconclusive,       ///< neither a regression nor its absence is proven
+  kUnstable,           ///< most runs never became steady, so their times say nothing
   kCalibrationNeeded,  ///< no usable baseline, or more noise than a gate can bear
-  kNotComparable,      ///< other work, another machine, or missing on one side
+  kTooFewPairs,        ///< refused: so few could never reach alpha
+  kRecipeMismatch,     ///< a changed definition under the same version
+  kNotComparable,      ///< other work, another machine, or another clock
+  kInvalidClocks,      ///< the device slowed itself down, so times say nothing about the code
+  kInfraError,         ///< NEW left no result, or no longer measures a figure
+  kQualityFail,        ///< trained to a worse model
   kRegression,
 };
 
-/// "equivalent", "improved", "not worse", "inconclusive", "calibration needed", "not comparable",
-/// "REGRESSION".
+/// "equivalent", "improved", "not worse", "skipped", "inconclusive", "unstable", "calibration
+/// needed", "too few pairs", "recipe mismatch", "not comparable", "invalid clocks", "infra error",
+/// "QUALITY FAIL", "REGRESSION".
 [[nodiscard]] std::string_view verdict_name(CompareVerdict verdict);
 /// The one with that name; empty: there is none.
 [[nodiscard]] std::optional<CompareVerdict> verdict_named(std::string_view name);
@@ -69,10 +77,14 @@ struct StochasticRow {
   std::optional<double> p_adjusted;       ///< Holm among the gated rows, else Benjamini-Hochberg
   double margin_frac = 0;                 ///< in force
   double noise_floor_frac = 0;            ///< calibrated; 0: not calibrated
+  bool stored = false;                    ///< not made in turns: weaker evidence (evidence.h)
+  bool conflict = false;                  ///< units or directions differ: judged though not gated
   std::optional<double> detectable_frac;  ///< smallest difference that these pairs would show
   std::optional<int64_t> pairs_needed;    ///< to prove it either way
-  CompareVerdict verdict = CompareVerdict::kEquivalent;  ///< means nothing unless gated
+  CompareVerdict verdict = CompareVerdict::kEquivalent;  ///< means nothing unless judged()
   std::string words;
+
+  [[nodiscard]] bool judged() const { return gated || conflict; }
 };
 
 struct SideSummary {
@@ -90,6 +102,7 @@ struct Comparison {
   std::vector<std::string> only_base;       ///< cells
   std::vector<std::string> only_candidate;  ///< cells
   std::vector<std::string> unpaired;        ///< runs without a partner
+  std::vector<std::string> without_result;  ///< runs that were begun or planned and left none
   std::vector<ExactRow> exact;
   std::vector<StochasticRow> stochastic;  ///< gated ones first
   std::vector<std::string> notes;         ///< what a reader should know about the runs

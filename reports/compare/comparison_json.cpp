@@ -59,9 +59,11 @@ Json json_of(const StochasticRow& row) {
           {"p_adjusted", optional(row.p_adjusted)},
           {"margin_frac", row.margin_frac},
           {"noise_floor_frac", row.noise_floor_frac},
+          {"stored", row.stored},
+          {"conflict", row.conflict},
           {"detectable_frac", optional(row.detectable_frac)},
           {"pairs_needed", optional(row.pairs_needed)},
-          {"verdict", row.gated ? Json(verdict_name(row.verdict)) : Json(nullptr)},
+          {"verdict", row.judged() ? Json(verdict_name(row.verdict)) : Json(nullptr)},
           {"words", row.words}};
 }
 
@@ -87,6 +89,7 @@ std::string comparison_json(const Comparison& c) {
       {"only_base", c.only_base},
       {"only_candidate", c.only_candidate},
       {"unpaired", c.unpaired},
+      {"without_result", c.without_result},
       {"exact", rows(c.exact)},
       {"stochastic", rows(c.stochastic)},
       {"notes", c.notes},

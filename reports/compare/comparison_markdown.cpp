@@ -14,6 +14,13 @@ namespace noisemark::reports {
 namespace {
 
 constexpr size_t kDigestDigits = 12;
+constexpr const char* kHowStored =
+    "Where runs were not made in turns: Welch's test with the variance between sessions added, "
+    "which "
+    "is weaker evidence.\n";
+constexpr const char* kMakeInTurns =
+    "Make the runs of both sides in turns (or use `noisemark ab`), or say with --calibration how "
+    "far two sessions of this machine differ (`noisemark calibrate`).\n";
 constexpr std::string_view kMark = "\n<!-- noisemark comparison -->\n";
 
 std::string verdict_cell(CompareVerdict verdict) {
@@ -45,6 +52,10 @@ std::string p_cell(const std::optional<double>& p) {
   return p ? fmt::format("{:.2g}", *p) : "";
 }
 
+std::string margin_cell(const StochasticRow& row) {
+  return row.gated ? format_percent(row.margin_frac) : "";
+}
+
 std::string list(const std::string& heading, const std::vector<std::string>& items) {
   if (items.empty()) return "";
   std::string text = fmt::format("\n{}:\n\n", heading);
@@ -55,7 +66,7 @@ std::string list(const std::string& heading, const std::vector<std::string>& ite
 std::string counts(const Comparison& comparison) {
   std::map<CompareVerdict, int64_t> gates;
   for (const StochasticRow& row : comparison.stochastic) {
-    if (row.gated) ++gates[row.verdict];
+    if (row.judged()) ++gates[row.verdict];
   }
   std::vector<std::string> parts;
   for (const auto& [verdict, count] : gates) {
@@ -100,7 +111,8 @@ std::string comparability(const Comparison& comparison) {
   }
   text += list("Only in BASE", comparison.only_base);
   text += list("Only in NEW", comparison.only_candidate);
-  return text + list("Runs without a partner", comparison.unpaired);
+  text += list("Runs without a partner", comparison.unpaired);
+  return text + list("Runs without a result", comparison.without_result);
 }
 
 // What every table of figures with noise begins with; `more` are its own columns.
@@ -127,6 +139,11 @@ std::vector<std::string> stochastic_cells(const StochasticRow& row,
   return cells;
 }
 
+bool any_stored(const Comparison& comparison) {
+  return std::any_of(comparison.stochastic.begin(), comparison.stochastic.end(),
+                     [](const StochasticRow& row) { return row.gated && row.stored; });
+}
+
 std::string gates(const Comparison& comparison) {
   MarkdownTable table(stochastic_columns({{"p (Holm)", Align::kRight},
                                           {"margin", Align::kRight},
@@ -134,16 +151,18 @@ std::string gates(const Comparison& comparison) {
                                           {"verdict"},
                                           {"why"}}));
   for (const StochasticRow& row : comparison.stochastic) {
-    if (!row.gated) continue;
+    if (!row.judged()) continue;
     table.add_row(
-        stochastic_cells(row, {p_cell(row.p_adjusted), format_percent(row.margin_frac),
-                               std::to_string(row.pairs), verdict_cell(row.verdict), row.words}));
+        stochastic_cells(row, {p_cell(row.p_adjusted), margin_cell(row), std::to_string(row.pairs),
+                               verdict_cell(row.verdict), row.words}));
   }
   if (table.empty()) return "\n## Gates\n\nNone could be applied.\n";
   return fmt::format(
-      "\n## Gates\n\n{}\nratio: NEW / BASE, Hodges-Lehmann over pairs of runs, with a bootstrap "
-      "interval ({} resamples, seed {}). p: signed-rank test, one-sided, together at {}.\n",
-      table.text(), comparison.resamples, comparison.seed, format_number(comparison.alpha));
+             "\n## Gates\n\n{}\nratio: NEW / BASE, Hodges-Lehmann over pairs of runs, with a "
+             "bootstrap "
+             "interval ({} resamples, seed {}). p: signed-rank test, one-sided, together at {}.\n",
+             table.text(), comparison.resamples, comparison.seed, format_number(comparison.alpha)) +
+         (any_stored(comparison) ? kHowStored : "");
 }
 
 /// Figures that explain or qualify the gates, and have a section of their own.
@@ -238,11 +257,11 @@ std::string noise(const Comparison& comparison) {
 }
 
 std::string everything_else(const Comparison& comparison) {
-  MarkdownTable others(
-      stochastic_columns({{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}}));
+  MarkdownTable others(stochastic_columns(
+      {{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}, {"why"}}));
   for (const StochasticRow& row : comparison.stochastic) {
-    if (row.gated || is_explained(row.metric)) continue;
-    others.add_row(stochastic_cells(row, {p_cell(row.p), p_cell(row.p_adjusted)}));
+    if (row.judged() || is_explained(row.metric)) continue;
+    others.add_row(stochastic_cells(row, {p_cell(row.p), p_cell(row.p_adjusted), row.words}));
   }
   MarkdownTable owners = exact_table();
   int64_t nothing = 0;
@@ -264,13 +283,16 @@ std::string everything_else(const Comparison& comparison) {
   return text + "</details>\n";
 }
 
-std::string more_pairs(const Comparison& comparison) {
+/// Of rows with this verdict: how many pairs they need.
+std::string more_pairs(const Comparison& comparison, CompareVerdict verdict) {
   int64_t pairs = 0;
   int64_t most = 0;
   bool near = false;
+  bool stored = false;
   for (const StochasticRow& row : comparison.stochastic) {
-    if (!row.gated || row.verdict != CompareVerdict::kInconclusive) continue;
-    near = near || !row.pairs_needed;
+    if (!row.gated || row.verdict != verdict) continue;
+    near = near || (!row.pairs_needed && !row.stored);
+    stored = stored || row.stored;
     if (row.pairs_needed.value_or(0) <= pairs) continue;
     pairs = *row.pairs_needed;
     most = row.pairs;
@@ -283,8 +305,15 @@ std::string more_pairs(const Comparison& comparison) {
   if (near) {
     text += "A difference lies so near its margin that thousands of pairs would be needed.\n";
   }
+  if (stored) text += kMakeInTurns;
   if (text.empty()) text = "Find out why a figure that should have no noise differs.\n";
   return text;
+}
+
+std::string usable_baseline(const Comparison& comparison) {
+  return std::string(
+             "Make a usable baseline: passing runs of BASE that measured all that NEW did.\n") +
+         (any_stored(comparison) ? kMakeInTurns : "");
 }
 
 constexpr size_t kMostCommands = 3;
@@ -309,15 +338,32 @@ std::string repeat(const Comparison& comparison) {
 
 std::string next_step(const Comparison& comparison) {
   switch (comparison.verdict) {
+    case CompareVerdict::kQualityFail:
     case CompareVerdict::kRegression:
       return "What regressed is proven; more runs will not change it.\n";
+    case CompareVerdict::kInfraError:
+      return "Make the runs of NEW again, so that each ends with a result that has every figure of "
+             "BASE.\n";
+    case CompareVerdict::kInvalidClocks:
+      return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and run "
+             "both sides again.\n";
+    case CompareVerdict::kRecipeMismatch:
+      return "Give the changed definition a new version, or make BASE again with it.\n";
     case CompareVerdict::kNotComparable:
       return "Run both sides with the same definition, seeds, software and settings on the same "
              "machine; `noisemark table` shows results side by side without judging.\n";
+    case CompareVerdict::kTooFewPairs:
+      return more_pairs(comparison, comparison.verdict) +
+             "Or judge figures without noise alone: --exact.\n";
     case CompareVerdict::kCalibrationNeeded:
-      return "Make a usable baseline: passing runs of BASE that measured all that NEW did.\n";
+      return usable_baseline(comparison);
+    case CompareVerdict::kUnstable:
+      return "Make longer runs, or a quieter machine (`noisemark doctor`), so that the time of a "
+             "step settles.\n";
     case CompareVerdict::kInconclusive:
-      return more_pairs(comparison);
+      return more_pairs(comparison, comparison.verdict);
+    case CompareVerdict::kSkipped:
+      return "Compare where it can run.\n";
     default:
       return "Nothing.\n";
   }

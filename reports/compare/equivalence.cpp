@@ -2,6 +2,7 @@
 
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "reports/statistics.h"
@@ -51,16 +52,18 @@ Equivalence paired_equivalence(std::span<const double> differences, double margi
 }
 
 Equivalence welch_equivalence(std::span<const double> base, std::span<const double> candidate,
-                              double margin, double alpha) {
+                              double margin, double alpha, double known_variance) {
   check(margin, alpha);
   const double a = error_squared(base);
   const double b = error_squared(candidate);
   Equivalence e;
   e.difference = mean(candidate) - mean(base);
-  e.standard_error = std::sqrt(a + b);
+  const double variance = a + b + known_variance;
+  e.standard_error = std::sqrt(variance);
   const double weights = a * a / static_cast<double>(base.size() - 1) +
                          b * b / static_cast<double>(candidate.size() - 1);
-  e.degrees = weights > 0 ? (a + b) * (a + b) / weights : 1;
+  e.degrees = weights > 0 ? variance * variance / weights : 1;
+  if (weights == 0 && known_variance > 0) e.degrees = std::numeric_limits<double>::infinity();
   return tested(e, margin, alpha);
 }
 

@@ -26,9 +26,10 @@ struct Equivalence {
                                              double alpha = 0.05);
 
 /// Of candidate - base in two independent samples of unequal variances (Welch 1947, with
-/// Satterthwaite's degrees of freedom); at least two values each. Throws likewise.
+/// Satterthwaite's degrees of freedom); at least two values each. `known_variance` is added to that
+/// of the difference, as something known beforehand. Throws likewise.
 [[nodiscard]] Equivalence welch_equivalence(std::span<const double> base,
                                             std::span<const double> candidate, double margin,
-                                            double alpha = 0.05);
+                                            double alpha = 0.05, double known_variance = 0);
 
 }  // namespace noisemark::reports

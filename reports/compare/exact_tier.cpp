@@ -13,13 +13,17 @@
 namespace noisemark::reports {
 namespace {
 
-/// Of one run; all empty: not measured.
+/// Of one run; all but the unit empty: not measured.
 struct Figure {
   std::optional<double> number;
   std::string digest;
+  std::string unit = {};  ///< as the run gives it, where it gives one
 
   [[nodiscard]] bool missing() const { return !number && digest.empty(); }
-  bool operator==(const Figure&) const = default;
+  /// Whatever the units: those are compared before.
+  [[nodiscard]] bool same(const Figure& other) const {
+    return number == other.number && digest == other.digest;
+  }
 };
 
 enum class Rule { kEqual, kMayFall, kMayMove };
@@ -33,7 +37,8 @@ struct Exact {
 
 Figure metric_figure(const Result& result, const std::string& name) {
   const Metric* metric = find_metric(result, name);
-  return {metric == nullptr ? std::nullopt : metric->value, ""};
+  if (metric == nullptr || !metric->value) return {};
+  return {metric->value, "", metric->unit};
 }
 
 const MemorySnapshot* snapshot_at(const Result& result, const std::string& at) {
@@ -95,17 +100,37 @@ std::vector<Exact> figures_of(const Cell& cell) {
   return figures;
 }
 
-/// Whether runs of one side that had the same seed disagree.
-bool noisy(const Cell& cell, const Exact& exact) {
-  std::map<std::pair<bool, uint64_t>, Figure> first;
-  for (const auto& [base, candidate] : cell.pairs) {
-    for (const NamedResult* run : {base, candidate}) {
-      const Figure figure = exact.of(run->result);
-      const auto key = std::pair(run == base, run->result.seeds.base);
-      if (first.emplace(key, figure).first->second != figure) return true;
-    }
+/// What the runs of one side came to that had the same seed.
+struct Runs {
+  std::vector<Figure> base;
+  std::vector<Figure> candidate;
+
+  [[nodiscard]] bool base_varies() const {
+    return std::any_of(base.begin(), base.end(),
+                       [&](const Figure& figure) { return !figure.same(base.front()); });
   }
-  return false;
+};
+
+double least(const std::vector<Figure>& figures) {
+  double value = figures.front().number.value_or(0);
+  for (const Figure& figure : figures) value = std::min(value, figure.number.value_or(value));
+  return value;
+}
+
+double greatest(const std::vector<Figure>& figures) {
+  double value = figures.front().number.value_or(0);
+  for (const Figure& figure : figures) value = std::max(value, figure.number.value_or(value));
+  return value;
+}
+
+std::map<uint64_t, Runs> by_seed(const Cell& cell, const Exact& exact) {
+  std::map<uint64_t, Runs> seeds;
+  for (const auto& [base, candidate] : cell.pairs) {
+    Runs& runs = seeds[base->result.seeds.base];
+    runs.base.push_back(exact.of(base->result));
+    runs.candidate.push_back(exact.of(candidate->result));
+  }
+  return seeds;
 }
 
 bool peak_fell(const Cell& cell) {
@@ -132,37 +157,123 @@ void judge(ExactRow& row, Rule rule, bool moved) {
   }
 }
 
+/// BASE's own runs of the seed differ, so that a single difference proves nothing.
+void judge_noisy(ExactRow& row, const Runs& runs, bool numbers) {
+  if (numbers && least(runs.candidate) > greatest(runs.base)) {
+    row.verdict = CompareVerdict::kRegression;
+    row.words = "rose beyond every run of BASE";
+  } else {
+    row.verdict = CompareVerdict::kInconclusive;
+    row.words = "differs between runs of BASE";
+  }
+}
+
 void judge_missing(ExactRow& row, const Figure& base) {
-  row.verdict =
-      base.missing() ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kNotComparable;
+  row.verdict = base.missing() ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kInfraError;
   row.words = base.missing() ? "the base has no such figure" : "no longer measured";
 }
 
-std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact, bool moved) {
-  ExactRow row{cell.name, exact.metric, exact.unit, {}, {}, {}, {}, {}, {}};
-  bool any = false;
-  for (const auto& [base, candidate] : cell.pairs) {
-    const Figure a = exact.of(base->result);
-    const Figure b = exact.of(candidate->result);
-    if (a.missing() && b.missing()) continue;
-    if (any && a == b) continue;
-    row.base = a.number;
-    row.candidate = b.number;
-    row.base_digest = a.digest;
-    row.candidate_digest = b.digest;
-    any = true;
-    if (a == b) continue;
-    if (a.missing() || b.missing()) {
-      judge_missing(row, a);
-    } else if (noisy(cell, exact)) {
-      row.verdict = CompareVerdict::kInconclusive;
-      row.words = "differs between runs of one side";
-    } else {
-      judge(row, exact.rule, moved);
-    }
-    break;
+ExactRow row_of(const Cell& cell, const Exact& exact, const Figure& base, const Figure& candidate) {
+  const std::string& unit = base.unit.empty() ? candidate.unit : base.unit;
+  return {cell.name,
+          exact.metric,
+          unit.empty() ? exact.unit : unit,
+          base.number,
+          candidate.number,
+          base.digest,
+          candidate.digest,
+          {},
+          {}};
+}
+
+ExactRow compare_pair(const Cell& cell, const Exact& exact, const RunPair& pair, const Runs& runs,
+                      bool moved) {
+  const Figure base = exact.of(pair.first->result);
+  const Figure candidate = exact.of(pair.second->result);
+  ExactRow row = row_of(cell, exact, base, candidate);
+  if (base.same(candidate)) return row;
+  if (base.missing() || candidate.missing()) {
+    judge_missing(row, base);
+  } else if (runs.base_varies()) {
+    judge_noisy(row, runs, base.number.has_value());
+  } else {
+    judge(row, exact.rule, moved);
   }
-  return any ? std::optional(row) : std::nullopt;
+  return row;
+}
+
+std::set<std::string> units_of(const Cell& cell, const Exact& exact) {
+  std::set<std::string> units;
+  for (const RunPair& pair : cell.pairs) {
+    for (const NamedResult* run : {pair.first, pair.second}) {
+      const std::string unit = exact.of(run->result).unit;
+      if (!unit.empty()) units.insert(unit);
+    }
+  }
+  return units;
+}
+
+/// The worst pair, of equally bad ones the first. Empty: no run has the figure.
+std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact, bool moved) {
+  const std::set<std::string> units = units_of(cell, exact);
+  const std::map<uint64_t, Runs> seeds = by_seed(cell, exact);
+  std::optional<ExactRow> worst;
+  for (const RunPair& pair : cell.pairs) {
+    const bool missing =
+        exact.of(pair.first->result).missing() && exact.of(pair.second->result).missing();
+    if (missing) continue;
+    ExactRow row = compare_pair(cell, exact, pair, seeds.at(pair.first->result.seeds.base), moved);
+    if (!worst || row.verdict > worst->verdict) worst = std::move(row);
+  }
+  if (worst && units.size() > 1) {
+    worst->verdict = CompareVerdict::kNotComparable;
+    worst->words = fmt::format("the units differ: {}", fmt::join(units, ", "));
+  }
+  return worst;
+}
+
+/// Why no run of the cell has the metric though all list it; empty: some run has it, or none lists
+/// it.
+std::string missing_everywhere(const Cell& cell, const std::string& name) {
+  std::string why;
+  for (const RunPair& pair : cell.pairs) {
+    for (const NamedResult* run : {pair.first, pair.second}) {
+      const Metric* metric = find_metric(run->result, name);
+      if (metric == nullptr || metric->value) return "";
+      why = metric->missing_reason.empty() ? "no reason given" : metric->missing_reason;
+    }
+  }
+  return why;
+}
+
+/// Whether no run of the cell made the pass that measures it, or a peer cannot.
+bool could_not_be_had(const Cell& cell, const std::string& metric) {
+  return std::all_of(cell.pairs.begin(), cell.pairs.end(), [&](const RunPair& pair) {
+    const auto without = [&](const Result& result) {
+      const Protocol& protocol = result.protocol;
+      const bool made =
+          metric == "flop_per_image" ? protocol.profile_steps > 0 : protocol.memory_steps > 0;
+      return !made || result.identity.framework != "noisemark";
+    };
+    return without(pair.first->result) && without(pair.second->result);
+  });
+}
+
+/// A gate that both sides should have and neither has is not a gate that passed.
+void add_lost_gates(const Cell& cell, std::vector<ExactRow>& rows) {
+  for (const std::string& name : exact_metrics()) {
+    const std::string why = missing_everywhere(cell, name);
+    if (why.empty() || could_not_be_had(cell, name)) continue;
+    rows.push_back({cell.name,
+                    name,
+                    "",
+                    {},
+                    {},
+                    {},
+                    {},
+                    CompareVerdict::kCalibrationNeeded,
+                    "measured on neither side: " + why});
+  }
 }
 
 /// 0 is no usable baseline for a figure of work or memory.
@@ -183,21 +294,39 @@ bool finished(const Result& result) {
   return passed(result) || result.exit.code == static_cast<int>(ExitCode::kFailed);
 }
 
+/// Whether all that failed are gates on how good the trained model is.
+bool only_quality_failed(const Result& result) {
+  static const std::set<std::string> quality = {"val_loss", "val_loss_weighted", "excess_loss"};
+  bool any = false;
+  for (const Gate& gate : result.gates) {
+    if (gate.verdict != Verdict::kFail) continue;
+    if (!quality.contains(gate.metric)) return false;
+    any = true;
+  }
+  return any;
+}
+
+CompareVerdict exit_verdict(const Result& result, bool is_base) {
+  if (passed(result)) return CompareVerdict::kEquivalent;
+  if (is_base) {
+    return finished(result) ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kNotComparable;
+  }
+  if (!finished(result)) return CompareVerdict::kInfraError;
+  return only_quality_failed(result) ? CompareVerdict::kQualityFail : CompareVerdict::kRegression;
+}
+
 ExactRow compare_exits(const Cell& cell) {
   ExactRow row{cell.name, "absolute gates", "", {}, {}, "passed", "passed", {}, {}};
   for (const auto& [base, candidate] : cell.pairs) {
     for (const NamedResult* run : {base, candidate}) {
       if (passed(run->result)) continue;
-      (run == base ? row.base_digest : row.candidate_digest) = run->result.exit.status;
-      CompareVerdict verdict = CompareVerdict::kNotComparable;
-      if (finished(run->result)) {
-        verdict = run == base ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kRegression;
-      }
+      const Exit& exit = run->result.exit;
+      (run == base ? row.base_digest : row.candidate_digest) = exit.status;
+      const CompareVerdict verdict = exit_verdict(run->result, run == base);
       if (verdict <= row.verdict) continue;
       row.verdict = verdict;
-      row.words = fmt::format(
-          "run {}: {}{}", run->result.run_id, run->result.exit.status,
-          run->result.exit.reasons.empty() ? "" : ": " + run->result.exit.reasons.front());
+      row.words = fmt::format("run {}: {}{}", run->result.run_id, exit.status,
+                              exit.reasons.empty() ? "" : ": " + exit.reasons.front());
     }
   }
   return row;
@@ -220,7 +349,22 @@ std::vector<ExactRow> compare_exact(const Cell& cell) {
     refuse_zero(*row);
     rows.push_back(std::move(*row));
   }
+  add_lost_gates(cell, rows);
   return rows;
+}
+
+std::vector<std::string> left_out_figures(const Cell& cell) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const std::string& name : exact_metrics()) {
+    const std::string why = missing_everywhere(cell, name);
+    if (!why.empty() && could_not_be_had(cell, name)) by_reason[why].push_back(name);
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [why, names] : by_reason) {
+    sentences.push_back(fmt::format("{}: not judged, for neither side has it: {} ({})", cell.name,
+                                    fmt::join(names, ", "), why));
+  }
+  return sentences;
 }
 
 }  // namespace noisemark::reports

@@ -16,8 +16,14 @@ namespace noisemark::reports {
 /// bytes by owner at the peak and at every phase boundary, leaked bytes, parameters, FLOP per
 /// image, and under the deterministic profile the digest of the loss trace. Bytes may fall; the
 /// rest must be equal. Bytes of one owner may also rise where the peak fell, for then they moved.
-/// A figure that differs between runs of one side has noise after all and is inconclusive.
-/// The row `absolute gates` says whether the runs passed their own.
+/// The worst pair decides. Only noise that BASE has too excuses: where its runs of one seed differ,
+/// NEW is worse when all of its runs of that seed lie above all of BASE's, and else inconclusive.
+/// Figures in different units are not comparable, and one that both sides should have and neither
+/// has needs a baseline. The row `absolute gates` says whether the runs passed their own.
 [[nodiscard]] std::vector<ExactRow> compare_exact(const Cell& cell);
+
+/// Which of exact_metrics() no run of the cell could have, because their pass was left out on both
+/// sides or a peer cannot tell them: a sentence per reason.
+[[nodiscard]] std::vector<std::string> left_out_figures(const Cell& cell);
 
 }  // namespace noisemark::reports

@@ -16,14 +16,29 @@ namespace noisemark::reports {
 namespace {
 
 constexpr double kMostDeviations = 40;  // per difference to prove: beyond, thousands of pairs
+constexpr const char* kWeaker = "weaker evidence: not made in turns";
 
-Interval exp_of(const Interval& log) {
+/// Of the logarithm of the worsening.
+Interval ratio_interval(Interval log, Direction direction) {
+  if (direction == Direction::kHigher) log = {-log.high, -log.low};
   return {std::exp(log.low), std::exp(log.high)};
 }
 
+double margin_of(const StochasticRow& row) {
+  return std::log1p(row.margin_frac);
+}
+
+/// Runs that were not made in turns say nothing where nobody knows how far sessions differ.
+bool lacks_calibration(const StochasticRow& row) {
+  return row.stored && row.noise_floor_frac == 0;
+}
+
 void test_gated(PairedSample& sample) {
-  sample.row.p = wilcoxon_signed_rank(sample.worsening, Alternative::kGreater).p;
-  sample.p_better = wilcoxon_signed_rank(sample.worsening, Alternative::kLess).p;
+  StochasticRow& row = sample.row;
+  const bool welch = row.stored && !lacks_calibration(row) && sample.sides.base.size() > 1;
+  sample.p = welch ? stored_p(sample.sides, margin_of(row), session_deviation(row.noise_floor_frac))
+                   : paired_p(sample.worsening, margin_of(row));
+  row.p = sample.p.worse;
 }
 
 /// To prove what the estimate suggests.
@@ -47,57 +62,95 @@ struct Family {
 
 void say_too_few(StochasticRow& row, const Family& family) {
   row.pairs_needed = family.fewest;
-  decide(row, CompareVerdict::kInconclusive,
+  decide(row, CompareVerdict::kTooFewPairs,
          fmt::format("{} {} can never reach alpha {} among {} {}", row.pairs,
                      row.pairs == 1 ? "pair" : "pairs", format_number(family.alpha), family.gates,
                      family.gates == 1 ? "gate" : "gates"));
 }
 
-void judge_by_interval(PairedSample& sample, const Family& family,
-                       const StochasticOptions& options) {
+/// Of runs that were not made in turns the pairs mean nothing.
+void describe(StochasticRow& row, const Evidence& evidence) {
+  const bool higher = row.direction == Direction::kHigher;
+  row.ratio = std::exp(higher ? -evidence.estimate : evidence.estimate);
+  row.ratio_ci95 = ratio_interval(evidence.wide, row.direction);
+}
+
+Evidence evidence_of(const PairedSample& sample, const StochasticOptions& options) {
+  const double margin = margin_of(sample.row);
+  if (!sample.row.stored) return paired_evidence(sample.worsening, margin, options);
+  return stored_evidence(sample.sides, margin, session_deviation(sample.row.noise_floor_frac),
+                         options.alpha);
+}
+
+void say_inconclusive(PairedSample& sample, const Family& family, const Sensitivity& sensitivity,
+                      const std::string& words) {
   StochasticRow& row = sample.row;
-  const std::vector<double>& worsening = sample.worsening;
-  const double margin = std::log1p(row.margin_frac);
-  const auto interval = [&](double confidence) {
-    return bootstrap_hodges_lehmann(worsening, {options.resamples, options.seed, confidence});
-  };
-  const Interval wide = interval(0.95);
-  const Interval narrow = interval(0.90);
-  const Equivalence t = paired_equivalence(worsening, margin, family.alpha);
+  if (!row.stored) {
+    row.pairs_needed = pairs_needed(sample.worsening, margin_of(row), sensitivity, family.fewest);
+  }
+  decide(row, CompareVerdict::kInconclusive, words);
+}
+
+void judge_by_interval(PairedSample& sample, const Family& family, const Evidence& evidence) {
+  StochasticRow& row = sample.row;
+  const double margin = margin_of(row);
+  const Interval& wide = evidence.wide;
+  const Interval& narrow = evidence.narrow;
   const Sensitivity sensitivity{family.alpha, 0.8};
-  row.detectable_frac =
-      std::expm1(smallest_detectable(standard_deviation(worsening), row.pairs, sensitivity));
-  const bool better = sample.p_better * static_cast<double>(family.gates) < family.alpha;
+  row.detectable_frac = std::expm1(smallest_detectable(evidence.deviation, row.pairs, sensitivity));
+  const bool better = sample.p.better * static_cast<double>(family.gates) < family.alpha;
   if (*row.p_adjusted < family.alpha && wide.low > margin) {
-    decide(row, CompareVerdict::kRegression,
-           fmt::format("worse by {}, at least {}",
-                       format_percent(std::expm1(hodges_lehmann(worsening))),
-                       format_percent(std::expm1(wide.low))));
-  } else if (-margin < narrow.low && narrow.high < margin && t.p() < family.alpha) {
+    if (sample.p.beyond < family.alpha) {
+      decide(row, CompareVerdict::kRegression,
+             fmt::format("worse by {}, at least {}", format_percent(std::expm1(evidence.estimate)),
+                         format_percent(std::expm1(wide.low))));
+    } else {
+      say_inconclusive(sample, family, sensitivity, "worse, but not surely beyond the margin");
+    }
+  } else if (-margin < narrow.low && narrow.high < margin &&
+             evidence.equivalence.p() < family.alpha) {
     row.verdict = CompareVerdict::kEquivalent;
   } else if (wide.high < 0 && better) {
     row.verdict = CompareVerdict::kImproved;
-  } else if (wide.high < margin && t.p_upper < family.alpha) {
+  } else if (wide.high < margin && evidence.equivalence.p_upper < family.alpha) {
     row.verdict = CompareVerdict::kNotWorse;
   } else {
-    row.pairs_needed = pairs_needed(worsening, margin, sensitivity, family.fewest);
-    decide(row, CompareVerdict::kInconclusive, "the interval reaches across the margin");
+    say_inconclusive(sample, family, sensitivity, "the interval reaches across the margin");
   }
+  if (row.stored) row.words += (row.words.empty() ? "" : "; ") + std::string(kWeaker);
+}
+
+/// Whether there is anything to judge; says so when not, the worst first.
+bool refused(PairedSample& sample, const Family& family) {
+  StochasticRow& row = sample.row;
+  if (!sample.timing.throttled.empty()) {
+    decide(row, CompareVerdict::kInvalidClocks, sample.timing.throttled);
+  } else if (row.pairs < family.fewest) {
+    say_too_few(row, family);
+  } else if (row.margin_frac > kWidestMarginFrac) {
+    decide(row, CompareVerdict::kCalibrationNeeded,
+           fmt::format("a noise floor of {} leaves no gate", format_percent(row.noise_floor_frac)));
+  } else if (lacks_calibration(row)) {
+    decide(row, CompareVerdict::kCalibrationNeeded,
+           "BASE and NEW were not made in turns, and nothing says how far sessions differ");
+  } else if (!sample.timing.unsteady.empty()) {
+    decide(row, CompareVerdict::kUnstable, sample.timing.unsteady);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void judge(PairedSample& sample, const Family& family, const StochasticOptions& options) {
   StochasticRow& row = sample.row;
   const bool equal = std::all_of(sample.worsening.begin(), sample.worsening.end(),
                                  [](double value) { return value == 0; });
-  if (row.margin_frac > kWidestMarginFrac) {
-    decide(row, CompareVerdict::kCalibrationNeeded,
-           fmt::format("a noise floor of {} leaves no gate", format_percent(row.noise_floor_frac)));
-  } else if (equal) {
+  if (equal && !row.stored && sample.timing.throttled.empty()) {
     row.words = "equal in every pair";
-  } else if (row.pairs < family.fewest) {
-    say_too_few(row, family);
-  } else {
-    judge_by_interval(sample, family, options);
+  } else if (!refused(sample, family)) {
+    const Evidence evidence = evidence_of(sample, options);
+    if (row.stored) describe(row, evidence);
+    judge_by_interval(sample, family, evidence);
   }
 }
 
@@ -110,21 +163,26 @@ void decide(StochasticRow& row, CompareVerdict verdict, const std::string& words
 
 void describe_ratio(PairedSample& sample, int64_t resamples, uint64_t seed) {
   if (sample.worsening.size() < 2) return;
-  Interval log = bootstrap_hodges_lehmann(sample.worsening, {resamples, seed, 0.95});
-  if (sample.row.direction == Direction::kHigher) log = {-log.high, -log.low};
-  sample.row.ratio_ci95 = exp_of(log);
+  sample.row.ratio_ci95 = ratio_interval(
+      bootstrap_hodges_lehmann(sample.worsening, {resamples, seed, 0.95}), sample.row.direction);
 }
 
 void judge_gates(const std::vector<PairedSample*>& samples, const StochasticOptions& options) {
   if (samples.empty()) return;
   std::vector<double> p;
+  std::vector<double> beyond;
   for (PairedSample* sample : samples) {
     test_gated(*sample);
     describe_ratio(*sample, options.resamples, options.seed);
-    p.push_back(*sample->row.p);
+    p.push_back(sample->p.worse);
+    beyond.push_back(sample->p.beyond);
   }
   const std::vector<double> adjusted = holm(p);
-  for (size_t i = 0; i < samples.size(); ++i) samples[i]->row.p_adjusted = adjusted[i];
+  const std::vector<double> adjusted_beyond = holm(beyond);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i]->row.p_adjusted = adjusted[i];
+    samples[i]->p.beyond = adjusted_beyond[i];
+  }
   const auto gates = static_cast<int64_t>(samples.size());
   const Family family{options.alpha, gates, fewest_pairs(options.alpha, gates)};
   for (PairedSample* sample : samples) judge(*sample, family, options);

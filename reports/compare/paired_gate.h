@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "reports/compare/comparison.h"
+#include "reports/compare/evidence.h"
 #include "reports/compare/stochastic_tier.h"
+#include "reports/compare/timing_conditions.h"
 
 namespace noisemark::reports {
 
@@ -11,7 +13,9 @@ namespace noisemark::reports {
 struct PairedSample {
   StochasticRow row;              ///< cell, metric, unit, direction, pairs and margin filled in
   std::vector<double> worsening;  ///< log-ratio of each pair, positive is worse; never empty
-  double p_better = 1;
+  TwoSamples sides;               ///< where the row is stored
+  TimingConditions timing;        ///< of a figure of time
+  OneSided p;
 };
 
 /// Fills in the interval of the ratio, by bootstrap. One pair has none.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -17,6 +18,7 @@
 #include "reports/report.h"
 #include "reports/report_text.h"
 #include "reports/sha256.h"
+#include "reports/utc_now.h"
 
 namespace noisemark::reports {
 namespace {
@@ -46,14 +48,13 @@ Result read_reported(const fs::path& report) {
   return result;
 }
 
+/// A suite of which nothing can run here is something to compare, too.
 bool holds_results(const fs::path& path) {
   if (!fs::exists(path)) return false;
-  if (!fs::is_directory(path) || fs::exists(path / "result.json")) return true;
-  try {
-    return !result_folders(path).empty();
-  } catch (const Error&) {
-    return false;
-  }
+  if (!fs::is_directory(path)) return true;
+  const FoundRuns found = find_runs(path);
+  return !found.folders.empty() || std::any_of(found.lost.begin(), found.lost.end(),
+                                               [](const LostRun& run) { return run.skipped; });
 }
 
 // "2026-01-02T03:04:05Z", with a fraction of a second or without.
@@ -64,7 +65,23 @@ bool is_time(const std::string& text) {
     const bool digit = text[i] >= '0' && text[i] <= '9';
     if (kShape[i] == 'd' ? !digit : text[i] != kShape[i]) return false;
   }
-  return true;
+  const auto part = [&](size_t at) { return std::stoi(text.substr(at, 2)); };
+  return part(5) >= 1 && part(5) <= 12 && part(8) >= 1 && part(8) <= 31 && part(11) <= 23 &&
+         part(14) <= 59 && part(17) <= 60;
+}
+
+constexpr std::chrono::minutes kMostSkew{5};  // of two machines that ask the same time servers
+
+void refuse_future(const Side& side) {
+  const std::string latest = utc_now(kMostSkew);
+  for (const NamedResult& run : side.runs) {
+    if (run.result.created_utc.substr(0, latest.size() - 1) <=
+        latest.substr(0, latest.size() - 1)) {
+      continue;
+    }
+    throw bad_input(run.name, "created_utc", run.result.created_utc + ", which has not come yet",
+                    fmt::format("this machine's clock says {}", utc_now()));
+  }
 }
 
 void check_runs(const std::vector<NamedResult>& runs) {
@@ -136,9 +153,13 @@ Side read_side(const std::string& path) {
     const bool json = fs::path(path).extension() == ".json";
     side.runs.push_back({path, json ? read_result(path) : read_reported(path)});
   } else {
-    for (const fs::path& folder : result_folders(path)) {
+    FoundRuns found = find_runs(path);
+    if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(path);
+    for (const fs::path& folder : found.folders) {
       side.runs.push_back({folder.string(), read_result(folder / "result.json")});
     }
+    side.lost = std::move(found.lost);
+    side.left_out = std::move(found.left_out);
   }
   check_runs(side.runs);
   return side;
@@ -149,6 +170,8 @@ Side read_runs(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     Side side = read_side(path);
     std::move(side.runs.begin(), side.runs.end(), std::back_inserter(all.runs));
+    std::move(side.lost.begin(), side.lost.end(), std::back_inserter(all.lost));
+    std::move(side.left_out.begin(), side.left_out.end(), std::back_inserter(all.left_out));
   }
   check_runs(all.runs);
   return all;
@@ -167,7 +190,10 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
                     "results of two builds; to see how far runs of one build differ, make them "
                     "twice");
   }
-  return {read_side(base), read_side(candidate)};
+  std::pair<Side, Side> sides = {read_side(base), read_side(candidate)};
+  refuse_future(sides.first);
+  refuse_future(sides.second);
+  return sides;
 }
 
 std::string cell_name(const Identity& id) {

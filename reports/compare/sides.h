@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "reports/compare/find_runs.h"
 #include "reports/result.h"
 #include "reports/table.h"
 
@@ -15,18 +16,22 @@ namespace noisemark::reports {
 struct Side {
   std::string name;  ///< as given by the user
   std::vector<NamedResult> runs;
+  std::vector<LostRun> lost = {};          ///< that should be here
+  std::vector<std::string> left_out = {};  ///< results that are of no run of their suite
 };
 
 /// `path` is a result.json, a report.md that lies beside its result.json, or a folder of results.
-/// Throws Error (bad input): nothing there, a changed result, a report of another result, a run
-/// twice, a time of creation that is none.
+/// Of a suite's folder only the results of its runs. Throws Error (bad input): nothing there, a
+/// folder that cannot be read, a changed result, a report of another result, a run twice, a time of
+/// creation that is none.
 [[nodiscard]] Side read_side(const std::string& path);
 
 /// The runs of several such paths. Throws Error (bad input) likewise.
 [[nodiscard]] Side read_runs(const std::vector<std::string>& paths);
 
-/// BASE and NEW. Throws Error: bad input as above, and when both are the same place; «baseline
-/// needed» (exit code 5) when there is no result at `base`.
+/// BASE and NEW. Throws Error: bad input as above, when both are the same place, and when a run was
+/// made in the future, by this machine's clock; «baseline needed» (exit code 5) when there is no
+/// result at `base`.
 [[nodiscard]] std::pair<Side, Side> read_sides(const std::string& base,
                                                const std::string& candidate);
 

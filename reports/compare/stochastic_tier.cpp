@@ -9,6 +9,7 @@
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/paired_gate.h"
 #include "reports/compare/signed_rank.h"
+#include "reports/compare/timing_conditions.h"
 #include "reports/gate.h"
 #include "reports/statistics.h"
 
@@ -16,6 +17,7 @@ namespace noisemark::reports {
 namespace {
 
 constexpr int64_t kExploratoryResamples = 1000;
+
 const GatedMetric* gate_of(const std::string& metric) {
   for (const GatedMetric& gate : gated_metrics()) {
     if (gate.name == metric) return &gate;
@@ -43,6 +45,7 @@ struct Column {
   std::set<Direction> directions;
   size_t missing = 0;
   size_t not_positive = 0;
+  std::string reason;  ///< of the last that is missing
 };
 
 Column column_of(const Cell& cell, const std::string& name, bool base) {
@@ -51,6 +54,7 @@ Column column_of(const Cell& cell, const std::string& name, bool base) {
     const Metric* metric = find_metric((base ? pair.first : pair.second)->result, name);
     if (metric == nullptr || !metric->value) {
       ++column.missing;
+      if (metric != nullptr) column.reason = metric->missing_reason;
       continue;
     }
     column.units.insert(metric->unit);
@@ -61,27 +65,41 @@ Column column_of(const Cell& cell, const std::string& name, bool base) {
   return column;
 }
 
+void conflict(StochasticRow& row, const std::string& words) {
+  row.conflict = true;
+  decide(row, CompareVerdict::kNotComparable, words);
+}
+
 /// Judges a row whose figures cannot be compared; true when it did.
 bool unusable(StochasticRow& row, const Column& base, const Column& candidate) {
   if (base.values.empty() && candidate.values.empty()) {
-    row.gated = false;
-    row.words = "measured on neither side";
+    decide(row, CompareVerdict::kCalibrationNeeded,
+           "measured on neither side" + (base.reason.empty() ? "" : ": " + base.reason));
   } else if (base.missing > 0) {
     decide(row, CompareVerdict::kCalibrationNeeded, "the base has no value");
   } else if (candidate.missing > 0) {
-    decide(row, CompareVerdict::kNotComparable, "no longer measured");
+    decide(row, CompareVerdict::kInfraError, "no longer measured");
   } else if (base.units != candidate.units || base.units.size() > 1) {
-    decide(row, CompareVerdict::kNotComparable, "the units differ");
+    conflict(row, "the units differ");
   } else if (base.directions != candidate.directions || base.directions.size() > 1) {
-    decide(row, CompareVerdict::kNotComparable, "the directions differ");
+    conflict(row, "the directions differ");
   } else if (base.not_positive > 0) {
     decide(row, CompareVerdict::kCalibrationNeeded, "the base is zero or negative");
   } else if (candidate.not_positive > 0) {
-    decide(row, CompareVerdict::kNotComparable, "zero or negative");
+    decide(row, CompareVerdict::kInfraError, "zero or negative");
   } else {
     return false;
   }
   return true;
+}
+
+/// Logarithms of both sides, positive where worse.
+TwoSamples worsening_sides(const StochasticRow& row, const Column& base, const Column& candidate) {
+  const double sign = row.direction == Direction::kHigher ? -1 : 1;
+  TwoSamples sides;
+  for (const double value : base.values) sides.base.push_back(sign * std::log(value));
+  for (const double value : candidate.values) sides.candidate.push_back(sign * std::log(value));
+  return sides;
 }
 
 PairedSample sample_of(const Cell& cell, const std::string& name,
@@ -98,7 +116,8 @@ PairedSample sample_of(const Cell& cell, const std::string& name,
   if (!known.directions.empty()) row.direction = *known.directions.begin();
   if (!base.values.empty()) row.base = median(base.values);
   if (!candidate.values.empty()) row.candidate = median(candidate.values);
-  if (const GatedMetric* gate = gate_of(name)) {
+  const GatedMetric* gate = options.gates ? gate_of(name) : nullptr;
+  if (gate != nullptr) {
     const auto floor = options.noise_floor_frac.find(name);
     row.gated = true;
     row.noise_floor_frac = floor == options.noise_floor_frac.end() ? 0 : floor->second;
@@ -111,6 +130,9 @@ PairedSample sample_of(const Cell& cell, const std::string& name,
   if (row.direction == Direction::kHigher) {
     for (double& value : sample.worsening) value = -value;
   }
+  if (gate != nullptr && gate->of_time) sample.timing = timing_conditions(cell);
+  row.stored = sample.timing.stored;
+  if (row.stored) sample.sides = worsening_sides(row, base, candidate);
   return sample;
 }
 
@@ -129,7 +151,8 @@ void explore(const std::vector<PairedSample*>& samples, const StochasticOptions&
 }  // namespace
 
 const std::vector<GatedMetric>& gated_metrics() {
-  static const std::vector<GatedMetric> table = {{"images_per_s", 0.03}, {"val_loss", 0.01}};
+  static const std::vector<GatedMetric> table = {{"images_per_s", 0.03, true},
+                                                 {"val_loss", 0.01, false}};
   return table;
 }
 
@@ -152,7 +175,13 @@ std::vector<StochasticRow> compare_stochastic(const std::vector<Cell>& cells,
   judge_gates(gated, options);
   explore(others, options);
   std::vector<StochasticRow> rows;
-  for (PairedSample& sample : samples) rows.push_back(std::move(sample.row));
+  for (PairedSample& sample : samples) {
+    const bool quality = sample.row.metric == "val_loss";
+    if (quality && sample.row.verdict == CompareVerdict::kRegression) {
+      sample.row.verdict = CompareVerdict::kQualityFail;
+    }
+    rows.push_back(std::move(sample.row));
+  }
   return rows;
 }
 

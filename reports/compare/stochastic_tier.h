@@ -14,12 +14,14 @@ struct StochasticOptions {
   int64_t resamples = 10000;  ///< of the bootstrap of a gated row
   uint64_t seed = 0;
   std::map<std::string, double> noise_floor_frac;  ///< calibrated, by metric
+  bool gates = true;  ///< false: the long table alone, for runs that are too few to judge noise
 };
 
 /// A metric that is gated where both sides have it, and by how much it may worsen at least.
 struct GatedMetric {
   std::string name;
   double margin_frac = 0;
+  bool of_time = false;  ///< the machine's mood moves it; else what the seed decides
 };
 
 /// images_per_s 3 %, val_loss 1 %.
@@ -31,13 +33,20 @@ inline constexpr double kWidestMarginFrac = 0.10;
 /// Figures with noise, one row per metric and cell, gated rows first. Unit of replication is the
 /// run: log-ratios of pairs, the Hodges-Lehmann estimate with its bootstrap interval, Wilcoxon's
 /// signed-rank test. Gated rows share alpha by Holm; all others are a table to look at, adjusted by
-/// Benjamini and Hochberg, and judge nothing. With m the margin in force, max(margin, 2 x floor):
-///   regression   p of "not worse" below alpha, and the 95 % interval of the worsening above m;
+/// Benjamini and Hochberg, and judge nothing, unless their units or directions differ. With m the
+/// margin in force, max(margin, 2 x floor):
+///   regression   p of "not worse" below alpha, the 95 % interval of the worsening above m, and p
+///   of
+///                "worse by at most m" below alpha too;
 ///   equivalent   the 90 % interval within ±m, and two one-sided t tests agree; or equal pairs;
 ///   improved     the 95 % interval below 0, and p of "not better" below alpha;
 ///   not worse    the 95 % interval below m, and its one-sided t test agrees;
-///   inconclusive else, and where so few pairs could never reach alpha.
-/// Rows of cells that are not comparable must be left out by the caller.
+///   inconclusive else;
+///   too few      refused, where so few pairs could never reach alpha.
+/// A proven regression of the validation loss is a quality fail. Figures of time that were not made
+/// in turns are judged as weaker evidence (evidence.h); they are unstable where most runs of a
+/// side never became steady, and their clocks are invalid where more than 5 % of them saw the
+/// device slow itself down. Rows of cells that are not comparable must be left out by the caller.
 [[nodiscard]] std::vector<StochasticRow> compare_stochastic(const std::vector<Cell>& cells,
                                                             const StochasticOptions& options = {});
 

@@ -87,7 +87,8 @@ void add_exact(const ExactRow& row, std::vector<Figure>& figures) {
 }
 
 void add_stochastic(const StochasticRow& row, std::vector<Figure>& figures) {
-  const std::string note = row.gated ? note_of(row.verdict, row.words) : std::string("not a gate");
+  const std::string note =
+      row.judged() ? note_of(row.verdict, row.words) : std::string("not a gate");
   if (row.candidate) {
     figures.push_back({row.cell, row.metric, row.unit, row.direction, *row.candidate, {}, note});
   }
@@ -95,6 +96,50 @@ void add_stochastic(const StochasticRow& row, std::vector<Figure>& figures) {
     figures.push_back(
         {row.cell, row.metric + "_ratio", "1", row.direction, *row.ratio, row.ratio_ci95, note});
   }
+}
+
+/// What became of the figures that BASE has of a cell.
+struct Kept {
+  std::vector<std::string> lost;
+  int64_t measured = 0;
+
+  void add(const std::string& metric, bool base, bool candidate) {
+    if (base && candidate) ++measured;
+    if (base && !candidate) lost.push_back(metric);
+  }
+};
+
+std::map<std::string, Kept> kept_figures(const Comparison& comparison) {
+  std::map<std::string, Kept> cells;
+  for (const ExactRow& row : comparison.exact) {
+    const bool digest = !row.base_digest.empty() || !row.candidate_digest.empty();
+    cells[row.cell].add(row.metric, digest ? !row.base_digest.empty() : row.base.has_value(),
+                        digest ? !row.candidate_digest.empty() : row.candidate.has_value());
+  }
+  for (const StochasticRow& row : comparison.stochastic) {
+    cells[row.cell].add(row.metric, row.base.has_value(), row.candidate.has_value());
+  }
+  for (const std::string& cell : comparison.only_base) cells[cell].lost = {"the whole cell"};
+  return cells;
+}
+
+void add_kept(const std::string& cell, const Kept& kept, std::vector<Figure>& figures) {
+  const std::string note =
+      kept.lost.empty() ? std::string("none") : fmt::format("{}", fmt::join(kept.lost, ", "));
+  figures.push_back({cell,
+                     "figures_lost",
+                     "figures",
+                     Direction::kLower,
+                     static_cast<double>(kept.lost.size()),
+                     {},
+                     "no longer measured: " + note});
+  figures.push_back({cell,
+                     "figures_measured",
+                     "figures",
+                     Direction::kHigher,
+                     static_cast<double>(kept.measured),
+                     {},
+                     "of those that BASE has"});
 }
 
 }  // namespace
@@ -113,6 +158,7 @@ std::vector<Figure> figures_of(const Comparison& comparison) {
   std::vector<Figure> figures;
   for (const ExactRow& row : comparison.exact) add_exact(row, figures);
   for (const StochasticRow& row : comparison.stochastic) add_stochastic(row, figures);
+  for (const auto& [cell, kept] : kept_figures(comparison)) add_kept(cell, kept, figures);
   return figures;
 }
 

@@ -28,7 +28,10 @@ struct Figure {
 [[nodiscard]] std::vector<Figure> figures_of(const std::vector<NamedResult>& results);
 
 /// The figures of NEW, and of each figure with noise its ratio to BASE (METRIC_ratio) with the 95 %
-/// interval. Bytes by owner are left out: comparison.json has them.
+/// interval. Bytes by owner are left out: comparison.json has them. A figure that NEW has not got
+/// cannot be written as a number, so each cell counts them: `figures_lost` (lower is better; its
+/// note names them) are those of BASE that NEW no longer measures, `figures_measured` (higher is
+/// better) those of BASE that it does. Of a cell that NEW lacks nothing is measured.
 [[nodiscard]] std::vector<Figure> figures_of(const Comparison& comparison);
 
 }  // namespace noisemark::reports

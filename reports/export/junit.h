@@ -41,9 +41,9 @@ struct JunitSuite {
 /// Whether a comparison that proves nothing is an error or skipped.
 enum class Inconclusive { kFails, kWarns };
 
-/// A suite per cell: whether the sides are comparable, figures without noise, gates; and before
-/// them one for the comparison as a whole, which fails when its exit code is not 0, whatever the
-/// cells say.
+/// A suite per cell: whether the sides are comparable, figures without noise, gates; before them
+/// one for the comparison as a whole, which fails when its exit code is neither 0 nor 77, whatever
+/// the cells say; and behind them, skipped, the runs without a partner and those without a result.
 [[nodiscard]] std::string junit_of(const Comparison& comparison, Inconclusive inconclusive);
 
 }  // namespace noisemark::reports

@@ -10,8 +10,10 @@ namespace noisemark::reports {
 namespace {
 
 CaseOutcome outcome_of(CompareVerdict verdict, Inconclusive inconclusive) {
-  if (exit_code_of(verdict) == ExitCode::kPass) return CaseOutcome::kPassed;
-  if (verdict == CompareVerdict::kRegression) return CaseOutcome::kFailed;
+  const ExitCode code = exit_code_of(verdict);
+  if (code == ExitCode::kPass) return CaseOutcome::kPassed;
+  if (code == ExitCode::kFailed) return CaseOutcome::kFailed;
+  if (verdict == CompareVerdict::kSkipped) return CaseOutcome::kSkipped;
   const bool warns = inconclusive == Inconclusive::kWarns;
   if (verdict == CompareVerdict::kInconclusive && warns) return CaseOutcome::kSkipped;
   return CaseOutcome::kError;
@@ -58,6 +60,15 @@ class Suites {
   std::map<std::string, JunitSuite> suites_;
 };
 
+/// What is only listed, and judges nothing.
+JunitSuite listed(const char* name, const std::vector<std::string>& sentences) {
+  JunitSuite suite{name, "", {}, {}, ""};
+  for (const std::string& words : sentences) {
+    suite.cases.push_back({words, CaseOutcome::kSkipped, "", name});
+  }
+  return suite;
+}
+
 std::string both_values(const FieldDifference& field) {
   return fmt::format("BASE has \"{}\", NEW has \"{}\"", field.base, field.candidate);
 }
@@ -80,10 +91,15 @@ std::string junit_of(const Comparison& comparison, Inconclusive inconclusive) {
     cells.add(row.cell, row.metric, row.verdict, row.words);
   }
   for (const StochasticRow& row : comparison.stochastic) {
-    if (row.gated) cells.add(row.cell, row.metric, row.verdict, row.words);
+    if (row.judged()) cells.add(row.cell, row.metric, row.verdict, row.words);
   }
   std::vector<JunitSuite> suites = {whole(comparison, inconclusive)};
   cells.append_to(suites);
+  for (const auto& [name, sentences] :
+       {std::pair("runs without a partner", &comparison.unpaired),
+        std::pair("runs without a result", &comparison.without_result)}) {
+    if (!sentences->empty()) suites.push_back(listed(name, *sentences));
+  }
   return junit_xml(
       fmt::format("noisemark compare {} {}", comparison.base.name, comparison.candidate.name),
       suites);

@@ -175,14 +175,17 @@ std::vector<Command> make_commands() {
        "is NEW a regression of BASE",
        "BASE and NEW are each a result.json, its report.md or a folder of results; several runs of "
        "one benchmark are repetitions. What is not the same work on the same machine is not "
-       "comparable and never passes. Bytes and FLOPs must not rise; images/s and the validation "
-       "loss are judged over pairs of runs. The comparison goes to stdout; the last "
-       "four formats hold NEW's figures and their ratios to BASE.",
+       "comparable and never passes. Bytes must not rise, parameters and FLOPs must be equal; "
+       "images/s and the validation loss are judged over pairs of runs, made in turns: too few "
+       "pairs are refused, and runs not made in turns need a calibration and are weaker evidence. "
+       "The comparison goes to stdout; the last four formats hold NEW's figures and their ratios "
+       "to BASE.",
        {{"format", "F", "md, json, junit, gha-smaller, gha-bigger, bmf or ctest (default: md)"},
         {"inconclusive", "W",
          "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
         {"calibration", "FILE",
          "of `noisemark calibrate`: its noise floor widens the margin of images/s"},
+        {"exact", "", "judge figures without noise alone, which single runs can prove"},
         {"out", "FILE", "where the text goes (default: stdout)"}},
        2,
        2},

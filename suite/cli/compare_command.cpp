@@ -18,6 +18,7 @@ namespace {
 reports::StochasticOptions options_of(const Arguments& arguments, const reports::Side& base,
                                       const reports::Side& candidate) {
   reports::StochasticOptions options;
+  options.gates = !arguments.has("exact");
   if (!arguments.has("calibration")) return options;
   const std::string path = arguments.text("calibration");
   const reports::Calibration calibration = reports::read_calibration(path);
@@ -51,9 +52,9 @@ Inconclusive inconclusive_of(const Arguments& arguments, std::string_view comman
 }
 
 ExitCode exit_code_of(const Comparison& comparison, Inconclusive inconclusive) {
-  const ExitCode code = reports::exit_code_of(comparison.verdict);
   const bool warns = inconclusive == Inconclusive::kWarns;
-  return code == ExitCode::kInconclusive && warns ? ExitCode::kPass : code;
+  const bool softened = comparison.verdict == reports::CompareVerdict::kInconclusive && warns;
+  return softened ? ExitCode::kPass : reports::exit_code_of(comparison.verdict);
 }
 
 Answer compare_results(const Arguments& arguments) {

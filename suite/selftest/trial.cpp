@@ -18,13 +18,18 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// A regression, or a worse model.
+bool is_failure(CompareVerdict verdict) {
+  return reports::exit_code_of(verdict) == ExitCode::kFailed;
+}
+
 std::vector<std::string> judges_of(const reports::Comparison& comparison) {
   std::vector<std::string> names;
   for (const reports::ExactRow& row : comparison.exact) {
-    if (row.verdict == CompareVerdict::kRegression) names.push_back(row.metric);
+    if (is_failure(row.verdict)) names.push_back(row.metric);
   }
   for (const reports::StochasticRow& row : comparison.stochastic) {
-    if (row.gated && row.verdict == CompareVerdict::kRegression) names.push_back(row.metric);
+    if (row.judged() && is_failure(row.verdict)) names.push_back(row.metric);
   }
   return names;
 }
@@ -77,7 +82,7 @@ std::string headline(const std::vector<TrialOutcome>& outcomes) {
 TrialOutcome answer(Trial trial, reports::Comparison comparison) {
   TrialOutcome outcome;
   outcome.judged_by = judges_of(comparison);
-  outcome.caught = comparison.verdict == CompareVerdict::kRegression &&
+  outcome.caught = is_failure(comparison.verdict) &&
                    (trial.judge.empty() || holds(outcome.judged_by, trial.judge));
   const bool passed = reports::exit_code_of(comparison.verdict) == ExitCode::kPass;
   outcome.as_expected = trial.judge.empty() ? passed : outcome.caught;

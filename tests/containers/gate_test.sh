@@ -27,9 +27,9 @@ program() {
   chmod +x "$programs/$1"
 }
 
-# One round of one program against itself: nothing can be proven, and nothing is hidden.
-expect 4 "$(gate same NOISEMARK_ROUNDS=2)" "the same program twice"
-grep -q '^# inconclusive' "$work/same/comparison.md" || fail "no comparison"
+# Two rounds of one program against itself: too few to prove anything, which is refused, and nothing is hidden.
+expect 2 "$(gate same NOISEMARK_ROUNDS=2)" "the same program twice"
+grep -q '^# too few pairs' "$work/same/comparison.md" || fail "no comparison"
 cmp -s <(cat "$work/same/exact.md" "$work/same/comparison.md") "$work/summary" || fail "the summary is not both comparisons"
 for side in base new; do
   for round in 1 2; do
@@ -45,9 +45,9 @@ for side in base new; do
 done
 grep -q '| loss trace .*| equivalent ' "$work/same/exact.md" || fail "the deterministic pair's losses were not compared"
 
-# What is worse wins over an inconclusive comparison.
+# What is worse wins over a comparison of too few pairs.
 expect 1 "$(gate red NOISEMARK_EXACT=off NOISEMARK_SMOKE=false)" "a red smoke suite"
-expect 4 "$(gate green NOISEMARK_EXACT=off NOISEMARK_SMOKE=true)" "a green smoke suite"
+expect 2 "$(gate green NOISEMARK_EXACT=off NOISEMARK_SMOKE=true)" "a green smoke suite"
 [[ ! -e $work/green/exact ]] || fail "NOISEMARK_EXACT=off makes the deterministic pair all the same"
 
 # A build whose losses are others, told by one digit of their digest and nothing else: a regression, unless it is wanted.
@@ -62,7 +62,7 @@ sed -i -E "s/(\"checksum\": \")0{64}/\1${sum%% *}/" "$file"
 PROGRAM
 expect 1 "$(gate changed NOISEMARK_NEW="$programs/changed")" "other losses"
 grep -q '| loss trace .*\*\*REGRESSION\*\*' "$work/changed/exact.md" || fail "it was not the losses"
-expect 4 "$(gate wanted NOISEMARK_EXACT=off NOISEMARK_NEW="$programs/changed")" "other losses that are wanted"
+expect 2 "$(gate wanted NOISEMARK_EXACT=off NOISEMARK_NEW="$programs/changed")" "other losses that are wanted"
 
 # Another batch is other work: not comparable, and never a pass.
 program other <<'PROGRAM'
@@ -95,7 +95,7 @@ with_gpu() {
   gate "$2" NOISEMARK_REQUIRE=cuda NOISEMARK_ROUNDS=2 NOISEMARK_BASE="$programs/gpu" NOISEMARK_NEW="$programs/gpu" \
     NOISEMARK_ARGUMENTS="${tiny#--device cpu }" "${@:3}"
 }
-expect 4 "$(with_gpu 6 stays)" "a GPU that stays"
+expect 2 "$(with_gpu 6 stays)" "a GPU that stays, and too few rounds"
 
 # One that is gone is red: before anything runs, between two rounds, and within the last one.
 expect 1 "$(with_gpu 0 gone)" "no GPU"

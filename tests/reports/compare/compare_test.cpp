@@ -7,48 +7,12 @@
 
 #include "reports/compare/comparison_json.h"
 #include "reports/compare/comparison_markdown.h"
-#include "tests/reports/compare/runs.h"
+#include "tests/reports/compare/comparing.h"
 
 namespace noisemark::reports {
 namespace {
 
-using test::Change;
-using test::rates_around;
-
-constexpr size_t kRuns = 8;
-constexpr double kRate = 16;
-
-/// Eight runs beside eight, the new ones `factor` times as fast and changed by `change`.
-Comparison compared(double factor, const Change& change = {}) {
-  const Side base = test::side("old", rates_around(kRate, kRuns));
-  // Another order of the same spread, so that pairs differ.
-  std::vector<double> rates = rates_around(kRate * factor, kRuns);
-  std::rotate(rates.begin(), rates.begin() + 1, rates.end());
-  return compare(base, test::side("new", rates, change));
-}
-
-const StochasticRow& row_of(const Comparison& comparison, const std::string& metric) {
-  for (const StochasticRow& row : comparison.stochastic) {
-    if (row.metric == metric) return row;
-  }
-  throw std::logic_error("no row " + metric);
-}
-
-const ExactRow& exact_row_of(const Comparison& comparison, const std::string& metric) {
-  for (const ExactRow& row : comparison.exact) {
-    if (row.metric == metric) return row;
-  }
-  throw std::logic_error("no row " + metric);
-}
-
-Change set_metric(const std::string& name, double value) {
-  return [=](Result& result, size_t) { test::metric(result, name).value = value; };
-}
-
-void expect_code(const Comparison& comparison, ExitCode code) {
-  EXPECT_EQ(exit_code_of(comparison.verdict), code) << comparison_markdown(comparison);
-  EXPECT_EQ(comparison.reasons.empty(), code == ExitCode::kPass);
-}
+using namespace test::comparing;  // NOLINT: the words of these tests
 
 TEST(Compare, passes_an_untouched_twin) {
   const Comparison same = compared(1);
@@ -96,10 +60,24 @@ TEST(Compare, is_inconclusive_where_the_interval_reaches_across_the_margin) {
 TEST(Compare, refuses_to_judge_noise_by_too_few_pairs) {
   const Comparison few =
       compare(test::side("old", rates_around(kRate, 3)), test::side("new", {1, 1, 1}));
-  expect_code(few, ExitCode::kInconclusive);
+  expect_code(few, ExitCode::kBadInput);
   const StochasticRow& row = row_of(few, "images_per_s");
+  EXPECT_EQ(row.verdict, CompareVerdict::kTooFewPairs);
+  EXPECT_NE(next_step(few).find("Make 3 more runs of each side in turns"), std::string::npos);
   EXPECT_EQ(row.words, "3 pairs can never reach alpha 0.05 among 2 gates");
   EXPECT_EQ(row.pairs_needed, 6);
+}
+
+TEST(Compare, of_single_runs_judges_figures_without_noise_alone_where_asked_to) {
+  StochasticOptions exact;
+  exact.gates = false;
+  const Side base = test::side("old", {16});
+  const Comparison slower = compare(base, test::side("new", {8}), exact);
+  expect_code(slower, ExitCode::kPass);
+  EXPECT_FALSE(row_of(slower, "images_per_s").gated);
+  const Comparison leak =
+      compare(base, test::side("new", {16}, set_metric("leaked_bytes", 1)), exact);
+  expect_code(leak, ExitCode::kFailed);
 }
 
 TEST(Compare, widens_the_margin_to_twice_the_noise_floor_and_refuses_beyond_ten_percent) {
@@ -117,7 +95,8 @@ TEST(Compare, widens_the_margin_to_twice_the_noise_floor_and_refuses_beyond_ten_
 TEST(Compare, catches_a_worse_validation_loss) {
   const Comparison worse = compared(1, set_metric("val_loss", 0.0931 * 1.03));
   expect_code(worse, ExitCode::kFailed);
-  EXPECT_EQ(row_of(worse, "val_loss").verdict, CompareVerdict::kRegression);
+  EXPECT_EQ(worse.verdict, CompareVerdict::kQualityFail);
+  EXPECT_EQ(row_of(worse, "val_loss").verdict, CompareVerdict::kQualityFail);
 }
 
 TEST(Compare, catches_one_byte_more) {
@@ -154,14 +133,6 @@ TEST(Compare, lets_bytes_change_owners_where_the_peak_falls) {
   });
   expect_code(moved, ExitCode::kPass);
   EXPECT_EQ(exact_row_of(moved, "peak: encoded").verdict, CompareVerdict::kImproved);
-}
-
-TEST(Compare, calls_a_figure_that_varies_between_equal_runs_inconclusive) {
-  const Comparison varies = compared(1, [](Result& result, size_t i) {
-    *test::metric(result, "saved_bytes").value += static_cast<double>(i % 2);
-  });
-  expect_code(varies, ExitCode::kInconclusive);
-  EXPECT_EQ(exact_row_of(varies, "saved_bytes").words, "differs between runs of one side");
 }
 
 TEST(Compare, gates_the_loss_trace_only_under_the_deterministic_profile) {
@@ -276,17 +247,39 @@ TEST(Compare, refuses_mixed_units) {
   EXPECT_EQ(row_of(mixed, "images_per_s").words, "the units differ");
 }
 
+TEST(Compare, refuses_mixed_units_of_figures_without_noise) {
+  const Comparison mixed =
+      compared(1, [](Result& r, size_t) { test::metric(r, "peak_bytes").unit = "KiB"; });
+  expect_code(mixed, ExitCode::kNotComparable);
+  EXPECT_EQ(exact_row_of(mixed, "peak_bytes").words, "the units differ: KiB, bytes");
+}
+
+TEST(Compare, refuses_mixed_units_of_what_is_not_gated) {
+  const auto forward = [](const char* unit) {
+    return [=](Result& r, size_t) {
+      r.metrics.push_back({"forward_s", unit, Direction::kLower, 1, "", "median", {}, 1, ""});
+    };
+  };
+  const std::vector<double> rates = rates_around(kRate, kRuns);
+  const Comparison mixed =
+      compare(test::side("old", rates, forward("s")), test::side("new", rates, forward("ms")));
+  expect_code(mixed, ExitCode::kNotComparable);
+  EXPECT_FALSE(row_of(mixed, "forward_s").gated);
+  EXPECT_NE(comparison_markdown(mixed).find("forward_s: not comparable (the units differ)"),
+            std::string::npos);
+}
+
 TEST(Compare, fails_a_run_that_failed_its_own_gates_and_refuses_one_that_did_not_finish) {
   expect_code(compared(1,
                        [](Result& r, size_t) {
                          r.exit = {1, "failed", {"leak: 3 B"}};
                        }),
               ExitCode::kFailed);
-  expect_code(compared(1,
-                       [](Result& r, size_t) {
-                         r.exit = {130, "interrupted", {}};
-                       }),
-              ExitCode::kNotComparable);
+  const Comparison interrupted = compared(1, [](Result& r, size_t) {
+    r.exit = {130, "interrupted", {}};
+  });
+  expect_code(interrupted, ExitCode::kNotComparable);
+  EXPECT_EQ(interrupted.verdict, CompareVerdict::kInfraError);
 }
 
 TEST(Compare, lists_cells_on_one_side_and_passes_neither) {
@@ -350,17 +343,11 @@ TEST(Compare, does_not_depend_on_the_order_of_the_runs) {
   EXPECT_EQ(comparison_json(compare(base, candidate)), first);
 }
 
-TEST(Compare, notes_runs_that_never_became_steady_and_clocks_that_run_backwards) {
-  const std::vector<double> rates = rates_around(kRate, kRuns);
+TEST(Compare, notes_runs_that_never_became_steady) {
   const Comparison odd =
-      compare(test::side("old", rates), test::side("new", rates, [](Result& r, size_t i) {
-                r.protocol.warmup_stable = i != 0;
-                r.created_utc = "2025" + r.created_utc.substr(4);
-              }));
-  const std::vector<std::string> expected = {
-      "NEW: 1 of 8 runs never became steady",
-      "every run of NEW was made before every run of BASE, by their clocks"};
-  EXPECT_EQ(odd.notes, expected);
+      compared(1, [](Result& r, size_t i) { r.protocol.warmup_stable = i != 0; });
+  expect_code(odd, ExitCode::kPass);
+  EXPECT_EQ(odd.notes, std::vector<std::string>{"NEW: 1 of 8 runs never became steady"});
 }
 
 TEST(Compare, refuses_an_empty_side) {

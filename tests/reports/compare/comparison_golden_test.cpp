@@ -149,10 +149,13 @@ TEST(ComparisonGolden, next_steps_follow_the_verdict) {
 
 TEST(ComparisonGolden, exit_codes_are_those_of_the_verdicts) {
   const std::vector<std::pair<CompareVerdict, int>> codes = {
-      {CompareVerdict::kEquivalent, 0},    {CompareVerdict::kImproved, 0},
-      {CompareVerdict::kNotWorse, 0},      {CompareVerdict::kInconclusive, 4},
-      {CompareVerdict::kNotComparable, 3}, {CompareVerdict::kCalibrationNeeded, 5},
-      {CompareVerdict::kRegression, 1}};
+      {CompareVerdict::kEquivalent, 0},     {CompareVerdict::kImproved, 0},
+      {CompareVerdict::kNotWorse, 0},       {CompareVerdict::kSkipped, 77},
+      {CompareVerdict::kInconclusive, 4},   {CompareVerdict::kUnstable, 4},
+      {CompareVerdict::kTooFewPairs, 2},    {CompareVerdict::kCalibrationNeeded, 5},
+      {CompareVerdict::kRecipeMismatch, 3}, {CompareVerdict::kNotComparable, 3},
+      {CompareVerdict::kInvalidClocks, 3},  {CompareVerdict::kInfraError, 3},
+      {CompareVerdict::kQualityFail, 1},    {CompareVerdict::kRegression, 1}};
   for (const auto& [verdict, code] : codes) {
     EXPECT_EQ(static_cast<int>(exit_code_of(verdict)), code) << verdict_name(verdict);
   }

@@ -61,5 +61,21 @@ TEST(Equivalence, refuses_what_has_no_answer) {
   EXPECT_THROW((void)welch_equivalence(two, two, 1, 0), std::logic_error);
 }
 
+TEST(Equivalence, of_welch_takes_a_variance_that_is_known_beforehand) {
+  // Without spread of their own the samples differ as a normal distribution of that variance does:
+  // its 95 % point is 1.6449 standard deviations away.
+  const std::vector<double> same(8, 2.0);
+  const Equivalence known = welch_equivalence(same, same, 0.03, 0.05, 0.01 * 0.01);
+  EXPECT_NEAR(known.interval.high, 0.016449, 1e-6);
+  EXPECT_NEAR(known.p(), 0.00135, 1e-5) << "three standard deviations";
+  const std::vector<double> base = {1, 2, 3, 4};
+  const std::vector<double> candidate = {2, 3, 4, 6};
+  const Equivalence plain = welch_equivalence(base, candidate, 1);
+  const Equivalence wider = welch_equivalence(base, candidate, 1, 0.05, 0.5);
+  EXPECT_NEAR(wider.standard_error * wider.standard_error,
+              plain.standard_error * plain.standard_error + 0.5, 1e-12);
+  EXPECT_GT(wider.degrees, plain.degrees);
+}
+
 }  // namespace
 }  // namespace noisemark::reports

@@ -16,6 +16,10 @@ using Change = std::function<void(Result&, size_t)>;
 [[nodiscard]] Side side(const std::string& name, const std::vector<double>& rates,
                         const Change& change = {});
 
+/// The same runs made earlier, none of them in turns with others: what a stored baseline looks
+/// like.
+[[nodiscard]] Side stored(Side side);
+
 /// Rates around `centre`, spread by about 0.3 %, the same each time.
 [[nodiscard]] std::vector<double> rates_around(double centre, size_t count);
 

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "reports/error.h"
 #include "reports/file.h"
 #include "reports/json_io.h"
+#include "reports/sha256.h"
+#include "reports/utc_now.h"
 #include "reports/write_report.h"
 #include "tests/reports/compare/runs.h"
 #include "tests/reports/sample_result.h"
@@ -134,6 +138,99 @@ TEST(Sides, a_time_of_creation_that_is_none_is_refused) {
   result.created_utc = "yesterday";
   write_result(folder.path() / "result.json", result);
   expect_refused(folder.path().string(), "created_utc");
+}
+
+TEST(Sides, a_time_that_is_on_no_calendar_is_refused) {
+  const Folder folder("calendar");
+  for (const char* time : {"2026-13-01T00:00:00Z", "2026-01-32T00:00:00Z", "2026-01-01T24:00:00Z",
+                           "2026-01-01T00:60:00Z"}) {
+    Result result = test::full_result();
+    result.created_utc = time;
+    write_result(folder.path() / "result.json", result);
+    expect_refused(folder.path().string(), "created_utc");
+  }
+}
+
+TEST(Sides, runs_of_the_future_are_refused) {
+  const Folder folder("future");
+  const auto written = [&](const char* name, const std::string& id, std::chrono::seconds ahead) {
+    const fs::path run = folder.path() / name;
+    fs::create_directories(run);
+    Result result = test::full_result();
+    result.run_id = id;
+    result.created_utc = utc_now(ahead);
+    write_result(run / "result.json", result);
+    return run.string();
+  };
+  using std::chrono::minutes;
+  const std::string base = written("base", "00000000000000b0", minutes(-10));
+  EXPECT_NO_THROW((void)read_sides(base, written("soon", "00000000000000b1", minutes(2))));
+  try {
+    (void)read_sides(base, written("late", "00000000000000b2", minutes(20)));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("which has not come yet"), std::string::npos);
+  }
+}
+
+/// A result in a folder of its own.
+void write_run(const fs::path& folder, const std::string& id) {
+  fs::create_directories(folder);
+  Result result = test::full_result();
+  result.run_id = id;
+  write_result(folder / "result.json", result);
+}
+
+TEST(Sides, of_a_suite_hold_only_the_results_of_its_runs_and_name_the_others) {
+  const Folder folder("suite");
+  write_run(folder.path() / "a", "00000000000000a0");
+  write_run(folder.path() / "stale", "00000000000000a1");
+  write_run(folder.path() / "foreign", "00000000000000a2");
+  Suite suite{"smoke", {"a", "stale", "died", "gpu"}, {}};
+  suite.earlier["stale"] = sha256_of_file(folder.path() / "stale" / "result.json");
+  suite.not_run["gpu"] = "cannot run here";
+  write_suite(folder.path(), suite);
+  const Side side = read_side(folder.path().string());
+  ASSERT_EQ(side.runs.size(), 1U);
+  EXPECT_EQ(side.runs[0].result.run_id, "00000000000000a0");
+  ASSERT_EQ(side.lost.size(), 3U);
+  EXPECT_EQ(side.lost[0].name, "died");
+  EXPECT_EQ(side.lost[0].why, "it left no result");
+  EXPECT_TRUE(side.lost[1].skipped);
+  EXPECT_EQ(side.lost[2].why, "the result there is of an earlier suite");
+  ASSERT_EQ(side.left_out.size(), 1U);
+  EXPECT_EQ(side.left_out[0], "foreign: of no run of the suite that lies there");
+}
+
+TEST(Sides, name_runs_that_were_begun_and_left_no_result) {
+  const Folder folder("begun");
+  write_run(folder.path() / "1", "00000000000000a0");
+  fs::create_directories(folder.path() / "1" / "plots");
+  fs::create_directories(folder.path() / "2");
+  write_file_atomically(folder.path() / "2" / "events.mlog", "");
+  fs::create_directories(folder.path() / "3");
+  const Side side = read_side(folder.path().string());
+  ASSERT_EQ(side.lost.size(), 2U) << "a run's own folders are no runs";
+  EXPECT_EQ(side.lost[0].name, "2");
+  EXPECT_EQ(side.lost[0].why, "it was begun and left no result");
+  EXPECT_EQ(side.lost[1].why, "its folder is empty");
+}
+
+TEST(Sides, a_folder_that_cannot_be_read_is_refused) {
+  const Folder folder("unreadable");
+  write_run(folder.path() / "1", "00000000000000a0");
+  fs::create_directories(folder.path() / "2");
+  fs::permissions(folder.path() / "2", fs::perms::none);
+  const uid_t self = geteuid();
+  constexpr uid_t kNobody = 65534;
+  if (self == 0) {
+    ASSERT_EQ(seteuid(kNobody), 0);  // root may read everything
+  }
+  expect_refused(folder.path().string(), "cannot be read");
+  if (self == 0) {
+    ASSERT_EQ(seteuid(self), 0);
+  }
 }
 
 TEST(Sides, runs_are_paired_by_seed_and_then_by_time) {

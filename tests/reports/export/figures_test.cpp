@@ -89,6 +89,50 @@ TEST(Figures, of_a_comparison_are_those_of_the_new_side_and_their_ratios) {
   for (const Figure& figure : figures) EXPECT_EQ(figure.metric.find(": "), std::string::npos);
 }
 
+/// NEW no longer measures the validation loss, nor one of the cells.
+Comparison less_measured() {
+  const std::vector<double> rates = test::rates_around(16, 8);
+  std::vector<double> more = rates;
+  more.push_back(16);
+  return compare(test::side("old", more,
+                            [](Result& r, size_t i) {
+                              if (i == 8) r.identity.mode = "echo";
+                            }),
+                 test::side("new", rates,
+                            [](Result& r, size_t) { test::metric(r, "val_loss").value.reset(); }));
+}
+
+TEST(Figures, count_what_the_new_side_no_longer_measures) {
+  const std::vector<Figure> all = figures_of(slower());
+  EXPECT_EQ(figure_of(all, "figures_lost").value, 0);
+  EXPECT_GT(figure_of(all, "figures_measured").value, 5);
+  std::vector<Figure> lost = figures_of(less_measured());
+  std::erase_if(lost, [](const Figure& figure) { return figure.metric != "figures_lost"; });
+  ASSERT_EQ(lost.size(), 2U);
+  EXPECT_EQ(lost[0].value, 1);
+  EXPECT_EQ(lost[0].note, "no longer measured: the whole cell");
+  EXPECT_EQ(lost[1].note, "no longer measured: val_loss");
+}
+
+TEST(Figures, of_what_is_no_longer_measured_are_in_every_export) {
+  const std::vector<Figure> figures = figures_of(less_measured());
+  const auto smaller = json::parse(github_benchmark_json(figures, Direction::kLower));
+  const auto bigger = json::parse(github_benchmark_json(figures, Direction::kHigher));
+  const auto holds = [](const json& entries, const std::string& words) {
+    return std::any_of(entries.begin(), entries.end(), [&](const json& entry) {
+      return entry["name"].get<std::string>().ends_with(words) ||
+             entry["extra"].get<std::string>().ends_with(words);
+    });
+  };
+  EXPECT_TRUE(holds(smaller, "no longer measured: val_loss"));
+  EXPECT_TRUE(holds(bigger, "figures_measured"));
+  const auto cells = json::parse(bencher_json(figures));
+  EXPECT_EQ(cells.size(), 2U) << "the lost cell too";
+  for (const auto& cell : cells) EXPECT_EQ(cell.at("figures_lost").at("value"), 1);
+  EXPECT_TRUE(test::follows("bencher", bencher_json(figures)));
+  EXPECT_NE(ctest_lines(figures).find("figures_lost\">1<"), std::string::npos);
+}
+
 TEST(GithubBenchmark, follows_the_published_form_and_keeps_directions_apart) {
   for (const std::vector<Figure>& figures : {figures_of(one()), figures_of(slower())}) {
     const std::string smaller = github_benchmark_json(figures, Direction::kLower);

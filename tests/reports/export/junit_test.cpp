@@ -103,12 +103,34 @@ TEST(JunitComparison, is_red_exactly_when_the_exit_code_is_not_0) {
 }
 
 TEST(JunitComparison, skips_what_is_inconclusive_when_asked_to) {
-  const Comparison comparison = compare(test::side("old", test::rates_around(16, 2)),
-                                        test::side("new", test::rates_around(15, 2)));
+  const std::vector<double> wild = {14, 18, 14, 18, 14, 18, 14, 18};
+  const Comparison comparison =
+      compare(test::side("old", test::rates_around(16, 8)), test::side("new", wild));
   ASSERT_EQ(comparison.verdict, CompareVerdict::kInconclusive);
   const std::string xml = junit_of(comparison, Inconclusive::kWarns);
   EXPECT_FALSE(red(xml)) << xml;
   EXPECT_TRUE(holds(xml, "<skipped message=\"inconclusive: ")) << xml;
+}
+
+TEST(JunitComparison, never_softens_too_few_pairs) {
+  const Comparison few = compare(test::side("old", test::rates_around(16, 2)),
+                                 test::side("new", test::rates_around(15, 2)));
+  EXPECT_TRUE(red(junit_of(few, Inconclusive::kWarns)));
+}
+
+TEST(JunitComparison, lists_runs_without_a_partner_and_without_a_result) {
+  Side candidate = test::side("new", test::rates_around(16, 9));
+  const Comparison more = compare(test::side("old", test::rates_around(16, 8)), candidate);
+  ASSERT_EQ(more.unpaired.size(), 1U);
+  const std::string xml = junit_of(more, Inconclusive::kFails);
+  EXPECT_TRUE(holds(xml, "<testcase name=\"" + more.unpaired[0] + "\"")) << xml;
+  EXPECT_TRUE(holds(xml, "<skipped message=\"runs without a partner\"/>")) << xml;
+  EXPECT_FALSE(red(xml)) << "it judges nothing";
+  candidate.lost = {{"died", "it left no result", false}};
+  const std::string lost = junit_of(
+      compare(test::side("old", test::rates_around(16, 8)), candidate), Inconclusive::kFails);
+  EXPECT_TRUE(holds(lost, "<testcase name=\"NEW: died: it left no result\"")) << lost;
+  EXPECT_TRUE(red(lost));
 }
 
 TEST(JunitComparison, calls_a_regression_a_failure_and_the_rest_errors) {

@@ -25,15 +25,17 @@ class CompareCommand : public ::testing::Test {
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  /// Eight runs; images/s is `rate`, not quite the same in each.
-  std::string side(const std::string& name, double rate, const std::string& mode = "none") {
+  /// Eight runs; images/s is `rate`, not quite the same in each, and off by `swing` of it forth and
+  /// back.
+  std::string side(const std::string& name, double rate, const std::string& mode = "none",
+                   double swing = 0) {
     for (int i = 0; i < 8; ++i) {
       Result result = reports::test::full_result();
       result.run_id = fmt::format("{:x}{:015x}", name.size(), i);
       result.created_utc = fmt::format("2026-01-02T03:04:{:02}Z", i);
       result.identity.mode = mode;
       result.exit = {0, "pass", {}};
-      result.metrics[0].value = rate * (1 + 0.001 * (i * 3 % 8));
+      result.metrics[0].value = rate * (1 + 0.001 * (i * 3 % 8) + (i % 2 == 0 ? swing : -swing));
       const fs::path run = folder_ / name / std::to_string(i);
       fs::create_directories(run);
       reports::write_result(run / "result.json", result);
@@ -65,13 +67,24 @@ TEST_F(CompareCommand, leaves_with_the_code_of_its_verdict) {
 }
 
 TEST_F(CompareCommand, warns_instead_of_failing_when_asked_to) {
-  const std::string base = side("a", 10) + "/0";
-  const std::string candidate = side("ab", 10.5) + "/0";
+  const std::string base = side("a", 10);
+  const std::string candidate = side("ab", 10, "none", 0.1);
   EXPECT_EQ(compare({base, candidate}).code, 4);
   EXPECT_EQ(compare({base, candidate, "--inconclusive=fail"}).code, 4);
   const test::Finished warned = compare({base, candidate, "--inconclusive=warn"});
   EXPECT_EQ(warned.code, 0);
   EXPECT_EQ(warned.out.find("# inconclusive: "), 0U) << warned.out;
+}
+
+TEST_F(CompareCommand, refuses_too_few_pairs_and_does_not_soften_that) {
+  const std::string base = side("a", 10) + "/0";
+  const std::string candidate = side("ab", 10.5) + "/0";
+  for (const char* word : {"--inconclusive=fail", "--inconclusive=warn"}) {
+    const test::Finished few = compare({base, candidate, word});
+    EXPECT_EQ(few.code, 2) << word;
+    EXPECT_EQ(few.out.find("# too few pairs: "), 0U) << few.out;
+  }
+  EXPECT_EQ(compare({base, candidate, "--exact"}).code, 0);
 }
 
 TEST_F(CompareCommand, takes_the_noise_floor_of_a_calibration_of_the_same_work_alone) {

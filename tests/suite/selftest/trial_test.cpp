@@ -52,7 +52,7 @@ TEST(SelfTestTrial, of_a_twin_is_red_when_it_does_not_pass) {
   EXPECT_TRUE(alarm.caught);
   EXPECT_FALSE(alarm.as_expected);
   const TrialOutcome undecided = answer(kTwin, rounds(0.999, 2));
-  EXPECT_EQ(undecided.comparison.verdict, CompareVerdict::kInconclusive);
+  EXPECT_EQ(undecided.comparison.verdict, CompareVerdict::kTooFewPairs);
   EXPECT_FALSE(undecided.as_expected);
 }
 
