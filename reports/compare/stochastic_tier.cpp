@@ -99,7 +99,8 @@ PairedSample sample_of(const Cell& cell, const std::string& name,
   if (!base.values.empty()) row.base = median(base.values);
   if (!candidate.values.empty()) row.candidate = median(candidate.values);
   if (const GatedMetric* gate = gate_of(name)) {
-    const auto floor = options.noise_floor_frac.find(name);
+    auto floor = options.noise_floor_frac.find(cell.name + ": " + name);
+    if (floor == options.noise_floor_frac.end()) floor = options.noise_floor_frac.find(name);
     row.gated = true;
     row.noise_floor_frac = floor == options.noise_floor_frac.end() ? 0 : floor->second;
     row.margin_frac = std::max(gate->margin_frac, 2 * row.noise_floor_frac);
