@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kFloorQuantile = 0.95;
 constexpr int64_t kMostUnits = 10000;
+constexpr const char* kFileName = "calibration.json";
 
 /// In all, with which the alarms seen so far would allow gating.
 int64_t units_needed(int64_t alarms, int64_t units) {
@@ -67,6 +68,17 @@ bool belongs_to_seed(const std::string& field) {
   return field == "seeds.base" || field == "provenance.init_weights_sha256";
 }
 
+/// In words, where it is of other work or another machine; empty: it fits.
+std::string misfit(const Calibration& calibration, const Strings& identity) {
+  for (const auto& [name, value] : calibration.identity) {
+    if (belongs_to_seed(name)) continue;
+    const auto other = identity.find(name);
+    const std::string found = other == identity.end() ? "" : other->second;
+    if (found != value) return fmt::format("{}: {} ({})", name, value, found);
+  }
+  return "";
+}
+
 CalibrationUnit unit_of(const JsonFields& fields) {
   CalibrationUnit unit;
   unit.created_utc = fields.text("created_utc");
@@ -112,14 +124,15 @@ std::string calibration_json(const Calibration& calibration) {
   for (const CalibrationUnit& unit : calibration.units) units.push_back(json_of(unit));
   OrderedJson body = {{"benchmark", calibration.benchmark}, {"variant", calibration.variant},
                       {"identity", calibration.identity},   {"about", calibration.about},
-                      {"pairs", calibration.plan.pairs},    {"seconds", calibration.plan.seconds}};
+                      {"pairs", calibration.plan.pairs},    {"seconds", calibration.plan.seconds},
+                      {"turn_s", calibration.plan.turn_s}};
   if (!calibration.units.empty()) body["summary"] = json_of(summarize(calibration));
   body["units"] = units;
   return sealed_json(kCalibrationSchemaName, kCalibrationSchemaVersion, body);
 }
 
 Calibration read_calibration(const std::filesystem::path& path) {
-  const auto file = std::filesystem::is_directory(path) ? path / "calibration.json" : path;
+  const auto file = std::filesystem::is_directory(path) ? path / kFileName : path;
   const std::string where = file.string();
   const OrderedJson json =
       unseal_json(read_file(file), kCalibrationSchemaName, kCalibrationSchemaVersion, where);
@@ -131,6 +144,7 @@ Calibration read_calibration(const std::filesystem::path& path) {
   calibration.about = fields.strings("about");
   calibration.plan.pairs = fields.count("pairs");
   calibration.plan.seconds = fields.number("seconds");
+  if (fields.has("turn_s")) calibration.plan.turn_s = fields.number("turn_s");
   for (const JsonFields& unit : fields.objects("units")) calibration.units.push_back(unit_of(unit));
   if (calibration.units.empty()) throw fields.refusal("units", "at least one");
   return calibration;
@@ -138,20 +152,51 @@ Calibration read_calibration(const std::filesystem::path& path) {
 
 double usable_floor(const Calibration& calibration, const Strings& identity,
                     const std::string& where) {
-  for (const auto& [name, value] : calibration.identity) {
-    if (belongs_to_seed(name)) continue;
-    const auto other = identity.find(name);
-    const std::string found = other == identity.end() ? "" : other->second;
-    if (found == value) continue;
+  if (const std::string words = misfit(calibration, identity); !words.empty()) {
     throw Error(ExitCode::kNotComparable,
-                fmt::format("{}: calibrated for other work or another machine: {}: {} ({})", where,
-                            name, value, found));
+                fmt::format("{}: calibrated for other work or another machine: {}", where, words));
   }
   const CalibrationSummary summary = summarize(calibration);
   if (!summary.refusal.empty()) {
     throw Error(ExitCode::kBaselineNeeded, where + ": " + summary.refusal);
   }
   return summary.noise_floor_frac;
+}
+
+std::vector<NamedCalibration> read_calibrations(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> files;
+  if (fs::is_directory(path) && !fs::exists(path / kFileName)) {
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      if (entry.path().filename() == kFileName) files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) files = {path};
+  std::vector<NamedCalibration> calibrations;
+  for (const fs::path& file : files) {
+    calibrations.push_back({file.string(), read_calibration(file)});
+  }
+  return calibrations;
+}
+
+std::optional<double> fitting_floor(const std::vector<NamedCalibration>& calibrations,
+                                    const Strings& identity) {
+  for (const auto& [where, calibration] : calibrations) {
+    if (misfit(calibration, identity).empty()) return usable_floor(calibration, identity, where);
+  }
+  return std::nullopt;
+}
+
+double usable_floor(const std::vector<NamedCalibration>& calibrations, const Strings& identity) {
+  if (const auto floor = fitting_floor(calibrations, identity)) return *floor;
+  // Of one alone it can be said why.
+  if (calibrations.size() == 1) {
+    return usable_floor(calibrations.front().calibration, identity, calibrations.front().where);
+  }
+  throw Error(ExitCode::kNotComparable,
+              fmt::format("{}: none of {} calibrations is of this work on this machine",
+                          calibrations.front().where, calibrations.size()));
 }
 
 }  // namespace noisemark::reports

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,16 @@ struct CalibrationSummary {
 /// read_ab().
 [[nodiscard]] Calibration read_calibration(const std::filesystem::path& path);
 
+/// One of several, under the name by which errors call it.
+struct NamedCalibration {
+  std::string where;
+  Calibration calibration;
+};
+
+/// Behind `path` lies one as for read_calibration(), or a folder with several in folders of their
+/// own, at any depth. In the order of their paths. Throws Error (bad input) likewise.
+[[nodiscard]] std::vector<NamedCalibration> read_calibrations(const std::filesystem::path& path);
+
 /// For people: noise floor, false alarms, whether it may gate, and every unit.
 [[nodiscard]] std::string calibration_markdown(const Calibration& calibration);
 
@@ -67,5 +78,13 @@ struct CalibrationSummary {
 /// another machine than `identity` (another seed does not matter); both begin with `where`.
 [[nodiscard]] double usable_floor(const Calibration& calibration, const Strings& identity,
                                   const std::string& where);
+
+/// The same of the one among several that is of this work on this machine.
+[[nodiscard]] double usable_floor(const std::vector<NamedCalibration>& calibrations,
+                                  const Strings& identity);
+
+/// The same; empty where none of them is.
+[[nodiscard]] std::optional<double> fitting_floor(const std::vector<NamedCalibration>& calibrations,
+                                                  const Strings& identity);
 
 }  // namespace noisemark::reports

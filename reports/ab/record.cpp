@@ -19,7 +19,8 @@ OrderedJson json_of(const AbPlan& plan) {
           {"blocks", plan.blocks},
           {"seconds", plan.seconds},
           {"slow_down_frac", plan.slow_down_frac},
-          {"noise_floor_frac", plan.noise_floor_frac}};
+          {"noise_floor_frac", plan.noise_floor_frac},
+          {"turn_s", plan.turn_s}};
 }
 
 OrderedJson json_of(const std::vector<AbTurn>& turns) {
@@ -64,6 +65,7 @@ AbPlan plan_of(const JsonFields& fields) {
   plan.seconds = fields.number("seconds");
   plan.slow_down_frac = fields.number("slow_down_frac");
   plan.noise_floor_frac = fields.number("noise_floor_frac");
+  if (fields.has("turn_s")) plan.turn_s = fields.number("turn_s");
   return plan;
 }
 

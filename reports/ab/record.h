@@ -62,6 +62,7 @@ struct AbPlan {
   double seconds = 0;           ///< that the first look was meant to take
   double slow_down_frac = 0;    ///< put into every step of B, as a control
   double noise_floor_frac = 0;  ///< calibrated; 0: not calibrated
+  double turn_s = 0.2;          ///< that a turn was meant to take at most
 };
 
 struct AbRecord {

@@ -118,7 +118,8 @@ PairedSample sample_of(const Cell& cell, const std::string& name,
   if (!candidate.values.empty()) row.candidate = median(candidate.values);
   const GatedMetric* gate = options.gates ? gate_of(name) : nullptr;
   if (gate != nullptr) {
-    const auto floor = options.noise_floor_frac.find(name);
+    auto floor = options.noise_floor_frac.find(cell.name + ": " + name);
+    if (floor == options.noise_floor_frac.end()) floor = options.noise_floor_frac.find(name);
     row.gated = true;
     row.noise_floor_frac = floor == options.noise_floor_frac.end() ? 0 : floor->second;
     row.margin_frac = std::max(gate->margin_frac, 2 * row.noise_floor_frac);

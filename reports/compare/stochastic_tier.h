@@ -13,7 +13,8 @@ struct StochasticOptions {
   double alpha = 0.05;
   int64_t resamples = 10000;  ///< of the bootstrap of a gated row
   uint64_t seed = 0;
-  std::map<std::string, double> noise_floor_frac;  ///< calibrated, by metric
+  /// Calibrated, by metric; of one cell alone by "CELL: METRIC".
+  std::map<std::string, double> noise_floor_frac;
   bool gates = true;  ///< false: the long table alone, for runs that are too few to judge noise
 };
 

@@ -10,7 +10,8 @@
 /// American Statistical Association 109, 2014), as Daly et al. (ICPE 2020) use it for a
 /// continuous benchmark. It knows no shape of the noise, and several changes are found one after
 /// the other: each time the split with the greatest energy distance, tested by permuting the values
-/// within the parts that were found before.
+/// within the parts that were found before. The right side of a split reaches to the end of its
+/// part, where the paper tries to end it earlier too.
 namespace noisemark::reports {
 
 struct ChangePointOptions {

@@ -88,6 +88,7 @@ class Measurement {
     record_.created_utc = reports::utc_now();
     record_.plan.pairs = request.pairs;
     record_.plan.seconds = request.seconds;
+    record_.plan.turn_s = request.turn_s;
     record_.plan.slow_down_frac = request.slow_down_frac;
   }
 

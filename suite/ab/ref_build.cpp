@@ -5,6 +5,7 @@
 
 #include "reports/error.h"
 #include "reports/file.h"
+#include "reports/sha256.h"
 #include "suite/ab/run_program.h"
 
 namespace noisemark::suite {
@@ -35,6 +36,15 @@ Words with_libtorch(const fs::path& top, Words command) {
   return command;
 }
 
+/// Other words for cmake make another program, and so another folder beside the first.
+std::string build_name(const Words& configure) {
+  if (configure.empty()) return "ab";
+  constexpr size_t kDigits = 12;
+  std::string all;
+  for (const std::string& word : configure) all += word + '\0';
+  return "ab-" + reports::sha256_of(all).substr(0, kDigits);
+}
+
 }  // namespace
 
 fs::path build_revision(const std::string& revision, const fs::path& from,
@@ -47,7 +57,7 @@ fs::path build_revision(const std::string& revision, const fs::path& from,
   const fs::path folder = fs::path(top) / "build" / "ab";
   const fs::path tree = folder / commit;
   const fs::path log = folder / (commit + ".log");
-  const fs::path build = tree / "build" / "ab";
+  const fs::path build = tree / "build" / build_name(configure);
   const fs::path program = build / "bin" / "noisemark";
   if (fs::exists(program)) return program;
   reports::make_folder(folder);
@@ -55,7 +65,10 @@ fs::path build_revision(const std::string& revision, const fs::path& from,
     if (run_program(command, log) == 0) return;
     throw bad_input("ab", revision, "does not build", "see " + log.string());
   };
-  if (!fs::exists(tree)) {
+  if (!fs::exists(tree / ".git")) {
+    // What a worktree that was deleted, or not made to its end, left behind would be in the way.
+    fs::remove_all(tree);
+    run({"git", "-C", top, "worktree", "prune"});
     run({"git", "-C", top, "worktree", "add", "--detach", tree.string(), commit});
   }
   Words words = with_libtorch(top, {"cmake", "-G", "Ninja", "-S", tree.string(), "-B",

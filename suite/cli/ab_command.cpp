@@ -92,10 +92,10 @@ AbRecord measure_builds(const Arguments& arguments) {
   request.short_runs = !arguments.has("no-bytes");
   if (arguments.has("calibration")) {
     const std::string path = arguments.text("calibration");
-    request.noise_floor =
-        [path, calibration = reports::read_calibration(path)](const reports::Strings& identity) {
-          return reports::usable_floor(calibration, identity, path);
-        };
+    request.noise_floor = [calibrations =
+                               reports::read_calibrations(path)](const reports::Strings& identity) {
+      return reports::usable_floor(calibrations, identity);
+    };
   }
   request.a = program_of(arguments, "a", progress);
   request.b = program_of(arguments, "b", progress);
@@ -131,7 +131,7 @@ AbVerdict judge(const Arguments& arguments, const AbRecord& record) {
   if (arguments.has("calibration")) {
     const std::string path = arguments.text("calibration");
     options.noise_floor_frac =
-        reports::usable_floor(reports::read_calibration(path), record.a.identity, path);
+        reports::usable_floor(reports::read_calibrations(path), record.a.identity);
   }
   return judge_ab(record, options);
 }
@@ -140,10 +140,12 @@ AbVerdict judge(const Arguments& arguments, const AbRecord& record) {
 Calibration begun(const fs::path& file, const AbRequest& request) {
   if (!file.empty() && fs::exists(file)) {
     Calibration calibration = reports::read_calibration(file);
-    if (calibration.plan.pairs != request.pairs || calibration.plan.seconds != request.seconds) {
+    const reports::AbPlan& plan = calibration.plan;
+    if (plan.pairs != request.pairs || plan.seconds != request.seconds ||
+        plan.turn_s != request.turn_s) {
       throw bad_input("calibrate", file.string(),
-                      fmt::format("of --pairs {} --seconds {}", calibration.plan.pairs,
-                                  calibration.plan.seconds),
+                      fmt::format("of --pairs {} --seconds {} --turn {}", plan.pairs, plan.seconds,
+                                  plan.turn_s),
                       "the same, or a new folder");
     }
     return calibration;
@@ -151,6 +153,7 @@ Calibration begun(const fs::path& file, const AbRequest& request) {
   Calibration calibration;
   calibration.plan.pairs = request.pairs;
   calibration.plan.seconds = request.seconds;
+  calibration.plan.turn_s = request.turn_s;
   return calibration;
 }
 

@@ -1,5 +1,7 @@
 #include "suite/cli/compare_command.h"
 
+#include <optional>
+
 #include "reports/ab/calibration.h"
 #include "reports/ab/same_work.h"
 #include "reports/compare/compare.h"
@@ -14,19 +16,29 @@ using reports::Inconclusive;
 
 namespace {
 
-/// The runs of both sides must be of what was calibrated.
+/// Each cell gets the noise floor of the calibration that is of its work; a cell of which there is
+/// none is judged without, and the comparison says so. At least one must be of a cell here.
 reports::StochasticOptions options_of(const Arguments& arguments, const reports::Side& base,
                                       const reports::Side& candidate) {
   reports::StochasticOptions options;
   options.gates = !arguments.has("exact");
   if (!arguments.has("calibration")) return options;
   const std::string path = arguments.text("calibration");
-  const reports::Calibration calibration = reports::read_calibration(path);
+  const auto calibrations = reports::read_calibrations(path);
+  std::optional<reports::Strings> first;
   for (const reports::Side* side : {&base, &candidate}) {
     for (const reports::NamedResult& run : side->runs) {
-      options.noise_floor_frac["images_per_s"] =
-          reports::usable_floor(calibration, reports::same_work(run.result), path);
+      const reports::Strings work = reports::same_work(run.result);
+      if (!first) first = work;
+      if (const auto floor = reports::fitting_floor(calibrations, work)) {
+        options.noise_floor_frac[reports::cell_name(run.result.identity) + ": images_per_s"] =
+            *floor;
+      }
     }
+  }
+  // Says why.
+  if (options.noise_floor_frac.empty() && first) {
+    (void)reports::usable_floor(calibrations, *first);
   }
   return options;
 }

@@ -112,6 +112,40 @@ TEST(Calibration, is_read_back_as_it_was_written_and_refused_when_changed) {
   fs::remove_all(folder);
 }
 
+TEST(Calibration, of_several_in_a_folder_the_fitting_one_is_taken) {
+  const fs::path folder =
+      fs::path(::testing::TempDir()) / "of_several_in_a_folder_the_fitting_one_is_taken";
+  fs::remove_all(folder);
+  Calibration one = calibration_of(40, 0, 0.001);
+  Calibration other = calibration_of(40, 0, 0.002);
+  other.identity["identity.threads"] = "8";
+  Calibration few = calibration_of(10, 0);
+  few.identity["identity.threads"] = "16";
+  for (const auto& [name, calibration] :
+       {std::pair("a", &one), std::pair("b/c", &other), std::pair("d", &few)}) {
+    make_folder(folder / name);
+    write_file_atomically(folder / name / "calibration.json", calibration_json(*calibration));
+  }
+  const std::vector<NamedCalibration> all = read_calibrations(folder);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[1].where, (folder / "b/c/calibration.json").string());
+  EXPECT_NEAR(usable_floor(all, one.identity), std::expm1(0.010), 1e-12);
+  EXPECT_NEAR(usable_floor(all, other.identity), std::expm1(0.020), 1e-12);
+  EXPECT_THROW((void)usable_floor(all, few.identity), Error) << "it may not gate";
+  Strings none = one.identity;
+  none["identity.threads"] = "99";
+  EXPECT_EQ(fitting_floor(all, none), std::nullopt);
+  try {
+    (void)usable_floor(all, none);
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kNotComparable);
+  }
+  EXPECT_EQ(read_calibrations(folder / "a").size(), 1U);
+  EXPECT_THROW((void)read_calibrations(folder / "b" / "nothing"), Error);
+  fs::remove_all(folder);
+}
+
 TEST(Calibration, a_unit_is_what_a_comparison_of_twins_came_to) {
   const AbRecord record = test::simulate({});
   const AbVerdict verdict = judge_ab(record);

@@ -68,6 +68,32 @@ TEST(RefBuild, builds_each_revision_in_a_worktree_of_its_own_and_only_once) {
   EXPECT_EQ(reports::read_file(repository.path() / "noisemark.in"), "broken\n");
 }
 
+TEST(RefBuild, other_words_for_cmake_make_another_build) {
+  const Repository repository;
+  const fs::path plain = build_revision("one", repository.path(), {});
+  const fs::path word = build_revision("one", repository.path(), {"-DWORD=1"});
+  const fs::path words = build_revision("one", repository.path(), {"-DWORD=1", "-DMORE=1"});
+  EXPECT_NE(plain, word);
+  EXPECT_NE(word, words);
+  for (const fs::path& program : {plain, word, words}) EXPECT_TRUE(fs::exists(program)) << program;
+  EXPECT_NE(reports::read_file(word.parent_path().parent_path() / "CMakeCache.txt").find("WORD"),
+            std::string::npos);
+  EXPECT_EQ(build_revision("one", repository.path(), {"-DWORD=1"}), word);
+}
+
+TEST(RefBuild, what_was_deleted_is_made_again) {
+  const Repository repository;
+  const fs::path program = build_revision("one", repository.path(), {});
+  fs::remove_all(repository.path() / "build");
+  EXPECT_EQ(build_revision("one", repository.path(), {}), program);
+  EXPECT_EQ(reports::read_file(program), "one\n");
+  // As left by one that was stopped while git made it.
+  fs::remove_all(repository.path() / "build");
+  fs::create_directories(program.parent_path().parent_path());
+  EXPECT_EQ(build_revision("one", repository.path(), {}), program);
+  EXPECT_EQ(reports::read_file(program), "one\n");
+}
+
 TEST(RefBuild, what_does_not_build_is_named_with_its_log) {
   const Repository repository;
   const std::string words = refusal("broken", repository.path());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -109,6 +110,43 @@ TEST_F(CompareCommand, takes_the_noise_floor_of_a_calibration_of_the_same_work_a
   EXPECT_NE(other.err.find("calibrated for other work or another machine: identity.threads"),
             std::string::npos)
       << other.err;
+}
+
+TEST_F(CompareCommand, a_calibration_of_one_cell_is_for_that_cell_alone) {
+  std::vector<std::string> sides;
+  for (const auto& [name, rate] : {std::pair("a", 10.0), std::pair("ab", 9.5)}) {
+    sides.push_back(side(name, rate));
+    for (int i = 0; i < 8; ++i) {
+      // The same runs again as another cell.
+      reports::Result result =
+          reports::read_result(fs::path(sides.back()) / std::to_string(i) / "result.json");
+      result.identity.benchmark = "another";
+      result.run_id[1] = 'f';
+      const fs::path folder = fs::path(sides.back()) / ("another" + std::to_string(i));
+      reports::make_folder(folder);
+      reports::write_result(folder / "result.json", result);
+    }
+  }
+  reports::Calibration calibration;
+  calibration.identity = reports::same_work(reports::read_result(sides[0] + "/0/result.json"));
+  for (int i = 0; i < 40; ++i) {
+    calibration.units.push_back({"", "equivalent", false, 0.04, {0.04}});
+  }
+  const test::TemporaryFolder folder;
+  const std::string file = (folder.path() / "calibration.json").string();
+  reports::write_file_atomically(file, calibration_json(calibration));
+  const test::Finished done = compare({sides[0], sides[1], "--calibration", file, "--format=json"});
+  EXPECT_EQ(done.code, 1) << done.both();
+  int rows = 0;
+  const nlohmann::json comparison = nlohmann::json::parse(done.out);
+  for (const auto& row : comparison.at("stochastic")) {
+    if (row.at("metric") != "images_per_s") continue;
+    ++rows;
+    const bool other = row.at("cell").get<std::string>().find("another") == 0;
+    EXPECT_NEAR(row.at("margin_frac").get<double>(), other ? 0.03 : 2 * std::expm1(0.04), 1e-12);
+    EXPECT_EQ(row.at("verdict") == "REGRESSION", other);
+  }
+  EXPECT_EQ(rows, 2);
 }
 
 TEST_F(CompareCommand, speaks_markdown_and_json) {
