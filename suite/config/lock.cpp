@@ -22,19 +22,20 @@ struct HashField {
   const char* words;  ///< what a user changed
 };
 
-constexpr std::array<HashField, 5> kHashes{{
+constexpr std::array<HashField, 6> kHashes{{
     {"definition_sha256", &LockEntry::definition_sha256, "the definition"},
     {"data_sha256", &LockEntry::data_sha256, "the data"},
     {"parameters_sha256", &LockEntry::parameters_sha256, "the model's parameter names or shapes"},
     {"schedule_sha256", &LockEntry::schedule_sha256, "the noise schedule"},
     {"order_sha256", &LockEntry::order_sha256, "the order of the data"},
+    {"judging_sha256", &LockEntry::judging_sha256, "the warm-up rule or a margin"},
 }};
 constexpr const char* kLosses = "losses";
 
 LockEntry parse_entry(const nlohmann::json& json, const std::string& file,
                       const std::string& name) {
   if (!json.is_object() || json.size() != kHashes.size() + 1) {
-    throw bad_input(file, name, json.dump(), "an object of five hashes and losses");
+    throw bad_input(file, name, json.dump(), "an object of six hashes and losses");
   }
   LockEntry entry;
   for (const HashField& field : kHashes) {

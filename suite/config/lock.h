@@ -17,6 +17,7 @@ struct LockEntry {
   std::string parameters_sha256;  ///< of parameter names and shapes
   std::string schedule_sha256;    ///< of the 13 schedule buffers
   std::string order_sha256;       ///< of which picture comes when
+  std::string judging_sha256;     ///< of the warm-up rule and the margins, equal for all
   std::vector<double> losses;     ///< of 10 training steps in double precision
 };
 

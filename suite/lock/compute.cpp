@@ -17,6 +17,7 @@
 #include "suite/data/loader.h"
 #include "suite/diffusion/process.h"
 #include "suite/io/safetensors.h"
+#include "suite/lock/judging.h"
 #include "suite/models/denoiser.h"
 #include "suite/random/counter_rng.h"
 #include "suite/train/trainer.h"
@@ -181,6 +182,7 @@ LockEntry LockComputer::compute(const Definition& definition) {
   entry.parameters_sha256 = parameters_sha256(definition.model);
   entry.schedule_sha256 = schedule_sha256(definition.diffusion);
   entry.order_sha256 = order_sha256(definition);
+  entry.judging_sha256 = judging_sha256();
   std::vector<double>& losses = traces_[canonical_json(trace_definition(definition))];
   if (losses.empty()) losses = loss_trace(definition);
   entry.losses = losses;

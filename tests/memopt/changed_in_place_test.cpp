@@ -17,17 +17,8 @@
 
 #include "tests/memopt/mode_run.h"
 
-namespace noisemark::memopt {
+namespace noisemark::memopt::test {
 namespace {
-
-using test::expect_equal;
-using test::expect_right;
-using test::live_bytes;
-using test::MakeModel;
-using test::mode_for;
-using test::ModeRun;
-using test::reference_of;
-using test::TestModel;
 
 /// What the model computes on its way, by the operator that makes it.
 struct Exposed {
@@ -144,8 +135,8 @@ TEST_P(ChangedInPlace, is_an_error_while_a_step_is_recorded_or_verified) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, ChangedInPlace, testing::ValuesIn(test::kModesOfEveryKind),
-                         [](const auto& info) { return test::plain_name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Modes, ChangedInPlace, testing::ValuesIn(kModesOfEveryKind),
+                         [](const auto& info) { return plain_name(info.param); });
 
 /// `offload` keeps all of a model without convolutions in its slots; `echo` holds what mm made, and
 /// makes the rest again.
@@ -186,7 +177,7 @@ TEST(ChangedInPlaceWords, name_who_made_the_tensor_and_who_saved_it) {
 TEST(ChangedInPlaceWords, name_the_parameter) {
   for (const char* mode : {"offload", "mirror"}) {
     SCOPED_TRACE(mode);
-    ModeRun run(mode, [] { return test::block_model(); });
+    ModeRun run(mode, [] { return block_model(); });
     for (int64_t number = 1; number <= 5; ++number) static_cast<void>(run.step(number));
     run.begin(6);
     const at::Tensor loss = run.forward();
@@ -208,4 +199,4 @@ TEST(ChangedInPlaceWords, name_the_parameter) {
 }
 
 }  // namespace
-}  // namespace noisemark::memopt
+}  // namespace noisemark::memopt::test

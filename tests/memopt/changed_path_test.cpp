@@ -18,15 +18,8 @@
 
 #include "tests/memopt/mode_run.h"
 
-namespace noisemark::memopt {
+namespace noisemark::memopt::test {
 namespace {
-
-using test::expect_equal;
-using test::live_bytes;
-using test::MakeModel;
-using test::mode_for;
-using test::ModeRun;
-using test::TestModel;
 
 /// From this step on the model is another one: the plan is followed from the fourth.
 constexpr int64_t kChange = 6;
@@ -182,7 +175,7 @@ TEST_P(ChangedPaths, memory_that_is_written_without_history_before_it_is_saved) 
 INSTANTIATE_TEST_SUITE_P(Modes, ChangedPaths,
                          testing::Values("mirror", "mirror+echo", "echo", "echo+attn", "gist",
                                          "echo+gist", "offload:all", "echo+offload:all", "budget"),
-                         [](const auto& info) { return test::plain_name(info.param); });
+                         [](const auto& info) { return plain_name(info.param); });
 
 /// What neither a saved tensor nor autograd shows.
 class HiddenChanges : public testing::TestWithParam<const char*> {
@@ -250,7 +243,7 @@ TEST_P(HiddenChanges, of_a_buffer_are_right_or_an_error) {
 INSTANTIATE_TEST_SUITE_P(Modes, HiddenChanges,
                          testing::Values("mirror", "mirror+echo", "echo", "echo+attn", "gist",
                                          "echo+gist", "offload:all", "echo+offload:all", "budget"),
-                         [](const auto& info) { return test::plain_name(info.param); });
+                         [](const auto& info) { return plain_name(info.param); });
 
 /// `echo` makes the sum again, which silu saved, and what is made from it.
 class HiddenChangesUnderEcho : public HiddenChanges {};
@@ -262,7 +255,7 @@ TEST_P(HiddenChangesUnderEcho, are_seen_at_once) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, HiddenChangesUnderEcho,
                          testing::Values("echo", "echo+gist", "echo+offload:all"),
-                         [](const auto& info) { return test::plain_name(info.param); });
+                         [](const auto& info) { return plain_name(info.param); });
 
 TEST(HiddenChange, names_the_operator_its_shape_and_who_saved_it) {
   const auto changed = std::make_shared<bool>(false);
@@ -304,4 +297,4 @@ TEST(VaryingNumbers, are_no_departure) {
 }
 
 }  // namespace
-}  // namespace noisemark::memopt
+}  // namespace noisemark::memopt::test

@@ -1,52 +1,27 @@
 /// What a codec does not take goes to the next one, or is kept, and is counted.
 
-#include <ATen/Context.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/relu.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <stdexcept>
 #include <utility>
 
-#include "memopt/planned_mode.h"
-#include "memopt/saved_tensor_scope.h"
+#include "tests/memopt/two_layers.h"
 
 namespace noisemark::memopt {
 namespace {
 
 /// Two layers with a ReLU between them, whose input is shifted: by much, and no result is zero.
-class ShiftedRelu {
+class ShiftedRelu : public test::TwoLayers {
  public:
-  explicit ShiftedRelu(const char* mode) : mode_(make_mode(mode)) {
-    at::manual_seed(41);
-    ModelView view;
-    for (at::Tensor& weight : weights_) {
-      weight = at::randn({128, 128}).mul_(0.1).set_requires_grad(true);
-      view.parameters.emplace_back(std::to_string(view.parameters.size()) + ".weight", weight);
-    }
-    x_ = at::randn({128, 128});
-    mode_->attach(view);
-  }
+  explicit ShiftedRelu(const char* mode) : TwoLayers(mode, 41) {}
 
   std::vector<at::Tensor> step(double shift) {
-    for (at::Tensor& weight : weights_) weight.mutable_grad() = at::Tensor();
-    mode_->begin_step(++steps_);
-    at::Tensor loss;
-    {
-      const SavedTensorScope scope(*mode_);
-      const at::Tensor h = at::relu(at::linear(x_, weights_[0]) + at::full({128, 128}, shift));
-      loss = at::linear(h, weights_[1]).square().sum();
-    }
-    loss.backward();
-    mode_->end_step();
-    return {weights_[0].grad().clone(), weights_[1].grad().clone()};
+    return step_with([&](const at::Tensor& h) {
+      return at::relu(h + at::full({128, 128}, shift));
+    });
   }
-
-  [[nodiscard]] PlannedMode& planned() { return dynamic_cast<PlannedMode&>(*mode_); }
 
   /// The treatment of what ReLU gave.
   [[nodiscard]] const ValueTreatment& of_relu() {
@@ -65,12 +40,6 @@ class ShiftedRelu {
     if (codec == nullptr || codec->name() != "ssdc") return 0;
     return static_cast<double>(codec->encode(zeros, {})->parts.at(2).numel()) / 4096;
   }
-
- private:
-  std::unique_ptr<Mode> mode_;
-  std::array<at::Tensor, 2> weights_;
-  at::Tensor x_;
-  int64_t steps_ = 0;
 };
 
 void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {

@@ -14,15 +14,8 @@
 
 #include "tests/memopt/mode_run.h"
 
-namespace noisemark::memopt {
+namespace noisemark::memopt::test {
 namespace {
-
-using test::expect_equal;
-using test::live_bytes;
-using test::mode_for;
-using test::ModeRun;
-using test::reference_of;
-using test::TestModel;
 
 /// Two blocks with all that the modes know how to treat. Attention is left out: LibTorch's has no
 /// second derivative.
@@ -86,8 +79,8 @@ TEST_P(DoubleBackward, gives_the_bits_of_none_and_its_bytes_back) {
     const int64_t level = live_bytes();
     {
       const Derivatives got = derivatives(run, number);
-      test::expect_right(mode, expected.first, got.first);
-      test::expect_right(mode, expected.second, got.second);
+      expect_right(mode, expected.first, got.first);
+      expect_right(mode, expected.second, got.second);
     }
     if (number > 5) {
       EXPECT_EQ(live_bytes(), level);
@@ -110,11 +103,11 @@ TEST_P(DoubleBackward, may_follow_steps_that_were_differentiated_once) {
   const int64_t level = live_bytes();
   {
     const Derivatives got = derivatives(run, 6);
-    test::expect_right(mode, expected.first, got.first);
-    test::expect_right(mode, expected.second, got.second);
+    expect_right(mode, expected.first, got.first);
+    expect_right(mode, expected.second, got.second);
   }
   EXPECT_EQ(live_bytes(), level);
-  test::expect_right(mode, reference.step(7), run.step(7));
+  expect_right(mode, reference.step(7), run.step(7));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, DoubleBackward,
@@ -122,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, DoubleBackward,
                                          "echo+attn", "gist", "echo+gist", "offload", "offload:all",
                                          "echo+gist+offload:all", "dpr8", "q4", "budget",
                                          "budget,error"),
-                         [](const auto& info) { return test::plain_name(info.param); });
+                         [](const auto& info) { return plain_name(info.param); });
 
 }  // namespace
-}  // namespace noisemark::memopt
+}  // namespace noisemark::memopt::test

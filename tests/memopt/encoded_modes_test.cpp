@@ -17,14 +17,6 @@ namespace {
 using test::StepOutcome;
 using test::TrainedNet;
 
-void expect_same(const StepOutcome& a, const StepOutcome& b) {
-  EXPECT_TRUE(a.loss.equal(b.loss));
-  ASSERT_EQ(a.gradients.size(), b.gradients.size());
-  for (size_t i = 0; i < a.gradients.size(); ++i) {
-    EXPECT_TRUE(a.gradients[i].equal(b.gradients[i])) << i;
-  }
-}
-
 at::Tensor all_of(const std::vector<at::Tensor>& gradients) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& gradient : gradients) flat.push_back(gradient.flatten());
@@ -47,16 +39,8 @@ std::map<std::string, int64_t> bytes_by_codec(const TreatmentPlan& plan) {
 class LosslessModes : public testing::TestWithParam<const char*> {
  protected:
   static void expect_gradients_of_none(bool bf16) {
-    TrainedNet none("none", bf16);
     TrainedNet mode(GetParam(), bf16);
-    for (int i = 0; i < 6; ++i) {
-      SCOPED_TRACE(i);
-      expect_same(none.step(), mode.step());
-    }
-    const PlannedModeReport report = mode.planned().report();
-    EXPECT_EQ(report.missing_reason, "");
-    EXPECT_EQ(report.counters.departures, 0);
-    EXPECT_EQ(report.counters.mismatches, 0);
+    const PlannedModeReport report = test::expect_six_steps_of_none(mode, bf16);
     EXPECT_EQ(report.counters.recipes_run_again, 0);
   }
 };
@@ -145,7 +129,7 @@ class LossyModes : public testing::TestWithParam<Lossy> {};
 TEST_P(LossyModes, change_no_bit_of_the_forward_pass_and_gradients_within_a_bound) {
   TrainedNet none("none");
   TrainedNet mode(GetParam().mode);
-  for (int i = 0; i < 3; ++i) expect_same(none.step(), mode.step());
+  test::expect_same_steps(none, mode, 3);
   for (int i = 0; i < 3; ++i) {
     const StepOutcome exact = none.step();
     const StepOutcome rounded = mode.step();
@@ -178,7 +162,7 @@ TEST_P(LossyModes, hold_as_many_bits_of_an_element_as_their_format_has) {
 TEST_P(LossyModes, give_the_same_gradients_for_the_same_seed) {
   TrainedNet first(GetParam().mode);
   TrainedNet second(GetParam().mode);
-  for (int i = 0; i < 5; ++i) expect_same(first.step(), second.step());
+  test::expect_same_steps(first, second, 5);
 }
 
 TEST_P(LossyModes, keep_statistics_of_norms_and_attention_as_they_are) {

@@ -18,18 +18,8 @@
 
 #include "tests/memopt/mode_run.h"
 
-namespace noisemark::memopt {
+namespace noisemark::memopt::test {
 namespace {
-
-using test::block_model;
-using test::expect_equal;
-using test::expect_right;
-using test::live_bytes;
-using test::MakeModel;
-using test::mode_for;
-using test::ModeRun;
-using test::reference_of;
-using test::TestModel;
 
 enum class Failure { kInOperator, kAfterForward, kInBackward };
 
@@ -47,7 +37,7 @@ constexpr FailingStep kFailingSteps[] = {
 /// The block model, which an operator or a hook of its backward can make fail in the middle.
 TestModel failing_model(const std::shared_ptr<std::optional<Failure>>& failure) {
   TestModel model;
-  const auto net = std::make_shared<test::BlockNet>(16, /*relu=*/true);
+  const auto net = std::make_shared<BlockNet>(16, /*relu=*/true);
   net->pools = true;
   net->generator = model.generator;
   const at::Tensor x = at::randn({2, 3, 8, 8});
@@ -176,7 +166,7 @@ TEST_P(UnbudgetedModes, plan_after_a_failed_step_what_they_would_have_planned_wi
 INSTANTIATE_TEST_SUITE_P(Modes, UnbudgetedModes,
                          testing::Values("mirror+echo", "echo+attn", "gist", "offload:all", "dpr8",
                                          "q4", "echo+dpr8"),
-                         [](const auto& info) { return test::plain_name(info.param); });
+                         [](const auto& info) { return plain_name(info.param); });
 
 TEST_P(ModesOfEveryKind, give_the_tensors_again_when_the_graph_is_retained) {
   const std::string mode = mode_for(GetParam(), [] { return block_model(); });
@@ -281,8 +271,8 @@ TEST_P(ModesOfEveryKind, follow_tensors_without_elements) {
       between_layers(0, [](const at::Tensor& h) { return at::silu(h * 2) * at::tanh(h); }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, ModesOfEveryKind, testing::ValuesIn(test::kModesOfEveryKind),
-                         [](const auto& info) { return test::plain_name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Modes, ModesOfEveryKind, testing::ValuesIn(kModesOfEveryKind),
+                         [](const auto& info) { return plain_name(info.param); });
 
 }  // namespace
-}  // namespace noisemark::memopt
+}  // namespace noisemark::memopt::test

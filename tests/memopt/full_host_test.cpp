@@ -9,19 +9,10 @@
 namespace noisemark::memopt {
 namespace {
 
-using test::StepOutcome;
 using test::TrainedNet;
 
 /// An activation of the net is 128 KiB, one behind its pooling 32.
 constexpr int64_t kCapacity = 256 << 10;
-
-void expect_same(const StepOutcome& a, const StepOutcome& b) {
-  EXPECT_TRUE(a.loss.equal(b.loss));
-  ASSERT_EQ(a.gradients.size(), b.gradients.size());
-  for (size_t i = 0; i < a.gradients.size(); ++i) {
-    EXPECT_TRUE(a.gradients[i].equal(b.gradients[i])) << i;
-  }
-}
 
 /// Storages and bytes that the plan in force holds because the host was full.
 HeldGroup held_for_want_of_room(const PlannedMode& mode) {
@@ -41,16 +32,8 @@ HostMemoryReport host_of(const PlannedMode& mode) {
 class FullHost : public testing::TestWithParam<const char*> {};
 
 TEST_P(FullHost, changes_no_bit_and_says_what_found_no_room) {
-  TrainedNet none("none");
   TrainedNet mode(GetParam());
-  for (int i = 0; i < 6; ++i) {
-    SCOPED_TRACE(i);
-    expect_same(none.step(), mode.step());
-  }
-  const PlannedModeReport report = mode.planned().report();
-  EXPECT_EQ(report.missing_reason, "");
-  EXPECT_EQ(report.counters.departures, 0);
-  EXPECT_EQ(report.counters.mismatches, 0);
+  const PlannedModeReport report = test::expect_six_steps_of_none(mode);
   EXPECT_EQ(report.counters.codec_fallbacks, 0) << "the pass that verifies has found it out";
   ASSERT_TRUE(report.host.has_value());
   EXPECT_EQ(report.host->capacity_bytes, kCapacity);
@@ -94,7 +77,7 @@ TEST(FullHostMemory, and_what_it_refused_are_all_that_is_to_go_there) {
 TEST(FullHostMemory, of_one_byte_is_none_and_training_goes_on) {
   TrainedNet none("none");
   TrainedNet mode("offload:all,host=1");
-  for (int i = 0; i < 5; ++i) expect_same(none.step(), mode.step());
+  test::expect_same_steps(none, mode, 5);
   EXPECT_EQ(mode.planned().report().plan.encoded_from_bytes, 0);
   EXPECT_EQ(host_of(mode.planned()).capacity_bytes, 1);
 }

@@ -1,19 +1,13 @@
 /// A float32 copy of what had 16 bits, as autocast makes it, is held in 16 bits again wherever
 /// values are made again.
 
-#include <ATen/Context.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/silu.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <stdexcept>
 #include <string>
 
-#include "memopt/planned_mode.h"
-#include "memopt/saved_tensor_scope.h"
+#include "tests/memopt/two_layers.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -22,31 +16,12 @@ constexpr int64_t kBytes = 128 * 128 * 4;
 
 /// Two layers with SiLU between them, whose input went through `type` and back to float32. No mode
 /// that makes only cheap values again can make it: the first layer's result is saved by nobody.
-class Widened {
+class Widened : public test::TwoLayers {
  public:
-  Widened(const char* mode, at::ScalarType type) : mode_(make_mode(mode)), type_(type) {
-    at::manual_seed(43);
-    ModelView view;
-    for (at::Tensor& weight : weights_) {
-      weight = at::randn({128, 128}).mul_(0.1).set_requires_grad(true);
-      view.parameters.emplace_back(std::to_string(view.parameters.size()) + ".weight", weight);
-    }
-    x_ = at::randn({128, 128});
-    mode_->attach(view);
-  }
+  Widened(const char* mode, at::ScalarType type) : TwoLayers(mode, 43), type_(type) {}
 
   std::vector<at::Tensor> step() {
-    for (at::Tensor& weight : weights_) weight.mutable_grad() = at::Tensor();
-    mode_->begin_step(++steps_);
-    at::Tensor loss;
-    {
-      const SavedTensorScope scope(*mode_);
-      const at::Tensor wide = at::linear(x_, weights_[0]).to(type_).to(at::kFloat);
-      loss = at::linear(at::silu(wide), weights_[1]).square().sum();
-    }
-    loss.backward();
-    mode_->end_step();
-    return {weights_[0].grad().clone(), weights_[1].grad().clone()};
+    return step_with([&](const at::Tensor& h) { return at::silu(h.to(type_).to(at::kFloat)); });
   }
 
   /// Of what SiLU reads, once the plan is followed.
@@ -65,14 +40,8 @@ class Widened {
     return codec == nullptr ? "" : std::string(codec->name());
   }
 
-  [[nodiscard]] PlannedMode& planned() { return dynamic_cast<PlannedMode&>(*mode_); }
-
  private:
-  std::unique_ptr<Mode> mode_;
   at::ScalarType type_;
-  std::array<at::Tensor, 2> weights_;
-  at::Tensor x_;
-  int64_t steps_ = 0;
 };
 
 void expect_gradients_of_none(Widened& mode, at::ScalarType type) {

@@ -4,6 +4,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
@@ -79,5 +80,33 @@ class TrainedNet {
   at::Tensor x_, target_;
   int64_t steps_ = 0;
 };
+
+inline void expect_same(const StepOutcome& a, const StepOutcome& b) {
+  EXPECT_TRUE(a.loss.equal(b.loss));
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (size_t i = 0; i < a.gradients.size(); ++i) {
+    EXPECT_TRUE(a.gradients[i].equal(b.gradients[i])) << i;
+  }
+}
+
+/// The next `steps` of both, which begin at the same one.
+inline void expect_same_steps(TrainedNet& a, TrainedNet& b, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    SCOPED_TRACE(i);
+    expect_same(a.step(), b.step());
+  }
+}
+
+/// Six steps of a mode, of which it follows its plan in the last, have the bits of `none`; and the
+/// mode was never surprised.
+inline PlannedModeReport expect_six_steps_of_none(TrainedNet& mode, bool bf16 = false) {
+  TrainedNet none("none", bf16);
+  expect_same_steps(none, mode, 6);
+  PlannedModeReport report = mode.planned().report();
+  EXPECT_EQ(report.missing_reason, "");
+  EXPECT_EQ(report.counters.departures, 0);
+  EXPECT_EQ(report.counters.mismatches, 0);
+  return report;
+}
 
 }  // namespace noisemark::memopt::test

@@ -10,8 +10,8 @@ namespace noisemark::suite {
 namespace {
 
 LockEntry entry() {
-  return {std::string(64, '1'), std::string(64, '2'), std::string(64, '3'),
-          std::string(64, '4'), std::string(64, '5'), {1.0, 0.5, 1.0 / 3.0}};
+  return {std::string(64, '1'), std::string(64, '2'), std::string(64, '3'), std::string(64, '4'),
+          std::string(64, '5'), std::string(64, '6'), {1.0, 0.5, 1.0 / 3.0}};
 }
 
 std::string difference(const LockEntry& found) {
@@ -56,6 +56,9 @@ TEST(Lock, every_hash_turns_red_in_words) {
   found = entry();
   found.order_sha256[0] = 'f';
   EXPECT_NE(difference(found).find("the order of the data"), std::string::npos);
+  found = entry();
+  found.judging_sha256[0] = 'f';
+  EXPECT_NE(difference(found).find("the warm-up rule or a margin changed"), std::string::npos);
 }
 
 TEST(Lock, losses_may_differ_by_rounding_and_by_no_more) {
