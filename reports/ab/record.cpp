@@ -99,13 +99,14 @@ std::string ab_json(const AbRecord& record) {
                      {"warmup", json_of(pair.warmup)},
                      {"turns", json_of(pair.turns)}});
   }
-  return sealed_json(kAbSchemaName, kAbSchemaVersion,
-                     {{"created_utc", record.created_utc},
+  OrderedJson body = {{"created_utc", record.created_utc},
                       {"ended", record.ended},
                       {"plan", json_of(record.plan)},
                       {"a", json_of(record.a)},
-                      {"b", json_of(record.b)},
-                      {"pairs", pairs}});
+                      {"b", json_of(record.b)}};
+  if (!record.environment.empty()) body["environment"] = record.environment;
+  body["pairs"] = pairs;
+  return sealed_json(kAbSchemaName, kAbSchemaVersion, body);
 }
 
 AbRecord ab_from_json(std::string_view text, const std::string& where) {
@@ -117,6 +118,7 @@ AbRecord ab_from_json(std::string_view text, const std::string& where) {
   record.plan = plan_of(fields.object("plan"));
   record.a = named_build_of(fields.object("a"));
   record.b = named_build_of(fields.object("b"));
+  if (fields.has("environment")) record.environment = fields.strings("environment");
   for (const JsonFields& pair : fields.objects("pairs")) {
     record.pairs.push_back(
         {side_of(pair, "first"), turns_of(pair, "warmup"), turns_of(pair, "turns")});

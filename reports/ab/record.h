@@ -70,6 +70,7 @@ struct AbRecord {
   AbBuild a;
   AbBuild b;
   std::vector<AbPair> pairs;
+  Strings environment;  ///< as Result::environment, and the container; empty: an older record
 };
 
 /// The text of ab.json. Doubles read back bit for bit; a list of numbers takes one line. Carries a

@@ -80,6 +80,7 @@ class Measurement {
     record_.plan.pairs = request.pairs;
     record_.plan.seconds = request.seconds;
     record_.plan.slow_down_frac = request.slow_down_frac;
+    record_.environment = request.environment;
   }
 
   AbRecord measure() {

@@ -26,7 +26,8 @@ struct AbRequest {
   double slow_down_frac = 0;      ///< control, put into every step of B
   /// The calibrated noise floor for an identity, asked once; empty: there is none. May throw.
   std::function<double(const reports::Strings&)> noise_floor;
-  reports::AbOptions judge;  ///< by which the extension is decided
+  reports::AbOptions judge;      ///< by which the extension is decided
+  reports::Strings environment;  ///< of the record; not read
 };
 
 /// AbRecord::ended of a measurement that AbWatch::stop ended.
