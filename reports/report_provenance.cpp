@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "reports/environment_changes.h"
 #include "reports/markdown.h"
 #include "reports/quantity.h"
 #include "reports/report_sections.h"
@@ -15,6 +16,17 @@ void add_all(MarkdownTable& table, const std::string& kind, const Strings& strin
   for (const auto& [key, value] : strings) table.add_row({kind, key, value});
 }
 
+// What a reader should not have to find in a long table.
+std::string changes(const Strings& environment) {
+  const auto found = environment.find(std::string(kChangedWhileItRan));
+  if (found == environment.end()) return "";
+  if (found->second == "nothing") {
+    return "Settings of the machine were read again at the end; none had changed.\n\n";
+  }
+  return fmt::format("**Changed while it ran: {}.** What it was at the end is in the table.\n\n",
+                     found->second);
+}
+
 }  // namespace
 
 std::string environment(const Result& result) {
@@ -23,7 +35,7 @@ std::string environment(const Result& result) {
   add_all(table, "software", result.identity.software);
   add_all(table, "system", result.environment);
   if (table.empty()) return "## Environment\n\nNothing was recorded.\n";
-  return "## Environment\n\n" + table.text();
+  return "## Environment\n\n" + changes(result.environment) + table.text();
 }
 
 std::string seeds(const Result& result) {

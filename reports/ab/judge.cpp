@@ -10,9 +10,11 @@
 #include <stdexcept>
 
 #include "reports/ab/losses.h"
+#include "reports/compare/comparable.h"
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/paired_gate.h"
 #include "reports/compare/repetitions.h"
+#include "reports/environment_changes.h"
 #include "reports/error.h"
 #include "reports/statistics.h"
 
@@ -56,6 +58,8 @@ std::vector<FieldDifference> differences_of(const AbRecord& record, const std::s
   compare("variant", record.a.variant, record.b.variant);
   compare("batch", std::to_string(record.a.batch), std::to_string(record.b.batch));
   for (const std::string& name : names) {
+    const bool both = record.a.identity.contains(name) && record.b.identity.contains(name);
+    if (!both && may_be_unknown(name)) continue;
     compare(name, text_of(record.a.identity, name), text_of(record.b.identity, name));
   }
   return differences;
@@ -193,6 +197,10 @@ class Judge {
     comparison.resamples = options_.resamples;
     comparison.seed = options_.seed;
     if (!record_.ended.empty()) comparison.notes.push_back("ended early: " + record_.ended);
+    const std::string changed = text_of(record_.environment, std::string(kChangedWhileItRan));
+    if (!changed.empty() && changed != "nothing") {
+      comparison.notes.push_back("changed while it ran: " + changed);
+    }
     if (record_.plan.slow_down_frac > 0) {
       comparison.notes.push_back(
           fmt::format("a control: every step of B was made to take {} % longer",

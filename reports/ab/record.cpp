@@ -129,14 +129,15 @@ std::string ab_json(const AbRecord& record) {
                      {"warmup", json_of(pair.warmup)},
                      {"turns", json_of(pair.turns)}});
   }
-  return sealed_json(kAbSchemaName, kAbSchemaVersion,
-                     {{"created_utc", record.created_utc},
+  OrderedJson body = {{"created_utc", record.created_utc},
                       {"ended", record.ended},
                       {"plan", json_of(record.plan)},
                       {"a", json_of(record.a)},
-                      {"b", json_of(record.b)},
-                      {"figures", figures},
-                      {"pairs", pairs}});
+                      {"b", json_of(record.b)}};
+  if (!record.environment.empty()) body["environment"] = record.environment;
+  body["figures"] = figures;
+  body["pairs"] = pairs;
+  return sealed_json(kAbSchemaName, kAbSchemaVersion, body);
 }
 
 AbRecord ab_from_json(std::string_view text, const std::string& where) {
@@ -153,6 +154,7 @@ AbRecord ab_from_json(std::string_view text, const std::string& where) {
     for (const JsonFields& row : fields.objects("figures"))
       record.figures.push_back(figure_of(row));
   }
+  if (fields.has("environment")) record.environment = fields.strings("environment");
   for (const JsonFields& pair : fields.objects("pairs")) {
     record.pairs.push_back(
         {side_of(pair, "first"), turns_of(pair, "warmup"), turns_of(pair, "turns")});

@@ -75,6 +75,7 @@ struct AbRecord {
   /// is the record's. Empty where none were made.
   std::vector<ExactRow> figures;
   std::vector<AbPair> pairs;
+  Strings environment;  ///< as Result::environment, and the container; empty: an older record
 };
 
 /// The text of ab.json. Doubles read back bit for bit; a list of numbers takes one line. Carries a

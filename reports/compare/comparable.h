@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "reports/compare/comparison.h"
@@ -9,9 +10,14 @@ namespace noisemark::reports {
 
 /// Every field in which runs of a cell differ though they must not: the definition and what was
 /// changed of it, data and its bytes, threads, hardware, software, the deterministic profile, and
-/// the initial weights of equal seeds. Each field once, with the first two values that differ.
+/// the initial weights of equal seeds. Each field once, with the first two values that differ. A
+/// clocks policy that one side does not know is no difference.
 /// Empty: comparable.
 [[nodiscard]] std::vector<FieldDifference> identity_differences(const Cell& cell);
+
+/// Whether a field of identity_fields() must only agree where both sides have it: a clocks policy,
+/// which not every system tells, and which results that are older than it lack.
+[[nodiscard]] bool may_be_unknown(const std::string& field);
 
 /// What runs of a cell must agree in, by path in result.json, but for what belongs to their seed.
 [[nodiscard]] Strings identity_fields(const Result& result);

@@ -90,6 +90,7 @@ class Measurement {
     record_.plan.seconds = request.seconds;
     record_.plan.turn_s = request.turn_s;
     record_.plan.slow_down_frac = request.slow_down_frac;
+    record_.environment = request.environment;
   }
 
   AbRecord measure() {

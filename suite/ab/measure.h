@@ -27,7 +27,8 @@ struct AbRequest {
   bool short_runs = false;        ///< compare what has no noise before the first pair
   /// The calibrated noise floor for an identity, asked once; empty: there is none. May throw.
   std::function<double(const reports::Strings&)> noise_floor;
-  reports::AbOptions judge;  ///< by which the extension is decided
+  reports::AbOptions judge;      ///< by which the extension is decided
+  reports::Strings environment;  ///< of the record; not read
 };
 
 /// AbRecord::ended of a measurement that AbWatch::stop ended.

@@ -11,6 +11,8 @@
 #include "suite/ab/measure.h"
 #include "suite/ab/ref_build.h"
 #include "suite/cli/output_format.h"
+#include "suite/environment/changes.h"
+#include "suite/environment/environment.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/plan.h"
 #include "suite/run/progress.h"
@@ -82,6 +84,13 @@ fs::path new_file(const Arguments& arguments, const char* name) {
   return file;
 }
 
+/// What ab.json says of the machine beside what both builds say of it.
+reports::Strings environment_of(const Machine& machine) {
+  reports::Strings environment = machine.environment;
+  for (const auto& [key, value] : machine.container) environment["container " + key] = value;
+  return environment;
+}
+
 AbRecord measure_builds(const Arguments& arguments) {
   require_one_benchmark(arguments, "ab");
   Progress progress(arguments.positional().front(), 0, 0);
@@ -99,6 +108,8 @@ AbRecord measure_builds(const Arguments& arguments) {
   }
   request.a = program_of(arguments, "a", progress);
   request.b = program_of(arguments, "b", progress);
+  const c10::Device device = parse_device(arguments.text("device"));
+  request.environment = environment_of(capture_machine(device));
   const InterruptGuard interrupt;
   const auto keep = [&](const AbRecord& record) {
     progress.say(pair_words(record));
@@ -108,6 +119,7 @@ AbRecord measure_builds(const Arguments& arguments) {
     progress.say(fmt::format("bytes and FLOPs of {}", ab_side_name(side)));
   };
   AbRecord record = measure_ab(request, {keep, [&] { return interrupt.requested(); }, say_short});
+  add_changes(record.environment, machine_state(device));
   keep(record);
   return record;
 }

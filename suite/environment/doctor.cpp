@@ -7,6 +7,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "suite/environment/graphics.h"
+
 namespace noisemark::suite {
 namespace {
 
@@ -146,6 +148,11 @@ Diagnosis gpu_reasons(const std::string& reasons) {
 }
 
 Diagnosis gpu_neighbours(const std::string& count) {
+  if (is_count_of_container(count)) {
+    return {"other processes on the GPU", Health::kMissing, count,
+            "Look at `nvidia-smi` outside: a driver may show a container its own processes only, "
+            "and numbers this one otherwise."};
+  }
   if (count == "0") return {"other processes on the GPU", Health::kFine, "none", ""};
   return {"other processes on the GPU", Health::kDisturbs, count,
           "Wait for them (`nvidia-smi`), or take another GPU."};

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace noisemark::suite {
@@ -190,7 +193,31 @@ void put_switch(Strings& strings, const std::string& key, const std::optional<un
   if (value) strings[key] = *value == 0 ? "off" : "on";
 }
 
+constexpr std::string_view kOfContainer = " seen from a container";
+constexpr std::string_view kFirstNamespace = "pid:[4026531836]";  // PROC_PID_INIT_INO of Linux
+
+/// Whether the kernel counts this program's processes apart, as containers do unless told
+/// otherwise.
+bool in_process_namespace() {
+  std::error_code error;
+  const auto name = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  return error || name.string() != kFirstNamespace;
+}
+
 }  // namespace
+
+std::string process_count(size_t count, bool in_container) {
+  return fmt::format("{}{}", count, in_container ? kOfContainer : "");
+}
+
+bool is_count_of_container(const std::string& count) {
+  return count.ends_with(kOfContainer);
+}
+
+std::string clock_policy(std::optional<unsigned> set_mhz, std::optional<unsigned> default_mhz) {
+  if (!set_mhz || !default_mhz) return "";
+  return set_mhz == default_mhz ? "default" : fmt::format("set to {} MHz", *set_mhz);
+}
 
 Graphics describe_gpu(int ordinal) {
   Graphics result;
@@ -201,6 +228,10 @@ Graphics describe_gpu(int ordinal) {
   put(result.software, "cuda_driver", nvml.driver_version());
   put_switch(result.hardware, "gpu_mig", nvml.current_of_pair("nvmlDeviceGetMigMode"));
   put_switch(result.hardware, "gpu_ecc", nvml.current_of_pair("nvmlDeviceGetEccMode"));
+  const std::string policy =
+      clock_policy(nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kClockSm),
+                   nvml.clock_mhz("nvmlDeviceGetDefaultApplicationsClock", kClockSm));
+  if (!policy.empty()) result.hardware["gpu_clocks"] = policy;
   Strings& environment = result.environment;
   put(environment, "gpu_vbios", nvml.text("nvmlDeviceGetVbiosVersion"));
   put(environment, "gpu_power_limit_mw", nvml.number("nvmlDeviceGetEnforcedPowerLimit"));
@@ -217,7 +248,9 @@ Graphics describe_gpu(int ordinal) {
   put(environment, "gpu_clock_reasons", nvml.reasons());
   put(environment, "gpu_power_mw", nvml.number("nvmlDeviceGetPowerUsage"));
   put(environment, "gpu_temperature_c", nvml.temperature());
-  put(environment, "gpu_other_processes", nvml.other_processes());
+  if (const auto count = nvml.other_processes()) {
+    environment["gpu_other_processes"] = process_count(*count, in_process_namespace());
+  }
   return result;
 }
 

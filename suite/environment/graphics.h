@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "reports/result.h"
@@ -11,7 +13,8 @@
 namespace noisemark::suite {
 
 struct Graphics {
-  reports::Strings hardware;     ///< gpu_model, gpu_memory_mib, gpu_compute_capability, gpu_mig ...
+  reports::Strings
+      hardware;  ///< gpu_model, gpu_memory_mib, gpu_compute_capability, gpu_mig, gpu_clocks ...
   reports::Strings software;     ///< cuda_driver
   reports::Strings environment;  ///< clocks and why they are what they are, power, temperature,
                                  ///< persistence, VBIOS, other processes
@@ -19,6 +22,20 @@ struct Graphics {
 
 /// `ordinal` counts as CUDA counts, after CUDA_VISIBLE_DEVICES.
 [[nodiscard]] Graphics describe_gpu(int ordinal);
+
+/// What gpu_other_processes says of `count` processes, of which this program is none that could be
+/// told by its number. In a container numbers are others than the driver's, and a driver may show a
+/// container its own processes only.
+[[nodiscard]] std::string process_count(size_t count, bool in_container);
+
+/// Whether process_count() said that it is of a container.
+[[nodiscard]] bool is_count_of_container(const std::string& count);
+
+/// The clocks policy, part of the identity: "default", or "set to N MHz" when another clock than
+/// the default one is set for applications; empty where the driver does not say. A clock locked
+/// for graphics is told by no driver.
+[[nodiscard]] std::string clock_policy(std::optional<unsigned> set_mhz,
+                                       std::optional<unsigned> default_mhz);
 
 /// NVML's mask of what holds the clocks down, in words joined by ", "; "none" for 0. Bits without a
 /// name stay hexadecimal.

@@ -117,7 +117,19 @@ Strings processor_identity() {
   if (const auto kib = memory_kib()) {
     result["memory_gib"] = std::to_string((*kib + (1 << 19)) >> 20);
   }
+  const std::string policy = cpu_clock_policy(processor_environment());
+  if (!policy.empty()) result["cpu_clocks"] = policy;
   return result;
+}
+
+std::string cpu_clock_policy(const Strings& environment) {
+  std::string policy;
+  for (const std::string word : {"governor", "turbo"}) {
+    const auto found = environment.find("cpu_" + word);
+    if (found == environment.end()) continue;
+    policy += (policy.empty() ? "" : ", ") + word + " " + found->second;
+  }
+  return policy;
 }
 
 Strings processor_environment() {

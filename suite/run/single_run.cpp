@@ -16,6 +16,7 @@
 #include "reports/write_report.h"
 #include "suite/config/canonical.h"
 #include "suite/config/lock.h"
+#include "suite/environment/changes.h"
 #include "suite/environment/environment.h"
 #include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
@@ -225,6 +226,7 @@ class SingleRun {
     options.weights_path = folder_.weights();
     options.events = &events_;
     outcome_ = training_pass(options, watch_);
+    add_changes(result_.environment, machine_state(plan_.variant.device));
     take_outcome();
     if (outcome_.error) std::rethrow_exception(outcome_.error);
     if (outcome_.interrupted) {

@@ -34,6 +34,7 @@ cmp -s <(cat "$work/same/exact.md" "$work/same/comparison.md") "$work/summary" |
 for side in base new; do
   for round in 1 2; do
     "$noisemark" check "$work/same/$side/$round/gmm16" >/dev/null || fail "$side/$round is not a whole result"
+    grep -q '"changed while it ran": "' "$work/same/$side/$round/gmm16/result.json" || fail "nobody looked at the machine again"
   done
 done
 grep -q 'smoke: left out' "$work/log" || fail "does not say that the smoke suite was left out"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "reports/environment_changes.h"
 #include "reports/gate.h"
 #include "reports/mark.h"
 #include "reports/sha256.h"
@@ -94,6 +95,15 @@ TEST(Report, names_the_loader_threads_of_a_run_that_chose_them) {
   EXPECT_FALSE(has(rendered(result), "| loader "));
   result.protocol.loader_threads = 3;
   EXPECT_TRUE(has(rendered(result), "| loader        | 3 threads "));
+}
+
+TEST(Report, says_whether_the_machine_changed_while_it_ran) {
+  Result result = full_result();
+  EXPECT_FALSE(has(rendered(result), "hanged while it ran"));
+  result.environment[std::string(kChangedWhileItRan)] = "nothing";
+  EXPECT_TRUE(has(rendered(result), "read again at the end; none had changed."));
+  result.environment[std::string(kChangedWhileItRan)] = "cpu_governor, gpu_clock_reasons";
+  EXPECT_TRUE(has(rendered(result), "**Changed while it ran: cpu_governor, gpu_clock_reasons.**"));
 }
 
 TEST(Report, says_what_temporary_means) {

@@ -4,6 +4,7 @@
 
 #include "reports/ab/ab_markdown.h"
 #include "reports/ab/judge.h"
+#include "reports/environment_changes.h"
 #include "reports/error.h"
 #include "tests/reports/ab/simulated.h"
 
@@ -49,6 +50,25 @@ TEST(AbRecord, reads_back_bit_for_bit) {
   EXPECT_EQ(again.pairs[6].first, record.pairs[6].first);
   EXPECT_EQ(again.b.identity, record.b.identity);
   EXPECT_EQ(again.ended, record.ended);
+}
+
+TEST(AbRecord, carries_the_environment_and_an_older_one_none) {
+  AbRecord record = test::simulate({});
+  EXPECT_EQ(ab_json(record).find("environment"), std::string::npos);
+  EXPECT_TRUE(ab_from_json(ab_json(record), "ab.json").environment.empty());
+  record.environment = {{"kernel", "Linux"}, {std::string(kChangedWhileItRan), "nothing"}};
+  EXPECT_EQ(ab_from_json(ab_json(record), "ab.json").environment, record.environment);
+}
+
+TEST(AbRecord, says_that_the_machine_changed_meanwhile) {
+  AbRecord record = test::simulate({});
+  const auto says = [&](const std::string& changed) {
+    record.environment = {{std::string(kChangedWhileItRan), changed}};
+    return ab_markdown(record, judge_ab(record)).find("changed while it ran: cpu_governor") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(says("cpu_governor"));
+  EXPECT_FALSE(says("nothing"));
 }
 
 TEST(AbRecord, judged_again_says_the_same_byte_for_byte) {

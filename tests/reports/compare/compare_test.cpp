@@ -181,6 +181,20 @@ TEST(Compare, never_passes_what_is_not_the_same_work_on_the_same_machine) {
   }
 }
 
+TEST(Compare, takes_another_clocks_policy_for_another_machine_but_not_one_that_is_unknown) {
+  const auto clocks = [](const std::string& policy) -> Change {
+    return [=](Result& result, size_t) { result.identity.hardware["cpu_clocks"] = policy; };
+  };
+  const std::vector<double> rates = rates_around(kRate, kRuns);
+  const Side steady = test::side("old", rates, clocks("governor performance, turbo off"));
+  const Side other = test::side("new", rates, clocks("governor powersave, turbo off"));
+  EXPECT_EQ(compare(steady, other).verdict, CompareVerdict::kNotComparable);
+  EXPECT_EQ(compare(steady, other).differences.front().field, "identity.hardware.cpu_clocks");
+  const Side older = test::side("new", rates);
+  EXPECT_TRUE(compare(steady, older).differences.empty());
+  EXPECT_TRUE(compare(older, steady).differences.empty());
+}
+
 TEST(Compare, notices_other_initial_weights_of_the_same_seed) {
   const Comparison other = compared(
       1, [](Result& r, size_t) { r.provenance.init_weights_sha256 = std::string(64, 'c'); });

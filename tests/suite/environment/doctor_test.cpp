@@ -117,6 +117,10 @@ TEST(Doctor, finds_what_makes_times_unsteady) {
   expect_said("other processes on the GPU", Health::kDisturbs, "12", [](Machine& m, Surroundings&) {
     m.environment.insert_or_assign("gpu_other_processes", "12");
   });
+  expect_said("other processes on the GPU", Health::kMissing, "outside",
+              [](Machine& m, Surroundings&) {
+                m.environment.insert_or_assign("gpu_other_processes", process_count(0, true));
+              });
 }
 
 TEST(Doctor, tells_apart_why_there_is_no_gpu) {

@@ -1,0 +1,79 @@
+#include "suite/environment/changes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "reports/environment_changes.h"
+#include "suite/environment/graphics.h"
+#include "suite/environment/processor.h"
+
+namespace noisemark::suite {
+namespace {
+
+using reports::Strings;
+
+constexpr std::array kSettings = {"cgroup_cpu_max",
+                                  "cgroup_memory_max",
+                                  "cpu_governor",
+                                  "cpu_smt",
+                                  "cpu_turbo",
+                                  "gpu_clock_reasons",
+                                  "gpu_memory_clock_max_mhz",
+                                  "gpu_other_processes",
+                                  "gpu_persistence",
+                                  "gpu_power_limit_mw",
+                                  "gpu_sm_clock_applications_mhz",
+                                  "gpu_sm_clock_max_mhz",
+                                  "transparent_hugepage"};
+constexpr std::array kFigures = {"gpu_memory_clock_mhz", "gpu_power_mw", "gpu_sm_clock_mhz",
+                                 "gpu_temperature_c", "load_average"};
+constexpr const char* kUnknown = "not known";
+
+std::string value_of(const Strings& strings, const std::string& key) {
+  const auto found = strings.find(key);
+  return found == strings.end() ? kUnknown : found->second;
+}
+
+/// A GPU that had nothing to do is held down by nothing.
+bool equal(const std::string& key, const std::string& before, const std::string& after) {
+  const auto without_idle = [](const std::string& reasons) {
+    return reasons == "idle" ? std::string("none") : reasons;
+  };
+  if (key == "gpu_clock_reasons") return without_idle(before) == without_idle(after);
+  if (key == "gpu_other_processes" && is_count_of_container(before)) return true;
+  return before == after;
+}
+
+}  // namespace
+
+Strings machine_state(const c10::Device& device) {
+  Strings state = processor_environment();
+  if (device.is_cuda()) {
+    const Graphics gpu = describe_gpu(device.has_index() ? device.index() : 0);
+    state.insert(gpu.environment.begin(), gpu.environment.end());
+  }
+  return state;
+}
+
+void add_changes(Strings& environment, const Strings& end) {
+  const Strings before = environment;
+  std::vector<std::string> changed;
+  const auto add = [&](const std::string& key) {
+    const std::string after = value_of(end, key);
+    if (value_of(before, key) == after) return;
+    environment["at the end: " + key] = after;
+  };
+  for (const char* key : kFigures) add(key);
+  for (const char* key : kSettings) {
+    add(key);
+    if (!equal(key, value_of(before, key), value_of(end, key))) changed.emplace_back(key);
+  }
+  environment[std::string(reports::kChangedWhileItRan)] =
+      changed.empty() ? "nothing" : fmt::format("{}", fmt::join(changed, ", "));
+}
+
+}  // namespace noisemark::suite
