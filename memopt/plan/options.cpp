@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "memopt/codec_choice.h"
@@ -61,6 +62,7 @@ BlockOptions::BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<B
       overrides_(std::move(overrides)),
       recipes_(std::make_unique<RecipeBook>(graph_, overrides_.shortcut_ns)),
       blocks_(graph_->segments.size() + 1) {
+  overrides_.shortcut_ns.clear();  // the recipes know; every plan copies the rest
   mark_operators();
   mark_slots();
   mark_crossing();
@@ -148,37 +150,41 @@ std::unique_ptr<Codec> BlockOptions::exact_codec(ValueId id, int attempt) const 
   return nullptr;
 }
 
-Policy BlockOptions::combined(const std::vector<size_t>& chosen) const {
-  const auto option_of = [this, chosen](const StepGraph& graph, const RecordedOperator& op) {
-    return chosen[block_of_operator(static_cast<OperatorId>(index_of(graph, op)))];
-  };
+/// `option_of`: by operator. It must outlive the policy.
+Policy BlockOptions::combined(const std::vector<size_t>& option_of) const {
   Policy policy;
-  policy.may_replay = [this, option_of](const StepGraph& graph, const RecordedOperator& op) {
-    return replays_[option_of(graph, op)][index_of(graph, op)];
+  policy.may_replay = [this, &option_of](const StepGraph& graph, const RecordedOperator& op) {
+    const size_t at = index_of(graph, op);
+    return replays_[option_of[at]][at];
   };
-  policy.light = [this, option_of](const StepGraph& graph, const RecordedOperator& op) {
-    return light_[option_of(graph, op)][index_of(graph, op)];
+  policy.light = [this, &option_of](const StepGraph& graph, const RecordedOperator& op) {
+    const size_t at = index_of(graph, op);
+    return light_[option_of[at]][at];
   };
-  policy.codec = [this, option_of](const StepGraph& graph, ValueId id,
-                                   int attempt) -> std::unique_ptr<Codec> {
-    const RecordedOperator* producer = graph.producer_of(id);
-    if (producer == nullptr) return nullptr;
-    const CodecChoice& choice = options_[option_of(graph, *producer)].policy.codec;
+  policy.codec = [this, &option_of](const StepGraph& graph, ValueId id,
+                                    int attempt) -> std::unique_ptr<Codec> {
+    const OperatorId producer = graph.values[static_cast<size_t>(id)].producer;
+    if (producer == kNone) return nullptr;
+    const CodecChoice& choice = options_[option_of[static_cast<size_t>(producer)]].policy.codec;
     return choice ? choice(graph, id, attempt) : nullptr;
   };
   return policy;
 }
 
 TreatmentPlan BlockOptions::plan(const std::vector<size_t>& chosen) const {
+  std::vector<size_t> option_of;
+  for (size_t op = 0; op < graph_->operators.size(); ++op) {
+    option_of.push_back(chosen[block_of_operator(static_cast<OperatorId>(op))]);
+  }
   Overrides overrides = overrides_;
   for (size_t v = 0; v < crossing_.size(); ++v) {
     if (!crossing_[v]) continue;
-    const size_t option = chosen[block_of_operator(graph_->values[v].producer)];
+    const size_t option = option_of[static_cast<size_t>(graph_->values[v].producer)];
     if (options_[option].policy.keep_what_crosses_segments) {
       overrides.crossing.insert(static_cast<ValueId>(v));
     }
   }
-  return resolve(graph_, combined(chosen), overrides, *recipes_);
+  return resolve(graph_, combined(option_of), overrides, *recipes_);
 }
 
 TreatmentPlan BlockOptions::plan_to_verify() const {
@@ -206,6 +212,35 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
   return resolve(graph_, policy, overrides, *recipes_);
 }
 
+bool BlockOptions::may_make_again(ValueId id) const {
+  const RecordedValue& value = graph_->values[static_cast<size_t>(id)];
+  const RecordedStorage& storage = graph_->storages[static_cast<size_t>(value.storage)];
+  if (value.producer == kNone || !value.has_history || overrides_.keep.count(id) != 0) return false;
+  if (storage.external || storage.written_in_place) return false;
+  const auto producer = static_cast<size_t>(value.producer);
+  return graph_->operators[producer].repeatable &&
+         std::any_of(replays_.begin(), replays_.end(),
+                     [producer](const std::vector<bool>& replays) { return replays[producer]; });
+}
+
+/// Options that round alike have the same codecs.
+std::vector<std::unique_ptr<Codec>> BlockOptions::codecs_of(ValueId id) const {
+  std::vector<std::unique_ptr<Codec>> codecs;
+  const auto refused = overrides_.refusals.find(id);
+  const int first = refused == overrides_.refusals.end() ? 0 : refused->second;
+  std::set<ModeParts::Rounding> seen;
+  for (const BlockOption& option : options_) {
+    if (first == Overrides::kEveryCodec) break;
+    if (!option.policy.codec || !seen.insert(option.parts.rounding).second) continue;
+    for (int attempt = first;; ++attempt) {
+      std::unique_ptr<Codec> codec = option.policy.codec(*graph_, id, attempt);
+      if (codec == nullptr) break;
+      codecs.push_back(std::move(codec));
+    }
+  }
+  return codecs;
+}
+
 bool BlockOptions::rounds_in(size_t block, const TreatmentPlan& plan) const {
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const Codec* codec = plan.values[v].codec;
@@ -223,12 +258,12 @@ size_t BlockOptions::block_that_brings(SlotId slot) const {
   return producer == kNone ? block_at(slot) : block_of_operator(producer);
 }
 
-std::vector<plan::Block> BlockOptions::choices(const CodecFigures& figures,
+std::vector<plan::Block> BlockOptions::choices(const std::vector<PeakTimeline>& uniform,
                                                const std::vector<OtherBytes>& other,
                                                bool live) const {
   std::vector<plan::Block> blocks(blocks_, plan::Block(options_.size()));
   for (size_t o = 0; o < options_.size(); ++o) {
-    const PeakTimeline timeline = simulate(plan(std::vector<size_t>(blocks_, o)), figures);
+    const PeakTimeline& timeline = uniform[o];
     for (size_t s = 0; s < graph_->slots.size(); ++s) {
       const size_t block = block_that_brings(static_cast<SlotId>(s));
       blocks[block][o].held_bytes += timeline.held_by_slot[s];

@@ -48,12 +48,19 @@ class BlockOptions {
   /// Makes again whatever some option may make again, so that following it once with everything
   /// kept shows which recipes and codecs are exact.
   [[nodiscard]] TreatmentPlan plan_to_verify() const;
+  /// Whether some plan may make the value again: an option replays its operator, and nothing that
+  /// is known of the value speaks against it.
+  [[nodiscard]] bool may_make_again(ValueId id) const;
+  /// The codecs that a plan may give to the value, of every way to round, without those refused.
+  [[nodiscard]] std::vector<std::unique_ptr<Codec>> codecs_of(ValueId id) const;
+  /// Shared by all plans.
+  [[nodiscard]] RecipeBook& recipes() const { return *recipes_; }
   /// Whether the plan rounds what a block has made.
   [[nodiscard]] bool rounds_in(size_t block, const TreatmentPlan& plan) const;
 
-  /// What each option costs each block, from timelines in which all blocks have that option.
-  /// `live`: bytes are those of all owners, otherwise only what is held for backward.
-  [[nodiscard]] std::vector<plan::Block> choices(const CodecFigures& figures,
+  /// What each option costs each block, from the timelines in which all blocks have that option,
+  /// one for each. `live`: bytes are those of all owners, otherwise only what is held for backward.
+  [[nodiscard]] std::vector<plan::Block> choices(const std::vector<PeakTimeline>& uniform,
                                                  const std::vector<OtherBytes>& other,
                                                  bool live) const;
 
@@ -66,7 +73,7 @@ class BlockOptions {
   [[nodiscard]] bool is_all_parts(ValueId id) const;
   [[nodiscard]] size_t block_that_brings(SlotId slot) const;
   [[nodiscard]] std::unique_ptr<Codec> exact_codec(ValueId id, int attempt) const;
-  [[nodiscard]] Policy combined(const std::vector<size_t>& chosen) const;
+  [[nodiscard]] Policy combined(const std::vector<size_t>& option_of) const;
 
   std::shared_ptr<const StepGraph> graph_;
   std::vector<BlockOption> options_;

@@ -443,13 +443,6 @@ class Simulation {
   PeakTimeline result_;
 };
 
-/// The plan of mode "none".
-TreatmentPlan keeping_plan(std::shared_ptr<const StepGraph> graph) {
-  Policy nothing;
-  nothing.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
-  return resolve(std::move(graph), nothing);
-}
-
 const MemoryReading& reading_of(const StepGraph& graph, const TimelineEvent& event) {
   if (event.slot == kNone) return graph.at_end;
   const RecordedSlot& slot = graph.slots[static_cast<size_t>(event.slot)];
@@ -462,12 +455,17 @@ PeakTimeline simulate(const TreatmentPlan& plan, const CodecFigures& figures) {
   return Simulation(plan, figures).run();
 }
 
+PeakTimeline kept_timeline(std::shared_ptr<const StepGraph> graph) {
+  Policy nothing;
+  nothing.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
+  return simulate(resolve(std::move(graph), nothing), {});
+}
+
 std::vector<OtherBytes> other_bytes(std::shared_ptr<const StepGraph> graph) {
-  const TreatmentPlan plan = keeping_plan(std::move(graph));
-  const PeakTimeline kept = simulate(plan, {});
+  const PeakTimeline kept = kept_timeline(graph);
   std::vector<OtherBytes> other;
   for (const TimelineEvent& event : kept.events) {
-    const MemoryReading& reading = reading_of(*plan.graph, event);
+    const MemoryReading& reading = reading_of(*graph, event);
     OtherBytes bytes;
     if (reading.live_bytes >= 0) bytes.at = reading.live_bytes - event.at.live;
     if (reading.high_bytes >= 0) bytes.between = reading.high_bytes - event.between.live;

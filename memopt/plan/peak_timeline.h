@@ -55,6 +55,9 @@ struct PeakTimeline {
 /// `figures` is asked for encoded values only.
 [[nodiscard]] PeakTimeline simulate(const TreatmentPlan& plan, const CodecFigures& figures);
 
+/// Of the step when everything is kept, as mode "none" does.
+[[nodiscard]] PeakTimeline kept_timeline(std::shared_ptr<const StepGraph> graph);
+
 /// Per event of the graph's timelines; zeros where the recorder did not read the memory.
 [[nodiscard]] std::vector<OtherBytes> other_bytes(std::shared_ptr<const StepGraph> graph);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 #include <utility>
@@ -13,11 +14,11 @@ namespace {
 constexpr size_t kTryAll = 256;
 /// Budgets, evenly spread, whose best choices by the blocks' estimates are put through the
 /// timeline.
-constexpr int64_t kBudgets = 20;
+constexpr int64_t kBudgets = 16;
 /// A search this wide finds good choices in a fraction of a millisecond.
 constexpr size_t kLabels = 64;
 /// Attempts to take something off the smallest peak.
-constexpr int kDescents = 4;
+constexpr int kDescents = 3;
 
 /// Choices of a block that are worth trying, as far as its estimates tell.
 std::vector<std::vector<size_t>> worth_trying(const std::vector<plan::Block>& blocks) {
@@ -49,11 +50,17 @@ std::vector<PlanPoint> pareto(std::vector<PlanPoint> points, BudgetTarget target
   return kept;
 }
 
+/// Every block is treated alike.
+bool is_uniform(const std::vector<size_t>& chosen) {
+  return std::adjacent_find(chosen.begin(), chosen.end(), std::not_equal_to<>()) == chosen.end();
+}
+
 }  // namespace
 
-double BudgetAnswer::gap() const {
-  const auto cost = static_cast<double>(point.cost_ns);
-  return cost == lower_bound_ns ? 0 : (cost - lower_bound_ns) / lower_bound_ns;
+std::optional<double> BudgetAnswer::gap() const {
+  if (point.cost_ns == 0) return 0;
+  if (lower_bound_ns <= 0) return std::nullopt;
+  return (static_cast<double>(point.cost_ns) - lower_bound_ns) / lower_bound_ns;
 }
 
 Planner::Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget target,
@@ -63,28 +70,42 @@ Planner::Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget targe
       figures_(std::move(figures)),
       errors_(std::move(errors)),
       other_(other_bytes(options_->graph())),
-      blocks_(options_->choices(figures_, other_, target == BudgetTarget::kPeak)) {
+      bound_(*options_, figures_) {
+  std::vector<PeakTimeline> uniform;
+  for (size_t o = 0; o < options_->options().size(); ++o) {
+    uniform.push_back(
+        simulate(options_->plan(std::vector<size_t>(options_->blocks(), o)), figures_));
+  }
+  std::vector<PlanPoint> points;
+  for (size_t o = 0; o < uniform.size(); ++o) {
+    points.push_back(point_of(uniform[o], std::vector<size_t>(options_->blocks(), o)));
+  }
+  kept_bytes_ = points.front().of(target_);
+  blocks_ = options_->choices(uniform, other_, target == BudgetTarget::kPeak);
   for (size_t block = 0; block < blocks_.size(); ++block) {
     for (size_t o = 0; o < blocks_[block].size(); ++o) {
       blocks_[block][o].error_squared = errors_.of(block, o);
     }
   }
+  std::erase_if(points, [&](const PlanPoint& point) { return !errors_.allows(point.chosen); });
   std::vector<std::vector<size_t>> choices = all_choices();
   tried_all_ = !choices.empty();
   if (!tried_all_) choices = likely_choices();
-  std::vector<PlanPoint> points;
   for (const std::vector<size_t>& chosen : choices) {
-    if (errors_.allows(chosen)) points.push_back(evaluate(chosen));
+    if (errors_.allows(chosen) && !is_uniform(chosen)) points.push_back(evaluate(chosen));
   }
   if (!tried_all_) lower_the_smallest(points);
   curve_ = pareto(std::move(points), target_);
 }
 
 PlanPoint Planner::evaluate(const std::vector<size_t>& chosen) const {
-  const PeakTimeline timeline = simulate(options_->plan(chosen), figures_);
+  return point_of(simulate(options_->plan(chosen), figures_), chosen);
+}
+
+PlanPoint Planner::point_of(const PeakTimeline& timeline, const std::vector<size_t>& chosen) const {
   PlanPoint point;
   point.chosen = chosen;
-  point.peak_bytes = peak_bytes(timeline, other_);
+  point.peak_bytes = memopt::peak_bytes(timeline, other_);
   point.peak_saved_bytes = timeline.peak_saved_bytes;
   point.saved_bytes = timeline.saved_bytes;
   point.cost_ns = timeline.cost_ns;
@@ -111,9 +132,6 @@ std::vector<std::vector<size_t>> Planner::all_choices() const {
 
 std::vector<std::vector<size_t>> Planner::likely_choices() const {
   std::set<std::vector<size_t>> likely;
-  for (size_t o = 0; o < options_->options().size(); ++o) {
-    likely.emplace(options_->blocks(), o);
-  }
   const plan::Limits any = limits_within(std::numeric_limits<int64_t>::max());
   const int64_t smallest = plan::smallest_peak(blocks_, any);
   const int64_t range = plan::solve(blocks_, any, kLabels)->peak_bytes - smallest;
@@ -165,25 +183,18 @@ void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
 }
 
 std::optional<BudgetAnswer> Planner::within(int64_t budget_bytes) const {
+  const auto is_within = [&](const PlanPoint& p) {
+    return budget_for(target_, p.of(target_)) <= budget_bytes;
+  };
   // From the cheapest on, the bytes fall.
-  const auto point = std::find_if(curve_.begin(), curve_.end(), [&](const PlanPoint& p) {
-    return p.of(target_) <= budget_bytes;
-  });
+  const auto point = std::find_if(curve_.begin(), curve_.end(), is_within);
   if (point == curve_.end()) return std::nullopt;
   BudgetAnswer answer;
   answer.point = *point;
   answer.exact = tried_all_;
-  answer.lower_bound_ns = tried_all_ ? static_cast<double>(point->cost_ns)
-                                     : lower_bound_ns(budget_bytes, point->cost_ns);
+  answer.lower_bound_ns =
+      budget_bytes < kept_bytes_ ? bound_.to_free(kept_bytes_ - budget_bytes) : 0;
   return answer;
-}
-
-double Planner::lower_bound_ns(int64_t budget_bytes, int64_t cost_ns) const {
-  const plan::Limits any = limits_within(std::numeric_limits<int64_t>::max());
-  // Where the estimates say that nothing fits, they know no more than at the least that they admit.
-  const int64_t least = std::max(budget_bytes, plan::smallest_peak(blocks_, any));
-  const std::optional<plan::Solution> solution = plan::solve(blocks_, limits_within(least));
-  return std::min(solution ? solution->lower_bound_ns : 0, static_cast<double>(cost_ns));
 }
 
 }  // namespace noisemark::memopt

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -115,12 +116,18 @@ std::string curve_table(const MemoryPlan& plan) {
   return table.text();
 }
 
+/// Of what no plan goes below.
+std::string bound_words(const BudgetAnswer& answer) {
+  if (!answer.gap()) return "no bound known";
+  return reports::format_seconds(seconds(answer.lower_bound_ns));
+}
+
 std::string gap_words(const BudgetAnswer& answer) {
-  if (answer.exact) return "none: all choices were tried";
+  const std::optional<double> gap = answer.gap();
+  if (!gap) return "not known";
   const auto cost = static_cast<double>(answer.point.cost_ns);
-  const std::string away = reports::format_seconds(seconds(cost - answer.lower_bound_ns));
-  if (answer.lower_bound_ns <= 0) return fmt::format("{} above nothing", away);
-  return fmt::format("{}, {}", reports::format_percent(answer.gap()), away);
+  return fmt::format("{}, {}", reports::format_percent(*gap),
+                     reports::format_seconds(seconds(cost - answer.lower_bound_ns)));
 }
 
 void add_error_rows(const MemoryPlan& plan, reports::MarkdownTable& table) {
@@ -143,9 +150,9 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row({"predicted saved_bytes", format_bytes(answer.point.saved_bytes)});
   table.add_row({"predicted to be added to a step",
                  reports::format_seconds(seconds(static_cast<double>(answer.point.cost_ns)))});
-  table.add_row({"lower bound of that, by the segments' estimates",
-                 reports::format_seconds(seconds(answer.lower_bound_ns))});
+  table.add_row({"lower bound of that, for any plan within the budget", bound_words(answer)});
   table.add_row({"gap", gap_words(answer)});
+  table.add_row({"choices of options by segment", answer.exact ? "all were tried" : "searched"});
   add_error_rows(plan, table);
   table.add_row(
       {"smallest budget that can be met", memopt::spell_at_least(plan.planner->smallest_bytes())});

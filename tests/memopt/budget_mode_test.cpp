@@ -61,7 +61,7 @@ TEST_P(BudgetTargets, are_never_exceeded_by_a_steady_step) {
 
 TEST_P(BudgetTargets, are_predicted_within_three_percent) {
   for (const PlanPoint& point : known_curve(GetParam())) {
-    Budgeted budgeted({GetParam(), point.of(GetParam()) * 101 / 100});
+    Budgeted budgeted({GetParam(), budget_for(GetParam(), point.of(GetParam())) * 101 / 100});
     const int64_t bytes = measured(budgeted);
     EXPECT_LE(std::abs(budgeted.mode().answer()->point.of(GetParam()) - bytes), bytes * 3 / 100)
         << budgeted.mode().answer()->point.of(GetParam()) << " against " << bytes;

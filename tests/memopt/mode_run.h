@@ -136,7 +136,8 @@ inline std::string mode_for(const std::string& kind, const MakeModel& make) {
   // A gradient of zero measures nothing.
   if (planner == nullptr) return "budget:saved=1GiB,error=0.05";
   const int64_t most = planner->curve().front().peak_saved_bytes;
-  const int64_t bytes = std::max<int64_t>((most + planner->curve().back().peak_saved_bytes) / 2, 1);
+  const int64_t least = planner->smallest_bytes();
+  const int64_t bytes = std::max((most + least) / 2, least);
   return "budget:saved=" + std::to_string(bytes) + (kind == "budget" ? "" : ",error=0.05");
 }
 

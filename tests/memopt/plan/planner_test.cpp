@@ -9,10 +9,13 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 
+#include "memopt/codecs/narrow.h"
 #include "memopt/plan/codec_figures.h"
+#include "memopt/plan/cost_bound.h"
 #include "memopt/record/recorder.h"
 #include "memopt/saved_tensor_scope.h"
 #include "memopt/tracking_allocator.h"
@@ -148,6 +151,15 @@ TEST_P(PlannerOfTarget, promises_what_the_timeline_of_its_plan_says) {
   }
 }
 
+/// From keeping everything to the smallest, and a little beyond both.
+std::vector<int64_t> forty_budgets(const Planner& planner) {
+  const int64_t smallest = planner.smallest_bytes();
+  const int64_t largest = planner.curve().front().of(planner.target());
+  std::vector<int64_t> budgets;
+  for (int64_t i = 0; i <= 40; ++i) budgets.push_back(smallest + (largest - smallest) * i / 39);
+  return budgets;
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, PlannerOfTarget,
                          testing::Values(BudgetTarget::kPeak, BudgetTarget::kPeakSaved),
                          [](const auto& info) {
@@ -204,6 +216,92 @@ TEST(PlannerAgainstEverySubset, stays_near_the_best_subset_of_kept_tensors) {
   }
 }
 
+/// The least that any subset costs within a budget.
+std::optional<int64_t> best_within(const std::vector<Subset>& subsets, int64_t budget) {
+  std::optional<int64_t> best;
+  for (const Subset& subset : subsets) {
+    if (subset.peak_bytes <= budget) best = std::min(best.value_or(subset.cost_ns), subset.cost_ns);
+  }
+  return best;
+}
+
+TEST(PlannerAgainstEverySubset, has_a_bound_below_the_best_subset_and_a_plan_above_the_bound) {
+  const std::shared_ptr<StepGraph> graph = recorded_small_net();
+  const std::vector<Subset> subsets = every_subset(graph);
+  const Planner planner(options_of(graph), BudgetTarget::kPeakSaved, no_codecs());
+  int tight = 0;
+  for (const int64_t budget : forty_budgets(planner)) {
+    const auto answer = planner.within(budget);
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_LE(answer->lower_bound_ns, static_cast<double>(answer->point.cost_ns));
+    const std::optional<int64_t> best_ns = best_within(subsets, budget);
+    if (!best_ns) continue;
+    EXPECT_LE(answer->lower_bound_ns, static_cast<double>(*best_ns)) << budget;
+    EXPECT_GE(answer->point.cost_ns, *best_ns) << budget;
+    tight += *best_ns > 0 && answer->lower_bound_ns >= 0.25 * static_cast<double>(*best_ns) ? 1 : 0;
+  }
+  // Half of what making tanh's result again takes is SiLU's on the way, which the bound leaves out;
+  // it also frees storages in part, of which the best subset must free all.
+  EXPECT_GE(tight, 5) << "a bound of nothing would be no bound";
+}
+
+TEST(BudgetAnswer, has_a_gap_only_where_a_bound_is_known) {
+  BudgetAnswer answer;
+  EXPECT_EQ(answer.gap(), 0) << "nothing costs less than nothing";
+  answer.point.cost_ns = 10;
+  EXPECT_FALSE(answer.gap().has_value());
+  answer.lower_bound_ns = 8;
+  EXPECT_EQ(answer.gap(), 0.25);
+}
+
+constexpr int64_t kCodecNs = 1000;
+
+/// Halves whatever it is given, in so much time each way.
+CodecFigures halving_codecs() {
+  return [](const Codec&, const RecordedValue& value) {
+    return CodecFigure{value.bytes() / 2, kCodecNs, kCodecNs};
+  };
+}
+
+Policy encoding_policy() {
+  Policy policy;
+  policy.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
+  policy.codec = [](const StepGraph&, ValueId, int attempt) {
+    return attempt == 0 ? make_narrow_codec(at::kBFloat16) : nullptr;
+  };
+  return policy;
+}
+
+TEST(CostBound, of_codecs_is_below_every_subset_that_is_encoded) {
+  const std::shared_ptr<StepGraph> graph = recorded_small_net();
+  Policy keep = encoding_policy();
+  keep.codec = nullptr;
+  const BlockOptions options(graph, {{"keep", keep}, {"encode", encoding_policy()}}, Overrides{});
+  const CostBound bound(options, halving_codecs());
+  const int64_t kept_bytes = kept_timeline(graph).peak_saved_bytes;
+  std::vector<ValueId> saved;
+  for (size_t v = 0; v < graph->values.size(); ++v) {
+    const RecordedValue& value = graph->values[v];
+    const bool counts = !graph->storages[static_cast<size_t>(value.storage)].external;
+    if (!value.slots.empty() && counts) saved.push_back(static_cast<ValueId>(v));
+  }
+  ASSERT_LE(saved.size(), 12U);
+  double highest = 0;
+  for (size_t mask = 0; mask < size_t{1} << saved.size(); ++mask) {
+    Overrides overrides;
+    for (size_t i = 0; i < saved.size(); ++i) {
+      if ((mask >> i & 1) != 0) overrides.refusals[saved[i]] = Overrides::kEveryCodec;
+    }
+    const PeakTimeline timeline =
+        simulate(resolve(graph, encoding_policy(), overrides), halving_codecs());
+    if (timeline.peak_saved_bytes >= kept_bytes) continue;
+    const double least = bound.to_free(kept_bytes - timeline.peak_saved_bytes);
+    EXPECT_LE(least, static_cast<double>(timeline.cost_ns)) << mask;
+    highest = std::max(highest, least);
+  }
+  EXPECT_GT(highest, 2 * kCodecNs) << "more than one codec's time";
+}
+
 /// Cost and peak of every choice of options.
 TEST(PlannerAgainstEveryChoice, finds_the_cheapest_where_all_can_be_tried) {
   const std::shared_ptr<const BlockOptions> options = options_of(recorded_small_net());
@@ -221,7 +319,8 @@ TEST(PlannerAgainstEveryChoice, finds_the_cheapest_where_all_can_be_tried) {
   }
   for (const std::vector<size_t>& chosen : all) {
     const PeakTimeline timeline = simulate(options->plan(chosen), no_codecs());
-    const auto answer = planner.within(timeline.peak_saved_bytes);
+    const auto answer =
+        planner.within(budget_for(BudgetTarget::kPeakSaved, timeline.peak_saved_bytes));
     ASSERT_TRUE(answer.has_value());
     EXPECT_TRUE(answer->exact);
     EXPECT_LE(answer->point.cost_ns, timeline.cost_ns);

@@ -1,0 +1,63 @@
+// Budgets against the peaks that are measured under their plans.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tests/memopt/followed_plans.h"
+#include "tests/memopt/measured_step.h"
+
+namespace noisemark::memopt {
+namespace {
+
+class MeasuredBudgets : public testing::TestWithParam<BudgetTarget> {
+ protected:
+  MeasuredBudgets() { training_.warm_up(); }
+
+  int64_t measured(const PlanPoint& point) {
+    mode_.follow(mode_.planner().plan(point));
+    const test::StepMemory memory = training_.measured_step();
+    EXPECT_FALSE(mode_.departed());
+    return GetParam() == BudgetTarget::kPeak ? memory.peak_bytes : memory.peak_saved_bytes;
+  }
+
+  test::FollowedPlans mode_{GetParam()};
+  test::MeasuredTraining training_{mode_};
+};
+
+TEST_P(MeasuredBudgets, fifty_at_random_are_never_exceeded_and_their_peaks_fall_with_them) {
+  const Planner& planner = mode_.planner();
+  const int64_t smallest = planner.smallest_bytes();
+  const int64_t largest = planner.curve().front().of(GetParam());
+  ASSERT_LT(smallest, largest * 4 / 5);
+  std::mt19937_64 random(11);
+  std::vector<int64_t> budgets = {smallest};
+  for (int i = 1; i < 50; ++i) {
+    const auto share = static_cast<int64_t>(random() % 10'000);
+    budgets.push_back(smallest + (largest - smallest) * share / 9'500);
+  }
+  std::sort(budgets.rbegin(), budgets.rend());
+  int64_t before = std::numeric_limits<int64_t>::max();
+  for (const int64_t budget : budgets) {
+    const auto answer = planner.within(budget);
+    ASSERT_TRUE(answer.has_value()) << budget;
+    const int64_t bytes = measured(answer->point);
+    EXPECT_LE(bytes, budget) << "predicted " << answer->point.of(GetParam());
+    EXPECT_LE(bytes, before) << "at " << budget;
+    before = bytes;
+    EXPECT_LE(bytes, budget_for(GetParam(), answer->point.of(GetParam())))
+        << "the margin is too small";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, MeasuredBudgets,
+                         testing::Values(BudgetTarget::kPeak, BudgetTarget::kPeakSaved),
+                         [](const auto& info) {
+                           return info.param == BudgetTarget::kPeak ? "peak" : "peak_saved";
+                         });
+
+}  // namespace
+}  // namespace noisemark::memopt
