@@ -185,8 +185,7 @@ std::vector<Command> make_commands() {
         {"inconclusive", "W",
          "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
         {"calibration", "FILE",
-         "of `noisemark calibrate`, or a folder of several: widens the margin of images/s in its "
-         "cell"},
+         "of `noisemark calibrate`, or a folder of them; widens its cell's margin of images/s"},
         {"exact", "", "judge figures without noise alone, which single runs can prove"},
         {"out", "FILE", "where the text goes (default: stdout)"}},
        2,
