@@ -153,7 +153,7 @@ Side read_side(const std::string& path) {
     const bool json = fs::path(path).extension() == ".json";
     side.runs.push_back({path, json ? read_result(path) : read_reported(path)});
   } else {
-    FoundRuns found = find_runs(path);
+    FoundRuns found = fs::exists(path) ? find_runs(path) : FoundRuns{};
     if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(path);
     for (const fs::path& folder : found.folders) {
       side.runs.push_back({folder.string(), read_result(folder / "result.json")});
