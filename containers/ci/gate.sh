@@ -70,7 +70,8 @@ run() {
     if ((status > 1)); then
       say "error: $folder: $id left with $status"
       ((status != 77)) || ! requires_cuda || status=1  # "cannot run here", which a CI system may take for skipped
-      exit "$status"
+      take "$status"
+      exit "$worst"
     fi
     if [[ ! -s $into/result.json ]]; then
       say "error: $folder: $id left with $status and without a result"

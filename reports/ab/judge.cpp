@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <set>
 #include <span>
 #include <stdexcept>
 
 #include "reports/ab/losses.h"
-#include "reports/compare/comparable.h"
+#include "reports/ab/same_work.h"
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/paired_gate.h"
 #include "reports/compare/repetitions.h"
@@ -46,10 +45,6 @@ std::string cell_of(const AbRecord& record) {
 }
 
 std::vector<FieldDifference> differences_of(const AbRecord& record, const std::string& cell) {
-  std::set<std::string> names;
-  for (const AbBuild* build : {&record.a, &record.b}) {
-    for (const auto& [name, value] : build->identity) names.insert(name);
-  }
   std::vector<FieldDifference> differences;
   const auto compare = [&](const std::string& field, const std::string& a, const std::string& b) {
     if (a != b) differences.push_back({cell, field, a, b});
@@ -57,11 +52,8 @@ std::vector<FieldDifference> differences_of(const AbRecord& record, const std::s
   compare("benchmark", record.a.benchmark, record.b.benchmark);
   compare("variant", record.a.variant, record.b.variant);
   compare("batch", std::to_string(record.a.batch), std::to_string(record.b.batch));
-  for (const std::string& name : names) {
-    const bool both = record.a.identity.contains(name) && record.b.identity.contains(name);
-    if (!both && may_be_unknown(name)) continue;
-    compare(name, text_of(record.a.identity, name), text_of(record.b.identity, name));
-  }
+  const auto work = work_differences(record.a.identity, record.b.identity, cell);
+  differences.insert(differences.end(), work.begin(), work.end());
   return differences;
 }
 
@@ -214,6 +206,9 @@ class Judge {
     LossFinding losses = compare_losses(record_, cell_, options_.other_losses);
     if (losses.row) comparison.exact.push_back(*losses.row);
     if (!losses.note.empty()) comparison.notes.push_back(losses.note);
+    if (record_.figures.empty()) {
+      comparison.notes.push_back("bytes and FLOPs were not compared: there were no short runs");
+    }
     for (ExactRow row : record_.figures) {
       if (row.metric == kLossTrace && options_.other_losses) continue;
       row.cell = cell_;

@@ -77,11 +77,14 @@ std::string reach(const BaselineCell& cell) {
   const int64_t fewest = fewest_pairs(alpha, gates);
   const auto count = static_cast<int64_t>(cell.runs.size());
   if (count >= fewest) {
-    return fmt::format("{} runs are enough for {} gates at alpha {}, beside as many of NEW.\n",
-                       count, gates, format_number(alpha));
+    return fmt::format(
+        "{} runs are enough for {} gates at alpha {}, beside as many of NEW. They were not made in "
+        "turns with NEW, so a gate with noise needs `compare --calibration`.\n",
+        count, gates, format_number(alpha));
   }
   return fmt::format(
-      "Figures without noise can be judged by this baseline. Its {} gates with noise can never "
+      "Figures without noise can be judged by this baseline: `compare --exact`. Its {} gates with "
+      "noise can never "
       "reach alpha {} with {} runs: {} are needed.\n",
       gates, format_number(alpha), count, fewest);
 }

@@ -90,6 +90,14 @@ std::string list(const char* heading, const std::vector<fs::path>& files) {
   return text;
 }
 
+/// What a reader of the folder might take for part of the baseline.
+std::string words_on_left_out(const Side& side) {
+  std::string text;
+  for (const LostRun& run : side.lost) text += fmt::format("  {}: {}\n", run.name, run.why);
+  for (const std::string& words : side.left_out) text += fmt::format("  {}\n", words);
+  return text.empty() ? "" : "left out:\n" + text;
+}
+
 }  // namespace
 
 Promotion promote_baseline(const std::vector<std::string>& paths, const PromoteOptions& options) {
@@ -103,7 +111,8 @@ Promotion promote_baseline(const std::vector<std::string>& paths, const PromoteO
   for (const BaselineCell& cell : cells) places.push_back(place_of(cell, options));
   Promotion promotion;
   for (const Place& place : places) write_place(place, promotion);
-  promotion.text = list("written", promotion.written) + list("removed", promotion.removed);
+  promotion.text = list("written", promotion.written) + list("removed", promotion.removed) +
+                   words_on_left_out(side);
   for (const BaselineCell& cell : cells)
     promotion.text += fmt::format("\n{}", baseline_markdown(cell));
   promotion.text += "\nReview the change with `git diff` and `git status`, then commit it.\n";

@@ -177,6 +177,7 @@ Comparison compare(const Side& base, const Side& candidate, const StochasticOpti
   comparison.only_candidate = cells.only_candidate;
   comparison.unpaired = cells.unpaired;
   comparison.notes = notes_on(base, candidate);
+  comparison.noise_left_out = !options.gates;
   comparison.alpha = options.alpha;
   comparison.resamples = options.resamples;
   comparison.seed = options.seed;

@@ -108,6 +108,7 @@ struct Comparison {
   std::vector<std::string> notes;         ///< what a reader should know about the runs
   std::vector<std::string> reasons;       ///< one sentence per finding that is not a pass
   CompareVerdict verdict = CompareVerdict::kEquivalent;
+  bool noise_left_out = false;  ///< figures without noise alone were asked for
   double alpha = 0;
   int64_t resamples = 0;
   uint64_t seed = 0;

@@ -93,6 +93,7 @@ std::string comparison_json(const Comparison& c) {
       {"exact", rows(c.exact)},
       {"stochastic", rows(c.stochastic)},
       {"notes", c.notes},
+      {"noise_left_out", c.noise_left_out},
       {"alpha", c.alpha},
       {"resamples", c.resamples},
       {"seed", c.seed}};

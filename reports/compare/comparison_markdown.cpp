@@ -79,8 +79,9 @@ std::string counts(const Comparison& comparison) {
       "{} on both sides. Gates with noise: {}. Figures without noise: {} of {} pass. Exit code "
       "{}.\n",
       comparison.cells == 1 ? "1 cell" : fmt::format("{} cells", comparison.cells),
-      parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", ")), passed,
-      comparison.exact.size(), static_cast<int>(exit_code_of(comparison.verdict)));
+      parts.empty() ? (comparison.noise_left_out ? "left out" : "none")
+                    : fmt::format("{}", fmt::join(parts, ", ")),
+      passed, comparison.exact.size(), static_cast<int>(exit_code_of(comparison.verdict)));
 }
 
 std::string head(const Comparison& comparison) {
@@ -156,7 +157,10 @@ std::string gates(const Comparison& comparison) {
         stochastic_cells(row, {p_cell(row.p_adjusted), margin_cell(row), std::to_string(row.pairs),
                                verdict_cell(row.verdict), row.words}));
   }
-  if (table.empty()) return "\n## Gates\n\nNone could be applied.\n";
+  if (table.empty()) {
+    return fmt::format("\n## Gates\n\n{}\n", comparison.noise_left_out ? "Left out by --exact."
+                                                                       : "None could be applied.");
+  }
   return fmt::format(
              "\n## Gates\n\n{}\nratio: NEW / BASE, Hodges-Lehmann over pairs of runs, with a "
              "bootstrap "
@@ -252,7 +256,9 @@ std::string noise(const Comparison& comparison) {
         {row.cell, row.metric, format_percent(*row.detectable_frac),
          row.noise_floor_frac > 0 ? format_percent(row.noise_floor_frac) : "not calibrated"});
   }
-  text += table.empty() ? "No gate had enough pairs to tell.\n" : table.text();
+  if (!comparison.noise_left_out) {
+    text += table.empty() ? "No gate had enough pairs to tell.\n" : table.text();
+  }
   return text + list("About the runs", comparison.notes);
 }
 

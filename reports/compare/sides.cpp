@@ -173,6 +173,7 @@ Side read_runs(const std::vector<std::string>& paths) {
     std::move(side.lost.begin(), side.lost.end(), std::back_inserter(all.lost));
     std::move(side.left_out.begin(), side.left_out.end(), std::back_inserter(all.left_out));
   }
+  if (all.runs.empty()) throw bad_input(all.name, "", "no run with a result", "at least one");
   check_runs(all.runs);
   return all;
 }

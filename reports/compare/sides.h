@@ -26,7 +26,8 @@ struct Side {
 /// creation that is none.
 [[nodiscard]] Side read_side(const std::string& path);
 
-/// The runs of several such paths. Throws Error (bad input) likewise.
+/// The runs of several such paths. Throws Error (bad input) likewise, and where no run of them left
+/// a result.
 [[nodiscard]] Side read_runs(const std::vector<std::string>& paths);
 
 /// BASE and NEW. Throws Error: bad input as above, when both are the same place, and when a run was

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <vector>
 
+#include "reports/environment_changes.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -31,12 +33,20 @@ size_t changes_of_side(const Cell& cell) {
   return changes;
 }
 
-bool slowed_down(const Result& result) {
-  const auto reasons = result.environment.find("gpu_clock_reasons");
-  if (reasons == result.environment.end()) return false;
+bool names_slow_down(const std::string& reasons) {
   return std::any_of(kSlowDowns.begin(), kSlowDowns.end(), [&](std::string_view reason) {
-    return reasons->second.find(reason) != std::string::npos;
+    return reasons.find(reason) != std::string::npos;
   });
+}
+
+/// An idle device is not slowed down: what it says after training counts as well.
+bool slowed_down(const Result& result) {
+  constexpr std::string_view kReasons = "gpu_clock_reasons";
+  const auto says_so = [&](const std::string& key) {
+    const auto reasons = result.environment.find(key);
+    return reasons != result.environment.end() && names_slow_down(reasons->second);
+  };
+  return says_so(std::string(kReasons)) || says_so(fmt::format("{}{}", kAtTheEnd, kReasons));
 }
 
 /// "3 of 8 runs of NEW WORDS" for the first side of which more than `most_frac` are so.

@@ -231,7 +231,7 @@ std::vector<Command> make_commands() {
        "whole, to "
        "HARDWARE/BENCHMARK/VARIANT/RUN/result.json below --into, with a page for the reviewer; a "
        "commit makes it the baseline. show prints those pages. `compare` takes such a folder as "
-       "BASE.",
+       "BASE, with --exact, or with --calibration for what has noise.",
        {{"into", "DIR", "folder of all baselines (default: baselines/results)"},
         {"hardware", "NAME", "name of the machine's folder (default: from its model)"},
         {"force", "", "replace the runs that are the baseline now"}},

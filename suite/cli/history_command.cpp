@@ -12,8 +12,12 @@ namespace noisemark::suite {
 namespace fs = std::filesystem;
 
 Answer show_history(const Arguments& arguments) {
-  const reports::History history = reports::history_of(
-      reports::read_runs(arguments.positional()).runs, arguments.texts("metric"));
+  const reports::Side side = reports::read_runs(arguments.positional());
+  reports::History history = reports::history_of(side.runs, arguments.texts("metric"));
+  for (const reports::LostRun& run : side.lost) {
+    history.left_out.push_back(run.name + ": " + run.why);
+  }
+  history.left_out.insert(history.left_out.end(), side.left_out.begin(), side.left_out.end());
   if (!arguments.has("out")) return {reports::history_markdown(history), ExitCode::kPass};
   const fs::path folder = arguments.text("out");
   reports::make_folder(folder);

@@ -65,7 +65,7 @@ void add_changes(Strings& environment, const Strings& end) {
   const auto add = [&](const std::string& key) {
     const std::string after = value_of(end, key);
     if (value_of(before, key) == after) return;
-    environment["at the end: " + key] = after;
+    environment[std::string(reports::kAtTheEnd) + key] = after;
   };
   for (const char* key : kFigures) add(key);
   for (const char* key : kSettings) {

@@ -48,6 +48,7 @@ grep -q '| loss trace .*| equivalent ' "$work/same/exact.md" || fail "the determ
 
 # What is worse wins over a comparison of too few pairs.
 expect 1 "$(gate red NOISEMARK_EXACT=off NOISEMARK_SMOKE=false)" "a red smoke suite"
+expect 1 "$(gate red-and-worse NOISEMARK_EXACT=off NOISEMARK_SMOKE=false NOISEMARK_BENCHMARKS=gmm17)" "a red suite before a run that cannot begin"
 expect 2 "$(gate green NOISEMARK_EXACT=off NOISEMARK_SMOKE=true)" "a green smoke suite"
 [[ ! -e $work/green/exact ]] || fail "NOISEMARK_EXACT=off makes the deterministic pair all the same"
 

@@ -48,8 +48,11 @@ TEST_P(MeasuredBudgets, fifty_at_random_are_never_exceeded_and_their_peaks_fall_
     EXPECT_LE(bytes, budget) << "predicted " << answer->point.of(GetParam());
     EXPECT_LE(bytes, before) << "at " << budget;
     before = bytes;
-    EXPECT_LE(bytes, budget_for(GetParam(), answer->point.of(GetParam())))
-        << "the margin is too small";
+    const int64_t predicted = answer->point.of(GetParam());
+    EXPECT_LE(bytes, budget_for(GetParam(), predicted)) << "the margin is too small";
+    // On this net the timeline was right to the byte; half of the 1 % that is aimed at.
+    EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(predicted),
+                static_cast<double>(predicted) / 200);
   }
 }
 

@@ -176,6 +176,11 @@ TEST(CompareVerdicts, says_nothing_of_times_of_a_device_that_slowed_itself_down)
   EXPECT_EQ(row_of(hot, "images_per_s").words,
             "1 of 8 runs of NEW saw the device slow itself down");
   expect_code(timed(reasons("power cap")), ExitCode::kFailed);
+  const Comparison later = timed([](Result& r, size_t i) {
+    r.environment["gpu_clock_reasons"] = "idle";
+    if (i == 2) r.environment["at the end: gpu_clock_reasons"] = "hardware thermal slow-down";
+  });
+  EXPECT_EQ(later.verdict, CompareVerdict::kInvalidClocks);
 }
 
 TEST(CompareVerdicts, asks_for_a_calibration_of_runs_that_were_not_made_in_turns) {

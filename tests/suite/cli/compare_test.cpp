@@ -85,7 +85,9 @@ TEST_F(CompareCommand, refuses_too_few_pairs_and_does_not_soften_that) {
     EXPECT_EQ(few.code, 2) << word;
     EXPECT_EQ(few.out.find("# too few pairs: "), 0U) << few.out;
   }
-  EXPECT_EQ(compare({base, candidate, "--exact"}).code, 0);
+  const test::Finished exact = compare({base, candidate, "--exact"});
+  EXPECT_EQ(exact.code, 0);
+  EXPECT_NE(exact.out.find("Left out by --exact."), std::string::npos) << exact.out;
 }
 
 TEST_F(CompareCommand, takes_the_noise_floor_of_a_calibration_of_the_same_work_alone) {

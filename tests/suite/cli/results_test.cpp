@@ -89,6 +89,36 @@ TEST(ResultCommands, say_what_they_take_where_there_is_no_result) {
   }
 }
 
+TEST(ResultCommands, history_and_baseline_say_which_runs_left_no_result) {
+  const test::TemporaryFolder folder;
+  const std::string runs = write_runs(folder.path() / "a", {16, 16.1, 15.9});
+  fs::create_directories(fs::path(runs) / "begun");
+  reports::write_file_atomically(fs::path(runs) / "begun" / "events.mlog", "");
+  fs::create_directories(folder.path() / "into");
+  const test::Finished history = noisemark({"history", runs});
+  EXPECT_EQ(history.code, 0) << history.err;
+  EXPECT_NE(history.out.find("begun: it was begun and left no result"), std::string::npos)
+      << history.out;
+  const test::Finished promoted =
+      noisemark({"baseline", "promote", runs, "--into", (folder.path() / "into").string()});
+  EXPECT_EQ(promoted.code, 0) << promoted.err;
+  EXPECT_NE(promoted.out.find("begun: it was begun and left no result"), std::string::npos)
+      << promoted.out;
+}
+
+TEST(ResultCommands, history_and_baseline_of_begun_runs_alone_are_refused) {
+  const test::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "runs" / "begun");
+  fs::create_directories(folder.path() / "into");
+  const std::string runs = (folder.path() / "runs").string();
+  const test::Finished history = noisemark({"history", runs});
+  EXPECT_EQ(history.code, 2);
+  EXPECT_EQ(history.err, "noisemark: " + runs + ": no run with a result (at least one)\n");
+  EXPECT_EQ(
+      noisemark({"baseline", "promote", runs, "--into", (folder.path() / "into").string()}).code,
+      2);
+}
+
 TEST(ResultCommands, check_of_a_report_says_that_it_wants_the_result) {
   const test::TemporaryFolder folder;
   const std::string runs = write_runs(folder.path() / "a", {16});
