@@ -10,40 +10,13 @@ import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "compare"))
+sys.path[:0] = [str(Path(__file__).parents[1] / "compare"), str(Path(__file__).parents[1])]
 import probe  # noqa: E402
+from mersenne_twister import Mt19937_64  # noqa: E402
 
 PROBE = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 LEVEL, PERMUTATIONS, SHORTEST = 0.02, 199, 3
 ROUNDING = 1e-9  # sums in another order; equal splits are as great
-
-
-class Mt19937_64:
-    """Matsumoto and Nishimura's 64-bit Mersenne Twister, from their definition."""
-
-    def __init__(self, seed):
-        self.mask, self.state = (1 << 64) - 1, [seed]
-        for i in range(1, 312):
-            last = self.state[-1]
-            self.state.append((6364136223846793005 * (last ^ (last >> 62)) + i) & self.mask)
-        self.at = 312
-
-    def refill(self):
-        low, high = (1 << 31) - 1, self.mask ^ ((1 << 31) - 1)
-        for i in range(312):
-            x = (self.state[i] & high) | (self.state[(i + 1) % 312] & low)
-            self.state[i] = self.state[(i + 156) % 312] ^ (x >> 1) ^ (0xB5026F5AA96619E9 if x & 1 else 0)
-        self.at = 0
-
-    def below(self, bound):
-        if self.at == 312:
-            self.refill()
-        x = self.state[self.at]
-        self.at += 1
-        x ^= (x >> 29) & 0x5555555555555555
-        x ^= (x << 17) & 0x71D67FFFEDA60000 & self.mask
-        x ^= (x << 37) & 0xFFF7EEE000000000 & self.mask
-        return (x ^ (x >> 43)) * bound >> 64
 
 
 class Distances:
