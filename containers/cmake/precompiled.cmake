@@ -11,13 +11,18 @@
 # own test compiles without them, and NOISEMARK_PRECOMPILED=OFF builds everything without.
 option(NOISEMARK_PRECOMPILED "Compile LibTorch's headers once" ON)
 
-# From small to large; a set's number is its place.
+# From small to large; a set's number is its place. The last is for the test of headers alone.
 set(noisemark_pch_sets tensor operators module)
+if(NOISEMARK_CHECK_HEADERS)
+  list(APPEND noisemark_pch_sets dispatch)
+endif()
 set(noisemark_pch_tensor "#include <ATen/core/Tensor.h>\n")
 set(noisemark_pch_operators "${noisemark_pch_tensor}#include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>\n")
 set(noisemark_pch_module "${noisemark_pch_tensor}#include <torch/nn/module.h>\n")
+set(noisemark_pch_dispatch "${noisemark_pch_tensor}#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>\n")
 # What LibTorch's other headers bring with them.
 set(noisemark_pch_needs_module "^torch/(nn|optim)/")
 string(CONCAT noisemark_pch_needs_operators "^(torch/|ATen/ops/|ATen/core/(dispatch/|ivalue|stack)|"
@@ -26,35 +31,49 @@ set(noisemark_pch_needs_tensor "^(ATen|c10)/")
 
 add_library(noisemark_precompiled INTERFACE)
 
-# noisemark_precompiled_set(variable file): the number of the set that the file needs, -1 for none.
-function(noisemark_precompiled_set variable file)
-  get_property(known GLOBAL PROPERTY noisemark_pch_of_${file})
-  if(DEFINED known AND NOT "${known}" STREQUAL "")
-    set(${variable} ${known} PARENT_SCOPE)
+# noisemark_torch_headers(variable file): the headers of LibTorch that the file includes, itself or through our headers.
+function(noisemark_torch_headers variable file)
+  get_property(is_known GLOBAL PROPERTY noisemark_torch_headers_of_${file} SET)
+  if(is_known)
+    get_property(found GLOBAL PROPERTY noisemark_torch_headers_of_${file})
+    set(${variable} ${found} PARENT_SCOPE)
     return()
   endif()
-  set(number -1)
+  set(found)
   file(STRINGS ${file} lines REGEX "^#include [<\"]")
   cmake_path(GET file PARENT_PATH folder)
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "^#include [<\"]([^>\"]+)[>\"].*" "\\1" header "${line}")
-    set(of_header -1)
+    set(through)
+    if(header MATCHES "${noisemark_pch_needs_tensor}|${noisemark_pch_needs_operators}")
+      set(through ${header})
+    elseif(EXISTS ${PROJECT_SOURCE_DIR}/${header})
+      noisemark_torch_headers(through ${PROJECT_SOURCE_DIR}/${header})
+    elseif(EXISTS ${folder}/${header})
+      noisemark_torch_headers(through ${folder}/${header})
+    endif()
+    list(APPEND found ${through})
+  endforeach()
+  list(REMOVE_DUPLICATES found)
+  set_property(GLOBAL PROPERTY noisemark_torch_headers_of_${file} ${found})
+  set(${variable} ${found} PARENT_SCOPE)
+endfunction()
+
+# noisemark_precompiled_set(variable file): the number of the set that the file needs, -1 for none.
+function(noisemark_precompiled_set variable file)
+  noisemark_torch_headers(headers ${file})
+  set(number -1)
+  foreach(header IN LISTS headers)
+    set(of_header 0)
     if(header MATCHES "${noisemark_pch_needs_module}")
       set(of_header 2)
     elseif(header MATCHES "${noisemark_pch_needs_operators}")
       set(of_header 1)
-    elseif(header MATCHES "${noisemark_pch_needs_tensor}")
-      set(of_header 0)
-    elseif(EXISTS ${PROJECT_SOURCE_DIR}/${header})
-      noisemark_precompiled_set(of_header ${PROJECT_SOURCE_DIR}/${header})
-    elseif(EXISTS ${folder}/${header})
-      noisemark_precompiled_set(of_header ${folder}/${header})
     endif()
     if(of_header GREATER number)
       set(number ${of_header})
     endif()
   endforeach()
-  set_property(GLOBAL PROPERTY noisemark_pch_of_${file} ${number})
   set(${variable} ${number} PARENT_SCOPE)
 endfunction()
 
