@@ -51,6 +51,16 @@ class Calibration(unittest.TestCase):
             row["excess_loss"] += 0.1
         self.assertEqual(self.check()[0], 1)
 
+    def test_a_fault_that_the_bound_would_let_pass_is_named(self):
+        fault = calibrate.CAUGHT[0]
+        row = next(row for row in self.summary["faults"] if row["set"] == fault)
+        row["excess_loss"] = self.summary["bound"]
+        code, words = self.check()
+        self.assertEqual(code, 1)
+        self.assertIn(f"{fault} is not above the bound", words)
+        self.summary["faults"].remove(row)
+        self.assertIn(f"{fault} is not above the bound: not trained", self.check()[1])
+
     def test_judgements_are_no_part_of_what_is_trained_and_everything_else_is(self):
         definition = calibrate.listed_definition(NOISEMARK, BENCHMARK)
         trained = calibrate.trained_sha256(definition)
