@@ -72,6 +72,7 @@ class PeerTrainer:
             lr=optimizer["lr"],
             betas=(optimizer["beta1"], optimizer["beta2"]),
             eps=optimizer["eps"],
+            fused=variant.fused_adam or None,
         )
         self.ema = self._make_ema()
         if variant.checkpointed:

@@ -12,6 +12,7 @@ class Variant:
     name: str
     channels_last: bool = False
     compiled: bool = False  # torch.compile of the network
+    fused_adam: bool = False  # torch.optim.Adam(fused=True), as Noisemark's own step is
     checkpointed: bool = False  # torch.utils.checkpoint of every residual and attention block
     saved_on_cpu: bool = False  # torch.autograd.graph.save_on_cpu around forward
     budget: float | None = None  # activation_memory_budget of torch.compile; None: torch's own
@@ -20,7 +21,9 @@ class Variant:
 VARIANTS = (
     Variant("eager"),
     Variant("channels-last", channels_last=True),
+    Variant("channels-last-fused-adam", channels_last=True, fused_adam=True),
     Variant("compiled", compiled=True),
+    Variant("compiled-fused-adam", compiled=True, fused_adam=True),
     Variant("checkpoint", checkpointed=True),
     Variant("save-on-cpu", saved_on_cpu=True),
 )

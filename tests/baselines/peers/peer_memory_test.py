@@ -2,6 +2,7 @@
 
 import sys
 import unittest
+from dataclasses import replace
 from typing import Any
 
 import tiny
@@ -21,12 +22,13 @@ except ImportError as error:
 WIDE = {"batch": 16, "accumulation": 1, "steps": 1}
 
 
-def trainer(sections: dict[str, Any], variant: str, precision: str = "fp32") -> PeerTrainer:
+def trainer(sections: dict[str, Any], variant: str, precision: str = "fp32", *,
+            fused_adam: bool = False) -> PeerTrainer:
     sections = {**sections, "train": WIDE}
     definition = Definition(canonical_text(sections), sections)
     pictures = load_pictures(definition, None)
-    return PeerTrainer(definition, pictures, parse_variant(variant), precision,
-                       torch.device("cpu"))
+    way = replace(parse_variant(variant), fused_adam=fused_adam)
+    return PeerTrainer(definition, pictures, way, precision, torch.device("cpu"))
 
 
 def gradients(sections: dict[str, Any], variant: str) -> dict[str, torch.Tensor]:
@@ -83,6 +85,19 @@ class GradientsTest(unittest.TestCase):
                 self.assertEqual(other.keys(), eager.keys())
                 for name, grad in eager.items():
                     self.assertTrue(torch.equal(other[name], grad), f"{variant}: {name}")
+
+
+class FusedAdamTest(unittest.TestCase):
+    def test_takes_the_step_that_adam_takes(self) -> None:
+        weights = {}
+        for fused in (False, True):
+            peer = trainer(tiny.HO, "eager", fused_adam=fused)
+            torch.manual_seed(5)
+            peer.step()
+            self.assertEqual(bool(peer.adam.param_groups[0]["fused"]), fused)
+            weights[fused] = torch.cat([p.detach().flatten() for p in peer.loss.parameters()])
+        # The same formula, its float operations in another order: a few units in the last place of a step of lr.
+        torch.testing.assert_close(weights[True], weights[False], rtol=1e-5, atol=1e-7)
 
 
 class MemoryTest(unittest.TestCase):
