@@ -12,6 +12,7 @@
 #include "reports/markdown.h"
 #include "reports/quantity.h"
 #include "reports/report_sections.h"
+#include "reports/warmup.h"
 
 namespace noisemark::reports {
 namespace {
@@ -40,7 +41,8 @@ std::string headline(const Result& result) {
   std::vector<std::string> figures;
   const Metric* rate = find_metric(result, "images_per_s");
   if (rate != nullptr && rate->value) {
-    figures.push_back(fmt::format("**{} images/s**", format_per_s(*rate->value)));
+    figures.push_back(fmt::format("**{} images/s**{}", format_per_s(*rate->value),
+                                  rate_caveat(result.protocol.warmup_stable)));
   }
   if (result.memory.measured) {
     figures.push_back(fmt::format("peak memory **{}**", format_bytes(result.memory.peak_bytes)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <string_view>
 
 #include "reports/markdown.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr double kLowTail = 0.05;
 constexpr double kHighTail = 0.95;
+constexpr double kWorthTelling = 0.0005;  // of a step: 0.1 % when rounded
 
 struct Phase {
   std::string_view name;
@@ -45,6 +47,27 @@ std::vector<double> rest_of(const Samples& samples) {
   return rest;
 }
 
+std::string left_out(const Protocol& protocol) {
+  if (protocol.warmup_stable) {
+    return fmt::format("the first {} are warm-up and left out", protocol.warmup_steps);
+  }
+  return fmt::format("**no end of the warm-up was found** (see Noise), the first {} are left out",
+                     protocol.warmup_steps);
+}
+
+// An average that is updated in few of the steps is in no median.
+std::string rare_average(const std::vector<double>& ema_s, double step_s) {
+  if (ema_s.empty() || !(step_s > 0)) return "";
+  const double mean_s =
+      std::accumulate(ema_s.begin(), ema_s.end(), 0.0) / static_cast<double>(ema_s.size());
+  const double beyond_s = mean_s - median(ema_s);
+  if (beyond_s < kWorthTelling * step_s) return "";
+  return fmt::format(
+      "EMA is not due in every step: spread over all of them it takes {} ms ({}), of which the "
+      "median step has {} ms.\n",
+      format_ms(mean_s), format_percent(mean_s / step_s), format_ms(median(ema_s)));
+}
+
 }  // namespace
 
 std::string step_time(const Result& result, const std::string& plot) {
@@ -63,11 +86,11 @@ std::string step_time(const Result& result, const std::string& plot) {
   add_row(table, "everything else", steady(result, rest_of(result.samples)), step_s);
   add_row(table, "**step**", steps, step_s);
   text += table.text();
-  text += fmt::format(
-      "\n{} of {} steps; the first {} are warm-up and left out. Shares are of the median step.\n",
-      format_count(static_cast<int64_t>(steps.size())),
-      format_count(static_cast<int64_t>(result.samples.step_s.size())),
-      result.protocol.warmup_steps);
+  text += fmt::format("\n{} of {} steps; {}. Shares are of the median step.\n",
+                      format_count(static_cast<int64_t>(steps.size())),
+                      format_count(static_cast<int64_t>(result.samples.step_s.size())),
+                      left_out(result.protocol));
+  text += rare_average(steady(result, result.samples.ema_s), step_s);
   text += plot;
   return text;
 }
@@ -108,7 +131,7 @@ std::string noise(const Result& result) {
   text += fmt::format(
       "Warm-up: {} ({}).\n",
       result.protocol.warmup_reason.empty() ? "not looked for" : result.protocol.warmup_reason,
-      result.protocol.warmup_stable ? "stable" : "**not stable**");
+      result.protocol.warmup_stable ? "steady after it" : "**not steady**");
   if (steps.empty()) return text;
   const double middle_s = median(steps);
   const double deviation_s = median_absolute_deviation(steps);
@@ -130,7 +153,7 @@ std::string noise(const Result& result) {
   }
   text += fmt::format("\n{}", table.text());
   text += fmt::format(
-      "\n{} steady steps of one process. The interval is between order statistics and describes "
+      "\n{} steps of one process. The interval is between order statistics and describes "
       "this run; another process may differ by more.\n",
       format_count(static_cast<int64_t>(steps.size())));
   return text;

@@ -14,17 +14,20 @@
 #include "reports/mode_table.h"
 #include "reports/quantity.h"
 #include "reports/report.h"
+#include "reports/warmup.h"
 
 namespace noisemark::reports {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string rate_cell(const Metric* rate) {
+std::string rate_cell(const Result& result) {
+  const Metric* rate = find_metric(result, "images_per_s");
   if (rate == nullptr || !rate->value) return "none";
-  if (!rate->ci95) return format_per_s(*rate->value);
-  return fmt::format("{} [{}, {}]", format_per_s(*rate->value), format_per_s(rate->ci95->low),
-                     format_per_s(rate->ci95->high));
+  const std::string_view caveat = rate_caveat(result.protocol.warmup_stable);
+  if (!rate->ci95) return fmt::format("{}{}", format_per_s(*rate->value), caveat);
+  return fmt::format("{} [{}, {}]{}", format_per_s(*rate->value), format_per_s(rate->ci95->low),
+                     format_per_s(rate->ci95->high), caveat);
 }
 
 // A peer's bytes have no owners, so they are in no memory section, but it may know their sum.
@@ -54,7 +57,7 @@ std::vector<std::string> row_of(const NamedResult& named, const std::string& rat
       id.baseline,
       id.precision,
       fmt::format("{} x{}", id.device, id.threads),
-      rate_cell(find_metric(result, "images_per_s")),
+      rate_cell(result),
       ratio,
       bytes_cell(result, &MemorySection::peak_bytes, "peak_bytes"),
       bytes_cell(result, &MemorySection::saved_bytes, "saved_bytes"),
@@ -138,7 +141,7 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
   }
   return table.text() +
          "\nratio: images/s to the first row of the same definition. peak, saved: bytes in one "
-         "training step. x: threads.\n";
+         "training step. x: threads. not steady: no end of the warm-up was found.\n";
 }
 
 std::string table_markdown(const std::vector<std::string>& paths) {

@@ -116,4 +116,8 @@ Warmup detect_warmup(std::span<const double> step_s) {
   return unstable(n, fmt::format("no two windows of {} steps agree in the first half", window));
 }
 
+std::string_view rate_caveat(bool stable) {
+  return stable ? "" : " (not steady)";
+}
+
 }  // namespace noisemark::reports

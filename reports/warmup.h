@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace noisemark::reports {
 
@@ -31,5 +32,9 @@ struct Warmup {
 /// first half. Fewer than kFewestStepsToTell are too few. Throws std::logic_error when a time is
 /// negative or not finite.
 [[nodiscard]] Warmup detect_warmup(std::span<const double> step_s);
+
+/// Behind every rate: empty, or " (not steady)" where the end of the warm-up was not found, so that
+/// no figure looks better founded than it is.
+[[nodiscard]] std::string_view rate_caveat(bool stable);
 
 }  // namespace noisemark::reports

@@ -55,7 +55,8 @@ Metric throughput(const Result& result, const Metric& step) {
   Metric metric = exact("images_per_s", "images/s", Direction::kHigher, batch / *step.value);
   metric.statistic = "median";
   metric.n = step.n;
-  metric.method = "batch / median step, loader, optimizer and EMA included, evaluation excluded";
+  metric.method =
+      "batch / median step: data wait, optimizer and, where it is due, EMA included; no evaluation";
   if (step.ci95) metric.ci95 = reports::Interval{batch / step.ci95->high, batch / step.ci95->low};
   return metric;
 }

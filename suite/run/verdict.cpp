@@ -7,6 +7,7 @@
 
 #include "reports/gate.h"
 #include "reports/quantity.h"
+#include "reports/warmup.h"
 
 namespace noisemark::suite {
 namespace {
@@ -26,7 +27,10 @@ std::string figures(const reports::Result& result) {
     const reports::Metric* metric = reports::find_metric(result, name);
     return metric != nullptr ? metric->value : std::nullopt;
   };
-  if (const auto rate = value("images_per_s")) add(fmt::format("{:.1f} images/s", *rate));
+  if (const auto rate = value("images_per_s")) {
+    add(fmt::format("{:.1f} images/s{}", *rate,
+                    reports::rate_caveat(result.protocol.warmup_stable)));
+  }
   if (const auto peak = value("peak_bytes")) {
     add("peak " + reports::format_bytes(static_cast<int64_t>(*peak)));
   }

@@ -6,6 +6,7 @@
 #include "reports/gate.h"
 #include "reports/mark.h"
 #include "reports/sha256.h"
+#include "reports/table.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -29,6 +30,28 @@ TEST(Report, begins_with_its_mark_and_the_verdict) {
   EXPECT_EQ(mark->run_id, full_result().run_id);
   EXPECT_EQ(mark->result_sha256, sha256_of("result"));
   EXPECT_TRUE(has(text, "\n# PASS: ho-cifar10@cpu\n"));
+}
+
+TEST(Report, never_shows_a_rate_without_saying_that_the_run_was_not_steady) {
+  Result result = full_result();
+  EXPECT_FALSE(has(rendered(result), "not steady"));
+  result.protocol.warmup_stable = false;
+  const std::string report = rendered(result);
+  EXPECT_TRUE(has(report, " images/s** (not steady)")) << report;
+  EXPECT_TRUE(has(report, "**no end of the warm-up was found**")) << report;
+  EXPECT_FALSE(has(report, "are warm-up and left out")) << report;
+  const std::string table = side_by_side({{"one", result}}, Verdicts::kShown);
+  EXPECT_TRUE(has(table, "] (not steady) |")) << table;
+}
+
+TEST(Report, tells_the_time_of_an_average_that_few_steps_update) {
+  Result result = full_result();
+  const std::string words = "EMA is not due in every step";
+  EXPECT_FALSE(has(rendered(result), words));
+  for (size_t i = 0; i < result.samples.ema_s.size(); ++i) {
+    result.samples.ema_s[i] = i % 10 == 0 ? 0.010 : 0.0;
+  }
+  EXPECT_TRUE(has(rendered(result), words + ": spread over all of them"))
 }
 
 TEST(Report, names_every_failed_gate_before_anything_else) {
