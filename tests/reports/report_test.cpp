@@ -51,7 +51,7 @@ TEST(Report, tells_the_time_of_an_average_that_few_steps_update) {
   for (size_t i = 0; i < result.samples.ema_s.size(); ++i) {
     result.samples.ema_s[i] = i % 10 == 0 ? 0.010 : 0.0;
   }
-  EXPECT_TRUE(has(rendered(result), words + ": spread over all of them"))
+  EXPECT_TRUE(has(rendered(result), words + ": spread over all of them"));
 }
 
 TEST(Report, names_every_failed_gate_before_anything_else) {

@@ -35,10 +35,10 @@ std::string lax_definition() {
     ASSERT_NE(at, std::string::npos) << from;
     text.replace(at, from.size(), to);
   };
-  set("steps = 600", "steps = 2");
+  set("steps = 400", "steps = 2");
   set("batch = 16", "batch = 4");
   set("samples = 512", "samples = 8");
-  set("max = 1.90", "max = 1e9");
+  set("max = 2.15", "max = 1e9");
   return text;
 }
 
