@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <fstream>
 
+#include "memopt/tracking_allocator.h"
 #include "reports/gate.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"
 #include "suite/data/cifar10.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/new_result.h"
+#include "suite/run/out_of_memory.h"
 #include "suite/run/progress.h"
 #include "suite/run/training_pass.h"
 #include "tests/suite/process.h"
@@ -60,6 +62,37 @@ TEST(Run, of_a_definition_of_the_users_own_is_custom_and_no_gate_of_it_applies) 
   EXPECT_EQ(gate->verdict, reports::Verdict::kNotApplied) << gate->words;
   const test::Finished check = run_noisemark({"check", out.string()});
   EXPECT_EQ(check.code, 0) << check.both();
+}
+
+/// What the kernel would end a process for, taken as the allocator's limit by hand.
+TEST(Run, in_less_memory_than_it_needs_says_who_held_what_and_fits_in_what_it_needs) {
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.id = "gmm16@cpu";
+  options.device = "cpu";
+  options.memory = options.profile = options.verdict = false;
+  options.sets = {"train.steps=2", "train.batch=4", "eval.samples=8"};
+  options.argv = {"noisemark", "run", "gmm16@cpu"};
+  const PlannedRun plan = plan_runs(options).front();
+  const int64_t before = memopt::cpu_allocator_totals().live_bytes;
+  memopt::reset_cpu_allocator_peak();
+  ASSERT_EQ(run_single(options, plan, folder.path() / "free"), ExitCode::kPass);
+  const int64_t needed = memopt::cpu_allocator_totals().peak_bytes - before;
+
+  // The loader may be a batch (4 KiB of pictures and noise each) further ahead than before.
+  memopt::install_tracking_allocator(before + needed + needed / 10);
+  EXPECT_EQ(run_single(options, plan, folder.path() / "enough"), ExitCode::kPass);
+  memopt::install_tracking_allocator(before + needed / 2);
+  EXPECT_THROW((void)run_single(options, plan, folder.path() / "short"), OutOfMemory);
+  memopt::install_tracking_allocator();
+  const reports::Result result = result_in(folder.path() / "short");
+  EXPECT_EQ(result.exit.code, 71);
+  EXPECT_EQ(result.exit.status, "out of memory");
+  ASSERT_FALSE(result.exit.reasons.empty());
+  for (const char* words : {"can't allocate memory", "there is room for", "weights"}) {
+    EXPECT_NE(result.exit.reasons.front().find(words), std::string::npos)
+        << result.exit.reasons.front();
+  }
 }
 
 TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_so) {
