@@ -26,6 +26,8 @@ constexpr int kSessionShift = 48;
 constexpr int64_t kLiveMask = (int64_t{1} << kSessionShift) - 1;
 constexpr int64_t kSessions = int64_t{1} << (62 - kSessionShift);
 
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
 /// In front of every block. Its size keeps the data on LibTorch's alignment.
 struct alignas(64) BlockHeader {
   uint64_t magic;
@@ -64,6 +66,7 @@ class TrackingAllocator final : public c10::Allocator, public AllocationSource {
 
   AllocatorTotals totals() const;
   void reset_peak() { peak_.store(live_bytes()); }
+  void set_limit(int64_t bytes) { limit_.store(bytes); }
 
  private:
   int64_t add_live(const Block& block, int64_t sign);
@@ -73,6 +76,7 @@ class TrackingAllocator final : public c10::Allocator, public AllocationSource {
 
   c10::Allocator& base_;
   alignas(64) std::atomic<int64_t> live_{0};
+  std::atomic<int64_t> limit_{kNoLimit};
   std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> high_{0};  ///< since take_high_bytes()
   std::atomic<uint64_t> allocations_{0};
@@ -98,6 +102,10 @@ c10::DataPtr TrackingAllocator::allocate(size_t bytes) {
   if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
   TORCH_CHECK(bytes <= size_t{std::numeric_limits<int64_t>::max()} - sizeof(BlockHeader),
               "tracking allocator: cannot allocate ", bytes, " bytes");
+  // In the words of LibTorch's allocator, by which a program tells that memory is used up.
+  TORCH_CHECK(static_cast<int64_t>(bytes) <= limit_.load(std::memory_order_relaxed) - live_bytes(),
+              "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
+              " bytes beside ", live_bytes(), ", and there is room for ", limit_.load());
   void* raw = base_.raw_allocate(bytes + sizeof(BlockHeader));
   const uint64_t number = allocations_.fetch_add(1, std::memory_order_relaxed) + 1;
   auto* header = new (raw) BlockHeader{kLiveMagic, {number, static_cast<int64_t>(bytes), born_as}};
@@ -180,8 +188,9 @@ TrackingAllocator& installed_allocator() {
 
 }  // namespace
 
-void install_tracking_allocator() {
+void install_tracking_allocator(std::optional<int64_t> limit_bytes) {
   static TrackingAllocator& allocator = *new TrackingAllocator(*c10::GetCPUAllocator());
+  allocator.set_limit(limit_bytes.value_or(kNoLimit));
   if (installed.exchange(&allocator) == nullptr) c10::SetCPUAllocator(&allocator, kPriority);
 }
 

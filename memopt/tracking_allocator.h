@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "memopt/allocation_source.h"
 #include "memopt/owner.h"
@@ -11,8 +12,10 @@ namespace noisemark::memopt {
 /// block carries a 64-byte header in front of the data (size, a number that is never used twice,
 /// owner tag), so finding out costs no table and no lock. Call first thing in main, before LibTorch
 /// allocates; idempotent. Figures are requested bytes, headers excluded. Out of memory is
-/// LibTorch's own exception.
-void install_tracking_allocator();
+/// LibTorch's own exception, and so is an allocation with which there would be more than
+/// `limit_bytes` live: what the kernel would grant and then end the process for. The limit is that
+/// of the last call; empty: none.
+void install_tracking_allocator(std::optional<int64_t> limit_bytes = std::nullopt);
 
 struct AllocatorTotals {
   int64_t live_bytes = 0;

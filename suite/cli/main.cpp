@@ -11,6 +11,7 @@
 #include "reports/error.h"
 #include "suite/cli/cli.h"
 #include "suite/environment/environment.h"
+#include "suite/environment/memory_limit.h"
 #include "suite/run/failure.h"
 
 namespace {
@@ -40,7 +41,7 @@ ExitCode run_with_requirement(const std::vector<std::string>& words,
 int main(int argc, char** argv) {
   // LibTorch's profiler complains on standard error wherever a CUDA build finds no driver.
   setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
-  noisemark::memopt::install_tracking_allocator();
+  noisemark::memopt::install_tracking_allocator(noisemark::suite::memory_limit_bytes());
   noisemark::memopt::install_saved_tensor_engine();
   const std::vector<std::string> all(argv, argv + argc);
   const std::vector<std::string> words(all.begin() + (argc > 0 ? 1 : 0), all.end());

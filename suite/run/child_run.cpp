@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "suite/config/catalogue.h"
+#include "suite/environment/memory_limit.h"
 #include "suite/run/interrupt.h"
 
 namespace noisemark::suite {
@@ -32,18 +33,27 @@ void forward_interrupts_until_end_of(pid_t child) {
   }
 }
 
-ExitCode code_of_ended(pid_t child) {
+int wait_status_of(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
   }
-  if (WIFEXITED(status)) return static_cast<ExitCode>(WEXITSTATUS(status));
-  // By the second Ctrl-C, or by one before there was anything to write.
-  if (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM) return ExitCode::kInterrupted;
-  fmt::print(stderr, "noisemark: a run ended by signal {}\n", WTERMSIG(status));
-  return ExitCode::kInternal;
+  return status;
 }
 
 }  // namespace
+
+ChildEnd end_of_child(int wait_status, bool ended_for_memory) {
+  if (WIFEXITED(wait_status)) return {static_cast<ExitCode>(WEXITSTATUS(wait_status)), ""};
+  const int signal = WTERMSIG(wait_status);
+  // By the second Ctrl-C, or by one before there was anything to write.
+  if (signal == SIGINT || signal == SIGTERM) return {ExitCode::kInterrupted, ""};
+  const std::string words = fmt::format("a run ended by signal {}", signal);
+  if (signal != SIGKILL) return {ExitCode::kInternal, words};
+  if (ended_for_memory) {
+    return {ExitCode::kOutOfMemory, words + ": the kernel ended it for want of memory"};
+  }
+  return {ExitCode::kInternal, words + "; the kernel may have ended it for want of memory"};
+}
 
 std::vector<std::string> child_arguments(const RunOptions& options, const PlannedRun& plan,
                                          const std::filesystem::path& out) {
@@ -80,6 +90,7 @@ ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
+  const auto ended_before = processes_ended_for_memory();
   pid_t child = 0;
   const int error =
       posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ);
@@ -88,7 +99,11 @@ ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
                 std::string("cannot start a process for the run: ") + std::strerror(error));
   }
   forward_interrupts_until_end_of(child);
-  return code_of_ended(child);
+  const int status = wait_status_of(child);
+  const bool ended_for_memory = ended_before && processes_ended_for_memory() > ended_before;
+  const ChildEnd end = end_of_child(status, ended_for_memory);
+  if (!end.words.empty()) fmt::print(stderr, "noisemark: {}\n", end.words);
+  return end.code;
 }
 
 }  // namespace noisemark::suite

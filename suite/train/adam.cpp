@@ -8,6 +8,7 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/nan_to_num.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -23,7 +24,11 @@ at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_n
   const at::Tensor factor = at::clamp(max_norm / (norm + 1e-6), /*min=*/std::nullopt, 1.0);
   // On the CPU looking is free and saves a pass over all gradients; elsewhere it would wait for the
   // device.
-  if (!norm.is_cpu() || factor.item<double>() != 1.0) at::_foreach_mul_(gradients, factor);
+  if (!norm.is_cpu()) {
+    at::_foreach_mul_(gradients, at::nan_to_num(factor, 1.0));
+  } else if (factor.item<double>() < 1.0) {
+    at::_foreach_mul_(gradients, factor);
+  }
   return norm;
 }
 

@@ -11,8 +11,9 @@
 namespace noisemark::suite {
 
 /// Scales gradients in place so that their joint L2 norm is at most `max_norm`, as
-/// torch.nn.utils.clip_grad_norm_ does (factor max_norm / (norm + 1e-6), never above 1). Returns
-/// the norm before, a scalar tensor.
+/// torch.nn.utils.clip_grad_norm_ does (factor max_norm / (norm + 1e-6), never above 1). A norm
+/// that is NaN scales nothing, so that the gradient it comes from can still be told from the
+/// others. Returns the norm before, a scalar tensor.
 at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm);
 
 /// Adam (Kingma & Ba 2015) with torch.optim.Adam's arithmetic and without weight decay, by ATen's

@@ -4,17 +4,19 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 
 #include "memopt/saved_tensor_scope.h"
 #include "suite/random/counter_rng.h"
+#include "suite/train/backward_order.h"
 #include "suite/train/named_parameters.h"
+#include "suite/train/non_finite_watch.h"
 
 namespace noisemark::suite {
 namespace {
@@ -69,12 +71,13 @@ NamedTensors announced(BuildObserver* observer, memopt::Owner part, NamedTensors
   return parameters;
 }
 
-bool all_finite(const at::Tensor& tensor) {
-  return at::isfinite(tensor).all().item<bool>();
+NamedTensors with_buffers(NamedTensors weights, const Denoiser& model) {
+  for (const auto& item : model.named_buffers()) weights.emplace_back(item.key(), item.value());
+  return weights;
 }
 
 /// By the largest absolute value of each, which unlike the sum of squares cannot overflow.
-bool all_finite(const std::vector<at::Tensor>& tensors) {
+bool each_finite(const std::vector<at::Tensor>& tensors) {
   constexpr double kMaximum = std::numeric_limits<double>::infinity();
   return all_finite(at::stack(at::_foreach_norm(tensors, kMaximum)));
 }
@@ -137,9 +140,12 @@ NamedTensors Trainer::parameters() const {
 }
 
 NamedTensors Trainer::weights() const {
-  NamedTensors weights = parameters();
-  for (const auto& item : model_->named_buffers()) weights.emplace_back(item.key(), item.value());
-  return weights;
+  return with_buffers(parameters(), *model_);
+}
+
+NamedTensors Trainer::averaged_weights() const {
+  if (ema_.shadows().empty()) return {};
+  return with_buffers(ema_.shadows(), *model_);
 }
 
 std::vector<at::Tensor> Trainer::inputs() const {
@@ -179,21 +185,31 @@ void Trainer::halve_batch() {
   }
 }
 
-void Trainer::forward(int64_t micro, memopt::SavedTensorSink& sink) {
+void Trainer::seed_dropout() const {
+  at::manual_seed(
+      derive_seed(definition_.seed, Stream::kDropout, static_cast<uint64_t>(next_step_)));
+}
+
+void Trainer::prepare(int64_t micro) {
   const int64_t accumulation = definition_.train.accumulation;
   const int64_t size = batch_.images.size(0) / accumulation;
   micro_.images = batch_.images.narrow(0, micro * size, size);
   micro_.timesteps = batch_.timesteps.narrow(0, micro * size, size);
   micro_.noise = batch_.noise.narrow(0, micro * size, size);
-  {
-    const at::NoGradGuard no_grad;
-    micro_.noisy = process_.q_sample(micro_.images, micro_.timesteps, micro_.noise);
-    micro_.target = process_.target(micro_.images, micro_.timesteps, micro_.noise);
-  }
+  const at::NoGradGuard no_grad;
+  micro_.noisy = process_.q_sample(micro_.images, micro_.timesteps, micro_.noise);
+  micro_.target = process_.target(micro_.images, micro_.timesteps, micro_.noise);
+}
+
+void Trainer::forward(memopt::SavedTensorSink& sink) {
   if (const int64_t bytes = options_.fault.leaked_bytes; bytes > 0) {
     leaked_.push_back(at::zeros({bytes}, at::device(options_.device).dtype(at::kByte)));
   }
   const memopt::SavedTensorScope scope(sink);
+  predict();
+}
+
+void Trainer::predict() {
   {
     const AutocastGuard autocast(options_.precision, options_.device);
     micro_.prediction = model_->forward(micro_.noisy, micro_.timesteps);
@@ -212,36 +228,60 @@ void Trainer::backward() {
   root.backward();
 }
 
-std::string Trainer::not_finite_in(int64_t micro) const {
-  const int64_t all = definition_.train.accumulation;
-  // Of the micro-batches before the last one nothing but the loss is left.
-  const bool known = micro + 1 == all && !all_finite(micro_.prediction);
-  const std::string name = known ? "prediction" : "loss";
-  if (all == 1) return name;
-  return name + " of micro-batch " + std::to_string(micro + 1) + " of " + std::to_string(all);
+std::string Trainer::operator_not_finite(int64_t micro) {
+  const at::NoGradGuard no_grad;
+  // Masks of dropout are drawn one micro-batch after the other.
+  seed_dropout();
+  try {
+    for (int64_t before = 0; before < micro; ++before) {
+      prepare(before);
+      predict();
+    }
+    const NonFiniteWatch watch;
+    prepare(micro);
+    predict();
+    return watch.first();
+  } catch (const std::exception&) {
+    return "";  // for want of memory, say: that the step has failed is the better news
+  }
 }
 
-std::string Trainer::first_non_finite() const {
+std::string Trainer::not_finite_in_forward(int64_t micro) {
+  const int64_t all = definition_.train.accumulation;
+  const std::string which =
+      all == 1 ? "" : " of micro-batch " + std::to_string(micro + 1) + " of " + std::to_string(all);
+  // Of the micro-batches before the last one nothing but the loss is left.
+  const bool known = micro + 1 == all && !all_finite(micro_.prediction);
+  const std::string maker = operator_not_finite(micro);
+  if (!maker.empty()) return "output of " + maker + " in forward" + which;
+  return (known ? "prediction" : "loss") + which;
+}
+
+std::string Trainer::gradient_not_finite() const {
+  for (const auto& [name, parameter] : in_backward_order(micro_.loss, parameters())) {
+    if (!all_finite(parameter.grad())) return "gradient of " + name;
+  }
+  return "norm of the gradients";
+}
+
+std::string Trainer::first_non_finite() {
   for (const auto& [name, parameter] : parameters()) {
     if (!all_finite(parameter)) return "weight " + name;
   }
   if (!all_finite(batch_.images)) return "input images";
   const auto bad = std::find_if(losses_.begin(), losses_.end(),
                                 [](const at::Tensor& loss) { return !all_finite(loss); });
-  if (bad != losses_.end()) return not_finite_in(bad - losses_.begin());
-  for (const auto& [name, parameter] : parameters()) {
-    if (parameter.grad().defined() && !all_finite(parameter.grad())) return "gradient of " + name;
-  }
-  return "none left to name";
+  if (bad != losses_.end()) return not_finite_in_forward(bad - losses_.begin());
+  return gradient_not_finite();
 }
 
 bool Trainer::gradients_finite(const StepRecord& record) const {
   const at::NoGradGuard no_grad;
   if (scaler_) return true;  // the scaler skips a step that overflowed
-  return record.grad_norm ? std::isfinite(*record.grad_norm) : all_finite(adam_.gradients());
+  return record.grad_norm ? std::isfinite(*record.grad_norm) : each_finite(adam_.gradients());
 }
 
-void Trainer::throw_if_not_finite(const StepRecord& record) const {
+void Trainer::throw_if_not_finite(const StepRecord& record) {
   const bool loss_ok = std::isfinite(record.loss);
   if (!loss_ok || !gradients_finite(record)) throw NonFinite(record.step, first_non_finite());
 }
@@ -265,7 +305,8 @@ void Trainer::run_micro_batches(const std::vector<StepObserver*>& observers,
   for (int64_t micro = 0; micro < definition_.train.accumulation; ++micro) {
     {
       const PhaseScope phase(observers, Phase::kForward);
-      forward(micro, sink);
+      prepare(micro);
+      forward(sink);
     }
     const PhaseScope phase(observers, Phase::kBackward);
     backward();
@@ -291,8 +332,7 @@ StepRecord Trainer::step(const std::vector<StepObserver*>& observers,
       load_batch(record);
     }
     // Dropout draws from torch's generator: seeded by the step, so a resumed run draws the same.
-    at::manual_seed(
-        derive_seed(definition_.seed, Stream::kDropout, static_cast<uint64_t>(record.step)));
+    seed_dropout();
     run_micro_batches(observers, sink != nullptr ? *sink : mode_, record);
     {
       const PhaseScope phase(observers, Phase::kOptimizer);

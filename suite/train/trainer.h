@@ -30,7 +30,10 @@ class NonFinite : public std::runtime_error {
         step_(step),
         tensor_(tensor) {}
   [[nodiscard]] int64_t step() const { return step_; }
-  /// "weight mid.conv.weight"; "loss of micro-batch 1 of 2" where there are several.
+  /// What was not finite first, in the order of the step: "weight mid.conv.weight", "input images",
+  /// "output of aten::mul in forward" (where there are several, "of micro-batch 1 of 2"; "loss" or
+  /// "prediction" where the forward pass, repeated, is finite), "gradient of mid.conv.weight", or
+  /// "norm of the gradients" where each of them is finite and their norm is not.
   [[nodiscard]] const std::string& tensor() const { return tensor_; }
 
  private:
@@ -83,6 +86,8 @@ class Trainer {
 
   /// Parameters and buffers under the peers' names.
   [[nodiscard]] NamedTensors weights() const;
+  /// weights() with the average in the place of each parameter; empty without one.
+  [[nodiscard]] NamedTensors averaged_weights() const;
   [[nodiscard]] NamedTensors parameters() const;
   /// Optimizer, average and loss scaler: all that a checkpoint holds besides weights(). Shared.
   [[nodiscard]] NamedTensors optimizer_state() const { return adam_.state(); }
@@ -101,16 +106,21 @@ class Trainer {
   void start_loader();
   void load_batch(StepRecord& record);
   void halve_batch();
-  void forward(int64_t micro, memopt::SavedTensorSink& sink);
+  void seed_dropout() const;
+  void prepare(int64_t micro);
+  void forward(memopt::SavedTensorSink& sink);
+  void predict();
   void backward();
   void run_micro_batches(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
                          StepRecord& record);
   [[nodiscard]] double mean_loss() const;
   void update_weights(StepRecord& record);
   [[nodiscard]] bool gradients_finite(const StepRecord& record) const;
-  void throw_if_not_finite(const StepRecord& record) const;
-  [[nodiscard]] std::string first_non_finite() const;
-  [[nodiscard]] std::string not_finite_in(int64_t micro) const;
+  void throw_if_not_finite(const StepRecord& record);
+  [[nodiscard]] std::string first_non_finite();
+  [[nodiscard]] std::string not_finite_in_forward(int64_t micro);
+  [[nodiscard]] std::string operator_not_finite(int64_t micro);
+  [[nodiscard]] std::string gradient_not_finite() const;
 
   Definition definition_;
   TrainerOptions options_;

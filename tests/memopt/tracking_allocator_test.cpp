@@ -171,6 +171,34 @@ TEST(TrackingAllocator, throws_libtorchs_error_when_memory_runs_out) {
   EXPECT_EQ(live(), before);
 }
 
+/// Of the process, until the end of the scope.
+class LimitScope {
+ public:
+  explicit LimitScope(int64_t bytes) { install_tracking_allocator(bytes); }
+  ~LimitScope() { install_tracking_allocator(); }
+  LimitScope(const LimitScope&) = delete;
+  LimitScope& operator=(const LimitScope&) = delete;
+};
+
+TEST(TrackingAllocator, refuses_what_goes_beyond_its_limit_and_no_byte_less) {
+  const int64_t before = live();
+  const LimitScope limit(before + 1000);
+  const at::Tensor held = at::empty({600}, at::kByte);
+  EXPECT_NO_THROW((void)at::empty({400}, at::kByte));
+  EXPECT_THROW((void)at::empty({401}, at::kByte), c10::Error);
+  EXPECT_EQ(live(), before + 600) << "what was refused is not counted";
+  install_tracking_allocator(before);
+  EXPECT_THROW((void)at::empty({1}, at::kByte), c10::Error) << "more is live than it allows";
+}
+
+TEST(TrackingAllocator, has_no_limit_unless_it_is_given_one) {
+  {
+    const LimitScope limit(live());
+    EXPECT_THROW((void)at::empty({1}, at::kByte), c10::Error);
+  }
+  EXPECT_NO_THROW((void)at::empty({int64_t{1} << 24}, at::kByte));
+}
+
 TEST(TrackingAllocator, refuses_a_block_it_does_not_own) {
   alignas(64) std::array<char, 256> mine{};
   EXPECT_THROW(c10::GetCPUAllocator()->raw_deallocate(mine.data() + 128), c10::Error);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 
 #include "suite/config/catalogue.h"
@@ -49,6 +50,24 @@ TEST(ChildRun, is_given_the_definition_file_as_it_was_typed) {
   EXPECT_EQ(given_to_child(options), file.string());
   options.id += "@gpu";
   EXPECT_EQ(given_to_child(options), file.string() + "@gpu");
+}
+
+TEST(ChildRun, that_was_killed_is_told_from_one_that_the_kernel_ended_for_want_of_memory) {
+  // As waitpid() has it on Linux: the signal in the low bits, the exit code above them.
+  const auto killed_by = [](int signal, bool ended_for_memory) {
+    return end_of_child(signal, ended_for_memory);
+  };
+  EXPECT_EQ(killed_by(SIGKILL, true).code, ExitCode::kOutOfMemory);
+  EXPECT_EQ(killed_by(SIGKILL, true).words,
+            "a run ended by signal 9: the kernel ended it for want of memory");
+  EXPECT_EQ(killed_by(SIGKILL, false).code, ExitCode::kInternal);
+  EXPECT_EQ(killed_by(SIGKILL, false).words,
+            "a run ended by signal 9; the kernel may have ended it for want of memory");
+  EXPECT_EQ(killed_by(SIGSEGV, true).code, ExitCode::kInternal);
+  EXPECT_EQ(killed_by(SIGSEGV, true).words, "a run ended by signal 11");
+  EXPECT_EQ(killed_by(SIGINT, false).code, ExitCode::kInterrupted);
+  EXPECT_EQ(end_of_child(71 << 8, false).code, ExitCode::kOutOfMemory);
+  EXPECT_EQ(end_of_child(71 << 8, true).words, "") << "it has spoken for itself";
 }
 
 }  // namespace

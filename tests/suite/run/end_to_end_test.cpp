@@ -39,7 +39,8 @@ TEST(Run, writes_a_whole_result_that_check_accepts) {
   const fs::path out = folder.path() / "out";
   const Finished run = run_noisemark(short_run(out));
   ASSERT_EQ(run.code, 0) << run.both();
-  for (const char* file : {"result.json", "report.md", "events.mlog", "weights.safetensors"}) {
+  for (const char* file :
+       {"result.json", "report.md", "events.mlog", "weights.safetensors", "ema.safetensors"}) {
     EXPECT_TRUE(fs::exists(out / file)) << file;
   }
   const Finished check = run_noisemark({"check", out.string()});
@@ -168,6 +169,13 @@ TEST(Run, an_interrupt_ends_after_the_step_and_marks_the_result) {
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }
 
+/// Which one depends on the library: the weights are of the size of the learning rate, 1e30.
+bool names_an_operator(const std::string& words, const std::string& where) {
+  const size_t begin = words.find("output of aten::");
+  const size_t end = words.find(" in forward " + where);
+  return begin != std::string::npos && end != std::string::npos && begin < end;
+}
+
 TEST(Run, a_diverging_run_fails_and_names_the_first_non_finite_tensor) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
@@ -178,7 +186,7 @@ TEST(Run, a_diverging_run_fails_and_names_the_first_non_finite_tensor) {
   EXPECT_EQ(gate_names(result, reports::Verdict::kFail), std::vector<std::string>{"finite_loss"});
   EXPECT_LT(result.samples.loss.size(), 50u);
   ASSERT_EQ(result.exit.reasons.size(), 1U);
-  EXPECT_NE(result.exit.reasons.front().find("prediction at step 1"), std::string::npos)
+  EXPECT_TRUE(names_an_operator(result.exit.reasons.front(), "at step 1"))
       << result.exit.reasons.front();
 }
 
@@ -189,8 +197,7 @@ void expect_divergence_in(const fs::path& out, const Finished& run, const std::s
   EXPECT_EQ(gate_names(result, reports::Verdict::kFail), std::vector<std::string>{"finite_loss"});
   EXPECT_TRUE(result.samples.loss.empty());
   ASSERT_EQ(result.exit.reasons.size(), 1U);
-  EXPECT_NE(result.exit.reasons.front().find("prediction at step 1 of the " + pass),
-            std::string::npos)
+  EXPECT_TRUE(names_an_operator(result.exit.reasons.front(), "at step 1 of the " + pass))
       << result.exit.reasons.front();
   const Finished check = run_noisemark({"check", out.string()});
   EXPECT_EQ(check.code, 0) << check.both();
@@ -313,7 +320,9 @@ TEST(Pace, that_diverges_fails_and_names_the_first_non_finite_tensor) {
       "printf 'run 4\\n' > " + turns + "; exec < " + turns,
       with({"pace", "gmm16@cpu", "--device", "cpu", "--set", "train.batch=4"}, kDivergence));
   EXPECT_EQ(run.code, 1) << run.both();
-  EXPECT_EQ(run.err, "noisemark: step 1: first non-finite tensor: prediction\n");
+  EXPECT_TRUE(run.err.starts_with("noisemark: step 1: first non-finite tensor: output of aten::"))
+      << run.err;
+  EXPECT_TRUE(run.err.ends_with(" in forward\n")) << run.err;
 }
 
 }  // namespace

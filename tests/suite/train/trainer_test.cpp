@@ -3,6 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -103,31 +105,11 @@ TEST(Trainer, stops_at_a_non_finite_gradient_of_a_finite_loss_without_clipping_t
   EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
 }
 
-/// A real network, one of whose forwards overflows.
-class Overflowing : public Denoiser {
- public:
-  Overflowing(const ModelConfig& config, int which)
-      : real_(register_module("real", make_denoiser(config, baselines::plain_ops()))),
-        which_(which) {}
-
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override {
-    const at::Tensor prediction = real_->forward(x, t);
-    if (calls_++ != which_) return prediction;
-    return prediction * std::numeric_limits<float>::infinity();
-  }
-
- private:
-  std::shared_ptr<Denoiser> real_;
-  int which_;
-  int calls_ = 0;
-};
-
-std::string first_non_finite_of(const Definition& definition, int overflowing_forward) {
+std::string first_non_finite_of(const Definition& definition, std::shared_ptr<Denoiser> model) {
   const auto mode = memopt::make_mode("none");
   TrainerOptions options;
   options.precision = parse_precision("fp32", at::kCPU);
-  Trainer trainer(definition, std::make_shared<Overflowing>(definition.model, overflowing_forward),
-                  open_dataset(definition, ""), *mode, options);
+  Trainer trainer(definition, std::move(model), open_dataset(definition, ""), *mode, options);
   try {
     (void)trainer.step();
   } catch (const NonFinite& error) {
@@ -136,12 +118,98 @@ std::string first_non_finite_of(const Definition& definition, int overflowing_fo
   return "none";
 }
 
-TEST(Trainer, names_the_micro_batch_whose_loss_is_not_finite) {
+/// A real network, of whose forwards number `which` (from 0) of every `period` overflows.
+class Overflowing : public Denoiser {
+ public:
+  Overflowing(const ModelConfig& config, int which, int period)
+      : real_(register_module("real", make_denoiser(config, baselines::plain_ops()))),
+        which_(which),
+        period_(period) {}
+
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override {
+    const at::Tensor prediction = real_->forward(x, t);
+    if (calls_++ % period_ != which_) return prediction;
+    return prediction.mul(1e38).mul(1e38);
+  }
+
+ private:
+  std::shared_ptr<Denoiser> real_;
+  int which_;
+  int period_;
+  int calls_ = 0;
+};
+
+std::string first_non_finite_of(const Definition& definition, int overflowing_forward, int period) {
+  return first_non_finite_of(
+      definition, std::make_shared<Overflowing>(definition.model, overflowing_forward, period));
+}
+
+TEST(Trainer, names_the_operator_of_an_overflow_in_forward_and_its_micro_batch) {
   Definition definition = tiny_definition();
-  EXPECT_EQ(first_non_finite_of(definition, 0), "prediction");
+  EXPECT_EQ(first_non_finite_of(definition, 0, 1), "output of aten::mul in forward");
   definition.train.accumulation = 2;
-  EXPECT_EQ(first_non_finite_of(definition, 0), "loss of micro-batch 1 of 2");
-  EXPECT_EQ(first_non_finite_of(definition, 1), "prediction of micro-batch 2 of 2");
+  EXPECT_EQ(first_non_finite_of(definition, 0, 2),
+            "output of aten::mul in forward of micro-batch 1 of 2");
+  EXPECT_EQ(first_non_finite_of(definition, 1, 2),
+            "output of aten::mul in forward of micro-batch 2 of 2");
+}
+
+TEST(Trainer, names_what_it_has_of_an_overflow_that_does_not_repeat) {
+  constexpr int kOnce = 1000;
+  Definition definition = tiny_definition();
+  EXPECT_EQ(first_non_finite_of(definition, 0, kOnce), "prediction");
+  definition.train.accumulation = 2;
+  EXPECT_EQ(first_non_finite_of(definition, 0, kOnce), "loss of micro-batch 1 of 2");
+  EXPECT_EQ(first_non_finite_of(definition, 1, kOnce), "prediction of micro-batch 2 of 2");
+}
+
+/// Four factors, read in the order entry, first, middle, last and listed in another. What flows
+/// back past the last one is multiplied by `spread`.
+class Factors : public Denoiser {
+ public:
+  explicit Factors(float spread) : spread_(spread) {
+    for (const char* name : {"first", "middle", "entry", "last"}) {
+      register_parameter(name, at::ones({1}));
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& /*t*/) override {
+    const auto factors = named_parameters();
+    const at::Tensor middle = x * factors["entry"] * factors["first"] * factors["middle"];
+    middle.register_hook([this](const at::Tensor& gradient) { return gradient * spread_; });
+    return middle * factors["last"];
+  }
+
+ private:
+  float spread_;
+};
+
+TEST(Trainer, names_the_gradient_where_an_overflow_began_and_not_those_it_spread_to) {
+  Definition definition = tiny_definition();
+  for (const float spread :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const double clip_norm : {0.0, 1.0}) {
+      definition.optimizer.clip_norm = clip_norm;
+      EXPECT_EQ(first_non_finite_of(definition, std::make_shared<Factors>(spread)),
+                "gradient of middle")
+          << spread << ", clipped at " << clip_norm;
+    }
+  }
+}
+
+TEST(Trainer, names_the_norm_where_each_gradient_is_finite_and_it_is_not) {
+  const TinySession session(tiny_definition());
+  for (const auto& [name, parameter] : session.trainer->parameters()) {
+    parameter.register_hook([](const at::Tensor& gradient) {
+      return at::full_like(gradient, std::numeric_limits<float>::max());
+    });
+  }
+  try {
+    (void)session.trainer->step();
+    FAIL() << "an infinite norm went unnoticed";
+  } catch (const NonFinite& error) {
+    EXPECT_EQ(error.tensor(), "norm of the gradients");
+  }
 }
 
 class PhaseLog : public StepObserver {
