@@ -26,6 +26,7 @@ Environment:
   NOISEMARK_VENV         the virtual environment (default: build/venv); several checkouts may share one
   NOISEMARK_CIFAR10      folder that holds cifar-10-batches-bin/, for the tests that read real pictures
   NOISEMARK_CIFAR10_MAKER  a Python program that makes such a folder, where the one above is not set: FILE DIR --png
+  NOISEMARK_REQUIRE      cuda, peers or cuda,peers: tests that miss them fail; where the peers are installed, `test` adds them
   NOISEMARK_OUT          where results go
   NOISEMARK_JOBS         parallel compilations (default: cores, at most one for each 2 GiB of memory)
   NOISEMARK_STAGES       a file to which `test` adds a line with the time of each stage
@@ -164,6 +165,12 @@ install_toolkit() {
   export CUDACXX
 }
 
+# A test that cannot import what was just installed for it is not one to skip.
+require_peers() {
+  [[ ,${NOISEMARK_REQUIRE:-}, == *,peers,* ]] || NOISEMARK_REQUIRE=${NOISEMARK_REQUIRE:+$NOISEMARK_REQUIRE,}peers
+  export NOISEMARK_REQUIRE
+}
+
 # install_dependencies SET...: packages of the sets, then the wheels. Sets torch_root.
 install_dependencies() {
   [[ $(uname -m) == x86_64 ]] || fail "the pinned wheels are for x86-64; this machine is $(uname -m)"
@@ -174,7 +181,10 @@ install_dependencies() {
   else
     make_venv
     wheels torch
-    if [[ " $* " == *" test "* ]]; then wheels test; fi
+    if [[ " $* " == *" test "* ]]; then
+      wheels test
+      require_peers
+    fi
     torch_root=$(site_packages)/torch
   fi
   install_toolkit

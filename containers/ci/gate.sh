@@ -26,7 +26,7 @@ read -ra benchmarks <<<"${NOISEMARK_BENCHMARKS:-gmm16-ho}"
 read -ra arguments <<<"${NOISEMARK_ARGUMENTS:-}"
 
 say() { printf 'gate: %s\n' "$*" >&2; }
-requires_cuda() { [[ ${NOISEMARK_REQUIRE:-} == cuda ]]; }
+requires_cuda() { [[ ,${NOISEMARK_REQUIRE:-}, == *,cuda,* ]]; }
 
 # A build that knows nothing of NOISEMARK_REQUIRE must not fall back on the CPU either.
 choose_device() {

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "reports/error.h"
 #include "reports/sha256.h"
@@ -89,11 +90,22 @@ c10::Device default_device() {
                                                                       : c10::Device(c10::kCPU);
 }
 
-bool requires_cuda() {
+bool is_required(std::string_view part) {
   const char* value = std::getenv("NOISEMARK_REQUIRE");
   const std::string required = value == nullptr ? "" : value;
-  if (required.empty() || required == "cuda") return !required.empty();
-  throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda");
+  bool found = false;
+  std::istringstream words(required);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word != "cuda" && word != "peers") {
+      throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda, peers or cuda,peers");
+    }
+    found = found || word == part;
+  }
+  return found;
+}
+
+bool requires_cuda() {
+  return is_required("cuda");
 }
 
 c10::Device parse_device(const std::string& spelling) {

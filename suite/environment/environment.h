@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/result.h"
@@ -33,9 +34,14 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 /// The first CUDA device when this build and machine have one, else the CPU.
 [[nodiscard]] c10::Device default_device();
 
-/// Whether NOISEMARK_REQUIRE=cuda is in the environment: then no CPU stands in for a GPU, and
-/// «cannot run here» is a failure, because ctest calls a run of only skipped tests a success. To be
-/// asked before anything runs: throws Error (exit code 2) when the variable holds anything else.
+/// Whether NOISEMARK_REQUIRE, a list with commas in the environment, names `part`: "cuda", or
+/// "peers", which only tests ask for. What is required and missing is a failure, because ctest
+/// calls a run of only skipped tests a success. Throws Error (exit code 2) when the list names
+/// anything else.
+[[nodiscard]] bool is_required(std::string_view part);
+
+/// is_required("cuda"): then no CPU stands in for a GPU, and «cannot run here» is a failure. To be
+/// asked before anything runs.
 [[nodiscard]] bool requires_cuda();
 
 /// "cpu", "cuda" (the first) or "cuda:N"; empty is default_device(). Throws Error: exit code 2 for

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs what the CI recipes run, with the real program. Docker, Apptainer, the GPU and the server are stand-ins that keep to
-what the recipes may rely on. Usage: ci_run_test.py ROOT NOISEMARK. Exit code 77 where Python has no YAML."""
+what the recipes may rely on. Usage: ci_run_test.py ROOT NOISEMARK. Exit code 77 where Python has no YAML
+(1 where it is required)."""
 import http.server
 import json
 import os
@@ -11,11 +12,13 @@ import sys
 import tempfile
 import threading
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "parity"))
+import peers_required  # noqa: E402
+
 try:
     import yaml
-except ImportError:
-    print("this Python has no yaml")
-    sys.exit(77)
+except ImportError as error:
+    peers_required.cannot_import(error)
 
 MARK = "<!-- noisemark comparison -->"
 EARLIER = 130  # comments of people, more than one page

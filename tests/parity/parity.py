@@ -1,6 +1,6 @@
 """What the parity scripts share: the peers themselves, our side behind `noisemark_parity_probe`,
 and the comparisons. A script gets the probe's path as its first argument, then unittest's own, and
-ends with exit code 77 where the peers cannot be imported."""
+ends with exit code 77 where the peers cannot be imported (1 where they are required)."""
 
 import json
 import os
@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+import peers_required
 
 try:
     import torch
@@ -17,8 +19,7 @@ try:
     from safetensors import safe_open
     from safetensors.torch import save_file
 except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+    peers_required.cannot_import(missing)
 
 diffusers_logging.set_verbosity_error()
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

@@ -1,9 +1,9 @@
 """What torch.compile keeps for backward, with a budget and without. Compiling takes most of the time."""
 
-import sys
 import unittest
 
 import tiny
+import peers_required
 from definition import Definition, canonical_text
 from variants import parse_variant
 
@@ -13,8 +13,7 @@ try:
     from pictures import load_pictures
     from training import PeerTrainer
 except ImportError as error:
-    print(f"the peers cannot be imported: {error}")
-    sys.exit(77)
+    peers_required.cannot_import(error)
 
 # One stage, with no attention but the middle's: little code. No dropout, for which compiled code draws
 # other random numbers.

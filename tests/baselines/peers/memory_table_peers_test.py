@@ -1,6 +1,6 @@
 """The memory table with the real peers in it."""
 
-import importlib.util
+import importlib
 import json
 import os
 import subprocess
@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 import tiny
+import peers_required
 
 NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
 
@@ -41,7 +42,8 @@ class MemoryTableWithPeersTest(unittest.TestCase):
 
 if __name__ == "__main__":
     for module in ("torch", "ema_pytorch", "diffusers", "denoising_diffusion_pytorch"):
-        if importlib.util.find_spec(module) is None:
-            print(f"the peers are not installed: {module}")
-            sys.exit(77)
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            peers_required.cannot_import(error)
     unittest.main()

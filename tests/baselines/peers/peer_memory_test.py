@@ -1,11 +1,11 @@
 """What the peers' memory pass measures, and that saving memory changes no gradient."""
 
-import sys
 import unittest
 from dataclasses import replace
 from typing import Any
 
 import tiny
+import peers_required
 from definition import Definition, canonical_text
 from variants import parse_variant
 
@@ -15,8 +15,7 @@ try:
     from pictures import load_pictures
     from training import PeerTrainer
 except ImportError as error:
-    print(f"the peers cannot be imported: {error}")
-    sys.exit(77)
+    peers_required.cannot_import(error)
 
 # The same pictures at once, so that activations outweigh what does not shrink.
 WIDE = {"batch": 16, "accumulation": 1, "steps": 1}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tiny
+import peers_required
 from definition import CannotRunHere, Definition, canonical_text
 from peer_result import repeat_command
 from run_peer import main
@@ -19,8 +20,7 @@ from run_peer import main
 try:
     from networks import build_network
 except ImportError as error:
-    print(f"the peers cannot be imported: {error}")
-    sys.exit(77)
+    peers_required.cannot_import(error)
 
 PHASES = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
 

@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import tiny
+import peers_required
 from speed_table import phase_table
 
 NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
@@ -48,6 +49,8 @@ class SpeedTableTest(unittest.TestCase):
         self.assertRegex(text, r"\| plain \| [0-9.]+ \[too few rounds\] \| 1\.000")
         self.assertRegex(text, r"\| fused \| [0-9.]+ ")
         self.assertRegex(text, r"\| peer-eager \| [0-9.]+ |Cannot run here: .*peer-eager")
+        if peers_required.are_required():
+            self.assertNotIn("Cannot run here", text)
         self.assertRegex(text, r"\| bare loop \| .*\n\| noisemark \| ")
         self.assertRegex(text, r"\| plain (\| [0-9]+\.[0-9] ){6}\|\n")
         self.assertRegex(text, r"\| bare loop \| [0-9]+\.[0-9] (\| - ){5}\|\n")

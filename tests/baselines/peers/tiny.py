@@ -8,6 +8,7 @@ PEERS = Path(__file__).resolve().parents[3] / "baselines" / "peers"
 RUN_PEER = PEERS / "run_peer.py"
 PACE = PEERS / "pace.py"
 sys.path.insert(0, str(PEERS))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "parity"))
 
 
 def sections(model: dict[str, Any], ema: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Every statistic of reports/compare beside SciPy, on the same random samples, to 1e-9.
 
 The first argument is the path of noisemark_statistics_probe, then unittest's own. Exit code 77 where
-SciPy is not installed. With --record FILE behind the path SciPy's answers about the smaller samples
+SciPy is not installed (1 where it is required). With --record FILE behind the path SciPy's answers about the smaller samples
 are kept there: scipy_fixtures.json, beside which scipy_fixtures_test.py holds the probe everywhere."""
 
 import json
@@ -11,7 +11,9 @@ import unittest
 from pathlib import Path
 from types import SimpleNamespace
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+TESTS = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(Path(__file__).parent), str(TESTS / "reports"), str(TESTS / "parity")]
+import peers_required  # noqa: E402
 import probe  # noqa: E402
 
 try:
@@ -20,8 +22,7 @@ try:
     from make_statistics_fixtures import Mt19937_64
     from scipy import optimize, stats
 except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+    peers_required.cannot_import(missing)
 
 PROBE = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 ALTERNATIVES = ("two-sided", "greater", "less")

@@ -257,11 +257,24 @@ TEST(CommandLine, a_required_device_turns_77_into_1) {
   EXPECT_EQ(noisemark({"help"}, {{"NOISEMARK_REQUIRE", "cuda"}}).code, 0);
 }
 
+TEST(CommandLine, a_device_is_required_in_a_list_too_and_not_by_the_peers) {
+  const auto code_with = [](const std::string& required) {
+    return noisemark({"run", "ho-cifar10", "--device", "cpu"}, {{"NOISEMARK_REQUIRE", required}})
+        .code;
+  };
+  EXPECT_EQ(code_with("peers"), 77);
+  EXPECT_EQ(code_with("cuda,peers"), 1);
+  EXPECT_EQ(code_with("peers,cuda"), 1);
+}
+
 TEST(CommandLine, an_unknown_requirement_is_found_before_anything_runs) {
-  const Finished unknown = noisemark({"help"}, {{"NOISEMARK_REQUIRE", "gpu"}});
-  EXPECT_EQ(unknown.code, 2);
-  EXPECT_EQ(unknown.err, "noisemark: NOISEMARK_REQUIRE: gpu (cuda)\n");
-  EXPECT_EQ(unknown.out, "");
+  for (const std::string required : {"gpu", "cuda,gpu", "cuda peers", ",cuda"}) {
+    const Finished unknown = noisemark({"help"}, {{"NOISEMARK_REQUIRE", required}});
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_EQ(unknown.err,
+              "noisemark: NOISEMARK_REQUIRE: " + required + " (cuda, peers or cuda,peers)\n");
+    EXPECT_EQ(unknown.out, "");
+  }
 }
 
 TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "reports/error.h"
 #include "suite/io/safetensors.h"
@@ -19,9 +21,9 @@ using test::TinySession;
 class Checkpoint : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              ("checkpoint_" +
-               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(name.begin(), name.end(), '/', '_');  // of a test with a parameter
+    folder_ = fs::path(::testing::TempDir()) / ("checkpoint_" + name);
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     path_ = (folder_ / "checkpoint.safetensors").string();
@@ -30,8 +32,8 @@ class Checkpoint : public ::testing::Test {
 
   static CheckpointKey key() { return {"definition", "none-plain-fp32", ""}; }
 
-  void write_after(int64_t steps) {
-    const TinySession session(tiny_definition());
+  void write_after(int64_t steps, const Definition& definition = tiny_definition()) {
+    const TinySession session(definition);
     while (session.trainer->next_step() < steps) (void)session.trainer->step();
     TrainingProgress progress;
     progress.samples.loss = {1.5, 0.25};
@@ -61,22 +63,33 @@ class Checkpoint : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(Checkpoint, a_resumed_run_ends_with_the_same_bits) {
-  const TinySession whole(tiny_definition());
-  while (whole.trainer->next_step() < 6) (void)whole.trainer->step();
+class ResumedRun : public Checkpoint, public ::testing::WithParamInterface<EmaConfig> {};
 
-  write_after(3);
-  const TinySession resumed(tiny_definition());
+// At the checkpoint the power average is past its warm-up, with one of its updates still to come.
+TEST_P(ResumedRun, ends_with_the_same_bits) {
+  constexpr int64_t kHalf = 5;
+  constexpr int64_t kSteps = 8;
+  Definition definition = tiny_definition();
+  definition.ema = GetParam();
+  const TinySession whole(definition);
+  while (whole.trainer->next_step() < kSteps) (void)whole.trainer->step();
+
+  write_after(kHalf, definition);
+  const TinySession resumed(definition);
   (void)read_checkpoint(path_, *resumed.trainer, key());
-  EXPECT_EQ(resumed.trainer->next_step(), 3);
-  while (resumed.trainer->next_step() < 6) (void)resumed.trainer->step();
+  EXPECT_EQ(resumed.trainer->next_step(), kHalf);
+  while (resumed.trainer->next_step() < kSteps) (void)resumed.trainer->step();
 
   EXPECT_EQ(tensors_sha256(resumed.trainer->weights()), tensors_sha256(whole.trainer->weights()));
   EXPECT_EQ(tensors_sha256(resumed.trainer->optimizer_state()),
             tensors_sha256(whole.trainer->optimizer_state()));
   EXPECT_EQ(tensors_sha256(resumed.trainer->ema().shadows()),
             tensors_sha256(whole.trainer->ema().shadows()));
+  EXPECT_EQ(resumed.trainer->ema().steps_taken(), whole.trainer->ema().steps_taken());
 }
+
+INSTANTIATE_TEST_SUITE_P(Averages, ResumedRun, ::testing::ValuesIn(test::tiny_averages()),
+                         [](const auto& info) { return info.param.kind; });
 
 TEST_F(Checkpoint, carries_what_was_measured) {
   write_after(1);

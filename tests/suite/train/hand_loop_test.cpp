@@ -79,16 +79,7 @@ TEST_P(HandLoop, gives_the_trainers_losses_weights_and_averages_bit_for_bit) {
   EXPECT_NE(by_trainer.averages, by_trainer.weights);
 }
 
-EmaConfig average(const std::string& kind) {
-  EmaConfig config;
-  config.kind = kind;
-  config.decay = 0.9;
-  config.update_every = 2;  // the last update is of the weights before the last step
-  config.update_after_step = 3;
-  return config;
-}
-
-INSTANTIATE_TEST_SUITE_P(Averages, HandLoop, testing::Values(average("constant"), average("power")),
+INSTANTIATE_TEST_SUITE_P(Averages, HandLoop, testing::ValuesIn(test::tiny_averages()),
                          [](const auto& info) { return info.param.kind; });
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "baselines/ops.h"
 #include "memopt/mode.h"
@@ -35,6 +36,21 @@ inline Definition tiny_definition() {
   definition.train.steps = 8;
   definition.eval.samples = 8;
   return definition;
+}
+
+/// Both kinds of average. Of "power" one whose warm-up and pace show within ten steps: copies until
+/// step 3, then every second step, so that the last update can be of earlier weights.
+inline std::vector<EmaConfig> tiny_averages() {
+  EmaConfig config;
+  config.decay = 0.9;
+  config.update_every = 2;
+  config.update_after_step = 3;
+  std::vector<EmaConfig> averages;
+  for (const char* kind : {"constant", "power"}) {
+    averages.push_back(config);
+    averages.back().kind = kind;
+  }
+  return averages;
 }
 
 struct TinySession {
