@@ -13,8 +13,8 @@ SUITE_LAYERS = [
     {"random", "config", "environment"},
     {"data", "models", "diffusion", "io"},
     {"train"},
-    {"probes", "quality", "lock"},
-    {"run", "ab"},
+    {"probes", "quality"},
+    {"run", "ab", "lock"},
     {"selftest"},
     {"cli"},
 ]
