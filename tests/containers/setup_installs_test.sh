@@ -28,11 +28,22 @@ END
 stand_in "$work/venv/bin/python3" <<'END'
 case "$*" in
   "-m pip --version") ;;
-  "-m pip install "*) echo "pip $(basename "${!#}")" >>"$work/asked" ;;
+  "-m pip install "*)
+    echo "pip $(basename "${!#}")" >>"$work/asked"
+    [[ $* != *requirements-nvcc.txt ]] || {
+      mkdir -p "$work/site/nvidia/cu13/lib" "$work/site/nvidia/cu13/bin"
+      touch "$work/site/nvidia/cu13/lib/libcudart.so.13"
+      cp "$work/nvcc-13.0" "$work/site/nvidia/cu13/bin/nvcc"
+    }
+    ;;
   "-c import sysconfig"*) echo "$work/site" ;;
   *) exit 1 ;;
 esac
 END
+
+for release in 12.9 13.0 13.1 14.0; do
+  stand_in "$work/nvcc-$release" <<<"echo 'Cuda compilation tools, release $release, V$release.1'"
+done
 
 # setup COMMAND [VARIABLE=VALUE]...: what it says is in $work/log, and what it asked for in $work/asked
 setup() {
@@ -45,6 +56,7 @@ setup() {
 }
 fail() { echo "$1" && cat "$work/log" "$work/asked" && exit 1; }
 expect() { grep -Fxq -- "$1" "$work/log" || fail "expected: $1"; }
+refuse() { ! grep -Fxq -- "$1" "$work/log" || fail "unexpected: $1"; }
 
 # Where the peers were just installed, a test may not skip for want of them.
 setup test
@@ -55,4 +67,20 @@ setup test NOISEMARK_REQUIRE=peers
 expect "required: peers"
 setup test NOISEMARK_TORCH_ROOT="$work/site"
 expect "required: nothing"
+# An nvcc is used where it is of the CUDA that LibTorch was built for. One of another is passed over, for one that the
+# machine has elsewhere or, as a rule, for one of wheels.
+for release in 13.0 13.1; do
+  setup deps NOISEMARK_CUDA=ON CUDACXX="$work/nvcc-$release"
+  expect "setup: CUDA: $work/nvcc-$release, release $release"
+done
+for release in 12.9 14.0; do
+  rm -rf "$work/site/nvidia" "$work/venv/.installed-nvcc"
+  setup deps NOISEMARK_CUDA=ON CUDACXX="$work/nvcc-$release"
+  expect "setup: CUDA: $work/nvcc-$release is $release; 13.0 or a newer 13 is needed"
+  refuse "setup: CUDA: $work/nvcc-$release, release $release"
+  if grep -Fxq "pip requirements-nvcc.txt" "$work/asked"; then
+    expect "setup: CUDA: $work/site/nvidia/cu13/bin/nvcc, release 13.0"
+    [[ -e $work/site/nvidia/cu13/lib64/libcudart.so ]] || fail "the toolkit of wheels is not complete"
+  fi
+done
 echo "setup.sh installs what is missing, and says what the tests may not miss"
