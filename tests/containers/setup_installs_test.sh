@@ -19,16 +19,20 @@ stand_in "$work/bin/cmake" <<<'exit 0'
 stand_in "$work/bin/ctest" <<<'echo "required: ${NOISEMARK_REQUIRE:-nothing}"'
 stand_in "$work/bin/dpkg-query" <<<'[[ -e $work/packages/${!#} ]] && echo "ii "'
 stand_in "$work/bin/apt-get" <<'END'
-echo "apt-get $1" >>"$work/asked"
-[[ $1 == install ]] || exit 0
+[[ $1 == install ]] || { echo "apt-get $1" >>"$work/asked" && exit 0; }
+[[ ${FAILING:-} != apt-get ]] || exit 100
+packages=()
 for word in "${@:2}"; do
-  [[ $word == -* ]] || touch "$work/packages/$word"
+  [[ $word == -* ]] || packages+=("$word")
 done
+echo "apt-get install ${packages[*]}" >>"$work/asked"
+(cd "$work/packages" && touch "${packages[@]}")
 END
 stand_in "$work/venv/bin/python3" <<'END'
 case "$*" in
   "-m pip --version") ;;
   "-m pip install "*)
+    [[ ${FAILING:-} != pip ]] || exit 1
     echo "pip $(basename "${!#}")" >>"$work/asked"
     [[ $* != *requirements-nvcc.txt ]] || {
       mkdir -p "$work/site/nvidia/cu13/lib" "$work/site/nvidia/cu13/bin"
@@ -52,11 +56,53 @@ setup() {
   : >"$work/asked"
   env -u NOISEMARK_TORCH_ROOT -u NOISEMARK_REQUIRE -u NOISEMARK_STAGES -u CUDACXX -u CUDA_HOME PATH="$work/bin:$PATH" \
     NOISEMARK_VENV="$work/venv" NOISEMARK_CUDA=OFF NOISEMARK_CIFAR10=/nowhere "$@" \
-    bash "$work/tree/containers/setup.sh" "$command" >"$work/log" 2>&1 || fail "not green"
+    bash "$work/tree/containers/setup.sh" "$command" >"$work/log" 2>&1 || [[ " $* " == *" FAILING="* ]] || fail "not green"
+}
+# setup_fails PROGRAM COMMAND: the same where this stand-in fails to install
+setup_fails() {
+  if (setup "$2" FAILING="$1" && grep -q "^setup: error: " "$work/log"); then return; fi
+  fail "green, and $1 failed"
 }
 fail() { echo "$1" && cat "$work/log" "$work/asked" && exit 1; }
 expect() { grep -Fxq -- "$1" "$work/log" || fail "expected: $1"; }
 refuse() { ! grep -Fxq -- "$1" "$work/log" || fail "unexpected: $1"; }
+
+# asked LINE...: exactly this was asked of apt and pip, in this order
+asked() { [[ $(<"$work/asked") == "$(printf '%s\n' "$@")" ]] || fail "expected to be asked: $*"; }
+of_set() { sed -n "s/^$1 //p" "$root/containers/apt-packages.txt" | tr '\n' ' ' | sed 's/ $//'; }
+wheels_of() { grep -c '^[a-z]' "$root/containers/requirements-$1.txt"; }
+
+# On a system that has nothing, everything; then nothing; then what went missing or was pinned anew.
+setup deps
+expect "setup: packages: installing $(of_set build)"
+expect "setup: wheels: installing $(wheels_of torch) of torch (can take minutes, and is silent meanwhile)"
+asked "apt-get update" "apt-get install $(of_set build)" "pip requirements-torch.txt"
+setup deps
+expect "setup: packages: nothing is missing"
+expect "setup: wheels: torch is installed"
+asked
+rm "$work/packages/cmake"
+setup deps
+asked "apt-get update" "apt-get install cmake"
+echo "# pinned anew" >>"$work/tree/containers/requirements-torch.txt"
+setup deps
+asked "pip requirements-torch.txt"
+setup test
+expect "setup: packages: installing $(of_set test)"
+asked "apt-get update" "apt-get install $(of_set test)" "pip requirements-test.txt"
+setup test
+asked
+
+# What could not be installed is tried again.
+rm "$work/packages/cmake" "$work/venv/.installed-torch"
+setup_fails apt-get deps
+expect "setup: error: apt-get could not install: cmake"
+setup deps
+asked "apt-get update" "apt-get install cmake" "pip requirements-torch.txt"
+rm "$work/venv/.installed-torch"
+setup_fails pip deps
+setup deps
+asked "pip requirements-torch.txt"
 
 # Where the peers were just installed, a test may not skip for want of them.
 setup test
