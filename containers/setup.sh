@@ -119,17 +119,22 @@ site_packages() { "$venv/bin/python3" -c 'import sysconfig; print(sysconfig.get_
 
 nvcc_release() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'; }
 
-# Prints the path of an nvcc that is new enough, and nothing where there is none.
+# is_usable RELEASE: new enough, and of the major version that LibTorch was built for
+is_usable() {
+  [[ ${1%%.*} == "${CUDA_VERSION%%.*}" && $(printf '%s\n' "$CUDA_VERSION" "$1" | sort -V | head -n 1) == "$CUDA_VERSION" ]]
+}
+
+# Prints the path of an nvcc that is usable, and nothing where there is none.
 find_nvcc() {
   local nvcc release
   for nvcc in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_HOME:-}/bin/nvcc" /usr/local/cuda/bin/nvcc; do
     [[ -x $nvcc ]] || continue
     release=$(nvcc_release "$nvcc")
-    if [[ $(printf '%s\n' "$CUDA_VERSION" "$release" | sort -V | head -n 1) == "$CUDA_VERSION" ]]; then
+    if is_usable "$release"; then
       echo "$nvcc"
       return
     fi
-    say "CUDA: $nvcc is $release; $CUDA_VERSION or newer is needed"
+    say "CUDA: $nvcc is ${release:-no nvcc}; $CUDA_VERSION or a newer ${CUDA_VERSION%%.*} is needed"
   done
 }
 

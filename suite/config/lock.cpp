@@ -22,20 +22,41 @@ struct HashField {
   const char* words;  ///< what a user changed
 };
 
-constexpr std::array<HashField, 6> kHashes{{
+constexpr std::array<HashField, 7> kHashes{{
     {"definition_sha256", &LockEntry::definition_sha256, "the definition"},
     {"data_sha256", &LockEntry::data_sha256, "the data"},
+    {"test_data_sha256", &LockEntry::test_data_sha256, "the data of the evaluation"},
     {"parameters_sha256", &LockEntry::parameters_sha256, "the model's parameter names or shapes"},
     {"schedule_sha256", &LockEntry::schedule_sha256, "the noise schedule"},
     {"order_sha256", &LockEntry::order_sha256, "the order of the data"},
     {"judging_sha256", &LockEntry::judging_sha256, "the warm-up rule or a margin"},
 }};
-constexpr const char* kLosses = "losses";
+struct NumbersField {
+  const char* key;
+  std::vector<double> LockEntry::*member;
+};
+
+constexpr std::array<NumbersField, 2> kNumbers{{
+    {"losses", &LockEntry::losses},
+    {"evaluation", &LockEntry::evaluation},
+}};
+
+std::vector<double> parse_numbers(const nlohmann::json& json, const std::string& file,
+                                  const std::string& name, const char* key) {
+  const auto numbers = json.find(key);
+  const auto is_number = [](const nlohmann::json& value) { return value.is_number(); };
+  if (numbers == json.end() || !numbers->is_array() || numbers->empty() ||
+      !std::all_of(numbers->begin(), numbers->end(), is_number)) {
+    throw bad_input(file, fmt::format("{}.{}", name, key),
+                    numbers == json.end() ? "missing" : numbers->dump(), "a list of numbers");
+  }
+  return numbers->get<std::vector<double>>();
+}
 
 LockEntry parse_entry(const nlohmann::json& json, const std::string& file,
                       const std::string& name) {
-  if (!json.is_object() || json.size() != kHashes.size() + 1) {
-    throw bad_input(file, name, json.dump(), "an object of six hashes and losses");
+  if (!json.is_object() || json.size() != kHashes.size() + kNumbers.size()) {
+    throw bad_input(file, name, json.dump(), "an object of seven hashes, losses and evaluation");
   }
   LockEntry entry;
   for (const HashField& field : kHashes) {
@@ -47,14 +68,9 @@ LockEntry parse_entry(const nlohmann::json& json, const std::string& file,
     }
     entry.*field.member = value->get<std::string>();
   }
-  const auto losses = json.find(kLosses);
-  const auto is_number = [](const nlohmann::json& value) { return value.is_number(); };
-  if (losses == json.end() || !losses->is_array() || losses->empty() ||
-      !std::all_of(losses->begin(), losses->end(), is_number)) {
-    throw bad_input(file, fmt::format("{}.{}", name, kLosses),
-                    losses == json.end() ? "missing" : losses->dump(), "a list of numbers");
+  for (const NumbersField& field : kNumbers) {
+    entry.*field.member = parse_numbers(json, file, name, field.key);
   }
-  entry.losses = losses->get<std::vector<double>>();
   return entry;
 }
 
@@ -64,6 +80,39 @@ std::string name_of(const Definition& definition) {
 
 bool agree(double a, double b) {
   return std::abs(a - b) <= kLossTolerance * std::max(std::abs(a), std::abs(b));
+}
+
+/// What changed in the loss trace; empty: nothing.
+std::string trace_difference(const std::vector<double>& locked, const std::vector<double>& found) {
+  if (locked.size() != found.size()) {
+    return fmt::format("the loss trace changed: {} steps, locked are {}", found.size(),
+                       locked.size());
+  }
+  for (size_t step = 0; step < found.size(); ++step) {
+    if (agree(locked[step], found[step])) continue;
+    return fmt::format(
+        "the model, the diffusion process or the optimizer changed: loss of step {} is {}, locked "
+        "is {} (tolerance {} relative)",
+        step, number_text(found[step]), number_text(locked[step]), kLossTolerance);
+  }
+  return "";
+}
+
+/// What changed in the evaluation; empty: nothing.
+std::string evaluation_difference(const std::vector<double>& locked,
+                                  const std::vector<double>& found) {
+  if (locked.size() != found.size()) {
+    return fmt::format("the evaluation changed: {} figures, locked are {}", found.size(),
+                       locked.size());
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (agree(locked[i], found[i])) continue;
+    return fmt::format(
+        "the evaluation, its data, its noise or the model changed: {} is {}, locked is {} "
+        "(tolerance {} relative)",
+        kEvaluated.at(i), number_text(found[i]), number_text(locked[i]), kLossTolerance);
+  }
+  return "";
 }
 
 }  // namespace
@@ -83,9 +132,11 @@ std::string lock_json(const Lock& lock) {
     for (const HashField& field : kHashes) {
       fields.push_back(fmt::format("    \"{}\": \"{}\"", field.key, entry.*field.member));
     }
-    std::vector<std::string> losses;
-    for (const double loss : entry.losses) losses.push_back(number_text(loss));
-    fields.push_back(fmt::format("    \"{}\": [{}]", kLosses, fmt::join(losses, ", ")));
+    for (const NumbersField& field : kNumbers) {
+      std::vector<std::string> numbers;
+      for (const double number : entry.*field.member) numbers.push_back(number_text(number));
+      fields.push_back(fmt::format("    \"{}\": [{}]", field.key, fmt::join(numbers, ", ")));
+    }
     entries.push_back(fmt::format("  \"{}\": {{\n{}\n  }}", name, fmt::join(fields, ",\n")));
   }
   return fmt::format("{{\n{}\n}}\n", fmt::join(entries, ",\n"));
@@ -98,19 +149,9 @@ std::vector<std::string> lock_differences(const LockEntry& locked, const LockEnt
     words.push_back(fmt::format("{} changed: {} is {}, locked is {}", field.words, field.key,
                                 found.*field.member, locked.*field.member));
   }
-  if (locked.losses.size() != found.losses.size()) {
-    words.push_back(fmt::format("the loss trace changed: {} steps, locked are {}",
-                                found.losses.size(), locked.losses.size()));
-    return words;
-  }
-  for (size_t step = 0; step < found.losses.size(); ++step) {
-    if (agree(locked.losses[step], found.losses[step])) continue;
-    words.push_back(fmt::format(
-        "the model, the diffusion process or the optimizer changed: loss of step {} is {}, locked "
-        "is {} (tolerance {} relative)",
-        step, number_text(found.losses[step]), number_text(locked.losses[step]), kLossTolerance));
-    break;
-  }
+  words.push_back(trace_difference(locked.losses, found.losses));
+  words.push_back(evaluation_difference(locked.evaluation, found.evaluation));
+  std::erase(words, "");
   return words;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,19 +14,24 @@ namespace noisemark::suite {
 /// something else under the same definition, one of these changes.
 struct LockEntry {
   std::string definition_sha256;  ///< of canonical_json()
-  std::string data_sha256;        ///< of the pictures
+  std::string data_sha256;        ///< of the training pictures
+  std::string test_data_sha256;   ///< of those by which a run is evaluated
   std::string parameters_sha256;  ///< of parameter names and shapes
   std::string schedule_sha256;    ///< of the 13 schedule buffers
   std::string order_sha256;       ///< of which picture comes when
   std::string judging_sha256;     ///< of the warm-up rule and the margins, equal for all
   std::vector<double> losses;     ///< of 10 training steps in double precision
+  /// Of one evaluation in double precision: what kEvaluated names, as far as it is known.
+  std::vector<double> evaluation;
 };
 
 /// "gmm16@cpu" -> entry.
 using Lock = std::map<std::string, LockEntry>;
 
-/// Two loss traces agree when every loss does to this relative error: rounding differs between
-/// instruction sets, and nothing else may.
+inline constexpr std::array<const char*, 3> kEvaluated = {"loss", "weighted_loss", "excess_frac"};
+
+/// Two loss traces agree when every loss does to this relative error, and so do two evaluations:
+/// rounding differs between instruction sets, and nothing else may.
 inline constexpr double kLossTolerance = 1e-9;
 
 /// Throws Error (exit code 2) naming the entry that is malformed. `file` is for messages.
@@ -33,8 +39,8 @@ inline constexpr double kLossTolerance = 1e-9;
 /// JSON, one entry a paragraph, sorted: what parse_lock() reads.
 [[nodiscard]] std::string lock_json(const Lock& lock);
 
-/// One sentence for each part in which `found` is not `locked`; empty: equal. The loss trace is
-/// compared to kLossTolerance.
+/// One sentence for each part in which `found` is not `locked`; empty: equal. The loss trace and
+/// the evaluation are compared to kLossTolerance.
 [[nodiscard]] std::vector<std::string> lock_differences(const LockEntry& locked,
                                                         const LockEntry& found);
 

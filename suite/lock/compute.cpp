@@ -19,6 +19,7 @@
 #include "suite/io/safetensors.h"
 #include "suite/lock/judging.h"
 #include "suite/models/denoiser.h"
+#include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
 #include "suite/train/trainer.h"
 
@@ -31,6 +32,7 @@ constexpr int64_t kOrderEpochs = 2;
 constexpr int64_t kTraceBatch = 2;
 constexpr int64_t kTraceSteps = 10;
 constexpr int64_t kTraceResolution = 32;
+constexpr int64_t kEvaluationResolution = 16;
 
 /// One pixel a picture, and the pixel says which picture it is: exact in float32 up to 2^24.
 class IndexPictures final : public Dataset {
@@ -114,24 +116,62 @@ Definition trace_definition(const Definition& locked) {
   return definition;
 }
 
-}  // namespace
+/// Of the same network: a U-Net takes pictures of any width that its stages can halve.
+Definition evaluation_definition(const Definition& locked) {
+  Definition definition = trace_definition(locked);
+  if (locked.data.name == "gmm16") definition.data.name = locked.data.name;
+  definition.model.resolution = std::min(kEvaluationResolution, locked.model.resolution);
+  definition.eval.samples = kEvaluationTimesteps;
+  return definition;
+}
 
-std::string data_sha256(const Definition& definition) {
+/// What two definitions of equal traces agree in.
+std::string trace_key(const Definition& locked) {
+  return canonical_json(trace_definition(locked)) + canonical_json(evaluation_definition(locked));
+}
+
+std::vector<double> evaluate_trainer(Trainer& trainer, const Definition& definition) {
+  EvaluationOptions options;
+  options.precision = trainer.options().precision;
+  options.batch = kEvaluationTimesteps;
+  const auto dataset = open_dataset(definition, "");
+  const reports::Evaluation evaluation =
+      evaluate(trainer.model(), trainer.process(), *dataset, definition, options);
+  std::vector<double> figures = {evaluation.loss, evaluation.weighted_loss};
+  if (evaluation.excess_frac) figures.push_back(*evaluation.excess_frac);
+  return figures;
+}
+
+std::string files_sha256(std::span<const CifarFile> files) {
   reports::Sha256 sha;
-  if (definition.data.name == "cifar10") {
-    for (const CifarFile& file : kCifarFiles) {
-      sha.update(fmt::format("{}\n{}\n", file.name, file.sha256));
-    }
-    return sha.hex();
+  for (const CifarFile& file : files) {
+    sha.update(fmt::format("{}\n{}\n", file.name, file.sha256));
   }
+  return sha.hex();
+}
+
+std::string pictures_sha256(const Definition& definition, Split split) {
+  reports::Sha256 sha;
   const auto dataset = open_dataset(definition, "");
   const int64_t pixels = dataset->channels() * dataset->resolution() * dataset->resolution();
   std::vector<float> picture(static_cast<size_t>(pixels));
   for (int64_t i = 0; i < kDataSamples; ++i) {
-    dataset->read(Split::kTrain, i, picture);
+    dataset->read(split, i, picture);
     sha.update(std::as_bytes(std::span(picture)));
   }
   return sha.hex();
+}
+
+}  // namespace
+
+std::string data_sha256(const Definition& definition) {
+  if (definition.data.name == "cifar10") return files_sha256(kCifarFiles);
+  return pictures_sha256(definition, Split::kTrain);
+}
+
+std::string test_data_sha256(const Definition& definition) {
+  if (definition.data.name == "cifar10") return files_sha256(std::span(kCifarFiles).last(1));
+  return pictures_sha256(definition, Split::kTest);
 }
 
 std::string parameters_sha256(const ModelConfig& config) {
@@ -161,7 +201,7 @@ std::string order_sha256(const Definition& definition) {
   return sha.hex();
 }
 
-std::vector<double> loss_trace(const Definition& locked) {
+SemanticTrace semantic_trace(const Definition& locked) {
   const Definition definition = trace_definition(locked);
   at::manual_seed(definition.seed);
   auto model = make_denoiser(definition.model, baselines::plain_ops());
@@ -170,22 +210,25 @@ std::vector<double> loss_trace(const Definition& locked) {
   options.precision = parse_precision("fp64", at::kCPU);
   Trainer trainer(definition, std::move(model), open_dataset(definition, ""), *mode, options);
   draw_weights(trainer.model(), definition.seed);
-  std::vector<double> losses;
-  for (int64_t step = 0; step < kTraceSteps; ++step) losses.push_back(trainer.step().loss);
-  return losses;
+  SemanticTrace trace;
+  trace.evaluation = evaluate_trainer(trainer, evaluation_definition(locked));
+  for (int64_t step = 0; step < kTraceSteps; ++step) trace.losses.push_back(trainer.step().loss);
+  return trace;
 }
 
 LockEntry LockComputer::compute(const Definition& definition) {
   LockEntry entry;
   entry.definition_sha256 = definition_sha256(definition);
   entry.data_sha256 = data_sha256(definition);
+  entry.test_data_sha256 = test_data_sha256(definition);
   entry.parameters_sha256 = parameters_sha256(definition.model);
   entry.schedule_sha256 = schedule_sha256(definition.diffusion);
   entry.order_sha256 = order_sha256(definition);
   entry.judging_sha256 = judging_sha256();
-  std::vector<double>& losses = traces_[canonical_json(trace_definition(definition))];
-  if (losses.empty()) losses = loss_trace(definition);
-  entry.losses = losses;
+  SemanticTrace& trace = traces_[trace_key(definition)];
+  if (trace.losses.empty()) trace = semantic_trace(definition);
+  entry.losses = trace.losses;
+  entry.evaluation = trace.evaluation;
   return entry;
 }
 

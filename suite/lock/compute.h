@@ -10,19 +10,28 @@
 /// Computes what LOCK holds, with the real loader, models, schedule and trainer. Needs no files.
 namespace noisemark::suite {
 
+/// What a benchmark's network, process, optimizer and evaluation compute in double precision.
+struct SemanticTrace {
+  std::vector<double> losses;
+  std::vector<double> evaluation;
+};
+
 /// All of the below. Seconds for the small benchmarks, up to a minute for the large ones. Remembers
-/// loss traces, which the two scales of a benchmark often share.
+/// traces, which the two scales of a benchmark often share.
 class LockComputer {
  public:
   [[nodiscard]] LockEntry compute(const Definition& definition);
 
  private:
-  std::map<std::string, std::vector<double>> traces_;
+  std::map<std::string, SemanticTrace> traces_;
 };
 
 /// Of the official files (names and checksums), or of the bits of the first 256 generated training
 /// pictures.
 [[nodiscard]] std::string data_sha256(const Definition& definition);
+
+/// The same of what a run is evaluated by: the official test file, or the generated test split.
+[[nodiscard]] std::string test_data_sha256(const Definition& definition);
 
 /// Of names and shapes, in the order of the state dict.
 [[nodiscard]] std::string parameters_sha256(const ModelConfig& model);
@@ -39,6 +48,9 @@ class LockComputer {
 /// definition's: model with its dropout, process, objective, optimizer, flips, accumulation.
 /// Pictures of more than 32 pixels are made 32 pixels wide, for the time that takes: the lucid
 /// U-Net is the same at any resolution.
-[[nodiscard]] std::vector<double> loss_trace(const Definition& definition);
+/// And, of the same weights before the first step, the validation loss and what kEvaluated names
+/// beside it, from evaluate() over 8 test pictures, one at each of its timesteps: of the mixture
+/// where that is the definition's data, else synthetic ones, 16 pixels wide, for the time.
+[[nodiscard]] SemanticTrace semantic_trace(const Definition& definition);
 
 }  // namespace noisemark::suite

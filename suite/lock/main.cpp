@@ -36,13 +36,17 @@ bool may_write(const Lock& lock, const std::string& name, const LockEntry& entry
   return !differences.empty() && force;
 }
 
-// Another machine's last bits are no change: a loss trace that agrees with the locked one stays.
-LockEntry with_locked_losses(const Lock& lock, const std::string& name, const LockEntry& found) {
+// Another machine's last bits are no change: a loss trace or an evaluation that agrees with the
+// locked one stays.
+LockEntry with_locked_numbers(const Lock& lock, const std::string& name, const LockEntry& found) {
   const auto locked = lock.find(name);
   if (locked == lock.end()) return found;
   LockEntry kept = found;
-  kept.losses = locked->second.losses;
-  return lock_differences(kept, found).empty() ? kept : found;
+  for (const auto member : {&LockEntry::losses, &LockEntry::evaluation}) {
+    kept.*member = locked->second.*member;
+    if (!lock_differences(kept, found).empty()) kept.*member = found.*member;
+  }
+  return kept;
 }
 
 ExitCode update(const std::string& path, bool force, const std::vector<std::string>& names) {
@@ -51,7 +55,7 @@ ExitCode update(const std::string& path, bool force, const std::vector<std::stri
   bool refused = false;
   for (const std::string& name : names) {
     const LockEntry entry =
-        with_locked_losses(lock, name, computer.compute(load_definition(name, "cpu")));
+        with_locked_numbers(lock, name, computer.compute(load_definition(name, "cpu")));
     if (may_write(lock, name, entry, force)) {
       lock[name] = entry;
       reports::write_file_atomically(path, lock_json(lock));

@@ -10,8 +10,9 @@ namespace noisemark::suite {
 namespace {
 
 LockEntry entry() {
-  return {std::string(64, '1'), std::string(64, '2'), std::string(64, '3'), std::string(64, '4'),
-          std::string(64, '5'), std::string(64, '6'), {1.0, 0.5, 1.0 / 3.0}};
+  return {std::string(64, '1'), std::string(64, '2'),  std::string(64, '3'),
+          std::string(64, '4'), std::string(64, '5'),  std::string(64, '6'),
+          std::string(64, '7'), {1.0, 0.5, 1.0 / 3.0}, {2.5, 1.5, 7.0 / 3.0}};
 }
 
 std::string difference(const LockEntry& found) {
@@ -34,6 +35,7 @@ TEST(Lock, reads_back_what_it_writes_exactly) {
   const Lock read = parse_lock(lock_json(lock), "LOCK");
   EXPECT_EQ(lock_json(read), lock_json(lock));
   EXPECT_EQ(read.at("b@gpu").losses, entry().losses);
+  EXPECT_EQ(read.at("b@gpu").evaluation, entry().evaluation);
 }
 
 TEST(Lock, an_equal_entry_has_no_differences) {
@@ -47,6 +49,9 @@ TEST(Lock, every_hash_turns_red_in_words) {
   found = entry();
   found.data_sha256[0] = 'f';
   EXPECT_NE(difference(found).find("the data changed"), std::string::npos);
+  found = entry();
+  found.test_data_sha256[0] = 'f';
+  EXPECT_NE(difference(found).find("the data of the evaluation changed"), std::string::npos);
   found = entry();
   found.parameters_sha256[0] = 'f';
   EXPECT_NE(difference(found).find("parameter names or shapes"), std::string::npos);
@@ -71,6 +76,19 @@ TEST(Lock, losses_may_differ_by_rounding_and_by_no_more) {
   EXPECT_EQ(difference(found), "the loss trace changed: 2 steps, locked are 3");
 }
 
+TEST(Lock, an_evaluation_may_differ_by_rounding_and_by_no_more) {
+  LockEntry found = entry();
+  for (size_t i = 0; i < kEvaluated.size(); ++i) {
+    found.evaluation[i] = entry().evaluation[i] * (1.0 + 0.9e-9);
+    EXPECT_TRUE(lock_differences(entry(), found).empty());
+    found.evaluation[i] = entry().evaluation[i] * (1.0 + 1.1e-9);
+    EXPECT_NE(difference(found).find(std::string(kEvaluated[i]) + " is "), std::string::npos);
+    found = entry();
+  }
+  found.evaluation.pop_back();
+  EXPECT_EQ(difference(found), "the evaluation changed: 2 figures, locked are 3");
+}
+
 TEST(Lock, a_loss_that_is_not_a_number_is_a_difference) {
   LockEntry found = entry();
   found.losses[2] = std::numeric_limits<double>::quiet_NaN();
@@ -87,6 +105,9 @@ TEST(Lock, refuses_a_malformed_file) {
   std::string renamed = text;
   renamed.replace(renamed.find("losses"), 6, "loses!");
   EXPECT_EQ(parse_error(renamed), "LOCK: a@cpu.losses: missing (a list of numbers)");
+  std::string no_number = text;
+  no_number.replace(no_number.find("[2.5"), 4, "[true");
+  EXPECT_NE(parse_error(no_number).find("LOCK: a@cpu.evaluation: [true"), std::string::npos);
 }
 
 TEST(Lock, shipped_definitions_are_the_locked_ones) {

@@ -60,9 +60,18 @@ TEST(Semantics, other_pictures_turn_the_data_red) {
   EXPECT_NE(data_sha256(with({}, "lucid-128")), data_sha256(with({"data.seed=1"}, "lucid-128")));
 }
 
+TEST(Semantics, other_test_pictures_turn_the_data_of_the_evaluation_red) {
+  for (const std::string id : {"gmm16-ho@cpu", "lucid-128@cpu", "ho-cifar10@cpu"}) {
+    EXPECT_NE(test_data_sha256(with({}, id)), data_sha256(with({}, id))) << id;
+  }
+  for (const std::string id : {"gmm16-ho@cpu", "lucid-128@cpu"}) {
+    EXPECT_NE(test_data_sha256(with({}, id)), test_data_sha256(with({"data.seed=1"}, id))) << id;
+  }
+}
+
 LockEntry trace_only(const Definition& definition) {
   LockEntry entry;
-  entry.losses = loss_trace(definition);
+  entry.losses = semantic_trace(definition).losses;
   return entry;
 }
 
@@ -77,6 +86,23 @@ TEST(Semantics, a_remembered_trace_is_not_taken_for_another) {
   const LockEntry cpu = computer.compute(with({}));
   EXPECT_EQ(computer.compute(with({}, "gmm16-ho@gpu")).losses, cpu.losses) << "differs in batch";
   EXPECT_NE(computer.compute(with({"optimizer.lr=1e-3"})).losses, cpu.losses);
+}
+
+TEST(Semantics, the_evaluation_is_of_the_definitions_own_test_pictures_and_timesteps) {
+  const std::vector<double> locked = semantic_trace(with({})).evaluation;
+  ASSERT_EQ(locked.size(), kEvaluated.size()) << "on the mixture the optimum is known";
+  const auto changes = [&](const std::string& set) {
+    LockEntry before;
+    LockEntry after;
+    before.evaluation = locked;
+    after.evaluation = semantic_trace(with({set})).evaluation;
+    return !lock_differences(before, after).empty();
+  };
+  EXPECT_TRUE(changes("data.seed=1"));
+  EXPECT_TRUE(changes("diffusion.timesteps=999"));
+  EXPECT_TRUE(changes("diffusion.objective=v"));
+  EXPECT_FALSE(changes("optimizer.lr=1e-3")) << "of the weights before the first step";
+  EXPECT_FALSE(changes("model.dropout=0.2")) << "nothing is dropped";
 }
 
 class Trace : public testing::TestWithParam<std::string> {};
