@@ -8,8 +8,8 @@ set grid ytics linecolor rgb '#dddddd' linewidth 1
 set key outside right top Left reverse samplen 2 spacing 1.2
 set xlabel 'time since the step began (ms)'
 set ylabel 'live bytes (MiB)'
-set xrange [0:44.5457]
-set yrange [0:30.816]
+set xrange [0:31.9705]
+set yrange [0:21.5998]
 plot 'memory.dat' using 1:8:9 with filledcurves fillcolor rgb '#BBBBBB' fillstyle solid noborder title 'temporary', \
      'memory.dat' using 1:7:8 with filledcurves fillcolor rgb '#AA4499' fillstyle solid noborder title 'workspace', \
      'memory.dat' using 1:6:7 with filledcurves fillcolor rgb '#E69F00' fillstyle solid noborder title 'activations', \
@@ -18,4 +18,4 @@ plot 'memory.dat' using 1:8:9 with filledcurves fillcolor rgb '#BBBBBB' fillstyl
      'memory.dat' using 1:3:4 with filledcurves fillcolor rgb '#88CCEE' fillstyle solid noborder title 'ema', \
      'memory.dat' using 1:2:3 with filledcurves fillcolor rgb '#6699CC' fillstyle solid noborder title 'optimizer', \
      'memory.dat' using 1:(0):2 with filledcurves fillcolor rgb '#332288' fillstyle solid noborder title 'weights', \
-     28.5333 with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title 'peak 28.53 MiB'
+     19.9998 with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title 'peak 20.00 MiB'
