@@ -66,7 +66,10 @@ std::optional<Result> check_file(const std::string& text, const std::string& fil
   }
 }
 
-constexpr std::string_view kWeights = "weights.safetensors";  // far larger than all the rest
+/// Far larger than all the rest.
+bool are_weights(std::string_view artifact) {
+  return artifact == "weights.safetensors" || artifact == "ema.safetensors";
+}
 
 std::vector<Finding> artifact_findings(const fs::path& folder, const Result& result) {
   std::vector<Finding> findings;
@@ -80,7 +83,7 @@ std::vector<Finding> artifact_findings(const fs::path& folder, const Result& res
         std::find(relative.begin(), relative.end(), "..") != relative.end()) {
       add("its path leaves the folder of the result");
     } else if (!fs::is_regular_file(path)) {
-      if (artifact.path != kWeights) add("the result lists it and it is not there");
+      if (!are_weights(artifact.path)) add("the result lists it and it is not there");
     } else if (sha256_of_file(path) != artifact.sha256) {
       add("it was changed after the run: its SHA-256 is not that of the result");
     }
@@ -191,7 +194,7 @@ std::vector<fs::path> absent_weights(const fs::path& path) {
       const Result result = from_json_unverified(read_file(file), file.string());
       for (const Artifact& artifact : result.artifacts) {
         const bool here = fs::exists(folder / artifact.path);
-        if (artifact.path == kWeights && !here) absent.push_back(folder / artifact.path);
+        if (are_weights(artifact.path) && !here) absent.push_back(folder / artifact.path);
       }
     } catch (const Error&) {  // check() says what is wrong with it
     }

@@ -36,6 +36,9 @@ template <>
 inline constexpr std::array kAddedLater<Protocol>{std::string_view{"loader_threads"}};
 
 template <>
+inline constexpr std::array kAddedLater<Determinism>{std::string_view{"ema_sha256"}};
+
+template <>
 inline constexpr std::array kAddedLater<Result>{std::string_view{"memory_mode"}};
 
 template <>
@@ -305,7 +308,8 @@ inline constexpr auto kFields<MemoryMode> =
 template <>
 inline constexpr auto kFields<Determinism> =
     std::tuple{field("loss_trace_sha256", &Determinism::loss_trace_sha256),
-               field("weights_sha256", &Determinism::weights_sha256)};
+               field("weights_sha256", &Determinism::weights_sha256),
+               field("ema_sha256", &Determinism::ema_sha256)};
 
 template <>
 inline constexpr auto kFields<Gate> =

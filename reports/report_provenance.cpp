@@ -76,6 +76,9 @@ std::string provenance(const Result& result, const std::string& result_sha256) {
   add_digest("definition, SHA-256", result.identity.definition_sha256);
   add_digest("initial weights, SHA-256", from.init_weights_sha256);
   add_digest("trained weights, SHA-256", result.determinism.weights_sha256);
+  if (const std::string& average = result.determinism.ema_sha256; !average.empty()) {
+    add_digest("their average, SHA-256", average);
+  }
   add_digest("loss trace, SHA-256", result.determinism.loss_trace_sha256);
   for (const auto& [key, value] : from.build) table.add_row({"build: " + key, value});
   for (const auto& [key, value] : from.container) table.add_row({"container: " + key, value});

@@ -308,6 +308,7 @@ struct MemoryMode {
 struct Determinism {
   std::string loss_trace_sha256;  ///< over the bits of every training loss
   std::string weights_sha256;     ///< over (name, dtype, shape, bytes) after training
+  std::string ema_sha256;         ///< the same of their average; empty: the definition has none
 };
 
 struct Gate {

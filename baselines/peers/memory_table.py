@@ -44,7 +44,7 @@ _VARIANTS = ("eager", "checkpoint", "save-on-cpu", "compiled", "compiled-budget=
 
 # Nothing but what the memory pass needs: the speed is that of the interleaved run.
 _SHORT = ("train.steps=1", "eval.samples=8", "eval.every=0")
-_WEIGHTS = "weights.safetensors"
+_WEIGHTS = ("weights.safetensors", "ema.safetensors")
 _MEBI = 1 << 20
 _BUDGET = "budget:"
 
@@ -165,7 +165,8 @@ def _measured(name: str, command: list[str], out: Path) -> Measured:
         raise BadInput(f"{name}: refused")
     if code != 0:
         raise pace.ContestantFailed(f"{name}: ended with exit code {code}")
-    (out / _WEIGHTS).unlink(missing_ok=True)  # large, and nobody asks for them here
+    for name in _WEIGHTS:
+        (out / name).unlink(missing_ok=True)  # large, and nobody asks for them here
     return measured_in(json.loads((out / "result.json").read_text()))
 
 

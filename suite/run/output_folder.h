@@ -20,6 +20,7 @@ struct OutputFolder {
     return (path / "checkpoint.safetensors").string();
   }
   [[nodiscard]] std::string weights() const { return (path / "weights.safetensors").string(); }
+  [[nodiscard]] std::string average() const { return (path / "ema.safetensors").string(); }
   [[nodiscard]] std::string events() const { return (path / "events.mlog").string(); }
 };
 

@@ -224,6 +224,7 @@ class SingleRun {
     options.resume = options_.resume;
     options.checkpoint_key = run_key(plan_, session_.dataset->files());
     options.weights_path = folder_.weights();
+    options.average_path = folder_.average();
     options.events = &events_;
     outcome_ = training_pass(options, watch_);
     add_changes(result_.environment, machine_state(plan_.variant.device));
@@ -235,6 +236,8 @@ class SingleRun {
     }
     result_.artifacts.push_back(
         {"weights.safetensors", reports::sha256_of_file(folder_.weights())});
+    if (result_.determinism.ema_sha256.empty()) return;
+    result_.artifacts.push_back({"ema.safetensors", reports::sha256_of_file(folder_.average())});
   }
 
   void take_outcome() {

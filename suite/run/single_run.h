@@ -9,10 +9,11 @@
 namespace noisemark::suite {
 
 /// Runs one plan in this process: memory pass, profile pass, training pass, gates. Writes
-/// result.json, report.md, plots, events.mlog and weights.safetensors into `out` and prints the
-/// verdict. `fault` is for self-tests: it breaks the run, whose title then says so. A run that ends
-/// early (interrupt, NaN) still writes what it has, marked so; so does one that ends in an
-/// exception, which is then thrown on.
+/// result.json, report.md, plots, events.mlog, weights.safetensors and, where the definition has an
+/// average of the weights, ema.safetensors into `out` and prints the verdict. `fault` is for
+/// self-tests: it breaks the run, whose title then says so. A run that ends early (interrupt, NaN)
+/// still writes what it has, marked so; so does one that ends in an exception, which is then thrown
+/// on.
 [[nodiscard]] ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
                                   const std::filesystem::path& out, const Fault& fault = {});
 

@@ -162,17 +162,21 @@ class Pass {
   }
 
   void describe_weights() {
+    const NamedTensors average = trainer_.averaged_weights();
     outcome_.determinism.weights_sha256 = tensors_sha256(trainer_.weights());
+    if (!average.empty()) outcome_.determinism.ema_sha256 = tensors_sha256(average);
     if (trainer_.scaler()) outcome_.skipped_steps = trainer_.scaler()->skipped_steps();
-    if (!options_.weights_path.empty()) write_weights();
+    write_weights(options_.weights_path, trainer_.weights());
+    write_weights(options_.average_path, average);
   }
 
-  void write_weights() {
+  void write_weights(const std::string& path, const NamedTensors& trained) const {
+    if (path.empty() || trained.empty()) return;
     NamedTensors weights;
-    for (const auto& [name, tensor] : trainer_.weights()) {
+    for (const auto& [name, tensor] : trained) {
       weights.emplace_back(name, tensor.detach().to(at::kCPU).contiguous());
     }
-    write_safetensors(options_.weights_path, weights,
+    write_safetensors(path, weights,
                       {{"definition_sha256", options_.checkpoint_key.definition_sha256},
                        {"step", std::to_string(trainer_.next_step())}});
   }

@@ -21,6 +21,7 @@ struct TrainingPassOptions {
   bool resume = false;           ///< start from checkpoint_path where it exists
   CheckpointKey checkpoint_key;
   std::string weights_path;    ///< where the trained weights go, empty: nowhere
+  std::string average_path;    ///< where their average goes, if there is one; empty: nowhere
   EventLog* events = nullptr;  ///< not owned; told of the run and of evaluations
 };
 
@@ -38,11 +39,11 @@ struct TrainingOutcome {
 };
 
 /// The timed pass: trains all steps, evaluates at the start, every `eval.every` steps and at the
-/// end, writes checkpoints and the final weights. A NaN, an interrupt or an error ends it early and
-/// is told in the outcome; what was measured until then is kept. The clock of evaluations and of
-/// time to quality runs from the first touch of the data: it counts the opening of the data
-/// (session.data_open_s), training and evaluations, but not the passes before. A resumed run goes
-/// on from its checkpoint and counts that its own process opened the data again.
+/// end, writes checkpoints, the final weights and their average. A NaN, an interrupt or an error
+/// ends it early and is told in the outcome; what was measured until then is kept. The clock of
+/// evaluations and of time to quality runs from the first touch of the data: it counts the opening
+/// of the data (session.data_open_s), training and evaluations, but not the passes before. A
+/// resumed run goes on from its checkpoint and counts that its own process opened the data again.
 [[nodiscard]] TrainingOutcome training_pass(const TrainingPassOptions& options,
                                             const PassWatch& watch);
 

@@ -71,6 +71,11 @@ NamedTensors announced(BuildObserver* observer, memopt::Owner part, NamedTensors
   return parameters;
 }
 
+NamedTensors with_buffers(NamedTensors weights, const Denoiser& model) {
+  for (const auto& item : model.named_buffers()) weights.emplace_back(item.key(), item.value());
+  return weights;
+}
+
 /// By the largest absolute value of each, which unlike the sum of squares cannot overflow.
 bool each_finite(const std::vector<at::Tensor>& tensors) {
   constexpr double kMaximum = std::numeric_limits<double>::infinity();
@@ -135,9 +140,12 @@ NamedTensors Trainer::parameters() const {
 }
 
 NamedTensors Trainer::weights() const {
-  NamedTensors weights = parameters();
-  for (const auto& item : model_->named_buffers()) weights.emplace_back(item.key(), item.value());
-  return weights;
+  return with_buffers(parameters(), *model_);
+}
+
+NamedTensors Trainer::averaged_weights() const {
+  if (ema_.shadows().empty()) return {};
+  return with_buffers(ema_.shadows(), *model_);
 }
 
 std::vector<at::Tensor> Trainer::inputs() const {

@@ -86,6 +86,8 @@ class Trainer {
 
   /// Parameters and buffers under the peers' names.
   [[nodiscard]] NamedTensors weights() const;
+  /// weights() with the average in the place of each parameter; empty without one.
+  [[nodiscard]] NamedTensors averaged_weights() const;
   [[nodiscard]] NamedTensors parameters() const;
   /// Optimizer, average and loss scaler: all that a checkpoint holds besides weights(). Shared.
   [[nodiscard]] NamedTensors optimizer_state() const { return adam_.state(); }

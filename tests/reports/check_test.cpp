@@ -307,18 +307,20 @@ TEST_F(CheckFolder, finds_a_changed_a_missing_and_an_outside_artifact) {
 }
 
 TEST_F(CheckFolder, names_weights_that_were_left_out_and_finds_weights_that_were_changed) {
-  Result result = full_result();
-  result.artifacts = {{"weights.safetensors", sha256_of("trained")}};
-  write_result(folder_ / "result.json", result);
-  write_report();
-  const fs::path weights = folder_ / "weights.safetensors";
-  EXPECT_EQ(found(), "");
-  EXPECT_EQ(absent_weights(folder_), std::vector<fs::path>{weights});
-  std::ofstream(weights) << "trained";
-  EXPECT_EQ(found(), "");
-  EXPECT_TRUE(absent_weights(folder_).empty());
-  std::ofstream(weights) << "other";
-  EXPECT_TRUE(starts(found(), "artifacts: it was changed")) << found();
+  for (const char* name : {"weights.safetensors", "ema.safetensors"}) {
+    Result result = full_result();
+    result.artifacts = {{name, sha256_of("trained")}};
+    write_result(folder_ / "result.json", result);
+    write_report();
+    const fs::path weights = folder_ / name;
+    EXPECT_EQ(found(), "");
+    EXPECT_EQ(absent_weights(folder_), std::vector<fs::path>{weights});
+    std::ofstream(weights) << "trained";
+    EXPECT_EQ(found(), "");
+    EXPECT_TRUE(absent_weights(folder_).empty());
+    std::ofstream(weights) << "other";
+    EXPECT_TRUE(starts(found(), "artifacts: it was changed")) << found();
+  }
 }
 
 TEST_F(CheckFolder, finds_events_out_of_order_and_malformed) {

@@ -1,5 +1,5 @@
 // reports/example, which the README shows. It is the folder of a run without its weights:
-//   noisemark run gmm16-ho@cpu --out reports/example && rm reports/example/weights.safetensors
+//   noisemark run gmm16-ho@cpu --out reports/example && rm reports/example/*.safetensors
 // After a change of the report's text, `noisemark report reports/example` is enough.
 #include <gtest/gtest.h>
 #include <unistd.h>

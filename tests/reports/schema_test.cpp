@@ -40,7 +40,8 @@ TEST(Schema, accepts_a_memory_mode_with_every_verdict_of_its_certificate) {
 // Results from before these keys must stay readable.
 bool came_later(const std::string& key) {
   return key == "loader_threads" || key == "memory_mode" || key == "budget" ||
-         key == "host_memory" || key == "irreplaceable_bytes" || key == "fallbacks";
+         key == "host_memory" || key == "irreplaceable_bytes" || key == "fallbacks" ||
+         key == "ema_sha256";
 }
 
 TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {

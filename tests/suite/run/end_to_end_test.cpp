@@ -39,7 +39,8 @@ TEST(Run, writes_a_whole_result_that_check_accepts) {
   const fs::path out = folder.path() / "out";
   const Finished run = run_noisemark(short_run(out));
   ASSERT_EQ(run.code, 0) << run.both();
-  for (const char* file : {"result.json", "report.md", "events.mlog", "weights.safetensors"}) {
+  for (const char* file :
+       {"result.json", "report.md", "events.mlog", "weights.safetensors", "ema.safetensors"}) {
     EXPECT_TRUE(fs::exists(out / file)) << file;
   }
   const Finished check = run_noisemark({"check", out.string()});

@@ -10,6 +10,7 @@
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"
 #include "suite/data/cifar10.h"
+#include "suite/io/safetensors.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/new_result.h"
 #include "suite/run/out_of_memory.h"
@@ -62,6 +63,49 @@ TEST(Run, of_a_definition_of_the_users_own_is_custom_and_no_gate_of_it_applies) 
   EXPECT_EQ(gate->verdict, reports::Verdict::kNotApplied) << gate->words;
   const test::Finished check = run_noisemark({"check", out.string()});
   EXPECT_EQ(check.code, 0) << check.both();
+}
+
+std::vector<std::string> names_in(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+TEST(Run, writes_the_average_that_was_evaluated_beside_the_weights) {
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.id = "gmm16@cpu";
+  options.device = "cpu";
+  options.memory = options.profile = options.verdict = false;
+  const std::vector<std::string> sets = {"train.steps=3", "train.batch=4", "eval.samples=8"};
+  options.sets = test::with(sets, {"ema.update_every=1", "ema.update_after_step=0"});
+  options.argv = {"noisemark", "run", "gmm16@cpu"};
+  PlannedRun plan = plan_runs(options).front();
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_single(options, plan, out), ExitCode::kPass);
+  const reports::Determinism digests = result_in(out).determinism;
+
+  const Session again = make_session(session_options(options, plan));
+  for (int step = 0; step < 3; ++step) (void)again.trainer->step();
+  const NamedTensors average = read_safetensors((out / "ema.safetensors").string()).tensors;
+  EXPECT_EQ(tensors_sha256(average), tensors_sha256(again.trainer->averaged_weights()));
+  EXPECT_EQ(tensors_sha256(again.trainer->averaged_weights()), digests.ema_sha256);
+  EXPECT_NE(digests.ema_sha256, digests.weights_sha256);
+  EXPECT_EQ(names_in(average),
+            names_in(read_safetensors((out / "weights.safetensors").string()).tensors));
+
+  options.init_weights = (out / "ema.safetensors").string();
+  ASSERT_EQ(run_single(options, plan, folder.path() / "next"), ExitCode::kPass);
+  EXPECT_EQ(result_in(folder.path() / "next").provenance.init_weights_sha256, digests.ema_sha256);
+
+  options.init_weights.clear();
+  options.force = true;
+  options.sets = test::with(sets, {"ema.kind=none"});
+  plan = plan_runs(options).front();
+  ASSERT_EQ(run_single(options, plan, out), ExitCode::kPass);
+  EXPECT_FALSE(fs::exists(out / "ema.safetensors")) << "it was that of the replaced run";
+  EXPECT_EQ(result_in(out).determinism.ema_sha256, "");
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }
 
 /// What the kernel would end a process for, taken as the allocator's limit by hand.
