@@ -1,6 +1,7 @@
 #include "suite/config/catalogue.h"
 
 #include <algorithm>
+#include <array>
 
 #include "reports/error.h"
 #include "reports/file.h"
@@ -20,9 +21,10 @@ Reference split_scale(std::string_view id, std::string_view default_scale) {
   const size_t at = id.rfind('@');
   if (at == std::string_view::npos) return {std::string(id), std::string(default_scale)};
   const std::string scale(id.substr(at + 1));
-  if (scale != "cpu" && scale != "gpu") {
+  const std::array<std::string, 2> scales{"cpu", "gpu"};
+  if (std::find(scales.begin(), scales.end(), scale) == scales.end()) {
     throw bad_input("", std::string(id), "unknown scale \"" + scale + '"',
-                    "one of: \"cpu\", \"gpu\"");
+                    reports::accepted_names(scale, scales));
   }
   return {std::string(id.substr(0, at)), scale};
 }

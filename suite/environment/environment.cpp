@@ -6,10 +6,13 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "reports/error.h"
+#include "reports/nearest.h"
 #include "reports/sha256.h"
 #include "suite/environment/build_info.h"
 #include "suite/environment/graphics.h"
@@ -82,6 +85,15 @@ std::vector<std::pair<std::string, Strings>> groups_of(const Machine& machine) {
           {"environment", machine.environment}};
 }
 
+/// By its letters "gpu" would be nearest to "cpu".
+std::string accepted_devices(std::string_view spelling) {
+  const std::array<std::string, 3> devices{"cpu", "cuda", "cuda:N"};
+  const bool general = spelling.starts_with("gpu");
+  const std::string meant =
+      general ? "cuda" + std::string(spelling.substr(3)) : std::string(spelling);
+  return reports::accepted_names(meant, devices);
+}
+
 }  // namespace
 
 c10::Device default_device() {
@@ -113,7 +125,7 @@ c10::Device parse_device(const std::string& spelling) {
   } catch (const c10::Error&) {
     // Falls through to the message that names what is accepted.
   }
-  throw bad_input("--device", "", spelling, "cpu, cuda or cuda:N");
+  throw bad_input("--device", "", spelling, accepted_devices(spelling));
 }
 
 Machine capture_machine(const c10::Device& device) {

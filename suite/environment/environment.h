@@ -39,8 +39,8 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 [[nodiscard]] bool requires_cuda();
 
 /// "cpu", "cuda" (the first) or "cuda:N"; empty is default_device(). Throws Error: exit code 2 for
-/// another spelling or a number that is not here, exit code 77 where there is no GPU and one was
-/// named or, for the empty spelling, required.
+/// another spelling, with the nearest of these, or a number that is not here, exit code 77 where
+/// there is no GPU and one was named or, for the empty spelling, required.
 [[nodiscard]] c10::Device parse_device(const std::string& spelling);
 
 /// For `noisemark env`: aligned text for people, JSON for programs.

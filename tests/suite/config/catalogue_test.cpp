@@ -83,7 +83,13 @@ TEST(Catalogue, takes_the_scale_from_the_id_before_the_device) {
   EXPECT_EQ(load_definition("ho-cifar10@gpu", "cpu").scale, "gpu");
   EXPECT_EQ(load_definition("ho-cifar10", "cpu").train.batch, 16);
   EXPECT_EQ(error_of("ho-cifar10@tpu", {}),
-            "ho-cifar10@tpu: unknown scale \"tpu\" (one of: \"cpu\", \"gpu\")");
+            "ho-cifar10@tpu: unknown scale \"tpu\" (nearest \"cpu\"; one of: cpu, gpu)");
+  EXPECT_EQ(error_of("ho-cifar10@cup", {}),
+            "ho-cifar10@cup: unknown scale \"cup\" (nearest \"cpu\"; one of: cpu, gpu)");
+  EXPECT_EQ(error_of("ho-cifar10@gup", {}),
+            "ho-cifar10@gup: unknown scale \"gup\" (nearest \"gpu\"; one of: cpu, gpu)");
+  EXPECT_EQ(error_of("ho-cifar10@mobile", {}),
+            "ho-cifar10@mobile: unknown scale \"mobile\" (one of: cpu, gpu)");
 }
 
 TEST(Catalogue, names_the_nearest_benchmark) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/error.h"
 #include "reports/sha256.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/installation.h"
@@ -92,6 +93,26 @@ TEST(Installation, identifies_the_libtorch_that_is_loaded) {
 
 TEST(Graphics, says_nothing_of_a_gpu_that_is_not_there) {
   EXPECT_TRUE(describe_gpu(1000).hardware.empty());
+}
+
+std::string refusal_of_device(const std::string& spelling) {
+  try {
+    (void)parse_device(spelling);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Device, that_is_none_is_refused_with_the_nearest_that_is_one) {
+  const std::string all = "one of: cpu, cuda, cuda:N)";
+  EXPECT_EQ(refusal_of_device("cup"), "--device: cup (nearest \"cpu\"; " + all);
+  EXPECT_EQ(refusal_of_device("cdua"), "--device: cdua (nearest \"cuda\"; " + all);
+  EXPECT_EQ(refusal_of_device("cdua:1"), "--device: cdua:1 (nearest \"cuda:N\"; " + all);
+  EXPECT_EQ(refusal_of_device("gpu"), "--device: gpu (nearest \"cuda\"; " + all);
+  EXPECT_EQ(refusal_of_device("mps"), "--device: mps (nearest \"cpu\"; " + all);
+  EXPECT_EQ(refusal_of_device("wonderful"), "--device: wonderful (" + all);
 }
 
 TEST(Machine, fills_identity_and_provenance) {
