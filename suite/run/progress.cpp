@@ -21,6 +21,20 @@ std::string remaining_text(double seconds) {
 
 }  // namespace
 
+void TimeLeft::step(double seconds) {
+  step_s_ = step_s_ == 0 ? seconds : (1 - kSmoothing) * step_s_ + kSmoothing * seconds;
+}
+
+void TimeLeft::evaluation(double seconds) {
+  evaluations_s_ += seconds;
+  ++evaluations_;
+}
+
+double TimeLeft::seconds(int64_t steps, int64_t evaluations) const {
+  const double each = evaluations_ == 0 ? 0 : evaluations_s_ / static_cast<double>(evaluations_);
+  return static_cast<double>(steps) * step_s_ + static_cast<double>(evaluations) * each;
+}
+
 Progress::Progress(std::string label, int64_t steps, int64_t images_per_step)
     : label_(std::move(label)),
       steps_(steps),
@@ -43,15 +57,14 @@ void Progress::say(const std::string& doing) {
   std::fflush(stderr);
 }
 
-void Progress::show(int64_t step, double step_s, double loss) {
-  smoothed_step_s_ =
-      smoothed_step_s_ == 0 ? step_s : (1 - kSmoothing) * smoothed_step_s_ + kSmoothing * step_s;
+void Progress::show(int64_t step, double step_s, double loss, int64_t evaluations) {
+  left_.step(step_s);
   const auto now = std::chrono::steady_clock::now();
   const bool last = step + 1 == steps_;
   if (!terminal_ || (!last && now - last_shown_ < kShowEvery)) return;
   last_shown_ = now;
-  const double rate = static_cast<double>(images_per_step_) / smoothed_step_s_;
-  const double left_s = static_cast<double>(steps_ - step - 1) * smoothed_step_s_;
+  const double rate = static_cast<double>(images_per_step_) / left_.step_s();
+  const double left_s = left_.seconds(steps_ - step - 1, evaluations);
   fmt::print(stderr, "\r\033[K{}: step {}/{}, {:.1f} images/s, loss {:.4f}, {} left", label_,
              step + 1, steps_, rate, loss, remaining_text(left_s));
   std::fflush(stderr);

@@ -6,6 +6,24 @@
 
 namespace noisemark::suite {
 
+/// How long a training still takes, from what its steps and evaluations took so far; 0 before the
+/// first of them. Checkpoints are not counted.
+class TimeLeft {
+ public:
+  void step(double seconds);
+  void evaluation(double seconds);
+
+  /// Smoothed, because steps change as a machine does.
+  [[nodiscard]] double step_s() const { return step_s_; }
+  /// Evaluations are all alike: their mean.
+  [[nodiscard]] double seconds(int64_t steps, int64_t evaluations) const;
+
+ private:
+  double step_s_ = 0;
+  double evaluations_s_ = 0;
+  int64_t evaluations_ = 0;
+};
+
 /// One line on standard error that is rewritten as a run goes on. Silent where standard error is no
 /// terminal, so that logs stay readable.
 class Progress {
@@ -17,8 +35,11 @@ class Progress {
 
   /// "LABEL: DOING": what begins now.
   void say(const std::string& doing);
-  /// Step, rate, loss and time left, after training step `step` (from 0) took `step_s`.
-  void show(int64_t step, double step_s, double loss);
+  /// An evaluation took `seconds`; the time left counts those that are to come.
+  void evaluated(double seconds) { left_.evaluation(seconds); }
+  /// Step, rate, loss and time left, after training step `step` (from 0) took `step_s`, with
+  /// `evaluations` still to come.
+  void show(int64_t step, double step_s, double loss, int64_t evaluations);
   void clear();
 
  private:
@@ -26,7 +47,7 @@ class Progress {
   int64_t steps_;
   int64_t images_per_step_;
   bool terminal_;
-  double smoothed_step_s_ = 0;
+  TimeLeft left_;
   std::chrono::steady_clock::time_point last_shown_{};
 };
 

@@ -87,7 +87,10 @@ class Pass {
       if (watch_.interrupt.requested()) return stop_early();
       const StepRecord record = trainer_.step({&timer_});
       keep(record);
-      watch_.line.show(record.step, progress().samples.step_s.back(), record.loss);
+      // One that is due after this very step is still to come.
+      watch_.line.show(
+          record.step, progress().samples.step_s.back(), record.loss,
+          evaluations_after(record.step, definition_.train.steps, definition_.eval.every));
       const int64_t done = record.step + 1;
       if (evaluation_due(done)) evaluate(done);
       if (checkpoint_due(done)) checkpoint();
@@ -130,6 +133,7 @@ class Pass {
 
   void evaluate(int64_t done) {
     watch_.line.say("evaluating");
+    const Clock::time_point began = Clock::now();
     if (options_.events != nullptr) options_.events->eval_start(done);
     const bool average = definition_.eval.weights == "ema";
     std::optional<EmaWeightsGuard> guard;
@@ -144,6 +148,7 @@ class Pass {
     evaluation.step = done;
     evaluation.samples_seen = done * definition_.train.batch;
     evaluation.elapsed_s = elapsed_s();
+    watch_.line.evaluated(seconds_since(began));
     if (options_.events != nullptr) options_.events->eval_stop(evaluation);
     if (!std::isfinite(evaluation.loss)) throw NonFinite(done, "validation loss");
     progress().evaluations.push_back(std::move(evaluation));
@@ -212,6 +217,12 @@ class Pass {
 };
 
 }  // namespace
+
+int64_t evaluations_after(int64_t done, int64_t steps, int64_t every) {
+  if (done >= steps) return 0;
+  if (every <= 0) return 1;
+  return steps / every - done / every + (steps % every == 0 ? 0 : 1);
+}
 
 TrainingOutcome training_pass(const TrainingPassOptions& options, const PassWatch& watch) {
   return Pass(options, watch).run();

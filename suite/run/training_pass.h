@@ -38,6 +38,10 @@ struct TrainingOutcome {
   std::exception_ptr error;  ///< what else ended it early; empty without
 };
 
+/// How many evaluations a training of `steps` makes after more than `done` of them, where one is
+/// due every `every` steps (0: never) and at the end.
+[[nodiscard]] int64_t evaluations_after(int64_t done, int64_t steps, int64_t every);
+
 /// The timed pass: trains all steps, evaluates at the start, every `eval.every` steps and at the
 /// end, writes checkpoints, the final weights and their average. A NaN, an interrupt or an error
 /// ends it early and is told in the outcome; what was measured until then is kept. The clock of
