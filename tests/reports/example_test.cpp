@@ -50,8 +50,9 @@ TEST_F(Example, is_consistent_with_itself) {
   }
 }
 
-TEST_F(Example, leaves_out_nothing_but_its_weights) {
-  EXPECT_EQ(absent_weights(kExample), std::vector<fs::path>{kExample / "weights.safetensors"});
+TEST_F(Example, leaves_out_nothing_but_its_weights_and_their_average) {
+  EXPECT_EQ(absent_weights(kExample), (std::vector<fs::path>{kExample / "weights.safetensors",
+                                                             kExample / "ema.safetensors"}));
 }
 
 TEST_F(Example, is_rendered_again_to_the_same_bytes) {
