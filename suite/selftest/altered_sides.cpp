@@ -1,6 +1,8 @@
 #include "suite/selftest/altered_sides.h"
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "reports/gate.h"
 #include "suite/run/metrics.h"
@@ -12,7 +14,13 @@ void derive_again(reports::Result& result) {
   std::optional<int64_t> skipped_steps;
   const reports::Metric* skipped = reports::find_metric(result, "skipped_steps");
   if (skipped != nullptr && skipped->value) skipped_steps = static_cast<int64_t>(*skipped->value);
-  result.metrics = derive_metrics(result, skipped_steps);
+  std::vector<reports::Metric> derived = derive_metrics(result, skipped_steps);
+  // How a figure was made is worded by the program that recorded it.
+  for (reports::Metric& metric : derived) {
+    const reports::Metric* recorded = reports::find_metric(result, metric.name);
+    if (recorded != nullptr && recorded->value && metric.value) metric.method = recorded->method;
+  }
+  result.metrics = std::move(derived);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(PaceProcess, of_the_real_program_says_what_it_is_and_takes_turns) {
   EXPECT_EQ(build.benchmark, "gmm16-ho@cpu");
   EXPECT_EQ(build.variant, "none-plain-fp32");
   EXPECT_EQ(build.batch, 1);
-  EXPECT_EQ(build.parameters, 1001729);
+  EXPECT_EQ(build.parameters, 701345);
   EXPECT_EQ(build.identity.at("identity.threads"), "1");
   EXPECT_EQ(build.identity.at("identity.overrides"), "train.batch=1");
   EXPECT_EQ(build.identity.at("provenance.init_weights_sha256").size(), 64U);

@@ -27,7 +27,7 @@ TEST(Semantics, are_the_same_twice) {
 }
 
 TEST(Semantics, another_model_turns_parameters_red) {
-  const std::string words = verdict(with({"model.res_blocks=1"}));
+  const std::string words = verdict(with({"model.res_blocks=2"}));
   EXPECT_NE(words.find("parameters_sha256"), std::string::npos) << words;
   EXPECT_NE(words.find("loss of step 0"), std::string::npos) << words;
   EXPECT_EQ(words.find("order_sha256"), std::string::npos) << words;
