@@ -28,7 +28,8 @@ _PEERS = Path(__file__).resolve().parent
 _BENCHMARKS = ("lucid-cifar10", "ho-cifar10")
 _PRECISIONS = ("fp32", "bf16")
 _CONTESTANTS = ("peer-eager", "peer-channels-last", "peer-compiled", "peer-channels-last+pooled",
-                "peer-channels-last-fused-adam", "peer-compiled-fused-adam", "plain", "fused", "fused+channels-last", "fused+channels-last+pooled")
+                "peer-channels-last-fused-adam", "peer-compiled-fused-adam", "plain", "fused",
+                "fused+channels-last", "fused+channels-last+pooled")
 
 # As both sides answer a turn, and as the table names it.
 _PHASES = {"step_s": "step", "data_wait_s": "data wait", "forward_s": "forward", "backward_s": "backward",

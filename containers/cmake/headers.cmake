@@ -1,22 +1,17 @@
 # Compiles every header alone, so that each includes what it uses. CUDA-only headers end in .cuh and are left out.
 
-# noisemark_set_of_header(variable header): the largest set of precompiled headers that is no more than what the header
-# includes anyhow, so that nothing that is missing is hidden; -1 for none.
+# noisemark_set_of_header(variable header): the name of the largest set of precompiled headers that is no more than what
+# the header includes anyhow, so that nothing that is missing is hidden; empty for none.
 function(noisemark_set_of_header variable header)
+  set(${variable} "" PARENT_SCOPE)
   noisemark_torch_headers(headers ${header})
-  noisemark_precompiled_set(number ${header})
-  if(NOT noisemark_pch_headers)
-    set(number -1)
-  elseif(NOT number EQUAL 2)
-    set(number -1)
-    if(ATen/core/Tensor.h IN_LIST headers)
-      set(number 0)
-      if(ATen/core/dispatch/Dispatcher.h IN_LIST headers AND ATen/core/ivalue.h IN_LIST headers)
-        set(number 3)
-      endif()
-    endif()
+  if("${headers}" MATCHES "(^|;)torch/(nn|optim)/")
+    set(${variable} module PARENT_SCOPE)
+  elseif(ATen/core/dispatch/Dispatcher.h IN_LIST headers AND ATen/core/ivalue.h IN_LIST headers)
+    set(${variable} dispatch PARENT_SCOPE)
+  elseif(ATen/core/Tensor.h IN_LIST headers)
+    set(${variable} tensor PARENT_SCOPE)
   endif()
-  set(${variable} ${number} PARENT_SCOPE)
 endfunction()
 
 set(noisemark_header_sources)
@@ -27,8 +22,9 @@ foreach(folder reports memopt baselines suite tests)
     set(source ${PROJECT_BINARY_DIR}/headers/${header}.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "#include \"@header@\"\n#include \"@header@\"\n" @ONLY)
     list(APPEND noisemark_header_sources ${source})
-    noisemark_set_of_header(number ${PROJECT_SOURCE_DIR}/${header})
-    if(number GREATER -1)
+    noisemark_set_of_header(set_name ${PROJECT_SOURCE_DIR}/${header})
+    list(FIND noisemark_pch_sets "${set_name}" number)
+    if(noisemark_pch_headers AND number GREATER -1)
       list(GET noisemark_pch_headers ${number} precompiled)
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS
         -O1 -include ${precompiled} -Winvalid-pch -fpch-preprocess)

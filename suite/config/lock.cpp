@@ -31,14 +31,23 @@ constexpr std::array<HashField, 7> kHashes{{
     {"order_sha256", &LockEntry::order_sha256, "the order of the data"},
     {"judging_sha256", &LockEntry::judging_sha256, "the warm-up rule or a margin"},
 }};
+
 struct NumbersField {
   const char* key;
   std::vector<double> LockEntry::*member;
+  const char* words;      ///< what they are
+  const char* unit;       ///< what they are counted in
+  const char* depend_on;  ///< what a user changed, where one of them is another
+  std::string (*name)(size_t index);
 };
 
 constexpr std::array<NumbersField, 2> kNumbers{{
-    {"losses", &LockEntry::losses},
-    {"evaluation", &LockEntry::evaluation},
+    {"losses", &LockEntry::losses, "the loss trace", "steps",
+     "the model, the diffusion process or the optimizer",
+     [](size_t step) { return fmt::format("loss of step {}", step); }},
+    {"evaluation", &LockEntry::evaluation, "the evaluation", "figures",
+     "the evaluation, its data, its noise or the model",
+     [](size_t index) { return std::string(kEvaluated.at(index)); }},
 }};
 
 std::vector<double> parse_numbers(const nlohmann::json& json, const std::string& file,
@@ -82,35 +91,20 @@ bool agree(double a, double b) {
   return std::abs(a - b) <= kLossTolerance * std::max(std::abs(a), std::abs(b));
 }
 
-/// What changed in the loss trace; empty: nothing.
-std::string trace_difference(const std::vector<double>& locked, const std::vector<double>& found) {
-  if (locked.size() != found.size()) {
-    return fmt::format("the loss trace changed: {} steps, locked are {}", found.size(),
-                       locked.size());
+/// What changed in a list of numbers; empty: nothing.
+std::string numbers_difference(const NumbersField& field, const LockEntry& locked,
+                               const LockEntry& found) {
+  const std::vector<double>& before = locked.*field.member;
+  const std::vector<double>& now = found.*field.member;
+  if (before.size() != now.size()) {
+    return fmt::format("{} changed: {} {}, locked are {}", field.words, now.size(), field.unit,
+                       before.size());
   }
-  for (size_t step = 0; step < found.size(); ++step) {
-    if (agree(locked[step], found[step])) continue;
-    return fmt::format(
-        "the model, the diffusion process or the optimizer changed: loss of step {} is {}, locked "
-        "is {} (tolerance {} relative)",
-        step, number_text(found[step]), number_text(locked[step]), kLossTolerance);
-  }
-  return "";
-}
-
-/// What changed in the evaluation; empty: nothing.
-std::string evaluation_difference(const std::vector<double>& locked,
-                                  const std::vector<double>& found) {
-  if (locked.size() != found.size()) {
-    return fmt::format("the evaluation changed: {} figures, locked are {}", found.size(),
-                       locked.size());
-  }
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (agree(locked[i], found[i])) continue;
-    return fmt::format(
-        "the evaluation, its data, its noise or the model changed: {} is {}, locked is {} "
-        "(tolerance {} relative)",
-        kEvaluated.at(i), number_text(found[i]), number_text(locked[i]), kLossTolerance);
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (agree(before[i], now[i])) continue;
+    return fmt::format("{} changed: {} is {}, locked is {} (tolerance {} relative)",
+                       field.depend_on, field.name(i), number_text(now[i]), number_text(before[i]),
+                       kLossTolerance);
   }
   return "";
 }
@@ -149,8 +143,9 @@ std::vector<std::string> lock_differences(const LockEntry& locked, const LockEnt
     words.push_back(fmt::format("{} changed: {} is {}, locked is {}", field.words, field.key,
                                 found.*field.member, locked.*field.member));
   }
-  words.push_back(trace_difference(locked.losses, found.losses));
-  words.push_back(evaluation_difference(locked.evaluation, found.evaluation));
+  for (const NumbersField& field : kNumbers) {
+    words.push_back(numbers_difference(field, locked, found));
+  }
   std::erase(words, "");
   return words;
 }

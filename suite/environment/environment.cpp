@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string_view>
 
 #include "reports/error.h"
@@ -19,6 +18,7 @@
 #include "suite/environment/graphics.h"
 #include "suite/environment/installation.h"
 #include "suite/environment/processor.h"
+#include "suite/environment/system_file.h"
 
 namespace noisemark::suite {
 namespace {
@@ -106,8 +106,7 @@ bool is_required(std::string_view part) {
   const char* value = std::getenv("NOISEMARK_REQUIRE");
   const std::string required = value == nullptr ? "" : value;
   bool found = false;
-  std::istringstream words(required);
-  for (std::string word; std::getline(words, word, ',');) {
+  for (const std::string& word : split_at(required, ',')) {
     if (word != "cuda" && word != "peers") {
       throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda, peers or cuda,peers");
     }

@@ -47,16 +47,6 @@ struct Hierarchy {
   bool unified = false;
 };
 
-bool names_memory(std::string_view controllers) {
-  while (!controllers.empty()) {
-    const size_t comma = controllers.find(',');
-    if (controllers.substr(0, comma) == "memory") return true;
-    if (comma == std::string_view::npos) break;
-    controllers.remove_prefix(comma + 1);
-  }
-  return false;
-}
-
 /// From a line "ID:CONTROLLERS:/GROUP" of /proc/self/cgroup; of version 2 the controllers are "".
 std::optional<Hierarchy> hierarchy_of(std::string_view line, const fs::path& root) {
   const size_t first = line.find(':');
@@ -67,19 +57,17 @@ std::optional<Hierarchy> hierarchy_of(std::string_view line, const fs::path& roo
   const fs::path group = fs::path(line.substr(second + 1)).relative_path();
   const fs::path mounts = root / "sys/fs/cgroup";
   if (controllers.empty()) return Hierarchy{mounts, group, /*unified=*/true};
-  if (names_memory(controllers)) return Hierarchy{mounts / "memory", group, /*unified=*/false};
-  return std::nullopt;
+  const auto names = split_at(controllers, ',');
+  if (std::find(names.begin(), names.end(), "memory") == names.end()) return std::nullopt;
+  return Hierarchy{mounts / "memory", group, /*unified=*/false};
 }
 
 std::vector<Hierarchy> hierarchies(const fs::path& root) {
   std::vector<Hierarchy> found;
   const std::string text =
       read_system_file((root / "proc/self/cgroup").string()).value_or(std::string{});
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const auto one = hierarchy_of(std::string_view(text).substr(begin, end - begin), root);
-    if (one) found.push_back(*one);
-    begin = end + 1;
+  for (const std::string& line : split_at(text, '\n')) {
+    if (const auto one = hierarchy_of(line, root)) found.push_back(*one);
   }
   return found;
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
 #include "suite/environment/build_info.h"
 #include "suite/environment/processor.h"
@@ -25,8 +24,7 @@ bool loads(const char* library) {
 
 bool on_path(const std::string& program) {
   const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const std::string& folder : split_at(path == nullptr ? "" : path, ':')) {
     if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
   }
   return false;

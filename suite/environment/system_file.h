@@ -16,4 +16,7 @@ namespace noisemark::suite {
 
 [[nodiscard]] std::vector<std::string> split_words(std::string_view text);
 
+/// The parts between separators; of an empty text none, of "a,,b" also the empty one.
+[[nodiscard]] std::vector<std::string> split_at(std::string_view text, char separator);
+
 }  // namespace noisemark::suite

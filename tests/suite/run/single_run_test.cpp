@@ -71,15 +71,22 @@ std::vector<std::string> names_in(const NamedTensors& tensors) {
   return names;
 }
 
-TEST(Run, writes_the_average_that_was_evaluated_beside_the_weights) {
-  const TemporaryFolder folder;
+/// A run of gmm16 of which nothing but the training is wanted.
+RunOptions training_alone(const std::vector<std::string>& sets) {
   RunOptions options;
   options.id = "gmm16@cpu";
   options.device = "cpu";
   options.memory = options.profile = options.verdict = false;
-  const std::vector<std::string> sets = {"train.steps=3", "train.batch=4", "eval.samples=8"};
-  options.sets = test::with(sets, {"ema.update_every=1", "ema.update_after_step=0"});
+  options.sets = sets;
   options.argv = {"noisemark", "run", "gmm16@cpu"};
+  return options;
+}
+
+TEST(Run, writes_the_average_that_was_evaluated_beside_the_weights) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> sets = {"train.steps=3", "train.batch=4", "eval.samples=8"};
+  RunOptions options =
+      training_alone(test::with(sets, {"ema.update_every=1", "ema.update_after_step=0"}));
   PlannedRun plan = plan_runs(options).front();
   const fs::path out = folder.path() / "out";
   ASSERT_EQ(run_single(options, plan, out), ExitCode::kPass);
@@ -111,12 +118,7 @@ TEST(Run, writes_the_average_that_was_evaluated_beside_the_weights) {
 /// What the kernel would end a process for, taken as the allocator's limit by hand.
 TEST(Run, in_less_memory_than_it_needs_says_who_held_what_and_fits_in_what_it_needs) {
   const TemporaryFolder folder;
-  RunOptions options;
-  options.id = "gmm16@cpu";
-  options.device = "cpu";
-  options.memory = options.profile = options.verdict = false;
-  options.sets = {"train.steps=2", "train.batch=4", "eval.samples=8"};
-  options.argv = {"noisemark", "run", "gmm16@cpu"};
+  const RunOptions options = training_alone({"train.steps=2", "train.batch=4", "eval.samples=8"});
   const PlannedRun plan = plan_runs(options).front();
   const int64_t before = memopt::cpu_allocator_totals().live_bytes;
   memopt::reset_cpu_allocator_peak();
@@ -141,11 +143,7 @@ TEST(Run, in_less_memory_than_it_needs_says_who_held_what_and_fits_in_what_it_ne
 
 TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_so) {
   const TemporaryFolder folder;
-  RunOptions options;
-  options.id = "gmm16@cpu";
-  options.device = "cpu";
-  options.memory = options.profile = options.verdict = false;
-  options.argv = {"noisemark", "run", "gmm16@cpu"};
+  const RunOptions options = training_alone({});
   PlannedRun plan = plan_runs(options).front();
   // As a program has it that was built from an edited file.
   plan.definition.train.steps = 2;
