@@ -37,3 +37,4 @@ target_compile_options(noisemark_headers PRIVATE -O0)
 set_target_properties(noisemark_headers PROPERTIES NOISEMARK_WITHOUT_PRECOMPILED ON)
 target_link_libraries(noisemark_headers PRIVATE noisemark_options noisemark_torch fmt::fmt
   nlohmann_json::nlohmann_json Boost::program_options spdlog::spdlog OpenSSL::Crypto GTest::gtest)
+target_include_directories(noisemark_headers SYSTEM PRIVATE ${NOISEMARK_TOMLPLUSPLUS_INCLUDE})

@@ -13,6 +13,7 @@
 #include "suite/cli/commands.h"
 #include "suite/cli/compare_command.h"
 #include "suite/cli/fit_command.h"
+#include "suite/cli/flag_file.h"
 #include "suite/cli/history_command.h"
 #include "suite/cli/list.h"
 #include "suite/cli/plan_command.h"
@@ -162,12 +163,17 @@ ExitCode run_command_line(const Texts& words, const Texts& argv) {
   }
   if (words.front() == "--version") return show_version();
   const Command& command = find_command(words.front());
-  const Arguments arguments(command, {words.begin() + 1, words.end()});
+  const Texts typed(words.begin() + 1, words.end());
+  const Arguments arguments(command, typed);
   if (arguments.wants_help()) {
     print(help_text(command));
     return ExitCode::kPass;
   }
-  return dispatch(command, arguments, argv);
+  if (!arguments.has("flags")) return dispatch(command, arguments, argv);
+  Texts said = with_flag_file(command, typed, arguments);
+  const Arguments complete(command, said);
+  said.insert(said.begin(), {argv.empty() ? "noisemark" : argv.front(), words.front()});
+  return dispatch(command, complete, said);
 }
 
 }  // namespace noisemark::suite

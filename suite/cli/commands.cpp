@@ -34,6 +34,7 @@ std::vector<Flag> run_flags() {
       {"no-memory", "", "leave the memory pass out"},
       {"no-profile", "", "leave the profile pass out"},
       {"no-certificate", "", "do not train a memory mode beside none: no certificate, no overhead"},
+      {"flags", "FILE", "TOML file of these options by name; what is typed wins"},
   };
 }
 
@@ -42,7 +43,7 @@ std::vector<Flag> pace_flags() {
   for (const Flag& flag : run_flags()) {
     for (const std::string_view name :
          {"mode", "baseline", "precision", "device", "seed", "threads", "loader-threads", "data",
-          "set", "init-weights", "deterministic"}) {
+          "set", "init-weights", "deterministic", "flags"}) {
       if (flag.name == name) flags.push_back({flag.name, flag.value, flag.help});
     }
     if (flag.name == "set") flags.back().repeatable = true;
@@ -102,7 +103,7 @@ std::vector<Flag> plan_flags() {
   };
   for (const Flag& flag : run_flags()) {
     for (const std::string_view name :
-         {"precision", "device", "seed", "threads", "data", "set", "init-weights"}) {
+         {"precision", "device", "seed", "threads", "data", "set", "init-weights", "flags"}) {
       if (flag.name == name) flags.push_back(flag);
     }
   }
@@ -113,7 +114,7 @@ std::vector<Flag> fit_flags() {
   std::vector<Flag> flags = {{"memory", "SIZE", "that a steady step may take: 2GiB, 512MiB"}};
   for (const Flag& flag : run_flags()) {
     for (const std::string_view name : {"mode", "baseline", "precision", "device", "seed",
-                                        "threads", "data", "set", "init-weights"}) {
+                                        "threads", "data", "set", "init-weights", "flags"}) {
       if (flag.name == name) flags.push_back(flag);
     }
   }

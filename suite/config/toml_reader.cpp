@@ -1,18 +1,14 @@
-// The only file that knows toml++.
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <optional>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "reports/error.h"
 #include "reports/nearest.h"
 #include "suite/config/draft.h"
+#include "suite/config/toml_nodes.h"
 
 namespace noisemark::suite {
 namespace {
@@ -21,45 +17,6 @@ constexpr std::string_view kScales[] = {"cpu", "gpu"};
 /// Both scales are the same benchmark, but a budget in bytes fits only one of them.
 constexpr std::string_view kOfAScale = "benchmark.modes";
 constexpr std::string_view kPrecisions[] = {"fp32", "tf32", "bf16", "fp16", "fp64"};
-
-std::string place_of(const std::string& file, const toml::source_region& source) {
-  return file + ":" + std::to_string(source.begin.line) + ":" + std::to_string(source.begin.column);
-}
-
-// As the file wrote it, on one line.
-std::string found_text(const toml::node& node) {
-  if (node.is_table()) return "a table";
-  if (node.is_array()) return "a list of mixed or nested values";
-  if (const auto string = node.value_exact<std::string>()) return value_text(Value(*string));
-  std::ostringstream text;
-  node.visit([&](const auto& value) {
-    if constexpr (toml::is_value<decltype(value)>) text << value;
-  });
-  return text.str();
-}
-
-template <class Element>
-std::optional<Value> to_list(const toml::array& array) {
-  std::vector<Element> values;
-  for (const toml::node& node : array) {
-    const auto value = node.value_exact<Element>();
-    if (!value) return std::nullopt;
-    values.push_back(*value);
-  }
-  return Value(std::move(values));
-}
-
-std::optional<Value> to_value(const toml::node& node) {
-  if (const auto text = node.value_exact<std::string>()) return Value(*text);
-  if (const auto integer = node.value_exact<int64_t>()) return Value(*integer);
-  if (const auto real = node.value_exact<double>()) return Value(*real);
-  if (const auto flag = node.value_exact<bool>()) return Value(*flag);
-  if (const toml::array* array = node.as_array()) {
-    if (auto integers = to_list<int64_t>(*array)) return integers;
-    return to_list<std::string>(*array);
-  }
-  return std::nullopt;
-}
 
 // One pass over a file's tables into a draft.
 class Reader {
@@ -246,14 +203,10 @@ Draft read_scale(const toml::table& file_table, const std::string& file, const s
 }  // namespace
 
 Draft read_toml(std::string_view text, const std::string& file, const std::string& scale) {
-  const toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed) {
-    throw bad_input(place_of(file, parsed.error().source()), "",
-                    std::string(parsed.error().description()), "");
-  }
+  const toml::table table = parse_toml(text, file);
   std::optional<Draft> wanted;
   for (const std::string_view name : kScales) {
-    Draft draft = read_scale(parsed.table(), file, std::string(name));
+    Draft draft = read_scale(table, file, std::string(name));
     if (name == scale) wanted = std::move(draft);
   }
   if (!wanted) throw bad_input(file, "scale", '"' + scale + '"', "one of: \"cpu\", \"gpu\"");
