@@ -110,6 +110,59 @@ TEST(Run, killed_at_any_moment_and_resumed_ends_with_the_same_bits) {
   EXPECT_GT(resumed.protocol.resumed_at_step, 0);
 }
 
+/// Group norm, dropout, gradients of two micro-batches, autocast: what gmm16 has none of.
+std::vector<std::string> ho_in_two_parts(const fs::path& out) {
+  return {"run",         "gmm16-ho@cpu",   "--device",    "cpu",
+          "--set",       "train.steps=24", "--set",       "train.accumulation=2",
+          "--set",       "eval.samples=8", "--set",       "eval.every=0",
+          "--precision", "bf16",           "--no-memory", "--no-profile",
+          "--out",       out.string()};
+}
+
+bool holds_half_a_checkpoint(const fs::path& folder) {
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    if (entry.path().filename().string().starts_with("checkpoint.safetensors.tmp-")) return true;
+  }
+  return false;
+}
+
+/// Whether a half-written checkpoint was left behind. Takes the first that is being written.
+bool kill_while_a_checkpoint_is_written(const std::vector<std::string>& arguments,
+                                        const fs::path& out) {
+  Process process(noisemark_command(arguments));
+  while (process.running() && !holds_half_a_checkpoint(out)) {
+  }
+  process.signal(SIGKILL);
+  (void)process.wait();
+  return holds_half_a_checkpoint(out);
+}
+
+TEST(Run, killed_while_a_checkpoint_is_written_and_resumed_ends_with_the_same_bits) {
+  const TemporaryFolder folder;
+  const fs::path whole = folder.path() / "whole";
+  ASSERT_EQ(run_noisemark(ho_in_two_parts(whole)).code, 0);
+  const reports::Result expected = result_in(whole);
+
+  const fs::path killed = folder.path() / "killed";
+  const auto arguments = with(ho_in_two_parts(killed), {"--checkpoint-every", "2"});
+  kill_after_a_checkpoint(arguments, killed);
+  const auto resume = with(arguments, {"--resume"});
+  int halves = 0;
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    halves += kill_while_a_checkpoint_is_written(resume, killed) ? 1 : 0;
+  }
+  EXPECT_GT(halves, 0) << "no kill came while a checkpoint was being written";
+  const Finished finished = run_noisemark(resume);
+  ASSERT_EQ(finished.code, 0) << finished.both();
+  const reports::Result resumed = result_in(killed);
+  EXPECT_EQ(resumed.samples.loss, expected.samples.loss);
+  EXPECT_EQ(resumed.determinism.weights_sha256, expected.determinism.weights_sha256);
+  EXPECT_EQ(resumed.determinism.ema_sha256, expected.determinism.ema_sha256);
+  EXPECT_GT(resumed.protocol.resumed_at_step, 0);
+  EXPECT_FALSE(holds_half_a_checkpoint(killed)) << "leftovers are removed";
+}
+
 TEST(Run, the_command_that_a_result_names_repeats_it) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
