@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "reports/ab/losses.h"
-#include "reports/ab/same_work.h"
+#include "reports/compare/comparable.h"
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/paired_gate.h"
 #include "reports/compare/repetitions.h"
@@ -44,17 +44,13 @@ std::string cell_of(const AbRecord& record) {
   return cell.empty() ? record.a.benchmark : cell;
 }
 
-std::vector<FieldDifference> differences_of(const AbRecord& record, const std::string& cell) {
-  std::vector<FieldDifference> differences;
-  const auto compare = [&](const std::string& field, const std::string& a, const std::string& b) {
-    if (a != b) differences.push_back({cell, field, a, b});
-  };
-  compare("benchmark", record.a.benchmark, record.b.benchmark);
-  compare("variant", record.a.variant, record.b.variant);
-  compare("batch", std::to_string(record.a.batch), std::to_string(record.b.batch));
-  const auto work = work_differences(record.a.identity, record.b.identity, cell);
-  differences.insert(differences.end(), work.begin(), work.end());
-  return differences;
+/// What must agree in both builds.
+Strings work_of(const AbBuild& build) {
+  Strings fields = build.identity;
+  fields["benchmark"] = build.benchmark;
+  fields["variant"] = build.variant;
+  fields["batch"] = std::to_string(build.batch);
+  return fields;
 }
 
 double median_step_s(std::span<const AbTurn> turns, AbSide side) {
@@ -153,12 +149,10 @@ class Judge {
     take_pairs();
     describe();
     Comparison& comparison = verdict_.comparison;
-    comparison.differences = differences_of(record_, cell_);
+    comparison.differences = differing_fields(work_of(record_.a), work_of(record_.b), cell_);
     if (!comparison.differences.empty()) {
-      const size_t count = comparison.differences.size();
       find(CompareVerdict::kNotComparable,
-           fmt::format("{}: differs in {}{}", cell_, comparison.differences.front().field,
-                       count > 1 ? fmt::format(" and {} more", count - 1) : ""));
+           fmt::format("{}: differs in {}", cell_, first_of(comparison.differences)));
       return std::move(verdict_);
     }
     judge_exactly();

@@ -136,9 +136,7 @@ std::vector<Cell> comparable_cells(const Cells& cells, Comparison& comparison) {
       continue;
     }
     find(comparison, verdict_of(differences),
-         fmt::format(
-             "{}: differs in {}{}", cell.name, differences.front().field,
-             differences.size() > 1 ? fmt::format(" and {} more", differences.size() - 1) : ""));
+         fmt::format("{}: differs in {}", cell.name, first_of(differences)));
     std::move(differences.begin(), differences.end(), std::back_inserter(comparison.differences));
   }
   return comparable;

@@ -7,6 +7,7 @@
 
 #include "reports/ab/ab_markdown.h"
 #include "reports/ab/calibration.h"
+#include "reports/compare/comparable.h"
 #include "reports/file.h"
 #include "suite/ab/measure.h"
 #include "suite/ab/ref_build.h"
@@ -169,6 +170,18 @@ Calibration begun(const fs::path& file, const AbRequest& request) {
   return calibration;
 }
 
+/// A unit of other work, another machine or another build is no unit of this calibration.
+void require_same(const Calibration& calibration, const AbRecord& record, const fs::path& file) {
+  auto differences = reports::differing_fields(calibration.identity, record.a.identity);
+  if (differences.empty()) {
+    differences = reports::differing_fields(calibration.about, record.a.about);
+  }
+  if (differences.empty()) return;
+  throw Error(ExitCode::kNotComparable,
+              fmt::format("{}: is of other work, another machine or another build: differs in {}",
+                          file.string(), reports::first_of(differences)));
+}
+
 void add_unit(Calibration& calibration, const AbRecord& record, const fs::path& file) {
   const AbVerdict verdict = judge_ab(record);
   if (verdict.comparison.verdict == reports::CompareVerdict::kNotComparable) {
@@ -179,9 +192,8 @@ void add_unit(Calibration& calibration, const AbRecord& record, const fs::path& 
     calibration.about = record.a.about;
     calibration.benchmark = record.a.benchmark;
     calibration.variant = record.a.variant;
-  } else if (calibration.identity != record.a.identity || calibration.about != record.a.about) {
-    throw Error(ExitCode::kNotComparable,
-                file.string() + ": is of other work, another machine or another build");
+  } else {
+    require_same(calibration, record, file);
   }
   calibration.units.push_back(reports::unit_of(record, verdict));
 }

@@ -109,12 +109,14 @@ TEST(JudgeAb, other_work_is_not_comparable_whatever_the_figures_say) {
   EXPECT_TRUE(verdict.comparison.stochastic.empty());
 }
 
-TEST(JudgeAb, a_clocks_policy_that_an_older_build_does_not_tell_is_no_difference) {
+TEST(JudgeAb, a_clocks_policy_that_one_build_does_not_tell_is_a_difference) {
   AbRecord record = simulate({});
   record.b.identity["identity.hardware.gpu_clocks"] = "default";
-  EXPECT_TRUE(judge_ab(record).comparison.differences.empty());
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kNotComparable);
   record.a.identity["identity.hardware.gpu_clocks"] = "set to 1410 MHz";
   EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kNotComparable);
+  record.a.identity["identity.hardware.gpu_clocks"] = "default";
+  EXPECT_TRUE(judge_ab(record).comparison.differences.empty());
 }
 
 TEST(JudgeAb, another_benchmark_or_batch_is_not_comparable) {
