@@ -38,12 +38,10 @@ std::string list(const std::vector<std::string>& items) {
 std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
-      "# {}: {}, A to B\n\n{} {} of live processes, {} of two looks; alpha {} each. Exit code "
-      "{}.\n{}",
+      "# {}: {}, A to B\n\n{} {} of live processes, {} of two looks; alpha {} each. {}.\n{}",
       verdict_name(comparison.verdict), record.a.benchmark, verdict.judged_pairs,
       verdict.judged_pairs == 1 ? "pair" : "pairs", verdict.extended ? "the second" : "the first",
-      format_number(comparison.alpha), static_cast<int>(exit_code_of(comparison.verdict)),
-      list(comparison.reasons));
+      format_number(comparison.alpha), exit_words(comparison), list(comparison.reasons));
 }
 
 std::string builds(const AbRecord& record, const Comparison& comparison) {

@@ -40,6 +40,13 @@ enum class CompareVerdict {
 [[nodiscard]] std::optional<CompareVerdict> verdict_named(std::string_view name);
 [[nodiscard]] ExitCode exit_code_of(CompareVerdict verdict);
 
+/// Whether a comparison that proves nothing fails: --inconclusive.
+enum class Inconclusive { kFails, kWarns };
+
+/// verdict_name(), and in words how it was let pass where it was: "inconclusive, let pass by
+/// --inconclusive=warn".
+[[nodiscard]] std::string verdict_words(CompareVerdict verdict, Inconclusive inconclusive);
+
 /// A field of the identity in which the two sides, or the runs of one, differ.
 struct FieldDifference {
   std::string cell;
@@ -108,10 +115,20 @@ struct Comparison {
   std::vector<std::string> notes;         ///< what a reader should know about the runs
   std::vector<std::string> reasons;       ///< one sentence per finding that is not a pass
   CompareVerdict verdict = CompareVerdict::kEquivalent;
+  Inconclusive inconclusive = Inconclusive::kFails;
   bool noise_left_out = false;  ///< figures without noise alone were asked for
   double alpha = 0;
   int64_t resamples = 0;
   uint64_t seed = 0;
 };
+
+/// What a comparison leaves with: its verdict's code, or 0 where it was let pass.
+[[nodiscard]] ExitCode exit_code_of(const Comparison& comparison);
+
+/// "inconclusive, let pass by --inconclusive=warn" where that is why the code is 0; else empty.
+[[nodiscard]] std::string let_pass(const Comparison& comparison);
+
+/// "Exit code 4", and why where it was let pass: "Exit code 0: inconclusive, let pass by ...".
+[[nodiscard]] std::string exit_words(const Comparison& comparison);
 
 }  // namespace noisemark::reports

@@ -76,12 +76,11 @@ std::string counts(const Comparison& comparison) {
       comparison.exact.begin(), comparison.exact.end(),
       [](const ExactRow& row) { return exit_code_of(row.verdict) == ExitCode::kPass; });
   return fmt::format(
-      "{} on both sides. Gates with noise: {}. Figures without noise: {} of {} pass. Exit code "
-      "{}.\n",
+      "{} on both sides. Gates with noise: {}. Figures without noise: {} of {} pass. {}.\n",
       comparison.cells == 1 ? "1 cell" : fmt::format("{} cells", comparison.cells),
       parts.empty() ? (comparison.noise_left_out ? "left out" : "none")
                     : fmt::format("{}", fmt::join(parts, ", ")),
-      passed, comparison.exact.size(), static_cast<int>(exit_code_of(comparison.verdict)));
+      passed, comparison.exact.size(), exit_words(comparison));
 }
 
 std::string head(const Comparison& comparison) {

@@ -215,16 +215,20 @@ Answer compare_builds(const Arguments& arguments) {
   const std::string format = one_of(arguments, "ab", "format", comparison_formats());
   const reports::Inconclusive inconclusive = inconclusive_of(arguments, "ab");
   const AbRecord record = arguments.has("from") ? recorded(arguments) : measure_builds(arguments);
-  const AbVerdict verdict = judge(arguments, record);
+  AbVerdict verdict = judge(arguments, record);
+  verdict.comparison.inconclusive = inconclusive;
   const std::string markdown = reports::ab_markdown(record, verdict);
   if (arguments.has("out")) {
     reports::write_file_atomically(fs::path(arguments.text("out")) / "ab.md", markdown);
   }
   Answer answer;
-  answer.text =
-      format == "md" ? markdown : comparison_text(verdict.comparison, format, inconclusive);
-  answer.code = record.ended == kInterruptedWord ? ExitCode::kInterrupted
-                                                 : exit_code_of(verdict.comparison, inconclusive);
+  answer.text = format == "md" ? markdown : comparison_text(verdict.comparison, format);
+  answer.code = exit_code_of(verdict.comparison);
+  answer.warning = let_pass(verdict.comparison);
+  if (record.ended == kInterruptedWord) {
+    answer.code = ExitCode::kInterrupted;
+    answer.warning.clear();
+  }
   return answer;
 }
 

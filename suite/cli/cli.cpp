@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
@@ -120,6 +121,7 @@ ExitCode show_version() {
 
 ExitCode say(const Answer& answer) {
   print(answer.text);
+  if (!answer.warning.empty()) fmt::print(stderr, "noisemark: {}\n", answer.warning);
   return answer.code;
 }
 

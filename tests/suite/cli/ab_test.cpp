@@ -98,7 +98,11 @@ TEST(AbCommand, judges_a_recorded_comparison_again_and_leaves_with_its_code) {
   machine.pair_noise = 0.06;
   const std::string noisy = recorded(folder.path(), machine);
   EXPECT_EQ(noisemark({"ab", "--from", noisy}).code, 4);
-  EXPECT_EQ(noisemark({"ab", "--from", noisy, "--inconclusive=warn"}).code, 0);
+  const test::Finished warned = noisemark({"ab", "--from", noisy, "--inconclusive=warn"});
+  EXPECT_EQ(warned.code, 0);
+  EXPECT_NE(warned.out.find("Exit code 0: inconclusive, let pass by --inconclusive=warn.\n"),
+            std::string::npos)
+      << warned.out;
 }
 
 TEST(AbCommand, takes_a_calibration_and_refuses_one_that_gates_nothing) {
