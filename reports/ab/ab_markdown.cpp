@@ -203,6 +203,9 @@ std::string next(const AbRecord& record, const Comparison& comparison) {
       return "What regressed is proven; more pairs will not change it.\n";
     case CompareVerdict::kNotComparable:
       return "Give both builds the same definition, settings and data.\n";
+    case CompareVerdict::kInvalidClocks:
+      return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and "
+             "repeat.\n";
     case CompareVerdict::kInfraError:
       return "Find out why B no longer measures what A did.\n";
     case CompareVerdict::kCalibrationNeeded:

@@ -183,9 +183,10 @@ class Judge {
     comparison.resamples = options_.resamples;
     comparison.seed = options_.seed;
     if (!record_.ended.empty()) comparison.notes.push_back("ended early: " + record_.ended);
-    const std::string changed = text_of(record_.environment, std::string(kChangedWhileItRan));
-    if (!changed.empty() && changed != "nothing") {
-      comparison.notes.push_back("changed while it ran: " + changed);
+    const std::vector<std::string> changed = changes_while_it_ran(record_.environment);
+    if (!changed.empty()) {
+      comparison.notes.push_back(
+          fmt::format("changed while it ran: {}", fmt::join(changed, ", ")));
     }
     if (record_.plan.slow_down_frac > 0) {
       comparison.notes.push_back(
@@ -223,6 +224,8 @@ class Judge {
     row.noise_floor_frac = options_.noise_floor_frac.value_or(record_.plan.noise_floor_frac);
     row.margin_frac = std::max(margin_of_gate(), 2 * row.noise_floor_frac);
     fill_figures(sample);
+    const std::string slow = slow_downs(record_.environment);
+    if (!slow.empty()) sample.timing.throttled = "the device slowed itself down: " + slow;
     if (row.pairs < record_.plan.pairs) {
       row.pairs_needed = record_.plan.pairs;
       decide(row, CompareVerdict::kInconclusive,

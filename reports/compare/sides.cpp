@@ -124,6 +124,12 @@ std::string lone_run(const std::string& cell, const char* side, const NamedResul
                      run.result.seeds.base);
 }
 
+std::string seeds_of(const Runs& runs) {
+  std::set<uint64_t> seeds;
+  for (const NamedResult* run : runs) seeds.insert(run->result.seeds.base);
+  return fmt::format("{}", fmt::join(seeds, ", "));
+}
+
 Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
   Cell cell{cell_name(base.front()->result.identity), {}};
   size_t i = 0;
@@ -222,7 +228,7 @@ Cells pair_runs(const Side& base, const Side& candidate) {
     }
     Cell cell = pair_cell(runs, other->second, cells);
     if (cell.pairs.empty()) {
-      cells.without_pairs.push_back(cell.name);
+      cells.without_pairs.push_back({cell.name, seeds_of(runs), seeds_of(other->second)});
     } else {
       cells.both.push_back(std::move(cell));
     }

@@ -47,9 +47,16 @@ struct Cell {
   std::vector<RunPair> pairs;  ///< by seed, then by time of creation
 };
 
+/// A cell on both sides that has no seed in common.
+struct CellWithoutPairs {
+  std::string name;
+  std::string base_seeds;  ///< "1, 2, 3": each once, rising
+  std::string candidate_seeds;
+};
+
 struct Cells {
   std::vector<Cell> both;                   ///< with at least one pair
-  std::vector<std::string> without_pairs;   ///< on both sides, but with no seed in common
+  std::vector<CellWithoutPairs> without_pairs;
   std::vector<std::string> only_base;       ///< on one side only
   std::vector<std::string> only_candidate;  ///< likewise
   std::vector<std::string> unpaired;        ///< runs without a partner

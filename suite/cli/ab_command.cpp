@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "reports/ab/ab_markdown.h"
 #include "reports/ab/calibration.h"
@@ -125,15 +125,24 @@ AbRecord measure_builds(const Arguments& arguments) {
   return record;
 }
 
-AbRecord recorded(const Arguments& arguments) {
-  for (const char* flag :
-       {"a", "b", "a-ref", "b-ref", "out", "pairs", "seconds", "turn", "slow-down", "no-bytes"}) {
-    if (arguments.has(flag)) {
-      throw bad_input("ab", fmt::format("--{}", flag), "given with --from", "nothing is run");
-    }
+/// What was given and says how to measure, where nothing is measured: all of it, as the user would
+/// have to take it back.
+std::vector<std::string> ignored_with_from(const Arguments& arguments) {
+  static const std::set<std::string> of_judging = {"from",         "calibration", "other-losses",
+                                                   "inconclusive", "format",      "help"};
+  std::vector<std::string> ignored = arguments.positional();
+  for (const Flag& flag : find_command("ab").flags) {
+    const std::string name(flag.name);
+    if (!of_judging.contains(name) && arguments.has(name)) ignored.push_back("--" + name);
   }
-  if (!arguments.positional().empty()) {
-    throw bad_input("ab", arguments.positional().front(), "given with --from", "nothing is run");
+  return ignored;
+}
+
+AbRecord recorded(const Arguments& arguments) {
+  const std::vector<std::string> ignored = ignored_with_from(arguments);
+  if (!ignored.empty()) {
+    throw bad_input("ab", fmt::format("{}", fmt::join(ignored, ", ")), "given with --from",
+                    "nothing is run");
   }
   return reports::read_ab(arguments.text("from"));
 }

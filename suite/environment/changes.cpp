@@ -38,12 +38,8 @@ std::string value_of(const Strings& strings, const std::string& key) {
   return found == strings.end() ? kUnknown : found->second;
 }
 
-/// A GPU that had nothing to do is held down by nothing.
 bool equal(const std::string& key, const std::string& before, const std::string& after) {
-  const auto without_idle = [](const std::string& reasons) {
-    return reasons == "idle" ? std::string("none") : reasons;
-  };
-  if (key == "gpu_clock_reasons") return without_idle(before) == without_idle(after);
+  if (key == reports::kClockReasons) return reports::same_clock_reasons(before, after);
   if (key == "gpu_other_processes" && is_count_of_container(before)) return true;
   return before == after;
 }

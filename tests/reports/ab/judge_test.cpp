@@ -253,6 +253,23 @@ TEST(JudgeAb, a_noise_floor_widens_the_margin_and_beyond_five_percent_leaves_no_
   EXPECT_EQ(judge_ab(record, options).comparison.verdict, CompareVerdict::kCalibrationNeeded);
 }
 
+TEST(JudgeAb, a_device_that_slowed_itself_down_makes_the_clocks_invalid) {
+  Simulated machine;
+  machine.slow_down = 0.10;
+  AbRecord record = simulate(machine);
+  record.environment = {{"gpu_clock_reasons", "idle"},
+                        {"at the end: gpu_clock_reasons", "power cap, thermal slow-down"}};
+  const AbVerdict hot = judge_ab(record);
+  EXPECT_EQ(hot.comparison.verdict, CompareVerdict::kInvalidClocks);
+  EXPECT_EQ(exit_code_of(hot.comparison), ExitCode::kNotComparable);
+  EXPECT_EQ(rate_of(hot).words, "the device slowed itself down: thermal slow-down");
+  const std::string text = ab_markdown(record, hot);
+  EXPECT_NE(text.find("lock its clocks"), std::string::npos) << text;
+  EXPECT_FALSE(wants_extension(record));
+  record.environment["at the end: gpu_clock_reasons"] = "power cap";
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kRegression);
+}
+
 TEST(JudgeAb, a_block_that_is_none_is_refused) {
   AbRecord record = simulate({});
   record.pairs[2].turns[1].side = AbSide::kA;

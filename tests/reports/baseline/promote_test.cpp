@@ -205,6 +205,22 @@ TEST_F(Promote, shows_nothing_where_there_is_none) {
   }
 }
 
+TEST_F(Promote, shows_no_page_of_which_the_runs_are_gone) {
+  (void)promote(runs("a", 3));
+  const fs::path cell =
+      into() / "intel-xeon-processor-2-threads" / "ho-cifar10@cpu" / "none-plain-fp32-cpu";
+  for (const auto& entry : fs::directory_iterator(cell)) {
+    if (entry.is_directory()) fs::remove(entry.path() / "result.json");
+  }
+  try {
+    (void)show_baselines(into().string());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBaselineNeeded) << error.what();
+    EXPECT_TRUE(holds(error.what(), "a page without its runs")) << error.what();
+  }
+}
+
 TEST_F(Promote, needs_the_folder_of_the_baselines) {
   EXPECT_THROW((void)promote_baseline({runs("a", 3)}, {into() / "absent", "", false}), Error);
 }

@@ -52,7 +52,11 @@ TEST(Changes, of_what_differs_always_are_kept_but_not_named) {
 
 TEST(Changes, tell_a_gpu_that_got_to_work_from_one_that_is_held_down) {
   EXPECT_EQ(after_change("gpu_clock_reasons", "none").at(kChanged), "nothing");
-  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap").at(kChanged), "gpu_clock_reasons");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap").at(kChanged), "nothing");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap").at("at the end: gpu_clock_reasons"),
+            "power cap");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap, thermal slow-down").at(kChanged),
+            "gpu_clock_reasons");
 }
 
 TEST(Changes, count_other_processes_only_where_they_can_be_told_from_this_one) {
