@@ -185,8 +185,7 @@ class Judge {
     if (!record_.ended.empty()) comparison.notes.push_back("ended early: " + record_.ended);
     const std::vector<std::string> changed = changes_while_it_ran(record_.environment);
     if (!changed.empty()) {
-      comparison.notes.push_back(
-          fmt::format("changed while it ran: {}", fmt::join(changed, ", ")));
+      comparison.notes.push_back(fmt::format("changed while it ran: {}", fmt::join(changed, ", ")));
     }
     if (record_.plan.slow_down_frac > 0) {
       comparison.notes.push_back(

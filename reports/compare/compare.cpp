@@ -164,8 +164,8 @@ std::string changed(const Side& side, const char* name) {
     runs += changes.empty() ? 0 : 1;
   }
   if (runs == 0) return "";
-  return fmt::format("{}: changed while it ran, in {} of {} runs: {}", name, runs,
-                     side.runs.size(), fmt::join(settings, ", "));
+  return fmt::format("{}: changed while it ran, in {} of {} runs: {}", name, runs, side.runs.size(),
+                     fmt::join(settings, ", "));
 }
 
 std::vector<std::string> notes_on(const Side& base, const Side& candidate) {

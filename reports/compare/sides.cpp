@@ -48,13 +48,25 @@ Result read_reported(const fs::path& report) {
   return result;
 }
 
+/// What lies at a path, found once: a folder's runs, or nothing yet of a file.
+struct Place {
+  std::string path;
+  bool is_folder = false;
+  FoundRuns found = {};
+};
+
+Place look_at(const std::string& path) {
+  Place place{path, fs::is_directory(path)};
+  if (place.is_folder) place.found = find_runs(path);
+  return place;
+}
+
 /// A suite of which nothing can run here is something to compare, too.
-bool holds_results(const fs::path& path) {
-  if (!fs::exists(path)) return false;
-  if (!fs::is_directory(path)) return true;
-  const FoundRuns found = find_runs(path);
-  return !found.folders.empty() || std::any_of(found.lost.begin(), found.lost.end(),
-                                               [](const LostRun& run) { return run.skipped; });
+bool holds_results(const Place& place) {
+  if (!place.is_folder) return fs::exists(place.path);
+  const std::vector<LostRun>& lost = place.found.lost;
+  return !place.found.folders.empty() ||
+         std::any_of(lost.begin(), lost.end(), [](const LostRun& run) { return run.skipped; });
 }
 
 // "2026-01-02T03:04:05Z", with a fraction of a second or without.
@@ -96,6 +108,25 @@ void check_runs(const std::vector<NamedResult>& runs) {
       throw bad_input(run.name, "", fmt::format("the same run as {}", first->second), "");
     }
   }
+}
+
+Side read_place(Place place) {
+  Side side{place.path, {}};
+  if (fs::is_regular_file(place.path)) {
+    const bool json = fs::path(place.path).extension() == ".json";
+    side.runs.push_back({place.path, json ? read_result(place.path) : read_reported(place.path)});
+  } else {
+    FoundRuns& found = place.found;
+    // Says why there is nothing.
+    if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(place.path);
+    for (const fs::path& folder : found.folders) {
+      side.runs.push_back({folder.string(), read_result(folder / "result.json")});
+    }
+    side.lost = std::move(found.lost);
+    side.left_out = std::move(found.left_out);
+  }
+  check_runs(side.runs);
+  return side;
 }
 
 std::string device_kind(const Identity& id) {
@@ -154,21 +185,7 @@ Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
 }  // namespace
 
 Side read_side(const std::string& path) {
-  Side side{path, {}};
-  if (fs::is_regular_file(path)) {
-    const bool json = fs::path(path).extension() == ".json";
-    side.runs.push_back({path, json ? read_result(path) : read_reported(path)});
-  } else {
-    FoundRuns found = fs::exists(path) ? find_runs(path) : FoundRuns{};
-    if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(path);
-    for (const fs::path& folder : found.folders) {
-      side.runs.push_back({folder.string(), read_result(folder / "result.json")});
-    }
-    side.lost = std::move(found.lost);
-    side.left_out = std::move(found.left_out);
-  }
-  check_runs(side.runs);
-  return side;
+  return read_place(look_at(path));
 }
 
 Side read_runs(const std::vector<std::string>& paths) {
@@ -185,7 +202,8 @@ Side read_runs(const std::vector<std::string>& paths) {
 }
 
 std::pair<Side, Side> read_sides(const std::string& base, const std::string& candidate) {
-  if (!holds_results(base)) {
+  Place place = look_at(base);
+  if (!holds_results(place)) {
     throw Error(ExitCode::kBaselineNeeded,
                 fmt::format("{}: no baseline: no result.json in it (make one with `noisemark run`, "
                             "or keep one with `noisemark baseline promote`)",
@@ -197,7 +215,7 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
                     "results of two builds; to see how far runs of one build differ, make them "
                     "twice");
   }
-  std::pair<Side, Side> sides = {read_side(base), read_side(candidate)};
+  std::pair<Side, Side> sides = {read_place(std::move(place)), read_side(candidate)};
   refuse_future(sides.first);
   refuse_future(sides.second);
   return sides;

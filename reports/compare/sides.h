@@ -55,7 +55,7 @@ struct CellWithoutPairs {
 };
 
 struct Cells {
-  std::vector<Cell> both;                   ///< with at least one pair
+  std::vector<Cell> both;  ///< with at least one pair
   std::vector<CellWithoutPairs> without_pairs;
   std::vector<std::string> only_base;       ///< on one side only
   std::vector<std::string> only_candidate;  ///< likewise

@@ -79,19 +79,13 @@ std::string note_of(const Row& row, Inconclusive inconclusive) {
 void add_exact(const ExactRow& row, Inconclusive inconclusive, std::vector<Figure>& figures) {
   if (!row.candidate || is_by_owner(row)) return;
   const Direction direction = row.unit == "bytes" ? Direction::kLower : Direction::kNeutral;
-  figures.push_back({row.cell,
-                     row.metric,
-                     row.unit,
-                     direction,
-                     *row.candidate,
-                     {},
-                     note_of(row, inconclusive)});
+  figures.push_back(
+      {row.cell, row.metric, row.unit, direction, *row.candidate, {}, note_of(row, inconclusive)});
 }
 
 void add_stochastic(const StochasticRow& row, Inconclusive inconclusive,
                     std::vector<Figure>& figures) {
-  const std::string note =
-      row.judged() ? note_of(row, inconclusive) : std::string("not a gate");
+  const std::string note = row.judged() ? note_of(row, inconclusive) : std::string("not a gate");
   if (row.candidate) {
     figures.push_back({row.cell, row.metric, row.unit, row.direction, *row.candidate, {}, note});
   }

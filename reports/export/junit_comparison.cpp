@@ -34,13 +34,13 @@ JunitSuite whole(const Comparison& comparison) {
     return std::pair(fmt::format("{} commits", side),
                      fmt::format("{}", fmt::join(summary.commits, " ")));
   };
-  return {"comparison",
-          "",
-          {properties("BASE", comparison.base), properties("NEW", comparison.candidate)},
-          {case_of("verdict", comparison.verdict,
-                   fmt::format("{}", fmt::join(comparison.reasons, "; ")),
-                   comparison.inconclusive)},
-          next_step(comparison)};
+  return {
+      "comparison",
+      "",
+      {properties("BASE", comparison.base), properties("NEW", comparison.candidate)},
+      {case_of("verdict", comparison.verdict,
+               fmt::format("{}", fmt::join(comparison.reasons, "; ")), comparison.inconclusive)},
+      next_step(comparison)};
 }
 
 /// The suites of the cells by name, each made when something is said of it.

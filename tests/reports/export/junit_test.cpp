@@ -151,8 +151,7 @@ TEST(JunitComparison, lists_runs_without_a_partner_and_without_a_result) {
 
 TEST(JunitComparison, calls_a_regression_a_failure_and_the_rest_errors) {
   const Side base = test::side("old", test::rates_around(16, 8));
-  const std::string slower =
-      junit_of(compare(base, test::side("new", test::rates_around(14, 8))));
+  const std::string slower = junit_of(compare(base, test::side("new", test::rates_around(14, 8))));
   EXPECT_TRUE(holds(slower, "<failure type=\"REGRESSION\"")) << slower;
   EXPECT_FALSE(holds(slower, "<error")) << slower;
   const Side other = test::side("new", test::rates_around(16, 8),

@@ -70,10 +70,9 @@ TEST(AbCommand, refuses_what_it_cannot_mean) {
                    "ab: gmm16-ho: given with --from (nothing is run)");
   expect_bad_input({"ab", "--pairs=8", "--from=x"},
                    "ab: --pairs: given with --from (nothing is run)");
-  for (const char* flag :
-       {"a", "b", "a-ref", "b-ref", "configure", "slow-down", "out", "seconds", "turn", "mode",
-        "baseline", "precision", "device", "seed", "threads", "loader-threads", "data", "set",
-        "init-weights"}) {
+  for (const char* flag : {"a", "b", "a-ref", "b-ref", "configure", "slow-down", "out", "seconds",
+                           "turn", "mode", "baseline", "precision", "device", "seed", "threads",
+                           "loader-threads", "data", "set", "init-weights"}) {
     expect_bad_input({"ab", "--from=x", fmt::format("--{}=1", flag)},
                      fmt::format("ab: --{}: given with --from (nothing is run)", flag));
   }
