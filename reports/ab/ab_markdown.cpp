@@ -136,17 +136,12 @@ std::string exact_text(const std::optional<double>& value, const std::string& di
   return value ? format_count(static_cast<int64_t>(*value)) : "none";
 }
 
-/// Of one owner at one moment: there are many of them.
-bool is_owned(const ExactRow& row) {
-  return row.unit == "bytes" && row.metric.find(": ") != std::string::npos;
-}
-
 std::string without_noise(const Comparison& comparison) {
   MarkdownTable table(
       {{"figure"}, {"A", Align::kRight}, {"B", Align::kRight}, {"verdict"}, {"why"}});
   int64_t equal = 0;
   for (const ExactRow& row : comparison.exact) {
-    if (is_owned(row) && row.verdict == CompareVerdict::kEquivalent) {
+    if (row.by_owner() && row.verdict == CompareVerdict::kEquivalent) {
       ++equal;
       continue;
     }

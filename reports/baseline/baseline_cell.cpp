@@ -136,7 +136,7 @@ std::vector<BaselineCell> baseline_cells(const Side& side) {
              std::tie(b->result.seeds.base, b->result.created_utc, b->result.run_id);
     });
     check_identity(cell);
-    if (cell.runs.size() < kFewestBaselineRuns) {
+    if (static_cast<int64_t>(cell.runs.size()) < kFewestBaselineRuns) {
       throw bad_input(
           name, "", fmt::format("{} {}", cell.runs.size(), cell.runs.size() == 1 ? "run" : "runs"),
           fmt::format("at least {}", kFewestBaselineRuns));

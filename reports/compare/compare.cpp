@@ -21,10 +21,13 @@ SideSummary summary(const Side& side) {
     commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
     if (!run.result.repeat_command.empty()) repeat.insert(run.result.repeat_command);
   }
+  const BaselinePlace place = side.baseline.value_or(BaselinePlace{});
   return {side.name,
           static_cast<int64_t>(side.runs.size()),
           {commits.begin(), commits.end()},
-          {repeat.begin(), repeat.end()}};
+          {repeat.begin(), repeat.end()},
+          place.root,
+          place.hardware};
 }
 
 void find(Comparison& comparison, CompareVerdict verdict, const std::string& reason) {

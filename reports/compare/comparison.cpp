@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace noisemark::reports {
@@ -80,6 +81,11 @@ ExitCode exit_code_of(CompareVerdict verdict) {
       return ExitCode::kFailed;
   }
   throw std::logic_error("exit_code_of: not a verdict");
+}
+
+bool Comparison::any_stored() const {
+  return std::any_of(stochastic.begin(), stochastic.end(),
+                     [](const StochasticRow& row) { return row.gated && row.stored; });
 }
 
 std::string verdict_words(CompareVerdict verdict, Inconclusive inconclusive) {

@@ -66,6 +66,9 @@ struct ExactRow {
   std::string candidate_digest;
   CompareVerdict verdict = CompareVerdict::kEquivalent;
   std::string words;  ///< why, when it is not equal
+
+  /// Bytes of one owner at one moment ("peak: weights"), of which there are many.
+  [[nodiscard]] bool by_owner() const { return metric.find(": ") != std::string::npos; }
 };
 
 /// A figure with noise, from pairs of runs.
@@ -99,7 +102,12 @@ struct SideSummary {
   int64_t runs = 0;
   std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
   std::vector<std::string> repeat_commands = {};  ///< that made the runs; sorted, no repetition
+  std::string baseline_root = {};  ///< where its runs are kept as a baseline; empty: they are not
+  std::string baseline_hardware = {};  ///< the folder below that names their machine
 };
+
+/// Fewer runs of a cell make no baseline: they say nothing of how much runs differ.
+inline constexpr int64_t kFewestBaselineRuns = 3;
 
 struct Comparison {
   SideSummary base;
@@ -120,6 +128,9 @@ struct Comparison {
   double alpha = 0;
   int64_t resamples = 0;
   uint64_t seed = 0;
+
+  /// Whether a gate was judged by runs that were not made in turns.
+  [[nodiscard]] bool any_stored() const;
 };
 
 /// What a comparison leaves with: its verdict's code, or 0 where it was let pass.

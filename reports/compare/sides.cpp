@@ -110,6 +110,27 @@ void check_runs(const std::vector<NamedResult>& runs) {
   }
 }
 
+/// Of a run that is kept as a baseline.
+std::optional<BaselinePlace> baseline_place(const fs::path& run) {
+  const fs::path variant = fs::absolute(run).lexically_normal().parent_path();
+  if (!fs::exists(variant / "baseline.md")) return std::nullopt;
+  const fs::path hardware = variant.parent_path().parent_path();
+  const fs::path root = hardware.parent_path();
+  return BaselinePlace{(run.is_absolute() ? root : fs::proximate(root)).string(),
+                       hardware.filename().string()};
+}
+
+/// Where all of them are kept; empty when some are not, or elsewhere.
+std::optional<BaselinePlace> common_place(const std::vector<fs::path>& runs) {
+  std::optional<BaselinePlace> common;
+  for (const fs::path& run : runs) {
+    const auto place = baseline_place(run);
+    if (!place || (common && *common != *place)) return std::nullopt;
+    common = place;
+  }
+  return common;
+}
+
 Side read_place(Place place) {
   Side side{place.path, {}};
   if (fs::is_regular_file(place.path)) {
@@ -122,6 +143,7 @@ Side read_place(Place place) {
     for (const fs::path& folder : found.folders) {
       side.runs.push_back({folder.string(), read_result(folder / "result.json")});
     }
+    side.baseline = common_place(found.folders);
     side.lost = std::move(found.lost);
     side.left_out = std::move(found.left_out);
   }

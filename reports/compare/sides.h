@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,12 +13,21 @@
 /// From two paths to pairs of runs.
 namespace noisemark::reports {
 
+/// Where `noisemark baseline promote` keeps runs: ROOT/HARDWARE/BENCHMARK@SCALE/VARIANT/RUN, with a
+/// page baseline.md beside them.
+struct BaselinePlace {
+  std::string root;
+  std::string hardware;
+  bool operator==(const BaselinePlace&) const = default;
+};
+
 /// One side of a comparison.
 struct Side {
   std::string name;  ///< as given by the user
   std::vector<NamedResult> runs;
-  std::vector<LostRun> lost = {};          ///< that should be here
-  std::vector<std::string> left_out = {};  ///< results that are of no run of their suite
+  std::vector<LostRun> lost = {};              ///< that should be here
+  std::vector<std::string> left_out = {};      ///< results that are of no run of their suite
+  std::optional<BaselinePlace> baseline = {};  ///< of all its runs
 };
 
 /// `path` is a result.json, a report.md that lies beside its result.json, or a folder of results.

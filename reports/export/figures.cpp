@@ -65,10 +65,6 @@ Figure figure_of(const Series& series) {
   return figure;
 }
 
-bool is_by_owner(const ExactRow& row) {
-  return row.metric.find(": ") != std::string::npos;
-}
-
 /// Of a row of either kind.
 template <class Row>
 std::string note_of(const Row& row, Inconclusive inconclusive) {
@@ -77,7 +73,7 @@ std::string note_of(const Row& row, Inconclusive inconclusive) {
 }
 
 void add_exact(const ExactRow& row, Inconclusive inconclusive, std::vector<Figure>& figures) {
-  if (!row.candidate || is_by_owner(row)) return;
+  if (!row.candidate || row.by_owner()) return;
   const Direction direction = row.unit == "bytes" ? Direction::kLower : Direction::kNeutral;
   figures.push_back(
       {row.cell, row.metric, row.unit, direction, *row.candidate, {}, note_of(row, inconclusive)});

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/next_step.h"
 #include "reports/export/junit.h"
 
 namespace noisemark::reports {

@@ -7,6 +7,7 @@
 
 #include "reports/compare/comparison_json.h"
 #include "reports/compare/comparison_markdown.h"
+#include "reports/compare/next_step.h"
 #include "tests/reports/golden_file.h"
 
 namespace noisemark::reports {
