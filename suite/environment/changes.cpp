@@ -18,10 +18,16 @@ using reports::Strings;
 
 constexpr std::array kSettings = {"cgroup_cpu_max",
                                   "cgroup_memory_max",
+                                  "cpu_energy_preference",
+                                  "cpu_frequency_max_khz",
+                                  "cpu_frequency_min_khz",
                                   "cpu_governor",
+                                  "cpu_quota_throttles",
                                   "cpu_smt",
+                                  "cpu_thermal_throttles",
                                   "cpu_turbo",
                                   "gpu_clock_reasons",
+                                  "gpu_memory_clock_applications_mhz",
                                   "gpu_memory_clock_max_mhz",
                                   "gpu_other_processes",
                                   "gpu_persistence",
@@ -29,8 +35,9 @@ constexpr std::array kSettings = {"cgroup_cpu_max",
                                   "gpu_sm_clock_applications_mhz",
                                   "gpu_sm_clock_max_mhz",
                                   "transparent_hugepage"};
-constexpr std::array kFigures = {"gpu_memory_clock_mhz", "gpu_power_mw", "gpu_sm_clock_mhz",
-                                 "gpu_temperature_c", "load_average"};
+constexpr std::array kFigures = {"cpu_clock_mhz",        "cpu_steal_s",           "gpu_energy_mj",
+                                 "gpu_memory_clock_mhz", "gpu_performance_state", "gpu_power_mw",
+                                 "gpu_sm_clock_mhz",     "gpu_temperature_c",     "load_average"};
 constexpr const char* kUnknown = "not known";
 
 std::string value_of(const Strings& strings, const std::string& key) {

@@ -36,6 +36,14 @@ TEST(Changes, of_a_setting_are_named_and_both_values_kept) {
   EXPECT_EQ(found.at("at the end: cpu_governor"), "powersave");
 }
 
+TEST(Changes, name_a_processor_that_heat_or_a_quota_slowed_down) {
+  for (const char* count : {"cpu_thermal_throttles", "cpu_quota_throttles"}) {
+    Strings environment = {{count, "7"}};
+    add_changes(environment, {{count, "8"}});
+    EXPECT_EQ(environment.at(kChanged), count);
+  }
+}
+
 TEST(Changes, are_none_where_all_is_as_it_was) {
   Strings environment = before();
   add_changes(environment, before());
