@@ -62,19 +62,22 @@ std::vector<std::string> changes_while_it_ran(const Strings& environment) {
   return names;
 }
 
-std::string slow_downs(const Strings& environment) {
-  const std::string key(kClockReasons);
+std::string slow_downs(const std::string& reasons) {
   std::vector<std::string> named;
-  for (const std::string& reasons : {value_of(environment, key), at_the_end(environment, key)}) {
-    for (const std::string& word : words_of(reasons)) {
-      const bool slow = std::any_of(kSlowDowns.begin(), kSlowDowns.end(), [&](auto slow_down) {
-        return word.find(slow_down) != std::string::npos;
-      });
-      const bool known = std::find(named.begin(), named.end(), word) != named.end();
-      if (slow && !known) named.push_back(word);
-    }
+  for (const std::string& word : words_of(reasons)) {
+    const bool slow = std::any_of(
+        kSlowDowns.begin(), kSlowDowns.end(),
+        [&](std::string_view slow_down) { return word.find(slow_down) != std::string::npos; });
+    const bool known = std::find(named.begin(), named.end(), word) != named.end();
+    if (slow && !known) named.push_back(word);
   }
   return fmt::format("{}", fmt::join(named, ", "));
+}
+
+std::string slow_downs(const Strings& environment) {
+  const std::string key(kClockReasons);
+  return slow_downs(
+      fmt::format("{}{}{}", value_of(environment, key), kBetween, at_the_end(environment, key)));
 }
 
 }  // namespace noisemark::reports

@@ -28,8 +28,12 @@ inline constexpr std::string_view kClockReasons = "gpu_clock_reasons";
 /// older program took for one is left out.
 [[nodiscard]] std::vector<std::string> changes_while_it_ran(const Strings& environment);
 
-/// By what the GPU slowed itself down, before or after: too hot, short of power. A cap on its power
-/// is how it always runs and does not count. Empty: it did not, or nobody could tell.
+/// Those of clock reasons by which a GPU slows itself down: too hot, short of power; each once. A
+/// cap on its power is how it always runs and does not count. Empty: it did not, or nobody could
+/// tell.
+[[nodiscard]] std::string slow_downs(const std::string& reasons);
+
+/// The same of what was read before and after.
 [[nodiscard]] std::string slow_downs(const Strings& environment);
 
 }  // namespace noisemark::reports

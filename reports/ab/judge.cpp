@@ -223,8 +223,7 @@ class Judge {
     row.noise_floor_frac = options_.noise_floor_frac.value_or(record_.plan.noise_floor_frac);
     row.margin_frac = std::max(margin_of_gate(), 2 * row.noise_floor_frac);
     fill_figures(sample);
-    const std::string slow = slow_downs(record_.environment);
-    if (!slow.empty()) sample.timing.throttled = "the device slowed itself down: " + slow;
+    sample.timing.throttled = slowed_down();
     if (row.pairs < record_.plan.pairs) {
       row.pairs_needed = record_.plan.pairs;
       decide(row, CompareVerdict::kInconclusive,
@@ -234,6 +233,24 @@ class Judge {
     }
     find(row.metric, row.verdict, row.words);
     verdict_.comparison.stochastic.push_back(std::move(row));
+  }
+
+  /// In words, by the same share of pairs as of runs (timing_conditions.h); empty: it was not seen.
+  [[nodiscard]] std::string slowed_down() const {
+    size_t slow = 0;
+    std::string reasons;
+    for (const AbPair& pair : record_.pairs) {
+      const std::string words = slow_downs(pair.clock_reasons);
+      slow += words.empty() ? 0 : 1;
+      if (!words.empty()) reasons += (reasons.empty() ? "" : ", ") + words;
+    }
+    if (static_cast<double>(slow) >
+        kMostThrottledFrac * static_cast<double>(record_.pairs.size())) {
+      return fmt::format("the device slowed itself down in {} of {} pairs: {}", slow,
+                         record_.pairs.size(), slow_downs(reasons));
+    }
+    const std::string around = slow_downs(record_.environment);
+    return around.empty() ? "" : "the device slowed itself down: " + around;
   }
 
   void fill_figures(PairedSample& sample) const {

@@ -48,8 +48,8 @@ struct AbVerdict {
 /// step that both builds made, and the figures of their short runs (exact_figures.h); then
 /// images/s, by the rules and the margin of `compare` (stochastic_tier.h) at half of alpha per
 /// look. A look that is not whole is inconclusive; the clocks are invalid where the device was
-/// seen to slow itself down, before or after. A pure function. Throws Error (bad input) when a look
-/// has fewer pairs than fewest_ab_pairs().
+/// seen to slow itself down, after more than 5 % of the pairs or before or after all. A pure
+/// function. Throws Error (bad input) when a look has fewer pairs than fewest_ab_pairs().
 [[nodiscard]] AbVerdict judge_ab(const AbRecord& record, const AbOptions& options = {});
 
 /// Whether the pre-declared extension is due: the first look is whole, nothing else decides, and

@@ -12,8 +12,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr double kMostThrottledFrac = 0.05;
-
 /// How often the other side comes next. Runs of one second are taken in the order of their pairs.
 size_t changes_of_side(const Cell& cell) {
   std::vector<std::tuple<std::string, size_t, bool>> runs;

@@ -8,6 +8,7 @@
 #include "reports/ab/ab_markdown.h"
 #include "reports/ab/calibration.h"
 #include "reports/compare/comparable.h"
+#include "reports/environment_changes.h"
 #include "reports/file.h"
 #include "suite/ab/measure.h"
 #include "suite/ab/ref_build.h"
@@ -92,6 +93,12 @@ reports::Strings environment_of(const Machine& machine) {
   return environment;
 }
 
+std::string clock_reasons_now(const c10::Device& device) {
+  const reports::Strings state = machine_state(device);
+  const auto reasons = state.find(std::string(reports::kClockReasons));
+  return reasons == state.end() ? "" : reasons->second;
+}
+
 AbRecord measure_builds(const Arguments& arguments) {
   require_one_benchmark(arguments, "ab");
   Progress progress(arguments.positional().front(), 0, 0);
@@ -119,7 +126,9 @@ AbRecord measure_builds(const Arguments& arguments) {
   const auto say_short = [&](reports::AbSide side) {
     progress.say(fmt::format("bytes and FLOPs of {}", ab_side_name(side)));
   };
-  AbRecord record = measure_ab(request, {keep, [&] { return interrupt.requested(); }, say_short});
+  AbWatch watch = {keep, [&] { return interrupt.requested(); }, say_short, {}};
+  if (device.is_cuda()) watch.clock_reasons = [&] { return clock_reasons_now(device); };
+  AbRecord record = measure_ab(request, watch);
   add_changes(record.environment, machine_state(device));
   keep(record);
   return record;

@@ -31,13 +31,15 @@ TEST(EnvironmentChanges, are_those_that_were_recorded_less_what_is_none) {
 }
 
 TEST(EnvironmentChanges, name_by_what_the_gpu_slowed_itself_down) {
-  EXPECT_EQ(slow_downs({}), "");
-  EXPECT_EQ(slow_downs({{"gpu_clock_reasons", "idle, power cap"}}), "");
-  EXPECT_EQ(slow_downs({{"gpu_clock_reasons", "hardware thermal slow-down"}}),
-            "hardware thermal slow-down");
-  EXPECT_EQ(slow_downs({{"gpu_clock_reasons", "power brake, power cap"},
-                        {"at the end: gpu_clock_reasons", "hardware slow-down, power brake"}}),
-            "power brake, hardware slow-down");
+  EXPECT_EQ(slow_downs(Strings{}), "");
+  EXPECT_EQ(slow_downs(std::string("idle, power brake, power brake")), "power brake");
+  Strings environment = {{"gpu_clock_reasons", "idle, power cap"}};
+  EXPECT_EQ(slow_downs(environment), "");
+  environment["gpu_clock_reasons"] = "hardware thermal slow-down";
+  EXPECT_EQ(slow_downs(environment), "hardware thermal slow-down");
+  environment = {{"gpu_clock_reasons", "power brake, power cap"},
+                 {"at the end: gpu_clock_reasons", "hardware slow-down, power brake"}};
+  EXPECT_EQ(slow_downs(environment), "power brake, hardware slow-down");
 }
 
 }  // namespace

@@ -267,7 +267,12 @@ TEST(JudgeAb, a_device_that_slowed_itself_down_makes_the_clocks_invalid) {
   EXPECT_NE(text.find("lock its clocks"), std::string::npos) << text;
   EXPECT_FALSE(wants_extension(record));
   record.environment["at the end: gpu_clock_reasons"] = "power cap";
+  for (AbPair& pair : record.pairs) pair.clock_reasons = "power cap";
   EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kRegression);
+  record.pairs[3].clock_reasons = "power cap, power brake";
+  EXPECT_EQ(rate_of(judge_ab(record)).words,
+            "the device slowed itself down in 1 of 6 pairs: power brake");
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kInvalidClocks);
 }
 
 TEST(JudgeAb, a_block_that_is_none_is_refused) {
