@@ -4,34 +4,21 @@
 
 #include "reports/check.h"
 #include "reports/json_io.h"
-#include "reports/sha256.h"
 #include "reports/write_report.h"
 
 namespace noisemark::reports {
-namespace {
 
 namespace fs = std::filesystem;
-
-bool left_a_result(const fs::path& folder, const Suite& suite, const std::string& name) {
-  if (suite.not_run.contains(name)) return false;
-  const fs::path file = folder / name / "result.json";
-  if (!fs::exists(file)) return false;
-  const auto earlier = suite.earlier.find(name);
-  return earlier == suite.earlier.end() || earlier->second != sha256_of_file(file);
-}
-
-}  // namespace
 
 std::optional<CollectedResults> collect_suite(const fs::path& folder) {
   const auto suite = read_suite(folder);
   if (!suite) return {};
   CollectedResults collected{suite->title, {}, {}};
-  for (const std::string& name : suite->names) {
-    if (left_a_result(folder, *suite, name)) {
-      collected.results.push_back({name, read_result(folder / name / "result.json")});
+  for (const SuiteRun& run : suite_runs(folder, *suite)) {
+    if (run.lost.empty()) {
+      collected.results.push_back({run.name, read_result(folder / run.name / "result.json")});
     } else {
-      const auto not_run = suite->not_run.find(name);
-      collected.missing.push_back({name, not_run == suite->not_run.end() ? "" : not_run->second});
+      collected.missing.push_back({run.name, run.not_run ? run.lost : ""});
     }
   }
   return collected;

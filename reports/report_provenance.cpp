@@ -18,13 +18,13 @@ void add_all(MarkdownTable& table, const std::string& kind, const Strings& strin
 
 // What a reader should not have to find in a long table.
 std::string changes(const Strings& environment) {
-  const auto found = environment.find(std::string(kChangedWhileItRan));
-  if (found == environment.end()) return "";
-  if (found->second == "nothing") {
+  if (!environment.contains(std::string(kChangedWhileItRan))) return "";
+  const std::vector<std::string> changed = changes_while_it_ran(environment);
+  if (changed.empty()) {
     return "Settings of the machine were read again at the end; none had changed.\n\n";
   }
   return fmt::format("**Changed while it ran: {}.** What it was at the end is in the table.\n\n",
-                     found->second);
+                     fmt::join(changed, ", "));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "reports/write_report.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "reports/check.h"
 #include "reports/collect.h"
@@ -78,6 +79,25 @@ std::optional<Suite> read_suite(const fs::path& folder) {
   } catch (const nlohmann::json::exception& error) {
     throw not_a_suite(file, error.what());
   }
+}
+
+std::vector<SuiteRun> suite_runs(const fs::path& folder, const Suite& suite) {
+  std::vector<SuiteRun> runs;
+  for (const std::string& name : suite.names) {
+    const fs::path file = folder / name / "result.json";
+    const auto not_run = suite.not_run.find(name);
+    const auto earlier = suite.earlier.find(name);
+    SuiteRun run{name, "", not_run != suite.not_run.end()};
+    if (run.not_run) {
+      run.lost = not_run->second;
+    } else if (!fs::exists(file)) {
+      run.lost = "it left no result";
+    } else if (earlier != suite.earlier.end() && earlier->second == sha256_of_file(file)) {
+      run.lost = "the result there is of an earlier suite";
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
 }
 
 void write_suite_report(const fs::path& folder) {

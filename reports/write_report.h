@@ -37,6 +37,18 @@ void write_suite(const std::filesystem::path& folder, const Suite& suite);
 /// Empty without a suite.json. Throws Error (bad input) when that is none of ours.
 [[nodiscard]] std::optional<Suite> read_suite(const std::filesystem::path& folder);
 
+/// What became of a run of a suite.
+struct SuiteRun {
+  std::string name;
+  std::string lost;      ///< why it has no result of its own; empty: it has one
+  bool not_run = false;  ///< it was never run, so that a missing result is no failure
+};
+
+/// Every run of the suite in `folder`, in its order: the one rule of which results are a suite's.
+/// A result of a run that was not run, or that lay there before, is none of it.
+[[nodiscard]] std::vector<SuiteRun> suite_runs(const std::filesystem::path& folder,
+                                               const Suite& suite);
+
 /// Writes report.md by `folder`/suite.json: the results side by side. A run without a result of its
 /// own is named, and counts as failed where it was run. Throws Error (bad input, cannot write).
 void write_suite_report(const std::filesystem::path& folder);

@@ -9,7 +9,8 @@
 #   NOISEMARK_SMOKE='COMMAND'  what runs `ctest -L benchmark` (default: none, which is said)
 #   NOISEMARK_BENCHMARKS       what both run (default: gmm16-ho)
 #   NOISEMARK_ARGUMENTS        further words for both (default: none)
-#   NOISEMARK_ROUNDS           timed runs of each build (default: 8; fewer than 6 can prove nothing of one benchmark, and are refused)
+#   NOISEMARK_ROUNDS           timed runs of each build (default: 8; at least 6, of several benchmarks 7 or more: fewer can
+#                              prove nothing, and are refused before anything runs)
 #   NOISEMARK_EXACT=off        leaves out the deterministic pair: for a change that is meant to change the losses
 #   NOISEMARK_REQUIRE=cuda     everything runs on a GPU, and one that is gone, also later on, is red
 #
@@ -24,6 +25,14 @@ read -ra new <<<"${NOISEMARK_NEW:?set it to this commit\'s noisemark}"
 read -ra smoke <<<"${NOISEMARK_SMOKE:-}"
 read -ra benchmarks <<<"${NOISEMARK_BENCHMARKS:-gmm16-ho}"
 read -ra arguments <<<"${NOISEMARK_ARGUMENTS:-}"
+
+# The fewest with which the gates of all benchmarks, two each, can reach 0.05 together: n rounds give p = 2^-n at best
+# (reports/compare/repetitions.h, fewest_pairs()).
+fewest_rounds() {
+  local count=1
+  while ((40 * ${#benchmarks[@]} >= 2 ** count)); do count=$((count + 1)); done
+  echo "$count"
+}
 
 say() { printf 'gate: %s\n' "$*" >&2; }
 requires_cuda() { [[ ,${NOISEMARK_REQUIRE:-}, == *,cuda,* ]]; }
@@ -119,7 +128,11 @@ take() {
   if (($1 == 1 || worst == 0)); then worst=$1; fi
 }
 
-[[ $rounds =~ ^[1-9][0-9]*$ ]] || { say "error: NOISEMARK_ROUNDS: $rounds (a number from 1)" && exit 2; }
+least=$(fewest_rounds)
+if [[ ! $rounds =~ ^[1-9][0-9]{0,3}$ ]] || ((rounds < least)); then
+  say "error: NOISEMARK_ROUNDS: $rounds (a number from $least: fewer can prove nothing of ${#benchmarks[@]} benchmark(s))"
+  exit 2
+fi
 if [[ -e $out && -n $(ls -A "$out") ]]; then
   say "error: $out: holds something already (a new or empty folder)"
   exit 2

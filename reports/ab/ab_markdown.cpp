@@ -38,12 +38,10 @@ std::string list(const std::vector<std::string>& items) {
 std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
-      "# {}: {}, A to B\n\n{} {} of live processes, {} of two looks; alpha {} each. Exit code "
-      "{}.\n{}",
+      "# {}: {}, A to B\n\n{} {} of live processes, {} of two looks; alpha {} each. {}.\n{}",
       verdict_name(comparison.verdict), record.a.benchmark, verdict.judged_pairs,
       verdict.judged_pairs == 1 ? "pair" : "pairs", verdict.extended ? "the second" : "the first",
-      format_number(comparison.alpha), static_cast<int>(exit_code_of(comparison.verdict)),
-      list(comparison.reasons));
+      format_number(comparison.alpha), exit_words(comparison), list(comparison.reasons));
 }
 
 std::string builds(const AbRecord& record, const Comparison& comparison) {
@@ -138,17 +136,12 @@ std::string exact_text(const std::optional<double>& value, const std::string& di
   return value ? format_count(static_cast<int64_t>(*value)) : "none";
 }
 
-/// Of one owner at one moment: there are many of them.
-bool is_owned(const ExactRow& row) {
-  return row.unit == "bytes" && row.metric.find(": ") != std::string::npos;
-}
-
 std::string without_noise(const Comparison& comparison) {
   MarkdownTable table(
       {{"figure"}, {"A", Align::kRight}, {"B", Align::kRight}, {"verdict"}, {"why"}});
   int64_t equal = 0;
   for (const ExactRow& row : comparison.exact) {
-    if (is_owned(row) && row.verdict == CompareVerdict::kEquivalent) {
+    if (row.by_owner() && row.verdict == CompareVerdict::kEquivalent) {
       ++equal;
       continue;
     }
@@ -205,6 +198,9 @@ std::string next(const AbRecord& record, const Comparison& comparison) {
       return "What regressed is proven; more pairs will not change it.\n";
     case CompareVerdict::kNotComparable:
       return "Give both builds the same definition, settings and data.\n";
+    case CompareVerdict::kInvalidClocks:
+      return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and "
+             "repeat.\n";
     case CompareVerdict::kInfraError:
       return "Find out why B no longer measures what A did.\n";
     case CompareVerdict::kCalibrationNeeded:

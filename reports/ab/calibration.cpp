@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "reports/ab/strict_json.h"
+#include "reports/compare/comparable.h"
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/proportion.h"
 #include "reports/compare/stochastic_tier.h"
@@ -70,11 +71,9 @@ bool belongs_to_seed(const std::string& field) {
 
 /// In words, where it is of other work or another machine; empty: it fits.
 std::string misfit(const Calibration& calibration, const Strings& identity) {
-  for (const auto& [name, value] : calibration.identity) {
-    if (belongs_to_seed(name)) continue;
-    const auto other = identity.find(name);
-    const std::string found = other == identity.end() ? "" : other->second;
-    if (found != value) return fmt::format("{}: {} ({})", name, value, found);
+  for (const FieldDifference& found : differing_fields(calibration.identity, identity)) {
+    if (belongs_to_seed(found.field)) continue;
+    return fmt::format("{}: {} ({})", found.field, found.base, found.candidate);
   }
   return "";
 }

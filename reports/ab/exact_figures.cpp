@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reports/ab/same_work.h"
+#include "reports/compare/comparable.h"
 #include "reports/compare/exact_tier.h"
 #include "reports/compare/sides.h"
 #include "reports/error.h"
@@ -13,7 +14,7 @@ namespace {
 bool all_same_work(const std::vector<Result>& a, const std::vector<Result>& b) {
   const Strings work = same_work(a.front());
   const auto same = [&](const Result& result) {
-    return work_differences(work, same_work(result), "").empty();
+    return differing_fields(work, same_work(result)).empty();
   };
   return std::all_of(a.begin(), a.end(), same) && std::all_of(b.begin(), b.end(), same);
 }

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "reports/ab/losses.h"
-#include "reports/ab/same_work.h"
+#include "reports/compare/comparable.h"
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/paired_gate.h"
 #include "reports/compare/repetitions.h"
@@ -44,17 +44,13 @@ std::string cell_of(const AbRecord& record) {
   return cell.empty() ? record.a.benchmark : cell;
 }
 
-std::vector<FieldDifference> differences_of(const AbRecord& record, const std::string& cell) {
-  std::vector<FieldDifference> differences;
-  const auto compare = [&](const std::string& field, const std::string& a, const std::string& b) {
-    if (a != b) differences.push_back({cell, field, a, b});
-  };
-  compare("benchmark", record.a.benchmark, record.b.benchmark);
-  compare("variant", record.a.variant, record.b.variant);
-  compare("batch", std::to_string(record.a.batch), std::to_string(record.b.batch));
-  const auto work = work_differences(record.a.identity, record.b.identity, cell);
-  differences.insert(differences.end(), work.begin(), work.end());
-  return differences;
+/// What must agree in both builds.
+Strings work_of(const AbBuild& build) {
+  Strings fields = build.identity;
+  fields["benchmark"] = build.benchmark;
+  fields["variant"] = build.variant;
+  fields["batch"] = std::to_string(build.batch);
+  return fields;
 }
 
 double median_step_s(std::span<const AbTurn> turns, AbSide side) {
@@ -153,12 +149,10 @@ class Judge {
     take_pairs();
     describe();
     Comparison& comparison = verdict_.comparison;
-    comparison.differences = differences_of(record_, cell_);
+    comparison.differences = differing_fields(work_of(record_.a), work_of(record_.b), cell_);
     if (!comparison.differences.empty()) {
-      const size_t count = comparison.differences.size();
       find(CompareVerdict::kNotComparable,
-           fmt::format("{}: differs in {}{}", cell_, comparison.differences.front().field,
-                       count > 1 ? fmt::format(" and {} more", count - 1) : ""));
+           fmt::format("{}: differs in {}", cell_, first_of(comparison.differences)));
       return std::move(verdict_);
     }
     judge_exactly();
@@ -189,9 +183,9 @@ class Judge {
     comparison.resamples = options_.resamples;
     comparison.seed = options_.seed;
     if (!record_.ended.empty()) comparison.notes.push_back("ended early: " + record_.ended);
-    const std::string changed = text_of(record_.environment, std::string(kChangedWhileItRan));
-    if (!changed.empty() && changed != "nothing") {
-      comparison.notes.push_back("changed while it ran: " + changed);
+    const std::vector<std::string> changed = changes_while_it_ran(record_.environment);
+    if (!changed.empty()) {
+      comparison.notes.push_back(fmt::format("changed while it ran: {}", fmt::join(changed, ", ")));
     }
     if (record_.plan.slow_down_frac > 0) {
       comparison.notes.push_back(
@@ -229,6 +223,7 @@ class Judge {
     row.noise_floor_frac = options_.noise_floor_frac.value_or(record_.plan.noise_floor_frac);
     row.margin_frac = std::max(margin_of_gate(), 2 * row.noise_floor_frac);
     fill_figures(sample);
+    sample.timing.throttled = slowed_down();
     if (row.pairs < record_.plan.pairs) {
       row.pairs_needed = record_.plan.pairs;
       decide(row, CompareVerdict::kInconclusive,
@@ -238,6 +233,24 @@ class Judge {
     }
     find(row.metric, row.verdict, row.words);
     verdict_.comparison.stochastic.push_back(std::move(row));
+  }
+
+  /// In words, by the same share of pairs as of runs (timing_conditions.h); empty: it was not seen.
+  [[nodiscard]] std::string slowed_down() const {
+    size_t slow = 0;
+    std::string reasons;
+    for (const AbPair& pair : record_.pairs) {
+      const std::string words = slow_downs(pair.clock_reasons);
+      slow += words.empty() ? 0 : 1;
+      if (!words.empty()) reasons += (reasons.empty() ? "" : ", ") + words;
+    }
+    if (static_cast<double>(slow) >
+        kMostThrottledFrac * static_cast<double>(record_.pairs.size())) {
+      return fmt::format("the device slowed itself down in {} of {} pairs: {}", slow,
+                         record_.pairs.size(), slow_downs(reasons));
+    }
+    const std::string around = slow_downs(record_.environment);
+    return around.empty() ? "" : "the device slowed itself down: " + around;
   }
 
   void fill_figures(PairedSample& sample) const {

@@ -47,8 +47,9 @@ struct AbVerdict {
 /// comparable, never a pass; then what has no noise, bit for bit: parameters, the losses of every
 /// step that both builds made, and the figures of their short runs (exact_figures.h); then
 /// images/s, by the rules and the margin of `compare` (stochastic_tier.h) at half of alpha per
-/// look. A look that is not whole is inconclusive. A
-/// pure function. Throws Error (bad input) when a look has fewer pairs than fewest_ab_pairs().
+/// look. A look that is not whole is inconclusive; the clocks are invalid where the device was
+/// seen to slow itself down, after more than 5 % of the pairs or before or after all. A pure
+/// function. Throws Error (bad input) when a look has fewer pairs than fewest_ab_pairs().
 [[nodiscard]] AbVerdict judge_ab(const AbRecord& record, const AbOptions& options = {});
 
 /// Whether the pre-declared extension is due: the first look is whole, nothing else decides, and

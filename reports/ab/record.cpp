@@ -1,5 +1,7 @@
 #include "reports/ab/record.h"
 
+#include <utility>
+
 #include "reports/ab/strict_json.h"
 #include "reports/file.h"
 
@@ -125,9 +127,11 @@ std::string ab_json(const AbRecord& record) {
   for (const ExactRow& row : record.figures) figures.push_back(json_of(row));
   OrderedJson pairs = OrderedJson::array();
   for (const AbPair& pair : record.pairs) {
-    pairs.push_back({{"first", ab_side_name(pair.first)},
-                     {"warmup", json_of(pair.warmup)},
-                     {"turns", json_of(pair.turns)}});
+    OrderedJson one = {{"first", ab_side_name(pair.first)},
+                       {"warmup", json_of(pair.warmup)},
+                       {"turns", json_of(pair.turns)}};
+    if (!pair.clock_reasons.empty()) one["clock_reasons"] = pair.clock_reasons;
+    pairs.push_back(std::move(one));
   }
   OrderedJson body = {{"created_utc", record.created_utc},
                       {"ended", record.ended},
@@ -157,7 +161,8 @@ AbRecord ab_from_json(std::string_view text, const std::string& where) {
   if (fields.has("environment")) record.environment = fields.strings("environment");
   for (const JsonFields& pair : fields.objects("pairs")) {
     record.pairs.push_back(
-        {side_of(pair, "first"), turns_of(pair, "warmup"), turns_of(pair, "turns")});
+        {side_of(pair, "first"), turns_of(pair, "warmup"), turns_of(pair, "turns"), ""});
+    if (pair.has("clock_reasons")) record.pairs.back().clock_reasons = pair.text("clock_reasons");
   }
   return record;
 }

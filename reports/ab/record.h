@@ -51,6 +51,7 @@ struct AbPair {
   AbSide first = AbSide::kA;   ///< was started first and began
   std::vector<AbTurn> warmup;  ///< left out of every figure of time
   std::vector<AbTurn> turns;   ///< blocks of four: ABBA or BAAB
+  std::string clock_reasons;   ///< what held the GPU's clocks down after the last; empty: not read
 };
 
 /// Fixed before the first step that counts.

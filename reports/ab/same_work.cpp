@@ -1,6 +1,6 @@
 #include "reports/ab/same_work.h"
 
-#include <set>
+#include <string_view>
 
 #include "reports/compare/comparable.h"
 #include "reports/compare/sides.h"
@@ -9,11 +9,6 @@ namespace noisemark::reports {
 namespace {
 
 constexpr std::string_view kSoftware = "identity.software.";
-
-std::string text_of(const Strings& strings, const std::string& key) {
-  const auto found = strings.find(key);
-  return found == strings.end() ? "" : found->second;
-}
 
 }  // namespace
 
@@ -24,23 +19,6 @@ Strings same_work(const Result& result) {
   fields["seeds.base"] = std::to_string(result.seeds.base);
   fields["provenance.init_weights_sha256"] = result.provenance.init_weights_sha256;
   return fields;
-}
-
-std::vector<FieldDifference> work_differences(const Strings& a, const Strings& b,
-                                              const std::string& cell) {
-  std::set<std::string> names;
-  for (const Strings* side : {&a, &b}) {
-    for (const auto& [name, value] : *side) names.insert(name);
-  }
-  std::vector<FieldDifference> differences;
-  for (const std::string& name : names) {
-    const bool both = a.contains(name) && b.contains(name);
-    if (!both && may_be_unknown(name)) continue;
-    if (text_of(a, name) != text_of(b, name)) {
-      differences.push_back({cell, name, text_of(a, name), text_of(b, name)});
-    }
-  }
-  return differences;
 }
 
 Strings about_build(const Result& result) {

@@ -39,16 +39,11 @@ void check_run(const NamedResult& run) {
 void check_identity(const BaselineCell& cell) {
   const Strings first = identity_fields(cell.runs.front()->result);
   for (const NamedResult* run : cell.runs) {
-    const Strings fields = identity_fields(run->result);
-    if (fields == first) continue;
-    std::set<std::string> differ;
-    for (const auto& [field, value] : fields) {
-      const auto other = first.find(field);
-      if (other == first.end() || other->second != value) differ.insert(field);
+    std::vector<std::string> differ;
+    for (const FieldDifference& found : differing_fields(first, identity_fields(run->result))) {
+      differ.push_back(found.field);
     }
-    for (const auto& [field, value] : first) {
-      if (!fields.contains(field)) differ.insert(field);
-    }
+    if (differ.empty()) continue;
     throw bad_input(
         run->name, cell.name,
         fmt::format("it differs from {} in {}", cell.runs.front()->name, fmt::join(differ, ", ")),
@@ -141,7 +136,7 @@ std::vector<BaselineCell> baseline_cells(const Side& side) {
              std::tie(b->result.seeds.base, b->result.created_utc, b->result.run_id);
     });
     check_identity(cell);
-    if (cell.runs.size() < kFewestBaselineRuns) {
+    if (static_cast<int64_t>(cell.runs.size()) < kFewestBaselineRuns) {
       throw bad_input(
           name, "", fmt::format("{} {}", cell.runs.size(), cell.runs.size() == 1 ? "run" : "runs"),
           fmt::format("at least {}", kFewestBaselineRuns));

@@ -4,14 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
 
 /// A baseline is several whole results of one cell and one identity, kept under version control:
 ///   HARDWARE/BENCHMARK@SCALE/MODE-BASELINE-PRECISION-DEVICE/RUN/result.json
 namespace noisemark::reports {
-
-/// Fewer runs say nothing of how much runs differ.
-inline constexpr size_t kFewestBaselineRuns = 3;
 
 struct BaselineCell {
   std::string name;                      ///< cell_name()

@@ -134,6 +134,12 @@ std::string show_baselines(const std::string& path) {
   std::sort(folders.begin(), folders.end());
   std::string text;
   for (const fs::path& folder : folders) {
+    if (find_runs(folder).folders.empty()) {
+      throw Error(ExitCode::kBaselineNeeded,
+                  fmt::format("{}: a page without its runs: no {} in it (keep them with `noisemark "
+                              "baseline promote --force`)",
+                              folder.string(), kResult));
+    }
     const Side side = read_side(folder.string());
     for (const BaselineCell& cell : baseline_cells(side)) {
       text += fmt::format("{}{}\n\n{}", text.empty() ? "" : "\n", folder.string(),

@@ -8,6 +8,7 @@
 
 #include "reports/compare/comparable.h"
 #include "reports/compare/exact_tier.h"
+#include "reports/environment_changes.h"
 
 namespace noisemark::reports {
 namespace {
@@ -20,10 +21,13 @@ SideSummary summary(const Side& side) {
     commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
     if (!run.result.repeat_command.empty()) repeat.insert(run.result.repeat_command);
   }
+  const BaselinePlace place = side.baseline.value_or(BaselinePlace{});
   return {side.name,
           static_cast<int64_t>(side.runs.size()),
           {commits.begin(), commits.end()},
-          {repeat.begin(), repeat.end()}};
+          {repeat.begin(), repeat.end()},
+          place.root,
+          place.hardware};
 }
 
 void find(Comparison& comparison, CompareVerdict verdict, const std::string& reason) {
@@ -125,9 +129,12 @@ CompareVerdict verdict_of(const std::vector<FieldDifference>& differences) {
 /// Splits off the cells that are not the same work on the same machine.
 std::vector<Cell> comparable_cells(const Cells& cells, Comparison& comparison) {
   std::vector<Cell> comparable;
-  for (const std::string& cell : cells.without_pairs) {
-    comparison.differences.push_back({cell, "seeds.base", "", ""});
-    find(comparison, CompareVerdict::kNotComparable, cell + ": no seed in common");
+  for (const CellWithoutPairs& cell : cells.without_pairs) {
+    comparison.differences.push_back(
+        {cell.name, "seeds.base", cell.base_seeds, cell.candidate_seeds});
+    find(comparison, CompareVerdict::kNotComparable,
+         fmt::format("{}: no seed in common (BASE: {}; NEW: {})", cell.name, cell.base_seeds,
+                     cell.candidate_seeds));
   }
   for (const Cell& cell : cells.both) {
     std::vector<FieldDifference> differences = identity_differences(cell);
@@ -136,9 +143,7 @@ std::vector<Cell> comparable_cells(const Cells& cells, Comparison& comparison) {
       continue;
     }
     find(comparison, verdict_of(differences),
-         fmt::format(
-             "{}: differs in {}{}", cell.name, differences.front().field,
-             differences.size() > 1 ? fmt::format(" and {} more", differences.size() - 1) : ""));
+         fmt::format("{}: differs in {}", cell.name, first_of(differences)));
     std::move(differences.begin(), differences.end(), std::back_inserter(comparison.differences));
   }
   return comparable;
@@ -152,9 +157,24 @@ std::string unstable(const Side& side, const char* name) {
   return fmt::format("{}: {} of {} runs never became steady", name, count, side.runs.size());
 }
 
+/// Settings of the machine that were not left alone; not every one of them moves what is judged.
+std::string changed(const Side& side, const char* name) {
+  std::set<std::string> settings;
+  size_t runs = 0;
+  for (const NamedResult& run : side.runs) {
+    const std::vector<std::string> changes = changes_while_it_ran(run.result.environment);
+    settings.insert(changes.begin(), changes.end());
+    runs += changes.empty() ? 0 : 1;
+  }
+  if (runs == 0) return "";
+  return fmt::format("{}: changed while it ran, in {} of {} runs: {}", name, runs, side.runs.size(),
+                     fmt::join(settings, ", "));
+}
+
 std::vector<std::string> notes_on(const Side& base, const Side& candidate) {
   std::vector<std::string> notes;
-  for (const std::string& note : {unstable(base, "BASE"), unstable(candidate, "NEW")}) {
+  for (const std::string& note : {unstable(base, "BASE"), unstable(candidate, "NEW"),
+                                  changed(base, "BASE"), changed(candidate, "NEW")}) {
     if (!note.empty()) notes.push_back(note);
   }
   return notes;

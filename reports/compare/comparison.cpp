@@ -1,8 +1,18 @@
 #include "reports/compare/comparison.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <stdexcept>
 
 namespace noisemark::reports {
+namespace {
+
+bool is_let_pass(CompareVerdict verdict, Inconclusive inconclusive) {
+  return verdict == CompareVerdict::kInconclusive && inconclusive == Inconclusive::kWarns;
+}
+
+}  // namespace
 
 std::string_view verdict_name(CompareVerdict verdict) {
   switch (verdict) {
@@ -71,6 +81,34 @@ ExitCode exit_code_of(CompareVerdict verdict) {
       return ExitCode::kFailed;
   }
   throw std::logic_error("exit_code_of: not a verdict");
+}
+
+bool Comparison::any_stored() const {
+  return std::any_of(stochastic.begin(), stochastic.end(),
+                     [](const StochasticRow& row) { return row.gated && row.stored; });
+}
+
+std::string verdict_words(CompareVerdict verdict, Inconclusive inconclusive) {
+  return std::string(verdict_name(verdict)) +
+         (is_let_pass(verdict, inconclusive) ? ", let pass by --inconclusive=warn" : "");
+}
+
+ExitCode exit_code_of(const Comparison& comparison) {
+  return is_let_pass(comparison.verdict, comparison.inconclusive)
+             ? ExitCode::kPass
+             : exit_code_of(comparison.verdict);
+}
+
+std::string let_pass(const Comparison& comparison) {
+  return is_let_pass(comparison.verdict, comparison.inconclusive)
+             ? verdict_words(comparison.verdict, comparison.inconclusive)
+             : "";
+}
+
+std::string exit_words(const Comparison& comparison) {
+  const std::string why = let_pass(comparison);
+  return fmt::format("Exit code {}{}{}", static_cast<int>(exit_code_of(comparison)),
+                     why.empty() ? "" : ": ", why);
 }
 
 }  // namespace noisemark::reports

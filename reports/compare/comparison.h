@@ -40,6 +40,13 @@ enum class CompareVerdict {
 [[nodiscard]] std::optional<CompareVerdict> verdict_named(std::string_view name);
 [[nodiscard]] ExitCode exit_code_of(CompareVerdict verdict);
 
+/// Whether a comparison that proves nothing fails: --inconclusive.
+enum class Inconclusive { kFails, kWarns };
+
+/// verdict_name(), and in words how it was let pass where it was: "inconclusive, let pass by
+/// --inconclusive=warn".
+[[nodiscard]] std::string verdict_words(CompareVerdict verdict, Inconclusive inconclusive);
+
 /// A field of the identity in which the two sides, or the runs of one, differ.
 struct FieldDifference {
   std::string cell;
@@ -59,6 +66,9 @@ struct ExactRow {
   std::string candidate_digest;
   CompareVerdict verdict = CompareVerdict::kEquivalent;
   std::string words;  ///< why, when it is not equal
+
+  /// Bytes of one owner at one moment ("peak: weights"), of which there are many.
+  [[nodiscard]] bool by_owner() const { return metric.find(": ") != std::string::npos; }
 };
 
 /// A figure with noise, from pairs of runs.
@@ -92,7 +102,12 @@ struct SideSummary {
   int64_t runs = 0;
   std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
   std::vector<std::string> repeat_commands = {};  ///< that made the runs; sorted, no repetition
+  std::string baseline_root = {};  ///< where its runs are kept as a baseline; empty: they are not
+  std::string baseline_hardware = {};  ///< the folder below that names their machine
 };
+
+/// Fewer runs of a cell make no baseline: they say nothing of how much runs differ.
+inline constexpr int64_t kFewestBaselineRuns = 3;
 
 struct Comparison {
   SideSummary base;
@@ -108,10 +123,23 @@ struct Comparison {
   std::vector<std::string> notes;         ///< what a reader should know about the runs
   std::vector<std::string> reasons;       ///< one sentence per finding that is not a pass
   CompareVerdict verdict = CompareVerdict::kEquivalent;
+  Inconclusive inconclusive = Inconclusive::kFails;
   bool noise_left_out = false;  ///< figures without noise alone were asked for
   double alpha = 0;
   int64_t resamples = 0;
   uint64_t seed = 0;
+
+  /// Whether a gate was judged by runs that were not made in turns.
+  [[nodiscard]] bool any_stored() const;
 };
+
+/// What a comparison leaves with: its verdict's code, or 0 where it was let pass.
+[[nodiscard]] ExitCode exit_code_of(const Comparison& comparison);
+
+/// "inconclusive, let pass by --inconclusive=warn" where that is why the code is 0; else empty.
+[[nodiscard]] std::string let_pass(const Comparison& comparison);
+
+/// "Exit code 4", and why where it was let pass: "Exit code 0: inconclusive, let pass by ...".
+[[nodiscard]] std::string exit_words(const Comparison& comparison);
 
 }  // namespace noisemark::reports

@@ -80,7 +80,8 @@ std::string comparison_json(const Comparison& c) {
   const Json json = {
       {"schema", {{"name", kComparisonSchemaName}, {"version", kComparisonSchemaVersion}}},
       {"verdict", verdict_name(c.verdict)},
-      {"exit_code", static_cast<int>(exit_code_of(c.verdict))},
+      {"exit_code", static_cast<int>(exit_code_of(c))},
+      {"let_pass", let_pass(c)},
       {"reasons", c.reasons},
       {"base", json_of(c.base)},
       {"candidate", json_of(c.candidate)},

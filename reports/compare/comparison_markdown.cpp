@@ -7,6 +7,7 @@
 #include <map>
 
 #include "reports/compare/comparison_memory.h"
+#include "reports/compare/next_step.h"
 #include "reports/markdown.h"
 #include "reports/quantity.h"
 
@@ -18,9 +19,6 @@ constexpr const char* kHowStored =
     "Where runs were not made in turns: Welch's test with the variance between sessions added, "
     "which "
     "is weaker evidence.\n";
-constexpr const char* kMakeInTurns =
-    "Make the runs of both sides in turns (or use `noisemark ab`), or say with --calibration how "
-    "far two sessions of this machine differ (`noisemark calibrate`).\n";
 constexpr std::string_view kMark = "\n<!-- noisemark comparison -->\n";
 
 std::string verdict_cell(CompareVerdict verdict) {
@@ -76,12 +74,11 @@ std::string counts(const Comparison& comparison) {
       comparison.exact.begin(), comparison.exact.end(),
       [](const ExactRow& row) { return exit_code_of(row.verdict) == ExitCode::kPass; });
   return fmt::format(
-      "{} on both sides. Gates with noise: {}. Figures without noise: {} of {} pass. Exit code "
-      "{}.\n",
+      "{} on both sides. Gates with noise: {}. Figures without noise: {} of {} pass. {}.\n",
       comparison.cells == 1 ? "1 cell" : fmt::format("{} cells", comparison.cells),
       parts.empty() ? (comparison.noise_left_out ? "left out" : "none")
                     : fmt::format("{}", fmt::join(parts, ", ")),
-      passed, comparison.exact.size(), static_cast<int>(exit_code_of(comparison.verdict)));
+      passed, comparison.exact.size(), exit_words(comparison));
 }
 
 std::string head(const Comparison& comparison) {
@@ -140,11 +137,6 @@ std::vector<std::string> stochastic_cells(const StochasticRow& row,
   return cells;
 }
 
-bool any_stored(const Comparison& comparison) {
-  return std::any_of(comparison.stochastic.begin(), comparison.stochastic.end(),
-                     [](const StochasticRow& row) { return row.gated && row.stored; });
-}
-
 std::string gates(const Comparison& comparison) {
   MarkdownTable table(stochastic_columns({{"p (Holm)", Align::kRight},
                                           {"margin", Align::kRight},
@@ -166,7 +158,7 @@ std::string gates(const Comparison& comparison) {
              "bootstrap "
              "interval ({} resamples, seed {}). p: signed-rank test, one-sided, together at {}.\n",
              table.text(), comparison.resamples, comparison.seed, format_number(comparison.alpha)) +
-         (any_stored(comparison) ? kHowStored : "");
+         (comparison.any_stored() ? kHowStored : "");
 }
 
 /// Figures that explain or qualify the gates, and have a section of their own.
@@ -205,10 +197,6 @@ bool is_explained(const std::string& metric) {
   return false;
 }
 
-bool is_by_owner(const ExactRow& row) {
-  return row.metric.find(": ") != std::string::npos;
-}
-
 std::vector<std::string> exact_cells(const ExactRow& row) {
   return {row.cell,
           row.metric,
@@ -235,7 +223,7 @@ std::string without_noise(const Comparison& comparison) {
   MarkdownTable table = exact_table();
   int64_t equal = 0;
   for (const ExactRow& row : comparison.exact) {
-    const bool fold = is_by_owner(row) && is_equal(row);
+    const bool fold = row.by_owner() && is_equal(row);
     equal += fold ? 1 : 0;
     if (!fold) table.add_row(exact_cells(row));
   }
@@ -272,7 +260,7 @@ std::string everything_else(const Comparison& comparison) {
   MarkdownTable owners = exact_table();
   int64_t nothing = 0;
   for (const ExactRow& row : comparison.exact) {
-    if (!is_by_owner(row)) continue;
+    if (!row.by_owner()) continue;
     const bool empty = row.base == 0.0 && row.candidate == 0.0;
     nothing += empty ? 1 : 0;
     if (!empty) owners.add_row(exact_cells(row));
@@ -287,39 +275,6 @@ std::string everything_else(const Comparison& comparison) {
                         format_count(nothing));
   }
   return text + "</details>\n";
-}
-
-/// Of rows with this verdict: how many pairs they need.
-std::string more_pairs(const Comparison& comparison, CompareVerdict verdict) {
-  int64_t pairs = 0;
-  int64_t most = 0;
-  bool near = false;
-  bool stored = false;
-  for (const StochasticRow& row : comparison.stochastic) {
-    if (!row.gated || row.verdict != verdict) continue;
-    near = near || (!row.pairs_needed && !row.stored);
-    stored = stored || row.stored;
-    if (row.pairs_needed.value_or(0) <= pairs) continue;
-    pairs = *row.pairs_needed;
-    most = row.pairs;
-  }
-  std::string text;
-  if (pairs > 0) {
-    text += fmt::format("Make {} more runs of each side in turns ({} pairs in all).\n",
-                        std::max<int64_t>(1, pairs - most), std::max(pairs, most + 1));
-  }
-  if (near) {
-    text += "A difference lies so near its margin that thousands of pairs would be needed.\n";
-  }
-  if (stored) text += kMakeInTurns;
-  if (text.empty()) text = "Find out why a figure that should have no noise differs.\n";
-  return text;
-}
-
-std::string usable_baseline(const Comparison& comparison) {
-  return std::string(
-             "Make a usable baseline: passing runs of BASE that measured all that NEW did.\n") +
-         (any_stored(comparison) ? kMakeInTurns : "");
 }
 
 constexpr size_t kMostCommands = 3;
@@ -341,39 +296,6 @@ std::string repeat(const Comparison& comparison) {
 }
 
 }  // namespace
-
-std::string next_step(const Comparison& comparison) {
-  switch (comparison.verdict) {
-    case CompareVerdict::kQualityFail:
-    case CompareVerdict::kRegression:
-      return "What regressed is proven; more runs will not change it.\n";
-    case CompareVerdict::kInfraError:
-      return "Make the runs of NEW again, so that each ends with a result that has every figure of "
-             "BASE.\n";
-    case CompareVerdict::kInvalidClocks:
-      return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and run "
-             "both sides again.\n";
-    case CompareVerdict::kRecipeMismatch:
-      return "Give the changed definition a new version, or make BASE again with it.\n";
-    case CompareVerdict::kNotComparable:
-      return "Run both sides with the same definition, seeds, software and settings on the same "
-             "machine; `noisemark table` shows results side by side without judging.\n";
-    case CompareVerdict::kTooFewPairs:
-      return more_pairs(comparison, comparison.verdict) +
-             "Or judge figures without noise alone: --exact.\n";
-    case CompareVerdict::kCalibrationNeeded:
-      return usable_baseline(comparison);
-    case CompareVerdict::kUnstable:
-      return "Make longer runs, or a quieter machine (`noisemark doctor`), so that the time of a "
-             "step settles.\n";
-    case CompareVerdict::kInconclusive:
-      return more_pairs(comparison, comparison.verdict);
-    case CompareVerdict::kSkipped:
-      return "Compare where it can run.\n";
-    default:
-      return "Nothing.\n";
-  }
-}
 
 std::string comparison_markdown(const Comparison& comparison, size_t limit) {
   std::string text = head(comparison) + comparability(comparison) + gates(comparison) +

@@ -17,7 +17,4 @@ inline constexpr size_t kCommentLimit = 65536;
 [[nodiscard]] std::string comparison_markdown(const Comparison& comparison,
                                               size_t limit = kCommentLimit);
 
-/// What to do next, one sentence per line.
-[[nodiscard]] std::string next_step(const Comparison& comparison);
-
 }  // namespace noisemark::reports

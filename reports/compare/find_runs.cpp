@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "reports/error.h"
-#include "reports/sha256.h"
 #include "reports/write_report.h"
 
 namespace noisemark::reports {
@@ -82,18 +81,8 @@ class Search {
   }
 
   void lose_runs_of(const fs::path& place, const Suite& suite) {
-    for (const std::string& name : suite.names) {
-      const fs::path folder = place / name;
-      const auto not_run = suite.not_run.find(name);
-      const auto earlier = suite.earlier.find(name);
-      if (not_run != suite.not_run.end()) {
-        lose(folder, not_run->second);
-      } else if (!fs::exists(folder / kResult)) {
-        lose(folder, "it left no result");
-      } else if (earlier != suite.earlier.end() &&
-                 earlier->second == sha256_of_file(folder / kResult)) {
-        lose(folder, "the result there is of an earlier suite");
-      }
+    for (const SuiteRun& run : suite_runs(place, suite)) {
+      if (!run.lost.empty()) lose(place / run.name, run.lost);
     }
   }
 

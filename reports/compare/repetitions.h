@@ -5,8 +5,8 @@
 /// How much a number of paired rounds can show, and how many are needed to show something.
 namespace noisemark::reports {
 
-/// The smallest p that a one-sided signed-rank or sign-flip test of `pairs` differences can give:
-/// all signs agree, 2^-pairs. Throws std::logic_error for a negative count.
+/// The smallest p that a one-sided signed-rank test of `pairs` differences can give: all signs
+/// agree, 2^-pairs. Throws std::logic_error for a negative count.
 [[nodiscard]] double smallest_p(int64_t pairs);
 
 /// The fewest pairs with which the smallest p of `tests` tests under Holm can reach `alpha`. A gate

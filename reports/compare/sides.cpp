@@ -48,13 +48,25 @@ Result read_reported(const fs::path& report) {
   return result;
 }
 
+/// What lies at a path, found once: a folder's runs, or nothing yet of a file.
+struct Place {
+  std::string path;
+  bool is_folder = false;
+  FoundRuns found = {};
+};
+
+Place look_at(const std::string& path) {
+  Place place{path, fs::is_directory(path)};
+  if (place.is_folder) place.found = find_runs(path);
+  return place;
+}
+
 /// A suite of which nothing can run here is something to compare, too.
-bool holds_results(const fs::path& path) {
-  if (!fs::exists(path)) return false;
-  if (!fs::is_directory(path)) return true;
-  const FoundRuns found = find_runs(path);
-  return !found.folders.empty() || std::any_of(found.lost.begin(), found.lost.end(),
-                                               [](const LostRun& run) { return run.skipped; });
+bool holds_results(const Place& place) {
+  if (!place.is_folder) return fs::exists(place.path);
+  const std::vector<LostRun>& lost = place.found.lost;
+  return !place.found.folders.empty() ||
+         std::any_of(lost.begin(), lost.end(), [](const LostRun& run) { return run.skipped; });
 }
 
 // "2026-01-02T03:04:05Z", with a fraction of a second or without.
@@ -98,6 +110,47 @@ void check_runs(const std::vector<NamedResult>& runs) {
   }
 }
 
+/// Of a run that is kept as a baseline.
+std::optional<BaselinePlace> baseline_place(const fs::path& run) {
+  const fs::path variant = fs::absolute(run).lexically_normal().parent_path();
+  if (!fs::exists(variant / "baseline.md")) return std::nullopt;
+  const fs::path hardware = variant.parent_path().parent_path();
+  const fs::path root = hardware.parent_path();
+  return BaselinePlace{(run.is_absolute() ? root : fs::proximate(root)).string(),
+                       hardware.filename().string()};
+}
+
+/// Where all of them are kept; empty when some are not, or elsewhere.
+std::optional<BaselinePlace> common_place(const std::vector<fs::path>& runs) {
+  std::optional<BaselinePlace> common;
+  for (const fs::path& run : runs) {
+    const auto place = baseline_place(run);
+    if (!place || (common && *common != *place)) return std::nullopt;
+    common = place;
+  }
+  return common;
+}
+
+Side read_place(Place place) {
+  Side side{place.path, {}};
+  if (fs::is_regular_file(place.path)) {
+    const bool json = fs::path(place.path).extension() == ".json";
+    side.runs.push_back({place.path, json ? read_result(place.path) : read_reported(place.path)});
+  } else {
+    FoundRuns& found = place.found;
+    // Says why there is nothing.
+    if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(place.path);
+    for (const fs::path& folder : found.folders) {
+      side.runs.push_back({folder.string(), read_result(folder / "result.json")});
+    }
+    side.baseline = common_place(found.folders);
+    side.lost = std::move(found.lost);
+    side.left_out = std::move(found.left_out);
+  }
+  check_runs(side.runs);
+  return side;
+}
+
 std::string device_kind(const Identity& id) {
   return id.device.substr(0, id.device.find(':'));
 }
@@ -124,6 +177,12 @@ std::string lone_run(const std::string& cell, const char* side, const NamedResul
                      run.result.seeds.base);
 }
 
+std::string seeds_of(const Runs& runs) {
+  std::set<uint64_t> seeds;
+  for (const NamedResult* run : runs) seeds.insert(run->result.seeds.base);
+  return fmt::format("{}", fmt::join(seeds, ", "));
+}
+
 Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
   Cell cell{cell_name(base.front()->result.identity), {}};
   size_t i = 0;
@@ -148,21 +207,7 @@ Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
 }  // namespace
 
 Side read_side(const std::string& path) {
-  Side side{path, {}};
-  if (fs::is_regular_file(path)) {
-    const bool json = fs::path(path).extension() == ".json";
-    side.runs.push_back({path, json ? read_result(path) : read_reported(path)});
-  } else {
-    FoundRuns found = fs::exists(path) ? find_runs(path) : FoundRuns{};
-    if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(path);
-    for (const fs::path& folder : found.folders) {
-      side.runs.push_back({folder.string(), read_result(folder / "result.json")});
-    }
-    side.lost = std::move(found.lost);
-    side.left_out = std::move(found.left_out);
-  }
-  check_runs(side.runs);
-  return side;
+  return read_place(look_at(path));
 }
 
 Side read_runs(const std::vector<std::string>& paths) {
@@ -179,7 +224,8 @@ Side read_runs(const std::vector<std::string>& paths) {
 }
 
 std::pair<Side, Side> read_sides(const std::string& base, const std::string& candidate) {
-  if (!holds_results(base)) {
+  Place place = look_at(base);
+  if (!holds_results(place)) {
     throw Error(ExitCode::kBaselineNeeded,
                 fmt::format("{}: no baseline: no result.json in it (make one with `noisemark run`, "
                             "or keep one with `noisemark baseline promote`)",
@@ -191,7 +237,7 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
                     "results of two builds; to see how far runs of one build differ, make them "
                     "twice");
   }
-  std::pair<Side, Side> sides = {read_side(base), read_side(candidate)};
+  std::pair<Side, Side> sides = {read_place(std::move(place)), read_side(candidate)};
   refuse_future(sides.first);
   refuse_future(sides.second);
   return sides;
@@ -222,7 +268,7 @@ Cells pair_runs(const Side& base, const Side& candidate) {
     }
     Cell cell = pair_cell(runs, other->second, cells);
     if (cell.pairs.empty()) {
-      cells.without_pairs.push_back(cell.name);
+      cells.without_pairs.push_back({cell.name, seeds_of(runs), seeds_of(other->second)});
     } else {
       cells.both.push_back(std::move(cell));
     }

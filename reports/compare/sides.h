@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,12 +13,21 @@
 /// From two paths to pairs of runs.
 namespace noisemark::reports {
 
+/// Where `noisemark baseline promote` keeps runs: ROOT/HARDWARE/BENCHMARK@SCALE/VARIANT/RUN, with a
+/// page baseline.md beside them.
+struct BaselinePlace {
+  std::string root;
+  std::string hardware;
+  bool operator==(const BaselinePlace&) const = default;
+};
+
 /// One side of a comparison.
 struct Side {
   std::string name;  ///< as given by the user
   std::vector<NamedResult> runs;
-  std::vector<LostRun> lost = {};          ///< that should be here
-  std::vector<std::string> left_out = {};  ///< results that are of no run of their suite
+  std::vector<LostRun> lost = {};              ///< that should be here
+  std::vector<std::string> left_out = {};      ///< results that are of no run of their suite
+  std::optional<BaselinePlace> baseline = {};  ///< of all its runs
 };
 
 /// `path` is a result.json, a report.md that lies beside its result.json, or a folder of results.
@@ -47,9 +57,16 @@ struct Cell {
   std::vector<RunPair> pairs;  ///< by seed, then by time of creation
 };
 
+/// A cell on both sides that has no seed in common.
+struct CellWithoutPairs {
+  std::string name;
+  std::string base_seeds;  ///< "1, 2, 3": each once, rising
+  std::string candidate_seeds;
+};
+
 struct Cells {
-  std::vector<Cell> both;                   ///< with at least one pair
-  std::vector<std::string> without_pairs;   ///< on both sides, but with no seed in common
+  std::vector<Cell> both;  ///< with at least one pair
+  std::vector<CellWithoutPairs> without_pairs;
   std::vector<std::string> only_base;       ///< on one side only
   std::vector<std::string> only_candidate;  ///< likewise
   std::vector<std::string> unpaired;        ///< runs without a partner

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -13,10 +11,6 @@
 
 namespace noisemark::reports {
 namespace {
-
-constexpr double kMostThrottledFrac = 0.05;
-constexpr std::array<std::string_view, 3> kSlowDowns{"hardware slow-down", "thermal slow-down",
-                                                     "power brake"};
 
 /// How often the other side comes next. Runs of one second are taken in the order of their pairs.
 size_t changes_of_side(const Cell& cell) {
@@ -33,20 +27,9 @@ size_t changes_of_side(const Cell& cell) {
   return changes;
 }
 
-bool names_slow_down(const std::string& reasons) {
-  return std::any_of(kSlowDowns.begin(), kSlowDowns.end(), [&](std::string_view reason) {
-    return reasons.find(reason) != std::string::npos;
-  });
-}
-
 /// An idle device is not slowed down: what it says after training counts as well.
 bool slowed_down(const Result& result) {
-  constexpr std::string_view kReasons = "gpu_clock_reasons";
-  const auto says_so = [&](const std::string& key) {
-    const auto reasons = result.environment.find(key);
-    return reasons != result.environment.end() && names_slow_down(reasons->second);
-  };
-  return says_so(std::string(kReasons)) || says_so(fmt::format("{}{}", kAtTheEnd, kReasons));
+  return !slow_downs(result.environment).empty();
 }
 
 /// "3 of 8 runs of NEW WORDS" for the first side of which more than `most_frac` are so.

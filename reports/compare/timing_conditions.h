@@ -6,6 +6,9 @@
 
 namespace noisemark::reports {
 
+/// A side of whose timings more saw the device slow itself down says nothing about the code.
+inline constexpr double kMostThrottledFrac = 0.05;
+
 /// Under what conditions the runs of a cell were timed.
 struct TimingConditions {
   bool stored = false;   ///< not made in turns: what moved the machine in between is in the figures

@@ -65,30 +65,23 @@ Figure figure_of(const Series& series) {
   return figure;
 }
 
-bool is_by_owner(const ExactRow& row) {
-  return row.metric.find(": ") != std::string::npos;
+/// Of a row of either kind.
+template <class Row>
+std::string note_of(const Row& row, Inconclusive inconclusive) {
+  const std::string verdict = verdict_words(row.verdict, inconclusive);
+  return row.words.empty() ? verdict : fmt::format("{}: {}", verdict, row.words);
 }
 
-std::string note_of(CompareVerdict verdict, const std::string& words) {
-  return words.empty() ? std::string(verdict_name(verdict))
-                       : fmt::format("{}: {}", verdict_name(verdict), words);
-}
-
-void add_exact(const ExactRow& row, std::vector<Figure>& figures) {
-  if (!row.candidate || is_by_owner(row)) return;
+void add_exact(const ExactRow& row, Inconclusive inconclusive, std::vector<Figure>& figures) {
+  if (!row.candidate || row.by_owner()) return;
   const Direction direction = row.unit == "bytes" ? Direction::kLower : Direction::kNeutral;
-  figures.push_back({row.cell,
-                     row.metric,
-                     row.unit,
-                     direction,
-                     *row.candidate,
-                     {},
-                     note_of(row.verdict, row.words)});
+  figures.push_back(
+      {row.cell, row.metric, row.unit, direction, *row.candidate, {}, note_of(row, inconclusive)});
 }
 
-void add_stochastic(const StochasticRow& row, std::vector<Figure>& figures) {
-  const std::string note =
-      row.judged() ? note_of(row.verdict, row.words) : std::string("not a gate");
+void add_stochastic(const StochasticRow& row, Inconclusive inconclusive,
+                    std::vector<Figure>& figures) {
+  const std::string note = row.judged() ? note_of(row, inconclusive) : std::string("not a gate");
   if (row.candidate) {
     figures.push_back({row.cell, row.metric, row.unit, row.direction, *row.candidate, {}, note});
   }
@@ -156,8 +149,10 @@ std::vector<Figure> figures_of(const std::vector<NamedResult>& results) {
 
 std::vector<Figure> figures_of(const Comparison& comparison) {
   std::vector<Figure> figures;
-  for (const ExactRow& row : comparison.exact) add_exact(row, figures);
-  for (const StochasticRow& row : comparison.stochastic) add_stochastic(row, figures);
+  for (const ExactRow& row : comparison.exact) add_exact(row, comparison.inconclusive, figures);
+  for (const StochasticRow& row : comparison.stochastic) {
+    add_stochastic(row, comparison.inconclusive, figures);
+  }
   for (const auto& [cell, kept] : kept_figures(comparison)) add_kept(cell, kept, figures);
   return figures;
 }

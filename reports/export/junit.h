@@ -38,12 +38,11 @@ struct JunitSuite {
 /// is a run that cannot be made here; one that ended otherwise is an error.
 [[nodiscard]] std::string junit_of(const CollectedResults& results);
 
-/// Whether a comparison that proves nothing is an error or skipped.
-enum class Inconclusive { kFails, kWarns };
-
 /// A suite per cell: whether the sides are comparable, figures without noise, gates; before them
 /// one for the comparison as a whole, which fails when its exit code is neither 0 nor 77, whatever
 /// the cells say; and behind them, skipped, the runs without a partner and those without a result.
-[[nodiscard]] std::string junit_of(const Comparison& comparison, Inconclusive inconclusive);
+/// What is inconclusive is an error, or skipped where the comparison lets it pass. A cell that only
+/// one side has is named as missing there.
+[[nodiscard]] std::string junit_of(const Comparison& comparison);
 
 }  // namespace noisemark::reports

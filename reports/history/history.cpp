@@ -127,24 +127,17 @@ HistoryGroup group_of(const GroupKey& key, Runs runs, const std::vector<std::str
   return group;
 }
 
-/// What the identities of a cell do not agree in.
+/// What the identities of a cell do not agree in: each field in which one differs from the first.
 std::set<std::string> distinguishing(const std::map<GroupKey, Runs>& groups,
                                      const std::string& cell) {
-  std::map<std::string, std::set<std::string>> values;
-  size_t identities = 0;
-  for (const auto& [key, runs] : groups) {
-    if (key.first != cell) continue;
-    ++identities;
-    for (const auto& [field, value] : key.second) values[field].insert(value);
-  }
-  std::map<std::string, size_t> holders;
-  for (const auto& [key, runs] : groups) {
-    if (key.first != cell) continue;
-    for (const auto& [field, value] : key.second) ++holders[field];
-  }
+  const Strings* first = nullptr;
   std::set<std::string> fields;
-  for (const auto& [field, known] : values) {
-    if (known.size() > 1 || holders[field] < identities) fields.insert(field);
+  for (const auto& [key, runs] : groups) {
+    if (key.first != cell) continue;
+    if (first == nullptr) first = &key.second;
+    for (const FieldDifference& found : differing_fields(*first, key.second)) {
+      fields.insert(found.field);
+    }
   }
   return fields;
 }

@@ -169,6 +169,7 @@ class Measurement {
     for (int64_t block = 0; block < record_.plan.blocks; ++block) {
       if (!pass_block(live, pair, block % 2 == 0 ? first : other_side(first))) return;
     }
+    if (watch_.clock_reasons) pair.clock_reasons = watch_.clock_reasons();
     for (const AbSide side : {first, other_side(first)}) live.of(side).quit();
   }
 

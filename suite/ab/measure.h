@@ -39,6 +39,8 @@ struct AbWatch {
   std::function<void(const reports::AbRecord&)> on_pair;   ///< after each pair; may be empty
   std::function<bool()> stop;                              ///< asked between turns; may be empty
   std::function<void(reports::AbSide)> on_short_run = {};  ///< before each; may be empty
+  /// Asked after the last turn of a pair, while its processes live: AbPair::clock_reasons.
+  std::function<std::string()> clock_reasons = {};
 };
 
 /// With short_runs first one run of each build (short_run.h), and a second one where their figures

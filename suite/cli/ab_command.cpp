@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "reports/ab/ab_markdown.h"
 #include "reports/ab/calibration.h"
+#include "reports/compare/comparable.h"
+#include "reports/environment_changes.h"
 #include "reports/file.h"
 #include "suite/ab/measure.h"
 #include "suite/ab/ref_build.h"
@@ -91,6 +93,12 @@ reports::Strings environment_of(const Machine& machine) {
   return environment;
 }
 
+std::string clock_reasons_now(const c10::Device& device) {
+  const reports::Strings state = machine_state(device);
+  const auto reasons = state.find(std::string(reports::kClockReasons));
+  return reasons == state.end() ? "" : reasons->second;
+}
+
 AbRecord measure_builds(const Arguments& arguments) {
   require_one_benchmark(arguments, "ab");
   Progress progress(arguments.positional().front(), 0, 0);
@@ -118,21 +126,32 @@ AbRecord measure_builds(const Arguments& arguments) {
   const auto say_short = [&](reports::AbSide side) {
     progress.say(fmt::format("bytes and FLOPs of {}", ab_side_name(side)));
   };
-  AbRecord record = measure_ab(request, {keep, [&] { return interrupt.requested(); }, say_short});
+  AbWatch watch = {keep, [&] { return interrupt.requested(); }, say_short, {}};
+  if (device.is_cuda()) watch.clock_reasons = [&] { return clock_reasons_now(device); };
+  AbRecord record = measure_ab(request, watch);
   add_changes(record.environment, machine_state(device));
   keep(record);
   return record;
 }
 
-AbRecord recorded(const Arguments& arguments) {
-  for (const char* flag :
-       {"a", "b", "a-ref", "b-ref", "out", "pairs", "seconds", "turn", "slow-down", "no-bytes"}) {
-    if (arguments.has(flag)) {
-      throw bad_input("ab", fmt::format("--{}", flag), "given with --from", "nothing is run");
-    }
+/// What was given and says how to measure, where nothing is measured: all of it, as the user would
+/// have to take it back.
+std::vector<std::string> ignored_with_from(const Arguments& arguments) {
+  static const std::set<std::string> of_judging = {"from",         "calibration", "other-losses",
+                                                   "inconclusive", "format",      "help"};
+  std::vector<std::string> ignored = arguments.positional();
+  for (const Flag& flag : find_command("ab").flags) {
+    const std::string name(flag.name);
+    if (!of_judging.contains(name) && arguments.has(name)) ignored.push_back("--" + name);
   }
-  if (!arguments.positional().empty()) {
-    throw bad_input("ab", arguments.positional().front(), "given with --from", "nothing is run");
+  return ignored;
+}
+
+AbRecord recorded(const Arguments& arguments) {
+  const std::vector<std::string> ignored = ignored_with_from(arguments);
+  if (!ignored.empty()) {
+    throw bad_input("ab", fmt::format("{}", fmt::join(ignored, ", ")), "given with --from",
+                    "nothing is run");
   }
   return reports::read_ab(arguments.text("from"));
 }
@@ -169,6 +188,18 @@ Calibration begun(const fs::path& file, const AbRequest& request) {
   return calibration;
 }
 
+/// A unit of other work, another machine or another build is no unit of this calibration.
+void require_same(const Calibration& calibration, const AbRecord& record, const fs::path& file) {
+  auto differences = reports::differing_fields(calibration.identity, record.a.identity);
+  if (differences.empty()) {
+    differences = reports::differing_fields(calibration.about, record.a.about);
+  }
+  if (differences.empty()) return;
+  throw Error(ExitCode::kNotComparable,
+              fmt::format("{}: is of other work, another machine or another build: differs in {}",
+                          file.string(), reports::first_of(differences)));
+}
+
 void add_unit(Calibration& calibration, const AbRecord& record, const fs::path& file) {
   const AbVerdict verdict = judge_ab(record);
   if (verdict.comparison.verdict == reports::CompareVerdict::kNotComparable) {
@@ -179,9 +210,8 @@ void add_unit(Calibration& calibration, const AbRecord& record, const fs::path& 
     calibration.about = record.a.about;
     calibration.benchmark = record.a.benchmark;
     calibration.variant = record.a.variant;
-  } else if (calibration.identity != record.a.identity || calibration.about != record.a.about) {
-    throw Error(ExitCode::kNotComparable,
-                file.string() + ": is of other work, another machine or another build");
+  } else {
+    require_same(calibration, record, file);
   }
   calibration.units.push_back(reports::unit_of(record, verdict));
 }
@@ -203,16 +233,20 @@ Answer compare_builds(const Arguments& arguments) {
   const std::string format = one_of(arguments, "ab", "format", comparison_formats());
   const reports::Inconclusive inconclusive = inconclusive_of(arguments, "ab");
   const AbRecord record = arguments.has("from") ? recorded(arguments) : measure_builds(arguments);
-  const AbVerdict verdict = judge(arguments, record);
+  AbVerdict verdict = judge(arguments, record);
+  verdict.comparison.inconclusive = inconclusive;
   const std::string markdown = reports::ab_markdown(record, verdict);
   if (arguments.has("out")) {
     reports::write_file_atomically(fs::path(arguments.text("out")) / "ab.md", markdown);
   }
   Answer answer;
-  answer.text =
-      format == "md" ? markdown : comparison_text(verdict.comparison, format, inconclusive);
-  answer.code = record.ended == kInterruptedWord ? ExitCode::kInterrupted
-                                                 : exit_code_of(verdict.comparison, inconclusive);
+  answer.text = format == "md" ? markdown : comparison_text(verdict.comparison, format);
+  answer.code = exit_code_of(verdict.comparison);
+  answer.warning = let_pass(verdict.comparison);
+  if (record.ended == kInterruptedWord) {
+    answer.code = ExitCode::kInterrupted;
+    answer.warning.clear();
+  }
   return answer;
 }
 

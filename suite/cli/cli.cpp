@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
@@ -121,6 +122,7 @@ ExitCode show_version() {
 
 ExitCode say(const Answer& answer) {
   print(answer.text);
+  if (!answer.warning.empty()) fmt::print(stderr, "noisemark: {}\n", answer.warning);
   return answer.code;
 }
 

@@ -7,12 +7,12 @@
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison_json.h"
 #include "reports/compare/comparison_markdown.h"
+#include "reports/export/junit.h"
 #include "suite/cli/output_format.h"
 
 namespace noisemark::suite {
 
 using reports::Comparison;
-using reports::Inconclusive;
 
 namespace {
 
@@ -51,36 +51,33 @@ std::vector<std::string> comparison_formats() {
   return all;
 }
 
-std::string comparison_text(const Comparison& comparison, const std::string& format,
-                            Inconclusive inconclusive) {
+std::string comparison_text(const Comparison& comparison, const std::string& format) {
   if (format == "json") return reports::comparison_json(comparison);
-  if (format == "junit") return reports::junit_of(comparison, inconclusive);
-  return figures_text(format, reports::figures_of(comparison));
+  if (format == "junit") return reports::junit_of(comparison);
+  std::string text = figures_text(format, reports::figures_of(comparison));
+  // A test may say more than its measurements.
+  const std::string words = reports::let_pass(comparison);
+  if (format == "ctest" && !words.empty()) text += words + "\n";
+  return text;
 }
 
-Inconclusive inconclusive_of(const Arguments& arguments, std::string_view command) {
+reports::Inconclusive inconclusive_of(const Arguments& arguments, std::string_view command) {
   const bool warns = one_of(arguments, command, "inconclusive", {"fail", "warn"}) == "warn";
-  return warns ? Inconclusive::kWarns : Inconclusive::kFails;
-}
-
-ExitCode exit_code_of(const Comparison& comparison, Inconclusive inconclusive) {
-  const bool warns = inconclusive == Inconclusive::kWarns;
-  const bool softened = comparison.verdict == reports::CompareVerdict::kInconclusive && warns;
-  return softened ? ExitCode::kPass : reports::exit_code_of(comparison.verdict);
+  return warns ? reports::Inconclusive::kWarns : reports::Inconclusive::kFails;
 }
 
 Answer compare_results(const Arguments& arguments) {
   const std::string format = one_of(arguments, "compare", "format", comparison_formats());
-  const Inconclusive inconclusive = inconclusive_of(arguments, "compare");
+  const reports::Inconclusive inconclusive = inconclusive_of(arguments, "compare");
   const auto& paths = arguments.positional();
   const auto [base, candidate] = reports::read_sides(paths[0], paths[1]);
-  const Comparison comparison =
-      reports::compare(base, candidate, options_of(arguments, base, candidate));
+  Comparison comparison = reports::compare(base, candidate, options_of(arguments, base, candidate));
+  comparison.inconclusive = inconclusive;
   Answer answer;
-  answer.text =
-      deliver(arguments, format == "md" ? reports::comparison_markdown(comparison)
-                                        : comparison_text(comparison, format, inconclusive));
-  answer.code = exit_code_of(comparison, inconclusive);
+  answer.text = deliver(arguments, format == "md" ? reports::comparison_markdown(comparison)
+                                                  : comparison_text(comparison, format));
+  answer.code = exit_code_of(comparison);
+  answer.warning = reports::let_pass(comparison);
   return answer;
 }
 

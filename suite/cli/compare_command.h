@@ -6,7 +6,6 @@
 
 #include "reports/compare/comparison.h"
 #include "reports/error.h"
-#include "reports/export/junit.h"
 #include "suite/cli/arguments.h"
 
 namespace noisemark::suite {
@@ -15,6 +14,7 @@ namespace noisemark::suite {
 struct Answer {
   std::string text;
   ExitCode code = ExitCode::kPass;
+  std::string warning = {};  ///< for standard error, whatever the format; empty: none
 };
 
 /// The formats of a comparison, "md" first.
@@ -22,14 +22,11 @@ struct Answer {
 
 /// Any of them but "md", which each command has its own of.
 [[nodiscard]] std::string comparison_text(const reports::Comparison& comparison,
-                                          const std::string& format,
-                                          reports::Inconclusive inconclusive);
+                                          const std::string& format);
 
-/// --inconclusive of a command, and the exit code of a verdict under it.
+/// --inconclusive of a command, for Comparison::inconclusive.
 [[nodiscard]] reports::Inconclusive inconclusive_of(const Arguments& arguments,
                                                     std::string_view command);
-[[nodiscard]] ExitCode exit_code_of(const reports::Comparison& comparison,
-                                    reports::Inconclusive inconclusive);
 
 /// `noisemark compare`: the comparison in the format asked for, and the exit code of its verdict.
 /// Throws Error (exit code 2) for bad input or an unknown word behind an option.

@@ -18,10 +18,16 @@ using reports::Strings;
 
 constexpr std::array kSettings = {"cgroup_cpu_max",
                                   "cgroup_memory_max",
+                                  "cpu_energy_preference",
+                                  "cpu_frequency_max_khz",
+                                  "cpu_frequency_min_khz",
                                   "cpu_governor",
+                                  "cpu_quota_throttles",
                                   "cpu_smt",
+                                  "cpu_thermal_throttles",
                                   "cpu_turbo",
                                   "gpu_clock_reasons",
+                                  "gpu_memory_clock_applications_mhz",
                                   "gpu_memory_clock_max_mhz",
                                   "gpu_other_processes",
                                   "gpu_persistence",
@@ -29,8 +35,9 @@ constexpr std::array kSettings = {"cgroup_cpu_max",
                                   "gpu_sm_clock_applications_mhz",
                                   "gpu_sm_clock_max_mhz",
                                   "transparent_hugepage"};
-constexpr std::array kFigures = {"gpu_memory_clock_mhz", "gpu_power_mw", "gpu_sm_clock_mhz",
-                                 "gpu_temperature_c", "load_average"};
+constexpr std::array kFigures = {"cpu_clock_mhz",        "cpu_steal_s",           "gpu_energy_mj",
+                                 "gpu_memory_clock_mhz", "gpu_performance_state", "gpu_power_mw",
+                                 "gpu_sm_clock_mhz",     "gpu_temperature_c",     "load_average"};
 constexpr const char* kUnknown = "not known";
 
 std::string value_of(const Strings& strings, const std::string& key) {
@@ -38,12 +45,8 @@ std::string value_of(const Strings& strings, const std::string& key) {
   return found == strings.end() ? kUnknown : found->second;
 }
 
-/// A GPU that had nothing to do is held down by nothing.
 bool equal(const std::string& key, const std::string& before, const std::string& after) {
-  const auto without_idle = [](const std::string& reasons) {
-    return reasons == "idle" ? std::string("none") : reasons;
-  };
-  if (key == "gpu_clock_reasons") return without_idle(before) == without_idle(after);
+  if (key == reports::kClockReasons) return reports::same_clock_reasons(before, after);
   if (key == "gpu_other_processes" && is_count_of_container(before)) return true;
   return before == after;
 }

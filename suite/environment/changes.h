@@ -14,7 +14,8 @@ namespace noisemark::suite {
 /// value as "at the end: KEY" and, under reports::kChangedWhileItRan, the names of the settings
 /// (governor, limits, what holds clocks down, other processes) that changed, or "nothing". Clocks,
 /// power, temperature and load differ always and are no setting. Nor is it one that a GPU was idle
-/// before the run, or a count of processes that a container cannot tell from its own.
+/// before the run and at work after it (same_clock_reasons()), or a count of processes that a
+/// container cannot tell from its own.
 void add_changes(reports::Strings& environment, const reports::Strings& end);
 
 }  // namespace noisemark::suite

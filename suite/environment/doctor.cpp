@@ -85,6 +85,30 @@ Diagnosis turbo(const Machine& machine, const Surroundings& around) {
           "below /sys/devices/system/cpu, as root."};
 }
 
+/// Whether the clock is held at one value, where no governor says it.
+Diagnosis frequency(const Machine& machine, const Surroundings& around) {
+  const char* what = "CPU clock limits";
+  const auto least = value_of(machine.environment, "cpu_frequency_min_khz");
+  const auto most = value_of(machine.environment, "cpu_frequency_max_khz");
+  if (!least || !most) return {what, Health::kMissing, why_no_frequency(around), ""};
+  const std::string found = fmt::format("{} to {} kHz", *least, *most);
+  return {what, Health::kFine, *least == *most ? "locked at " + *most + " kHz" : found, ""};
+}
+
+Diagnosis throttles(const Machine& machine, const Surroundings& around) {
+  const char* what = "CPU slowed down by heat";
+  const auto count = value_of(machine.environment, "cpu_thermal_throttles");
+  if (!count) {
+    return {what, Health::kMissing,
+            around.hypervisor ? "a virtual machine: its host does not show it"
+                              : "Linux does not count it for this processor",
+            ""};
+  }
+  if (*count == "0") return {what, Health::kFine, "never since the boot", ""};
+  return {what, Health::kDisturbs, *count + " times since the boot",
+          "See to its cooling; a result says whether it happened while it ran."};
+}
+
 Diagnosis processor_share(const Machine& machine) {
   const auto value = value_of(machine.environment, "cgroup_cpu_max");
   if (!value) return {"CPU share", Health::kFine, "no limit is known", ""};
@@ -147,6 +171,13 @@ Diagnosis gpu_reasons(const std::string& reasons) {
           calm ? "" : "See to cooling and to the power limit (`nvidia-smi -q -d PERFORMANCE`)."};
 }
 
+/// Without it the driver is loaded anew for the first program, and forgets the clocks that were
+/// set.
+Diagnosis gpu_persistence(const std::string& state) {
+  if (state == "on") return {"GPU persistence", Health::kFine, state, ""};
+  return {"GPU persistence", Health::kDisturbs, state, "`nvidia-smi -pm 1`, as root."};
+}
+
 Diagnosis gpu_neighbours(const std::string& count) {
   if (is_count_of_container(count)) {
     return {"other processes on the GPU", Health::kMissing, count,
@@ -179,14 +210,21 @@ void add_gpu(const Machine& machine, const Surroundings& around, Diagnoses& all)
   const std::pair<const char*, const char*> figures[] = {
       {"gpu_sm_clock_mhz", "GPU clock (MHz)"},
       {"gpu_sm_clock_applications_mhz", "GPU clock set for applications (MHz)"},
+      {"gpu_memory_clock_applications_mhz", "GPU memory clock set for applications (MHz)"},
       {"gpu_power_mw", "GPU power (mW)"},
       {"gpu_power_limit_mw", "GPU power limit (mW)"},
-      {"gpu_temperature_c", "GPU temperature (degrees Celsius)"}};
+      {"gpu_temperature_c", "GPU temperature (degrees Celsius)"},
+      {"gpu_energy_mj", "GPU energy (mJ)"}};
   for (const auto& [key, what] : figures) {
     add_gpu_value(machine.environment, key, what, around, all);
   }
   add_gpu_value(machine.hardware, "gpu_ecc", "GPU ECC", around, all);
   add_gpu_value(machine.hardware, "gpu_mig", "GPU MIG", around, all);
+  if (const auto state = value_of(machine.environment, "gpu_persistence")) {
+    all.push_back(gpu_persistence(*state));
+  } else {
+    add_gpu_value(machine.environment, "gpu_persistence", "GPU persistence", around, all);
+  }
   if (const auto reasons = value_of(machine.environment, "gpu_clock_reasons")) {
     all.push_back(gpu_reasons(*reasons));
   } else {
@@ -233,6 +271,8 @@ Diagnoses diagnose(const Machine& machine, const Surroundings& around) {
                    container(machine),
                    governor(machine, around),
                    turbo(machine, around),
+                   frequency(machine, around),
+                   throttles(machine, around),
                    processor_share(machine),
                    load(around)};
   add_gpu(machine, around, all);

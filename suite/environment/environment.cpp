@@ -1,6 +1,7 @@
 #include "suite/environment/environment.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
@@ -59,6 +60,19 @@ Strings cuda_libraries() {
   if (hooks.hasCUDART()) result["cuda_runtime"] = cuda_version(hooks.versionCUDART());
   if (hooks.hasCuDNN()) result["cudnn"] = cudnn_version(hooks.versionRuntimeCuDNN());
   return result;
+}
+
+std::string on_off(bool value) {
+  return value ? "on" : "off";
+}
+
+/// What this process has LibTorch choose by; a run has set it before the machine is described.
+Strings torch_flags() {
+  const at::Context& context = at::globalContext();
+  return {{"torch_deterministic_algorithms", on_off(context.deterministicAlgorithms())},
+          {"torch_deterministic_cudnn", on_off(context.deterministicCuDNN())},
+          {"torch_cudnn_benchmark", on_off(context.benchmarkCuDNN())},
+          {"torch_threads", std::to_string(at::get_num_threads())}};
 }
 
 Strings build_strings(const BuildInfo& info) {
@@ -151,6 +165,7 @@ Machine capture_machine(const c10::Device& device) {
     add(machine.software, cuda_libraries());
     add(machine.environment, gpu.environment);
   }
+  add(machine.environment, torch_flags());
   add(machine.environment, installed_packages());
   add(machine.environment, relevant_variables());
   machine.container = describe_container();

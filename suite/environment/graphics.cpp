@@ -14,6 +14,8 @@
 #include <system_error>
 #include <vector>
 
+#include "reports/sha256.h"
+
 namespace noisemark::suite {
 namespace {
 
@@ -142,6 +144,13 @@ class Nvml {
     if (device_ == nullptr || !library_.call(function, device_, clock, &value)) return {};
     return value;
   }
+  /// Since the driver was loaded, in millijoules; of GPUs that count it.
+  [[nodiscard]] std::optional<unsigned long long> energy_mj() const {
+    unsigned long long value = 0;
+    const char* function = "nvmlDeviceGetTotalEnergyConsumption";
+    if (device_ == nullptr || !library_.call(function, device_, &value)) return {};
+    return value;
+  }
   [[nodiscard]] std::optional<unsigned> temperature() const {
     unsigned celsius = 0;
     const bool known = device_ != nullptr &&
@@ -233,6 +242,9 @@ Graphics describe_gpu(int ordinal) {
                    nvml.clock_mhz("nvmlDeviceGetDefaultApplicationsClock", kClockSm));
   if (!policy.empty()) result.hardware["gpu_clocks"] = policy;
   Strings& environment = result.environment;
+  if (const auto uuid = nvml.text("nvmlDeviceGetUUID")) {
+    environment["gpu_uuid_sha256"] = reports::sha256_of(*uuid);
+  }
   put(environment, "gpu_vbios", nvml.text("nvmlDeviceGetVbiosVersion"));
   put(environment, "gpu_power_limit_mw", nvml.number("nvmlDeviceGetEnforcedPowerLimit"));
   put(environment, "gpu_power_limit_default_mw",
@@ -245,6 +257,12 @@ Graphics describe_gpu(int ordinal) {
   put(environment, "gpu_memory_clock_mhz", nvml.clock_mhz("nvmlDeviceGetClockInfo", kClockMemory));
   put(environment, "gpu_sm_clock_applications_mhz",
       nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kClockSm));
+  put(environment, "gpu_memory_clock_applications_mhz",
+      nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kClockMemory));
+  put(environment, "gpu_performance_state", nvml.number("nvmlDeviceGetPerformanceState"));
+  put(environment, "gpu_pcie_generation", nvml.number("nvmlDeviceGetCurrPcieLinkGeneration"));
+  put(environment, "gpu_pcie_width", nvml.number("nvmlDeviceGetCurrPcieLinkWidth"));
+  put(environment, "gpu_energy_mj", nvml.energy_mj());
   put(environment, "gpu_clock_reasons", nvml.reasons());
   put(environment, "gpu_power_mw", nvml.number("nvmlDeviceGetPowerUsage"));
   put(environment, "gpu_temperature_c", nvml.temperature());

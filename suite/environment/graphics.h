@@ -16,8 +16,9 @@ struct Graphics {
   reports::Strings
       hardware;  ///< gpu_model, gpu_memory_mib, gpu_compute_capability, gpu_mig, gpu_clocks ...
   reports::Strings software;     ///< cuda_driver
-  reports::Strings environment;  ///< clocks and why they are what they are, power, temperature,
-                                 ///< persistence, VBIOS, other processes
+  reports::Strings environment;  ///< clocks and why they are what they are, power, energy,
+                                 ///< temperature, persistence, VBIOS, link, other processes; the
+                                 ///< SHA-256 of the UUID, which tells two GPUs of a kind apart
 };
 
 /// `ordinal` counts as CUDA counts, after CUDA_VISIBLE_DEVICES.

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "suite/environment/processor_pace.h"
 #include "suite/environment/system_file.h"
 
 namespace noisemark::suite {
@@ -133,7 +134,7 @@ std::string cpu_clock_policy(const Strings& environment) {
 }
 
 Strings processor_environment() {
-  Strings result;
+  Strings result = processor_pace();
   const std::string info = read_system_file("/proc/cpuinfo").value_or("");
   put(result, "cpu_microcode", field_of(info, "microcode", ':'));
   put(result, "cpu_stepping", field_of(info, "stepping", ':'));

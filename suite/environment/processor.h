@@ -16,7 +16,8 @@ namespace noisemark::suite {
 /// known.
 [[nodiscard]] reports::Strings processor_identity();
 
-/// Frequency governor, turbo, memory in bytes, control-group limits, load, kernel, C library.
+/// Frequency governor, turbo, memory in bytes, control-group limits, load, kernel, C library, and
+/// what processor_pace() says.
 [[nodiscard]] reports::Strings processor_environment();
 
 /// The clocks policy: "governor performance, turbo off"; empty where Linux shows neither.

@@ -38,12 +38,4 @@ reports::Side slowed(reports::Side side, double frac) {
   return side;
 }
 
-reports::Side untimed(reports::Side side) {
-  for (reports::NamedResult& run : side.runs) {
-    run.result.protocol.warmup_steps = run.result.protocol.steps;
-    derive_again(run.result);
-  }
-  return side;
-}
-
 }  // namespace noisemark::suite

@@ -9,8 +9,4 @@ namespace noisemark::suite {
 /// the changed samples; 0 changes nothing.
 [[nodiscard]] reports::Side slowed(reports::Side side, double frac);
 
-/// Had no step been a steady one, so that there is no time to judge: for runs of a few steps, made
-/// once each, which show nothing about time.
-[[nodiscard]] reports::Side untimed(reports::Side side);
-
 }  // namespace noisemark::suite

@@ -74,7 +74,7 @@ class SelfTest {
       throw Error(code, fmt::format("selftest: the run \"{}\" ended with {}", name,
                                     static_cast<int>(code)));
     }
-    return untimed({name, {{name, reports::read_result(folder / "result.json")}}});
+    return {name, {{name, reports::read_result(folder / "result.json")}}};
   }
 
   void keep(const std::string& name, TrialOutcome outcome) {

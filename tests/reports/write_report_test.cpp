@@ -218,6 +218,20 @@ TEST_F(WriteReport, a_suite_never_shows_a_result_that_lay_there_before_it) {
   EXPECT_NE(report().find("# PASS: smoke\n\n1 of 1 runs passed."), std::string::npos) << report();
 }
 
+TEST_F(WriteReport, of_a_suite_each_run_has_its_own_result_or_a_reason_for_none) {
+  for (const char* name : {"own", "stale", "unrun"}) write_run_folder(folder_ / name, result());
+  Suite suite{"smoke", {"own", "stale", "died", "unrun"}, {}, {{"unrun", "cannot run here"}}};
+  suite.earlier["own"] = "another digest";
+  suite.earlier["stale"] = sha256_of_file(folder_ / "stale" / "result.json");
+  const std::vector<SuiteRun> runs = suite_runs(folder_, suite);
+  ASSERT_EQ(runs.size(), 4U);
+  EXPECT_EQ(runs[0].lost, "");
+  EXPECT_EQ(runs[1].lost, "the result there is of an earlier suite");
+  EXPECT_EQ(runs[2].lost, "it left no result");
+  EXPECT_EQ(runs[3].lost, "cannot run here");
+  for (const SuiteRun& run : runs) EXPECT_EQ(run.not_run, run.name == "unrun");
+}
+
 TEST_F(WriteReport, a_suite_is_read_as_it_was_written_and_nothing_else_is_taken_for_one) {
   make_folder(folder_);
   EXPECT_FALSE(read_suite(folder_));

@@ -95,6 +95,10 @@ TEST(Calibration, gives_its_floor_to_the_same_work_on_the_same_machine_alone) {
   identity["identity.threads"] = "1";
   EXPECT_EQ(refusal_code(calibration, identity), ExitCode::kNotComparable);
   EXPECT_EQ(refusal_code(calibration_of(10, 0), calibration.identity), ExitCode::kBaselineNeeded);
+  Strings clocked = calibration.identity;
+  clocked["identity.hardware.cpu_clocks"] = "governor performance";
+  EXPECT_EQ(refusal_code(calibration, clocked), ExitCode::kNotComparable)
+      << "a field that the calibration does not know differs too";
 }
 
 TEST(Calibration, is_read_back_as_it_was_written_and_refused_when_changed) {

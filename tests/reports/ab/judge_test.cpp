@@ -109,12 +109,14 @@ TEST(JudgeAb, other_work_is_not_comparable_whatever_the_figures_say) {
   EXPECT_TRUE(verdict.comparison.stochastic.empty());
 }
 
-TEST(JudgeAb, a_clocks_policy_that_an_older_build_does_not_tell_is_no_difference) {
+TEST(JudgeAb, a_clocks_policy_that_one_build_does_not_tell_is_a_difference) {
   AbRecord record = simulate({});
   record.b.identity["identity.hardware.gpu_clocks"] = "default";
-  EXPECT_TRUE(judge_ab(record).comparison.differences.empty());
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kNotComparable);
   record.a.identity["identity.hardware.gpu_clocks"] = "set to 1410 MHz";
   EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kNotComparable);
+  record.a.identity["identity.hardware.gpu_clocks"] = "default";
+  EXPECT_TRUE(judge_ab(record).comparison.differences.empty());
 }
 
 TEST(JudgeAb, another_benchmark_or_batch_is_not_comparable) {
@@ -249,6 +251,28 @@ TEST(JudgeAb, a_noise_floor_widens_the_margin_and_beyond_five_percent_leaves_no_
   AbOptions options;
   options.noise_floor_frac = 0.051;
   EXPECT_EQ(judge_ab(record, options).comparison.verdict, CompareVerdict::kCalibrationNeeded);
+}
+
+TEST(JudgeAb, a_device_that_slowed_itself_down_makes_the_clocks_invalid) {
+  Simulated machine;
+  machine.slow_down = 0.10;
+  AbRecord record = simulate(machine);
+  record.environment = {{"gpu_clock_reasons", "idle"},
+                        {"at the end: gpu_clock_reasons", "power cap, thermal slow-down"}};
+  const AbVerdict hot = judge_ab(record);
+  EXPECT_EQ(hot.comparison.verdict, CompareVerdict::kInvalidClocks);
+  EXPECT_EQ(exit_code_of(hot.comparison), ExitCode::kNotComparable);
+  EXPECT_EQ(rate_of(hot).words, "the device slowed itself down: thermal slow-down");
+  const std::string text = ab_markdown(record, hot);
+  EXPECT_NE(text.find("lock its clocks"), std::string::npos) << text;
+  EXPECT_FALSE(wants_extension(record));
+  record.environment["at the end: gpu_clock_reasons"] = "power cap";
+  for (AbPair& pair : record.pairs) pair.clock_reasons = "power cap";
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kRegression);
+  record.pairs[3].clock_reasons = "power cap, power brake";
+  EXPECT_EQ(rate_of(judge_ab(record)).words,
+            "the device slowed itself down in 1 of 6 pairs: power brake");
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kInvalidClocks);
 }
 
 TEST(JudgeAb, a_block_that_is_none_is_refused) {

@@ -38,9 +38,12 @@ TEST(AbRecord, reads_back_bit_for_bit) {
       {"", "peak_bytes", "bytes", 3.0, 4.0, "", "", CompareVerdict::kRegression, "rose"},
       {"", "saved_bytes", "bytes", 3.0, {}, "", "", CompareVerdict::kNotComparable, "no longer"},
       {"", "loss trace", "", {}, {}, "aa", "aa", CompareVerdict::kEquivalent, ""}};
+  EXPECT_EQ(ab_json(record).find("clock_reasons"), std::string::npos) << "on a processor";
+  record.pairs[6].clock_reasons = "power cap";
   const std::string text = ab_json(record);
   const AbRecord again = ab_from_json(text, "ab.json");
   EXPECT_EQ(ab_json(again), text);
+  EXPECT_EQ(again.pairs[6].clock_reasons, "power cap");
   ASSERT_EQ(again.figures.size(), 3U);
   EXPECT_EQ(again.figures[0].candidate, 4.0);
   EXPECT_EQ(again.figures[0].verdict, CompareVerdict::kRegression);

@@ -6,6 +6,7 @@
 #include "reports/baseline/baseline_cell.h"
 #include "reports/baseline/baseline_markdown.h"
 #include "reports/compare/compare.h"
+#include "reports/compare/next_step.h"
 #include "reports/error.h"
 #include "reports/file.h"
 #include "reports/json_io.h"
@@ -88,6 +89,35 @@ TEST_F(Promote, makes_what_compare_takes_as_a_base) {
   (void)promote(runs("a", 6));
   const auto [base, candidate] = read_sides(into().string(), runs("b", 6));
   EXPECT_EQ(exit_code_of(compare(base, candidate).verdict), ExitCode::kPass);
+}
+
+TEST_F(Promote, is_proposed_where_new_is_better_beyond_the_margin_and_base_a_baseline) {
+  const std::string a = runs("a", 8);
+  (void)promote(a);
+  const auto next = [&](const std::string& base, const std::string& candidate) {
+    const auto [of_base, of_candidate] = read_sides(base, candidate);
+    const Comparison comparison = compare(of_base, of_candidate);
+    EXPECT_EQ(exit_code_of(comparison), ExitCode::kPass);
+    return next_step(comparison);
+  };
+  const auto times = [](double factor) {
+    return [=](Result& r, size_t) { *r.metrics[0].value *= factor; };
+  };
+  const std::string faster = runs("faster", 8, times(1.2));
+  const std::string command = "noisemark baseline promote " + faster + " --into " +
+                              into().string() +
+                              " --hardware intel-xeon-processor-2-threads --force";
+  EXPECT_EQ(next(into().string(), faster),
+            "NEW is better, beyond the margin. To make it the baseline: `" + command +
+                "`; then review the change and commit it.\n");
+  EXPECT_EQ(next(a, faster), "Nothing.\n") << "BASE is no baseline";
+  EXPECT_EQ(next(into().string(), runs("twin", 8)), "Nothing.\n");
+  EXPECT_EQ(next(into().string(), runs("hardly", 8, times(1.02))), "Nothing.\n");
+  const std::string smaller =
+      runs("smaller", 8, [](Result& r, size_t) { *test::metric(r, "saved_bytes").value -= 64; });
+  EXPECT_TRUE(holds(next(into().string(), smaller), "baseline promote"));
+  (void)promote_baseline({faster}, {into(), "intel-xeon-processor-2-threads", true});
+  EXPECT_EQ(next(into().string(), runs("as fast", 8, times(1.2))), "Nothing.\n");
 }
 
 TEST_F(Promote, refuses_fewer_than_three_runs) {
@@ -202,6 +232,22 @@ TEST_F(Promote, shows_nothing_where_there_is_none) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBaselineNeeded);
+  }
+}
+
+TEST_F(Promote, shows_no_page_of_which_the_runs_are_gone) {
+  (void)promote(runs("a", 3));
+  const fs::path cell =
+      into() / "intel-xeon-processor-2-threads" / "ho-cifar10@cpu" / "none-plain-fp32-cpu";
+  for (const auto& entry : fs::directory_iterator(cell)) {
+    if (entry.is_directory()) fs::remove(entry.path() / "result.json");
+  }
+  try {
+    (void)show_baselines(into().string());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBaselineNeeded) << error.what();
+    EXPECT_TRUE(holds(error.what(), "a page without its runs")) << error.what();
   }
 }
 

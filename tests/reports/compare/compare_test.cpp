@@ -7,6 +7,7 @@
 
 #include "reports/compare/comparison_json.h"
 #include "reports/compare/comparison_markdown.h"
+#include "reports/compare/next_step.h"
 #include "tests/reports/compare/comparing.h"
 
 namespace noisemark::reports {
@@ -181,7 +182,7 @@ TEST(Compare, never_passes_what_is_not_the_same_work_on_the_same_machine) {
   }
 }
 
-TEST(Compare, takes_another_clocks_policy_for_another_machine_but_not_one_that_is_unknown) {
+TEST(Compare, takes_another_clocks_policy_for_another_machine_and_an_unknown_one_too) {
   const auto clocks = [](const std::string& policy) -> Change {
     return [=](Result& result, size_t) { result.identity.hardware["cpu_clocks"] = policy; };
   };
@@ -190,9 +191,12 @@ TEST(Compare, takes_another_clocks_policy_for_another_machine_but_not_one_that_i
   const Side other = test::side("new", rates, clocks("governor powersave, turbo off"));
   EXPECT_EQ(compare(steady, other).verdict, CompareVerdict::kNotComparable);
   EXPECT_EQ(compare(steady, other).differences.front().field, "identity.hardware.cpu_clocks");
-  const Side older = test::side("new", rates);
-  EXPECT_TRUE(compare(steady, older).differences.empty());
-  EXPECT_TRUE(compare(older, steady).differences.empty());
+  const Side silent = test::side("new", rates);
+  for (const Comparison& unknown : {compare(steady, silent), compare(silent, steady)}) {
+    expect_code(unknown, ExitCode::kNotComparable);
+    ASSERT_EQ(unknown.differences.size(), 1U);
+    EXPECT_EQ(unknown.differences[0].field, "identity.hardware.cpu_clocks");
+  }
 }
 
 TEST(Compare, notices_other_initial_weights_of_the_same_seed) {
@@ -228,8 +232,14 @@ TEST(Compare, says_in_what_two_lone_cells_differ) {
 TEST(Compare, without_a_common_seed_compares_nothing) {
   const Comparison seeds =
       compare(test::side("old", {1}, [](Result& r, size_t) { r.seeds.base = 1; }),
-              test::side("new", {1}, [](Result& r, size_t) { r.seeds.base = 2; }));
+              test::side("new", {1, 1}, [](Result& r, size_t i) { r.seeds.base = 3 - i; }));
   expect_code(seeds, ExitCode::kNotComparable);
+  ASSERT_EQ(seeds.differences.size(), 1U);
+  EXPECT_EQ(seeds.differences[0].field, "seeds.base");
+  EXPECT_EQ(seeds.differences[0].base, "1");
+  EXPECT_EQ(seeds.differences[0].candidate, "2, 3");
+  EXPECT_TRUE(seeds.reasons[0].ends_with("no seed in common (BASE: 1; NEW: 2, 3)"))
+      << seeds.reasons[0];
 }
 
 TEST(Compare, asks_for_a_baseline_where_the_base_has_none) {
@@ -362,6 +372,28 @@ TEST(Compare, notes_runs_that_never_became_steady) {
       compared(1, [](Result& r, size_t i) { r.protocol.warmup_stable = i != 0; });
   expect_code(odd, ExitCode::kPass);
   EXPECT_EQ(odd.notes, std::vector<std::string>{"NEW: 1 of 8 runs never became steady"});
+}
+
+TEST(Compare, tells_what_changed_while_runs_were_made) {
+  const Comparison moved = compared(1, [](Result& r, size_t i) {
+    r.environment["changed while it ran"] =
+        i == 0 ? "cpu_governor" : (i == 1 ? "cgroup_cpu_max, cpu_governor" : "nothing");
+  });
+  expect_code(moved, ExitCode::kPass);
+  EXPECT_EQ(moved.notes, std::vector<std::string>{"NEW: changed while it ran, in 2 of 8 runs: "
+                                                  "cgroup_cpu_max, cpu_governor"});
+  EXPECT_NE(comparison_markdown(moved).find(moved.notes[0]), std::string::npos);
+}
+
+TEST(Compare, takes_a_gpu_that_got_to_work_for_no_change) {
+  const Comparison capped = compared(1, [](Result& r, size_t) {
+    // As recorded by a program that took it for one.
+    r.environment["changed while it ran"] = "gpu_clock_reasons";
+    r.environment["gpu_clock_reasons"] = "idle";
+    r.environment["at the end: gpu_clock_reasons"] = "power cap";
+  });
+  expect_code(capped, ExitCode::kPass);
+  EXPECT_TRUE(capped.notes.empty()) << capped.notes[0];
 }
 
 TEST(Compare, refuses_an_empty_side) {

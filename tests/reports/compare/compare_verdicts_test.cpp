@@ -1,4 +1,5 @@
 // Which of its verdicts compare() comes to, and why.
+#include "reports/compare/next_step.h"
 #include "tests/reports/compare/comparing.h"
 
 namespace noisemark::reports {

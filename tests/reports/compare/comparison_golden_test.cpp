@@ -7,6 +7,7 @@
 
 #include "reports/compare/comparison_json.h"
 #include "reports/compare/comparison_markdown.h"
+#include "reports/compare/next_step.h"
 #include "tests/reports/golden_file.h"
 
 namespace noisemark::reports {
@@ -145,6 +146,28 @@ TEST(ComparisonGolden, next_steps_follow_the_verdict) {
   EXPECT_EQ(next_step(c), "Nothing.\n");
   c.verdict = CompareVerdict::kCalibrationNeeded;
   EXPECT_NE(next_step(c).find("baseline"), std::string::npos);
+}
+
+TEST(ComparisonGolden, what_is_let_pass_says_so) {
+  Comparison c = regression();
+  c.exact.clear();
+  c.reasons = {"nothing is proven"};
+  c.inconclusive = Inconclusive::kWarns;
+  EXPECT_EQ(exit_words(c), "Exit code 1") << "nothing else is let pass";
+  EXPECT_EQ(let_pass(c), "");
+  c.verdict = CompareVerdict::kInconclusive;
+  const std::string words = "inconclusive, let pass by --inconclusive=warn";
+  EXPECT_EQ(let_pass(c), words);
+  EXPECT_EQ(exit_code_of(c), ExitCode::kPass);
+  EXPECT_NE(comparison_markdown(c).find("Exit code 0: " + words + ".\n"), std::string::npos);
+  const auto json = nlohmann::json::parse(comparison_json(c));
+  EXPECT_EQ(json.at("exit_code"), 0);
+  EXPECT_EQ(json.at("let_pass"), words);
+  c.inconclusive = Inconclusive::kFails;
+  EXPECT_EQ(exit_words(c), "Exit code 4");
+  for (const CompareVerdict other : {CompareVerdict::kUnstable, CompareVerdict::kTooFewPairs}) {
+    EXPECT_EQ(verdict_words(other, Inconclusive::kWarns), verdict_name(other));
+  }
 }
 
 TEST(ComparisonGolden, exit_codes_are_those_of_the_verdicts) {

@@ -6,8 +6,7 @@
 /// Samples whose analysis is printed in textbooks and papers.
 namespace noisemark::reports::test {
 
-/// Heights of crossed minus self-fertilised maize, eighths of an inch (Darwin 1876; Fisher 1935,
-/// section 21 counts 863 of 32768 signs that reach the sum at hand).
+/// Heights of crossed minus self-fertilised maize, eighths of an inch (Darwin 1876, in Fisher 1935).
 inline const std::vector<double> kMaize = {49, -67, 8,  16, 6,  23, 28, 41,
                                            14, 29,  56, 24, 75, 60, -48};
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import probe  # noqa: E402
 
 PROBE = sys.argv.pop(1) if len(sys.argv) > 1 else ""
-STATISTICS = {"signed_rank", "sign_flip", "estimate", "proportion", "benjamini_hochberg", "holm", "paired", "welch",
+STATISTICS = {"signed_rank", "estimate", "proportion", "benjamini_hochberg", "holm", "paired", "welch",
               "detectable"}
 
 

@@ -106,22 +106,6 @@ class SignedRank(ScipyTest):
                      lambda question: self.wilcoxon(question, method="asymptotic", correction=True))
 
 
-class SignFlip(ScipyTest):
-    def test_all_signs_are_scipys_permutations_of_samples(self):
-        questions = [{"statistic": "sign_flip", "values": values, "alternative": alternative}
-                     for values in samples(5, (2, 3, 6, 10, 13)) for alternative in ALTERNATIVES]
-
-        def permuted(question):
-            # SciPy doubles every draw where it cannot make them all: 2^13 signs it can.
-            found = stats.permutation_test(
-                (numpy.array(question["values"]),), lambda x, axis: numpy.mean(x, axis=axis),
-                permutation_type="samples", n_resamples=2**13 + 1, vectorized=True,
-                alternative=question["alternative"])
-            return {"mean": found.statistic, "p": found.pvalue}
-
-        self.compare(questions, permuted)
-
-
 class Estimate(ScipyTest):
     def test_is_the_median_of_all_averages(self):
         questions = [{"statistic": "estimate", "values": values, "resamples": 1, "seed": 0,

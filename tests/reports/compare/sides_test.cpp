@@ -271,11 +271,14 @@ TEST(Sides, what_has_no_partner_is_listed) {
 }
 
 TEST(Sides, cells_without_a_common_seed_are_named) {
-  const Side base = test::side("a", {1}, [](Result& r, size_t) { r.seeds.base = 1; });
+  const Side base =
+      test::side("a", {1, 1, 1}, [](Result& r, size_t i) { r.seeds.base = i == 0 ? 11 : 1; });
   const Side candidate = test::side("b", {1}, [](Result& r, size_t) { r.seeds.base = 2; });
   const Cells cells = pair_runs(base, candidate);
   EXPECT_TRUE(cells.both.empty());
-  EXPECT_EQ(cells.without_pairs.size(), 1U);
+  ASSERT_EQ(cells.without_pairs.size(), 1U);
+  EXPECT_EQ(cells.without_pairs[0].base_seeds, "1, 11");
+  EXPECT_EQ(cells.without_pairs[0].candidate_seeds, "2");
 }
 
 TEST(Sides, a_run_on_both_sides_is_refused) {

@@ -16,7 +16,6 @@
 #include "reports/compare/paired_estimate.h"
 #include "reports/compare/proportion.h"
 #include "reports/compare/repetitions.h"
-#include "reports/compare/sign_flip.h"
 #include "reports/compare/signed_rank.h"
 #include "reports/history/change_points.h"
 
@@ -47,11 +46,6 @@ Json signed_rank(const Json& q) {
   return {{"statistic", found.statistic}, {"p", found.p}};
 }
 
-Json sign_flip(const Json& q) {
-  const SignFlip found = sign_flip_test(values(q), alternative(q));
-  return {{"mean", found.mean}, {"p", found.p}, {"exact", found.exact}};
-}
-
 Json estimate(const Json& q) {
   const BootstrapOptions options{q.at("resamples"), q.at("seed"), q.at("confidence")};
   const Interval interval = bootstrap_hodges_lehmann(values(q), options);
@@ -80,7 +74,6 @@ Sensitivity sensitivity(const Json& q) {
 const std::map<std::string, std::function<Json(const Json&)>>& statistics() {
   static const std::map<std::string, std::function<Json(const Json&)>> table = {
       {"signed_rank", signed_rank},
-      {"sign_flip", sign_flip},
       {"estimate", estimate},
       {"change_points", found_changes},
       {"best_split", found_split},

@@ -98,50 +98,65 @@ TEST(JunitComparison, is_red_exactly_when_the_exit_code_is_not_0) {
   for (const auto& [name, candidate] : sides) {
     const Comparison comparison = compare(base, candidate);
     const bool passes = exit_code_of(comparison.verdict) == ExitCode::kPass;
-    EXPECT_EQ(!passes, red(junit_of(comparison, Inconclusive::kFails))) << name;
+    EXPECT_EQ(!passes, red(junit_of(comparison))) << name;
   }
 }
 
 TEST(JunitComparison, skips_what_is_inconclusive_when_asked_to) {
   const std::vector<double> wild = {14, 18, 14, 18, 14, 18, 14, 18};
-  const Comparison comparison =
+  Comparison comparison =
       compare(test::side("old", test::rates_around(16, 8)), test::side("new", wild));
   ASSERT_EQ(comparison.verdict, CompareVerdict::kInconclusive);
-  const std::string xml = junit_of(comparison, Inconclusive::kWarns);
+  comparison.inconclusive = Inconclusive::kWarns;
+  const std::string xml = junit_of(comparison);
   EXPECT_FALSE(red(xml)) << xml;
-  EXPECT_TRUE(holds(xml, "<skipped message=\"inconclusive: ")) << xml;
+  EXPECT_TRUE(holds(xml, "<skipped message=\"inconclusive, let pass by --inconclusive=warn: "))
+      << xml;
 }
 
 TEST(JunitComparison, never_softens_too_few_pairs) {
-  const Comparison few = compare(test::side("old", test::rates_around(16, 2)),
-                                 test::side("new", test::rates_around(15, 2)));
-  EXPECT_TRUE(red(junit_of(few, Inconclusive::kWarns)));
+  Comparison few = compare(test::side("old", test::rates_around(16, 2)),
+                           test::side("new", test::rates_around(15, 2)));
+  few.inconclusive = Inconclusive::kWarns;
+  EXPECT_TRUE(red(junit_of(few)));
+}
+
+TEST(JunitComparison, names_a_cell_that_one_side_lacks_as_missing_there) {
+  const std::vector<double> rates = test::rates_around(16, 9);
+  const Side more = test::side("more", rates, [](Result& r, size_t i) {
+    if (i == 8) r.identity.mode = "echo";
+  });
+  const Side fewer = test::side("fewer", test::rates_around(16, 8));
+  const std::string gone = junit_of(compare(more, fewer));
+  EXPECT_TRUE(holds(gone, "<error type=\"missing\" message=\"missing in NEW\">")) << gone;
+  EXPECT_FALSE(holds(gone, "not comparable")) << gone;
+  const std::string added = junit_of(compare(fewer, more));
+  EXPECT_TRUE(holds(added, "<error type=\"missing\" message=\"missing in BASE\">")) << added;
 }
 
 TEST(JunitComparison, lists_runs_without_a_partner_and_without_a_result) {
   Side candidate = test::side("new", test::rates_around(16, 9));
   const Comparison more = compare(test::side("old", test::rates_around(16, 8)), candidate);
   ASSERT_EQ(more.unpaired.size(), 1U);
-  const std::string xml = junit_of(more, Inconclusive::kFails);
+  const std::string xml = junit_of(more);
   EXPECT_TRUE(holds(xml, "<testcase name=\"" + more.unpaired[0] + "\"")) << xml;
   EXPECT_TRUE(holds(xml, "<skipped message=\"runs without a partner\"/>")) << xml;
   EXPECT_FALSE(red(xml)) << "it judges nothing";
   candidate.lost = {{"died", "it left no result", false}};
-  const std::string lost = junit_of(
-      compare(test::side("old", test::rates_around(16, 8)), candidate), Inconclusive::kFails);
+  const std::string lost =
+      junit_of(compare(test::side("old", test::rates_around(16, 8)), candidate));
   EXPECT_TRUE(holds(lost, "<testcase name=\"NEW: died: it left no result\"")) << lost;
   EXPECT_TRUE(red(lost));
 }
 
 TEST(JunitComparison, calls_a_regression_a_failure_and_the_rest_errors) {
   const Side base = test::side("old", test::rates_around(16, 8));
-  const std::string slower =
-      junit_of(compare(base, test::side("new", test::rates_around(14, 8))), Inconclusive::kFails);
+  const std::string slower = junit_of(compare(base, test::side("new", test::rates_around(14, 8))));
   EXPECT_TRUE(holds(slower, "<failure type=\"REGRESSION\"")) << slower;
   EXPECT_FALSE(holds(slower, "<error")) << slower;
   const Side other = test::side("new", test::rates_around(16, 8),
                                 [](Result& r, size_t) { r.identity.threads = 4; });
-  const std::string elsewhere = junit_of(compare(base, other), Inconclusive::kFails);
+  const std::string elsewhere = junit_of(compare(base, other));
   EXPECT_TRUE(holds(elsewhere, "<testcase name=\"identity.threads\"")) << elsewhere;
   EXPECT_TRUE(holds(elsewhere, "BASE has &quot;2&quot;, NEW has &quot;4&quot;")) << elsewhere;
   EXPECT_FALSE(holds(elsewhere, "<failure")) << elsewhere;

@@ -130,6 +130,19 @@ TEST(MeasureAb, a_process_that_dies_is_named_and_what_was_made_is_kept) {
   EXPECT_EQ(kept.ended, "B (b): ended with exit code 70");
 }
 
+TEST(MeasureAb, keeps_what_held_the_clocks_down_after_each_pair) {
+  const test::TemporaryFolder folder;
+  const std::string steady = speaker(folder.path(), "steady");
+  int asked = 0;
+  AbWatch watch;
+  watch.clock_reasons = [&] { return ++asked == 2 ? "thermal slow-down" : "power cap"; };
+  const AbRecord record = measure_ab(speakers(steady, steady), watch);
+  ASSERT_EQ(record.pairs.size(), 6U);
+  EXPECT_EQ(record.pairs[0].clock_reasons, "power cap");
+  EXPECT_EQ(record.pairs[1].clock_reasons, "thermal slow-down");
+  EXPECT_EQ(judge_ab(record).comparison.verdict, reports::CompareVerdict::kInvalidClocks);
+}
+
 TEST(MeasureAb, stops_when_it_is_told_to) {
   const test::TemporaryFolder folder;
   const std::string steady = speaker(folder.path(), "steady");

@@ -1,5 +1,6 @@
 // `noisemark ab` and `noisemark calibrate`, by the real binary: usage, exit codes, files.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -69,6 +70,15 @@ TEST(AbCommand, refuses_what_it_cannot_mean) {
                    "ab: gmm16-ho: given with --from (nothing is run)");
   expect_bad_input({"ab", "--pairs=8", "--from=x"},
                    "ab: --pairs: given with --from (nothing is run)");
+  for (const char* flag : {"a", "b", "a-ref", "b-ref", "configure", "slow-down", "out", "seconds",
+                           "turn", "mode", "baseline", "precision", "device", "seed", "threads",
+                           "loader-threads", "data", "set", "init-weights"}) {
+    expect_bad_input({"ab", "--from=x", fmt::format("--{}=1", flag)},
+                     fmt::format("ab: --{}: given with --from (nothing is run)", flag));
+  }
+  expect_bad_input({"ab", "gmm16-ho", "--from=x", "--mode=echo", "--deterministic", "--no-bytes"},
+                   "ab: gmm16-ho, --no-bytes, --mode, --deterministic: given with --from (nothing "
+                   "is run)");
   expect_bad_input(
       {"ab", "gmm16-ho", "--a=/nonexistent", "--b=/nonexistent"},
       "A (/nonexistent): /nonexistent: No such file or directory (a program: noisemark)");
@@ -98,7 +108,11 @@ TEST(AbCommand, judges_a_recorded_comparison_again_and_leaves_with_its_code) {
   machine.pair_noise = 0.06;
   const std::string noisy = recorded(folder.path(), machine);
   EXPECT_EQ(noisemark({"ab", "--from", noisy}).code, 4);
-  EXPECT_EQ(noisemark({"ab", "--from", noisy, "--inconclusive=warn"}).code, 0);
+  const test::Finished warned = noisemark({"ab", "--from", noisy, "--inconclusive=warn"});
+  EXPECT_EQ(warned.code, 0);
+  EXPECT_NE(warned.out.find("Exit code 0: inconclusive, let pass by --inconclusive=warn.\n"),
+            std::string::npos)
+      << warned.out;
 }
 
 TEST(AbCommand, takes_a_calibration_and_refuses_one_that_gates_nothing) {

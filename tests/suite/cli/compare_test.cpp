@@ -77,6 +77,25 @@ TEST_F(CompareCommand, warns_instead_of_failing_when_asked_to) {
   EXPECT_EQ(warned.out.find("# inconclusive: "), 0U) << warned.out;
 }
 
+TEST_F(CompareCommand, says_in_every_format_why_an_inconclusive_comparison_leaves_with_0) {
+  const std::string base = side("a", 10);
+  const std::string candidate = side("ab", 10, "none", 0.1);
+  const std::string words = "inconclusive, let pass by --inconclusive=warn";
+  for (const char* format : {"md", "json", "junit", "gha-smaller", "gha-bigger", "bmf", "ctest"}) {
+    const test::Finished warned =
+        compare({base, candidate, "--inconclusive=warn", "--format", format});
+    EXPECT_EQ(warned.code, 0) << format;
+    EXPECT_EQ(warned.err, "noisemark: " + words + "\n") << format;
+    // Bencher's form has no words, and of the figures that should be small none is inconclusive.
+    const bool silent = std::string(format) == "bmf" || std::string(format) == "gha-smaller";
+    EXPECT_EQ(warned.out.find(words) == std::string::npos, silent) << format << warned.out;
+    const test::Finished failed = compare({base, candidate, "--format", format});
+    EXPECT_EQ(failed.code, 4) << format;
+    EXPECT_EQ(failed.out.find("let pass by"), std::string::npos) << format;
+    EXPECT_EQ(failed.err, "") << format;
+  }
+}
+
 TEST_F(CompareCommand, refuses_too_few_pairs_and_does_not_soften_that) {
   const std::string base = side("a", 10) + "/0";
   const std::string candidate = side("ab", 10.5) + "/0";

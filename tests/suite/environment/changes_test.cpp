@@ -36,6 +36,14 @@ TEST(Changes, of_a_setting_are_named_and_both_values_kept) {
   EXPECT_EQ(found.at("at the end: cpu_governor"), "powersave");
 }
 
+TEST(Changes, name_a_processor_that_heat_or_a_quota_slowed_down) {
+  for (const char* count : {"cpu_thermal_throttles", "cpu_quota_throttles"}) {
+    Strings environment = {{count, "7"}};
+    add_changes(environment, {{count, "8"}});
+    EXPECT_EQ(environment.at(kChanged), count);
+  }
+}
+
 TEST(Changes, are_none_where_all_is_as_it_was) {
   Strings environment = before();
   add_changes(environment, before());
@@ -52,7 +60,11 @@ TEST(Changes, of_what_differs_always_are_kept_but_not_named) {
 
 TEST(Changes, tell_a_gpu_that_got_to_work_from_one_that_is_held_down) {
   EXPECT_EQ(after_change("gpu_clock_reasons", "none").at(kChanged), "nothing");
-  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap").at(kChanged), "gpu_clock_reasons");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap").at(kChanged), "nothing");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap").at("at the end: gpu_clock_reasons"),
+            "power cap");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap, thermal slow-down").at(kChanged),
+            "gpu_clock_reasons");
 }
 
 TEST(Changes, count_other_processes_only_where_they_can_be_told_from_this_one) {

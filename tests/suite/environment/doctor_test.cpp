@@ -20,9 +20,15 @@ Machine good_machine() {
   machine.software = {{"cuda_driver", "580.1"}};
   machine.environment = {{"cpu_governor", "performance"},
                          {"cpu_turbo", "off"},
+                         {"cpu_frequency_min_khz", "800000"},
+                         {"cpu_frequency_max_khz", "2500000"},
+                         {"cpu_thermal_throttles", "0"},
                          {"cgroup_cpu_max", "max 100000"},
                          {"gpu_sm_clock_mhz", "1980"},
                          {"gpu_sm_clock_applications_mhz", "1980"},
+                         {"gpu_memory_clock_applications_mhz", "3201"},
+                         {"gpu_energy_mj", "123456"},
+                         {"gpu_persistence", "on"},
                          {"gpu_power_mw", "120000"},
                          {"gpu_power_limit_mw", "700000"},
                          {"gpu_temperature_c", "40"},
@@ -103,11 +109,32 @@ TEST(Doctor, explains_why_clocks_are_unknown) {
               });
 }
 
+TEST(Doctor, says_whether_the_clock_is_locked) {
+  const Change locked = [](Machine& m, Surroundings&) {
+    m.environment["cpu_frequency_min_khz"] = m.environment["cpu_frequency_max_khz"] = "2000000";
+  };
+  expect_said("CPU clock limits", Health::kFine, "locked at 2000000 kHz", locked);
+  expect_said("CPU clock limits", Health::kFine, "800000 to 2500000 kHz",
+              [](Machine&, Surroundings&) {});
+  expect_said("CPU slowed down by heat", Health::kMissing, "virtual machine",
+              [](Machine& m, Surroundings& around) {
+                m.environment.erase("cpu_thermal_throttles");
+                around.hypervisor = true;
+              });
+}
+
 TEST(Doctor, finds_what_makes_times_unsteady) {
   expect_said("CPU governor", Health::kDisturbs, "cpupower",
               [](Machine& m, Surroundings&) { m.environment["cpu_governor"] = "powersave"; });
   expect_said("CPU turbo", Health::kDisturbs, "no_turbo",
               [](Machine& m, Surroundings&) { m.environment.insert_or_assign("cpu_turbo", "on"); });
+  expect_said("CPU slowed down by heat", Health::kDisturbs, "12 times since the boot",
+              [](Machine& m, Surroundings&) {
+                m.environment.insert_or_assign("cpu_thermal_throttles", "12");
+              });
+  expect_said(
+      "GPU persistence", Health::kDisturbs, "nvidia-smi -pm 1",
+      [](Machine& m, Surroundings&) { m.environment.insert_or_assign("gpu_persistence", "off"); });
   expect_said("CPU share", Health::kDisturbs, "cpuset",
               [](Machine& m, Surroundings&) { m.environment["cgroup_cpu_max"] = "150000 100000"; });
   expect_said("load", Health::kDisturbs, "Wait",

@@ -1,5 +1,6 @@
 #include "suite/environment/environment.h"
 
+#include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
@@ -125,6 +126,21 @@ TEST(Machine, fills_identity_and_provenance) {
   EXPECT_FALSE(result.provenance.build.at("compiler").empty());
   EXPECT_EQ(result.provenance.git_dirty, !result.provenance.git_diff_sha256.empty());
   EXPECT_FALSE(result.environment.at("kernel").empty());
+}
+
+TEST(Machine, names_what_libtorch_chooses_by) {
+  at::Context& context = at::globalContext();
+  const bool before = context.benchmarkCuDNN();
+  for (const bool wanted : {true, false}) {
+    context.setBenchmarkCuDNN(wanted);
+    const reports::Strings environment = capture_machine(c10::Device(c10::kCPU)).environment;
+    EXPECT_EQ(environment.at("torch_cudnn_benchmark"), wanted ? "on" : "off");
+    for (const char* flag :
+         {"torch_deterministic_algorithms", "torch_deterministic_cudnn", "torch_threads"}) {
+      EXPECT_TRUE(environment.contains(flag)) << flag;
+    }
+  }
+  context.setBenchmarkCuDNN(before);
 }
 
 TEST(Machine, identity_is_the_same_twice) {

@@ -35,15 +35,5 @@ TEST(AlteredSides, slowed_take_that_much_longer_in_every_phase_and_are_otherwise
   EXPECT_EQ(after.samples.loss, before.samples.loss);
 }
 
-TEST(AlteredSides, untimed_have_no_time_to_judge_and_say_why) {
-  const reports::Result before = recorded_rounds().base.runs.front().result;
-  const reports::Result after = untimed(recorded_rounds().base).runs.front().result;
-  const reports::Metric* rate = reports::find_metric(after, "images_per_s");
-  ASSERT_NE(rate, nullptr);
-  EXPECT_FALSE(rate->value);
-  EXPECT_FALSE(rate->missing_reason.empty());
-  EXPECT_EQ(metric(after, "val_loss"), metric(before, "val_loss"));
-}
-
 }  // namespace
 }  // namespace noisemark::suite

@@ -1,0 +1,120 @@
+// A stand-in for libnvidia-ml.so.1: one GPU, of which some figures are not to be had. Signatures
+// are those of NVML's reference manual.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace {
+
+using Device = void*;
+
+constexpr int kNotSupported = 3;
+int initialised = 0;
+int the_device = 0;
+
+int number(Device device, unsigned* value, unsigned answer) {
+  if (initialised == 0 || device != &the_device) return 1;
+  *value = answer;
+  return 0;
+}
+
+int text(Device device, char* buffer, unsigned size, const char* answer) {
+  if (initialised == 0 || device != &the_device) return 1;
+  std::snprintf(buffer, size, "%s", answer);
+  return 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+struct Process {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+int nvmlInit_v2() {
+  ++initialised;
+  return 0;
+}
+int nvmlShutdown() {
+  --initialised;
+  return 0;
+}
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, Device* device) {
+  *device = &the_device;
+  return std::strcmp(bus_id, "0000:40:00.0") == 0 ? 0 : 1;
+}
+int nvmlSystemGetDriverVersion(char* buffer, unsigned size) {
+  std::snprintf(buffer, size, "580.65.06");
+  return 0;
+}
+int nvmlDeviceGetUUID(Device device, char* buffer, unsigned size) {
+  return text(device, buffer, size, "GPU-00000000-1111-2222-3333-444444444444");
+}
+int nvmlDeviceGetVbiosVersion(Device device, char* buffer, unsigned size) {
+  return text(device, buffer, size, "96.00.74.00.01");
+}
+int nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
+  *pending = 1;
+  return number(device, current, 0);
+}
+int nvmlDeviceGetEccMode(Device device, unsigned* current, unsigned* pending) {
+  *pending = 0;
+  return number(device, current, 1);
+}
+int nvmlDeviceGetApplicationsClock(Device device, int clock, unsigned* value) {
+  return number(device, value, clock == 1 ? 1410 : 2619);
+}
+int nvmlDeviceGetDefaultApplicationsClock(Device device, int /*clock*/, unsigned* value) {
+  return number(device, value, 1980);
+}
+int nvmlDeviceGetMaxClockInfo(Device device, int clock, unsigned* value) {
+  return number(device, value, clock == 1 ? 1980 : 2619);
+}
+int nvmlDeviceGetClockInfo(Device device, int clock, unsigned* value) {
+  return number(device, value, clock == 1 ? 345 : 2619);
+}
+int nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned* value) {
+  return number(device, value, 700000);
+}
+int nvmlDeviceGetPowerUsage(Device device, unsigned* value) {
+  return number(device, value, 71234);
+}
+int nvmlDeviceGetPersistenceMode(Device device, unsigned* value) {
+  return number(device, value, 1);
+}
+int nvmlDeviceGetPerformanceState(Device device, unsigned* value) {
+  return number(device, value, 0);
+}
+int nvmlDeviceGetCurrPcieLinkGeneration(Device device, unsigned* value) {
+  return number(device, value, 5);
+}
+// As drivers answer for what a GPU has not got.
+int nvmlDeviceGetCurrPcieLinkWidth(Device /*device*/, unsigned* /*value*/) {
+  return kNotSupported;
+}
+int nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long* value) {
+  *value = 5'000'000'000'123ULL;  // more than 32 bits hold
+  return device == &the_device ? 0 : 1;
+}
+int nvmlDeviceGetTemperature(Device device, int sensor, unsigned* value) {
+  return sensor == 0 ? number(device, value, 31) : kNotSupported;
+}
+// A driver before 535 has no nvmlDeviceGetCurrentClocksEventReasons.
+int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long* mask) {
+  *mask = 0x1;
+  return device == &the_device ? 0 : 1;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(Device /*device*/, unsigned* count, Process* infos) {
+  if (*count < 2) return 7;
+  infos[0] = {static_cast<unsigned>(getpid()), 1, 0, 0};
+  infos[1] = {1, 1, 0, 0};
+  *count = 2;
+  return 0;
+}
+
+}  // extern "C"
