@@ -8,16 +8,21 @@
 
 namespace noisemark::suite {
 
+/// Who multiplies. ATen's float32 products on a CPU are MKL's and its convolutions oneDNN's, and
+/// MKL leaves some makers' processors a third below what oneDNN reaches there.
+enum class ProductBy : uint8_t { kMm, kConvolution };
+
 /// The fastest matrix product of a process.
 struct GemmPeak {
   double flop_per_s = 0;
   std::vector<int64_t> sizes;  ///< n of the square products that were timed
+  ProductBy by = ProductBy::kMm;
 };
 
-/// The best single call among several square sizes, at::mm into memory that exists, with the
-/// threads and the settings (TF32) in force. Takes about `seconds`, of which every size that fits
-/// gets its share; each is called at least once after a call that does not count. Sizes that do not
-/// fit are left out.
+/// The best single call among several square sizes, with the threads and the settings (TF32) in
+/// force: at::mm into memory that exists and, in float32 on a CPU, the same product as a 1x1
+/// convolution by oneDNN. Takes about `seconds`, of which every size that fits gets its share; each
+/// is called at least once after a call that does not count. Sizes that do not fit are left out.
 [[nodiscard]] GemmPeak measure_gemm_peak(at::Device device, at::ScalarType type, double seconds);
 
 /// For a report: "best call of square at::mm, n = 512, 1024, 2048, 4096".
