@@ -105,7 +105,8 @@ std::string comparability(const Comparison& comparison) {
     for (const FieldDifference& field : comparison.differences) {
       fields.add_row({field.cell, code(field.field), field.base, field.candidate});
     }
-    text += "\n" + fields.text();
+    text += '\n';
+    text += fields.text();
   }
   text += list("Only in BASE", comparison.only_base);
   text += list("Only in NEW", comparison.only_candidate);

@@ -1,6 +1,6 @@
 #include "suite/cli/ab_command.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <set>
