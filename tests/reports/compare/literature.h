@@ -6,7 +6,8 @@
 /// Samples whose analysis is printed in textbooks and papers.
 namespace noisemark::reports::test {
 
-/// Heights of crossed minus self-fertilised maize, eighths of an inch (Darwin 1876, in Fisher 1935).
+/// Heights of crossed minus self-fertilised maize, eighths of an inch (Darwin 1876, in Fisher
+/// 1935).
 inline const std::vector<double> kMaize = {49, -67, 8,  16, 6,  23, 28, 41,
                                            14, 29,  56, 24, 75, 60, -48};
 
