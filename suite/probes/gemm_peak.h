@@ -9,7 +9,7 @@
 namespace noisemark::suite {
 
 /// Who multiplies. ATen's float32 products on a CPU are MKL's and its convolutions oneDNN's, and
-/// MKL leaves some makers' processors a third below what oneDNN reaches there.
+/// MKL reaches half of what oneDNN does on some makers' processors.
 enum class ProductBy : uint8_t { kMm, kConvolution };
 
 /// The fastest matrix product of a process.
