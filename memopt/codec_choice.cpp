@@ -52,15 +52,34 @@ Candidate rounding_candidate(Rounding rounding) {
   return {};
 }
 
+/// Codecs that serve every tensor, made once: a plan asks for those of hundreds.
+struct Shared {
+  std::shared_ptr<const Codec> mask = make_mask_codec();
+  std::shared_ptr<const Codec> sign = make_sign_codec();
+  std::shared_ptr<const Codec> narrow = make_narrow_codec(at::kBFloat16);
+  std::shared_ptr<const Codec> narrow_fp16 = make_narrow_codec(at::kHalf);
+  std::array<std::shared_ptr<const Codec>, kSparseRooms.size()> sparse;
+
+  Shared() {
+    for (size_t i = 0; i < sparse.size(); ++i) sparse[i] = make_sparse_codec(kSparseRooms[i]);
+  }
+};
+
+const Shared& shared() {
+  static const Shared codecs;
+  return codecs;
+}
+
 void add_gist(const StepGraph& graph, ValueId id, const Candidate& rounding,
               std::vector<Candidate>& to) {
   const at::ScalarType type = graph.values[static_cast<size_t>(id)].dtype;
   if (auto map = pool_map_codec_of(graph, id)) to.push_back({4, std::move(map)});
   if (!is_real(type)) return;
-  if (only_sign_is_asked_for(graph, id)) to.push_back({1, make_sign_codec()});
+  if (only_sign_is_asked_for(graph, id)) to.push_back({1, shared().sign});
   const double own_bits = 8.0 * static_cast<double>(c10::elementSize(type));
-  for (const double room : kSparseRooms) {
-    const std::shared_ptr<const Codec> sparse = make_sparse_codec(room);
+  for (size_t i = 0; i < kSparseRooms.size(); ++i) {
+    const double room = kSparseRooms[i];
+    const std::shared_ptr<const Codec>& sparse = shared().sparse[i];
     to.push_back({kSparseMapBits + room * own_bits, sparse});
     if (rounding.codec == nullptr) continue;
     to.push_back({kSparseMapBits + room * rounding.bits,
@@ -68,15 +87,12 @@ void add_gist(const StepGraph& graph, ValueId id, const Candidate& rounding,
   }
 }
 
-/// What was widened, as by autocast, goes back. A rounding that holds fewer bits stands in their
-/// place, so that the rounding of a mode does not move the codecs that may refuse: how many of them
-/// did (Overrides::refusals) then means the same under every rounding.
+/// What was widened, as by autocast, goes back, where no rounding holds fewer bits.
 void add_narrow(const Candidate& rounding, std::vector<Candidate>& to) {
   constexpr double kBits = 16;
-  const bool rounds_to_fewer = rounding.codec != nullptr && rounding.bits < kBits;
-  for (const at::ScalarType narrow : {at::kBFloat16, at::kHalf}) {
-    to.push_back(rounds_to_fewer ? rounding : Candidate{kBits, make_narrow_codec(narrow)});
-  }
+  if (rounding.codec != nullptr && rounding.bits < kBits) return;
+  to.push_back({kBits, shared().narrow});
+  to.push_back({kBits, shared().narrow_fp16});
 }
 
 /// Those that gain something, fewer bits first.
@@ -84,7 +100,7 @@ std::vector<Candidate> candidates_of(const ModeParts& parts, const StepGraph& gr
   const at::ScalarType type = graph.values[static_cast<size_t>(id)].dtype;
   const bool exact = parts.gist || parts.replay != ModeParts::Replay::kNothing;
   std::vector<Candidate> candidates;
-  if (exact && (is_real(type) || type == at::kBool)) candidates.push_back({1, make_mask_codec()});
+  if (exact && (is_real(type) || type == at::kBool)) candidates.push_back({1, shared().mask});
   Candidate rounding;
   if (is_real(type) && !is_statistic(graph, id)) rounding = rounding_candidate(parts.rounding);
   if (parts.gist) add_gist(graph, id, rounding, candidates);
@@ -107,11 +123,13 @@ class Choice {
   Choice(const ModeParts& parts, std::shared_ptr<OffloadPool> host)
       : parts_(parts), host_(std::move(host)) {}
 
-  std::unique_ptr<Codec> operator()(const StepGraph& graph, ValueId id, int attempt) const {
+  std::vector<std::shared_ptr<const Codec>> operator()(const StepGraph& graph, ValueId id) const {
     std::vector<Candidate> candidates = candidates_of(parts_, graph, id);
     if (host_ != nullptr && is_offloaded(parts_.offload, graph, id)) send_away(graph, candidates);
-    if (static_cast<size_t>(attempt) >= candidates.size()) return nullptr;
-    return make_shared_codec(candidates[static_cast<size_t>(attempt)].codec);
+    std::vector<std::shared_ptr<const Codec>> codecs;
+    codecs.reserve(candidates.size());
+    for (Candidate& candidate : candidates) codecs.push_back(std::move(candidate.codec));
+    return codecs;
   }
 
  private:

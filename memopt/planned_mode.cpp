@@ -277,10 +277,16 @@ void PlannedMode::learn_from(const PlanExecution& execution) {
   overrides_.shortcut_ns = execution.shortcut_ns();
   if (give_up_shortcuts(wrong)) return make_plan();
   report_.kept_after_mismatch += static_cast<int32_t>(wrong.size());
-  for (const ValueId value : execution.refused()) ++overrides_.refusals[value];
+  for (const Refusal& refusal : execution.refused()) {
+    overrides_.refused[refusal.value].insert(refusal.form);
+  }
+  for (const auto& [value, trial] : plan_->trials) {
+    const bool saved = !graph_->values[static_cast<size_t>(value)].slots.empty();
+    if (!saved) overrides_.tried_parts.insert(value);
+  }
   for (const ValueId value : wrong) {
     if (is_encoded(value)) {
-      overrides_.refusals[encoded_as(value)] = Overrides::kEveryCodec;
+      overrides_.as_saved.insert(encoded_as(value));
     } else {
       overrides_.keep.insert(value);
     }
@@ -342,12 +348,12 @@ ValueId PlannedMode::encoded_as(ValueId value) const {
 }
 
 /// A codec that did not take a value twice makes room for the next.
-void PlannedMode::replace_codecs(const std::vector<ValueId>& refused) {
+void PlannedMode::replace_codecs(const std::vector<Refusal>& refused) {
   bool any = false;
-  for (const ValueId value : refused) {
-    if (++refusals_[value] < kRefusalsOfACodec) continue;
-    refusals_.erase(value);
-    ++overrides_.refusals[value];
+  for (const Refusal& refusal : refused) {
+    if (++refusals_[refusal.value] < kRefusalsOfACodec) continue;
+    refusals_.erase(refusal.value);
+    overrides_.refused[refusal.value].insert(refusal.form);
     any = true;
   }
   if (any) make_plan();

@@ -113,7 +113,7 @@ class PlannedMode : public Mode {
   void keep_what_differed(const PlanExecution& execution);
   /// Of a pass whose backward did not come to its end.
   [[nodiscard]] bool is_seen_again();
-  void replace_codecs(const std::vector<ValueId>& refused);
+  void replace_codecs(const std::vector<Refusal>& refused);
   [[nodiscard]] ValueId encoded_as(ValueId value) const;
   void make_plan();
   void give_up(const std::string& reason);

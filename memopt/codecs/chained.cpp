@@ -79,6 +79,8 @@ class ChainedCodec final : public Codec {
     return encoded;
   }
 
+  at::Tensor example(int64_t elements) const override { return outer_->example(elements); }
+
   void finish_encoding() const override {
     outer_->finish_encoding();
     inner_->finish_encoding();
@@ -111,24 +113,6 @@ class ChainedCodec final : public Codec {
   std::string name_;
 };
 
-class SharedCodec final : public Codec {
- public:
-  explicit SharedCodec(std::shared_ptr<const Codec> codec) : codec_(std::move(codec)) {}
-  std::string_view name() const override { return codec_->name(); }
-  std::string form() const override { return codec_->form(); }
-  bool lossless() const override { return codec_->lossless(); }
-  bool keeps_sign() const override { return codec_->keeps_sign(); }
-  std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& key) const override {
-    return codec_->encode(x, key);
-  }
-  void finish_encoding() const override { codec_->finish_encoding(); }
-  void prefetch(const Encoded& encoded) const override { codec_->prefetch(encoded); }
-  at::Tensor decode(const Encoded& encoded) const override { return codec_->decode(encoded); }
-
- private:
-  std::shared_ptr<const Codec> codec_;
-};
-
 }  // namespace
 
 std::unique_ptr<Codec> make_chained_codec(std::shared_ptr<const Codec> outer,
@@ -136,11 +120,6 @@ std::unique_ptr<Codec> make_chained_codec(std::shared_ptr<const Codec> outer,
                                           std::optional<size_t> part) {
   TORCH_CHECK(outer != nullptr && inner != nullptr, "chained codec: both codecs must be given");
   return std::make_unique<ChainedCodec>(std::move(outer), std::move(inner), part);
-}
-
-std::unique_ptr<Codec> make_shared_codec(std::shared_ptr<const Codec> codec) {
-  TORCH_CHECK(codec != nullptr, "shared codec: the codec must be given");
-  return std::make_unique<SharedCodec>(std::move(codec));
 }
 
 }  // namespace noisemark::memopt

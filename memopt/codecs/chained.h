@@ -16,7 +16,4 @@ namespace noisemark::memopt {
     std::shared_ptr<const Codec> outer, std::shared_ptr<const Codec> inner,
     std::optional<std::size_t> part = std::nullopt);
 
-/// Does what `codec` does: for one with a state, as a pool of memory, that serves many tensors.
-[[nodiscard]] std::unique_ptr<Codec> make_shared_codec(std::shared_ptr<const Codec> codec);
-
 }  // namespace noisemark::memopt

@@ -67,6 +67,12 @@ class Codec {
   /// the form can hold, no bytes gained. The caller then keeps the tensor.
   [[nodiscard]] virtual std::optional<Encoded> encode(const at::Tensor& x,
                                                       const EncodeKey& key) const = 0;
+  /// How much of its room an encoding takes, in [0, 1], where a form has room for so much: the next
+  /// tensor may need more. Asks the device.
+  [[nodiscard]] virtual double filled(const Encoded& /*encoded*/) const { return 0; }
+  /// A tensor of about so many elements on the CPU that shows what the codec costs. Undefined where
+  /// any of the type it takes does that. An even number of pieces along the first dimension.
+  [[nodiscard]] virtual at::Tensor example(int64_t /*elements*/) const { return {}; }
   /// At the end of a forward pass: a codec that copies elsewhere may order the rest of its copies
   /// before the work that follows. The host does not wait.
   virtual void finish_encoding() const {}

@@ -1,8 +1,12 @@
 #include "memopt/codecs/pool_map.h"
 
+#include <ATen/ops/max_pool2d_with_indices.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "memopt/codecs/arithmetic/jobs.h"
 #include "memopt/codecs/field_codec.h"
@@ -41,6 +45,14 @@ class PoolMapCodec final : public Codec {
     std::optional<Encoded> encoded = codecs::encode_fields(x, job_for(x.sizes(), *inner));
     if (encoded) encoded->state = std::make_shared<int64_t>(*inner);
     return encoded;
+  }
+  /// The map of planes of zeros.
+  at::Tensor example(int64_t elements) const override {
+    const at::Tensor plane = at::zeros({1, geometry_.input[0], geometry_.input[1]});
+    const at::Tensor map = std::get<1>(at::max_pool2d_with_indices(
+        plane, geometry_.kernel, geometry_.stride, geometry_.padding, geometry_.dilation));
+    const int64_t pairs = std::max<int64_t>(elements / (2 * std::max<int64_t>(map.numel(), 1)), 1);
+    return map.repeat({2 * pairs, 1, 1});
   }
   at::Tensor decode(const Encoded& encoded) const override {
     const int64_t inner = *static_cast<const int64_t*>(encoded.state.get());

@@ -2,7 +2,9 @@
 
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -48,6 +50,18 @@ class SparseCodec final : public Codec {
     device->encode(job);
     if (!flag.settle(encoded)) return std::nullopt;
     return encoded;
+  }
+
+  /// As full as all of the tensor would be, were the last block like those before it.
+  double filled(const Encoded& encoded) const override {
+    const at::Tensor& offsets = encoded.parts.at(1);
+    const int64_t blocks = offsets.numel() - 1;
+    if (blocks < 1) return 1;
+    const auto values = static_cast<double>(offsets.select(0, blocks).item<int32_t>());
+    const auto elements = static_cast<double>(c10::multiply_integers(encoded.sizes));
+    const auto room = static_cast<double>(encoded.parts.at(2).numel());
+    return std::min(1.0,
+                    values / static_cast<double>(blocks * SparseJob::kBlock) * elements / room);
   }
 
   at::Tensor decode(const Encoded& encoded) const override {

@@ -24,6 +24,7 @@ namespace {
 
 /// The smaller where host memory has no room for the larger.
 constexpr std::array<int64_t, 2> kElements = {1 << 18, 1 << 14};
+constexpr int64_t kDrawn = 1 << 14;  ///< normals, which are repeated
 constexpr uint64_t kSeed = 1;
 constexpr int kRuns = 5;
 /// Encodings are whole rows of 32 words.
@@ -46,7 +47,8 @@ constexpr std::array<MakeSample, 8> kSamples = {
 struct Rates {
   double bytes = 0;  ///< per element
   double constant_bytes = 0;
-  double encode_ns = 0;  ///< per element
+  double transit_bytes = 0;  ///< per element, held elsewhere
+  double encode_ns = 0;      ///< per element
   double decode_ns = 0;
 };
 
@@ -56,6 +58,12 @@ int64_t bytes_on(c10::Device device, const Encoded& encoded) {
   for (const at::Tensor& part : encoded.parts) {
     if (part.device() == device) bytes += static_cast<int64_t>(part.nbytes());
   }
+  return bytes;
+}
+
+double bytes_of(const Encoded& encoded) {
+  double bytes = 0;
+  for (const at::Tensor& part : encoded.parts) bytes += static_cast<double>(part.nbytes());
   return bytes;
 }
 
@@ -89,7 +97,7 @@ std::optional<Encoded> taken(const Codec& codec, const at::Tensor& x) {
 
 std::optional<Rates> measure_on(const Codec& codec, const at::Tensor& whole) {
   const int64_t elements = whole.numel();
-  const auto of_half = taken(codec, whole.narrow(0, 0, elements / 2));
+  const auto of_half = taken(codec, whole.narrow(0, 0, whole.size(0) / 2));
   const auto encoded = taken(codec, whole);
   if (!of_half || !encoded) return std::nullopt;
   const auto count = static_cast<double>(elements);
@@ -104,6 +112,7 @@ std::optional<Rates> measure_on(const Codec& codec, const at::Tensor& whole) {
   Rates rates;
   rates.bytes = (bytes - bytes_of_half) * 2 / count;
   rates.constant_bytes = bytes - rates.bytes * count;
+  rates.transit_bytes = (bytes_of(*encoded) - bytes) / count;
   rates.encode_ns = nanoseconds(*clock, encode) / count;
   rates.decode_ns = nanoseconds(*clock, decode) / count;
   return rates;
@@ -112,8 +121,14 @@ std::optional<Rates> measure_on(const Codec& codec, const at::Tensor& whole) {
 std::optional<Rates> measure(const Codec& codec, at::ScalarType type, c10::Device device) {
   const at::DisableRecordFunctionGuard no_callbacks;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const at::Tensor drawn = at::randn({kDrawn}, at::detail::createCPUGenerator(kSeed));
   for (const int64_t elements : kElements) {
-    const at::Tensor normals = at::randn({elements}, at::detail::createCPUGenerator(kSeed));
+    const at::Tensor example = codec.example(elements);
+    if (example.defined()) {
+      if (const std::optional<Rates> rates = measure_on(codec, example.to(device))) return rates;
+      continue;
+    }
+    const at::Tensor normals = drawn.repeat({elements / kDrawn});
     for (const MakeSample make : kSamples) {
       const at::Tensor sample = make(normals).to(type).to(device);
       if (const std::optional<Rates> rates = measure_on(codec, sample)) return rates;
@@ -145,6 +160,7 @@ CodecFigures measured_codec_figures(c10::Device device) {
     CodecFigure figure;
     figure.bytes = static_cast<int64_t>(rates->constant_bytes +
                                         std::ceil(elements * rates->bytes / kRow) * kRow);
+    figure.transit_bytes = std::llround(elements * rates->transit_bytes);
     figure.encode_ns = std::llround(elements * rates->encode_ns);
     figure.decode_ns = std::llround(elements * rates->decode_ns);
     return figure;

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
+
+#include "memopt/plan/encodings.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -50,17 +53,16 @@ class SavedStorages {
 
   [[nodiscard]] std::vector<Way> encodings(const RecordedStorage& storage,
                                            const std::vector<ValueId>& saved) const {
-    const ValueId first = *std::min_element(saved.begin(), saved.end(), [&](ValueId a, ValueId b) {
-      return value(a).slots.front() < value(b).slots.front();
-    });
+    const std::optional<SavedMemory> memory = saved_memory(graph_, storage);
+    if (!memory) return {};
     const bool decoded =
         std::any_of(saved.begin(), saved.end(), [&](ValueId id) { return is_asked_for(id); });
-    RecordedValue form = value(first);
-    if (saved.size() > 1 || !form.fills_its_memory()) {
+    RecordedValue form = value(memory->first);
+    if (memory->whole) {
       form.sizes = {storage.bytes / static_cast<int64_t>(c10::elementSize(form.dtype))};
     }
     std::vector<Way> ways;
-    for (const std::unique_ptr<Codec>& codec : options_.codecs_of(first)) {
+    for (const std::shared_ptr<const Codec>& codec : options_.codecs_of(memory->first)) {
       const CodecFigure figure = figures_(*codec, form);
       const int64_t ns = figure.encode_ns + (decoded ? figure.decode_ns : 0);
       ways.push_back({static_cast<double>(storage.bytes - figure.bytes), static_cast<double>(ns)});

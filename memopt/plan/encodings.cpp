@@ -1,25 +1,44 @@
 #include "memopt/plan/encodings.h"
 
 #include <algorithm>
+#include <iterator>
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace noisemark::memopt {
 namespace {
 
+const RecordedValue& value_at(const StepGraph& graph, ValueId id) {
+  return graph.values[static_cast<size_t>(id)];
+}
+
+/// All of the memory is elements of one type, and the same whenever one of the values is saved.
+bool can_be_one(const StepGraph& graph, const RecordedStorage& storage, at::ScalarType type) {
+  const bool one_type = std::all_of(storage.values.begin(), storage.values.end(), [&](ValueId id) {
+    return value_at(graph, id).slots.empty() || value_at(graph, id).dtype == type;
+  });
+  return one_type && !storage.written_in_place &&
+         storage.bytes % static_cast<int64_t>(c10::elementSize(type)) == 0;
+}
+
 class Encoder {
  public:
   Encoder(TreatmentPlan& plan, const Policy& policy, const Overrides& overrides)
-      : plan_(plan), graph_(*plan.graph), policy_(policy), overrides_(overrides) {
+      : plan_(plan),
+        graph_(*plan.graph),
+        policy_(policy),
+        overrides_(overrides),
+        recipes_read_(graph_.storages.size(), false) {
     for (const auto& recipe : plan_.recipes) {
-      for (const ValueId input : recipe->inputs) recipes_read_.insert(value(input).storage);
+      for (const ValueId input : recipe->inputs) {
+        recipes_read_[static_cast<size_t>(value(input).storage)] = true;
+      }
     }
   }
 
   void run() {
-    for (const RecordedStorage& storage : graph_.storages) {
-      if (!storage.external) encode_storage(storage);
-    }
+    for (const RecordedStorage& storage : graph_.storages) encode_storage(storage);
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
       if (treatment(id).source != Source::kSliced) continue;
@@ -28,81 +47,83 @@ class Encoder {
   }
 
  private:
-  [[nodiscard]] const RecordedValue& value(ValueId id) const {
-    return graph_.values[static_cast<size_t>(id)];
-  }
+  [[nodiscard]] const RecordedValue& value(ValueId id) const { return value_at(graph_, id); }
   ValueTreatment& treatment(ValueId id) { return plan_.values[static_cast<size_t>(id)]; }
 
   void encode_storage(const RecordedStorage& storage) {
-    std::vector<ValueId> saved;
+    const std::optional<SavedMemory> memory = saved_memory(graph_, storage);
+    if (!memory || !holds_all_saved(storage)) return;
+    ValueTreatment& first = treatment(memory->first);
+    if (!give_codecs(memory->first, first)) {
+      if (overrides_.no_room.count(value(memory->first).storage) != 0) note_full_host(storage);
+      return;
+    }
     for (const ValueId id : storage.values) {
       if (value(id).slots.empty()) continue;
-      if (treatment(id).source != Source::kHeld) return;
-      saved.push_back(id);
-    }
-    if (saved.empty()) return;
-    const ValueId first = *std::min_element(saved.begin(), saved.end(), [&](ValueId a, ValueId b) {
-      return treatment(a).supplied_by < treatment(b).supplied_by;
-    });
-    const bool whole = saved.size() > 1 || !value(first).fills_its_memory();
-    if (whole && !can_be_one(storage, saved)) return;
-    if (!give_codecs(first, treatment(first))) return note_full_host(saved);
-    for (const ValueId id : saved) {
       treatment(id).source = Source::kEncoded;
-      treatment(id).codec = treatment(first).codec;
-      if (whole) treatment(id).encoded_with = first;
+      treatment(id).codec = first.codec;
+      if (memory->whole) treatment(id).encoded_with = memory->first;
     }
+  }
+
+  [[nodiscard]] bool holds_all_saved(const RecordedStorage& storage) {
+    return std::all_of(storage.values.begin(), storage.values.end(), [this](ValueId id) {
+      return value(id).slots.empty() || treatment(id).source == Source::kHeld;
+    });
   }
 
   /// That its operator cannot be run again is true as well, and was no matter.
-  void note_full_host(const std::vector<ValueId>& saved) {
-    if (overrides_.no_room.count(value(saved.front()).storage) == 0) return;
-    for (const ValueId id : saved) treatment(id).reason = KeepReason::kNoRoomOnHost;
-  }
-
-  /// All of the memory is elements of one type, and the same whenever one of the values is saved.
-  [[nodiscard]] bool can_be_one(const RecordedStorage& storage,
-                                const std::vector<ValueId>& saved) const {
-    const at::ScalarType type = value(saved.front()).dtype;
-    const bool one_type = std::all_of(saved.begin(), saved.end(),
-                                      [&](ValueId id) { return value(id).dtype == type; });
-    return one_type && !storage.written_in_place &&
-           storage.bytes % static_cast<int64_t>(c10::elementSize(type)) == 0;
+  void note_full_host(const RecordedStorage& storage) {
+    for (const ValueId id : storage.values) {
+      if (!value(id).slots.empty()) treatment(id).reason = KeepReason::kNoRoomOnHost;
+    }
   }
 
   /// False when no codec is left.
   bool give_codecs(ValueId id, ValueTreatment& to) {
-    const auto refused = overrides_.refusals.find(id);
-    int skip = refused == overrides_.refusals.end() ? 0 : refused->second;
-    if (skip == Overrides::kEveryCodec) return false;
-    std::vector<const Codec*> codecs;
-    for (int attempt = 0;; ++attempt) {
-      std::unique_ptr<Codec> codec = policy_.codec(graph_, id, attempt);
-      if (codec == nullptr) break;
-      if (!serves(id, *codec) || skip-- > 0) continue;
-      codecs.push_back(codec.get());
-      plan_.codecs.push_back(std::move(codec));
-    }
+    std::vector<std::shared_ptr<const Codec>> codecs = policy_.codec(graph_, id);
+    std::erase_if(codecs, [&](const std::shared_ptr<const Codec>& codec) {
+      return overrides_.refuses(id, *codec) || !serves(id, *codec);
+    });
     if (codecs.empty()) return false;
-    to.codec = codecs.front();
-    to.next_codecs.assign(codecs.begin() + 1, codecs.end());
+    to.codec = codecs.front().get();
+    to.next_codecs.clear();
+    for (size_t i = 1; i < codecs.size(); ++i) to.next_codecs.push_back(codecs[i].get());
+    std::move(codecs.begin(), codecs.end(), std::back_inserter(plan_.codecs));
     return true;
   }
 
   /// What keeps nothing but the sign is for autograd alone: a recipe reads values.
   [[nodiscard]] bool serves(ValueId id, const Codec& codec) const {
     const bool signs_only = codec.keeps_sign() && !codec.lossless();
-    return !signs_only || recipes_read_.count(value(id).storage) == 0;
+    return !signs_only || !recipes_read_[static_cast<size_t>(value(id).storage)];
   }
 
   TreatmentPlan& plan_;
   const StepGraph& graph_;
   const Policy& policy_;
   const Overrides& overrides_;
-  std::set<StorageId> recipes_read_;
+  std::vector<bool> recipes_read_;  ///< by storage
 };
 
 }  // namespace
+
+std::optional<SavedMemory> saved_memory(const StepGraph& graph, const RecordedStorage& storage) {
+  if (storage.external) return std::nullopt;
+  SavedMemory memory;
+  for (const ValueId id : storage.values) {
+    const std::vector<SlotId>& slots = value_at(graph, id).slots;
+    if (slots.empty()) continue;
+    const bool shared = memory.first != kNone;
+    if (!shared || slots.front() < value_at(graph, memory.first).slots.front()) memory.first = id;
+    memory.whole = memory.whole || shared;
+  }
+  if (memory.first == kNone) return std::nullopt;
+  const RecordedValue& first = value_at(graph, memory.first);
+  memory.whole = memory.whole || !first.fills_its_memory();
+  if (memory.whole && !can_be_one(graph, storage, first.dtype)) return std::nullopt;
+  return memory;
+}
 
 void choose_encodings(TreatmentPlan& plan, const Policy& policy, const Overrides& overrides) {
   if (policy.codec) Encoder(plan, policy, overrides).run();

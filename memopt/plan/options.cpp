@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "memopt/codec_choice.h"
+#include "memopt/plan/encodings.h"
 #include "memopt/policies.h"
 #include "memopt/replay/recipe.h"
 
@@ -24,26 +26,74 @@ constexpr std::array kReplays = {Replay::kNothing, Replay::kEcho, Replay::kEchoA
 constexpr std::array kRoundings = {Rounding::kDpr16, Rounding::kDpr10, Rounding::kDpr8,
                                    Rounding::kQ4, Rounding::kQ2};
 
-BlockOption lossless_option(Replay replay) {
-  const ModeParts parts{.replay = replay};
-  return {replay == Replay::kNothing ? "keep" : spelling_of(parts), policy_of(parts), parts};
+BlockOption lossless_option(Replay replay, bool gist) {
+  const ModeParts parts{.replay = replay, .gist = gist};
+  return {parts == ModeParts{} ? "keep" : spelling_of(parts), policy_of(parts), parts};
+}
+
+/// Keeps everything, in the forms that the modes have which make values again.
+BlockOption exact_option() {
+  BlockOption option = lossless_option(Replay::kNothing, false);
+  option.name = "exact";
+  option.policy.codec = codec_choice({.replay = Replay::kEcho});
+  return option;
+}
+
+BlockOption host_option(Replay replay, const std::shared_ptr<OffloadPool>& host) {
+  BlockOption option = lossless_option(replay, false);
+  option.parts.offload = ModeParts::Offload::kEverything;
+  option.name = spelling_of(option.parts);
+  ModeParts held = option.parts;
+  if (replay == Replay::kNothing) held.replay = Replay::kEcho;  // encoded on the way
+  option.policy.codec = codec_choice(held, host);
+  return option;
 }
 
 BlockOption rounding_option(Replay replay, Rounding rounding) {
   const ModeParts parts{.replay = replay, .rounding = rounding};
   BlockOption option{spelling_of(parts), policy_of(parts), parts};
-  // The same codecs in the same order in every option, so that what is known of them holds in all.
   if (replay == Replay::kNothing) {
     option.policy.codec = codec_choice({.replay = Replay::kEcho, .rounding = rounding});
   }
   return option;
 }
 
+/// The same functions, which have no state. False where that cannot be told.
+bool asks_alike(const Policy& a, const Policy& b) {
+  using Ask = bool (*)(const StepGraph&, const RecordedOperator&);
+  const auto same = [](const auto& x, const auto& y) {
+    const Ask* p = x.template target<Ask>();
+    const Ask* q = y.template target<Ask>();
+    return (!x && !y) || (p != nullptr && q != nullptr && *p == *q);
+  };
+  return same(a.may_replay, b.may_replay) && same(a.light, b.light);
+}
+
+/// What recipes and codecs do not know themselves: every plan copies it.
+Overrides in_every_plan(const Overrides& known) {
+  Overrides overrides;
+  overrides.keep = known.keep;
+  overrides.crossing = known.crossing;
+  overrides.no_room = known.no_room;
+  overrides.replay = known.replay;
+  return overrides;
+}
+
 }  // namespace
 
 std::vector<BlockOption> lossless_options() {
   std::vector<BlockOption> options;
-  for (const Replay replay : kReplays) options.push_back(lossless_option(replay));
+  for (const Replay replay : kReplays) {
+    options.push_back(lossless_option(replay, false));
+    if (replay == Replay::kNothing) options.push_back(exact_option());
+    options.push_back(lossless_option(replay, true));
+  }
+  return options;
+}
+
+std::vector<BlockOption> lossless_options(const std::shared_ptr<OffloadPool>& host) {
+  std::vector<BlockOption> options = lossless_options();
+  for (const Replay replay : kReplays) options.push_back(host_option(replay, host));
   return options;
 }
 
@@ -59,14 +109,15 @@ BlockOptions::BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<B
                            Overrides overrides)
     : graph_(std::move(graph)),
       options_(std::move(options)),
-      overrides_(std::move(overrides)),
-      recipes_(std::make_unique<RecipeBook>(graph_, overrides_.shortcut_ns)),
+      known_(std::move(overrides)),
+      overrides_(in_every_plan(known_)),
+      recipes_(std::make_unique<RecipeBook>(graph_, known_.shortcut_ns)),
       blocks_(graph_->segments.size() + 1) {
-  overrides_.shortcut_ns.clear();  // the recipes know; every plan copies the rest
   mark_operators();
   mark_slots();
   mark_crossing();
-  refuse_what_was_not_tried();
+  group_codecs();
+  find_same_options();
 }
 
 std::string BlockOptions::name(size_t block) const {
@@ -79,8 +130,15 @@ size_t BlockOptions::block_of_operator(OperatorId id) const {
 
 /// Once, because a policy may look at the whole graph to decide about one operator.
 void BlockOptions::mark_operators() {
-  for (const BlockOption& option : options_) {
-    const Policy& policy = option.policy;
+  for (size_t o = 0; o < options_.size(); ++o) {
+    const Policy& policy = options_[o].policy;
+    size_t known = 0;
+    while (known < o && !asks_alike(options_[known].policy, policy)) ++known;
+    if (known < o) {
+      replays_.push_back(replays_[known]);
+      light_.push_back(light_[known]);
+      continue;
+    }
     std::vector<bool> replays;
     std::vector<bool> light;
     for (const RecordedOperator& op : graph_->operators) {
@@ -127,27 +185,70 @@ bool BlockOptions::is_all_parts(ValueId id) const {
   return true;
 }
 
-/// The pass that compared what could be made again did not try to encode it: where another plan
-/// holds it, nothing is known of its exact codecs.
-void BlockOptions::refuse_what_was_not_tried() {
-  const TreatmentPlan plan = plan_to_verify();
-  for (size_t v = 0; v < plan.values.size(); ++v) {
-    if (plan.values[v].codec != nullptr) continue;
-    const auto id = static_cast<ValueId>(v);
-    int exact = 0;
-    while (exact_codec(id, exact) != nullptr) ++exact;
-    if (exact == 0) continue;
-    int& refusals = overrides_.refusals[id];
-    refusals = std::max(refusals, exact);
+/// Once for all plans, because they ask for every value.
+void BlockOptions::group_codecs() {
+  groups_.emplace_back();
+  for (const BlockOption& option : options_) group_.push_back(group_of(option));
+  for (CodecGroup& group : groups_) {
+    group.of_value.resize(graph_->values.size());
+    for (size_t v = 0; v < graph_->values.size(); ++v) {
+      const RecordedValue& value = graph_->values[v];
+      const bool external = graph_->storages[static_cast<size_t>(value.storage)].external;
+      if (value.slots.empty() || external) continue;
+      group.of_value[v] = known_codecs(group, static_cast<ValueId>(v));
+    }
   }
 }
 
-/// Of the options that are lossless and encode.
-std::unique_ptr<Codec> BlockOptions::exact_codec(ValueId id, int attempt) const {
-  for (const BlockOption& option : options_) {
-    if (option.policy.codec) return option.policy.codec(*graph_, id, attempt);
+size_t BlockOptions::group_of(const BlockOption& option) {
+  if (!option.policy.codec) return 0;
+  ModeParts parts = option.parts;
+  parts.replay = Replay::kNothing;
+  for (size_t g = 1; g < groups_.size(); ++g) {
+    if (groups_[g].parts == parts) return g;
   }
-  return nullptr;
+  groups_.push_back({parts, option.policy.codec, {}});
+  return groups_.size() - 1;
+}
+
+/// Of what nobody saved, and a plan may cut out of something else, an exact codec is known to be
+/// exact where it was tried.
+BlockOptions::Codecs BlockOptions::known_codecs(const CodecGroup& group, ValueId id) const {
+  if (!group.choice) return {};
+  Codecs codecs = group.choice(*graph_, id);
+  const bool saved = !graph_->values[static_cast<size_t>(id)].slots.empty();
+  const bool tried = saved || known_.tried_parts.count(id) != 0;
+  std::erase_if(codecs, [&](const std::shared_ptr<const Codec>& codec) {
+    return known_.refuses(id, *codec) || (codec->lossless() && !tried);
+  });
+  return codecs;
+}
+
+void BlockOptions::find_same_options() {
+  for (size_t o = 0; o < options_.size(); ++o) {
+    size_t same = 0;
+    while (!treat_alike(same, o)) ++same;
+    same_as_.push_back(same);
+  }
+}
+
+bool BlockOptions::treat_alike(size_t a, size_t b) const {
+  return a == b || (replays_[a] == replays_[b] && light_[a] == light_[b] &&
+                    options_[a].policy.keep_what_crosses_segments ==
+                        options_[b].policy.keep_what_crosses_segments &&
+                    have_same_codecs(group_[a], group_[b]));
+}
+
+bool BlockOptions::have_same_codecs(size_t a, size_t b) const {
+  const auto same_form = [](const std::shared_ptr<const Codec>& x,
+                            const std::shared_ptr<const Codec>& y) {
+    return x == y || x->form() == y->form();
+  };
+  return a == b ||
+         std::equal(groups_[a].of_value.begin(), groups_[a].of_value.end(),
+                    groups_[b].of_value.begin(), [&](const Codecs& x, const Codecs& y) {
+                      return std::equal(x.begin(), x.end(), y.begin(), y.end(), same_form);
+                    });
 }
 
 /// `option_of`: by operator. It must outlive the policy.
@@ -161,12 +262,12 @@ Policy BlockOptions::combined(const std::vector<size_t>& option_of) const {
     const size_t at = index_of(graph, op);
     return light_[option_of[at]][at];
   };
-  policy.codec = [this, &option_of](const StepGraph& graph, ValueId id,
-                                    int attempt) -> std::unique_ptr<Codec> {
-    const OperatorId producer = graph.values[static_cast<size_t>(id)].producer;
-    if (producer == kNone) return nullptr;
-    const CodecChoice& choice = options_[option_of[static_cast<size_t>(producer)]].policy.codec;
-    return choice ? choice(graph, id, attempt) : nullptr;
+  policy.codec = [this, &option_of](const StepGraph& graph, ValueId id) -> Codecs {
+    const RecordedValue& value = graph.values[static_cast<size_t>(id)];
+    if (value.producer == kNone) return {};
+    const CodecGroup& group = groups_[group_[option_of[static_cast<size_t>(value.producer)]]];
+    if (value.slots.empty()) return known_codecs(group, id);
+    return group.of_value[static_cast<size_t>(id)];
   };
   return policy;
 }
@@ -199,9 +300,6 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
   policy.may_replay = [replayed_by](const StepGraph& graph, const RecordedOperator& op) {
     return replayed_by(index_of(graph, op), false);
   };
-  policy.codec = [this](const StepGraph&, ValueId id, int attempt) {
-    return exact_codec(id, attempt);
-  };
   Overrides overrides = overrides_;
   for (size_t v = 0; v < crossing_.size(); ++v) {
     const OperatorId producer = graph_->values[v].producer;
@@ -209,13 +307,37 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
       overrides.crossing.insert(static_cast<ValueId>(v));
     }
   }
-  return resolve(graph_, policy, overrides, *recipes_);
+  TreatmentPlan plan = resolve(graph_, policy, overrides, *recipes_);
+  for (const RecordedStorage& storage : graph_->storages) {
+    const std::optional<SavedMemory> memory = saved_memory(*graph_, storage);
+    if (memory) try_codecs(plan, memory->first, memory->whole);
+  }
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const bool part = plan.values[v].source == Source::kSliced;
+    if (part) try_codecs(plan, static_cast<ValueId>(v), /*whole=*/false);
+  }
+  return plan;
+}
+
+/// Those that round take every value.
+void BlockOptions::try_codecs(TreatmentPlan& plan, ValueId id, bool whole) const {
+  CodecTrial trial;
+  trial.whole = whole;
+  std::set<std::string> forms;
+  for (const CodecGroup& group : groups_) {
+    if (!group.choice) continue;
+    for (std::shared_ptr<const Codec>& codec : group.choice(*graph_, id)) {
+      if (!codec->lossless() || known_.refuses(id, *codec)) continue;
+      if (forms.insert(codec->form()).second) trial.codecs.push_back(std::move(codec));
+    }
+  }
+  if (!trial.codecs.empty()) plan.trials.emplace(id, std::move(trial));
 }
 
 bool BlockOptions::may_make_again(ValueId id) const {
   const RecordedValue& value = graph_->values[static_cast<size_t>(id)];
   const RecordedStorage& storage = graph_->storages[static_cast<size_t>(value.storage)];
-  if (value.producer == kNone || !value.has_history || overrides_.keep.count(id) != 0) return false;
+  if (value.producer == kNone || !value.has_history || known_.keep.count(id) != 0) return false;
   if (storage.external || storage.written_in_place) return false;
   const auto producer = static_cast<size_t>(value.producer);
   return graph_->operators[producer].repeatable &&
@@ -223,19 +345,12 @@ bool BlockOptions::may_make_again(ValueId id) const {
                      [producer](const std::vector<bool>& replays) { return replays[producer]; });
 }
 
-/// Options that round alike have the same codecs.
-std::vector<std::unique_ptr<Codec>> BlockOptions::codecs_of(ValueId id) const {
-  std::vector<std::unique_ptr<Codec>> codecs;
-  const auto refused = overrides_.refusals.find(id);
-  const int first = refused == overrides_.refusals.end() ? 0 : refused->second;
-  std::set<ModeParts::Rounding> seen;
-  for (const BlockOption& option : options_) {
-    if (first == Overrides::kEveryCodec) break;
-    if (!option.policy.codec || !seen.insert(option.parts.rounding).second) continue;
-    for (int attempt = first;; ++attempt) {
-      std::unique_ptr<Codec> codec = option.policy.codec(*graph_, id, attempt);
-      if (codec == nullptr) break;
-      codecs.push_back(std::move(codec));
+std::vector<std::shared_ptr<const Codec>> BlockOptions::codecs_of(ValueId id) const {
+  Codecs codecs;
+  std::set<std::string> forms;
+  for (const CodecGroup& group : groups_) {
+    for (const std::shared_ptr<const Codec>& codec : group.of_value[static_cast<size_t>(id)]) {
+      if (forms.insert(codec->form()).second) codecs.push_back(codec);
     }
   }
   return codecs;
@@ -245,7 +360,7 @@ bool BlockOptions::rounds_in(size_t block, const TreatmentPlan& plan) const {
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const Codec* codec = plan.values[v].codec;
     const OperatorId producer = graph_->values[v].producer;
-    if (codec == nullptr || codec->lossless() || producer == kNone) continue;
+    if (codec == nullptr || codec->keeps_sign() || producer == kNone) continue;
     if (block_of_operator(producer) == block) return true;
   }
   return false;

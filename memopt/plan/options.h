@@ -20,23 +20,34 @@ struct BlockOption {
   ModeParts parts = {};  ///< "echo"; of "keep" nothing
 };
 
-/// From keeping everything, the first, to replaying everything, all of them lossless.
+/// From keeping everything, the first, to replaying everything, all of them lossless: "keep";
+/// "exact", which keeps everything too, but masks in 1 bit and what was widened as it was before;
+/// "gist"; and what makes values again, each with what "exact" does and with what "gist" does.
 [[nodiscard]] std::vector<BlockOption> lossless_options();
-/// Those, and each of them with every way to round what it holds. Masks are held in 1 bit, what was
-/// widened as it was before.
+/// Those, and what "exact" and each way to make values again hold moved to host memory that `host`
+/// gives.
+[[nodiscard]] std::vector<BlockOption> lossless_options(const std::shared_ptr<OffloadPool>& host);
+/// Those without host memory, and keeping and each way to make values again with every way to round
+/// what is held.
 [[nodiscard]] std::vector<BlockOption> all_options();
 
 /// The model cut into its segments, each of which can be treated by another option. What a segment
 /// makes is treated by its own option, whoever reads it.
 class BlockOptions {
  public:
-  /// `overrides`: what is known of recipes and codecs, which every plan heeds.
+  /// `overrides`: what is known of recipes and codecs, which every plan heeds. Options whose parts
+  /// differ in what is replayed alone have the same codecs, or none.
   BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<BlockOption> options,
                Overrides overrides);
 
   [[nodiscard]] size_t blocks() const { return blocks_; }
   [[nodiscard]] const std::vector<BlockOption>& options() const { return options_; }
+  /// The first option that treats every block as this one does, by what is known: no value is
+  /// sparse, say, so that "gist" is "exact".
+  [[nodiscard]] size_t same_as(size_t option) const { return same_as_[option]; }
   [[nodiscard]] const std::shared_ptr<const StepGraph>& graph() const { return graph_; }
+  /// Of recipes and codecs.
+  [[nodiscard]] const Overrides& known() const { return known_; }
   /// As in the graph; the first, "", is what belongs to no segment.
   [[nodiscard]] std::string name(size_t block) const;
   [[nodiscard]] size_t block_of_operator(OperatorId id) const;
@@ -45,17 +56,19 @@ class BlockOptions {
 
   /// `chosen`: an index of options() for every block.
   [[nodiscard]] TreatmentPlan plan(const std::vector<size_t>& chosen) const;
-  /// Makes again whatever some option may make again, so that following it once with everything
-  /// kept shows which recipes and codecs are exact.
+  /// Makes again whatever some option may make again, and tries the codecs of all options on all
+  /// that is saved, so that following it once with everything kept shows which recipes and codecs
+  /// are exact.
   [[nodiscard]] TreatmentPlan plan_to_verify() const;
   /// Whether some plan may make the value again: an option replays its operator, and nothing that
   /// is known of the value speaks against it.
   [[nodiscard]] bool may_make_again(ValueId id) const;
-  /// The codecs that a plan may give to the value, of every way to round, without those refused.
-  [[nodiscard]] std::vector<std::unique_ptr<Codec>> codecs_of(ValueId id) const;
+  /// The codecs that some plan may give to the value: those of all options that are not refused.
+  [[nodiscard]] std::vector<std::shared_ptr<const Codec>> codecs_of(ValueId id) const;
   /// Shared by all plans.
   [[nodiscard]] RecipeBook& recipes() const { return *recipes_; }
-  /// Whether the plan rounds what a block has made.
+  /// Whether the plan rounds what a block has made. A sign where the sign is all that is asked for
+  /// is not rounded.
   [[nodiscard]] bool rounds_in(size_t block, const TreatmentPlan& plan) const;
 
   /// What each option costs each block, from the timelines in which all blocks have that option,
@@ -65,21 +78,38 @@ class BlockOptions {
                                                  bool live) const;
 
  private:
+  using Codecs = std::vector<std::shared_ptr<const Codec>>;
+  /// Those of the options whose parts differ in what is replayed alone.
+  struct CodecGroup {
+    ModeParts parts;
+    CodecChoice choice;
+    std::vector<Codecs> of_value;  ///< of what is saved, without those refused
+  };
+
   void mark_operators();
   void mark_slots();
   void mark_crossing();
-  void refuse_what_was_not_tried();
+  void group_codecs();
+  void find_same_options();
+  [[nodiscard]] size_t group_of(const BlockOption& option);
+  [[nodiscard]] Codecs known_codecs(const CodecGroup& group, ValueId id) const;
+  [[nodiscard]] bool have_same_codecs(size_t a, size_t b) const;
+  [[nodiscard]] bool treat_alike(size_t a, size_t b) const;
+  void try_codecs(TreatmentPlan& plan, ValueId id, bool whole) const;
   [[nodiscard]] bool crosses(ValueId id) const;
   [[nodiscard]] bool is_all_parts(ValueId id) const;
   [[nodiscard]] size_t block_that_brings(SlotId slot) const;
-  [[nodiscard]] std::unique_ptr<Codec> exact_codec(ValueId id, int attempt) const;
   [[nodiscard]] Policy combined(const std::vector<size_t>& option_of) const;
 
   std::shared_ptr<const StepGraph> graph_;
   std::vector<BlockOption> options_;
-  Overrides overrides_;
+  Overrides known_;
+  Overrides overrides_;  ///< of every plan: what is known, without what recipes and codecs know
   std::unique_ptr<RecipeBook> recipes_;
   size_t blocks_ = 0;
+  std::vector<CodecGroup> groups_;          ///< the first has no codecs
+  std::vector<size_t> group_;               ///< by option
+  std::vector<size_t> same_as_;             ///< by option
   std::vector<std::vector<bool>> replays_;  ///< by option and operator
   std::vector<std::vector<bool>> light_;    ///< by option and operator
   std::vector<size_t> block_at_;            ///< by slot

@@ -72,13 +72,12 @@ Planner::Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget targe
       other_(other_bytes(options_->graph())),
       bound_(*options_, figures_) {
   std::vector<PeakTimeline> uniform;
-  for (size_t o = 0; o < options_->options().size(); ++o) {
-    uniform.push_back(
-        simulate(options_->plan(std::vector<size_t>(options_->blocks(), o)), figures_));
-  }
   std::vector<PlanPoint> points;
-  for (size_t o = 0; o < uniform.size(); ++o) {
-    points.push_back(point_of(uniform[o], std::vector<size_t>(options_->blocks(), o)));
+  for (size_t o = 0; o < options_->options().size(); ++o) {
+    const std::vector<size_t> chosen(options_->blocks(), o);
+    const size_t same = options_->same_as(o);
+    uniform.push_back(same < o ? uniform[same] : simulate(options_->plan(chosen), figures_));
+    points.push_back(point_of(uniform.back(), chosen));
   }
   kept_bytes_ = points.front().of(target_);
   blocks_ = options_->choices(uniform, other_, target == BudgetTarget::kPeak);

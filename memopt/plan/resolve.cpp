@@ -316,6 +316,16 @@ class Resolver {
 
 }  // namespace
 
+bool Overrides::refuses(ValueId id, const Codec& codec) const {
+  if (as_saved.count(id) != 0) return true;
+  const auto forms = refused.find(id);
+  if (forms == refused.end()) return false;
+  const std::string form = codec.form();
+  return std::any_of(forms->second.begin(), forms->second.end(), [&](const std::string& known) {
+    return form.starts_with(known) && (form.size() == known.size() || form[known.size()] == '+');
+  });
+}
+
 TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
                       const Overrides& overrides) {
   RecipeBook recipes(graph, overrides.shortcut_ns);

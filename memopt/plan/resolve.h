@@ -1,10 +1,11 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "memopt/plan/treatment.h"
 #include "memopt/replay/recipe_book.h"
@@ -13,9 +14,10 @@ namespace noisemark::memopt {
 
 class OffloadPool;
 
-/// The `attempt`-th codec to try for a value, from 0; null: there is none left. When one refuses a
-/// value the next is tried. The answer is owned by the plan.
-using CodecChoice = std::function<std::unique_ptr<Codec>(const StepGraph&, ValueId, int attempt)>;
+/// The codecs to try for a value, in this order: when one refuses it the next is tried. Each has a
+/// form (Codec::form()) of its own.
+using CodecChoice =
+    std::function<std::vector<std::shared_ptr<const Codec>>(const StepGraph&, ValueId)>;
 
 /// What a mode allows; resolve() makes a plan of it.
 struct Policy {
@@ -39,13 +41,17 @@ struct Policy {
 struct Overrides {
   std::set<ValueId> keep;      ///< must not be made again: a recipe was found not to be exact
   std::set<ValueId> crossing;  ///< is kept because another segment reads it
-  /// How many of a value's codecs were found not to take it; kEveryCodec: it must not be encoded.
-  /// Of values that share their memory the first to be saved counts.
-  std::map<ValueId, int> refusals;
-  static constexpr int kEveryCodec = std::numeric_limits<int>::max();
-  std::set<StorageId> no_room;  ///< found the host's memory full, in at least one pass
-  std::set<ValueId> replay;     ///< its shortcut was found not to be exact: its operator is called
+  /// Codecs, by form, that were found not to take a value. Of values that share their memory the
+  /// first to be saved counts.
+  std::map<ValueId, std::set<std::string>> refused;
+  std::set<ValueId> as_saved;     ///< must not be encoded: a codec was found not to be exact
+  std::set<ValueId> tried_parts;  ///< are cut out of others, and codecs were tried on them
+  std::set<StorageId> no_room;    ///< found the host's memory full, in at least one pass
+  std::set<ValueId> replay;  ///< its shortcut was found not to be exact: its operator is called
   std::map<ValueId, int64_t> shortcut_ns;  ///< what the shortcut of a value took
+
+  /// What A does not take A+B does not take either.
+  [[nodiscard]] bool refuses(ValueId id, const Codec& codec) const;
 };
 
 /// For every saved value: keep it, or make it again from what is kept. A recipe depends only on

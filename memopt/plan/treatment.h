@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -58,6 +60,9 @@ struct ValueTreatment {
                                ///< it is made from
 };
 
+/// For so many slots ahead of the one that backward asks for, what is held elsewhere is fetched.
+inline constexpr size_t kFetchedAhead = 2;
+
 struct SlotTreatment {
   ValueId value = kNone;
   bool drops = false;          ///< the slot keeps nothing; unpacking makes or decodes the value
@@ -66,13 +71,21 @@ struct SlotTreatment {
   std::vector<ValueId> needs;  ///< all that must stay held until this slot is done with
 };
 
+/// Codecs to find out about in a pass that verifies, whatever the plan does with the value.
+struct CodecTrial {
+  std::vector<std::shared_ptr<const Codec>> codecs;  ///< lossless; of one name fewer bits first
+  bool whole = false;  ///< they are given all of the memory that the value lies in
+};
+
 /// What to do with every tensor that autograd saves in a step like the recorded one.
 struct TreatmentPlan {
   std::shared_ptr<const StepGraph> graph;
   std::vector<ValueTreatment> values;
   std::vector<SlotTreatment> slots;
   std::vector<std::shared_ptr<const Recipe>> recipes;
-  std::vector<std::unique_ptr<Codec>> codecs;  ///< owned here, used above
+  std::vector<std::shared_ptr<const Codec>> codecs;  ///< used above
+  std::map<ValueId, CodecTrial> trials;  ///< of saved values and of slices; the first saved value
+                                         ///< of a storage stands for all of it
 };
 
 /// What a plan does, for reports; bytes count storages once and leave the model's out.

@@ -24,6 +24,7 @@
 #include "memopt/record/operator_times.h"
 #include "memopt/record/operator_traits.h"
 #include "memopt/record/segments.h"
+#include "memopt/segment_scope.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -249,7 +250,9 @@ class StepRecorder::State {
       replaced_.insert(known->second);
       ids_.erase(known);
     }
-    recorded.segment = segment_of(recorded);
+    recorded.in_scope = SegmentScope::current() != nullptr;
+    recorded.segment =
+        recorded.in_scope ? segment_index(*SegmentScope::current()) : segment_of(recorded);
     const auto id = static_cast<OperatorId>(graph_.operators.size());
     for (const Argument& argument : recorded.arguments) add_reader(argument, id);
     for (const at::Tensor& tensor : results) {

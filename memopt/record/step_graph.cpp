@@ -184,7 +184,8 @@ void pass_on_to_readers(StepGraph& graph) {
   // From the last to the first, so that a chain of such operators moves as one.
   for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
     const ValueId input = only_input(graph, *op);
-    if (input == kNone || op->overwrites != kNone || !grows(graph, *op, input)) continue;
+    if (input == kNone || op->in_scope || op->overwrites != kNone) continue;
+    if (!grows(graph, *op, input)) continue;
     const int32_t segment = segment_of_readers(graph, *op);
     if (segment != kNone) op->segment = segment;
   }
@@ -209,6 +210,7 @@ void cut_into_equal_segments(StepGraph& graph) {
     const int64_t share = all_bytes == 0 ? 0 : std::min(middle * count / all_bytes, count - 1);
     before += bytes_made[op];
     graph.operators[op].segment = static_cast<int32_t>(share);
+    graph.operators[op].in_scope = false;
   }
   for (int64_t i = 0; i < std::max<int64_t>(count, 1); ++i) {
     graph.segments.push_back(std::to_string(i));

@@ -44,6 +44,7 @@ struct RecordedOperator {
   int32_t overwrites = kNone;    ///< index of the argument that its result replaces ("add_")
   bool repeatable = true;        ///< false: draws random numbers, writes in a way that is not
                                  ///< understood, or takes an argument that cannot be written down
+  bool in_scope = false;         ///< a SegmentScope said which segment
 };
 
 /// One tensor of the step. What an operator writes in place becomes another value of the same
@@ -154,6 +155,7 @@ void mark_external_storages(StepGraph& graph);
 /// Gives an operator without parameters, of one input that is no larger than its result
 /// (upsampling, an activation, a view), to the segment of its readers when those are of one
 /// segment: what crosses between the segments is then the input, of which there is less to keep.
+/// What ran in a SegmentScope stays there.
 void pass_on_to_readers(StepGraph& graph);
 
 /// Replaces the segments, which follow the names of the model's blocks, by as many as the square

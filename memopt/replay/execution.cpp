@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -19,6 +18,7 @@
 #include "memopt/keeping_hooks.h"
 #include "memopt/replay/fits.h"
 #include "memopt/replay/held_values.h"
+#include "memopt/replay/same_bits.h"
 #include "memopt/replay/value_sample.h"
 #include "memopt/tracking_allocator.h"
 
@@ -32,17 +32,6 @@ class KernelScope {
   at::DisableRecordFunctionGuard no_callbacks_;
   OwnerScope owner_{Owner::kRematerialized};
 };
-
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes() || a.strides() != b.strides() || a.scalar_type() != b.scalar_type()) {
-    return false;
-  }
-  if (a.numel() == 0) return true;  // there is no address to compare at
-  const at::Tensor x = a.contiguous();
-  const at::Tensor y = b.contiguous();
-  if (x.is_cpu()) return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-  return x.view(-1).view(at::kByte).equal(y.view(-1).view(at::kByte));
-}
 
 using Local = std::unordered_map<ValueId, at::Tensor>;
 
@@ -153,7 +142,7 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     return mismatched_;
   }
-  [[nodiscard]] std::vector<ValueId> refused() const {
+  [[nodiscard]] std::vector<Refusal> refused() const {
     const std::lock_guard lock(mutex_);
     return held_.refused();
   }
@@ -169,7 +158,8 @@ class PlanExecution::State {
   }
   [[nodiscard]] bool compared_any() const {
     const std::lock_guard lock(mutex_);
-    return !compared_.empty();
+    // A plan that drops nothing has nothing to compare but what its codecs took.
+    return !compared_.empty() || (backward_order_.empty() && !plan_->trials.empty());
   }
   [[nodiscard]] bool cut_short() const {
     const std::lock_guard lock(mutex_);
@@ -196,9 +186,6 @@ class PlanExecution::State {
            !(value(treatment(slot).value).source == Source::kEncoded &&
              !held_.is_encoded(treatment(slot).value));
   }
-
-  /// How many slots ahead of backward's order values are fetched from elsewhere.
-  static constexpr size_t kLookAhead = 2;
 
   [[nodiscard]] const SlotTreatment& treatment(SlotId slot) const {
     return plan_->slots[static_cast<size_t>(slot)];
@@ -234,13 +221,24 @@ class PlanExecution::State {
       const at::DisableRecordFunctionGuard no_callbacks;
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
       const OwnerScope owner(Owner::kEncoded);
-      held_.bring(slice.value, slice.take(tensor));
+      const at::Tensor part = slice.take(tensor);
+      if (purpose_ == Purpose::kVerify) held_.try_codecs(slice.value, part);
+      held_.bring(slice.value, part);
+    }
+    if (purpose_ == Purpose::kVerify && is_first(slot)) {
+      held_.try_codecs(slot_treatment.value, tensor.tensor_data());
     }
     const ValueTreatment& own = value(slot_treatment.value);
     const bool first = own.supplied_by == slot;
     if (first && (slot_treatment.supplies || own.source == Source::kEncoded)) {
       held_.bring(slot_treatment.value, tensor.tensor_data());
     }
+  }
+
+  /// The first to save its value.
+  [[nodiscard]] bool is_first(SlotId slot) const {
+    const ValueId id = treatment(slot).value;
+    return graph_.values[static_cast<size_t>(id)].slots.front() == slot;
   }
 
   /// `local`: what is made on the side while a heavy operator is replayed; null otherwise.
@@ -351,7 +349,7 @@ class PlanExecution::State {
   void look_ahead(SlotId slot) {
     const auto here = std::find(backward_order_.begin(), backward_order_.end(), slot);
     const auto behind = static_cast<size_t>(backward_order_.end() - here);
-    for (size_t i = 1; i <= kLookAhead && i < behind; ++i) {
+    for (size_t i = 1; i <= kFetchedAhead && i < behind; ++i) {
       for (const ValueId need : treatment(here[static_cast<std::ptrdiff_t>(i)]).needs) {
         if (!cache_[static_cast<size_t>(need)].defined()) held_.prefetch(need);
       }
@@ -450,7 +448,7 @@ std::map<ValueId, int64_t> PlanExecution::shortcut_ns() const {
   return state_->shortcut_ns();
 }
 
-std::vector<ValueId> PlanExecution::refused() const {
+std::vector<Refusal> PlanExecution::refused() const {
   return state_->refused();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memopt/plan/treatment.h"
+#include "memopt/replay/held_values.h"
 
 namespace torch::autograd {
 struct SavedVariableHooks;
@@ -55,14 +56,15 @@ class PlanExecution {
   [[nodiscard]] std::vector<ValueId> mismatched() const;
   /// kVerify: values of slots that backward did not ask for, of which nothing is known.
   [[nodiscard]] std::vector<ValueId> not_compared() const;
+  /// kVerify: the pass tells something of the plan.
   [[nodiscard]] bool compared_any() const;
   /// kVerify: backward did not ask for all that it had asked for when the step was recorded.
   [[nodiscard]] bool cut_short() const;
   /// kVerify: what the shortcuts took, by the value that each gave.
   [[nodiscard]] std::map<ValueId, int64_t> shortcut_ns() const;
-  /// Values that a codec did not take, once for each codec and, in kVerify, for as many of the
-  /// plan's codecs as did not.
-  [[nodiscard]] std::vector<ValueId> refused() const;
+  /// Values that a codec did not take, once for each codec; in kVerify also those of the plan's
+  /// trials.
+  [[nodiscard]] std::vector<Refusal> refused() const;
   /// Tensors that are held beyond their own slot: an owner walk counts them as activations.
   [[nodiscard]] std::vector<at::Tensor> held() const;
 

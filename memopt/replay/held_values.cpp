@@ -5,9 +5,13 @@
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
+#include <memory>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "memopt/keeping_hooks.h"
+#include "memopt/replay/same_bits.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -21,6 +25,17 @@ class SilentScope {
 at::Tensor all_memory_of(const at::Tensor& tensor) {
   const size_t elements = tensor.storage().nbytes() / tensor.element_size();
   return at::as_strided(tensor, {static_cast<int64_t>(elements)}, {1}, 0);
+}
+
+/// Of the room of a form: what is fuller is likely to be too full in a later step.
+constexpr double kMostFilled = 0.9;
+
+bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
+  const std::optional<Encoded> encoded = codec.encode(x, key);
+  if (!encoded.has_value()) return false;
+  const bool lost =
+      encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost;
+  return !lost && codec.filled(*encoded) <= kMostFilled && same_bits(codec.decode(*encoded), x);
 }
 
 }  // namespace
@@ -74,7 +89,7 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, Held& held) {
   held.codec = treatment(id).codec;
   held.encoded = held.codec->encode(memory, key);
   if (!held.encoded.has_value()) {
-    refused_.push_back(id);
+    refused_.push_back({id, held.codec->form()});
     return false;
   }
   if (held.encoded->verdict == nullptr) return true;
@@ -90,7 +105,7 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
     std::optional<Encoded> encoded = codec->encode(tensor, key);
     if (!encoded.has_value() ||
         (encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost)) {
-      refused_.push_back(id);
+      refused_.push_back({id, codec->form()});
       continue;
     }
     // What rounds is not compared; what is made from it is, with exact inputs.
@@ -102,6 +117,24 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
   return false;
 }
 
+void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {
+  const auto trial = plan_.trials.find(id);
+  if (trial == plan_.trials.end()) return;
+  EncodeKey key = key_;
+  key.storage = graph_.values[static_cast<size_t>(id)].storage;
+  const SilentScope silent;
+  const at::Tensor x = trial->second.whole ? all_memory_of(tensor) : tensor;
+  std::set<std::string_view> taken;  // of several rooms, the smallest that suffices is enough
+  for (const std::shared_ptr<const Codec>& codec : trial->second.codecs) {
+    if (taken.count(codec->name()) != 0) continue;
+    if (takes(*codec, x, key)) {
+      taken.insert(codec->name());
+    } else {
+      refused_.push_back({id, codec->form()});
+    }
+  }
+}
+
 /// Lets go of tensors whose encoding was found to hold, and of encodings that were lost.
 void HeldValues::settle(ValueId id, Verdict::State verdict) {
   Held& held = held_[static_cast<size_t>(id)];
@@ -111,7 +144,7 @@ void HeldValues::settle(ValueId id, Verdict::State verdict) {
     return;
   }
   held.encoded.reset();
-  refused_.push_back(id);
+  refused_.push_back({id, held.codec->form()});
 }
 
 void HeldValues::settle_pending() {

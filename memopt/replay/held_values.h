@@ -6,11 +6,18 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "memopt/plan/treatment.h"
 
 namespace noisemark::memopt {
+
+/// A codec did not take a value.
+struct Refusal {
+  ValueId value = kNone;
+  std::string form;  ///< Codec::form()
+};
 
 /// What one forward pass holds for its backward beyond autograd's own slots, as it was saved or
 /// encoded. Not thread-safe.
@@ -25,6 +32,10 @@ class HeldValues {
   [[nodiscard]] bool fits_memory(ValueId id, const at::Tensor& tensor) const;
   /// The tensor that the first slot of `id` saves, without history.
   void bring(ValueId id, const at::Tensor& tensor);
+  /// Tries the codecs of the value's trial on what is saved of it, in a pass that verifies. Holds
+  /// nothing of that. A codec that gives other bits is among those that refused, and so is one
+  /// whose room is nearly full.
+  void try_codecs(ValueId id, const at::Tensor& tensor);
   /// Lets go of the tensors whose encoding the device has found to hold. Never waits.
   void settle_pending();
   [[nodiscard]] bool is_encoded(ValueId id) const { return held_as(id).encoded.has_value(); }
@@ -38,7 +49,7 @@ class HeldValues {
   void prefetch(ValueId id);
 
   /// An entry for each time that a codec did not take a value.
-  [[nodiscard]] const std::vector<ValueId>& refused() const { return refused_; }
+  [[nodiscard]] const std::vector<Refusal>& refused() const { return refused_; }
   [[nodiscard]] std::vector<at::Tensor> tensors() const;
 
  private:
@@ -76,7 +87,7 @@ class HeldValues {
   /// Of values that are encoded as one: their storage, whose name stays its own though its memory
   /// goes.
   std::vector<std::optional<WeakMemory>> memory_;
-  std::vector<ValueId> refused_;
+  std::vector<Refusal> refused_;
   std::vector<ValueId> pending_;  ///< encoded, and the device has not yet said whether it holds
 };
 

@@ -150,7 +150,7 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row({"predicted saved_bytes", format_bytes(answer.point.saved_bytes)});
   table.add_row({"predicted to be added to a step",
                  reports::format_seconds(seconds(static_cast<double>(answer.point.cost_ns)))});
-  table.add_row({"lower bound of that, for any plan within the budget", bound_words(answer)});
+  table.add_row({"lower bound of that, were each storage treated by itself", bound_words(answer)});
   table.add_row({"gap", gap_words(answer)});
   table.add_row({"choices of options by segment", answer.exact ? "all were tried" : "searched"});
   add_error_rows(plan, table);

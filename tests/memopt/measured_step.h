@@ -27,7 +27,8 @@ struct StepMemory {
 /// Trains a net under a mode on one batch, and measures steps by owner.
 class MeasuredTraining {
  public:
-  explicit MeasuredTraining(Mode& mode, int64_t batch = 4, int64_t size = 32) : mode_(mode) {
+  explicit MeasuredTraining(Mode& mode, int64_t batch = 4, int64_t size = 32, bool relu = false)
+      : mode_(mode), net_(seeded_net(relu)) {
     x_ = at::randn({batch, 3, size, size});
     target_ = at::randn({batch, 3, size, size});
     mode_.attach(net_.view());
@@ -102,14 +103,16 @@ class MeasuredTraining {
     if (!keep_gradients) net_.zero_grad();
   }
 
-  /// The same weights in every training.
-  static BlockNet seeded_net() {
+  /// The same weights in every training. With ReLU, it pools too.
+  static BlockNet seeded_net(bool relu) {
     at::manual_seed(31);
-    return BlockNet();
+    BlockNet net(16, relu);
+    net.pools = relu;
+    return net;
   }
 
   Mode& mode_;
-  BlockNet net_ = seeded_net();
+  BlockNet net_;
   at::Tensor x_, target_;
   int64_t number_ = 0;
 };

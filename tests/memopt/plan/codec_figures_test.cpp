@@ -9,6 +9,7 @@
 #include "memopt/codecs/host_offload.h"
 #include "memopt/codecs/mask.h"
 #include "memopt/codecs/narrow.h"
+#include "memopt/codecs/pool_map.h"
 #include "memopt/codecs/reduced.h"
 #include "memopt/codecs/sparse.h"
 
@@ -44,6 +45,20 @@ TEST(CodecFigures, tell_the_rooms_of_sparse_storage_apart) {
   const auto rounded = make_chained_codec(make_sparse_codec(0.5), make_reduced_codec(8), 2);
   EXPECT_NEAR(8.0 * static_cast<double>(figure_of(*rounded).bytes) / kElements,
               1 + 1.0 / 32 + 8 * 0.5, 0.01);
+}
+
+TEST(CodecFigures, of_pooling_maps_are_measured_on_a_map) {
+  for (const int64_t padding : {0, 1}) {
+    const auto codec = make_pool_map_codec({{33, 40}, {3, 3}, {2, 2}, {padding, padding}, {1, 1}});
+    RecordedValue map;
+    map.sizes = {4, 64, 16, 16};
+    map.strides = {16384, 256, 16, 1};
+    map.dtype = at::kLong;
+    const CodecFigure figure = measured_codec_figures(at::kCPU)(*codec, map);
+    EXPECT_NEAR(8.0 * static_cast<double>(figure.bytes) / (4 * 16384), 4, 0.05) << padding;
+    EXPECT_GT(figure.encode_ns, 0);
+    EXPECT_GT(figure.decode_ns, 0);
+  }
 }
 
 TEST(CodecFigures, have_times_of_every_form_that_are_measured_once) {

@@ -1,9 +1,6 @@
 #include "memopt/plan/planner.h"
 
-#include <ATen/Context.h>
-#include <ATen/ops/linear.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,79 +10,14 @@
 #include <random>
 #include <string>
 
-#include "memopt/codecs/narrow.h"
-#include "memopt/plan/codec_figures.h"
-#include "memopt/plan/cost_bound.h"
-#include "memopt/record/recorder.h"
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
-#include "tests/memopt/block_net.h"
+#include "tests/memopt/plan/recorded_nets.h"
 
 namespace noisemark::memopt {
 namespace {
 
-class RecordingSink final : public SavedTensorSink {
- public:
-  explicit RecordingSink(const ModelView& view) : recorder_(view, &cpu_allocation_source()) {}
-  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
-    return recorder_.make_hooks();
-  }
-  void end_forward() override { recorder_.end_forward(); }
-  std::shared_ptr<StepGraph> take() { return std::make_shared<StepGraph>(recorder_.take()); }
-
- private:
-  StepRecorder recorder_;
-};
-
-std::shared_ptr<StepGraph> record(const ModelView& view, const std::function<at::Tensor()>& run) {
-  RecordingSink sink(view);
-  at::Tensor loss;
-  {
-    const SavedTensorScope scope(sink);
-    loss = run();
-  }
-  loss.backward();
-  return sink.take();
-}
-
-/// Costs that do not depend on the machine.
-void set_costs(StepGraph& graph) {
-  for (RecordedOperator& op : graph.operators) {
-    const bool heavy = op.name == "aten::convolution" || op.name == "aten::addmm" ||
-                       op.name == "aten::mm" || op.name == "aten::linear";
-    op.cost_ns = heavy ? 90'000 : 7'000;
-  }
-}
-
-std::shared_ptr<StepGraph> recorded_block_net() {
-  at::manual_seed(3);
-  const test::BlockNet net;
-  const at::Tensor x = at::randn({2, 3, 16, 16});
-  auto graph = record(net.view(), [&] { return net.forward(x).square().mean(); });
-  set_costs(*graph);
-  return graph;
-}
-
-/// Two blocks of a linear layer and two activations each: few enough tensors to try every subset.
-std::shared_ptr<StepGraph> recorded_small_net() {
-  at::manual_seed(4);
-  ModelView view;
-  for (const char* name : {"a.0.weight", "a.1.weight", "b.0.weight", "b.1.weight"}) {
-    view.parameters.emplace_back(name, at::randn({32, 32}).set_requires_grad(true));
-  }
-  const at::Tensor x = at::randn({64, 32});
-  auto graph = record(view, [&] {
-    at::Tensor h = x;
-    for (const auto& [name, weight] : view.parameters) h = at::silu(at::linear(h, weight)).tanh();
-    return h.sum();
-  });
-  set_costs(*graph);
-  return graph;
-}
-
-CodecFigures no_codecs() {
-  return [](const Codec&, const RecordedValue& value) { return CodecFigure{value.bytes(), 0, 0}; };
-}
+using test::no_codecs;
+using test::recorded_block_net;
+using test::recorded_small_net;
 
 std::vector<BlockOption> options_without_codecs() {
   std::vector<BlockOption> options = lossless_options();
@@ -254,63 +186,16 @@ TEST(BudgetAnswer, has_a_gap_only_where_a_bound_is_known) {
   EXPECT_EQ(answer.gap(), 0.25);
 }
 
-constexpr int64_t kCodecNs = 1000;
-
-/// Halves whatever it is given, in so much time each way.
-CodecFigures halving_codecs() {
-  return [](const Codec&, const RecordedValue& value) {
-    return CodecFigure{value.bytes() / 2, kCodecNs, kCodecNs};
-  };
-}
-
-Policy encoding_policy() {
-  Policy policy;
-  policy.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
-  policy.codec = [](const StepGraph&, ValueId, int attempt) {
-    return attempt == 0 ? make_narrow_codec(at::kBFloat16) : nullptr;
-  };
-  return policy;
-}
-
-TEST(CostBound, of_codecs_is_below_every_subset_that_is_encoded) {
-  const std::shared_ptr<StepGraph> graph = recorded_small_net();
-  Policy keep = encoding_policy();
-  keep.codec = nullptr;
-  const BlockOptions options(graph, {{"keep", keep}, {"encode", encoding_policy()}}, Overrides{});
-  const CostBound bound(options, halving_codecs());
-  const int64_t kept_bytes = kept_timeline(graph).peak_saved_bytes;
-  std::vector<ValueId> saved;
-  for (size_t v = 0; v < graph->values.size(); ++v) {
-    const RecordedValue& value = graph->values[v];
-    const bool counts = !graph->storages[static_cast<size_t>(value.storage)].external;
-    if (!value.slots.empty() && counts) saved.push_back(static_cast<ValueId>(v));
-  }
-  ASSERT_LE(saved.size(), 12U);
-  double highest = 0;
-  for (size_t mask = 0; mask < size_t{1} << saved.size(); ++mask) {
-    Overrides overrides;
-    for (size_t i = 0; i < saved.size(); ++i) {
-      if ((mask >> i & 1) != 0) overrides.refusals[saved[i]] = Overrides::kEveryCodec;
-    }
-    const PeakTimeline timeline =
-        simulate(resolve(graph, encoding_policy(), overrides), halving_codecs());
-    if (timeline.peak_saved_bytes >= kept_bytes) continue;
-    const double least = bound.to_free(kept_bytes - timeline.peak_saved_bytes);
-    EXPECT_LE(least, static_cast<double>(timeline.cost_ns)) << mask;
-    highest = std::max(highest, least);
-  }
-  EXPECT_GT(highest, 2 * kCodecNs) << "more than one codec's time";
-}
-
-/// Cost and peak of every choice of options.
-TEST(PlannerAgainstEveryChoice, finds_the_cheapest_where_all_can_be_tried) {
-  const std::shared_ptr<const BlockOptions> options = options_of(recorded_small_net());
-  const Planner planner(options, BudgetTarget::kPeakSaved, no_codecs());
+/// No choice of options within the peak of another one costs less than what the planner answers.
+void expect_cheapest_of_all(const std::shared_ptr<const BlockOptions>& options,
+                            const CodecFigures& figures) {
+  const Planner planner(options, BudgetTarget::kPeakSaved, figures);
   std::vector<std::vector<size_t>> all = {{}};
   for (size_t block = 0; block < options->blocks(); ++block) {
     std::vector<std::vector<size_t>> longer;
     for (const std::vector<size_t>& chosen : all) {
       for (size_t option = 0; option < options->options().size(); ++option) {
+        if (options->same_as(option) < option) continue;
         longer.push_back(chosen);
         longer.back().push_back(option);
       }
@@ -318,19 +203,43 @@ TEST(PlannerAgainstEveryChoice, finds_the_cheapest_where_all_can_be_tried) {
     all = longer;
   }
   for (const std::vector<size_t>& chosen : all) {
-    const PeakTimeline timeline = simulate(options->plan(chosen), no_codecs());
+    const PeakTimeline timeline = simulate(options->plan(chosen), figures);
     const auto answer =
         planner.within(budget_for(BudgetTarget::kPeakSaved, timeline.peak_saved_bytes));
     ASSERT_TRUE(answer.has_value());
     EXPECT_TRUE(answer->exact);
     EXPECT_LE(answer->point.cost_ns, timeline.cost_ns);
+    EXPECT_LE(answer->lower_bound_ns, static_cast<double>(answer->point.cost_ns));
   }
 }
 
-CodecFigures quartering_codecs() {
-  return [](const Codec& codec, const RecordedValue& value) {
-    return CodecFigure{value.bytes() / (codec.lossless() ? 32 : 4), 1000, 1000};
-  };
+TEST(PlannerAgainstEveryChoice, finds_the_cheapest_where_all_can_be_tried) {
+  expect_cheapest_of_all(options_of(recorded_small_net()), no_codecs());
+}
+
+/// Signs and sparse storage are all that can be encoded.
+std::shared_ptr<const BlockOptions> options_of_small_relu_net() {
+  const std::shared_ptr<const StepGraph> graph = test::recorded_small_relu_net();
+  const BlockOptions all(graph, lossless_options(), Overrides{});
+  Overrides overrides;
+  for (size_t v = 0; v < graph->values.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    const RecordedOperator* producer = graph->producer_of(id);
+    const bool relu = producer != nullptr && producer->name == "aten::relu";
+    for (const std::shared_ptr<const Codec>& codec : all.codecs_of(id)) {
+      const bool takes = relu && (codec->name() == "sign1" || codec->name() == "ssdc");
+      if (!takes) overrides.refused[id].insert(codec->form());
+    }
+  }
+  return std::make_shared<const BlockOptions>(graph, lossless_options(), overrides);
+}
+
+TEST(PlannerAgainstEveryChoice, finds_the_cheapest_whatever_codecs_cost) {
+  const std::shared_ptr<const BlockOptions> options = options_of_small_relu_net();
+  for (const int64_t ns : {100, 4'000, 40'000, 400'000}) {
+    SCOPED_TRACE(ns);
+    expect_cheapest_of_all(options, test::even_codecs(8, ns));
+  }
 }
 
 constexpr double kErrorOfAValue = 1e-3;
@@ -345,8 +254,19 @@ double error_by_count(const std::shared_ptr<const TreatmentPlan>& plan) {
   return std::sqrt(squared);
 }
 
+/// Without the codecs that are exact, which would be chosen instead.
 std::shared_ptr<const BlockOptions> rounding_options() {
-  return std::make_shared<const BlockOptions>(recorded_block_net(), all_options(), Overrides{});
+  std::vector<BlockOption> options = all_options();
+  for (BlockOption& option : options) {
+    if (!option.policy.codec) continue;
+    option.policy.codec = [choice = option.policy.codec](const StepGraph& graph, ValueId id) {
+      std::vector<std::shared_ptr<const Codec>> codecs = choice(graph, id);
+      std::erase_if(codecs, [](const auto& codec) { return codec->keeps_sign(); });
+      return codecs;
+    };
+  }
+  return std::make_shared<const BlockOptions>(recorded_block_net(), std::move(options),
+                                              Overrides{});
 }
 
 size_t option_named(const BlockOptions& options, const std::string& name) {
@@ -386,7 +306,7 @@ TEST(PlannerWithErrors, rounds_only_where_that_is_allowed_and_never_expects_more
   std::vector<int64_t> smallest;
   std::vector<bool> rounds;
   for (const double limit : {1e-9, 2 * kErrorOfAValue, 1.0}) {
-    const Planner planner(options, BudgetTarget::kPeakSaved, quartering_codecs(),
+    const Planner planner(options, BudgetTarget::kPeakSaved, test::even_codecs(4, 1000),
                           measured_error_model(*options, error_by_count, limit));
     for (const PlanPoint& point : planner.curve()) EXPECT_LE(point.error, limit);
     EXPECT_EQ(planner.curve().front().error, 0) << "keeping everything costs nothing";

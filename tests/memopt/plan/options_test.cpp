@@ -1,0 +1,239 @@
+// Which of the ways to treat a block are there to be chosen, and when each of them is.
+
+#include "memopt/plan/options.h"
+
+#include <ATen/ops/linear.h>
+#include <ATen/ops/relu.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memopt/offload_pool.h"
+#include "memopt/plan/codec_figures.h"
+#include "tests/memopt/followed_plans.h"
+#include "tests/memopt/measured_step.h"
+#include "tests/memopt/mode_run.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using Names = std::set<std::string>;
+
+/// A U-Net in small, with ReLU and max pooling or with SiLU.
+test::TestModel block_net(bool relu) {
+  test::TestModel model;
+  const auto net = std::make_shared<test::BlockNet>(16, relu);
+  net->pools = relu;
+  net->generator = model.generator;
+  const at::Tensor x = at::randn({2, 3, 32, 32});
+  model.view = net->view();
+  model.loss = [net, x] { return net->forward(x).square().mean(); };
+  return model;
+}
+
+/// What a budget mode chooses from once it has tried everything.
+std::shared_ptr<const Planner> planner_of(const test::MakeModel& make) {
+  test::ModeRun run("budget:saved=64GiB", make);
+  for (int64_t number = 1; number <= 4; ++number) static_cast<void>(run.step(number));
+  EXPECT_EQ(run.report().missing_reason, "");
+  return dynamic_cast<const BudgetMode&>(run.mode()).planner();
+}
+
+std::shared_ptr<const BlockOptions> known_options(const test::MakeModel& make) {
+  const std::shared_ptr<const Planner> planner = planner_of(make);
+  return {planner, &planner->options()};
+}
+
+/// The bytes that codecs make of a value, in so much time each way.
+CodecFigures priced(int64_t ns) {
+  return [ns](const Codec& codec, const RecordedValue& value) {
+    CodecFigure figure = measured_codec_figures(at::kCPU)(codec, value);
+    figure.encode_ns = figure.decode_ns = ns;
+    return figure;
+  };
+}
+
+Names codecs_in(const TreatmentPlan& plan) {
+  Names names;
+  for (const ValueTreatment& value : plan.values) {
+    if (value.codec != nullptr) names.emplace(value.codec->name());
+  }
+  return names;
+}
+
+size_t option_named(const BlockOptions& options, const std::string& name) {
+  for (size_t o = 0; o < options.options().size(); ++o) {
+    if (options.options()[o].name == name) return o;
+  }
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+TEST(BlockOptions, hold_signs_maps_and_masks_in_few_bits_where_that_costs_least) {
+  const auto options = known_options([] { return block_net(true); });
+  const Planner planner(options, BudgetTarget::kPeakSaved, priced(1));
+  const int64_t kept_bytes = planner.curve().front().saved_bytes;
+  Names codecs;
+  int64_t least_bytes = kept_bytes;
+  for (const PlanPoint& point : planner.curve()) {
+    const TreatmentPlan plan = planner.plan(point);
+    if (summarize(plan).recipes > 0) continue;
+    least_bytes = std::min(least_bytes, point.saved_bytes);
+    codecs.merge(codecs_in(plan));
+  }
+  EXPECT_EQ(codecs, (Names{"mask1", "pool4", "sign1", "ssdc"}));
+  EXPECT_LT(least_bytes, kept_bytes * 3 / 4) << "as mode gist alone";
+}
+
+TEST(BlockOptions, hold_masks_in_one_bit_where_nothing_else_would_be_exact) {
+  const auto options = known_options([] { return block_net(false); });
+  const Planner planner(options, BudgetTarget::kPeakSaved, priced(1));
+  const auto answer = planner.within(planner.curve().front().peak_saved_bytes);
+  ASSERT_TRUE(answer.has_value());
+  const TreatmentPlan plan = planner.plan(answer->point);
+  EXPECT_EQ(codecs_in(plan), Names{"mask1"}) << "cheaper than to make anything again";
+  EXPECT_EQ(summarize(plan).recipes, 0);
+  const size_t exact = option_named(*options, "exact");
+  EXPECT_GT(std::count(answer->point.chosen.begin(), answer->point.chosen.end(), exact), 0);
+}
+
+TEST(BlockOptions, encode_nothing_where_to_make_it_again_costs_less) {
+  constexpr int64_t kDear = 1'000'000'000;
+  const auto options = known_options([] { return block_net(true); });
+  const Planner planner(options, BudgetTarget::kPeakSaved, priced(kDear));
+  int made_again = 0;
+  for (const PlanPoint& point : planner.curve()) {
+    const TreatmentPlan plan = planner.plan(point);
+    if (point.cost_ns >= kDear) continue;
+    EXPECT_EQ(codecs_in(plan), Names{});
+    made_again += summarize(plan).recipes > 0 ? 1 : 0;
+  }
+  EXPECT_GT(made_again, 0);
+}
+
+TEST(BlockOptions, of_gist_are_those_without_it_where_nothing_is_sparse) {
+  const auto smooth = known_options([] { return block_net(false); });
+  const auto sparse = known_options([] { return block_net(true); });
+  const std::pair<const char*, const char*> pairs[] = {
+      {"exact", "gist"}, {"echo", "echo+gist"}, {"mirror", "mirror+gist"}};
+  for (const auto& [without, with] : pairs) {
+    const size_t plain = option_named(*smooth, without);
+    const size_t gist = option_named(*smooth, with);
+    EXPECT_EQ(smooth->same_as(gist), plain) << with;
+    EXPECT_EQ(smooth->same_as(plain), plain) << without;
+    EXPECT_EQ(sparse->same_as(gist), gist) << with;
+  }
+  EXPECT_EQ(smooth->same_as(0), 0U);
+  EXPECT_NE(smooth->same_as(option_named(*smooth, "exact")), 0U) << "there are masks";
+}
+
+TEST(BlockOptions, give_no_value_a_codec_that_did_not_take_it) {
+  const auto options = known_options([] { return block_net(true); });
+  int dense = 0;
+  for (size_t o = 0; o < options->options().size(); ++o) {
+    const TreatmentPlan plan = options->plan(std::vector<size_t>(options->blocks(), o));
+    for (size_t v = 0; v < plan.values.size(); ++v) {
+      const RecordedOperator* producer = plan.graph->producer_of(static_cast<ValueId>(v));
+      if (producer == nullptr || producer->name != "aten::convolution") continue;
+      EXPECT_EQ(plan.values[v].codec, nullptr) << options->options()[o].name;
+      ++dense;
+    }
+  }
+  EXPECT_GT(dense, 0);
+}
+
+/// What the first layer's ReLU gave, of which about 47 % are above zero.
+test::TestModel nearly_half_zero() {
+  test::TestModel model;
+  const at::Tensor x = at::randn({128, 128});
+  for (const char* name : {"0.weight", "1.weight"}) {
+    const at::Tensor weight = at::randn({128, 128}).mul_(0.1).set_requires_grad(true);
+    model.view.parameters.emplace_back(name, weight);
+  }
+  const at::Tensor first = model.view.parameters[0].second;
+  const at::Tensor second = model.view.parameters[1].second;
+  model.loss = [x, first, second] {
+    return at::linear(at::relu(at::linear(x, first) - 0.085), second).square().sum();
+  };
+  return model;
+}
+
+// Mode gist takes the room of 50 %. A budget is to be kept in the steps after the recorded one too.
+TEST(BlockOptions, leave_some_of_the_room_of_sparse_storage_for_later_steps) {
+  const auto options = known_options(&nearly_half_zero);
+  Names rooms;
+  for (size_t v = 0; v < options->graph()->values.size(); ++v) {
+    const RecordedOperator* producer = options->graph()->producer_of(static_cast<ValueId>(v));
+    if (producer == nullptr || producer->name != "aten::relu") continue;
+    for (const auto& codec : options->codecs_of(static_cast<ValueId>(v))) {
+      if (codec->name() == "ssdc") rooms.insert(codec->form().substr(0, 15));
+    }
+  }
+  EXPECT_EQ(rooms, (Names{"ssdc, room 0.65", "ssdc, room 0.80"}));
+}
+
+/// Those of a CPU, on which moving gains nothing, were its host elsewhere.
+CodecFigures with_a_host_elsewhere(int64_t ns) {
+  return [ns](const Codec& codec, const RecordedValue& value) {
+    CodecFigure figure = measured_codec_figures(at::kCPU)(codec, value);
+    if (!codec.name().ends_with("copy")) return figure;
+    return CodecFigure{0, ns, ns, figure.bytes};
+  };
+}
+
+bool moves(const TreatmentPlan& plan) {
+  const Names names = codecs_in(plan);
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.ends_with("copy"); });
+}
+
+std::shared_ptr<const BlockOptions> with_host(const BlockOptions& options) {
+  return std::make_shared<const BlockOptions>(
+      options.graph(), lossless_options(std::make_shared<OffloadPool>()), options.known());
+}
+
+TEST(BlockOptions, move_what_is_held_to_the_host_where_nothing_else_fits) {
+  const auto without = known_options([] { return block_net(false); });
+  const CodecFigures figures = with_a_host_elsewhere(1'000'000'000);
+  const Planner at_home(without, BudgetTarget::kPeakSaved, figures);
+  const Planner planner(with_host(*without), BudgetTarget::kPeakSaved, figures);
+  ASSERT_LT(planner.smallest_bytes(), at_home.smallest_bytes());
+  EXPECT_TRUE(moves(planner.plan(planner.within(planner.smallest_bytes())->point)));
+  EXPECT_FALSE(moves(planner.plan(planner.within(at_home.smallest_bytes())->point)));
+}
+
+TEST(BlockOptions, move_nothing_where_the_host_is_the_device) {
+  const auto without = known_options([] { return block_net(false); });
+  const Planner planner(with_host(*without), BudgetTarget::kPeakSaved,
+                        measured_codec_figures(at::kCPU));
+  for (const PlanPoint& point : planner.curve()) {
+    const TreatmentPlan plan = planner.plan(point);
+    EXPECT_FALSE(moves(plan)) << "copies take time and free nothing";
+  }
+}
+
+TEST(BlockOptions, that_move_change_no_bit_of_a_gradient) {
+  test::FollowedPlans moved(BudgetTarget::kPeakSaved);
+  test::MeasuredTraining training(moved);
+  training.warm_up();
+  const Planner planner(with_host(moved.planner().options()), BudgetTarget::kPeakSaved,
+                        with_a_host_elsewhere(1));
+  const TreatmentPlan plan = planner.plan(planner.within(planner.smallest_bytes())->point);
+  ASSERT_TRUE(moves(plan));
+  moved.follow(planner.plan(planner.within(planner.smallest_bytes())->point));
+  const std::vector<at::Tensor> got = training.gradients();
+  EXPECT_FALSE(moved.departed());
+
+  const std::unique_ptr<Mode> none = make_mode("none");
+  test::MeasuredTraining kept(*none);
+  for (int64_t i = 0; i < moved.forwards_until_steady(); ++i) static_cast<void>(kept.gradients());
+  test::expect_equal(kept.gradients(), got);
+}
+
+}  // namespace
+}  // namespace noisemark::memopt
