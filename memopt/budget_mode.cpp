@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "memopt/gradient_probe.h"
-#include "memopt/offload_pool.h"
 #include "memopt/plan/codec_figures.h"
 
 namespace noisemark::memopt {
@@ -50,13 +49,6 @@ class PlanningScope {
 
 constexpr double kMeasuresNothing = 0;
 
-/// What decides is the plan: of the policy only the host's memory is asked, for reports.
-Policy policy_with(const std::shared_ptr<OffloadPool>& host) {
-  Policy policy;
-  policy.host = host;
-  return policy;
-}
-
 }  // namespace
 
 BudgetTooSmall::BudgetTooSmall(const Budget& budget, int64_t smallest_bytes)
@@ -64,12 +56,7 @@ BudgetTooSmall::BudgetTooSmall(const Budget& budget, int64_t smallest_bytes)
       smallest_bytes_(smallest_bytes) {}
 
 BudgetMode::BudgetMode(const Budget& budget)
-    : BudgetMode(budget, std::make_shared<OffloadPool>()) {}
-
-BudgetMode::BudgetMode(const Budget& budget, std::shared_ptr<OffloadPool> host)
-    : PlannedMode(spell_budget(budget), /*lossless=*/!budget.error, policy_with(host)),
-      budget_(budget),
-      host_(std::move(host)) {}
+    : PlannedMode(spell_budget(budget), /*lossless=*/!budget.error, {}), budget_(budget) {}
 
 void BudgetMode::attach(const ModelView& model) {
   PlannedMode::attach(model);
@@ -111,20 +98,12 @@ TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
 }
 
 /// The cheapest choice within the budget and the error that is expected of it.
-void BudgetMode::plan_within(const ErrorModel& errors) {
+void BudgetMode::plan_within(ErrorModel errors) {
   const bool unknown = options_->graph()->at_end.live_bytes < 0;
   TORCH_CHECK(budget_.target == BudgetTarget::kPeakSaved || !unknown, name(),
               ": the allocations of the device cannot be followed");
-  search(errors);
-  if (answer_ || budget_.error || device().is_cpu()) return;
-  options_ = std::make_shared<const BlockOptions>(options_->graph(), lossless_options(host_),
-                                                  options_->known());
-  search(errors);
-}
-
-void BudgetMode::search(const ErrorModel& errors) {
   planner_ = std::make_shared<const Planner>(options_, budget_.target,
-                                             measured_codec_figures(device()), errors);
+                                             measured_codec_figures(device()), std::move(errors));
   answer_ = planner_->within(budget_.bytes);
 }
 

@@ -24,10 +24,8 @@ class BudgetTooSmall : public std::runtime_error {
 };
 
 /// A planned mode whose plan is the cheapest that the planner knows within a budget. The third pass
-/// compares whatever any option could make again, and tries whatever any option could hold it by.
-/// Where the budget cannot be met, the next forward
-/// pass throws BudgetTooSmall. Where the host's memory is not the device's, a budget that allows no
-/// error and cannot be met otherwise may move to it what is held; only then any of it is taken.
+/// compares whatever any option could make again. Where the budget cannot be met, the next forward
+/// pass throws BudgetTooSmall.
 ///
 /// With an error the options that round are tried in the fourth pass, which keeps everything: its
 /// backward is run several times more, to measure what each way to round would do to the gradient
@@ -58,18 +56,15 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] int probed_passes() const { return probed_passes_; }
 
  private:
-  BudgetMode(const Budget& budget, std::shared_ptr<OffloadPool> host);
   TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph, const Overrides& overrides,
                          bool verified) override;
   [[nodiscard]] bool wants_rehearsal() const override;
   void rehearse(GradientProbe& probe) override;
-  void plan_within(const ErrorModel& errors);
-  void search(const ErrorModel& errors);
+  void plan_within(ErrorModel errors);
   void plan_and_measure(GradientProbe& probe);
   [[nodiscard]] TreatmentPlan answered() const;
 
   Budget budget_;
-  std::shared_ptr<OffloadPool> host_;
   std::shared_ptr<const BlockOptions> options_;  ///< by what is known of recipes and codecs
   std::shared_ptr<const Planner> planner_;
   std::optional<BudgetAnswer> answer_;

@@ -2,7 +2,6 @@
 
 #include <c10/core/Device.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -32,9 +31,6 @@ struct HostOffloadUsage {
 /// there, and is what tests and comparisons of the mode run.
 class HostOffload : public Codec {
  public:
-  /// Copies out that may be under way at once.
-  static constexpr size_t kLeavingAtOnce = 2;
-
   [[nodiscard]] bool lossless() const override { return true; }
   [[nodiscard]] std::string form() const override;
   [[nodiscard]] virtual HostOffloadUsage usage() const = 0;

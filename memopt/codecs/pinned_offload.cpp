@@ -18,6 +18,9 @@
 namespace noisemark::memopt::codecs {
 namespace {
 
+/// Copies out that may be under way at once.
+constexpr size_t kWindow = 2;
+
 c10::Device with_index(c10::Device device) {
   return device.has_index() ? device : c10::impl::VirtualGuardImpl(device.type()).getDevice();
 }
@@ -100,7 +103,7 @@ std::optional<Encoded> PinnedOffload::encode(const at::Tensor& x, const EncodeKe
   encoded.state = std::make_shared<Returning>(device_);
 
   const std::lock_guard<std::mutex> lock(mutex_);
-  let_go(kLeavingAtOnce - 1, compute);
+  let_go(kWindow - 1, compute);
   c10::Event written(device_.type());
   written.record(compute);
   written.block(side_);

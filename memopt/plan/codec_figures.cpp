@@ -47,8 +47,7 @@ constexpr std::array<MakeSample, 8> kSamples = {
 struct Rates {
   double bytes = 0;  ///< per element
   double constant_bytes = 0;
-  double transit_bytes = 0;  ///< per element, held elsewhere
-  double encode_ns = 0;      ///< per element
+  double encode_ns = 0;  ///< per element
   double decode_ns = 0;
 };
 
@@ -58,12 +57,6 @@ int64_t bytes_on(c10::Device device, const Encoded& encoded) {
   for (const at::Tensor& part : encoded.parts) {
     if (part.device() == device) bytes += static_cast<int64_t>(part.nbytes());
   }
-  return bytes;
-}
-
-double bytes_of(const Encoded& encoded) {
-  double bytes = 0;
-  for (const at::Tensor& part : encoded.parts) bytes += static_cast<double>(part.nbytes());
   return bytes;
 }
 
@@ -112,7 +105,6 @@ std::optional<Rates> measure_on(const Codec& codec, const at::Tensor& whole) {
   Rates rates;
   rates.bytes = (bytes - bytes_of_half) * 2 / count;
   rates.constant_bytes = bytes - rates.bytes * count;
-  rates.transit_bytes = (bytes_of(*encoded) - bytes) / count;
   rates.encode_ns = nanoseconds(*clock, encode) / count;
   rates.decode_ns = nanoseconds(*clock, decode) / count;
   return rates;
@@ -160,7 +152,6 @@ CodecFigures measured_codec_figures(c10::Device device) {
     CodecFigure figure;
     figure.bytes = static_cast<int64_t>(rates->constant_bytes +
                                         std::ceil(elements * rates->bytes / kRow) * kRow);
-    figure.transit_bytes = std::llround(elements * rates->transit_bytes);
     figure.encode_ns = std::llround(elements * rates->encode_ns);
     figure.decode_ns = std::llround(elements * rates->decode_ns);
     return figure;

@@ -39,16 +39,6 @@ BlockOption exact_option() {
   return option;
 }
 
-BlockOption host_option(Replay replay, const std::shared_ptr<OffloadPool>& host) {
-  BlockOption option = lossless_option(replay, false);
-  option.parts.offload = ModeParts::Offload::kEverything;
-  option.name = spelling_of(option.parts);
-  ModeParts held = option.parts;
-  if (replay == Replay::kNothing) held.replay = Replay::kEcho;  // encoded on the way
-  option.policy.codec = codec_choice(held, host);
-  return option;
-}
-
 BlockOption rounding_option(Replay replay, Rounding rounding) {
   const ModeParts parts{.replay = replay, .rounding = rounding};
   BlockOption option{spelling_of(parts), policy_of(parts), parts};
@@ -88,12 +78,6 @@ std::vector<BlockOption> lossless_options() {
     if (replay == Replay::kNothing) options.push_back(exact_option());
     options.push_back(lossless_option(replay, true));
   }
-  return options;
-}
-
-std::vector<BlockOption> lossless_options(const std::shared_ptr<OffloadPool>& host) {
-  std::vector<BlockOption> options = lossless_options();
-  for (const Replay replay : kReplays) options.push_back(host_option(replay, host));
   return options;
 }
 
@@ -185,17 +169,17 @@ bool BlockOptions::is_all_parts(ValueId id) const {
   return true;
 }
 
-/// Once for all plans, because they ask for every value.
+/// Once for all plans, because they ask for every value. Of values that share their memory only the
+/// first to be saved is encoded, and was tried.
 void BlockOptions::group_codecs() {
   groups_.emplace_back();
   for (const BlockOption& option : options_) group_.push_back(group_of(option));
   for (CodecGroup& group : groups_) {
     group.of_value.resize(graph_->values.size());
-    for (size_t v = 0; v < graph_->values.size(); ++v) {
-      const RecordedValue& value = graph_->values[v];
-      const bool external = graph_->storages[static_cast<size_t>(value.storage)].external;
-      if (value.slots.empty() || external) continue;
-      group.of_value[v] = known_codecs(group, static_cast<ValueId>(v));
+    for (const RecordedStorage& storage : graph_->storages) {
+      const std::optional<SavedMemory> memory = saved_memory(*graph_, storage);
+      if (!memory) continue;
+      group.of_value[static_cast<size_t>(memory->first)] = known_codecs(group, memory->first);
     }
   }
 }

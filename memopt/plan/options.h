@@ -24,11 +24,7 @@ struct BlockOption {
 /// "exact", which keeps everything too, but masks in 1 bit and what was widened as it was before;
 /// "gist"; and what makes values again, each with what "exact" does and with what "gist" does.
 [[nodiscard]] std::vector<BlockOption> lossless_options();
-/// Those, and what "exact" and each way to make values again hold moved to host memory that `host`
-/// gives.
-[[nodiscard]] std::vector<BlockOption> lossless_options(const std::shared_ptr<OffloadPool>& host);
-/// Those without host memory, and keeping and each way to make values again with every way to round
-/// what is held.
+/// Those, and keeping and each way to make values again with every way to round what is held.
 [[nodiscard]] std::vector<BlockOption> all_options();
 
 /// The model cut into its segments, each of which can be treated by another option. What a segment
@@ -46,8 +42,6 @@ class BlockOptions {
   /// sparse, say, so that "gist" is "exact".
   [[nodiscard]] size_t same_as(size_t option) const { return same_as_[option]; }
   [[nodiscard]] const std::shared_ptr<const StepGraph>& graph() const { return graph_; }
-  /// Of recipes and codecs.
-  [[nodiscard]] const Overrides& known() const { return known_; }
   /// As in the graph; the first, "", is what belongs to no segment.
   [[nodiscard]] std::string name(size_t block) const;
   [[nodiscard]] size_t block_of_operator(OperatorId id) const;

@@ -3,18 +3,55 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <utility>
 
-#include "memopt/codecs/host_offload.h"
-#include "memopt/plan/simulated_memory.h"
+#include "memopt/plan/resolve.h"
 
 namespace noisemark::memopt {
 namespace {
 
-using Memory = SimulatedMemory;
+class Meter {
+ public:
+  void add(int64_t saved, int64_t live) {
+    now_.saved += saved;
+    now_.live += live;
+    high_.saved = std::max(high_.saved, now_.saved);
+    high_.live = std::max(high_.live, now_.live);
+  }
+  [[nodiscard]] const MemoryLevel& now() const { return now_; }
+  /// The most since it was last asked for.
+  MemoryLevel take_high() { return std::exchange(high_, now_); }
+
+ private:
+  MemoryLevel now_;
+  MemoryLevel high_;
+};
+
+/// A block of memory, live as long as it is referred to.
+class SimulatedBlock {
+ public:
+  SimulatedBlock(Meter& meter, int64_t bytes, bool saved)
+      : meter_(meter), bytes_(bytes), saved_(saved) {
+    meter_.add(saved_ ? bytes_ : 0, bytes_);
+  }
+  ~SimulatedBlock() { meter_.add(saved_ ? -bytes_ : 0, -bytes_); }
+  SimulatedBlock(const SimulatedBlock&) = delete;
+  SimulatedBlock& operator=(const SimulatedBlock&) = delete;
+
+  void save() {
+    if (!std::exchange(saved_, true)) meter_.add(bytes_, 0);
+  }
+  [[nodiscard]] int64_t bytes() const { return bytes_; }
+
+ private:
+  Meter& meter_;
+  const int64_t bytes_;
+  bool saved_;
+};
+/// Null: memory that is nobody's to count.
+using Memory = std::shared_ptr<SimulatedBlock>;
 using Local = std::unordered_map<ValueId, Memory>;
 
 /// For every operator, the storages that the program let go when it had ended. What it reads later
@@ -76,15 +113,6 @@ class Simulation {
   }
 
  private:
-  struct Held {
-    Memory memory;
-    bool encoded = false;
-    CodecFigure figure;
-    Memory decoded;   ///< all of the memory that several values share
-    Memory arriving;  ///< what is fetched from elsewhere, until it is decoded
-    bool fetched = false;
-  };
-
   [[nodiscard]] const RecordedValue& recorded(ValueId id) const {
     return graph_.values[static_cast<size_t>(id)];
   }
@@ -111,7 +139,6 @@ class Simulation {
     }
     run_until(static_cast<OperatorId>(graph_.operators.size()));
     between_ = meter_.take_high();
-    leaving_.clear();
     result_.saved_bytes = meter_.now().saved;
     note_held();
   }
@@ -162,26 +189,16 @@ class Simulation {
     result_.events.push_back(event);
   }
 
-  void hold(ValueId id, const Memory& memory) {
+  void hold(ValueId id, Memory memory) {
     if (bringer_of(id) != id) return;
     Held& held = held_[static_cast<size_t>(id)];
-    held.memory = memory;
+    held.memory = std::move(memory);
     const Codec* codec = treatment(id).codec;
     if (codec == nullptr) return;
     held.figure = figures_(*codec, encoded_form(id));
     held.encoded = true;
     held.memory = allocate(held.figure.bytes, true);
     add_cost(id, held.figure.encode_ns);
-    if (held.figure.transit_bytes > 0) leave(held.figure.transit_bytes, memory);
-  }
-
-  /// A codec that copies elsewhere keeps what it copies until that is done. `whole`: the memory of
-  /// the tensor itself, which is copied where its form is no other.
-  void leave(int64_t bytes, const Memory& whole) {
-    if (leaving_.size() == HostOffload::kLeavingAtOnce) leaving_.pop_front();
-    const bool as_it_is = whole != nullptr && whole->bytes() == bytes;
-    leaving_.push_back(as_it_is ? whole : allocate(bytes, true));
-    comes_back_ = true;
   }
 
   void note_held() {
@@ -202,7 +219,6 @@ class Simulation {
 
   void backward() {
     note_what_goes();
-    if (comes_back_) note_what_is_fetched();
     OperatorId node = kNone;
     for (const SlotId slot : unpacked_slots(graph_)) {
       TimelineEvent event{slot, true, take_between(), {}};
@@ -248,31 +264,6 @@ class Simulation {
     node_slots_.push_back(slot);
     const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
     unpacked_.push_back(own.drops ? get(own.value, nullptr) : kept_[static_cast<size_t>(slot)]);
-    if (own.drops && comes_back_) fetch_ahead(slot);
-  }
-
-  /// In the order in which the execution looks ahead.
-  void note_what_is_fetched() {
-    for (size_t s = 0; s < plan_.slots.size(); ++s) {
-      if (plan_.slots[s].drops) dropped_.push_back(static_cast<SlotId>(s));
-    }
-    std::sort(dropped_.begin(), dropped_.end(), [this](SlotId a, SlotId b) {
-      return graph_.slots[static_cast<size_t>(a)].unpack_order <
-             graph_.slots[static_cast<size_t>(b)].unpack_order;
-    });
-  }
-
-  void fetch_ahead(SlotId slot) {
-    auto next = std::find(dropped_.begin(), dropped_.end(), slot);
-    for (size_t i = 0; i < kFetchedAhead && ++next < dropped_.end(); ++i) {
-      for (const ValueId need : plan_.slots[static_cast<size_t>(*next)].needs) {
-        Held& held = held_[static_cast<size_t>(bringer_of(need))];
-        const bool away = held.encoded && held.figure.transit_bytes > 0;
-        if (!away || held.fetched || cache_[static_cast<size_t>(need)] != nullptr) continue;
-        held.fetched = true;
-        held.arriving = allocate(held.figure.transit_bytes, true);
-      }
-    }
   }
 
   /// The node has run: what it asked for goes, and with it what it saved and never asked for.
@@ -347,7 +338,7 @@ class Simulation {
     Held& held = held_[static_cast<size_t>(bringer_of(id))];
     if (!held.encoded) return held.memory;
     if (held.decoded != nullptr) return held.decoded;
-    const Memory decoded = decode(encoded_form(id).bytes(), held);
+    Memory decoded = allocate(encoded_form(id).bytes(), true);
     add_cost(id, held.figure.decode_ns);
     if (treatment(id).encoded_with != kNone) {
       held.decoded = decoded;
@@ -355,16 +346,6 @@ class Simulation {
       cache_[at] = decoded;
     }
     return decoded;
-  }
-
-  Memory decode(int64_t bytes, Held& held) {
-    held.fetched = true;
-    Memory arrived = std::exchange(held.arriving, nullptr);
-    if (arrived == nullptr && held.figure.transit_bytes > 0) {
-      arrived = allocate(held.figure.transit_bytes, true);
-    }
-    const bool as_it_is = arrived != nullptr && arrived->bytes() == bytes;
-    return as_it_is ? arrived : allocate(bytes, true);
   }
 
   Memory make_again(ValueId id, Local* local) {
@@ -432,10 +413,17 @@ class Simulation {
     if (--reads_left_[at] <= 0) cache_[at].reset();
   }
 
+  struct Held {
+    Memory memory;
+    bool encoded = false;
+    CodecFigure figure;
+    Memory decoded;  ///< all of the memory that several values share
+  };
+
   const TreatmentPlan& plan_;
   const StepGraph& graph_;
   const CodecFigures& figures_;
-  MemoryMeter meter_;  ///< before all that is counted by it
+  Meter meter_;  ///< before all that is counted by it
   MemoryLevel between_;
   std::vector<Memory> in_use_;                                ///< by storage, in forward
   std::unordered_map<int32_t, std::vector<size_t>> gone_at_;  ///< storages, by unpacking
@@ -451,17 +439,52 @@ class Simulation {
   std::vector<Memory> unpacked_;  ///< by the node that runs
   std::vector<SlotId> node_slots_;
   std::unordered_map<const SimulatedBlock*, SlotId> noted_;
-  std::deque<Memory> leaving_;   ///< what is being copied elsewhere
-  bool comes_back_ = false;      ///< something was
-  std::vector<SlotId> dropped_;  ///< as backward asks for them, where something comes back
   OperatorId next_ = 0;
   PeakTimeline result_;
 };
+
+const MemoryReading& reading_of(const StepGraph& graph, const TimelineEvent& event) {
+  if (event.slot == kNone) return graph.at_end;
+  const RecordedSlot& slot = graph.slots[static_cast<size_t>(event.slot)];
+  return event.backward ? slot.at_unpack : slot.at_save;
+}
 
 }  // namespace
 
 PeakTimeline simulate(const TreatmentPlan& plan, const CodecFigures& figures) {
   return Simulation(plan, figures).run();
+}
+
+PeakTimeline kept_timeline(std::shared_ptr<const StepGraph> graph) {
+  Policy nothing;
+  nothing.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
+  return simulate(resolve(std::move(graph), nothing), {});
+}
+
+std::vector<OtherBytes> other_bytes(std::shared_ptr<const StepGraph> graph) {
+  const PeakTimeline kept = kept_timeline(graph);
+  std::vector<OtherBytes> other;
+  for (const TimelineEvent& event : kept.events) {
+    const MemoryReading& reading = reading_of(*graph, event);
+    OtherBytes bytes;
+    if (reading.live_bytes >= 0) bytes.at = reading.live_bytes - event.at.live;
+    if (reading.high_bytes >= 0) bytes.between = reading.high_bytes - event.between.live;
+    other.push_back(bytes);
+  }
+  return other;
+}
+
+int64_t live_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other, size_t i) {
+  const TimelineEvent& event = timeline.events[i];
+  return std::max(event.between.live + other[i].between, event.at.live + other[i].at);
+}
+
+int64_t peak_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other) {
+  int64_t peak = 0;
+  for (size_t i = 0; i < timeline.events.size(); ++i) {
+    peak = std::max(peak, live_bytes(timeline, other, i));
+  }
+  return peak;
 }
 
 }  // namespace noisemark::memopt

@@ -14,11 +14,9 @@ namespace noisemark::memopt {
 
 /// What a codec makes of one value.
 struct CodecFigure {
-  int64_t bytes = 0;  ///< held on the device
+  int64_t bytes = 0;
   int64_t encode_ns = 0;
   int64_t decode_ns = 0;
-  int64_t transit_bytes = 0;  ///< held elsewhere: on the device while they leave it, and from when
-                              ///< they are fetched ahead of their use
 };
 using CodecFigures = std::function<CodecFigure(const Codec&, const RecordedValue&)>;
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -59,9 +58,6 @@ struct ValueTreatment {
   bool rounded = false;        ///< not the bits that were saved: a codec rounds it, or some of what
                                ///< it is made from
 };
-
-/// For so many slots ahead of the one that backward asks for, what is held elsewhere is fetched.
-inline constexpr size_t kFetchedAhead = 2;
 
 struct SlotTreatment {
   ValueId value = kNone;

@@ -158,8 +158,10 @@ class PlanExecution::State {
   }
   [[nodiscard]] bool compared_any() const {
     const std::lock_guard lock(mutex_);
-    // A plan that drops nothing has nothing to compare but what its codecs took.
-    return !compared_.empty() || (backward_order_.empty() && !plan_->trials.empty());
+    if (!compared_.empty()) return true;
+    // A plan that drops nothing tells what its codecs took, once all that it saves was saved.
+    const bool drops_nothing = backward_order_.empty() && !plan_->trials.empty();
+    return drops_nothing && static_cast<size_t>(next_slot_) == plan_->slots.size();
   }
   [[nodiscard]] bool cut_short() const {
     const std::lock_guard lock(mutex_);
@@ -186,6 +188,9 @@ class PlanExecution::State {
            !(value(treatment(slot).value).source == Source::kEncoded &&
              !held_.is_encoded(treatment(slot).value));
   }
+
+  /// How many slots ahead of backward's order values are fetched from elsewhere.
+  static constexpr size_t kLookAhead = 2;
 
   [[nodiscard]] const SlotTreatment& treatment(SlotId slot) const {
     return plan_->slots[static_cast<size_t>(slot)];
@@ -349,7 +354,7 @@ class PlanExecution::State {
   void look_ahead(SlotId slot) {
     const auto here = std::find(backward_order_.begin(), backward_order_.end(), slot);
     const auto behind = static_cast<size_t>(backward_order_.end() - here);
-    for (size_t i = 1; i <= kFetchedAhead && i < behind; ++i) {
+    for (size_t i = 1; i <= kLookAhead && i < behind; ++i) {
       for (const ValueId need : treatment(here[static_cast<std::ptrdiff_t>(i)]).needs) {
         if (!cache_[static_cast<size_t>(need)].defined()) held_.prefetch(need);
       }

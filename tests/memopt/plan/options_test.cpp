@@ -13,10 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/offload_pool.h"
 #include "memopt/plan/codec_figures.h"
-#include "tests/memopt/followed_plans.h"
-#include "tests/memopt/measured_step.h"
 #include "tests/memopt/mode_run.h"
 
 namespace noisemark::memopt {
@@ -175,64 +172,6 @@ TEST(BlockOptions, leave_some_of_the_room_of_sparse_storage_for_later_steps) {
     }
   }
   EXPECT_EQ(rooms, (Names{"ssdc, room 0.65", "ssdc, room 0.80"}));
-}
-
-/// Those of a CPU, on which moving gains nothing, were its host elsewhere.
-CodecFigures with_a_host_elsewhere(int64_t ns) {
-  return [ns](const Codec& codec, const RecordedValue& value) {
-    CodecFigure figure = measured_codec_figures(at::kCPU)(codec, value);
-    if (!codec.name().ends_with("copy")) return figure;
-    return CodecFigure{0, ns, ns, figure.bytes};
-  };
-}
-
-bool moves(const TreatmentPlan& plan) {
-  const Names names = codecs_in(plan);
-  return std::any_of(names.begin(), names.end(),
-                     [](const std::string& name) { return name.ends_with("copy"); });
-}
-
-std::shared_ptr<const BlockOptions> with_host(const BlockOptions& options) {
-  return std::make_shared<const BlockOptions>(
-      options.graph(), lossless_options(std::make_shared<OffloadPool>()), options.known());
-}
-
-TEST(BlockOptions, move_what_is_held_to_the_host_where_nothing_else_fits) {
-  const auto without = known_options([] { return block_net(false); });
-  const CodecFigures figures = with_a_host_elsewhere(1'000'000'000);
-  const Planner at_home(without, BudgetTarget::kPeakSaved, figures);
-  const Planner planner(with_host(*without), BudgetTarget::kPeakSaved, figures);
-  ASSERT_LT(planner.smallest_bytes(), at_home.smallest_bytes());
-  EXPECT_TRUE(moves(planner.plan(planner.within(planner.smallest_bytes())->point)));
-  EXPECT_FALSE(moves(planner.plan(planner.within(at_home.smallest_bytes())->point)));
-}
-
-TEST(BlockOptions, move_nothing_where_the_host_is_the_device) {
-  const auto without = known_options([] { return block_net(false); });
-  const Planner planner(with_host(*without), BudgetTarget::kPeakSaved,
-                        measured_codec_figures(at::kCPU));
-  for (const PlanPoint& point : planner.curve()) {
-    const TreatmentPlan plan = planner.plan(point);
-    EXPECT_FALSE(moves(plan)) << "copies take time and free nothing";
-  }
-}
-
-TEST(BlockOptions, that_move_change_no_bit_of_a_gradient) {
-  test::FollowedPlans moved(BudgetTarget::kPeakSaved);
-  test::MeasuredTraining training(moved);
-  training.warm_up();
-  const Planner planner(with_host(moved.planner().options()), BudgetTarget::kPeakSaved,
-                        with_a_host_elsewhere(1));
-  const TreatmentPlan plan = planner.plan(planner.within(planner.smallest_bytes())->point);
-  ASSERT_TRUE(moves(plan));
-  moved.follow(planner.plan(planner.within(planner.smallest_bytes())->point));
-  const std::vector<at::Tensor> got = training.gradients();
-  EXPECT_FALSE(moved.departed());
-
-  const std::unique_ptr<Mode> none = make_mode("none");
-  test::MeasuredTraining kept(*none);
-  for (int64_t i = 0; i < moved.forwards_until_steady(); ++i) static_cast<void>(kept.gradients());
-  test::expect_equal(kept.gradients(), got);
 }
 
 }  // namespace

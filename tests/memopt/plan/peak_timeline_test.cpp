@@ -66,45 +66,6 @@ INSTANTIATE_TEST_SUITE_P(Modes, TimelineOfMode,
                                          "echo+dpr8", "gist+dpr8"),
                          test_name);
 
-/// Of every codec of the plan: nothing stays on the device, and so many parts in 4 of a tensor
-/// leave it.
-PeakTimeline timeline_away(const TreatmentPlan& plan, int64_t quarters) {
-  return simulate(plan, [quarters](const Codec&, const RecordedValue& value) {
-    return CodecFigure{0, 0, 0, value.bytes() * quarters / 4};
-  });
-}
-
-int64_t largest_saved(const StepGraph& graph) {
-  int64_t largest = 0;
-  for (const RecordedSlot& slot : graph.slots) {
-    const RecordedValue& value = graph.values[static_cast<size_t>(slot.value)];
-    const RecordedStorage& storage = graph.storages[static_cast<size_t>(value.storage)];
-    if (!storage.external) largest = std::max(largest, storage.bytes);
-  }
-  return largest;
-}
-
-// Two are on their way out at once, two are fetched ahead of the one that backward asks for.
-TEST(TimelineOfMovedTensors, counts_what_leaves_and_what_is_fetched_ahead) {
-  const std::unique_ptr<Mode> mode = make_mode("offload:all");
-  test::MeasuredTraining training(*mode);
-  training.warm_up();
-  const auto plan = dynamic_cast<const PlannedMode&>(*mode).plan();
-  const PeakTimeline at_once = timeline_away(*plan, 0);
-  const PeakTimeline whole = timeline_away(*plan, 4);
-  const PeakTimeline packed = timeline_away(*plan, 1);
-  const int64_t largest = largest_saved(*plan->graph);
-  EXPECT_GT(whole.peak_saved_bytes, at_once.peak_saved_bytes + largest / 2);
-  EXPECT_LE(whole.peak_saved_bytes, at_once.peak_saved_bytes + 2 * largest);
-  EXPECT_GT(packed.peak_saved_bytes, at_once.peak_saved_bytes);
-  EXPECT_LE(packed.peak_saved_bytes, at_once.peak_saved_bytes + 2 * largest / 4);
-  for (const PeakTimeline* timeline : {&at_once, &whole, &packed}) {
-    EXPECT_EQ(timeline->saved_bytes, at_once.saved_bytes) << "all have left when forward returns";
-    EXPECT_EQ(timeline->events.back().at.saved, 0);
-    EXPECT_EQ(timeline->events.back().at.live, 0);
-  }
-}
-
 class PeakOfMode : public testing::TestWithParam<const char*> {};
 
 // The variables of the net's forward function hold tensors longer than the operators that read them
