@@ -27,12 +27,13 @@ struct Finiteness {
 };
 
 /// Built-in gates first (finite_loss, closure_boundaries, closure_peak, leak, and under a memory
-/// mode certificate, under a budget budget and budget_error), then the rules in their order. A rule
-/// whose metric is missing, empty or not finite fails and says why; it never passes, and neither
-/// does a certificate that is unavailable. Memory gates are not applied when the memory pass was
-/// not made. In a custom run (Identity::custom) the rules are listed as not applied, and so is a
-/// rule in a precision that it was not calibrated for; the built-in ones still apply. Throws
-/// std::logic_error for a relation that is none of the three.
+/// mode certificate and plan, under a budget budget and budget_error), then the rules in their
+/// order. A rule whose metric is missing, empty or not finite fails and says why; it never passes,
+/// and neither does a certificate that is unavailable, or a mode that kept everything in a pass for
+/// want of a plan. Memory gates are not applied when the memory pass was not made. In a custom run
+/// (Identity::custom) the rules are listed as not applied, and so is a rule in a precision that it
+/// was not calibrated for; the built-in ones still apply. Throws std::logic_error for a relation
+/// that is none of the three.
 [[nodiscard]] std::vector<Gate> evaluate_gates(const Result& result,
                                                const std::vector<GateRule>& rules,
                                                const Finiteness& finiteness);

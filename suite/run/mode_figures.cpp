@@ -165,6 +165,17 @@ reports::PassFallbacks no_fallbacks(const std::string& pass, const std::string& 
   return fallbacks;
 }
 
+reports::PassFallbacks training_fallbacks(const memopt::Mode& mode,
+                                          const memopt::PlannedModeReport& report,
+                                          int64_t forwards) {
+  if (report.missing_reason.empty() || forwards >= mode.forwards_until_steady()) {
+    return fallbacks_of("training", report);
+  }
+  return no_fallbacks("training", fmt::format("it ended after {} forward passes, before there was "
+                                              "a plan ({})",
+                                              forwards, report.missing_reason));
+}
+
 void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallbacks) {
   const auto known = std::find_if(to.fallbacks.begin(), to.fallbacks.end(),
                                   [&](const auto& one) { return one.pass == fallbacks.pass; });

@@ -19,6 +19,12 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to);
 [[nodiscard]] reports::PassFallbacks no_fallbacks(const std::string& pass,
                                                   const std::string& reason);
 
+/// Of a training of so many forward passes. One without a plan that ended before `mode` could have
+/// one says nothing of the mode: it counts as not made.
+[[nodiscard]] reports::PassFallbacks training_fallbacks(const memopt::Mode& mode,
+                                                        const memopt::PlannedModeReport& report,
+                                                        int64_t forwards);
+
 /// In place of what is known of the same pass.
 void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallbacks);
 
