@@ -96,8 +96,9 @@ std::pair<reports::Verdict, std::string> judge(const SideBySide& trained) {
                         kept.step, kept.reason)};
   }
   if (itself.step > 0) {
-    return {reports::Verdict::kNotApplied,
-            fmt::format("Unavailable: mode none differs from itself after step {}, first in {}.",
+    return {reports::Verdict::kUnavailable,
+            fmt::format("Nothing is proven: mode none differs from itself after step {}, first in "
+                        "{}.",
                         itself.step, itself.tensor)};
   }
   return {reports::Verdict::kPass,

@@ -38,8 +38,8 @@ void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallba
 [[nodiscard]] int64_t encoded_at_forward_end(const reports::MemorySection& memory);
 
 /// PASS where every compared step of the mode has the digests of "none", FAIL with the first tensor
-/// that differs, not applied where the mode is lossy or "none" differs from itself. UNAVAILABLE
-/// where a compared step did not follow the mode's plan: what keeps everything is equal anyway.
+/// that differs, not applied where the mode is lossy. UNAVAILABLE where a compared step did not
+/// follow the mode's plan (what keeps everything is equal anyway), or "none" differs from itself.
 [[nodiscard]] reports::Certificate certificate_of(const SideBySide& trained, bool lossless);
 
 /// Relative 2-norm of the difference of the first compared step's gradients, whole and by tensor.

@@ -62,27 +62,29 @@ TEST(Gate, certificate_turns_red_and_counts_the_steps_that_differ) {
   EXPECT_EQ(exit_of(gates, false).code, 1);
 }
 
-TEST(Gate, certificate_that_could_not_be_had_is_not_a_pass) {
+TEST(Gate, certificate_that_was_left_out_is_not_a_pass) {
   Result result = test::result_under_echo();
   result.memory_mode.certificate = {};
-  result.memory_mode.certificate.words = "Unavailable: mode none differs from itself.";
+  result.memory_mode.certificate.words = "Not applied: left out (--no-certificate).";
   const Gate gate = gate_named(evaluate_gates(result, {}, {}), "certificate");
   EXPECT_EQ(gate.verdict, Verdict::kNotApplied);
   EXPECT_FALSE(gate.value);
 }
 
-TEST(Gate, certificate_of_steps_that_followed_no_plan_is_red) {
+TEST(Gate, certificate_that_proves_nothing_is_red) {
   Result result = test::result_under_echo();
   Certificate& proof = result.memory_mode.certificate;
   ASSERT_EQ(proof.sha256, proof.reference_sha256) << "what keeps everything is equal anyway";
   proof.verdict = Verdict::kUnavailable;
-  proof.words = "Nothing is proven: compared step 1 did not follow a plan.";
-  const auto gates = evaluate_gates(result, {}, {});
-  const Gate gate = gate_named(gates, "certificate");
-  EXPECT_EQ(gate.verdict, Verdict::kFail);
-  EXPECT_FALSE(gate.value);
-  EXPECT_EQ(gate.words, proof.words);
-  EXPECT_EQ(exit_of(gates, false).code, 1);
+  for (const char* why : {"compared step 1 did not follow a plan.", "none differs from itself."}) {
+    proof.words = std::string("Nothing is proven: ") + why;
+    const auto gates = evaluate_gates(result, {}, {});
+    const Gate gate = gate_named(gates, "certificate");
+    EXPECT_EQ(gate.verdict, Verdict::kFail);
+    EXPECT_FALSE(gate.value);
+    EXPECT_EQ(gate.words, proof.words);
+    EXPECT_EQ(exit_of(gates, false).code, 1);
+  }
 }
 
 /// A result under rounding, whose certificate pass has a gradient error.
