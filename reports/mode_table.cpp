@@ -84,6 +84,8 @@ std::string fallbacks(const Result& result) {
            one.departures;
     any = true;
   }
+  // Of the memory pass, and 0 where it was not made.
+  all += result.memory_mode.host_memory.refused_tensors;
   return any ? format_count(all) : "not measured";
 }
 
