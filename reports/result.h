@@ -260,8 +260,7 @@ struct HostMemory {
 /// How often a mode did not do what it had planned, in one pass of the run.
 struct PassFallbacks {
   std::string pass;                     ///< "memory", "certificate" or "training"
-  std::string missing_reason;           ///< why it was not made, or too short for a plan; empty:
-                                        ///< it was
+  std::string missing_reason;           ///< why not made, or too short for a plan; empty: it was
   std::string plan_missing_reason;      ///< why it ended without a plan; empty: with one
   int64_t kept_after_mismatch = 0;      ///< values whose recipe was not exact, held instead
   int64_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact, made by their
