@@ -172,8 +172,7 @@ reports::PassFallbacks training_fallbacks(const memopt::Mode& mode,
   if (report.missing_reason.empty() || forwards >= mode.forwards_until_steady()) {
     return fallbacks_of("training", report);
   }
-  return no_fallbacks("training", fmt::format("it ended after {} forward passes, before there was "
-                                              "a plan ({})",
+  return no_fallbacks("training", fmt::format("it had too few forward passes for a plan: {} ({})",
                                               forwards, report.missing_reason));
 }
 
