@@ -23,7 +23,7 @@ class MemoryTableWithPeersTest(unittest.TestCase):
                 [sys.executable, "-B", tiny.PEERS / "memory_table.py", f"--noisemark={NOISEMARK}",
                  f"--data={folder}", f"--out={out}", "--threads=1", "--rounds=1", "--warmup-rounds=0",
                  "--benchmark=gmm16-ho", "--batch=4", "--modes=echo", "--budgets",
-                 "--variants", "checkpoint", "save-on-cpu", "compiled-budget=0.5"],
+                 "--variants", "checkpoint", "save-on-cpu"],
                 text=True, capture_output=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             text = (out / "memory.md").read_text()
@@ -31,7 +31,7 @@ class MemoryTableWithPeersTest(unittest.TestCase):
                        for file in out.glob("results/*/result.json")}
             data = (out / "plots" / "pareto.dat").read_text()
         self.assertNotIn("Cannot run here", text)
-        peers = ["peer-eager", "peer-checkpoint", "peer-save-on-cpu", "peer-compiled-budget=0.5"]
+        peers = ["peer-eager", "peer-checkpoint", "peer-save-on-cpu"]
         self.assertEqual(set(results), {"none", "echo", *peers})
         for peer in peers:
             self.assertEqual(results[peer]["definition"], results["none"]["definition"])
