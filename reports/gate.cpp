@@ -114,6 +114,41 @@ Gate certificate(const MemoryMode& mode) {
   return gate;
 }
 
+/// Why a mode kept everything in a pass that was made, or nothing shows that it did not; empty
+/// where it followed a plan or the pass says nothing.
+std::string why_without_plan(const MemoryMode& mode, const PassFallbacks& pass) {
+  if (!pass.missing_reason.empty()) return "";
+  if (!pass.plan_missing_reason.empty()) return pass.plan_missing_reason;
+  // What a certificate is for a lossless mode: without it a lossy one may have rounded nothing.
+  const bool unproven = !mode.lossless && !mode.gradient_error.error_frac;
+  if (pass.pass != "certificate" || !unproven) return "";
+  return "the gradient error is missing: " + mode.gradient_error.missing_reason;
+}
+
+/// A mode that keeps everything is exact, leaks nothing and is as fast as none: no other gate sees
+/// it.
+Gate plan(const MemoryMode& mode) {
+  Gate gate{"plan", "passes_without_plan", "equals", {}, 0, "count", {}, {}};
+  std::vector<std::string> made;
+  std::vector<std::string> without;
+  for (const PassFallbacks& pass : mode.fallbacks) {
+    if (pass.missing_reason.empty()) made.push_back(pass.pass);
+    const std::string why = why_without_plan(mode, pass);
+    if (!why.empty()) without.push_back(fmt::format("{} ({})", pass.pass, why));
+  }
+  if (made.empty()) {
+    gate.verdict = Verdict::kNotApplied;
+    gate.words = "Not applied: no pass was made that could have followed a plan.";
+    return gate;
+  }
+  gate = decided(gate, static_cast<double>(without.size()));
+  gate.words = without.empty()
+                   ? fmt::format("The mode had a plan in every pass: {}.", fmt::join(made, ", "))
+                   : fmt::format("Without a plan the mode saves nothing; it had none in: {}.",
+                                 fmt::join(without, "; "));
+  return gate;
+}
+
 Gate budget(const Result& result) {
   const ModeBudget& asked = result.memory_mode.budget;
   const MemorySection& memory = result.memory;
@@ -195,7 +230,10 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
                                  const Finiteness& finiteness) {
   std::vector<Gate> gates{finite_loss(finiteness), closure_boundaries(result.memory),
                           closure_peak(result.memory), leak(result.memory)};
-  if (result.identity.mode != "none") gates.push_back(certificate(result.memory_mode));
+  if (result.identity.mode != "none") {
+    gates.push_back(certificate(result.memory_mode));
+    gates.push_back(plan(result.memory_mode));
+  }
   const ModeBudget& asked = result.memory_mode.budget;
   if (asked.bytes) gates.push_back(budget(result));
   if (asked.error_frac) gates.push_back(budget_error(asked));

@@ -26,11 +26,11 @@ struct Finiteness {
   std::string first_bad;  ///< the first non-finite tensor and its step: "loss at step 12"
 };
 
-/// Built-in gates first (finite_loss, closure_boundaries, closure_peak, leak, and under a memory
-/// mode certificate, under a budget budget and budget_error), then the rules in their order. A rule
-/// whose metric is missing, empty or not finite fails and says why; it never passes, and neither
-/// does a certificate that is unavailable. Memory gates are not applied when the memory pass was
-/// not made. In a custom run (Identity::custom) the rules are listed as not applied, and so is a
+/// Built-in gates first (finite_loss, closure_boundaries, closure_peak, leak, under a memory mode
+/// certificate and plan, under a budget budget and budget_error), then the rules in their order. A
+/// rule whose metric is missing, empty or not finite fails and says why; so does a certificate that
+/// is unavailable, and a mode that had no plan in a pass. Without a memory pass its gates are not
+/// applied. In a custom run (Identity::custom) the rules are listed as not applied, and so is a
 /// rule in a precision that it was not calibrated for; the built-in ones still apply. Throws
 /// std::logic_error for a relation that is none of the three.
 [[nodiscard]] std::vector<Gate> evaluate_gates(const Result& result,

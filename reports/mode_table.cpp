@@ -58,7 +58,7 @@ std::string overhead(const Overhead& overhead) {
 std::string proof(const MemoryMode& mode) {
   if (mode.certificate.verdict == Verdict::kPass) return "PASS";
   if (mode.certificate.verdict == Verdict::kFail) return "**FAIL**";
-  if (mode.certificate.verdict == Verdict::kUnavailable) return "**no plan**";
+  if (mode.certificate.verdict == Verdict::kUnavailable) return "**UNAVAILABLE**";
   if (mode.lossless || !mode.gradient_error.error_frac) return "none";
   return "error " + format_number(*mode.gradient_error.error_frac);
 }
@@ -84,6 +84,8 @@ std::string fallbacks(const Result& result) {
            one.departures;
     any = true;
   }
+  // Of the memory pass, and 0 where it was not made.
+  all += result.memory_mode.host_memory.refused_tensors;
   return any ? format_count(all) : "not measured";
 }
 
@@ -134,9 +136,10 @@ constexpr const char* kAtMostWords =
     "not made again: what no plan of the mode could make again, in the form in which it was saved.";
 constexpr const char* kTimeWords =
     "overhead: time of a step beside none, in turns in one process. certificate: PASS is bitwise "
-    "none; a lossy mode has its relative gradient error. fallbacks: recipes and shortcuts not "
-    "exact, tensors no codec took or host memory had no room for, passes on another path, over all "
-    "passes of the run.";
+    "none; UNAVAILABLE proves nothing, because a compared step followed no plan or none differs "
+    "from itself; a lossy mode has its relative gradient error. fallbacks: recipes and shortcuts "
+    "not exact, tensors no codec took or host memory had no room for, passes on another path, over "
+    "all passes of the run.";
 
 }  // namespace
 

@@ -201,9 +201,9 @@ enum class Verdict {
 /// The proof that a lossless mode changed nothing: digests of the loss, every gradient and every
 /// weight, beside those of mode "none", from a state in which all parameters were perturbed.
 struct Certificate {
-  Verdict verdict = Verdict::kNotApplied;  ///< not applied: lossy, not made, or "none" differs from
-                                           ///< itself; unavailable: a step that is compared did
-                                           ///< not follow a plan
+  Verdict verdict = Verdict::kNotApplied;  ///< not applied: lossy or not made; unavailable: a step
+                                           ///< that is compared did not follow a plan, or "none"
+                                           ///< differs from itself
   std::string words;                       ///< one sentence, with the reason
   std::vector<int64_t> steps;              ///< after which: 1 is the first that followed the plan
   std::vector<std::string> sha256;         ///< one for each of `steps`, under the mode
@@ -260,7 +260,7 @@ struct HostMemory {
 /// How often a mode did not do what it had planned, in one pass of the run.
 struct PassFallbacks {
   std::string pass;                     ///< "memory", "certificate" or "training"
-  std::string missing_reason;           ///< why it was not made; empty: it was
+  std::string missing_reason;           ///< why not made, or too short for a plan; empty: it was
   std::string plan_missing_reason;      ///< why it ended without a plan; empty: with one
   int64_t kept_after_mismatch = 0;      ///< values whose recipe was not exact, held instead
   int64_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact, made by their

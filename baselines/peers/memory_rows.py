@@ -121,7 +121,8 @@ def table(entries: list[Entry]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _is_no_higher(entry: Entry, bound: Figure) -> bool:
+def is_no_higher(entry: Entry, bound: Figure) -> bool:
+    """Whether its peak is known, and at most `bound`."""
     peak = entry.bytes["peak_bytes"].value
     return peak is not None and bound.value is not None and peak <= bound.value
 
@@ -132,7 +133,7 @@ def against_checkpoint(entries: list[Entry]) -> str:
     if CHECKPOINT not in named:
         return ""
     bound = named[CHECKPOINT].bytes["peak_bytes"]
-    ours = [e for e in entries if not e.name.startswith(PEER) and _is_no_higher(e, bound)]
+    ours = [e for e in entries if not e.name.startswith(PEER) and is_no_higher(e, bound)]
     lines = [f"## Against {CHECKPOINT}, at a peak no higher", ""]
     for entry in ours:
         row = entry.pace[CHECKPOINT]

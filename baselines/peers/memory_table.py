@@ -8,7 +8,12 @@ all are timed in one interleaved run (pace.py). FOLDER gets memory.md, plots/par
 (pace.json) and every result.json. A contestant that cannot run here is left out, as is a budget that
 cannot be met, and the table says so. All of it runs on the CPU.
 
-Exit codes: 0 measured, 1 a contestant failed, 2 bad input.
+--check asks for what the modes must reach: `echo` at most 3 % slower than plain `none`, a lossless mode
+faster than peer-checkpoint at a peak no higher, and the byte factors asked of the benchmark. Bytes are
+exact; a time is missed only where its whole 95 % interval misses what is asked, and not proven, which is
+printed and is no failure, where the interval holds both.
+
+Exit codes: 0 measured, 1 a contestant failed or a target of --check was missed, 2 bad input.
 """
 
 import argparse
@@ -27,12 +32,14 @@ from memory_plot import draw, points_of
 from memory_rows import (
     PEER,
     PLAIN,
+    Entry,
     Measured,
     against_checkpoint,
     entries_of,
     measured_in,
     table,
 )
+from memory_targets import Target, byte_targets, missed, targets_table, time_targets
 from variants import parse_variant
 
 _PEERS = Path(__file__).resolve().parent
@@ -46,6 +53,7 @@ _VARIANTS = ("eager", "checkpoint", "save-on-cpu", "compiled", "compiled-budget=
 _SHORT = ("train.steps=1", "eval.samples=8", "eval.every=0")
 _WEIGHTS = ("weights.safetensors", "ema.safetensors")
 _MEBI = 1 << 20
+_ROUNDS_OF_A_CHECK = 6
 _BUDGET = "budget:"
 
 
@@ -75,6 +83,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--warmup-rounds", type=int, default=4,
                         help="left out; modes watch three steps before they settle (default: 4)")
     parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
+    parser.add_argument("--check", action="store_true", help="fail where a target is missed")
     return parser.parse_args(argv)
 
 
@@ -227,6 +236,9 @@ def _check(args: argparse.Namespace) -> None:
         raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
     if args.batch is not None and args.batch < 1:
         raise BadInput(f"--batch: {args.batch} (an integer of at least 1)")
+    if args.check and args.rounds < _ROUNDS_OF_A_CHECK:
+        raise BadInput(f"--rounds: {args.rounds} (with --check at least {_ROUNDS_OF_A_CHECK}, the fewest "
+                       "with a 95 % interval)")
     _peers(args)
     for budget in args.budgets:
         _share_of(budget)
@@ -239,8 +251,14 @@ def _kept(record: dict, args: argparse.Namespace) -> dict:
     })
 
 
-def measure(args: argparse.Namespace) -> str:
-    """Runs everything, writes FOLDER, returns the text of memory.md."""
+def _targets(args: argparse.Namespace, entries: list[Entry]) -> list[Target]:
+    """Factors are asked for at the definition's batch alone."""
+    of_bytes = [] if args.batch else byte_targets(args.benchmark, args.precision, entries)
+    return of_bytes + time_targets(entries) if of_bytes or args.check else []
+
+
+def measure(args: argparse.Namespace) -> tuple[str, list[Target]]:
+    """Runs everything, writes FOLDER, returns the text of memory.md and what was to be reached."""
     _check(args)
     turns = pace.Turns(args.rounds, args.warmup_rounds, args.steps)
     commands = Commands(args)
@@ -251,19 +269,23 @@ def measure(args: argparse.Namespace) -> str:
     sections += passes.left_out()
     if compared := against_checkpoint(entries):
         sections.append(compared)
+    targets = _targets(args, entries)
+    if targets:
+        sections.append(targets_table(targets))
     failure = draw(points_of(entries), args.out)
     sections.append(f"No plot: {failure}.\n" if failure else "![Peak and time](plots/pareto.svg)\n")
     text = "\n".join(sections)
     (args.out / "pace.json").write_text(json.dumps(_kept(record, args)) + "\n")
     (args.out / "memory.md").write_text(text)
-    return text
+    return text, targets
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
     args = _arguments(argv)
     try:
-        print(measure(args), end="")
+        text, targets = measure(args)
+        print(text, end="")
     except (BadInput, CannotRunHere) as error:
         print(error, file=sys.stderr)
         return pace.EXIT_BAD_INPUT
@@ -273,7 +295,10 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         print(f"--out: {error}", file=sys.stderr)
         return pace.EXIT_BAD_INPUT
-    return 0
+    failures = missed(targets) if args.check else []
+    for failure in failures:
+        print(f"--check: {failure}", file=sys.stderr)
+    return pace.EXIT_FAILED if failures else 0
 
 
 if __name__ == "__main__":

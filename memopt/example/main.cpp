@@ -1,10 +1,9 @@
 #include <cstdio>
 #include <exception>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "memopt/budget_mode.h"
+#include "memopt/example/promises.h"
 #include "memopt/example/training.h"
 #include "memopt/saved_tensor_scope.h"
 #include "memopt/tracking_allocator.h"
@@ -13,7 +12,8 @@
 /// and under every mode that is named, and what they hold is printed side by side.
 ///
 /// Exit code 0: as each mode promises. 1: a lossless mode gave another bit, a budget was exceeded,
-/// or the encoder learned nothing. 2: bad usage, or a budget that cannot be met.
+/// a mode saved no memory, or the encoder learned nothing. 2: bad usage, or a budget that cannot be
+/// met.
 namespace {
 
 namespace memopt = noisemark::memopt;
@@ -21,33 +21,6 @@ using example::Outcome;
 
 constexpr int kBroken = 1;
 constexpr int kBadInput = 2;
-
-bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!a[i].equal(b[i])) return false;
-  }
-  return a.size() == b.size();
-}
-
-bool same_bits(const Outcome& a, const Outcome& b) {
-  return same_bits(a.losses, b.losses) && same_bits(a.weights, b.weights);
-}
-
-bool within_budget(const std::string& mode, const Outcome& outcome) {
-  if (!mode.starts_with(memopt::kBudgetPrefix)) return true;
-  const memopt::Budget budget = memopt::parse_budget(mode);
-  const bool all = budget.target == memopt::BudgetTarget::kPeak;
-  return (all ? outcome.peak_bytes : outcome.peak_saved_bytes) <= budget.bytes;
-}
-
-/// What is wrong, empty when nothing is.
-std::string broken_promise(const std::string& mode, const Outcome& outcome, const Outcome& none) {
-  if (outcome.lossless && !same_bits(outcome, none)) return "not the bits of mode none";
-  if (!within_budget(mode, outcome)) return "above its budget";
-  const double first = outcome.losses.front().item<double>();
-  const double last = outcome.losses.back().item<double>();
-  return last < 0.9 * first ? "" : "learned nothing";
-}
 
 void print(const std::string& mode, const Outcome& outcome, const std::string& remark) {
   std::printf("%-24s %10.6f %14lld %16lld   %s\n", mode.c_str(),
@@ -63,7 +36,7 @@ int run(const std::vector<std::string>& modes) {
   int code = 0;
   for (const std::string& mode : modes) {
     const Outcome outcome = example::train(mode, options);
-    const std::string broken = broken_promise(mode, outcome, none);
+    const std::string broken = example::broken_promise(mode, outcome, none);
     if (!broken.empty()) code = kBroken;
     const std::string kept = outcome.lossless ? "the bits of mode none" : "rounded";
     print(mode, outcome, broken.empty() ? kept : broken);

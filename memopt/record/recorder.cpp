@@ -21,6 +21,7 @@
 #include "memopt/keeping_hooks.h"
 #include "memopt/record/history.h"
 #include "memopt/record/lifetimes.h"
+#include "memopt/record/masked_dropout.h"
 #include "memopt/record/operator_times.h"
 #include "memopt/record/operator_traits.h"
 #include "memopt/record/segments.h"
@@ -121,6 +122,7 @@ class StepRecorder::State {
     if (error_) std::rethrow_exception(error_);
     mark_external_storages(graph_);
     pass_on_to_readers(graph_);
+    mark_masked_dropouts(graph_);
     const std::lock_guard lock(mutex_);
     times_.read_into(graph_.operators);
     taken_ = true;

@@ -42,7 +42,7 @@ struct RecordedOperator {
   int64_t cost_ns = 0;           ///< on the device (operator_times.h), inner calls included; 0: not
                                  ///< measured
   int32_t overwrites = kNone;    ///< index of the argument that its result replaces ("add_")
-  bool repeatable = true;        ///< false: draws random numbers, writes in a way that is not
+  bool repeatable = true;        ///< false: draws numbers nobody saved, writes in a way that is not
                                  ///< understood, or takes an argument that cannot be written down
   bool in_scope = false;         ///< a SegmentScope said which segment
 };

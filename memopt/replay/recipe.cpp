@@ -3,11 +3,13 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/mul.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 
 #include "memopt/operator_frames.h"
+#include "memopt/record/masked_dropout.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -155,11 +157,36 @@ std::optional<Slice> slice_of_upsampling(const StepGraph& graph, const RecordedV
                }};
 }
 
+/// By which dropout's kernels multiply: CUDA's divide in the type in which they calculate.
+double scale_of(const at::Tensor& input, double keep) {
+  const bool in_float = input.is_cuda() && input.scalar_type() != at::kDouble;
+  return in_float ? static_cast<double>(1.0F / static_cast<float>(keep)) : 1 / keep;
+}
+
+Recipe dropout_recipe(const RecordedOperator& recorded, OperatorId id,
+                      const MaskedDropout& dropout) {
+  Recipe recipe;
+  recipe.name = recorded.name;
+  recipe.replaces = id;
+  recipe.cost_ns = recorded.cost_ns;
+  recipe.inputs = {dropout.input, dropout.mask};
+  recipe.results = {dropout.result};
+  // Times the mask first: that is exact, and the one rounding is then the operator's own.
+  recipe.run = [name = recorded.name, keep = dropout.keep](const std::vector<at::Tensor>& inputs) {
+    const OperatorCall call(name);
+    return std::vector{at::mul(inputs[0], inputs[1]).mul_(scale_of(inputs[0], keep))};
+  };
+  return recipe;
+}
+
 }  // namespace
 
 Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
   const RecordedOperator& recorded = graph.operators[static_cast<size_t>(id)];
   TORCH_CHECK(recorded.repeatable, recorded.name, " cannot be repeated");
+  if (const auto dropout = masked_dropout_of(graph, id)) {
+    return dropout_recipe(recorded, id, *dropout);
+  }
   Recipe recipe;
   recipe.name = recorded.name;
   recipe.replaces = id;

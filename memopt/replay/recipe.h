@@ -23,7 +23,7 @@ struct Recipe {
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> run;
 };
 
-/// Calls the recorded operator again through the dispatcher. The operator must be repeatable.
+/// Calls the recorded operator again; dropout takes the mask that it gave. It must be repeatable.
 [[nodiscard]] Recipe replay_recipe(const StepGraph& graph, OperatorId id);
 
 /// A value that nobody saved, as a part of one that was.

@@ -111,7 +111,8 @@ std::vector<Flag> plan_flags() {
 }
 
 std::vector<Flag> fit_flags() {
-  std::vector<Flag> flags = {{"memory", "SIZE", "that a steady step may take: 2GiB, 512MiB"}};
+  std::vector<Flag> flags = {{"memory", "SIZE", "that a steady step may take: 2GiB, 512MiB"},
+                             {"out", "FILE", "where the table goes (default: stdout)"}};
   for (const Flag& flag : run_flags()) {
     for (const std::string_view name : {"mode", "baseline", "precision", "device", "seed",
                                         "threads", "data", "set", "init-weights", "flags"}) {
@@ -147,7 +148,7 @@ std::vector<Command> make_commands() {
        plan_flags(), 1, 1},
       {"fit", "ID", "the largest batch that trains within a given memory, by mode",
        "Trains a few steps of growing batches and measures their peak_bytes; nothing is "
-       "extrapolated. The table goes to stdout, as Markdown.",
+       "extrapolated. The table is Markdown.",
        fit_flags(), 1, 1},
       {"check",
        "PATH",

@@ -7,6 +7,7 @@
 #include "memopt/budget_mode.h"
 #include "reports/markdown.h"
 #include "reports/quantity.h"
+#include "suite/cli/output_format.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/largest_batch.h"
 #include "suite/run/plan.h"
@@ -70,8 +71,8 @@ Answer fit_batches(const Arguments& arguments, const RunOptions& options) {
     if (found.batch == 0) answer.code = ExitCode::kFailed;
     table.add_row(row_of(plan, found));
   }
-  answer.text = fmt::format("# {} within {}\n\n{}", plans.front().id,
-                            reports::format_bytes(memory_bytes), table.text());
+  answer.text = deliver(arguments, fmt::format("# {} within {}\n\n{}", plans.front().id,
+                                               reports::format_bytes(memory_bytes), table.text()));
   return answer;
 }
 

@@ -96,8 +96,9 @@ std::pair<reports::Verdict, std::string> judge(const SideBySide& trained) {
                         kept.step, kept.reason)};
   }
   if (itself.step > 0) {
-    return {reports::Verdict::kNotApplied,
-            fmt::format("Unavailable: mode none differs from itself after step {}, first in {}.",
+    return {reports::Verdict::kUnavailable,
+            fmt::format("Nothing is proven: mode none differs from itself after step {}, first in "
+                        "{}.",
                         itself.step, itself.tensor)};
   }
   return {reports::Verdict::kPass,
@@ -163,6 +164,16 @@ reports::PassFallbacks no_fallbacks(const std::string& pass, const std::string& 
   fallbacks.pass = pass;
   fallbacks.missing_reason = reason;
   return fallbacks;
+}
+
+reports::PassFallbacks training_fallbacks(const memopt::Mode& mode,
+                                          const memopt::PlannedModeReport& report,
+                                          int64_t forwards) {
+  if (report.missing_reason.empty() || forwards >= mode.forwards_until_steady()) {
+    return fallbacks_of("training", report);
+  }
+  return no_fallbacks("training", fmt::format("it had too few forward passes for a plan: {} ({})",
+                                              forwards, report.missing_reason));
 }
 
 void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallbacks) {

@@ -19,6 +19,12 @@ void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to);
 [[nodiscard]] reports::PassFallbacks no_fallbacks(const std::string& pass,
                                                   const std::string& reason);
 
+/// Of a training of so many forward passes. One without a plan that ended before `mode` could have
+/// one says nothing of the mode: it counts as not made.
+[[nodiscard]] reports::PassFallbacks training_fallbacks(const memopt::Mode& mode,
+                                                        const memopt::PlannedModeReport& report,
+                                                        int64_t forwards);
+
 /// In place of what is known of the same pass.
 void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallbacks);
 
@@ -32,8 +38,8 @@ void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallba
 [[nodiscard]] int64_t encoded_at_forward_end(const reports::MemorySection& memory);
 
 /// PASS where every compared step of the mode has the digests of "none", FAIL with the first tensor
-/// that differs, not applied where the mode is lossy or "none" differs from itself. UNAVAILABLE
-/// where a compared step did not follow the mode's plan: what keeps everything is equal anyway.
+/// that differs, not applied where the mode is lossy. UNAVAILABLE where a compared step did not
+/// follow the mode's plan (what keeps everything is equal anyway), or "none" differs from itself.
 [[nodiscard]] reports::Certificate certificate_of(const SideBySide& trained, bool lossless);
 
 /// Relative 2-norm of the difference of the first compared step's gradients, whole and by tensor.

@@ -246,12 +246,15 @@ class SingleRun {
     result_.determinism = outcome_.determinism;
     result_.provenance.init_weights_sha256 = outcome_.progress.init_weights_sha256;
     result_.utilization.parameters = outcome_.parameters;
-    if (has_mode()) {
-      set_fallbacks(result_.memory_mode, fallbacks_of("training", outcome_.mode));
-    }
     reports::Protocol& protocol = result_.protocol;
     protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
     protocol.resumed_at_step = outcome_.resumed_at_step;
+    if (has_mode()) {
+      const int64_t steps = protocol.steps - protocol.resumed_at_step;
+      set_fallbacks(result_.memory_mode,
+                    training_fallbacks(*memopt::make_mode(plan_.variant.mode), outcome_.mode,
+                                       steps * plan_.definition.train.accumulation));
+    }
     const reports::Warmup warmup = reports::detect_warmup(result_.samples.step_s);
     protocol.warmup_steps = warmup.steps;
     protocol.warmup_stable = warmup.stable;

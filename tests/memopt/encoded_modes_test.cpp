@@ -182,12 +182,14 @@ TEST_P(LossyModes, keep_statistics_of_norms_and_attention_as_they_are) {
   EXPECT_GT(statistics, 2);
 }
 
+// The bounds of errors are three times what these steps of this net were measured to have: 4.6e-5,
+// 0.0030, 0.0036, 0.022 and 0.105. A gradient of zeros would have 1.
 INSTANTIATE_TEST_SUITE_P(Rounding, LossyModes,
-                         testing::Values(Lossy{"dpr16", "dpr16", 16, 1e-3},
-                                         Lossy{"dpr10", "dpr10", 32.0 / 3, 0.05},
-                                         Lossy{"dpr8", "dpr8", 8, 0.1},
-                                         Lossy{"q4", "q4", 4.125, 0.4},
-                                         Lossy{"q2", "q2", 2.125, 2}),
+                         testing::Values(Lossy{"dpr16", "dpr16", 16, 1.5e-4},
+                                         Lossy{"dpr10", "dpr10", 32.0 / 3, 0.01},
+                                         Lossy{"dpr8", "dpr8", 8, 0.012},
+                                         Lossy{"q4", "q4", 4.125, 0.065},
+                                         Lossy{"q2", "q2", 2.125, 0.35}),
                          [](const auto& info) { return std::string(info.param.mode); });
 
 TEST(ComposedModes, hold_less_than_either_part) {

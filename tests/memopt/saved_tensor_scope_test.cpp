@@ -1,12 +1,20 @@
 #include "memopt/saved_tensor_scope.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/mse_loss.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
+
+#include "memopt/mode.h"
+#include "memopt/tracking_allocator.h"
+#include "tests/memopt/small_net.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -108,6 +116,46 @@ TEST(SavedTensorScope, closes_when_a_step_throws) {
   }
   EXPECT_EQ(gradient_of_square(x, x * x), 6);
   EXPECT_EQ(sink.offered, 0);
+}
+
+/// What a forward pass leaves live, and the most that a whole step has live, beyond what there was.
+struct StepBytes {
+  int64_t live = 0;
+  int64_t peak = 0;
+  int64_t left = 0;
+  bool operator==(const StepBytes&) const = default;
+};
+
+StepBytes bytes_of_step(test::SmallNet& net, const at::Tensor& x, SavedTensorSink* sink) {
+  const int64_t before = cpu_allocator_totals().live_bytes;
+  reset_cpu_allocator_peak();
+  StepBytes bytes;
+  {
+    std::optional<SavedTensorScope> scope;
+    if (sink != nullptr) scope.emplace(*sink);
+    const at::Tensor loss = at::mse_loss(net.forward(x), x);
+    scope.reset();
+    bytes.live = cpu_allocator_totals().live_bytes - before;
+    loss.backward();
+  }
+  net.zero_grad();
+  bytes.peak = cpu_allocator_totals().peak_bytes - before;
+  bytes.left = cpu_allocator_totals().live_bytes - before;
+  return bytes;
+}
+
+TEST(SavedTensorScope, of_mode_none_takes_no_byte) {
+  test::SmallNet net;
+  const at::Tensor x = at::randn({2, 3, 16, 16});
+  static_cast<void>(bytes_of_step(net, x, nullptr));  // LibTorch takes some memory for good
+  const StepBytes without = bytes_of_step(net, x, nullptr);
+  EXPECT_GT(without.live, 0);
+  EXPECT_GT(without.peak, without.live);
+  EXPECT_EQ(without.left, 0);
+  const std::unique_ptr<Mode> none = make_mode("none");
+  EXPECT_EQ(bytes_of_step(net, x, none.get()), without);
+  DoublingSink copies;
+  EXPECT_GT(bytes_of_step(net, x, &copies).live, without.live) << "copies would be seen";
 }
 
 }  // namespace

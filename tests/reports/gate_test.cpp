@@ -62,27 +62,89 @@ TEST(Gate, certificate_turns_red_and_counts_the_steps_that_differ) {
   EXPECT_EQ(exit_of(gates, false).code, 1);
 }
 
-TEST(Gate, certificate_that_could_not_be_had_is_not_a_pass) {
+TEST(Gate, certificate_that_was_left_out_is_not_a_pass) {
   Result result = test::result_under_echo();
   result.memory_mode.certificate = {};
-  result.memory_mode.certificate.words = "Unavailable: mode none differs from itself.";
+  result.memory_mode.certificate.words = "Not applied: left out (--no-certificate).";
   const Gate gate = gate_named(evaluate_gates(result, {}, {}), "certificate");
   EXPECT_EQ(gate.verdict, Verdict::kNotApplied);
   EXPECT_FALSE(gate.value);
 }
 
-TEST(Gate, certificate_of_steps_that_followed_no_plan_is_red) {
+TEST(Gate, certificate_that_proves_nothing_is_red) {
   Result result = test::result_under_echo();
   Certificate& proof = result.memory_mode.certificate;
   ASSERT_EQ(proof.sha256, proof.reference_sha256) << "what keeps everything is equal anyway";
   proof.verdict = Verdict::kUnavailable;
-  proof.words = "Nothing is proven: compared step 1 did not follow a plan.";
-  const auto gates = evaluate_gates(result, {}, {});
-  const Gate gate = gate_named(gates, "certificate");
+  for (const char* why : {"compared step 1 did not follow a plan.", "none differs from itself."}) {
+    proof.words = std::string("Nothing is proven: ") + why;
+    const auto gates = evaluate_gates(result, {}, {});
+    const Gate gate = gate_named(gates, "certificate");
+    EXPECT_EQ(gate.verdict, Verdict::kFail);
+    EXPECT_FALSE(gate.value);
+    EXPECT_EQ(gate.words, proof.words);
+    EXPECT_EQ(exit_of(gates, false).code, 1);
+  }
+}
+
+/// A result under rounding, whose certificate pass has a gradient error.
+Result result_under_rounding() {
+  Result result = test::result_under_echo();
+  result.identity.mode = "dpr8";
+  MemoryMode& mode = result.memory_mode;
+  mode.lossless = false;
+  mode.certificate = {};
+  mode.certificate.words = "Not applied: the mode is not lossless.";
+  mode.gradient_error.error_frac = 0.03;
+  return result;
+}
+
+TEST(Gate, plan_passes_where_every_pass_had_one) {
+  for (const Result& result : {test::result_under_echo(), result_under_rounding()}) {
+    const Gate gate = gate_named(evaluate_gates(result, {}, {}), "plan");
+    EXPECT_EQ(gate.verdict, Verdict::kPass) << gate.words;
+    EXPECT_EQ(gate.value, 0.0);
+    EXPECT_NE(gate.words.find("memory, certificate, training"), std::string::npos) << gate.words;
+  }
+  const auto none = evaluate_gates(full_result(), {}, {});
+  EXPECT_TRUE(
+      std::none_of(none.begin(), none.end(), [](const Gate& gate) { return gate.name == "plan"; }));
+}
+
+TEST(Gate, plan_turns_red_in_any_pass_in_which_the_mode_gave_up) {
+  for (size_t pass = 0; pass < 3; ++pass) {
+    for (Result result : {test::result_under_echo(), result_under_rounding()}) {
+      PassFallbacks& without = result.memory_mode.fallbacks.at(pass);
+      without.plan_missing_reason = "an operator failed";
+      const auto gates = evaluate_gates(result, {}, {});
+      const Gate gate = gate_named(gates, "plan");
+      EXPECT_EQ(gate.verdict, Verdict::kFail);
+      EXPECT_EQ(gate.value, 1.0);
+      EXPECT_NE(gate.words.find(without.pass + " (an operator failed)"), std::string::npos)
+          << gate.words;
+      EXPECT_EQ(exit_of(gates, /*custom=*/true).code, 1) << "also where the definition was changed";
+    }
+  }
+}
+
+TEST(Gate, plan_turns_red_where_a_lossy_mode_has_no_gradient_error) {
+  Result result = result_under_rounding();
+  result.memory_mode.gradient_error = {{}, "the step did not follow a plan", {}};
+  const Gate gate = gate_named(evaluate_gates(result, {}, {}), "plan");
   EXPECT_EQ(gate.verdict, Verdict::kFail);
-  EXPECT_FALSE(gate.value);
-  EXPECT_EQ(gate.words, proof.words);
-  EXPECT_EQ(exit_of(gates, false).code, 1);
+  EXPECT_NE(gate.words.find("certificate (the gradient error is missing: the step did not follow"),
+            std::string::npos)
+      << gate.words;
+  result.memory_mode.fallbacks[1].missing_reason = "left out (--no-certificate)";
+  EXPECT_EQ(verdict_of(result, "plan"), Verdict::kPass) << "nobody asked for an error";
+}
+
+TEST(Gate, plan_judges_no_pass_that_was_not_made) {
+  Result result = result_under_rounding();
+  for (PassFallbacks& pass : result.memory_mode.fallbacks) pass.missing_reason = "left out";
+  EXPECT_EQ(verdict_of(result, "plan"), Verdict::kNotApplied);
+  result.memory_mode.fallbacks.clear();
+  EXPECT_EQ(verdict_of(result, "plan"), Verdict::kNotApplied) << "from before they were counted";
 }
 
 /// A run under a budget that it just meets.

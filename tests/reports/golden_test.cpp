@@ -99,6 +99,9 @@ TEST(Golden, table_of_memory_modes_has_these_bytes) {
   Result unmeasured = test::result_under_echo();
   unmeasured.memory.measured = false;
   for (PassFallbacks& one : unmeasured.memory_mode.fallbacks) one.missing_reason = "left out";
+  Result full_host = test::result_under_echo();
+  full_host.identity.mode = "offload";
+  full_host.memory_mode.host_memory = {256 << 10, 7, 1 << 20};
   Result elsewhere = test::full_result();
   elsewhere.identity.benchmark = "gmm16";
   expect_golden("mode_table.md", mode_table({{"a", test::full_result()},
@@ -107,8 +110,20 @@ TEST(Golden, table_of_memory_modes_has_these_bytes) {
                                              {"d", red},
                                              {"e", lost},
                                              {"f", unmeasured},
-                                             {"g", elsewhere}}));
+                                             {"g", full_host},
+                                             {"h", elsewhere}}));
   EXPECT_EQ(mode_table({{"a", test::full_result()}}), "");
+}
+
+TEST(ModeTable, counts_what_host_memory_had_no_room_for_among_the_fallbacks) {
+  Result result = test::result_under_echo();
+  for (PassFallbacks& one : result.memory_mode.fallbacks) {
+    one.kept_after_mismatch = one.replayed_after_mismatch = 0;
+    one.codec_fallbacks = one.departures = 0;
+  }
+  EXPECT_NE(mode_table({{"a", result}}).find("|         0 |"), std::string::npos);
+  result.memory_mode.host_memory = {256 << 10, 7, 1 << 20};
+  EXPECT_NE(mode_table({{"a", result}}).find("|         7 |"), std::string::npos);
 }
 
 TEST(Golden, rows_of_the_table_of_memory_modes_fit_a_page) {

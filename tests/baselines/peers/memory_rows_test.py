@@ -13,6 +13,18 @@ from definition import BadInput
 from memory_plot import Point, draw, pareto_front, points_of, sources
 from memory_rows import Entry, Measured, against_checkpoint, entries_of, measured_in, table
 from memory_table import budget_mode
+from memory_targets import (
+    MISSED,
+    NOT_MEASURED,
+    NOT_PROVEN,
+    REACHED,
+    Target,
+    byte_targets,
+    checkpoint_target,
+    missed,
+    overhead_target,
+    targets_table,
+)
 from peer_result import Figure
 
 MIB = 1 << 20
@@ -104,6 +116,94 @@ class RowsTest(unittest.TestCase):
         self.assertEqual(certificate(measured=True, lossless=False, certificate={"verdict": "not_applied"},
                                      gradient_error={"error_frac": 0.01234}),
                          "lossy: gradient error 0.012")
+
+
+def timed(step_s: dict[str, list[float]], peaks: dict[str, float]) -> list[Entry]:
+    """Contestants whose rounds took so long, with these peaks."""
+    contestants = [{"name": name, "ready": {"batch": 4}, "turns": [{"step_s": [s]} for s in rounds]}
+                   for name, rounds in step_s.items()]
+    bytes_of = {name: measured(peaks[name], 20, 24, "" if name == "none" else "pass") for name in step_s}
+    return entries_of(bytes_of, {"warmup_rounds": 0, "contestants": contestants})
+
+
+NONE_S = [1.0] * ROUNDS
+
+
+class TimeTargetsTest(unittest.TestCase):
+    def overhead(self, step_s: list[float]) -> Target:
+        return overhead_target(timed({"none": NONE_S[:len(step_s)], "echo": step_s}, {"none": 100, "echo": 60}))
+
+    def test_an_overhead_is_missed_only_where_its_whole_interval_is_above_what_is_asked(self) -> None:
+        self.assertEqual(self.overhead([1.029] * ROUNDS).verdict, REACHED)
+        self.assertEqual(self.overhead([1.02, 1.04] * (ROUNDS // 2)).verdict, NOT_PROVEN)
+        self.assertEqual(self.overhead([1.031, 1.5] * (ROUNDS // 2)).verdict, MISSED)
+        self.assertEqual(self.overhead([1.04] * (ROUNDS - 1)).verdict, NOT_PROVEN, "too few for an interval")
+
+    def test_an_overhead_is_told_with_the_near_end_first(self) -> None:
+        row = self.overhead([1.02, 1.04] * (ROUNDS // 2))
+        self.assertIn("[+2.0 %, +4.0 %]", row.reached)
+        self.assertEqual(row.asked, "at most +3.0 %")
+
+    def test_without_echo_or_checkpoint_a_check_is_red(self) -> None:
+        alone = timed({"none": NONE_S}, {"none": 100})
+        rows = [overhead_target(alone), checkpoint_target(alone)]
+        self.assertEqual([row.verdict for row in rows], [NOT_MEASURED] * 2)
+        self.assertEqual(len(missed(rows)), 2)
+
+    def against(self, echo_s: list[float], mirror_s: list[float], mirror_peak: float = 60) -> Target:
+        return checkpoint_target(timed(
+            {"none": NONE_S, "echo": echo_s, "mirror": mirror_s, "peer-checkpoint": [2.0] * ROUNDS},
+            {"none": 100, "echo": 60, "mirror": mirror_peak, "peer-checkpoint": 80}))
+
+    def test_checkpoint_is_outrun_by_a_mode_whose_whole_interval_is_faster(self) -> None:
+        row = self.against([1.0] * ROUNDS, [2.5] * ROUNDS)
+        self.assertEqual((row.verdict, row.reached), (REACHED, "echo: +100.0 % [+100.0 % +100.0 %]"))
+        self.assertEqual(missed([row]), [])
+        row = self.against([1.0, 4.0] * (ROUNDS // 2), [1.9] * ROUNDS)
+        self.assertEqual(row.verdict, REACHED, "what is proven goes before what is faster on paper")
+        self.assertTrue(row.reached.startswith("mirror: "), row.reached)
+
+    def test_checkpoint_is_not_outrun_by_what_is_slower_or_has_a_higher_peak(self) -> None:
+        self.assertEqual(self.against([2.1] * ROUNDS, [2.0] * ROUNDS).verdict, MISSED)
+        higher = self.against([2.1] * ROUNDS, [1.0] * ROUNDS, mirror_peak=81)
+        self.assertEqual(higher.verdict, MISSED)
+        self.assertEqual(missed([higher]), ["a lossless mode at the peak of peer-checkpoint: missed, "
+                                            "echo: -4.8 % [-4.8 % -4.8 %] (asked: faster)"])
+        self.assertEqual(self.against([1.9, 2.1] * (ROUNDS // 2), [2.5] * ROUNDS).verdict, NOT_PROVEN)
+        alone = checkpoint_target(timed({"none": NONE_S, "peer-checkpoint": NONE_S},
+                                        {"none": 100, "peer-checkpoint": 80}))
+        self.assertEqual((alone.verdict, alone.reached), (MISSED, "none has a peak as low"))
+
+    def test_a_mode_whose_certificate_does_not_pass_outruns_nobody(self) -> None:
+        for certificate in ("lossy: gradient error 0.1", "fail", "unavailable", "not applied"):
+            bytes_of = {"none": measured(100, 60), "fast": measured(10, 5, 5, certificate),
+                        "peer-checkpoint": measured(80, 15)}
+            some = entries_of(bytes_of, record({"none": 0.5, "fast": 0.1, "peer-checkpoint": 1.0}))
+            self.assertEqual(checkpoint_target(some).verdict, MISSED, certificate)
+
+
+class ByteTargetsTest(unittest.TestCase):
+    def rows(self, benchmark: str, saved: float, precision: str = "fp32") -> list[tuple[str, str]]:
+        some = entries_of({**MEASURED, "none": measured(100, 58, 60), "echo": measured(60, saved, 24, "pass")},
+                          record(STEP_S))
+        return [(row.reached, row.verdict) for row in byte_targets(benchmark, precision, some)]
+
+    def test_a_factor_is_reached_or_missed_to_the_byte(self) -> None:
+        self.assertEqual(self.rows("ho-cifar10", 20)[0], ("2.90", REACHED))
+        self.assertEqual(self.rows("ho-cifar10@cpu", 20 + 2 ** -20)[0], ("2.90", MISSED))
+        self.assertEqual(self.rows("lucid-cifar10", 20), [("2.90", REACHED)])
+
+    def test_modes_that_were_left_out_are_named(self) -> None:
+        self.assertEqual(self.rows("ho-cifar10", 20)[1:], [("", NOT_MEASURED)] * 3)
+
+    def test_in_bf16_and_of_other_benchmarks_less_is_asked(self) -> None:
+        self.assertEqual(self.rows("ho-cifar10", 20, "bf16"), [("2.90", REACHED)])
+        self.assertEqual(self.rows("gmm16-ho", 20), [])
+
+    def test_the_table_has_what_was_asked_aimed_for_and_reached(self) -> None:
+        some = entries_of({**MEASURED, "none": measured(100, 58, 60)}, record(STEP_S))
+        text = targets_table(byte_targets("ho-cifar10", "fp32", some))
+        self.assertIn("| echo: saved_bytes, times fewer | 2.90 | 3.10 | 2.90 | reached |", text)
 
 
 class BudgetTest(unittest.TestCase):

@@ -23,7 +23,7 @@ class MemoryTableWithPeersTest(unittest.TestCase):
                 [sys.executable, "-B", tiny.PEERS / "memory_table.py", f"--noisemark={NOISEMARK}",
                  f"--data={folder}", f"--out={out}", "--threads=1", "--rounds=1", "--warmup-rounds=0",
                  "--benchmark=gmm16-ho", "--batch=4", "--modes=echo", "--budgets",
-                 "--variants=checkpoint"],
+                 "--variants", "checkpoint", "save-on-cpu"],
                 text=True, capture_output=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             text = (out / "memory.md").read_text()
@@ -31,10 +31,13 @@ class MemoryTableWithPeersTest(unittest.TestCase):
                        for file in out.glob("results/*/result.json")}
             data = (out / "plots" / "pareto.dat").read_text()
         self.assertNotIn("Cannot run here", text)
-        self.assertEqual(set(results), {"none", "echo", "peer-eager", "peer-checkpoint"})
-        self.assertEqual(results["peer-checkpoint"]["definition"], results["none"]["definition"])
-        self.assertTrue(results["peer-checkpoint"]["identity"]["custom"])
-        self.assertIn("- No peak_saved_bytes of peer-eager, peer-checkpoint: ", text)
+        peers = ["peer-eager", "peer-checkpoint", "peer-save-on-cpu"]
+        self.assertEqual(set(results), {"none", "echo", *peers})
+        for peer in peers:
+            self.assertEqual(results[peer]["definition"], results["none"]["definition"])
+            self.assertTrue(results[peer]["identity"]["custom"])
+            self.assertIn(f"\n| {peer} | ", text)
+        self.assertIn("- No peak_saved_bytes of peer-eager, peer-checkpoint, ", text)
         self.assertIn("casts of weights", text)
         self.assertIn("## Against peer-checkpoint", text)
         self.assertIn('"peer-checkpoint"', data)

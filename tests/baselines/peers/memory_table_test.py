@@ -79,6 +79,22 @@ class MemoryTableTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(name, done.stderr)
 
+    def test_a_check_of_rounds_without_an_interval_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            done = memory_table(Path(folder) / "memory", "--check")  # of one round
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--rounds: 1 (with --check at least 6", done.stderr)
+
+    def test_a_check_is_red_where_nothing_stands_beside_checkpoint(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "ema_pytorch.py").write_text("raise ImportError('left out')\n")
+            out = Path(folder) / "memory"
+            done = memory_table(out, "--check", "--rounds=6", "--modes=none", "--budgets",
+                                "--variants=eager", path=folder)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("--check: echo: overhead to none: not measured", done.stderr)
+            self.assertIn("## Targets", (out / "memory.md").read_text())
+
     def test_other_bad_input_is_refused_before_anything_runs(self) -> None:
         for option in ("--rounds=0", "--batch=0", "--noisemark=/no/such/program", "--budgets=2"):
             with tempfile.TemporaryDirectory() as folder:

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "reports/file.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -76,6 +78,15 @@ TEST(Fit, says_that_not_even_one_image_fits) {
   const test::Finished result = fit({"--memory", "64KiB"});
   EXPECT_EQ(result.code, 1) << result.both();
   EXPECT_EQ(cell(result.out, "none", 3), "0") << result.out;
+}
+
+TEST(Fit, writes_the_table_to_a_file) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "fit.md";
+  const test::Finished result = fit({"--memory", "64KiB", "--out", file.string()});
+  EXPECT_EQ(result.code, 1) << result.both();
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(cell(reports::read_file(file), "none", 3), "0");
 }
 
 TEST(Fit, refuses_what_is_no_size) {

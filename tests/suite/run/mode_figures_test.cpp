@@ -146,8 +146,8 @@ TEST(Certificate, is_unavailable_where_none_differs_from_itself) {
   SideBySide trained = under_echo();
   trained.none_again.digests[2].front().second = std::string(64, '0');
   const reports::Certificate proof = certificate_of(trained, /*lossless=*/true);
-  EXPECT_EQ(proof.verdict, reports::Verdict::kNotApplied);
-  EXPECT_NE(proof.words.find("differs from itself after step 10"), std::string::npos)
+  EXPECT_EQ(proof.verdict, reports::Verdict::kUnavailable);
+  EXPECT_NE(proof.words.find("none differs from itself after step 10"), std::string::npos)
       << proof.words;
 }
 
@@ -294,14 +294,31 @@ TEST(RunUnderAMode, says_that_the_certificate_was_left_out) {
   const test::TemporaryFolder folder;
   const std::filesystem::path out = folder.path() / "out";
   const test::Finished run = test::run_noisemark(
-      test::with(test::timed_only(out, 2), {"--mode", "echo", "--no-certificate"}));
+      test::with(test::timed_only(out, 1), {"--mode", "echo", "--no-certificate"}));
   ASSERT_EQ(run.code, 0) << run.both();
   const reports::Result result = test::result_in(out);
   EXPECT_NE(result.memory_mode.certificate.words.find("--no-certificate"), std::string::npos);
   const std::vector<reports::PassFallbacks>& passes = result.memory_mode.fallbacks;
   ASSERT_EQ(passes.size(), 3U);
   EXPECT_NE(passes[1].missing_reason.find("--no-certificate"), std::string::npos);
+  EXPECT_NE(passes[2].missing_reason.find("too few forward passes for a plan: 1"),
+            std::string::npos)
+      << "a training too short for a plan is not red: " << passes[2].missing_reason;
   EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
+}
+
+TEST(Fallbacks, of_a_training_without_a_plan_are_of_a_pass_that_was_long_enough_for_one) {
+  const auto mode = memopt::make_mode("dpr8");
+  const int64_t enough = mode->forwards_until_steady();
+  memopt::PlannedModeReport gave_up;
+  gave_up.missing_reason = "an operator failed";
+  const reports::PassFallbacks judged = training_fallbacks(*mode, gave_up, enough);
+  EXPECT_EQ(judged.missing_reason, "");
+  EXPECT_EQ(judged.plan_missing_reason, "an operator failed");
+  const reports::PassFallbacks cut_short = training_fallbacks(*mode, gave_up, enough - 1);
+  EXPECT_NE(cut_short.missing_reason.find("an operator failed"), std::string::npos);
+  EXPECT_EQ(cut_short.plan_missing_reason, "");
+  EXPECT_EQ(training_fallbacks(*mode, {}, enough - 1).missing_reason, "") << "it had one in time";
 }
 
 TEST(RunUnderAMode, without_the_memory_pass_says_that_its_plan_was_not_measured) {
@@ -362,6 +379,23 @@ TEST(RunUnderAMode, whose_plan_was_not_followed_in_compared_steps_is_red) {
   EXPECT_TRUE(result.exit.reasons.front().starts_with("certificate: Nothing is proven"))
       << result.exit.reasons.front();
   EXPECT_EQ(result.memory_mode.gradient_error.error_frac, std::nullopt);
+  EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
+}
+
+TEST(RunUnderAMode, that_rounds_and_left_its_plan_in_the_compared_step_is_red) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  RunOptions options = options_under("dpr8");
+  options.sets.insert(options.sets.end(), {"train.steps=2", "eval.every=0"});
+  options.profile = options.memory = options.verdict = false;
+  const ExitCode code =
+      run_single(options, plan_runs(options).front(), out, halved_from(kFirstCompared));
+  EXPECT_EQ(code, ExitCode::kFailed);
+  const reports::Result result = test::result_in(out);
+  EXPECT_EQ(result.memory_mode.certificate.verdict, reports::Verdict::kNotApplied);
+  ASSERT_EQ(result.exit.reasons.size(), 1U);
+  EXPECT_TRUE(result.exit.reasons.front().starts_with("plan: Without a plan"))
+      << result.exit.reasons.front();
   EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
 }
 

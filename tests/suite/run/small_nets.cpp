@@ -23,9 +23,13 @@ namespace {
 
 using memopt::StepGraph;
 
+bool is_ho(const std::string& net) {
+  return net.starts_with("ho");
+}
+
 SessionOptions session_of(const SmallTraining& training, const std::string& mode) {
   RunOptions options;
-  options.id = training.net == "ho" ? "gmm16-ho@cpu" : "gmm16@cpu";
+  options.id = is_ho(training.net) ? "gmm16-" + training.net + "@cpu" : "gmm16@cpu";
   options.device = "cpu";
   options.modes = {mode};
   options.baselines = {training.baseline};
@@ -86,8 +90,8 @@ std::vector<std::string> small_sets(const std::string& net) {
   std::vector<std::string> sets = {"model.dim=16",          "model.dropout=0.1", "train.batch=2",
                                    "data.train_samples=64", "eval.samples=8",    "eval.every=0"};
   const std::vector<std::string> own =
-      net == "ho" ? std::vector<std::string>{"model.res_blocks=1"}
-                  : std::vector<std::string>{"model.attn_heads=2", "model.attn_dim_head=8"};
+      is_ho(net) ? std::vector<std::string>{"model.res_blocks=1"}
+                 : std::vector<std::string>{"model.attn_heads=2", "model.attn_dim_head=8"};
   sets.insert(sets.end(), own.begin(), own.end());
   return sets;
 }

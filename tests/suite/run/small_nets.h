@@ -14,7 +14,7 @@
 namespace noisemark::suite::test {
 
 struct SmallTraining {
-  std::string net;   ///< "lucid" or "ho"
+  std::string net;   ///< "lucid", "ho" or "ho-relu"
   std::string mode;  ///< kHalfBudget, or as on the command line
   std::string baseline = "plain";
   std::string precision = "fp32";

@@ -1,0 +1,137 @@
+"""What the memory modes must reach: what is asked and aimed for, beside what a table measured.
+
+Bytes are exact: a factor is reached or missed. Times are not: a target is missed only where the whole
+95 % interval misses it, reached where the whole interval does, and else not proven.
+"""
+
+from dataclasses import dataclass
+
+from memory_rows import CHECKPOINT, PEER, PLAIN, Entry, is_no_higher
+
+REACHED = "reached"
+NOT_PROVEN = "not proven"
+MISSED = "missed"
+NOT_MEASURED = "not measured"
+_RED = (MISSED, NOT_MEASURED)
+
+ECHO = "echo"
+MOST_OVERHEAD = 0.03  # of a step of `echo`, in steps of plain `none`
+_PASS = "pass"
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """How many times fewer bytes than plain `none` a mode must hold."""
+
+    benchmark: str
+    mode: str
+    figure: str
+    asked: float
+    aim: float | None
+    precisions: tuple[str, ...] = ("fp32",)
+
+
+_FACTORS = (
+    _Factor("ho-cifar10", ECHO, "saved_bytes", 2.9, 3.1, ("fp32", "bf16")),
+    _Factor("ho-cifar10", "echo+attn", "saved_bytes", 4.2, 4.4),
+    _Factor("ho-cifar10", "mirror+echo", "peak_saved_bytes", 4.0, 4.8),
+    _Factor("ho-cifar10", "echo+dpr8", "saved_bytes", 10.0, 12.0),
+    _Factor("ho-relu-cifar10", "gist", "saved_bytes", 1.23, 1.30),
+    _Factor("lucid-cifar10", ECHO, "saved_bytes", 2.0, None),
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One row: all in words, `verdict` one of those above."""
+
+    what: str
+    asked: str
+    aim: str
+    reached: str
+    verdict: str
+
+
+def _factor(target: _Factor, entries: dict[str, Entry]) -> Target:
+    what = f"{target.mode}: {target.figure}, times fewer"
+    aim = f"{target.aim:.2f}" if target.aim else ""
+    ours = entries[target.mode].bytes[target.figure].value if target.mode in entries else None
+    plain = entries[PLAIN].bytes[target.figure].value
+    if not ours or not plain:
+        return Target(what, f"{target.asked:.2f}", aim, "", NOT_MEASURED)
+    verdict = REACHED if plain / ours >= target.asked else MISSED
+    return Target(what, f"{target.asked:.2f}", aim, f"{plain / ours:.2f}", verdict)
+
+
+def byte_targets(benchmark: str, precision: str, entries: list[Entry]) -> list[Target]:
+    """Of a benchmark, in its definition's batch; empty where nothing is asked of it."""
+    name = benchmark.partition("@")[0]
+    known = {entry.name: entry for entry in entries}
+    return [_factor(target, known) for target in _FACTORS
+            if target.benchmark == name and precision in target.precisions]
+
+
+def _percent(overhead: float) -> str:
+    return f"{100 * overhead:+.1f} %"
+
+
+def overhead_target(entries: list[Entry]) -> Target:
+    """Of the time of a step of `echo` beside plain `none`."""
+    what, asked, aim = f"{ECHO}: overhead to {PLAIN}", f"at most {_percent(MOST_OVERHEAD)}", "at most 0 %"
+    row = next((entry.pace[PLAIN] for entry in entries if entry.name == ECHO), None)
+    if row is None:
+        return Target(what, asked, aim, "", NOT_MEASURED)
+    reached = _percent(1 / row.ratio - 1)
+    if row.ratio_ci95 is None:
+        return Target(what, asked, aim, f"{reached} [too few rounds]", NOT_PROVEN)
+    near, far = (1 / ratio - 1 for ratio in reversed(row.ratio_ci95))
+    verdict = REACHED if far <= MOST_OVERHEAD else NOT_PROVEN if near <= MOST_OVERHEAD else MISSED
+    return Target(what, asked, aim, f"{reached} [{_percent(near)}, {_percent(far)}]", verdict)
+
+
+def _speed_verdict(entry: Entry) -> str:
+    interval = entry.pace[CHECKPOINT].ratio_ci95
+    if interval is None:
+        return NOT_PROVEN
+    return REACHED if interval[0] > 1 else NOT_PROVEN if interval[1] > 1 else MISSED
+
+
+def checkpoint_target(entries: list[Entry]) -> Target:
+    """Of the time of a step beside the peer's checkpointing: the best of the modes whose peak is no
+    higher and whose certificate passes."""
+    what, asked, aim = f"a lossless mode at the peak of {CHECKPOINT}", "faster", "by 15 %"
+    known = {entry.name: entry for entry in entries}
+    if CHECKPOINT not in known or known[CHECKPOINT].bytes["peak_bytes"].value is None:
+        return Target(what, asked, aim, "", NOT_MEASURED)
+    bound = known[CHECKPOINT].bytes["peak_bytes"]
+    able = [entry for entry in entries if not entry.name.startswith(PEER)
+            and entry.measured.certificate == _PASS and is_no_higher(entry, bound)]
+    if not able:
+        return Target(what, asked, aim, "none has a peak as low", MISSED)
+    order = (MISSED, NOT_PROVEN, REACHED)
+    best = max(able, key=lambda e: (order.index(_speed_verdict(e)), e.pace[CHECKPOINT].ratio))
+    row = best.pace[CHECKPOINT]
+    interval = row.ratio_ci95
+    ends = "too few rounds" if interval is None else " ".join(_percent(end - 1) for end in interval)
+    return Target(what, asked, aim, f"{best.name}: {_percent(row.ratio - 1)} [{ends}]",
+                  _speed_verdict(best))
+
+
+def time_targets(entries: list[Entry]) -> list[Target]:
+    """Both that are about time."""
+    return [overhead_target(entries), checkpoint_target(entries)]
+
+
+def targets_table(targets: list[Target]) -> str:
+    """Markdown, with what the verdicts mean."""
+    lines = ["## Targets", "", "| target | asked | aim | reached | verdict |", "|---|---:|---:|---:|---|"]
+    lines += [f"| {t.what} | {t.asked} | {t.aim} | {t.reached} | {t.verdict} |" for t in targets]
+    lines += ["", f"A time is `{MISSED}` where its whole 95 % interval misses what is asked, `{REACHED}` where "
+                  f"the whole interval does reach it, and else `{NOT_PROVEN}`."]
+    return "\n".join(lines) + "\n"
+
+
+def missed(targets: list[Target]) -> list[str]:
+    """What makes a check red, a line each."""
+    return [f"{t.what}: {t.verdict}{f', {t.reached}' if t.reached else ''} (asked: {t.asked})"
+            for t in targets if t.verdict in _RED]
