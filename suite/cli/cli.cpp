@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "reports/check.h"
+#include "reports/quality/write_quality.h"
 #include "reports/table.h"
 #include "suite/cli/ab_command.h"
 #include "suite/cli/arguments.h"
@@ -18,6 +19,7 @@
 #include "suite/cli/history_command.h"
 #include "suite/cli/list.h"
 #include "suite/cli/plan_command.h"
+#include "suite/cli/quality_command.h"
 #include "suite/cli/report_command.h"
 #include "suite/cli/selftest_command.h"
 #include "suite/config/keys.h"
@@ -49,6 +51,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.precision = arguments.text("precision");
   options.device = arguments.text("device");
   options.seed = arguments.integer("seed", 0);
+  options.seeds = arguments.integer("seeds", 1).value_or(1);
   options.threads = arguments.integer("threads", 1);
   options.loader_threads = arguments.integer("loader-threads", 1).value_or(1);
   options.data =
@@ -72,7 +75,10 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
 
 ExitCode check_results(const Arguments& arguments) {
   const std::string& path = arguments.positional().front();
-  const auto findings = reports::check(path);
+  auto findings = reports::check(path);
+  for (reports::Finding& finding : reports::check_quality(path)) {
+    findings.push_back(std::move(finding));
+  }
   for (const reports::Finding& finding : findings) {
     print(fmt::format("{}: {}: {}\n", finding.file, finding.rule, finding.words));
   }
@@ -144,6 +150,7 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
     return ExitCode::kPass;
   }
   if (command.name == "compare") return say(compare_results(arguments));
+  if (command.name == "quality") return say(judge_seeds(arguments));
   if (command.name == "ab") return say(compare_builds(arguments));
   if (command.name == "calibrate") return say(calibrate(arguments));
   if (command.name == "history") return say(show_history(arguments));

@@ -18,6 +18,8 @@ std::vector<Flag> run_flags() {
       {"precision", "P", "fp32, tf32, bf16, fp16 or fp64 (default: fp32)"},
       {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"},
       {"seed", "N", "of every random stream (default: the definition's)"},
+      {"seeds", "N",
+       "runs of so many seeds, from that one on, for `noisemark quality` (default: 1)"},
       {"threads", "N",
        "of LibTorch on the CPU, at most the machine's processors (default: its own choice)"},
       {"loader-threads", "N", "that make batches ahead; the data are the same (default: 1)"},
@@ -191,6 +193,26 @@ std::vector<Command> make_commands() {
         {"out", "FILE", "where the text goes (default: stdout)"}},
        2,
        2},
+      {"quality",
+       "DIR...",
+       "does a mode cost quality, over seeds",
+       "DIR is a folder of results, as `run ID --mode none --mode M --seeds N` makes. Every mode "
+       "is judged beside none of the same seeds: two one-sided t tests (TOST), paired or Welch's "
+       "by the measured correlation, by Holm over modes and measures. PASS: proven to lie within "
+       "the margin; FAIL: proven to be worse by more; INCONCLUSIVE: neither, with the smallest "
+       "difference that these seeds would show and how many would decide. The margin is the "
+       "definition's, else val_loss 1 %, time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % "
+       "(at least 5 seeds). What is not the same work on the same machine is not comparable.",
+       {{"gate", "METRIC[=MARGIN]",
+         "what is judged, and its margin as a fraction (default: val_loss)", true},
+        {"range", "METRIC=LOW:HIGH", "where its mean over at least 5 seeds must lie, in every mode",
+         true},
+        {"format", "F", "md or json (default: md)"},
+        {"inconclusive", "W",
+         "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
+        {"out", "DIR", "folder for quality.md and quality.json (default: stdout)"}},
+       1,
+       -1},
       {"ab", "[ID]", "is build B a regression of build A, in turns on this machine",
        "Pairs of live processes (`noisemark pace`), one of each build, pass a token in blocks ABBA "
        "and BAAB, turns of a fifth of a second; what separates runs made one after the other is "

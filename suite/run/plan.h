@@ -25,9 +25,11 @@ void require_kernels(const Variant& variant);
 /// Throws Error, exit code 2, when `id` is a suite, for a `command` that takes one benchmark.
 void require_benchmark(const std::string& command, const std::string& id);
 
-/// Everything that `options` asks for, checked. Throws Error: exit code 2 for an unknown benchmark,
-/// mode, baseline, precision or device, a mode or baseline given twice (two runs of one name), or
-/// more threads than the machine has logical processors; exit code 77 when the device is not here.
+/// Everything that `options` asks for, checked. All modes of a seed come before the next seed: a
+/// suite that is cut off can be judged by the seeds it has, and what moves the machine moves all
+/// modes alike. Throws Error: exit code 2 for an unknown benchmark, mode, baseline, precision or
+/// device, a mode or baseline given twice (two runs of one name), more threads than the machine has
+/// logical processors, or more than 1,000 seeds; exit code 77 when the device is not here.
 [[nodiscard]] std::vector<PlannedRun> plan_runs(const RunOptions& options);
 
 }  // namespace noisemark::suite

@@ -1,10 +1,14 @@
 #include "suite/run/suite_run.h"
 
+#include <fmt/core.h>
+
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "reports/quality/quality_markdown.h"
+#include "reports/quality/write_quality.h"
 #include "reports/sha256.h"
 #include "reports/write_report.h"
 #include "suite/run/child_run.h"
@@ -36,8 +40,9 @@ ExitCode worse(ExitCode a, ExitCode b) {
   return severity(a) >= severity(b) ? a : b;
 }
 
-std::string name_of(const PlannedRun& plan) {
-  return plan.id + "/" + variant_label(plan.variant);
+std::string name_of(const RunOptions& options, const PlannedRun& plan) {
+  const std::string seed = options.seeds > 1 ? "-seed" + std::to_string(plan.seed) : "";
+  return plan.id + "/" + variant_label(plan.variant) + seed;
 }
 
 /// The suite that is continued; empty where none was begun.
@@ -64,7 +69,7 @@ reports::Suite make_suite(const RunOptions& options, const std::vector<PlannedRu
   reports::Suite suite;
   suite.title = options.id;
   for (const PlannedRun& plan : plans) {
-    const std::string& name = suite.names.emplace_back(name_of(plan));
+    const std::string& name = suite.names.emplace_back(name_of(options, plan));
     const fs::path result = out / name / "result.json";
     if (!fs::exists(result)) continue;
     const std::string sha256 = reports::sha256_of_file(result);
@@ -82,7 +87,7 @@ ResultsByName finished_runs(const RunOptions& options, const std::vector<Planned
   ResultsByName finished;
   if (!options.resume) return finished;
   for (const PlannedRun& plan : plans) {
-    const std::string name = name_of(plan);
+    const std::string name = name_of(options, plan);
     if (suite.earlier.contains(name) || holds_replacement(out / name)) continue;
     if (auto result = finished_result(out / name, plan)) finished.emplace(name, std::move(*result));
   }
@@ -98,6 +103,13 @@ ExitCode run_one(RunOptions options, const PlannedRun& plan, const fs::path& fol
     options.force = true;
   }
   return run_in_child(options, plan, folder);
+}
+
+/// Of several seeds under several modes; nothing is said where there is nothing to judge.
+void say_quality(const fs::path& out) {
+  if (const auto study = reports::write_suite_quality(out)) {
+    fmt::print("{} ({})\n", reports::quality_line(*study), (out / "quality.md").string());
+  }
 }
 
 /// Empty where the run's result, or that there is none, tells how it ended.
@@ -119,7 +131,7 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   ExitCode worst = ExitCode::kPass;
   bool stopped = false;
   for (const PlannedRun& plan : plans) {
-    const std::string name = name_of(plan);
+    const std::string name = name_of(options, plan);
     if (stopped) {
       suite.not_run[name] = "not started";
       continue;
@@ -136,6 +148,7 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   }
   reports::write_suite(out, suite);
   reports::write_suite_report(out);
+  if (options.seeds > 1) say_quality(out);
   return worst;
 }
 
