@@ -14,6 +14,7 @@
 #include "suite/cli/baseline_command.h"
 #include "suite/cli/commands.h"
 #include "suite/cli/compare_command.h"
+#include "suite/cli/fid_command.h"
 #include "suite/cli/fit_command.h"
 #include "suite/cli/flag_file.h"
 #include "suite/cli/history_command.h"
@@ -43,6 +44,10 @@ std::string environment_variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::string data_folder(const Arguments& arguments) {
+  return arguments.has("data") ? arguments.text("data") : environment_variable("NOISEMARK_DATA");
+}
+
 RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   RunOptions options;
   options.id = arguments.positional().front();
@@ -54,8 +59,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.seeds = arguments.integer("seeds", 1).value_or(1);
   options.threads = arguments.integer("threads", 1);
   options.loader_threads = arguments.integer("loader-threads", 1).value_or(1);
-  options.data =
-      arguments.has("data") ? arguments.text("data") : environment_variable("NOISEMARK_DATA");
+  options.data = data_folder(arguments);
   options.out = arguments.text("out");
   const std::string out_parent = environment_variable("NOISEMARK_OUT");
   if (!out_parent.empty()) options.out_parent = out_parent;
@@ -155,6 +159,7 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
   if (command.name == "calibrate") return say(calibrate(arguments));
   if (command.name == "history") return say(show_history(arguments));
   if (command.name == "baseline") return say(keep_baseline(arguments));
+  if (command.name == "fid") return say(measure_sets(arguments, data_folder(arguments)));
   if (command.name == "selftest") return say(test_itself(arguments, argv));
   if (command.name == "doctor") return examine(arguments);
   throw std::logic_error("a command of the table without an implementation");

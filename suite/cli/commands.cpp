@@ -123,6 +123,30 @@ std::vector<Flag> fit_flags() {
   return flags;
 }
 
+std::vector<Flag> fid_flags() {
+  return {
+      {"extractor", "NAME", "what makes features of pictures: pixels (default: pixels)"},
+      {"weights", "FILE", "of the extractor, where it has any"},
+      {"resize", "NAME", "how the extractor resizes pictures (default: its own way)"},
+      {"max", "X", "gate: exit with 1 when the distance of A and B is more"},
+      {"reference-samples", "N", "how many B was made of, where its file does not say"},
+      {"kid", "", "the kernel distance too: cubic, unbiased, over subsets"},
+      {"subsets", "N", "of the kernel distance (default: 100)"},
+      {"subset-size", "N", "samples of each (default: 1000)"},
+      {"draws", "D", "which samples: counter, or numpy as torch-fidelity does (default: counter)"},
+      {"seed", "N", "of those draws (default: 0; 2020 with numpy)"},
+      {"prc", "", "precision and recall too, B being the real pictures (k = 3)"},
+      {"limit", "N", "of each set the first N pictures or features"},
+      {"batch", "N", "pictures that the extractor gets at once (default: 64)"},
+      {"features-cache", "DIR", "keep features there; what is whole there is not computed again"},
+      {"data", "DIR", "folder of a dataset's files (default: $NOISEMARK_DATA)"},
+      {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"},
+      {"threads", "N", "of LibTorch on the CPU (default: its own choice)"},
+      {"out", "FILE.npz", "mu, sigma and n of A go there, as pytorch-fid reads them"},
+      {"json", "", "for programs"},
+  };
+}
+
 constexpr std::string_view kIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu), a suite (smoke) or "
     "a definition file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu "
@@ -272,6 +296,16 @@ std::vector<Command> make_commands() {
          "calibrated noise of images/s, as a fraction: what is caught with it (default: 0)"}},
        0,
        0},
+      {"fid", "A [B]", "how far pictures or features A are from the reference B",
+       "A and B are each a folder of pictures, FILE.npz with mu and sigma (as pytorch-fid writes "
+       "it) "
+       "or features, FILE.npy with features [N, d] or pictures (uint8), ID:train or ID:test for "
+       "the "
+       "data of benchmark ID, or gmm16:exact, the mixture itself. The Fréchet distance goes to "
+       "stdout with the N of both sets; it is called FID only where the extractor is the 2015 "
+       "Inception network. A gate of fewer than 2 d samples is refused. With --out, B may be left "
+       "out.",
+       fid_flags(), 1, 2},
       {"env",
        "",
        "what this machine is",
