@@ -40,6 +40,7 @@ lock nvcc "$containers/requirements-torch.txt" "cuda-toolkit[nvcc,cccl,cupti,pro
   "nvidia-cuda-crt==$WHEEL_NVIDIA_CUDA_CRT" "nvidia-nvvm==$WHEEL_NVIDIA_NVVM"
 lock test "$containers/requirements-torch.txt" "torch==$WHEEL_TORCH" "torchvision==$WHEEL_TORCHVISION" \
   "denoising-diffusion-pytorch==$WHEEL_DENOISING_DIFFUSION_PYTORCH" "diffusers==$WHEEL_DIFFUSERS" \
+  "pytorch-fid==$WHEEL_PYTORCH_FID" "torch-fidelity==$WHEEL_TORCH_FIDELITY" \
   "safetensors==$WHEEL_SAFETENSORS" "numpy==$WHEEL_NUMPY" "scipy==$WHEEL_SCIPY" "pillow==$WHEEL_PILLOW" \
   "pyyaml==$WHEEL_PYYAML"
 lock images /dev/null "spython==$WHEEL_SPYTHON"
