@@ -22,6 +22,7 @@
 #include "suite/cli/plan_command.h"
 #include "suite/cli/quality_command.h"
 #include "suite/cli/report_command.h"
+#include "suite/cli/sample_command.h"
 #include "suite/cli/selftest_command.h"
 #include "suite/config/keys.h"
 #include "suite/environment/build_info.h"
@@ -145,6 +146,7 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
   }
   if (command.name == "fit") return say(fit_batches(arguments, run_options(arguments, argv)));
   if (command.name == "pace") return pace(run_options(arguments, argv));
+  if (command.name == "sample") return say(sample_images(arguments, run_options(arguments, argv)));
   if (command.name == "check") return check_results(arguments);
   if (command.name == "env") return show_environment(arguments);
   if (command.name == "help") return show_help(arguments);

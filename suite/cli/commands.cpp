@@ -147,6 +147,38 @@ std::vector<Flag> fid_flags() {
   };
 }
 
+std::vector<Flag> sample_flags() {
+  std::vector<Flag> flags = {
+      {"weights", "FILE",
+       "safetensors under the peers' names, a checkpoint, or the folder of a run"},
+      {"use", "W",
+       "model or ema: which weights of a checkpoint or folder (default: the definition's "
+       "eval.weights)"},
+      {"samples", "N", "to draw (default: of --noise all, else the definition's sample.count)"},
+      {"sampler", "S", "ddim or ddpm (default: the definition's, or ddim)"},
+      {"steps", "N", "of ddim (default: the definition's sample.ddim_steps)"},
+      {"eta", "E", "of ddim, 0 to 1: share of fresh noise (default: sample.ddim_eta)"},
+      {"variance", "V",
+       "of ddpm, small (the posterior's) or large (beta) (default: sample.ddpm_variance)"},
+      {"noise", "FILE", "initial noise, .npy of [N, C, H, W] (default: drawn by the seed)"},
+      {"batch", "B", "samples that go through the network together (default: 16)"},
+      {"out", "DIR", "new folder for the samples"},
+      {"force", "", "replace the samples in the output folder"},
+  };
+  for (const Flag& flag : run_flags()) {
+    for (const std::string_view name :
+         {"baseline", "precision", "device", "seed", "threads", "set"}) {
+      if (flag.name == name) flags.push_back({flag.name, flag.value, flag.help});
+    }
+    if (flag.name == "baseline") {
+      flags.back().help =
+          "how operators are executed (default: fused+channels-last on the CPU in fp32 or bf16)";
+    }
+    if (flag.name == "set") flags.back().repeatable = true;
+  }
+  return flags;
+}
+
 constexpr std::string_view kIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu), a suite (smoke) or "
     "a definition file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu "
@@ -175,6 +207,12 @@ std::vector<Command> make_commands() {
        "Trains a few steps of growing batches and measures their peak_bytes; nothing is "
        "extrapolated. The table goes to stdout, as Markdown.",
        fit_flags(), 1, 1},
+      {"sample", "ID", "draw pictures from trained weights",
+       "Writes a picture for every sample, all samples as they are (samples.npy), the first of "
+       "them "
+       "side by side (sheet.png), and where they come from (sampling.json). Equal seeds give equal "
+       "noise under every sampler, batch and device.",
+       sample_flags(), 1, 1},
       {"check",
        "PATH",
        "is a result whole, unchanged and consistent with itself",
@@ -394,7 +432,7 @@ std::string wrapped(std::string_view text, size_t width) {
 std::vector<std::string_view> paragraphs(const Command& command) {
   std::vector<std::string_view> all;
   if (command.name == "run") all.push_back(kIdDetails);
-  for (const char* name : {"plan", "fit", "pace", "ab", "calibrate"}) {
+  for (const char* name : {"plan", "fit", "sample", "pace", "ab", "calibrate"}) {
     if (command.name == name) all.push_back(kBenchmarkIdDetails);
   }
   if (!command.details.empty()) all.push_back(command.details);

@@ -77,6 +77,15 @@ struct EvalConfig {
   double target_loss = 0.0;       ///< for time to quality; 0: none
 };
 
+/// Pictures drawn with the trained weights: those that `eval.weights` names.
+struct SampleConfig {
+  std::string sampler = "none";         ///< "none", "ddim" or "ddpm"
+  int64_t count = 64;                   ///< pictures
+  int64_t ddim_steps = 50;              ///< evaluations of the network for a picture, at most T
+  double ddim_eta = 0.0;                ///< 0 to 1: share of fresh noise in every step
+  std::string ddpm_variance = "small";  ///< "small" (the posterior's) or "large" (beta)
+};
+
 /// Passes besides training.
 struct MeasureConfig {
   int64_t memory_steps = 3;   ///< the last one is measured; 0: no pass
@@ -108,6 +117,7 @@ struct Definition {
   TrainConfig train;
   EvalConfig eval;
   MeasureConfig measure;
+  SampleConfig sample;
   std::vector<GateConfig> gates;
 
   std::string source;                  ///< the file it was read from, as error messages name it

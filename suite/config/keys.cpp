@@ -45,6 +45,10 @@ constexpr Condition kGenerated{"data.name", {"gmm16", "synthetic"}};
 constexpr Condition kMinSnr{"diffusion.min_snr", {"true"}};
 constexpr Condition kAnyEma{"ema.kind", {"constant", "power"}};
 constexpr Condition kPowerEma{"ema.kind", {"power"}};
+constexpr Condition kSamples{"sample.sampler", {"ddim", "ddpm"}};
+constexpr Condition kDdim{"sample.sampler", {"ddim"}};
+constexpr Condition kDdpm{"sample.sampler", {"ddpm"}};
+constexpr bool kLater = true;
 
 constexpr double kMaxCount = 1e9;
 constexpr double kMaxSeed = 9007199254740992.0;  // 2^53: exact in every JSON reader
@@ -171,6 +175,17 @@ constexpr Key kKeys[] = {
      kAlways, S::kLocked, false, "steps of the memory pass; 0: no pass"},
     {"measure", "profile_steps", in<&D::measure, &MeasureConfig::profile_steps>, integer(0, 1000),
      kAlways, S::kLocked, false, "steps of the profile pass; 0: no pass"},
+
+    {"sample", "sampler", in<&D::sample, &SampleConfig::sampler>, one_of("none", "ddim", "ddpm"),
+     kAlways, S::kLocked, false, "draws pictures after training; none: draws none", kLater},
+    {"sample", "count", in<&D::sample, &SampleConfig::count>, integer(1, kMaxCount), kSamples,
+     S::kLocked, false, "pictures that are drawn"},
+    {"sample", "ddim_steps", in<&D::sample, &SampleConfig::ddim_steps>, integer(1, 100000), kDdim,
+     S::kLocked, false, "evaluations of the network for a picture"},
+    {"sample", "ddim_eta", in<&D::sample, &SampleConfig::ddim_eta>, number(0, 1), kDdim, S::kLocked,
+     false, "share of fresh noise: 0 none, 1 as much as ddpm has"},
+    {"sample", "ddpm_variance", in<&D::sample, &SampleConfig::ddpm_variance>,
+     one_of("small", "large"), kDdpm, S::kLocked, false, "of a step: the posterior's, or beta"},
 };
 
 }  // namespace

@@ -36,9 +36,11 @@
 #include "suite/run/pass_watch.h"
 #include "suite/run/profile_pass.h"
 #include "suite/run/progress.h"
+#include "suite/run/sampling_pass.h"
 #include "suite/run/side_by_side.h"
 #include "suite/run/training_pass.h"
 #include "suite/run/verdict.h"
+#include "suite/sampling/folder.h"
 
 namespace noisemark::suite {
 namespace {
@@ -236,8 +238,30 @@ class SingleRun {
     }
     result_.artifacts.push_back(
         {"weights.safetensors", reports::sha256_of_file(folder_.weights())});
-    if (result_.determinism.ema_sha256.empty()) return;
-    result_.artifacts.push_back({"ema.safetensors", reports::sha256_of_file(folder_.average())});
+    if (!result_.determinism.ema_sha256.empty()) {
+      result_.artifacts.push_back({"ema.safetensors", reports::sha256_of_file(folder_.average())});
+    }
+    if (interrupted_.empty() && outcome_.finiteness.finite) sample();
+  }
+
+  /// Outside the timed pass, from the weights as they were written.
+  void sample() {
+    const Definition& definition = plan_.definition;
+    if (definition.sample.sampler == "none") return;
+    SamplingPassOptions options;
+    options.definition = definition;
+    options.sample = definition.sample;
+    options.seed = plan_.seed;
+    options.variant = plan_.variant;
+    options.weights = folder_.path.string();
+    options.batch = definition.train.batch / definition.train.accumulation;
+    options.out = folder_.samples();
+    prepare_sampling_folder(options.out, /*force=*/true);
+    sampling_pass(options, watch_);
+    for (const char* name : {"sampling.json", "samples.npy", "sheet.png"}) {
+      result_.artifacts.push_back(
+          {std::string("samples/") + name, reports::sha256_of_file(options.out / name)});
+    }
   }
 
   void take_outcome() {

@@ -53,15 +53,8 @@ class [[nodiscard]] ModeStepGuard {
 /// On the device, in the type and memory format of `options`, ready to train.
 std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
                                         const TrainerOptions& options) {
-  model->to(options.device, options.precision.weights);
+  place_model(*model, options.device, options.precision.weights, options.channels_last);
   model->train();
-  if (!options.channels_last) return model;
-  const at::NoGradGuard no_grad;
-  for (at::Tensor& parameter : model->parameters()) {
-    if (parameter.dim() == 4) {
-      parameter.set_data(parameter.detach().contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
   return model;
 }
 
