@@ -20,11 +20,13 @@ resolve() {
     --no-annotate --output-file "$output"
 }
 
-# lock NAME CONSTRAINTS REQUIREMENT...: writes requirements-NAME.txt
+# lock NAME CONSTRAINTS REQUIREMENT...: writes requirements-NAME.txt. What is locked already stays as it is where it still fits:
+# a newer version of what nobody asked for comes only after the file has been deleted.
 lock() {
   local name=$1 constraints=$2 file=$containers/requirements-$1.txt fresh check version
   shift 2
   fresh=$(mktemp) check=$(mktemp)
+  [[ ! -e $file ]] || cp "$file" "$fresh"
   resolve "$oldest" "$constraints" "$fresh" "$@"
   for version in $PYTHON_VERSIONS; do
     rm -f "$check"
