@@ -47,13 +47,17 @@ namespace {
 
 using reports::Result;
 
-reports::Seeds seeds_of(uint64_t base) {
+reports::Seeds seeds_of(uint64_t base, const Definition& definition) {
   reports::Seeds seeds;
   seeds.base = base;
   seeds.streams["init"] = base;  // torch's generator takes it as it is, so that peers can repeat it
   for (const Stream stream : {Stream::kOrder, Stream::kFlip, Stream::kTimestep, Stream::kNoise,
                               Stream::kDropout, Stream::kEvalNoise}) {
     seeds.streams[std::string(stream_name(stream))] = derive_seed(base, stream, 0);
+  }
+  if (definition.sample.sampler != "none") {
+    seeds.streams[std::string(stream_name(Stream::kSampler))] =
+        derive_seed(base, Stream::kSampler, 0);
   }
   return seeds;
 }
@@ -115,7 +119,7 @@ class SingleRun {
       result_.title += ", broken on purpose: " + broken;
     }
     result_.definition = canonical_json(definition);
-    result_.seeds = seeds_of(plan_.seed);
+    result_.seeds = seeds_of(plan_.seed, definition);
     result_.identity = identity_of(plan_, *session_.dataset);
     result_.provenance.data = session_.dataset->files();
     describe_machine(variant.device, result_);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "reports/sha256.h"
 #include "tests/suite/process.h"
@@ -47,6 +48,11 @@ TEST(SamplesOfARun, are_drawn_after_training_and_listed_in_the_result) {
   EXPECT_EQ(record_in(out)["weights"]["sha256"], result.determinism.weights_sha256);
   EXPECT_EQ(record_in(out)["execution"]["batch"], 4);
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+  std::stringstream report;
+  report << std::ifstream(out / "report.md").rdbuf();
+  EXPECT_NE(report.str().find("](samples/sheet.png)"), std::string::npos);
+  EXPECT_NE(report.str().find(result.determinism.weights_sha256), std::string::npos);
+  EXPECT_EQ(result.seeds.streams.count("sampler"), 1U);
 }
 
 TEST(SamplesOfARun, change_nothing_of_its_training_and_replace_those_of_the_run_before) {
