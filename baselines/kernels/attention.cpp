@@ -14,6 +14,12 @@ constexpr int64_t kLanes = 16;
 constexpr int kParts = kHeadChannels / kLanes;
 constexpr int kRows = 4;  // that are summed together, so that every row of `b` is read once for all
 
+/// e^difference; unlike exp_of(), NaN where the difference is not finite, so that one such query
+/// or key shows in the result.
+NOISEMARK_INLINE float weight_of(float difference) {
+  return exp_of(difference) + 0.0f * difference;
+}
+
 template <int rows>
 struct Sums {
   Vector of[rows][kParts] = {};
@@ -96,7 +102,7 @@ void weigh_keys(const Attention& job, const Head& head, float* weights, float* t
     float* w = weights + p * kHeadChannels;
 #pragma omp simd
     for (int64_t d = 0; d < kHeadChannels; ++d) {
-      w[d] = exp_of(k[d] - top[d]);
+      w[d] = weight_of(k[d] - top[d]);
       sum[d] += w[d];
     }
   }
@@ -115,7 +121,7 @@ void linear_context(const Attention& job, const Head& head, float* weights, floa
   for (int64_t d = 0; d < kHeadChannels; ++d) {
     float* to = context + d * kHeadChannels;
     for (int64_t j = 0; j < job.memory_tokens; ++j) {
-      const float w = exp_of(head.memory_k[d * job.memory_tokens + j] - top[d]);
+      const float w = weight_of(head.memory_k[d * job.memory_tokens + j] - top[d]);
       sum[d] += w;
       for (int64_t e = 0; e < kHeadChannels; ++e) {
         to[e] += w * head.memory_v[e * job.memory_tokens + j];
@@ -136,7 +142,7 @@ void softmax_of_queries(const Attention& job, const Head& head, float* weights) 
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t d = 0; d < kHeadChannels; ++d) {
-      w[d] = exp_of(q[d] - top);
+      w[d] = weight_of(q[d] - top);
       sum += w[d];
     }
     const float factor = 1.0f / sum;
@@ -189,7 +195,7 @@ void softmax_of_scores(float* scores, int64_t keys, float scale) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t j = 0; j < keys; ++j) {
-    scores[j] = exp_of((scores[j] - top) * scale);
+    scores[j] = weight_of((scores[j] - top) * scale);
     sum += scores[j];
   }
   const float factor = 1.0f / sum;

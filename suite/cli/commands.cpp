@@ -209,9 +209,8 @@ std::vector<Command> make_commands() {
        fit_flags(), 1, 1},
       {"sample", "ID", "draw pictures from trained weights",
        "Writes a picture for every sample, all samples as they are (samples.npy), the first of "
-       "them "
-       "side by side (sheet.png), and where they come from (sampling.json). Equal seeds give equal "
-       "noise under every sampler, batch and device.",
+       "them side by side (sheet.png), and where they come from (sampling.json). Equal seeds give "
+       "equal noise under every sampler, batch and device.",
        sample_flags(), 1, 1},
       {"check",
        "PATH",

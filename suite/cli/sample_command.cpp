@@ -13,6 +13,7 @@
 #include "suite/run/sampling_pass.h"
 #include "suite/run/single_run.h"
 #include "suite/sampling/folder.h"
+#include "suite/sampling/noise.h"
 #include "suite/sampling/steps.h"
 
 namespace noisemark::suite {

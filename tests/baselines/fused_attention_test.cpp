@@ -2,10 +2,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/full_like.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "baselines/ops.h"
@@ -91,17 +91,24 @@ TEST(FusedOps, attention_is_left_to_plain_operators_where_the_kernels_do_not_app
   EXPECT_FALSE(fused_attention_takes(qkv.narrow(0, 0, 0), memory, kChannels)) << "nothing";
 }
 
-TEST(FusedOps, attention_does_not_hide_a_nan) {
+/// The kernels' own exponential takes NaN for a number.
+TEST(FusedOps, attention_hides_no_query_key_or_value_that_is_not_finite) {
   const at::NoGradGuard no_grad;
   const at::Tensor memory = at::randn({2, 2, kChannels, 4});
-  const at::Tensor qkv =
-      at::full_like(qkv_of({1, 2, 4, 4, 4}), std::numeric_limits<float>::quiet_NaN());
-  EXPECT_TRUE(fused_ops().linear_attention(qkv, memory).isnan().all().item<bool>());
-  EXPECT_TRUE(fused_ops()
-                  .softmax_attention(qkv, memory.transpose(2, 3).contiguous())
-                  .isnan()
-                  .all()
-                  .item<bool>());
+  const at::Tensor turned = memory.transpose(2, 3).contiguous();
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    for (const int64_t part : {0, 1, 2}) {
+      const at::Tensor qkv = qkv_of({1, 2, 3, 3, 4});
+      qkv[0][(2 * part + 1) * kChannels + 7][1][2] = bad;  // of the second head
+      const auto sees_it = [](const at::Tensor& out) {
+        const at::Tensor finite = out.isfinite();
+        EXPECT_TRUE(finite.narrow(1, 0, kChannels).all().item<bool>()) << "of the first head";
+        return !finite.all().item<bool>();
+      };
+      EXPECT_TRUE(sees_it(fused_ops().linear_attention(qkv, memory))) << bad << " " << part;
+      EXPECT_TRUE(sees_it(fused_ops().softmax_attention(qkv, turned))) << bad << " " << part;
+    }
+  }
 }
 
 }  // namespace
