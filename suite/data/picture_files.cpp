@@ -64,7 +64,9 @@ Facts inspect(const fs::path& path) {
   if (!is_image(bytes) && !has_picture_extension(path)) return {true, {}};
   reports::Sha256 hash;
   hash.update(std::as_bytes(std::span(bytes)));
-  return {false, {"", static_cast<int64_t>(bytes.size()), hash.hex(), find_damage(bytes)}};
+  PictureFile file{"", static_cast<int64_t>(bytes.size()), hash.hex(), find_damage(bytes)};
+  if (file.damage.empty()) file.channels = stored_channels(bytes);
+  return {false, std::move(file)};
 }
 
 /// Facts of every file, in the order of `paths`, read by several threads. Throws what the first

@@ -16,7 +16,8 @@ struct PictureFile {
   std::string path;  ///< relative to the folder
   int64_t bytes = 0;
   std::string sha256;
-  std::string damage;  ///< empty: a whole picture, as far as find_damage() sees
+  std::string damage;    ///< empty: a whole picture, as far as find_damage() sees
+  int64_t channels = 0;  ///< as stored, 1 or 3; 0 where there is damage
 };
 
 struct PictureFiles {

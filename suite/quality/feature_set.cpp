@@ -128,11 +128,13 @@ FeatureSet FeatureSetReader::from_array(const std::string& given, const at::Tens
 FeatureSet FeatureSetReader::from_dataset(const std::string& given, const std::string& id,
                                           const std::string& part) {
   const Definition definition = load_definition(id, "cpu");
+  if (part == "exact" && definition.data.name != "gmm16") {
+    throw bad_input(given, "", "the distribution of " + definition.data.name + " is not known",
+                    "gmm16:exact");
+  }
   const auto dataset = open_dataset(definition, options_.data);
   if (part == "exact") {
-    if (dataset->mixture() == nullptr) {
-      throw bad_input(given, "", "a distribution that is not known", "gmm16:exact");
-    }
+    TORCH_CHECK(dataset->mixture() != nullptr, "gmm16 without its mixture");
     FeatureSet set;
     set.name = given;
     set.exact = true;
@@ -148,6 +150,7 @@ FeatureSet FeatureSetReader::from_dataset(const std::string& given, const std::s
 FeatureSet FeatureSetReader::from_pictures(const std::string& given, const PictureSet& pictures) {
   FeatureSet set;
   set.name = given;
+  set.channels = pictures.channels();
   set.extractor = extractor().info();
   set.samples = options_.limit > 0 ? std::min(options_.limit, pictures.size()) : pictures.size();
   if (!pictures.note().empty()) set.notes.push_back(given + ": " + pictures.note());

@@ -22,6 +22,7 @@ struct FeatureSet {
   std::string name;                        ///< as it was given
   int64_t samples = 0;                     ///< N; 0: not known, or `exact`
   bool exact = false;                      ///< a distribution itself, not a sample of it
+  int64_t channels = 0;                    ///< of the pictures, 1 or 3; 0: not known
   int64_t dimension = 0;                   ///< d
   at::Tensor features;                     ///< [N, d]; undefined where only moments are known
   std::optional<Gaussian> gaussian;        ///< absent where features were kept and N <= d

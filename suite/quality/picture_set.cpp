@@ -54,6 +54,11 @@ class FolderPictures final : public PictureSet {
   }
 
   [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(files_.size()); }
+  [[nodiscard]] int64_t channels() const override {
+    return std::max_element(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
+             return a.channels < b.channels;
+           })->channels;
+  }
   [[nodiscard]] std::string checksum() const override { return listing_of(files_).sha256; }
   [[nodiscard]] std::string note() const override { return note_; }
 
@@ -97,6 +102,7 @@ class ArrayPictures final : public PictureSet {
   explicit ArrayPictures(at::Tensor images) : images_(std::move(images)) {}
 
   [[nodiscard]] int64_t size() const override { return images_.size(0); }
+  [[nodiscard]] int64_t channels() const override { return images_.size(1); }
   [[nodiscard]] at::Tensor read(int64_t begin, int64_t end) const override {
     return images_.slice(0, begin, end).expand({-1, kChannels, -1, -1}).contiguous();
   }
@@ -118,6 +124,7 @@ class DatasetPictures final : public PictureSet {
       : dataset_(std::move(dataset)), split_(split), identity_(std::move(identity)) {}
 
   [[nodiscard]] int64_t size() const override { return dataset_->size(split_); }
+  [[nodiscard]] int64_t channels() const override { return dataset_->channels(); }
   [[nodiscard]] std::string note() const override { return dataset_->note(); }
   [[nodiscard]] std::string checksum() const override {
     std::string text = identity_ + (split_ == Split::kTrain ? " train\n" : " test\n");

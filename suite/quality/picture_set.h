@@ -16,6 +16,8 @@ class PictureSet {
   virtual ~PictureSet() = default;
 
   [[nodiscard]] virtual int64_t size() const = 0;
+  /// 1 where every picture is gray, else 3.
+  [[nodiscard]] virtual int64_t channels() const = 0;
   /// Pictures [begin, end) as uint8 [end - begin, 3, H, W]; gray ones have three equal channels.
   /// Throws Error, exit code 2, naming the file when one cannot be decoded or has another size than
   /// the first.

@@ -13,6 +13,11 @@ namespace {
 using reports::format_count;
 
 void require_comparable(const FeatureSet& a, const FeatureSet& b) {
+  if (a.channels != b.channels && a.channels != 0 && b.channels != 0) {
+    throw bad_input(fmt::format("{} and {}", a.name, b.name), "channels",
+                    fmt::format("{} and {} per picture", a.channels, b.channels),
+                    "the same number in both sets");
+  }
   if (a.dimension != b.dimension) {
     throw bad_input(
         fmt::format("{} and {}", a.name, b.name), "features",

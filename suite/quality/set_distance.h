@@ -27,8 +27,8 @@ struct SetDistance {
   std::optional<PrecisionRecall> precision_recall;
 };
 
-/// Throws Error: exit code 2 when the sets have different numbers of features or features are
-/// needed where only moments are known, exit code 3 when both extractors are known and differ.
+/// Throws Error: exit code 2 when the sets have different numbers of features, gray pictures are
+/// compared with coloured ones, or features are needed where only moments are known, exit code 3 when both extractors are known and differ.
 [[nodiscard]] SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& reference,
                                            const SetDistanceOptions& options = {});
 

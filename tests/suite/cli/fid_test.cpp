@@ -145,7 +145,11 @@ TEST_F(Fid, refuses_bad_input_with_the_reason) {
   write_npz(path("other.npz"),
             {{"mu", test::normals(1, 1, 3)[0]},
              {"sigma", test::covariance_of(test::rotation(1, 4), test::spectrum(4, 1))}});
+  const at::Tensor pictures = (at::arange(8 * 12) * 37 % 251).to(at::kByte).view({8, 3, 2, 2});
+  const std::string coloured = save("coloured.npy", pictures);
+  const std::string gray = save("gray.npy", pictures.slice(1, 0, 1));
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{coloured, gray}, "channels: 3 and 1 per picture"},
       {{a, save("five.npy", test::normals(1, 30, 5))}, "features: 4 and 5 per sample"},
       {{a, save("nan.npy", nan)}, "the first is row 7"},
       {{a, path("empty")}, "empty: no pictures"},

@@ -151,7 +151,8 @@ TEST(Npz, refuses_a_name_that_is_there_twice) {
 }
 
 /// A deflated member as numpy.savez_compressed has it, made with zlib itself.
-std::string with_deflated(const std::string& content, uint64_t stated_bytes) {
+std::string with_deflated(const ScratchFolder& folder, const std::string& content,
+                          uint64_t stated_bytes) {
   std::string packed(compressBound(content.size()) + 64, '\0');
   z_stream stream{};
   EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -162,7 +163,6 @@ std::string with_deflated(const std::string& content, uint64_t stated_bytes) {
   EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
   packed.resize(stream.total_out);
   deflateEnd(&stream);
-  const ScratchFolder folder;
   const ZipPart part{"x.npy", {packed}};
   write_zip(folder.path("z"), std::span(&part, 1));
   std::string bytes = file_bytes(folder.path("z"));
@@ -180,15 +180,15 @@ TEST(Npz, inflates_and_trusts_no_size) {
   const ScratchFolder folder;
   const at::Tensor x = at::arange(5000).to(at::kDouble);
   const std::string content = npy_header(x) + std::string(bytes_of(x));
-  put_bytes(folder.path("a.npz"), with_deflated(content, content.size()));
+  put_bytes(folder.path("a.npz"), with_deflated(folder, content, content.size()));
   EXPECT_TRUE(NpzFile(folder.path("a.npz")).array("x").equal(x));
   for (const int64_t off : {-1, 1}) {
-    expect_refused(folder, with_deflated(content, content.size() + off),
+    expect_refused(folder, with_deflated(folder, content, content.size() + off),
                    "x.npy: damaged, cannot be inflated");
   }
-  expect_refused(folder, with_deflated(content, 0xfffffff0),
+  expect_refused(folder, with_deflated(folder, content, 0xfffffff0),
                  "x.npy: damaged, a size that cannot be");
-  std::string damaged = with_deflated(content, content.size());
+  std::string damaged = with_deflated(folder, content, content.size());
   damaged[200] = static_cast<char>(damaged[200] ^ 0x55);
   expect_refused(folder, damaged, "x.npy: damaged");
 }

@@ -139,7 +139,7 @@ TEST(FeatureSet, names_what_it_cannot_read) {
   expect_bad_input(folder.path("whole.npy"), "float [N, ...]");
   expect_bad_input(folder.path("nan.npy"), "the first is row 3");
   expect_bad_input("gmm61:test", "gmm16");
-  expect_bad_input("ho-cifar10:exact", "ho-cifar10");
+  expect_bad_input("ho-cifar10:exact", "the distribution of cifar10 is not known (gmm16:exact)");
 }
 
 TEST(FeatureSet, of_a_dataset_without_its_files_cannot_be_read_here) {

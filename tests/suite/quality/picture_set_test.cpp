@@ -87,6 +87,17 @@ TEST(PictureSet, of_an_array_takes_either_order_of_axes_and_gray) {
   EXPECT_TRUE(gray[0][2].equal(planes[0][0]));
 }
 
+TEST(PictureSet, is_gray_where_every_picture_is) {
+  const TemporaryFolder folder;
+  folder.write("a.png", encode_png(test_picture(4, 3, 1)));
+  folder.write("b.jpg", encode_jpeg(test_picture(4, 3, 1), 90));
+  EXPECT_EQ(open_picture_folder(folder.path())->channels(), 1);
+  folder.write("c.jpg", encode_jpeg(test_picture(4, 3, 3), 90));
+  EXPECT_EQ(open_picture_folder(folder.path())->channels(), 3);
+  EXPECT_EQ(open_picture_array(at::zeros({2, 1, 5, 4}, at::kByte), "a.npy")->channels(), 1);
+  EXPECT_EQ(open_picture_array(at::zeros({2, 5, 4, 3}, at::kByte), "a.npy")->channels(), 3);
+}
+
 TEST(PictureSet, refuses_other_arrays) {
   for (const at::Tensor& bad : {at::zeros({2, 4, 5, 4}, at::kByte), at::zeros({2, 3, 5, 4}),
                                 at::zeros({3, 5}, at::kByte), at::zeros({0, 3, 5, 4}, at::kByte)}) {

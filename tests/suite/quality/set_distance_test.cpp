@@ -71,6 +71,18 @@ TEST(SetDistance, refuses_sets_of_other_features_and_single_samples) {
             ExitCode::kBadInput);
 }
 
+TEST(SetDistance, refuses_gray_pictures_beside_coloured_ones) {
+  FeatureSet gray = set_of("gray", normals(1, 30, 4));
+  FeatureSet coloured = set_of("coloured", normals(2, 30, 4));
+  EXPECT_EQ(outcome([&] { (void)measure_distance(gray, coloured); }).first, ExitCode::kPass);
+  gray.channels = 1;
+  coloured.channels = 3;
+  const auto [code, message] = outcome([&] { (void)measure_distance(gray, coloured); });
+  EXPECT_EQ(code, ExitCode::kBadInput);
+  EXPECT_EQ(message,
+            "gray and coloured: channels: 1 and 3 per picture (the same number in both sets)");
+}
+
 TEST(SetDistance, needs_features_for_all_but_frechet) {
   const FeatureSet a = set_of("a", normals(1, 60, 4));
   const FeatureSet b = moments_only(set_of("b.npz", normals(2, 60, 4)));
