@@ -13,6 +13,7 @@
 #include "suite/quality/set_distance.h"
 #include "suite/quality/statistics_file.h"
 #include "suite/run/progress.h"
+#include "suite/sampling/origin.h"
 
 namespace noisemark::suite {
 namespace {
@@ -110,13 +111,19 @@ std::string table_of(const Outcome& outcome) {
   return table.text();
 }
 
+std::string drawn_words(const FeatureSet& set) {
+  const auto origin = sampling_origin(set.name, set.samples);
+  return origin ? "; drawn by " + origin->words : "";
+}
+
 std::string set_line(const char* letter, const FeatureSet& set) {
-  return fmt::format("- {}: {}, {}\n", letter, set.name,
+  return fmt::format("- {}: {}, {}{}\n", letter, set.name,
                      !set.extractor
                          ? "extractor not known"
                          : fmt::format("extractor {} ({}), resize {}, {}", set.extractor->name,
                                        set.extractor->checksum.substr(0, 12), set.extractor->resize,
-                                       set.extractor->provenance));
+                                       set.extractor->provenance),
+                     drawn_words(set));
 }
 
 std::string text_of(const Outcome& outcome) {
@@ -140,6 +147,8 @@ Json set_json(const FeatureSet& set) {
   json["n"] = set.samples == 0 ? Json() : Json(set.samples);
   json["exact"] = set.exact;
   json["extractor"] = set.extractor ? Json::parse(extractor_json(*set.extractor)) : Json();
+  const auto origin = sampling_origin(set.name, set.samples);
+  json["drawn"] = origin ? Json::parse(origin->json) : Json();
   json["gateable"] = why_no_gate(set).empty();
   return json;
 }
