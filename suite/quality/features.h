@@ -39,7 +39,8 @@ class FeatureExtractor {
 };
 
 struct ExtractorOptions {
-  std::string weights;  ///< file; empty: what the extractor ships, if anything
+  std::string weights;  ///< file; empty: what the extractor ships, or finds in `data`
+  std::string data;     ///< folder of a dataset's files, where weights may lie too
   std::string resize;   ///< empty: the extractor's own
   at::Device device = at::kCPU;
 };

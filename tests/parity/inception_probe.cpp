@@ -3,13 +3,18 @@
 //   noisemark_inception_probe '{"command": "features", "weights": "w.safetensors",
 //     "resize": "tf1-bilinear", "taps": ["64", "2048"], "in": "request.safetensors", "out":
 //     "reply.safetensors"}'
+//   "input" gives the resized pictures, "distances" FID and KID of the pictures "a" and "b" at the
+//   first tap, "inception-score" that of "a"; subsets and splits are drawn as torch-fidelity does.
 //   noisemark_inception_probe pace '{"weights": "w.safetensors", "resize": "tf1-bilinear",
 //     "batch": 16, "resolution": 32, "threads": 2}'
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
+#include <ATen/ops/tensor.h>
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -17,10 +22,15 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reports/error.h"
 #include "suite/io/safetensors.h"
+#include "suite/quality/distance/frechet.h"
+#include "suite/quality/distance/inception_score.h"
+#include "suite/quality/distance/kernel_distance.h"
+#include "suite/quality/distance/subset_draws.h"
 #include "suite/quality/inception/extractor.h"
 #include "suite/quality/inception/prepare.h"
 #include "suite/quality/inception/weights.h"
@@ -30,12 +40,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-at::Tensor pictures_of(const Json& request) {
+// torch-fidelity's own seed.
+constexpr uint32_t kSeed = 2020;
+
+at::Tensor pictures_of(const Json& request, const std::string& wanted = "pictures") {
   const SafetensorsFile file = read_safetensors(request.at("in"));
   for (const auto& [name, tensor] : file.tensors) {
-    if (name == "pictures") return tensor;
+    if (name == wanted) return tensor;
   }
-  throw bad_input("request", "pictures", "missing", "a tensor");
+  throw bad_input("request", wanted, "missing", "a tensor");
 }
 
 Tap tap_named(const std::string& name) {
@@ -52,9 +65,14 @@ Extractor extractor_of(const Json& request) {
   return {read_weights(request.at("weights")), settings};
 }
 
-NamedTensors features(const Json& request) {
+std::vector<Tap> taps_of(const Json& request) {
   std::vector<Tap> taps;
   for (const Json& name : request.at("taps")) taps.push_back(tap_named(name));
+  return taps;
+}
+
+NamedTensors features(const Json& request) {
+  const std::vector<Tap> taps = taps_of(request);
   const auto found = extractor_of(request).features(pictures_of(request), taps);
   NamedTensors reply;
   for (size_t i = 0; i < taps.size(); ++i) reply.emplace_back(tap_name(taps[i]), found[i]);
@@ -67,12 +85,52 @@ NamedTensors input(const Json& request) {
   return {{"input", prepared.contiguous()}};
 }
 
-void answer(const Json& request) {
-  const std::string command = request.at("command");
-  if (command != "features" && command != "input") {
-    throw bad_input("request", "command", command, "features or input");
+NamedTensors in_float64(const std::vector<std::pair<std::string, double>>& values) {
+  NamedTensors reply;
+  for (const auto& [name, value] : values) {
+    reply.emplace_back(name, at::tensor({value}, at::kDouble));
   }
-  write_safetensors(request.at("out"), command == "input" ? input(request) : features(request));
+  return reply;
+}
+
+NamedTensors distances(const Json& request) {
+  const Extractor extractor = extractor_of(request);
+  const std::vector<Tap> taps = taps_of(request);
+  const at::Tensor a = extractor.features(pictures_of(request, "a"), taps).front();
+  const at::Tensor b = extractor.features(pictures_of(request, "b"), taps).front();
+  KernelDistanceOptions options;
+  options.subsets = request.at("kid_subsets");
+  options.subset_size = request.at("kid_subset_size");
+  options.draw = numpy_draws(kSeed);
+  const KernelDistance kid = kernel_distance(a, b, options);
+  return in_float64({{"fid", frechet_distance(a, b).value},
+                     {"kid_mean", kid.mean},
+                     {"kid_std", kid.standard_deviation}});
+}
+
+NamedTensors score(const Json& request) {
+  constexpr std::array kTap{Tap::kLogits};
+  const at::Tensor pictures = pictures_of(request, "a");
+  const at::Tensor logits = extractor_of(request).features(pictures, kTap).front();
+  const InceptionScore found =
+      inception_score(logits, request.at("isc_splits"), numpy_permutation(kSeed, pictures.size(0)));
+  return in_float64({{"mean", found.mean}, {"standard_deviation", found.standard_deviation}});
+}
+
+struct Command {
+  std::string_view name;
+  NamedTensors (*run)(const Json&);
+};
+
+constexpr std::array kCommands{Command{"features", features}, Command{"input", input},
+                               Command{"distances", distances}, Command{"inception-score", score}};
+
+void answer(const Json& request) {
+  const std::string wanted = request.at("command");
+  for (const Command& command : kCommands) {
+    if (command.name == wanted) return write_safetensors(request.at("out"), command.run(request));
+  }
+  throw bad_input("request", "command", wanted, "features, input, distances or inception-score");
 }
 
 double seconds_of_one_batch(const Extractor& extractor, const at::Tensor& pictures) {

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <c10/core/ScalarType.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -71,11 +72,18 @@ std::vector<std::pair<std::string, std::vector<int64_t>>> tensor_shapes() {
 }
 
 std::string find_weights(const std::string& given, const std::string& data_folder) {
-  const std::filesystem::path path =
-      given.empty() ? std::filesystem::path(data_folder) / kFileName : std::filesystem::path(given);
   std::error_code error;
-  if (std::filesystem::exists(path, error)) return path.string();
-  throw bad_input(path.string(), "", "no such file", std::string(kHowToGetWeights));
+  if (!given.empty()) {
+    if (std::filesystem::exists(given, error)) return given;
+    throw bad_input("--weights", given, "no such file", std::string(kHowToGetWeights));
+  }
+  const std::string path = (std::filesystem::path(data_folder) / kFileName).string();
+  if (!data_folder.empty() && std::filesystem::exists(path, error)) return path;
+  const std::string place =
+      data_folder.empty() ? fmt::format("--data DIR with {}", kFileName) : path;
+  throw Error(ExitCode::kCannotRunHere,
+              fmt::format("extractor inception: weights: none ({}, or --weights FILE: {})", place,
+                          kHowToGetWeights));
 }
 
 Weights read_weights(const std::string& path) {

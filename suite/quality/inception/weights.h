@@ -26,8 +26,8 @@ inline constexpr std::string_view kFileName = "inception-2015-12-05.safetensors"
 
 /// For whoever has none.
 inline constexpr std::string_view kHowToGetWeights =
-    "the Inception weights of FID, which baselines/peers/convert_inception.py makes of "
-    "pt_inception-2015-12-05-6726825d.pth: suite/quality/inception/README.md";
+    "the Inception weights of FID, made by baselines/peers/convert_inception.py of the peers' "
+    "pt_inception-2015-12-05-6726825d.pth; suite/quality/inception/README.md says where that is";
 
 struct Weights {
   NamedTensors tensors;        ///< the 472 of tensor_shapes(), in that order, float32, on the CPU
@@ -47,8 +47,9 @@ struct Weights {
 /// nothing reads).
 [[nodiscard]] std::vector<std::pair<std::string, std::vector<int64_t>>> tensor_shapes();
 
-/// Where the weights are: `given` if it says so, else kFileName in `data_folder`. Throws Error,
-/// exit code 2, when there is no file, with what to put there and how to get it.
+/// Where the weights are: `given` if it says so, else kFileName in `data_folder`. Throws Error with
+/// what to put there and how to get it: exit code 2 when `given` is no file, 77 when none is given
+/// and the folder has none.
 [[nodiscard]] std::string find_weights(const std::string& given, const std::string& data_folder);
 
 /// Throws Error, exit code 2, naming the file and what is wrong with it: no safetensors file, or

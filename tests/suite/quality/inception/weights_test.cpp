@@ -124,15 +124,24 @@ TEST(InceptionWeights, that_are_no_float32_or_not_finite_are_refused) {
 
 TEST(InceptionWeights, that_are_not_there_are_said_where_to_put_and_how_to_get) {
   const ScratchFolder folder;
-  for (const std::string& given : {std::string(), folder.path("mine.safetensors")}) {
-    const auto [code, message] =
-        outcome([&] { static_cast<void>(find_weights(given, folder.path(""))); });
-    EXPECT_EQ(code, ExitCode::kBadInput);
+  const std::string usual(kFileName);
+  const std::string mine = folder.path("mine.safetensors");
+  struct Case {
+    std::string given, data;
+    ExitCode code;
+    std::string named;
+  };
+  for (const Case& c :
+       {Case{"", "", ExitCode::kCannotRunHere, "--data DIR with " + usual},
+        Case{"", folder.path(""), ExitCode::kCannotRunHere, folder.path(usual)},
+        Case{mine, folder.path(""), ExitCode::kBadInput, mine + ": no such file"}}) {
+    const auto [code, message] = outcome([&] { static_cast<void>(find_weights(c.given, c.data)); });
+    EXPECT_EQ(code, c.code) << message;
     EXPECT_NE(message.find("convert_inception.py"), std::string::npos) << message;
-    EXPECT_NE(message.find(given.empty() ? std::string(kFileName) : given), std::string::npos);
+    EXPECT_NE(message.find(c.named), std::string::npos) << message;
   }
-  put_bytes(folder.path(std::string(kFileName)), "");
-  EXPECT_EQ(find_weights("", folder.path("")), folder.path(std::string(kFileName)));
+  put_bytes(folder.path(usual), "");
+  EXPECT_EQ(find_weights("", folder.path("")), folder.path(usual));
 }
 
 TEST(InceptionWeights, of_the_peers_own_file_are_sent_to_the_converter) {
