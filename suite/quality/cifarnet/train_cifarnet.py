@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Trains the small classification network whose features stand in where FID's weights are not at hand.
 
-    train_cifarnet.py --data DIR --out cifarnet-v1.safetensors     # minutes on two cores
+    train_cifarnet.py --data DIR --out cifarnet-v1.safetensors     # about ten minutes on one core
 
 DIR holds CIFAR-10's binary files. Everything random comes from --seed and all arithmetic from torch, so
 the same torch on the same instruction set and number of threads gives the same bytes; elsewhere the
 last bits differ, which is why the weights are shipped and not made by each user. Batch norms are folded
 into the convolutions before they are written. Prints the accuracy on the test pictures.
+
+The file's metadata has one entry, "cifarnet", which is JSON (the order of several is not fixed): how the
+network was trained, and the features of one picture as they were before the norms were folded.
 """
 
 import argparse
 import hashlib
+import json
 import sys
 import time
 from pathlib import Path
@@ -21,8 +25,8 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 
-# Output channels and stride of each 3x3 convolution, as in suite/quality/cifarnet/network.cpp.
-LAYERS = ((24, 1), (48, 2), (48, 1), (96, 2), (96, 1))
+# Output channels, stride, and whether the maps are features, of each 3x3 convolution, as in network.cpp.
+LAYERS = ((24, 1, False), (48, 2, False), (48, 1, True), (96, 2, False), (96, 1, True))
 CLASSES = 10
 RECORD_BYTES = 1 + 3 * 32 * 32
 PADDING = 3  # pixels by which a training picture is shifted at most
@@ -34,16 +38,23 @@ class Network(nn.Module):
         self.convolutions = nn.ModuleList()
         self.norms = nn.ModuleList()
         channels = 3
-        for out, stride in LAYERS:
+        for out, stride, _ in LAYERS:
             self.convolutions.append(nn.Conv2d(channels, out, 3, stride, 1, bias=False))
             self.norms.append(nn.BatchNorm2d(out))
             channels = out
         self.classes = nn.Linear(channels, CLASSES)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for convolution, norm in zip(self.convolutions, self.norms):
+    def averages(self, x: torch.Tensor) -> list[torch.Tensor]:
+        """Of the tapped layers' maps, in order."""
+        found = []
+        for (_, _, tapped), convolution, norm in zip(LAYERS, self.convolutions, self.norms):
             x = functional.relu(norm(convolution(x)))
-        return self.classes(x.mean((2, 3)))
+            if tapped:
+                found.append(x.mean((2, 3)))
+        return found
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.classes(self.averages(x)[-1])
 
     def folded(self) -> dict[str, torch.Tensor]:
         """Weight and bias of each convolution with its norm, folded in float64."""
@@ -107,14 +118,27 @@ def accuracy(network: Network, pictures: torch.Tensor, labels: torch.Tensor) -> 
     return sum(right) / len(pictures)
 
 
+def check_features(network: Network) -> list[float]:
+    """Of the picture whose byte i is 37 i mod 251, which network_test.cpp computes too."""
+    picture = (37 * torch.arange(3 * 32 * 32) % 251).to(torch.uint8).view(1, 3, 32, 32)
+    network.eval()
+    with torch.no_grad():
+        return torch.cat(network.averages(as_input(picture)), 1)[0].tolist()
+
+
+def save(network: Network, record: dict[str, object], path: Path) -> None:
+    record |= {"network": "cifarnet-v1", "torch": torch.__version__, "check_features": check_features(network)}
+    save_file(network.folded(), path, {"cifarnet": json.dumps(record, sort_keys=True)})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="with cifar-10-batches-bin/")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
@@ -126,10 +150,8 @@ def main() -> int:
     train(network, pictures, labels, args)
     tests, test_labels, _ = read_pictures([folder / "test_batch.bin"])
     right = accuracy(network, tests, test_labels)
-    save_file(network.folded(), args.out, {
-        "network": "cifarnet-v1", "training_pictures_sha256": sha256, "seed": str(args.seed),
-        "epochs": str(args.epochs), "batch": str(args.batch), "threads": str(args.threads),
-        "torch": torch.__version__, "test_accuracy": f"{right:.4f}"})
+    save(network, {"training_pictures_sha256": sha256, "seed": args.seed, "epochs": args.epochs,
+                   "batch": args.batch, "threads": args.threads, "test_accuracy": right}, args.out)
     digest = hashlib.sha256(args.out.read_bytes()).hexdigest()
     print(f"{args.out}: {args.out.stat().st_size} bytes, SHA-256 {digest}, test accuracy {right:.4f}")
     return 0
