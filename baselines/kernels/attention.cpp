@@ -13,6 +13,7 @@ using VectorInMemory = float __attribute__((vector_size(64), aligned(4), may_ali
 constexpr int64_t kLanes = 16;
 constexpr int kParts = kHeadChannels / kLanes;
 constexpr int kRows = 4;  // that are summed together, so that every row of `b` is read once for all
+static_assert(kHeadChannels % kRows == 0);
 
 /// e^difference; unlike exp_of(), NaN where the difference is not finite, so that one such query
 /// or key shows in the result.
@@ -113,11 +114,11 @@ void linear_context(const Attention& job, const Head& head, float* weights, floa
   float top[kHeadChannels];
   float sum[kHeadChannels];
   weigh_keys(job, head, weights, top, sum);
-  in_groups(kHeadChannels, [&]<int rows>(int64_t d) {
-    Sums<rows> sums;
+  for (int64_t d = 0; d < kHeadChannels; d += kRows) {
+    Sums<kRows> sums;
     sums.add(weights + d, kHeadChannels, 1, head.v, head.row, job.tokens);
     sums.store(context + d * kHeadChannels, kHeadChannels);
-  });
+  }
   for (int64_t d = 0; d < kHeadChannels; ++d) {
     float* to = context + d * kHeadChannels;
     for (int64_t j = 0; j < job.memory_tokens; ++j) {
