@@ -125,9 +125,13 @@ std::vector<Flag> fit_flags() {
 
 std::vector<Flag> fid_flags() {
   return {
-      {"extractor", "NAME", "what makes features of pictures: pixels (default: pixels)"},
-      {"weights", "FILE", "of the extractor, where it has any"},
-      {"resize", "NAME", "how the extractor resizes pictures (default: its own way)"},
+      {"extractor", "NAME",
+       "what makes features of pictures: pixels, cifarnet or inception (default: pixels)"},
+      {"weights", "FILE",
+       "of the extractor inception (default: what lies in the folder of --data)"},
+      {"resize", "NAME",
+       "of inception: tf1-bilinear, as torch-fidelity, or bilinear, as pytorch-fid (default: "
+       "tf1-bilinear)"},
       {"max", "X", "gate: exit with 1 when the distance of A and B is more"},
       {"reference-samples", "N", "how many B was made of, where its file does not say"},
       {"kid", "", "the kernel distance too: cubic, unbiased, over subsets"},

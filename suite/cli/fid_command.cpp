@@ -38,6 +38,7 @@ FeatureSetOptions set_options(const Arguments& arguments, const std::string& dat
   FeatureSetOptions options;
   if (arguments.has("extractor")) options.extractor = arguments.text("extractor");
   options.extractor_options.weights = arguments.text("weights");
+  options.extractor_options.data = data;
   options.extractor_options.resize = arguments.text("resize");
   options.extractor_options.device = parse_device(arguments.text("device"));
   options.data = data;

@@ -11,6 +11,7 @@
 #include "reports/error.h"
 #include "reports/nearest.h"
 #include "reports/sha256.h"
+#include "suite/quality/learned_features.h"
 
 namespace noisemark::suite {
 namespace {
@@ -31,6 +32,9 @@ constexpr std::array kInfoFields{
 
 constexpr std::array kExtractors{
     ExtractorEntry{"pixels", "the picture itself; its distance is no FID", make_pixels},
+    ExtractorEntry{"cifarnet", "a small network of ours for CIFAR-10; its distance is no FID",
+                   make_cifarnet},
+    ExtractorEntry{"inception", "the network of FID, of weights that you supply", make_inception},
 };
 
 class Pixels final : public FeatureExtractor {

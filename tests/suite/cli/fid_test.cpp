@@ -171,6 +171,23 @@ TEST_F(Fid, refuses_bad_input_with_the_reason) {
   EXPECT_EQ(fid({"ho-cifar10:test", a}).code, 77);
 }
 
+TEST_F(Fid, of_a_learned_network_is_named_after_it) {
+  const at::Tensor values = at::arange(40 * 3 * 32 * 32);
+  const std::string a = save("a.npy", (values * 37 % 251).to(at::kByte).view({40, 3, 32, 32}));
+  const std::string b = save("b.npy", (values * 41 % 239).to(at::kByte).view({40, 3, 32, 32}));
+  const test::Finished found = fid({a, b, "--extractor", "cifarnet", "--json"});
+  ASSERT_EQ(found.code, 0) << found.both();
+  const Json json = Json::parse(found.out);
+  EXPECT_EQ(json["name"], "cifarnet-v1 Fréchet distance");
+  EXPECT_EQ(json["d"], 144);
+  EXPECT_GT(json["value"].get<double>(), 0);
+  EXPECT_EQ(json["a"]["extractor"]["name"], "cifarnet");
+  EXPECT_FALSE(json["a"]["gateable"]);
+  const test::Finished absent = fid({a, b, "--extractor", "inception"});
+  EXPECT_EQ(absent.code, 77) << absent.both();
+  EXPECT_NE(absent.err.find("convert_inception.py"), std::string::npos) << absent.err;
+}
+
 TEST_F(Fid, of_samples_of_the_mixture_is_small_and_of_others_is_not) {
   const Json same =
       Json::parse(fid({"gmm16:test", "gmm16:train", "--limit", "2000", "--json"}).out);

@@ -1,5 +1,5 @@
-// noisemark_npy_probe IN OUT: reads .npy or .npz with our reader and writes it with our writer, for
-// NumPy to look at. An error goes to standard error with its exit code, as in the program.
+// noisemark_npy_probe IN OUT [IN OUT]...: reads .npy or .npz with our reader and writes it with our
+// writer, for NumPy to look at. An error goes to standard error; the exit code is that of the last.
 
 #include <cstdio>
 #include <string>
@@ -8,22 +8,29 @@
 #include "suite/io/npy.h"
 #include "suite/io/npz.h"
 
+namespace {
+
+using namespace noisemark;  // NOLINT(google-build-using-namespace): a program, not a header
+
+void convert(const std::string& in, const std::string& out) {
+  if (!in.ends_with(".npz")) return suite::write_npy(out, suite::read_npy(in));
+  const suite::NpzFile file(in);
+  suite::NamedTensors arrays;
+  for (const std::string& name : file.names()) arrays.emplace_back(name, file.array(name));
+  suite::write_npz(out, arrays);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  using namespace noisemark;  // NOLINT(google-build-using-namespace): a program, not a header
-  if (argc != 3) return static_cast<int>(ExitCode::kBadInput);
-  const std::string in = argv[1];
-  try {
-    if (in.ends_with(".npz")) {
-      const suite::NpzFile file(in);
-      suite::NamedTensors arrays;
-      for (const std::string& name : file.names()) arrays.emplace_back(name, file.array(name));
-      suite::write_npz(argv[2], arrays);
-    } else {
-      suite::write_npy(argv[2], suite::read_npy(in));
+  ExitCode code = argc % 2 == 1 ? ExitCode::kPass : ExitCode::kBadInput;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    try {
+      convert(argv[i], argv[i + 1]);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      code = error.code();
     }
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return static_cast<int>(error.code());
   }
-  return 0;
+  return static_cast<int>(code);
 }

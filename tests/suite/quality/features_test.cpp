@@ -43,6 +43,8 @@ TEST(Features, of_pixels_have_no_use_for_weights_or_a_resize) {
 TEST(Features, have_extractors_of_different_names_and_the_nearest_for_another) {
   std::set<std::string_view> names;
   for (const ExtractorEntry& entry : extractors()) EXPECT_TRUE(names.insert(entry.name).second);
+  EXPECT_EQ(names, (std::set<std::string_view>{"cifarnet", "inception", "pixels"}));
+  EXPECT_EQ(extractors().front().name, "pixels");
   const auto [code, message] = outcome([] { (void)make_extractor("pixel", {}); });
   EXPECT_EQ(code, ExitCode::kBadInput);
   EXPECT_NE(message.find("nearest \"pixels\""), std::string::npos) << message;

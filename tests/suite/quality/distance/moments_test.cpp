@@ -80,12 +80,13 @@ TEST(Moments, merge_as_if_all_had_come_to_one) {
 }
 
 /// x^2 has 24 digits at an offset of 1e12, of which 16 are kept: sums of squares would keep none of
-/// a variance of 1. What remains is that x itself is rounded to 1e-4.
+/// a variance of 1. What remains is that the means of the batches are rounded to 1e-4, and are
+/// joined by products of their differences, which are some 0.1.
 TEST(Moments, keep_the_digits_of_a_variance_beside_a_large_offset) {
   const at::Tensor x = normals(5, 400, 3) + 1e12;
   Moments moments(3);
   for (int64_t begin = 0; begin < 400; begin += 100) moments.add(x.slice(0, begin, begin + 100));
-  EXPECT_LE(largest(moments.gaussian().covariance - directly(x).covariance), 1e-5);
+  EXPECT_LE(largest(moments.gaussian().covariance - directly(x).covariance), 1e-4);
   EXPECT_NEAR(number(moments.gaussian().covariance.diagonal().mean()), 1.0, 0.1);
 }
 
