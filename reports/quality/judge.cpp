@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <set>
+#include <tuple>
 
 #include "reports/compare/comparable.h"
 #include "reports/error.h"
@@ -13,6 +13,7 @@
 #include "reports/quality/quality_text.h"
 #include "reports/quality/range_gate.h"
 #include "reports/quality/row_gate.h"
+#include "reports/quality/step_gate.h"
 #include "reports/quality/variants.h"
 
 namespace noisemark::reports {
@@ -48,7 +49,8 @@ void check_options(const Side& side, const QualityOptions& options) {
 
 class Judging {
  public:
-  Judging(const Side& side, const QualityOptions& options) : side_(side), options_(options) {}
+  Judging(const QualitySide& judged, const QualityOptions& options)
+      : judged_(judged), side_(judged.side), options_(options) {}
 
   QualityStudy study() {
     check_options(side_, options_);
@@ -62,6 +64,7 @@ class Judging {
       throw bad_input("quality", "", "nothing but the reference in these results",
                       "the same seeds under mode none and under another");
     }
+    look_at_distances();
     for (const Pairing& pairing : pairings) look_at(pairing);
     judge();
     judge_ranges();
@@ -92,14 +95,49 @@ class Judging {
     study_.differences.insert(study_.differences.end(), differences.begin(), differences.end());
   }
 
+  void look_at_distances() {
+    study_.sheets = judged_.sheets;
+    for (const RunDistance& one : judged_.distances) {
+      if (std::find(study_.distances.begin(), study_.distances.end(), one.origin) ==
+          study_.distances.end()) {
+        study_.distances.push_back(one.origin);
+      }
+    }
+    std::sort(study_.distances.begin(), study_.distances.end(),
+              [](const DistanceOrigin& a, const DistanceOrigin& b) {
+                return std::tie(a.metric, a.samples, a.sampler, a.reference, a.reference_sha256) <
+                       std::tie(b.metric, b.samples, b.sampler, b.reference, b.reference_sha256);
+              });
+    for (const std::string& problem : distance_problems(judged_.distances, side_)) {
+      find(QualityVerdict::kNotComparable, problem);
+    }
+  }
+
+  void take_steps(const Pairing& pairing) {
+    for (StepRow& row : step_rows(pairing)) {
+      if (row.verdict) {
+        find(*row.verdict, fmt::format("{}, {}: tier {}: {} ({})", row.benchmark, row.variant,
+                                       row.tier, verdict_name(*row.verdict), row.words));
+      }
+      study_.steps.push_back(std::move(row));
+    }
+  }
+
   void take(const Pairing& pairing) {
+    take_steps(pairing);
     for (const QualityGate& gate : options_.gates) {
       RowSample sample = sample_row(pairing, measure_named(gate.measure));
       sample.row.gated = true;
       set_margin(pairing, gate, sample);
       gated_.push_back(std::move(sample));
     }
-    for (const std::string& name : described_measures()) {
+    std::vector<std::string> names = described_measures();
+    for (const DistanceOrigin& one : study_.distances) {
+      if (std::find(names.begin(), names.end(), one.metric) == names.end()) {
+        names.push_back(one.metric);
+      }
+    }
+    for (const std::string& name : names) {
       const bool gated = std::any_of(options_.gates.begin(), options_.gates.end(),
                                      [&](const QualityGate& gate) { return gate.measure == name; });
       if (!gated) described_.push_back(sample_row(pairing, measure_named(name)));
@@ -172,6 +210,7 @@ class Judging {
     study_.notes = side_.left_out;
   }
 
+  const QualitySide& judged_;
   const Side& side_;
   const QualityOptions& options_;
   std::vector<RowSample> gated_;
@@ -182,8 +221,12 @@ class Judging {
 
 }  // namespace
 
+QualityStudy judge_quality(const QualitySide& judged, const QualityOptions& options) {
+  return Judging(judged, options).study();
+}
+
 QualityStudy judge_quality(const Side& side, const QualityOptions& options) {
-  return Judging(side, options).study();
+  return judge_quality(QualitySide{side, {}, {}}, options);
 }
 
 }  // namespace noisemark::reports

@@ -11,12 +11,12 @@ namespace noisemark::reports {
 const std::vector<Measure>& known_measures() {
   constexpr auto kRatio = DifferenceScale::kLogRatio;
   constexpr auto kDifference = DifferenceScale::kDifference;
-  static const std::vector<Measure> table = {{"val_loss", 0.01, kRatio, 2, false},
-                                             {"val_loss_weighted", 0.01, kRatio, 2, false},
-                                             {"time_to_quality_s", 0.03, kRatio, 2, false},
-                                             {"samples_to_quality", 0.10, kRatio, 2, true},
-                                             {"fid", 0.05, kRatio, 5, false},
-                                             {"kid", 0, kDifference, 2, false}};
+  static const std::vector<Measure> table = {{"val_loss", 0.01, kRatio, 2},
+                                             {"val_loss_weighted", 0.01, kRatio, 2},
+                                             {"time_to_quality_s", 0.03, kRatio, 2},
+                                             {"samples_to_quality", 0.10, kRatio, 2},
+                                             {"fid", 0.05, kRatio, 5},
+                                             {"kid", 0, kDifference, 2}};
   return table;
 }
 
@@ -58,15 +58,29 @@ std::vector<int64_t> evaluated_timesteps(const Result& result) {
   return timesteps;
 }
 
-std::optional<double> margin_in_definition(const Result& result, const std::string& measure) {
+namespace {
+
+constexpr double kGradientErrorBound = 0.5;
+
+/// A number of the definition's section [quality].
+std::optional<double> quality_key(const Result& result, const std::string& key) {
   const auto json = nlohmann::json::parse(result.definition, nullptr, false);
   if (!json.is_object() || !json.contains("quality")) return std::nullopt;
   const auto& section = json["quality"];
-  const std::string key = measure + "_margin";
   if (!section.is_object() || !section.contains(key) || !section[key].is_number()) {
     return std::nullopt;
   }
   return section[key].get<double>();
+}
+
+}  // namespace
+
+std::optional<double> margin_in_definition(const Result& result, const std::string& measure) {
+  return quality_key(result, measure + "_margin");
+}
+
+double gradient_error_bound(const Result& result) {
+  return quality_key(result, "gradient_error_max").value_or(kGradientErrorBound);
 }
 
 bool is_finished(const Result& result) {

@@ -15,7 +15,6 @@ struct Measure {
   double margin = 0;  ///< default; 0: it has none and must be given
   DifferenceScale scale = DifferenceScale::kLogRatio;
   int64_t fewest_seeds = 2;  ///< below, nothing is claimed
-  bool in_steps = false;     ///< so coarse that equal values prove nothing
 };
 
 /// val_loss and val_loss_weighted 1 %, time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % with
@@ -47,6 +46,11 @@ struct Observation {
 /// [quality]; empty where it sets none.
 [[nodiscard]] std::optional<double> margin_in_definition(const Result& result,
                                                          const std::string& measure);
+
+/// How large a lossy mode's relative gradient error may be: quality.gradient_error_max of the run's
+/// definition, or its default, 0.5: a step that far off still goes down, at an angle of at most 30
+/// degrees to the exact one.
+[[nodiscard]] double gradient_error_bound(const Result& result);
 
 /// Whether a run came to its end, so that its last evaluation is the one that counts.
 [[nodiscard]] bool is_finished(const Result& result);

@@ -80,6 +80,38 @@ struct QualityRow {
   std::string words;
 };
 
+/// What is known about every step of a mode: that it changes no bit, or how far it moves a
+/// gradient.
+struct StepRow {
+  int tier = 0;  ///< 0: bits, of a lossless mode; 1: the gradient's error, of a lossy one
+  std::string benchmark;
+  std::string variant;
+  std::string reference;
+  int64_t seeds = 0;                      ///< of tier 0: proven equal; of tier 1: that measured it
+  std::optional<double> value;            ///< of tier 1: the largest relative error
+  std::optional<double> bound;            ///< likewise: what it may be
+  std::optional<QualityVerdict> verdict;  ///< empty: not judged
+  std::string words;
+};
+
+/// What decides what a distance is: equal in all runs, or they are not comparable.
+struct DistanceOrigin {
+  std::string metric;  ///< "fid", "kid", "cifarnet_distance"
+  std::string name;    ///< as its extractor calls it: "FID"
+  std::string extractor;
+  std::string checksum;  ///< of the extractor's weights
+  std::string resize;
+  int64_t dimension = 0;
+  int64_t samples = 0;
+  std::string sampler;  ///< "ddim, 50 steps, eta 0"
+  std::string weights;  ///< "model" or "ema"
+  std::string reference;
+  std::optional<int64_t> reference_samples;  ///< empty: a distribution itself, or not known
+  std::string reference_sha256;              ///< of its moments; empty: not known
+
+  bool operator==(const DistanceOrigin&) const = default;
+};
+
 /// A figure that must lie in a range, over the seeds of one variant.
 struct RangeRow {
   std::string benchmark;
@@ -111,6 +143,9 @@ struct QualityStudy {
   std::vector<VariantRuns> variants;
   std::vector<QualityRow> rows;  ///< gated ones first, then the others, timesteps last
   std::vector<RangeRow> ranges;
+  std::vector<StepRow> steps;                ///< tiers 0 and 1
+  std::vector<DistanceOrigin> distances;     ///< one of each metric, more where they differ
+  std::vector<std::string> sheets;           ///< pictures of samples, below the folder judged
   std::vector<FieldDifference> differences;  ///< of runs that are not comparable
   std::vector<std::string> unpaired;         ///< seeds that one side lacks
   std::vector<std::string> without_result;   ///< runs that were planned or begun and left none

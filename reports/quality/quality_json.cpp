@@ -73,6 +73,33 @@ Json json_of(const RangeRow& row) {
           {"words", row.words}};
 }
 
+Json json_of(const StepRow& row) {
+  return {{"tier", row.tier},
+          {"benchmark", row.benchmark},
+          {"variant", row.variant},
+          {"reference", row.reference},
+          {"seeds", row.seeds},
+          {"value", optional(row.value)},
+          {"bound", optional(row.bound)},
+          {"verdict", row.verdict ? Json(verdict_name(*row.verdict)) : Json(nullptr)},
+          {"words", row.words}};
+}
+
+Json json_of(const DistanceOrigin& one) {
+  return {{"metric", one.metric},
+          {"name", one.name},
+          {"extractor", one.extractor},
+          {"checksum", one.checksum},
+          {"resize", one.resize},
+          {"dimension", one.dimension},
+          {"samples", one.samples},
+          {"sampler", one.sampler},
+          {"weights", one.weights},
+          {"reference", one.reference},
+          {"reference_samples", optional(one.reference_samples)},
+          {"reference_sha256", one.reference_sha256}};
+}
+
 Json json_of(const FieldDifference& d) {
   return {{"cell", d.cell}, {"field", d.field}, {"reference", d.base}, {"candidate", d.candidate}};
 }
@@ -94,6 +121,9 @@ std::string quality_json(const QualityStudy& study) {
                      {"variants", rows(study.variants)},
                      {"rows", rows(study.rows)},
                      {"ranges", rows(study.ranges)},
+                     {"steps", rows(study.steps)},
+                     {"distances", rows(study.distances)},
+                     {"sheets", study.sheets},
                      {"differences", rows(study.differences)},
                      {"unpaired", study.unpaired},
                      {"without_result", study.without_result},

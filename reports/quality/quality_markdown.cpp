@@ -1,6 +1,7 @@
 #include "reports/quality/quality_markdown.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -81,6 +82,9 @@ std::string counts(const QualityStudy& study) {
     if (row.gated) ++verdicts[row.verdict];
   }
   for (const RangeRow& row : study.ranges) ++verdicts[row.verdict];
+  for (const StepRow& row : study.steps) {
+    if (row.verdict) ++verdicts[*row.verdict];
+  }
   std::vector<std::string> parts;
   for (const auto& [verdict, count] : verdicts) {
     parts.push_back(fmt::format("{} {}", count, verdict_name(verdict)));
@@ -155,6 +159,60 @@ std::string ranges(const QualityStudy& study) {
       "\n## Ranges\n\n{}\ninterval: of the mean over seeds, bootstrap ({} resamples, seed {}) and "
       "Student's t together, alpha shared by Bonferroni.\n",
       table.text(), study.resamples, study.seed);
+}
+
+std::string steps(const QualityStudy& study) {
+  if (study.steps.empty()) return "";
+  MarkdownTable table({{"benchmark"},
+                       {"variant"},
+                       {"tier"},
+                       {"gradient's error", Align::kRight},
+                       {"at most", Align::kRight},
+                       {"seeds", Align::kRight},
+                       {"verdict"},
+                       {"why"}});
+  for (const StepRow& row : study.steps) {
+    table.add_row({row.benchmark, row.variant, row.tier == 0 ? "0, bits" : "1, gradient",
+                   row.value ? format_number(*row.value) : "",
+                   row.bound ? format_number(*row.bound) : "", std::to_string(row.seeds),
+                   row.verdict ? verdict_cell(*row.verdict) : "not judged", row.words});
+  }
+  return "\n## Every step\n\n" + table.text();
+}
+
+std::string distances(const QualityStudy& study) {
+  if (study.distances.empty()) return "";
+  MarkdownTable table({{"metric"},
+                       {"distance"},
+                       {"extractor"},
+                       {"resize"},
+                       {"d", Align::kRight},
+                       {"N", Align::kRight},
+                       {"sampler"},
+                       {"weights"},
+                       {"reference"},
+                       {"N of it", Align::kRight},
+                       {"its moments"}});
+  constexpr size_t kShownDigits = 12;
+  const auto shown = [](const std::string& sha256) {
+    return sha256.empty() ? "not known" : code(sha256.substr(0, kShownDigits));
+  };
+  for (const DistanceOrigin& one : study.distances) {
+    table.add_row({one.metric, one.name, one.extractor + " " + shown(one.checksum), one.resize,
+                   std::to_string(one.dimension), std::to_string(one.samples), one.sampler,
+                   one.weights == "ema" ? "averaged (EMA)" : "trained", one.reference,
+                   one.reference_samples ? std::to_string(*one.reference_samples) : "none",
+                   shown(one.reference_sha256)});
+  }
+  return "\n## Distances\n\n" + table.text();
+}
+
+std::string sheets(const QualityStudy& study) {
+  std::string text = study.sheets.empty() ? "" : "\n## Samples\n";
+  for (const std::string& sheet : study.sheets) {
+    text += fmt::format("\n{}:\n\n![samples]({})\n", code(sheet), sheet);
+  }
+  return text;
 }
 
 std::string needed_cell(const QualityRow& row) {
@@ -265,8 +323,8 @@ std::string runs(const QualityStudy& study) {
 }  // namespace
 
 std::string quality_markdown(const QualityStudy& study) {
-  return head(study) + gates(study) + ranges(study) + power(study) + others(study) +
-         timesteps(study) + seeds(study) + runs(study);
+  return head(study) + gates(study) + ranges(study) + steps(study) + power(study) + others(study) +
+         timesteps(study) + distances(study) + sheets(study) + seeds(study) + runs(study);
 }
 
 std::string quality_line(const QualityStudy& study) {

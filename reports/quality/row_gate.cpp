@@ -71,8 +71,10 @@ bool settled(RowSample& sample) {
     decide(row, QualityVerdict::kPass, "trained to the same bits in every seed");
   } else if (seeds < kFewestToTest || static_cast<int64_t>(seeds) < sample.measure.fewest_seeds) {
     say_too_few(sample);
-  } else if (all_equal(row) && !sample.measure.in_steps) {
-    decide(row, QualityVerdict::kPass, "equal in every seed");
+  } else if (all_equal(row)) {
+    // A figure that other weights do not move is too coarse, or is not of these weights.
+    decide(row, QualityVerdict::kInconclusive,
+           "equal in every seed, though nothing shows that the weights are");
   } else if (row.interval && row.interval->low == row.interval->high) {
     decide(row, QualityVerdict::kInconclusive,
            "the differences have no spread, so nothing says how far another seed would differ");

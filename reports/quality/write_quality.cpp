@@ -21,9 +21,10 @@ constexpr const char* kJson = "quality.json";
 constexpr const char* kSuite = "suite.json";
 
 std::optional<QualityStudy> study_of(const fs::path& folder) {
-  const Side side = read_side(folder.string());
-  if (side.runs.empty() || pairings_of(side).empty()) return std::nullopt;
-  return judge_quality(side);
+  if (read_side(folder.string()).runs.empty()) return std::nullopt;
+  const QualitySide judged = read_quality_side({folder.string()});
+  if (pairings_of(judged.side).empty()) return std::nullopt;
+  return judge_quality(judged);
 }
 
 std::vector<Finding> difference(const fs::path& file, const std::string& expected) {

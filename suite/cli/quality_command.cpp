@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "reports/compare/sides.h"
 #include "reports/error.h"
 #include "reports/quality/quality_json.h"
 #include "reports/quality/quality_markdown.h"
@@ -64,7 +63,8 @@ Answer judge_seeds(const Arguments& arguments) {
   const std::string format = one_of(arguments, "quality", "format", {"md", "json"});
   const reports::Inconclusive inconclusive = inconclusive_of(arguments, "quality");
   const reports::QualityOptions options = quality_options(arguments);
-  QualityStudy study = reports::judge_quality(reports::read_runs(arguments.positional()), options);
+  QualityStudy study =
+      reports::judge_quality(reports::read_quality_side(arguments.positional()), options);
   study.inconclusive_passes = inconclusive == reports::Inconclusive::kWarns;
   Answer answer;
   answer.code = reports::exit_code_of(study);
