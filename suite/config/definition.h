@@ -92,6 +92,15 @@ struct MeasureConfig {
   int64_t profile_steps = 3;  ///< under the profiler, and as many without it before; 0: no pass
 };
 
+/// What quality is judged by: margins of `noisemark quality`, and how far a lossy mode may move the
+/// gradient of a step. Margins of ratios are fractions; one of 0 must be given with --gate.
+struct QualityConfig {
+  double val_loss_margin = 0.01;
+  double fid_margin = 0.05;
+  double kid_margin = 0.0;          ///< a difference
+  double gradient_error_max = 0.5;  ///< of |g - g0| / |g0|, all gradients together
+};
+
 /// One absolute gate: `[gate.NAME]` with `metric`, `max` or `min`, and the precisions it judges.
 struct GateConfig {
   std::string name;
@@ -118,6 +127,7 @@ struct Definition {
   EvalConfig eval;
   MeasureConfig measure;
   SampleConfig sample;
+  QualityConfig quality;
   std::vector<GateConfig> gates;
 
   std::string source;                  ///< the file it was read from, as error messages name it

@@ -50,6 +50,7 @@ constexpr Condition kDdim{"sample.sampler", {"ddim"}};
 constexpr Condition kDdpm{"sample.sampler", {"ddpm"}};
 constexpr bool kLater = true;
 
+constexpr double kWidestMargin = 0.1;  // beyond it nothing is called preserved
 constexpr double kMaxCount = 1e9;
 constexpr double kMaxSeed = 9007199254740992.0;  // 2^53: exact in every JSON reader
 
@@ -186,6 +187,30 @@ constexpr Key kKeys[] = {
      false, "share of fresh noise: 0 none, 1 as much as ddpm has"},
     {"sample", "ddpm_variance", in<&D::sample, &SampleConfig::ddpm_variance>,
      one_of("small", "large"), kDdpm, S::kLocked, false, "of a step: the posterior's, or beta"},
+
+    {"quality",
+     "val_loss_margin",
+     in<&D::quality, &QualityConfig::val_loss_margin>,
+     {.min = 0, .max = kWidestMargin, .above_min = true},
+     kAlways,
+     S::kLocked,
+     false,
+     "share by which a mode may worsen the validation loss",
+     kLater},
+    {"quality",
+     "fid_margin",
+     in<&D::quality, &QualityConfig::fid_margin>,
+     {.min = 0, .max = kWidestMargin, .above_min = true},
+     kAlways,
+     S::kLocked,
+     false,
+     "the same of FID",
+     kLater},
+    {"quality", "kid_margin", in<&D::quality, &QualityConfig::kid_margin>, at_least(0), kAlways,
+     S::kLocked, false, "the same of KID, a difference; 0: none", kLater},
+    {"quality", "gradient_error_max", in<&D::quality, &QualityConfig::gradient_error_max>, above(0),
+     kAlways, S::kLocked, false, "largest relative error of a lossy mode's gradient in one step",
+     kLater},
 };
 
 }  // namespace

@@ -88,6 +88,7 @@ void require_few_seeds(int64_t seeds) {
 struct Entry {
   std::string id;
   std::string scale;
+  int64_t seeds = 1;
 };
 
 std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
@@ -95,7 +96,7 @@ std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
   std::vector<Entry> entries;
   if (const Suite* suite = find_suite(options.id)) {
     for (const SuiteEntry& entry : suite->entries) {
-      entries.push_back({std::string(entry.benchmark), scale});
+      entries.push_back({std::string(entry.benchmark), scale, entry.seeds});
     }
     return entries;
   }
@@ -133,11 +134,13 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
     if (modes.empty() && is_suite) modes = definition.modes;
     if (modes.empty()) modes = {"none"};
     modes = mode_names(modes);
-    for (uint64_t seed = first; seed < first + static_cast<uint64_t>(options.seeds); ++seed) {
+    const int64_t seeds = std::max(options.seeds, entry.seeds);
+    for (uint64_t seed = first; seed < first + static_cast<uint64_t>(seeds); ++seed) {
       for (const std::string& baseline : baselines) {
         for (const std::string& mode : modes) {
           runs.push_back({definition, make_variant(options, mode, baseline, device), seed,
-                          definition.id + "@" + definition.scale, entry.id});
+                          definition.id + "@" + definition.scale, entry.id, seeds,
+                          entry.seeds > 1});
         }
       }
     }

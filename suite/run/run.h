@@ -43,7 +43,8 @@ struct RunOptions {
 /// and writes its result into `out`; several run one after another, each in a process of its own,
 /// into `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`, with `-seedN` behind it where there are
 /// several seeds, and `out/report.md` shows them side by side; several seeds under several modes
-/// are also judged in `out/quality.md`, which changes no exit code: `noisemark quality` gates.
+/// are also judged in `out/quality.md`. That verdict counts where the suite itself asks for seeds;
+/// else it changes no exit code: `noisemark quality` gates.
 /// Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
 [[nodiscard]] ExitCode run(const RunOptions& options);
 

@@ -291,8 +291,13 @@ class SingleRun {
 
   void judge() {
     result_.metrics = derive_metrics(result_, outcome_.skipped_steps);
-    result_.gates =
-        reports::evaluate_gates(result_, gate_rules(plan_.definition), outcome_.finiteness);
+    std::vector<reports::GateRule> rules = gate_rules(plan_.definition);
+    const reports::MemoryMode& mode = result_.memory_mode;
+    if (mode.measured && !mode.lossless && options_.certificate) {
+      rules.push_back({"gradient_error", "gradient_error", "at most",
+                       plan_.definition.quality.gradient_error_max});
+    }
+    result_.gates = reports::evaluate_gates(result_, rules, outcome_.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);
     if (!interrupted_.empty()) {
       result_.exit = {static_cast<int>(ExitCode::kInterrupted), "interrupted", {interrupted_}};

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,8 +41,8 @@ ExitCode worse(ExitCode a, ExitCode b) {
   return severity(a) >= severity(b) ? a : b;
 }
 
-std::string name_of(const RunOptions& options, const PlannedRun& plan) {
-  const std::string seed = options.seeds > 1 ? "-seed" + std::to_string(plan.seed) : "";
+std::string name_of(const PlannedRun& plan) {
+  const std::string seed = plan.seeds > 1 ? "-seed" + std::to_string(plan.seed) : "";
   return plan.id + "/" + variant_label(plan.variant) + seed;
 }
 
@@ -69,7 +70,8 @@ reports::Suite make_suite(const RunOptions& options, const std::vector<PlannedRu
   reports::Suite suite;
   suite.title = options.id;
   for (const PlannedRun& plan : plans) {
-    const std::string& name = suite.names.emplace_back(name_of(options, plan));
+    const std::string& name = suite.names.emplace_back(name_of(plan));
+    if (plan.judged) suite.judged.insert(plan.id);
     const fs::path result = out / name / "result.json";
     if (!fs::exists(result)) continue;
     const std::string sha256 = reports::sha256_of_file(result);
@@ -87,7 +89,7 @@ ResultsByName finished_runs(const RunOptions& options, const std::vector<Planned
   ResultsByName finished;
   if (!options.resume) return finished;
   for (const PlannedRun& plan : plans) {
-    const std::string name = name_of(options, plan);
+    const std::string name = name_of(plan);
     if (suite.earlier.contains(name) || holds_replacement(out / name)) continue;
     if (auto result = finished_result(out / name, plan)) finished.emplace(name, std::move(*result));
   }
@@ -106,10 +108,16 @@ ExitCode run_one(RunOptions options, const PlannedRun& plan, const fs::path& fol
 }
 
 /// Of several seeds under several modes; nothing is said where there is nothing to judge.
-void say_quality(const fs::path& out) {
-  if (const auto study = reports::write_suite_quality(out)) {
-    fmt::print("{} ({})\n", reports::quality_line(*study), (out / "quality.md").string());
-  }
+ExitCode say_quality(const fs::path& out) {
+  const auto study = reports::write_suite_quality(out);
+  if (!study) return ExitCode::kPass;
+  fmt::print("{} ({})\n", reports::quality_line(*study), (out / "quality.md").string());
+  return reports::exit_code_of(*study);
+}
+
+bool has_several_seeds(const std::vector<PlannedRun>& plans) {
+  return std::any_of(plans.begin(), plans.end(),
+                     [](const PlannedRun& plan) { return plan.seeds > 1; });
 }
 
 /// Empty where the run's result, or that there is none, tells how it ended.
@@ -131,7 +139,7 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   ExitCode worst = ExitCode::kPass;
   bool stopped = false;
   for (const PlannedRun& plan : plans) {
-    const std::string name = name_of(options, plan);
+    const std::string name = name_of(plan);
     if (stopped) {
       suite.not_run[name] = "not started";
       continue;
@@ -148,7 +156,11 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   }
   reports::write_suite(out, suite);
   reports::write_suite_report(out);
-  if (options.seeds > 1) say_quality(out);
+  if (has_several_seeds(plans)) {
+    const ExitCode quality = say_quality(out);
+    // A suite that is there to judge quality ends with its verdict; else `noisemark quality` gates.
+    if (!suite.judged.empty()) worst = worse(worst, quality);
+  }
   return worst;
 }
 
