@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "reports/quality/measures.h"
@@ -82,7 +82,9 @@ StepRow gradient(const Pairing& pairing) {
       continue;
     }
     ++row.seeds;
-    row.value = std::max(row.value.value_or(0), *error.error_frac);
+    // Not by std::max alone, which passes over a NaN.
+    const bool larger = !row.value || !(*error.error_frac <= *row.value);
+    if (larger && !std::isnan(row.value.value_or(0))) row.value = error.error_frac;
   }
   if (!row.value) {
     row.words = "not judged: " + missing;
