@@ -8,8 +8,10 @@
 
 #include "reports/markdown.h"
 #include "reports/quantity.h"
+#include "reports/sha256.h"
 #include "suite/cli/output_format.h"
 #include "suite/environment/environment.h"
+#include "suite/io/tensor_bytes.h"
 #include "suite/quality/set_distance.h"
 #include "suite/quality/statistics_file.h"
 #include "suite/run/progress.h"
@@ -142,6 +144,16 @@ std::string text_of(const Outcome& outcome) {
   return text;
 }
 
+/// Of mean and covariance, so that a stale reference can be told; null where only features are held.
+Json moments_sha256(const FeatureSet& set) {
+  if (!set.gaussian) return {};
+  reports::Sha256 sha256;
+  for (const at::Tensor& part : {set.gaussian->mean, set.gaussian->covariance}) {
+    sha256.update(bytes_of(row_major_on_cpu(part)));
+  }
+  return sha256.hex();
+}
+
 Json set_json(const FeatureSet& set) {
   Json json = Json::object();
   json["name"] = set.name;
@@ -149,6 +161,7 @@ Json set_json(const FeatureSet& set) {
   json["exact"] = set.exact;
   json["extractor"] = set.extractor ? Json::parse(extractor_json(*set.extractor)) : Json();
   const auto origin = sampling_origin(set.name, set.samples);
+  json["moments_sha256"] = moments_sha256(set);
   json["drawn"] = origin ? Json::parse(origin->json) : Json();
   json["gateable"] = why_no_gate(set).empty();
   return json;

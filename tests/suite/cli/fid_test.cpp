@@ -64,6 +64,8 @@ TEST_F(Fid, prints_both_n_beside_every_value) {
   const Json parsed = Json::parse(json.out);
   EXPECT_EQ(parsed["a"]["n"], 100);
   EXPECT_EQ(parsed["b"]["n"], 2000);
+  EXPECT_EQ(parsed["b"]["moments_sha256"].get<std::string>().size(), 64U);
+  EXPECT_NE(parsed["b"]["moments_sha256"], parsed["a"]["moments_sha256"]);
   EXPECT_EQ(parsed["d"], 4);
   EXPECT_NEAR(parsed["value"].get<double>(), 4, 1.5);
 }
