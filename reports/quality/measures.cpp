@@ -60,7 +60,7 @@ std::vector<int64_t> evaluated_timesteps(const Result& result) {
 
 namespace {
 
-constexpr double kGradientErrorBound = 0.5;
+constexpr double kGradientErrorBound = 0.7;
 
 /// A number of the definition's section [quality].
 std::optional<double> quality_key(const Result& result, const std::string& key) {

@@ -48,7 +48,7 @@ struct Observation {
                                                          const std::string& measure);
 
 /// How large a lossy mode's relative gradient error may be: quality.gradient_error_max of the run's
-/// definition, or its default, 0.5: a step that far off still goes down, at an angle of at most 30
+/// definition, or its default, 0.7: a step that far off still goes down, at an angle of at most 45
 /// degrees to the exact one.
 [[nodiscard]] double gradient_error_bound(const Result& result);
 

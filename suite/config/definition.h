@@ -98,7 +98,7 @@ struct QualityConfig {
   double val_loss_margin = 0.01;
   double fid_margin = 0.05;
   double kid_margin = 0.0;          ///< a difference
-  double gradient_error_max = 0.5;  ///< of |g - g0| / |g0|, all gradients together
+  double gradient_error_max = 0.7;  ///< of |g - g0| / |g0|, all gradients together
 };
 
 /// One absolute gate: `[gate.NAME]` with `metric`, `max` or `min`, and the precisions it judges.

@@ -129,6 +129,10 @@ std::string why_not_run(ExitCode code, const fs::path& folder) {
 
 }  // namespace
 
+ExitCode with_quality(ExitCode worst, ExitCode quality, bool judged) {
+  return judged ? worse(worst, quality) : worst;
+}
+
 ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& plans,
                    const fs::path& out) {
   prepare_suite_folder(out, options.force || options.resume);
@@ -156,12 +160,8 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   }
   reports::write_suite(out, suite);
   reports::write_suite_report(out);
-  if (has_several_seeds(plans)) {
-    const ExitCode quality = say_quality(out);
-    // A suite that is there to judge quality ends with its verdict; else `noisemark quality` gates.
-    if (!suite.judged.empty()) worst = worse(worst, quality);
-  }
-  return worst;
+  if (!has_several_seeds(plans)) return worst;
+  return with_quality(worst, say_quality(out), !suite.judged.empty());
 }
 
 }  // namespace noisemark::suite

@@ -95,12 +95,12 @@ TEST(StepGate, of_a_run_without_proof_among_others_judges_nothing) {
 }
 
 TEST(StepGate, fails_a_lossy_mode_whose_gradient_is_another_one_in_any_seed) {
-  const QualityStudy study = judged("q2", error_of(0.51));
+  const QualityStudy study = judged("q2", error_of(0.71));
   EXPECT_EQ(row_of(study).tier, 1);
-  EXPECT_EQ(row_of(study).value, 0.51);
-  EXPECT_EQ(row_of(study).bound, 0.5);
+  EXPECT_EQ(row_of(study).value, 0.71);
+  EXPECT_EQ(row_of(study).bound, 0.7);
   EXPECT_EQ(study.verdict, QualityVerdict::kFail) << quality_markdown(study);
-  EXPECT_EQ(judged("q2", error_of(0.5)).verdict, QualityVerdict::kPass);
+  EXPECT_EQ(judged("q2", error_of(0.7)).verdict, QualityVerdict::kPass);
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(judged("q2", error_of(kNan)).verdict, QualityVerdict::kFail);
 }
