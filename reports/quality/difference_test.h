@@ -29,7 +29,7 @@ inline constexpr double kWorthPairing = 0.5;
 /// the paired one, which is right whatever the correlation is, also where there is none to measure.
 /// A negative correlation is paired because Welch's interval would be too short. The choice by the
 /// data at hand keeps the level of the test to a few hundredths of it (simulated by a test); the
-/// plain choice of the shorter interval would not: of 5 % it makes 7 to 9.
+/// plain choice of the shorter interval would not: of 5 % it makes up to 9.
 [[nodiscard]] TestDesign choose_design(std::optional<double> correlation);
 
 /// Is the difference of the means, candidate - reference, within ±margin, or beyond it?
