@@ -136,8 +136,7 @@ TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
       {"rnu", "gmm16"},
       "\"rnu\": unknown command (nearest \"run\"; one of: list, run, plan, fit, sample, check, "
       "report, compare, quality, ab, calibrate, table, history, baseline, selftest, fid, env, "
-      "doctor, "
-      "pace, help)");
+      "doctor, pace, help)");
   const Finished option = noisemark({"run", "gmm16", "--mdoe", "none"});
   EXPECT_EQ(option.code, 2);
   EXPECT_EQ(option.err.find("noisemark: run: --mdoe: unknown option (nearest \"--mode\""), 0U)
