@@ -17,7 +17,7 @@ inline constexpr std::string_view kName = "cifarnet-v1";
 /// Of the safetensors file that is in the program. Other weights are another version of the
 /// network.
 inline constexpr std::string_view kSha256 =
-    "0000000000000000000000000000000000000000000000000000000000000000";
+    "ea17c26f6393df9ac2d22944ed5468553751c3d33159cb57303a51f79fba262a";
 /// 48 of the maps of 16 x 16 pixels, which see texture and noise, and 96 of the last ones, which
 /// see what is in the picture; each averaged over its pixels.
 inline constexpr int64_t kFeatures = 48 + 96;

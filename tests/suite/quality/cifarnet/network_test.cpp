@@ -1,12 +1,16 @@
 #include "suite/quality/cifarnet/network.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "reports/sha256.h"
 #include "tests/suite/io/scratch.h"
@@ -20,6 +24,11 @@ at::Tensor pictures(int64_t count, int64_t size = 32) {
   return at::randint(256, {count, 3, size, size}, at::kByte);
 }
 
+nlohmann::json trainers_record() {
+  return nlohmann::json::parse(
+      parse_safetensors(weights_file(), "shipped").metadata.at("cifarnet"));
+}
+
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
@@ -27,9 +36,21 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
 TEST(CifarNet, ships_the_weights_that_its_name_stands_for) {
   EXPECT_EQ(reports::sha256_of(weights_file()), kSha256);
   EXPECT_LE(weights_file().size(), 2'000'000U);
-  const SafetensorsFile file = parse_safetensors(weights_file(), "shipped");
-  EXPECT_EQ(file.metadata.at("network"), kName);
-  EXPECT_EQ(file.metadata.at("training_pictures_sha256").size(), 64U);
+  EXPECT_EQ(trainers_record().at("network"), kName);
+  EXPECT_TRUE(reports::is_sha256(trainers_record().at("training_pictures_sha256")));
+}
+
+/// The trainer's own network computed them, with batch norms that were not folded yet: 1e-4 of
+/// features of the size of 1, for float32.
+TEST(CifarNet, has_the_features_that_the_trainer_recorded) {
+  const at::Tensor picture = (at::arange(3 * 32 * 32) * 37).remainder(251).to(at::kByte);
+  const at::Tensor features = Network::shipped(at::kCPU).features(picture.view({1, 3, 32, 32}));
+  const auto expected = trainers_record().at("check_features").get<std::vector<double>>();
+  ASSERT_EQ(expected.size(), static_cast<size_t>(kFeatures));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(features[0][static_cast<int64_t>(i)].item<double>(), expected[i], 1e-4) << i;
+  }
+  EXPECT_GT(*std::max_element(expected.begin(), expected.end()), 0.1);
 }
 
 TEST(CifarNet, gives_144_features_of_each_picture_by_itself) {
