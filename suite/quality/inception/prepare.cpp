@@ -80,10 +80,10 @@ at::Tensor network_input(const at::Tensor& pictures, Resize resize, at::ScalarTy
   if (channels != 1 && channels != 3) {
     throw bad_input("Inception network", "channels", std::to_string(channels), "1 or 3");
   }
-  const at::Tensor values = pictures.contiguous().to(type);
-  const at::Tensor input =
-      resize == Resize::kTf1Bilinear ? tf1_input(values) : bilinear_input(values);
-  return channels == 3 ? input : input.expand({-1, 3, -1, -1});
+  // Repeated before they are resized: LibTorch's resize of one channel adds up in another order.
+  const at::Tensor colours = pictures.expand({-1, 3, -1, -1});
+  const at::Tensor values = colours.contiguous().to(type);
+  return resize == Resize::kTf1Bilinear ? tf1_input(values) : bilinear_input(values);
 }
 
 }  // namespace noisemark::suite::inception
