@@ -25,7 +25,8 @@ try:
 except ImportError as missing:
     peers_required.cannot_import(missing)
 
-COUNT = 96
+COUNT = 80
+BATCH = 4  # whose maps are small enough for an allocator to keep their memory
 SUBSETS = {"kid_subsets": 20, "kid_subset_size": 40}
 SPLITS = 3
 
@@ -59,11 +60,12 @@ class Scores(parity.ParityTest):
         torch.save(inception_peers.random_state(), cls.peers_file)
         convert_inception.convert(cls.peers_file, cls.our_file)
         cls.a = pictures(COUNT, 1, 0.1)
-        cls.b = pictures(COUNT + 8, 2, 0.15)
+        cls.b = pictures(COUNT + 4, 2, 0.15)
         cls.answers = {}
 
     def ours(self, command, images, resize, **request):
-        reply = parity.probe(command, images, weights=str(self.our_file), resize=resize, **request)
+        reply = parity.probe(command, images, weights=str(self.our_file), resize=resize, batch=BATCH,
+                             **request)
         return {name: value.item() for name, value in reply.items()}
 
     def our_distances(self, resize):
@@ -74,7 +76,7 @@ class Scores(parity.ParityTest):
 
     def torch_fidelitys(self, a, b=None, **scores):
         return torch_fidelity.calculate_metrics(
-            input1=Pictures(a), input2=None if b is None else Pictures(b), cuda=False, batch_size=20,
+            input1=Pictures(a), input2=None if b is None else Pictures(b), cuda=False, batch_size=BATCH,
             feature_extractor_weights_path=str(self.peers_file), feature_layer_fid="64",
             feature_layer_kid="64", isc_splits=SPLITS, save_cpu_ram=True, cache=False, verbose=False,
             **SUBSETS, **scores)
@@ -110,7 +112,7 @@ class Scores(parity.ParityTest):
         with (unittest.mock.patch("pytorch_fid.inception.load_state_dict_from_url", lambda *_, **__: state),
               contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())):
             return pytorch_fid.fid_score.calculate_fid_given_paths(
-                [str(self.folder / "a"), str(self.folder / "b")], 20, "cpu", 64, num_workers=0)
+                [str(self.folder / "a"), str(self.folder / "b")], BATCH, "cpu", 64, num_workers=0)
 
     def test_fid_is_pytorch_fids(self):
         peers = self.pytorch_fids()

@@ -4,7 +4,9 @@ Weights come to the peers as their own .pth file and to us through the converter
 size of one (inception_peers.random_state), so that the bounds below are of their size too. Both peers
 and Noisemark compute in float32; the order of sums differs, and our batch norms are folded."""
 
+import contextlib
 import hashlib
+import io
 import json
 import subprocess
 import sys
@@ -129,20 +131,29 @@ class Converter(unittest.TestCase):
         self.source = self.folder / "weights.pth"
         self.target = self.folder / "weights.safetensors"
 
+    def convert(self, source=None):
+        """Exit code and what was said."""
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            code = convert_inception.main([str(source or self.source), str(self.target)])
+        return code, said.getvalue()
+
     def run_on(self, state, source=None):
         torch.save(state, source or self.source)
-        command = [sys.executable, "-B", convert_inception.__file__, source or self.source, self.target]
-        return subprocess.run(command, capture_output=True, text=True)
+        return self.convert(source)
 
     def assert_refused(self, done, *words):
-        self.assertEqual(done.returncode, 2, done.stderr)
+        code, said = done
+        self.assertEqual(code, 2, said)
         for word in words:
-            self.assertIn(word, done.stderr)
+            self.assertIn(word, said)
         self.assertFalse(self.target.exists())
 
     def test_keeps_every_bit_and_records_what_it_was_made_of(self):
         state = inception_peers.random_state(1)
-        done = self.run_on(state)
+        torch.save(state, self.source)
+        command = [sys.executable, "-B", convert_inception.__file__, self.source, self.target]
+        done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("will not be called FID", done.stdout)
         with safe_open(self.target, "pt") as file:
@@ -176,10 +187,9 @@ class Converter(unittest.TestCase):
     def test_refuses_what_is_no_state_dict(self):
         self.assert_refused(self.run_on([1, 2]), "not a state dict")
         self.source.write_bytes(b"no pickle")
-        command = [sys.executable, "-B", convert_inception.__file__, self.source, self.target]
-        self.assert_refused(subprocess.run(command, capture_output=True, text=True), "not a PyTorch file")
+        self.assert_refused(self.convert(), "not a PyTorch file")
         self.source.unlink()
-        self.assert_refused(subprocess.run(command, capture_output=True, text=True), "no such file")
+        self.assert_refused(self.convert(), "no such file")
 
 
 class Weights(unittest.TestCase):

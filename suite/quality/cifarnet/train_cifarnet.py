@@ -131,7 +131,7 @@ def save(network: Network, record: dict[str, object], path: Path) -> None:
     save_file(network.folded(), path, {"cifarnet": json.dumps(record, sort_keys=True)})
 
 
-def main() -> int:
+def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="with cifar-10-batches-bin/")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE")
@@ -139,7 +139,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
 
     torch.set_num_threads(args.threads)
     torch.use_deterministic_algorithms(True)
@@ -158,4 +158,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
