@@ -87,7 +87,8 @@ TEST(CpuSuite, judges_every_lossy_mode_over_the_same_seeds_as_none) {
       EXPECT_TRUE(kinds.contains(kind_of(std::string(entry.name)))) << "missing: " << entry.name;
     }
     for (const PlannedRun& run : runs_of("cpu")) {
-      if (run.id == id) EXPECT_EQ(seeds_of(id, run.variant.mode), seeds) << run.variant.mode;
+      if (run.id != id) continue;
+      EXPECT_EQ(seeds_of(id, run.variant.mode), seeds) << run.variant.mode;
     }
   }
   EXPECT_EQ(seeds_of("gmm16-ho@cpu", "none").size(), 1U);
