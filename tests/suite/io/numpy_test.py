@@ -40,7 +40,8 @@ class Numpy(unittest.TestCase):
     def convert(self, *names):
         """Our reader and writer on files of these names, in one process; what they make is out-NAME."""
         words = [word for name in names for word in (self.folder / name, self.folder / ("out-" + name))]
-        return subprocess.run([PROBE, *words], capture_output=True, text=True)
+        return subprocess.run([PROBE, *words], capture_output=True, text=True,
+                              errors="backslashreplace")  # a reason may quote damaged bytes
 
     def through(self, name):
         done = self.convert(name)

@@ -55,8 +55,9 @@ class TorchFidelity(ours.OursTest):
 
     def test_precision_and_recall(self):
         real, generated = ours.features(1, 400, 24, 1.0), ours.features(2, 300, 24, 1.0, 0.3)
-        peer = prc_features_to_metric(torch.from_numpy(real).double(),
-                                      torch.from_numpy(generated).double(), prc_neighborhood=3,
+        # In 0.4.0 the generated samples are the first argument.
+        peer = prc_features_to_metric(torch.from_numpy(generated).double(),
+                                      torch.from_numpy(real).double(), prc_neighborhood=3,
                                       prc_batch_size=10000, save_cpu_ram=False, verbose=False)
         mine = self.both(generated, real, "--prc")
         print(f"ours {mine['precision_frac']:.4f} {mine['recall_frac']:.4f}, torch-fidelity "
