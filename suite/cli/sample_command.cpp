@@ -34,9 +34,6 @@ RunOptions with_baseline(RunOptions options) {
 /// The one way to draw that was asked for.
 PlannedRun plan_of(const RunOptions& options) {
   require_benchmark("sample", options.id);
-  if (options.baselines.size() > 1) {
-    throw bad_input("--baseline", options.baselines[1], "a second one", "one, names joined by +");
-  }
   return plan_runs(with_baseline(options)).front();
 }
 

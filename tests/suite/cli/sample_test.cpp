@@ -182,7 +182,8 @@ TEST_F(Sample, refuses_what_it_cannot_do) {
   expect_refused({"--sampler", "ddpm", "--steps", "3"}, "--steps: 3: means nothing for ddpm");
   expect_refused({"--samples", "0"}, "--samples: 0 (an integer of at least 1)");
   expect_refused({"--set", "model.dim=32"}, weights() + ": tensors: misshapen ");
-  expect_refused({"--baseline", "plain", "--baseline", "fused"}, "--baseline: fused: a second one");
+  expect_refused({"--baseline", "plain", "--baseline", "fused"},
+                 "sample: --baseline: given more than once");
   EXPECT_EQ(sample({}).err, "noisemark: --out: nothing given (a new folder)\n");
   EXPECT_EQ(test::run_noisemark({"sample", "smoke", "--weights", weights(), "--out", "x"}).err,
             "noisemark: sample: smoke: a suite (one benchmark, or a definition file)\n");

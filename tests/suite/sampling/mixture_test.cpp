@@ -16,7 +16,7 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr int64_t kSamples = 4000;
+constexpr int64_t kSamples = 1500;
 
 /// Three lines of blurred points in four dimensions, all of them well within [-1, 1], so that no
 /// clamp takes part.
