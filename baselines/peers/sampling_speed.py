@@ -25,7 +25,7 @@ import pace
 from definition import BadInput, CannotRunHere, load_definition
 
 _PROGRAM = Path(__file__).resolve()
-_TRAINED = ("--set", "train.steps=20", "--set", "eval.samples=8", "--set", "eval.every=0", "--no-memory",
+_TRAINED = ("--set", "train.steps=2", "--set", "eval.samples=8", "--set", "eval.every=0", "--no-memory",
             "--no-profile")
 
 

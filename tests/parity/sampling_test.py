@@ -1,7 +1,6 @@
 """Both samplers beside both peers' own loops, with the same noise injected everywhere."""
 
 import contextlib
-import itertools
 import unittest.mock
 
 import parity
@@ -12,6 +11,14 @@ from diffusers.schedulers import scheduling_ddpm
 SAMPLES = 3
 DDIM_STEPS = 10
 DDPM_TIMESTEPS = 30  # a whole DDPM sampling of a process this short
+# Network, type, objective, eta: a sampler knows of the network nothing but its output.
+CASES = (
+    (parity.LUCID_SMALL, torch.float64, "eps", 0.7),
+    (parity.LUCID_SMALL, torch.float64, "x0", 0.7),
+    (parity.LUCID_SMALL, torch.float64, "v", 0.0),
+    (parity.LUCID_SMALL, torch.float32, "v", 0.7),
+    (parity.HO_SMALL, torch.float32, "eps", 0.0),
+)
 
 
 def noise_of(config, steps, dtype, seed=4):
@@ -97,15 +104,15 @@ class Sampling(parity.ParityTest):
         """Samples are of about [-1, 1], so the difference is not divided by anything."""
         self.assertEqual(ours.shape, peers.shape, what)
         self.assertEqual(ours.dtype, peers.dtype, what)
-        self.assertGreater(parity.largest(peers), 0.5, what)  # else nearness would say little
+        # Else nearness would say little: of noise, or of what was clamped.
+        self.assertGreater(parity.largest(peers), 0.5, what)
+        self.assertGreater((peers.abs() < 0.999).double().mean(), 0.05, what)
         error = parity.largest(ours - peers)
         self.assertLessEqual(error, bound, what)
         print(f"{what}: {error:.1e}")
 
     def test_lucidrains_ddim(self):
-        for config, dtype, objective, eta in itertools.product(
-                (parity.LUCID_SMALL, parity.HO_SMALL), (torch.float64, torch.float32),
-                ("eps", "x0", "v"), (0.0, 0.7)):
+        for config, dtype, objective, eta in CASES:
             with self.subTest(model=config["name"], dtype=dtype, objective=objective, eta=eta):
                 diffusion = {"schedule": "sigmoid", "objective": objective}
                 noise, peer = noise_of(config, DDIM_STEPS, dtype), peer_of(config, dtype)
@@ -117,9 +124,7 @@ class Sampling(parity.ParityTest):
                                   f"{config['name']} {objective} ddim eta {eta} {dtype}")
 
     def test_lucidrains_ddpm(self):
-        for config, dtype, objective in itertools.product(
-                (parity.LUCID_SMALL, parity.HO_SMALL), (torch.float64, torch.float32),
-                ("eps", "x0", "v")):
+        for config, dtype, objective, _ in CASES:
             with self.subTest(model=config["name"], dtype=dtype, objective=objective):
                 diffusion = {"schedule": "cosine", "objective": objective,
                              "timesteps": DDPM_TIMESTEPS}
