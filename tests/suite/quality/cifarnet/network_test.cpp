@@ -37,7 +37,8 @@ TEST(CifarNet, ships_the_weights_that_its_name_stands_for) {
   EXPECT_EQ(reports::sha256_of(weights_file()), kSha256);
   EXPECT_LE(weights_file().size(), 2'000'000U);
   EXPECT_EQ(trainers_record().at("network"), kName);
-  EXPECT_TRUE(reports::is_sha256(trainers_record().at("training_pictures_sha256")));
+  const auto digest = trainers_record().at("training_pictures_sha256").get<std::string>();
+  EXPECT_TRUE(reports::is_sha256(digest));
 }
 
 /// The trainer's own network computed them, with batch norms that were not folded yet: 1e-4 of
