@@ -65,7 +65,7 @@ TEST(StepGate, fails_a_lossless_mode_whose_deterministic_runs_have_other_weights
 }
 
 TEST(StepGate, does_not_judge_bits_of_runs_that_were_not_deterministic) {
-  const QualityStudy study = judged("echo", mode_that_is(true), deterministic());
+  const QualityStudy study = judged("echo", mode_that_is(true));
   EXPECT_EQ(row_of(study).verdict, std::nullopt) << quality_markdown(study);
   EXPECT_EQ(study.verdict, QualityVerdict::kPass) << "by its losses";
 }
