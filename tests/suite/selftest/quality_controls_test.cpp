@@ -52,7 +52,8 @@ RunOptions short_training(const std::string& mode, uint64_t seed, const Control&
                   "optimizer.lr=1e-3"};
   // Bits and gradients tell after a few steps; only losses need to have learned something.
   if (control.seeds == 1) {
-    options.sets.insert(options.sets.end(), {"train.steps=6", "eval.samples=16"});
+    options.sets.emplace_back("train.steps=6");
+    options.sets.emplace_back("eval.samples=16");
   }
   options.sets.insert(options.sets.end(), control.sets.begin(), control.sets.end());
   options.deterministic = true;
