@@ -144,7 +144,8 @@ std::string text_of(const Outcome& outcome) {
   return text;
 }
 
-/// Of mean and covariance, so that a stale reference can be told; null where only features are held.
+/// Of mean and covariance, so that a stale reference can be told; null where only features are
+/// held.
 Json moments_sha256(const FeatureSet& set) {
   if (!set.gaussian) return {};
   reports::Sha256 sha256;
