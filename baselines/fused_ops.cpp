@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "baselines/fused_attention.h"
 #include "baselines/fused_norm.h"
 #include "baselines/ops.h"
 
@@ -182,6 +183,16 @@ class FusedOps final : public Ops {
                                 const at::Tensor& shift) const override {
     if (!fused_norm_takes(x)) return plain_ops().rms_norm_film_silu(x, g, scale, shift);
     return fused_rms_norm(x, g, scale, shift, Act::kSilu);
+  }
+
+  at::Tensor linear_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const override {
+    const bool takes = fused_attention_takes(qkv, mem_kv, mem_kv.size(2));
+    return takes ? fused_linear_attention(qkv, mem_kv) : Ops::linear_attention(qkv, mem_kv);
+  }
+
+  at::Tensor softmax_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const override {
+    const bool takes = fused_attention_takes(qkv, mem_kv, mem_kv.size(3));
+    return takes ? fused_softmax_attention(qkv, mem_kv) : Ops::softmax_attention(qkv, mem_kv);
   }
 
  private:

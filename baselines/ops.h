@@ -33,6 +33,16 @@ class Ops {
   [[nodiscard]] virtual at::Tensor rms_norm_film_silu(const at::Tensor& x, const at::Tensor& g,
                                                       const at::Tensor& scale,
                                                       const at::Tensor& shift) const = 0;
+
+  /// Linear attention (Shen et al. 2021) with learned memory, of lucidrains' U-Net: qkv
+  /// [N, 3 * heads * d, H, W], mem_kv [2, heads, d, m] -> [N, heads * d, H, W]. ATen's operators
+  /// unless a baseline has its own.
+  [[nodiscard]] virtual at::Tensor linear_attention(const at::Tensor& qkv,
+                                                    const at::Tensor& mem_kv) const;
+
+  /// Softmax attention with learned memory, likewise; mem_kv [2, heads, m, d].
+  [[nodiscard]] virtual at::Tensor softmax_attention(const at::Tensor& qkv,
+                                                     const at::Tensor& mem_kv) const;
 };
 
 /// ATen operators, one at a time, in the peers' order: what autograd sees is what it sees in the

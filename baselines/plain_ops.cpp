@@ -1,6 +1,9 @@
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/div.h>
+#include <ATen/ops/einsum.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mul.h>
@@ -8,11 +11,26 @@
 #include <ATen/ops/silu.h>
 
 #include <cmath>
+#include <vector>
 
 #include "baselines/ops.h"
 
 namespace noisemark::baselines {
 namespace {
+
+double inverse_sqrt(int64_t n) {
+  return 1.0 / std::sqrt(static_cast<double>(n));
+}
+
+// [N, heads * d, H, W] -> [N, heads, d, H * W]
+at::Tensor split_heads(const at::Tensor& x, int64_t heads) {
+  return x.reshape({x.size(0), heads, x.size(1) / heads, x.size(2) * x.size(3)});
+}
+
+// The learned keys or values of one sample, repeated for a batch without a copy.
+at::Tensor for_batch(const at::Tensor& memory, int64_t batch) {
+  return memory.unsqueeze(0).expand({batch, -1, -1, -1});
+}
 
 class PlainOps final : public Ops {
  public:
@@ -43,6 +61,37 @@ class PlainOps final : public Ops {
 };
 
 }  // namespace
+
+at::Tensor Ops::linear_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const {
+  const int64_t heads = mem_kv.size(1);
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 1);
+  const std::vector<at::Tensor> memory = mem_kv.unbind(0);
+  at::Tensor q = split_heads(parts[0], heads);
+  at::Tensor k = split_heads(parts[1], heads);
+  at::Tensor v = split_heads(parts[2], heads);
+  k = at::cat({for_batch(memory[0], qkv.size(0)), k}, -1);
+  v = at::cat({for_batch(memory[1], qkv.size(0)), v}, -1);
+  q = q.softmax(-2) * inverse_sqrt(mem_kv.size(2));
+  k = k.softmax(-1);
+  const at::Tensor context = at::einsum("bhdn,bhen->bhde", {k, v});
+  const at::Tensor out = at::einsum("bhde,bhdn->bhen", {context, q});
+  return out.reshape({qkv.size(0), qkv.size(1) / 3, qkv.size(2), qkv.size(3)});
+}
+
+at::Tensor Ops::softmax_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const {
+  const int64_t heads = mem_kv.size(1);
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 1);
+  const std::vector<at::Tensor> memory = mem_kv.unbind(0);
+  const at::Tensor q = split_heads(parts[0], heads).transpose(-1, -2);
+  at::Tensor k = split_heads(parts[1], heads).transpose(-1, -2);
+  at::Tensor v = split_heads(parts[2], heads).transpose(-1, -2);
+  k = at::cat({for_batch(memory[0], qkv.size(0)), k}, -2);
+  v = at::cat({for_batch(memory[1], qkv.size(0)), v}, -2);
+  const at::Tensor similarity =
+      at::einsum("bhid,bhjd->bhij", {q, k}) * inverse_sqrt(mem_kv.size(3));
+  const at::Tensor out = at::einsum("bhij,bhjd->bhid", {similarity.softmax(-1), v});
+  return out.transpose(-1, -2).reshape({qkv.size(0), qkv.size(1) / 3, qkv.size(2), qkv.size(3)});
+}
 
 const Ops& plain_ops() {
   static const PlainOps ops;

@@ -20,11 +20,13 @@ resolve() {
     --no-annotate --output-file "$output"
 }
 
-# lock NAME CONSTRAINTS REQUIREMENT...: writes requirements-NAME.txt
+# lock NAME CONSTRAINTS REQUIREMENT...: writes requirements-NAME.txt. What is locked already stays as it is where it still fits:
+# a newer version of what nobody asked for comes only after the file has been deleted.
 lock() {
   local name=$1 constraints=$2 file=$containers/requirements-$1.txt fresh check version
   shift 2
   fresh=$(mktemp) check=$(mktemp)
+  [[ ! -e $file ]] || cp "$file" "$fresh"
   resolve "$oldest" "$constraints" "$fresh" "$@"
   for version in $PYTHON_VERSIONS; do
     rm -f "$check"
@@ -40,6 +42,7 @@ lock nvcc "$containers/requirements-torch.txt" "cuda-toolkit[nvcc,cccl,cupti,pro
   "nvidia-cuda-crt==$WHEEL_NVIDIA_CUDA_CRT" "nvidia-nvvm==$WHEEL_NVIDIA_NVVM"
 lock test "$containers/requirements-torch.txt" "torch==$WHEEL_TORCH" "torchvision==$WHEEL_TORCHVISION" \
   "denoising-diffusion-pytorch==$WHEEL_DENOISING_DIFFUSION_PYTORCH" "diffusers==$WHEEL_DIFFUSERS" \
+  "pytorch-fid==$WHEEL_PYTORCH_FID" "torch-fidelity==$WHEEL_TORCH_FIDELITY" \
   "safetensors==$WHEEL_SAFETENSORS" "numpy==$WHEEL_NUMPY" "scipy==$WHEEL_SCIPY" "pillow==$WHEEL_PILLOW" \
   "pyyaml==$WHEEL_PYYAML"
 lock images /dev/null "spython==$WHEEL_SPYTHON"

@@ -194,6 +194,7 @@ std::string render_report(const Result& result, const std::string& result_sha256
                          sections::memory_mode(result),
                          sections::operators(result),
                          sections::quality(result, plot_line(plots, "loss")),
+                         sections::samples(result),
                          sections::noise(result),
                          sections::environment(result),
                          sections::seeds(result),

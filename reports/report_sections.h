@@ -20,6 +20,8 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string memory_mode(const Result& result);
 [[nodiscard]] std::string operators(const Result& result);
 [[nodiscard]] std::string quality(const Result& result, const std::string& plot);
+/// Empty where the run drew none.
+[[nodiscard]] std::string samples(const Result& result);
 [[nodiscard]] std::string noise(const Result& result);
 [[nodiscard]] std::string environment(const Result& result);
 [[nodiscard]] std::string seeds(const Result& result);

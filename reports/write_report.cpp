@@ -60,6 +60,7 @@ void write_suite(const fs::path& folder, const Suite& suite) {
   json["folders"] = suite.names;
   json["earlier"] = suite.earlier;
   json["not_run"] = suite.not_run;
+  if (!suite.judged.empty()) json["judged"] = suite.judged;
   write_file_atomically(folder / "suite.json", json.dump(2) + "\n");
 }
 
@@ -75,6 +76,7 @@ std::optional<Suite> read_suite(const fs::path& folder) {
     json.at("folders").get_to(suite.names);
     if (json.contains("earlier")) json["earlier"].get_to(suite.earlier);
     if (json.contains("not_run")) json["not_run"].get_to(suite.not_run);
+    if (json.contains("judged")) json["judged"].get_to(suite.judged);
     return suite;
   } catch (const nlohmann::json::exception& error) {
     throw not_a_suite(file, error.what());

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Suite {
   std::map<std::string, std::string> earlier;
   /// By name, why a run left no result without having failed: "cannot run here".
   std::map<std::string, std::string> not_run = {};
+  /// "gmm16-ho-long@cpu": whose quality over seeds it judges. Empty: of whatever has several.
+  std::set<std::string> judged = {};
 };
 
 /// Writes `folder`/suite.json. To be done before the runs, so that one that cannot begin is missed

@@ -72,8 +72,11 @@ def build_network(definition: Definition) -> nn.Module:
     return build(definition).train()
 
 
-def build_loss(definition: Definition, network: nn.Module) -> GaussianDiffusion:
-    """Called with pictures in [0, 1] it draws timesteps and noise and gives the training loss."""
+def build_loss(
+    definition: Definition, network: nn.Module, **sampling: float
+) -> GaussianDiffusion:
+    """Called with pictures in [0, 1] it draws timesteps and noise and gives the training loss. Its
+    sample() takes the settings in `sampling`."""
     diffusion = definition["diffusion"]
     return GaussianDiffusion(
         network,
@@ -83,4 +86,5 @@ def build_loss(definition: Definition, network: nn.Module) -> GaussianDiffusion:
         beta_schedule=diffusion["schedule"],
         min_snr_loss_weight=diffusion["min_snr"],
         min_snr_gamma=diffusion.get("min_snr_gamma", 5),
+        **sampling,
     )

@@ -30,18 +30,6 @@ double power_at(double effect, double degrees, double alpha) {
   return boost::math::cdf(boost::math::complement(t, critical));
 }
 
-/// The effect in standard errors that gives the power: bracketed by doubling, then to the last bits
-/// (Alefeld, Potra and Shi 1995).
-double effect_for(double degrees, const Sensitivity& s) {
-  const auto lack = [&](double effect) { return power_at(effect, degrees, s.alpha) - s.power; };
-  double low = 0;
-  double high = 1;
-  while (lack(high) < 0) low = std::exchange(high, 2 * high);
-  std::uintmax_t iterations = 100;
-  const boost::math::tools::eps_tolerance<double> tolerance;
-  return boost::math::tools::toms748_solve(lack, low, high, tolerance, iterations).second;
-}
-
 }  // namespace
 
 double smallest_p(int64_t pairs) {
@@ -57,11 +45,24 @@ int64_t fewest_pairs(double alpha, int64_t tests) {
   return pairs;
 }
 
+// Bracketed by doubling, then to the last bits (Alefeld, Potra and Shi 1995).
+double detectable_effect(double degrees, const Sensitivity& s) {
+  check(0, s);
+  if (!(degrees > 0)) throw std::logic_error("repetitions: no degrees of freedom");
+  const auto lack = [&](double effect) { return power_at(effect, degrees, s.alpha) - s.power; };
+  double low = 0;
+  double high = 1;
+  while (lack(high) < 0) low = std::exchange(high, 2 * high);
+  std::uintmax_t iterations = 100;
+  const boost::math::tools::eps_tolerance<double> tolerance;
+  return boost::math::tools::toms748_solve(lack, low, high, tolerance, iterations).second;
+}
+
 double smallest_detectable(double deviation, int64_t pairs, const Sensitivity& sensitivity) {
   check(deviation, sensitivity);
   if (pairs < 2) throw std::logic_error("repetitions: fewer than two pairs");
   const auto count = static_cast<double>(pairs);
-  return deviation / std::sqrt(count) * effect_for(count - 1, sensitivity);
+  return deviation / std::sqrt(count) * detectable_effect(count - 1, sensitivity);
 }
 
 int64_t pairs_to_detect(double deviation, double difference, const Sensitivity& sensitivity) {

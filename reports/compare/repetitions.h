@@ -19,6 +19,11 @@ struct Sensitivity {
   double power = 0.8;
 };
 
+/// The smallest true mean, in its standard errors, that a one-sided t test with so many degrees of
+/// freedom, not always a whole number, detects with the power asked for. Throws std::logic_error
+/// unless degrees are positive and alpha < power, both in (0, 1).
+[[nodiscard]] double detectable_effect(double degrees, const Sensitivity& sensitivity = {});
+
 /// The smallest true mean difference that a one-sided paired t test of `pairs` rounds detects with
 /// the power asked for, from the noncentral t distribution; in the unit of `deviation`, the
 /// standard deviation of differences. 0 when the deviation is 0. Throws std::logic_error for fewer

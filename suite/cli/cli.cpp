@@ -7,18 +7,22 @@
 #include <iostream>
 
 #include "reports/check.h"
+#include "reports/quality/write_quality.h"
 #include "reports/table.h"
 #include "suite/cli/ab_command.h"
 #include "suite/cli/arguments.h"
 #include "suite/cli/baseline_command.h"
 #include "suite/cli/commands.h"
 #include "suite/cli/compare_command.h"
+#include "suite/cli/fid_command.h"
 #include "suite/cli/fit_command.h"
 #include "suite/cli/flag_file.h"
 #include "suite/cli/history_command.h"
 #include "suite/cli/list.h"
 #include "suite/cli/plan_command.h"
+#include "suite/cli/quality_command.h"
 #include "suite/cli/report_command.h"
+#include "suite/cli/sample_command.h"
 #include "suite/cli/selftest_command.h"
 #include "suite/config/keys.h"
 #include "suite/environment/build_info.h"
@@ -41,6 +45,10 @@ std::string environment_variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::string data_folder(const Arguments& arguments) {
+  return arguments.has("data") ? arguments.text("data") : environment_variable("NOISEMARK_DATA");
+}
+
 RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   RunOptions options;
   options.id = arguments.positional().front();
@@ -49,10 +57,10 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.precision = arguments.text("precision");
   options.device = arguments.text("device");
   options.seed = arguments.integer("seed", 0);
+  options.seeds = arguments.integer("seeds", 1).value_or(1);
   options.threads = arguments.integer("threads", 1);
   options.loader_threads = arguments.integer("loader-threads", 1).value_or(1);
-  options.data =
-      arguments.has("data") ? arguments.text("data") : environment_variable("NOISEMARK_DATA");
+  options.data = data_folder(arguments);
   options.out = arguments.text("out");
   const std::string out_parent = environment_variable("NOISEMARK_OUT");
   if (!out_parent.empty()) options.out_parent = out_parent;
@@ -72,7 +80,10 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
 
 ExitCode check_results(const Arguments& arguments) {
   const std::string& path = arguments.positional().front();
-  const auto findings = reports::check(path);
+  auto findings = reports::check(path);
+  for (reports::Finding& finding : reports::check_quality(path)) {
+    findings.push_back(std::move(finding));
+  }
   for (const reports::Finding& finding : findings) {
     print(fmt::format("{}: {}: {}\n", finding.file, finding.rule, finding.words));
   }
@@ -135,6 +146,7 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
   }
   if (command.name == "fit") return say(fit_batches(arguments, run_options(arguments, argv)));
   if (command.name == "pace") return pace(run_options(arguments, argv));
+  if (command.name == "sample") return say(sample_images(arguments, run_options(arguments, argv)));
   if (command.name == "check") return check_results(arguments);
   if (command.name == "env") return show_environment(arguments);
   if (command.name == "help") return show_help(arguments);
@@ -144,10 +156,12 @@ ExitCode dispatch(const Command& command, const Arguments& arguments, const Text
     return ExitCode::kPass;
   }
   if (command.name == "compare") return say(compare_results(arguments));
+  if (command.name == "quality") return say(judge_seeds(arguments));
   if (command.name == "ab") return say(compare_builds(arguments));
   if (command.name == "calibrate") return say(calibrate(arguments));
   if (command.name == "history") return say(show_history(arguments));
   if (command.name == "baseline") return say(keep_baseline(arguments));
+  if (command.name == "fid") return say(measure_sets(arguments, data_folder(arguments)));
   if (command.name == "selftest") return say(test_itself(arguments, argv));
   if (command.name == "doctor") return examine(arguments);
   throw std::logic_error("a command of the table without an implementation");

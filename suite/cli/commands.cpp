@@ -18,6 +18,8 @@ std::vector<Flag> run_flags() {
       {"precision", "P", "fp32, tf32, bf16, fp16 or fp64 (default: fp32)"},
       {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"},
       {"seed", "N", "of every random stream (default: the definition's)"},
+      {"seeds", "N",
+       "runs of so many seeds, from that one on, for `noisemark quality` (default: 1)"},
       {"threads", "N",
        "of LibTorch on the CPU, at most the machine's processors (default: its own choice)"},
       {"loader-threads", "N", "that make batches ahead; the data are the same (default: 1)"},
@@ -122,6 +124,66 @@ std::vector<Flag> fit_flags() {
   return flags;
 }
 
+std::vector<Flag> fid_flags() {
+  return {
+      {"extractor", "NAME",
+       "what makes features of pictures: pixels, cifarnet or inception (default: pixels)"},
+      {"weights", "FILE",
+       "of the extractor inception (default: what lies in the folder of --data)"},
+      {"resize", "NAME",
+       "of inception: tf1-bilinear, as torch-fidelity, or bilinear, as pytorch-fid (default: "
+       "tf1-bilinear)"},
+      {"max", "X", "gate: exit with 1 when the distance of A and B is more"},
+      {"reference-samples", "N", "how many B was made of, where its file does not say"},
+      {"kid", "", "the kernel distance too: cubic, unbiased, over subsets"},
+      {"subsets", "N", "of the kernel distance (default: 100)"},
+      {"subset-size", "N", "samples of each (default: 1000)"},
+      {"draws", "D", "which samples: counter, or numpy as torch-fidelity does (default: counter)"},
+      {"seed", "N", "of those draws (default: 0; 2020 with numpy)"},
+      {"prc", "", "precision and recall too, B being the real pictures (k = 3)"},
+      {"limit", "N", "of each set the first N pictures or features"},
+      {"batch", "N", "pictures that the extractor gets at once (default: 64)"},
+      {"features-cache", "DIR", "keep features there; what is whole there is not computed again"},
+      {"data", "DIR", "folder of a dataset's files (default: $NOISEMARK_DATA)"},
+      {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"},
+      {"threads", "N", "of LibTorch on the CPU (default: its own choice)"},
+      {"out", "FILE.npz", "mu, sigma and n of A go there, as pytorch-fid reads them"},
+      {"json", "", "for programs"},
+  };
+}
+
+std::vector<Flag> sample_flags() {
+  std::vector<Flag> flags = {
+      {"weights", "FILE",
+       "safetensors under the peers' names, a checkpoint, or the folder of a run"},
+      {"use", "W",
+       "model or ema: which weights of a checkpoint or folder (default: the definition's "
+       "eval.weights)"},
+      {"samples", "N", "to draw (default: of --noise all, else the definition's sample.count)"},
+      {"sampler", "S", "ddim or ddpm (default: the definition's, or ddim)"},
+      {"steps", "N", "of ddim (default: the definition's sample.ddim_steps)"},
+      {"eta", "E", "of ddim, 0 to 1: share of fresh noise (default: sample.ddim_eta)"},
+      {"variance", "V",
+       "of ddpm, small (the posterior's) or large (beta) (default: sample.ddpm_variance)"},
+      {"noise", "FILE", "initial noise, .npy of [N, C, H, W] (default: drawn by the seed)"},
+      {"batch", "B", "samples that go through the network together (default: 16)"},
+      {"out", "DIR", "new folder for the samples"},
+      {"force", "", "replace the samples in the output folder"},
+  };
+  for (const Flag& flag : run_flags()) {
+    for (const std::string_view name :
+         {"baseline", "precision", "device", "seed", "threads", "set"}) {
+      if (flag.name == name) flags.push_back({flag.name, flag.value, flag.help});
+    }
+    if (flag.name == "baseline") {
+      flags.back().help =
+          "how operators are executed (default: fused+channels-last on the CPU in fp32 or bf16)";
+    }
+    if (flag.name == "set") flags.back().repeatable = true;
+  }
+  return flags;
+}
+
 constexpr std::string_view kIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu), a suite (smoke) or "
     "a definition file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu "
@@ -150,6 +212,11 @@ std::vector<Command> make_commands() {
        "Trains a few steps of growing batches and measures their peak_bytes; nothing is "
        "extrapolated. The table is Markdown.",
        fit_flags(), 1, 1},
+      {"sample", "ID", "draw pictures from trained weights",
+       "Writes a picture for every sample, all samples as they are (samples.npy), the first of "
+       "them side by side (sheet.png), and where they come from (sampling.json). Equal seeds give "
+       "equal noise under every sampler, batch and device.",
+       sample_flags(), 1, 1},
       {"check",
        "PATH",
        "is a result whole, unchanged and consistent with itself",
@@ -192,6 +259,29 @@ std::vector<Command> make_commands() {
         {"out", "FILE", "where the text goes (default: stdout)"}},
        2,
        2},
+      {"quality",
+       "DIR...",
+       "does a mode cost quality, over seeds",
+       "DIR is a folder of results, as `run ID --mode none --mode M --seeds N` makes. Every mode "
+       "is judged beside none of the same seeds: two one-sided t tests (TOST), paired or Welch's "
+       "by the measured correlation, by Holm over modes and measures. PASS: proven to lie within "
+       "the margin; FAIL: proven to be worse by more; INCONCLUSIVE: neither, with the smallest "
+       "difference that these seeds would show and how many would decide. The margin is the "
+       "definition's, else val_loss 1 %, time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % "
+       "(at least 5 seeds). What is not the same work on the same machine is not comparable. A "
+       "lossless mode must also have the bits of none, and a lossy one bounded gradients, where "
+       "that was measured. What `noisemark fid RUN/samples/pictures REFERENCE --json` says of a "
+       "run's samples is a metric of it, kept as RUN/distances/NAME.json.",
+       {{"gate", "METRIC[=MARGIN]",
+         "what is judged, and its margin as a fraction (default: val_loss)", true},
+        {"range", "METRIC=LOW:HIGH", "where its mean over at least 5 seeds must lie, in every mode",
+         true},
+        {"format", "F", "md or json (default: md)"},
+        {"inconclusive", "W",
+         "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
+        {"out", "DIR", "folder for quality.md and quality.json (default: stdout)"}},
+       1,
+       -1},
       {"ab", "[ID]", "is build B a regression of build A, in turns on this machine",
        "Pairs of live processes (`noisemark pace`), one of each build, pass a token in blocks ABBA "
        "and BAAB, turns of a fifth of a second; what separates runs made one after the other is "
@@ -251,6 +341,16 @@ std::vector<Command> make_commands() {
          "calibrated noise of images/s, as a fraction: what is caught with it (default: 0)"}},
        0,
        0},
+      {"fid", "A [B]", "how far pictures or features A are from the reference B",
+       "A and B are each a folder of pictures, FILE.npz with mu and sigma (as pytorch-fid writes "
+       "it) "
+       "or features, FILE.npy with features [N, d] or pictures (uint8), ID:train or ID:test for "
+       "the "
+       "data of benchmark ID, or gmm16:exact, the mixture itself. The Fréchet distance goes to "
+       "stdout with the N of both sets; it is called FID only where the extractor is the 2015 "
+       "Inception network. A gate of fewer than 2 d samples is refused. With --out, B may be left "
+       "out.",
+       fid_flags(), 1, 2},
       {"env",
        "",
        "what this machine is",
@@ -339,7 +439,7 @@ std::string wrapped(std::string_view text, size_t width) {
 std::vector<std::string_view> paragraphs(const Command& command) {
   std::vector<std::string_view> all;
   if (command.name == "run") all.push_back(kIdDetails);
-  for (const char* name : {"plan", "fit", "pace", "ab", "calibrate"}) {
+  for (const char* name : {"plan", "fit", "sample", "pace", "ab", "calibrate"}) {
     if (command.name == name) all.push_back(kBenchmarkIdDetails);
   }
   if (!command.details.empty()) all.push_back(command.details);

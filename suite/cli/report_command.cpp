@@ -1,8 +1,11 @@
 #include "suite/cli/report_command.h"
 
+#include <filesystem>
+
 #include "reports/collect.h"
 #include "reports/export/junit.h"
 #include "reports/export/summary.h"
+#include "reports/quality/write_quality.h"
 #include "reports/write_report.h"
 #include "suite/cli/output_format.h"
 
@@ -21,6 +24,13 @@ std::string text_of(const reports::CollectedResults& results, const std::string&
   return figures_text(format, reports::figures_of(results.results));
 }
 
+/// Where a suite has one.
+void rewrite_quality(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / "suite.json")) return;
+  if (!std::filesystem::exists(folder / "quality.json")) return;
+  (void)reports::write_suite_quality(folder);
+}
+
 }  // namespace
 
 Answer report_results(const Arguments& arguments) {
@@ -28,6 +38,7 @@ Answer report_results(const Arguments& arguments) {
   if (!arguments.has("format")) {
     if (arguments.has("out")) throw bad_input("report", "--out", "without --format", "both");
     reports::rewrite_report(path);
+    rewrite_quality(path);
     return {};
   }
   const std::string format = one_of(arguments, "report", "format", formats());

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "reports/sha256.h"
 #include "suite/config/keys.h"
@@ -35,16 +36,22 @@ std::string json_text(const std::vector<T>& values) {
   return fmt::format("[{}]", fmt::join(items, ","));
 }
 
+bool is_left_out(const Key& key, const Definition& definition) {
+  if (key.standing == Standing::kDisplay || !applies(key, definition)) return true;
+  return key.later && value_text(key, definition) == value_text(key, Definition{});
+}
+
+/// Empty when nothing of the section is part of the form.
 std::string section_json(const std::string& section, Definition& definition) {
   std::vector<std::string> items;
   for (const Key& key : keys()) {
-    if (key.section != section || key.standing == Standing::kDisplay) continue;
-    if (!applies(key, definition)) continue;
+    if (key.section != section || is_left_out(key, definition)) continue;
     const std::string value =
         std::visit([](const auto* member) { return json_text(*member); }, key.member(definition));
     items.push_back(fmt::format("\"{}\":{}", key.name, value));
   }
   if (section == "benchmark") items.push_back("\"scale\":" + json_string(definition.scale));
+  if (items.empty()) return "";
   return fmt::format("\"{}\":{{{}}}", section, fmt::join(items, ","));
 }
 
@@ -65,7 +72,10 @@ std::string gates_json(const Definition& definition) {
 std::string canonical_json(const Definition& definition) {
   Definition copy = definition;
   std::vector<std::string> parts;
-  for (const std::string& section : sections()) parts.push_back(section_json(section, copy));
+  for (const std::string& section : sections()) {
+    std::string part = section_json(section, copy);
+    if (!part.empty()) parts.push_back(std::move(part));
+  }
   parts.push_back(gates_json(copy));
   return fmt::format("{{{}}}", fmt::join(parts, ","));
 }

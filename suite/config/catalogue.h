@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,9 +23,12 @@ struct BenchmarkFile {
 /// suite/benchmarks/v1/LOCK.
 [[nodiscard]] std::string_view lock_text();
 
-/// One run of a suite. The modes are those of the definition.
+/// A benchmark of a suite. The modes are those of the definition.
 struct SuiteEntry {
   std::string_view benchmark;  ///< with its scale: "gmm16@cpu"
+  /// More than one: it is there to judge what the modes cost in quality, so each is trained with so
+  /// many seeds, and without the passes for memory, certificate and profile.
+  int64_t seeds = 1;
 };
 struct Suite {
   std::string_view name;

@@ -27,6 +27,7 @@ class Checker {
     check_data();
     check_diffusion();
     check_training();
+    if (d_.sample.sampler != "none") check_sampling();
   }
 
  private:
@@ -92,6 +93,14 @@ class Checker {
     require(d_.data.train_samples == 0 || d_.data.train_samples >= d_.train.batch ||
                 !applies(*find_key("data.train_samples"), d_),
             "data.train_samples", "0, or at least train.batch, " + std::to_string(d_.train.batch));
+  }
+
+  void check_sampling() const {
+    require(d_.model.channels == 1 || d_.model.channels == 3, "model.channels",
+            "1 or 3, for pictures; or sample.sampler \"none\"");
+    require(d_.sample.sampler != "ddim" || d_.sample.ddim_steps <= d_.diffusion.timesteps,
+            "sample.ddim_steps",
+            "at most diffusion.timesteps, " + std::to_string(d_.diffusion.timesteps));
   }
 
   const Draft& draft_;

@@ -77,10 +77,28 @@ struct EvalConfig {
   double target_loss = 0.0;       ///< for time to quality; 0: none
 };
 
+/// Pictures drawn with the trained weights: those that `eval.weights` names.
+struct SampleConfig {
+  std::string sampler = "none";         ///< "none", "ddim" or "ddpm"
+  int64_t count = 64;                   ///< pictures
+  int64_t ddim_steps = 50;              ///< evaluations of the network for a picture, at most T
+  double ddim_eta = 0.0;                ///< 0 to 1: share of fresh noise in every step
+  std::string ddpm_variance = "small";  ///< "small" (the posterior's) or "large" (beta)
+};
+
 /// Passes besides training.
 struct MeasureConfig {
   int64_t memory_steps = 3;   ///< the last one is measured; 0: no pass
   int64_t profile_steps = 3;  ///< under the profiler, and as many without it before; 0: no pass
+};
+
+/// What quality is judged by: margins of `noisemark quality`, and how far a lossy mode may move the
+/// gradient of a step. Margins of ratios are fractions; one of 0 must be given with --gate.
+struct QualityConfig {
+  double val_loss_margin = 0.01;
+  double fid_margin = 0.05;
+  double kid_margin = 0.0;          ///< a difference
+  double gradient_error_max = 0.7;  ///< of |g - g0| / |g0|, all gradients together
 };
 
 /// One absolute gate: `[gate.NAME]` with `metric`, `max` or `min`, and the precisions it judges.
@@ -108,6 +126,8 @@ struct Definition {
   TrainConfig train;
   EvalConfig eval;
   MeasureConfig measure;
+  SampleConfig sample;
+  QualityConfig quality;
   std::vector<GateConfig> gates;
 
   std::string source;                  ///< the file it was read from, as error messages name it

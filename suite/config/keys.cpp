@@ -45,7 +45,12 @@ constexpr Condition kGenerated{"data.name", {"gmm16", "synthetic"}};
 constexpr Condition kMinSnr{"diffusion.min_snr", {"true"}};
 constexpr Condition kAnyEma{"ema.kind", {"constant", "power"}};
 constexpr Condition kPowerEma{"ema.kind", {"power"}};
+constexpr Condition kSamples{"sample.sampler", {"ddim", "ddpm"}};
+constexpr Condition kDdim{"sample.sampler", {"ddim"}};
+constexpr Condition kDdpm{"sample.sampler", {"ddpm"}};
+constexpr bool kLater = true;
 
+constexpr double kWidestMargin = 0.1;  // beyond it nothing is called preserved
 constexpr double kMaxCount = 1e9;
 constexpr double kMaxSeed = 9007199254740992.0;  // 2^53: exact in every JSON reader
 
@@ -171,6 +176,41 @@ constexpr Key kKeys[] = {
      kAlways, S::kLocked, false, "steps of the memory pass; 0: no pass"},
     {"measure", "profile_steps", in<&D::measure, &MeasureConfig::profile_steps>, integer(0, 1000),
      kAlways, S::kLocked, false, "steps of the profile pass; 0: no pass"},
+
+    {"sample", "sampler", in<&D::sample, &SampleConfig::sampler>, one_of("none", "ddim", "ddpm"),
+     kAlways, S::kLocked, false, "draws pictures after training; none: draws none", kLater},
+    {"sample", "count", in<&D::sample, &SampleConfig::count>, integer(1, kMaxCount), kSamples,
+     S::kLocked, false, "pictures that are drawn"},
+    {"sample", "ddim_steps", in<&D::sample, &SampleConfig::ddim_steps>, integer(1, 100000), kDdim,
+     S::kLocked, false, "evaluations of the network for a picture"},
+    {"sample", "ddim_eta", in<&D::sample, &SampleConfig::ddim_eta>, number(0, 1), kDdim, S::kLocked,
+     false, "share of fresh noise: 0 none, 1 as much as ddpm has"},
+    {"sample", "ddpm_variance", in<&D::sample, &SampleConfig::ddpm_variance>,
+     one_of("small", "large"), kDdpm, S::kLocked, false, "of a step: the posterior's, or beta"},
+
+    {"quality",
+     "val_loss_margin",
+     in<&D::quality, &QualityConfig::val_loss_margin>,
+     {.min = 0, .max = kWidestMargin, .above_min = true},
+     kAlways,
+     S::kLocked,
+     false,
+     "share by which a mode may worsen the validation loss",
+     kLater},
+    {"quality",
+     "fid_margin",
+     in<&D::quality, &QualityConfig::fid_margin>,
+     {.min = 0, .max = kWidestMargin, .above_min = true},
+     kAlways,
+     S::kLocked,
+     false,
+     "the same of FID",
+     kLater},
+    {"quality", "kid_margin", in<&D::quality, &QualityConfig::kid_margin>, at_least(0), kAlways,
+     S::kLocked, false, "the same of KID, a difference; 0: none", kLater},
+    {"quality", "gradient_error_max", in<&D::quality, &QualityConfig::gradient_error_max>, above(0),
+     kAlways, S::kLocked, false, "largest relative error of a lossy mode's gradient in one step",
+     kLater},
 };
 
 }  // namespace

@@ -55,6 +55,9 @@ struct Key {
   Standing standing = Standing::kLocked;
   bool required = false;  ///< a definition file must give it
   std::string_view help;  ///< half a sentence for the documentation
+  /// Came after the first definitions were locked: left out of the canonical form while it has its
+  /// default, so that theirs stays what it was.
+  bool later = false;
 };
 
 /// Every key but those of gates, in canonical order.

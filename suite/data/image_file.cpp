@@ -218,6 +218,18 @@ std::string find_damage(std::span<const uint8_t> bytes) {
   return png ? find_header_damage(begin_png, bytes) : find_header_damage(begin_jpeg, bytes);
 }
 
+int64_t stored_channels(std::span<const uint8_t> bytes) {
+  if (starts_with(bytes, kPngSignature)) {
+    PngReader reader;
+    begin_png(reader, bytes);
+    return (reader.image.format & PNG_FORMAT_FLAG_COLOR) != 0 ? 3 : 1;
+  }
+  if (!starts_with(bytes, kJpegSignature)) throw ImageError("neither PNG nor JPEG");
+  JpegReader reader;
+  begin_jpeg(reader, bytes);
+  return reader.info.jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
+}
+
 Picture decode_image(std::span<const uint8_t> bytes) {
   if (starts_with(bytes, kPngSignature)) return decode_png(bytes);
   if (starts_with(bytes, kJpegSignature)) return decode_jpeg(bytes);

@@ -28,6 +28,10 @@ inline constexpr int64_t kMaxPixels = int64_t{1} << 28;
 /// else what is wrong ("truncated", ...).
 [[nodiscard]] std::string find_damage(std::span<const uint8_t> bytes);
 
+/// 1 for a picture that is stored in gray, 3 for one in colours, by the header alone. Throws
+/// ImageError.
+[[nodiscard]] int64_t stored_channels(std::span<const uint8_t> bytes);
+
 /// Decodes to RGB with 8 bits a channel, gray and palette expanded, alpha dropped (as Pillow's
 /// convert("RGB") does). Throws ImageError, also for CMYK, and where the decoder only warns of
 /// damaged data.

@@ -36,6 +36,8 @@ class DiffusionProcess {
   [[nodiscard]] at::Tensor loss_weights(const at::Tensor& t) const;
 
   [[nodiscard]] int64_t timesteps() const { return timesteps_; }
+  /// What the network predicts: "eps", "x0" or "v".
+  [[nodiscard]] const std::string& objective() const { return objective_; }
   /// The 13 schedule buffers under the peer's names, in the peer's order.
   [[nodiscard]] const std::vector<std::pair<std::string, at::Tensor>>& buffers() const {
     return buffers_;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,9 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
 /// Throws Error, exit code 2, naming the file and what is wrong with it (missing, truncated,
 /// header, overlapping offsets).
 [[nodiscard]] SafetensorsFile read_safetensors(const std::string& path);
+
+/// The same of a whole file's bytes in memory; `where` names them in errors.
+[[nodiscard]] SafetensorsFile parse_safetensors(std::string_view bytes, const std::string& where);
 
 /// SHA-256 over (name, dtype, shape, bytes) of every tensor in the given order.
 [[nodiscard]] std::string tensors_sha256(const NamedTensors& tensors);

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "reports/error.h"
 #include "reports/json_fault.h"
@@ -35,33 +37,39 @@ struct TensorEntry {
   uint64_t end = 0;
 };
 
-// An open file that knows its path and size, and names itself in errors.
+// An open file, or bytes in memory, that knows its name and size, and names itself in errors.
 class Source {
  public:
   explicit Source(const std::string& path) : path_(path) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error))
       throw malformed("a folder", "a safetensors file");
-    in_.open(path, std::ios::binary);
-    if (!in_) throw malformed(std::strerror(errno), "a safetensors file");
+    in_ = std::make_unique<std::ifstream>(path, std::ios::binary);
+    if (!*in_) throw malformed(std::strerror(errno), "a safetensors file");
     size_ = std::filesystem::file_size(path, error);
     if (error) throw malformed(error.message(), "a safetensors file");
   }
+
+  Source(std::string_view bytes, const std::string& name)
+      : path_(name),
+        in_(std::make_unique<std::istringstream>(std::string(bytes))),
+        size_(bytes.size()) {}
 
   [[nodiscard]] Error malformed(const std::string& what, const std::string& accepted = "") const {
     return bad_input(path_, "", what, accepted);
   }
 
   void read(char* destination, uint64_t count) {
-    in_.read(destination, static_cast<std::streamsize>(count));
-    if (static_cast<uint64_t>(in_.gcount()) != count) throw malformed("truncated while being read");
+    in_->read(destination, static_cast<std::streamsize>(count));
+    if (static_cast<uint64_t>(in_->gcount()) != count)
+      throw malformed("truncated while being read");
   }
 
   [[nodiscard]] uint64_t size() const { return size_; }
 
  private:
   std::string path_;
-  std::ifstream in_;
+  std::unique_ptr<std::istream> in_;
   uint64_t size_ = 0;
 };
 
@@ -209,10 +217,7 @@ void sort_and_check_cover(const Source& source, std::vector<TensorEntry>& entrie
   }
 }
 
-}  // namespace
-
-SafetensorsFile read_safetensors(const std::string& path) {
-  Source source(path);
+SafetensorsFile read_all(Source& source) {
   const std::string text = read_header(source);
   const Json header = parse_header(source, text);
 
@@ -233,6 +238,18 @@ SafetensorsFile read_safetensors(const std::string& path) {
     file.tensors.emplace_back(entry.name, tensor);
   }
   return file;
+}
+
+}  // namespace
+
+SafetensorsFile read_safetensors(const std::string& path) {
+  Source source(path);
+  return read_all(source);
+}
+
+SafetensorsFile parse_safetensors(std::string_view bytes, const std::string& where) {
+  Source source(bytes, where);
+  return read_all(source);
 }
 
 }  // namespace noisemark::suite

@@ -113,6 +113,7 @@ Definition trace_definition(const Definition& locked) {
   definition.gates.clear();
   definition.eval = {};
   definition.measure = {};
+  definition.quality = {};
   return definition;
 }
 
@@ -201,10 +202,10 @@ std::string order_sha256(const Definition& definition) {
   return sha.hex();
 }
 
-SemanticTrace semantic_trace(const Definition& locked) {
+SemanticTrace semantic_trace(const Definition& locked, const baselines::Ops& ops) {
   const Definition definition = trace_definition(locked);
   at::manual_seed(definition.seed);
-  auto model = make_denoiser(definition.model, baselines::plain_ops());
+  auto model = make_denoiser(definition.model, ops);
   const auto mode = memopt::make_mode("none");
   TrainerOptions options;
   options.precision = parse_precision("fp64", at::kCPU);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "baselines/ops.h"
 #include "suite/config/definition.h"
 #include "suite/config/lock.h"
 
@@ -51,6 +52,8 @@ class LockComputer {
 /// And, of the same weights before the first step, the validation loss and what kEvaluated names
 /// beside it, from evaluate() over 8 test pictures, one at each of its timesteps: of the mixture
 /// where that is the definition's data, else synthetic ones, 16 pixels wide, for the time.
-[[nodiscard]] SemanticTrace semantic_trace(const Definition& definition);
+/// `ops` are the network's operators: others are for tests, which break them.
+[[nodiscard]] SemanticTrace semantic_trace(const Definition& definition,
+                                           const baselines::Ops& ops = baselines::plain_ops());
 
 }  // namespace noisemark::suite

@@ -1,5 +1,7 @@
 #include "suite/models/denoiser.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <array>
 #include <string_view>
 
@@ -34,6 +36,17 @@ std::shared_ptr<Denoiser> make_denoiser(const ModelConfig& config, const baselin
     accepted.append(" ").append(entry.name);
   }
   throw bad_input("model.name", "", config.name, accepted);
+}
+
+void place_model(Denoiser& model, at::Device device, at::ScalarType dtype, bool channels_last) {
+  model.to(device, dtype);
+  if (!channels_last) return;
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : model.parameters()) {
+    if (parameter.dim() == 4) {
+      parameter.set_data(parameter.detach().contiguous(at::MemoryFormat::ChannelsLast));
+    }
+  }
 }
 
 }  // namespace noisemark::suite

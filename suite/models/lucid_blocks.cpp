@@ -1,14 +1,9 @@
 #include "suite/models/lucid_blocks.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/einsum.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/silu.h>
-
-#include <cmath>
-#include <utility>
 
 #include "suite/models/layers.h"
 
@@ -19,20 +14,6 @@ constexpr int64_t kMemoryTokens = 4;  // num_mem_kv in the peer
 
 torch::nn::Conv2d qkv_conv(int64_t channels, int64_t hidden) {
   return torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, 3 * hidden, 1).bias(false));
-}
-
-// [N, heads * d, H, W] -> [N, heads, d, H * W]
-at::Tensor split_heads(const at::Tensor& x, int64_t heads, int64_t head_channels) {
-  return x.reshape({x.size(0), heads, head_channels, x.size(2) * x.size(3)});
-}
-
-// The learned keys or values of one sample, repeated for a batch without a copy.
-at::Tensor for_batch(const at::Tensor& memory, int64_t batch) {
-  return memory.unsqueeze(0).expand({batch, -1, -1, -1});
-}
-
-double inverse_sqrt(int64_t n) {
-  return 1.0 / std::sqrt(static_cast<double>(n));
 }
 
 }  // namespace
@@ -74,10 +55,11 @@ at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& time) {
 }
 
 LinearAttention::LinearAttention(int64_t channels, const BlockOptions& options)
-    : heads_(options.heads), head_channels_(options.head_channels), ops_(*options.ops) {
-  const int64_t hidden = heads_ * head_channels_;
+    : ops_(*options.ops) {
+  const int64_t hidden = options.heads * options.head_channels;
   norm_ = register_module("norm", std::make_shared<RmsNorm>(channels));
-  mem_kv_ = register_parameter("mem_kv", at::randn({2, heads_, head_channels_, kMemoryTokens}));
+  mem_kv_ = register_parameter("mem_kv",
+                               at::randn({2, options.heads, options.head_channels, kMemoryTokens}));
   to_qkv_ = register_module("to_qkv", qkv_conv(channels, hidden));
   const auto to_out = add_container(*this, "to_out");
   out_proj_ = to_out->register_module("0", same_conv(hidden, channels, 1));
@@ -85,44 +67,22 @@ LinearAttention::LinearAttention(int64_t channels, const BlockOptions& options)
 }
 
 at::Tensor LinearAttention::forward(const at::Tensor& x) {
-  const std::vector<at::Tensor> qkv = to_qkv_(ops_.rms_norm(x, norm_->g)).chunk(3, 1);
-  const std::vector<at::Tensor> memory = mem_kv_.unbind(0);
-  at::Tensor q = split_heads(qkv[0], heads_, head_channels_);
-  at::Tensor k = split_heads(qkv[1], heads_, head_channels_);
-  at::Tensor v = split_heads(qkv[2], heads_, head_channels_);
-  k = at::cat({for_batch(memory[0], x.size(0)), k}, -1);
-  v = at::cat({for_batch(memory[1], x.size(0)), v}, -1);
-  q = q.softmax(-2) * inverse_sqrt(head_channels_);
-  k = k.softmax(-1);
-  const at::Tensor context = at::einsum("bhdn,bhen->bhde", {k, v});
-  const at::Tensor out = at::einsum("bhde,bhdn->bhen", {context, q});
-  const at::Tensor joined = out.reshape({x.size(0), heads_ * head_channels_, x.size(2), x.size(3)});
-  return ops_.rms_norm(out_proj_(joined), out_norm_->g);
+  const at::Tensor qkv = to_qkv_(ops_.rms_norm(x, norm_->g));
+  return ops_.rms_norm(out_proj_(ops_.linear_attention(qkv, mem_kv_)), out_norm_->g);
 }
 
-Attention::Attention(int64_t channels, const BlockOptions& options)
-    : heads_(options.heads), head_channels_(options.head_channels), ops_(*options.ops) {
-  const int64_t hidden = heads_ * head_channels_;
+Attention::Attention(int64_t channels, const BlockOptions& options) : ops_(*options.ops) {
+  const int64_t hidden = options.heads * options.head_channels;
   norm_ = register_module("norm", std::make_shared<RmsNorm>(channels));
-  mem_kv_ = register_parameter("mem_kv", at::randn({2, heads_, kMemoryTokens, head_channels_}));
+  mem_kv_ = register_parameter("mem_kv",
+                               at::randn({2, options.heads, kMemoryTokens, options.head_channels}));
   to_qkv_ = register_module("to_qkv", qkv_conv(channels, hidden));
   to_out_ = register_module("to_out", same_conv(hidden, channels, 1));
 }
 
 at::Tensor Attention::forward(const at::Tensor& x) {
-  const std::vector<at::Tensor> qkv = to_qkv_(ops_.rms_norm(x, norm_->g)).chunk(3, 1);
-  const std::vector<at::Tensor> memory = mem_kv_.unbind(0);
-  const at::Tensor q = split_heads(qkv[0], heads_, head_channels_).transpose(-1, -2);
-  at::Tensor k = split_heads(qkv[1], heads_, head_channels_).transpose(-1, -2);
-  at::Tensor v = split_heads(qkv[2], heads_, head_channels_).transpose(-1, -2);
-  k = at::cat({for_batch(memory[0], x.size(0)), k}, -2);
-  v = at::cat({for_batch(memory[1], x.size(0)), v}, -2);
-  const at::Tensor similarity =
-      at::einsum("bhid,bhjd->bhij", {q, k}) * inverse_sqrt(head_channels_);
-  const at::Tensor out = at::einsum("bhij,bhjd->bhid", {similarity.softmax(-1), v});
-  const at::Tensor joined =
-      out.transpose(-1, -2).reshape({x.size(0), heads_ * head_channels_, x.size(2), x.size(3)});
-  return to_out_(joined);
+  const at::Tensor qkv = to_qkv_(ops_.rms_norm(x, norm_->g));
+  return to_out_(ops_.softmax_attention(qkv, mem_kv_));
 }
 
 }  // namespace noisemark::suite::lucid

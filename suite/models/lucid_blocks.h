@@ -75,8 +75,6 @@ class LinearAttention : public AttentionLayer {
   at::Tensor forward(const at::Tensor& x) override;
 
  private:
-  int64_t heads_;
-  int64_t head_channels_;
   const baselines::Ops& ops_;
   at::Tensor mem_kv_;  ///< [2, heads, head_channels, 4]
   std::shared_ptr<RmsNorm> norm_;
@@ -93,8 +91,6 @@ class Attention : public AttentionLayer {
   at::Tensor forward(const at::Tensor& x) override;
 
  private:
-  int64_t heads_;
-  int64_t head_channels_;
   const baselines::Ops& ops_;
   at::Tensor mem_kv_;  ///< [2, heads, 4, head_channels]
   std::shared_ptr<RmsNorm> norm_;

@@ -12,25 +12,11 @@
 
 #include "reports/error.h"
 #include "suite/data/gaussian_mixture.h"
+#include "suite/models/evaluation_mode.h"
 #include "suite/random/counter_rng.h"
 
 namespace noisemark::suite {
 namespace {
-
-class [[nodiscard]] EvaluationModeGuard {
- public:
-  explicit EvaluationModeGuard(Denoiser& model)
-      : model_(model), was_training_(model.is_training()) {
-    model_.eval();
-  }
-  ~EvaluationModeGuard() { model_.train(was_training_); }
-  EvaluationModeGuard(const EvaluationModeGuard&) = delete;
-  EvaluationModeGuard& operator=(const EvaluationModeGuard&) = delete;
-
- private:
-  Denoiser& model_;
-  bool was_training_;
-};
 
 /// Samples [begin, begin + n) of the validation set, on the CPU.
 struct Draws {

@@ -49,6 +49,8 @@ std::string_view stream_name(Stream stream) {
       return "sampler";
     case Stream::kPerturb:
       return "perturb";
+    case Stream::kSubset:
+      return "subset";
   }
   TORCH_CHECK(false, "no stream ", static_cast<uint32_t>(stream));
 }

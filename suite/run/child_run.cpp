@@ -75,11 +75,11 @@ std::vector<std::string> child_arguments(const RunOptions& options, const Planne
   if (options.force) arguments.push_back("--force");
   if (options.resume) arguments.push_back("--resume");
   if (options.deterministic) arguments.push_back("--deterministic");
-  if (!options.memory) arguments.push_back("--no-memory");
+  if (!options.memory || plan.judged) arguments.push_back("--no-memory");
   // A mode changes few operators: a suite, whose time is short, profiles mode "none" alone.
   const bool profiled = plan.variant.mode == "none" || find_suite(options.id) == nullptr;
-  if (!options.profile || !profiled) arguments.push_back("--no-profile");
-  if (!options.certificate) arguments.push_back("--no-certificate");
+  if (!options.profile || !profiled || plan.judged) arguments.push_back("--no-profile");
+  if (!options.certificate || plan.judged) arguments.push_back("--no-certificate");
   return arguments;
 }
 

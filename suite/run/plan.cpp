@@ -78,9 +78,17 @@ Variant make_variant(const RunOptions& options, const std::string& mode,
   return variant;
 }
 
+constexpr int64_t kMostSeeds = 1000;
+
+void require_few_seeds(int64_t seeds) {
+  if (seeds >= 1 && seeds <= kMostSeeds) return;
+  throw bad_input("--seeds", "", std::to_string(seeds), "1 to " + std::to_string(kMostSeeds));
+}
+
 struct Entry {
   std::string id;
   std::string scale;
+  int64_t seeds = 1;
 };
 
 std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
@@ -88,7 +96,7 @@ std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
   std::vector<Entry> entries;
   if (const Suite* suite = find_suite(options.id)) {
     for (const SuiteEntry& entry : suite->entries) {
-      entries.push_back({std::string(entry.benchmark), scale});
+      entries.push_back({std::string(entry.benchmark), scale, entry.seeds});
     }
     return entries;
   }
@@ -117,18 +125,23 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
   const std::vector<std::string> baselines =
       options.baselines.empty() ? std::vector<std::string>{"plain"} : options.baselines;
   require_each_once("--baseline", baselines);
+  require_few_seeds(options.seeds);
   std::vector<PlannedRun> runs;
   for (const Entry& entry : entries_of(options, device)) {
     const Definition definition = load_definition(entry.id, entry.scale, options.sets);
-    const uint64_t seed = options.seed.value_or(definition.seed);
+    const uint64_t first = options.seed.value_or(definition.seed);
     std::vector<std::string> modes = options.modes;
     if (modes.empty() && is_suite) modes = definition.modes;
     if (modes.empty()) modes = {"none"};
     modes = mode_names(modes);
-    for (const std::string& baseline : baselines) {
-      for (const std::string& mode : modes) {
-        runs.push_back({definition, make_variant(options, mode, baseline, device), seed,
-                        definition.id + "@" + definition.scale, entry.id});
+    const int64_t seeds = std::max(options.seeds, entry.seeds);
+    for (uint64_t seed = first; seed < first + static_cast<uint64_t>(seeds); ++seed) {
+      for (const std::string& baseline : baselines) {
+        for (const std::string& mode : modes) {
+          runs.push_back({definition, make_variant(options, mode, baseline, device), seed,
+                          definition.id + "@" + definition.scale, entry.id, seeds,
+                          entry.seeds > 1});
+        }
       }
     }
   }

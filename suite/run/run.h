@@ -18,6 +18,7 @@ struct RunOptions {
   std::string precision;               ///< "fp32"
   std::string device;                  ///< "cuda" where there is one, else "cpu"
   std::optional<uint64_t> seed;        ///< the definition's
+  int64_t seeds = 1;                   ///< that many runs, of `seed` and the numbers after it
   std::optional<int64_t> threads;      ///< LibTorch's own choice
   int64_t loader_threads = 1;          ///< that make batches ahead of time
   std::string data;                    ///< folder of the pictures
@@ -40,7 +41,10 @@ struct RunOptions {
 
 /// Runs everything `options` names. One benchmark under one mode and baseline runs in this process
 /// and writes its result into `out`; several run one after another, each in a process of its own,
-/// into `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`, and `out/report.md` shows them side by side.
+/// into `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`, with `-seedN` behind it where there are
+/// several seeds, and `out/report.md` shows them side by side; several seeds under several modes
+/// are also judged in `out/quality.md`. That verdict counts where the suite itself asks for seeds;
+/// else it changes no exit code: `noisemark quality` gates.
 /// Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
 [[nodiscard]] ExitCode run(const RunOptions& options);
 

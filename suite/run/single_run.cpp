@@ -36,22 +36,28 @@
 #include "suite/run/pass_watch.h"
 #include "suite/run/profile_pass.h"
 #include "suite/run/progress.h"
+#include "suite/run/sampling_pass.h"
 #include "suite/run/side_by_side.h"
 #include "suite/run/training_pass.h"
 #include "suite/run/verdict.h"
+#include "suite/sampling/folder.h"
 
 namespace noisemark::suite {
 namespace {
 
 using reports::Result;
 
-reports::Seeds seeds_of(uint64_t base) {
+reports::Seeds seeds_of(uint64_t base, const Definition& definition) {
   reports::Seeds seeds;
   seeds.base = base;
   seeds.streams["init"] = base;  // torch's generator takes it as it is, so that peers can repeat it
   for (const Stream stream : {Stream::kOrder, Stream::kFlip, Stream::kTimestep, Stream::kNoise,
                               Stream::kDropout, Stream::kEvalNoise}) {
     seeds.streams[std::string(stream_name(stream))] = derive_seed(base, stream, 0);
+  }
+  if (definition.sample.sampler != "none") {
+    seeds.streams[std::string(stream_name(Stream::kSampler))] =
+        derive_seed(base, Stream::kSampler, 0);
   }
   return seeds;
 }
@@ -113,7 +119,7 @@ class SingleRun {
       result_.title += ", broken on purpose: " + broken;
     }
     result_.definition = canonical_json(definition);
-    result_.seeds = seeds_of(plan_.seed);
+    result_.seeds = seeds_of(plan_.seed, definition);
     result_.identity = identity_of(plan_, *session_.dataset);
     result_.provenance.data = session_.dataset->files();
     describe_machine(variant.device, result_);
@@ -236,8 +242,30 @@ class SingleRun {
     }
     result_.artifacts.push_back(
         {"weights.safetensors", reports::sha256_of_file(folder_.weights())});
-    if (result_.determinism.ema_sha256.empty()) return;
-    result_.artifacts.push_back({"ema.safetensors", reports::sha256_of_file(folder_.average())});
+    if (!result_.determinism.ema_sha256.empty()) {
+      result_.artifacts.push_back({"ema.safetensors", reports::sha256_of_file(folder_.average())});
+    }
+    if (interrupted_.empty() && outcome_.finiteness.finite) sample();
+  }
+
+  /// Outside the timed pass, from the weights as they were written.
+  void sample() {
+    const Definition& definition = plan_.definition;
+    if (definition.sample.sampler == "none") return;
+    SamplingPassOptions options;
+    options.definition = definition;
+    options.sample = definition.sample;
+    options.seed = plan_.seed;
+    options.variant = plan_.variant;
+    options.weights = folder_.path.string();
+    options.batch = definition.train.batch / definition.train.accumulation;
+    options.out = folder_.samples();
+    prepare_sampling_folder(options.out, /*force=*/true);
+    sampling_pass(options, watch_);
+    for (const char* name : {"sampling.json", "samples.npy", "sheet.png"}) {
+      result_.artifacts.push_back(
+          {std::string("samples/") + name, reports::sha256_of_file(options.out / name)});
+    }
   }
 
   void take_outcome() {
@@ -266,8 +294,13 @@ class SingleRun {
 
   void judge() {
     result_.metrics = derive_metrics(result_, outcome_.skipped_steps);
-    result_.gates =
-        reports::evaluate_gates(result_, gate_rules(plan_.definition), outcome_.finiteness);
+    std::vector<reports::GateRule> rules = gate_rules(plan_.definition);
+    const reports::MemoryMode& mode = result_.memory_mode;
+    if (mode.measured && !mode.lossless && options_.certificate) {
+      rules.push_back({"gradient_error", "gradient_error", "at most",
+                       plan_.definition.quality.gradient_error_max});
+    }
+    result_.gates = reports::evaluate_gates(result_, rules, outcome_.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);
     if (!interrupted_.empty()) {
       result_.exit = {static_cast<int>(ExitCode::kInterrupted), "interrupted", {interrupted_}};

@@ -1,10 +1,15 @@
 #include "suite/run/suite_run.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "reports/quality/quality_markdown.h"
+#include "reports/quality/write_quality.h"
 #include "reports/sha256.h"
 #include "reports/write_report.h"
 #include "suite/run/child_run.h"
@@ -37,7 +42,8 @@ ExitCode worse(ExitCode a, ExitCode b) {
 }
 
 std::string name_of(const PlannedRun& plan) {
-  return plan.id + "/" + variant_label(plan.variant);
+  const std::string seed = plan.seeds > 1 ? "-seed" + std::to_string(plan.seed) : "";
+  return plan.id + "/" + variant_label(plan.variant) + seed;
 }
 
 /// The suite that is continued; empty where none was begun.
@@ -65,6 +71,7 @@ reports::Suite make_suite(const RunOptions& options, const std::vector<PlannedRu
   suite.title = options.id;
   for (const PlannedRun& plan : plans) {
     const std::string& name = suite.names.emplace_back(name_of(plan));
+    if (plan.judged) suite.judged.insert(plan.id);
     const fs::path result = out / name / "result.json";
     if (!fs::exists(result)) continue;
     const std::string sha256 = reports::sha256_of_file(result);
@@ -100,6 +107,19 @@ ExitCode run_one(RunOptions options, const PlannedRun& plan, const fs::path& fol
   return run_in_child(options, plan, folder);
 }
 
+/// Of several seeds under several modes; nothing is said where there is nothing to judge.
+ExitCode say_quality(const fs::path& out) {
+  const auto study = reports::write_suite_quality(out);
+  if (!study) return ExitCode::kPass;
+  fmt::print("{} ({})\n", reports::quality_line(*study), (out / "quality.md").string());
+  return reports::exit_code_of(*study);
+}
+
+bool has_several_seeds(const std::vector<PlannedRun>& plans) {
+  return std::any_of(plans.begin(), plans.end(),
+                     [](const PlannedRun& plan) { return plan.seeds > 1; });
+}
+
 /// Empty where the run's result, or that there is none, tells how it ended.
 std::string why_not_run(ExitCode code, const fs::path& folder) {
   if (code == ExitCode::kCannotRunHere) return "cannot run here";
@@ -108,6 +128,10 @@ std::string why_not_run(ExitCode code, const fs::path& folder) {
 }
 
 }  // namespace
+
+ExitCode with_quality(ExitCode worst, ExitCode quality, bool judged) {
+  return judged ? worse(worst, quality) : worst;
+}
 
 ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& plans,
                    const fs::path& out) {
@@ -136,7 +160,8 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   }
   reports::write_suite(out, suite);
   reports::write_suite_report(out);
-  return worst;
+  if (!has_several_seeds(plans)) return worst;
+  return with_quality(worst, say_quality(out), !suite.judged.empty());
 }
 
 }  // namespace noisemark::suite

@@ -148,25 +148,42 @@ void require_same(const std::string& path, const std::string& field, const std::
               path + ": " + field + ": " + or_none(found) + " (this run has " + or_none(own) + ")");
 }
 
+const std::string& field_of(const SafetensorsFile& file, const std::string& path,
+                            const std::string& name) {
+  const auto found = file.metadata.find(name);
+  if (found == file.metadata.end()) {
+    throw bad_input(path, name, "missing", "a checkpoint written by --checkpoint-every");
+  }
+  return found->second;
+}
+
+void require_whole(const SafetensorsFile& file, const std::string& path) {
+  const std::string& format = field_of(file, path, "format");
+  if (format != kFormat) throw bad_input(path, "format", format, kFormat);
+  if (sha256_by_name(file.tensors) != field_of(file, path, "tensors_sha256")) {
+    throw bad_input(path, "", "damaged: its checksum does not match", "a whole checkpoint");
+  }
+}
+
 /// The file, found whole and of this run.
 SafetensorsFile read_own(const std::string& path, const CheckpointKey& key) {
   SafetensorsFile file = read_safetensors(path);
-  const auto field = [&](const std::string& name) -> const std::string& {
-    const auto found = file.metadata.find(name);
-    if (found == file.metadata.end()) {
-      throw bad_input(path, name, "missing", "a checkpoint written by --checkpoint-every");
-    }
-    return found->second;
-  };
-  if (field("format") != kFormat) throw bad_input(path, "format", field("format"), kFormat);
-  if (sha256_by_name(file.tensors) != field("tensors_sha256")) {
-    throw bad_input(path, "", "damaged: its checksum does not match", "a whole checkpoint");
-  }
+  require_whole(file, path);
+  const auto field = [&](const char* name) { return field_of(file, path, name); };
   require_same_run(
       path,
       {field("definition_sha256"), field("variant"), field("data"), field("init_weights_sha256")},
       key);
   return file;
+}
+
+/// Those whose names begin with `prefix`, without it.
+NamedTensors without_prefix(const std::string& prefix, const NamedTensors& tensors) {
+  NamedTensors found;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return found;
 }
 
 }  // namespace
@@ -178,6 +195,26 @@ void require_same_run(const std::string& where, const CheckpointKey& found,
   require_same(where, "data", found.data, own.data);
   if (found.init_weights_sha256.empty() || own.init_weights_sha256.empty()) return;
   require_same(where, "init_weights_sha256", found.init_weights_sha256, own.init_weights_sha256);
+}
+
+bool is_checkpoint(const SafetensorsFile& file) {
+  const auto format = file.metadata.find("format");
+  return format != file.metadata.end() && format->second.starts_with("noisemark.checkpoint.");
+}
+
+NamedTensors checkpoint_weights(const SafetensorsFile& file, const std::string& path,
+                                const std::string& kind) {
+  require_whole(file, path);
+  NamedTensors weights = without_prefix("model.", file.tensors);
+  if (kind == "model") return weights;
+  const NamedTensors average = without_prefix("ema.", file.tensors);
+  if (average.empty()) throw bad_input(path, "ema", "no average in it", "model, or another file");
+  for (auto& [name, tensor] : weights) {
+    for (const auto& [averaged, shadow] : average) {
+      if (averaged == name) tensor = shadow;
+    }
+  }
+  return weights;
 }
 
 void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,

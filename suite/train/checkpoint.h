@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "reports/result.h"
+#include "suite/io/safetensors.h"
 #include "suite/train/trainer.h"
 
 namespace noisemark::suite {
@@ -35,6 +36,15 @@ void require_same_run(const std::string& where, const CheckpointKey& found,
 /// cannot be written.
 void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress);
+
+/// Whether a file says of itself that it is a checkpoint.
+[[nodiscard]] bool is_checkpoint(const SafetensorsFile& file);
+
+/// Of a checkpoint, whichever run's: its weights under the names of the model ("model"), or with
+/// their average in the place of each parameter ("ema"). `path` is for messages. Throws Error, exit
+/// code 2, when the checkpoint is not whole or holds no average.
+[[nodiscard]] NamedTensors checkpoint_weights(const SafetensorsFile& file, const std::string& path,
+                                              const std::string& kind);
 
 /// Throws Error as read_checkpoint() does: a run that cannot be continued is found before it
 /// begins.

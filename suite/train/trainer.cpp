@@ -53,15 +53,8 @@ class [[nodiscard]] ModeStepGuard {
 /// On the device, in the type and memory format of `options`, ready to train.
 std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
                                         const TrainerOptions& options) {
-  model->to(options.device, options.precision.weights);
+  place_model(*model, options.device, options.precision.weights, options.channels_last);
   model->train();
-  if (!options.channels_last) return model;
-  const at::NoGradGuard no_grad;
-  for (at::Tensor& parameter : model->parameters()) {
-    if (parameter.dim() == 4) {
-      parameter.set_data(parameter.detach().contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
   return model;
 }
 
@@ -201,6 +194,12 @@ void Trainer::prepare(int64_t micro) {
   micro_.target = process_.target(micro_.images, micro_.timesteps, micro_.noise);
 }
 
+std::unique_ptr<BrokenSaving> Trainer::broken_saving(memopt::SavedTensorSink& sink) const {
+  if (!breaks_saving(options_.fault) || mode_.name() == "none") return nullptr;
+  return std::make_unique<BrokenSaving>(sink, options_.fault, model_->parameters(),
+                                        1 - definition_.model.dropout);
+}
+
 void Trainer::forward(memopt::SavedTensorSink& sink) {
   if (const int64_t bytes = options_.fault.leaked_bytes; bytes > 0) {
     leaked_.push_back(at::zeros({bytes}, at::device(options_.device).dtype(at::kByte)));
@@ -221,7 +220,7 @@ void Trainer::predict() {
 
 void Trainer::backward() {
   at::Tensor root = micro_.loss;
-  if (definition_.train.accumulation > 1) {
+  if (definition_.train.accumulation > 1 && !options_.fault.undivided_loss) {
     root = root / static_cast<double>(definition_.train.accumulation);
   }
   if (scaler_) root = scaler_->scale(root);
@@ -302,11 +301,12 @@ void Trainer::update_weights(StepRecord& record) {
 void Trainer::run_micro_batches(const std::vector<StepObserver*>& observers,
                                 memopt::SavedTensorSink& sink, StepRecord& record) {
   const ModeStepGuard mode_step(mode_, record.step);
+  const std::unique_ptr<BrokenSaving> broken = broken_saving(sink);
   for (int64_t micro = 0; micro < definition_.train.accumulation; ++micro) {
     {
       const PhaseScope phase(observers, Phase::kForward);
       prepare(micro);
-      forward(sink);
+      forward(broken ? *broken : sink);
     }
     const PhaseScope phase(observers, Phase::kBackward);
     backward();
@@ -337,11 +337,12 @@ StepRecord Trainer::step(const std::vector<StepObserver*>& observers,
     {
       const PhaseScope phase(observers, Phase::kOptimizer);
       record.loss = mean_loss();
+      if (options_.fault.late_average) ema_.update();
       update_weights(record);
       adam_.release_gradients();
     }
     const PhaseScope phase(observers, Phase::kEma);
-    ema_.update();
+    if (!options_.fault.late_average) ema_.update();
   }
   ++next_step_;
   for (StepObserver* observer : observers) observer->on_step_end(record.step);

@@ -14,6 +14,7 @@
 #include "suite/diffusion/process.h"
 #include "suite/models/denoiser.h"
 #include "suite/train/adam.h"
+#include "suite/train/broken_saving.h"
 #include "suite/train/build_observer.h"
 #include "suite/train/ema.h"
 #include "suite/train/fault.h"
@@ -108,6 +109,7 @@ class Trainer {
   void halve_batch();
   void seed_dropout() const;
   void prepare(int64_t micro);
+  [[nodiscard]] std::unique_ptr<BrokenSaving> broken_saving(memopt::SavedTensorSink& sink) const;
   void forward(memopt::SavedTensorSink& sink);
   void predict();
   void backward();

@@ -13,7 +13,7 @@ SUITE_LAYERS = [
     {"random", "config", "environment"},
     {"data", "models", "diffusion", "io"},
     {"train"},
-    {"probes", "quality"},
+    {"probes", "quality", "sampling"},
     {"run", "ab", "lock"},
     {"selftest"},
     {"cli"},

@@ -114,13 +114,14 @@ class DefaultDtype:
         torch.set_default_dtype(self.before)
 
 
-def diffusion_of(model, config, image_size):
-    """The peer's process around `model`. Build it under float32: the sigmoid depends on it."""
+def diffusion_of(model, config, image_size, **sampling):
+    """The peer's process around `model`, with the settings of its sampler. Build it under float32:
+    the sigmoid depends on it."""
     return GaussianDiffusion(
         model, image_size=image_size, timesteps=config.get("timesteps", 1000),
         beta_schedule=config.get("schedule", "linear"),
         objective=OBJECTIVES[config.get("objective", "eps")],
-        min_snr_loss_weight=config.get("min_snr", False), auto_normalize=False,
+        min_snr_loss_weight=config.get("min_snr", False), auto_normalize=False, **sampling,
     )
 
 

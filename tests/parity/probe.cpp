@@ -21,6 +21,7 @@
 #include "suite/diffusion/process.h"
 #include "suite/io/safetensors.h"
 #include "suite/models/denoiser.h"
+#include "suite/sampling/sampler.h"
 #include "suite/train/ema.h"
 #include "suite/train/named_parameters.h"
 #include "suite/train/precision.h"
@@ -38,6 +39,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OptimizerConfig, lr, beta1, beta
                                                 warmup_steps)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EmaConfig, kind, decay, update_every,
                                                 update_after_step, inv_gamma, power)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SampleConfig, sampler, count, ddim_steps, ddim_eta,
+                                                ddpm_variance)
 
 namespace {
 
@@ -239,6 +242,30 @@ NamedTensors average(const Request& request) {
   return {{"trace", at::stack(trace)}};
 }
 
+// Noise of the request: x_T is "initial" [N, C, H, W], draw k is "noise" [S, N, C, H, W] at k - 1.
+NoiseSource injected_noise(const at::Tensor& initial, const at::Tensor& noise) {
+  return [=](const NoiseDraw& draw, const at::Tensor& out) {
+    const at::Tensor& all = draw.number == 0 ? initial : noise[draw.number - 1];
+    out.copy_(all.narrow(0, draw.first, out.size(0)));
+  };
+}
+
+NamedTensors sample(const Request& request) {
+  const at::Tensor initial = request.real("initial");
+  SampleConfig config = request.get("sample", SampleConfig{});
+  config.count = initial.size(0);
+  SamplerOptions options;
+  options.precision =
+      parse_precision(request.dtype() == at::kDouble ? "fp64" : "fp32", options.device);
+  options.channels_last = request.get("channels_last", false);
+  options.batch = request.get<int64_t>("batch", config.count);
+  const auto model = request.model();
+  place_model(*model, options.device, request.dtype(), options.channels_last);
+  const SamplerTask task{config, initial.size(1), initial.size(2),
+                         injected_noise(initial, request.real("noise"))};
+  return {{"samples", draw_samples(*model, request.process(), task, options)}};
+}
+
 struct Command {
   std::string_view name;
   NamedTensors (*run)(const Request&);
@@ -247,7 +274,7 @@ struct Command {
 constexpr std::array kCommands{
     Command{"init", init},       Command{"schedule", schedule}, Command{"gradients", gradients},
     Command{"loss", loss},       Command{"output", output},     Command{"train", train},
-    Command{"average", average},
+    Command{"average", average}, Command{"sample", sample},
 };
 
 void run(const std::string& text) {

@@ -161,6 +161,27 @@ TEST(Report, two_runs_of_the_same_thing_differ_only_at_the_ends) {
   EXPECT_EQ(middle(a), middle(b));
 }
 
+TEST(Report, shows_samples_with_all_that_decides_what_they_are) {
+  Result result = full_result();
+  EXPECT_FALSE(has(rendered(result), "## Samples"));
+  result.definition =
+      R"({"train":{"steps":600},"diffusion":{"timesteps":1000},"sample":{"sampler":"ddim",)"
+      R"("count":64,"ddim_steps":50,"ddim_eta":0.5}})";
+  result.artifacts.push_back({"samples/sheet.png", sha256_of("sheet")});
+  result.quality.weights = "ema";
+  result.seeds.base = 7;
+  const std::string text = rendered(result);
+  EXPECT_TRUE(has(text, "\n![the first of 64 samples](samples/sheet.png)\n")) << text;
+  EXPECT_TRUE(has(text, "| ddim, 50 steps, eta 0.5 ")) << text;
+  EXPECT_TRUE(has(
+      text, "| averaged (EMA), after step 600, SHA-256 `" + result.determinism.ema_sha256 + "` |"))
+      << text;
+  EXPECT_TRUE(has(text, "| drawn, seed 7 ")) << text;
+  result.definition =
+      R"({"diffusion":{"timesteps":1000},"sample":{"sampler":"ddpm","ddpm_variance":"large"}})";
+  EXPECT_TRUE(has(rendered(result), "| ddpm, 1000 steps, variance large "));
+}
+
 TEST(Report, shows_at_most_twenty_evaluations_with_the_first_and_the_last) {
   Result result = full_result();
   const Evaluation one = result.quality.evaluations.back();

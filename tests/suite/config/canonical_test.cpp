@@ -37,6 +37,20 @@ TEST(Canonical, writes_keys_in_table_order_and_only_those_that_apply) {
             "\"gate\":{\"loss\":{\"metric\":\"final_loss\",\"max\":0.5}}}");
 }
 
+/// So that the hashes of definitions that were locked before there was such a key stay what they
+/// are.
+TEST(Canonical, leaves_out_a_later_key_while_it_has_its_default) {
+  EXPECT_EQ(canonical_json(tiny()).find("\"sample\":"), std::string::npos);
+  EXPECT_EQ(definition_sha256(tiny("[gate.loss]", "[sample]\nsampler = \"none\"\n[gate.loss]")),
+            definition_sha256(tiny()));
+  const Definition drawing =
+      tiny("[gate.loss]", "[sample]\nsampler = \"ddim\"\nddim_steps = 10\n[gate.loss]");
+  EXPECT_NE(canonical_json(drawing).find(",\"sample\":{\"sampler\":\"ddim\",\"count\":64,"
+                                         "\"ddim_steps\":10,\"ddim_eta\":0.0},\"gate\""),
+            std::string::npos)
+      << canonical_json(drawing);
+}
+
 TEST(Canonical, is_strict_json) {
   const auto json = nlohmann::json::parse(canonical_json(tiny()));
   EXPECT_EQ(json["ema"]["power"].get<double>(), 2.0 / 3.0) << "numbers read back exactly";

@@ -95,8 +95,8 @@ TEST(Catalogue, takes_the_scale_from_the_id_before_the_device) {
 TEST(Catalogue, names_the_nearest_benchmark) {
   EXPECT_EQ(error_of("ho-cifar", {}),
             "\"ho-cifar\": unknown benchmark or suite (nearest \"ho-cifar10\"; one of: gmm16, "
-            "gmm16-ho, gmm16-ho-relu, lucid-cifar10, ho-cifar10, ho-relu-cifar10, lucid-128, "
-            "smoke, cpu, gpu)");
+            "gmm16-ho, gmm16-ho-relu, gmm16-ho-long, gmm16-ho-relu-long, lucid-cifar10, "
+            "ho-cifar10, ho-relu-cifar10, lucid-128, smoke, cpu, gpu)");
 }
 
 TEST(Catalogue, suites_name_only_benchmarks_with_their_scale) {

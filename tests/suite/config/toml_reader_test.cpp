@@ -61,7 +61,7 @@ TEST(TomlReader, names_the_nearest_key_of_an_unknown_one) {
             "tiny.toml:11:1: model.dmi: unknown key (nearest: model.dim)");
   EXPECT_EQ(error_with("[train]", "[trian]"),
             "tiny.toml:25:2: trian: unknown section (nearest \"train\"; one of: benchmark, model, "
-            "data, diffusion, optimizer, ema, train, eval, measure, gate, scale)");
+            "data, diffusion, optimizer, ema, train, eval, measure, sample, quality, gate, scale)");
   EXPECT_EQ(error_with("[scale.cpu.train]", "[scale.cup.train]"),
             "tiny.toml:36:8: scale.cup: unknown section (nearest \"cpu\"; one of: cpu, gpu)");
 }

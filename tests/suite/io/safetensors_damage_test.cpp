@@ -103,6 +103,9 @@ TEST(DamagedSafetensors, are_refused_with_the_file_and_the_reason) {
     EXPECT_EQ(code, ExitCode::kBadInput) << damage.name;
     EXPECT_NE(message.find(damage.message), std::string::npos) << damage.name << ": " << message;
     EXPECT_EQ(message.find(folder.path("a")), 0) << damage.name << ": " << message;
+    const auto in_memory =
+        outcome([&] { (void)parse_safetensors(damage.bytes, folder.path("a")); });
+    EXPECT_EQ(in_memory, std::pair(code, message)) << damage.name;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "baselines/ops.h"
 #include "suite/config/catalogue.h"
 
 namespace noisemark::suite {
@@ -20,6 +21,51 @@ std::string verdict(const Definition& changed) {
   std::string all;
   for (const std::string& words : lock_differences(locked, found)) all += words + "\n";
   return all;
+}
+
+/// Plain operators that take the scale of a block for its shift.
+class SwappedOps final : public baselines::Ops {
+ public:
+  at::Tensor group_norm_act(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                            const at::Tensor& bias, double eps,
+                            baselines::Activation act) const override {
+    return plain_.group_norm_act(x, groups, weight, bias, eps, act);
+  }
+  at::Tensor group_norm(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                        const at::Tensor& bias, double eps) const override {
+    return plain_.group_norm(x, groups, weight, bias, eps);
+  }
+  at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& g) const override {
+    return plain_.rms_norm(x, g);
+  }
+  at::Tensor rms_norm_film_silu(const at::Tensor& x, const at::Tensor& g, const at::Tensor& scale,
+                                const at::Tensor& shift) const override {
+    return plain_.rms_norm_film_silu(x, g, shift, scale);
+  }
+
+ private:
+  const baselines::Ops& plain_ = baselines::plain_ops();
+};
+
+/// What LOCK would say of losses and evaluation of a network with these operators.
+std::vector<std::string> words_about(const baselines::Ops& ops) {
+  const Definition definition = with({}, "gmm16@cpu");
+  LockEntry locked;
+  LockEntry found;
+  const SemanticTrace sound = semantic_trace(definition);
+  const SemanticTrace trace = semantic_trace(definition, ops);
+  locked.losses = sound.losses;
+  locked.evaluation = sound.evaluation;
+  found.losses = trace.losses;
+  found.evaluation = trace.evaluation;
+  return lock_differences(locked, found);
+}
+
+TEST(Semantics, swapped_scale_and_shift_turn_every_loss_red) {
+  EXPECT_TRUE(words_about(baselines::plain_ops()).empty());
+  const std::vector<std::string> words = words_about(SwappedOps());
+  ASSERT_FALSE(words.empty());
+  EXPECT_NE(words.front().find("loss of step 0"), std::string::npos) << words.front();
 }
 
 TEST(Semantics, are_the_same_twice) {

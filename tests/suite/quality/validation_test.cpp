@@ -9,12 +9,12 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "reports/error.h"
 #include "suite/data/gaussian_mixture.h"
 #include "suite/random/counter_rng.h"
+#include "tests/suite/bayes_denoiser.h"
 
 namespace noisemark::suite {
 namespace {
@@ -37,27 +37,6 @@ Definition gmm16_definition(const std::string& objective = "v") {
 EvaluationOptions options_of(const std::string& precision = "fp32", int64_t batch = 0) {
   return {at::kCPU, parse_precision(precision, at::kCPU), false, batch};
 }
-
-/// Predicts `scale` times what is best on the average.
-class BayesDenoiser final : public Denoiser {
- public:
-  BayesDenoiser(const DiffusionProcess& process, std::string objective, double scale = 1)
-      : mixture_(GaussianMixture::gmm16()),
-        alpha_bar_(process.buffer("alphas_cumprod").to(at::kDouble)),
-        objective_(std::move(objective)),
-        scale_(scale) {}
-
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override {
-    const at::Tensor best = mixture_.optimal_prediction(x, alpha_bar_.gather(0, t), objective_);
-    return (best * scale_).to(x.scalar_type());
-  }
-
- private:
-  GaussianMixture mixture_;
-  at::Tensor alpha_bar_;
-  std::string objective_;
-  double scale_;
-};
 
 /// Predicts nothing, and remembers how it was called.
 class ZeroDenoiser final : public Denoiser {
@@ -99,7 +78,7 @@ TEST(Evaluate, the_exact_bayes_denoiser_has_no_excess) {
   for (const char* objective : {"eps", "x0", "v"}) {
     const Definition definition = gmm16_definition(objective);
     const DiffusionProcess process(definition.diffusion, at::kCPU);
-    BayesDenoiser model(process, objective);
+    test::BayesDenoiser model(GaussianMixture::gmm16(), process);
     const auto result =
         evaluate(model, process, *open_dataset(definition, ""), definition, options_of());
     ASSERT_TRUE(result.excess_frac.has_value());
@@ -115,7 +94,7 @@ TEST(Evaluate, every_other_denoiser_has_an_excess) {
   for (const double scale : {0.9, 1.1}) {
     const Definition definition = gmm16_definition();
     const DiffusionProcess process(definition.diffusion, at::kCPU);
-    BayesDenoiser model(process, "v", scale);
+    test::BayesDenoiser model(GaussianMixture::gmm16(), process, scale);
     const auto result =
         evaluate(model, process, *open_dataset(definition, ""), definition, options_of());
     EXPECT_GT(*result.excess_frac, 0.01) << scale;
@@ -156,7 +135,7 @@ TEST(Evaluate, weights_the_loss_as_training_does) {
 TEST(Evaluate, does_not_depend_on_the_batch) {
   const Definition definition = gmm16_definition();
   const DiffusionProcess process(definition.diffusion, at::kCPU);
-  BayesDenoiser model(process, "v");
+  test::BayesDenoiser model(GaussianMixture::gmm16(), process);
   const auto dataset = open_dataset(definition, "");
   const auto expected = evaluate(model, process, *dataset, definition, options_of("fp32", 160));
   for (const int64_t batch : {1, 7, 64}) {

@@ -15,9 +15,10 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr std::array kStreams{Stream::kData,    Stream::kOrder,   Stream::kFlip, Stream::kTimestep,
-                              Stream::kNoise,   Stream::kDropout, Stream::kInit, Stream::kEvalNoise,
-                              Stream::kSampler, Stream::kPerturb};
+constexpr std::array kStreams{Stream::kData,     Stream::kOrder,     Stream::kFlip,
+                              Stream::kTimestep, Stream::kNoise,     Stream::kDropout,
+                              Stream::kInit,     Stream::kEvalNoise, Stream::kSampler,
+                              Stream::kPerturb,  Stream::kSubset};
 constexpr uint64_t kSeed = 0x0123456789abcdef;
 
 using Block = std::array<uint32_t, 4>;

@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "memopt/budget.h"
 #include "memopt/mode.h"
+#include "suite/run/child_run.h"
 #include "suite/run/plan.h"
+#include "suite/run/suite_run.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -21,16 +24,20 @@ std::string kind_of(const std::string& mode) {
   return memopt::parse_budget(mode).error ? "a budget that allows an error" : "an exact budget";
 }
 
-std::vector<PlannedRun> smoke_runs() {
+std::vector<PlannedRun> runs_of(const std::string& suite) {
   RunOptions options;
-  options.id = "smoke";
+  options.id = suite;
   options.device = "cpu";
   return plan_runs(options);
 }
 
-std::set<std::string> kinds_run(const std::string& id) {
+std::vector<PlannedRun> smoke_runs() {
+  return runs_of("smoke");
+}
+
+std::set<std::string> kinds_run(const std::string& id, const std::vector<PlannedRun>& runs) {
   std::set<std::string> kinds;
-  for (const PlannedRun& run : smoke_runs()) {
+  for (const PlannedRun& run : runs) {
     if (run.id == id) kinds.insert(kind_of(run.variant.mode));
   }
   return kinds;
@@ -39,7 +46,7 @@ std::set<std::string> kinds_run(const std::string& id) {
 class SmokeSuite : public testing::TestWithParam<const char*> {};
 
 TEST_P(SmokeSuite, runs_every_mode_of_the_table) {
-  const std::set<std::string> kinds = kinds_run(GetParam());
+  const std::set<std::string> kinds = kinds_run(GetParam(), smoke_runs());
   for (const memopt::ModeEntry& entry : memopt::modes()) {
     EXPECT_TRUE(kinds.contains(kind_of(std::string(entry.name)))) << "missing: " << entry.name;
   }
@@ -59,6 +66,55 @@ TEST_P(SmokeSuite, has_budgets_that_can_be_met_and_take_a_plan) {
     EXPECT_TRUE(treated) << run.variant.mode << plan.out;
   }
   EXPECT_GE(budgets, 2);
+}
+
+/// Seeds under which the suite "cpu" trains a benchmark in a mode.
+std::vector<uint64_t> seeds_of(const std::string& id, const std::string& mode) {
+  std::vector<uint64_t> seeds;
+  for (const PlannedRun& run : runs_of("cpu")) {
+    if (run.id == id && run.variant.mode == mode) seeds.push_back(run.seed);
+  }
+  return seeds;
+}
+
+TEST(CpuSuite, judges_every_lossy_mode_over_the_same_seeds_as_none) {
+  for (const std::string id : {"gmm16-ho-long@cpu", "gmm16-ho-relu-long@cpu"}) {
+    const std::vector<uint64_t> seeds = seeds_of(id, "none");
+    EXPECT_EQ(seeds, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
+    const std::set<std::string> kinds = kinds_run(id, runs_of("cpu"));
+    for (const memopt::ModeEntry& entry : memopt::modes()) {
+      if (entry.lossless) continue;
+      EXPECT_TRUE(kinds.contains(kind_of(std::string(entry.name)))) << "missing: " << entry.name;
+    }
+    for (const PlannedRun& run : runs_of("cpu")) {
+      if (run.id != id) continue;
+      EXPECT_EQ(seeds_of(id, run.variant.mode), seeds) << run.variant.mode;
+    }
+  }
+  EXPECT_EQ(seeds_of("gmm16-ho@cpu", "none").size(), 1U);
+}
+
+TEST(CpuSuite, leaves_out_every_other_pass_of_what_it_judges) {
+  RunOptions options;
+  options.id = "cpu";
+  options.device = "cpu";
+  for (const PlannedRun& run : plan_runs(options)) {
+    const auto arguments = child_arguments(options, run, "out");
+    const auto has = [&](const char* flag) {
+      return std::count(arguments.begin(), arguments.end(), flag) == 1;
+    };
+    EXPECT_EQ(has("--no-memory"), run.judged) << run.id;
+    EXPECT_EQ(has("--no-certificate"), run.judged) << run.id;
+    EXPECT_EQ(run.judged, run.seeds > 1) << run.id;
+  }
+}
+
+TEST(CpuSuite, ends_with_the_verdict_on_quality_where_that_is_worse) {
+  EXPECT_EQ(with_quality(ExitCode::kPass, ExitCode::kFailed, true), ExitCode::kFailed);
+  EXPECT_EQ(with_quality(ExitCode::kPass, ExitCode::kInconclusive, true), ExitCode::kInconclusive);
+  EXPECT_EQ(with_quality(ExitCode::kCannotRunHere, ExitCode::kFailed, true), ExitCode::kFailed);
+  EXPECT_EQ(with_quality(ExitCode::kFailed, ExitCode::kPass, true), ExitCode::kFailed);
+  EXPECT_EQ(with_quality(ExitCode::kPass, ExitCode::kFailed, false), ExitCode::kPass);
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, SmokeSuite, testing::Values("gmm16-ho@cpu", "gmm16-ho-relu@cpu"),

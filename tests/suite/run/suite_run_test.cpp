@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -140,6 +142,45 @@ TEST(SuiteRun, with_force_that_was_cut_off_is_continued_as_one) {
   EXPECT_EQ(id_in(out, 0), first);
   EXPECT_NE(id_in(out, 1), second);
   expect_reported(out, kAllEnded);
+}
+
+TEST(SuiteRun, of_several_seeds_under_several_modes_is_judged) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments =
+      with(timed_only(out), {"--mode", "none", "--mode", "echo", "--seed", "5", "--seeds", "2",
+                             "--deterministic", "--no-certificate"});
+  const Finished run = run_noisemark(arguments);
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_NE(run.out.find("quality: PASS: 2 PASS ("), std::string::npos) << run.out;
+  for (const char* name : {"none-plain-fp32-seed5", "none-plain-fp32-seed6",
+                           "echo-plain-fp32-seed5", "echo-plain-fp32-seed6"}) {
+    EXPECT_EQ(result_in(out / "gmm16@cpu" / name).seeds.base,
+              static_cast<uint64_t>(name[std::strlen(name) - 1] - '0'))
+        << name;
+  }
+  EXPECT_NE(text_of(out / "quality.md").find("trained to the same bits in every seed"),
+            std::string::npos);
+  const Finished judged = run_noisemark({"quality", out.string()});
+  EXPECT_EQ(judged.code, 0) << judged.both();
+  EXPECT_EQ(judged.out, text_of(out / "quality.md"));
+
+  // More seeds are added to those that are there.
+  const std::string first = result_in(out / "gmm16@cpu" / "none-plain-fp32-seed5").run_id;
+  auto more = arguments;
+  more[std::find(more.begin(), more.end(), "--seeds") - more.begin() + 1] = "3";
+  more.emplace_back("--resume");
+  const Finished resumed = run_noisemark(more);
+  ASSERT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_EQ(result_in(out / "gmm16@cpu" / "none-plain-fp32-seed5").run_id, first);
+  EXPECT_TRUE(fs::exists(out / "gmm16@cpu" / "echo-plain-fp32-seed7" / "result.json"));
+}
+
+TEST(SuiteRun, refuses_more_seeds_than_it_could_name) {
+  const TemporaryFolder folder;
+  const Finished run = run_noisemark(with(timed_only(folder.path() / "out"), {"--seeds", "1001"}));
+  EXPECT_EQ(run.code, 2);
+  EXPECT_NE(run.err.find("--seeds: 1001 (1 to 1000)"), std::string::npos) << run.err;
 }
 
 }  // namespace

@@ -57,6 +57,16 @@ TEST(Fault, says_what_it_breaks) {
   Fault halved;
   halved.halved_from = 3;
   EXPECT_EQ(fault_words(halved), "half of the batch from step 3 on");
+  Fault saving;
+  saving.redrawn_dropout = true;
+  saving.coarse_saving = true;
+  EXPECT_EQ(fault_words(saving),
+            "masks of dropout drawn again in backward, saved pictures at 2 bits without scales of "
+            "groups");
+  Fault step;
+  step.undivided_loss = true;
+  step.late_average = true;
+  EXPECT_EQ(fault_words(step), "loss not divided by the micro-batches, average one step behind");
 }
 
 TEST(Fault, of_the_loss_multiplies_loss_and_gradient) {

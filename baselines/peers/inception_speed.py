@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Times the Inception features of Noisemark and of both peers in one interleaved run (pace.py).
+
+    inception_speed.py --program build/release/bin/noisemark_inception_probe --out FILE.json
+
+Weights are random, pictures are random bytes of --resolution; a step is one batch through resize and
+network, features on the CPU. Every side has the same weights, batch and threads.
+
+Exit codes: 0 measured, 1 a contestant failed, 2 bad input, 77 the peers are not installed.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pace
+from convert_inception import convert
+from definition import BadInput, CannotRunHere
+
+_PEER_NAMES = ("torch-fidelity", "pytorch-fid")
+# Whose resize each peer has.
+_RESIZES = {"torch-fidelity": "tf1-bilinear", "pytorch-fid": "bilinear"}
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    side = parser.add_mutually_exclusive_group(required=True)
+    side.add_argument("--program", type=Path, metavar="BIN", help="noisemark_inception_probe")
+    side.add_argument("--serve", choices=_PEER_NAMES, help="take turns as this peer, on stdin")
+    parser.add_argument("--weights", type=Path, metavar="FILE.pth", help="with --serve")
+    parser.add_argument("--batch", type=int, default=16, help="pictures of a step (default: 16)")
+    parser.add_argument("--resolution", type=int, default=32, help="of the pictures (default: 32)")
+    parser.add_argument("--threads", type=int, default=2, help="of each contestant (default: 2)")
+    parser.add_argument("--rounds", type=int, default=8, help="turns of each (default: 8)")
+    parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
+    parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="everything, as JSON")
+    args = parser.parse_args(argv)
+    if min(args.batch, args.resolution, args.threads) < 1:
+        raise BadInput("--batch, --resolution, --threads: (an integer of at least 1)")
+    return args
+
+
+def _serve(args: argparse.Namespace) -> None:
+    import torch
+
+    from inception_peers import PEERS
+
+    torch.set_num_threads(args.threads)
+    extract = PEERS[args.serve](args.weights, ("2048",))
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.randint(256, (args.batch, 3, args.resolution, args.resolution),
+                             generator=generator, dtype=torch.uint8)
+    print(json.dumps({"ready": True, "batch": args.batch}), flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "quit":
+            return
+        step_s = []
+        for _ in range(int(words[1])):
+            begin = time.perf_counter()
+            extract(pictures)["2048"].cpu()
+            step_s.append(time.perf_counter() - begin)
+        print(json.dumps({"step_s": step_s}), flush=True)
+
+
+def _commands(args: argparse.Namespace, weights: Path, converted: Path) -> dict[str, str]:
+    """Every contestant by name, each peer behind ours with its resize."""
+    sizes = {"batch": args.batch, "resolution": args.resolution, "threads": args.threads}
+    commands = {}
+    for peer in _PEER_NAMES:
+        request = {"weights": str(converted), "resize": _RESIZES[peer], **sizes}
+        commands[f"ours, {_RESIZES[peer]}"] = shlex.join([str(args.program), "pace", json.dumps(request)])
+        options = [word for key, value in sizes.items() for word in (f"--{key}", str(value))]
+        commands[peer] = shlex.join([sys.executable, str(Path(__file__).resolve()), "--serve", peer,
+                                     "--weights", str(weights), *options])
+    return commands
+
+
+def _measure(args: argparse.Namespace) -> None:
+    import torch
+
+    from inception_peers import random_state
+
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)
+    turns = pace.Turns(args.rounds, args.warmup_rounds, args.steps)
+    with tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder, "random.pth")
+        converted = Path(folder, "random.safetensors")
+        torch.save(random_state(), weights)
+        convert(weights, converted)
+        record = pace.measure(_commands(args, weights, converted), turns, _PEER_NAMES[0])
+        record = pace.without_paths(record, {folder: "", sys.executable: "python3",
+                                             Path(__file__).resolve(): Path(__file__).name,
+                                             args.program: args.program.name})
+    for peer in _PEER_NAMES:
+        print(pace.markdown(pace.rows_of(record, peer), peer))
+    if args.out:
+        args.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def main(argv: list[str]) -> int:
+    """Runs the command; returns the exit code."""
+    try:
+        args = _arguments(argv)
+        (_serve if args.serve else _measure)(args)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return pace.EXIT_BAD_INPUT
+    except (CannotRunHere, ImportError) as error:
+        print(error, file=sys.stderr)
+        return pace.EXIT_CANNOT_RUN_HERE
+    except pace.ContestantFailed as error:
+        print(error, file=sys.stderr)
+        return pace.EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

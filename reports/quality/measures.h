@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/quality/quality.h"
+#include "reports/result.h"
+
+/// What of a run's quality can be judged.
+namespace noisemark::reports {
+
+struct Measure {
+  std::string name;   ///< of a metric of the result
+  double margin = 0;  ///< default; 0: it has none and must be given
+  DifferenceScale scale = DifferenceScale::kLogRatio;
+  int64_t fewest_seeds = 2;  ///< below, nothing is claimed
+};
+
+/// val_loss and val_loss_weighted 1 %, time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % with
+/// at least 5 seeds, kid by its difference.
+[[nodiscard]] const std::vector<Measure>& known_measures();
+
+/// The known one of that name; else any other metric, judged by its ratio and without a margin.
+[[nodiscard]] Measure measure_named(const std::string& name);
+
+/// What is always shown beside the gates, judged or not.
+[[nodiscard]] const std::vector<std::string>& described_measures();
+
+/// A figure of one run.
+struct Observation {
+  std::optional<double> value;
+  std::string missing_reason;  ///< why value is empty
+  std::string unit;
+  Direction direction = Direction::kLower;
+};
+
+/// The metric of that name.
+[[nodiscard]] Observation observe(const Result& result, const std::string& measure);
+/// The unweighted loss at one timestep of the last evaluation.
+[[nodiscard]] Observation observe_loss_at(const Result& result, int64_t timestep);
+/// Timesteps of the last evaluation; empty without one.
+[[nodiscard]] std::vector<int64_t> evaluated_timesteps(const Result& result);
+
+/// The margin that a run's definition sets for a measure, by the key NAME_margin of its section
+/// [quality]; empty where it sets none.
+[[nodiscard]] std::optional<double> margin_in_definition(const Result& result,
+                                                         const std::string& measure);
+
+/// How large a lossy mode's relative gradient error may be: quality.gradient_error_max of the run's
+/// definition, or its default, 0.7: a step that far off still goes down, at an angle of at most 45
+/// degrees to the exact one.
+[[nodiscard]] double gradient_error_bound(const Result& result);
+
+/// Whether a run came to its end, so that its last evaluation is the one that counts.
+[[nodiscard]] bool is_finished(const Result& result);
+/// Whether the training left the finite numbers.
+[[nodiscard]] bool is_not_finite(const Result& result);
+/// Whether both trained to the same bits: weights, and their averages where there are any.
+[[nodiscard]] bool same_weights(const Result& a, const Result& b);
+
+}  // namespace noisemark::reports

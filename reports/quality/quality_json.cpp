@@ -1,0 +1,140 @@
+#include "reports/quality/quality_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace noisemark::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json optional(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json interval(const std::optional<Interval>& value) {
+  return value ? Json{{"low", value->low}, {"high", value->high}} : Json(nullptr);
+}
+
+Json json_of(const SeedPair& pair) {
+  return {{"seed", pair.seed},
+          {"reference", pair.reference},
+          {"candidate", pair.candidate},
+          {"worsening", pair.worsening}};
+}
+
+template <typename T>
+Json rows(const std::vector<T>& items);
+
+Json json_of(const VariantRuns& variant) {
+  return {{"benchmark", variant.benchmark}, {"variant", variant.variant},
+          {"seeds", variant.seeds},         {"run_ids", variant.run_ids},
+          {"commits", variant.commits},     {"repeat_command", variant.repeat_command}};
+}
+
+Json json_of(const QualityRow& row) {
+  return {{"benchmark", row.benchmark},
+          {"variant", row.variant},
+          {"reference", row.reference},
+          {"measure", row.measure},
+          {"timestep", optional(row.timestep)},
+          {"unit", row.unit},
+          {"scale", row.scale == DifferenceScale::kLogRatio ? "log-ratio" : "difference"},
+          {"gated", row.gated},
+          {"margin", row.gated ? Json(row.margin) : Json(nullptr)},
+          {"margin_from", row.margin_from},
+          {"seeds", rows(row.seeds)},
+          {"reference_mean", optional(row.reference_mean)},
+          {"candidate_mean", optional(row.candidate_mean)},
+          {"correlation", optional(row.correlation)},
+          {"design", row.design ? Json(design_name(*row.design)) : Json(nullptr)},
+          {"difference", optional(row.difference)},
+          {"interval", interval(row.interval)},
+          {"degrees", optional(row.degrees)},
+          {"p", optional(row.p)},
+          {"p_adjusted", optional(row.p_adjusted)},
+          {"detectable", optional(row.detectable)},
+          {"seeds_needed", optional(row.seeds_needed)},
+          {"verdict", row.gated ? Json(verdict_name(row.verdict)) : Json(nullptr)},
+          {"words", row.words}};
+}
+
+Json json_of(const RangeRow& row) {
+  return {{"benchmark", row.benchmark},
+          {"variant", row.variant},
+          {"measure", row.measure},
+          {"unit", row.unit},
+          {"low", row.low},
+          {"high", row.high},
+          {"seeds", row.seeds},
+          {"mean", optional(row.mean)},
+          {"interval", interval(row.interval)},
+          {"verdict", verdict_name(row.verdict)},
+          {"words", row.words}};
+}
+
+Json json_of(const StepRow& row) {
+  return {{"tier", row.tier},
+          {"benchmark", row.benchmark},
+          {"variant", row.variant},
+          {"reference", row.reference},
+          {"seeds", row.seeds},
+          {"value", optional(row.value)},
+          {"bound", optional(row.bound)},
+          {"verdict", row.verdict ? Json(verdict_name(*row.verdict)) : Json(nullptr)},
+          {"words", row.words}};
+}
+
+Json json_of(const DistanceOrigin& one) {
+  return {{"metric", one.metric},
+          {"name", one.name},
+          {"extractor", one.extractor},
+          {"checksum", one.checksum},
+          {"resize", one.resize},
+          {"dimension", one.dimension},
+          {"samples", one.samples},
+          {"sampler", one.sampler},
+          {"weights", one.weights},
+          {"reference", one.reference},
+          {"reference_samples", optional(one.reference_samples)},
+          {"reference_sha256", one.reference_sha256}};
+}
+
+Json json_of(const FieldDifference& d) {
+  return {{"cell", d.cell}, {"field", d.field}, {"reference", d.base}, {"candidate", d.candidate}};
+}
+
+template <typename T>
+Json rows(const std::vector<T>& items) {
+  Json all = Json::array();
+  for (const T& item : items) all.push_back(json_of(item));
+  return all;
+}
+
+}  // namespace
+
+std::string quality_json(const QualityStudy& study) {
+  const Json json = {{"schema", {{"name", kQualitySchemaName}, {"version", kQualitySchemaVersion}}},
+                     {"verdict", verdict_name(study.verdict)},
+                     {"exit_code", static_cast<int>(exit_code_of(study))},
+                     {"reasons", study.reasons},
+                     {"variants", rows(study.variants)},
+                     {"rows", rows(study.rows)},
+                     {"ranges", rows(study.ranges)},
+                     {"steps", rows(study.steps)},
+                     {"distances", rows(study.distances)},
+                     {"sheets", study.sheets},
+                     {"differences", rows(study.differences)},
+                     {"unpaired", study.unpaired},
+                     {"without_result", study.without_result},
+                     {"notes", study.notes},
+                     {"inconclusive_passes", study.inconclusive_passes},
+                     {"alpha", study.alpha},
+                     {"power", study.power},
+                     {"tests", study.tests},
+                     {"resamples", study.resamples},
+                     {"seed", study.seed}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,86 @@
+#include "reports/quality/quality_side.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "reports/report.h"
+#include "reports/write_report.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Benchmarks that the suite in a folder judges; empty: all of the folder.
+std::set<std::string> judged_in(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return {};
+  const auto suite = read_suite(folder);
+  return suite ? suite->judged : std::set<std::string>{};
+}
+
+template <typename T>
+void move_into(std::vector<T>& all, std::vector<T>& some) {
+  std::move(some.begin(), some.end(), std::back_inserter(all));
+}
+
+bool lies_in(const std::string& run, const fs::path& folder) {
+  const fs::path below = fs::path(run).lexically_proximate(folder);
+  return !below.empty() && *below.begin() != "..";
+}
+
+/// Leaves the runs that their suite does not judge out of `side`.
+void leave_out(const std::set<std::string>& judged, Side& side) {
+  std::set<std::string> benchmarks;
+  std::erase_if(side.runs, [&](const NamedResult& run) {
+    const std::string benchmark = benchmark_name(run.result.identity);
+    if (judged.contains(benchmark)) return false;
+    benchmarks.insert(benchmark);
+    return true;
+  });
+  for (const std::string& benchmark : benchmarks) {
+    side.left_out.push_back(benchmark + ": not there for its quality over seeds");
+  }
+  std::erase_if(side.lost, [&](const LostRun& run) {
+    return std::none_of(judged.begin(), judged.end(), [&](const std::string& benchmark) {
+      return run.name.find(benchmark + "/") != std::string::npos;
+    });
+  });
+}
+
+std::vector<std::string> sheets_of(const Side& side, const fs::path& folder) {
+  std::vector<std::string> sheets;
+  for (const NamedResult& run : side.runs) {
+    const fs::path sheet = fs::path(run.name) / "samples" / "sheet.png";
+    if (fs::exists(sheet) && lies_in(sheet.string(), folder)) {
+      sheets.push_back(sheet.lexically_proximate(folder).generic_string());
+    }
+  }
+  std::sort(sheets.begin(), sheets.end());
+  return sheets;
+}
+
+}  // namespace
+
+QualitySide read_quality_side(const std::vector<std::string>& paths) {
+  QualitySide read;
+  read.side.name = read_runs(paths).name;  // for what it refuses
+  for (const std::string& path : paths) {
+    Side side = read_side(path);
+    const std::set<std::string> judged = judged_in(path);
+    if (!judged.empty()) leave_out(judged, side);
+    move_into(read.side.runs, side.runs);
+    move_into(read.side.lost, side.lost);
+    move_into(read.side.left_out, side.left_out);
+  }
+  read.distances = read_distances(read.side);
+  attach_distances(read.distances, read.side);
+  if (paths.size() == 1) read.sheets = sheets_of(read.side, paths.front());
+  return read;
+}
+
+}  // namespace noisemark::reports

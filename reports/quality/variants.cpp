@@ -1,0 +1,166 @@
+#include "reports/quality/variants.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "reports/error.h"
+#include "reports/report.h"
+
+namespace noisemark::reports {
+namespace {
+
+using Runs = std::vector<const NamedResult*>;
+
+struct Variant {
+  std::string mode;
+  std::string baseline;
+  std::string precision;
+
+  auto operator<=>(const Variant&) const = default;
+};
+
+/// Variants of one workload.
+using Workload = std::map<Variant, Runs>;
+
+const Variant kPlain = {"none", "plain", "fp32"};
+
+std::string device_kind(const Identity& id) {
+  return id.device.substr(0, id.device.find(':'));
+}
+
+Variant variant_of(const Identity& id) {
+  return {id.mode, id.baseline, id.precision};
+}
+
+uint64_t seed_of(const NamedResult& run) {
+  return run.result.seeds.base;
+}
+
+void sort_by_seed(Runs& runs) {
+  std::sort(runs.begin(), runs.end(), [](const NamedResult* a, const NamedResult* b) {
+    return std::pair(seed_of(*a), a->result.run_id) < std::pair(seed_of(*b), b->result.run_id);
+  });
+  const auto twice = std::adjacent_find(
+      runs.begin(), runs.end(),
+      [](const NamedResult* a, const NamedResult* b) { return seed_of(*a) == seed_of(*b); });
+  if (twice == runs.end()) return;
+  throw bad_input((*(twice + 1))->name, "",
+                  fmt::format("seed {} a second time: {} is of the same variant and seed",
+                              seed_of(**twice), (*twice)->name),
+                  "one run of each seed, for a repetition is no new training");
+}
+
+std::map<std::string, Workload> workloads_of(const Side& side) {
+  std::map<std::string, Workload> workloads;
+  for (const NamedResult& run : side.runs) {
+    const Identity& id = run.result.identity;
+    workloads[workload_name(id)][variant_of(id)].push_back(&run);
+  }
+  for (auto& [name, workload] : workloads) {
+    for (auto& [variant, runs] : workload) sort_by_seed(runs);
+  }
+  return workloads;
+}
+
+/// Empty for what is only a reference.
+std::optional<Variant> reference_of(const Variant& variant, const Workload& workload) {
+  if (variant.mode != kPlain.mode) return Variant{"none", variant.baseline, variant.precision};
+  if (variant == kPlain || !workload.contains(kPlain)) return std::nullopt;
+  return kPlain;
+}
+
+std::string lone_seed(const std::string& variant, const NamedResult& run) {
+  return fmt::format("{}: seed {} (run {})", variant, seed_of(run), run.result.run_id);
+}
+
+void pair_seeds(const Runs& reference, const Runs& candidate, Pairing& pairing) {
+  size_t i = 0;
+  size_t j = 0;
+  while (i < reference.size() || j < candidate.size()) {
+    const bool left = i < reference.size();
+    const bool right = j < candidate.size();
+    if (left && right && seed_of(*reference[i]) == seed_of(*candidate[j])) {
+      pairing.cell.pairs.emplace_back(reference[i++], candidate[j++]);
+    } else if (left && (!right || seed_of(*reference[i]) < seed_of(*candidate[j]))) {
+      pairing.unpaired.push_back(lone_seed(pairing.reference, *reference[i++]));
+    } else {
+      pairing.unpaired.push_back(lone_seed(pairing.variant, *candidate[j++]));
+    }
+  }
+}
+
+VariantRuns described(const std::string& benchmark, const Runs& runs) {
+  VariantRuns variant;
+  variant.benchmark = benchmark;
+  variant.variant = variant_name(runs.front()->result.identity);
+  std::set<std::string> commits;
+  for (const NamedResult* run : runs) {
+    const Provenance& from = run->result.provenance;
+    variant.seeds.push_back(seed_of(*run));
+    variant.run_ids.push_back(run->result.run_id);
+    commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
+  }
+  variant.commits.assign(commits.begin(), commits.end());
+  variant.repeat_command = runs.front()->result.repeat_command;
+  return variant;
+}
+
+}  // namespace
+
+std::string variant_name(const Identity& identity) {
+  return fmt::format("{}-{}-{}", identity.mode, identity.baseline, identity.precision);
+}
+
+std::string workload_name(const Identity& identity) {
+  std::string name = benchmark_name(identity);
+  const std::string device = device_kind(identity);
+  if (device != (identity.scale == "gpu" ? "cuda" : "cpu")) name += ", " + device;
+  if (identity.framework != "noisemark") name += ", " + identity.framework;
+  return name;
+}
+
+std::vector<VariantRuns> variants_of(const Side& side) {
+  std::vector<VariantRuns> variants;
+  for (const auto& [name, workload] : workloads_of(side)) {
+    for (const auto& [variant, runs] : workload) variants.push_back(described(name, runs));
+  }
+  return variants;
+}
+
+std::vector<const NamedResult*> runs_of(const Side& side, const VariantRuns& variant) {
+  Runs runs;
+  for (const NamedResult& run : side.runs) {
+    const Identity& id = run.result.identity;
+    if (workload_name(id) == variant.benchmark && variant_name(id) == variant.variant) {
+      runs.push_back(&run);
+    }
+  }
+  sort_by_seed(runs);
+  return runs;
+}
+
+std::vector<Pairing> pairings_of(const Side& side) {
+  std::vector<Pairing> pairings;
+  for (const auto& [name, workload] : workloads_of(side)) {
+    for (const auto& [variant, runs] : workload) {
+      const auto reference = reference_of(variant, workload);
+      if (!reference) continue;
+      Pairing& pairing = pairings.emplace_back();
+      pairing.benchmark = name;
+      pairing.variant = variant_name(runs.front()->result.identity);
+      pairing.cell.name = fmt::format("{}, {}", name, pairing.variant);
+      const auto found = workload.find(*reference);
+      if (found == workload.end()) continue;
+      pairing.reference = variant_name(found->second.front()->result.identity);
+      pair_seeds(found->second, runs, pairing);
+    }
+  }
+  return pairings;
+}
+
+}  // namespace noisemark::reports

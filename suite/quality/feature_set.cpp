@@ -1,0 +1,191 @@
+#include "suite/quality/feature_set.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "reports/error.h"
+#include "reports/sha256.h"
+#include "suite/config/canonical.h"
+#include "suite/config/catalogue.h"
+#include "suite/io/npy.h"
+#include "suite/io/npz.h"
+#include "suite/quality/distance/mixture_distance.h"
+#include "suite/quality/feature_cache.h"
+#include "suite/quality/statistics_file.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kChunk = 1024;  // pictures of a file in the cache; part of the key
+constexpr const char* kAccepted =
+    "a folder of pictures, FILE.npz, FILE.npy, ID:train, ID:test or gmm16:exact";
+
+std::string cache_key(const ExtractorInfo& info, const PictureSet& pictures) {
+  return reports::sha256_of(
+      fmt::format("features v1\n{}\n{}\n{}\n", extractor_json(info), pictures.checksum(), kChunk));
+}
+
+at::Tensor extract_range(FeatureExtractor& extractor, const PictureSet& pictures, int64_t begin,
+                         int64_t end, int64_t batch) {
+  std::vector<at::Tensor> parts;
+  for (int64_t from = begin; from < end; from += batch) {
+    const int64_t to = std::min(from + batch, end);
+    const at::Tensor features = extractor.extract(pictures.read(from, to)).to(at::kCPU);
+    TORCH_CHECK(features.dim() == 2 && features.size(0) == to - from, "the extractor ",
+                extractor.info().name, " gave other than one row per picture");
+    parts.push_back(features);
+  }
+  return at::cat(parts);
+}
+
+/// The part behind the colon of "gmm16:test"; empty where there is none.
+std::string part_of(const std::string& given) {
+  for (const char* part : {"train", "test", "exact"}) {
+    if (given.ends_with(std::string(":") + part)) return part;
+  }
+  return "";
+}
+
+}  // namespace
+
+Gaussian gaussian_of(const FeatureSet& set) {
+  if (set.gaussian) return *set.gaussian;
+  Moments moments(set.dimension, set.features.device());
+  moments.add(set.features);
+  if (moments.samples() < 2) {
+    throw bad_input(set.name, "samples", std::to_string(moments.samples()), "at least 2");
+  }
+  return moments.gaussian();
+}
+
+FeatureExtractor& FeatureSetReader::extractor() {
+  if (!extractor_) extractor_ = make_extractor(options_.extractor, options_.extractor_options);
+  return *extractor_;
+}
+
+FeatureSet FeatureSetReader::read(const std::string& given) {
+  const at::NoGradGuard no_grad;
+  std::error_code error;
+  if (fs::is_directory(given, error)) return from_pictures(given, *open_picture_folder(given));
+  if (fs::exists(given, error)) return read_file(given);
+  if (const std::string part = part_of(given); !part.empty()) {
+    return from_dataset(given, given.substr(0, given.size() - part.size() - 1), part);
+  }
+  throw bad_input(given, "", "no such file or folder", kAccepted);
+}
+
+FeatureSet FeatureSetReader::read_file(const std::string& path) {
+  if (path.ends_with(".npy")) return from_array(path, read_npy(path));
+  if (!path.ends_with(".npz")) throw bad_input(path, "", "neither .npz nor .npy", kAccepted);
+  const NpzFile file(path);
+  if (has_statistics(file)) {
+    StatisticsFile statistics = read_statistics(file);
+    FeatureSet set;
+    set.name = path;
+    set.samples = statistics.gaussian.samples;
+    set.dimension = statistics.gaussian.dimension();
+    set.gaussian = std::move(statistics.gaussian);
+    set.extractor = std::move(statistics.extractor);
+    return set;
+  }
+  const auto names = file.names();
+  if (file.has("features")) return from_array(path, file.array("features"));
+  if (names.size() == 1) return from_array(path, file.array(names.front()));
+  throw bad_input(path, "arrays", fmt::format("{}", fmt::join(names, ", ")),
+                  "mu and sigma, or features, or one array");
+}
+
+FeatureSet FeatureSetReader::from_array(const std::string& given, const at::Tensor& array) {
+  if (array.scalar_type() == at::kByte) {
+    return from_pictures(given, *open_picture_array(array, given));
+  }
+  if (!array.is_floating_point() || array.dim() < 2 || array.numel() == 0) {
+    throw bad_input(
+        given, "array",
+        fmt::format("{} [{}]", c10::toString(array.scalar_type()), fmt::join(array.sizes(), ", ")),
+        "float [N, ...] or uint8 [N, 3, H, W]");
+  }
+  FeatureSet set;
+  set.name = given;
+  const at::Tensor rows = array.flatten(1);
+  const int64_t n = options_.limit > 0 ? std::min(options_.limit, rows.size(0)) : rows.size(0);
+  set.features = rows.slice(0, 0, n);
+  set.samples = n;
+  set.dimension = rows.size(1);
+  require_finite_features(set.features, given);
+  if (n > set.dimension) set.gaussian = gaussian_of(set);
+  return set;
+}
+
+FeatureSet FeatureSetReader::from_dataset(const std::string& given, const std::string& id,
+                                          const std::string& part) {
+  const Definition definition = load_definition(id, "cpu");
+  if (part == "exact" && definition.data.name != "gmm16") {
+    throw bad_input(given, "", "the distribution of " + definition.data.name + " is not known",
+                    "gmm16:exact");
+  }
+  const auto dataset = open_dataset(definition, options_.data);
+  if (part == "exact") {
+    TORCH_CHECK(dataset->mixture() != nullptr, "gmm16 without its mixture");
+    FeatureSet set;
+    set.name = given;
+    set.exact = true;
+    set.gaussian = exact_gaussian(*dataset->mixture());
+    set.dimension = set.gaussian->dimension();
+    return set;
+  }
+  const Split split = part == "train" ? Split::kTrain : Split::kTest;
+  return from_pictures(given,
+                       *open_dataset_pictures(dataset, split, definition_sha256(definition)));
+}
+
+FeatureSet FeatureSetReader::from_pictures(const std::string& given, const PictureSet& pictures) {
+  FeatureSet set;
+  set.name = given;
+  set.channels = pictures.channels();
+  set.extractor = extractor().info();
+  set.samples = options_.limit > 0 ? std::min(options_.limit, pictures.size()) : pictures.size();
+  if (!pictures.note().empty()) set.notes.push_back(given + ": " + pictures.note());
+  std::optional<FeatureCache> cache;
+  if (!options_.cache.empty()) cache.emplace(options_.cache, cache_key(*set.extractor, pictures));
+
+  std::optional<Moments> moments;
+  std::vector<at::Tensor> kept;
+  bool keeps = true;
+  int64_t reused = 0;
+  for (int64_t begin = 0; begin < set.samples; begin += kChunk) {
+    const int64_t end = std::min(begin + kChunk, set.samples);
+    if (options_.say) options_.say(fmt::format("{}: {} of {}", given, begin, set.samples));
+    std::optional<at::Tensor> features = cache ? cache->load(begin, end) : std::nullopt;
+    reused += features ? end - begin : 0;
+    if (!features) {
+      features = extract_range(extractor(), pictures, begin, end, options_.batch);
+      require_finite_features(*features, given, begin);
+      if (cache) cache->store(begin, end, *features);
+    }
+    if (begin == 0) {
+      set.dimension = features->size(1);
+      keeps = options_.keep_features || set.samples <= set.dimension;
+      if (set.samples > set.dimension) moments.emplace(set.dimension);
+    }
+    if (moments) moments->add(*features);
+    if (keeps) kept.push_back(*features);
+  }
+  if (keeps) set.features = at::cat(kept);
+  if (moments) set.gaussian = moments->gaussian();
+  if (reused > 0) {
+    set.notes.push_back(fmt::format("{}: features of {} of {} pictures from the cache", given,
+                                    reused, set.samples));
+  }
+  return set;
+}
+
+}  // namespace noisemark::suite

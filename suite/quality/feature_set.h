@@ -1,0 +1,77 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "suite/quality/distance/moments.h"
+#include "suite/quality/features.h"
+#include "suite/quality/picture_set.h"
+
+namespace noisemark::suite {
+
+/// One side of a distance: features, their moments, or both.
+struct FeatureSet {
+  std::string name;                        ///< as it was given
+  int64_t samples = 0;                     ///< N; 0: not known, or `exact`
+  bool exact = false;                      ///< a distribution itself, not a sample of it
+  int64_t channels = 0;                    ///< of the pictures, 1 or 3; 0: not known
+  int64_t dimension = 0;                   ///< d
+  at::Tensor features;                     ///< [N, d]; undefined where only moments are known
+  std::optional<Gaussian> gaussian;        ///< absent where features were kept and N <= d
+  std::optional<ExtractorInfo> extractor;  ///< absent where nobody says
+  std::vector<std::string> notes;          ///< what the user should know, for standard error
+};
+
+/// The set's moments, computed where they are absent. Throws Error, exit code 2, of fewer than 2
+/// samples.
+[[nodiscard]] Gaussian gaussian_of(const FeatureSet& set);
+
+struct FeatureSetOptions {
+  std::string extractor = "pixels";
+  ExtractorOptions extractor_options;
+  std::string data;                                  ///< folder of a dataset's files
+  std::string cache;                                 ///< folder of a FeatureCache; empty: none
+  int64_t limit = 0;                                 ///< the first pictures of each set; 0: all
+  int64_t batch = 64;                                ///< pictures that the extractor gets at once
+  bool keep_features = false;                        ///< else only where N <= d
+  std::function<void(const std::string& what)> say;  ///< what is being done; may be empty
+};
+
+/// Reads what a user names, and extracts features where that is pictures. Holds one extractor, made
+/// when the first pictures come.
+class FeatureSetReader {
+ public:
+  explicit FeatureSetReader(FeatureSetOptions options) : options_(std::move(options)) {}
+
+  /// `given` is
+  /// - a folder: every picture below it;
+  /// - FILE.npz with mu and sigma: moments; with one array, or one named "features": as below;
+  /// - FILE.npy: float [N, ...]: features; uint8 [N, 3, H, W] or [N, H, W, 3]: pictures;
+  /// - ID:train, ID:test: a split of the data of benchmark ID; gmm16:exact: the mixture's own mean
+  ///   and covariance of its 256 values.
+  ///
+  /// Throws Error: exit code 2 with what is wrong and where, 77 when data or weights are needed and
+  /// not given, 74 when the cache cannot be written.
+  [[nodiscard]] FeatureSet read(const std::string& given);
+
+ private:
+  [[nodiscard]] FeatureSet read_file(const std::string& path);
+  [[nodiscard]] FeatureSet from_array(const std::string& given, const at::Tensor& array);
+  [[nodiscard]] FeatureSet from_dataset(const std::string& given, const std::string& id,
+                                        const std::string& part);
+  [[nodiscard]] FeatureSet from_pictures(const std::string& given, const PictureSet& pictures);
+  [[nodiscard]] FeatureExtractor& extractor();
+
+  FeatureSetOptions options_;
+  std::unique_ptr<FeatureExtractor> extractor_;
+};
+
+}  // namespace noisemark::suite

@@ -1,0 +1,109 @@
+#include "suite/quality/features.h"
+
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <vector>
+
+#include "reports/error.h"
+#include "reports/nearest.h"
+#include "reports/sha256.h"
+#include "suite/quality/learned_features.h"
+
+namespace noisemark::suite {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct InfoField {
+  const char* name;
+  std::string ExtractorInfo::*value;
+};
+constexpr std::array kInfoFields{
+    InfoField{"name", &ExtractorInfo::name},
+    InfoField{"distance", &ExtractorInfo::distance},
+    InfoField{"checksum", &ExtractorInfo::checksum},
+    InfoField{"resize", &ExtractorInfo::resize},
+    InfoField{"provenance", &ExtractorInfo::provenance},
+};
+
+constexpr std::array kExtractors{
+    ExtractorEntry{"pixels", "the picture itself; its distance is no FID", make_pixels},
+    ExtractorEntry{"cifarnet", "a small network of ours for CIFAR-10; its distance is no FID",
+                   make_cifarnet},
+    ExtractorEntry{"inception", "the network of FID, of weights that you supply", make_inception},
+};
+
+class Pixels final : public FeatureExtractor {
+ public:
+  Pixels() {
+    info_.name = "pixels";
+    info_.distance = "pixel Fréchet distance";
+    info_.checksum = reports::sha256_of("pixels v1: uint8 [3, H, W] / 255 * 2 - 1 in float32");
+    info_.resize = "none";
+    info_.provenance = "no weights";
+  }
+  [[nodiscard]] const ExtractorInfo& info() const override { return info_; }
+  // The order of suite/data/pixels.h, so the same bits.
+  [[nodiscard]] at::Tensor extract(const at::Tensor& images) override {
+    return images.flatten(1).to(at::kFloat) / 255.0 * 2.0 - 1.0;
+  }
+
+ private:
+  ExtractorInfo info_;
+};
+
+}  // namespace
+
+bool same_extractor(const ExtractorInfo& a, const ExtractorInfo& b) {
+  return std::tie(a.name, a.distance, a.checksum, a.resize) ==
+         std::tie(b.name, b.distance, b.checksum, b.resize);
+}
+
+std::string extractor_json(const ExtractorInfo& info) {
+  Json json = Json::object();
+  for (const InfoField& field : kInfoFields) json[field.name] = info.*field.value;
+  return json.dump();
+}
+
+ExtractorInfo parse_extractor(std::string_view text, const std::string& where) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ExtractorInfo info;
+  for (const InfoField& field : kInfoFields) {
+    if (!json.is_object() || !json.contains(field.name) || !json[field.name].is_string()) {
+      throw bad_input(where, "extractor", std::string(text.substr(0, 80)),
+                      fmt::format("an object with the text \"{}\"", field.name));
+    }
+    info.*field.value = json[field.name].get<std::string>();
+  }
+  return info;
+}
+
+std::span<const ExtractorEntry> extractors() {
+  return kExtractors;
+}
+
+std::unique_ptr<FeatureExtractor> make_extractor(const std::string& name,
+                                                 const ExtractorOptions& options) {
+  std::vector<std::string> names;
+  for (const ExtractorEntry& entry : extractors()) {
+    if (entry.name == name) return entry.make(options);
+    names.emplace_back(entry.name);
+  }
+  throw bad_input("--extractor", "", name, reports::accepted_names(name, names));
+}
+
+std::unique_ptr<FeatureExtractor> make_pixels(const ExtractorOptions& options) {
+  if (!options.weights.empty()) {
+    throw bad_input("--weights", "", options.weights, "none: the extractor pixels has no weights");
+  }
+  if (!options.resize.empty() && options.resize != "none") {
+    throw bad_input("--resize", "", options.resize, "none, for the extractor pixels");
+  }
+  return std::make_unique<Pixels>();
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace noisemark::suite {
+
+/// What must be equal for two sets of features to be comparable, and what a report says of them.
+struct ExtractorInfo {
+  std::string name;      ///< "pixels"
+  std::string distance;  ///< what a Fréchet distance of these features is called; "FID" is one
+  std::string checksum;  ///< SHA-256 of the weights; without weights, of what it computes in words
+  std::string resize;    ///< what happens to pictures of another size: "none", "tf1-bilinear", ...
+  std::string provenance;  ///< where the weights are from, in words
+};
+
+/// Whether features of both may be compared: all but `provenance`.
+[[nodiscard]] bool same_extractor(const ExtractorInfo& a, const ExtractorInfo& b);
+/// One line of JSON, and back. Throws Error, exit code 2, beginning with `where`.
+[[nodiscard]] std::string extractor_json(const ExtractorInfo& info);
+[[nodiscard]] ExtractorInfo parse_extractor(std::string_view json, const std::string& where);
+
+/// Pictures to vectors. One thread at a time.
+class FeatureExtractor {
+ public:
+  virtual ~FeatureExtractor() = default;
+
+  [[nodiscard]] virtual const ExtractorInfo& info() const = 0;
+
+  /// images uint8 [N, 3, H, W] on the CPU, row-major (gray pictures have three equal channels) ->
+  /// [N, d], float32 or float64, on any device. Row i depends on picture i alone, whatever N is.
+  /// Throws Error, exit code 2, for a size that it does not take.
+  [[nodiscard]] virtual at::Tensor extract(const at::Tensor& images) = 0;
+};
+
+struct ExtractorOptions {
+  std::string weights;  ///< file; empty: what the extractor ships, or finds in `data`
+  std::string data;     ///< folder of a dataset's files, where weights may lie too
+  std::string resize;   ///< empty: the extractor's own
+  at::Device device = at::kCPU;
+};
+
+struct ExtractorEntry {
+  std::string_view name;
+  std::string_view summary;  ///< one line for the help
+  /// Throws Error: exit code 2 for options that it has no use for or weights that are not its own,
+  /// exit code 77 where weights are needed and none are given, saying where they come from.
+  std::unique_ptr<FeatureExtractor> (*make)(const ExtractorOptions& options);
+};
+
+/// Every extractor, the default first. A new one is one line here.
+[[nodiscard]] std::span<const ExtractorEntry> extractors();
+
+/// Throws Error, exit code 2, with the nearest name, and as the entry's `make`.
+[[nodiscard]] std::unique_ptr<FeatureExtractor> make_extractor(const std::string& name,
+                                                               const ExtractorOptions& options);
+
+/// "pixels": the picture itself, channel by channel, u / 255 * 2 - 1, as the model sees it;
+/// float32. d = 3 H W. Nothing is learned, so its distance sees brightness, colour and blur, and no
+/// content.
+[[nodiscard]] std::unique_ptr<FeatureExtractor> make_pixels(const ExtractorOptions& options);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "suite/quality/inception/weights.h"
+
+namespace noisemark::suite::inception {
+
+/// Where features are taken, from the input to the output. The first three are maps, averaged over
+/// their pixels.
+enum class Tap {
+  k64,      ///< after the first max pooling
+  k192,     ///< after the second
+  k768,     ///< before the place of the auxiliary classifier
+  k2048,    ///< the last average pooling: what FID and KID are defined on
+  kLogits,  ///< [1008], without the linear layer's bias, as torch-fidelity takes the Inception
+            ///< score
+};
+
+inline constexpr std::array<Tap, 5> kTaps{Tap::k64, Tap::k192, Tap::k768, Tap::k2048, Tap::kLogits};
+
+/// "64", "192", "768", "2048" or "logits".
+[[nodiscard]] std::string_view tap_name(Tap tap);
+/// Numbers in one picture's features.
+[[nodiscard]] int64_t tap_size(Tap tap);
+
+/// The network for inference alone. Each batch norm is folded in float64 into the weights of its
+/// convolution and a bias, which saves a pass over every map; what differs from the peers is
+/// rounding (tests/parity/inception_test.py).
+class Network {
+ public:
+  /// On a CPU in channels-last, which is faster there. `type`: float32, or float64 for tests.
+  Network(const Weights& weights, at::Device device, at::ScalarType type = at::kFloat);
+
+  /// input [N, 3, 299, 299] from network_input() on the network's device -> for each of `taps`, in
+  /// that order, [N, tap_size()] float32 (or float64). Nothing behind the last tap is computed.
+  [[nodiscard]] std::vector<at::Tensor> forward(const at::Tensor& input,
+                                                std::span<const Tap> taps) const;
+
+  [[nodiscard]] at::Device device() const { return fc_weight_.device(); }
+  [[nodiscard]] at::ScalarType type() const { return fc_weight_.scalar_type(); }
+
+ private:
+  /// A convolution of layout.h with its batch norm.
+  struct Folded {
+    at::Tensor weight;
+    at::Tensor bias;
+    std::array<int64_t, 2> stride;
+    std::array<int64_t, 2> padding;
+  };
+  using Names = std::initializer_list<std::string_view>;
+
+  /// x through the convolutions `block` + "." + name, one after the other.
+  [[nodiscard]] at::Tensor chain(std::string_view block, Names names, at::Tensor x) const;
+  [[nodiscard]] at::Tensor convolve(std::string_view name, const at::Tensor& x) const;
+
+  [[nodiscard]] at::Tensor to_64(const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor to_192(const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor to_768(const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor to_2048(const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor to_logits(const at::Tensor& x) const;
+
+  [[nodiscard]] at::Tensor block_a(std::string_view block, const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor block_b(std::string_view block, const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor block_c(std::string_view block, const at::Tensor& x) const;
+  [[nodiscard]] at::Tensor block_d(std::string_view block, const at::Tensor& x) const;
+  /// `pooled` is x after the block's own pooling.
+  [[nodiscard]] at::Tensor block_e(std::string_view block, const at::Tensor& x,
+                                   const at::Tensor& pooled) const;
+
+  std::map<std::string, Folded, std::less<>> convolutions_;
+  at::Tensor fc_weight_;  ///< [1008, 2048]
+  at::MemoryFormat format_;
+};
+
+}  // namespace noisemark::suite::inception

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "suite/data/dataset.h"
+
+namespace noisemark::suite {
+
+/// Pictures of one size, by index, as 8-bit RGB. Immutable.
+class PictureSet {
+ public:
+  virtual ~PictureSet() = default;
+
+  [[nodiscard]] virtual int64_t size() const = 0;
+  /// 1 where every picture is gray, else 3.
+  [[nodiscard]] virtual int64_t channels() const = 0;
+  /// Pictures [begin, end) as uint8 [end - begin, 3, H, W]; gray ones have three equal channels.
+  /// Throws Error, exit code 2, naming the file when one cannot be decoded or has another size than
+  /// the first.
+  [[nodiscard]] virtual at::Tensor read(int64_t begin, int64_t end) const = 0;
+  /// SHA-256 that changes when any picture does.
+  [[nodiscard]] virtual std::string checksum() const = 0;
+  /// What the user should know although it stops nothing; empty: nothing.
+  [[nodiscard]] virtual std::string note() const { return ""; }
+};
+
+/// Every PNG and JPEG file below `folder`, as they are, in the order of their relative paths
+/// (image_folder.h says which files count). Throws Error, exit code 2: no folder, no pictures, a
+/// damaged one.
+[[nodiscard]] std::unique_ptr<PictureSet> open_picture_folder(const std::string& folder);
+
+/// images uint8 [N, C, H, W] or [N, H, W, C] with C 1 or 3. Throws Error, exit code 2, beginning
+/// with `where`, for another shape and for none.
+[[nodiscard]] std::unique_ptr<PictureSet> open_picture_array(const at::Tensor& images,
+                                                             const std::string& where);
+
+/// A split of a dataset, its values in [-1, 1] rounded to the nearest of 256 levels (those that
+/// were 8-bit pixels come back exactly). `identity` names what generates it; the checksum is made
+/// of it and of the dataset's files.
+[[nodiscard]] std::unique_ptr<PictureSet> open_dataset_pictures(
+    std::shared_ptr<const Dataset> dataset, Split split, const std::string& identity);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,97 @@
+#include "suite/quality/set_distance.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "reports/error.h"
+#include "reports/quantity.h"
+
+namespace noisemark::suite {
+namespace {
+
+using reports::format_count;
+
+void require_comparable(const FeatureSet& a, const FeatureSet& b) {
+  if (a.channels != b.channels && a.channels != 0 && b.channels != 0) {
+    throw bad_input(fmt::format("{} and {}", a.name, b.name), "channels",
+                    fmt::format("{} and {} per picture", a.channels, b.channels),
+                    "the same number in both sets");
+  }
+  if (a.dimension != b.dimension) {
+    throw bad_input(
+        fmt::format("{} and {}", a.name, b.name), "features",
+        fmt::format("{} and {} per sample", format_count(a.dimension), format_count(b.dimension)),
+        "the same number in both sets");
+  }
+  if (!a.extractor || !b.extractor || same_extractor(*a.extractor, *b.extractor)) return;
+  throw Error(ExitCode::kNotComparable,
+              fmt::format("{} and {}: features of different extractors: {} and {}", a.name, b.name,
+                          extractor_json(*a.extractor), extractor_json(*b.extractor)));
+}
+
+std::string name_of(const FeatureSet& a, const FeatureSet& b) {
+  const auto& extractor = a.extractor ? a.extractor : b.extractor;
+  return extractor ? extractor->distance : "Fréchet distance";
+}
+
+bool by_features(const FeatureSet& set) {
+  return set.features.defined() && set.samples <= set.dimension;
+}
+
+FrechetDistance frechet_between(const FeatureSet& a, const FeatureSet& b) {
+  if (by_features(a) && by_features(b)) return frechet_distance(a.features, b.features);
+  if (by_features(a)) return frechet_distance(a.features, gaussian_of(b));
+  if (by_features(b)) return frechet_distance(b.features, gaussian_of(a));
+  return frechet_distance(gaussian_of(a), gaussian_of(b));
+}
+
+void require_features(const FeatureSet& set, const std::string& what) {
+  if (set.features.defined()) return;
+  throw bad_input(set.name, "", "only mean and covariance are known",
+                  what + " needs the features or the pictures themselves");
+}
+
+}  // namespace
+
+SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& reference,
+                             const SetDistanceOptions& options) {
+  require_comparable(evaluated, reference);
+  for (const FeatureSet* set : {&evaluated, &reference}) {
+    if (set->samples == 1) throw bad_input(set->name, "samples", "1", "at least 2");
+    if (options.kernel) require_features(*set, "the kernel distance");
+    if (options.precision_recall) require_features(*set, "precision and recall");
+  }
+  SetDistance distance;
+  distance.name = name_of(evaluated, reference);
+  const auto begin = std::chrono::steady_clock::now();
+  distance.frechet = frechet_between(evaluated, reference);
+  distance.frechet_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (options.kernel) {
+    distance.kernel =
+        kernel_distance(evaluated.features, reference.features, options.kernel_options);
+  }
+  if (options.precision_recall) {
+    distance.precision_recall =
+        precision_recall(reference.features, evaluated.features, options.neighbours);
+  }
+  return distance;
+}
+
+int64_t fewest_samples(int64_t dimension) {
+  return 2 * dimension;
+}
+
+std::string why_no_gate(const FeatureSet& set) {
+  const int64_t fewest = fewest_samples(set.dimension);
+  if (set.exact || set.samples >= fewest) return "";
+  const std::string found =
+      set.samples == 0 ? "N is not known" : fmt::format("N = {}", format_count(set.samples));
+  return fmt::format(
+      "{}: {}, and with fewer than 2 d = {} samples the distance is mostly the error "
+      "of the covariances",
+      set.name, found, format_count(fewest));
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "suite/config/definition.h"
+#include "suite/diffusion/process.h"
+
+/// The samplers as numbers. Both are one update repeated with other coefficients, so that the loop
+/// that runs them computes nothing but the network and this update.
+namespace noisemark::suite {
+
+/// One evaluation of the network and the update after it. With `out`, its output at timestep t,
+///   x0 = clamp(x0_from_x x + x0_from_out out, -1, 1)
+///   x  = x_from_x0 x0 + x_from_x x + x_from_noise noise.
+struct SamplerStep {
+  int64_t t = 0;
+  double x0_from_x = 0;
+  double x0_from_out = 0;
+  double x_from_x0 = 0;
+  double x_from_x = 0;
+  double x_from_noise = 0;  ///< 0: no noise is drawn
+};
+
+/// DDIM's `steps` + 1 timesteps, descending, the last one -1, which stands for x0: the peer's grid
+/// int(linspace(-1, T - 1, steps + 1)), in float32 as there. Throws Error (exit code 2) unless
+/// 1 <= steps <= timesteps.
+[[nodiscard]] std::vector<int64_t> ddim_timesteps(int64_t timesteps, int64_t steps);
+
+/// Every step of `config.sampler`, in the order in which they are made, for what the process's
+/// network predicts (eps, x0 or v).
+///   ddpm  Ho et al. 2020, algorithm 2 and section 3.2: all T steps, x0 clamped, the mean of
+///         q(x_{t-1} | x_t, x0); variance of the noise "small": that of the posterior, bounded by
+///         1e-20 (denoising-diffusion-pytorch's p_sample); "large": beta_t; none at t = 0.
+///   ddim  Song et al. 2021, equations 12 and 16: eps is derived again from the clamped x0, and the
+///         last step gives x0 (denoising-diffusion-pytorch's ddim_sample).
+/// Computed in float64 from the process's buffers. Throws Error (exit code 2) for another sampler
+/// or variance, more DDIM steps than timesteps, or an eta outside [0, 1].
+[[nodiscard]] std::vector<SamplerStep> sampler_steps(const SampleConfig& config,
+                                                     const DiffusionProcess& process);
+
+}  // namespace noisemark::suite

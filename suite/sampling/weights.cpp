@@ -1,0 +1,84 @@
+#include "suite/sampling/weights.h"
+
+#include <map>
+
+#include "reports/error.h"
+#include "suite/train/checkpoint.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a file of one kind is called in a run's folder.
+struct KindEntry {
+  const char* kind;
+  const char* file;
+};
+constexpr KindEntry kKinds[] = {{"model", "weights.safetensors"}, {"ema", "ema.safetensors"}};
+
+std::string file_of(const std::string& kind) {
+  for (const KindEntry& entry : kKinds) {
+    if (entry.kind == kind) return entry.file;
+  }
+  throw bad_input("--use", "", kind, "model or ema");
+}
+
+std::string kind_of(const fs::path& file) {
+  for (const KindEntry& entry : kKinds) {
+    if (entry.file == file.filename()) return entry.kind;
+  }
+  return "";
+}
+
+std::string field(const std::map<std::string, std::string>& metadata, const std::string& name) {
+  const auto found = metadata.find(name);
+  return found == metadata.end() ? "" : found->second;
+}
+
+SamplingWeights weights_of_one_kind(const fs::path& path, SafetensorsFile file,
+                                    const std::string& kind) {
+  const std::string own = kind_of(path);
+  if (!kind.empty() && !own.empty() && kind != own) {
+    throw bad_input("--use", kind, path.string() + " holds the other kind",
+                    "the folder of a run, or a checkpoint, which hold both");
+  }
+  return {std::move(file.tensors), path.string(), own.empty() ? kind : own,
+          field(file.metadata, "definition_sha256"), field(file.metadata, "step")};
+}
+
+SamplingWeights weights_of_checkpoint(const fs::path& path, const SafetensorsFile& file,
+                                      const std::string& kind) {
+  return {checkpoint_weights(file, path.string(), kind), path.string(), kind,
+          field(file.metadata, "definition_sha256"), field(file.metadata, "step")};
+}
+
+/// The file in a run's folder that has the weights of this kind.
+fs::path file_in(const fs::path& folder, const std::string& kind) {
+  const fs::path wanted = folder / file_of(kind);
+  const fs::path checkpoint = folder / "checkpoint.safetensors";
+  if (!fs::exists(wanted) && !fs::exists(folder / file_of("model")) && fs::exists(checkpoint)) {
+    return checkpoint;
+  }
+  if (!fs::exists(wanted)) {
+    throw bad_input(folder.string(), wanted.filename().string(), "not there",
+                    "the folder of a run that has been trained; or --use " +
+                        std::string(kind == "ema" ? "model" : "ema"));
+  }
+  return wanted;
+}
+
+}  // namespace
+
+SamplingWeights read_sampling_weights(const fs::path& source, const std::string& kind,
+                                      const std::string& otherwise) {
+  const std::string chosen = kind.empty() ? otherwise : kind;
+  (void)file_of(chosen);  // another word is refused, whatever is read
+  const bool is_folder = fs::is_directory(source);
+  const fs::path path = is_folder ? file_in(source, chosen) : source;
+  SafetensorsFile file = read_safetensors(path.string());
+  if (is_checkpoint(file)) return weights_of_checkpoint(path, file, chosen);
+  return weights_of_one_kind(path, std::move(file), is_folder ? chosen : kind);
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "suite/io/safetensors.h"
+
+namespace noisemark::suite {
+
+/// Weights to sample from, and where they come from.
+struct SamplingWeights {
+  NamedTensors tensors;           ///< under the parameters' names
+  std::string file;               ///< that was read
+  std::string kind;               ///< "model" or "ema"; empty: the file does not say
+  std::string definition_sha256;  ///< that they were trained under; empty: the file does not say
+  std::string step;               ///< after how many; empty: the file does not say
+};
+
+/// Weights from a file under the peers' names, a checkpoint, or the folder of a run (its weights,
+/// their average, or, of a run that did not end, its checkpoint). `kind`, "model" or "ema", says
+/// which of those that a checkpoint or folder holds; for a file that holds one kind it must be
+/// empty or that kind, as far as the file's name says so. Empty: `otherwise`, where there is a
+/// choice. Throws Error, exit code 2, naming what is missing.
+[[nodiscard]] SamplingWeights read_sampling_weights(const std::filesystem::path& source,
+                                                    const std::string& kind,
+                                                    const std::string& otherwise);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,114 @@
+// How often a verdict is wrong, by simulation: seeded, so the same every time.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/math/distributions/normal.hpp>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "reports/compare/multiplicity.h"
+#include "reports/quality/difference_test.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kAlpha = 0.05;
+constexpr double kMargin = 0.01;
+constexpr int kStudies = 10000;
+/// Four standard errors of a rate of 5 % in so many studies: 0.0087. One of the 30 rates below
+/// exceeds that by chance in one of a thousand seeds.
+const double kTolerance = 4 * std::sqrt(kAlpha * (1 - kAlpha) / kStudies);
+
+class Normals {
+ public:
+  explicit Normals(uint64_t seed) : generator_(seed) {}
+
+  /// By the inverse of the distribution, so that every platform draws the same.
+  double draw() {
+    const double uniform = (static_cast<double>(generator_() >> 11U) + 0.5) * 0x1p-53;
+    return boost::math::quantile(boost::math::normal(), uniform);
+  }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+/// Logarithms of losses: seeds move both sides by `correlation`, and the candidate is off by
+/// `difference`.
+SeedValues draw_seeds(Normals& normals, size_t seeds, double correlation, double deviation,
+                      double difference) {
+  SeedValues values;
+  const double own = std::sqrt(1 - correlation * correlation);
+  for (size_t i = 0; i < seeds; ++i) {
+    const double common = normals.draw();
+    values.reference.push_back(deviation * common);
+    values.candidate.push_back(difference +
+                               deviation * (correlation * common + own * normals.draw()));
+  }
+  return values;
+}
+
+struct Rates {
+  double pass = 0;
+  double fail = 0;
+};
+
+Rates rates_of(size_t seeds, double correlation, double deviation, double difference) {
+  Normals normals(1000 * seeds + static_cast<uint64_t>(100 * (1 + correlation)));
+  int passed = 0;
+  int failed = 0;
+  for (int i = 0; i < kStudies; ++i) {
+    const SeedValues values = draw_seeds(normals, seeds, correlation, deviation, difference);
+    const DifferenceTest test = test_difference(values, kMargin, kAlpha);
+    passed += test.equivalence.p() <= kAlpha ? 1 : 0;
+    failed += test.p_worse <= kAlpha ? 1 : 0;
+  }
+  return {static_cast<double>(passed) / kStudies, static_cast<double>(failed) / kStudies};
+}
+
+TEST(Level, of_a_pass_and_of_a_fail_holds_at_a_true_difference_equal_to_the_margin) {
+  for (const size_t seeds : {3U, 5U, 8U}) {
+    for (const double correlation : {-0.5, 0.0, 0.3, 0.6, 0.95}) {
+      const Rates rates = rates_of(seeds, correlation, 0.002, kMargin);
+      EXPECT_LE(rates.pass, kAlpha + kTolerance) << seeds << " seeds, " << correlation;
+      EXPECT_LE(rates.fail, kAlpha + kTolerance) << seeds << " seeds, " << correlation;
+    }
+  }
+}
+
+TEST(Level, is_not_bought_by_never_deciding) {
+  // 5 seeds that spread by 0.3 %, correlated by 0.95: a pair spreads by 0.095 %.
+  EXPECT_GT(rates_of(5, 0.95, 0.003, 0).pass, 0.99);
+  EXPECT_GT(rates_of(5, 0.95, 0.003, 2 * kMargin).fail, 0.99);
+  EXPECT_GT(rates_of(5, 0.0, 0.002, 0).pass, 0.99);
+}
+
+TEST(Level, where_noise_exceeds_the_margin_almost_nothing_passes) {
+  const Rates rates = rates_of(3, 0.0, 0.03, 0);
+  EXPECT_LT(rates.pass, 0.01);
+  EXPECT_LT(rates.fail, kAlpha + kTolerance);
+}
+
+TEST(Level, of_any_wrong_pass_among_four_modes_holds_by_holm) {
+  Normals normals(4);
+  int wrong = 0;
+  int wrong_alone = 0;
+  for (int i = 0; i < kStudies; ++i) {
+    std::vector<double> p;
+    for (int mode = 0; mode < 4; ++mode) {
+      const SeedValues values = draw_seeds(normals, 4, 0.8, 0.002, kMargin);
+      p.push_back(test_difference(values, kMargin, kAlpha).equivalence.p());
+    }
+    const std::vector<double> adjusted = holm(p);
+    const auto proven = [](double value) { return value <= kAlpha; };
+    wrong += std::any_of(adjusted.begin(), adjusted.end(), proven) ? 1 : 0;
+    wrong_alone += std::any_of(p.begin(), p.end(), proven) ? 1 : 0;
+  }
+  EXPECT_LE(static_cast<double>(wrong) / kStudies, kAlpha + kTolerance);
+  EXPECT_GT(static_cast<double>(wrong_alone) / kStudies, 2 * kAlpha) << "1 - 0.95^4 is 18.5 %";
+}
+
+}  // namespace
+}  // namespace noisemark::reports

@@ -1,0 +1,195 @@
+#include "suite/quality/distance/frechet.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/suite/io/scratch.h"
+#include "tests/suite/quality/distance/gaussians.h"
+
+namespace noisemark::suite::test {
+namespace {
+
+Gaussian gaussian(const at::Tensor& mean, const at::Tensor& covariance) {
+  return {mean.to(at::kDouble), covariance.to(at::kDouble), 0};
+}
+
+Gaussian centered(const at::Tensor& covariance) {
+  return gaussian(at::zeros({covariance.size(0)}, doubles()), covariance);
+}
+
+/// Covariances with the same eigenvectors commute, so Tr (S1 S2)^(1/2) = sum sqrt(l1 l2).
+double commuting(const at::Tensor& a, const at::Tensor& b) {
+  return number((a.sqrt() - b.sqrt()).square().sum());
+}
+
+/// frechet.h bounds the fast way by 1e-7 of the traces; found is far less. The others are held to
+/// rounding.
+void expect_near(const FrechetDistance& found, double expected) {
+  const double bound = found.method == "cholesky" ? 2e-8 : 1e-11;
+  EXPECT_NEAR(found.value, expected, bound * (found.trace_term + found.mean_term)) << found.method;
+}
+
+TEST(Frechet, of_one_dimension_is_the_textbooks) {
+  const auto one = [](double mean, double deviation) {
+    return gaussian(at::full({1}, mean), at::full({1, 1}, deviation * deviation, doubles()));
+  };
+  expect_near(frechet_distance(one(1, 2), one(4, 6)), 3 * 3 + 4 * 4);
+  expect_near(frechet_distance(one(1, 0), one(4, 6)), 3 * 3 + 6 * 6);
+  expect_near(frechet_distance(one(1, 0), one(1, 0)), 0);
+}
+
+/// Tr (S1 S2)^(1/2) = sqrt(Tr S1 S2 + 2 sqrt(det S1 det S2)) for 2 x 2.
+TEST(Frechet, of_two_dimensions_has_its_closed_form) {
+  const at::Tensor a = at::tensor({2.0, 0.5, 0.5, 1.0}, doubles()).view({2, 2});
+  const at::Tensor b = at::tensor({1.0, -0.7, -0.7, 3.0}, doubles()).view({2, 2});
+  const double product = number(at::matmul(a, b).trace());
+  const double determinants = (2 * 1 - 0.25) * (1 * 3 - 0.49);
+  const double cross = std::sqrt(product + 2 * std::sqrt(determinants));
+  expect_near(frechet_distance(centered(a), centered(b)), 7 - 2 * cross);
+}
+
+TEST(Frechet, of_diagonal_covariances_is_a_sum) {
+  const at::Tensor a = at::linspace(1, 9, 20, doubles());
+  const at::Tensor b = at::linspace(5, 2, 20, doubles());
+  const FrechetDistance found =
+      frechet_distance(gaussian(a, a.diag()), gaussian(a + 0.5, b.diag()));
+  expect_near(found, 20 * 0.25 + commuting(a, b));
+  EXPECT_NEAR(found.mean_term, 20 * 0.25, 1e-12);
+  EXPECT_NEAR(found.trace_term, number((a + b).sum()), 1e-12);
+}
+
+TEST(Frechet, of_a_set_and_itself_is_0) {
+  const at::Tensor x = normals(1, 400, 30) * spectrum(30, 3);
+  Moments moments(30);
+  moments.add(x);
+  expect_near(frechet_distance(moments.gaussian(), moments.gaussian()), 0);
+  expect_near(frechet_distance(x, x), 0);
+  const at::Tensor few = x.slice(0, 0, 12);
+  expect_near(frechet_distance(few, few), 0);
+}
+
+/// Spectra as wide as those of real features and far wider, full and not full rank, against the
+/// exact value: whichever way is taken, its error is bounded.
+TEST(Frechet, is_right_for_every_spectrum) {
+  constexpr int64_t kDimension = 96;
+  const at::Tensor q = rotation(3, kDimension);
+  for (const double decades : {0.5, 3.0, 6.0, 9.0, 12.0}) {
+    for (const int64_t rank : {kDimension, kDimension / 2, int64_t{1}}) {
+      at::Tensor a = spectrum(kDimension, decades);
+      a.slice(0, rank, kDimension).zero_();
+      const at::Tensor b = spectrum(kDimension, decades / 2).flip(0) * 3;
+      const FrechetDistance found =
+          frechet_distance(centered(covariance_of(q, a)), centered(covariance_of(q, b)));
+      SCOPED_TRACE(::testing::Message() << decades << " decades, rank " << rank);
+      EXPECT_NEAR(found.value, commuting(a, b), 2e-8 * found.trace_term) << found.method;
+    }
+  }
+}
+
+TEST(Frechet, of_two_rank_deficient_covariances_is_exact_to_rounding) {
+  const at::Tensor q = rotation(4, 80);
+  at::Tensor a = at::linspace(1, 3, 80, doubles());
+  at::Tensor b = at::linspace(4, 1, 80, doubles());
+  a.slice(0, 40, 80).zero_();
+  b.slice(0, 0, 20).zero_();
+  const FrechetDistance found =
+      frechet_distance(centered(covariance_of(q, a)), centered(covariance_of(q, b)));
+  EXPECT_EQ(found.method, "factors");
+  expect_near(found, commuting(a, b));
+}
+
+TEST(Frechet, takes_the_fast_way_where_it_may_and_leaves_it_where_it_may_not) {
+  const at::Tensor q = rotation(5, 50);
+  const auto method = [&](const at::Tensor& values) {
+    const Gaussian g = centered(covariance_of(q, values));
+    return frechet_distance(g, g).method;
+  };
+  EXPECT_EQ(method(spectrum(50, 3)), "cholesky");
+  EXPECT_EQ(method(spectrum(50, 14)), "factors");
+}
+
+TEST(Frechet, is_the_same_both_ways_round) {
+  const Gaussian a =
+      gaussian(normals(1, 1, 25)[0], covariance_of(rotation(1, 25), spectrum(25, 4)));
+  const Gaussian b =
+      gaussian(normals(2, 1, 25)[0], covariance_of(rotation(2, 25), spectrum(25, 2)));
+  EXPECT_NEAR(frechet_distance(a, b).value, frechet_distance(b, a).value, 1e-7);
+}
+
+/// A set that is turned, stretched and moved has moments that follow from its own.
+TEST(Frechet, of_few_features_follows_from_how_they_were_moved) {
+  const at::Tensor x = normals(6, 20, 64);
+  const at::Tensor centred = x - x.mean(0);
+  const double trace = number(centred.square().sum()) / 19;
+  const FrechetDistance moved = frechet_distance(x, x + 2);
+  EXPECT_EQ(moved.method, "features");
+  expect_near(moved, 64 * 4.0);
+  expect_near(frechet_distance(x, centred * 3 + x.mean(0)), trace * 4);
+  // Half of the features have no variance in one set, the other half none in the other.
+  at::Tensor left = x.clone();
+  left.slice(1, 0, 32).zero_();
+  at::Tensor right = x.clone();
+  right.slice(1, 32, 64).zero_();
+  const FrechetDistance apart = frechet_distance(left - left.mean(0), right - right.mean(0));
+  expect_near(apart, trace);
+}
+
+/// Three ways to the same number: features, their moments, and one of each.
+TEST(Frechet, of_few_features_is_that_of_their_moments) {
+  const at::Tensor few = normals(7, 30, 40);
+  const at::Tensor fewer = normals(8, 11, 40) * 1.5 + 0.2;
+  const at::Tensor many = normals(9, 90, 40) * 0.7;
+  const auto of = [](const at::Tensor& x) {
+    Moments moments(x.size(1));
+    moments.add(x);
+    return moments.gaussian();
+  };
+  for (const auto& [a, b] : {std::pair(few, fewer), std::pair(few, many), std::pair(many, fewer),
+                             std::pair(many, many * 2)}) {
+    const double by_moments = frechet_distance(of(a), of(b)).value;
+    const FrechetDistance by_features = frechet_distance(a, b);
+    EXPECT_NEAR(by_features.value, by_moments, 2e-8 * by_features.trace_term);
+    EXPECT_NEAR(frechet_distance(a, of(b)).value, by_moments, 2e-8 * by_features.trace_term);
+  }
+}
+
+TEST(Frechet, of_two_samples_needs_no_more) {
+  const at::Tensor a = at::tensor({0.0, 0.0, 2.0, 0.0}, doubles()).view({2, 2});  // variance 2 in x
+  const at::Tensor b = at::tensor({0.0, 0.0, 0.0, 4.0}, doubles()).view({2, 2});  // variance 8 in y
+  expect_near(frechet_distance(a, b), 1 + 4 + 2 + 8);
+}
+
+TEST(Frechet, takes_narrow_types_and_leaves_the_arguments_alone) {
+  // Multiples of 2^-6, so that adding 1 rounds nothing in float32.
+  const at::Tensor x = ((normals(1, 10, 12) * 64).round() / 64).to(at::kFloat);
+  const at::Tensor copy = x.clone();
+  expect_near(frechet_distance(x, x + 1), 12);
+  EXPECT_TRUE(x.equal(copy));
+}
+
+TEST(Frechet, refuses_what_cannot_be_compared) {
+  const at::Tensor x = normals(1, 10, 4);
+  at::Tensor nan = x.clone();
+  nan[3][2] = std::numeric_limits<double>::quiet_NaN();
+  const Gaussian five = centered(at::ones({5}, doubles()).diag());
+  for (const auto& [code, message] :
+       {outcome([&] { (void)frechet_distance(x, normals(1, 10, 5)); }),
+        outcome([&] { (void)frechet_distance(x, five); }), outcome([&] {
+          (void)frechet_distance(centered(at::ones({4}, doubles()).diag()), five);
+        })}) {
+    EXPECT_EQ(code, ExitCode::kBadInput);
+    EXPECT_EQ(message,
+              "Fréchet distance: features: 4 and 5 per sample (the same number in both sets)");
+  }
+  EXPECT_EQ(outcome([&] { (void)frechet_distance(x, nan); }).first, ExitCode::kBadInput);
+  const auto [code, message] = outcome([&] { (void)frechet_distance(x, x.slice(0, 0, 1)); });
+  EXPECT_EQ(code, ExitCode::kBadInput);
+  EXPECT_EQ(message, "Fréchet distance: samples: 1 (at least 2)");
+}
+
+}  // namespace
+}  // namespace noisemark::suite::test

@@ -1,0 +1,178 @@
+#include "suite/quality/feature_set.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "suite/io/npy.h"
+#include "suite/io/npz.h"
+#include "suite/quality/statistics_file.h"
+#include "tests/suite/data/image_writer.h"
+#include "tests/suite/io/scratch.h"
+#include "tests/suite/quality/distance/gaussians.h"
+
+namespace noisemark::suite::test {
+namespace {
+
+FeatureSet read(const std::string& given, const FeatureSetOptions& options = {}) {
+  return FeatureSetReader(options).read(given);
+}
+
+/// n pictures of 2 x 2, no two alike: d = 12.
+at::Tensor pictures(int64_t n) {
+  return (at::arange(n * 12) * 37 % 251).to(at::kByte).view({n, 3, 2, 2});
+}
+
+void expect_bad_input(const std::string& given, const std::string& words) {
+  const auto [code, message] = outcome([&] { (void)read(given); });
+  EXPECT_EQ(code, ExitCode::kBadInput) << given;
+  EXPECT_NE(message.find(words), std::string::npos) << message;
+}
+
+TEST(FeatureSet, of_pictures_has_the_moments_of_their_features) {
+  const ScratchFolder folder;
+  write_npy(folder.path("a.npy"), pictures(40));
+  const FeatureSet set = read(folder.path("a.npy"));
+  EXPECT_EQ(set.samples, 40);
+  EXPECT_EQ(set.dimension, 12);
+  ASSERT_TRUE(set.gaussian && set.extractor);
+  EXPECT_FALSE(set.features.defined());
+  Moments moments(12);
+  moments.add(make_pixels({})->extract(pictures(40)));
+  EXPECT_TRUE(set.gaussian->covariance.allclose(moments.gaussian().covariance, 1e-12));
+  EXPECT_EQ(set.extractor->name, "pixels");
+}
+
+TEST(FeatureSet, keeps_features_where_they_are_few_or_asked_for) {
+  const ScratchFolder folder;
+  write_npy(folder.path("few.npy"), pictures(12));
+  write_npy(folder.path("many.npy"), pictures(13));
+  EXPECT_TRUE(read(folder.path("few.npy")).features.defined());
+  EXPECT_FALSE(read(folder.path("few.npy")).gaussian.has_value());
+  EXPECT_FALSE(read(folder.path("many.npy")).features.defined());
+  FeatureSetOptions options;
+  options.keep_features = true;
+  const FeatureSet kept = read(folder.path("many.npy"), options);
+  EXPECT_TRUE(kept.features.equal(make_pixels({})->extract(pictures(13))));
+  EXPECT_TRUE(gaussian_of(read(folder.path("few.npy")))
+                  .mean.allclose(make_pixels({})->extract(pictures(12)).mean(0).to(at::kDouble)));
+}
+
+TEST(FeatureSet, of_a_folder_is_that_of_its_pictures) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 3; ++i) {
+    folder.write(std::to_string(i) + ".png", encode_png(test_picture(5, 4, 3)));
+  }
+  const FeatureSet set = read(folder.path());
+  EXPECT_EQ(set.samples, 3);
+  EXPECT_EQ(set.dimension, 60);
+}
+
+TEST(FeatureSet, of_a_limit_takes_the_first) {
+  const ScratchFolder folder;
+  write_npy(folder.path("a.npy"), pictures(40));
+  write_npy(folder.path("f.npy"), normals(1, 40, 3));
+  FeatureSetOptions options;
+  options.limit = 5;
+  EXPECT_TRUE(read(folder.path("a.npy"), options)
+                  .features.equal(make_pixels({})->extract(pictures(40).slice(0, 0, 5))));
+  EXPECT_EQ(read(folder.path("f.npy"), options).samples, 5);
+}
+
+TEST(FeatureSet, does_not_depend_on_the_batch) {
+  const ScratchFolder folder;
+  write_npy(folder.path("a.npy"), pictures(1500));
+  FeatureSetOptions options;
+  options.batch = 7;
+  const FeatureSet odd = read(folder.path("a.npy"), options);
+  EXPECT_TRUE(odd.gaussian->covariance.equal(read(folder.path("a.npy")).gaussian->covariance));
+}
+
+TEST(FeatureSet, reads_statistics_features_and_the_exact_mixture) {
+  const ScratchFolder folder;
+  write_statistics(folder.path("s.npz"),
+                   {{at::zeros({3}, doubles()), at::eye(3, doubles()), 9}, std::nullopt});
+  const FeatureSet statistics = read(folder.path("s.npz"));
+  EXPECT_EQ(statistics.samples, 9);
+  EXPECT_EQ(statistics.dimension, 3);
+  EXPECT_FALSE(statistics.extractor.has_value());
+  write_npz(folder.path("f.npz"), {{"other", at::ones({2})}, {"features", normals(1, 8, 3)}});
+  EXPECT_EQ(read(folder.path("f.npz")).samples, 8);
+  write_npz(folder.path("one.npz"), {{"arr_0", normals(1, 8, 6).view({8, 1, 2, 3})}});
+  EXPECT_EQ(read(folder.path("one.npz")).dimension, 6);
+  const FeatureSet exact = read("gmm16:exact");
+  EXPECT_TRUE(exact.exact);
+  EXPECT_EQ(exact.dimension, 256);
+  EXPECT_EQ(exact.samples, 0);
+}
+
+TEST(FeatureSet, reads_a_split_of_a_benchmarks_data) {
+  FeatureSetOptions options;
+  options.limit = 4;
+  const FeatureSet test = read("gmm16:test", options);
+  EXPECT_EQ(test.samples, 4);
+  EXPECT_EQ(test.dimension, 768);
+  EXPECT_FALSE(test.features.equal(read("gmm16:train", options).features));
+}
+
+TEST(FeatureSet, names_what_it_cannot_read) {
+  const ScratchFolder folder;
+  put_bytes(folder.path("a.txt"), "x");
+  write_npz(folder.path("two.npz"), {{"a", at::ones({2})}, {"b", at::ones({2})}});
+  write_npy(folder.path("flat.npy"), at::ones({5}));
+  write_npy(folder.path("whole.npy"), at::ones({5, 2}, at::kLong));
+  at::Tensor nan = normals(1, 5, 2);
+  nan[3][0] = std::numeric_limits<double>::quiet_NaN();
+  write_npy(folder.path("nan.npy"), nan);
+  expect_bad_input(folder.path("absent"), "no such file or folder");
+  expect_bad_input(folder.path("a.txt"), "neither .npz nor .npy");
+  expect_bad_input(folder.path("two.npz"),
+                   "arrays: a, b (mu and sigma, or features, or one array)");
+  expect_bad_input(folder.path("flat.npy"), "float [N, ...]");
+  expect_bad_input(folder.path("whole.npy"), "float [N, ...]");
+  expect_bad_input(folder.path("nan.npy"), "the first is row 3");
+  expect_bad_input("gmm61:test", "gmm16");
+  expect_bad_input("ho-cifar10:exact", "the distribution of cifar10 is not known (gmm16:exact)");
+}
+
+TEST(FeatureSet, of_a_dataset_without_its_files_cannot_be_read_here) {
+  EXPECT_EQ(outcome([] { (void)read("ho-cifar10:test"); }).first, ExitCode::kCannotRunHere);
+}
+
+TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again) {
+  const ScratchFolder folder;
+  write_npy(folder.path("a.npy"), pictures(3000));
+  FeatureSetOptions options;
+  options.cache = folder.path("cache");
+  const FeatureSet first = read(folder.path("a.npy"), options);
+  EXPECT_TRUE(first.notes.empty());
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path("cache"))) {
+    if (entry.is_regular_file()) files.push_back(entry.path().string());
+  }
+  ASSERT_EQ(files.size(), 3);
+  std::sort(files.begin(), files.end());
+  std::filesystem::remove(files[2]);
+  put_bytes(files[0], file_bytes(files[0]).substr(0, 5000));
+  const FeatureSet second = read(folder.path("a.npy"), options);
+  ASSERT_EQ(second.notes.size(), 1);
+  EXPECT_NE(second.notes[0].find("1024 of 3000 pictures from the cache"), std::string::npos)
+      << second.notes[0];
+  EXPECT_TRUE(second.gaussian->covariance.equal(first.gaussian->covariance));
+  EXPECT_TRUE(second.gaussian->mean.equal(first.gaussian->mean));
+  // Other pictures under the same name are other features.
+  write_npy(folder.path("a.npy"), 255 - pictures(3000));
+  const FeatureSet other = read(folder.path("a.npy"), options);
+  EXPECT_TRUE(other.notes.empty());
+  EXPECT_FALSE(other.gaussian->mean.equal(first.gaussian->mean));
+}
+
+}  // namespace
+}  // namespace noisemark::suite::test

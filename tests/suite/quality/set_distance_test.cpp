@@ -1,0 +1,113 @@
+#include "suite/quality/set_distance.h"
+
+#include <ATen/TensorOperators.h>
+#include <gtest/gtest.h>
+
+#include "tests/suite/io/scratch.h"
+#include "tests/suite/quality/distance/gaussians.h"
+
+namespace noisemark::suite::test {
+namespace {
+
+FeatureSet set_of(const std::string& name, const at::Tensor& features) {
+  FeatureSet set;
+  set.name = name;
+  set.features = features;
+  set.samples = features.size(0);
+  set.dimension = features.size(1);
+  return set;
+}
+
+FeatureSet moments_only(FeatureSet set) {
+  set.gaussian = gaussian_of(set);
+  set.features = at::Tensor();
+  return set;
+}
+
+const ExtractorInfo kNet{"net", "FID", "0123", "tf1-bilinear", "a file"};
+
+TEST(SetDistance, is_the_same_from_features_and_from_moments) {
+  const FeatureSet few = set_of("few", normals(1, 6, 10));
+  const FeatureSet many = set_of("many", normals(2, 60, 10) * 1.3);
+  const double expected = frechet_distance(few.features, many.features).value;
+  for (const FeatureSet& a : {few, moments_only(few)}) {
+    for (const FeatureSet& b : {many, moments_only(many)}) {
+      EXPECT_NEAR(measure_distance(a, b).frechet.value, expected, 1e-7);
+      EXPECT_NEAR(measure_distance(b, a).frechet.value, expected, 1e-7);
+    }
+  }
+}
+
+TEST(SetDistance, is_called_what_its_extractor_says) {
+  FeatureSet a = set_of("a", normals(1, 30, 4));
+  FeatureSet b = set_of("b", normals(2, 30, 4));
+  EXPECT_EQ(measure_distance(a, b).name, "Fréchet distance");
+  b.extractor = kNet;
+  EXPECT_EQ(measure_distance(a, b).name, "FID");
+  a.extractor = make_pixels({})->info();
+  b.extractor = a.extractor;
+  EXPECT_EQ(measure_distance(a, b).name, "pixel Fréchet distance");
+}
+
+TEST(SetDistance, of_features_of_different_extractors_is_not_comparable) {
+  FeatureSet a = set_of("a", normals(1, 30, 4));
+  FeatureSet b = set_of("b", normals(2, 30, 4));
+  a.extractor = kNet;
+  b.extractor = kNet;
+  b.extractor->resize = "align_corners=False";
+  const auto [code, message] = outcome([&] { (void)measure_distance(a, b); });
+  EXPECT_EQ(code, ExitCode::kNotComparable);
+  EXPECT_NE(message.find("align_corners=False"), std::string::npos) << message;
+}
+
+TEST(SetDistance, refuses_sets_of_other_features_and_single_samples) {
+  const FeatureSet a = set_of("a.npy", normals(1, 30, 4));
+  const auto [code, message] =
+      outcome([&] { (void)measure_distance(a, set_of("b.npy", normals(1, 30, 5))); });
+  EXPECT_EQ(code, ExitCode::kBadInput);
+  EXPECT_EQ(message,
+            "a.npy and b.npy: features: 4 and 5 per sample (the same number in both sets)");
+  EXPECT_EQ(outcome([&] { (void)measure_distance(a, set_of("b", normals(1, 1, 4))); }).first,
+            ExitCode::kBadInput);
+}
+
+TEST(SetDistance, refuses_gray_pictures_beside_coloured_ones) {
+  FeatureSet gray = set_of("gray", normals(1, 30, 4));
+  FeatureSet coloured = set_of("coloured", normals(2, 30, 4));
+  EXPECT_EQ(outcome([&] { (void)measure_distance(gray, coloured); }).first, ExitCode::kPass);
+  gray.channels = 1;
+  coloured.channels = 3;
+  const auto [code, message] = outcome([&] { (void)measure_distance(gray, coloured); });
+  EXPECT_EQ(code, ExitCode::kBadInput);
+  EXPECT_EQ(message,
+            "gray and coloured: channels: 1 and 3 per picture (the same number in both sets)");
+}
+
+TEST(SetDistance, needs_features_for_all_but_frechet) {
+  const FeatureSet a = set_of("a", normals(1, 60, 4));
+  const FeatureSet b = moments_only(set_of("b.npz", normals(2, 60, 4)));
+  SetDistanceOptions options;
+  options.kernel = true;
+  options.kernel_options.subset_size = 20;
+  const auto [code, message] = outcome([&] { (void)measure_distance(a, b, options); });
+  EXPECT_EQ(code, ExitCode::kBadInput);
+  EXPECT_NE(message.find("b.npz: only mean and covariance are known"), std::string::npos);
+  options.precision_recall = true;
+  const SetDistance found = measure_distance(a, set_of("c", normals(2, 60, 4)), options);
+  EXPECT_TRUE(found.kernel && found.precision_recall);
+}
+
+TEST(SetDistance, is_gated_with_2_d_samples_and_not_with_one_fewer) {
+  EXPECT_EQ(why_no_gate(set_of("a", normals(1, 8, 4))), "");
+  EXPECT_EQ(why_no_gate(set_of("a.npy", normals(1, 7, 4))),
+            "a.npy: N = 7, and with fewer than 2 d = 8 samples the distance is mostly the error of "
+            "the covariances");
+  FeatureSet unknown = moments_only(set_of("a.npz", normals(1, 20, 4)));
+  unknown.samples = 0;
+  EXPECT_NE(why_no_gate(unknown).find("N is not known"), std::string::npos);
+  unknown.exact = true;
+  EXPECT_EQ(why_no_gate(unknown), "");
+}
+
+}  // namespace
+}  // namespace noisemark::suite::test
