@@ -55,9 +55,9 @@ class FolderPictures final : public PictureSet {
 
   [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   [[nodiscard]] int64_t channels() const override {
-    return std::max_element(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
-             return a.channels < b.channels;
-           })->channels;
+    return std::max_element(files_.begin(), files_.end(),
+                            [](const auto& a, const auto& b) { return a.channels < b.channels; })
+        ->channels;
   }
   [[nodiscard]] std::string checksum() const override { return listing_of(files_).sha256; }
   [[nodiscard]] std::string note() const override { return note_; }

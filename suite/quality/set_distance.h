@@ -28,7 +28,8 @@ struct SetDistance {
 };
 
 /// Throws Error: exit code 2 when the sets have different numbers of features, gray pictures are
-/// compared with coloured ones, or features are needed where only moments are known, exit code 3 when both extractors are known and differ.
+/// compared with coloured ones, or features are needed where only moments are known, exit code 3
+/// when both extractors are known and differ.
 [[nodiscard]] SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& reference,
                                            const SetDistanceOptions& options = {});
 
