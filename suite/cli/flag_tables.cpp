@@ -128,7 +128,7 @@ std::vector<Flag> fid_flags() {
       {"weights", "FILE",
        "of the extractor inception (default: what lies in the folder of --data)"},
       {"resize", "NAME",
-       "of inception: tf1-bilinear (torch-fidelity's, the default) or bilinear (pytorch-fid's)"},
+       "of inception: tf1-bilinear (torch-fidelity's; default) or bilinear (pytorch-fid's)"},
       {"max", "X", "gate: exit with 1 when the distance of A and B is more"},
       {"reference-samples", "N", "how many B was made of, where its file does not say"},
       {"kid", "", "the kernel distance too: cubic, unbiased, over subsets"},
