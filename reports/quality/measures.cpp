@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "reports/error.h"
 #include "reports/gate.h"
@@ -73,6 +74,12 @@ std::optional<double> quality_key(const Result& result, const std::string& key) 
   return section[key].get<double>();
 }
 
+bool fails_gate(const Result& result, std::string_view name) {
+  return std::any_of(result.gates.begin(), result.gates.end(), [&](const Gate& gate) {
+    return gate.name == name && gate.verdict == Verdict::kFail;
+  });
+}
+
 }  // namespace
 
 std::optional<double> margin_in_definition(const Result& result, const std::string& measure) {
@@ -84,14 +91,17 @@ double gradient_error_bound(const Result& result) {
 }
 
 bool is_finished(const Result& result) {
-  return result.exit.code == static_cast<int>(ExitCode::kPass) ||
-         result.exit.code == static_cast<int>(ExitCode::kFailed);
+  if (result.exit.code == static_cast<int>(ExitCode::kPass)) return true;
+  // What threw before the gates has the exit code of a failed one too.
+  return result.exit.code == static_cast<int>(ExitCode::kFailed) && !result.gates.empty();
 }
 
 bool is_not_finite(const Result& result) {
-  return std::any_of(result.gates.begin(), result.gates.end(), [](const Gate& gate) {
-    return gate.name == "finite_loss" && gate.verdict == Verdict::kFail;
-  });
+  return fails_gate(result, "finite_loss");
+}
+
+bool has_no_plan(const Result& result) {
+  return fails_gate(result, "plan");
 }
 
 bool same_weights(const Result& a, const Result& b) {

@@ -56,6 +56,8 @@ struct Observation {
 [[nodiscard]] bool is_finished(const Result& result);
 /// Whether the training left the finite numbers.
 [[nodiscard]] bool is_not_finite(const Result& result);
+/// Whether its mode ended a pass without a plan, and so may have kept everything.
+[[nodiscard]] bool has_no_plan(const Result& result);
 /// Whether both trained to the same bits: weights, and their averages where there are any.
 [[nodiscard]] bool same_weights(const Result& a, const Result& b);
 

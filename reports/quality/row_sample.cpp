@@ -21,6 +21,17 @@ Observation final_figure(const Result& result, const Observe& observe) {
   return observe(result);
 }
 
+/// Why these figures say nothing of the candidate's mode; empty: they do. A mode that kept
+/// everything is equal to its reference whatever it would have done.
+std::string why_not_its_mode(const Result& reference, const Result& candidate) {
+  if (has_no_plan(candidate)) return "its mode ended a pass without a plan";
+  const MemoryMode& mode = candidate.memory_mode;
+  if (mode.measured && !mode.lossless && same_weights(reference, candidate)) {
+    return "a mode that rounds has the bits of its reference: it rounded nothing";
+  }
+  return "";
+}
+
 class Sampling {
  public:
   Sampling(const Pairing& pairing, const Measure& measure, Observe observe)
@@ -54,6 +65,9 @@ class Sampling {
     }
     if (is_not_finite(candidate)) {
       return forbid(QualityVerdict::kFail, seed, "training was not finite, the reference was");
+    }
+    if (const std::string reason = why_not_its_mode(reference, candidate); !reason.empty()) {
+      return forbid(QualityVerdict::kInconclusive, seed, reason);
     }
     const Observation a = final_figure(reference, observe_);
     const Observation b = final_figure(candidate, observe_);

@@ -124,6 +124,39 @@ TEST(Quality, of_equal_bits_passes_with_a_difference_of_0_even_for_one_seed) {
   }
 }
 
+TEST(Quality, of_a_mode_that_rounds_and_has_the_bits_of_none_proves_nothing) {
+  const auto none = losses_of_none(5);
+  const auto rounds_nothing = [](Result& result, uint64_t seed) {
+    same_weights_as_none()(result, seed);
+    result.memory_mode.measured = true;
+    result.memory_mode.lossless = false;
+  };
+  const QualityStudy study =
+      judge_quality(together({seeds_of("none", none), seeds_of("dpr8", none, rounds_nothing)}));
+  EXPECT_EQ(study.verdict, QualityVerdict::kInconclusive) << words_of(study);
+  EXPECT_NE(row_of(study, "dpr8").words.find("it rounded nothing"), std::string::npos);
+}
+
+TEST(Quality, of_a_mode_that_had_no_plan_is_inconclusive_however_near_its_losses_are) {
+  const auto none = losses_of_none(5);
+  const auto without_plan = [](Result& result, uint64_t seed) {
+    if (seed != 3) return;
+    Gate gate{"plan", "passes_without_plan", "equals", {}, 0, "count", {}, {}};
+    gate.verdict = Verdict::kFail;
+    result.gates.push_back(gate);
+    result.exit = exit_of(result.gates, false);
+  };
+  const auto near = worse_by(0.0001, 0.0001, none);
+  const QualityStudy study =
+      judge_quality(together({seeds_of("none", none), seeds_of("dpr8", near, without_plan)}));
+  EXPECT_EQ(study.verdict, QualityVerdict::kInconclusive) << words_of(study);
+  EXPECT_NE(row_of(study, "dpr8").words.find("seed 3: its mode ended a pass without a plan"),
+            std::string::npos);
+  EXPECT_EQ(judge_quality(together({seeds_of("none", none), seeds_of("dpr8", near)})).verdict,
+            QualityVerdict::kPass)
+      << "the same with a plan";
+}
+
 TEST(Quality, of_equal_losses_of_other_weights_proves_nothing) {
   for (const size_t count : {1U, 2U, 5U}) {
     const auto none = losses_of_none(count);

@@ -50,6 +50,9 @@ TEST(Measures, know_a_run_that_ended_early_or_left_the_finite_numbers) {
   Result result = test::full_result();
   result.exit.code = 1;
   EXPECT_TRUE(is_finished(result)) << "a failed gate ends no training";
+  Result thrown = result;
+  thrown.gates.clear();
+  EXPECT_FALSE(is_finished(thrown)) << "what threw before its gates did not end";
   result.exit.code = 130;
   EXPECT_FALSE(is_finished(result));
   EXPECT_FALSE(is_not_finite(result));
