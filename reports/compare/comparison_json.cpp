@@ -2,19 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/json_values.h"
+
 namespace noisemark::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <typename T>
-Json optional(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json interval(const std::optional<Interval>& value) {
-  return value ? Json{{"low", value->low}, {"high", value->high}} : Json(nullptr);
-}
 
 std::string_view direction_name(Direction direction) {
   if (direction == Direction::kNeutral) return "neutral";
@@ -36,8 +29,8 @@ Json json_of(const ExactRow& row) {
   return {{"cell", row.cell},
           {"metric", row.metric},
           {"unit", row.unit},
-          {"base", optional(row.base)},
-          {"candidate", optional(row.candidate)},
+          {"base", or_null(row.base)},
+          {"candidate", or_null(row.candidate)},
           {"base_digest", row.base_digest},
           {"candidate_digest", row.candidate_digest},
           {"verdict", verdict_name(row.verdict)},
@@ -51,18 +44,18 @@ Json json_of(const StochasticRow& row) {
           {"direction", direction_name(row.direction)},
           {"gated", row.gated},
           {"pairs", row.pairs},
-          {"base", optional(row.base)},
-          {"candidate", optional(row.candidate)},
-          {"ratio", optional(row.ratio)},
-          {"ratio_ci95", interval(row.ratio_ci95)},
-          {"p", optional(row.p)},
-          {"p_adjusted", optional(row.p_adjusted)},
+          {"base", or_null(row.base)},
+          {"candidate", or_null(row.candidate)},
+          {"ratio", or_null(row.ratio)},
+          {"ratio_ci95", or_null(row.ratio_ci95)},
+          {"p", or_null(row.p)},
+          {"p_adjusted", or_null(row.p_adjusted)},
           {"margin_frac", row.margin_frac},
           {"noise_floor_frac", row.noise_floor_frac},
           {"stored", row.stored},
           {"conflict", row.conflict},
-          {"detectable_frac", optional(row.detectable_frac)},
-          {"pairs_needed", optional(row.pairs_needed)},
+          {"detectable_frac", or_null(row.detectable_frac)},
+          {"pairs_needed", or_null(row.pairs_needed)},
           {"verdict", row.judged() ? Json(verdict_name(row.verdict)) : Json(nullptr)},
           {"words", row.words}};
 }

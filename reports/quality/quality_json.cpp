@@ -2,19 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/json_values.h"
+
 namespace noisemark::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <typename T>
-Json optional(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json interval(const std::optional<Interval>& value) {
-  return value ? Json{{"low", value->low}, {"high", value->high}} : Json(nullptr);
-}
 
 Json json_of(const SeedPair& pair) {
   return {{"seed", pair.seed},
@@ -37,24 +30,24 @@ Json json_of(const QualityRow& row) {
           {"variant", row.variant},
           {"reference", row.reference},
           {"measure", row.measure},
-          {"timestep", optional(row.timestep)},
+          {"timestep", or_null(row.timestep)},
           {"unit", row.unit},
           {"scale", row.scale == DifferenceScale::kLogRatio ? "log-ratio" : "difference"},
           {"gated", row.gated},
           {"margin", row.gated ? Json(row.margin) : Json(nullptr)},
           {"margin_from", row.margin_from},
           {"seeds", rows(row.seeds)},
-          {"reference_mean", optional(row.reference_mean)},
-          {"candidate_mean", optional(row.candidate_mean)},
-          {"correlation", optional(row.correlation)},
+          {"reference_mean", or_null(row.reference_mean)},
+          {"candidate_mean", or_null(row.candidate_mean)},
+          {"correlation", or_null(row.correlation)},
           {"design", row.design ? Json(design_name(*row.design)) : Json(nullptr)},
-          {"difference", optional(row.difference)},
-          {"interval", interval(row.interval)},
-          {"degrees", optional(row.degrees)},
-          {"p", optional(row.p)},
-          {"p_adjusted", optional(row.p_adjusted)},
-          {"detectable", optional(row.detectable)},
-          {"seeds_needed", optional(row.seeds_needed)},
+          {"difference", or_null(row.difference)},
+          {"interval", or_null(row.interval)},
+          {"degrees", or_null(row.degrees)},
+          {"p", or_null(row.p)},
+          {"p_adjusted", or_null(row.p_adjusted)},
+          {"detectable", or_null(row.detectable)},
+          {"seeds_needed", or_null(row.seeds_needed)},
           {"verdict", row.gated ? Json(verdict_name(row.verdict)) : Json(nullptr)},
           {"words", row.words}};
 }
@@ -67,8 +60,8 @@ Json json_of(const RangeRow& row) {
           {"low", row.low},
           {"high", row.high},
           {"seeds", row.seeds},
-          {"mean", optional(row.mean)},
-          {"interval", interval(row.interval)},
+          {"mean", or_null(row.mean)},
+          {"interval", or_null(row.interval)},
           {"verdict", verdict_name(row.verdict)},
           {"words", row.words}};
 }
@@ -79,8 +72,8 @@ Json json_of(const StepRow& row) {
           {"variant", row.variant},
           {"reference", row.reference},
           {"seeds", row.seeds},
-          {"value", optional(row.value)},
-          {"bound", optional(row.bound)},
+          {"value", or_null(row.value)},
+          {"bound", or_null(row.bound)},
           {"verdict", row.verdict ? Json(verdict_name(*row.verdict)) : Json(nullptr)},
           {"words", row.words}};
 }
@@ -96,7 +89,7 @@ Json json_of(const DistanceOrigin& one) {
           {"sampler", one.sampler},
           {"weights", one.weights},
           {"reference", one.reference},
-          {"reference_samples", optional(one.reference_samples)},
+          {"reference_samples", or_null(one.reference_samples)},
           {"reference_sha256", one.reference_sha256}};
 }
 
