@@ -109,10 +109,18 @@ void write_suite_report(const fs::path& folder) {
                         render_suite_report(all->title, all->results, all->missing));
 }
 
-void rewrite_report(const fs::path& folder) {
+std::vector<fs::path> rewrite_report(const fs::path& folder) {
   const bool suite = fs::exists(folder / "suite.json");
-  for (const fs::path& one : result_folders(folder)) render_folder(one);
-  if (suite) write_suite_report(folder);
+  std::vector<fs::path> written;
+  for (const fs::path& one : result_folders(folder)) {
+    render_folder(one);
+    written.push_back(one / "report.md");
+  }
+  if (suite) {
+    write_suite_report(folder);
+    written.push_back(folder / "report.md");
+  }
+  return written;
 }
 
 }  // namespace noisemark::reports

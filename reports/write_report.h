@@ -57,8 +57,8 @@ struct SuiteRun {
 void write_suite_report(const std::filesystem::path& folder);
 
 /// Renders report.md and plots/ again from the result.json in `folder`, or those of every result
-/// below it and then, where there is a suite.json, the report of the suite. Throws Error (bad
-/// input, cannot write).
-void rewrite_report(const std::filesystem::path& folder);
+/// below it and then, where there is a suite.json, the report of the suite. Returns the reports
+/// that it wrote, the suite's last. Throws Error (bad input, cannot write).
+std::vector<std::filesystem::path> rewrite_report(const std::filesystem::path& folder);
 
 }  // namespace noisemark::reports

@@ -1,5 +1,7 @@
 #include "suite/cli/report_command.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "reports/collect.h"
@@ -37,9 +39,12 @@ Answer report_results(const Arguments& arguments) {
   const std::string& path = arguments.positional().front();
   if (!arguments.has("format")) {
     if (arguments.has("out")) throw bad_input("report", "--out", "without --format", "both");
-    reports::rewrite_report(path);
+    std::string said;
+    for (const auto& report : reports::rewrite_report(path)) {
+      said += fmt::format("report: {}\n", report.string());
+    }
     rewrite_quality(path);
-    return {};
+    return {said};
   }
   const std::string format = one_of(arguments, "report", "format", formats());
   return {deliver(arguments, text_of(reports::collect_results(path), format)), ExitCode::kPass};

@@ -33,12 +33,13 @@ void require_each_once(const std::string& where, const std::vector<std::string>&
 }
 
 /// One size has many spellings, so that equal modes show in their names only.
-std::vector<std::string> mode_names(const std::vector<std::string>& spellings) {
+std::vector<std::string> mode_names(const std::string& where,
+                                    const std::vector<std::string>& spellings) {
   std::vector<std::string> names;
   for (const std::string& spelling : spellings) {
-    names.push_back(as_bad_input("--mode", [&] { return memopt::make_mode(spelling)->name(); }));
+    names.push_back(as_bad_input(where, [&] { return memopt::make_mode(spelling)->name(); }));
   }
-  require_each_once("--mode", names);
+  require_each_once(where, names);
   return names;
 }
 
@@ -130,10 +131,12 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
   for (const Entry& entry : entries_of(options, device)) {
     const Definition definition = load_definition(entry.id, entry.scale, options.sets);
     const uint64_t first = options.seed.value_or(definition.seed);
+    const std::vector<std::string> own_modes =
+        mode_names(entry.id + ": benchmark.modes", definition.modes);
     std::vector<std::string> modes = options.modes;
-    if (modes.empty() && is_suite) modes = definition.modes;
+    if (modes.empty() && is_suite) modes = own_modes;
     if (modes.empty()) modes = {"none"};
-    modes = mode_names(modes);
+    modes = mode_names("--mode", modes);
     const int64_t seeds = std::max(options.seeds, entry.seeds);
     for (uint64_t seed = first; seed < first + static_cast<uint64_t>(seeds); ++seed) {
       for (const std::string& baseline : baselines) {

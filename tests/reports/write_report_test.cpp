@@ -195,7 +195,9 @@ TEST_F(WriteReport, a_suite_shows_its_results_and_the_runs_that_left_none) {
   EXPECT_NE(report().find("`b@cpu/none`: it left no result"), std::string::npos);
   EXPECT_NE(report().find("[a@cpu/none](a@cpu/none/report.md)"), std::string::npos);
   write_run_folder(folders[1], result());
-  rewrite_report(folder_);
+  EXPECT_EQ(rewrite_report(folder_),
+            (std::vector<fs::path>{folders[0] / "report.md", folders[1] / "report.md",
+                                   folder_ / "report.md"}));
   EXPECT_NE(report().find("# PASS: smoke\n\n2 of 2 runs passed."), std::string::npos) << report();
   const auto before = files();
   rewrite_report(folder_);

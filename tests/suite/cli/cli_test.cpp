@@ -240,6 +240,22 @@ TEST(CommandLine, explains_a_bad_definition_file_with_its_place) {
                    path.string() + ":3:11: benchmark.version: 0 (an integer from 1 to 1000)");
 }
 
+TEST(CommandLine, refuses_modes_of_a_definition_file_that_are_none_whether_or_not_they_are_run) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "modes.toml";
+  std::string text;
+  for (const BenchmarkFile& file : benchmark_files()) {
+    if (file.id == "gmm16") text = file.text;
+  }
+  const std::string own = "modes = [\"none\"]";
+  ASSERT_NE(text.find(own), std::string::npos);
+  std::ofstream(path) << text.replace(text.find(own), own.size(), "modes = [\"ecko\"]");
+  const std::string where = path.string() + ": benchmark.modes: ";
+  const Finished said = noisemark({"run", path.string(), "--device", "cpu", "--mode", "none"});
+  EXPECT_EQ(said.code, 2) << said.err;
+  EXPECT_NE(said.err.find(where), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find("echo"), std::string::npos) << said.err;
+}
+
 TEST(CommandLine, refuses_results_that_are_not_there) {
   for (const char* command : {"check", "report", "table"}) {
     EXPECT_EQ(noisemark({command, "/nonexistent"}).code, 2) << command;

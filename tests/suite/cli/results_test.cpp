@@ -56,6 +56,16 @@ TEST(ResultCommands, report_speaks_to_programs_and_changes_nothing) {
   EXPECT_EQ(noisemark({"report", runs, "--out", "x"}).code, 2);
 }
 
+TEST(ResultCommands, report_names_every_report_that_it_wrote) {
+  const test::TemporaryFolder folder;
+  const fs::path runs = write_runs(folder.path() / "a", {16, 17});
+  const test::Finished said = noisemark({"report", runs.string()});
+  EXPECT_EQ(said.code, 0) << said.err;
+  EXPECT_EQ(said.out, fmt::format("report: {}\nreport: {}\n", (runs / "0" / "report.md").string(),
+                                  (runs / "1" / "report.md").string()));
+  EXPECT_TRUE(fs::exists(runs / "1" / "report.md"));
+}
+
 TEST(ResultCommands, history_shows_when_the_rate_fell_and_draws_it) {
   const test::TemporaryFolder folder;
   std::vector<double> rates = reports::test::rates_around(16, 12);
