@@ -8,8 +8,8 @@ set grid ytics linecolor rgb '#dddddd' linewidth 1
 set key outside right top Left reverse samplen 2 spacing 1.2
 set xlabel 'time since the step began (ms)'
 set ylabel 'live bytes (MiB)'
-set xrange [0:3958.39]
-set yrange [0:1079.14]
+set xrange [0:4453.6]
+set yrange [0:1099.61]
 plot 'memory.dat' using 1:10:11 with filledcurves fillcolor rgb '#BBBBBB' fillstyle solid noborder title 'temporary', \
      'memory.dat' using 1:9:10 with filledcurves fillcolor rgb '#AA4499' fillstyle solid noborder title 'workspace', \
      'memory.dat' using 1:8:9 with filledcurves fillcolor rgb '#E69F00' fillstyle solid noborder title 'activations', \
@@ -20,4 +20,4 @@ plot 'memory.dat' using 1:10:11 with filledcurves fillcolor rgb '#BBBBBB' fillst
      'memory.dat' using 1:3:4 with filledcurves fillcolor rgb '#88CCEE' fillstyle solid noborder title 'ema', \
      'memory.dat' using 1:2:3 with filledcurves fillcolor rgb '#6699CC' fillstyle solid noborder title 'optimizer', \
      'memory.dat' using 1:(0):2 with filledcurves fillcolor rgb '#332288' fillstyle solid noborder title 'weights', \
-     999.2065 with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title 'peak 999.21 MiB'
+     1018.1616 with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title 'peak 1018.16 MiB'

@@ -8,7 +8,7 @@ set grid ytics linecolor rgb '#dddddd' linewidth 1
 set key outside right top Left reverse samplen 2 spacing 1.2
 set xlabel 'optimizer step'
 set ylabel 'step time (ms)'
-set xrange [-0.5:1.5]
+set xrange [-0.5:5.5]
 set yrange [0:*]
 plot 'step_time.dat' using 1:3 with linespoints linewidth 1 pointtype 7 pointsize 0.35 linecolor rgb '#0072B2' title 'each step', \
-     [-0.5:1.5] 3825.24 with lines linewidth 2 dashtype 2 linecolor rgb '#E69F00' title 'median 3825.24 ms'
+     [-0.5:5.5] 3688.28 with lines linewidth 2 dashtype 2 linecolor rgb '#E69F00' title 'median 3688.28 ms'

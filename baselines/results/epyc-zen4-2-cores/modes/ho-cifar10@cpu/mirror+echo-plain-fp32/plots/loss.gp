@@ -8,9 +8,9 @@ set grid ytics linecolor rgb '#dddddd' linewidth 1
 set key outside right top Left reverse samplen 2 spacing 1.2
 set xlabel 'optimizer steps done'
 set ylabel 'loss'
-set xrange [0:2]
+set xrange [0:6]
 set logscale y
-set yrange [0.0592:1.34022]
+set yrange [0.0592:1.34388]
 plot 'loss.dat' index 0 using ($1+1):3 with lines linewidth 1 linecolor rgb '#9CCBE8' title 'training', \
      'loss.dat' index 1 using 1:2 with linespoints linewidth 2 pointtype 7 pointsize 0.6 linecolor rgb '#0072B2' title 'validation', \
      0.074 with lines linewidth 1.5 dashtype 3 linecolor rgb '#E69F00' title 'target'

@@ -8,7 +8,7 @@ set grid ytics linecolor rgb '#dddddd' linewidth 1
 set key outside right top Left reverse samplen 2 spacing 1.2
 set xlabel 'time since the step began (ms)'
 set ylabel 'live bytes (MiB)'
-set xrange [0:4279.81]
+set xrange [0:5125.88]
 set yrange [0:930.434]
 plot 'memory.dat' using 1:10:11 with filledcurves fillcolor rgb '#BBBBBB' fillstyle solid noborder title 'temporary', \
      'memory.dat' using 1:9:10 with filledcurves fillcolor rgb '#AA4499' fillstyle solid noborder title 'workspace', \
