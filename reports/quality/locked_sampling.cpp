@@ -51,6 +51,7 @@ std::vector<Locked> sampling_keys(const Json& definition, const Json& drawn,
 }
 
 std::vector<Locked> distance_keys(const Json& definition, const DistanceOrigin& origin) {
+  // Left out of the definition while they are "any".
   const Json quality = part(definition, "quality");
   std::vector<Locked> keys = {
       {"quality.extractor", part(quality, "extractor"), origin.extractor},
