@@ -19,6 +19,7 @@ struct Surroundings {
   bool package_list = false;  ///< Debian's list of packages can be read
   double load = 0;            ///< average of the last minute
   int processors = 1;         ///< that this process may use
+  std::string energy_missing_reason;  ///< why the processor's energy is not known; empty: it is
 };
 
 [[nodiscard]] Surroundings look_around();
