@@ -215,8 +215,7 @@ class DistanceFile {
   /// Of the samples alone: the reference plays no part, but they have it in common.
   [[nodiscard]] RunDistance score() const {
     const Json& score = json_.at("inception_score");
-    RunDistance one =
-        higher("_class_score", score.at("name").get<std::string>(), score.at("mean"));
+    RunDistance one = higher("_class_score", score.at("name").get<std::string>(), score.at("mean"));
     if (one.origin.name == "Inception score") one.origin.metric = "inception_score";
     return one;
   }

@@ -62,11 +62,11 @@ std::string how_it_was_drawn(const QualityStudy& study) {
                        {"definition"},
                        {"looks at"}});
   for (const DistanceOrigin& one : study.distances) {
-    table.add_row({one.metric, or_unknown(one.sampler),
-                   one.weights.empty() ? "not known"
-                                       : (one.weights == "ema" ? "averaged (EMA)" : "trained"),
-                   or_unknown(one.noise), or_unknown(one.precision), or_unknown(one.definition),
-                   draws_cell(one)});
+    table.add_row(
+        {one.metric, or_unknown(one.sampler),
+         one.weights.empty() ? "not known" : (one.weights == "ema" ? "averaged (EMA)" : "trained"),
+         or_unknown(one.noise), or_unknown(one.precision), or_unknown(one.definition),
+         draws_cell(one)});
   }
   return table.text();
 }

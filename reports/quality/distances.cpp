@@ -78,8 +78,15 @@ void attach_distances(const std::vector<RunDistance>& distances, Side& side) {
   for (NamedResult& run : side.runs) {
     for (const RunDistance& distance : distances) {
       if (distance.run_id != run.result.run_id) continue;
-      Metric metric{distance.origin.metric, "1", distance.direction, {}, distance.problem,
-                    "exact",                {},  1,                  ""};
+      Metric metric{distance.origin.metric,
+                    "1",
+                    distance.direction,
+                    {},
+                    distance.problem,
+                    "exact",
+                    {},
+                    1,
+                    ""};
       if (distance.problem.empty()) metric.value = distance.value;
       std::erase_if(run.result.metrics,
                     [&](const Metric& other) { return other.name == metric.name; });

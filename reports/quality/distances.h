@@ -29,7 +29,8 @@ struct RunDistance {
 ///
 /// One counts as missing when
 /// - nobody says which weights drew the samples, or they were others than the run's;
-/// - the two sets are of different extractors or resizes, or nobody says that of one of them, unless
+/// - the two sets are of different extractors or resizes, or nobody says that of one of them,
+/// unless
 ///   the user did (`fid --resize`); an exact distribution needs none, beside plain values;
 /// - a set has fewer than 2 d samples;
 /// - the run's definition locks another sampler, number of samples, seed, extractor, resize or

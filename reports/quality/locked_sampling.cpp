@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <utility>
 #include <vector>
 
 namespace noisemark::reports {
@@ -33,14 +33,13 @@ std::vector<Locked> sampling_keys(const Json& definition, const Json& drawn,
   const Json sample = part(definition, "sample");
   if (!sample.is_object()) return {};
   const Json sampler = part(drawn, "sampler");
-  std::vector<Locked> keys = {{"sample.sampler", part(sample, "sampler"), part(sampler, "name")},
-                              {"sample.count", part(sample, "count"), origin.samples},
-                              {"sample.ddim_steps", part(sample, "ddim_steps"),
-                               part(sampler, "steps")},
-                              {"sample.ddim_eta", part(sample, "ddim_eta"), part(sampler, "eta")},
-                              {"sample.ddpm_variance", part(sample, "ddpm_variance"),
-                               part(sampler, "variance")},
-                              {"the seed", run.seeds.base, part(drawn, "seed")}};
+  std::vector<Locked> keys = {
+      {"sample.sampler", part(sample, "sampler"), part(sampler, "name")},
+      {"sample.count", part(sample, "count"), origin.samples},
+      {"sample.ddim_steps", part(sample, "ddim_steps"), part(sampler, "steps")},
+      {"sample.ddim_eta", part(sample, "ddim_eta"), part(sampler, "eta")},
+      {"sample.ddpm_variance", part(sample, "ddpm_variance"), part(sampler, "variance")},
+      {"the seed", run.seeds.base, part(drawn, "seed")}};
   if (const Json source = part(part(drawn, "noise"), "source"); source.is_string()) {
     keys.push_back({"the initial noise", "drawn", source});
   }

@@ -65,7 +65,8 @@ void take_distance_options(const Arguments& arguments, FidOutcome& outcome) {
   kernel.subset_size = arguments.integer("subset-size", 2).value_or(kernel.subset_size);
   outcome.draws = one_of(arguments, "fid", "draws", {"counter", "numpy"});
   const bool numpy = outcome.draws == "numpy";
-  const int64_t seed = arguments.integer("seed", 0).value_or(numpy ? int64_t{kTorchFidelitySeed} : 0);
+  const int64_t seed =
+      arguments.integer("seed", 0).value_or(numpy ? int64_t{kTorchFidelitySeed} : 0);
   if (numpy && seed > UINT32_MAX) {
     throw bad_input("--seed", "", std::to_string(seed), "below 2^32, with --draws numpy");
   }
@@ -203,8 +204,8 @@ Answer measure_sets(const Arguments& arguments, const std::string& data) {
   outcome.evaluated_origin = origin_of(outcome.evaluated);
   outcome.reference_origin = origin_of(outcome.reference);
   outcome.options.resampling.progress = [&](int64_t done) {
-    line.say(fmt::format("features drawn again: {} of {}", done,
-                         outcome.options.resampling.replicates));
+    line.say(
+        fmt::format("features drawn again: {} of {}", done, outcome.options.resampling.replicates));
   };
   outcome.distance = measure_distance(outcome.evaluated, outcome.reference, outcome.options);
   line.clear();

@@ -50,8 +50,7 @@ double degrees_of(const MixtureDistance& mixture) {
 /// How often perfect samples would have shares at least as far off.
 double p_of_shares(const MixtureDistance& mixture) {
   const boost::math::chi_squared distribution(degrees_of(mixture));
-  return boost::math::cdf(
-      boost::math::complement(distribution, mixture.component_chi_square));
+  return boost::math::cdf(boost::math::complement(distribution, mixture.component_chi_square));
 }
 
 /// Rows of a value and what it was taken of.
@@ -110,10 +109,10 @@ std::string table_of(const FidOutcome& outcome) {
     table.row("recall", format_number(distance.precision_recall->recall_frac));
   }
   if (outcome.score) {
-    table.row_of_a(score_name(outcome),
-                   fmt::format("{} ± {} over {} splits", format_number(outcome.score->mean),
-                               format_number(outcome.score->standard_deviation),
-                               outcome.score->splits));
+    table.row_of_a(
+        score_name(outcome),
+        fmt::format("{} ± {} over {} splits", format_number(outcome.score->mean),
+                    format_number(outcome.score->standard_deviation), outcome.score->splits));
   }
   if (distance.mixture) add_mixture(*distance.mixture, table);
   return table.text();
@@ -123,9 +122,8 @@ std::string extractor_words(const FeatureSet& set) {
   if (set.exact) return "the distribution itself";
   if (!set.extractor) return "extractor not known";
   const ExtractorInfo& info = *set.extractor;
-  const std::string words =
-      fmt::format("extractor {} ({}), resize {}", info.name,
-                  info.checksum.substr(0, kShownDigits), info.resize);
+  const std::string words = fmt::format("extractor {} ({}), resize {}", info.name,
+                                        info.checksum.substr(0, kShownDigits), info.resize);
   return set.extractor_asserted ? words + ", as --resize says" : words + ", " + info.provenance;
 }
 

@@ -65,10 +65,8 @@ void require_features(const FeatureSet& set, const std::string& what) {
                   what + " needs the features or the pictures themselves");
 }
 
-}  // namespace
-
-SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& reference,
-                             const SetDistanceOptions& options) {
+void require_measurable(const FeatureSet& evaluated, const FeatureSet& reference,
+                        const SetDistanceOptions& options) {
   require_comparable(evaluated, reference);
   for (const FeatureSet* set : {&evaluated, &reference}) {
     if (set->samples == 1) throw bad_input(set->name, "samples", "1", "at least 2");
@@ -78,6 +76,13 @@ SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& refe
   if (options.resampling.replicates > 0) {
     require_features(evaluated, "an interval (--bootstrap 0: without one)");
   }
+}
+
+}  // namespace
+
+SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& reference,
+                             const SetDistanceOptions& options) {
+  require_measurable(evaluated, reference, options);
   SetDistance distance;
   distance.name = name_of(evaluated, reference);
   const auto begin = std::chrono::steady_clock::now();

@@ -11,7 +11,8 @@ namespace noisemark::suite {
 struct SamplingOrigin {
   /// "ddim, 50 steps, eta 0, averaged (EMA) weights 0123456789ab, seed 7, fp32"
   std::string words;
-  std::string json;  ///< the definition, weights, sampler, seed, noise and execution of sampling.json
+  std::string
+      json;  ///< the definition, weights, sampler, seed, noise and execution of sampling.json
 };
 
 /// Of the pictures/ or samples.npy of a sampling's folder; nothing where there is no sampling.json

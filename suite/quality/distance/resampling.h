@@ -17,8 +17,8 @@ struct ResamplingOptions {
 };
 
 /// What `distance` says of each replicate of `features` [N, d]: N rows drawn with replacement, by
-/// counter (Stream::kSubset keyed by seed and replicate), so that a replicate depends on none before
-/// it. Throws what `distance` throws.
+/// counter (Stream::kSubset keyed by seed and replicate), so that a replicate depends on none
+/// before it. Throws what `distance` throws.
 [[nodiscard]] std::vector<double> resampled_distances(
     const at::Tensor& features, const std::function<double(const at::Tensor&)>& distance,
     const ResamplingOptions& options);
