@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
 
+#include "reports/compare/multiplicity.h"
 #include "reports/quality/difference_test.h"
 #include "reports/quality/range_gate.h"
 #include "tests/reports/quality/normals.h"
@@ -83,6 +85,33 @@ TEST(LevelOfShapes, holds_for_heavy_tails_and_for_none) {
       EXPECT_LE(rates.fail, kAlpha + tolerance(4000)) << common;
     }
   }
+}
+
+/// The other side of what level_test.cpp asks: four modes that are worse by the margin exactly, any
+/// of which may be called worse by more.
+TEST(LevelOfShapes, of_any_wrong_fail_among_four_modes_holds_by_holm) {
+  constexpr int kStudies = 4000;
+  Normals normals(4);
+  double wrong = 0;
+  double wrong_alone = 0;
+  for (int i = 0; i < kStudies; ++i) {
+    std::vector<double> p;
+    for (int mode = 0; mode < 4; ++mode) {
+      SeedValues values;
+      for (int seed = 0; seed < 4; ++seed) {
+        const double shared = 0.9 * normals.draw();
+        values.reference.push_back(0.002 * (shared + 0.44 * normals.draw()));
+        values.candidate.push_back(kMargin + 0.002 * (shared + 0.44 * normals.draw()));
+      }
+      p.push_back(test_difference(values, kMargin, kAlpha).p_worse);
+    }
+    const auto proven = [](double value) { return value <= kAlpha; };
+    const std::vector<double> adjusted = holm(p);
+    wrong += std::any_of(adjusted.begin(), adjusted.end(), proven) ? 1.0 / kStudies : 0;
+    wrong_alone += std::any_of(p.begin(), p.end(), proven) ? 1.0 / kStudies : 0;
+  }
+  EXPECT_LE(wrong, kAlpha + tolerance(kStudies));
+  EXPECT_GT(wrong_alone, 2 * kAlpha) << "1 - 0.95^4 is 18.5 %";
 }
 
 /// Of ranges whose one end is the true mean, so that either verdict is wrong.
