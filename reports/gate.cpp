@@ -244,6 +244,11 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
   return gates;
 }
 
+bool is_finished(const Result& result) {
+  if (result.exit.code == static_cast<int>(ExitCode::kPass)) return true;
+  return result.exit.code == static_cast<int>(ExitCode::kFailed) && !result.gates.empty();
+}
+
 Exit exit_of(const std::vector<Gate>& gates, bool custom) {
   Exit exit;
   for (const Gate& gate : gates) {

@@ -1,60 +1,77 @@
 #!/usr/bin/env python3
-"""Prints how fast the Fréchet distance of two sets of moments is beside pytorch-fid and torch-fidelity.
+"""Times the Fréchet distance of moments by Noisemark and both peers in one interleaved run (pace.py).
 
-    frechet_speed.py --noisemark build/release/bin/noisemark --out FOLDER
+    frechet_speed.py --program build/release/bin/noisemark_frechet_turns --out FOLDER [--gate]
 
-All contestants get the same mean and covariance, in turns, in one run: ours as a process of its own for
-each turn (`noisemark fid`), which states the time of the distance alone; the peers as calls in this
-process. The ratio is of those times; the whole process, with its start and the reading of the files, is a
-row of its own. FOLDER gets frechet_speed.md and every turn (frechet_speed.json). A peer that cannot be
-imported is left out, and the table says so.
+All three get the same means and covariances, in float64, the same number of threads and a process that
+stays alive; each has read its files before its first turn. The peers are called by their own functions.
+FOLDER gets frechet_speed.md and every turn (frechet_speed.json). A peer that cannot be imported is left
+out, and the table says so.
 
-With --gate the exit code is 1 unless pytorch-fid takes at least 10 times and torch-fidelity at least 3
-times as long (where they are here), and the values agree to 1e-6 of the traces.
+With --gate the exit code is 1 unless the median ratio is at least 10 to pytorch-fid and 3 to
+torch-fidelity, and the values agree to 1e-6 of the traces; then both have to be here. --recorded FILE
+judges the turns of an earlier run and measures nothing.
 
-Exit codes: 0 measured, 1 gate, 2 bad input, 77 NumPy is not installed.
+Exit codes: 0 measured, 1 a gate or a contestant failed, 2 bad input, 77 NumPy or, with --gate, a peer is
+not installed.
 """
 
 import argparse
+import importlib.util
 import json
 import os
-import subprocess
+import shlex
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-GATES = {"pytorch-fid": 10.0, "torch-fidelity": 3.0}
+import pace
+from definition import BadInput, CannotRunHere
+from speed_gate import Gate, Verdict, judge, outcome, read_record
+
 OURS = "noisemark"
-PROCESS = "noisemark, whole process"
-_AGREEMENT = 1e-6
+_MODULES = {"pytorch-fid": "pytorch_fid", "torch-fidelity": "torch_fidelity"}
+GATES = (Gate(OURS, "pytorch-fid", 10.0), Gate(OURS, "torch-fidelity", 3.0))
+_AGREEMENT = 1e-6  # of the traces: pytorch-fid goes through a general matrix square root
+_PROGRAM = Path(__file__).resolve()
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new one")
+    side = parser.add_mutually_exclusive_group(required=True)
+    side.add_argument("--program", type=Path, metavar="BIN", help="noisemark_frechet_turns")
+    side.add_argument("--recorded", type=Path, metavar="FILE", help="a frechet_speed.json")
+    side.add_argument("--serve", choices=_MODULES, help=argparse.SUPPRESS)
+    parser.add_argument("--moments", type=Path, nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, metavar="FOLDER")
     parser.add_argument("--dimension", type=int, default=2048, help="of the features (default: 2048)")
     parser.add_argument("--samples", type=int, default=0,
                         help="of each set (default: 3 times the dimension)")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each (default: 5)")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each (default: 6)")
+    parser.add_argument("--warmup-rounds", type=int, default=1, help="left out (default: 1)")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1,
                         help="of each contestant (default: all processors)")
     parser.add_argument("--gate", action="store_true", help="exit with 1 when too slow")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if min(args.dimension, args.threads) < 1 or args.samples < 0:
+        raise BadInput("--dimension, --threads: (an integer of at least 1)")
+    return args
 
 
 def _limit_threads(threads: int) -> None:
-    """Before NumPy and SciPy load their BLAS."""
+    """Before NumPy and SciPy load their BLAS; contestants inherit it."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)
 
 
-def _moments(seed: int, samples: int, dimension: int) -> dict:
+def _moments(seed: int, samples: int, dimension: int) -> dict[str, Any]:
     """Of features whose eigenvalues span four decades, as those of networks do."""
     import numpy as np
 
@@ -77,108 +94,149 @@ def _torch_fidelity() -> Callable[[dict, dict], float]:
     return lambda a, b: fid_statistics_to_metric(a, b, False)["frechet_inception_distance"]
 
 
-def _peers() -> tuple[dict[str, Callable[[dict, dict], float]], list[str]]:
-    """What can be called here, and in words what cannot."""
-    found, absent = {}, []
-    for name, load in (("pytorch-fid", _pytorch_fid), ("torch-fidelity", _torch_fidelity)):
-        try:
-            found[name] = load()
-        except ImportError as missing:
-            absent.append(f"{name} is left out: {missing}")
-    return found, absent
+_LOADERS = {"pytorch-fid": _pytorch_fid, "torch-fidelity": _torch_fidelity}
 
 
-def _run_ours(args: argparse.Namespace) -> dict[str, tuple[float, float]]:
-    """(seconds, value) by row."""
-    begin = time.perf_counter()
-    done = subprocess.run([args.noisemark, "fid", args.out / "a.npz", args.out / "b.npz", "--json",
-                           "--device", "cpu", "--threads", str(args.threads)],
-                          check=True, capture_output=True, text=True)
-    whole_s = time.perf_counter() - begin
-    reply = json.loads(done.stdout)
-    return {OURS: (reply["frechet_s"], reply["value"]), PROCESS: (whole_s, reply["value"])}
-
-
-def _run_peer(call: Callable[[dict, dict], float], a: dict, b: dict) -> tuple[float, float]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # SciPy's about its own sqrtm
+def _take_turn(distance: Callable[[dict, dict], float], a: dict, b: dict, steps: int) -> dict[str, Any]:
+    step_s, value = [], 0.0
+    for _ in range(steps):
         begin = time.perf_counter()
-        value = call(a, b)
-        return time.perf_counter() - begin, float(value)
+        value = distance(a, b)
+        step_s.append(time.perf_counter() - begin)
+    return {"step_s": step_s, "value": float(value)}
 
 
-def _measure(args: argparse.Namespace, peers: dict, a: dict, b: dict) -> dict[str, list]:
-    """Turns by row; every other round the other way round."""
-    turns: dict[str, list] = {}
-    for turn in range(args.rounds):
-        names = [OURS, *peers]
-        for name in names if turn % 2 == 0 else reversed(names):
-            results = _run_ours(args) if name == OURS else {name: _run_peer(peers[name], a, b)}
-            for row, result in results.items():
-                turns.setdefault(row, []).append(result)
-    return turns
+def _serve(args: argparse.Namespace) -> None:
+    """Turns of a peer: one step is one distance."""
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # only the protocol may reach the driver
+    warnings.simplefilter("ignore")  # SciPy's about its own sqrtm
+    try:
+        import numpy as np
+
+        distance = _LOADERS[args.serve]()
+    except ImportError as missing:
+        raise CannotRunHere(f"{args.serve}: {missing}") from missing
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(args.threads)
+    a, b = ({key: np.load(path)[key] for key in ("mu", "sigma")} for path in args.moments)
+    print(json.dumps({"ready": True, "batch": 1, "threads": args.threads}), file=replies, flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words[:1] != ["run"]:
+            break
+        print(json.dumps(_take_turn(distance, a, b, int(words[1]))), file=replies, flush=True)
 
 
-def _table(turns: dict[str, list], notes: list[str], args: argparse.Namespace) -> str:
-    ours_s = median(seconds for seconds, _ in turns[OURS])
-    lines = [f"# Fréchet distance of moments, d = {args.dimension}", "",
-             f"{args.rounds} turns of each, {args.threads} threads; medians, smallest and largest.", "",
-             "| contestant | s | smallest | largest | times ours | value |",
+def _peers_here(gate: bool) -> tuple[list[str], list[str]]:
+    """Those that are installed, and in words those that are not."""
+    here = [name for name, module in _MODULES.items() if importlib.util.find_spec(module)]
+    absent = [f"{name} is left out: it is not installed" for name in _MODULES if name not in here]
+    if gate and absent:
+        raise CannotRunHere(f"--gate: {'; '.join(absent)}")
+    return here, absent
+
+
+def _commands(args: argparse.Namespace, peers: list[str], files: list[Path]) -> dict[str, str]:
+    moments = list(map(str, files))
+    commands = {OURS: shlex.join([str(args.program), *moments, str(args.threads)])}
+    for peer in peers:
+        commands[peer] = shlex.join([sys.executable, "-B", str(_PROGRAM), "--serve", peer, "--threads",
+                                     str(args.threads), "--moments", *moments])
+    return commands
+
+
+def _values(record: dict[str, Any]) -> dict[str, float]:
+    return {c["name"]: c["turns"][-1]["value"] for c in record["contestants"]}
+
+
+def _agreement(record: dict[str, Any]) -> list[Verdict]:
+    values = _values(record)
+    bound = _AGREEMENT * record["traces"]
+    return [Verdict(f"{name} finds {value:.9g}, we {values[OURS]:.9g} (within {bound:.2g})",
+                    abs(value - values[OURS]) <= bound)
+            for name, value in values.items() if name != OURS]
+
+
+def verdicts_of(record: dict[str, Any]) -> list[Verdict]:
+    """Of every gate, and of every peer's value. Raises BadInput where the turns are not of a distance."""
+    try:
+        return [*judge(record, GATES), *_agreement(record)]
+    except KeyError as error:
+        raise BadInput(f"turns without {error} (turns of frechet_speed.py)") from error
+
+
+def _table(record: dict[str, Any], notes: list[str]) -> str:
+    values = _values(record)
+    lines = [f"# Fréchet distance of moments, d = {record['dimension']}", "",
+             f"{record['threads']} threads each. Seconds: median, smallest and largest; the ratio is the median "
+             "over rounds, with its 95 % interval.", "",
+             "| contestant | s | smallest | largest | times as long as ours | value |",
              "|---|---:|---:|---:|---:|---:|"]
-    for name, results in turns.items():
-        seconds = [s for s, _ in results]
-        lines.append(f"| {name} | {median(seconds):.3f} | {min(seconds):.3f} | {max(seconds):.3f} | "
-                     f"{median(seconds) / ours_s:.1f} | {results[0][1]:.9g} |")
+    for contestant in record["contestants"]:
+        name = contestant["name"]
+        seconds = [median(turn["step_s"]) for turn in contestant["turns"][record["warmup_rounds"]:]]
+        ours = next(row for row in pace.rows_of(record, name) if row.name == OURS)
+        ratio = pace.with_interval(ours.ratio, ours.ratio_ci95, 2)
+        lines.append(f"| {name} | {median(seconds):.3f} | {min(seconds):.3f} | {max(seconds):.3f} | {ratio} | "
+                     f"{values[name]:.9g} |")
     return "\n".join([*lines, "", *notes]).rstrip() + "\n"
 
 
-def _failures(turns: dict[str, list], traces: float) -> list[str]:
-    ours_s = median(seconds for seconds, _ in turns[OURS])
-    ours = turns[OURS][0][1]
-    failures = []
-    for name, least in GATES.items():
-        if name not in turns:
-            continue
-        ratio = median(seconds for seconds, _ in turns[name]) / ours_s
-        if ratio < least:
-            failures.append(f"{name} takes {ratio:.1f} times as long, not {least:g} times")
-        if abs(turns[name][0][1] - ours) > _AGREEMENT * traces:
-            failures.append(f"{name} finds {turns[name][0][1]:.9g}, we {ours:.9g}")
-    return failures
+def _measured(args: argparse.Namespace, peers: list[str]) -> dict[str, Any]:
+    import numpy as np
+
+    samples = args.samples or 3 * args.dimension
+    with tempfile.TemporaryDirectory() as folder:
+        files, traces = [], 0.0
+        for seed in (1, 2):
+            moments = _moments(seed, samples, args.dimension)
+            traces += float(np.trace(moments["sigma"]))
+            files.append(Path(folder, f"{'ab'[seed - 1]}.npz"))
+            np.savez(files[-1], **moments)
+        record = pace.measure(_commands(args, peers, files),
+                              pace.Turns(args.rounds, args.warmup_rounds, 1), OURS)
+        record = pace.without_paths(record, {folder: "FOLDER", sys.executable: "python3",
+                                             _PROGRAM: _PROGRAM.name, args.program: args.program.name})
+    return {**record, "dimension": args.dimension, "samples": samples, "threads": args.threads,
+            "traces": traces}
+
+
+def _measure(args: argparse.Namespace) -> dict[str, Any]:
+    """Measures, writes FOLDER and prints the table."""
+    if args.out is None:
+        raise BadInput("--out: missing (a folder)")
+    peers, absent = _peers_here(args.gate)
+    args.program = args.program.resolve()
+    _limit_threads(args.threads)
+    record = _measured(args, peers)
+    text = _table(record, absent)
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "frechet_speed.md").write_text(text)
+    (args.out / "frechet_speed.json").write_text(json.dumps(record, indent=1) + "\n")
+    print(text)
+    return record
 
 
 def main(argv: list[str]) -> int:
-    args = _arguments(argv)
-    args.out.mkdir(parents=True, exist_ok=True)
-    args.noisemark = args.noisemark.resolve()
-    if not args.noisemark.is_file():
-        print(f"frechet_speed.py: --noisemark: {args.noisemark}: no such file", file=sys.stderr)
-        return 2
-    _limit_threads(args.threads)
+    """Runs the command; returns the exit code."""
     try:
-        import numpy as np
-    except ImportError as missing:
-        print(f"frechet_speed.py: {missing}", file=sys.stderr)
-        return 77
-
-    samples = args.samples or 3 * args.dimension
-    a, b = (_moments(seed, samples, args.dimension) for seed in (1, 2))
-    for name, moments in (("a", a), ("b", b)):
-        np.savez(args.out / f"{name}.npz", **moments)
-    peers, notes = _peers()
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(args.threads)
-    turns = _measure(args, peers, a, b)
-    for name in ("a", "b"):
-        (args.out / f"{name}.npz").unlink()
-    failures = _failures(turns, float(np.trace(a["sigma"]) + np.trace(b["sigma"])))
-    text = _table(turns, notes, args)
-    (args.out / "frechet_speed.md").write_text(text)
-    (args.out / "frechet_speed.json").write_text(json.dumps(turns, indent=1) + "\n")
-    print(text)
-    for failure in failures:
-        print(f"frechet_speed.py: {failure}", file=sys.stderr)
-    return 1 if args.gate and failures else 0
+        args = _arguments(argv)
+        if args.serve:
+            _limit_threads(args.threads)
+            _serve(args)
+            return 0
+        record = read_record(args.recorded) if args.recorded else _measure(args)
+        return outcome(verdicts_of(record), args.gate)
+    except (BadInput, OSError) as error:
+        print(error, file=sys.stderr)
+        return pace.EXIT_BAD_INPUT
+    except (CannotRunHere, ImportError) as error:
+        print(error, file=sys.stderr)
+        return pace.EXIT_CANNOT_RUN_HERE
+    except pace.ContestantFailed as error:
+        print(error, file=sys.stderr)
+        return pace.EXIT_FAILED
 
 
 if __name__ == "__main__":

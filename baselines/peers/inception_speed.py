@@ -6,7 +6,11 @@
 Weights are random, pictures are random bytes of --resolution; a step is one batch through resize and
 network, features on the CPU. Every side has the same weights, batch and threads.
 
-Exit codes: 0 measured, 1 a contestant failed, 2 bad input, 77 the peers are not installed.
+With --gate the exit code is 1 unless ours are at least as fast as each peer's with the same resize, by the
+median of the ratios within a round. --recorded FILE judges the turns of an earlier run and measures
+nothing.
+
+Exit codes: 0 measured, 1 a gate or a contestant failed, 2 bad input, 77 the peers are not installed.
 """
 
 import argparse
@@ -17,14 +21,23 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pace
 from convert_inception import convert
 from definition import BadInput, CannotRunHere
+from speed_gate import Gate, judge, outcome, read_record
 
 _PEER_NAMES = ("torch-fidelity", "pytorch-fid")
 # Whose resize each peer has.
 _RESIZES = {"torch-fidelity": "tf1-bilinear", "pytorch-fid": "bilinear"}
+
+
+def _ours(peer: str) -> str:
+    return f"ours, {_RESIZES[peer]}"
+
+
+GATES = tuple(Gate(_ours(peer), peer, 1.0) for peer in _PEER_NAMES)
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -33,6 +46,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     side = parser.add_mutually_exclusive_group(required=True)
     side.add_argument("--program", type=Path, metavar="BIN", help="noisemark_inception_probe")
+    side.add_argument("--recorded", type=Path, metavar="FILE", help="what an earlier run wrote to --out")
     side.add_argument("--serve", choices=_PEER_NAMES, help="take turns as this peer, on stdin")
     parser.add_argument("--weights", type=Path, metavar="FILE.pth", help="with --serve")
     parser.add_argument("--batch", type=int, default=16, help="pictures of a step (default: 16)")
@@ -42,6 +56,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
     parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="everything, as JSON")
+    parser.add_argument("--gate", action="store_true", help="exit with 1 when slower than a peer")
     args = parser.parse_args(argv)
     if min(args.batch, args.resolution, args.threads) < 1:
         raise BadInput("--batch, --resolution, --threads: (an integer of at least 1)")
@@ -77,14 +92,14 @@ def _commands(args: argparse.Namespace, weights: Path, converted: Path) -> dict[
     commands = {}
     for peer in _PEER_NAMES:
         request = {"weights": str(converted), "resize": _RESIZES[peer], **sizes}
-        commands[f"ours, {_RESIZES[peer]}"] = shlex.join([str(args.program), "pace", json.dumps(request)])
+        commands[_ours(peer)] = shlex.join([str(args.program), "pace", json.dumps(request)])
         options = [word for key, value in sizes.items() for word in (f"--{key}", str(value))]
         commands[peer] = shlex.join([sys.executable, str(Path(__file__).resolve()), "--serve", peer,
                                      "--weights", str(weights), *options])
     return commands
 
 
-def _measure(args: argparse.Namespace) -> None:
+def _measure(args: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     from inception_peers import random_state
@@ -104,14 +119,19 @@ def _measure(args: argparse.Namespace) -> None:
         print(pace.markdown(pace.rows_of(record, peer), peer))
     if args.out:
         args.out.write_text(json.dumps(record, indent=1) + "\n")
+    return record
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
     try:
         args = _arguments(argv)
-        (_serve if args.serve else _measure)(args)
-    except BadInput as error:
+        if args.serve:
+            _serve(args)
+            return 0
+        record = read_record(args.recorded) if args.recorded else _measure(args)
+        return outcome(judge(record, GATES), args.gate)
+    except (BadInput, OSError) as error:
         print(error, file=sys.stderr)
         return pace.EXIT_BAD_INPUT
     except (CannotRunHere, ImportError) as error:
@@ -120,7 +140,6 @@ def main(argv: list[str]) -> int:
     except pace.ContestantFailed as error:
         print(error, file=sys.stderr)
         return pace.EXIT_FAILED
-    return 0
 
 
 if __name__ == "__main__":

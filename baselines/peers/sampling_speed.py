@@ -7,7 +7,11 @@ Both draw with the same weights, sampler (DDIM), batch and number of threads; th
 GaussianDiffusion's own sample(). Noisemark is a process of its own every turn and is asked for the
 time that it notes in sampling.json, so its first batch is always a cold one; the peer stays alive.
 
-Exit codes: 0 measured, 1 a contestant failed, 2 bad input, 77 the peers are not installed.
+With --gate the exit code is 1 unless fused+channels-last draws at least twice the images/s of the peer as
+users run it, peer-eager, by the median of the ratios within a round. --recorded FILE judges the turns of
+an earlier run and measures nothing.
+
+Exit codes: 0 measured, 1 a gate or a contestant failed, 2 bad input, 77 the peers are not installed.
 """
 
 import argparse
@@ -23,7 +27,9 @@ from typing import Any
 
 import pace
 from definition import BadInput, CannotRunHere, load_definition
+from speed_gate import Gate, judge, outcome, read_record
 
+GATES = (Gate("fused+channels-last", "peer-eager", 2.0),)
 _PROGRAM = Path(__file__).resolve()
 _TRAINED = ("--set", "train.steps=2", "--set", "eval.samples=8", "--set", "eval.every=0", "--no-memory",
             "--no-profile")
@@ -33,7 +39,9 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
+    side = parser.add_mutually_exclusive_group(required=True)
+    side.add_argument("--noisemark", type=Path, metavar="BIN")
+    side.add_argument("--recorded", type=Path, metavar="FILE", help="what an earlier run wrote to --out")
     parser.add_argument("--out", type=Path, metavar="FILE", help="everything, as JSON")
     parser.add_argument("--benchmark", default="gmm16@cpu", metavar="ID", help="of generated data")
     parser.add_argument("--ddim-steps", type=int, default=10, metavar="S", help="(default: 10)")
@@ -47,6 +55,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=9, help="turns of each (default: 9)")
     parser.add_argument("--warmup-rounds", type=int, default=1, help="left out (default: 1)")
     parser.add_argument("--batches", type=int, default=16, help="of a turn (default: 16)")
+    parser.add_argument("--gate", action="store_true", help="exit with 1 when too slow")
     parser.add_argument("--serve", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
@@ -139,7 +148,7 @@ def _commands(args: argparse.Namespace, argv: list[str], folder: Path) -> dict[s
     return {name: shlex.join([*serving, served]) for name, served in names.items()}
 
 
-def _measure(args: argparse.Namespace, argv: list[str]) -> None:
+def _measure(args: argparse.Namespace, argv: list[str]) -> dict[str, Any]:
     turns = pace.Turns(args.rounds, args.warmup_rounds, args.batches)
     os.environ["TQDM_DISABLE"] = "1"
     with tempfile.TemporaryDirectory() as name:
@@ -154,6 +163,7 @@ def _measure(args: argparse.Namespace, argv: list[str]) -> None:
     print(pace.markdown(pace.rows_of(record, reference), reference), end="")
     if args.out:
         args.out.write_text(json.dumps(record, indent=1) + "\n")
+    return record
 
 
 def main(argv: list[str]) -> int:
@@ -162,8 +172,9 @@ def main(argv: list[str]) -> int:
     try:
         if args.serve:
             _serve(args)
-        else:
-            _measure(args, argv)
+            return 0
+        record = read_record(args.recorded) if args.recorded else _measure(args, argv)
+        return outcome(judge(record, GATES), args.gate)
     except (BadInput, OSError) as error:
         print(error, file=sys.stderr)
         return pace.EXIT_BAD_INPUT
@@ -173,7 +184,6 @@ def main(argv: list[str]) -> int:
     except (pace.ContestantFailed, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return pace.EXIT_FAILED
-    return 0
 
 
 if __name__ == "__main__":

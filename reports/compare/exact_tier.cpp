@@ -290,10 +290,6 @@ bool passed(const Result& result) {
   return result.exit.code == static_cast<int>(ExitCode::kPass);
 }
 
-bool finished(const Result& result) {
-  return passed(result) || result.exit.code == static_cast<int>(ExitCode::kFailed);
-}
-
 /// Whether all that failed are gates on how good the trained model is.
 bool only_quality_failed(const Result& result) {
   static const std::set<std::string> quality = {"val_loss", "val_loss_weighted", "excess_loss"};
@@ -309,9 +305,10 @@ bool only_quality_failed(const Result& result) {
 CompareVerdict exit_verdict(const Result& result, bool is_base) {
   if (passed(result)) return CompareVerdict::kEquivalent;
   if (is_base) {
-    return finished(result) ? CompareVerdict::kCalibrationNeeded : CompareVerdict::kNotComparable;
+    return is_finished(result) ? CompareVerdict::kCalibrationNeeded
+                               : CompareVerdict::kNotComparable;
   }
-  if (!finished(result)) return CompareVerdict::kInfraError;
+  if (!is_finished(result)) return CompareVerdict::kInfraError;
   return only_quality_failed(result) ? CompareVerdict::kQualityFail : CompareVerdict::kRegression;
 }
 

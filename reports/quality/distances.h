@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,21 +14,38 @@ struct RunDistance {
   std::string run_id;
   std::string file;  ///< that says so: "distances/fid.json", below the folder of the run
   DistanceOrigin origin;
-  double value = 0;
-  std::string noise_sha256;  ///< of the samples' initial noise
-  std::string problem;       ///< why it counts as missing; empty: it does not
+  Direction direction = Direction::kLower;
+  std::optional<double> value;  ///< empty: no finite number
+  std::optional<double> standard_error;
+  std::optional<Interval> interval;  ///< by drawing the features again
+  std::string noise_sha256;          ///< of the samples' initial noise
+  std::string problem;               ///< why it counts as missing; empty: it does not
 };
 
 /// From FOLDER/distances/*.json of every run: what `noisemark fid RUN/samples/pictures REFERENCE
-/// --json` says, with the kernel distance, where there is one, as a metric of its own ("fid" and
-/// "kid" of the Inception network, else "EXTRACTOR_distance" and "EXTRACTOR_kernel_distance"). One
-/// counts as missing when the samples were drawn with other weights than the run's, when nobody
-/// says with which, and when a set has fewer than 2 d samples. Throws Error (bad input) for a file
-/// that is no such thing.
+/// --json` says. Metrics are "fid", "kid" and "inception_score" of the Inception network of that
+/// day; "mixture_distance" of raw samples to gmm16:exact; else, with the extractor's name before
+/// it, "_distance", "_kernel_distance" and "_class_score"; "_precision" and "_recall" of any.
+///
+/// One counts as missing when
+/// - nobody says which weights drew the samples, or they were others than the run's;
+/// - the two sets are of different extractors or resizes, or nobody says that of one of them,
+/// unless
+///   the user did (`fid --resize`); an exact distribution needs none, beside plain values;
+/// - a set has fewer than 2 d samples;
+/// - the run's definition locks another sampler, number of samples, seed, extractor, resize or
+///   reference.
+///
+/// Keys that came later may be absent from a file: what they would say is then not known. Throws
+/// Error (bad input) for a file that is no such thing.
 [[nodiscard]] std::vector<RunDistance> read_distances(const Side& side);
 
 /// Gives the runs their distances as metrics.
 void attach_distances(const std::vector<RunDistance>& distances, Side& side);
+
+/// What was measured of every run, in the order of benchmark, variant, seed and metric.
+[[nodiscard]] std::vector<DistanceValue> distance_values(const std::vector<RunDistance>& distances,
+                                                         const Side& side);
 
 /// What forbids to compare them, a sentence each: origins of one metric that differ, initial noise
 /// that differs between runs of one benchmark and seed.

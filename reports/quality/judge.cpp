@@ -9,6 +9,7 @@
 #include "reports/compare/comparable.h"
 #include "reports/error.h"
 #include "reports/nearest.h"
+#include "reports/quality/looks.h"
 #include "reports/quality/measures.h"
 #include "reports/quality/quality_text.h"
 #include "reports/quality/range_gate.h"
@@ -47,13 +48,27 @@ void check_options(const Side& side, const QualityOptions& options) {
   }
 }
 
+/// Of a test that proved nothing.
+std::string seeds_to_add(const QualityRow& row) {
+  if (!row.detectable || !row.seeds_needed) return "";
+  const int64_t more = *row.seeds_needed - static_cast<int64_t>(row.seeds.size());
+  return fmt::format("; {} more {} would decide", more, more == 1 ? "seed" : "seeds");
+}
+
 class Judging {
  public:
   Judging(const QualitySide& judged, const QualityOptions& options)
-      : judged_(judged), side_(judged.side), options_(options) {}
+      : judged_(judged),
+        side_(judged.side),
+        options_(options),
+        runs_(run_ids_of(judged.side)),
+        alpha_(alpha_of_a_look(options.alpha, options.looks)) {}
 
   QualityStudy study() {
     check_options(side_, options_);
+    study_.asked_gates = options_.gates;
+    study_.asked_ranges = options_.ranges;
+    study_.looks = next_look(runs_, options_.looks, options_.earlier);
     study_.alpha = options_.alpha;
     study_.power = options_.power;
     study_.resamples = options_.resamples;
@@ -66,8 +81,10 @@ class Judging {
     }
     look_at_distances();
     for (const Pairing& pairing : pairings) look_at(pairing);
+    for (const Pairing& pairing : pairings_of(judged_.by_steps)) look_at_steps(pairing);
     judge();
     judge_ranges();
+    if (study_.tests > 0 || !study_.ranges.empty()) count_look(runs_, study_.looks);
     find_lost_runs();
     return std::move(study_);
   }
@@ -90,7 +107,20 @@ class Judging {
     }
     const std::vector<FieldDifference> differences = identity_differences(pairing.cell);
     if (differences.empty()) return take(pairing);
-    find(QualityVerdict::kNotComparable, fmt::format("{}: differs from {} in {}", name,
+    add_differences(pairing, differences);
+  }
+
+  /// Of a benchmark that is not there for its quality over seeds. What has no reference beside it
+  /// is none of this study.
+  void look_at_steps(const Pairing& pairing) {
+    if (pairing.cell.pairs.empty()) return;
+    const std::vector<FieldDifference> differences = identity_differences(pairing.cell);
+    if (differences.empty()) return take_steps(pairing);
+    add_differences(pairing, differences);
+  }
+
+  void add_differences(const Pairing& pairing, const std::vector<FieldDifference>& differences) {
+    find(QualityVerdict::kNotComparable, fmt::format("{}: differs from {} in {}", pairing.cell.name,
                                                      pairing.reference, differences.front().field));
     study_.differences.insert(study_.differences.end(), differences.begin(), differences.end());
   }
@@ -108,6 +138,7 @@ class Judging {
                 return std::tie(a.metric, a.samples, a.sampler, a.reference, a.reference_sha256) <
                        std::tie(b.metric, b.samples, b.sampler, b.reference, b.reference_sha256);
               });
+    study_.distance_values = distance_values(judged_.distances, side_);
     for (const std::string& problem : distance_problems(judged_.distances, side_)) {
       find(QualityVerdict::kNotComparable, problem);
     }
@@ -166,11 +197,12 @@ class Judging {
   void judge() {
     std::vector<RowSample*> gated;
     for (RowSample& sample : gated_) gated.push_back(&sample);
-    study_.tests = judge_rows(gated, options_);
+    study_.tests = judge_rows(gated, options_, study_.looks);
     for (RowSample& sample : gated_) {
       const QualityRow& row = sample.row;
-      find(row.verdict, fmt::format("{}, {}: {}: {} ({})", row.benchmark, row.variant,
-                                    measure_text(row), verdict_name(row.verdict), row.words));
+      find(row.verdict,
+           fmt::format("{}, {}: {}: {} ({}{})", row.benchmark, row.variant, measure_text(row),
+                       verdict_name(row.verdict), row.words, seeds_to_add(row)));
       study_.rows.push_back(row);
     }
     for (auto* samples : {&described_, &timesteps_}) {
@@ -180,7 +212,7 @@ class Judging {
 
   /// A figure that no run has is no row.
   void describe(RowSample& sample) {
-    describe_row(sample, options_.alpha);
+    describe_row(sample, alpha_);
     sample.row.words = sample.problem_words;
     if (!sample.row.seeds.empty() || !sample.row.words.empty()) study_.rows.push_back(sample.row);
   }
@@ -189,11 +221,11 @@ class Judging {
     const size_t count = options_.ranges.size() * study_.variants.size();
     if (count == 0) return;
     // Bonferroni: intervals have no p to order.
-    const double alpha = options_.alpha / static_cast<double>(count);
+    const double alpha = alpha_ / static_cast<double>(count);
     const BootstrapOptions bootstrap{options_.resamples, options_.seed, 1 - 2 * alpha};
     for (const VariantRuns& variant : study_.variants) {
       for (const QualityRange& range : options_.ranges) {
-        RangeRow row = judge_range_row(runs_of(side_, variant), range, bootstrap);
+        RangeRow row = judge_range_row(runs_of(side_, variant), range, bootstrap, study_.looks);
         find(row.verdict, fmt::format("{}, {}: {}: {} ({})", row.benchmark, row.variant,
                                       row.measure, verdict_name(row.verdict), row.words));
         study_.ranges.push_back(std::move(row));
@@ -213,6 +245,8 @@ class Judging {
   const QualitySide& judged_;
   const Side& side_;
   const QualityOptions& options_;
+  RunIds runs_;
+  double alpha_;  // of this look
   std::vector<RowSample> gated_;
   std::vector<RowSample> described_;
   std::vector<RowSample> timesteps_;
@@ -226,7 +260,7 @@ QualityStudy judge_quality(const QualitySide& judged, const QualityOptions& opti
 }
 
 QualityStudy judge_quality(const Side& side, const QualityOptions& options) {
-  return judge_quality(QualitySide{side, {}, {}}, options);
+  return judge_quality(QualitySide{side, {}, {}, {}}, options);
 }
 
 }  // namespace noisemark::reports

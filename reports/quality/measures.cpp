@@ -1,10 +1,10 @@
 #include "reports/quality/measures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "reports/error.h"
 #include "reports/gate.h"
 
 namespace noisemark::reports {
@@ -17,9 +17,20 @@ const std::vector<Measure>& known_measures() {
                                              {"time_to_quality_s", 0.03, kRatio, 2},
                                              {"samples_to_quality", 0.10, kRatio, 2},
                                              {"fid", 0.05, kRatio, 5},
-                                             {"kid", 0, kDifference, 2}};
+                                             {"kid", 0, kDifference, 2},
+                                             {"cifarnet_distance", 0, kRatio, 2}};
   return table;
 }
+
+namespace {
+
+/// A kernel distance is unbiased, so it may also be negative; a share may be none at all.
+bool may_be_zero(const std::string& name) {
+  return name.ends_with("_kernel_distance") || name.ends_with("_precision") ||
+         name.ends_with("_recall");
+}
+
+}  // namespace
 
 Measure measure_named(const std::string& name) {
   for (const Measure& measure : known_measures()) {
@@ -27,6 +38,7 @@ Measure measure_named(const std::string& name) {
   }
   Measure other;
   other.name = name;
+  if (may_be_zero(name)) other.scale = DifferenceScale::kDifference;
   return other;
 }
 
@@ -36,11 +48,46 @@ const std::vector<std::string>& described_measures() {
   return names;
 }
 
+namespace {
+
+using Spent = double (*)(const Evaluation&);
+
+double elapsed_s(const Evaluation& evaluation) {
+  return evaluation.elapsed_s;
+}
+
+double samples_seen(const Evaluation& evaluation) {
+  return static_cast<double>(evaluation.samples_seen);
+}
+
+/// What a training had spent when its loss came to the target. `at_evaluation`: when that was seen.
+double spent_at_target(const Quality& quality, Spent spent, double at_evaluation) {
+  const std::vector<Evaluation>& all = quality.evaluations;
+  const double target = quality.target_loss.value_or(0);
+  const auto seen = std::find_if(all.begin(), all.end(),
+                                 [&](const Evaluation& one) { return one.loss <= target; });
+  if (seen == all.begin() || seen == all.end()) return at_evaluation;
+  if (spent(*seen) != at_evaluation || !(seen->loss > 0)) return at_evaluation;
+  const Evaluation& before = *(seen - 1);
+  const double share = std::log(before.loss / target) / std::log(before.loss / seen->loss);
+  return spent(before) + share * (spent(*seen) - spent(before));
+}
+
+}  // namespace
+
 Observation observe(const Result& result, const std::string& measure) {
   const Metric* metric = find_metric(result, measure);
   if (metric == nullptr) return {{}, "not measured", "", Direction::kLower};
   const std::string& reason = metric->missing_reason;
-  return {metric->value, reason.empty() ? "not measured" : reason, metric->unit, metric->direction};
+  Observation found = {metric->value, reason.empty() ? "not measured" : reason, metric->unit,
+                       metric->direction};
+  if (!found.value) return found;
+  if (measure == "time_to_quality_s") {
+    found.value = spent_at_target(result.quality, elapsed_s, *found.value);
+  } else if (measure == "samples_to_quality") {
+    found.value = spent_at_target(result.quality, samples_seen, *found.value);
+  }
+  return found;
 }
 
 Observation observe_loss_at(const Result& result, int64_t timestep) {
@@ -61,9 +108,14 @@ std::vector<int64_t> evaluated_timesteps(const Result& result) {
 
 namespace {
 
-constexpr double kGradientErrorBound = 0.7;
+bool fails_gate(const Result& result, std::string_view name) {
+  return std::any_of(result.gates.begin(), result.gates.end(), [&](const Gate& gate) {
+    return gate.name == name && gate.verdict == Verdict::kFail;
+  });
+}
 
-/// A number of the definition's section [quality].
+}  // namespace
+
 std::optional<double> quality_key(const Result& result, const std::string& key) {
   const auto json = nlohmann::json::parse(result.definition, nullptr, false);
   if (!json.is_object() || !json.contains("quality")) return std::nullopt;
@@ -74,26 +126,8 @@ std::optional<double> quality_key(const Result& result, const std::string& key) 
   return section[key].get<double>();
 }
 
-bool fails_gate(const Result& result, std::string_view name) {
-  return std::any_of(result.gates.begin(), result.gates.end(), [&](const Gate& gate) {
-    return gate.name == name && gate.verdict == Verdict::kFail;
-  });
-}
-
-}  // namespace
-
 std::optional<double> margin_in_definition(const Result& result, const std::string& measure) {
   return quality_key(result, measure + "_margin");
-}
-
-double gradient_error_bound(const Result& result) {
-  return quality_key(result, "gradient_error_max").value_or(kGradientErrorBound);
-}
-
-bool is_finished(const Result& result) {
-  if (result.exit.code == static_cast<int>(ExitCode::kPass)) return true;
-  // What threw before the gates has the exit code of a failed one too.
-  return result.exit.code == static_cast<int>(ExitCode::kFailed) && !result.gates.empty();
 }
 
 bool is_not_finite(const Result& result) {

@@ -18,10 +18,11 @@ struct Measure {
 };
 
 /// val_loss and val_loss_weighted 1 %, time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % with
-/// at least 5 seeds, kid by its difference.
+/// at least 5 seeds; without a margin kid, by its difference, and cifarnet_distance.
 [[nodiscard]] const std::vector<Measure>& known_measures();
 
-/// The known one of that name; else any other metric, judged by its ratio and without a margin.
+/// The known one of that name; else any other metric, judged by its ratio and without a margin (a
+/// kernel distance, precision and recall by their difference, for they may be zero).
 [[nodiscard]] Measure measure_named(const std::string& name);
 
 /// What is always shown beside the gates, judged or not.
@@ -35,7 +36,9 @@ struct Observation {
   Direction direction = Direction::kLower;
 };
 
-/// The metric of that name.
+/// The metric of that name. Time and samples to quality are those of the target itself, on the line
+/// between the evaluations before and after it in the logarithm of the loss: to be judged, the
+/// first evaluation that sees it reached is too coarse, being late by up to the steps between two.
 [[nodiscard]] Observation observe(const Result& result, const std::string& measure);
 /// The unweighted loss at one timestep of the last evaluation.
 [[nodiscard]] Observation observe_loss_at(const Result& result, int64_t timestep);
@@ -47,13 +50,9 @@ struct Observation {
 [[nodiscard]] std::optional<double> margin_in_definition(const Result& result,
                                                          const std::string& measure);
 
-/// How large a lossy mode's relative gradient error may be: quality.gradient_error_max of the run's
-/// definition, or its default, 0.7: a step that far off still goes down, at an angle of at most 45
-/// degrees to the exact one.
-[[nodiscard]] double gradient_error_bound(const Result& result);
+/// A number of the section [quality] of a run's definition; empty where it sets none.
+[[nodiscard]] std::optional<double> quality_key(const Result& result, const std::string& key);
 
-/// Whether a run came to its end, so that its last evaluation is the one that counts.
-[[nodiscard]] bool is_finished(const Result& result);
 /// Whether the training left the finite numbers.
 [[nodiscard]] bool is_not_finite(const Result& result);
 /// Whether its mode ended a pass without a plan, and so may have kept everything.

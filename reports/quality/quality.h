@@ -8,6 +8,7 @@
 
 #include "reports/compare/comparison.h"
 #include "reports/error.h"
+#include "reports/quality/distance_origin.h"
 #include "reports/result.h"
 
 /// What several seeds under several modes say about quality, as a value. The unit of replication is
@@ -41,6 +42,29 @@ enum class TestDesign {
 enum class DifferenceScale {
   kLogRatio,    ///< log(variant / reference): 0.01 is about 1 %
   kDifference,  ///< variant - reference, for figures that may be zero or negative
+};
+
+/// A measure that is judged. Without a margin the definition's, else its default.
+struct QualityGate {
+  std::string measure;
+  std::optional<double> margin;
+};
+
+/// A figure that must lie in a range, in every variant.
+struct QualityRange {
+  std::string measure;
+  double low = 0;
+  double high = 0;
+};
+
+/// The ids of the runs that were looked at together, sorted.
+using RunIds = std::vector<std::string>;
+
+/// How often runs are judged while seeds are added to them (looks.h).
+struct Looks {
+  int64_t declared = 2;       ///< before the first one, at the most
+  int64_t number = 1;         ///< of this one; beyond `declared` nothing is claimed
+  std::vector<RunIds> taken;  ///< this one too, where something was left to chance
 };
 
 /// One seed of a row.
@@ -94,24 +118,6 @@ struct StepRow {
   std::string words;
 };
 
-/// What decides what a distance is: equal in all runs, or they are not comparable.
-struct DistanceOrigin {
-  std::string metric;  ///< "fid", "kid", "cifarnet_distance"
-  std::string name;    ///< as its extractor calls it: "FID"
-  std::string extractor;
-  std::string checksum;  ///< of the extractor's weights
-  std::string resize;
-  int64_t dimension = 0;
-  int64_t samples = 0;
-  std::string sampler;  ///< "ddim, 50 steps, eta 0"
-  std::string weights;  ///< "model" or "ema"
-  std::string reference;
-  std::optional<int64_t> reference_samples;  ///< empty: a distribution itself, or not known
-  std::string reference_sha256;              ///< of its moments; empty: not known
-
-  bool operator==(const DistanceOrigin&) const = default;
-};
-
 /// A figure that must lie in a range, over the seeds of one variant.
 struct RangeRow {
   std::string benchmark;
@@ -134,7 +140,10 @@ struct VariantRuns {
   std::vector<uint64_t> seeds;
   std::vector<std::string> run_ids;  ///< in the order of the seeds
   std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
-  std::string repeat_command;        ///< of the first seed
+  /// Why this is not the locked work, likewise: "custom definition: train.steps=60", "data:
+  /// unofficial".
+  std::vector<std::string> remarks;
+  std::string repeat_command;  ///< of the first seed
 };
 
 struct QualityStudy {
@@ -143,17 +152,21 @@ struct QualityStudy {
   std::vector<VariantRuns> variants;
   std::vector<QualityRow> rows;  ///< gated ones first, then the others, timesteps last
   std::vector<RangeRow> ranges;
-  std::vector<StepRow> steps;                ///< tiers 0 and 1
-  std::vector<DistanceOrigin> distances;     ///< one of each metric, more where they differ
-  std::vector<std::string> sheets;           ///< pictures of samples, below the folder judged
-  std::vector<FieldDifference> differences;  ///< of runs that are not comparable
-  std::vector<std::string> unpaired;         ///< seeds that one side lacks
-  std::vector<std::string> without_result;   ///< runs that were planned or begun and left none
+  std::vector<StepRow> steps;                  ///< tiers 0 and 1
+  std::vector<DistanceOrigin> distances;       ///< one of each metric, more where they differ
+  std::vector<DistanceValue> distance_values;  ///< of every run
+  std::vector<std::string> sheets;             ///< pictures of samples, below the folder judged
+  std::vector<FieldDifference> differences;    ///< of runs that are not comparable
+  std::vector<std::string> unpaired;           ///< seeds that one side lacks
+  std::vector<std::string> without_result;     ///< runs that were planned or begun and left none
   std::vector<std::string> notes;
   bool inconclusive_passes = false;  ///< --inconclusive=warn
-  double alpha = 0;
+  std::vector<QualityGate> asked_gates;
+  std::vector<QualityRange> asked_ranges;
+  Looks looks;
+  double alpha = 0;  ///< of all looks together
   double power = 0;
-  int64_t tests = 0;  ///< that share alpha by Holm
+  int64_t tests = 0;  ///< that share the alpha of this look by Holm
   int64_t resamples = 0;
   uint64_t seed = 0;
 };

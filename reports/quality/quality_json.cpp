@@ -20,9 +20,13 @@ template <typename T>
 Json rows(const std::vector<T>& items);
 
 Json json_of(const VariantRuns& variant) {
-  return {{"benchmark", variant.benchmark}, {"variant", variant.variant},
-          {"seeds", variant.seeds},         {"run_ids", variant.run_ids},
-          {"commits", variant.commits},     {"repeat_command", variant.repeat_command}};
+  return {{"benchmark", variant.benchmark},
+          {"variant", variant.variant},
+          {"seeds", variant.seeds},
+          {"run_ids", variant.run_ids},
+          {"commits", variant.commits},
+          {"remarks", variant.remarks},
+          {"repeat_command", variant.repeat_command}};
 }
 
 Json json_of(const QualityRow& row) {
@@ -78,19 +82,55 @@ Json json_of(const StepRow& row) {
           {"words", row.words}};
 }
 
+Json json_of(const KernelOrigin& one) {
+  return {{"subsets", one.subsets},
+          {"subset_size", one.subset_size},
+          {"draws", one.draws},
+          {"seed", or_null(one.seed)}};
+}
+
 Json json_of(const DistanceOrigin& one) {
   return {{"metric", one.metric},
           {"name", one.name},
           {"extractor", one.extractor},
           {"checksum", one.checksum},
           {"resize", one.resize},
+          {"resize_asserted", one.resize_asserted},
           {"dimension", one.dimension},
           {"samples", one.samples},
+          {"kernel", one.kernel ? json_of(*one.kernel) : Json(nullptr)},
+          {"definition", one.definition},
           {"sampler", one.sampler},
           {"weights", one.weights},
+          {"noise", one.noise},
+          {"precision", one.precision},
           {"reference", one.reference},
           {"reference_samples", or_null(one.reference_samples)},
           {"reference_sha256", one.reference_sha256}};
+}
+
+Json json_of(const DistanceValue& one) {
+  return {{"benchmark", one.benchmark},
+          {"variant", one.variant},
+          {"seed", one.seed},
+          {"metric", one.metric},
+          {"samples", one.samples},
+          {"value", or_null(one.value)},
+          {"standard_error", or_null(one.standard_error)},
+          {"interval", or_null(one.interval)},
+          {"problem", one.problem}};
+}
+
+Json json_of(const QualityGate& gate) {
+  return {{"measure", gate.measure}, {"margin", or_null(gate.margin)}};
+}
+
+Json json_of(const QualityRange& range) {
+  return {{"measure", range.measure}, {"low", range.low}, {"high", range.high}};
+}
+
+Json json_of(const Looks& looks) {
+  return {{"declared", looks.declared}, {"number", looks.number}, {"taken", looks.taken}};
 }
 
 Json json_of(const FieldDifference& d) {
@@ -116,12 +156,16 @@ std::string quality_json(const QualityStudy& study) {
                      {"ranges", rows(study.ranges)},
                      {"steps", rows(study.steps)},
                      {"distances", rows(study.distances)},
+                     {"distance_values", rows(study.distance_values)},
                      {"sheets", study.sheets},
                      {"differences", rows(study.differences)},
                      {"unpaired", study.unpaired},
                      {"without_result", study.without_result},
                      {"notes", study.notes},
                      {"inconclusive_passes", study.inconclusive_passes},
+                     {"asked_gates", rows(study.asked_gates)},
+                     {"asked_ranges", rows(study.asked_ranges)},
+                     {"looks", json_of(study.looks)},
                      {"alpha", study.alpha},
                      {"power", study.power},
                      {"tests", study.tests},

@@ -8,7 +8,7 @@
 namespace noisemark::reports {
 
 inline constexpr std::string_view kQualitySchemaName = "noisemark.quality";
-inline constexpr std::string_view kQualitySchemaVersion = "1.0.0";
+inline constexpr std::string_view kQualitySchemaVersion = "1.1.0";
 
 /// quality.json: keys are the field names of quality.h in their order, verdicts by their names,
 /// what is missing null. Doubles read back bit for bit.

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "reports/markdown.h"
+#include "reports/quality/distance_markdown.h"
+#include "reports/quality/looks.h"
 #include "reports/quality/quality_text.h"
 #include "reports/quantity.h"
 
@@ -98,6 +100,18 @@ std::string benchmarks(const QualityStudy& study) {
   return fmt::format("{}", fmt::join(names, "; "));
 }
 
+/// What the reader must know before the verdict: it is of another work than the name says.
+std::string not_locked(const QualityStudy& study) {
+  std::set<std::string> lines;
+  for (const VariantRuns& variant : study.variants) {
+    for (const std::string& remark : variant.remarks) {
+      lines.insert(fmt::format("- {}: {}\n", variant.benchmark, remark));
+    }
+  }
+  if (lines.empty()) return "";
+  return fmt::format("\nNot the locked benchmark:\n\n{}", fmt::join(lines, ""));
+}
+
 std::string head(const QualityStudy& study) {
   const bool let_pass = exit_code_of(study) != exit_code_of(study.verdict);
   std::string text = fmt::format(
@@ -106,18 +120,27 @@ std::string head(const QualityStudy& study) {
       let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
   if (!study.reasons.empty()) text += '\n';
   for (const std::string& reason : study.reasons) text += fmt::format("- {}\n", reason);
-  return text;
+  return text + not_locked(study);
+}
+
+/// Of the runs of this study: seeds may be added as long as one is left.
+std::string which_look(const QualityStudy& study) {
+  const Looks& looks = study.looks;
+  const std::string share =
+      looks.declared == 1 ? "" : ", each with its share of " + format_number(study.alpha);
+  const std::string which =
+      none_is_left(looks) ? "no look left" : fmt::format("look {}", looks.number);
+  return fmt::format("{} of {} declared{}", which, looks.declared, share);
 }
 
 std::string how_judged(const QualityStudy& study) {
+  const double alpha = alpha_of_a_look(study.alpha, study.looks.declared);
   return fmt::format(
       "\ndifference: over seeds that both sides have, positive is worse; of ratios the geometric "
       "mean. interval: {:g} %, of a t test over seeds. p: two one-sided tests (TOST), by Holm "
-      "among "
-      "{}, together at {}.\n",
-      100 * (1 - 2 * study.alpha),
-      study.tests == 1 ? "1 test" : fmt::format("{} tests", study.tests),
-      format_number(study.alpha));
+      "among {}, together at {}: {}.\n",
+      100 * (1 - 2 * alpha), study.tests == 1 ? "1 test" : fmt::format("{} tests", study.tests),
+      format_number(alpha), which_look(study));
 }
 
 std::string gates(const QualityStudy& study) {
@@ -180,33 +203,6 @@ std::string steps(const QualityStudy& study) {
   return "\n## Every step\n\n" + table.text();
 }
 
-std::string distances(const QualityStudy& study) {
-  if (study.distances.empty()) return "";
-  MarkdownTable table({{"metric"},
-                       {"distance"},
-                       {"extractor"},
-                       {"resize"},
-                       {"d", Align::kRight},
-                       {"N", Align::kRight},
-                       {"sampler"},
-                       {"weights"},
-                       {"reference"},
-                       {"N of it", Align::kRight},
-                       {"its moments"}});
-  constexpr size_t kShownDigits = 12;
-  const auto shown = [](const std::string& sha256) {
-    return sha256.empty() ? "not known" : code(sha256.substr(0, kShownDigits));
-  };
-  for (const DistanceOrigin& one : study.distances) {
-    table.add_row({one.metric, one.name, one.extractor + " " + shown(one.checksum), one.resize,
-                   std::to_string(one.dimension), std::to_string(one.samples), one.sampler,
-                   one.weights == "ema" ? "averaged (EMA)" : "trained", one.reference,
-                   one.reference_samples ? std::to_string(*one.reference_samples) : "none",
-                   shown(one.reference_sha256)});
-  }
-  return "\n## Distances\n\n" + table.text();
-}
-
 std::string sheets(const QualityStudy& study) {
   std::string text = study.sheets.empty() ? "" : "\n## Samples\n";
   for (const std::string& sheet : study.sheets) {
@@ -222,6 +218,15 @@ std::string needed_cell(const QualityRow& row) {
   }
   if (row.verdict != QualityVerdict::kInconclusive || !row.detectable) return "";
   return "over 10,000";
+}
+
+/// Where the seeds that are needed have to come from.
+std::string which_seeds(const QualityStudy& study) {
+  const bool needed = std::any_of(study.rows.begin(), study.rows.end(), [](const QualityRow& row) {
+    return row.gated && row.seeds_needed.has_value();
+  });
+  if (!needed || study.looks.number < study.looks.declared) return "";
+  return " No look is left for seeds added to these: as many new ones (--seed), in another folder.";
 }
 
 std::string power(const QualityStudy& study) {
@@ -247,8 +252,8 @@ std::string power(const QualityStudy& study) {
       "where it lies from 0 to 0.5, the paired one elsewhere: declared before. smallest "
       "detectable: "
       "with power {}, at the strictest step of Holm. seeds needed: to decide with that power, were "
-      "the difference and the spread what these seeds say.\n",
-      table.text(), format_number(study.power));
+      "the difference and the spread what these seeds say.{}\n",
+      table.text(), format_number(study.power), which_seeds(study));
 }
 
 using Chooses = std::function<bool(const QualityRow&)>;
@@ -324,7 +329,7 @@ std::string runs(const QualityStudy& study) {
 
 std::string quality_markdown(const QualityStudy& study) {
   return head(study) + gates(study) + ranges(study) + steps(study) + power(study) + others(study) +
-         timesteps(study) + distances(study) + sheets(study) + seeds(study) + runs(study);
+         timesteps(study) + distances_markdown(study) + sheets(study) + seeds(study) + runs(study);
 }
 
 std::string quality_line(const QualityStudy& study) {

@@ -33,15 +33,17 @@ bool lies_in(const std::string& run, const fs::path& folder) {
   return !below.empty() && *below.begin() != "..";
 }
 
-/// Leaves the runs that their suite does not judge out of `side`.
-void leave_out(const std::set<std::string>& judged, Side& side) {
+/// Moves the runs that their suite does not judge over seeds out of `side`.
+void leave_out(const std::set<std::string>& judged, Side& side, Side& by_steps) {
   std::set<std::string> benchmarks;
-  std::erase_if(side.runs, [&](const NamedResult& run) {
-    const std::string benchmark = benchmark_name(run.result.identity);
-    if (judged.contains(benchmark)) return false;
-    benchmarks.insert(benchmark);
-    return true;
-  });
+  const auto others = std::stable_partition(
+      side.runs.begin(), side.runs.end(),
+      [&](const NamedResult& run) { return judged.contains(benchmark_name(run.result.identity)); });
+  for (auto run = others; run != side.runs.end(); ++run) {
+    benchmarks.insert(benchmark_name(run->result.identity));
+    by_steps.runs.push_back(std::move(*run));
+  }
+  side.runs.erase(others, side.runs.end());
   for (const std::string& benchmark : benchmarks) {
     side.left_out.push_back(benchmark + ": not there for its quality over seeds");
   }
@@ -72,7 +74,7 @@ QualitySide read_quality_side(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     Side side = read_side(path);
     const std::set<std::string> judged = judged_in(path);
-    if (!judged.empty()) leave_out(judged, side);
+    if (!judged.empty()) leave_out(judged, side, read.by_steps);
     move_into(read.side.runs, side.runs);
     move_into(read.side.lost, side.lost);
     move_into(read.side.left_out, side.left_out);

@@ -13,11 +13,14 @@ struct QualitySide {
   Side side;
   std::vector<RunDistance> distances;
   std::vector<std::string> sheets;  ///< of samples, below the one folder that was given
+  /// Runs of benchmarks that their suite does not train over seeds: of their modes it is judged
+  /// what is known of every step, tiers 0 and 1.
+  Side by_steps = {};
 };
 
-/// Of folders of results. Of the folder of a suite that judges some benchmarks only their runs;
-/// what it leaves out is among left_out. Throws Error (bad input) as read_runs() and
-/// read_distances() do.
+/// Of folders of results. Of the folder of a suite that judges some benchmarks only their runs: the
+/// others are judged by their steps, and named among left_out. Throws Error (bad input) as
+/// read_runs() and read_distances() do.
 [[nodiscard]] QualitySide read_quality_side(const std::vector<std::string>& paths);
 
 }  // namespace noisemark::reports

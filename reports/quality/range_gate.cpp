@@ -8,6 +8,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "reports/gate.h"
+#include "reports/quality/looks.h"
 #include "reports/quality/measures.h"
 #include "reports/quality/variants.h"
 #include "reports/random_index.h"
@@ -69,12 +71,12 @@ std::vector<double> values_of(const std::vector<const NamedResult*>& runs, Range
 
 }  // namespace
 
-Interval basic_bootstrap_interval(double value, std::span<const double> replicates,
-                                  double confidence) {
+Interval resampled_interval(double value, std::span<const double> replicates, double confidence) {
   check(replicates, 1);
   check(std::span(&value, 1), 1);
   const double tail = (1 - confidence) / 2;
-  return {2 * value - quantile(replicates, 1 - tail), 2 * value - quantile(replicates, tail)};
+  const double centre = value + mean(replicates);
+  return {centre - quantile(replicates, 1 - tail), centre - quantile(replicates, tail)};
 }
 
 Interval seed_interval(std::span<const double> values, const BootstrapOptions& options) {
@@ -95,7 +97,7 @@ RangeVerdict judge_range(const Interval& interval, double low, double high) {
 }
 
 RangeRow judge_range_row(const std::vector<const NamedResult*>& runs, const QualityRange& range,
-                         const BootstrapOptions& options) {
+                         const BootstrapOptions& options, const Looks& looks) {
   RangeRow row;
   row.benchmark = workload_name(runs.front()->result.identity);
   row.variant = variant_name(runs.front()->result.identity);
@@ -112,7 +114,9 @@ RangeRow judge_range_row(const std::vector<const NamedResult*>& runs, const Qual
     row.words = fmt::format("{} of at least {} seeds", values.size(), kFewestSeedsOfRange);
     return row;
   }
-  const RangeVerdict judged = judge_range(*row.interval, range.low, range.high);
+  const RangeVerdict judged =
+      none_is_left(looks) ? RangeVerdict{QualityVerdict::kInconclusive, no_look_words(looks)}
+                          : judge_range(*row.interval, range.low, range.high);
   row.verdict = judged.verdict;
   row.words = judged.words;
   return row;

@@ -14,12 +14,13 @@
 namespace noisemark::reports {
 
 /// Of a distance that was computed from features, from `replicates`: the same distance of features
-/// drawn again with replacement. The basic bootstrap interval (Davison and Hinkley 1997, section
-/// 5.2): a Fréchet distance of resampled features is biased upward, and this turns the bias round
-/// instead of keeping it, as percentiles would. Throws std::logic_error for no replicates, or
-/// values that are not finite.
-[[nodiscard]] Interval basic_bootstrap_interval(double value, std::span<const double> replicates,
-                                                double confidence);
+/// drawn again with replacement. What they spread about their mean turned about `value`, as the
+/// basic bootstrap interval does (Davison and Hinkley 1997, section 5.2), but without their bias: a
+/// Fréchet distance of resampled features is larger than that of the features themselves as that
+/// one is than the truth, and a range is set for what so many samples give, not for the truth.
+/// Throws std::logic_error for no replicates, or values that are not finite.
+[[nodiscard]] Interval resampled_interval(double value, std::span<const double> replicates,
+                                          double confidence);
 
 /// Fewer seeds give no interval that can be believed: a mean's percentile bootstrap of three misses
 /// it in a quarter of the cases.
@@ -41,8 +42,9 @@ struct RangeVerdict {
 [[nodiscard]] RangeVerdict judge_range(const Interval& interval, double low, double high);
 
 /// A row of `range` over the runs of one variant. `confidence` is of the interval: its caller
-/// shares alpha among all ranges.
+/// shares alpha among all ranges and looks. Claims nothing where no look is left.
 [[nodiscard]] RangeRow judge_range_row(const std::vector<const NamedResult*>& runs,
-                                       const QualityRange& range, const BootstrapOptions& options);
+                                       const QualityRange& range, const BootstrapOptions& options,
+                                       const Looks& looks = {});
 
 }  // namespace noisemark::reports

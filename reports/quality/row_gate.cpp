@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "reports/compare/multiplicity.h"
+#include "reports/quality/looks.h"
 #include "reports/quality/power.h"
 #include "reports/quality/quality_text.h"
 
@@ -132,9 +133,8 @@ void decide_by_interval(const TestedRow& tested, double alpha, size_t tests) {
 }
 
 /// What these seeds could have shown, and how many would show it: at the strictest step of Holm.
-void look_out(const TestedRow& tested, const QualityOptions& options, size_t tests) {
+void look_out(const TestedRow& tested, const Sensitivity& sensitivity) {
   QualityRow& row = tested.sample->row;
-  const Sensitivity sensitivity{options.alpha / static_cast<double>(tests), options.power};
   const Equivalence& e = tested.test.equivalence;
   row.detectable = detectable_difference({e.standard_error, e.degrees}, sensitivity);
   if (row.verdict != QualityVerdict::kInconclusive) return;
@@ -155,21 +155,27 @@ void describe_row(RowSample& sample, double alpha) {
   fill_in(sample.row, test_difference(sample.values, margin_of(sample.row), alpha));
 }
 
-int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions& options) {
+int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions& options,
+                   const Looks& looks) {
+  const double alpha = alpha_of_a_look(options.alpha, looks.declared);
   std::vector<TestedRow> tested;
   for (RowSample* sample : samples) {
-    describe_row(*sample, options.alpha);
+    describe_row(*sample, alpha);
     if (settled(*sample)) continue;
     TestedRow& row = tested.emplace_back();
     row.sample = sample;
-    row.test = test_difference(sample->values, margin_of(sample->row), options.alpha);
+    row.test = test_difference(sample->values, margin_of(sample->row), alpha);
   }
   adjust(tested);
   for (const TestedRow& row : tested) {
     row.sample->row.p = row.test.equivalence.p();
     row.sample->row.p_adjusted = row.p;
-    decide_by_interval(row, options.alpha, tested.size());
-    look_out(row, options, tested.size());
+    if (none_is_left(looks)) {
+      decide(row.sample->row, QualityVerdict::kInconclusive, no_look_words(looks));
+    } else {
+      decide_by_interval(row, alpha, tested.size());
+    }
+    look_out(row, {alpha / static_cast<double>(tested.size()), options.power});
   }
   return static_cast<int64_t>(tested.size());
 }

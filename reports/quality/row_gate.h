@@ -10,8 +10,9 @@ namespace noisemark::reports {
 /// Fills in the difference of a row with its interval, and by what test: of two seeds or more.
 void describe_row(RowSample& sample, double alpha);
 
-/// Describes, tests and judges all gated rows as one family, by the rules of judge.h. Returns how
-/// many were tested.
-int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions& options);
+/// Describes, tests and judges all gated rows as one family, by the rules of judge.h, with the
+/// share of alpha that this look has. Returns how many were tested.
+int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions& options,
+                   const Looks& looks = {});
 
 }  // namespace noisemark::reports

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "reports/gate.h"
 #include "reports/statistics.h"
 
 namespace noisemark::reports {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "reports/gate.h"
+#include "reports/quality/gradient_bound.h"
 #include "reports/quality/measures.h"
 #include "reports/quantity.h"
 

@@ -1,6 +1,7 @@
 #include "reports/quality/variants.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -94,18 +95,33 @@ void pair_seeds(const Runs& reference, const Runs& candidate, Pairing& pairing) 
   }
 }
 
+/// Why a run is not the locked work on the official data.
+std::vector<std::string> remarks_of(const Identity& id) {
+  std::vector<std::string> remarks;
+  if (id.custom) {
+    remarks.push_back(id.overrides.empty()
+                          ? "custom definition"
+                          : fmt::format("custom definition: {}", fmt::join(id.overrides, " ")));
+  }
+  if (id.data == "unofficial") remarks.emplace_back("data: unofficial");
+  return remarks;
+}
+
 VariantRuns described(const std::string& benchmark, const Runs& runs) {
   VariantRuns variant;
   variant.benchmark = benchmark;
   variant.variant = variant_name(runs.front()->result.identity);
   std::set<std::string> commits;
+  std::set<std::string> remarks;
   for (const NamedResult* run : runs) {
     const Provenance& from = run->result.provenance;
     variant.seeds.push_back(seed_of(*run));
     variant.run_ids.push_back(run->result.run_id);
     commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
+    for (std::string& remark : remarks_of(run->result.identity)) remarks.insert(std::move(remark));
   }
   variant.commits.assign(commits.begin(), commits.end());
+  variant.remarks.assign(remarks.begin(), remarks.end());
   variant.repeat_command = runs.front()->result.repeat_command;
   return variant;
 }

@@ -7,6 +7,7 @@
 #include "reports/compare/sides.h"
 #include "reports/error.h"
 #include "reports/file.h"
+#include "reports/quality/kept_quality.h"
 #include "reports/quality/quality_json.h"
 #include "reports/quality/quality_markdown.h"
 #include "reports/quality/variants.h"
@@ -20,11 +21,18 @@ constexpr const char* kMarkdown = "quality.md";
 constexpr const char* kJson = "quality.json";
 constexpr const char* kSuite = "suite.json";
 
-std::optional<QualityStudy> study_of(const fs::path& folder) {
+std::optional<QualityStudy> study_of(const fs::path& folder, std::optional<int64_t> looks = {}) {
   if (read_side(folder.string()).runs.empty()) return std::nullopt;
   const QualitySide judged = read_quality_side({folder.string()});
   if (pairings_of(judged.side).empty()) return std::nullopt;
-  return judge_quality(judged);
+  const auto kept = kept_quality(folder);
+  QualityOptions options = kept ? kept->options : QualityOptions{};
+  options.earlier.clear();
+  if (kept && !looks) looks = kept->options.looks;
+  take_up_looks({folder}, judged.side, looks, options);
+  QualityStudy study = judge_quality(judged, options);
+  study.inconclusive_passes = kept && kept->inconclusive_passes;
+  return study;
 }
 
 std::vector<Finding> difference(const fs::path& file, const std::string& expected) {
@@ -40,16 +48,21 @@ void write_quality(const fs::path& folder, const QualityStudy& study) {
   write_file_atomically(folder / kMarkdown, quality_markdown(study));
 }
 
-std::optional<QualityStudy> write_suite_quality(const fs::path& folder) {
-  const auto study = study_of(folder);
+std::optional<QualityStudy> write_suite_quality(const fs::path& folder,
+                                                std::optional<int64_t> looks) {
+  const auto study = study_of(folder, looks);
   if (study) {
     write_quality(folder, *study);
   } else {
-    std::error_code ignored;
-    fs::remove(folder / kMarkdown, ignored);
-    fs::remove(folder / kJson, ignored);
+    remove_quality(folder);
   }
   return study;
+}
+
+void remove_quality(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove(folder / kMarkdown, ignored);
+  fs::remove(folder / kJson, ignored);
 }
 
 std::vector<Finding> check_quality(const fs::path& folder) {

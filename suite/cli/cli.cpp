@@ -58,6 +58,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.device = arguments.text("device");
   options.seed = arguments.integer("seed", 0);
   options.seeds = arguments.integer("seeds", 1).value_or(1);
+  options.looks = arguments.integer("looks", 1);
   options.threads = arguments.integer("threads", 1);
   options.loader_threads = arguments.integer("loader-threads", 1).value_or(1);
   options.data = data_folder(arguments);

@@ -94,16 +94,21 @@ std::vector<Command> make_commands() {
        "is judged beside none of the same seeds: two one-sided t tests (TOST), paired or Welch's "
        "by the measured correlation, by Holm over modes and measures. PASS: proven to lie within "
        "the margin; FAIL: proven to be worse by more; INCONCLUSIVE: neither, with the smallest "
-       "difference that these seeds would show and how many would decide. The margin is the "
-       "definition's, else val_loss 1 %, time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % "
-       "(at least 5 seeds). What is not the same work on the same machine is not comparable. A "
-       "lossless mode must also have the bits of none, and a lossy one bounded gradients, where "
-       "that was measured. What `noisemark fid RUN/samples/pictures REFERENCE --json` says of a "
-       "run's samples is a metric of it, kept as RUN/distances/NAME.json.",
+       "difference that these seeds would show and how many would decide. They may be added once: "
+       "quality.json keeps which runs were looked at, and each of --looks has its share of the 5 % "
+       "of wrong verdicts. The margin is the definition's, else val_loss 1 %, time_to_quality_s "
+       "3 %, samples_to_quality 10 %, fid 5 % (at least 5 seeds). What is not the same work on the "
+       "same machine is not comparable. A lossless mode must also have the bits of none, and a "
+       "lossy one bounded gradients, where that was measured. What `noisemark fid "
+       "RUN/samples/pictures REFERENCE --json` says of a run's samples is a metric of it, kept as "
+       "RUN/distances/NAME.json.",
        {{"gate", "METRIC[=MARGIN]",
          "what is judged, and its margin as a fraction (default: val_loss)", true},
         {"range", "METRIC=LOW:HIGH", "where its mean over at least 5 seeds must lie, in every mode",
          true},
+        {"looks", "K",
+         "how often, at most, these runs are judged while seeds are added, each time with its "
+         "share of alpha; declared before the first look (default: 2)"},
         {"format", "F", "md or json (default: md)"},
         {"inconclusive", "W",
          "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
@@ -175,9 +180,11 @@ std::vector<Command> make_commands() {
        "or features, FILE.npy with features [N, d] or pictures (uint8), ID:train or ID:test for "
        "the "
        "data of benchmark ID, or gmm16:exact, the mixture itself. The Fréchet distance goes to "
-       "stdout with the N of both sets; it is called FID only where the extractor is the 2015 "
-       "Inception network. A gate of fewer than 2 d samples is refused. With --out, B may be left "
-       "out.",
+       "stdout with the N of both sets; it is called FID only where the extractor of both is the "
+       "2015 Inception network. A gate passes when the interval of features drawn again lies "
+       "within, fails when it lies outside, and is inconclusive else. It is refused with fewer "
+       "than 2 d samples, and where nobody says what made one of the sets. With --out, B may be "
+       "left out.",
        fid_flags(), 1, 2},
       {"env",
        "",

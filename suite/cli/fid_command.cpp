@@ -3,38 +3,31 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "reports/markdown.h"
+#include "reports/error.h"
+#include "reports/quality/range_gate.h"
 #include "reports/quantity.h"
-#include "reports/sha256.h"
+#include "suite/cli/fid_report.h"
 #include "suite/cli/output_format.h"
 #include "suite/environment/environment.h"
-#include "suite/io/tensor_bytes.h"
-#include "suite/quality/set_distance.h"
+#include "suite/quality/distance/subset_draws.h"
 #include "suite/quality/statistics_file.h"
 #include "suite/run/progress.h"
-#include "suite/sampling/origin.h"
 
 namespace noisemark::suite {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using reports::format_count;
-using reports::format_number;
 
-constexpr int64_t kTorchFidelitySeed = 2020;
-
-/// All that the command says.
-struct Outcome {
-  FeatureSet evaluated;
-  FeatureSet reference;
-  SetDistance distance;
-  std::optional<double> bound;
-
-  [[nodiscard]] bool passes() const { return !bound || distance.frechet.value <= *bound; }
-};
+constexpr uint32_t kTorchFidelitySeed = 2020;
+constexpr int64_t kScoreSplits = 10;  // torch-fidelity's
+constexpr int64_t kReplicates = 100;  // behind a gate
+// Fewer have no share of a twentieth at either end.
+constexpr int64_t kFewestReplicates = 20;
+constexpr double kConfidence = 0.9;  // 1 - 2 alpha, as between seeds
 
 FeatureSetOptions set_options(const Arguments& arguments, const std::string& data) {
   FeatureSetOptions options;
@@ -51,154 +44,79 @@ FeatureSetOptions set_options(const Arguments& arguments, const std::string& dat
   return options;
 }
 
-SetDistanceOptions distance_options(const Arguments& arguments) {
-  SetDistanceOptions options;
+/// A gate is judged by an interval unless that is declined.
+ResamplingOptions resampling_options(const Arguments& arguments, bool gated) {
+  ResamplingOptions options;
+  options.replicates = arguments.integer("bootstrap", 0).value_or(gated ? kReplicates : 0);
+  options.seed = static_cast<uint64_t>(arguments.integer("seed", 0).value_or(0));
+  if (options.replicates > 0 && options.replicates < kFewestReplicates) {
+    throw bad_input("--bootstrap", "", std::to_string(options.replicates),
+                    fmt::format("0, or at least {}", kFewestReplicates));
+  }
+  return options;
+}
+
+void take_distance_options(const Arguments& arguments, FidOutcome& outcome) {
+  SetDistanceOptions& options = outcome.options;
   options.kernel = arguments.has("kid");
   options.precision_recall = arguments.has("prc");
   KernelDistanceOptions& kernel = options.kernel_options;
   kernel.subsets = arguments.integer("subsets", 1).value_or(kernel.subsets);
   kernel.subset_size = arguments.integer("subset-size", 2).value_or(kernel.subset_size);
-  const bool numpy = one_of(arguments, "fid", "draws", {"counter", "numpy"}) == "numpy";
-  const int64_t seed = arguments.integer("seed", 0).value_or(numpy ? kTorchFidelitySeed : 0);
+  outcome.draws = one_of(arguments, "fid", "draws", {"counter", "numpy"});
+  const bool numpy = outcome.draws == "numpy";
+  const int64_t seed =
+      arguments.integer("seed", 0).value_or(numpy ? int64_t{kTorchFidelitySeed} : 0);
   if (numpy && seed > UINT32_MAX) {
     throw bad_input("--seed", "", std::to_string(seed), "below 2^32, with --draws numpy");
   }
+  outcome.draw_seed = seed;
   kernel.draw =
       numpy ? numpy_draws(static_cast<uint32_t>(seed)) : counter_draws(static_cast<uint64_t>(seed));
-  return options;
+  options.resampling = resampling_options(arguments, outcome.gate.has_value());
 }
 
-void require_gate(const Outcome& outcome) {
-  if (!outcome.bound) return;
-  for (const FeatureSet* set : {&outcome.evaluated, &outcome.reference}) {
-    const std::string why = why_no_gate(*set);
-    if (!why.empty()) throw bad_input("--max", "", why, "no gate, or more samples");
+/// Samples dealt to the splits as torch-fidelity does.
+InceptionScore score_of(const at::Tensor& logits) {
+  return inception_score(logits, kScoreSplits,
+                         numpy_permutation(kTorchFidelitySeed, logits.size(0)));
+}
+
+FidGate gate_of(double low, double high) {
+  if (low < high) return {low, high, {}};
+  throw bad_input("fid", "--min and --max", fmt::format("{} and {}", low, high),
+                  "--min below --max");
+}
+
+std::optional<FidGate> gate_of(const Arguments& arguments) {
+  const auto low = arguments.number("min", 0);
+  const auto high = arguments.number("max", 0);
+  if (!low && !high) return std::nullopt;
+  const FidGate open;
+  return gate_of(low.value_or(open.low), high.value_or(open.high));
+}
+
+void require_gate(const FidOutcome& outcome) {
+  if (!outcome.gate) return;
+  for (const std::string& why : {why_no_gate(outcome.evaluated, outcome.reference),
+                                 why_no_gate(outcome.reference, outcome.evaluated)}) {
+    if (!why.empty()) {
+      throw bad_input("fid", "a gate", why, "no --min or --max, or sets that can decide it");
+    }
   }
 }
 
-std::string count_of(const FeatureSet& set) {
-  if (set.exact) return "exact";
-  return set.samples == 0 ? "not known" : format_count(set.samples);
-}
-
-std::string kernel_text(const KernelDistance& kernel) {
-  const std::string error = kernel.standard_error
-                                ? fmt::format(" ± {}", format_number(*kernel.standard_error))
-                                : ", its error unknown";
-  return format_number(kernel.mean) + error;
-}
-
-std::string table_of(const Outcome& outcome) {
-  using reports::Align;
-  reports::MarkdownTable table({{"figure"},
-                                {"value", Align::kRight},
-                                {"N of A", Align::kRight},
-                                {"N of B", Align::kRight},
-                                {"d", Align::kRight}});
-  const auto row = [&](const std::string& figure, const std::string& value) {
-    table.add_row({figure, value, count_of(outcome.evaluated), count_of(outcome.reference),
-                   format_count(outcome.evaluated.dimension)});
-  };
-  const SetDistance& distance = outcome.distance;
-  row(distance.name, format_number(distance.frechet.value));
-  if (distance.kernel) {
-    const bool is_kid = distance.name == "FID";
-    row(fmt::format("{}, {} subsets of {}", is_kid ? "KID" : "kernel distance",
-                    distance.kernel->subsets, distance.kernel->subset_size),
-        kernel_text(*distance.kernel));
+void judge(FidOutcome& outcome) {
+  const double value = outcome.distance.frechet.value;
+  const std::vector<double>& replicates = outcome.distance.replicates;
+  outcome.confidence = kConfidence;
+  if (!replicates.empty()) {
+    outcome.interval = reports::resampled_interval(value, replicates, kConfidence);
   }
-  if (distance.precision_recall) {
-    row("precision", format_number(distance.precision_recall->precision_frac));
-    row("recall", format_number(distance.precision_recall->recall_frac));
-  }
-  return table.text();
-}
-
-std::string drawn_words(const FeatureSet& set) {
-  const auto origin = sampling_origin(set.name, set.samples);
-  return origin ? "; drawn by " + origin->words : "";
-}
-
-std::string set_line(const char* letter, const FeatureSet& set) {
-  return fmt::format("- {}: {}, {}{}\n", letter, set.name,
-                     !set.extractor
-                         ? "extractor not known"
-                         : fmt::format("extractor {} ({}), resize {}, {}", set.extractor->name,
-                                       set.extractor->checksum.substr(0, 12), set.extractor->resize,
-                                       set.extractor->provenance),
-                     drawn_words(set));
-}
-
-std::string text_of(const Outcome& outcome) {
-  std::string text = table_of(outcome) + "\n";
-  text += set_line("A", outcome.evaluated) + set_line("B", outcome.reference);
-  if (outcome.bound) {
-    text += fmt::format("- gate: at most {}: {}\n", format_number(*outcome.bound),
-                        outcome.passes() ? "pass" : "FAIL");
-    return text;
-  }
-  for (const FeatureSet* set : {&outcome.evaluated, &outcome.reference}) {
-    const std::string why = why_no_gate(*set);
-    if (!why.empty()) text += fmt::format("- {}\n", why);
-  }
-  return text;
-}
-
-/// Of mean and covariance, so that a stale reference can be told; null where only features are
-/// held.
-Json moments_sha256(const FeatureSet& set) {
-  if (!set.gaussian) return {};
-  reports::Sha256 sha256;
-  for (const at::Tensor& part : {set.gaussian->mean, set.gaussian->covariance}) {
-    sha256.update(bytes_of(row_major_on_cpu(part)));
-  }
-  return sha256.hex();
-}
-
-Json set_json(const FeatureSet& set) {
-  Json json = Json::object();
-  json["name"] = set.name;
-  json["n"] = set.samples == 0 ? Json() : Json(set.samples);
-  json["exact"] = set.exact;
-  json["extractor"] = set.extractor ? Json::parse(extractor_json(*set.extractor)) : Json();
-  const auto origin = sampling_origin(set.name, set.samples);
-  json["moments_sha256"] = moments_sha256(set);
-  json["drawn"] = origin ? Json::parse(origin->json) : Json();
-  json["gateable"] = why_no_gate(set).empty();
-  return json;
-}
-
-std::string json_of(const Outcome& outcome) {
-  const SetDistance& distance = outcome.distance;
-  Json json = Json::object();
-  json["schema"] = "noisemark.distance";
-  json["version"] = 1;
-  json["a"] = set_json(outcome.evaluated);
-  json["b"] = set_json(outcome.reference);
-  json["d"] = outcome.evaluated.dimension;
-  json["name"] = distance.name;
-  json["value"] = distance.frechet.value;
-  json["mean_term"] = distance.frechet.mean_term;
-  json["trace_term"] = distance.frechet.trace_term;
-  json["cross_term"] = distance.frechet.cross_term;
-  json["method"] = distance.frechet.method;
-  json["frechet_s"] = distance.frechet_s;
-  if (distance.kernel) {
-    const KernelDistance& kernel = *distance.kernel;
-    json["kernel"] = {
-        {"mean", kernel.mean},
-        {"standard_deviation", kernel.standard_deviation},
-        {"standard_error", kernel.standard_error ? Json(*kernel.standard_error) : Json()},
-        {"subsets", kernel.subsets},
-        {"subset_size", kernel.subset_size}};
-  }
-  if (distance.precision_recall) {
-    json["precision_frac"] = distance.precision_recall->precision_frac;
-    json["recall_frac"] = distance.precision_recall->recall_frac;
-    json["neighbours"] = distance.precision_recall->neighbours;
-  }
-  if (outcome.bound) json["gate"] = {{"max", *outcome.bound}, {"pass", outcome.passes()}};
-  return json.dump(2) + "\n";
+  if (!outcome.gate) return;
+  outcome.gate->verdict =
+      reports::judge_range(outcome.interval.value_or(reports::Interval{value, value}),
+                           outcome.gate->low, outcome.gate->high);
 }
 
 void write_moments(const Arguments& arguments, const FeatureSet& set) {
@@ -212,35 +130,8 @@ void print_notes(const FeatureSet& set) {
   for (const std::string& note : set.notes) fmt::print(stderr, "noisemark: {}\n", note);
 }
 
-}  // namespace
-
-Answer measure_sets(const Arguments& arguments, const std::string& data) {
-  const auto& given = arguments.positional();
-  if (given.size() == 1 && !arguments.has("out")) {
-    throw bad_input("fid", "", "one set", "A and B, or A and --out FILE.npz");
-  }
-  const SetDistanceOptions measured = distance_options(arguments);
-  Outcome outcome;
-  outcome.bound = arguments.number("max", 0);
-  if (const auto threads = arguments.integer("threads", 1)) {
-    at::set_num_threads(static_cast<int>(*threads));
-  }
-  {
-    FeatureSetOptions options = set_options(arguments, data);
-    Progress line("fid", 1, 1);
-    options.say = [&line](const std::string& what) { line.say(what); };
-    FeatureSetReader reader(std::move(options));
-    outcome.evaluated = reader.read(given.front());
-    if (given.size() > 1) outcome.reference = reader.read(given.back());
-  }
-  print_notes(outcome.evaluated);
-  write_moments(arguments, outcome.evaluated);
-  if (given.size() == 1) {
-    return {fmt::format("{}: mean and covariance of {} samples, d = {}\n", arguments.text("out"),
-                        count_of(outcome.evaluated), format_count(outcome.evaluated.dimension)),
-            ExitCode::kPass};
-  }
-  print_notes(outcome.reference);
+/// What the user knows of the reference and its file does not say.
+void take_the_users_word(const Arguments& arguments, FidOutcome& outcome) {
   if (const auto n = arguments.integer("reference-samples", 2)) {
     if (outcome.reference.samples != 0 || outcome.reference.exact) {
       throw bad_input("--reference-samples", "", std::to_string(*n),
@@ -248,10 +139,79 @@ Answer measure_sets(const Arguments& arguments, const std::string& data) {
     }
     outcome.reference.samples = *n;
   }
+  if (!arguments.has("resize")) return;
+  FeatureSet& a = outcome.evaluated;
+  FeatureSet& b = outcome.reference;
+  if (a.extractor.has_value() == b.extractor.has_value() || b.exact) return;
+  assert_extractor(a.extractor ? b : a, a.extractor ? a : b, arguments.text("resize"));
+}
+
+std::optional<SamplingOrigin> origin_of(const FeatureSet& set) {
+  return sampling_origin(set.name, set.samples, set.contents_sha256);
+}
+
+/// Both sets, and what is asked of the first alone.
+void read_sets(const Arguments& arguments, const std::string& data, Progress& line,
+               FidOutcome& outcome) {
+  const auto& given = arguments.positional();
+  FeatureSetOptions options = set_options(arguments, data);
+  options.say = [&line](const std::string& what) { line.say(what); };
+  FeatureSetReader reader(std::move(options));
+  const bool scored = arguments.has("inception-score");
+  outcome.evaluated =
+      reader.read(given.front(), scored || outcome.options.resampling.replicates > 0);
+  if (scored) outcome.score = score_of(reader.logits_of(outcome.evaluated));
+  if (given.size() > 1) outcome.reference = reader.read(given.back());
+}
+
+Answer wrote_moments(const Arguments& arguments, const FeatureSet& set) {
+  return {fmt::format("{}: mean and covariance of {} samples, d = {}\n", arguments.text("out"),
+                      count_of(set), format_count(set.dimension)),
+          ExitCode::kPass};
+}
+
+ExitCode code_of(const FidOutcome& outcome, reports::Inconclusive inconclusive) {
+  if (!outcome.gate) return ExitCode::kPass;
+  const ExitCode code = reports::exit_code_of(outcome.gate->verdict.verdict);
+  const bool let_pass =
+      code == ExitCode::kInconclusive && inconclusive == reports::Inconclusive::kWarns;
+  return let_pass ? ExitCode::kPass : code;
+}
+
+}  // namespace
+
+Answer measure_sets(const Arguments& arguments, const std::string& data) {
+  const bool alone = arguments.positional().size() == 1;
+  if (alone && !arguments.has("out")) {
+    throw bad_input("fid", "", "one set", "A and B, or A and --out FILE.npz");
+  }
+  const reports::Inconclusive inconclusive = inconclusive_of(arguments, "fid");
+  FidOutcome outcome;
+  outcome.gate = gate_of(arguments);
+  take_distance_options(arguments, outcome);
+  if (const auto threads = arguments.integer("threads", 1)) {
+    at::set_num_threads(static_cast<int>(*threads));
+  }
+  Progress line("fid", 1, 1);
+  read_sets(arguments, data, line, outcome);
+  line.clear();
+  print_notes(outcome.evaluated);
+  write_moments(arguments, outcome.evaluated);
+  if (alone) return wrote_moments(arguments, outcome.evaluated);
+  print_notes(outcome.reference);
+  take_the_users_word(arguments, outcome);
   require_gate(outcome);
-  outcome.distance = measure_distance(outcome.evaluated, outcome.reference, measured);
-  return {arguments.has("json") ? json_of(outcome) : text_of(outcome),
-          outcome.passes() ? ExitCode::kPass : ExitCode::kFailed};
+  outcome.evaluated_origin = origin_of(outcome.evaluated);
+  outcome.reference_origin = origin_of(outcome.reference);
+  outcome.options.resampling.progress = [&](int64_t done) {
+    line.say(
+        fmt::format("features drawn again: {} of {}", done, outcome.options.resampling.replicates));
+  };
+  outcome.distance = measure_distance(outcome.evaluated, outcome.reference, outcome.options);
+  line.clear();
+  judge(outcome);
+  return {arguments.has("json") ? fid_json(outcome) : fid_text(outcome),
+          code_of(outcome, inconclusive)};
 }
 
 }  // namespace noisemark::suite

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "reports/error.h"
+#include "reports/quality/kept_quality.h"
 #include "reports/quality/quality_json.h"
 #include "reports/quality/quality_markdown.h"
 #include "reports/quality/write_quality.h"
@@ -47,6 +48,14 @@ reports::QualityRange range_of(const std::string& words) {
   throw bad_input("quality", "--range", words, "METRIC=LOW:HIGH, as in fid=3.1:3.4");
 }
 
+/// That may hold a quality.json of these runs.
+std::vector<std::filesystem::path> folders_of(const Arguments& arguments) {
+  std::vector<std::filesystem::path> folders(arguments.positional().begin(),
+                                             arguments.positional().end());
+  if (arguments.has("out")) folders.emplace_back(arguments.text("out"));
+  return folders;
+}
+
 }  // namespace
 
 reports::QualityOptions quality_options(const Arguments& arguments) {
@@ -62,9 +71,11 @@ reports::QualityOptions quality_options(const Arguments& arguments) {
 Answer judge_seeds(const Arguments& arguments) {
   const std::string format = one_of(arguments, "quality", "format", {"md", "json"});
   const reports::Inconclusive inconclusive = inconclusive_of(arguments, "quality");
-  const reports::QualityOptions options = quality_options(arguments);
-  QualityStudy study =
-      reports::judge_quality(reports::read_quality_side(arguments.positional()), options);
+  reports::QualityOptions options = quality_options(arguments);
+  const reports::QualitySide judged = reports::read_quality_side(arguments.positional());
+  reports::take_up_looks(folders_of(arguments), judged.side, arguments.integer("looks", 1),
+                         options);
+  QualityStudy study = reports::judge_quality(judged, options);
   study.inconclusive_passes = inconclusive == reports::Inconclusive::kWarns;
   Answer answer;
   answer.code = reports::exit_code_of(study);

@@ -27,7 +27,7 @@ struct BenchmarkFile {
 struct SuiteEntry {
   std::string_view benchmark;  ///< with its scale: "gmm16@cpu"
   /// More than one: it is there to judge what the modes cost in quality, so each is trained with so
-  /// many seeds, and without the passes for memory, certificate and profile.
+  /// many seeds, without the passes for memory and profile, and with a certificate in the first.
   int64_t seeds = 1;
 };
 struct Suite {

@@ -92,13 +92,22 @@ struct MeasureConfig {
   int64_t profile_steps = 3;  ///< under the profiler, and as many without it before; 0: no pass
 };
 
-/// What quality is judged by: margins of `noisemark quality`, and how far a lossy mode may move the
-/// gradient of a step. Margins of ratios are fractions; one of 0 must be given with --gate.
+/// What quality is judged by: margins of `noisemark quality`, how far a lossy mode may move the
+/// gradient of a step, and what distances of samples must be made with. Margins of ratios are
+/// fractions; one of 0 must be given with --gate.
 struct QualityConfig {
   double val_loss_margin = 0.01;
+  double val_loss_weighted_margin = 0.01;
+  double time_to_quality_s_margin = 0.03;
+  double samples_to_quality_margin = 0.10;
   double fid_margin = 0.05;
-  double kid_margin = 0.0;          ///< a difference
-  double gradient_error_max = 0.7;  ///< of |g - g0| / |g0|, all gradients together
+  double kid_margin = 0.0;  ///< a difference
+  double cifarnet_distance_margin = 0.0;
+  double gradient_error_max = 0.0;  ///< of |g - g0| / |g0|, all gradients together; 0: its mode's
+  std::string extractor = "any";    ///< of distances: "pixels", "cifarnet" or "inception"
+  std::string resize = "tf1-bilinear";  ///< or "bilinear", of the extractor inception
+  std::string reference = "any";        ///< of distances: a name without folders, or the SHA-256 of
+                                        ///< moments
 };
 
 /// One absolute gate: `[gate.NAME]` with `metric`, `max` or `min`, and the precisions it judges.

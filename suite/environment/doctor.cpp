@@ -109,6 +109,16 @@ Diagnosis throttles(const Machine& machine, const Surroundings& around) {
           "See to its cooling; a result says whether it happened while it ran."};
 }
 
+Diagnosis processor_energy_known(const Surroundings& around) {
+  const char* what = "CPU energy";
+  if (around.energy_missing_reason.empty()) return {what, Health::kFine, "counted", ""};
+  if (around.hypervisor) {
+    return {what, Health::kMissing, "a virtual machine: its host does not show it", ""};
+  }
+  return {what, Health::kMissing, around.energy_missing_reason,
+          around.root ? "" : "Run as root, or let this user read /sys/class/powercap/*/energy_uj."};
+}
+
 Diagnosis processor_share(const Machine& machine) {
   const auto value = value_of(machine.environment, "cgroup_cpu_max");
   if (!value) return {"CPU share", Health::kFine, "no limit is known", ""};
@@ -189,6 +199,14 @@ Diagnosis gpu_neighbours(const std::string& count) {
           "Wait for them (`nvidia-smi`), or take another GPU."};
 }
 
+/// Nothing can be read of it, so it is missing on every machine.
+Diagnosis gpu_clock_lock() {
+  return {"GPU clock lock", Health::kMissing,
+          "no driver tells whether `nvidia-smi -lgc` holds the clock",
+          "A result holds the clock before and after training; `nvidia-smi -lgc N,N`, as root, "
+          "locks it."};
+}
+
 Diagnosis gpu_counters(const Surroundings& around) {
   const std::string what = "GPU counters";
   if (!around.counters_for_root_only) {
@@ -236,6 +254,7 @@ void add_gpu(const Machine& machine, const Surroundings& around, Diagnoses& all)
     add_gpu_value(machine.environment, "gpu_other_processes", "other processes on the GPU", around,
                   all);
   }
+  all.push_back(gpu_clock_lock());
   all.push_back(gpu_counters(around));
 }
 
@@ -273,6 +292,7 @@ Diagnoses diagnose(const Machine& machine, const Surroundings& around) {
                    turbo(machine, around),
                    frequency(machine, around),
                    throttles(machine, around),
+                   processor_energy_known(around),
                    processor_share(machine),
                    load(around)};
   add_gpu(machine, around, all);

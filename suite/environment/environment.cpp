@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "reports/error.h"
 #include "reports/nearest.h"
@@ -64,6 +65,22 @@ Strings cuda_libraries() {
 
 std::string on_off(bool value) {
   return value ? "on" : "off";
+}
+
+/// Where LibTorch may round float32: "tf32", "bf16", "ieee" or, where nothing is set, "none".
+Strings float32_precisions() {
+  constexpr std::pair<const char*, at::Float32Op> kOperations[] = {
+      {"conv", at::Float32Op::CONV}, {"matmul", at::Float32Op::MATMUL}};
+  constexpr std::pair<const char*, at::Float32Backend> kLibraries[] = {
+      {"cuda", at::Float32Backend::CUDA}, {"onednn", at::Float32Backend::MKLDNN}};
+  Strings result;
+  for (const auto& [operation, op] : kOperations) {
+    for (const auto& [library, backend] : kLibraries) {
+      result[fmt::format("torch_float32_{}_{}", operation, library)] =
+          at::precision2str(at::globalContext().float32Precision(backend, op));
+    }
+  }
+  return result;
 }
 
 /// What this process has LibTorch choose by; a run has set it before the machine is described.
@@ -166,6 +183,7 @@ Machine capture_machine(const c10::Device& device) {
     add(machine.environment, gpu.environment);
   }
   add(machine.environment, torch_flags());
+  add(machine.environment, float32_precisions());
   add(machine.environment, installed_packages());
   add(machine.environment, relevant_variables());
   machine.container = describe_container();

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "suite/environment/build_info.h"
+#include "suite/environment/energy.h"
 #include "suite/environment/processor.h"
 #include "suite/environment/system_file.h"
 
@@ -73,6 +74,7 @@ Surroundings look_around() {
   around.package_list = access("/var/lib/dpkg/status", R_OK) == 0;
   around.load = load_average();
   around.processors = allowed_processors();
+  around.energy_missing_reason = processor_energy().missing_reason;
   return around;
 }
 

@@ -15,10 +15,11 @@ struct Surroundings {
   bool nvml_library = false;                   ///< libnvidia-ml.so.1 can be loaded
   std::optional<bool> counters_for_root_only;  ///< the driver's word; empty: it says nothing
   bool root = false;
-  bool gnuplot = false;       ///< on the PATH
-  bool package_list = false;  ///< Debian's list of packages can be read
-  double load = 0;            ///< average of the last minute
-  int processors = 1;         ///< that this process may use
+  bool gnuplot = false;               ///< on the PATH
+  bool package_list = false;          ///< Debian's list of packages can be read
+  double load = 0;                    ///< average of the last minute
+  int processors = 1;                 ///< that this process may use
+  std::string energy_missing_reason;  ///< why the processor's energy is not known; empty: it is
 };
 
 [[nodiscard]] Surroundings look_around();

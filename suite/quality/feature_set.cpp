@@ -28,9 +28,11 @@ constexpr int64_t kChunk = 1024;  // pictures of a file in the cache; part of th
 constexpr const char* kAccepted =
     "a folder of pictures, FILE.npz, FILE.npy, ID:train, ID:test or gmm16:exact";
 
-std::string cache_key(const ExtractorInfo& info, const PictureSet& pictures) {
-  return reports::sha256_of(
-      fmt::format("features v1\n{}\n{}\n{}\n", extractor_json(info), pictures.checksum(), kChunk));
+/// With the device: its kernels round otherwise.
+std::string cache_key(const ExtractorInfo& info, const std::string& pictures_sha256,
+                      at::Device device) {
+  return reports::sha256_of(fmt::format("features v2\n{}\n{}\n{}\n{}\n", extractor_json(info),
+                                        pictures_sha256, kChunk, device.str()));
 }
 
 at::Tensor extract_range(FeatureExtractor& extractor, const PictureSet& pictures, int64_t begin,
@@ -66,20 +68,50 @@ Gaussian gaussian_of(const FeatureSet& set) {
   return moments.gaussian();
 }
 
+void assert_extractor(FeatureSet& set, const FeatureSet& like, const std::string& resize) {
+  if (set.extractor || !like.extractor) {
+    throw bad_input("--resize", set.name, resize,
+                    "only of a set of which nobody says what made it, beside one that is known");
+  }
+  set.extractor = like.extractor;
+  set.extractor->resize = resize;
+  set.extractor_asserted = true;
+}
+
 FeatureExtractor& FeatureSetReader::extractor() {
   if (!extractor_) extractor_ = make_extractor(options_.extractor, options_.extractor_options);
   return *extractor_;
 }
 
-FeatureSet FeatureSetReader::read(const std::string& given) {
+FeatureSet FeatureSetReader::read(const std::string& given, bool keep_features) {
   const at::NoGradGuard no_grad;
+  keep_features_ = keep_features || options_.keep_features;
   std::error_code error;
-  if (fs::is_directory(given, error)) return from_pictures(given, *open_picture_folder(given));
+  if (fs::is_directory(given, error)) {
+    const auto pictures = open_picture_folder(given);
+    FeatureSet set = from_pictures(given, *pictures);
+    set.contents_sha256 = pictures->checksum();
+    return set;
+  }
   if (fs::exists(given, error)) return read_file(given);
   if (const std::string part = part_of(given); !part.empty()) {
     return from_dataset(given, given.substr(0, given.size() - part.size() - 1), part);
   }
   throw bad_input(given, "", "no such file or folder", kAccepted);
+}
+
+at::Tensor FeatureSetReader::logits_of(const FeatureSet& set) {
+  if (!set.extractor || !set.features.defined()) {
+    throw bad_input(set.name, "", "no features of pictures", "pictures, for their classes");
+  }
+  if (!same_extractor(*set.extractor, extractor().info())) {
+    throw bad_input(set.name, "", "features of another extractor", extractor().info().name);
+  }
+  const at::Tensor logits = extractor().logits(set.features);
+  if (!logits.defined()) {
+    throw bad_input("--extractor", "", set.extractor->name, "inception, which tells classes");
+  }
+  return logits;
 }
 
 FeatureSet FeatureSetReader::read_file(const std::string& path) {
@@ -138,7 +170,8 @@ FeatureSet FeatureSetReader::from_dataset(const std::string& given, const std::s
     FeatureSet set;
     set.name = given;
     set.exact = true;
-    set.gaussian = exact_gaussian(*dataset->mixture());
+    set.mixture = {dataset, dataset->mixture()};  // which the dataset owns
+    set.gaussian = exact_gaussian(*set.mixture);
     set.dimension = set.gaussian->dimension();
     return set;
   }
@@ -155,7 +188,10 @@ FeatureSet FeatureSetReader::from_pictures(const std::string& given, const Pictu
   set.samples = options_.limit > 0 ? std::min(options_.limit, pictures.size()) : pictures.size();
   if (!pictures.note().empty()) set.notes.push_back(given + ": " + pictures.note());
   std::optional<FeatureCache> cache;
-  if (!options_.cache.empty()) cache.emplace(options_.cache, cache_key(*set.extractor, pictures));
+  if (!options_.cache.empty()) {
+    cache.emplace(options_.cache, cache_key(*set.extractor, pictures.checksum(),
+                                            options_.extractor_options.device));
+  }
 
   std::optional<Moments> moments;
   std::vector<at::Tensor> kept;
@@ -173,7 +209,7 @@ FeatureSet FeatureSetReader::from_pictures(const std::string& given, const Pictu
     }
     if (begin == 0) {
       set.dimension = features->size(1);
-      keeps = options_.keep_features || set.samples <= set.dimension;
+      keeps = keep_features_ || set.samples <= set.dimension;
       if (set.samples > set.dimension) moments.emplace(set.dimension);
     }
     if (moments) moments->add(*features);

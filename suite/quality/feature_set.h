@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "suite/data/gaussian_mixture.h"
 #include "suite/quality/distance/moments.h"
 #include "suite/quality/features.h"
 #include "suite/quality/picture_set.h"
@@ -27,12 +28,20 @@ struct FeatureSet {
   at::Tensor features;                     ///< [N, d]; undefined where only moments are known
   std::optional<Gaussian> gaussian;        ///< absent where features were kept and N <= d
   std::optional<ExtractorInfo> extractor;  ///< absent where nobody says
-  std::vector<std::string> notes;          ///< what the user should know, for standard error
+  bool extractor_asserted = false;         ///< by the user, and not by who made the features
+  std::string contents_sha256;             ///< of the pictures in a folder; empty: not of one
+  /// Of what is `exact`.
+  std::shared_ptr<const GaussianMixture> mixture = nullptr;
+  std::vector<std::string> notes;  ///< what the user should know, for standard error
 };
 
 /// The set's moments, computed where they are absent. Throws Error, exit code 2, of fewer than 2
 /// samples.
 [[nodiscard]] Gaussian gaussian_of(const FeatureSet& set);
+
+/// On the user's word that `set`, of which nobody says so, was made as `like` was, with this
+/// resize. Throws Error, exit code 2, unless that of `like` is known and that of `set` is not.
+void assert_extractor(FeatureSet& set, const FeatureSet& like, const std::string& resize);
 
 struct FeatureSetOptions {
   std::string extractor = "pixels";
@@ -60,7 +69,13 @@ class FeatureSetReader {
   ///
   /// Throws Error: exit code 2 with what is wrong and where, 77 when data or weights are needed and
   /// not given, 74 when the cache cannot be written.
-  [[nodiscard]] FeatureSet read(const std::string& given);
+  ///
+  /// With `keep_features` as if the option were set, for this set alone.
+  [[nodiscard]] FeatureSet read(const std::string& given, bool keep_features = false);
+
+  /// The extractor's class logits of a set whose features were kept. Throws Error, exit code 2,
+  /// where the set was not made of pictures by this extractor, or that has no classes.
+  [[nodiscard]] at::Tensor logits_of(const FeatureSet& set);
 
  private:
   [[nodiscard]] FeatureSet read_file(const std::string& path);
@@ -72,6 +87,7 @@ class FeatureSetReader {
 
   FeatureSetOptions options_;
   std::unique_ptr<FeatureExtractor> extractor_;
+  bool keep_features_ = false;  ///< of the set that is being read
 };
 
 }  // namespace noisemark::suite

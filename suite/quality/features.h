@@ -36,6 +36,10 @@ class FeatureExtractor {
   /// [N, d], float32 or float64, on any device. Row i depends on picture i alone, whatever N is.
   /// Throws Error, exit code 2, for a size that it does not take.
   [[nodiscard]] virtual at::Tensor extract(const at::Tensor& images) = 0;
+
+  /// Class logits [N, classes] of features [N, d] that extract() gave, without the last layer's
+  /// bias, for the Inception score. Undefined: the network tells no classes.
+  [[nodiscard]] virtual at::Tensor logits(const at::Tensor& /*features*/) const { return {}; }
 };
 
 struct ExtractorOptions {

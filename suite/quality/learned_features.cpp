@@ -32,6 +32,9 @@ class Inception final : public FeatureExtractor {
   [[nodiscard]] at::Tensor extract(const at::Tensor& images) override {
     return extractor_.features(images);
   }
+  [[nodiscard]] at::Tensor logits(const at::Tensor& features) const override {
+    return extractor_.logits(features);
+  }
 
  private:
   ExtractorInfo info_;

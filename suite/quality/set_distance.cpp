@@ -31,8 +31,7 @@ void require_comparable(const FeatureSet& a, const FeatureSet& b) {
 }
 
 std::string name_of(const FeatureSet& a, const FeatureSet& b) {
-  const auto& extractor = a.extractor ? a.extractor : b.extractor;
-  return extractor ? extractor->distance : "Fréchet distance";
+  return a.extractor && b.extractor ? a.extractor->distance : "Fréchet distance";
 }
 
 bool by_features(const FeatureSet& set) {
@@ -46,22 +45,44 @@ FrechetDistance frechet_between(const FeatureSet& a, const FeatureSet& b) {
   return frechet_distance(gaussian_of(a), gaussian_of(b));
 }
 
+std::vector<double> replicates_of(const FeatureSet& evaluated, const FeatureSet& reference,
+                                  const ResamplingOptions& options) {
+  if (by_features(reference)) {
+    return resampled_distances(
+        evaluated.features,
+        [&](const at::Tensor& drawn) { return frechet_distance(drawn, reference.features).value; },
+        options);
+  }
+  const Gaussian gaussian = gaussian_of(reference);
+  return resampled_distances(
+      evaluated.features,
+      [&](const at::Tensor& drawn) { return frechet_distance(drawn, gaussian).value; }, options);
+}
+
 void require_features(const FeatureSet& set, const std::string& what) {
   if (set.features.defined()) return;
   throw bad_input(set.name, "", "only mean and covariance are known",
                   what + " needs the features or the pictures themselves");
 }
 
-}  // namespace
-
-SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& reference,
-                             const SetDistanceOptions& options) {
+void require_measurable(const FeatureSet& evaluated, const FeatureSet& reference,
+                        const SetDistanceOptions& options) {
   require_comparable(evaluated, reference);
   for (const FeatureSet* set : {&evaluated, &reference}) {
     if (set->samples == 1) throw bad_input(set->name, "samples", "1", "at least 2");
     if (options.kernel) require_features(*set, "the kernel distance");
     if (options.precision_recall) require_features(*set, "precision and recall");
   }
+  if (options.resampling.replicates > 0) {
+    require_features(evaluated, "an interval (--bootstrap 0: without one)");
+  }
+}
+
+}  // namespace
+
+SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& reference,
+                             const SetDistanceOptions& options) {
+  require_measurable(evaluated, reference, options);
   SetDistance distance;
   distance.name = name_of(evaluated, reference);
   const auto begin = std::chrono::steady_clock::now();
@@ -75,6 +96,12 @@ SetDistance measure_distance(const FeatureSet& evaluated, const FeatureSet& refe
   if (options.precision_recall) {
     distance.precision_recall =
         precision_recall(reference.features, evaluated.features, options.neighbours);
+  }
+  if (options.resampling.replicates > 0) {
+    distance.replicates = replicates_of(evaluated, reference, options.resampling);
+  }
+  if (reference.mixture && evaluated.features.defined() && !evaluated.extractor) {
+    distance.mixture = mixture_distance(evaluated.features, *reference.mixture);
   }
   return distance;
 }
@@ -92,6 +119,19 @@ std::string why_no_gate(const FeatureSet& set) {
       "{}: {}, and with fewer than 2 d = {} samples the distance is mostly the error "
       "of the covariances",
       set.name, found, format_count(fewest));
+}
+
+std::string why_not_alike(const FeatureSet& a, const FeatureSet& b) {
+  if (a.extractor.has_value() == b.extractor.has_value()) return "";
+  const FeatureSet& known = a.extractor ? a : b;
+  const FeatureSet& other = a.extractor ? b : a;
+  if (other.exact) {
+    return fmt::format("{}: of plain values, and {} are features of pictures", other.name,
+                       known.name);
+  }
+  return fmt::format(
+      "{}: nobody says which extractor and resize made it; --resize NAME says so (of {} it is {})",
+      other.name, known.name, known.extractor->resize);
 }
 
 }  // namespace noisemark::suite

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "suite/quality/distance/frechet.h"
 #include "suite/quality/distance/kernel_distance.h"
+#include "suite/quality/distance/mixture_distance.h"
 #include "suite/quality/distance/precision_recall.h"
+#include "suite/quality/distance/resampling.h"
 #include "suite/quality/feature_set.h"
 
 namespace noisemark::suite {
@@ -16,15 +19,20 @@ struct SetDistanceOptions {
   KernelDistanceOptions kernel_options;
   bool precision_recall = false;
   int64_t neighbours = 3;
+  ResamplingOptions resampling;  ///< of the evaluated set
 };
 
 /// How far an evaluated set is from a reference.
 struct SetDistance {
-  std::string name;  ///< "FID" only where the extractor says so
+  std::string name;  ///< "FID" only where the extractors of both sets say so
   FrechetDistance frechet;
   double frechet_s = 0;  ///< wall time of the Fréchet distance alone, moments given
   std::optional<KernelDistance> kernel;
   std::optional<PrecisionRecall> precision_recall;
+  /// The Fréchet distance of the evaluated features drawn again, the reference as it is: it is part
+  /// of the question, and often its moments are all that is known.
+  std::vector<double> replicates;
+  std::optional<MixtureDistance> mixture;  ///< of plain values to the exact mixture
 };
 
 /// Throws Error: exit code 2 when the sets have different numbers of features, gray pictures are
@@ -39,5 +47,10 @@ struct SetDistance {
 
 /// Why no gate may be decided with this set; empty: it may.
 [[nodiscard]] std::string why_no_gate(const FeatureSet& set);
+
+/// Why nobody can say that both sets were made alike: the extractor of one alone is known, and even
+/// the resize moves FID by more than models differ. Such a distance has no extractor's name and
+/// decides no gate. Empty: both are known, or neither is claimed to be of any.
+[[nodiscard]] std::string why_not_alike(const FeatureSet& a, const FeatureSet& b);
 
 }  // namespace noisemark::suite

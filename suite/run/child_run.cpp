@@ -79,7 +79,9 @@ std::vector<std::string> child_arguments(const RunOptions& options, const Planne
   // A mode changes few operators: a suite, whose time is short, profiles mode "none" alone.
   const bool profiled = plan.variant.mode == "none" || find_suite(options.id) == nullptr;
   if (!options.profile || !profiled || plan.judged) arguments.push_back("--no-profile");
-  if (!options.certificate || plan.judged) arguments.push_back("--no-certificate");
+  // What a step may cost (tiers 0 and 1) one seed shows as well as all.
+  const bool repeated = plan.judged && !plan.first_seed;
+  if (!options.certificate || repeated) arguments.push_back("--no-certificate");
   return arguments;
 }
 

@@ -8,6 +8,7 @@
 #include "memopt/mode.h"
 #include "reports/error.h"
 #include "reports/file.h"
+#include "reports/gate.h"
 #include "reports/json_io.h"
 #include "reports/mark.h"
 #include "reports/sha256.h"
@@ -83,7 +84,7 @@ std::optional<reports::Result> finished_result(const fs::path& folder, const Pla
   if (!fs::exists(path)) return std::nullopt;
   reports::Result result = reports::read_result(path);
   require_own(path, result, run_key(plan, result.provenance.data));
-  return is_finished(result) ? std::optional(std::move(result)) : std::nullopt;
+  return reports::is_finished(result) ? std::optional(std::move(result)) : std::nullopt;
 }
 
 void require_continuable(const std::string& checkpoint, const CheckpointKey& own,
@@ -104,10 +105,6 @@ void tell_of_checkpoints(const std::string& mode) {
              "noisemark: --checkpoint-every: {} is a mode that rounds: --resume will not continue "
              "from its checkpoints\n",
              mode);
-}
-
-bool is_finished(const reports::Result& result) {
-  return result.exit.code <= static_cast<int>(ExitCode::kFailed);
 }
 
 ExitCode leave_finished(const reports::Result& result, const fs::path& folder) {

@@ -22,7 +22,8 @@ namespace noisemark::suite {
 [[nodiscard]] std::optional<reports::Result> earlier_result(const std::filesystem::path& folder,
                                                             const CheckpointKey& own);
 
-/// The same for a plan whose data were not opened; empty also where the run is not finished.
+/// The same for a plan whose data were not opened; empty also where the run is not finished
+/// (reports/gate.h).
 [[nodiscard]] std::optional<reports::Result> finished_result(const std::filesystem::path& folder,
                                                              const PlannedRun& plan);
 
@@ -34,9 +35,6 @@ void require_continuable(const std::string& checkpoint, const CheckpointKey& own
 
 /// Says on standard error that the checkpoints of a lossy mode are none to continue from.
 void tell_of_checkpoints(const std::string& mode);
-
-/// Judged, for better or worse: there is nothing left to do.
-[[nodiscard]] bool is_finished(const reports::Result& result);
 
 /// What --resume does with a finished run: says so and shows its verdict; writes a report only
 /// where the run was killed before it had one. Returns the run's exit code.

@@ -47,6 +47,10 @@ void EventLog::eval_stop(const reports::Evaluation& evaluation) {
   writer_.stop("eval", samples(evaluation.samples_seen));
 }
 
+void EventLog::machine_state(int64_t step, const EventMetadata& figures) {
+  writer_.point("machine_state", step, figures);
+}
+
 void EventLog::run_stop(const std::string& status, int64_t samples_seen) {
   EventMetadata metadata = samples(samples_seen);
   metadata["status"] = status;

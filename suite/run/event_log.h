@@ -19,6 +19,8 @@ class EventLog {
   void run_start();
   void eval_start(int64_t step);
   void eval_stop(const reports::Evaluation& evaluation);
+  /// After `step` steps.
+  void machine_state(int64_t step, const reports::EventMetadata& figures);
   /// `status`: "success", or "aborted" for a run that ended early.
   void run_stop(const std::string& status, int64_t samples_seen);
 

@@ -207,4 +207,11 @@ std::vector<Metric> derive_metrics(const Result& result, std::optional<int64_t> 
   return metrics;
 }
 
+Metric energy_metric(const EnergyUsed& used) {
+  if (!used.joules) return missing("energy_j", "J", Direction::kNeutral, used.missing_reason);
+  Metric metric = exact("energy_j", "J", Direction::kNeutral, *used.joules);
+  metric.method = used.method + ": training with its evaluations, and whatever else ran meanwhile";
+  return metric;
+}
+
 }  // namespace noisemark::suite

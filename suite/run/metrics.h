@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reports/result.h"
+#include "suite/environment/energy.h"
 
 namespace noisemark::suite {
 
@@ -20,5 +21,9 @@ namespace noisemark::suite {
 /// such metric.
 [[nodiscard]] std::vector<reports::Metric> derive_metrics(
     const reports::Result& result, std::optional<int64_t> skipped_steps = std::nullopt);
+
+/// "energy_j", of what was used from the first step of the training to its end, evaluations and
+/// whatever else ran on the processor or GPU included.
+[[nodiscard]] reports::Metric energy_metric(const EnergyUsed& used);
 
 }  // namespace noisemark::suite

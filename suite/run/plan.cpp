@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "reports/nearest.h"
+#include "reports/quality/judge.h"
 #include "suite/config/catalogue.h"
 #include "suite/environment/environment.h"
 
@@ -86,6 +87,12 @@ void require_few_seeds(int64_t seeds) {
   throw bad_input("--seeds", "", std::to_string(seeds), "1 to " + std::to_string(kMostSeeds));
 }
 
+void require_few_looks(std::optional<int64_t> looks) {
+  if (!looks || (*looks >= 1 && *looks <= reports::kMostLooks)) return;
+  throw bad_input("--looks", "", std::to_string(*looks),
+                  "1 to " + std::to_string(reports::kMostLooks));
+}
+
 struct Entry {
   std::string id;
   std::string scale;
@@ -127,6 +134,7 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
       options.baselines.empty() ? std::vector<std::string>{"plain"} : options.baselines;
   require_each_once("--baseline", baselines);
   require_few_seeds(options.seeds);
+  require_few_looks(options.looks);
   std::vector<PlannedRun> runs;
   for (const Entry& entry : entries_of(options, device)) {
     const Definition definition = load_definition(entry.id, entry.scale, options.sets);
@@ -142,8 +150,8 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
       for (const std::string& baseline : baselines) {
         for (const std::string& mode : modes) {
           runs.push_back({definition, make_variant(options, mode, baseline, device), seed,
-                          definition.id + "@" + definition.scale, entry.id, seeds,
-                          entry.seeds > 1});
+                          definition.id + "@" + definition.scale, entry.id, seeds, entry.seeds > 1,
+                          seed == first});
         }
       }
     }

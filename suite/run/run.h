@@ -19,6 +19,7 @@ struct RunOptions {
   std::string device;                  ///< "cuda" where there is one, else "cpu"
   std::optional<uint64_t> seed;        ///< the definition's
   int64_t seeds = 1;                   ///< that many runs, of `seed` and the numbers after it
+  std::optional<int64_t> looks;        ///< at the quality over seeds: reports' default
   std::optional<int64_t> threads;      ///< LibTorch's own choice
   int64_t loader_threads = 1;          ///< that make batches ahead of time
   std::string data;                    ///< folder of the pictures

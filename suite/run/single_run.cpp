@@ -11,12 +11,14 @@
 
 #include "memopt/tracking_allocator.h"
 #include "reports/gate.h"
+#include "reports/quality/gradient_bound.h"
 #include "reports/sha256.h"
 #include "reports/warmup.h"
 #include "reports/write_report.h"
 #include "suite/config/canonical.h"
 #include "suite/config/lock.h"
 #include "suite/environment/changes.h"
+#include "suite/environment/energy.h"
 #include "suite/environment/environment.h"
 #include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
@@ -232,7 +234,11 @@ class SingleRun {
     options.weights_path = folder_.weights();
     options.average_path = folder_.average();
     options.events = &events_;
+    const EnergyReading before = energy_of(plan_.variant.device);
+    const auto began = std::chrono::steady_clock::now();
     outcome_ = training_pass(options, watch_);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    energy_ = energy_used(before, energy_of(plan_.variant.device), took.count());
     add_changes(result_.environment, machine_state(plan_.variant.device));
     take_outcome();
     if (outcome_.error) std::rethrow_exception(outcome_.error);
@@ -277,6 +283,9 @@ class SingleRun {
     reports::Protocol& protocol = result_.protocol;
     protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
     protocol.resumed_at_step = outcome_.resumed_at_step;
+    if (outcome_.resumed_at_step > 0) {
+      energy_ = {std::nullopt, "the run was resumed: another process used a part of it", ""};
+    }
     if (has_mode()) {
       const int64_t steps = protocol.steps - protocol.resumed_at_step;
       set_fallbacks(result_.memory_mode,
@@ -294,11 +303,12 @@ class SingleRun {
 
   void judge() {
     result_.metrics = derive_metrics(result_, outcome_.skipped_steps);
+    result_.metrics.push_back(energy_metric(energy_));
     std::vector<reports::GateRule> rules = gate_rules(plan_.definition);
     const reports::MemoryMode& mode = result_.memory_mode;
     if (mode.measured && !mode.lossless && options_.certificate) {
-      rules.push_back({"gradient_error", "gradient_error", "at most",
-                       plan_.definition.quality.gradient_error_max});
+      rules.push_back(
+          {"gradient_error", "gradient_error", "at most", reports::gradient_error_bound(result_)});
     }
     result_.gates = reports::evaluate_gates(result_, rules, outcome_.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);
@@ -363,6 +373,7 @@ class SingleRun {
   PassWatch watch_;
   EventLog events_;
   TrainingOutcome outcome_;
+  EnergyUsed energy_{std::nullopt, "training did not begin", ""};
   std::string interrupted_;  // where, in words; empty: it was not
   Result result_;
 };
@@ -416,7 +427,7 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   const OutputFolder folder = prepare_output_folder(out, existing_run(options));
   if (options.resume) {
     const auto earlier = earlier_result(folder.path, key);
-    if (earlier && is_finished(*earlier)) return leave_finished(*earlier, folder.path);
+    if (earlier && reports::is_finished(*earlier)) return leave_finished(*earlier, folder.path);
     if (std::filesystem::exists(folder.checkpoint())) {
       require_continuable(folder.checkpoint(), key, plan.variant.mode);
     }

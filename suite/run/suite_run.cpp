@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "reports/quality/kept_quality.h"
 #include "reports/quality/quality_markdown.h"
 #include "reports/quality/write_quality.h"
 #include "reports/sha256.h"
@@ -107,9 +108,19 @@ ExitCode run_one(RunOptions options, const PlannedRun& plan, const fs::path& fol
   return run_in_child(options, plan, folder);
 }
 
+/// Found before anything is trained, and not by the look itself.
+void prepare_quality(const RunOptions& options, const fs::path& out) {
+  if (options.force) return reports::remove_quality(out);
+  const auto kept = reports::kept_quality(out);
+  if (!kept || !options.looks || *options.looks == kept->options.looks) return;
+  throw bad_input("--looks", "", std::to_string(*options.looks),
+                  fmt::format("{}, as was declared before the first look: {}", kept->options.looks,
+                              (out / "quality.json").string()));
+}
+
 /// Of several seeds under several modes; nothing is said where there is nothing to judge.
-ExitCode say_quality(const fs::path& out) {
-  const auto study = reports::write_suite_quality(out);
+ExitCode say_quality(const RunOptions& options, const fs::path& out) {
+  const auto study = reports::write_suite_quality(out, options.looks);
   if (!study) return ExitCode::kPass;
   fmt::print("{} ({})\n", reports::quality_line(*study), (out / "quality.md").string());
   return reports::exit_code_of(*study);
@@ -136,6 +147,7 @@ ExitCode with_quality(ExitCode worst, ExitCode quality, bool judged) {
 ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& plans,
                    const fs::path& out) {
   prepare_suite_folder(out, options.force || options.resume);
+  prepare_quality(options, out);
   reports::Suite suite = make_suite(options, plans, out);
   const ResultsByName finished = finished_runs(options, plans, out, suite);
   reports::write_suite(out, suite);
@@ -160,8 +172,9 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   }
   reports::write_suite(out, suite);
   reports::write_suite_report(out);
-  if (!has_several_seeds(plans)) return worst;
-  return with_quality(worst, say_quality(out), !suite.judged.empty());
+  // A look at half of the runs would be one of the few that there are.
+  if (stopped || !has_several_seeds(plans)) return worst;
+  return with_quality(worst, say_quality(options, out), !suite.judged.empty());
 }
 
 }  // namespace noisemark::suite

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "reports/sha256.h"
+#include "suite/environment/machine_figures.h"
 #include "suite/io/safetensors.h"
 #include "suite/probes/phase_timer.h"
 #include "suite/quality/validation.h"
@@ -15,6 +16,9 @@ namespace noisemark::suite {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// So seldom that asking a driver costs nothing that counts.
+constexpr double kSecondsBetweenMachineStates = 10;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -92,6 +96,7 @@ class Pass {
           record.step, progress().samples.step_s.back(), record.loss,
           evaluations_after(record.step, definition_.train.steps, definition_.eval.every));
       const int64_t done = record.step + 1;
+      note_machine(done);
       if (evaluation_due(done)) evaluate(done);
       if (checkpoint_due(done)) checkpoint();
     }
@@ -122,6 +127,15 @@ class Pass {
     append_last(samples.data_wait_s, timed.data_wait_s);
     samples.loss.push_back(record.loss);
     if (record.grad_norm) samples.grad_norm.push_back(*record.grad_norm);
+  }
+
+  /// Between two steps, now and then and after the last one.
+  void note_machine(int64_t done) {
+    if (options_.events == nullptr) return;
+    const bool due = seconds_since(noted_) >= kSecondsBetweenMachineStates;
+    if (!due && done < definition_.train.steps) return;
+    options_.events->machine_state(done, machine_figures(options_.session.variant.device));
+    noted_ = Clock::now();
   }
 
   void log_end() {
@@ -213,6 +227,7 @@ class Pass {
   PhaseTimer timer_;
   TrainingOutcome outcome_;
   Clock::time_point start_{};
+  Clock::time_point noted_ = Clock::now();  // when the machine's state was last asked for
   double elapsed_before_s_ = 0;
 };
 

@@ -15,6 +15,7 @@
 #include "reports/file.h"
 #include "reports/sha256.h"
 #include "suite/config/canonical.h"
+#include "suite/data/picture_files.h"
 #include "suite/io/npy.h"
 #include "suite/io/png.h"
 #include "suite/sampling/pictures.h"
@@ -138,10 +139,15 @@ Json noise_json(const SamplingRecord& record) {
           {"sha256", record.noise_sha256}};
 }
 
+/// What a distance between sets of pictures calls the contents of this one.
+std::string pictures_sha256(const fs::path& folder) {
+  return listing_of(find_pictures(folder).pictures).sha256;
+}
+
 std::string record_text(const fs::path& folder, const at::Tensor& samples,
                         const SamplingRecord& record) {
   const Definition& definition = record.definition;
-  Json json = {{"schema", "noisemark.sampling"}, {"schema_version", "1.0.0"}};
+  Json json = {{"schema", "noisemark.sampling"}, {"schema_version", "1.1.0"}};
   json["definition"] = {{"id", definition.id},
                         {"scale", definition.scale},
                         {"sha256", definition_sha256(definition)},
@@ -153,6 +159,7 @@ std::string record_text(const fs::path& folder, const at::Tensor& samples,
   json["noise"] = noise_json(record);
   json["samples"] = {{"shape", samples.sizes().vec()},
                      {"sha256", reports::sha256_of_file(folder / kSamples)},
+                     {"pictures_sha256", pictures_sha256(folder / kPictures)},
                      {"sheet_sha256", reports::sha256_of_file(folder / kSheet)}};
   json["execution"] = {{"baseline", record.baseline}, {"precision", record.precision},
                        {"device", record.device},     {"threads", record.threads},

@@ -6,6 +6,7 @@
 #include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/linalg_eigh.h>
 #include <ATen/ops/linalg_eigvalsh.h>
+#include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/linalg_svdvals.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
@@ -41,10 +42,51 @@ struct Part {
   at::Tensor factor;  ///< [d, r]
 };
 
-/// Lower triangular, or nothing where the covariance has not full rank.
+/// Rows and columns of a matrix, each from one index up to another.
+struct Range {
+  int64_t begin;
+  int64_t end;
+};
+
+at::Tensor block(const at::Tensor& matrix, Range rows, Range columns) {
+  return matrix.slice(0, rows.begin, rows.end).slice(1, columns.begin, columns.end);
+}
+
+/// Takes `below` `below`' from what remains of the matrix, in its blocks on and below the diagonal.
+void subtract_square(const at::Tensor& rest, const at::Tensor& below) {
+  const int64_t d = rest.size(0);
+  for (int64_t begin = 0; begin < d; begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, d);
+    block(rest, {begin, d}, {begin, end})
+        .addmm_(below.slice(0, begin, d), below.slice(0, begin, end).t(), 1, -1);
+  }
+}
+
+/// Puts the Cholesky factor in place of the blocks on and below the diagonal of a symmetric matrix
+/// and leaves those above; false where it is not positive definite. Block by block, because ATen
+/// copies a matrix to and from the order of LAPACK element by element, across its rows: for 2048 x
+/// 2048 that takes as long as to factor it.
+bool factor_in_place(const at::Tensor& matrix) {
+  const int64_t d = matrix.size(0);
+  for (int64_t begin = 0; begin < d; begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, d);
+    const at::Tensor corner = block(matrix, {begin, end}, {begin, end});
+    const auto [lower, info] = at::linalg_cholesky_ex(corner);
+    if (info.item<int>() != 0) return false;
+    corner.copy_(lower);
+    if (end == d) break;
+    const at::Tensor below = block(matrix, {end, d}, {begin, end});
+    below.copy_(at::linalg_solve_triangular(lower.t(), below, /*upper=*/true, /*left=*/false));
+    subtract_square(block(matrix, {end, d}, {end, d}), below);
+  }
+  return true;
+}
+
+/// Lower triangular but for the blocks above those of the diagonal, which nobody may read; nothing
+/// where the covariance has not full rank.
 std::optional<at::Tensor> lower_factor(const at::Tensor& covariance) {
-  const auto [lower, info] = at::linalg_cholesky_ex(covariance);
-  if (info.item<int>() != 0) return std::nullopt;
+  const at::Tensor lower = covariance.clone(at::MemoryFormat::Contiguous);
+  if (!factor_in_place(lower)) return std::nullopt;
   // A pivot that is lost in the rounding of the largest is one of a rank that is not there.
   const at::Tensor pivots = lower.diagonal().square();
   const double lost = static_cast<double>(covariance.size(0)) * kEpsilon;
@@ -53,7 +95,7 @@ std::optional<at::Tensor> lower_factor(const at::Tensor& covariance) {
 }
 
 at::Tensor factor_of(const at::Tensor& covariance) {
-  if (const auto lower = lower_factor(covariance)) return *lower;
+  if (const auto lower = lower_factor(covariance)) return lower->tril();
   const auto [values, vectors] = at::linalg_eigh(covariance);
   const double lost = static_cast<double>(covariance.size(0)) * kEpsilon;
   const double largest = std::max(number(values.max()), 0.0);
@@ -68,22 +110,23 @@ double nuclear_norm(const at::Tensor& a, const at::Tensor& b) {
   return number(at::linalg_svdvals(at::matmul(a.t(), b)).sum());
 }
 
-/// The lower triangle of L' S L, all that its eigenvalues need: a third of the products, since half
-/// of L is 0.
-at::Tensor inner_lower(const at::Tensor& lower, const at::Tensor& covariance) {
+/// The upper triangle of L' S L, all that its eigenvalues need: n^3 operations in place of 4 n^3.
+/// Half of L is 0, and of S L only what is on and below the diagonal meets the other half.
+at::Tensor inner_upper(const at::Tensor& lower, const at::Tensor& covariance) {
   const int64_t d = covariance.size(0);
-  at::Tensor product = at::empty_like(covariance);
-  at::Tensor inner = at::zeros_like(covariance);
+  const at::Tensor product = at::empty_like(lower);
+  const at::Tensor inner = at::zeros_like(product);
   for (int64_t begin = 0; begin < d; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, d);
-    at::Tensor out = product.slice(1, begin, end);
-    at::mm_out(out, covariance.slice(1, begin, d), lower.slice(0, begin, d).slice(1, begin, end));
+    at::Tensor out = block(product, {begin, d}, {begin, end});
+    at::mm_out(out, block(covariance, {begin, d}, {begin, d}),
+               block(lower, {begin, d}, {begin, end}));
   }
   for (int64_t begin = 0; begin < d; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, d);
-    at::Tensor out = inner.slice(0, begin, end).slice(1, 0, end);
-    at::mm_out(out, lower.slice(0, begin, d).slice(1, begin, end).t(),
-               product.slice(0, begin, d).slice(1, 0, end));
+    at::Tensor out = block(inner, {0, end}, {begin, end});
+    at::mm_out(out, block(product, {begin, d}, {0, end}).t(),
+               block(lower, {begin, d}, {begin, end}));
   }
   return inner;
 }
@@ -91,7 +134,9 @@ at::Tensor inner_lower(const at::Tensor& lower, const at::Tensor& covariance) {
 /// Tr (S1 S2)^(1/2) by the eigenvalues of L' S L; nothing where their roots cannot be trusted.
 std::optional<double> by_eigenvalues(const at::Tensor& lower, const at::Tensor& covariance,
                                      double traces) {
-  const at::Tensor values = at::linalg_eigvalsh(inner_lower(lower, covariance), "L").clamp_min(0);
+  // Turned over it already lies in LAPACK's order, its lower triangle filled.
+  const at::Tensor inner = inner_upper(lower, covariance).t();
+  const at::Tensor values = at::linalg_eigvalsh(inner, "L").clamp_min(0);
   const double error = kEigenvalueError * number(values.max());
   const at::Tensor roots = values.sqrt();
   const double lost = number(((values + error).sqrt() - roots).sum());

@@ -66,4 +66,10 @@ at::Tensor Extractor::features(const at::Tensor& pictures) const {
   return features(pictures, kTap).front();
 }
 
+at::Tensor Extractor::logits(const at::Tensor& features) const {
+  const at::NoGradGuard no_gradients;
+  const FullFloat32Guard full_float32(settings_.device);
+  return network_.logits(features.to(settings_.device, at::kFloat));
+}
+
 }  // namespace noisemark::suite::inception

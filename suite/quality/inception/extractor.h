@@ -34,6 +34,10 @@ class Extractor {
   /// The 2048 features that FID, KID, precision and recall are computed of.
   [[nodiscard]] at::Tensor features(const at::Tensor& pictures) const;
 
+  /// What Tap::kLogits gives, of features that were taken at Tap::k2048: nothing but the last layer
+  /// is computed. [N, 2048] on any device -> [N, 1008] float32 on the extractor's.
+  [[nodiscard]] at::Tensor logits(const at::Tensor& features) const;
+
   [[nodiscard]] const Settings& settings() const { return settings_; }
 
  private:

@@ -46,6 +46,9 @@ class Network {
   [[nodiscard]] std::vector<at::Tensor> forward(const at::Tensor& input,
                                                 std::span<const Tap> taps) const;
 
+  /// Tap::kLogits of what Tap::k2048 gave, in the network's type on its device.
+  [[nodiscard]] at::Tensor logits(const at::Tensor& features) const { return to_logits(features); }
+
   [[nodiscard]] at::Device device() const { return fc_weight_.device(); }
   [[nodiscard]] at::ScalarType type() const { return fc_weight_.scalar_type(); }
 

@@ -1,12 +1,20 @@
 /// How long `noisemark compare` takes for two suites of 100 results each: reading and verifying
-/// the files, judging, and writing the comparison.
+/// the files, judging, and writing the comparison. With --most-s=S the exit code is 1 where the
+/// fastest repetition takes longer, or where it compared something else.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison_markdown.h"
@@ -56,6 +64,8 @@ class Suites {
   fs::path path_;
 };
 
+bool compared_something_else = false;
+
 void two_suites_of_100_results(benchmark::State& state) {
   const Suites suites;
   const std::string base = suites.add("old");
@@ -64,6 +74,7 @@ void two_suites_of_100_results(benchmark::State& state) {
     const auto [a, b] = read_sides(base, candidate);
     const Comparison comparison = compare(a, b, {});
     if (comparison.cells != kBenchmarks || a.runs.size() != kBenchmarks * kRunsOfEach) {
+      compared_something_else = true;
       return state.SkipWithError("not the suites that were written");
     }
     benchmark::DoNotOptimize(comparison_markdown(comparison).size());
@@ -72,6 +83,47 @@ void two_suites_of_100_results(benchmark::State& state) {
 
 BENCHMARK(two_suites_of_100_results)->Unit(benchmark::kMillisecond);
 
+/// Prints, and keeps the shortest time: that of a repetition in which nothing else ran.
+class Fastest : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.run_type != Run::RT_Iteration) continue;
+      const double unit = benchmark::GetTimeUnitMultiplier(run.time_unit);
+      seconds_ = std::min(seconds_, run.GetAdjustedRealTime() / unit);
+    }
+    ConsoleReporter::ReportRuns(runs);
+  }
+  [[nodiscard]] double seconds() const { return seconds_; }
+
+ private:
+  double seconds_ = std::numeric_limits<double>::infinity();
+};
+
+constexpr std::string_view kMost = "--most-s=";
+
+/// Takes the option out of the arguments; infinity without one, 0 of one that is no number.
+double most_seconds(int& argc, char** argv) {
+  double most = std::numeric_limits<double>::infinity();
+  char** const end = std::remove_if(argv, argv + argc, [&](std::string_view word) {
+    if (!word.starts_with(kMost)) return false;
+    most = 0;
+    std::from_chars(word.data() + kMost.size(), word.data() + word.size(), most);
+    return true;
+  });
+  argc = static_cast<int>(end - argv);
+  return most;
+}
+
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  const double most = most_seconds(argc, argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  Fastest reporter;
+  if (benchmark::RunSpecifiedBenchmarks(&reporter) == 0 || compared_something_else) return 1;
+  if (reporter.seconds() <= most) return 0;
+  std::fprintf(stderr, "%.3f s, and at most %g s are allowed\n", reporter.seconds(), most);
+  return 1;
+}

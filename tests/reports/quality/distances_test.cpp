@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "reports/error.h"
 #include "reports/file.h"
@@ -30,10 +32,15 @@ Json said(const Result& run, double value) {
                           {"checksum", "abcdef0123456789"},
                           {"resize", "tf1-bilinear"},
                           {"distance", "FID"}};
-  const Json drawn = {{"weights", {{"kind", "model"}, {"sha256", run.determinism.weights_sha256}}},
-                      {"sampler", {{"name", "ddim"}, {"steps", 50}, {"eta", 0.0}}},
-                      {"seed", run.seeds.base},
-                      {"noise", {{"sha256", fmt::format("noise of seed {}", run.seeds.base)}}}};
+  const Json drawn = {
+      {"weights", {{"kind", "model"}, {"sha256", run.determinism.weights_sha256}}},
+      {"sampler", {{"name", "ddim"}, {"steps", 50}, {"eta", 0.0}}},
+      {"seed", run.seeds.base},
+      {"definition",
+       {{"id", "ho-cifar10"}, {"scale", "cpu"}, {"sha256", "fedcba9876543210"}, {"custom", false}}},
+      {"execution", {{"precision", run.identity.precision}}},
+      {"noise",
+       {{"source", "drawn"}, {"sha256", fmt::format("noise of seed {}", run.seeds.base)}}}};
   return {{"schema", "noisemark.distance"},
           {"version", 1},
           {"name", "FID"},
@@ -62,10 +69,11 @@ class Distances : public ::testing::Test {
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  void keep(double worse, const ChangeJson& change = {}) {
+  void keep(double worse, const ChangeJson& change = {}, const test::ChangeSeed& change_run = {}) {
     const auto none = test::losses_of_none(5);
-    const Side side = test::together(
-        {test::seeds_of("none", none), test::seeds_of("dpr8", test::worse_by(1e-5, 1e-5, none))});
+    const Side side =
+        test::together({test::seeds_of("none", none, change_run),
+                        test::seeds_of("dpr8", test::worse_by(1e-5, 1e-5, none), change_run)});
     for (const NamedResult& run : side.runs) {
       const bool reference = run.result.identity.mode == "none";
       const auto seed = static_cast<double>(run.result.seeds.base);
@@ -110,8 +118,12 @@ TEST_F(Distances, say_where_they_come_from) {
   const DistanceOrigin& origin = study.distances[0];
   EXPECT_EQ(origin.sampler, "ddim, 50 steps, eta 0.0");
   EXPECT_EQ(origin.reference, "cifar10.npz") << "no path, so that a folder can be moved";
+  EXPECT_EQ(origin.definition, "ho-cifar10@cpu fedcba987654");
+  EXPECT_EQ(origin.noise, "the run's seed");
+  EXPECT_EQ(origin.precision, "the run's");
   const std::string page = quality_markdown(study);
-  for (const char* word : {"abcdef012345", "tf1-bilinear", "2048", "5000", "50000", "0123"}) {
+  for (const char* word :
+       {"abcdef012345", "tf1-bilinear", "2048", "5000", "50000", "0123", "the run's seed"}) {
     EXPECT_NE(page.find(word), std::string::npos) << word;
   }
   EXPECT_EQ(Json::parse(quality_json(study)).at("distances").at(0).at("resize"), "tf1-bilinear");
@@ -127,6 +139,10 @@ TEST_F(Distances, that_come_from_elsewhere_in_some_runs_are_not_comparable) {
       {"resize", [](Json& json) { json["a"]["extractor"]["resize"] = "align_corners=False"; }},
       {"extractor", [](Json& json) { json["a"]["extractor"]["checksum"] = "other"; }},
       {"stale reference", [](Json& json) { json["b"]["moments_sha256"] = "9876"; }},
+      {"word of the user", [](Json& json) { json["b"]["extractor_asserted"] = true; }},
+      {"definition", [](Json& json) { json["a"]["drawn"]["definition"]["sha256"] = "other"; }},
+      {"precision", [](Json& json) { json["a"]["drawn"]["execution"]["precision"] = "bf16"; }},
+      {"seed", [](Json& json) { json["a"]["drawn"]["seed"] = 99; }},
       {"reference's N", [](Json& json) { json["b"]["n"] = 10000; }},
       {"N", [](Json& json) { json["a"]["n"] = 4500; }},
       {"steps", [](Json& json) { json["a"]["drawn"]["sampler"]["steps"] = 10; }},
@@ -143,12 +159,97 @@ TEST_F(Distances, of_other_weights_or_of_too_few_samples_prove_nothing) {
       {"other weights", [](Json& json) { json["a"]["drawn"]["weights"]["sha256"] = "other"; }},
       {"nobody says", [](Json& json) { json["a"]["drawn"] = nullptr; }},
       {"fewer than 2 d", [](Json& json) { json["a"]["gateable"] = false; }},
+      {"another resize of the reference",
+       [](Json& json) { json["b"]["extractor"]["resize"] = "bilinear"; }},
+      {"other weights of the reference's extractor",
+       [](Json& json) { json["b"]["extractor"]["checksum"] = "other"; }},
+      {"reference of unknown make", [](Json& json) { json["b"]["extractor"] = nullptr; }},
+      {"samples of unknown make", [](Json& json) { json["a"]["extractor"] = nullptr; }},
+      {"both of unknown make",
+       [](Json& json) { json["a"]["extractor"] = json["b"]["extractor"] = nullptr; }},
       {"NaN", [](Json& json) { json["value"] = nullptr; }}};
   for (const auto& [name, fault] : faults) {
     keep(0.001, [&](Json& json, const Result&) { fault(json); });
-    EXPECT_EQ(judged().verdict, QualityVerdict::kInconclusive) << name;
-    EXPECT_TRUE(judged().rows.front().seeds.empty()) << name;
+    const QualityStudy study = judged();
+    EXPECT_EQ(study.verdict, QualityVerdict::kInconclusive) << name;
+    EXPECT_TRUE(study.rows.front().seeds.empty()) << name;
+    ASSERT_EQ(study.distance_values.size(), 10U);
+    EXPECT_NE(study.distance_values[0].problem, "") << name;
   }
+}
+
+/// Raw samples beside the distribution itself, which has no extractor.
+TEST_F(Distances, to_the_mixture_itself_need_no_extractor) {
+  keep(0.001, [](Json& json, const Result&) {
+    json["name"] = "Fréchet distance";
+    json["a"]["extractor"] = json["b"]["extractor"] = nullptr;
+    json["b"]["exact"] = true;
+    json["b"]["n"] = nullptr;
+    json["b"]["name"] = "gmm16:exact";
+  });
+  const QualityStudy study = judged({.gates = {{"mixture_distance", 0.05}}});
+  EXPECT_EQ(study.verdict, QualityVerdict::kPass) << quality_markdown(study);
+  EXPECT_EQ(study.rows.front().measure, "mixture_distance");
+  EXPECT_EQ(study.distances.at(0).reference, "gmm16:exact");
+  EXPECT_NE(quality_markdown(study).find("| none "), std::string::npos);
+}
+
+/// The keys of the definition, each departed from in turn.
+TEST_F(Distances, that_depart_from_the_definition_do_not_count) {
+  constexpr const char* kDefinition =
+      R"({"eval":{"weights":"model"},
+          "sample":{"sampler":"ddim","count":5000,"ddim_steps":50,"ddim_eta":0.0},
+          "quality":{"extractor":"inception","resize":"tf1-bilinear","reference":"cifar10.npz"}})";
+  const auto keep_under = [&](const std::function<void(Json&)>& fault) {
+    keep(
+        0.001, [&](Json& json, const Result&) { fault(json); },
+        [&](Result& result, uint64_t) { result.definition = kDefinition; });
+  };
+  keep_under([](Json&) {});
+  EXPECT_EQ(judged().verdict, QualityVerdict::kPass) << quality_markdown(judged());
+  const std::map<std::string, std::function<void(Json&)>> faults = {
+      {"sample.count: 4500, and the run's definition locks 5000",
+       [](Json& json) { json["a"]["n"] = 4500; }},
+      {"sample.sampler: ddpm, and",
+       [](Json& json) {
+         json["a"]["drawn"]["sampler"] = {{"name", "ddpm"}, {"steps", 50}, {"variance", "small"}};
+       }},
+      {"sample.ddim_steps: 10, and",
+       [](Json& json) { json["a"]["drawn"]["sampler"]["steps"] = 10; }},
+      {"sample.ddim_eta: 1.0, and", [](Json& json) { json["a"]["drawn"]["sampler"]["eta"] = 1.0; }},
+      {"the seed: 99, and", [](Json& json) { json["a"]["drawn"]["seed"] = 99; }},
+      {"the initial noise: file, and",
+       [](Json& json) { json["a"]["drawn"]["noise"]["source"] = "file"; }},
+      {"eval.weights: ema, and", [](Json& json) { json["a"]["drawn"]["weights"]["kind"] = "ema"; }},
+      {"quality.resize: bilinear, and",
+       [](Json& json) {
+         json["a"]["extractor"]["resize"] = json["b"]["extractor"]["resize"] = "bilinear";
+       }},
+      {"quality.extractor: cifarnet, and",
+       [](Json& json) {
+         json["a"]["extractor"]["name"] = json["b"]["extractor"]["name"] = "cifarnet";
+       }},
+      {"quality.reference: other.npz, and",
+       [](Json& json) { json["b"]["name"] = "/somewhere/other.npz"; }}};
+  for (const auto& [words, fault] : faults) {
+    keep_under(fault);
+    const QualityStudy study = judged();
+    EXPECT_EQ(study.verdict, QualityVerdict::kInconclusive) << words;
+    ASSERT_FALSE(study.distance_values.empty());
+    EXPECT_EQ(study.distance_values[0].problem.find(words), 0U) << study.distance_values[0].problem;
+  }
+}
+
+/// By the checksum of its moments, wherever it lies.
+TEST_F(Distances, may_be_locked_to_the_moments_of_their_reference) {
+  const auto judged_to = [&](const std::string& sha256) {
+    keep(0.001, {}, [&](Result& result, uint64_t) {
+      result.definition = fmt::format(R"({{"quality":{{"reference":"{}"}}}})", sha256);
+    });
+    return judged().verdict;
+  };
+  EXPECT_EQ(judged_to("0123"), QualityVerdict::kPass);
+  EXPECT_EQ(judged_to("9876"), QualityVerdict::kInconclusive);
 }
 
 TEST_F(Distances, that_are_none_are_refused) {
@@ -165,12 +266,68 @@ TEST_F(Distances, that_are_none_are_refused) {
 TEST_F(Distances, with_a_kernel_are_two_metrics) {
   keep(0.001, [](Json& json, const Result& run) {
     json["kernel"] = {{"mean", 0.01 + 1e-4 * static_cast<double>(run.seeds.base % 3) +
-                                   (run.identity.mode == "none" ? 0 : 1e-6)}};
+                                   (run.identity.mode == "none" ? 0 : 1e-6)},
+                      {"standard_error", 0.0025},
+                      {"subsets", 100},
+                      {"subset_size", 1000},
+                      {"draws", "counter"},
+                      {"seed", 3}};
   });
   const QualityStudy study = judged({.gates = {{"kid", 0.001}}});
+  EXPECT_EQ(study.distances[1].kernel, (KernelOrigin{100, 1000, "counter", 3}));
+  const std::string page = quality_markdown(study);
+  EXPECT_NE(page.find("100 subsets of 1000, drawn by counter, seed 3"), std::string::npos) << page;
+  EXPECT_NE(page.find("± 0.0025"), std::string::npos) << page;
   EXPECT_EQ(study.rows.front().scale, DifferenceScale::kDifference);
   EXPECT_EQ(study.distances.size(), 2U);
   EXPECT_THROW((void)judged({.gates = {{"kid", {}}}}), Error) << "KID has no margin of its own";
+}
+
+TEST_F(Distances, of_other_draws_of_a_kernel_are_not_comparable) {
+  keep(0.001, [](Json& json, const Result& run) {
+    json["kernel"] = {{"mean", 0.01}, {"subsets", run.identity.mode == "none" ? 100 : 50}};
+  });
+  EXPECT_EQ(judged().verdict, QualityVerdict::kNotComparable);
+}
+
+TEST_F(Distances, come_with_precision_recall_and_score_where_they_were_asked_for) {
+  keep(0.001, [](Json& json, const Result&) {
+    json["precision_frac"] = 0.75;
+    json["recall_frac"] = 0.0;
+    json["bootstrap"] = {{"low", 9.5}, {"high", 11.25}};
+    json["inception_score"] = {{"name", "Inception score"}, {"mean", 8.5}};
+  });
+  const QualityStudy study = judged();
+  std::set<std::string> metrics;
+  for (const DistanceValue& one : study.distance_values) metrics.insert(one.metric);
+  EXPECT_EQ(metrics, (std::set<std::string>{"fid", "inception_precision", "inception_recall",
+                                            "inception_score"}));
+  for (const char* shared : {"inception_precision", "inception_recall"}) {
+    const auto row = std::find_if(study.rows.begin(), study.rows.end(),
+                                  [&](const QualityRow& one) { return one.measure == shared; });
+    ASSERT_NE(row, study.rows.end());
+    EXPECT_EQ(row->scale, DifferenceScale::kDifference) << "none at all is a share too";
+    EXPECT_EQ(row->seeds.size(), 5U);
+  }
+  EXPECT_NE(quality_markdown(study).find("9.5 to 11.25"), std::string::npos);
+  const Json json = Json::parse(quality_json(study));
+  EXPECT_EQ(json.at("distance_values").size(), 40U);
+  EXPECT_EQ(json.at("distance_values").at(0).at("interval").at("high"), 11.25);
+}
+
+/// What is judged may be of another work than its name says.
+TEST_F(Distances, page_says_when_the_work_is_not_the_locked_one) {
+  keep(0.001);
+  EXPECT_EQ(quality_markdown(judged()).find("Not the locked benchmark"), std::string::npos);
+  keep(0.001, {}, [](Result& result, uint64_t) {
+    result.identity.custom = true;
+    result.identity.overrides = {"train.steps=60"};
+    result.identity.data = "unofficial";
+  });
+  const std::string page = quality_markdown(judged());
+  EXPECT_NE(page.find("Not the locked benchmark"), std::string::npos);
+  EXPECT_NE(page.find("- ho-cifar10@cpu: custom definition: train.steps=60"), std::string::npos);
+  EXPECT_NE(page.find("- ho-cifar10@cpu: data: unofficial"), std::string::npos);
 }
 
 TEST_F(Distances, sheets_of_samples_are_shown_by_their_place_below_the_folder) {

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <boost/math/distributions/normal.hpp>
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "reports/compare/multiplicity.h"
 #include "reports/quality/difference_test.h"
+#include "reports/quality/looks.h"
+#include "tests/reports/quality/normals.h"
 
 namespace noisemark::reports {
 namespace {
@@ -21,19 +21,7 @@ constexpr int kStudies = 10000;
 /// exceeds that by chance in one of a thousand seeds.
 const double kTolerance = 4 * std::sqrt(kAlpha * (1 - kAlpha) / kStudies);
 
-class Normals {
- public:
-  explicit Normals(uint64_t seed) : generator_(seed) {}
-
-  /// By the inverse of the distribution, so that every platform draws the same.
-  double draw() {
-    const double uniform = (static_cast<double>(generator_() >> 11U) + 0.5) * 0x1p-53;
-    return boost::math::quantile(boost::math::normal(), uniform);
-  }
-
- private:
-  std::mt19937_64 generator_;
-};
+using test::Normals;
 
 /// Logarithms of losses: seeds move both sides by `correlation`, and the candidate is off by
 /// `difference`.
@@ -108,6 +96,43 @@ TEST(Level, of_any_wrong_pass_among_four_modes_holds_by_holm) {
   }
   EXPECT_LE(static_cast<double>(wrong) / kStudies, kAlpha + kTolerance);
   EXPECT_GT(static_cast<double>(wrong_alone) / kStudies, 2 * kAlpha) << "1 - 0.95^4 is 18.5 %";
+}
+
+void append(const SeedValues& more, SeedValues& to) {
+  to.reference.insert(to.reference.end(), more.reference.begin(), more.reference.end());
+  to.candidate.insert(to.candidate.end(), more.candidate.begin(), more.candidate.end());
+}
+
+/// Of studies that look at 5 seeds, and where that proves nothing once more with seeds added: the
+/// fewer, the nearer the first look came, as the seeds needed would have it.
+Rates rates_of_two_looks(double correlation, int64_t declared) {
+  Normals normals(500 + static_cast<uint64_t>(100 * (1 + correlation)));
+  const double alpha = alpha_of_a_look(kAlpha, declared);
+  int passed = 0;
+  int failed = 0;
+  for (int i = 0; i < kStudies; ++i) {
+    SeedValues values = draw_seeds(normals, 5, correlation, 0.002, kMargin);
+    DifferenceTest test = test_difference(values, kMargin, alpha);
+    const double nearest = std::min(test.equivalence.p(), test.p_worse);
+    if (nearest > alpha) {
+      append(draw_seeds(normals, nearest < 0.2 ? 5 : 15, correlation, 0.002, kMargin), values);
+      test = test_difference(values, kMargin, alpha);
+    }
+    passed += test.equivalence.p() <= alpha ? 1 : 0;
+    failed += test.p_worse <= alpha ? 1 : 0;
+  }
+  return {static_cast<double>(passed) / kStudies, static_cast<double>(failed) / kStudies};
+}
+
+TEST(Level, holds_over_two_looks_that_share_it_and_not_over_two_that_do_not) {
+  for (const double correlation : {-0.5, 0.0, 0.6, 0.95}) {
+    const Rates shared = rates_of_two_looks(correlation, 2);
+    EXPECT_LE(shared.pass, kAlpha + kTolerance) << correlation;
+    EXPECT_LE(shared.fail, kAlpha + kTolerance) << correlation;
+    const Rates whole = rates_of_two_looks(correlation, 1);
+    EXPECT_GT(whole.pass, kAlpha + kTolerance) << correlation << ": else this test sees nothing";
+    EXPECT_GT(whole.fail, kAlpha + kTolerance) << correlation;
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ TEST(Measures, have_the_margins_of_the_design) {
   EXPECT_EQ(measure_named("time_to_quality_s").margin, 0.03);
   EXPECT_EQ(measure_named("kid").scale, DifferenceScale::kDifference);
   EXPECT_EQ(measure_named("images_per_s").margin, 0) << "must be given";
+  EXPECT_EQ(measure_named("cifarnet_distance").margin, 0) << "likewise";
 }
 
 TEST(Measures, take_their_margin_from_the_definition) {
@@ -38,6 +39,31 @@ TEST(Measures, of_a_timestep_are_of_the_last_evaluation) {
   EXPECT_EQ(observe_loss_at(result, 1).value, std::nullopt);
   result.quality.evaluations.clear();
   EXPECT_TRUE(evaluated_timesteps(result).empty());
+}
+
+TEST(Measures, of_a_target_are_of_where_the_loss_crossed_it) {
+  Result result = test::full_result();
+  std::vector<Evaluation>& all = result.quality.evaluations;
+  ASSERT_EQ(all.size(), 3U);
+  all[1].loss = 0.4;
+  all[2].loss = 0.1;
+  result.quality.target_loss = 0.2;  // half way down, in the logarithm
+  const auto metric = [&](const char* name, double value) {
+    result.metrics.push_back({name, "", Direction::kLower, value, "", "exact", {}, 1, ""});
+  };
+  metric("time_to_quality_s", all[2].elapsed_s);
+  metric("samples_to_quality", static_cast<double>(all[2].samples_seen));
+  EXPECT_NEAR(observe(result, "time_to_quality_s").value.value(),
+              (all[1].elapsed_s + all[2].elapsed_s) / 2, 1e-12);
+  EXPECT_NEAR(observe(result, "samples_to_quality").value.value(),
+              static_cast<double>(all[1].samples_seen + all[2].samples_seen) / 2, 1e-9);
+  all[2].loss = 0.2;
+  EXPECT_DOUBLE_EQ(observe(result, "samples_to_quality").value.value(),
+                   static_cast<double>(all[2].samples_seen))
+      << "at the evaluation itself";
+  all[0].loss = 0.2;
+  EXPECT_DOUBLE_EQ(observe(result, "time_to_quality_s").value.value(), all[2].elapsed_s)
+      << "as the result says, where nothing was evaluated before";
 }
 
 TEST(Measures, say_why_they_are_missing) {

@@ -67,10 +67,10 @@ const std::map<std::string, std::function<Json(const Json&)>>& statistics() {
                              {q.at("alpha"), q.at("power")});
          return Json(seeds.value_or(0));
        }},
-      {"basic",
+      {"resampled",
        [](const Json& q) {
          const Interval interval =
-             basic_bootstrap_interval(q.at("value"), values(q, "replicates"), q.at("confidence"));
+             resampled_interval(q.at("value"), values(q, "replicates"), q.at("confidence"));
          return Json{{"low", interval.low}, {"high", interval.high}};
        }},
   };

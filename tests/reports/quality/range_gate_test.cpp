@@ -12,12 +12,16 @@ namespace {
 
 using Values = std::vector<double>;
 
-TEST(RangeGate, turns_the_bias_of_replicates_round) {
-  // Replicates 11 to 15 of a distance of 10: all too large, as those of a Fréchet distance are.
-  const Values replicates = {11, 12, 13, 14, 15};
-  const Interval interval = basic_bootstrap_interval(10, replicates, 0.5);
-  EXPECT_DOUBLE_EQ(interval.low, 20 - 14);
-  EXPECT_DOUBLE_EQ(interval.high, 20 - 12);
+TEST(RangeGate, turns_the_spread_of_replicates_round_and_leaves_their_bias_out) {
+  // Replicates 11 to 16 of a distance of 10: all too large, as those of a Fréchet distance are, and
+  // further above their mean of 13 than below it.
+  const Values replicates = {11, 12, 12, 14, 16};
+  const Interval interval = resampled_interval(10, replicates, 0.5);
+  EXPECT_DOUBLE_EQ(interval.low, 10 - (14 - 13));
+  EXPECT_DOUBLE_EQ(interval.high, 10 + (13 - 12));
+  const Interval all = resampled_interval(10, replicates, 1);
+  EXPECT_DOUBLE_EQ(all.low, 10 - (16 - 13));
+  EXPECT_DOUBLE_EQ(all.high, 10 + (13 - 11));
 }
 
 TEST(RangeGate, an_interval_over_seeds_is_at_least_students) {
@@ -72,7 +76,7 @@ TEST(RangeGate, of_survivors_alone_claims_nothing) {
 }
 
 TEST(RangeGate, refuses_what_has_no_answer) {
-  EXPECT_THROW((void)basic_bootstrap_interval(1, {}, 0.9), std::logic_error);
+  EXPECT_THROW((void)resampled_interval(1, {}, 0.9), std::logic_error);
   EXPECT_THROW((void)seed_interval(Values{1}, {}), std::logic_error);
   EXPECT_THROW((void)judge_range({1, 2}, 3, 3), std::logic_error);
 }

@@ -26,7 +26,7 @@ TEST(RecordedQuality, the_twin_passes) {
 }
 
 TEST(RecordedQuality, a_deliberately_worse_training_fails) {
-  const QualityStudy study = judged("drowned");
+  const QualityStudy study = judged("drowned", {.looks = 1});
   EXPECT_EQ(study.verdict, QualityVerdict::kFail) << quality_markdown(study);
   EXPECT_EQ(exit_code_of(study), ExitCode::kFailed);
 }

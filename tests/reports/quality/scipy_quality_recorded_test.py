@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "compare"))
 import probe  # noqa: E402
 
 PROBE = sys.argv.pop(1) if len(sys.argv) > 1 else ""
-STATISTICS = {"tost", "power", "detectable", "seeds", "basic"}
+STATISTICS = {"tost", "power", "detectable", "seeds", "resampled"}
 
 
 class Recorded(unittest.TestCase):

@@ -6,6 +6,7 @@
 
 #include "reports/file.h"
 #include "reports/json_io.h"
+#include "reports/quality/judge.h"
 #include "reports/quality/quality_json.h"
 #include "reports/write_report.h"
 #include "tests/reports/quality/seeds.h"
@@ -32,11 +33,13 @@ class WriteQuality : public ::testing::Test {
     write_suite(folder_, suite);
   }
 
-  void keep_three_seeds() {
-    const auto none = test::losses_of_none(3);
+  void keep_seeds(size_t count, double frac, double spread) {
+    const auto none = test::losses_of_none(count);
     keep(
-        {test::seeds_of("none", none), test::seeds_of("dpr8", test::worse_by(0.001, 0.001, none))});
+        {test::seeds_of("none", none), test::seeds_of("dpr8", test::worse_by(frac, spread, none))});
   }
+
+  void keep_three_seeds() { keep_seeds(3, 0.001, 0.001); }
 
   fs::path folder_ = fs::path(::testing::TempDir()) /
                      ::testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -72,6 +75,37 @@ TEST_F(WriteQuality, finds_a_page_that_was_changed_or_is_stale) {
   EXPECT_EQ(check_quality(folder_).size(), 2U);
 }
 
+TEST_F(WriteQuality, judges_again_as_it_was_asked_to_the_last_time) {
+  keep_seeds(4, 0.03, 0.001);
+  EXPECT_EQ(write_suite_quality(folder_).value().verdict, QualityVerdict::kFail);
+  const QualityOptions asked = {.gates = {{"val_loss", 0.05}}, .ranges = {{"val_loss", 0.05, 0.2}}};
+  QualityStudy study = judge_quality(read_quality_side({folder_.string()}), asked);
+  study.inconclusive_passes = true;
+  write_quality(folder_, study);
+  const std::string page = read_file(folder_ / "quality.md");
+  EXPECT_NE(page.find("5 % (given)"), std::string::npos) << page;
+  EXPECT_TRUE(check_quality(folder_).empty());
+  ASSERT_TRUE(write_suite_quality(folder_).has_value());
+  EXPECT_EQ(read_file(folder_ / "quality.md"), page);
+  remove_quality(folder_);
+  EXPECT_EQ(write_suite_quality(folder_).value().verdict, QualityVerdict::kFail) << "by default";
+}
+
+TEST_F(WriteQuality, of_seeds_that_were_added_is_the_next_look_and_beyond_the_last_claims_nothing) {
+  keep_seeds(3, 0.001, 0.001);
+  EXPECT_EQ(write_suite_quality(folder_).value().looks.number, 1);
+  keep_seeds(4, 0.001, 0.001);
+  EXPECT_EQ(check_quality(folder_).size(), 2U) << "it is of fewer runs";
+  const QualityStudy second = write_suite_quality(folder_).value();
+  EXPECT_EQ(second.looks.number, 2);
+  EXPECT_EQ(second.verdict, QualityVerdict::kPass);
+  EXPECT_TRUE(check_quality(folder_).empty());
+  keep_seeds(5, 0.001, 0.001);
+  const QualityStudy third = write_suite_quality(folder_).value();
+  EXPECT_EQ(third.verdict, QualityVerdict::kInconclusive);
+  EXPECT_TRUE(check_quality(folder_).empty());
+}
+
 TEST_F(WriteQuality, leaves_no_page_where_there_is_nothing_to_judge) {
   keep_three_seeds();
   (void)write_suite_quality(folder_);
@@ -88,6 +122,41 @@ TEST_F(WriteQuality, a_run_that_left_no_result_is_no_pass) {
   ASSERT_TRUE(study.has_value());
   EXPECT_EQ(study->verdict, QualityVerdict::kInconclusive);
   EXPECT_EQ(study->without_result.size(), 1U);
+}
+
+TEST_F(WriteQuality, of_a_suite_judges_the_steps_of_what_it_trains_with_one_seed) {
+  const auto none = test::losses_of_none(4);
+  const auto certified = [](Verdict verdict) {
+    return [=](Result& result, uint64_t) {
+      result.identity.benchmark = "gmm16-ho";
+      result.run_id[0] = 'x';
+      result.memory_mode.measured = true;
+      result.memory_mode.lossless = true;
+      result.memory_mode.certificate.verdict = verdict;
+    };
+  };
+  for (const Verdict verdict : {Verdict::kPass, Verdict::kFail}) {
+    keep(
+        {test::seeds_of("none", none), test::seeds_of("dpr8", test::worse_by(0.001, 0.001, none))});
+    Suite suite = read_suite(folder_).value();
+    suite.judged = {"ho-cifar10@cpu"};
+    auto once = test::seeds_of("none", {0.1}, certified(Verdict::kNotApplied));
+    for (auto& run : test::seeds_of("echo", {0.1}, certified(verdict))) once.push_back(run);
+    for (const NamedResult& run : once) {
+      suite.names.push_back("one/" + run.name);
+      make_folder(folder_ / "one" / run.name);
+      write_result(folder_ / "one" / run.name / "result.json", run.result);
+    }
+    write_suite(folder_, suite);
+    const QualityStudy study = write_suite_quality(folder_).value();
+    ASSERT_EQ(study.steps.size(), 1U);
+    EXPECT_EQ(study.steps[0].tier, 0);
+    EXPECT_EQ(study.steps[0].benchmark, "gmm16-ho@cpu");
+    const bool passes = verdict == Verdict::kPass;
+    const QualityVerdict expected = passes ? QualityVerdict::kPass : QualityVerdict::kFail;
+    EXPECT_EQ(study.steps[0].verdict, expected);
+    EXPECT_EQ(study.verdict, expected) << "of the seeds that are judged: PASS";
+  }
 }
 
 TEST_F(WriteQuality, json_is_json_and_names_its_schema) {

@@ -2,14 +2,17 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <thread>
 
+#include "suite/data/gaussian_mixture.h"
 #include "suite/io/npy.h"
 #include "suite/io/npz.h"
 #include "tests/suite/process.h"
@@ -115,9 +118,120 @@ TEST_F(Fid, gates_with_statistics_of_the_peers_when_told_their_n) {
   EXPECT_EQ(fid({a, a, "--reference-samples", "100"}).code, 2);
 }
 
+/// 30 pictures of 12 values, more than 2 d, no two alike.
+at::Tensor few_pictures() {
+  return (at::arange(30 * 12) * 37 % 251).to(at::kByte).view({30, 3, 2, 2});
+}
+
+TEST_F(Fid, of_one_set_of_unknown_make_has_no_name_and_decides_no_gate) {
+  const std::string a = save("a.npy", few_pictures());
+  ASSERT_EQ(fid({a, "--out", path("ours.npz")}).code, 0);
+  const NpzFile ours(path("ours.npz"));
+  write_npz(path("peer.npz"), {{"mu", ours.array("mu")}, {"sigma", ours.array("sigma")}});
+  const std::vector<std::string> asked = {a, path("peer.npz"), "--reference-samples", "30"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), asked.begin(), asked.end());
+    return fid(more);
+  };
+  const Json unknown = Json::parse(with({"--json"}).out);
+  EXPECT_EQ(unknown["name"], "Fréchet distance");
+  EXPECT_TRUE(unknown["a"]["gateable"]);
+  EXPECT_FALSE(unknown["b"]["gateable"]);
+  EXPECT_NE(unknown["b"]["why_no_gate"].get<std::string>().find("--resize"), std::string::npos);
+  const test::Finished refused = with({"--max", "1000"});
+  EXPECT_EQ(refused.code, 2) << refused.both();
+  EXPECT_NE(refused.err.find("peer.npz: nobody says which extractor and resize made it"),
+            std::string::npos)
+      << refused.err;
+  const Json told = Json::parse(with({"--json", "--resize", "none"}).out);
+  EXPECT_EQ(told["name"], "pixel Fréchet distance");
+  EXPECT_TRUE(told["b"]["extractor_asserted"]);
+  EXPECT_FALSE(told["a"]["extractor_asserted"]);
+  EXPECT_EQ(with({"--max", "1000", "--resize", "none"}).code, 0);
+}
+
+TEST_F(Fid, gate_is_judged_by_an_interval_and_not_by_the_value) {
+  const std::string a = save("a.npy", test::normals(1, 200, 4));
+  const std::string b = save("b.npy", test::normals(2, 2000, 4) + 1);
+  const Json found = Json::parse(fid({a, b, "--json", "--bootstrap", "100", "--seed", "5"}).out);
+  const auto value = found["value"].get<double>();
+  const auto low = found["bootstrap"]["low"].get<double>();
+  const auto high = found["bootstrap"]["high"].get<double>();
+  EXPECT_LT(low, value);
+  EXPECT_GT(high, value);
+  EXPECT_EQ(found["bootstrap"]["replicates"], 100);
+  EXPECT_EQ(found["bootstrap"]["seed"], 5);
+  const auto gated = [&](double min, double max, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> asked = {
+        a, b, "--seed", "5", "--min", std::to_string(min), "--max", std::to_string(max)};
+    asked.insert(asked.end(), more.begin(), more.end());
+    return fid(asked);
+  };
+  const double wide = 0.1 * value;
+  const test::Finished within = gated(low - wide, high + wide);
+  EXPECT_EQ(within.code, 0) << within.both();
+  EXPECT_NE(within.out.find("judged by the interval: PASS"), std::string::npos) << within.out;
+  EXPECT_EQ(gated(high + wide, 2 * high + wide).code, 1) << "too near is as wrong as too far";
+  EXPECT_EQ(gated(0, low - wide).code, 1);
+  const test::Finished across = gated(0, value * 1.0001);
+  EXPECT_EQ(across.code, 4) << across.both();
+  EXPECT_NE(across.out.find("INCONCLUSIVE"), std::string::npos) << across.out;
+  EXPECT_EQ(gated(0, value * 1.0001, {"--inconclusive", "warn"}).code, 0);
+  const test::Finished alone = gated(0, value * 1.0001, {"--bootstrap", "0"});
+  EXPECT_EQ(alone.code, 0) << alone.both();
+  EXPECT_NE(alone.out.find("judged by the value alone"), std::string::npos) << alone.out;
+}
+
+TEST_F(Fid, interval_needs_features_and_a_range_that_holds_something) {
+  const std::string a = save("a.npy", test::normals(1, 30, 4));
+  ASSERT_EQ(fid({a, "--out", path("a.npz")}).code, 0);
+  const test::Finished moments = fid({path("a.npz"), a, "--max", "10"});
+  EXPECT_EQ(moments.code, 2) << moments.both();
+  EXPECT_NE(moments.err.find("--bootstrap 0"), std::string::npos) << moments.err;
+  EXPECT_EQ(fid({path("a.npz"), a, "--max", "10", "--bootstrap", "0"}).code, 0);
+  const test::Finished few = fid({a, a, "--bootstrap", "5"});
+  EXPECT_EQ(few.code, 2);
+  EXPECT_NE(few.err.find("--bootstrap: 5 (0, or at least 20)"), std::string::npos) << few.err;
+  EXPECT_EQ(fid({a, a, "--min", "3", "--max", "2"}).code, 2);
+}
+
+TEST_F(Fid, kernel_distance_says_which_samples_it_looked_at) {
+  const std::string a = save("a.npy", test::normals(1, 100, 4));
+  const std::vector<std::string> asked = {a,           a,    "--kid",  "--subset-size", "40",
+                                          "--subsets", "10", "--json", "--draws",       "numpy"};
+  const Json kernel = Json::parse(fid(asked).out)["kernel"];
+  EXPECT_EQ(kernel["draws"], "numpy");
+  EXPECT_EQ(kernel["seed"], 2020);
+  EXPECT_EQ(kernel["subsets"], 10);
+  EXPECT_EQ(kernel["subset_size"], 40);
+}
+
+/// Draws of the mixture beside the mixture itself: no further than as many perfect samples are,
+/// and their components as often as they should be.
+TEST_F(Fid, of_raw_samples_to_the_mixture_has_its_floor_and_the_components_shares) {
+  const GaussianMixture mixture = GaussianMixture::gmm16();
+  const at::Tensor drawn = at::empty({1024, 1, 16, 16}, at::kFloat);
+  for (int64_t i = 0; i < drawn.size(0); ++i) {
+    mixture.sample(CounterRng(3, Stream::kData, 0, static_cast<uint64_t>(i)),
+                   std::span(drawn.mutable_data_ptr<float>() + i * 256, 256));
+  }
+  const std::string samples = save("samples.npy", drawn);
+  const Json found = Json::parse(fid({samples, "gmm16:exact", "--json"}).out);
+  const Json& mixed = found["mixture"];
+  EXPECT_LT(found["value"].get<double>(), 2 * mixed["floor_largest"].get<double>());
+  EXPECT_EQ(mixed["component_share_frac"].size(), 8U);
+  EXPECT_EQ(mixed["degrees"], 7);
+  EXPECT_GT(mixed["p"].get<double>(), 1e-3);
+  EXPECT_TRUE(found["b"]["extractor"].is_null());
+  EXPECT_TRUE(found["b"]["gateable"]);
+  const test::Finished text = fid({samples, "gmm16:exact"});
+  EXPECT_NE(text.out.find("as many perfect samples"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("B: gmm16:exact, the distribution itself"), std::string::npos)
+      << text.out;
+}
+
 TEST_F(Fid, refuses_stale_statistics_of_another_extractor) {
-  const at::Tensor pictures = (at::arange(30 * 12) * 37 % 251).to(at::kByte).view({30, 3, 2, 2});
-  const std::string a = save("a.npy", pictures);
+  const std::string a = save("a.npy", few_pictures());
   ASSERT_EQ(fid({a, "--out", path("now.npz")}).code, 0);
   EXPECT_EQ(fid({a, path("now.npz")}).code, 0);
   // The same with the checksum that an earlier extractor had.

@@ -108,6 +108,25 @@ TEST_F(QualityCommand, writes_files_that_check_and_report_know) {
   EXPECT_EQ(reports::read_file(fs::path(runs) / "quality.md"), page);
 }
 
+TEST_F(QualityCommand, keeps_what_was_asked_for_from_the_default_gates_of_a_report) {
+  const std::string runs = keep("runs", 0.02, 0.002);
+  EXPECT_EQ(quality({runs, "--gate", "val_loss=0.05", "--out", runs}).code, 0);
+  const std::string page = reports::read_file(fs::path(runs) / "quality.md");
+  EXPECT_EQ(page.find("# PASS"), 0U) << page;
+  EXPECT_EQ(test::run_noisemark({"report", runs}).code, 0);
+  EXPECT_EQ(reports::read_file(fs::path(runs) / "quality.md"), page);
+}
+
+TEST_F(QualityCommand, holds_to_the_looks_that_were_declared) {
+  const std::string runs = keep("runs", 0.001, 0.001);
+  EXPECT_EQ(quality({runs, "--looks", "1", "--out", runs}).code, 0);
+  EXPECT_NE(quality({runs}).out.find("look 1 of 1 declared"), std::string::npos);
+  EXPECT_EQ(quality({runs, "--looks", "2"}).err,
+            "noisemark: quality: --looks: 2 (1, as was declared before the first look: " + runs +
+                "/quality.json)\n");
+  EXPECT_EQ(quality({runs, "--looks", "11"}).err, "noisemark: quality: --looks: 11 (1 to 10)\n");
+}
+
 TEST_F(QualityCommand, refuses_malformed_usage) {
   const std::string runs = keep("runs", 0.001, 0.001);
   EXPECT_EQ(quality({}).err, "noisemark: quality: nothing given (DIR...)\n");

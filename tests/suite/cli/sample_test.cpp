@@ -106,6 +106,30 @@ TEST_F(Sample, writes_pictures_raw_samples_a_sheet_and_where_they_come_from) {
   EXPECT_EQ(json["execution"]["baseline"], "fused+channels-last");
 }
 
+/// A distance says which weights drew what it was taken of, as long as that is what was drawn.
+TEST_F(Sample, leaves_pictures_that_a_distance_knows_and_notices_others_in_their_place) {
+  (void)drawn("out");
+  const auto fid = [&](const fs::path& samples, const std::string& reference) {
+    return test::run_noisemark(
+        {"fid", samples.string(), reference, "--device", "cpu", "--limit", "6", "--json"});
+  };
+  const Finished found = fid(out() / "pictures", "gmm16:test");
+  ASSERT_EQ(found.code, 0) << found.both();
+  const auto origin = nlohmann::json::parse(found.out)["a"]["drawn"];
+  EXPECT_EQ(origin["weights"]["sha256"], record("out")["weights"]["sha256"]);
+  EXPECT_EQ(origin["execution"]["precision"], "fp32");
+  const Finished raw = fid(out() / "samples.npy", "gmm16:exact");
+  ASSERT_EQ(raw.code, 0) << raw.both();
+  EXPECT_EQ(nlohmann::json::parse(raw.out)["a"]["drawn"], origin);
+  fs::copy_file(out() / "pictures" / "00001.png", out() / "pictures" / "00000.png",
+                fs::copy_options::overwrite_existing);
+  const Finished changed = fid(out() / "pictures", "gmm16:test");
+  EXPECT_EQ(changed.code, 2) << changed.both();
+  EXPECT_NE(changed.err.find("other samples than those that sampling.json speaks of"),
+            std::string::npos)
+      << changed.err;
+}
+
 TEST_F(Sample, takes_the_weights_or_their_average_of_a_run_or_its_checkpoint) {
   const auto result = reports::read_result(run_folder() + "/result.json");
   const std::string checkpoint = run_folder() + "/checkpoint.safetensors";

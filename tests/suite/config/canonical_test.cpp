@@ -51,6 +51,26 @@ TEST(Canonical, leaves_out_a_later_key_while_it_has_its_default) {
       << canonical_json(drawing);
 }
 
+/// What distances must be made with is part of the work where it is said, and nowhere else.
+TEST(Canonical, holds_what_distances_are_made_with_where_a_definition_says_so) {
+  EXPECT_EQ(definition_sha256(tiny("[gate.loss]",
+                                   "[quality]\nextractor = \"any\"\nreference = \"any\"\n"
+                                   "[gate.loss]")),
+            definition_sha256(tiny()));
+  const Definition inception =
+      tiny("[gate.loss]",
+           "[quality]\nextractor = \"inception\"\nreference = \"cifar10.npz\"\n[gate.loss]");
+  EXPECT_NE(canonical_json(inception).find(",\"quality\":{\"extractor\":\"inception\",\"resize\":"
+                                           "\"tf1-bilinear\",\"reference\":\"cifar10.npz\"},"),
+            std::string::npos)
+      << canonical_json(inception);
+  const Definition other = tiny(
+      "[gate.loss]", "[quality]\nextractor = \"inception\"\nresize = \"bilinear\"\n[gate.loss]");
+  EXPECT_NE(definition_sha256(other), definition_sha256(inception));
+  const Definition ours = tiny("[gate.loss]", "[quality]\nextractor = \"cifarnet\"\n[gate.loss]");
+  EXPECT_EQ(canonical_json(ours).find("resize"), std::string::npos) << "it resizes nothing";
+}
+
 TEST(Canonical, is_strict_json) {
   const auto json = nlohmann::json::parse(canonical_json(tiny()));
   EXPECT_EQ(json["ema"]["power"].get<double>(), 2.0 / 3.0) << "numbers read back exactly";

@@ -143,6 +143,23 @@ TEST(Machine, names_what_libtorch_chooses_by) {
   context.setBenchmarkCuDNN(before);
 }
 
+TEST(Machine, names_where_libtorch_may_round_float32_to_tf32) {
+  at::Context& context = at::globalContext();
+  const bool products = context.allowTF32CuBLAS();
+  const bool convolutions = context.allowTF32CuDNN();
+  for (const bool wanted : {true, false}) {
+    context.setAllowTF32CuBLAS(wanted);
+    context.setAllowTF32CuDNN(!wanted);
+    const reports::Strings environment = capture_machine(c10::Device(c10::kCPU)).environment;
+    EXPECT_EQ(environment.at("torch_float32_matmul_cuda") == "tf32", wanted);
+    EXPECT_EQ(environment.at("torch_float32_conv_cuda") == "tf32", !wanted);
+    EXPECT_TRUE(environment.contains("torch_float32_matmul_onednn"));
+    EXPECT_TRUE(environment.contains("torch_float32_conv_onednn"));
+  }
+  context.setAllowTF32CuBLAS(products);
+  context.setAllowTF32CuDNN(convolutions);
+}
+
 TEST(Machine, identity_is_the_same_twice) {
   const Machine first = capture_machine(c10::Device(c10::kCPU));
   const Machine second = capture_machine(c10::Device(c10::kCPU));

@@ -73,6 +73,7 @@ TEST(FeatureSet, of_a_folder_is_that_of_its_pictures) {
   const FeatureSet set = read(folder.path());
   EXPECT_EQ(set.samples, 3);
   EXPECT_EQ(set.dimension, 60);
+  EXPECT_EQ(set.contents_sha256, open_picture_folder(folder.path())->checksum());
 }
 
 TEST(FeatureSet, of_a_limit_takes_the_first) {
@@ -111,6 +112,20 @@ TEST(FeatureSet, reads_statistics_features_and_the_exact_mixture) {
   EXPECT_TRUE(exact.exact);
   EXPECT_EQ(exact.dimension, 256);
   EXPECT_EQ(exact.samples, 0);
+}
+
+TEST(FeatureSet, has_classes_only_where_its_extractor_tells_some) {
+  const ScratchFolder folder;
+  write_npy(folder.path("a.npy"), pictures(40));
+  write_npy(folder.path("f.npy"), normals(1, 8, 12));
+  FeatureSetReader reader((FeatureSetOptions()));
+  EXPECT_FALSE(reader.read(folder.path("a.npy")).features.defined());
+  const FeatureSet kept = reader.read(folder.path("a.npy"), /*keep_features=*/true);
+  ASSERT_TRUE(kept.features.defined());
+  EXPECT_EQ(outcome([&] { (void)reader.logits_of(kept); }).second,
+            "--extractor: pixels (inception, which tells classes)");
+  const FeatureSet features = reader.read(folder.path("f.npy"));
+  EXPECT_EQ(outcome([&] { (void)reader.logits_of(features); }).first, ExitCode::kBadInput);
 }
 
 TEST(FeatureSet, reads_a_split_of_a_benchmarks_data) {
@@ -167,6 +182,10 @@ TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again)
       << second.notes[0];
   EXPECT_TRUE(second.gaussian->covariance.equal(first.gaussian->covariance));
   EXPECT_TRUE(second.gaussian->mean.equal(first.gaussian->mean));
+  // Another device rounds otherwise.
+  FeatureSetOptions elsewhere = options;
+  elsewhere.extractor_options.device = at::Device(at::kCUDA, 0);  // where pixels need nothing
+  EXPECT_TRUE(read(folder.path("a.npy"), elsewhere).notes.empty());
   // Other pictures under the same name are other features.
   write_npy(folder.path("a.npy"), 255 - pictures(3000));
   const FeatureSet other = read(folder.path("a.npy"), options);

@@ -43,6 +43,8 @@ TEST(SetDistance, is_called_what_its_extractor_says) {
   FeatureSet b = set_of("b", normals(2, 30, 4));
   EXPECT_EQ(measure_distance(a, b).name, "Fréchet distance");
   b.extractor = kNet;
+  EXPECT_EQ(measure_distance(a, b).name, "Fréchet distance") << "nobody says what made a";
+  a.extractor = kNet;
   EXPECT_EQ(measure_distance(a, b).name, "FID");
   a.extractor = make_pixels({})->info();
   b.extractor = a.extractor;
@@ -58,6 +60,48 @@ TEST(SetDistance, of_features_of_different_extractors_is_not_comparable) {
   const auto [code, message] = outcome([&] { (void)measure_distance(a, b); });
   EXPECT_EQ(code, ExitCode::kNotComparable);
   EXPECT_NE(message.find("align_corners=False"), std::string::npos) << message;
+}
+
+TEST(SetDistance, of_one_set_of_unknown_make_decides_nothing_until_the_user_says_so) {
+  FeatureSet a = set_of("a", normals(1, 30, 4));
+  FeatureSet b = moments_only(set_of("b.npz", normals(2, 30, 4)));
+  EXPECT_EQ(why_not_alike(a, b), "") << "neither claims to be of any extractor";
+  a.extractor = kNet;
+  const std::string why =
+      "b.npz: nobody says which extractor and resize made it; --resize NAME says so (of a it is "
+      "tf1-bilinear)";
+  EXPECT_EQ(why_not_alike(a, b), why);
+  EXPECT_EQ(why_not_alike(b, a), why);
+  assert_extractor(b, a, "tf1-bilinear");
+  EXPECT_EQ(why_not_alike(a, b), "");
+  EXPECT_TRUE(b.extractor_asserted);
+  EXPECT_EQ(measure_distance(a, b).name, "FID");
+  EXPECT_EQ(outcome([&] { assert_extractor(b, a, "tf1-bilinear"); }).first, ExitCode::kBadInput)
+      << "it is known now";
+}
+
+TEST(SetDistance, of_a_set_that_the_user_says_was_resized_otherwise_is_not_comparable) {
+  FeatureSet a = set_of("a", normals(1, 30, 4));
+  FeatureSet b = moments_only(set_of("b.npz", normals(2, 30, 4)));
+  a.extractor = kNet;
+  assert_extractor(b, a, "bilinear");
+  EXPECT_EQ(outcome([&] { (void)measure_distance(a, b); }).first, ExitCode::kNotComparable);
+}
+
+TEST(SetDistance, of_features_drawn_again_takes_the_reference_as_it_is) {
+  const FeatureSet a = set_of("a", normals(1, 60, 4));
+  const FeatureSet b = set_of("b", normals(2, 60, 4));
+  SetDistanceOptions options;
+  options.resampling.replicates = 5;
+  int64_t seen = 0;
+  options.resampling.progress = [&](int64_t done) { EXPECT_EQ(done, seen++); };
+  const auto replicates = measure_distance(a, b, options).replicates;
+  EXPECT_EQ(seen, 5);
+  ASSERT_EQ(replicates.size(), 5U);
+  const auto by_moments = measure_distance(a, moments_only(b), options).replicates;
+  for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(replicates[i], by_moments[i], 1e-9);
+  EXPECT_EQ(outcome([&] { (void)measure_distance(moments_only(a), b, options); }).first,
+            ExitCode::kBadInput);
 }
 
 TEST(SetDistance, refuses_sets_of_other_features_and_single_samples) {

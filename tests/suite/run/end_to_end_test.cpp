@@ -5,7 +5,9 @@
 #include <fstream>
 
 #include "reports/check.h"
+#include "reports/events.h"
 #include "reports/file.h"
+#include "reports/gate.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -55,6 +57,24 @@ TEST(Run, writes_a_whole_result_that_check_accepts) {
   EXPECT_EQ(gate_names(result, reports::Verdict::kNotApplied),
             std::vector<std::string>{"excess_loss"})
       << "a custom run lists the definition's gates as not applied";
+}
+
+TEST(Run, notes_how_fast_the_machine_ran_and_what_it_used_or_why_that_is_not_known) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  const reports::Result result = result_in(out);
+  const auto events = reports::read_events(reports::read_file(out / "events.mlog"), "events.mlog");
+  const auto noted = std::find_if(events.begin(), events.end(), [](const reports::Event& event) {
+    return event.key == "machine_state";
+  });
+  ASSERT_NE(noted, events.end());
+  EXPECT_EQ(noted->value, reports::EventValue(result.protocol.steps)) << "after the last step";
+  EXPECT_EQ(noted->metadata.contains("cpu_clock_mhz_missing"),
+            noted->metadata.at("cpu_clock_mhz") == reports::EventValue{});
+  const reports::Metric* energy = reports::find_metric(result, "energy_j");
+  ASSERT_NE(energy, nullptr);
+  EXPECT_EQ(energy->value.has_value(), energy->missing_reason.empty());
 }
 
 TEST(Run, never_overwrites_another_run_without_force) {

@@ -70,5 +70,16 @@ TEST(Metrics, excess_loss_is_that_of_the_last_evaluation) {
   EXPECT_EQ(reports::find_metric(result, "excess_loss")->value, 0.5);
 }
 
+TEST(Metrics, energy_is_that_of_the_counters_or_missing_with_their_reason) {
+  const reports::Metric known = energy_metric({12.5, "", "package-0"});
+  EXPECT_EQ(known.name, "energy_j");
+  EXPECT_EQ(known.unit, "J");
+  EXPECT_EQ(known.value, 12.5);
+  EXPECT_TRUE(known.method.starts_with("package-0")) << known.method;
+  const reports::Metric unknown = energy_metric({std::nullopt, "to root alone", ""});
+  EXPECT_EQ(unknown.value, std::nullopt);
+  EXPECT_EQ(unknown.missing_reason, "to root alone");
+}
+
 }  // namespace
 }  // namespace noisemark::suite

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "reports/json_io.h"
 #include "reports/sha256.h"
 #include "reports/write_report.h"
 #include "tests/suite/process.h"
@@ -111,6 +112,41 @@ TEST(SuiteRun, resumed_ends_as_its_finished_runs_did) {
   EXPECT_EQ(id_in(out, 0), first);
 }
 
+TEST(SuiteRun, resumed_makes_a_run_again_that_threw_before_it_was_judged) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(two_runs(out)).code, 0);
+  const std::string second = id_in(out, 1);
+  reports::Result thrown = result_in(out / kNames[0]);
+  const std::string first = thrown.run_id;
+  thrown.exit = {1, "failed", {"a sample is not finite"}};
+  thrown.gates.clear();
+  reports::write_result(out / kNames[0] / "result.json", thrown);
+
+  const Finished resumed = run_noisemark(with(two_runs(out), {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_NE(id_in(out, 0), first);
+  EXPECT_EQ(id_in(out, 1), second);
+  expect_reported(out, kAllEnded);
+}
+
+TEST(SuiteRun, that_was_stopped_takes_no_look_at_quality) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(timed_only(out, 40), {"--mode", "none", "--mode", "echo", "--seeds",
+                                                    "2", "--no-certificate", "--deterministic"});
+  {
+    Process process(noisemark_command(arguments));
+    ASSERT_TRUE(test::wait_for_file(out / "gmm16@cpu" / "none-plain-fp32-seed0" / "result.json"));
+    process.signal_all(SIGINT);
+    EXPECT_EQ(process.wait().code, 130);
+  }
+  EXPECT_FALSE(fs::exists(out / "quality.json"));
+  const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_TRUE(fs::exists(out / "quality.json"));
+}
+
 TEST(SuiteRun, that_was_killed_is_continued) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
@@ -174,6 +210,23 @@ TEST(SuiteRun, of_several_seeds_under_several_modes_is_judged) {
   ASSERT_EQ(resumed.code, 0) << resumed.both();
   EXPECT_EQ(result_in(out / "gmm16@cpu" / "none-plain-fp32-seed5").run_id, first);
   EXPECT_TRUE(fs::exists(out / "gmm16@cpu" / "echo-plain-fp32-seed7" / "result.json"));
+}
+
+TEST(SuiteRun, holds_to_the_looks_that_were_declared_with_the_first) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(
+      timed_only(out), {"--mode", "none", "--mode", "dpr8", "--seeds", "2", "--no-certificate"});
+  const Finished first = run_noisemark(with(arguments, {"--looks", "1"}));
+  EXPECT_NE(text_of(out / "quality.md").find("look 1 of 1 declared"), std::string::npos)
+      << first.both();
+  const Finished other = run_noisemark(with(arguments, {"--resume", "--looks", "2"}));
+  EXPECT_EQ(other.code, 2) << other.both();
+  EXPECT_NE(other.err.find("--looks: 2 (1, as was declared"), std::string::npos) << other.err;
+  const Finished again = run_noisemark(with(arguments, {"--resume"}));
+  EXPECT_EQ(again.code, first.code) << again.both();
+  const Finished many = run_noisemark(with(arguments, {"--resume", "--looks", "11"}));
+  EXPECT_NE(many.err.find("--looks: 11 (1 to 10)"), std::string::npos) << many.err;
 }
 
 TEST(SuiteRun, refuses_more_seeds_than_it_could_name) {

@@ -12,6 +12,7 @@
 #include "reports/sha256.h"
 #include "suite/config/canonical.h"
 #include "suite/data/image_file.h"
+#include "suite/data/picture_files.h"
 #include "suite/io/npy.h"
 #include "suite/sampling/pictures.h"
 #include "tests/suite/io/scratch.h"
@@ -90,6 +91,8 @@ TEST(SamplingFolder, says_where_the_samples_come_from) {
   EXPECT_EQ(json["noise"]["sha256"], record.noise_sha256);
   EXPECT_EQ(json["samples"]["shape"], (std::vector<int64_t>{2, 1, 8, 8}));
   EXPECT_EQ(json["samples"]["sha256"], reports::sha256_of_file(out / "samples.npy"));
+  EXPECT_EQ(json["samples"]["pictures_sha256"],
+            listing_of(find_pictures(out / "pictures").pictures).sha256);
 }
 
 TEST(SamplingFolder, is_never_written_over_unless_it_holds_samples_and_force_says_so) {

@@ -5,8 +5,11 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
+#include "suite/data/picture_files.h"
+#include "suite/io/npy.h"
 #include "suite/sampling/folder.h"
 #include "tests/suite/io/scratch.h"
 
@@ -32,24 +35,37 @@ class Origin : public ::testing::Test {
     record.weights.kind = "ema";
     record.weights_sha256 = "0123456789abcdef";
     record.noise_sha256 = "fedcba9876543210";
+    record.precision = "bf16";
+    record.device = "cpu";
+    record.baseline = "plain";
     test::put_bytes(record.weights.file, "weights");
     return record;
   }
 
   [[nodiscard]] fs::path out() const { return scratch_.path("out"); }
+  [[nodiscard]] std::string pictures_sha256() const {
+    return listing_of(find_pictures(out() / "pictures").pictures).sha256;
+  }
+  [[nodiscard]] std::optional<SamplingOrigin> of_pictures(int64_t count = 3) const {
+    return sampling_origin(out() / "pictures", count, pictures_sha256());
+  }
 
   test::ScratchFolder scratch_;
 };
 
 TEST_F(Origin, tells_what_decides_the_samples) {
   write(record());
-  const auto origin = sampling_origin(out() / "pictures", 3);
+  const auto origin = of_pictures();
   ASSERT_TRUE(origin);
-  EXPECT_EQ(origin->words, "ddim, 50 steps, eta 0.0, averaged (EMA) weights 0123456789ab, seed 7");
+  EXPECT_EQ(origin->words,
+            "ddim, 50 steps, eta 0.0, averaged (EMA) weights 0123456789ab, seed 7, bf16");
   const auto json = nlohmann::json::parse(origin->json);
   EXPECT_EQ(json["weights"]["sha256"], "0123456789abcdef");
   EXPECT_EQ(json["sampler"]["steps"], 50);
-  EXPECT_EQ(sampling_origin(out() / "pictures" / "", 3)->words, origin->words);
+  EXPECT_EQ(json["execution"],
+            (nlohmann::json{{"baseline", "plain"}, {"precision", "bf16"}, {"device", "cpu"}}))
+      << "and not how long it took";
+  EXPECT_EQ(sampling_origin(out() / "pictures" / "", 3, pictures_sha256())->words, origin->words);
   EXPECT_EQ(sampling_origin(out() / "samples.npy", 3)->words, origin->words);
 
   SamplingRecord other = record();
@@ -57,27 +73,54 @@ TEST_F(Origin, tells_what_decides_the_samples) {
   other.weights.kind = "";
   other.noise_file = "noise.npy";
   write(other);
-  EXPECT_EQ(sampling_origin(out() / "pictures", 3)->words,
+  EXPECT_EQ(of_pictures()->words,
             "ddpm, 1000 steps, variance small, weights 0123456789ab, seed 7, initial noise of a "
-            "file fedcba987654");
+            "file fedcba987654, bf16");
 }
 
 TEST_F(Origin, is_not_claimed_of_anything_else) {
   write(record());
-  EXPECT_TRUE(sampling_origin(out() / "pictures", 2)) << "the first of them";
-  EXPECT_FALSE(sampling_origin(out() / "pictures", 4)) << "more than were drawn";
+  EXPECT_TRUE(of_pictures(2)) << "the first of them";
+  EXPECT_FALSE(of_pictures(4)) << "more than were drawn";
   EXPECT_FALSE(sampling_origin(out(), 3));
   EXPECT_FALSE(sampling_origin("gmm16:exact", 0));
   fs::remove(out() / "sampling.json");
-  EXPECT_FALSE(sampling_origin(out() / "pictures", 3));
+  EXPECT_FALSE(of_pictures());
+}
+
+TEST_F(Origin, is_bound_to_the_samples_themselves) {
+  write(record());
+  const auto refused = [](const auto& look) {
+    const auto [code, message] = test::outcome(look);
+    EXPECT_EQ(code, ExitCode::kBadInput);
+    EXPECT_NE(message.find("other samples than those that sampling.json speaks of"),
+              std::string::npos)
+        << message;
+  };
+  fs::copy_file(out() / "pictures" / "00001.png", out() / "pictures" / "00000.png",
+                fs::copy_options::overwrite_existing);
+  refused([&] { (void)of_pictures(); });
+  EXPECT_TRUE(sampling_origin(out() / "samples.npy", 3)) << "that is as it was";
+  write_npy((out() / "samples.npy").string(), at::randn({3, 1, 8, 8}));
+  refused([&] { (void)sampling_origin(out() / "samples.npy", 3); });
+}
+
+/// From before there was a checksum of the pictures.
+TEST_F(Origin, is_not_claimed_of_pictures_that_have_no_checksum) {
+  write(record());
+  const fs::path file = out() / "sampling.json";
+  auto json = nlohmann::json::parse(test::file_bytes(file));
+  ASSERT_EQ(json["samples"].erase("pictures_sha256"), 1U);
+  test::put_bytes(file, json.dump());
+  EXPECT_FALSE(of_pictures());
+  EXPECT_TRUE(sampling_origin(out() / "samples.npy", 3));
 }
 
 TEST_F(Origin, that_cannot_be_understood_is_an_error) {
   write(record());
   for (const char* text : {"{", "{}", R"({"schema": "noisemark.sampling"})"}) {
     test::put_bytes(out() / "sampling.json", text);
-    const auto [code, message] =
-        test::outcome([&] { (void)sampling_origin(out() / "pictures", 3); });
+    const auto [code, message] = test::outcome([&] { (void)of_pictures(); });
     EXPECT_EQ(code, ExitCode::kBadInput) << text;
     EXPECT_NE(message.find("sampling.json: not what a sampling writes"), std::string::npos);
   }

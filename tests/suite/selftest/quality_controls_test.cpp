@@ -8,13 +8,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "reports/file.h"
 #include "reports/gate.h"
 #include "reports/json_io.h"
+#include "reports/quality/gradient_bound.h"
 #include "reports/quality/judge.h"
 #include "reports/quality/measures.h"
 #include "reports/quality/quality_markdown.h"
+#include "suite/config/canonical.h"
+#include "suite/config/catalogue.h"
 #include "suite/config/keys.h"
 #include "suite/run/plan.h"
 #include "suite/run/single_run.h"
@@ -114,8 +118,9 @@ TEST(QualityControls, an_untouched_twin_passes_with_a_difference_of_0) {
 TEST(QualityControls, a_loss_scaled_so_far_down_that_its_gradients_drown_is_red) {
   Fault fault;
   fault.loss_factor = 1e-6;  // a gradient below Adam's eps moves a weight too little
-  const QualityStudy study =
-      judge_quality(trained({.name = "drowned", .mode = "dpr16", .fault = fault, .seeds = 3}));
+  // Three seeds and no more: their one look has all of alpha.
+  const QualityStudy study = judge_quality(
+      trained({.name = "drowned", .mode = "dpr16", .fault = fault, .seeds = 3}), {.looks = 1});
   EXPECT_EQ(study.verdict, QualityVerdict::kFail) << quality_markdown(study);
   EXPECT_EQ(study.rows.front().verdict, QualityVerdict::kFail);
   EXPECT_EQ(exit_code_of(study), ExitCode::kFailed);
@@ -184,15 +189,49 @@ TEST(QualityControls, two_bits_without_scales_of_groups_are_red_and_with_them_ar
   EXPECT_EQ(step_row(sound).verdict, QualityVerdict::kPass) << quality_markdown(sound);
 }
 
+TEST(QualityControls, every_codec_that_rounds_more_coarsely_than_it_should_is_red) {
+  Fault fault;
+  fault.coarse_saving = true;
+  for (const char* mode : {"dpr16", "dpr10", "dpr8", "q4"}) {
+    const QualityStudy broken = judge_quality(
+        trained({.name = "coarse", .mode = mode, .fault = fault, .certificate = true}));
+    EXPECT_EQ(step_row(broken).verdict, QualityVerdict::kFail) << quality_markdown(broken);
+    const QualityStudy sound =
+        judge_quality(trained({.name = "sound", .mode = mode, .certificate = true}));
+    EXPECT_EQ(step_row(sound).verdict, QualityVerdict::kPass) << quality_markdown(sound);
+  }
+}
+
 TEST(QualityKeys, have_the_defaults_that_reports_judge_by_without_a_definition) {
   const QualityConfig defaults;
-  EXPECT_EQ(defaults.val_loss_margin, reports::measure_named("val_loss").margin);
-  EXPECT_EQ(defaults.fid_margin, reports::measure_named("fid").margin);
-  EXPECT_EQ(defaults.kid_margin, reports::measure_named("kid").margin);
-  EXPECT_EQ(defaults.gradient_error_max, reports::gradient_error_bound({}));
-  for (const char* key : {"quality.val_loss_margin", "quality.fid_margin"}) {
-    EXPECT_EQ(find_key(key)->accepted.max, reports::kWidestQualityMargin) << key;
+  const std::map<std::string, double> margins = {
+      {"val_loss", defaults.val_loss_margin},
+      {"val_loss_weighted", defaults.val_loss_weighted_margin},
+      {"time_to_quality_s", defaults.time_to_quality_s_margin},
+      {"samples_to_quality", defaults.samples_to_quality_margin},
+      {"fid", defaults.fid_margin},
+      {"kid", defaults.kid_margin},
+      {"cifarnet_distance", defaults.cifarnet_distance_margin}};
+  for (const reports::Measure& measure : reports::known_measures()) {
+    ASSERT_TRUE(margins.contains(measure.name)) << "no key: quality." << measure.name << "_margin";
+    EXPECT_EQ(margins.at(measure.name), measure.margin) << measure.name;
+    const Key* key = find_key("quality." + measure.name + "_margin");
+    ASSERT_NE(key, nullptr) << measure.name;
+    if (measure.scale != reports::DifferenceScale::kLogRatio) continue;
+    EXPECT_EQ(key->accepted.max, reports::kWidestQualityMargin) << measure.name;
   }
+}
+
+TEST(QualityKeys, without_a_bound_of_their_own_leave_the_gradient_to_the_modes) {
+  reports::Result result;
+  result.identity.mode = "dpr16";
+  Definition definition = load_definition("gmm16-ho", "cpu");
+  result.definition = canonical_json(definition);
+  const double of_its_codec = reports::gradient_error_bound(result);
+  EXPECT_LT(of_its_codec, reports::kLoosestGradientBound);
+  definition.quality.gradient_error_max = 0.25;
+  result.definition = canonical_json(definition);
+  EXPECT_EQ(reports::gradient_error_bound(result), 0.25);
 }
 
 }  // namespace

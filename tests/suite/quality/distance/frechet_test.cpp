@@ -90,6 +90,20 @@ TEST(Frechet, is_right_for_every_spectrum) {
   }
 }
 
+/// Products and factors go by blocks of 256: more than two of them, the last one short. Twelve
+/// decades have a Cholesky factor, but eigenvalues whose roots cannot be trusted.
+TEST(Frechet, is_right_across_the_blocks_of_a_large_matrix) {
+  constexpr int64_t kDimension = 600;
+  const at::Tensor q = rotation(6, kDimension);
+  for (const auto& [decades, method] : {std::pair(3.0, "cholesky"), std::pair(12.0, "factors")}) {
+    const at::Tensor a = spectrum(kDimension, decades);
+    const FrechetDistance found =
+        frechet_distance(centered(covariance_of(q, a)), centered(covariance_of(q, a * 3)));
+    EXPECT_EQ(found.method, method);
+    EXPECT_NEAR(found.value, commuting(a, a * 3), 2e-8 * found.trace_term) << found.method;
+  }
+}
+
 TEST(Frechet, of_two_rank_deficient_covariances_is_exact_to_rounding) {
   const at::Tensor q = rotation(4, 80);
   at::Tensor a = at::linspace(1, 3, 80, doubles());

@@ -76,6 +76,16 @@ TEST(InceptionExtractor, gives_taps_in_the_order_they_are_asked_for) {
   EXPECT_TRUE(features[0].equal(extractor.features(one)));
 }
 
+/// One matrix product, of as many rows either way: the bits of the tap.
+TEST(InceptionExtractor, gives_the_logits_of_features_that_it_took) {
+  const Extractor extractor(random_weights(), {});
+  constexpr std::array kAsked{Tap::k2048, Tap::kLogits};
+  const auto taken = extractor.features(pictures(2), kAsked);
+  const at::Tensor logits = extractor.logits(taken[0]);
+  EXPECT_EQ(logits.sizes(), at::IntArrayRef({2, 1008}));
+  EXPECT_TRUE(logits.equal(taken[1]));
+}
+
 /// Convolutions may add up in another order for another batch.
 TEST(InceptionExtractor, does_not_depend_on_the_batch) {
   const Weights weights = random_weights();

@@ -1,0 +1,244 @@
+#include "reports/quality/distance_file.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "reports/error.h"
+#include "reports/quality/locked_sampling.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int64_t kVersion = 1;
+constexpr size_t kShownDigits = 12;  // of a checksum
+
+/// Null where it is absent: keys came one by one.
+const Json& part(const Json& json, const char* key) {
+  static const Json kNull;
+  if (!json.is_object()) return kNull;
+  const auto found = json.find(key);
+  return found == json.end() ? kNull : *found;
+}
+
+std::string text_of(const Json& json) {
+  return json.is_string() ? json.get<std::string>() : "";
+}
+
+std::optional<double> number_of(const Json& json) {
+  if (!json.is_number() || !std::isfinite(json.get<double>())) return std::nullopt;
+  return json.get<double>();
+}
+
+std::optional<Interval> interval_of(const Json& json) {
+  const auto low = number_of(part(json, "low"));
+  const auto high = number_of(part(json, "high"));
+  if (!low || !high) return std::nullopt;
+  return Interval{*low, *high};
+}
+
+std::string sampler_of(const Json& drawn) {
+  const Json& sampler = drawn.at("sampler");
+  const auto name = sampler.at("name").get<std::string>();
+  const char* setting = name == "ddim" ? "eta" : "variance";
+  const Json& value = sampler.at(setting);
+  return fmt::format("{}, {} steps, {} {}", name, sampler.at("steps").get<int64_t>(), setting,
+                     value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+std::string definition_of(const Json& drawn) {
+  const Json& definition = part(drawn, "definition");
+  if (!definition.is_object()) return "";
+  return fmt::format("{}@{} {}{}", text_of(part(definition, "id")),
+                     text_of(part(definition, "scale")),
+                     text_of(part(definition, "sha256")).substr(0, kShownDigits),
+                     part(definition, "custom") == true ? " (custom)" : "");
+}
+
+/// Seeds differ from run to run; that each has its own is what they have in common.
+std::string noise_of(const Json& drawn, const Result& run) {
+  const Json& seed = part(drawn, "seed");
+  if (!seed.is_number_unsigned()) return "";
+  const auto number = seed.get<uint64_t>();
+  const std::string words =
+      number == run.seeds.base ? "the run's seed" : fmt::format("seed {}", number);
+  const Json& noise = drawn.at("noise");
+  if (text_of(part(noise, "source")) != "file") return words;
+  return fmt::format("a file {}, {}", text_of(part(noise, "sha256")).substr(0, kShownDigits),
+                     words);
+}
+
+/// Likewise: samples of modes in other precisions differ in nothing else.
+std::string precision_of(const Json& drawn, const Result& run) {
+  const std::string precision = text_of(part(part(drawn, "execution"), "precision"));
+  return !precision.empty() && precision == run.identity.precision ? "the run's" : precision;
+}
+
+std::optional<KernelOrigin> kernel_of(const Json& kernel) {
+  if (!kernel.is_object()) return std::nullopt;
+  KernelOrigin origin;
+  origin.subsets = kernel.value("subsets", int64_t{0});
+  origin.subset_size = kernel.value("subset_size", int64_t{0});
+  origin.draws = text_of(part(kernel, "draws"));
+  const Json& seed = part(kernel, "seed");
+  if (seed.is_number_unsigned()) origin.seed = seed.get<uint64_t>();
+  return origin;
+}
+
+/// What is said of one distance file, for each of its metrics.
+class DistanceFile {
+ public:
+  DistanceFile(const Json& json, const Result& run, const std::string& file)
+      : json_(json), a_(json.at("a")), b_(json.at("b")), run_(run) {
+    distance_.run_id = run.run_id;
+    distance_.file = file;
+    fill_origin();
+    distance_.problem = problem();
+  }
+
+  [[nodiscard]] std::vector<RunDistance> all() const {
+    const auto name = json_.at("name").get<std::string>();
+    const bool fid = name == "FID";
+    std::vector<RunDistance> distances = {
+        named(fid ? "fid" : prefix() + "_distance", name, json_.at("value"))};
+    distances.front().interval = interval_of(part(json_, "bootstrap"));
+    if (json_.contains("kernel")) distances.push_back(kernel_distance(fid, name));
+    if (json_.contains("precision_frac")) {
+      distances.push_back(higher("_precision", "precision", json_["precision_frac"]));
+      distances.push_back(higher("_recall", "recall", json_.at("recall_frac")));
+    }
+    if (json_.contains("inception_score")) distances.push_back(score());
+    return distances;
+  }
+
+ private:
+  void fill_origin() {
+    DistanceOrigin& origin = distance_.origin;
+    const Json& extractor = part(a_, "extractor");
+    origin.extractor = text_of(part(extractor, "name"));
+    origin.checksum = text_of(part(extractor, "checksum"));
+    origin.resize = text_of(part(extractor, "resize"));
+    origin.resize_asserted =
+        part(a_, "extractor_asserted") == true || part(b_, "extractor_asserted") == true;
+    origin.dimension = json_.at("d").get<int64_t>();
+    origin.samples = a_.at("n").is_null() ? 0 : a_.at("n").get<int64_t>();
+    origin.reference = fs::path(b_.at("name").get<std::string>()).filename().string();
+    if (!b_.at("n").is_null()) origin.reference_samples = b_.at("n").get<int64_t>();
+    origin.reference_sha256 = text_of(part(b_, "moments_sha256"));
+    const Json& drawn = part(a_, "drawn");
+    if (!drawn.is_object()) return;
+    origin.definition = definition_of(drawn);
+    origin.sampler = sampler_of(drawn);
+    origin.weights = text_of(drawn.at("weights").at("kind"));
+    origin.noise = noise_of(drawn, run_);
+    origin.precision = precision_of(drawn, run_);
+    distance_.noise_sha256 = text_of(drawn.at("noise").at("sha256"));
+  }
+
+  [[nodiscard]] bool to_itself() const { return part(b_, "exact") == true; }
+
+  [[nodiscard]] std::string prefix() const {
+    const std::string& extractor = distance_.origin.extractor;
+    if (!extractor.empty()) return extractor;
+    return to_itself() ? "mixture" : "unknown";
+  }
+
+  [[nodiscard]] std::string problem() const {
+    const Json& drawn = part(a_, "drawn");
+    if (!drawn.is_object()) return "nothing says which weights drew the samples";
+    const auto sha256 = text_of(drawn.at("weights").at("sha256"));
+    const Determinism& trained = run_.determinism;
+    if (sha256.empty() || (sha256 != trained.weights_sha256 && sha256 != trained.ema_sha256)) {
+      return "the samples were drawn with other weights than this run's";
+    }
+    if (std::string words = extractor_problem(); !words.empty()) return words;
+    for (const Json* set : {&a_, &b_}) {
+      if (!set->at("gateable").get<bool>()) return why_not_gateable(*set);
+    }
+    return why_not_locked_sampling(drawn, distance_.origin, run_);
+  }
+
+  [[nodiscard]] std::string extractor_problem() const {
+    const Json& a = part(a_, "extractor");
+    const Json& b = part(b_, "extractor");
+    if (a.is_null() && b.is_null()) return to_itself() ? "" : "nobody says what made the features";
+    if (a.is_null() || b.is_null()) {
+      return "nobody says which extractor and resize made one of the sets";
+    }
+    for (const char* key : {"name", "checksum", "resize"}) {
+      const std::string one = text_of(part(a, key));
+      const std::string other = text_of(part(b, key));
+      if (one == other) continue;
+      return fmt::format("the sets are not of one extractor: {} {} and {}", key, one, other);
+    }
+    return "";
+  }
+
+  [[nodiscard]] std::string why_not_gateable(const Json& set) const {
+    const std::string words = text_of(part(set, "why_no_gate"));
+    if (!words.empty()) return words;
+    return fmt::format("fewer than 2 d = {} samples: N = {}", 2 * distance_.origin.dimension,
+                       distance_.origin.samples);
+  }
+
+  [[nodiscard]] RunDistance named(const std::string& metric, const std::string& name,
+                                  const Json& value) const {
+    RunDistance one = distance_;
+    one.origin.metric = metric;
+    one.origin.name = name;
+    one.value = number_of(value);
+    if (!one.value) one.problem = "it is no finite number";
+    return one;
+  }
+
+  [[nodiscard]] RunDistance kernel_distance(bool fid, const std::string& name) const {
+    const Json& kernel = json_.at("kernel");
+    RunDistance one = named(fid ? "kid" : prefix() + "_kernel_distance",
+                            fid ? "KID" : name + ", kernel", kernel.at("mean"));
+    one.origin.kernel = kernel_of(kernel);
+    one.standard_error = number_of(part(kernel, "standard_error"));
+    return one;
+  }
+
+  [[nodiscard]] RunDistance higher(const std::string& suffix, const std::string& name,
+                                   const Json& value) const {
+    RunDistance one = named(prefix() + suffix, name, value);
+    one.direction = Direction::kHigher;
+    return one;
+  }
+
+  /// Of the samples alone: the reference plays no part, but they have it in common.
+  [[nodiscard]] RunDistance score() const {
+    const Json& score = json_.at("inception_score");
+    RunDistance one = higher("_class_score", score.at("name").get<std::string>(), score.at("mean"));
+    if (one.origin.name == "Inception score") one.origin.metric = "inception_score";
+    return one;
+  }
+
+  const Json& json_;
+  const Json& a_;
+  const Json& b_;
+  const Result& run_;
+  RunDistance distance_;
+};
+
+}  // namespace
+
+std::vector<RunDistance> distances_in(const Json& json, const Result& run, const std::string& file,
+                                      const std::string& where) {
+  try {
+    if (json.at("schema") != "noisemark.distance" || json.at("version") != kVersion) {
+      throw bad_input(where, "schema", json.at("schema").dump(), "noisemark.distance 1");
+    }
+    return DistanceFile(json, run, file).all();
+  } catch (const Json::exception& error) {
+    throw bad_input(where, "", error.what(), "what `noisemark fid --json` writes");
+  }
+}
+
+}  // namespace noisemark::reports
