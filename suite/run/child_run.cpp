@@ -80,6 +80,9 @@ std::vector<std::string> child_arguments(const RunOptions& options, const Planne
   const bool profiled = plan.variant.mode == "none" || find_suite(options.id) == nullptr;
   if (!options.profile || !profiled || plan.judged) arguments.push_back("--no-profile");
   if (!options.certificate || plan.judged) arguments.push_back("--no-certificate");
+  if (options.fit_memory_bytes && !plan.judged) {
+    append_option(arguments, "--fit-memory", std::to_string(*options.fit_memory_bytes));
+  }
   return arguments;
 }
 
