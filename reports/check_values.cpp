@@ -231,6 +231,23 @@ Problems memory_mode_problems(const Result& result) {
   return problems;
 }
 
+Problems batch_fit_problems(const Result& result) {
+  const BatchFit& fit = result.batch_fit;
+  Problems problems;
+  require(fit.memory_bytes || (fit.batch == 0 && !fit.peak_bytes), problems,
+          "there is a largest batch, and no memory that it is to fit");
+  if (!fit.memory_bytes || !fit.missing_reason.empty()) return problems;
+  require(fit.peak_bytes.has_value() == (fit.batch > 0), problems,
+          "the largest batch that fits, and no other, needs its peak");
+  require(!fit.peak_bytes || *fit.peak_bytes <= *fit.memory_bytes, problems,
+          "the largest batch that fits does not fit");
+  require(!fit.next_peak_bytes || *fit.next_peak_bytes > *fit.memory_bytes, problems,
+          "the next larger batch fits too");
+  require(fit.next_peak_bytes.has_value() == fit.next_words.empty(), problems,
+          "the next larger batch needs a peak or the reason why it has none");
+  return problems;
+}
+
 Problems utilization_problems(const Result& result) {
   const Utilization& use = result.utilization;
   Problems problems;
@@ -328,6 +345,7 @@ constexpr std::array kRules{Rule{"definition", definition_problems},
                             Rule{"metrics", metric_problems},
                             Rule{"closure", closure_problems, true},
                             Rule{"memory mode", memory_mode_problems, true},
+                            Rule{"largest batch", batch_fit_problems, true},
                             Rule{"utilization", utilization_problems, true},
                             Rule{"quality", quality_problems, true},
                             Rule{"gates", gate_problems},

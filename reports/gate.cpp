@@ -163,15 +163,26 @@ Gate budget(const Result& result) {
   return gate;
 }
 
-Gate budget_error(const ModeBudget& asked) {
-  Gate gate{
-      "budget_error", "measured_error_frac", "at most", {}, *asked.error_frac, "frac", {}, {}};
-  if (!asked.measured_error_frac) {
+/// Of a step beside "none". What the planner measured is no evidence: it takes no plan that it
+/// found to be above the bound.
+Gate budget_error(const MemoryMode& mode) {
+  const double bound = *mode.budget.error_frac;
+  Gate gate{"budget_error", "gradient_error", "at most", {}, bound, "frac", {}, {}};
+  const GradientError& error = mode.gradient_error;
+  if (!error.error_frac) {
     gate.verdict = Verdict::kNotApplied;
-    gate.words = "Not applied: the memory pass, whose plan is judged, was not made.";
+    gate.words =
+        fmt::format("Not applied: {}.",
+                    error.missing_reason.empty() ? "no error was measured" : error.missing_reason);
     return gate;
   }
-  return decided(gate, *asked.measured_error_frac);
+  gate = decided(gate, *error.error_frac);
+  gate.words = fmt::format(
+      "In a step beside none the gradient is off by {} of its length, {} the error of {} that was "
+      "asked for.",
+      format_number(*gate.value), gate.verdict == Verdict::kPass ? "within" : "above",
+      format_number(bound));
+  return gate;
 }
 
 std::string missing_value(const Metric* metric, const std::string& name) {
@@ -236,7 +247,7 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
   }
   const ModeBudget& asked = result.memory_mode.budget;
   if (asked.bytes) gates.push_back(budget(result));
-  if (asked.error_frac) gates.push_back(budget_error(asked));
+  if (asked.error_frac) gates.push_back(budget_error(result.memory_mode));
   for (const GateRule& rule : rules) {
     (void)satisfies(0, rule.relation, 0);  // a gate that is not applied must be well formed too
     gates.push_back(by_rule(result, rule));

@@ -39,7 +39,8 @@ template <>
 inline constexpr std::array kAddedLater<Determinism>{std::string_view{"ema_sha256"}};
 
 template <>
-inline constexpr std::array kAddedLater<Result>{std::string_view{"memory_mode"}};
+inline constexpr std::array kAddedLater<Result>{std::string_view{"memory_mode"},
+                                                std::string_view{"batch_fit"}};
 
 template <>
 inline constexpr std::array kAddedLater<MemoryMode>{
@@ -306,6 +307,15 @@ inline constexpr auto kFields<MemoryMode> =
                field("gradient_error", &MemoryMode::gradient_error)};
 
 template <>
+inline constexpr auto kFields<BatchFit> =
+    std::tuple{field("memory_bytes", &BatchFit::memory_bytes),
+               field("missing_reason", &BatchFit::missing_reason),
+               field("batch", &BatchFit::batch),
+               field("peak_bytes", &BatchFit::peak_bytes),
+               field("next_peak_bytes", &BatchFit::next_peak_bytes),
+               field("next_words", &BatchFit::next_words)};
+
+template <>
 inline constexpr auto kFields<Determinism> =
     std::tuple{field("loss_trace_sha256", &Determinism::loss_trace_sha256),
                field("weights_sha256", &Determinism::weights_sha256),
@@ -343,6 +353,7 @@ inline constexpr auto kFields<Result> = std::tuple{field("run_id", &Result::run_
                                                    field("metrics", &Result::metrics),
                                                    field("memory", &Result::memory),
                                                    field("memory_mode", &Result::memory_mode),
+                                                   field("batch_fit", &Result::batch_fit),
                                                    field("utilization", &Result::utilization),
                                                    field("quality", &Result::quality),
                                                    field("determinism", &Result::determinism),

@@ -122,6 +122,16 @@ Row time_row(const Result& result) {
                   none ? "" : proof(mode), none ? "" : fallbacks(result)}});
 }
 
+Row fit_row(const Result& result) {
+  const BatchFit& fit = result.batch_fit;
+  const Row within = {format_mib(*fit.memory_bytes)};
+  if (!fit.missing_reason.empty()) return joined(name_of(result), {within, {"none", "", ""}});
+  return joined(name_of(result),
+                {within,
+                 {format_count(fit.batch), mib(fit.peak_bytes),
+                  fit.next_peak_bytes ? format_mib(*fit.next_peak_bytes) : fit.next_words}});
+}
+
 std::vector<MarkdownTable::Column> columns(const std::vector<MarkdownTable::Column>& more) {
   std::vector<MarkdownTable::Column> all{{"benchmark"}, {"precision"}, {"mode"}};
   all.insert(all.end(), more.begin(), more.end());
@@ -140,6 +150,28 @@ constexpr const char* kTimeWords =
     "from itself; a lossy mode has its relative gradient error. fallbacks: recipes and shortcuts "
     "not exact, tensors no codec took or host memory had no room for, passes on another path, over "
     "all passes of the run.";
+
+constexpr const char* kFitWords =
+    "largest batch: that trains within so much memory of all owners; its peak and that of the next "
+    "larger batch were measured.";
+
+/// Of those who asked for one; empty where nobody did.
+std::string fit_table(const std::vector<NamedResult>& results,
+                      const std::set<std::string>& benchmarks) {
+  const Align right = Align::kRight;
+  MarkdownTable table(columns({{"within MiB", right},
+                               {"largest batch", right},
+                               {"its peak", right},
+                               {"peak of the next", right}}));
+  bool any = false;
+  for (const auto& [name, result] : results) {
+    if (!result.batch_fit.memory_bytes) continue;
+    if (!benchmarks.contains(benchmark_name(result.identity))) continue;
+    table.add_row(fit_row(result));
+    any = true;
+  }
+  return any ? fmt::format("\n{}\n{}\n", table.text(), kFitWords) : "";
+}
 
 }  // namespace
 
@@ -172,8 +204,8 @@ std::string mode_table(const std::vector<NamedResult>& results) {
     at_most.add_row(at_most_row(result));
     times.add_row(time_row(result));
   }
-  return fmt::format("{}\n{}\n\n{}\n{}\n\n{}\n{}\n", bytes.text(), kBytesWords, at_most.text(),
-                     kAtMostWords, times.text(), kTimeWords);
+  return fmt::format("{}\n{}\n\n{}\n{}\n\n{}\n{}\n{}", bytes.text(), kBytesWords, at_most.text(),
+                     kAtMostWords, times.text(), kTimeWords, fit_table(results, benchmarks));
 }
 
 }  // namespace noisemark::reports

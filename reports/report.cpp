@@ -192,6 +192,7 @@ std::string render_report(const Result& result, const std::string& result_sha256
                          sections::memory(result, plot_line(plots, "memory")),
                          sections::saved_tensors(result),
                          sections::memory_mode(result),
+                         sections::batch_fit(result),
                          sections::operators(result),
                          sections::quality(result, plot_line(plots, "loss")),
                          sections::samples(result),

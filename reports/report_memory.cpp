@@ -109,4 +109,20 @@ std::string saved_tensors(const Result& result) {
   return text + table.text();
 }
 
+std::string batch_fit(const Result& result) {
+  const BatchFit& fit = result.batch_fit;
+  if (!fit.memory_bytes) return "";
+  std::string text = fmt::format("## Largest batch within {}\n\n", format_bytes(*fit.memory_bytes));
+  if (!fit.missing_reason.empty()) return text + not_measured(fit.missing_reason);
+  MarkdownTable table({{"batch"}, {"value", Align::kRight}, {"peak", Align::kRight}});
+  table.add_row({"the largest that fits", format_count(fit.batch),
+                 fit.peak_bytes ? format_bytes(*fit.peak_bytes) : "none fits"});
+  table.add_row({"the next larger", "",
+                 fit.next_peak_bytes ? format_bytes(*fit.next_peak_bytes) : fit.next_words});
+  return text + table.text() +
+         fmt::format(
+             "\nUnder mode {}. Peaks were measured in steady steps; nothing is extrapolated.\n",
+             code(result.identity.mode));
+}
+
 }  // namespace noisemark::reports::sections

@@ -18,6 +18,8 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string saved_tensors(const Result& result);
 /// Empty under mode "none".
 [[nodiscard]] std::string memory_mode(const Result& result);
+/// Empty where nobody asked for one.
+[[nodiscard]] std::string batch_fit(const Result& result);
 [[nodiscard]] std::string operators(const Result& result);
 [[nodiscard]] std::string quality(const Result& result, const std::string& plot);
 /// Empty where the run drew none.

@@ -305,6 +305,18 @@ struct MemoryMode {
   GradientError gradient_error;
 };
 
+/// The largest batch that trains within a given memory, under the run's mode. Empty where nobody
+/// asked.
+struct BatchFit {
+  std::optional<int64_t> memory_bytes;     ///< that a steady step may take, of all owners
+  std::string missing_reason;              ///< why it is not known though it was asked for
+  int64_t batch = 0;                       ///< 0: not even the smallest fits
+  std::optional<int64_t> peak_bytes;       ///< measured, of a steady step of that batch
+  std::optional<int64_t> next_peak_bytes;  ///< measured, of the next larger batch, which does not
+                                           ///< fit
+  std::string next_words;                  ///< in its place: "all of the data fit", "out of memory"
+};
+
 struct Determinism {
   std::string loss_trace_sha256;  ///< over the bits of every training loss
   std::string weights_sha256;     ///< over (name, dtype, shape, bytes) after training
@@ -351,6 +363,7 @@ struct Result {
   std::vector<Metric> metrics;
   MemorySection memory;
   MemoryMode memory_mode;
+  BatchFit batch_fit;
   Utilization utilization;
   Quality quality;
   Determinism determinism;

@@ -10,8 +10,10 @@ cannot be met, and the table says so. All of it runs on the CPU.
 
 --check asks for what the modes must reach: `echo` at most 3 % slower than plain `none`, a lossless mode
 faster than peer-checkpoint at a peak no higher, and the byte factors asked of the benchmark. Bytes are
-exact; a time is missed only where its whole 95 % interval misses what is asked, and not proven, which is
-printed and is no failure, where the interval holds both.
+exact; a time is missed where its whole 95 % interval misses what is asked, and not proven, which is
+printed and is no failure, where the interval holds both. No mode is called faster whose median is not.
+
+A mode whose run ends with a failed gate stays in the table, which names the gate, and ends it with 1.
 
 Exit codes: 0 measured, 1 a contestant failed or a target of --check was missed, 2 bad input.
 """
@@ -156,27 +158,29 @@ def _peers(args: argparse.Namespace) -> list[str]:
     return [f"{PEER}{parse_variant(spelling).name}" for spelling in ("eager", *args.variants)]
 
 
-def _why_refused(out: Path) -> str:
-    """Of a run that had begun, as its result says; "" where none began."""
+def _reasons(out: Path) -> str:
+    """Why a run that had begun ended as it did, as its result says; "" where none began."""
     result = out / "result.json"
     return " ".join(json.loads(result.read_text())["exit"]["reasons"]) if result.exists() else ""
 
 
-def _measured(name: str, command: list[str], out: Path) -> Measured:
-    """Runs it and reads its result.json. What it says goes to standard error."""
+def _measured(name: str, command: list[str], out: Path) -> tuple[Measured, str]:
+    """Runs it and reads its result.json; with it the gates that a mode failed, "" where none. What the
+    run says goes to standard error."""
     print(f"memory of {name}", file=sys.stderr, flush=True)
     code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
     if code == pace.EXIT_CANNOT_RUN_HERE:
         raise CannotRunHere(f"{name}: cannot run here")
+    why = "" if name.startswith(PEER) else _reasons(out)
     if code == pace.EXIT_BAD_INPUT:
-        if name.startswith(_BUDGET) and (why := _why_refused(out)):
+        if name.startswith(_BUDGET) and why:
             raise NotMet(why)
         raise BadInput(f"{name}: refused")
-    if code != 0:
+    if code != 0 and (code != pace.EXIT_FAILED or not why):
         raise pace.ContestantFailed(f"{name}: ended with exit code {code}")
-    for name in _WEIGHTS:
-        (out / name).unlink(missing_ok=True)  # large, and nobody asks for them here
-    return measured_in(json.loads((out / "result.json").read_text()))
+    for weights in _WEIGHTS:
+        (out / weights).unlink(missing_ok=True)  # large, and nobody asks for them here
+    return measured_in(json.loads((out / "result.json").read_text())), why if code else ""
 
 
 class MemoryPasses:
@@ -188,6 +192,7 @@ class MemoryPasses:
         self.measured: dict[str, Measured] = {}
         self.absent: list[str] = []
         self.not_met: list[str] = []  # sentences
+        self.failed: list[str] = []  # modes, with the gates
 
     def run(self, names: Iterable[str]) -> None:
         for name in dict.fromkeys(names):
@@ -195,7 +200,9 @@ class MemoryPasses:
                 continue
             out = self._folder / name
             try:
-                self.measured[name] = _measured(name, self._commands.measure(name, out), out)
+                self.measured[name], why = _measured(name, self._commands.measure(name, out), out)
+                if why:
+                    self.failed.append(f"{name} failed: {why}")
             except CannotRunHere:
                 self.absent.append(name)
             except NotMet as error:
@@ -204,7 +211,7 @@ class MemoryPasses:
     def left_out(self) -> list[str]:
         """Paragraphs for the table's reader."""
         absent = [f"Cannot run here: {', '.join(self.absent)}."] if self.absent else []
-        return [f"{text}\n" for text in (*absent, *self.not_met)]
+        return [f"{text}\n" for text in (*absent, *self.not_met, *self.failed)]
 
 
 def _measure_memory(args: argparse.Namespace, commands: Commands) -> MemoryPasses:
@@ -257,8 +264,9 @@ def _targets(args: argparse.Namespace, entries: list[Entry]) -> list[Target]:
     return of_bytes + time_targets(entries) if of_bytes or args.check else []
 
 
-def measure(args: argparse.Namespace) -> tuple[str, list[Target]]:
-    """Runs everything, writes FOLDER, returns the text of memory.md and what was to be reached."""
+def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
+    """Runs everything, writes FOLDER, returns the text of memory.md, what was to be reached, and the
+    modes that failed a gate."""
     _check(args)
     turns = pace.Turns(args.rounds, args.warmup_rounds, args.steps)
     commands = Commands(args)
@@ -277,14 +285,14 @@ def measure(args: argparse.Namespace) -> tuple[str, list[Target]]:
     text = "\n".join(sections)
     (args.out / "pace.json").write_text(json.dumps(_kept(record, args)) + "\n")
     (args.out / "memory.md").write_text(text)
-    return text, targets
+    return text, targets, passes.failed
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
     args = _arguments(argv)
     try:
-        text, targets = measure(args)
+        text, targets, failed = measure(args)
         print(text, end="")
     except (BadInput, CannotRunHere) as error:
         print(error, file=sys.stderr)
@@ -295,10 +303,12 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         print(f"--out: {error}", file=sys.stderr)
         return pace.EXIT_BAD_INPUT
+    for failure in failed:
+        print(failure, file=sys.stderr)
     failures = missed(targets) if args.check else []
     for failure in failures:
         print(f"--check: {failure}", file=sys.stderr)
-    return pace.EXIT_FAILED if failures else 0
+    return pace.EXIT_FAILED if failed or failures else 0
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ const Node& behind_cast(const Node& node) {
 }  // namespace
 
 HistoryReader::HistoryReader(const StepGraph& graph)
-    : first_sequence_(at::sequence_number::peek()) {
+    : first_sequence_(at::sequence_number::peek()), calls_(graph) {
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const RecordedValue& value = graph.values[v];
     const at::Tensor& tensor = value.model_tensor;
@@ -62,7 +62,7 @@ RecordedEdge HistoryReader::edge_to(Node* node, uint32_t output) {
   }
   const auto index = static_cast<int32_t>(nodes_.size());
   known_[node] = {sequence, index};
-  nodes_.push_back({typeid(*node), {}, numbers_of(*node), false});
+  nodes_.push_back({typeid(*node), {}, numbers_of(*node), false, calls_.call_of(sequence), false});
   unread_.push_back(node);
   return {index, output, kNone};
 }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "memopt/record/call_watch.h"
 #include "memopt/record/step_graph.h"
 
 namespace torch::autograd {
@@ -15,13 +16,16 @@ struct Node;
 namespace noisemark::memopt {
 
 /// Reads how tensors of one forward pass were made off autograd's nodes: their types, how they are
-/// wired, the parameters that they end in, and the numbers that they keep (node_numbers.h). It goes
-/// no further back than the pass, and visits each node once, so reading all saved tensors of a pass
-/// costs no more than its nodes. Keeps nothing alive. For the thread that runs the pass.
+/// wired, the parameters that they end in, the numbers that they keep (node_numbers.h), and the
+/// calls that made them (call_watch.h). It goes no further back than the pass, and visits each node
+/// once, so reading all saved tensors of a pass costs no more than its nodes. Keeps nothing alive.
+/// For the thread that runs the pass.
 class HistoryReader {
  public:
   /// The pass begins now. `graph` knows the model's tensors.
   explicit HistoryReader(const StepGraph& graph);
+  /// It is over: what is still read was made before.
+  void end() { calls_.stop(); }
 
   /// Where the tensor came from. Nodes that were not met before are appended to nodes().
   [[nodiscard]] RecordedEdge read(const at::Tensor& tensor);
@@ -40,6 +44,7 @@ class HistoryReader {
   void read_inputs(torch::autograd::Node& node, size_t index);
 
   uint64_t first_sequence_;  ///< of the pass
+  CallWatch calls_;
   std::unordered_map<const void*, ValueId> model_;
   std::unordered_map<const torch::autograd::Node*, Known> known_;
   std::vector<torch::autograd::Node*> unread_;  ///< appended to nodes_, inputs not yet read

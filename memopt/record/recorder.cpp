@@ -69,6 +69,7 @@ class StepRecorder::State {
   void stop() {
     if (!std::exchange(following_, false)) return;
     at::removeCallback(handle_);
+    history_->end();
     active_ = nullptr;
     innermost = nullptr;
     guarded([this] {

@@ -249,6 +249,7 @@ bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
   }
   for (size_t i = 0; i < first.nodes.size(); ++i) {
     if (first.nodes[i].numbers != second.nodes[i].numbers) first.nodes[i].numbers_vary = true;
+    if (first.nodes[i].call != second.nodes[i].call) first.nodes[i].call_varies = true;
   }
   for (size_t s = 0; s < first.slots.size(); ++s) {
     if (first.slots[s].version != second.slots[s].version) first.slots[s].version = kNone;

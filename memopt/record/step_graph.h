@@ -111,6 +111,8 @@ struct RecordedNode {
   std::vector<RecordedEdge> inputs;
   std::vector<double> numbers;  ///< arguments (node_numbers.h)
   bool numbers_vary = false;    ///< they were others in the second recorded pass
+  uint64_t call = 0;            ///< of the operator (call_watch.h)
+  bool call_varies = false;     ///< it was another in the second recorded pass
 };
 
 /// A tensor that autograd saved.
@@ -168,9 +170,9 @@ void cut_into_equal_segments(StepGraph& graph);
 void take_measurements(StepGraph& graph, const StepGraph& warm);
 
 /// True when the two graphs have the same operators on the same values with the same arguments.
-/// What differs only in its constants becomes unrepeatable in `first`, and the numbers of its
-/// autograd node vary; the count of the former is returned in `unrepeatable`. False: the control
-/// flow differs, and nothing may be concluded from either.
+/// What differs only in its constants becomes unrepeatable in `first`, and the numbers and the call
+/// of its autograd node vary; the count of the former is returned in `unrepeatable`. False: the
+/// control flow differs, and nothing may be concluded from either.
 [[nodiscard]] bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable);
 
 }  // namespace noisemark::memopt

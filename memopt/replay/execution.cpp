@@ -98,6 +98,7 @@ class PlanExecution::State {
 
   void end_forward() {
     const std::lock_guard lock(mutex_);
+    if (path_.has_value()) path_->end();
     held_.finish_encoding();
   }
 

@@ -11,7 +11,8 @@ namespace {
 
 bool is_the_recorded(const RecordedNode& node, const RecordedNode& recorded) {
   return node.type == recorded.type && node.inputs == recorded.inputs &&
-         (recorded.numbers_vary || node.numbers == recorded.numbers);
+         (recorded.numbers_vary || node.numbers == recorded.numbers) &&
+         (recorded.call_varies || node.call == recorded.call);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace noisemark::memopt {
 /// Compares what autograd saves in one forward pass with what was recorded, without running
 /// anything and without reading a value: shape, type and memory layout of each tensor, how often
 /// its memory was written, the parameter that it is, and all operators of the pass that it came
-/// from, as far as autograd knows them (HistoryReader). For the thread that runs the pass.
+/// from, as far as autograd knows them and with what they were called (HistoryReader). For the
+/// thread that runs the pass.
 class PathMatch {
  public:
   /// The pass begins now. `graph` must outlive this.
@@ -19,6 +20,8 @@ class PathMatch {
   /// Whether the tensor is the one that was recorded in this slot. To be asked for every slot in
   /// order, until the answer is no.
   [[nodiscard]] bool fits(const at::Tensor& tensor, SlotId slot);
+  /// The forward pass is over.
+  void end() { history_.end(); }
 
  private:
   [[nodiscard]] bool looks_the_same(const at::Tensor& tensor, const RecordedSlot& recorded) const;

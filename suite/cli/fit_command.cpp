@@ -16,32 +16,17 @@
 namespace noisemark::suite {
 namespace {
 
-int64_t memory_of(const Arguments& arguments) {
-  const std::string accepted(memopt::kSizeForms);
-  if (!arguments.has("memory")) throw bad_input("--memory", "", "nothing given", accepted);
-  const std::string text = arguments.text("memory");
-  const std::optional<int64_t> bytes = memopt::parse_bytes(text);
-  if (!bytes) throw bad_input("--memory", "", text, accepted);
-  return *bytes;
-}
-
-std::string next_peak(const LargestBatch& found) {
-  if (found.next_peak_bytes == 0) return "all of the data fit";
-  return found.why_no_peak.empty() ? reports::format_bytes(found.next_peak_bytes)
-                                   : found.why_no_peak;
-}
-
-std::vector<std::string> row_of(const PlannedRun& plan, const LargestBatch& found) {
+std::vector<std::string> row_of(const PlannedRun& plan, const reports::BatchFit& found) {
   return {plan.variant.mode,
           plan.variant.baseline,
           plan.variant.precision.name,
           reports::format_count(found.batch),
-          found.batch == 0 ? "" : reports::format_bytes(found.peak_bytes),
-          next_peak(found)};
+          found.peak_bytes ? reports::format_bytes(*found.peak_bytes) : "",
+          found.next_peak_bytes ? reports::format_bytes(*found.next_peak_bytes) : found.next_words};
 }
 
-LargestBatch fit_one(const RunOptions& options, const PlannedRun& plan, int64_t memory_bytes,
-                     const InterruptGuard& interrupt) {
+reports::BatchFit fit_one(const RunOptions& options, const PlannedRun& plan, int64_t memory_bytes,
+                          const InterruptGuard& interrupt) {
   apply_variant(plan.variant);
   Progress line(plan.id + " " + variant_label(plan.variant), 1, 1);
   try {
@@ -53,8 +38,18 @@ LargestBatch fit_one(const RunOptions& options, const PlannedRun& plan, int64_t 
 
 }  // namespace
 
+int64_t size_of(const Arguments& arguments, const std::string& flag) {
+  const std::string accepted(memopt::kSizeForms);
+  const std::string where = "--" + flag;
+  if (!arguments.has(flag)) throw bad_input(where, "", "nothing given", accepted);
+  const std::string text = arguments.text(flag);
+  const std::optional<int64_t> bytes = memopt::parse_bytes(text);
+  if (!bytes) throw bad_input(where, "", text, accepted);
+  return *bytes;
+}
+
 Answer fit_batches(const Arguments& arguments, const RunOptions& options) {
-  const int64_t memory_bytes = memory_of(arguments);
+  const int64_t memory_bytes = size_of(arguments, "memory");
   require_benchmark("fit", options.id);
   const std::vector<PlannedRun> plans = plan_runs(options);
   using reports::Align;
@@ -67,7 +62,7 @@ Answer fit_batches(const Arguments& arguments, const RunOptions& options) {
   const InterruptGuard interrupt;
   Answer answer;
   for (const PlannedRun& plan : plans) {
-    const LargestBatch found = fit_one(options, plan, memory_bytes, interrupt);
+    const reports::BatchFit found = fit_one(options, plan, memory_bytes, interrupt);
     if (found.batch == 0) answer.code = ExitCode::kFailed;
     table.add_row(row_of(plan, found));
   }

@@ -59,6 +59,8 @@ std::vector<Flag> run_flags() {
       {"no-memory", "", "leave the memory pass out"},
       {"no-profile", "", "leave the profile pass out"},
       {"no-certificate", "", "do not train a memory mode beside none: no certificate, no overhead"},
+      {"fit-memory", "SIZE",
+       "find the largest batch whose steady step takes at most SIZE (default: do not)"},
       {"flags", "FILE", "TOML file of these options by name; what is typed wins"},
   };
 }

@@ -82,6 +82,9 @@ std::vector<std::string> child_arguments(const RunOptions& options, const Planne
   // What a step may cost (tiers 0 and 1) one seed shows as well as all.
   const bool repeated = plan.judged && !plan.first_seed;
   if (!options.certificate || repeated) arguments.push_back("--no-certificate");
+  if (options.fit_memory_bytes && !plan.judged) {
+    append_option(arguments, "--fit-memory", std::to_string(*options.fit_memory_bytes));
+  }
   return arguments;
 }
 

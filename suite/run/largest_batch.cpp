@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
+#include <string>
 
 #include "memopt/budget_mode.h"
 #include "suite/run/memory_pass.h"
@@ -26,6 +28,7 @@ class Peaks {
     options_.definition.measure.memory_steps = 1;  // after those until the mode is steady
   }
 
+  [[nodiscard]] int64_t accumulation() const { return options_.definition.train.accumulation; }
   int64_t at(int64_t units) { return of(units).bytes; }
 
   const Peak& of(int64_t units) {
@@ -62,21 +65,39 @@ int64_t between(Peaks& peaks, int64_t fits, int64_t too_large, int64_t memory_by
   return std::clamp(guess, fits + 1, too_large - 1);
 }
 
+/// `fits`: the largest that does, in units, 0 where none does; `next`: the next larger one, empty
+/// where there are no more data.
+reports::BatchFit answer(Peaks& peaks, int64_t memory_bytes, int64_t fits,
+                         std::optional<int64_t> next) {
+  reports::BatchFit fit;
+  fit.memory_bytes = memory_bytes;
+  fit.batch = fits * peaks.accumulation();
+  if (fits > 0) fit.peak_bytes = peaks.at(fits);
+  if (!next) {
+    fit.next_words = "all of the data fit";
+  } else if (peaks.at(*next) == kFull) {
+    fit.next_words = peaks.of(*next).why_none;
+  } else {
+    fit.next_peak_bytes = peaks.at(*next);
+  }
+  return fit;
+}
+
 }  // namespace
 
-LargestBatch largest_batch(const SessionOptions& options, int64_t memory_bytes,
-                           const PassWatch& watch) {
+reports::BatchFit largest_batch(const SessionOptions& options, int64_t memory_bytes,
+                                const PassWatch& watch) {
   Peaks peaks(options, watch);
-  const int64_t accumulation = options.definition.train.accumulation;
-  const int64_t most = std::max<int64_t>(1, options.dataset->size(Split::kTrain) / accumulation);
-  if (peaks.at(1) > memory_bytes) return {0, peaks.at(1), peaks.at(1), peaks.of(1).why_none};
+  const int64_t samples = options.dataset->size(Split::kTrain);
+  const int64_t most = std::max<int64_t>(1, samples / peaks.accumulation());
+  if (peaks.at(1) > memory_bytes) return answer(peaks, memory_bytes, 0, 1);
   int64_t fits = 1;
   int64_t too_large = 2;
   while (too_large <= most && peaks.at(too_large) <= memory_bytes) {
     fits = too_large;
     too_large = fits == most ? most + 1 : std::min(2 * fits, most);
   }
-  if (fits == most) return {fits * accumulation, peaks.at(fits), 0, ""};
+  if (fits == most) return answer(peaks, memory_bytes, fits, std::nullopt);
   while (too_large - fits > 1) {
     const int64_t middle = between(peaks, fits, too_large, memory_bytes);
     (peaks.at(middle) <= memory_bytes ? fits : too_large) = middle;
@@ -88,7 +109,7 @@ LargestBatch largest_batch(const SessionOptions& options, int64_t memory_bytes,
       fits = too_large - 1;
     }
   }
-  return {fits * accumulation, peaks.at(fits), peaks.at(too_large), peaks.of(too_large).why_none};
+  return answer(peaks, memory_bytes, fits, too_large);
 }
 
 }  // namespace noisemark::suite

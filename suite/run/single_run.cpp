@@ -28,6 +28,7 @@
 #include "suite/run/failure.h"
 #include "suite/run/identity.h"
 #include "suite/run/interrupt.h"
+#include "suite/run/largest_batch.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/metrics.h"
 #include "suite/run/mode_figures.h"
@@ -147,6 +148,10 @@ class SingleRun {
           "the profile pass was left out (measure.profile_steps=0)";
     }
     if (has_mode()) result_.memory_mode.fallbacks = no_pass_yet();
+    if (options_.fit_memory_bytes) {
+      result_.batch_fit.memory_bytes = options_.fit_memory_bytes;
+      result_.batch_fit.missing_reason = "the search for the largest batch did not end";
+    }
   }
 
   void make_passes() {
@@ -155,6 +160,7 @@ class SingleRun {
       const MeasureConfig& measure = plan_.definition.measure;
       if (options_.memory && measure.memory_steps > 0) measure_memory();
       if (has_mode()) describe_mode();
+      if (options_.fit_memory_bytes) fit();
       if (options_.profile && measure.profile_steps > 0) profile();
       train();
     } catch (const Interrupted& error) {
@@ -214,6 +220,12 @@ class SingleRun {
     mode.gradient_error = gradient_error_of(trained);
     set_fallbacks(mode, fallbacks_of("certificate", trained.mode_report));
     events_.pass_stop("certificate_pass");
+  }
+
+  void fit() {
+    events_.pass_start("fit_pass");
+    result_.batch_fit = largest_batch(session_, *options_.fit_memory_bytes, watch_);
+    events_.pass_stop("fit_pass");
   }
 
   void profile() {

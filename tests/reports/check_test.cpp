@@ -153,6 +153,24 @@ TEST(CheckValues, a_boundary_with_bytes_of_no_owner_is_found) {
       << findings;
 }
 
+TEST(CheckValues, the_largest_batch_must_fit_and_the_next_must_not) {
+  const auto fit = [](const std::function<void(BatchFit&)>& change) {
+    return after([&](Result& r) {
+      r.batch_fit = {1000, "", 8, 900, 1010, ""};
+      change(r.batch_fit);
+    });
+  };
+  EXPECT_EQ(fit([](BatchFit&) {}), "");
+  EXPECT_EQ(fit([](BatchFit& f) { f = {1000, "the search did not end", 0, {}, {}, ""}; }), "");
+  EXPECT_EQ(fit([](BatchFit& f) { f = {1000, "", 0, {}, {}, "out of memory"}; }), "");
+  EXPECT_TRUE(starts(fit([](BatchFit& f) { f.memory_bytes.reset(); }), "largest batch: "));
+  EXPECT_TRUE(starts(fit([](BatchFit& f) { f.peak_bytes = 1001; }), "largest batch: "));
+  EXPECT_TRUE(starts(fit([](BatchFit& f) { f.peak_bytes.reset(); }), "largest batch: "));
+  EXPECT_TRUE(starts(fit([](BatchFit& f) { f.batch = 0; }), "largest batch: "));
+  EXPECT_TRUE(starts(fit([](BatchFit& f) { f.next_peak_bytes = 1000; }), "largest batch: "));
+  EXPECT_TRUE(starts(fit([](BatchFit& f) { f.next_words = "x"; }), "largest batch: "));
+}
+
 TEST(CheckValues, derived_figures_must_follow_from_their_parts) {
   EXPECT_TRUE(starts(after([](Result& r) { r.utilization.mfu_frac = 0.5; }), "utilization: "));
   EXPECT_TRUE(

@@ -186,14 +186,32 @@ TEST(Gate, budget_is_not_there_under_another_mode) {
                            [](const Gate& gate) { return gate.name.starts_with("budget"); }));
 }
 
-TEST(Gate, budget_error_turns_red_above_the_error_that_was_allowed) {
+TEST(Gate, budget_error_turns_red_where_a_step_beside_none_is_above_the_error_asked_for) {
+  Result result = result_under_budget("peak_bytes");
+  result.memory_mode.lossless = false;
+  result.memory_mode.budget.error_frac = 0.01;
+  // What the planner measured itself is within the bound whatever came of it.
+  result.memory_mode.budget.measured_error_frac = 0.009;
+  result.memory_mode.gradient_error.error_frac = 0.01;
+  const Gate met = gate_named(evaluate_gates(result, {}, {}), "budget_error");
+  EXPECT_EQ(met.verdict, Verdict::kPass) << met.words;
+  EXPECT_EQ(met.metric, "gradient_error");
+  result.memory_mode.gradient_error.error_frac = std::nextafter(0.01, 1.0);
+  const auto gates = evaluate_gates(result, {}, {});
+  const Gate missed = gate_named(gates, "budget_error");
+  EXPECT_EQ(missed.verdict, Verdict::kFail);
+  EXPECT_NE(missed.words.find("above the error of 0.01"), std::string::npos) << missed.words;
+  EXPECT_EQ(exit_of(gates, /*custom=*/true).code, 1) << "also where the definition was changed";
+}
+
+TEST(Gate, budget_error_judges_no_run_without_a_certificate_pass) {
   Result result = result_under_budget("peak_bytes");
   result.memory_mode.budget.error_frac = 0.01;
-  EXPECT_EQ(verdict_of(result, "budget_error"), Verdict::kNotApplied) << "nothing was measured";
-  result.memory_mode.budget.measured_error_frac = 0.01;
-  EXPECT_EQ(verdict_of(result, "budget_error"), Verdict::kPass);
-  result.memory_mode.budget.measured_error_frac = std::nextafter(0.01, 1.0);
-  EXPECT_EQ(verdict_of(result, "budget_error"), Verdict::kFail);
+  result.memory_mode.budget.measured_error_frac = 0.009;
+  result.memory_mode.gradient_error = {{}, "it was not trained beside none", {}};
+  const Gate gate = gate_named(evaluate_gates(result, {}, {}), "budget_error");
+  EXPECT_EQ(gate.verdict, Verdict::kNotApplied);
+  EXPECT_NE(gate.words.find("it was not trained beside none"), std::string::npos) << gate.words;
 }
 
 TEST(Gate, finite_loss_turns_red_and_names_the_first_tensor) {

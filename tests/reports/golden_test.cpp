@@ -115,6 +115,33 @@ TEST(Golden, table_of_memory_modes_has_these_bytes) {
   EXPECT_EQ(mode_table({{"a", test::full_result()}}), "");
 }
 
+/// Two modes beside each other that looked for the largest batch, one that did not, and one that
+/// was interrupted.
+TEST(Golden, table_of_largest_batches_has_these_bytes) {
+  constexpr int64_t kMiB = 1024 * 1024;
+  const BatchFit fits{2048 * kMiB, "", 24, 2030 * kMiB, 2101 * kMiB, ""};
+  Result none = test::full_result();
+  none.batch_fit = fits;
+  Result echo = test::result_under_echo();
+  echo.batch_fit = {2048 * kMiB, "", 128, 1999 * kMiB, {}, "all of the data fit"};
+  Result silent = test::result_under_echo();
+  silent.identity.mode = "gist";
+  Result stopped = test::result_under_echo();
+  stopped.identity.mode = "mirror";
+  stopped.batch_fit = {2048 * kMiB, "the search did not end", 0, {}, {}, ""};
+  const std::string table = mode_table({{"a", none}, {"b", echo}, {"c", silent}, {"d", stopped}});
+  const size_t begin = table.find("| benchmark", table.find("overhead: time"));
+  ASSERT_NE(begin, std::string::npos) << table;
+  std::string text = table.substr(begin);
+  Result too_small = test::result_under_echo();
+  too_small.batch_fit = {8 * kMiB, "", 0, {}, {}, "out of memory"};
+  for (const Result& result : {none, echo, stopped, too_small}) {
+    text += "\n" + section(render_report(result, "", {}), "## Largest batch");
+  }
+  expect_golden("largest_batch.md", text);
+  EXPECT_EQ(section(render_report(silent, "", {}), "## Largest batch"), "");
+}
+
 TEST(ModeTable, counts_what_host_memory_had_no_room_for_among_the_fallbacks) {
   Result result = test::result_under_echo();
   for (PassFallbacks& one : result.memory_mode.fallbacks) {

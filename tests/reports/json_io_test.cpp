@@ -227,8 +227,11 @@ TEST(JsonIo, names_file_and_path_of_every_kind_of_error) {
 TEST(JsonIo, reads_a_result_from_before_a_key_was_added_with_its_default) {
   Json file = Json::parse(to_json(full_result()));
   file["protocol"].erase("loader_threads");
+  ASSERT_EQ(file.erase("batch_fit"), 1U);
   EXPECT_EQ(schema_problems(file.dump()), std::vector<std::string>{});
-  EXPECT_EQ(from_json_unverified(file.dump(), "r.json").protocol.loader_threads, 1);
+  const Result read = from_json_unverified(file.dump(), "r.json");
+  EXPECT_EQ(read.protocol.loader_threads, 1);
+  EXPECT_FALSE(read.batch_fit.memory_bytes);
 }
 
 TEST(JsonIo, reads_a_memory_mode_from_before_fallbacks_were_counted_by_pass) {

@@ -170,6 +170,8 @@ class TimeTargetsTest(unittest.TestCase):
         self.assertEqual(missed([higher]), ["a lossless mode at the peak of peer-checkpoint: missed, "
                                             "echo: -4.8 % [-4.8 % -4.8 %] (asked: faster)"])
         self.assertEqual(self.against([1.9, 2.1] * (ROUNDS // 2), [2.5] * ROUNDS).verdict, NOT_PROVEN)
+        self.assertEqual(self.against([1.9, 2.3] * (ROUNDS // 2), [2.5] * ROUNDS).verdict, MISSED,
+                         "the interval has faster ends, the median is slower")
         alone = checkpoint_target(timed({"none": NONE_S, "peer-checkpoint": NONE_S},
                                         {"none": 100, "peer-checkpoint": 80}))
         self.assertEqual((alone.verdict, alone.reached), (MISSED, "none has a peak as low"))

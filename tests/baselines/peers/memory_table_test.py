@@ -23,6 +23,22 @@ def memory_table(out: Path, *more: str, path: str = "") -> subprocess.CompletedP
         env={**os.environ, "PYTHONPATH": path}, text=True, capture_output=True)
 
 
+# The program, whose runs under echo end with a failed gate.
+BROKEN = f"""#!{sys.executable}
+import json, os, subprocess, sys
+from pathlib import Path
+words = sys.argv[1:]
+if words[0] != "run" or "echo" not in words:
+    os.execv({NOISEMARK!r}, [{NOISEMARK!r}, *words])
+subprocess.run([{NOISEMARK!r}, *words], check=True)
+file = Path(words[words.index("--out") + 1]) / "result.json"
+result = json.loads(file.read_text())
+result["exit"] = {{"code": 1, "status": "failed", "reasons": ["certificate: as the test has it."]}}
+file.write_text(json.dumps(result))
+sys.exit(1)
+"""
+
+
 def row_of(text: str, contestant: str) -> list[str]:
     """The cells of a contestant's row."""
     rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| "))
@@ -94,6 +110,21 @@ class MemoryTableTest(unittest.TestCase):
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("--check: echo: overhead to none: not measured", done.stderr)
             self.assertIn("## Targets", (out / "memory.md").read_text())
+
+    def test_a_mode_that_fails_a_gate_stays_in_the_table_and_makes_it_red(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "ema_pytorch.py").write_text("raise ImportError('left out')\n")
+            broken = Path(folder) / "broken"
+            broken.write_text(BROKEN)
+            broken.chmod(0o755)
+            out = Path(folder) / "memory"
+            done = memory_table(out, f"--noisemark={broken}", "--modes", "echo", "--budgets",
+                                "--variants=eager", path=folder)
+            text = (out / "memory.md").read_text()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("echo failed: certificate: as the test has it.", done.stderr)
+        self.assertIn("\necho failed: certificate: as the test has it.\n", text)
+        self.assertEqual(row_of(text, "echo")[7], "pass", "what was measured is told all the same")
 
     def test_other_bad_input_is_refused_before_anything_runs(self) -> None:
         for option in ("--rounds=0", "--batch=0", "--noisemark=/no/such/program", "--budgets=2"):

@@ -1,13 +1,19 @@
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/upsample_nearest2d.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "memopt/plan/resolve.h"
 #include "memopt/replay/recipe.h"
 #include "memopt/saved_tensor_scope.h"
 #include "tests/memopt/recording_sink.h"
@@ -124,6 +130,53 @@ TEST(Slices, make_upsamplings_and_paddings_again_in_both_orders) {
         "aten::constant_pad_nd");
     expect_same(padding.made_again(), padding.result);
   }
+}
+
+/// A concatenation of two results that are not made again; of the first something else saves all
+/// where `first_is_saved`.
+TreatmentPlan plan_of_concatenation(bool first_is_saved) {
+  at::manual_seed(2);
+  const at::Tensor x = at::randn({4, 8});
+  ModelView view;
+  for (const char* name : {"a.weight", "b.weight"}) {
+    view.parameters.emplace_back(name, at::randn({8, 8}).set_requires_grad(true));
+  }
+  RecordingSink sink(view);
+  at::Tensor loss;
+  {
+    const SavedTensorScope scope(sink);
+    const at::Tensor a = at::mm(x, view.parameters[0].second);
+    const at::Tensor b = at::mm(x, view.parameters[1].second);
+    const at::Tensor also = first_is_saved ? at::silu(a) : a;  // addition saves nothing
+    loss = (at::silu(at::cat({a, b}, 1)).narrow(1, 0, 8) + also).sum();
+  }
+  loss.backward();
+  Policy policy;
+  policy.may_replay = [](const StepGraph&, const RecordedOperator& op) {
+    return op.name == "aten::cat" || op.name == "aten::silu";
+  };
+  return resolve(std::make_shared<const StepGraph>(sink.take()), policy);
+}
+
+Source source_of_concatenation(const TreatmentPlan& plan) {
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const RecordedOperator* producer = plan.graph->producer_of(static_cast<ValueId>(v));
+    if (producer != nullptr && producer->name == "aten::cat") return plan.values[v].source;
+  }
+  return Source::kUnavailable;
+}
+
+/// Zheng et al. 2020: a value is made again only where more bytes are released than newly held.
+TEST(Slices, are_held_only_where_that_releases_more_bytes) {
+  const TreatmentPlan both_halves = plan_of_concatenation(/*first_is_saved=*/false);
+  EXPECT_EQ(source_of_concatenation(both_halves), Source::kHeld)
+      << "two halves are as many bytes as the whole";
+  EXPECT_EQ(summarize(both_halves).recipes, 0);
+  const TreatmentPlan one_half = plan_of_concatenation(/*first_is_saved=*/true);
+  EXPECT_EQ(source_of_concatenation(one_half), Source::kMadeAgain);
+  EXPECT_EQ(std::count_if(one_half.values.begin(), one_half.values.end(),
+                          [](const auto& value) { return value.source == Source::kSliced; }),
+            1);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "reports/file.h"
+#include "reports/json_io.h"
+#include "reports/result.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -89,6 +91,43 @@ TEST(Fit, writes_the_table_to_a_file) {
   EXPECT_EQ(cell(reports::read_file(file), "none", 3), "0");
 }
 
+reports::Result run_within(const std::string& memory, const std::vector<std::string>& more) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  std::vector<std::string> words = {
+      "run",   "gmm16-ho",       "--device", "cpu",           "--no-memory",  "--no-profile",
+      "--set", "train.batch=2",  "--set",    "train.steps=1", "--set",        "eval.every=0",
+      "--set", "eval.samples=8", "--out",    out.string(),    "--fit-memory", memory};
+  words.insert(words.end(), more.begin(), more.end());
+  const test::Finished run =
+      test::run_noisemark(words, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
+  EXPECT_EQ(run.code, 0) << run.both();
+  EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
+  EXPECT_NE(reports::read_file(out / "report.md").find("## Largest batch within "),
+            std::string::npos);
+  return reports::read_result(out / "result.json");
+}
+
+TEST(Fit, of_a_run_stands_in_its_result_and_report_and_is_that_of_the_command) {
+  const reports::BatchFit found =
+      run_within("24MiB", {"--mode", "echo", "--no-certificate"}).batch_fit;
+  EXPECT_EQ(found.memory_bytes, 24 << 20);
+  ASSERT_TRUE(found.peak_bytes && found.next_peak_bytes) << found.missing_reason;
+  EXPECT_LE(*found.peak_bytes, 24 << 20);
+  EXPECT_GT(*found.next_peak_bytes, 24 << 20);
+  const test::Finished command = fit(
+      {"--memory", "24MiB", "--mode", "echo", "--set", "eval.every=0", "--set", "eval.samples=8"});
+  EXPECT_EQ(cell(command.out, "echo", 3), std::to_string(found.batch)) << command.out;
+}
+
+TEST(Fit, of_a_run_in_too_little_memory_says_so_and_fails_nothing) {
+  const reports::BatchFit found = run_within("64KiB", {}).batch_fit;
+  EXPECT_EQ(found.batch, 0);
+  EXPECT_FALSE(found.peak_bytes);
+  ASSERT_TRUE(found.next_peak_bytes);
+  EXPECT_GT(*found.next_peak_bytes, 64 << 10);
+}
+
 TEST(Fit, refuses_what_is_no_size) {
   EXPECT_EQ(fit({}).code, 2);
   for (const char* size : {"2GB", "0", "much"}) {
@@ -97,6 +136,10 @@ TEST(Fit, refuses_what_is_no_size) {
     EXPECT_EQ(result.err, "noisemark: --memory: " + std::string(size) +
                               " (SIZE is a number with GiB, MiB or KiB behind it, such as "
                               "20.05MiB, or a whole number of bytes)\n");
+    const test::Finished run = test::run_noisemark({"run", "gmm16-ho", "--fit-memory", size});
+    EXPECT_EQ(run.code, 2) << size;
+    EXPECT_EQ(run.err.find("noisemark: --fit-memory: " + std::string(size) + " (SIZE is "), 0U)
+        << run.err;
   }
 }
 

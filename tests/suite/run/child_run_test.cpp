@@ -40,6 +40,20 @@ TEST(ChildRun, of_a_suite_is_profiled_under_mode_none_alone) {
   EXPECT_TRUE(profiled("echo"));
 }
 
+TEST(ChildRun, looks_for_the_largest_batch_where_its_parent_was_told_to) {
+  RunOptions options;
+  options.device = "cpu";
+  options.id = "gmm16-ho@cpu";
+  const auto given = [&options] {
+    const auto arguments = child_arguments(options, plan_runs(options).front(), "out");
+    const auto flag = std::find(arguments.begin(), arguments.end(), "--fit-memory");
+    return flag == arguments.end() ? std::string() : *(flag + 1);
+  };
+  EXPECT_EQ(given(), "");
+  options.fit_memory_bytes = 24 << 20;
+  EXPECT_EQ(given(), "25165824");
+}
+
 TEST(ChildRun, is_given_the_definition_file_as_it_was_typed) {
   const test::TemporaryFolder folder;
   const fs::path file = folder.path() / "mine.toml";
