@@ -6,7 +6,6 @@
 #include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/linalg_eigh.h>
 #include <ATen/ops/linalg_eigvalsh.h>
-#include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/linalg_svdvals.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
@@ -52,41 +51,10 @@ at::Tensor block(const at::Tensor& matrix, Range rows, Range columns) {
   return matrix.slice(0, rows.begin, rows.end).slice(1, columns.begin, columns.end);
 }
 
-/// Takes `below` `below`' from what remains of the matrix, in its blocks on and below the diagonal.
-void subtract_square(const at::Tensor& rest, const at::Tensor& below) {
-  const int64_t d = rest.size(0);
-  for (int64_t begin = 0; begin < d; begin += kBlock) {
-    const int64_t end = std::min(begin + kBlock, d);
-    block(rest, {begin, d}, {begin, end})
-        .addmm_(below.slice(0, begin, d), below.slice(0, begin, end).t(), 1, -1);
-  }
-}
-
-/// Puts the Cholesky factor in place of the blocks on and below the diagonal of a symmetric matrix
-/// and leaves those above; false where it is not positive definite. Block by block, because ATen
-/// copies a matrix to and from the order of LAPACK element by element, across its rows: for 2048 x
-/// 2048 that takes as long as to factor it.
-bool factor_in_place(const at::Tensor& matrix) {
-  const int64_t d = matrix.size(0);
-  for (int64_t begin = 0; begin < d; begin += kBlock) {
-    const int64_t end = std::min(begin + kBlock, d);
-    const at::Tensor corner = block(matrix, {begin, end}, {begin, end});
-    const auto [lower, info] = at::linalg_cholesky_ex(corner);
-    if (info.item<int>() != 0) return false;
-    corner.copy_(lower);
-    if (end == d) break;
-    const at::Tensor below = block(matrix, {end, d}, {begin, end});
-    below.copy_(at::linalg_solve_triangular(lower.t(), below, /*upper=*/true, /*left=*/false));
-    subtract_square(block(matrix, {end, d}, {end, d}), below);
-  }
-  return true;
-}
-
-/// Lower triangular but for the blocks above those of the diagonal, which nobody may read; nothing
-/// where the covariance has not full rank.
+/// Lower triangular, or nothing where the covariance has not full rank.
 std::optional<at::Tensor> lower_factor(const at::Tensor& covariance) {
-  const at::Tensor lower = covariance.clone(at::MemoryFormat::Contiguous);
-  if (!factor_in_place(lower)) return std::nullopt;
+  const auto [lower, info] = at::linalg_cholesky_ex(covariance);
+  if (info.item<int>() != 0) return std::nullopt;
   // A pivot that is lost in the rounding of the largest is one of a rank that is not there.
   const at::Tensor pivots = lower.diagonal().square();
   const double lost = static_cast<double>(covariance.size(0)) * kEpsilon;
@@ -95,7 +63,7 @@ std::optional<at::Tensor> lower_factor(const at::Tensor& covariance) {
 }
 
 at::Tensor factor_of(const at::Tensor& covariance) {
-  if (const auto lower = lower_factor(covariance)) return lower->tril();
+  if (const auto lower = lower_factor(covariance)) return *lower;
   const auto [values, vectors] = at::linalg_eigh(covariance);
   const double lost = static_cast<double>(covariance.size(0)) * kEpsilon;
   const double largest = std::max(number(values.max()), 0.0);
@@ -114,7 +82,7 @@ double nuclear_norm(const at::Tensor& a, const at::Tensor& b) {
 /// Half of L is 0, and of S L only what is on and below the diagonal meets the other half.
 at::Tensor inner_upper(const at::Tensor& lower, const at::Tensor& covariance) {
   const int64_t d = covariance.size(0);
-  const at::Tensor product = at::empty_like(lower);
+  const at::Tensor product = at::empty_like(covariance);
   const at::Tensor inner = at::zeros_like(product);
   for (int64_t begin = 0; begin < d; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, d);
