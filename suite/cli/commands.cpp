@@ -107,8 +107,7 @@ std::vector<Command> make_commands() {
         {"range", "METRIC=LOW:HIGH", "where its mean over at least 5 seeds must lie, in every mode",
          true},
         {"looks", "K",
-         "how often, at most, these runs are judged while seeds are added, each time with its "
-         "share of alpha; declared before the first look (default: 2)"},
+         "how often these runs may be judged while seeds are added; shares alpha (default: 2)"},
         {"format", "F", "md or json (default: md)"},
         {"inconclusive", "W",
          "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
