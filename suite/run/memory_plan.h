@@ -18,6 +18,7 @@ struct MemoryPlan {
   memopt::Budget budget;
   std::shared_ptr<const memopt::Planner> planner;
   std::optional<memopt::BudgetAnswer> answer;  ///< empty: the budget cannot be met
+  double recorded_step_s = 0;  ///< the shorter of the recorded ones, which keep everything
   double planning_s = 0;
   std::optional<double> measured_error;  ///< of the gradient, where the budget allows one
   int probed_passes = 0;                 ///< backward passes that measured such errors
@@ -26,6 +27,9 @@ struct MemoryPlan {
 /// Trains the steps that a budget mode needs to make its plan. `options.variant.mode` must be one.
 /// Throws Error, exit code 2, when the step cannot be planned.
 [[nodiscard]] MemoryPlan make_memory_plan(const SessionOptions& options);
+
+/// Of a whole step under a plan that adds so much to one that keeps everything.
+[[nodiscard]] double predicted_step_s(const MemoryPlan& plan, const memopt::PlanPoint& point);
 
 /// The budget, what it gets, the Pareto curve and every saved storage, as Markdown.
 [[nodiscard]] std::string memory_plan_text(const MemoryPlan& plan);

@@ -97,11 +97,19 @@ std::string segments_table(const memopt::Planner& planner, const PlanPoint& poin
   return table.text();
 }
 
+/// Milliseconds, and how much more that is than keeping everything takes.
+std::string step_words(const MemoryPlan& plan, const PlanPoint& point) {
+  const double step_s = predicted_step_s(plan, point);
+  return fmt::format("{} ms, +{}", reports::format_ms(step_s),
+                     reports::format_percent(step_s / plan.recorded_step_s - 1));
+}
+
 std::string curve_table(const MemoryPlan& plan) {
   reports::MarkdownTable table({{"peak_bytes", Align::kRight},
                                 {"peak_saved_bytes", Align::kRight},
                                 {"saved_bytes", Align::kRight},
                                 {"added to a step", Align::kRight},
+                                {"predicted step", Align::kRight},
                                 {"gradient error, expected", Align::kRight},
                                 {""}});
   for (const PlanPoint& point : plan.planner->curve()) {
@@ -110,6 +118,7 @@ std::string curve_table(const MemoryPlan& plan) {
     table.add_row({known ? format_bytes(point.peak_bytes) : "",
                    format_bytes(point.peak_saved_bytes), format_bytes(point.saved_bytes),
                    reports::format_seconds(seconds(static_cast<double>(point.cost_ns))),
+                   step_words(plan, point),
                    plan.budget.error ? reports::format_number(point.error) : "none",
                    chosen ? "the budget gets this" : ""});
   }
@@ -150,7 +159,11 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row({"predicted saved_bytes", format_bytes(answer.point.saved_bytes)});
   table.add_row({"predicted to be added to a step",
                  reports::format_seconds(seconds(static_cast<double>(answer.point.cost_ns)))});
-  table.add_row({"lower bound of that, were each storage treated by itself", bound_words(answer)});
+  table.add_row({"recorded step, which keeps everything",
+                 fmt::format("{} ms", reports::format_ms(plan.recorded_step_s))});
+  table.add_row({"predicted step", step_words(plan, answer.point)});
+  table.add_row(
+      {"lower bound of what is added, were each storage treated by itself", bound_words(answer)});
   table.add_row({"gap", gap_words(answer)});
   table.add_row({"choices of options by segment", answer.exact ? "all were tried" : "searched"});
   add_error_rows(plan, table);

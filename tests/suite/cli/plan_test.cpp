@@ -37,6 +37,32 @@ TEST(Plan, names_the_treatment_of_every_segment_and_storage) {
   }
 }
 
+/// The number in the row that begins so.
+double number_in_row(const std::string& text, const std::string& row) {
+  const size_t at = text.find("| " + row + " ");
+  if (at == std::string::npos) return -1;
+  const size_t cell = text.find('|', at + 2);
+  return std::stod(text.substr(text.find_first_of("0123456789", cell)));
+}
+
+TEST(Plan, predicts_the_time_of_a_step_from_the_recorded_one_and_what_the_plan_adds) {
+  const test::Finished tight = plan({"--budget", "1KiB"});
+  const std::string smallest = word_after(tight.err, "the smallest that can be met is ");
+  ASSERT_FALSE(smallest.empty()) << tight.err;
+  const test::Finished result =
+      plan({"--budget", std::to_string(std::stoll(smallest) * 105 / 100)});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const double recorded_ms = number_in_row(result.out, "recorded step, which keeps everything");
+  const double predicted_ms = number_in_row(result.out, "predicted step");
+  EXPECT_GT(recorded_ms, 0) << result.out;
+  EXPECT_GT(predicted_ms, recorded_ms) << "so small a budget has its price: " << result.out;
+  const std::string row = result.out.substr(result.out.find("| predicted step "));
+  const double percent = std::stod(row.substr(row.find('+') + 1));
+  // Both times are printed to a microsecond, the share to a tenth of a percent.
+  EXPECT_NEAR(percent, 100 * (predicted_ms / recorded_ms - 1), 0.06) << row.substr(0, 80);
+  EXPECT_NE(result.out.find(" predicted step |"), std::string::npos) << "of the curve's points";
+}
+
 TEST(Plan, of_a_budget_that_cannot_be_met_names_the_smallest_that_can_and_that_works) {
   const test::Finished tight = plan({"--budget", "1KiB"});
   EXPECT_EQ(tight.code, 2);
