@@ -158,7 +158,7 @@ def _measure(args: argparse.Namespace, argv: list[str]) -> dict[str, Any]:
         record = pace.measure(_commands(args, argv, folder), turns, reference)
         record = pace.without_paths(record, {
             Path(sys.executable): "python3", _PROGRAM.parent: "baselines/peers", folder: "FOLDER",
-            args.noisemark: "noisemark",
+            args.noisemark: "noisemark", **({args.out: "OUT"} if args.out else {}),
         })
     print(pace.markdown(pace.rows_of(record, reference), reference), end="")
     if args.out:
