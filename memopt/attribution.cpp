@@ -62,6 +62,7 @@ class Attributor {
   void collect_lives();
   void claim_saved();
   void claim_walked();
+  [[nodiscard]] static size_t begin_of_ownership(const Life& life, Owner owner);
   void claim_by_birth();
   /// What an operator that is run again takes for itself is no value that was made again.
   [[nodiscard]] bool is_scratch_of_a_replay(const Life& life) const;
@@ -131,7 +132,8 @@ void Attributor::claim_walked() {
       state.present = false;
     }
     for (const auto& [key, is_present] : present) {
-      const auto [state, is_new] = found.try_emplace(key, Found{lives_[key.first].birth, true});
+      const size_t begin = begin_of_ownership(lives_[key.first], key.second);
+      const auto [state, is_new] = found.try_emplace(key, Found{begin, true});
       if (!is_new && !state->second.present) state->second = {last_walk, true};
     }
     last_walk = mark.instant;
@@ -139,6 +141,16 @@ void Attributor::claim_walked() {
   for (const auto& [key, state] : found) {
     if (state.present) lives_[key.first].claims.push_back({key.second, state.begin, kNever});
   }
+}
+
+/// Until it is saved, what a mode holds for backward is a result that forward works with.
+size_t Attributor::begin_of_ownership(const Life& life, Owner owner) {
+  if (owner != Owner::kActivations) return life.birth;
+  size_t begin = kNever;
+  for (const Claim& claim : life.claims) {
+    if (claim.owner == Owner::kActivations) begin = std::min(begin, claim.begin);
+  }
+  return begin == kNever ? life.birth : begin;
 }
 
 void Attributor::claim_by_birth() {

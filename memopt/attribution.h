@@ -45,7 +45,8 @@ struct Attribution {
 
 /// Finds the owner of every block at every instant, by these claims, of which the first in Owner's
 /// order counts:
-/// - a walk found it: from its birth until the first walk that does not;
+/// - a walk found it: from its birth, or as activations from the first saved variable where there
+///   was one, until the first walk that does not;
 /// - it was born in an OwnerScope: all its life;
 /// - autograd has saved it: from the first saved variable until the last is gone (kActivations);
 /// - an operator that casts a parameter made it as its result: all its life (kAutocastCache);
