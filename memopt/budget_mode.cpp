@@ -65,7 +65,7 @@ void BudgetMode::attach(const ModelView& model) {
   answer_.reset();
   measured_error_.reset();
   probed_passes_ = 0;
-  planning_s_ = probing_s_ = 0;
+  planning_s_ = codec_measuring_s_ = apart_s_ = 0;
   failure_ = nullptr;
 }
 
@@ -80,13 +80,19 @@ int64_t BudgetMode::forwards_until_steady() const {
 
 TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
                                    const Overrides& overrides, bool verified) {
-  const PlanningScope timed(planning_s_, kMeasuresNothing);
+  const PlanningScope timed(planning_s_, apart_s_);
   try {
-    options_ = std::make_shared<const BlockOptions>(
+    const std::shared_ptr<const BlockOptions> before = std::move(options_);
+    const auto options = std::make_shared<BlockOptions>(
         std::move(graph), budget_.error ? all_options() : lossless_options(), overrides);
+    options_ = options;
     if (!verified) return options_->plan_to_verify();
     // What was measured was this choice, whatever a codec refused since.
-    if (measured_error_) return answered();
+    if (measured_error_) {
+      options->add_price_limits_of(*before);
+      return answered();
+    }
+    options->add_price_limits(measured_figures());
     // Nothing is dropped before the errors are known.
     if (budget_.error) return options_->plan(std::vector<size_t>(options_->blocks(), 0));
     plan_within({});
@@ -97,19 +103,31 @@ TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
   }
 }
 
+/// Figures that are known: what a codec costs is measured here, not while the planner is at work.
+CodecFigures BudgetMode::measured_figures() {
+  CodecFigures figures = measured_codec_figures(device());
+  const double before_s = apart_s_;
+  {
+    const PlanningScope timed(apart_s_, kMeasuresNothing);
+    options_->ask_for_all(figures);
+  }
+  codec_measuring_s_ += apart_s_ - before_s;
+  return figures;
+}
+
 /// The cheapest choice within the budget and the error that is expected of it.
 void BudgetMode::plan_within(ErrorModel errors) {
   const bool unknown = options_->graph()->at_end.live_bytes < 0;
   TORCH_CHECK(budget_.target == BudgetTarget::kPeakSaved || !unknown, name(),
               ": the allocations of the device cannot be followed");
-  planner_ = std::make_shared<const Planner>(options_, budget_.target,
-                                             measured_codec_figures(device()), std::move(errors));
+  planner_ = std::make_shared<const Planner>(options_, budget_.target, measured_figures(),
+                                             std::move(errors));
   answer_ = planner_->within(budget_.bytes);
 }
 
 TreatmentPlan BudgetMode::answered() const {
   if (!answer_) throw BudgetTooSmall(budget_, planner_->smallest_bytes());
-  return options_->plan(answer_->point.chosen);
+  return options_->plan(answer_->point.chosen, answer_->point.held);
 }
 
 std::optional<int64_t> BudgetMode::irreplaceable_bytes() const {
@@ -122,7 +140,7 @@ bool BudgetMode::wants_rehearsal() const {
 }
 
 void BudgetMode::rehearse(GradientProbe& probe) {
-  const PlanningScope timed(planning_s_, probing_s_);
+  const PlanningScope timed(planning_s_, apart_s_);
   try {
     plan_and_measure(probe);
   } catch (...) {
@@ -136,15 +154,14 @@ void BudgetMode::rehearse(GradientProbe& probe) {
 void BudgetMode::plan_and_measure(GradientProbe& probe) {
   const double limit = *budget_.error;
   const auto error_of = [&](const std::shared_ptr<const TreatmentPlan>& plan) {
-    const PlanningScope timed(probing_s_, kMeasuresNothing);
+    const PlanningScope timed(apart_s_, kMeasuresNothing);
     return probe.error_of(plan);
   };
   ErrorModel errors = measured_error_model(*options_, error_of, limit);
   for (int corrections = 0;; ++corrections) {
     plan_within(errors);
     const PlanPoint& point = answer_ ? answer_->point : planner_->curve().back();
-    const double measured =
-        error_of(std::make_shared<const TreatmentPlan>(options_->plan(point.chosen)));
+    const double measured = error_of(std::make_shared<const TreatmentPlan>(planner_->plan(point)));
     probed_passes_ = probe.passes();
     if (measured <= limit || corrections > kCorrections) {
       measured_error_ = measured;

@@ -46,9 +46,11 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] std::shared_ptr<const Planner> planner() const { return planner_; }
   [[nodiscard]] const std::optional<BudgetAnswer>& answer() const { return answer_; }
   /// All that was done to plan: the plan that is compared, what each option does to each block, the
-  /// search, and the plan in force. Codecs that had to be measured first are part of it, backward
-  /// passes that measure errors are not.
+  /// search, and the plan in force. What had to be measured first is no part of it: codecs, and
+  /// errors by backward passes.
   [[nodiscard]] double planning_s() const { return planning_s_; }
+  /// To learn what codecs cost on this device; next to nothing where the process knew it before.
+  [[nodiscard]] double codec_measuring_s() const { return codec_measuring_s_; }
   /// Of the gradient of the fourth pass under the plan in force, or under the plan that a budget
   /// too small would have needed; empty where no error is allowed.
   [[nodiscard]] const std::optional<double>& measured_error() const { return measured_error_; }
@@ -60,6 +62,7 @@ class BudgetMode final : public PlannedMode {
                          bool verified) override;
   [[nodiscard]] bool wants_rehearsal() const override;
   void rehearse(GradientProbe& probe) override;
+  [[nodiscard]] CodecFigures measured_figures();
   void plan_within(ErrorModel errors);
   void plan_and_measure(GradientProbe& probe);
   [[nodiscard]] TreatmentPlan answered() const;
@@ -71,7 +74,8 @@ class BudgetMode final : public PlannedMode {
   std::optional<double> measured_error_;
   int probed_passes_ = 0;
   double planning_s_ = 0;
-  double probing_s_ = 0;  ///< of probed_passes_
+  double codec_measuring_s_ = 0;
+  double apart_s_ = 0;  ///< of probed_passes_ and of measuring codecs
   std::exception_ptr failure_;
 };
 

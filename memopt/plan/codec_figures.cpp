@@ -131,11 +131,12 @@ std::optional<Rates> measure(const Codec& codec, at::ScalarType type, c10::Devic
 
 using Key = std::tuple<std::string, at::ScalarType, std::string>;
 
-std::optional<Rates> known_rates(const Codec& codec, at::ScalarType type, c10::Device device) {
+std::optional<Rates> known_rates(const Codec& codec, at::ScalarType type, c10::Device device,
+                                 const std::string& model) {
   static std::mutex mutex;
   static std::map<Key, std::optional<Rates>> known;
   const std::lock_guard lock(mutex);
-  const Key key(codec.form(), type, device_model(device));
+  const Key key(codec.form(), type, model);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
   return known.emplace(key, measure(codec, type, device)).first->second;
@@ -144,8 +145,8 @@ std::optional<Rates> known_rates(const Codec& codec, at::ScalarType type, c10::D
 }  // namespace
 
 CodecFigures measured_codec_figures(c10::Device device) {
-  return [device](const Codec& codec, const RecordedValue& value) {
-    const std::optional<Rates> rates = known_rates(codec, value.dtype, device);
+  return [device, model = device_model(device)](const Codec& codec, const RecordedValue& value) {
+    const std::optional<Rates> rates = known_rates(codec, value.dtype, device, model);
     if (!rates) return CodecFigure{value.bytes(), 0, 0};
     const auto elements =
         static_cast<double>(value.bytes()) / static_cast<double>(c10::elementSize(value.dtype));

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "memopt/plan/freeable.h"
 #include "memopt/plan/options.h"
 #include "memopt/plan/peak_timeline.h"
 
@@ -10,29 +12,47 @@ namespace noisemark::memopt {
 
 /// What it must cost at least to hold fewer bytes than are held when everything is kept: the linear
 /// relaxation of a knapsack (Dantzig 1957) of the saved storages. Each of them is kept, encoded, or
-/// made again, and a plan whose peak is lower by some bytes has freed at least so many of them,
-/// wherever that peak is. What frees a storage costs at least its codec's time or that of the
-/// operators that make it, of which those with several saved results are shared out among them.
+/// made again. What frees a storage costs at least its codec's time or that of the operators that
+/// make it and what nobody saved on the way; an operator that several storages need is shared out
+/// among them.
 ///
 /// It holds for every plan of the step, also for those that no choice of options by block gives, as
 /// far as the codecs are the options' and the times are those of the timeline. It leaves out what a
-/// plan needs beyond that: values on the way that nobody saved, what is live while a value is made
-/// again, memory that the program itself still uses. So it can be far below the best plan.
+/// plan needs beyond that: a saved value on the way that was dropped as well and is made again only
+/// for this one, what is live while a value is made again, that a storage is freed as a whole, and
+/// that one choice must serve all moments. So it can be below the best plan.
 class CostBound {
  public:
-  CostBound(const BlockOptions& options, const CodecFigures& figures);
+  /// `kept`: the timeline of the step when everything is kept, `other`: what it does not count.
+  /// `live`: bytes are those of all owners, otherwise only what is held for backward.
+  CostBound(const BlockOptions& options, const CodecFigures& figures, const PeakTimeline& kept,
+            const std::vector<OtherBytes>& other, bool live);
 
-  /// Nanoseconds in a step; 0: nothing is known. Of more bytes than there are it is what freeing
-  /// all of them costs.
+  /// Of a plan whose timeline is within so many bytes: at every moment it has freed what was above
+  /// them, and of storages that can be freed then (plan/freeable.h). Nanoseconds in a step; 0:
+  /// nothing is known. Where there is less to free it is what freeing all of it costs.
+  [[nodiscard]] double within(int64_t bytes) const;
+  /// Of a plan that has freed so many bytes, of whatever storages.
   [[nodiscard]] double to_free(int64_t bytes) const;
 
  private:
   /// Bytes that can be freed at a price, by rising price.
   struct Step {
+    StorageId storage = kNone;
     double bytes = 0;
     double ns_per_byte = 0;
   };
+  /// When everything is kept.
+  struct Moment {
+    size_t at = 0;
+    int64_t bytes = 0;
+  };
+  template <typename CanFree>
+  [[nodiscard]] double cheapest(int64_t bytes, const CanFree& can_free) const;
+
   std::vector<Step> steps_;
+  FreeableStorages freeable_;
+  std::vector<Moment> moments_;  ///< the highest of each part of the step
 };
 
 }  // namespace noisemark::memopt

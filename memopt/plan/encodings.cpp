@@ -51,8 +51,9 @@ class Encoder {
   ValueTreatment& treatment(ValueId id) { return plan_.values[static_cast<size_t>(id)]; }
 
   void encode_storage(const RecordedStorage& storage) {
+    if (!holds_all_saved(storage)) return;
     const std::optional<SavedMemory> memory = saved_memory(graph_, storage);
-    if (!memory || !holds_all_saved(storage)) return;
+    if (!memory) return;
     ValueTreatment& first = treatment(memory->first);
     if (!give_codecs(memory->first, first)) {
       if (overrides_.no_room.count(value(memory->first).storage) != 0) note_full_host(storage);
@@ -123,6 +124,15 @@ std::optional<SavedMemory> saved_memory(const StepGraph& graph, const RecordedSt
   memory.whole = memory.whole || !first.fills_its_memory();
   if (memory.whole && !can_be_one(graph, storage, first.dtype)) return std::nullopt;
   return memory;
+}
+
+RecordedValue form_to_encode(const StepGraph& graph, const RecordedStorage& storage,
+                             const SavedMemory& memory) {
+  RecordedValue form = value_at(graph, memory.first);
+  if (memory.whole) {
+    form.sizes = {storage.bytes / static_cast<int64_t>(c10::elementSize(form.dtype))};
+  }
+  return form;
 }
 
 void choose_encodings(TreatmentPlan& plan, const Policy& policy, const Overrides& overrides) {

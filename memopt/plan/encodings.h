@@ -17,6 +17,10 @@ struct SavedMemory {
 [[nodiscard]] std::optional<SavedMemory> saved_memory(const StepGraph& graph,
                                                       const RecordedStorage& storage);
 
+/// The value that codecs are given: the first, or as if it were all of the memory.
+[[nodiscard]] RecordedValue form_to_encode(const StepGraph& graph, const RecordedStorage& storage,
+                                           const SavedMemory& memory);
+
 /// Gives what `plan` holds, recipes being decided, the codecs of the policy that were not refused
 /// yet. Values that share their memory are encoded as one, with all of that memory: encoding one
 /// of them alone would free nothing.

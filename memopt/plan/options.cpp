@@ -98,6 +98,7 @@ BlockOptions::BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<B
       recipes_(std::make_unique<RecipeBook>(graph_, known_.shortcut_ns)),
       blocks_(graph_->segments.size() + 1) {
   mark_operators();
+  mark_needed();
   mark_slots();
   mark_crossing();
   group_codecs();
@@ -131,6 +132,20 @@ void BlockOptions::mark_operators() {
     }
     replays_.push_back(std::move(replays));
     light_.push_back(std::move(light));
+  }
+}
+
+/// Backwards, because a result is read by later operators alone.
+void BlockOptions::mark_needed() {
+  needed_.assign(graph_->operators.size(), false);
+  for (size_t op = needed_.size(); op-- > 0;) {
+    for (const ValueId id : graph_->operators[op].results) {
+      if (id == kNone) continue;
+      const RecordedValue& value = graph_->values[static_cast<size_t>(id)];
+      const bool read = std::any_of(value.readers.begin(), value.readers.end(),
+                                    [&](OperatorId r) { return needed_[static_cast<size_t>(r)]; });
+      if (read || !value.slots.empty()) needed_[op] = true;
+    }
   }
 }
 
@@ -249,27 +264,52 @@ Policy BlockOptions::combined(const std::vector<size_t>& option_of) const {
   policy.codec = [this, &option_of](const StepGraph& graph, ValueId id) -> Codecs {
     const RecordedValue& value = graph.values[static_cast<size_t>(id)];
     if (value.producer == kNone) return {};
-    const CodecGroup& group = groups_[group_[option_of[static_cast<size_t>(value.producer)]]];
-    if (value.slots.empty()) return known_codecs(group, id);
-    return group.of_value[static_cast<size_t>(id)];
+    return codecs_given(option_of[static_cast<size_t>(value.producer)], id);
   };
   return policy;
 }
 
-TreatmentPlan BlockOptions::plan(const std::vector<size_t>& chosen) const {
+BlockOptions::Codecs BlockOptions::codecs_given(size_t option, ValueId id) const {
+  const CodecGroup& group = groups_[group_[option]];
+  const auto at = static_cast<size_t>(id);
+  return graph_->values[at].slots.empty() ? known_codecs(group, id) : group.of_value[at];
+}
+
+TreatmentPlan BlockOptions::plan(const std::vector<size_t>& chosen,
+                                 const std::vector<StorageId>& held) const {
   std::vector<size_t> option_of;
   for (size_t op = 0; op < graph_->operators.size(); ++op) {
     option_of.push_back(chosen[block_of_operator(static_cast<OperatorId>(op))]);
   }
+  return resolve(graph_, combined(option_of), overrides_of(option_of, held), *recipes_);
+}
+
+/// The values come in order, so each is inserted at the end.
+Overrides BlockOptions::overrides_of(const std::vector<size_t>& option_of,
+                                     const std::vector<StorageId>& held) const {
   Overrides overrides = overrides_;
-  for (size_t v = 0; v < crossing_.size(); ++v) {
-    if (!crossing_[v]) continue;
-    const size_t option = option_of[static_cast<size_t>(graph_->values[v].producer)];
-    if (options_[option].policy.keep_what_crosses_segments) {
-      overrides.crossing.insert(static_cast<ValueId>(v));
+  const auto append = [](std::set<ValueId>& to, size_t v) {
+    to.insert(to.end(), static_cast<ValueId>(v));
+  };
+  for (size_t v = 0; v < graph_->values.size(); ++v) {
+    const OperatorId producer = graph_->values[v].producer;
+    if (producer == kNone) continue;
+    const size_t option = option_of[static_cast<size_t>(producer)];
+    const bool keeps_crossing = options_[option].policy.keep_what_crosses_segments;
+    if (crossing_[v] && keeps_crossing) append(overrides.crossing, v);
+    const Limited* limits = limits_of(option);
+    if (limits == nullptr) continue;
+    if (limits->spared[v]) append(overrides.spared, v);
+    if (limits->as_saved[v]) append(overrides.as_saved, v);
+  }
+  for (const StorageId storage : held) {
+    for (const ValueId id : graph_->storages[static_cast<size_t>(storage)].values) {
+      if (graph_->values[static_cast<size_t>(id)].slots.empty()) continue;
+      overrides.spared.insert(id);
+      overrides.as_saved.insert(id);
     }
   }
-  return resolve(graph_, combined(option_of), overrides, *recipes_);
+  return overrides;
 }
 
 TreatmentPlan BlockOptions::plan_to_verify() const {

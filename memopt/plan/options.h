@@ -9,13 +9,14 @@
 #include "memopt/mode_grammar.h"
 #include "memopt/plan/block_program.h"
 #include "memopt/plan/peak_timeline.h"
+#include "memopt/plan/price_limits.h"
 #include "memopt/plan/resolve.h"
 
 namespace noisemark::memopt {
 
 /// One way to treat a block: what `policy` would do, were all of the model treated so.
 struct BlockOption {
-  std::string name;  ///< as in reports: "echo"
+  std::string name;  ///< as in reports: "echo"; with a price limit "echo, up to 0.8 ns/B"
   Policy policy;
   ModeParts parts = {};  ///< "echo"; of "keep" nothing
 };
@@ -36,11 +37,25 @@ class BlockOptions {
   BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<BlockOption> options,
                Overrides overrides);
 
+  /// Adds to each lossless option that frees storages at different prices the same option with
+  /// price limits (plan/price_limits.h): of a block it frees what is cheap, and holds the rest. To
+  /// be called once, with the options of before first.
+  void add_price_limits(const CodecFigures& figures);
+  /// Those of other options for the same graph, which were made of the same list.
+  void add_price_limits_of(const BlockOptions& other);
+  /// How many of options(), the first, have no price limit.
+  [[nodiscard]] size_t unlimited() const { return options_.size() - limited_.size(); }
+  /// Has `figures` tell about every codec that a plan may take, which may measure it.
+  void ask_for_all(const CodecFigures& figures) const;
+
   [[nodiscard]] size_t blocks() const { return blocks_; }
   [[nodiscard]] const std::vector<BlockOption>& options() const { return options_; }
   /// The first option that treats every block as this one does, by what is known: no value is
   /// sparse, say, so that "gist" is "exact".
   [[nodiscard]] size_t same_as(size_t option) const { return same_as_[option]; }
+  /// The options that treat this block each in another way, the first of those that treat it alike:
+  /// all other choices give plans that choices among these give too.
+  [[nodiscard]] std::vector<size_t> distinct_in(size_t block) const;
   [[nodiscard]] const std::shared_ptr<const StepGraph>& graph() const { return graph_; }
   /// As in the graph; the first, "", is what belongs to no segment.
   [[nodiscard]] std::string name(size_t block) const;
@@ -48,8 +63,10 @@ class BlockOptions {
   /// The block whose operators run when a timeline is at this slot.
   [[nodiscard]] size_t block_at(SlotId slot) const { return block_at_[static_cast<size_t>(slot)]; }
 
-  /// `chosen`: an index of options() for every block.
-  [[nodiscard]] TreatmentPlan plan(const std::vector<size_t>& chosen) const;
+  /// `chosen`: an index of options() for every block. `held`: storages that are held as they were
+  /// saved, whatever the options do with them.
+  [[nodiscard]] TreatmentPlan plan(const std::vector<size_t>& chosen,
+                                   const std::vector<StorageId>& held = {}) const;
   /// Makes again whatever some option may make again, and tries the codecs of all options on all
   /// that is saved, so that following it once with everything kept shows which recipes and codecs
   /// are exact.
@@ -80,11 +97,30 @@ class BlockOptions {
     std::vector<Codecs> of_value;  ///< of what is saved, without those refused
   };
 
+  /// What an option holds because of its price limit, by value.
+  struct Limited {
+    size_t base = 0;             ///< the option without it
+    std::vector<bool> spared;    ///< not made again
+    std::vector<bool> as_saved;  ///< nor encoded
+  };
+
   void mark_operators();
+  void mark_needed();
   void mark_slots();
   void mark_crossing();
   void group_codecs();
   void find_same_options();
+  void add_limited(Limited limited, std::string name);
+  [[nodiscard]] Limited limited_by(const PriceLimit& limit, size_t base,
+                                   const CodecFigures& figures) const;
+  [[nodiscard]] bool encodes_within(const PriceLimit& limit, size_t base,
+                                    const RecordedStorage& storage,
+                                    const CodecFigures& figures) const;
+  [[nodiscard]] const Limited* limits_of(size_t option) const;
+  [[nodiscard]] Overrides overrides_of(const std::vector<size_t>& option_of,
+                                       const std::vector<StorageId>& held) const;
+  [[nodiscard]] Codecs codecs_given(size_t option, ValueId id) const;
+  [[nodiscard]] std::string treatment_of(size_t block, size_t option) const;
   [[nodiscard]] size_t group_of(const BlockOption& option);
   [[nodiscard]] Codecs known_codecs(const CodecGroup& group, ValueId id) const;
   [[nodiscard]] bool have_same_codecs(size_t a, size_t b) const;
@@ -106,6 +142,8 @@ class BlockOptions {
   std::vector<size_t> same_as_;             ///< by option
   std::vector<std::vector<bool>> replays_;  ///< by option and operator
   std::vector<std::vector<bool>> light_;    ///< by option and operator
+  std::vector<Limited> limited_;            ///< the last of the options
+  std::vector<bool> needed_;                ///< by operator: something saved is made of its results
   std::vector<size_t> block_at_;            ///< by slot
   std::vector<bool> crossing_;              ///< by value: kept where an option keeps what crosses
 };

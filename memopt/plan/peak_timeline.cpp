@@ -44,11 +44,14 @@ class SimulatedBlock {
     if (!std::exchange(saved_, true)) meter_.add(bytes_, 0);
   }
   [[nodiscard]] int64_t bytes() const { return bytes_; }
+  /// True the first time.
+  [[nodiscard]] bool note() { return !std::exchange(noted_, true); }
 
  private:
   Meter& meter_;
   const int64_t bytes_;
   bool saved_;
+  bool noted_ = false;
 };
 /// Null: memory that is nobody's to count.
 using Memory = std::shared_ptr<SimulatedBlock>;
@@ -204,8 +207,7 @@ class Simulation {
   void note_held() {
     result_.held_by_slot.assign(graph_.slots.size(), 0);
     const auto note = [&](SlotId slot, const Memory& memory) {
-      if (memory == nullptr || slot == kNone) return;
-      if (!noted_.emplace(memory.get(), slot).second) return;
+      if (memory == nullptr || slot == kNone || !memory->note()) return;
       result_.held_by_slot[static_cast<size_t>(slot)] += memory->bytes();
     };
     for (size_t s = 0; s < kept_.size(); ++s) note(static_cast<SlotId>(s), kept_[s]);
@@ -214,7 +216,6 @@ class Simulation {
       const Memory& used = in_use_[static_cast<size_t>(recorded(plan_.slots[s].value).storage)];
       note(static_cast<SlotId>(s), used);
     }
-    noted_.clear();
   }
 
   void backward() {
@@ -438,7 +439,6 @@ class Simulation {
   std::vector<bool> released_;
   std::vector<Memory> unpacked_;  ///< by the node that runs
   std::vector<SlotId> node_slots_;
-  std::unordered_map<const SimulatedBlock*, SlotId> noted_;
   OperatorId next_ = 0;
   PeakTimeline result_;
 };
@@ -462,10 +462,13 @@ PeakTimeline kept_timeline(std::shared_ptr<const StepGraph> graph) {
 }
 
 std::vector<OtherBytes> other_bytes(std::shared_ptr<const StepGraph> graph) {
-  const PeakTimeline kept = kept_timeline(graph);
+  return other_bytes(*graph, kept_timeline(graph));
+}
+
+std::vector<OtherBytes> other_bytes(const StepGraph& graph, const PeakTimeline& kept) {
   std::vector<OtherBytes> other;
   for (const TimelineEvent& event : kept.events) {
-    const MemoryReading& reading = reading_of(*graph, event);
+    const MemoryReading& reading = reading_of(graph, event);
     OtherBytes bytes;
     if (reading.live_bytes >= 0) bytes.at = reading.live_bytes - event.at.live;
     if (reading.high_bytes >= 0) bytes.between = reading.high_bytes - event.between.live;

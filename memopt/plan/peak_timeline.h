@@ -60,6 +60,8 @@ struct PeakTimeline {
 
 /// Per event of the graph's timelines; zeros where the recorder did not read the memory.
 [[nodiscard]] std::vector<OtherBytes> other_bytes(std::shared_ptr<const StepGraph> graph);
+/// The same by kept_timeline() of the graph.
+[[nodiscard]] std::vector<OtherBytes> other_bytes(const StepGraph& graph, const PeakTimeline& kept);
 
 /// Of all owners at event `i`.
 [[nodiscard]] int64_t live_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other,

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <utility>
+
+#include "memopt/plan/freed_storages.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -14,11 +17,13 @@ namespace {
 constexpr size_t kTryAll = 256;
 /// Budgets, evenly spread, whose best choices by the blocks' estimates are put through the
 /// timeline.
-constexpr int64_t kBudgets = 16;
+constexpr int64_t kBudgets = 10;
 /// A search this wide finds good choices in a fraction of a millisecond.
 constexpr size_t kLabels = 64;
 /// Attempts to take something off the smallest peak.
-constexpr int kDescents = 3;
+constexpr int kDescents = 2;
+/// Attempts to put a plan between two, of each search.
+constexpr int kFilled = 5;
 
 /// Choices of a block that are worth trying, as far as its estimates tell.
 std::vector<std::vector<size_t>> worth_trying(const std::vector<plan::Block>& blocks) {
@@ -50,6 +55,17 @@ std::vector<PlanPoint> pareto(std::vector<PlanPoint> points, BudgetTarget target
   return kept;
 }
 
+/// The choices of the first `count` options.
+std::vector<plan::Block> first_of(std::vector<plan::Block> blocks, size_t count) {
+  for (plan::Block& block : blocks) block.resize(count);
+  return blocks;
+}
+
+/// Bytes of a point of a curve and of the one before it.
+std::pair<int64_t, int64_t> ends_of(const PlanPoint* point, BudgetTarget target) {
+  return {(point - 1)->of(target), point->of(target)};
+}
+
 /// Every block is treated alike.
 bool is_uniform(const std::vector<size_t>& chosen) {
   return std::adjacent_find(chosen.begin(), chosen.end(), std::not_equal_to<>()) == chosen.end();
@@ -69,36 +85,74 @@ Planner::Planner(std::shared_ptr<const BlockOptions> options, BudgetTarget targe
       target_(target),
       figures_(std::move(figures)),
       errors_(std::move(errors)),
-      other_(other_bytes(options_->graph())),
-      bound_(*options_, figures_) {
+      kept_(kept_timeline(options_->graph())),
+      other_(other_bytes(*options_->graph(), kept_)),
+      bound_(*options_, figures_, kept_, other_, target == BudgetTarget::kPeak) {
+  std::vector<PlanPoint> uniform = uniform_points();
+  const auto limited = uniform.begin() + static_cast<std::ptrdiff_t>(options_->unlimited());
+  std::vector<PlanPoint> points;
+  add_allowed(points, uniform.begin(), limited);
+  tried_all_ = search(points, options_->unlimited());
+  if (limited != uniform.end()) {
+    add_allowed(points, limited, uniform.end());
+    tried_all_ = search(points, options_->options().size());
+  }
+  curve_ = pareto(std::move(points), target_);
+}
+
+/// The plans in which all blocks have one option, from which the blocks' estimates are read off.
+std::vector<PlanPoint> Planner::uniform_points() {
   std::vector<PeakTimeline> uniform;
   std::vector<PlanPoint> points;
   for (size_t o = 0; o < options_->options().size(); ++o) {
     const std::vector<size_t> chosen(options_->blocks(), o);
     const size_t same = options_->same_as(o);
-    uniform.push_back(same < o ? uniform[same] : simulate(options_->plan(chosen), figures_));
+    if (o == 0) uniform.push_back(kept_);
+    if (o > 0) {
+      uniform.push_back(same < o ? uniform[same] : simulate(options_->plan(chosen), figures_));
+    }
     points.push_back(point_of(uniform.back(), chosen));
   }
-  kept_bytes_ = points.front().of(target_);
-  blocks_ = options_->choices(uniform, other_, target == BudgetTarget::kPeak);
+  blocks_ = options_->choices(uniform, other_, target_ == BudgetTarget::kPeak);
   for (size_t block = 0; block < blocks_.size(); ++block) {
     for (size_t o = 0; o < blocks_[block].size(); ++o) {
       blocks_[block][o].error_squared = errors_.of(block, o);
     }
   }
-  std::erase_if(points, [&](const PlanPoint& point) { return !errors_.allows(point.chosen); });
-  std::vector<std::vector<size_t>> choices = all_choices();
-  tried_all_ = !choices.empty();
-  if (!tried_all_) choices = likely_choices();
-  for (const std::vector<size_t>& chosen : choices) {
-    if (errors_.allows(chosen) && !is_uniform(chosen)) points.push_back(evaluate(chosen));
-  }
-  if (!tried_all_) lower_the_smallest(points);
-  curve_ = pareto(std::move(points), target_);
+  return points;
 }
 
-PlanPoint Planner::evaluate(const std::vector<size_t>& chosen) const {
-  return point_of(simulate(options_->plan(chosen), figures_), chosen);
+void Planner::add_allowed(std::vector<PlanPoint>& points, std::vector<PlanPoint>::iterator begin,
+                          std::vector<PlanPoint>::iterator end) const {
+  std::copy_if(begin, end, std::back_inserter(points),
+               [this](const PlanPoint& point) { return errors_.allows(point.chosen); });
+}
+
+/// Adds to what was found among fewer options. True when all choices among the first so many
+/// options were tried.
+bool Planner::search(std::vector<PlanPoint>& points, size_t options) const {
+  std::set<std::vector<size_t>> known;
+  for (const PlanPoint& point : points) {
+    if (point.held.empty()) known.insert(point.chosen);
+  }
+  std::vector<std::vector<size_t>> choices = all_choices(options);
+  const bool all = !choices.empty();
+  if (!all) choices = likely_choices(options);
+  for (const std::vector<size_t>& chosen : choices) {
+    if (errors_.allows(chosen) && !is_uniform(chosen) && known.count(chosen) == 0) {
+      points.push_back(evaluate(chosen));
+    }
+  }
+  if (!all && options == options_->unlimited()) lower_the_smallest(points);
+  fill_gaps(points);
+  return all;
+}
+
+PlanPoint Planner::evaluate(const std::vector<size_t>& chosen,
+                            const std::vector<StorageId>& held) const {
+  PlanPoint point = point_of(simulate(options_->plan(chosen, held), figures_), chosen);
+  point.held = held;
+  return point;
 }
 
 PlanPoint Planner::point_of(const PeakTimeline& timeline, const std::vector<size_t>& chosen) const {
@@ -112,10 +166,12 @@ PlanPoint Planner::point_of(const PeakTimeline& timeline, const std::vector<size
   return point;
 }
 
-/// Empty when there are too many.
-std::vector<std::vector<size_t>> Planner::all_choices() const {
+/// Among the first `count` options; empty when there are too many.
+std::vector<std::vector<size_t>> Planner::all_choices(size_t count) const {
   std::vector<std::vector<size_t>> all = {{}};
-  for (const std::vector<size_t>& options : worth_trying(blocks_)) {
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    std::vector<size_t> options = options_->distinct_in(block);
+    std::erase_if(options, [count](size_t option) { return option >= count; });
     if (all.size() * options.size() > kTryAll) return {};
     std::vector<std::vector<size_t>> longer;
     for (const std::vector<size_t>& chosen : all) {
@@ -129,14 +185,15 @@ std::vector<std::vector<size_t>> Planner::all_choices() const {
   return all;
 }
 
-std::vector<std::vector<size_t>> Planner::likely_choices() const {
+std::vector<std::vector<size_t>> Planner::likely_choices(size_t count) const {
+  const std::vector<plan::Block> blocks = first_of(blocks_, count);
   std::set<std::vector<size_t>> likely;
   const plan::Limits any = limits_within(std::numeric_limits<int64_t>::max());
-  const int64_t smallest = plan::smallest_peak(blocks_, any);
-  const int64_t range = plan::solve(blocks_, any, kLabels)->peak_bytes - smallest;
+  const int64_t smallest = plan::smallest_peak(blocks, any);
+  const int64_t range = plan::solve(blocks, any, kLabels)->peak_bytes - smallest;
   for (int64_t i = 0; i <= kBudgets; ++i) {
     const plan::Limits limits = limits_within(smallest + range / kBudgets * i);
-    likely.insert(plan::solve(blocks_, limits, kLabels)->chosen);
+    likely.insert(plan::solve(blocks, limits, kLabels)->chosen);
   }
   return {likely.begin(), likely.end()};
 }
@@ -149,15 +206,16 @@ plan::Limits Planner::limits_within(int64_t peak_bytes) const {
 }
 
 /// The blocks' estimates are coarsest where the smallest peak is decided: other options are tried
-/// one by one on the plan with the smallest peak.
+/// one by one on the plan with the smallest peak. Not those with a price limit, which hold more.
 void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
-  const std::vector<std::vector<size_t>> worth = worth_trying(blocks_);
+  const std::vector<std::vector<size_t>> worth =
+      worth_trying(first_of(blocks_, options_->unlimited()));
   const auto smaller = [this](const PlanPoint& a, const PlanPoint& b) {
     return std::pair(a.of(target_), a.cost_ns) < std::pair(b.of(target_), b.cost_ns);
   };
   for (int descent = 0; descent < kDescents; ++descent) {
     const PlanPoint smallest = *std::min_element(points.begin(), points.end(), smaller);
-    const PeakTimeline timeline = simulate(options_->plan(smallest.chosen), figures_);
+    const PeakTimeline timeline = simulate(plan(smallest), figures_);
     size_t peak_event = 0;
     for (size_t e = 0; e < timeline.events.size(); ++e) {
       const auto bytes = [&](size_t i) {
@@ -181,6 +239,49 @@ void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
   }
 }
 
+/// A gap is wide where much memory and much time lie between its ends.
+void Planner::fill_gaps(std::vector<PlanPoint>& points) const {
+  std::set<std::pair<int64_t, int64_t>> tried;  // by the bytes of both ends
+  for (int i = 0; i < kFilled; ++i) {
+    const std::vector<PlanPoint> curve = pareto(points, target_);
+    const PlanPoint* smaller = nullptr;
+    double widest = 0;
+    for (size_t p = 1; p < curve.size(); ++p) {
+      const int64_t bytes = curve[p - 1].of(target_) - curve[p].of(target_);
+      const int64_t ns = curve[p].cost_ns - curve[p - 1].cost_ns;
+      const double width = static_cast<double>(bytes) * static_cast<double>(ns);
+      if (width <= widest || tried.count(ends_of(&curve[p], target_)) != 0) continue;
+      widest = width;
+      smaller = &curve[p];
+    }
+    if (smaller == nullptr) return;
+    tried.insert(ends_of(smaller, target_));
+    std::vector<StorageId> held = to_hold_between(*(smaller - 1), *smaller);
+    if (held.empty()) continue;
+    points.push_back(evaluate(smaller->chosen, held));
+  }
+}
+
+/// What the smaller plan holds in any case, and of what it makes again the storages that cost most
+/// for each byte, up to about half of the bytes that lie between the two.
+std::vector<StorageId> Planner::to_hold_between(const PlanPoint& larger,
+                                                const PlanPoint& smaller) const {
+  std::vector<FreedStorage> freed = freed_storages(plan(smaller), figures_);
+  std::stable_sort(freed.begin(), freed.end(), [](const FreedStorage& a, const FreedStorage& b) {
+    return a.ns_per_byte() > b.ns_per_byte();
+  });
+  std::vector<StorageId> held = smaller.held;
+  const int64_t gap = larger.of(target_) - smaller.of(target_);
+  int64_t taken = 0;
+  for (const FreedStorage& storage : freed) {
+    if (taken + storage.bytes >= gap) continue;
+    held.push_back(storage.storage);
+    taken += storage.bytes;
+    if (2 * taken >= gap) break;
+  }
+  return taken > 0 ? held : std::vector<StorageId>{};
+}
+
 std::optional<BudgetAnswer> Planner::within(int64_t budget_bytes) const {
   const auto is_within = [&](const PlanPoint& p) {
     return budget_for(target_, p.of(target_)) <= budget_bytes;
@@ -191,8 +292,7 @@ std::optional<BudgetAnswer> Planner::within(int64_t budget_bytes) const {
   BudgetAnswer answer;
   answer.point = *point;
   answer.exact = tried_all_;
-  answer.lower_bound_ns =
-      budget_bytes < kept_bytes_ ? bound_.to_free(kept_bytes_ - budget_bytes) : 0;
+  answer.lower_bound_ns = bound_.within(budget_bytes);
   return answer;
 }
 

@@ -91,6 +91,7 @@ class Resolver {
     if (!value(id).has_history) return KeepReason::kNoHistory;
     if (!policy_.may_replay(graph_, *producer)) return KeepReason::kNotAllowed;
     if (keep_.count(id) != 0) return KeepReason::kMustBeKept;
+    if (overrides_.spared.count(id) != 0) return KeepReason::kDear;
     if (overrides_.crossing.count(id) != 0) return KeepReason::kCrossesSegments;
     if (!value(id).slots.empty() && is_small_result(graph_, id)) return KeepReason::kSmall;
     if (policy_.keep_what_crosses_segments && crosses(id)) return KeepReason::kCrossesSegments;

@@ -41,6 +41,7 @@ struct Policy {
 struct Overrides {
   std::set<ValueId> keep;      ///< must not be made again: a recipe was found not to be exact
   std::set<ValueId> crossing;  ///< is kept because another segment reads it
+  std::set<ValueId> spared;    ///< is kept because that costs less than to make it again
   /// Codecs, by form, that were found not to take a value. Of values that share their memory the
   /// first to be saved counts.
   std::map<ValueId, std::set<std::string>> refused;

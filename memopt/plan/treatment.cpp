@@ -9,7 +9,7 @@
 namespace noisemark::memopt {
 namespace {
 
-constexpr std::array<std::string_view, 11> kReasonNames = {
+constexpr std::array<std::string_view, 12> kReasonNames = {
     "",
     "made outside the model",
     "operator is not replayed in this mode",
@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, 11> kReasonNames = {
     "an input is not kept",
     "must be kept",
     "no room in host memory",
+    "others cost less to make again",
 };
 
 /// Calls `visit(value, treatment, storage)` for the first saved value of every storage that is not
@@ -43,7 +44,8 @@ std::string_view keep_reason_name(KeepReason reason) {
 }
 
 bool is_choice(KeepReason reason) {
-  return reason == KeepReason::kCrossesSegments || reason == KeepReason::kSmall;
+  return reason == KeepReason::kCrossesSegments || reason == KeepReason::kSmall ||
+         reason == KeepReason::kDear;
 }
 
 PlanSummary summarize(const TreatmentPlan& plan) {

@@ -37,6 +37,7 @@ enum class KeepReason : uint8_t {
   kInputMissing,     ///< an input of its operator is not to be had
   kMustBeKept,       ///< a recipe was not exact, would come too late, or would free no memory
   kNoRoomOnHost,     ///< it was to go to host memory, which was full
+  kDear,             ///< a budget has room for it, and others cost less to make again
 };
 [[nodiscard]] std::string_view keep_reason_name(KeepReason reason);
 /// The policy could make the value again and prefers to keep it.

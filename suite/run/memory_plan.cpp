@@ -50,6 +50,7 @@ MemoryPlan make_memory_plan(const SessionOptions& options) {
   plan.answer = mode.answer();
   plan.recorded_step_s = recorded_step_s(timer.samples(), own.definition.train.accumulation);
   plan.planning_s = mode.planning_s();
+  plan.codec_measuring_s = mode.codec_measuring_s();
   plan.measured_error = mode.measured_error();
   plan.probed_passes = mode.probed_passes();
   return plan;
@@ -63,7 +64,7 @@ std::string draw_memory_plan(const MemoryPlan& plan, const std::filesystem::path
   const memopt::BudgetTarget target = plan.budget.target;
   std::vector<reports::ParetoPoint> points;
   for (const memopt::PlanPoint& point : plan.planner->curve()) {
-    const bool chosen = plan.answer && plan.answer->point.chosen == point.chosen;
+    const bool chosen = plan.answer && plan.answer->point.same_plan_as(point);
     points.push_back({point.of(target), static_cast<double>(point.cost_ns) * 1e-9, chosen});
   }
   const char* label = target == memopt::BudgetTarget::kPeak ? "peak_bytes" : "peak_saved_bytes";

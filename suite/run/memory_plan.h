@@ -20,6 +20,7 @@ struct MemoryPlan {
   std::optional<memopt::BudgetAnswer> answer;  ///< empty: the budget cannot be met
   double recorded_step_s = 0;  ///< the shorter of the recorded ones, which keep everything
   double planning_s = 0;
+  double codec_measuring_s = 0;          ///< before planning, which it is no part of
   std::optional<double> measured_error;  ///< of the gradient, where the budget allows one
   int probed_passes = 0;                 ///< backward passes that measured such errors
 };

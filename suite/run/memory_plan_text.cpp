@@ -94,7 +94,9 @@ std::string segments_table(const memopt::Planner& planner, const PlanPoint& poin
     if (options.name(block).empty()) continue;
     table.add_row({options.name(block), options.options()[point.chosen[block]].name});
   }
-  return table.text();
+  if (point.held.empty()) return table.text();
+  return fmt::format("{}\nBesides, {} saved storages of these are held as they were saved.\n",
+                     table.text(), point.held.size());
 }
 
 /// Milliseconds, and how much more that is than keeping everything takes.
@@ -113,7 +115,7 @@ std::string curve_table(const MemoryPlan& plan) {
                                 {"gradient error, expected", Align::kRight},
                                 {""}});
   for (const PlanPoint& point : plan.planner->curve()) {
-    const bool chosen = plan.answer && plan.answer->point.chosen == point.chosen;
+    const bool chosen = plan.answer && plan.answer->point.same_plan_as(point);
     const bool known = plan.budget.target == BudgetTarget::kPeak;
     table.add_row({known ? format_bytes(point.peak_bytes) : "",
                    format_bytes(point.peak_saved_bytes), format_bytes(point.saved_bytes),
@@ -170,6 +172,7 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row(
       {"smallest budget that can be met", memopt::spell_at_least(plan.planner->smallest_bytes())});
   table.add_row({"planning took", reports::format_seconds(plan.planning_s)});
+  table.add_row({"measuring codecs before that", reports::format_seconds(plan.codec_measuring_s)});
   return table.text();
 }
 

@@ -129,6 +129,20 @@ TEST(BlockOptions, of_gist_are_those_without_it_where_nothing_is_sparse) {
   EXPECT_NE(smooth->same_as(option_named(*smooth, "exact")), 0U) << "there are masks";
 }
 
+// What codecs cost is part of the prices, so it is known before the options are.
+TEST(BudgetMode, measures_codecs_before_it_plans_and_apart) {
+  test::ModeRun run("budget:saved=64GiB", [] { return block_net(true); });
+  for (int64_t number = 1; number <= 2; ++number) static_cast<void>(run.step(number));
+  const auto& mode = dynamic_cast<const BudgetMode&>(run.mode());
+  EXPECT_EQ(mode.codec_measuring_s(), 0) << "nothing is chosen yet";
+  const double to_compare_s = mode.planning_s();
+  for (int64_t number = 3; number <= 4; ++number) static_cast<void>(run.step(number));
+  EXPECT_GT(mode.codec_measuring_s(), 0);
+  EXPECT_GT(mode.planning_s(), to_compare_s);
+  const BlockOptions& options = mode.planner()->options();
+  EXPECT_GT(options.options().size(), options.unlimited());
+}
+
 TEST(BlockOptions, give_no_value_a_codec_that_did_not_take_it) {
   const auto options = known_options([] { return block_net(true); });
   int dense = 0;
