@@ -66,12 +66,19 @@ std::string on_off(bool value) {
   return value ? "on" : "off";
 }
 
+/// The most scratch memory that LibTorch lets a convolution of cuDNN take, in MiB.
+std::string cudnn_workspace() {
+  const char* limit = std::getenv("CUDNN_CONV_WSCAP_DBG");
+  return limit == nullptr ? "no limit" : limit;
+}
+
 /// What this process has LibTorch choose by; a run has set it before the machine is described.
 Strings torch_flags() {
   const at::Context& context = at::globalContext();
   return {{"torch_deterministic_algorithms", on_off(context.deterministicAlgorithms())},
           {"torch_deterministic_cudnn", on_off(context.deterministicCuDNN())},
           {"torch_cudnn_benchmark", on_off(context.benchmarkCuDNN())},
+          {"torch_cudnn_workspace_mib", cudnn_workspace()},
           {"torch_threads", std::to_string(at::get_num_threads())}};
 }
 
