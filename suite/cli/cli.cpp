@@ -71,6 +71,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.resume = arguments.has("resume");
   options.deterministic = arguments.has("deterministic");
   options.memory = !arguments.has("no-memory");
+  options.memory_snapshot = arguments.has("memory-snapshot");
   options.profile = !arguments.has("no-profile");
   options.certificate = !arguments.has("no-certificate");
   options.slow_down_frac = arguments.number("slow-down", 0).value_or(0);

@@ -30,6 +30,7 @@ struct RunOptions {
   bool resume = false;                 ///< continue the run in `out` from its checkpoint
   bool deterministic = false;          ///< deterministic algorithms
   bool memory = true;                  ///< make the memory pass
+  bool memory_snapshot = false;        ///< and keep what it saw for PyTorch's memory viewer
   bool profile = true;                 ///< make the profile pass
   bool certificate = true;             ///< train a memory mode beside "none"
   double slow_down_frac = 0;           ///< pace only: a control, put into every step
