@@ -216,14 +216,11 @@ inline constexpr auto kFields<DeviceColumn> =
                field("missing_reason", &DeviceColumn::missing_reason)};
 
 template <>
-inline constexpr auto kFields<DeviceUse> =
-    std::tuple{field("measured", &DeviceUse::measured),
-               field("missing_reason", &DeviceUse::missing_reason),
-               field("steps", &DeviceUse::steps),
-               field("images", &DeviceUse::images),
-               field("window_s", &DeviceUse::window_s),
-               field("clock_reasons", &DeviceUse::clock_reasons),
-               field("columns", &DeviceUse::columns)};
+inline constexpr auto kFields<DeviceUse> = std::tuple{
+    field("measured", &DeviceUse::measured), field("missing_reason", &DeviceUse::missing_reason),
+    field("steps", &DeviceUse::steps),       field("images", &DeviceUse::images),
+    field("window_s", &DeviceUse::window_s), field("clock_reasons", &DeviceUse::clock_reasons),
+    field("columns", &DeviceUse::columns)};
 
 template <>
 inline constexpr auto kFields<Utilization> =
@@ -387,28 +384,28 @@ inline constexpr auto kFields<Exit> = std::tuple{
     field("code", &Exit::code), field("status", &Exit::status), field("reasons", &Exit::reasons)};
 
 template <>
-inline constexpr auto kFields<Result> = std::tuple{field("run_id", &Result::run_id),
-                                                   field("created_utc", &Result::created_utc),
-                                                   field("title", &Result::title),
-                                                   field("argv", &Result::argv),
-                                                   field("repeat_command", &Result::repeat_command),
-                                                   field("exit", &Result::exit),
-                                                   field("identity", &Result::identity),
-                                                   field("definition", &Result::definition),
-                                                   field("provenance", &Result::provenance),
-                                                   field("environment", &Result::environment),
-                                                   field("seeds", &Result::seeds),
-                                                   field("protocol", &Result::protocol),
-                                                   field("samples", &Result::samples),
-                                                   field("metrics", &Result::metrics),
-                                                   field("memory", &Result::memory),
-                                                   field("memory_mode", &Result::memory_mode),
-                                                   field("utilization", &Result::utilization),
-                                                   field("quality", &Result::quality),
-                                                   field("determinism", &Result::determinism),
-                                                   field("mixed_precision",
-                                                         &Result::mixed_precision),
-                                                   field("gates", &Result::gates),
-                                                   field("artifacts", &Result::artifacts)};
+inline constexpr auto kFields<Result> =
+    std::tuple{field("run_id", &Result::run_id),
+               field("created_utc", &Result::created_utc),
+               field("title", &Result::title),
+               field("argv", &Result::argv),
+               field("repeat_command", &Result::repeat_command),
+               field("exit", &Result::exit),
+               field("identity", &Result::identity),
+               field("definition", &Result::definition),
+               field("provenance", &Result::provenance),
+               field("environment", &Result::environment),
+               field("seeds", &Result::seeds),
+               field("protocol", &Result::protocol),
+               field("samples", &Result::samples),
+               field("metrics", &Result::metrics),
+               field("memory", &Result::memory),
+               field("memory_mode", &Result::memory_mode),
+               field("utilization", &Result::utilization),
+               field("quality", &Result::quality),
+               field("determinism", &Result::determinism),
+               field("mixed_precision", &Result::mixed_precision),
+               field("gates", &Result::gates),
+               field("artifacts", &Result::artifacts)};
 
 }  // namespace noisemark::reports::json

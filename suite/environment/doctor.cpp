@@ -211,10 +211,9 @@ Diagnosis gpu_compute_mode(const std::string& mode) {
   if (mode == "prohibited") {
     return {what, Health::kMissing, mode, "`nvidia-smi -c DEFAULT`, as root: nothing can compute."};
   }
-  return {
-      what, Health::kDisturbs, mode,
-      "One program at a time: a second one cannot start (CUDA calls the GPU busy or "
-      "unavailable), so close others, or `nvidia-smi -c DEFAULT`, as root."};
+  return {what, Health::kDisturbs, mode,
+          "One program at a time: a second one cannot start (CUDA calls the GPU busy or "
+          "unavailable), so close others, or `nvidia-smi -c DEFAULT`, as root."};
 }
 
 /// Of NVML's GPM, which needs no permission for profilers.

@@ -49,8 +49,8 @@ TEST(Schema, accepts_what_a_gpu_did_and_refuses_another_unit) {
 bool came_later(const std::string& key) {
   return key == "loader_threads" || key == "memory_mode" || key == "budget" ||
          key == "host_memory" || key == "irreplaceable_bytes" || key == "fallbacks" ||
-         key == "ema_sha256" || key == "mixed_precision" ||
-         key == "device_memory" || key == "device_use";
+         key == "ema_sha256" || key == "mixed_precision" || key == "device_memory" ||
+         key == "device_use";
 }
 
 TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {
