@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "memopt/tracking_allocator.h"
+#include "reports/error.h"
 #include "reports/gate.h"
 #include "reports/sha256.h"
 #include "reports/warmup.h"
@@ -18,6 +19,7 @@
 #include "suite/config/lock.h"
 #include "suite/environment/changes.h"
 #include "suite/environment/environment.h"
+#include "suite/io/dtype_names.h"
 #include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
 #include "suite/run/deterministic.h"
@@ -144,7 +146,18 @@ class SingleRun {
       result_.utilization.missing_reason =
           "the profile pass was left out (measure.profile_steps=0)";
     }
+    describe_precision();
+    if (variant.device.is_cuda()) {
+      result_.utilization.device_use.missing_reason = result_.utilization.missing_reason;
+    }
     if (has_mode()) result_.memory_mode.fallbacks = no_pass_yet();
+  }
+
+  void describe_precision() {
+    const Precision& precision = plan_.variant.precision;
+    if (!precision.autocast) return;
+    result_.mixed_precision.type = dtype_name(*precision.autocast);
+    result_.mixed_precision.missing_reason = result_.utilization.missing_reason;
   }
 
   void make_passes() {
@@ -178,7 +191,8 @@ class SingleRun {
   void measure_memory() {
     events_.pass_start("memory_pass");
     reports::MemoryMode& mode = result_.memory_mode;
-    result_.memory = memory_pass(session_, watch_, has_mode() ? &mode : nullptr);
+    result_.memory = memory_pass(session_, watch_, has_mode() ? &mode : nullptr,
+                                 options_.memory_snapshot ? folder_.memory_snapshot() : "");
     if (has_mode()) {
       SessionOptions plain = session_;
       plain.variant.mode = "none";
@@ -216,7 +230,7 @@ class SingleRun {
 
   void profile() {
     events_.pass_start("profile_pass");
-    result_.utilization = profile_pass(session_, watch_);
+    result_.utilization = profile_pass(session_, watch_, &result_.mixed_precision);
     events_.pass_stop("profile_pass");
     result_.protocol.profile_steps = plan_.definition.measure.profile_steps;
   }
@@ -225,6 +239,7 @@ class SingleRun {
     watch_.before_step("training", 0, plan_.definition.train.steps);
     TrainingPassOptions options;
     options.session = session_;
+    options.session.timed = true;
     options.checkpoint_path = folder_.checkpoint();
     options.checkpoint_every = options_.checkpoint_every;
     options.resume = options_.resume;
@@ -274,6 +289,7 @@ class SingleRun {
     result_.determinism = outcome_.determinism;
     result_.provenance.init_weights_sha256 = outcome_.progress.init_weights_sha256;
     result_.utilization.parameters = outcome_.parameters;
+    result_.mixed_precision.loss_scale = outcome_.loss_scale;
     reports::Protocol& protocol = result_.protocol;
     protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
     protocol.resumed_at_step = outcome_.resumed_at_step;
@@ -332,8 +348,12 @@ class SingleRun {
   }
 
   void write() {
-    std::erase_if(result_.artifacts, [](const auto& one) { return one.path == "events.mlog"; });
-    result_.artifacts.push_back({"events.mlog", reports::sha256_of_file(folder_.events())});
+    for (const std::string& file : {folder_.events(), folder_.memory_snapshot()}) {
+      const std::string name = std::filesystem::path(file).filename().string();
+      std::erase_if(result_.artifacts, [&](const auto& one) { return one.path == name; });
+      if (!std::filesystem::exists(file)) continue;
+      result_.artifacts.push_back({name, reports::sha256_of_file(file)});
+    }
     reports::write_run_folder(folder_.path, result_);
   }
 
@@ -405,6 +425,9 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
 
 ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
                     const std::filesystem::path& out, const Fault& fault) {
+  if (options.memory_snapshot && !options.memory) {
+    throw bad_input("--memory-snapshot", "", "--no-memory", "with the memory pass, which it is of");
+  }
   apply_variant(plan.variant);
   // What cannot begin is found before anything is touched.
   SessionOptions session = session_options(options, plan);
