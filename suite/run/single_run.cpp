@@ -19,6 +19,7 @@
 #include "suite/config/lock.h"
 #include "suite/environment/changes.h"
 #include "suite/environment/environment.h"
+#include "suite/io/dtype_names.h"
 #include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
 #include "suite/run/deterministic.h"
@@ -145,10 +146,18 @@ class SingleRun {
       result_.utilization.missing_reason =
           "the profile pass was left out (measure.profile_steps=0)";
     }
+    describe_precision();
     if (variant.device.is_cuda()) {
       result_.utilization.device_use.missing_reason = result_.utilization.missing_reason;
     }
     if (has_mode()) result_.memory_mode.fallbacks = no_pass_yet();
+  }
+
+  void describe_precision() {
+    const Precision& precision = plan_.variant.precision;
+    if (!precision.autocast) return;
+    result_.mixed_precision.type = dtype_name(*precision.autocast);
+    result_.mixed_precision.missing_reason = result_.utilization.missing_reason;
   }
 
   void make_passes() {
@@ -221,7 +230,7 @@ class SingleRun {
 
   void profile() {
     events_.pass_start("profile_pass");
-    result_.utilization = profile_pass(session_, watch_);
+    result_.utilization = profile_pass(session_, watch_, &result_.mixed_precision);
     events_.pass_stop("profile_pass");
     result_.protocol.profile_steps = plan_.definition.measure.profile_steps;
   }
@@ -230,6 +239,7 @@ class SingleRun {
     watch_.before_step("training", 0, plan_.definition.train.steps);
     TrainingPassOptions options;
     options.session = session_;
+    options.session.timed = true;
     options.checkpoint_path = folder_.checkpoint();
     options.checkpoint_every = options_.checkpoint_every;
     options.resume = options_.resume;
@@ -279,6 +289,7 @@ class SingleRun {
     result_.determinism = outcome_.determinism;
     result_.provenance.init_weights_sha256 = outcome_.progress.init_weights_sha256;
     result_.utilization.parameters = outcome_.parameters;
+    result_.mixed_precision.loss_scale = outcome_.loss_scale;
     reports::Protocol& protocol = result_.protocol;
     protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
     protocol.resumed_at_step = outcome_.resumed_at_step;
@@ -389,7 +400,9 @@ void apply_variant(const Variant& variant) {
   set_deterministic(variant.deterministic);
   at::globalContext().setAllowTF32CuBLAS(variant.precision.tf32);
   at::globalContext().setAllowTF32CuDNN(variant.precision.tf32);
-  baselines::apply_process_settings(baselines::parse_baseline(variant.baseline));
+  const baselines::Execution execution = baselines::parse_baseline(variant.baseline);
+  at::globalContext().setBenchmarkCuDNN(execution.autotuned);
+  baselines::apply_process_settings(execution);
 }
 
 SessionOptions session_options(const RunOptions& options, const PlannedRun& plan) {
