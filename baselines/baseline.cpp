@@ -76,6 +76,8 @@ std::string accepted_spellings() {
 void merge(Execution& into, const Execution& part) {
   into.channels_last |= part.channels_last;
   into.fused |= part.fused;
+  into.cuda_graph |= part.cuda_graph;
+  into.autotuned |= part.autotuned;
   into.pooled_memory |= part.pooled_memory;
   if (!part.precision.empty()) into.precision = part.precision;
 }
@@ -85,10 +87,14 @@ void merge(Execution& into, const Execution& part) {
 const std::vector<BaselineEntry>& baselines() {
   static const std::vector<BaselineEntry> table = {
       {kPlain, "unfused ATen operators in the peers' order and memory layout", {}},
-      {"fused",
-       "one kernel per norm-and-activation group, forward and backward (CPU)",
-       {.fused = true}},
+      {"fused", "one kernel per norm-and-activation group, forward and backward", {.fused = true}},
       {"channels-last", "weights and activations in NHWC memory", {.channels_last = true}},
+      {"cuda-graph",
+       "the whole training step recorded once and repeated by the GPU alone",
+       {.cuda_graph = true}},
+      {"autotuned",
+       "cuDNN times its algorithms for every new shape and takes the fastest",
+       {.autotuned = true}},
       {"pooled",
        "the C library keeps freed memory instead of returning it each step",
        {.pooled_memory = true}},

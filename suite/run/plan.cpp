@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "baselines/norm_device.h"
+#include "memopt/mode.h"
 #include "reports/nearest.h"
 #include "suite/config/catalogue.h"
 #include "suite/environment/environment.h"
@@ -72,9 +74,9 @@ Variant make_variant(const RunOptions& options, const std::string& mode,
   if (precision.empty()) precision = "fp32";
   variant.precision = parse_precision(precision, device);
   variant.device = device;
+  variant.deterministic = options.deterministic;
   require_kernels(variant);
   variant.threads = checked_threads(options.threads);
-  variant.deterministic = options.deterministic;
   return variant;
 }
 
@@ -103,15 +105,36 @@ std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
   return {{options.id, scale}};
 }
 
+/// Of what only a GPU does, and a mode's steps that need the host.
+void require_gpu(const Variant& variant, const baselines::Execution& execution) {
+  if (!execution.cuda_graph && !execution.autotuned) return;
+  if (!variant.device.is_cuda()) {
+    throw bad_input("--baseline", "", variant.baseline + " on " + variant.device.str(),
+                    "cuda-graph and autotuned take a CUDA device");
+  }
+  if (execution.autotuned && variant.deterministic) {
+    throw bad_input("--baseline", "", variant.baseline + " with --deterministic",
+                    "autotuned may choose another algorithm each time");
+  }
+  if (!execution.cuda_graph) return;
+  const std::string why = memopt::why_host_is_needed(variant.mode);
+  if (why.empty()) return;
+  throw bad_input("--baseline", "", variant.baseline + " under mode " + variant.mode + ": " + why,
+                  "cuda-graph takes modes whose steps need no host");
+}
+
 }  // namespace
 
 void require_kernels(const Variant& variant) {
-  if (!baselines::parse_baseline(variant.baseline).fused) return;
+  const baselines::Execution execution = baselines::parse_baseline(variant.baseline);
+  require_gpu(variant, execution);
+  if (!execution.fused) return;
   const std::string& precision = variant.precision.name;
-  if (variant.device.is_cpu() && (precision == "fp32" || precision == "bf16")) return;
+  const bool type = precision == "fp32" || precision == "tf32" || precision == "bf16";
+  if (type && baselines::find_norm_device(variant.device) != nullptr) return;
   throw bad_input("--baseline", "",
                   variant.baseline + " in " + precision + " on " + variant.device.str(),
-                  "fused takes the CPU, fp32 or bf16");
+                  "fused takes the CPU or CUDA, fp32, tf32 or bf16");
 }
 
 void require_benchmark(const std::string& command, const std::string& id) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "baselines/norm_device.h"
 #include "memopt/tracking_allocator.h"
 #include "reports/gate.h"
 #include "suite/config/catalogue.h"
@@ -218,15 +219,55 @@ TEST(Plan, refuses_fused_kernels_where_there_are_none) {
     }
     return std::string();
   };
+  const at::Device gpu(at::kCUDA, 0);
+  const bool built_for_gpus = baselines::find_norm_device(gpu) != nullptr;
   for (const char* precision : {"fp32", "bf16"}) {
     EXPECT_EQ(refused(variant_of("fused", precision, at::kCPU)), "");
-    EXPECT_EQ(refused(variant_of("plain", precision, {at::kCUDA, 0})), "");
-    EXPECT_EQ(refused(variant_of("fused+channels-last", precision, {at::kCUDA, 0})),
-              "--baseline: fused+channels-last in " + std::string(precision) +
-                  " on cuda:0 (fused takes the CPU, fp32 or bf16)");
+    EXPECT_EQ(refused(variant_of("plain", precision, gpu)), "");
+    EXPECT_EQ(refused(variant_of("fused+channels-last", precision, gpu)).empty(), built_for_gpus);
   }
+  EXPECT_EQ(refused(variant_of("fused+channels-last", "fp16", gpu)),
+            "--baseline: fused+channels-last in fp16 on cuda:0 (fused takes the CPU or CUDA, fp32, "
+            "tf32 or bf16)");
   EXPECT_EQ(refused(variant_of("plain", "fp64", at::kCPU)), "");
   EXPECT_NE(refused(variant_of("fused", "fp64", at::kCPU)), "");
+}
+
+TEST(Plan, refuses_on_a_cpu_what_only_a_gpu_does) {
+  for (const char* baseline : {"cuda-graph", "autotuned", "channels-last+cuda-graph"}) {
+    try {
+      require_kernels(variant_of(baseline, "fp32", at::kCPU));
+      FAIL() << baseline;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      EXPECT_NE(std::string(error.what()).find("CUDA"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Plan, refuses_a_recorded_step_whose_mode_needs_the_host_and_a_search_that_must_repeat) {
+  const at::Device gpu(at::kCUDA, 0);
+  Variant recorded = variant_of("cuda-graph", "fp32", gpu);
+  for (const char* mode : {"none", "echo", "mirror+echo", "dpr8"}) {
+    recorded.mode = mode;
+    EXPECT_NO_THROW(require_kernels(recorded)) << mode;
+  }
+  for (const char* mode : {"offload", "gist", "q4", "budget:1GiB"}) {
+    recorded.mode = mode;
+    try {
+      require_kernels(recorded);
+      FAIL() << mode;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      const std::string words = error.what();
+      EXPECT_NE(words.find(std::string("mode ") + mode), std::string::npos) << words;
+      EXPECT_NE(words.find("host"), std::string::npos) << words;
+    }
+  }
+  Variant searched = variant_of("autotuned", "fp32", gpu);
+  EXPECT_NO_THROW(require_kernels(searched));
+  searched.deterministic = true;
+  EXPECT_THROW(require_kernels(searched), Error);
 }
 
 TEST(Run, with_fused_kernels_in_fp64_is_refused) {
@@ -234,7 +275,7 @@ TEST(Run, with_fused_kernels_in_fp64_is_refused) {
   const test::Finished run = run_noisemark(test::with(
       test::timed_only(folder.path() / "out"), {"--baseline", "fused", "--precision", "fp64"}));
   EXPECT_EQ(run.code, 2) << run.both();
-  EXPECT_NE(run.err.find("fp32 or bf16"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("fp32, tf32 or bf16"), std::string::npos) << run.err;
 }
 
 TEST(TimeToQuality, counts_from_the_opening_of_the_data) {
