@@ -32,7 +32,7 @@ from typing import Any
 
 import pace
 from definition import BadInput, CannotRunHere
-from speed_gate import Gate, Verdict, judge, outcome, read_record
+from speed_gate import Gate, Verdict, exit_code_of, judge, outcome, read_record
 
 OURS = "noisemark"
 _MODULES = {"pytorch-fid": "pytorch_fid", "torch-fidelity": "torch_fidelity"}
@@ -218,25 +218,19 @@ def _measure(args: argparse.Namespace) -> dict[str, Any]:
     return record
 
 
+def _run(argv: list[str]) -> int:
+    args = _arguments(argv)
+    if args.serve:
+        _limit_threads(args.threads)
+        _serve(args)
+        return 0
+    record = read_record(args.recorded) if args.recorded else _measure(args)
+    return outcome(verdicts_of(record), args.gate)
+
+
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
-    try:
-        args = _arguments(argv)
-        if args.serve:
-            _limit_threads(args.threads)
-            _serve(args)
-            return 0
-        record = read_record(args.recorded) if args.recorded else _measure(args)
-        return outcome(verdicts_of(record), args.gate)
-    except (BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    except (CannotRunHere, ImportError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_CANNOT_RUN_HERE
-    except pace.ContestantFailed as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_FAILED
+    return exit_code_of(lambda: _run(argv))
 
 
 if __name__ == "__main__":

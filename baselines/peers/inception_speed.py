@@ -25,8 +25,8 @@ from typing import Any
 
 import pace
 from convert_inception import convert
-from definition import BadInput, CannotRunHere
-from speed_gate import Gate, judge, outcome, read_record
+from definition import BadInput
+from speed_gate import Gate, exit_code_of, judge, outcome, read_record
 
 _PEER_NAMES = ("torch-fidelity", "pytorch-fid")
 # Whose resize each peer has.
@@ -122,24 +122,18 @@ def _measure(args: argparse.Namespace) -> dict[str, Any]:
     return record
 
 
+def _run(argv: list[str]) -> int:
+    args = _arguments(argv)
+    if args.serve:
+        _serve(args)
+        return 0
+    record = read_record(args.recorded) if args.recorded else _measure(args)
+    return outcome(judge(record, GATES), args.gate)
+
+
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
-    try:
-        args = _arguments(argv)
-        if args.serve:
-            _serve(args)
-            return 0
-        record = read_record(args.recorded) if args.recorded else _measure(args)
-        return outcome(judge(record, GATES), args.gate)
-    except (BadInput, OSError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_BAD_INPUT
-    except (CannotRunHere, ImportError) as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_CANNOT_RUN_HERE
-    except pace.ContestantFailed as error:
-        print(error, file=sys.stderr)
-        return pace.EXIT_FAILED
+    return exit_code_of(lambda: _run(argv))
 
 
 if __name__ == "__main__":
