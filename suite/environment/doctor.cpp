@@ -136,6 +136,20 @@ Diagnosis load(const Surroundings& around) {
           busy ? "Wait until other programs are done." : ""};
 }
 
+/// Why the driver and this program do not work together; empty where nothing says so.
+std::optional<std::pair<std::string, std::string>> driver_fault(const Surroundings& around) {
+  const auto newest = around.driver_cuda_version;
+  if (newest && around.cuda_build_major && *newest / 1000 < *around.cuda_build_major) {
+    return std::pair(fmt::format("the driver is too old: it runs CUDA {}.{}, this program needs {}",
+                                 *newest / 1000, *newest % 1000 / 10, *around.cuda_build_major),
+                     std::string("Install a newer driver, or build with an older toolkit."));
+  }
+  if (!around.cuda_init_code || *around.cuda_init_code == 0) return std::nullopt;
+  return std::pair("CUDA cannot be started: " + cuda_init_error(*around.cuda_init_code),
+                   std::string("Look at `nvidia-smi`, at CUDA_VISIBLE_DEVICES and at the kernel's "
+                               "log (`dmesg`)."));
+}
+
 /// Why nothing can be known of a GPU; empty where something can.
 std::optional<Diagnosis> no_gpu(const Machine& machine, const Surroundings& around) {
   if (machine.hardware.contains("gpu_model")) return std::nullopt;
@@ -158,6 +172,7 @@ std::optional<Diagnosis> no_gpu(const Machine& machine, const Surroundings& arou
   if (!around.cuda_build) {
     return missing("this program was built without CUDA", "Build with the preset `release`.");
   }
+  if (const auto fault = driver_fault(around)) return missing(fault->first, fault->second);
   return missing("the driver was not asked, or has no device for this process",
                  "Look at CUDA_VISIBLE_DEVICES and `nvidia-smi`; `--device cuda` asks.");
 }
@@ -205,6 +220,26 @@ Diagnosis gpu_clock_lock() {
           "no driver tells whether `nvidia-smi -lgc` holds the clock",
           "A result holds the clock before and after training; `nvidia-smi -lgc N,N`, as root, "
           "locks it."};
+}
+
+/// Who may compute on the GPU beside this program.
+Diagnosis gpu_compute_mode(const std::string& mode) {
+  const char* what = "GPU compute mode";
+  if (mode == "default") return {what, Health::kFine, mode, ""};
+  if (mode == "prohibited") {
+    return {what, Health::kMissing, mode, "`nvidia-smi -c DEFAULT`, as root: nothing can compute."};
+  }
+  return {what, Health::kDisturbs, mode,
+          "One program at a time: a second one cannot start (CUDA calls the GPU busy or "
+          "unavailable), so close others, or `nvidia-smi -c DEFAULT`, as root."};
+}
+
+/// Of NVML's GPM, which needs no permission for profilers.
+Diagnosis gpu_columns(const std::string& words) {
+  const char* what = "GPU utilization columns (GPM)";
+  if (words == kReachable) return {what, Health::kFine, words, ""};
+  return {what, Health::kMissing, words,
+          "Results have busy time from kernels, clocks and power, and say what is missing."};
 }
 
 Diagnosis gpu_counters(const Surroundings& around) {
@@ -255,6 +290,16 @@ void add_gpu(const Machine& machine, const Surroundings& around, Diagnoses& all)
                   all);
   }
   all.push_back(gpu_clock_lock());
+  if (const auto mode = value_of(machine.environment, "gpu_compute_mode")) {
+    all.push_back(gpu_compute_mode(*mode));
+  } else {
+    add_gpu_value(machine.environment, "gpu_compute_mode", "GPU compute mode", around, all);
+  }
+  if (const auto words = value_of(machine.environment, kGpuColumns)) {
+    all.push_back(gpu_columns(*words));
+  } else {
+    add_gpu_value(machine.environment, kGpuColumns, "GPU utilization columns (GPM)", around, all);
+  }
   all.push_back(gpu_counters(around));
 }
 

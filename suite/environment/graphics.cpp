@@ -1,55 +1,30 @@
 #include "suite/environment/graphics.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "reports/sha256.h"
+#include "suite/environment/gpm.h"
+#include "suite/environment/nvml.h"
+#include "suite/environment/shared_library.h"
 
 namespace noisemark::suite {
 namespace {
 
 using reports::Strings;
 
-/// A shared library opened for as long as the object lives.
-class Library {
- public:
-  explicit Library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {}
-  ~Library() {
-    if (handle_ != nullptr) dlclose(handle_);
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
+constexpr const char* kCudaLibrary = "libcuda.so.1";
 
-  /// Calls `name`; false when the library or the function is missing, or it returns an error.
-  template <class... Arguments>
-  [[nodiscard]] bool call(const char* name, Arguments... arguments) const {
-    if (handle_ == nullptr) return false;
-    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(handle_, name));
-    return function != nullptr && function(arguments...) == 0;
-  }
-
- private:
-  void* handle_;
-};
-
-// Numbers of CUdevice_attribute and nvmlClockType_t, stable parts of NVIDIA's interfaces.
+// Numbers of CUdevice_attribute, a stable part of NVIDIA's interface.
 constexpr int kComputeMajor = 75;
 constexpr int kComputeMinor = 76;
 constexpr int kMultiprocessors = 16;
-constexpr int kClockSm = 1;
-constexpr int kClockMemory = 2;
-constexpr int kSensorGpu = 0;
 
 // Of nvmlClocksEventReasons.
 struct ClockReason {
@@ -66,13 +41,19 @@ constexpr std::array kClockReasons{ClockReason{0x1, "idle"},
                                    ClockReason{0x80, "power brake"},
                                    ClockReason{0x100, "display clocks"}};
 
-/// nvmlProcessInfo_t of the functions that end in _v3.
-struct ProcessInfo {
-  unsigned pid;
-  unsigned long long used_bytes;
-  unsigned gpu_instance;
-  unsigned compute_instance;
+// Of CUresult, those that cuInit returns.
+struct InitError {
+  int code;
+  std::string_view words;
 };
+constexpr std::array kInitErrors{
+    InitError{34, "the library is a stub of the toolkit, not the driver's"},
+    InitError{100, "no device that CUDA can use"},
+    InitError{101, "no such device"},
+    InitError{802, "the system is not ready: NVIDIA's fabric manager has not started"},
+    InitError{803, "the driver's library is of another version than its kernel module"},
+    InitError{804, "forward compatibility was asked for on hardware that has none"},
+    InitError{999, "unknown error: the kernel module may have failed"}};
 
 struct CudaDevice {
   Strings hardware;
@@ -81,7 +62,7 @@ struct CudaDevice {
 
 CudaDevice ask_cuda(int ordinal) {
   CudaDevice result;
-  const Library cuda("libcuda.so.1");
+  const SharedLibrary cuda(kCudaLibrary);
   int device = 0;
   if (!cuda.call("cuInit", 0U) || !cuda.call("cuDeviceGet", &device, ordinal)) return result;
   std::array<char, 256> text{};
@@ -107,91 +88,12 @@ CudaDevice ask_cuda(int ordinal) {
   return result;
 }
 
-/// NVML of one device.
-class Nvml {
- public:
-  explicit Nvml(const std::string& bus_id) {
-    open_ = library_.call("nvmlInit_v2");
-    if (open_ && !library_.call("nvmlDeviceGetHandleByPciBusId_v2", bus_id.c_str(), &device_)) {
-      device_ = nullptr;
-    }
-  }
-  ~Nvml() {
-    if (open_) (void)library_.call("nvmlShutdown");
-  }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
-
-  [[nodiscard]] std::optional<std::string> driver_version() const {
-    std::array<char, 96> text{};
-    const auto size = static_cast<unsigned>(text.size());
-    if (!open_ || !library_.call("nvmlSystemGetDriverVersion", text.data(), size)) return {};
-    return text.data();
-  }
-  [[nodiscard]] std::optional<std::string> text(const char* function) const {
-    std::array<char, 96> text{};
-    const auto size = static_cast<unsigned>(text.size());
-    if (device_ == nullptr || !library_.call(function, device_, text.data(), size)) return {};
-    return text.data();
-  }
-  [[nodiscard]] std::optional<unsigned> number(const char* function) const {
-    unsigned value = 0;
-    if (device_ == nullptr || !library_.call(function, device_, &value)) return {};
-    return value;
-  }
-  [[nodiscard]] std::optional<unsigned> clock_mhz(const char* function, int clock) const {
-    unsigned value = 0;
-    if (device_ == nullptr || !library_.call(function, device_, clock, &value)) return {};
-    return value;
-  }
-  /// Since the driver was loaded, in millijoules; of GPUs that count it.
-  [[nodiscard]] std::optional<unsigned long long> energy_mj() const {
-    unsigned long long value = 0;
-    const char* function = "nvmlDeviceGetTotalEnergyConsumption";
-    if (device_ == nullptr || !library_.call(function, device_, &value)) return {};
-    return value;
-  }
-  [[nodiscard]] std::optional<unsigned> temperature() const {
-    unsigned celsius = 0;
-    const bool known = device_ != nullptr &&
-                       library_.call("nvmlDeviceGetTemperature", device_, kSensorGpu, &celsius);
-    return known ? std::optional(celsius) : std::nullopt;
-  }
-  [[nodiscard]] std::optional<std::string> reasons() const {
-    unsigned long long mask = 0;
-    // The second is the name in drivers before 535.
-    for (const char* function :
-         {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"}) {
-      if (device_ != nullptr && library_.call(function, device_, &mask)) return clock_reasons(mask);
-    }
-    return {};
-  }
-  /// Processes that compute on the GPU, but for this one; at most as many as fit.
-  [[nodiscard]] std::optional<size_t> other_processes() const {
-    std::array<ProcessInfo, 256> infos{};
-    auto count = static_cast<unsigned>(infos.size());
-    const bool known =
-        device_ != nullptr &&
-        library_.call("nvmlDeviceGetComputeRunningProcesses_v3", device_, &count, infos.data());
-    if (!known) return {};
-    const auto own = static_cast<unsigned>(getpid());
-    const auto end = infos.begin() + std::min<size_t>(count, infos.size());
-    return static_cast<size_t>(std::count_if(
-        infos.begin(), end, [own](const ProcessInfo& info) { return info.pid != own; }));
-  }
-  /// The state now, not the one after the next reset.
-  [[nodiscard]] std::optional<unsigned> current_of_pair(const char* function) const {
-    unsigned current = 0;
-    unsigned pending = 0;
-    if (device_ == nullptr || !library_.call(function, device_, &current, &pending)) return {};
-    return current;
-  }
-
- private:
-  Library library_{"libnvidia-ml.so.1"};
-  bool open_ = false;
-  void* device_ = nullptr;
-};
+/// Processes that compute on the GPU, but for one of this program's number.
+std::optional<size_t> other_processes(const Nvml& nvml) {
+  const auto all = nvml.processes();
+  if (!all) return {};
+  return others_of(*all, static_cast<unsigned>(getpid()), /*in_container=*/false);
+}
 
 template <class T>
 void put(Strings& strings, const std::string& key, const std::optional<T>& value) {
@@ -203,15 +105,6 @@ void put_switch(Strings& strings, const std::string& key, const std::optional<un
 }
 
 constexpr std::string_view kOfContainer = " seen from a container";
-constexpr std::string_view kFirstNamespace = "pid:[4026531836]";  // PROC_PID_INIT_INO of Linux
-
-/// Whether the kernel counts this program's processes apart, as containers do unless told
-/// otherwise.
-bool in_process_namespace() {
-  std::error_code error;
-  const auto name = std::filesystem::read_symlink("/proc/self/ns/pid", error);
-  return error || name.string() != kFirstNamespace;
-}
 
 }  // namespace
 
@@ -228,6 +121,26 @@ std::string clock_policy(std::optional<unsigned> set_mhz, std::optional<unsigned
   return set_mhz == default_mhz ? "default" : fmt::format("set to {} MHz", *set_mhz);
 }
 
+std::string gpu_bus_id(int ordinal) {
+  return ask_cuda(ordinal).bus_id;
+}
+
+CudaDriver ask_cuda_driver() {
+  const SharedLibrary cuda(kCudaLibrary);
+  CudaDriver driver;
+  int version = 0;
+  if (cuda.call("cuDriverGetVersion", &version)) driver.cuda_version = version;
+  driver.init_code = cuda.result("cuInit", 0U);
+  return driver;
+}
+
+std::string cuda_init_error(int code) {
+  for (const InitError& error : kInitErrors) {
+    if (error.code == code) return std::string(error.words);
+  }
+  return fmt::format("CUDA error {}", code);
+}
+
 Graphics describe_gpu(int ordinal) {
   Graphics result;
   const CudaDevice device = ask_cuda(ordinal);
@@ -238,8 +151,8 @@ Graphics describe_gpu(int ordinal) {
   put_switch(result.hardware, "gpu_mig", nvml.current_of_pair("nvmlDeviceGetMigMode"));
   put_switch(result.hardware, "gpu_ecc", nvml.current_of_pair("nvmlDeviceGetEccMode"));
   const std::string policy =
-      clock_policy(nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kClockSm),
-                   nvml.clock_mhz("nvmlDeviceGetDefaultApplicationsClock", kClockSm));
+      clock_policy(nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kNvmlClockSm),
+                   nvml.clock_mhz("nvmlDeviceGetDefaultApplicationsClock", kNvmlClockSm));
   if (!policy.empty()) result.hardware["gpu_clocks"] = policy;
   Strings& environment = result.environment;
   if (const auto uuid = nvml.text("nvmlDeviceGetUUID")) {
@@ -250,23 +163,32 @@ Graphics describe_gpu(int ordinal) {
   put(environment, "gpu_power_limit_default_mw",
       nvml.number("nvmlDeviceGetPowerManagementDefaultLimit"));
   put_switch(environment, "gpu_persistence", nvml.number("nvmlDeviceGetPersistenceMode"));
-  put(environment, "gpu_sm_clock_max_mhz", nvml.clock_mhz("nvmlDeviceGetMaxClockInfo", kClockSm));
+  put(environment, "gpu_sm_clock_max_mhz",
+      nvml.clock_mhz("nvmlDeviceGetMaxClockInfo", kNvmlClockSm));
   put(environment, "gpu_memory_clock_max_mhz",
-      nvml.clock_mhz("nvmlDeviceGetMaxClockInfo", kClockMemory));
-  put(environment, "gpu_sm_clock_mhz", nvml.clock_mhz("nvmlDeviceGetClockInfo", kClockSm));
-  put(environment, "gpu_memory_clock_mhz", nvml.clock_mhz("nvmlDeviceGetClockInfo", kClockMemory));
+      nvml.clock_mhz("nvmlDeviceGetMaxClockInfo", kNvmlClockMemory));
+  put(environment, "gpu_sm_clock_mhz", nvml.clock_mhz("nvmlDeviceGetClockInfo", kNvmlClockSm));
+  put(environment, "gpu_memory_clock_mhz",
+      nvml.clock_mhz("nvmlDeviceGetClockInfo", kNvmlClockMemory));
   put(environment, "gpu_sm_clock_applications_mhz",
-      nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kClockSm));
+      nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kNvmlClockSm));
   put(environment, "gpu_memory_clock_applications_mhz",
-      nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kClockMemory));
+      nvml.clock_mhz("nvmlDeviceGetApplicationsClock", kNvmlClockMemory));
   put(environment, "gpu_performance_state", nvml.number("nvmlDeviceGetPerformanceState"));
   put(environment, "gpu_pcie_generation", nvml.number("nvmlDeviceGetCurrPcieLinkGeneration"));
   put(environment, "gpu_pcie_width", nvml.number("nvmlDeviceGetCurrPcieLinkWidth"));
   put(environment, "gpu_energy_mj", nvml.energy_mj());
-  put(environment, "gpu_clock_reasons", nvml.reasons());
+  if (const auto mask = nvml.clock_reasons()) {
+    environment["gpu_clock_reasons"] = clock_reasons(*mask);
+  }
   put(environment, "gpu_power_mw", nvml.number("nvmlDeviceGetPowerUsage"));
   put(environment, "gpu_temperature_c", nvml.temperature());
-  if (const auto count = nvml.other_processes()) {
+  if (const auto mode = nvml.number("nvmlDeviceGetComputeMode")) {
+    environment["gpu_compute_mode"] = compute_mode_name(*mode);
+  }
+  const std::string no_gpm = why_no_gpm(nvml);
+  environment[kGpuColumns] = no_gpm.empty() ? kReachable : no_gpm;
+  if (const auto count = other_processes(nvml)) {
     environment["gpu_other_processes"] = process_count(*count, in_process_namespace());
   }
   return result;

@@ -24,6 +24,23 @@ struct Graphics {
 /// `ordinal` counts as CUDA counts, after CUDA_VISIBLE_DEVICES.
 [[nodiscard]] Graphics describe_gpu(int ordinal);
 
+/// CUDA's bus address of the GPU; empty where there is none.
+[[nodiscard]] std::string gpu_bus_id(int ordinal);
+
+/// In Graphics::environment: kReachable, or why NVML gives no utilization columns.
+inline constexpr const char* kGpuColumns = "gpu_utilization_columns";
+inline constexpr const char* kReachable = "reachable";
+
+/// What the driver says before any device is used; empty where there is none.
+struct CudaDriver {
+  std::optional<int> cuda_version;  ///< the newest that it runs: 13000 for 13.0
+  std::optional<int> init_code;     ///< of cuInit, 0: success
+};
+[[nodiscard]] CudaDriver ask_cuda_driver();
+
+/// Why CUDA could not be initialised, in words.
+[[nodiscard]] std::string cuda_init_error(int code);
+
 /// What gpu_other_processes says of `count` processes, of which this program is none that could be
 /// told by its number. In a container numbers are others than the driver's, and a driver may show a
 /// container its own processes only.

@@ -9,6 +9,7 @@
 
 #include "suite/environment/build_info.h"
 #include "suite/environment/energy.h"
+#include "suite/environment/graphics.h"
 #include "suite/environment/processor.h"
 #include "suite/environment/system_file.h"
 
@@ -59,11 +60,21 @@ std::optional<bool> counters_for_root_only(const std::string& driver_parameters)
   return value ? std::optional(*value != "0") : std::nullopt;
 }
 
+std::optional<int> major_version(const std::string& compiler) {
+  const size_t digits = compiler.find_first_of("0123456789");
+  return digits == std::string::npos ? std::nullopt
+                                     : std::optional(std::atoi(compiler.c_str() + digits));
+}
+
 Surroundings look_around() {
   Surroundings around;
   around.hypervisor = is_virtual();
   around.frequency_driver = fs::exists("/sys/devices/system/cpu/cpu0/cpufreq");
   around.cuda_build = !build_info().cuda_compiler.empty();
+  around.cuda_build_major = major_version(std::string(build_info().cuda_compiler));
+  const CudaDriver driver = ask_cuda_driver();
+  around.driver_cuda_version = driver.cuda_version;
+  around.cuda_init_code = driver.init_code;
   around.gpu_device = has_gpu_device();
   around.driver_library = loads("libcuda.so.1");
   around.nvml_library = loads("libnvidia-ml.so.1");

@@ -10,6 +10,9 @@ struct Surroundings {
   bool hypervisor = false;                     ///< the processor says that it is a virtual one
   bool frequency_driver = false;               ///< Linux shows the processor's frequency policy
   bool cuda_build = false;                     ///< this program has CUDA code
+  std::optional<int> cuda_build_major;         ///< 13: of the toolkit that built that code
+  std::optional<int> driver_cuda_version;      ///< 13000: the newest CUDA that the driver runs
+  std::optional<int> cuda_init_code;           ///< of cuInit, 0: success; empty: not asked
   bool gpu_device = false;                     ///< there is an NVIDIA device file
   bool driver_library = false;                 ///< libcuda.so.1 can be loaded
   bool nvml_library = false;                   ///< libnvidia-ml.so.1 can be loaded
@@ -26,5 +29,8 @@ struct Surroundings {
 
 /// «RmProfilingAdminOnly: 1» in the text of /proc/driver/nvidia/params; empty without the line.
 [[nodiscard]] std::optional<bool> counters_for_root_only(const std::string& driver_parameters);
+
+/// 13 of "NVIDIA 13.0.88"; empty without a number.
+[[nodiscard]] std::optional<int> major_version(const std::string& compiler);
 
 }  // namespace noisemark::suite

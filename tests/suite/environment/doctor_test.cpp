@@ -34,6 +34,8 @@ Machine good_machine() {
                          {"gpu_power_limit_mw", "700000"},
                          {"gpu_temperature_c", "40"},
                          {"gpu_clock_reasons", "none"},
+                         {"gpu_compute_mode", "default"},
+                         {kGpuColumns, kReachable},
                          {"gpu_other_processes", "0"}};
   return machine;
 }
@@ -42,6 +44,9 @@ Surroundings good_surroundings() {
   Surroundings around;
   around.frequency_driver = around.cuda_build = around.gpu_device = true;
   around.driver_library = around.nvml_library = true;
+  around.cuda_build_major = 13;
+  around.driver_cuda_version = 13000;
+  around.cuda_init_code = 0;
   around.counters_for_root_only = false;
   around.gnuplot = around.package_list = true;
   around.load = 0.1;
@@ -191,6 +196,12 @@ TEST(Doctor, tells_apart_why_there_is_no_gpu) {
               without([](Machine&, Surroundings& around) { around.cuda_build = false; }));
   expect_said("GPU", Health::kMissing, "CUDA_VISIBLE_DEVICES",
               without([](Machine&, Surroundings&) {}));
+  expect_said("GPU", Health::kMissing, "too old: it runs CUDA 12.4, this program needs 13",
+              without([](Machine&, Surroundings& around) { around.driver_cuda_version = 12040; }));
+  expect_said("GPU", Health::kMissing, "fabric manager",
+              without([](Machine&, Surroundings& around) { around.cuda_init_code = 802; }));
+  expect_said("GPU", Health::kMissing, "CUDA error 12345",
+              without([](Machine&, Surroundings& around) { around.cuda_init_code = 12345; }));
 }
 
 TEST(Doctor, says_what_the_driver_does_not_tell_and_who_may_read_counters) {
@@ -209,6 +220,27 @@ TEST(Doctor, says_what_the_driver_does_not_tell_and_who_may_read_counters) {
     root_only(m, around);
     around.root = true;
   });
+}
+
+TEST(Doctor, says_who_else_may_compute_and_why_there_are_no_utilization_columns) {
+  const auto mode = [](const std::string& name) {
+    return [name](Machine& m, Surroundings&) {
+      m.environment.insert_or_assign("gpu_compute_mode", name);
+    };
+  };
+  expect_said("GPU compute mode", Health::kDisturbs, "a second one cannot start",
+              mode("exclusive process"));
+  expect_said("GPU compute mode", Health::kMissing, "nothing can compute", mode("prohibited"));
+  expect_said("GPU utilization columns (GPM)", Health::kMissing, "begins with Hopper",
+              [](Machine& m, Surroundings&) {
+                m.environment.insert_or_assign(kGpuColumns,
+                                               "the GPU has none: GPM begins with Hopper");
+              });
+}
+
+TEST(Surroundings, know_the_major_version_of_the_toolkit) {
+  EXPECT_EQ(major_version("NVIDIA 13.0.88"), 13);
+  EXPECT_EQ(major_version(""), std::nullopt);
 }
 
 TEST(Doctor, names_missing_programs) {

@@ -111,9 +111,59 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long*
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(Device /*device*/, unsigned* count, Process* infos) {
   if (*count < 2) return 7;
-  infos[0] = {static_cast<unsigned>(getpid()), 1, 0, 0};
+  infos[0] = {static_cast<unsigned>(getpid()), 3ULL << 30, 0, 0};
   infos[1] = {1, 1, 0, 0};
   *count = 2;
+  return 0;
+}
+
+int nvmlDeviceGetComputeMode(Device device, unsigned* value) {
+  return number(device, value, 3);
+}
+
+// GPM: samples are numbered in the order in which they were taken.
+struct GpmSupport {
+  unsigned version;
+  unsigned is_supported;
+};
+struct GpmMetric {
+  unsigned id;
+  int code;
+  double value;
+  char* names[3];
+};
+struct GpmMetricsGet {
+  unsigned version;
+  unsigned count;
+  int* samples[2];
+  GpmMetric metrics[333];  // as many as some driver knows, fewer than a caller may have room for
+};
+
+int nvmlGpmQueryDeviceSupport(Device device, GpmSupport* support) {
+  if (support->version != 1) return 25;
+  return number(device, &support->is_supported, 1);
+}
+int nvmlGpmSampleAlloc(int** sample) {
+  *sample = new int(0);
+  return 0;
+}
+int nvmlGpmSampleFree(int* sample) {
+  delete sample;
+  return 0;
+}
+int nvmlGpmSampleGet(Device device, int* sample) {
+  static int taken = 0;
+  *sample = ++taken;
+  return device == &the_device ? 0 : 1;
+}
+int nvmlGpmMetricsGet(GpmMetricsGet* get) {
+  if (get->version != 1 || get->count > 333) return 25;
+  if (*get->samples[0] >= *get->samples[1]) return 2;
+  for (unsigned i = 0; i < get->count; ++i) {
+    GpmMetric& metric = get->metrics[i];
+    metric.code = metric.id == 13 ? kNotSupported : 0;
+    metric.value = metric.id == 12 ? 250.0 : 10.0 + metric.id;  // 250 %: a faulty counter
+  }
   return 0;
 }
 
