@@ -267,6 +267,41 @@ Problems utilization_problems(const Result& result) {
   return problems;
 }
 
+void column_problems(const DeviceColumn& column, Problems& problems) {
+  const std::string name = "GPU column " + column.name;
+  require(column.value.has_value() == column.missing_reason.empty(), problems,
+          name + " needs a value or the reason why it has none");
+  require(!column.source.empty(), problems, name + " does not say its source");
+  require(column.readings > 0 || (!column.lowest && !column.highest), problems,
+          name + " has a lowest or highest of no reading");
+  if (!column.value) return;
+  require(!column.lowest || !column.highest ||
+              ((*column.lowest <= *column.value || close(*column.lowest, *column.value)) &&
+               (*column.value <= *column.highest || close(*column.value, *column.highest))),
+          problems, name + " lies outside its readings");
+  require(!column.over_kernels || *column.over_kernels >= *column.value, problems,
+          name + " is smaller while kernels ran than over all the time");
+}
+
+Problems device_problems(const Result& result) {
+  const DeviceUse& use = result.utilization.device_use;
+  const DeviceMemory& held = result.memory.device_memory;
+  Problems problems;
+  require(use.measured || use.columns.empty(), problems,
+          "the GPU was not measured and has columns");
+  for (const DeviceColumn& column : use.columns) column_problems(column, problems);
+  if (held.peak_allocated_bytes && held.peak_reserved_bytes) {
+    require(held.fragmentation_bytes == *held.peak_reserved_bytes - *held.peak_allocated_bytes,
+            problems,
+            "memory.device_memory.fragmentation_bytes is not the difference of the peaks");
+  }
+  if (held.process_bytes && held.reserved_bytes && result.memory.outside_allocator_bytes) {
+    require(*held.process_bytes - *held.reserved_bytes == *result.memory.outside_allocator_bytes,
+            problems, "memory.outside_allocator_bytes is not the process less what is reserved");
+  }
+  return problems;
+}
+
 bool reaches(const Quality& quality) {
   return quality.target_loss &&
          std::any_of(quality.evaluations.begin(), quality.evaluations.end(),
@@ -321,6 +356,23 @@ Problems gate_problems(const Result& result) {
   return problems;
 }
 
+Problems precision_problems(const Result& result) {
+  Problems problems;
+  const MixedPrecision& mixed = result.mixed_precision;
+  require(std::is_sorted(mixed.wide.begin(), mixed.wide.end(),
+                         [](const WideOperator& a, const WideOperator& b) {
+                           return a.result_bytes > b.result_bytes;
+                         }),
+          problems, "mixed_precision.wide are not by falling bytes");
+  int64_t calls = 0;
+  for (const WideOperator& one : mixed.wide) calls += one.calls;
+  require(calls <= mixed.operators, problems,
+          "more operators stayed in float32 than mixed_precision.operators are");
+  require(mixed.measured || mixed.type.empty() || !mixed.missing_reason.empty(), problems,
+          "what stayed in float32 was not measured and no reason is given");
+  return problems;
+}
+
 Problems provenance_problems(const Result& result) {
   Problems problems;
   const Provenance& from = result.provenance;
@@ -347,6 +399,8 @@ constexpr std::array kRules{Rule{"definition", definition_problems},
                             Rule{"memory mode", memory_mode_problems, true},
                             Rule{"largest batch", batch_fit_problems, true},
                             Rule{"utilization", utilization_problems, true},
+                            Rule{"mixed precision", precision_problems, true},
+                            Rule{"GPU", device_problems, true},
                             Rule{"quality", quality_problems, true},
                             Rule{"gates", gate_problems},
                             Rule{"gates", declared_gate_problems, true},

@@ -40,12 +40,19 @@ inline constexpr std::array kAddedLater<Determinism>{std::string_view{"ema_sha25
 
 template <>
 inline constexpr std::array kAddedLater<Result>{std::string_view{"memory_mode"},
-                                                std::string_view{"batch_fit"}};
+                                                std::string_view{"batch_fit"},
+                                                std::string_view{"mixed_precision"}};
 
 template <>
 inline constexpr std::array kAddedLater<MemoryMode>{
     std::string_view{"budget"}, std::string_view{"host_memory"},
     std::string_view{"irreplaceable_bytes"}, std::string_view{"fallbacks"}};
+
+template <>
+inline constexpr std::array kAddedLater<MemorySection>{std::string_view{"device_memory"}};
+
+template <>
+inline constexpr std::array kAddedLater<Utilization>{std::string_view{"device_use"}};
 
 template <class Struct>
 concept Described = std::tuple_size_v<std::remove_const_t<decltype(kFields<Struct>)>> >
@@ -156,6 +163,20 @@ inline constexpr auto kFields<MemoryPoint> = std::tuple{
     field("time_s", &MemoryPoint::time_s), field("by_category", &MemoryPoint::by_category)};
 
 template <>
+inline constexpr auto kFields<DeviceMemory> =
+    std::tuple{field("allocated_bytes", &DeviceMemory::allocated_bytes),
+               field("rounding_bytes", &DeviceMemory::rounding_bytes),
+               field("reserved_bytes", &DeviceMemory::reserved_bytes),
+               field("peak_allocated_bytes", &DeviceMemory::peak_allocated_bytes),
+               field("peak_reserved_bytes", &DeviceMemory::peak_reserved_bytes),
+               field("fragmentation_bytes", &DeviceMemory::fragmentation_bytes),
+               field("unusable_bytes", &DeviceMemory::unusable_bytes),
+               field("process_bytes", &DeviceMemory::process_bytes),
+               field("retries", &DeviceMemory::retries),
+               field("failures", &DeviceMemory::failures),
+               field("missing_reason", &DeviceMemory::missing_reason)};
+
+template <>
 inline constexpr auto kFields<MemorySection> =
     std::tuple{field("measured", &MemorySection::measured),
                field("missing_reason", &MemorySection::missing_reason),
@@ -173,13 +194,34 @@ inline constexpr auto kFields<MemorySection> =
                field("leaked_bytes", &MemorySection::leaked_bytes),
                field("outside_allocator_bytes", &MemorySection::outside_allocator_bytes),
                field("allocations", &MemorySection::allocations),
-               field("timeline", &MemorySection::timeline)};
+               field("timeline", &MemorySection::timeline),
+               field("device_memory", &MemorySection::device_memory)};
 
 template <>
 inline constexpr auto kFields<OperatorRow> =
     std::tuple{field("name", &OperatorRow::name), field("calls", &OperatorRow::calls),
                field("self_s", &OperatorRow::self_s), field("share_frac", &OperatorRow::share_frac),
                field("flops", &OperatorRow::flops)};
+
+template <>
+inline constexpr auto kFields<DeviceColumn> =
+    std::tuple{field("name", &DeviceColumn::name),
+               field("unit", &DeviceColumn::unit),
+               field("value", &DeviceColumn::value),
+               field("over_kernels", &DeviceColumn::over_kernels),
+               field("lowest", &DeviceColumn::lowest),
+               field("highest", &DeviceColumn::highest),
+               field("readings", &DeviceColumn::readings),
+               field("window_s", &DeviceColumn::window_s),
+               field("source", &DeviceColumn::source),
+               field("missing_reason", &DeviceColumn::missing_reason)};
+
+template <>
+inline constexpr auto kFields<DeviceUse> = std::tuple{
+    field("measured", &DeviceUse::measured), field("missing_reason", &DeviceUse::missing_reason),
+    field("steps", &DeviceUse::steps),       field("images", &DeviceUse::images),
+    field("window_s", &DeviceUse::window_s), field("clock_reasons", &DeviceUse::clock_reasons),
+    field("columns", &DeviceUse::columns)};
 
 template <>
 inline constexpr auto kFields<Utilization> =
@@ -193,7 +235,8 @@ inline constexpr auto kFields<Utilization> =
                field("gemm_peak_method", &Utilization::gemm_peak_method),
                field("mfu_frac", &Utilization::mfu_frac),
                field("profiler_overhead_frac", &Utilization::profiler_overhead_frac),
-               field("operators", &Utilization::operators)};
+               field("operators", &Utilization::operators),
+               field("device_use", &Utilization::device_use)};
 
 template <>
 inline constexpr auto kFields<Evaluation> =
@@ -322,6 +365,20 @@ inline constexpr auto kFields<Determinism> =
                field("ema_sha256", &Determinism::ema_sha256)};
 
 template <>
+inline constexpr auto kFields<WideOperator> =
+    std::tuple{field("name", &WideOperator::name), field("calls", &WideOperator::calls),
+               field("result_bytes", &WideOperator::result_bytes)};
+
+template <>
+inline constexpr auto kFields<MixedPrecision> =
+    std::tuple{field("measured", &MixedPrecision::measured),
+               field("missing_reason", &MixedPrecision::missing_reason),
+               field("type", &MixedPrecision::type),
+               field("loss_scale", &MixedPrecision::loss_scale),
+               field("operators", &MixedPrecision::operators),
+               field("wide", &MixedPrecision::wide)};
+
+template <>
 inline constexpr auto kFields<Gate> =
     std::tuple{field("name", &Gate::name),         field("metric", &Gate::metric),
                field("relation", &Gate::relation), field("value", &Gate::value),
@@ -337,27 +394,29 @@ inline constexpr auto kFields<Exit> = std::tuple{
     field("code", &Exit::code), field("status", &Exit::status), field("reasons", &Exit::reasons)};
 
 template <>
-inline constexpr auto kFields<Result> = std::tuple{field("run_id", &Result::run_id),
-                                                   field("created_utc", &Result::created_utc),
-                                                   field("title", &Result::title),
-                                                   field("argv", &Result::argv),
-                                                   field("repeat_command", &Result::repeat_command),
-                                                   field("exit", &Result::exit),
-                                                   field("identity", &Result::identity),
-                                                   field("definition", &Result::definition),
-                                                   field("provenance", &Result::provenance),
-                                                   field("environment", &Result::environment),
-                                                   field("seeds", &Result::seeds),
-                                                   field("protocol", &Result::protocol),
-                                                   field("samples", &Result::samples),
-                                                   field("metrics", &Result::metrics),
-                                                   field("memory", &Result::memory),
-                                                   field("memory_mode", &Result::memory_mode),
-                                                   field("batch_fit", &Result::batch_fit),
-                                                   field("utilization", &Result::utilization),
-                                                   field("quality", &Result::quality),
-                                                   field("determinism", &Result::determinism),
-                                                   field("gates", &Result::gates),
-                                                   field("artifacts", &Result::artifacts)};
+inline constexpr auto kFields<Result> =
+    std::tuple{field("run_id", &Result::run_id),
+               field("created_utc", &Result::created_utc),
+               field("title", &Result::title),
+               field("argv", &Result::argv),
+               field("repeat_command", &Result::repeat_command),
+               field("exit", &Result::exit),
+               field("identity", &Result::identity),
+               field("definition", &Result::definition),
+               field("provenance", &Result::provenance),
+               field("environment", &Result::environment),
+               field("seeds", &Result::seeds),
+               field("protocol", &Result::protocol),
+               field("samples", &Result::samples),
+               field("metrics", &Result::metrics),
+               field("memory", &Result::memory),
+               field("memory_mode", &Result::memory_mode),
+               field("batch_fit", &Result::batch_fit),
+               field("utilization", &Result::utilization),
+               field("quality", &Result::quality),
+               field("determinism", &Result::determinism),
+               field("mixed_precision", &Result::mixed_precision),
+               field("gates", &Result::gates),
+               field("artifacts", &Result::artifacts)};
 
 }  // namespace noisemark::reports::json

@@ -194,6 +194,8 @@ std::string render_report(const Result& result, const std::string& result_sha256
                          sections::memory_mode(result),
                          sections::batch_fit(result),
                          sections::operators(result),
+                         sections::device_use(result),
+                         sections::mixed_precision(result),
                          sections::quality(result, plot_line(plots, "loss")),
                          sections::samples(result),
                          sections::noise(result),

@@ -86,6 +86,7 @@ std::string memory(const Result& result, const std::string& plot) {
       m.outside_allocator_bytes ? format_bytes(*m.outside_allocator_bytes) : "not known",
       format_exact_bytes(m.leaked_bytes), format_count(m.allocations),
       m.source.empty() ? "not recorded" : m.source);
+  text += device_memory(m);
   text += plot;
   return text;
 }

@@ -119,6 +119,24 @@ struct MemoryPoint {
       by_category;  ///< in the order of MemorySection::categories, then unattributed
 };
 
+/// What a GPU's allocator holds beyond live tensors, and the process beyond its allocator, around
+/// the step whose memory was measured. Empty on a CPU.
+struct DeviceMemory {
+  std::optional<int64_t> allocated_bytes;  ///< live when the step ended, as the allocator rounds
+  std::optional<int64_t> rounding_bytes;   ///< of what is in use then, asked for by nobody
+  std::optional<int64_t> reserved_bytes;   ///< taken from the device when the step ended
+  std::optional<int64_t> peak_allocated_bytes;  ///< in the step
+  std::optional<int64_t> peak_reserved_bytes;   ///< in the step
+  std::optional<int64_t> fragmentation_bytes;   ///< the second peak less the first: held, and not
+                                                ///< needed even then
+  std::optional<int64_t> unusable_bytes;  ///< when the step ended, parts of split blocks that can
+                                          ///< serve only what is no larger
+  std::optional<int64_t> process_bytes;   ///< when the step ended, by the driver's count
+  int64_t retries = 0;   ///< allocations in the step that had to give memory back first
+  int64_t failures = 0;  ///< that failed even then
+  std::string missing_reason;
+};
+
 struct MemorySection {
   bool measured = false;
   std::string missing_reason;
@@ -138,6 +156,7 @@ struct MemorySection {
   std::optional<int64_t> outside_allocator_bytes;
   int64_t allocations = 0;  ///< in one steady step
   std::vector<MemoryPoint> timeline;
+  DeviceMemory device_memory;
 };
 
 struct OperatorRow {
@@ -146,6 +165,33 @@ struct OperatorRow {
   double self_s = 0;  ///< per step, host time on CPU, device time on CUDA
   double share_frac = 0;
   int64_t flops = 0;  ///< per step, 0 when the operator has no formula
+};
+
+/// One figure of a GPU in one window of time.
+struct DeviceColumn {
+  std::string name;             ///< "sm_active"
+  std::string unit;             ///< "frac", "W", "MHz", "C" (degrees Celsius), "J"
+  std::optional<double> value;  ///< over the window's wall time; the mean where it is of readings
+  std::optional<double> over_kernels;  ///< a share while at least one kernel ran: the value over
+                                       ///< the kernels' share of the window; empty where it would
+                                       ///< be more than all
+  std::optional<double> lowest;        ///< of readings
+  std::optional<double> highest;       ///< of readings
+  int64_t readings = 0;                ///< 0: of counters, or counted
+  double window_s = 0;
+  std::string source;  ///< "NVML GPM SM_UTIL"
+  std::string missing_reason;
+};
+
+/// What a GPU did while training went on, read beside it. Empty on a CPU.
+struct DeviceUse {
+  bool measured = false;
+  std::string missing_reason;
+  int64_t steps = 0;  ///< in the window
+  int64_t images = 0;
+  double window_s = 0;
+  std::string clock_reasons;  ///< what held the clocks down, and in how many of the readings
+  std::vector<DeviceColumn> columns;
 };
 
 struct Utilization {
@@ -160,6 +206,7 @@ struct Utilization {
   double mfu_frac = 0;  ///< achieved / measured peak
   double profiler_overhead_frac = 0;
   std::vector<OperatorRow> operators;  ///< by falling self time
+  DeviceUse device_use;
 };
 
 struct Evaluation {
@@ -323,6 +370,23 @@ struct Determinism {
   std::string ema_sha256;         ///< the same of their average; empty: the definition has none
 };
 
+/// An operator that computed in float32 although autocast was on.
+struct WideOperator {
+  std::string name;          ///< "aten::native_group_norm"
+  int64_t calls = 0;         ///< in one forward pass, with a result in float32
+  int64_t result_bytes = 0;  ///< of those results
+};
+
+/// What computing in less than float32 did. Empty where nothing is.
+struct MixedPrecision {
+  bool measured = false;  ///< `operators` and `wide`
+  std::string missing_reason;
+  std::string type;                  ///< of autocast: "BF16"; empty: none
+  std::optional<double> loss_scale;  ///< after the last step; empty without scaling
+  int64_t operators = 0;             ///< calls with a floating-point result in one forward pass
+  std::vector<WideOperator> wide;    ///< of those, the ones in float32; the most bytes first
+};
+
 struct Gate {
   std::string name;
   std::string metric;
@@ -367,6 +431,7 @@ struct Result {
   Utilization utilization;
   Quality quality;
   Determinism determinism;
+  MixedPrecision mixed_precision;
   std::vector<Gate> gates;
   std::vector<Artifact> artifacts;
 };

@@ -46,6 +46,36 @@ TEST(CheckValues, finds_nothing_in_a_good_result) {
   EXPECT_EQ(listed(check_values(minimal_result(), "")), "");
 }
 
+TEST(CheckValues, finds_nothing_in_a_good_result_of_a_gpu) {
+  EXPECT_EQ(listed(check_values(test::result_on_a_gpu(), "")), "");
+}
+
+TEST(CheckValues, a_column_of_a_gpu_has_a_value_or_a_reason_and_a_source) {
+  const auto after_on_gpu = [](const std::function<void(Result&)>& change) {
+    Result result = test::result_on_a_gpu();
+    change(result);
+    return listed(check_values(result, "r.json"));
+  };
+  using Columns = std::vector<DeviceColumn>;
+  const auto column = [&](const std::function<void(Columns&)>& change) {
+    return after_on_gpu([&](Result& r) { change(r.utilization.device_use.columns); });
+  };
+  EXPECT_TRUE(starts(column([](Columns& c) { c[2].missing_reason.clear(); }),
+                     "GPU: GPU column fp16_active needs a value"));
+  EXPECT_TRUE(starts(column([](Columns& c) { c[0].source.clear(); }),
+                     "GPU: GPU column kernel_busy does not say its source"));
+  EXPECT_TRUE(starts(column([](Columns& c) { c[3].highest = 600.0; }),
+                     "GPU: GPU column power lies outside its readings"));
+  EXPECT_TRUE(starts(column([](Columns& c) { c[1].over_kernels = 0.5; }),
+                     "GPU: GPU column sm_active is smaller while kernels ran"));
+  EXPECT_TRUE(
+      starts(after_on_gpu([](Result& r) { r.memory.device_memory.fragmentation_bytes = 1; }),
+             "GPU: memory.device_memory.fragmentation_bytes"));
+  EXPECT_TRUE(starts(
+      after_on_gpu([](Result& r) { r.memory.device_memory.process_bytes = int64_t{1} << 40; }),
+      "GPU: memory.outside_allocator_bytes"));
+}
+
 TEST(CheckValues, the_definition_must_be_the_one_that_was_hashed) {
   EXPECT_TRUE(starts(after([](Result& r) { r.definition += " "; }), "definition: "));
   EXPECT_TRUE(starts(after([](Result& r) { r.identity.scale = "gpu"; }), "definition: "));

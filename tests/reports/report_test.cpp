@@ -129,6 +129,39 @@ TEST(Report, says_whether_the_machine_changed_while_it_ran) {
   EXPECT_TRUE(has(rendered(result), "**Changed while it ran: cpu_governor, gpu_clock_reasons.**"));
 }
 
+TEST(Report, shows_what_a_gpu_did_with_the_window_and_the_source_of_every_figure) {
+  EXPECT_FALSE(has(rendered(full_result()), "## GPU"));
+  const std::string text = rendered(test::result_on_a_gpu());
+  EXPECT_TRUE(has(text, "\n## GPU\n")) << text;
+  EXPECT_TRUE(has(text, "| sm active        |         72.0 % |            90.0 % |")) << text;
+  EXPECT_TRUE(has(text,
+                  "| power            |        612.5 W |                   |  598 W | "
+                  "640.25 W | 5.50 s | NVML, 56 readings"))
+      << text;
+  EXPECT_TRUE(has(text, "| fp16 active      |           none |")) << text;
+  EXPECT_TRUE(has(text, "\nNo fp16 active: not supported by this GPU or driver.\n")) << text;
+  EXPECT_TRUE(has(text, "Clocks held down by: power cap (12 of 56 readings).\n")) << text;
+  EXPECT_TRUE(has(text, "Read beside 6 training steps (96 images, 5.50 s)")) << text;
+}
+
+TEST(Report, says_why_nothing_was_read_of_a_gpu) {
+  Result result = test::result_on_a_gpu();
+  result.utilization.device_use = {};
+  result.utilization.device_use.missing_reason = "the profile pass did not end";
+  EXPECT_TRUE(has(rendered(result), "## GPU\n\nNot measured: the profile pass did not end.\n"));
+}
+
+TEST(Report, shows_what_the_allocator_of_a_gpu_holds_beyond_tensors) {
+  EXPECT_FALSE(has(rendered(full_result()), "fragmentation"));
+  Result result = test::result_on_a_gpu();
+  EXPECT_TRUE(has(rendered(result), "| fragmentation       |  120.00 |")) << rendered(result);
+  EXPECT_TRUE(has(rendered(result), "| outside             |  500.00 |"));
+  result.memory.device_memory = {};
+  result.memory.device_memory.missing_reason = "its allocator counts nothing";
+  EXPECT_TRUE(has(rendered(result),
+                  "\nThe GPU's allocator. Not measured: its allocator counts nothing.\n"));
+}
+
 TEST(Report, says_what_temporary_means) {
   EXPECT_TRUE(has(rendered(full_result()), "temporary: made by an operator in the current phase"));
 }

@@ -176,6 +176,15 @@ Evaluation evaluation(int64_t step, double loss) {
   return e;
 }
 
+void fill_precision(Result& result) {
+  MixedPrecision& mixed = result.mixed_precision;
+  mixed.measured = true;
+  mixed.type = "F16";
+  mixed.loss_scale = 32768;
+  mixed.operators = 340;
+  mixed.wide = {{"aten::native_group_norm", 40, 96 * kMiB}, {"aten::silu", 41, 94 * kMiB}};
+}
+
 void fill_quality(Result& result) {
   Quality& q = result.quality;
   q.weights = "ema";
@@ -256,6 +265,48 @@ Result result_under_echo() {
   return result;
 }
 
+Result result_on_a_gpu() {
+  Result result = full_result();
+  result.identity.device = "cuda:0";
+  result.memory.source = "trace of the CUDA caching allocator";
+  DeviceMemory& held = result.memory.device_memory;
+  held.allocated_bytes = 545 * kMiB + 4096;
+  held.rounding_bytes = 4096;
+  held.reserved_bytes = 1600 * kMiB;
+  held.peak_allocated_bytes = 1480 * kMiB;
+  held.peak_reserved_bytes = 1600 * kMiB;
+  held.fragmentation_bytes = 120 * kMiB;
+  held.unusable_bytes = 12 * kMiB;
+  held.process_bytes = 2100 * kMiB;
+  result.memory.outside_allocator_bytes = 500 * kMiB;
+  DeviceUse& use = result.utilization.device_use;
+  use.measured = true;
+  use.steps = 6;
+  use.images = 6 * kBatch;
+  use.window_s = 5.5;
+  use.clock_reasons = "power cap (12 of 56 readings)";
+  const auto share = [&](const std::string& name, std::optional<double> value,
+                         const std::string& source) {
+    DeviceColumn column;
+    column.name = name;
+    column.unit = "frac";
+    column.value = value;
+    if (value) column.over_kernels = *value / 0.8;
+    column.window_s = use.window_s;
+    column.source = source;
+    use.columns.push_back(column);
+  };
+  share("kernel_busy", 0.8, "intervals of kernels");
+  share("sm_active", 0.72, "NVML GPM SM_UTIL");
+  share("fp16_active", {}, "NVML GPM FP16_UTIL");
+  use.columns[0].over_kernels.reset();
+  use.columns[2].missing_reason = "not supported by this GPU or driver";
+  use.columns.push_back({"power", "W", 612.5, {}, 598.0, 640.25, 56, 5.5, "NVML", ""});
+  use.columns.push_back(
+      {"energy_per_image", "J", 35.09, {}, {}, {}, 0, 5.5, "NVML's counter of energy", ""});
+  return result;
+}
+
 Result full_result() {
   Result result;
   result.run_id = "0123456789abcdef";
@@ -269,6 +320,7 @@ Result full_result() {
   fill_metrics(result);
   fill_memory(result);
   fill_utilization(result);
+  fill_precision(result);
   fill_quality(result);
   result.gates = evaluate_gates(result, {{"val_loss", "val_loss", "at most", 0.12}}, {});
   result.exit = exit_of(result.gates, false);

@@ -10,6 +10,9 @@ namespace noisemark::reports::test {
 /// The same under a lossless memory mode that passed.
 [[nodiscard]] Result result_under_echo();
 
+/// The same on a GPU, with what was read beside it.
+[[nodiscard]] Result result_on_a_gpu();
+
 /// A result in which everything that may be empty is.
 [[nodiscard]] Result minimal_result();
 

@@ -37,11 +37,20 @@ TEST(Schema, accepts_a_memory_mode_with_every_verdict_of_its_certificate) {
   }
 }
 
+TEST(Schema, accepts_what_a_gpu_did_and_refuses_another_unit) {
+  Result result = test::result_on_a_gpu();
+  EXPECT_EQ(schema_problems(to_json(result)), std::vector<std::string>{});
+  EXPECT_EQ(to_json(from_json(to_json(result), "a GPU's")), to_json(result));
+  result.utilization.device_use.columns.front().unit = "%";
+  EXPECT_FALSE(schema_problems(to_json(result)).empty());
+}
+
 // Results from before these keys must stay readable.
 bool came_later(const std::string& key) {
   return key == "loader_threads" || key == "memory_mode" || key == "budget" ||
          key == "host_memory" || key == "irreplaceable_bytes" || key == "fallbacks" ||
-         key == "ema_sha256" || key == "batch_fit";
+         key == "ema_sha256" || key == "batch_fit" || key == "mixed_precision" ||
+         key == "device_memory" || key == "device_use";
 }
 
 TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {
@@ -57,7 +66,7 @@ TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {
     }
     EXPECT_EQ(required, properties);
   });
-  EXPECT_EQ(objects, 32) << "the file, its schema entry and 30 structs of result.h";
+  EXPECT_EQ(objects, 37) << "the file, its schema entry and 35 structs of result.h";
 }
 
 TEST(Schema, refuses_every_kind_of_error_and_names_the_place) {
