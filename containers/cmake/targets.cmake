@@ -59,7 +59,8 @@ find_program(NOISEMARK_PYTHON python3 PATHS ${noisemark_venv_bin} NO_DEFAULT_PAT
 # executable, each suite a ctest test of its own (add_suites.cmake); of the long suites named by EACH, each test. MAIN
 # must end with run_tests() (tests/run_tests.h), so that a suite that skips everything is shown as Skipped.
 # NOISEMARK_PYTHON in a test's environment is a Python that has the peers; it is absent where there is none. Suites
-# labelled gpu run one at a time; those of a SERIAL executable, which are bounded in time, while nothing else does.
+# labelled gpu run one at a time, and their names end in _gpu_test: containers/gpu-check.sh finds them by that; those of
+# a SERIAL executable, which are bounded in time, run while nothing else does.
 function(noisemark_test name)
   cmake_parse_arguments(arg "SERIAL" "LABEL;MAIN" "SOURCES;LINK;EACH" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -75,6 +76,9 @@ function(noisemark_test name)
   endif()
   set(lock "")
   if(arg_LABEL STREQUAL gpu)
+    if(NOT name MATCHES "_gpu_test$")
+      message(FATAL_ERROR "${name}: LABEL gpu: containers/gpu-check.sh runs what is called *_gpu_test")
+    endif()
     target_link_libraries(${name} PRIVATE noisemark_torch_cuda)
     set(lock gpu)
   endif()

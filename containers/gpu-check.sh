@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Runs every test that needs a GPU, what proves the columns of utilization, and the micro-benchmarks of kernels, with no
+# network and nothing but the programs and a CUDA LibTorch. Exit code 0: all that could run passed; 1: something failed;
+# 77: no GPU here. With NOISEMARK_REQUIRE=cuda in the environment 77 becomes 1.
+#
+#   containers/gpu-check.sh [NAME...]   NAME: only these programs (suite_gpu_test)
+#
+#   BIN=DIR    where the programs are (default: build/release/bin of this checkout); they may have been built elsewhere
+#   TORCH=DIR  torch/ of a LibTorch, where the programs do not find the one they were built with
+#   OUT=DIR    keeps what each program printed, and the figures of the micro-benchmarks (NAME.json)
+#   SECONDS_OF_COLUMNS=N     how long each load of noisemark_gpu_columns lasts (default: 5)
+#   SECONDS_OF_BENCHMARKS=N  how long each micro-benchmark lasts at least (default: 0.01, which shows that they run)
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+bin=${BIN:-$root/build/release/bin}
+cannot_run=77
+
+if [[ ! -d $bin ]]; then
+  echo "gpu-check: BIN: $bin: no such folder (of built programs: cmake --workflow --preset release, or BIN=DIR)" >&2
+  exit 2
+fi
+if [[ -n ${TORCH:-} ]]; then
+  [[ -d $TORCH/lib ]] || { echo "gpu-check: TORCH: $TORCH: has no lib/ (torch/ of a LibTorch)" >&2 && exit 2; }
+  folders=$TORCH/lib
+  # The wheels of CUDA's libraries lie beside that of LibTorch.
+  for folder in "$TORCH"/../nvidia/*/lib; do [[ ! -d $folder ]] || folders=$folders:$folder; done
+  export LD_LIBRARY_PATH=$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+
+programs=("$@")
+if [[ ${#programs[@]} -eq 0 ]]; then
+  for program in "$bin"/*_gpu_test "$bin"/noisemark_gpu_columns "$bin"/noisemark_{norms_gpu,cudnn}_micro; do
+    [[ ! -x $program ]] || programs+=("$(basename "$program")")
+  done
+fi
+if [[ ${#programs[@]} -eq 0 ]]; then
+  echo "gpu-check: BIN: $bin: holds none of *_gpu_test and noisemark_gpu_columns" >&2
+  exit 2
+fi
+
+log=${OUT:-}
+if [[ -z $log ]]; then
+  log=$(mktemp -d)
+  trap 'rm -rf "$log"' EXIT
+fi
+mkdir -p "$log"
+[[ ! -x $bin/noisemark ]] || "$bin/noisemark" doctor || true
+
+passed=0 failed=0 skipped=0
+for program in "${programs[@]}"; do
+  case $program in
+    noisemark_gpu_columns) arguments=("${SECONDS_OF_COLUMNS:-5}") ;;
+    *_micro) arguments=("--benchmark_min_time=${SECONDS_OF_BENCHMARKS:-0.01}"
+      "--benchmark_out=$log/$program.json" --benchmark_out_format=json) ;;
+    *) arguments=() ;;
+  esac
+  status=0
+  "$bin/$program" "${arguments[@]}" >"$log/$program.log" 2>&1 || status=$?
+  case $status in
+    0) verdict=passed && passed=$((passed + 1)) ;;
+    "$cannot_run") verdict="cannot run here" && skipped=$((skipped + 1)) ;;
+    *) verdict="FAILED, exit code $status" && failed=$((failed + 1)) ;;
+  esac
+  echo "$program: $verdict"
+  [[ $program != noisemark_gpu_columns && $status == 0 ]] || cat "$log/$program.log"
+done
+echo "gpu-check: $passed passed, $failed failed, $skipped cannot run here"
+[[ $failed -eq 0 ]] || exit 1
+[[ $passed -eq 0 ]] || exit 0
+case ,${NOISEMARK_REQUIRE:-}, in
+  *,cuda,*) exit 1 ;;
+  *) exit "$cannot_run" ;;
+esac

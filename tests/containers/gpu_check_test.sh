@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# gpu_check_test.sh ROOT BIN: gpu-check.sh says by its exit code whether everything that needs a GPU passed, failed or
+# could not run; beside stand-ins for the programs, and with those of this build on a machine whose GPU is hidden.
+set -euo pipefail
+root=$1
+bin=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset NOISEMARK_REQUIRE BIN TORCH OUT
+
+# program NAME BODY: what stands where a program would be
+mkdir "$work/bin"
+program() { printf '#!/bin/sh\n%s\n' "$2" >"$work/bin/$1" && chmod +x "$work/bin/$1"; }
+# check ENVIRONMENT... [-- NAME...]: prints the exit code
+check() {
+  local status=0
+  env BIN="$work/bin" "$@" bash "$root/containers/gpu-check.sh" >"$work/log" 2>&1 || status=$?
+  echo "$status"
+}
+expect() { [[ $1 == "$2" ]] || { echo "$3: expected $2, found $1" && cat "$work/log" && exit 1; }; }
+says() { grep -q -- "$1" "$work/log" || { echo "it does not say: $1" && cat "$work/log" && exit 1; }; }
+
+expect "$(check A=1)" 2 "a folder without programs"
+says "holds none of"
+expect "$(check BIN=/nowhere)" 2 "no folder"
+expect "$(check TORCH=/nowhere)" 2 "no LibTorch"
+
+program codecs_gpu_test 'echo no GPU here; exit 77'
+program suite_gpu_test 'echo no GPU here; exit 77'
+expect "$(check A=1)" 77 "nothing that can run"
+expect "$(check NOISEMARK_REQUIRE=peers)" 77 "something else is required"
+expect "$(check NOISEMARK_REQUIRE=peers,cuda)" 1 "a GPU is required and nothing can run"
+
+program suite_gpu_test 'echo fine'
+expect "$(check OUT="$work/out")" 0 "one passed, one cannot run"
+says "1 passed, 0 failed, 1 cannot run here"
+grep -q fine "$work/out/suite_gpu_test.log" || { echo "OUT keeps no output" && exit 1; }
+program other_test 'exit 1'
+expect "$(check A=1)" 0 "a program that needs no GPU is not its affair"
+
+program noisemark_gpu_columns 'echo "columns for $1 s"'
+expect "$(check SECONDS_OF_COLUMNS=9)" 0 "the columns"
+says "columns for 9 s"
+program noisemark_cudnn_micro 'for word; do echo "given $word"; done'
+expect "$(check OUT="$work/out" SECONDS_OF_BENCHMARKS=2)" 0 "a micro-benchmark"
+grep -q -- "given --benchmark_min_time=2" "$work/out/noisemark_cudnn_micro.log" || { echo "how long it lasts" && exit 1; }
+grep -q -- "given --benchmark_out=$work/out/noisemark_cudnn_micro.json" "$work/out/noisemark_cudnn_micro.log" ||
+  { echo "its figures are not kept" && exit 1; }
+program codecs_gpu_test 'echo it broke; exit 3'
+expect "$(check A=1)" 1 "one failed"
+says "codecs_gpu_test: FAILED, exit code 3"
+says "it broke"
+program codecs_gpu_test 'kill -SEGV $$'
+expect "$(check A=1)" 1 "one crashed"
+
+status=0
+CUDA_VISIBLE_DEVICES='' BIN=$bin bash "$root/containers/gpu-check.sh" >"$work/log" 2>&1 || status=$?
+expect "$status" 77 "this build without a GPU"
+says "0 passed, 0 failed"
+status=0
+CUDA_VISIBLE_DEVICES='' NOISEMARK_REQUIRE=cuda BIN=$bin bash "$root/containers/gpu-check.sh" >"$work/log" 2>&1 ||
+  status=$?
+expect "$status" 1 "this build without a GPU that is required"
+echo "gpu-check tells what passed from what could not run"
