@@ -1,7 +1,6 @@
 #include "memopt/attribution.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -10,7 +9,7 @@
 namespace noisemark::memopt {
 namespace {
 
-constexpr size_t kNever = std::numeric_limits<size_t>::max();
+constexpr size_t kNever = BlockLife::kStillLive;
 
 /// [begin, end) in instants.
 struct Claim {
@@ -40,14 +39,28 @@ class Attributor {
   explicit Attributor(const AllocationRecord& record) : record_(record) {}
 
   Attribution run() {
-    collect_lives();
-    claim_saved();
-    claim_walked();
-    claim_by_birth();
+    find_claims();
     compute_changes();
     sweep();
     finish_boundaries();
     return std::move(result_);
+  }
+
+  std::vector<BlockLife> lives() {
+    find_claims();
+    std::vector<BlockLife> all;
+    for (const auto& [number, life] : lives_) {
+      BlockLife one{life.block, life.birth, life.death, life.frame, Owner::kUnattributed};
+      for (const Claim& claim : life.claims) {
+        const bool ever = claim.begin < claim.end && claim.begin < life.death;
+        if (ever) one.owner = std::min(one.owner, claim.owner);
+      }
+      all.push_back(one);
+    }
+    std::sort(all.begin(), all.end(), [](const BlockLife& a, const BlockLife& b) {
+      return std::pair(a.birth, a.block.number) < std::pair(b.birth, b.block.number);
+    });
+    return all;
   }
 
  private:
@@ -59,6 +72,12 @@ class Attributor {
     return life;
   }
 
+  void find_claims() {
+    collect_lives();
+    claim_saved();
+    claim_walked();
+    claim_by_birth();
+  }
   void collect_lives();
   void claim_saved();
   void claim_walked();
@@ -302,6 +321,10 @@ int64_t OwnedInstant::saved_bytes() const {
 
 Attribution attribute(const AllocationRecord& record) {
   return Attributor(record).run();
+}
+
+std::vector<BlockLife> block_lives(const AllocationRecord& record) {
+  return Attributor(record).lives();
 }
 
 }  // namespace noisemark::memopt

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -55,5 +56,18 @@ struct Attribution {
 /// What crosses the end of a phase without a claim is unattributed, as is what was live at the
 /// opening and never seen since: that is how an owner that was forgotten shows.
 [[nodiscard]] Attribution attribute(const AllocationRecord& record);
+
+/// One block of a log, from birth to release.
+struct BlockLife {
+  static constexpr size_t kStillLive = std::numeric_limits<size_t>::max();
+  Block block;
+  size_t birth = 0;  ///< instant; 0: live at the opening
+  size_t death = kStillLive;
+  uint32_t frame = 0;                  ///< operator that made it, 0: none
+  Owner owner = Owner::kUnattributed;  ///< the first in Owner's order that it had at any time
+};
+
+/// Every block that the log knows of, by birth and then by number, with the claims of attribute().
+[[nodiscard]] std::vector<BlockLife> block_lives(const AllocationRecord& record);
 
 }  // namespace noisemark::memopt

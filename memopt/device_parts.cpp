@@ -13,6 +13,7 @@
 #include "memopt/cuda/codec_device.h"
 #include "memopt/cuda/device_model.h"
 #include "memopt/cuda/event_clock.h"
+#include "memopt/cuda/library_workspaces.h"
 #endif
 
 namespace noisemark::memopt {
@@ -58,6 +59,13 @@ AllocationSource* find_allocation_source(c10::Device device) {
   if (device.is_cuda()) return &cuda_allocation_source(device);
 #endif
   return nullptr;
+}
+
+std::vector<at::Tensor> library_workspaces([[maybe_unused]] c10::Device device) {
+#ifdef NOISEMARK_CUDA
+  if (device.is_cuda()) return cuda_library_workspaces(device);
+#endif
+  return {};
 }
 
 const codecs::CodecDevice* find_codec_device(c10::Device device) {

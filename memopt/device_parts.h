@@ -1,9 +1,11 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "memopt/allocation_source.h"
 #include "memopt/codecs/codec_device.h"
@@ -17,6 +19,11 @@ namespace noisemark::memopt {
 
 /// Null when the device's allocations cannot be followed.
 [[nodiscard]] AllocationSource* find_allocation_source(c10::Device device);
+
+/// What libraries keep of the device's allocator from one call to the next, as tensors that own
+/// nothing: of CUDA the workspaces of cuBLAS and cuBLASLt, one per stream. Empty of a CPU, whose
+/// libraries have allocators of their own.
+[[nodiscard]] std::vector<at::Tensor> library_workspaces(c10::Device device);
 
 /// What times that were measured on the device hold for: a GPU's name; of a CPU, the instruction
 /// set of the kernels, since a process runs on no other processor; of any other device what it is

@@ -26,7 +26,8 @@ memopt::OwnedTensors owned_tensors(OwnerRoots roots) {
           {memopt::Owner::kEma, std::move(roots.ema)},
           {memopt::Owner::kGradients, std::move(gradients)},
           {memopt::Owner::kInput, std::move(roots.input)},
-          {memopt::Owner::kActivations, std::move(roots.step)}};
+          {memopt::Owner::kActivations, std::move(roots.step)},
+          {memopt::Owner::kWorkspace, std::move(roots.workspace)}};
 }
 
 reports::MemorySnapshot snapshot(const std::string& name, const memopt::OwnedInstant& instant) {
@@ -155,6 +156,7 @@ void MemoryProbe::on_step_begin(int64_t step) {
     micro_batches_.assign(kPhases, 0);
     const OwnerRoots roots = roots_();
     resident_missing_ = reset_resident_peak();
+    device_memory_.emplace(device_);
     log_ = std::make_unique<memopt::AllocationLog>(*source, roots.parameters);
     section_.source = source->name();
     boundary("step_begin");
@@ -187,20 +189,29 @@ void MemoryProbe::on_step_end(int64_t /*step*/) {
 void MemoryProbe::boundary(const std::string& name) {
   OwnerRoots roots = roots_();
   for (const at::Tensor& tensor : sink_->held()) roots.step.push_back(tensor);
+  // Kept by libraries for later steps too: scratch all the same.
+  for (const at::Tensor& tensor : memopt::library_workspaces(device_)) {
+    roots.workspace.push_back(tensor);
+  }
   log_->walk(name, owned_tensors(roots));
 }
 
 void MemoryProbe::finish() {
   const auto resident = read_resident_memory();
-  const memopt::AllocationRecord record = log_->close();
+  const reports::DeviceMemory device_memory = device_memory_->finish();
+  record_ = log_->close();
   log_.reset();
   const std::string source = section_.source;
-  section_ = make_section(memopt::attribute(record));
+  section_ = make_section(memopt::attribute(record_));
   section_.source = source;
-  section_.saved_tensors = static_cast<int64_t>(record.saved.size());
+  section_.saved_tensors = static_cast<int64_t>(record_.saved.size());
+  section_.device_memory = device_memory;
   armed_step_.reset();
+  if (!device_.is_cpu()) {
+    take_outside_of_device();
+    return;
+  }
   if (const auto* why = std::get_if<std::string>(&resident)) resident_missing_ = *why;
-  if (!device_.is_cpu()) resident_missing_ = "counted on the CPU only";
   if (resident_missing_.empty()) {
     const auto& memory = std::get<ResidentMemory>(resident);
     const int64_t outside = memory.peak_bytes - memory.file_bytes - section_.peak_bytes;
@@ -212,11 +223,23 @@ void MemoryProbe::finish() {
   }
 }
 
+void MemoryProbe::take_outside_of_device() {
+  const reports::DeviceMemory& memory = section_.device_memory;
+  section_.outside_allocator_bytes = outside_bytes(memory);
+  if (section_.outside_allocator_bytes) return;
+  const std::string why = memory.missing_reason.empty()
+                              ? "the driver counts less than the allocator took"
+                              : memory.missing_reason;
+  section_.missing_reason = "outside_allocator_bytes: " + why;
+}
+
 reports::MemorySection MemoryProbe::section_at_failure() {
   if (log_ == nullptr) return section_;
-  reports::MemorySection section = make_section(memopt::attribute(log_->close()));
+  record_ = log_->close();
   log_.reset();
+  reports::MemorySection section = make_section(memopt::attribute(record_));
   section.source = section_.source;
+  if (device_memory_) section.device_memory = device_memory_->finish();
   section.measured = false;
   section.missing_reason = "the step that was watched did not end";
   return section;

@@ -14,6 +14,7 @@
 #include "memopt/allocation_log.h"
 #include "memopt/mode.h"
 #include "reports/result.h"
+#include "suite/probes/device_memory.h"
 #include "suite/train/phase.h"
 
 namespace noisemark::suite {
@@ -27,6 +28,8 @@ struct OwnerRoots {
   std::vector<at::Tensor> input;       ///< the batch
   std::vector<at::Tensor> step;        ///< loss, prediction and what else the trainer keeps of a
                                        ///< micro-batch; counted as activations
+  std::vector<at::Tensor> workspace;   ///< scratch that is kept, beside that of the device's
+                                       ///< libraries, which the probe finds itself
   std::vector<at::Tensor> parameters;  ///< their `.grad` are the gradients
 };
 
@@ -61,11 +64,16 @@ class MemoryProbe final : public StepObserver {
   /// against.
   [[nodiscard]] reports::MemorySection section_at_failure();
 
+  /// All that was written down of the step that section() or section_at_failure() is about; empty
+  /// before.
+  [[nodiscard]] const memopt::AllocationRecord& record() const { return record_; }
+
  private:
   class Sink;
 
   void boundary(const std::string& name);
   void finish();
+  void take_outside_of_device();
   template <typename Action>
   void guarded(Action action);
 
@@ -78,6 +86,8 @@ class MemoryProbe final : public StepObserver {
   std::vector<int> micro_batches_;              ///< ended phases of the step, by Phase
   std::optional<int64_t> resident_file_bytes_;
   std::string resident_missing_;
+  std::optional<DeviceMemoryWatch> device_memory_;  ///< of the armed step
+  memopt::AllocationRecord record_;
   reports::MemorySection section_;
   std::exception_ptr error_;
 };

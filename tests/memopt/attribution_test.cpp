@@ -198,5 +198,29 @@ TEST(Attribution, names_the_phase_of_the_peak) {
   EXPECT_EQ(result.peak_after, "forward_end");
 }
 
+TEST(BlockLives, are_told_by_birth_with_the_first_owner_that_a_block_ever_had) {
+  Script script(40);
+  script.walk("step_begin", {{{7, 40}, Owner::kWeights}});
+  const uint32_t frame = script.open_frame("aten::silu");
+  script.add(Kind::kAllocate, 9, 16, frame);
+  script.close_frame(frame);
+  script.add(Kind::kSaved, 9, 16);
+  script.add(Kind::kAllocate, 8, 4);
+  script.walk("forward_end", {{{7, 40}, Owner::kWeights}});
+  script.add(Kind::kUnsaved, 9, 16);
+  script.add(Kind::kRelease, 9, 16);
+  const std::vector<BlockLife> lives = block_lives(script.record);
+  ASSERT_EQ(lives.size(), 3U);
+  EXPECT_EQ(lives[0].block.number, 7U);
+  EXPECT_EQ(lives[0].birth, 0U);
+  EXPECT_EQ(lives[0].owner, Owner::kWeights);
+  EXPECT_EQ(lives[1].block.number, 9U);
+  EXPECT_EQ(lives[1].owner, Owner::kActivations) << "temporary before, and never again";
+  EXPECT_EQ(lives[1].frame, frame);
+  EXPECT_EQ(lives[1].death, script.record.events.size());
+  EXPECT_EQ(lives[2].owner, Owner::kUnattributed);
+  EXPECT_EQ(lives[2].death, BlockLife::kStillLive);
+}
+
 }  // namespace
 }  // namespace noisemark::memopt

@@ -27,6 +27,11 @@ TEST(DeviceParts, name_what_times_on_a_cpu_depend_on) {
   EXPECT_EQ(device_model(c10::Device("meta")), "meta");
 }
 
+TEST(DeviceParts, know_no_workspace_of_a_cpus_libraries) {
+  EXPECT_TRUE(library_workspaces(c10::Device("cpu")).empty());
+  EXPECT_TRUE(library_workspaces(c10::Device("meta")).empty());
+}
+
 TEST(DeviceParts, refuse_a_device_that_nothing_was_built_for) {
   EXPECT_THROW(make_device_clock(c10::Device("meta")), c10::Error);
   EXPECT_EQ(find_allocation_source(c10::Device("meta")), nullptr);

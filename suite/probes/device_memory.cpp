@@ -1,0 +1,63 @@
+#include "suite/probes/device_memory.h"
+
+#include <c10/core/Allocator.h>
+
+namespace noisemark::suite {
+namespace {
+
+const auto& aggregate(const c10::CachingAllocator::StatArray& stats) {
+  return stats[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+}
+
+}  // namespace
+
+reports::DeviceMemory device_memory_of(const AllocatorStats& begin, const AllocatorStats& end,
+                                       const ProcessMemory& process) {
+  const auto& allocated = aggregate(end.allocated_bytes);
+  const auto& reserved = aggregate(end.reserved_bytes);
+  reports::DeviceMemory memory;
+  memory.allocated_bytes = allocated.current;
+  // Both also count what was given back and another stream still uses.
+  memory.rounding_bytes =
+      aggregate(end.active_bytes).current - aggregate(end.requested_bytes).current;
+  memory.reserved_bytes = reserved.current;
+  memory.peak_allocated_bytes = allocated.peak;
+  memory.peak_reserved_bytes = reserved.peak;
+  memory.fragmentation_bytes = reserved.peak - allocated.peak;
+  memory.unusable_bytes = aggregate(end.inactive_split_bytes).current;
+  memory.retries = end.num_alloc_retries - begin.num_alloc_retries;
+  memory.failures = end.num_ooms - begin.num_ooms;
+  memory.process_bytes = process.bytes;
+  if (!process.bytes) memory.missing_reason = "process: " + process.missing_reason;
+  return memory;
+}
+
+std::optional<int64_t> outside_bytes(const reports::DeviceMemory& memory) {
+  if (!memory.process_bytes || !memory.reserved_bytes) return std::nullopt;
+  const int64_t bytes = *memory.process_bytes - *memory.reserved_bytes;
+  return bytes >= 0 ? std::optional(bytes) : std::nullopt;
+}
+
+DeviceMemoryWatch::DeviceMemoryWatch(c10::Device device) : device_(device) {
+  if (device.is_cpu()) return;
+  allocator_ = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+  if (allocator_ == nullptr || !allocator_->initialized()) {
+    allocator_ = nullptr;
+    return;
+  }
+  if (!device_.has_index()) device_ = c10::Device(device.type(), 0);
+  allocator_->resetPeakStats(device_.index());
+  begin_ = allocator_->getDeviceStats(device_.index());
+}
+
+reports::DeviceMemory DeviceMemoryWatch::finish() const {
+  if (allocator_ == nullptr) {
+    reports::DeviceMemory none;
+    if (!device_.is_cpu()) none.missing_reason = "its allocator counts nothing";
+    return none;
+  }
+  const AllocatorStats end = allocator_->getDeviceStats(device_.index());
+  return device_memory_of(begin_, end, make_gpu_counters(device_.index())->process_memory());
+}
+
+}  // namespace noisemark::suite

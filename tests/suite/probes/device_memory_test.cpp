@@ -1,0 +1,55 @@
+#include "suite/probes/device_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace noisemark::suite {
+namespace {
+
+AllocatorStats stats(int64_t retries) {
+  AllocatorStats all;
+  all.allocated_bytes[0].current = 700;
+  all.allocated_bytes[0].peak = 1500;
+  all.active_bytes[0].current = 800;  // 100 more wait for another stream
+  all.requested_bytes[0].current = 750;
+  all.reserved_bytes[0].current = 2000;
+  all.reserved_bytes[0].peak = 2048;
+  all.inactive_split_bytes[0].current = 30;
+  all.num_alloc_retries = retries;
+  all.num_ooms = 3;
+  // The parts of small and large pools are in the aggregate already.
+  all.allocated_bytes[1].current = 999999;
+  return all;
+}
+
+TEST(DeviceMemory, is_what_the_allocator_says_and_what_follows_from_it) {
+  const auto memory = device_memory_of(stats(1), stats(5), {5000, ""});
+  EXPECT_EQ(memory.allocated_bytes, 700);
+  EXPECT_EQ(memory.rounding_bytes, 50);
+  EXPECT_EQ(memory.reserved_bytes, 2000);
+  EXPECT_EQ(memory.peak_allocated_bytes, 1500);
+  EXPECT_EQ(memory.peak_reserved_bytes, 2048);
+  EXPECT_EQ(memory.fragmentation_bytes, 548);
+  EXPECT_EQ(memory.unusable_bytes, 30);
+  EXPECT_EQ(memory.retries, 4) << "of the step alone";
+  EXPECT_EQ(memory.failures, 0);
+  EXPECT_EQ(memory.process_bytes, 5000);
+  EXPECT_EQ(outside_bytes(memory), 3000);
+  EXPECT_EQ(memory.missing_reason, "");
+}
+
+TEST(DeviceMemory, knows_nothing_outside_where_the_driver_does_not_say_or_counts_less) {
+  const auto silent = device_memory_of(stats(0), stats(0), {std::nullopt, "no permission"});
+  EXPECT_EQ(silent.missing_reason, "process: no permission");
+  EXPECT_FALSE(outside_bytes(silent));
+  EXPECT_FALSE(outside_bytes(device_memory_of(stats(0), stats(0), {1999, ""})));
+  EXPECT_FALSE(outside_bytes({}));
+}
+
+TEST(DeviceMemory, of_a_cpu_is_nothing_and_needs_no_reason) {
+  const auto memory = DeviceMemoryWatch(c10::Device(c10::kCPU)).finish();
+  EXPECT_FALSE(memory.reserved_bytes);
+  EXPECT_EQ(memory.missing_reason, "");
+}
+
+}  // namespace
+}  // namespace noisemark::suite
