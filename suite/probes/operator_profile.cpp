@@ -1,5 +1,6 @@
 #include "suite/probes/operator_profile.h"
 
+#include <kineto/ActivityType.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
@@ -125,6 +126,23 @@ OperatorSums device_self_times(const kineto::ProfilerResult& result) {
   return sums;
 }
 
+/// Kernels and copies alone: the profiler also puts ranges of the host, waits and events on the
+/// device's time line.
+DeviceActivity device_activity(const kineto::ProfilerResult& result) {
+  DeviceActivity activity;
+  for (const kineto::KinetoEvent& event : result.events()) {
+    if (event.deviceType() == c10::DeviceType::CPU) continue;
+    const BusySpan span{static_cast<int64_t>(event.startNs()), static_cast<int64_t>(event.endNs())};
+    const auto type = static_cast<libkineto::ActivityType>(event.activityType());
+    if (type == libkineto::ActivityType::CONCURRENT_KERNEL) activity.kernels.push_back(span);
+    if (type == libkineto::ActivityType::GPU_MEMCPY ||
+        type == libkineto::ActivityType::GPU_MEMSET) {
+      activity.copies.push_back(span);
+    }
+  }
+  return activity;
+}
+
 std::vector<reports::OperatorRow> make_rows(const OperatorSums& sums, int steps,
                                             const std::map<std::string, int64_t>& flops) {
   double total_ns = 0;
@@ -169,6 +187,10 @@ OperatorProfile profile_operators(const std::function<void()>& step, c10::Device
   const auto result = profiler.stop();
   OperatorProfile profile;
   profile.overhead_frac = profiled_s / plain_s - 1;
+  profile.step_s = plain_s / options.steps;
+  if (const DeviceActivity activity = device_activity(*result); !activity.kernels.empty()) {
+    profile.busy = busy_time(activity, options.steps);
+  }
   profile.operators =
       make_rows(device.is_cpu() ? host_self_times(*result) : device_self_times(*result),
                 options.steps, flops);

@@ -3,16 +3,21 @@
 #include <c10/core/Device.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "reports/result.h"
+#include "suite/probes/busy_time.h"
 
 namespace noisemark::suite {
 
 struct OperatorProfile {
   std::vector<reports::OperatorRow> operators;  ///< by falling self time
-  double overhead_frac = 0;  ///< how much longer a profiled step takes: with / without - 1
+  double overhead_frac = 0;      ///< how much longer a profiled step takes: with / without - 1
+  std::optional<BusyTime> busy;  ///< of a GPU, in the profiled steps; empty of a CPU, and where the
+                                 ///< profiler saw nothing on the device
+  double step_s = 0;             ///< without the profiler
 };
 
 struct ProfileOptions {

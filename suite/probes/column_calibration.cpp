@@ -1,0 +1,141 @@
+#include "suite/probes/column_calibration.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+#include "reports/markdown.h"
+#include "reports/quantity.h"
+
+namespace noisemark::suite {
+namespace {
+
+using reports::Align;
+using reports::DeviceColumn;
+using reports::MarkdownTable;
+
+struct Bound {
+  CalibrationLoad load;
+  std::string_view column;
+  bool at_least;
+  double frac;
+};
+constexpr double kBusy = 0.80;
+constexpr double kStill = 0.01;
+constexpr std::array kBounds{Bound{CalibrationLoad::kProduct, "tensor_active", true, kBusy},
+                             Bound{CalibrationLoad::kProduct, "sm_active", true, kBusy},
+                             Bound{CalibrationLoad::kCopy, "dram_active", true, kBusy},
+                             Bound{CalibrationLoad::kCopy, "tensor_active", false, kStill},
+                             Bound{CalibrationLoad::kIdle, "sm_active", false, kStill},
+                             Bound{CalibrationLoad::kIdle, "tensor_active", false, kStill},
+                             Bound{CalibrationLoad::kIdle, "dram_active", false, kStill}};
+constexpr double kTwoPoints = 0.02;
+
+const DeviceColumn* find_column(const CalibrationRow& row, std::string_view name) {
+  for (const DeviceColumn& column : row.use.columns) {
+    if (column.name == name) return &column;
+  }
+  return nullptr;
+}
+
+std::string words_of(const DeviceColumn* column) {
+  if (column == nullptr) return "no such column";
+  return column->value ? reports::format_percent(*column->value) : column->missing_reason;
+}
+
+CalibrationCheck check_bound(const CalibrationRow& row, const Bound& bound) {
+  const DeviceColumn* column = find_column(row, bound.column);
+  CalibrationCheck check;
+  check.what =
+      fmt::format("{}: {} is {} {}", load_name(row.load), bound.column,
+                  bound.at_least ? "at least" : "at most", reports::format_percent(bound.frac));
+  check.found = words_of(column);
+  if (column != nullptr && column->value) {
+    check.holds = bound.at_least ? *column->value >= bound.frac : *column->value <= bound.frac;
+  }
+  return check;
+}
+
+/// Busy time by the profile and by the GPU's own counter.
+CalibrationCheck check_agreement(const CalibrationRow& row) {
+  const DeviceColumn* profiled = find_column(row, "kernel_busy");
+  const DeviceColumn* counted = find_column(row, "graphics_active");
+  CalibrationCheck check;
+  check.what = fmt::format("{}: kernel_busy is within {} of graphics_active", load_name(row.load),
+                           reports::format_percent(kTwoPoints));
+  check.found = fmt::format("{} and {}", words_of(profiled), words_of(counted));
+  if (profiled != nullptr && counted != nullptr && profiled->value && counted->value) {
+    check.holds = std::abs(*profiled->value - *counted->value) <= kTwoPoints;
+  }
+  return check;
+}
+
+MarkdownTable columns_table(const std::vector<CalibrationRow>& rows) {
+  std::vector<MarkdownTable::Column> titles{{"column"}};
+  for (const CalibrationRow& row : rows) {
+    titles.push_back({std::string(load_name(row.load)), Align::kRight});
+  }
+  titles.push_back({"source"});
+  MarkdownTable table(titles);
+  if (rows.empty()) return table;
+  for (size_t i = 0; i < rows.front().use.columns.size(); ++i) {
+    const DeviceColumn& first = rows.front().use.columns[i];
+    std::vector<std::string> cells{first.name};
+    for (const CalibrationRow& row : rows) {
+      const DeviceColumn* column = find_column(row, first.name);
+      cells.push_back(column != nullptr && column->value
+                          ? reports::format_quantity(*column->value, column->unit)
+                          : "none");
+    }
+    cells.push_back(first.source);
+    table.add_row(cells);
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string_view load_name(CalibrationLoad load) {
+  switch (load) {
+    case CalibrationLoad::kIdle:
+      return "idle";
+    case CalibrationLoad::kCopy:
+      return "copy";
+    case CalibrationLoad::kProduct:
+      return "product";
+  }
+  throw std::logic_error("a load that is none");
+}
+
+std::vector<CalibrationCheck> check_columns(const std::vector<CalibrationRow>& rows) {
+  std::vector<CalibrationCheck> checks;
+  for (const CalibrationRow& row : rows) {
+    for (const Bound& bound : kBounds) {
+      if (bound.load == row.load) checks.push_back(check_bound(row, bound));
+    }
+    if (row.load != CalibrationLoad::kIdle) checks.push_back(check_agreement(row));
+  }
+  return checks;
+}
+
+std::string calibration_text(const std::vector<CalibrationRow>& rows,
+                             const std::vector<CalibrationCheck>& checks) {
+  MarkdownTable verdicts({{"must hold"}, {"found"}, {"verdict"}});
+  for (const CalibrationCheck& check : checks) {
+    const char* verdict = !check.holds ? "not known" : *check.holds ? "holds" : "**does not hold**";
+    verdicts.add_row({check.what, check.found, verdict});
+  }
+  std::string text = "# Columns of a GPU under known loads\n\n";
+  text += columns_table(rows).text();
+  for (const CalibrationRow& row : rows) {
+    text +=
+        fmt::format("\n{}: {}; clocks held down by {}.\n", load_name(row.load),
+                    reports::format_seconds(row.use.window_s),
+                    row.use.clock_reasons.empty() ? "what is not known" : row.use.clock_reasons);
+  }
+  return text + fmt::format("\n{}", verdicts.text());
+}
+
+}  // namespace noisemark::suite

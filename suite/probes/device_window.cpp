@@ -1,0 +1,243 @@
+#include "suite/probes/device_window.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "suite/environment/graphics.h"
+
+namespace noisemark::suite {
+namespace {
+
+using reports::DeviceColumn;
+
+constexpr double kSecondsPerNanosecond = 1e-9;
+constexpr double kJoulesPerMillijoule = 1e-3;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+DeviceColumn column_of(const std::string& name, const std::string& unit, double window_s,
+                       const std::string& source) {
+  DeviceColumn column;
+  column.name = name;
+  column.unit = unit;
+  column.window_s = window_s;
+  column.source = source;
+  return column;
+}
+
+/// The profiled steps are others than the window's, so noise may add up to more than all the time.
+constexpr double kMostBusy = 1.02;
+
+/// A share of the window's time that a step's busy seconds take.
+std::optional<double> share_of(double step_s, const DeviceWindow& window, const WindowWork& work) {
+  if (!(window.window_s > 0) || work.steps == 0) return std::nullopt;
+  const double share = step_s * static_cast<double>(work.steps) / window.window_s;
+  return share <= kMostBusy ? std::optional(std::min(share, 1.0)) : std::nullopt;
+}
+
+DeviceColumn busy_column(const std::string& name, double BusyTime::*seconds,
+                         const DeviceWindow& window, const WindowWork& work,
+                         const std::string& what) {
+  DeviceColumn column =
+      column_of(name, "frac", window.window_s,
+                what + " in the profile (CUPTI by kineto), per step, over this window's steps");
+  if (!work.busy) {
+    column.missing_reason = work.busy_missing;
+    return column;
+  }
+  column.value = share_of((*work.busy).*seconds, window, work);
+  if (!column.value) {
+    column.missing_reason = work.steps == 0 ? "the window has no step"
+                                            : "the profiled steps took longer than the window's";
+  }
+  return column;
+}
+
+/// The kernels' share of the window; empty where it is not known or cannot divide.
+std::optional<double> kernel_share(const DeviceWindow& window, const WindowWork& work) {
+  if (!work.busy || !(work.busy->kernel_s > 0)) return std::nullopt;
+  return share_of(work.busy->kernel_s, window, work);
+}
+
+/// A share while kernels ran; empty where noise makes it more than all that there is.
+std::optional<double> while_kernels_ran(double share, std::optional<double> kernels) {
+  if (!kernels || share / *kernels > kMostBusy) return std::nullopt;
+  return std::min(share / *kernels, 1.0);
+}
+
+/// What else a share of the whole GPU is of.
+std::string beside(const DeviceWindow& window) {
+  const size_t others = window.other_processes.value_or(0);
+  if (others == 0) return "";
+  return fmt::format(", of {} other process{} too", others, others == 1 ? "" : "es");
+}
+
+DeviceColumn gpm_column(const GpmMetric& metric, const GpmValue& value, const DeviceWindow& window,
+                        std::optional<double> kernels) {
+  DeviceColumn column = column_of(std::string(metric.name), "frac", window.window_s,
+                                  fmt::format("NVML GPM {}{}", metric.called, beside(window)));
+  column.value = value.frac;
+  column.missing_reason = value.missing_reason;
+  // Time without a kernel adds nothing to what the multiprocessors do, but copies use the memory.
+  const bool of_kernels = metric.name != "graphics_active" && metric.name != "dram_active";
+  if (value.frac && of_kernels) column.over_kernels = while_kernels_ran(*value.frac, kernels);
+  return column;
+}
+
+DeviceColumn flop_column(const DeviceWindow& window, const WindowWork& work,
+                         std::optional<double> kernels) {
+  DeviceColumn column =
+      column_of("flop_of_peak", "frac", window.window_s,
+                "counted operations over the measured matrix-product peak of this precision");
+  if (!(work.peak_flop_per_s > 0) || !(window.window_s > 0)) {
+    column.missing_reason = "no peak was measured";
+    return column;
+  }
+  column.value = work.flop / window.window_s / work.peak_flop_per_s;
+  if (kernels) column.over_kernels = *column.value / *kernels;
+  return column;
+}
+
+/// Mean, lowest and highest of the readings that have the figure.
+DeviceColumn reading_column(const std::string& name, const std::string& unit,
+                            std::optional<double> GpuReading::*figure, const DeviceWindow& window) {
+  DeviceColumn column = column_of(name, unit, window.window_s, "NVML");
+  std::vector<double> values;
+  for (const GpuReading& reading : window.readings) {
+    if (reading.*figure) values.push_back(*(reading.*figure));
+  }
+  if (values.empty()) {
+    column.missing_reason = "the driver does not say it for this GPU";
+    return column;
+  }
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  column.lowest = *low;
+  column.highest = *high;
+  column.readings = static_cast<int64_t>(values.size());
+  column.value =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return column;
+}
+
+DeviceColumn energy_column(const DeviceWindow& window, const WindowWork& work) {
+  DeviceColumn column = column_of("energy_per_image", "J", window.window_s,
+                                  "NVML's counter of energy over the window's images");
+  if (!window.energy_j) {
+    column.missing_reason = "the driver does not count energy for this GPU";
+  } else if (work.images == 0) {
+    column.missing_reason = "the window has no image";
+  } else {
+    column.value = *window.energy_j / static_cast<double>(work.images);
+  }
+  return column;
+}
+
+}  // namespace
+
+DeviceWatch::DeviceWatch(GpuCounters& counters, double interval_s)
+    : counters_(counters), interval_s_(interval_s) {
+  counters_.begin_window();
+  begin_mj_ = counters_.energy_mj();
+  begin_ns_ = now_ns();
+  thread_ = std::thread([this] { read_until_told(); });
+}
+
+DeviceWatch::~DeviceWatch() {
+  join();
+}
+
+void DeviceWatch::read_until_told() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    GpuReading reading = counters_.read();
+    lock.lock();
+    readings_.push_back(reading);
+    told_.wait_for(lock, std::chrono::duration<double>(interval_s_), [this] { return stop_; });
+  }
+}
+
+void DeviceWatch::join() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  told_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+DeviceWindow DeviceWatch::stop() {
+  DeviceWindow window;
+  const auto end_mj = counters_.energy_mj();
+  window.window_s = static_cast<double>(now_ns() - begin_ns_) * kSecondsPerNanosecond;
+  window.shares = counters_.end_window(window.window_s);
+  join();
+  if (begin_mj_ && end_mj && *end_mj >= *begin_mj_) {
+    window.energy_j = static_cast<double>(*end_mj - *begin_mj_) * kJoulesPerMillijoule;
+  }
+  window.readings = std::move(readings_);
+  window.other_processes = counters_.other_processes();
+  return window;
+}
+
+std::string clock_reasons_of(const std::vector<GpuReading>& readings) {
+  std::map<uint64_t, int64_t> counts;  // by bit
+  int64_t known = 0;
+  for (const GpuReading& reading : readings) {
+    if (!reading.clock_reasons) continue;
+    ++known;
+    for (uint64_t mask = *reading.clock_reasons; mask != 0; mask &= mask - 1) {
+      ++counts[uint64_t{1} << std::countr_zero(mask)];
+    }
+  }
+  if (known == 0) return "";
+  std::vector<std::pair<uint64_t, int64_t>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string words;
+  for (const auto& [bit, count] : sorted) {
+    words += fmt::format("{}{} ({} of {} readings)", words.empty() ? "" : ", ", clock_reasons(bit),
+                         count, known);
+  }
+  return words.empty() ? "nothing" : words;
+}
+
+reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work) {
+  reports::DeviceUse use;
+  use.measured = true;
+  use.steps = work.steps;
+  use.images = work.images;
+  use.window_s = window.window_s;
+  use.clock_reasons = clock_reasons_of(window.readings);
+  const std::optional<double> kernels = kernel_share(window, work);
+  use.columns = {
+      busy_column("kernel_busy", &BusyTime::kernel_s, window, work, "merged intervals of kernels"),
+      busy_column("device_busy", &BusyTime::busy_s, window, work,
+                  "merged intervals of kernels and copies")};
+  const std::vector<GpmMetric>& metrics = gpm_metrics();
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const GpmValue value =
+        i < window.shares.size() ? window.shares[i] : GpmValue{std::nullopt, "it was not read"};
+    use.columns.push_back(gpm_column(metrics[i], value, window, kernels));
+  }
+  use.columns.push_back(flop_column(window, work, kernels));
+  use.columns.push_back(reading_column("power", "W", &GpuReading::power_w, window));
+  use.columns.push_back(energy_column(window, work));
+  use.columns.push_back(reading_column("sm_clock", "MHz", &GpuReading::sm_clock_mhz, window));
+  use.columns.push_back(
+      reading_column("memory_clock", "MHz", &GpuReading::memory_clock_mhz, window));
+  use.columns.push_back(reading_column("temperature", "C", &GpuReading::temperature_c, window));
+  return use;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "reports/result.h"
+#include "suite/environment/gpu_counters.h"
+#include "suite/probes/busy_time.h"
+
+namespace noisemark::suite {
+
+/// What was read of a GPU in one window of time.
+struct DeviceWindow {
+  double window_s = 0;
+  std::vector<GpmValue> shares;    ///< one for each of gpm_metrics()
+  std::optional<double> energy_j;  ///< spent in the window
+  std::vector<GpuReading> readings;
+  std::optional<size_t> other_processes;  ///< on the GPU at its end, of which the shares are too
+};
+
+/// Reads a GPU from its construction until stop(), on a thread of its own: counters at both ends,
+/// and in between power, clocks and temperature every `interval_s`.
+class DeviceWatch {
+ public:
+  /// `counters` must outlive it.
+  explicit DeviceWatch(GpuCounters& counters, double interval_s = 0.1);
+  ~DeviceWatch();
+  DeviceWatch(const DeviceWatch&) = delete;
+  DeviceWatch& operator=(const DeviceWatch&) = delete;
+
+  /// Ends the window. Call once, with the device idle: what was handed out is then done.
+  [[nodiscard]] DeviceWindow stop();
+
+ private:
+  void read_until_told();
+  void join();
+
+  GpuCounters& counters_;
+  const double interval_s_;
+  int64_t begin_ns_ = 0;
+  std::optional<uint64_t> begin_mj_;
+  std::vector<GpuReading> readings_;
+  std::mutex mutex_;
+  std::condition_variable told_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+/// What went on in a window.
+struct WindowWork {
+  int64_t steps = 0;
+  int64_t images = 0;
+  std::optional<BusyTime> busy;  ///< of a step, from a profile of the same steps
+  std::string busy_missing;      ///< why there is none
+  double flop = 0;               ///< of all steps
+  double peak_flop_per_s = 0;    ///< of the device at this precision; 0: not measured
+};
+
+/// The columns of a window, in a fixed order: busy time, GPM's shares, arithmetic, power, energy,
+/// clocks, temperature. What could not be had is there with its reason. A pure function.
+[[nodiscard]] reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work);
+
+/// "power cap (12 of 56 readings), idle (1 of 56 readings)": what held clocks down in any reading,
+/// the most frequent first; "nothing" or, where no reading knows, "".
+[[nodiscard]] std::string clock_reasons_of(const std::vector<GpuReading>& readings);
+
+}  // namespace noisemark::suite

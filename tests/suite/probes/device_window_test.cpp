@@ -1,0 +1,180 @@
+#include "suite/probes/device_window.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/suite/probes/fake_counters.h"
+
+namespace noisemark::suite {
+namespace {
+
+using test::FakeCounters;
+
+/// Ten seconds in which twenty steps of 0.4 s of kernels, and 0.45 s with copies, were made.
+DeviceWindow ten_seconds() {
+  DeviceWindow window;
+  window.window_s = 10;
+  for (size_t i = 0; i < gpm_metrics().size(); ++i) window.shares.push_back({0.4, ""});
+  window.energy_j = 6000;
+  GpuReading reading;
+  for (const double power_w : {500.0, 700.0, 600.0}) {
+    reading.power_w = power_w;
+    reading.clock_reasons = power_w > 650 ? 0x4 : 0;
+    window.readings.push_back(reading);
+  }
+  return window;
+}
+
+WindowWork twenty_steps() {
+  WindowWork work;
+  work.steps = 20;
+  work.images = 2560;
+  work.busy = BusyTime{0.4, 0.45, 0.5, 300};
+  work.flop = 2e15;
+  work.peak_flop_per_s = 800e12;
+  return work;
+}
+
+const reports::DeviceColumn& column(const reports::DeviceUse& use, const std::string& name) {
+  for (const auto& one : use.columns) {
+    if (one.name == name) return one;
+  }
+  throw std::out_of_range(name);
+}
+
+TEST(DeviceUse, gives_shares_over_wall_time_and_while_kernels_ran) {
+  const auto use = device_use(ten_seconds(), twenty_steps());
+  EXPECT_DOUBLE_EQ(column(use, "kernel_busy").value.value(), 0.8);
+  EXPECT_DOUBLE_EQ(column(use, "device_busy").value.value(), 0.9);
+  EXPECT_DOUBLE_EQ(column(use, "sm_active").value.value(), 0.4);
+  EXPECT_DOUBLE_EQ(column(use, "sm_active").over_kernels.value(), 0.5);
+  EXPECT_DOUBLE_EQ(column(use, "flop_of_peak").value.value(), 0.25);
+  EXPECT_DOUBLE_EQ(column(use, "flop_of_peak").over_kernels.value(), 0.3125);
+  EXPECT_FALSE(column(use, "dram_active").over_kernels) << "copies use the memory too";
+  EXPECT_FALSE(column(use, "kernel_busy").over_kernels);
+}
+
+TEST(DeviceUse, gives_the_spread_of_readings_and_energy_by_image) {
+  const auto use = device_use(ten_seconds(), twenty_steps());
+  EXPECT_DOUBLE_EQ(column(use, "power").value.value(), 600);
+  EXPECT_DOUBLE_EQ(column(use, "power").lowest.value(), 500);
+  EXPECT_DOUBLE_EQ(column(use, "power").highest.value(), 700);
+  EXPECT_EQ(column(use, "power").readings, 3);
+  EXPECT_DOUBLE_EQ(column(use, "energy_per_image").value.value(), 6000.0 / 2560);
+  EXPECT_EQ(use.clock_reasons, "power cap (1 of 3 readings)");
+}
+
+TEST(DeviceUse, says_the_window_and_the_source_of_every_column_and_why_one_is_missing) {
+  DeviceWindow window = ten_seconds();
+  window.shares[1] = {std::nullopt, "no permission"};
+  window.energy_j.reset();
+  const auto use = device_use(window, twenty_steps());
+  for (const auto& one : use.columns) {
+    EXPECT_NE(one.source, "") << one.name;
+    EXPECT_EQ(one.window_s, 10) << one.name;
+    EXPECT_EQ(one.value.has_value(), one.missing_reason.empty()) << one.name;
+  }
+  EXPECT_EQ(column(use, "sm_active").missing_reason, "no permission");
+  EXPECT_FALSE(column(use, "sm_active").over_kernels);
+  EXPECT_EQ(column(use, "temperature").missing_reason, "the driver does not say it for this GPU");
+  EXPECT_NE(column(use, "energy_per_image").missing_reason, "");
+}
+
+TEST(DeviceUse, says_of_shares_of_the_whole_gpu_that_others_used_it_too) {
+  DeviceWindow window = ten_seconds();
+  EXPECT_EQ(column(device_use(window, twenty_steps()), "sm_active").source, "NVML GPM SM_UTIL");
+  window.other_processes = 2;
+  EXPECT_EQ(column(device_use(window, twenty_steps()), "sm_active").source,
+            "NVML GPM SM_UTIL, of 2 other processes too");
+}
+
+TEST(DeviceUse, has_no_kernel_time_without_a_profile_of_the_device) {
+  WindowWork work = twenty_steps();
+  work.busy.reset();
+  work.busy_missing = "the profiler saw no kernel";
+  const auto use = device_use(ten_seconds(), work);
+  EXPECT_EQ(column(use, "kernel_busy").missing_reason, "the profiler saw no kernel");
+  EXPECT_EQ(column(use, "device_busy").missing_reason, "the profiler saw no kernel");
+  EXPECT_DOUBLE_EQ(column(use, "sm_active").value.value(), 0.4);
+  EXPECT_FALSE(column(use, "sm_active").over_kernels);
+}
+
+TEST(DeviceUse, refuses_kernels_that_took_longer_than_the_window) {
+  WindowWork work = twenty_steps();
+  work.busy->kernel_s = 0.505;
+  EXPECT_DOUBLE_EQ(column(device_use(ten_seconds(), work), "kernel_busy").value.value(), 1)
+      << "noise of a hundredth is cut";
+  work.busy->kernel_s = 0.6;
+  const auto use = device_use(ten_seconds(), work);
+  EXPECT_FALSE(column(use, "kernel_busy").value);
+  EXPECT_NE(column(use, "kernel_busy").missing_reason, "");
+  EXPECT_FALSE(column(use, "sm_active").over_kernels);
+}
+
+TEST(DeviceUse, gives_no_share_of_more_than_all_while_kernels_ran) {
+  DeviceWindow window = ten_seconds();
+  const auto over_kernels = [&](double frac) {
+    window.shares[1].frac = frac;
+    return column(device_use(window, twenty_steps()), "sm_active").over_kernels;
+  };
+  EXPECT_EQ(over_kernels(0.81), 1.0) << "noise of a hundredth is cut";
+  EXPECT_FALSE(over_kernels(0.9)) << "counters and profile do not agree";
+}
+
+TEST(DeviceUse, of_an_empty_window_divides_by_nothing) {
+  const auto use = device_use({}, {});
+  for (const auto& one : use.columns) {
+    EXPECT_FALSE(one.value) << one.name;
+    if (one.name == "kernel_busy" || one.name == "device_busy")
+      continue;  // its reason is the work's
+    EXPECT_NE(one.missing_reason, "") << one.name;
+  }
+}
+
+TEST(ClockReasons, are_counted_by_readings_the_most_frequent_first) {
+  GpuReading capped, hot, calm, silent;
+  capped.clock_reasons = 0x4;
+  hot.clock_reasons = 0x4 | 0x20;
+  calm.clock_reasons = 0;
+  EXPECT_EQ(clock_reasons_of({calm, calm}), "nothing");
+  EXPECT_EQ(clock_reasons_of({silent}), "");
+  EXPECT_EQ(clock_reasons_of({hot, capped, calm, silent}),
+            "power cap (2 of 3 readings), thermal slow-down (1 of 3 readings)");
+}
+
+TEST(DeviceWatch, reads_at_once_and_then_in_its_interval_until_it_is_told) {
+  FakeCounters counters;
+  counters.reading.power_w = 100;
+  counters.energy = 5000;
+  counters.spent_mj = 250;
+  DeviceWatch watch(counters, 0.001);
+  while (counters.reads < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const DeviceWindow window = watch.stop();
+  EXPECT_EQ(counters.windows, 1);
+  EXPECT_GE(window.readings.size(), 3U);
+  EXPECT_EQ(window.readings.size(), static_cast<size_t>(counters.reads));
+  EXPECT_GT(window.window_s, 0);
+  EXPECT_DOUBLE_EQ(window.energy_j.value(), 0.25);
+  EXPECT_EQ(window.shares.size(), gpm_metrics().size());
+}
+
+TEST(DeviceWatch, has_a_reading_of_the_shortest_window_and_no_energy_of_a_gpu_without_a_counter) {
+  FakeCounters counters;
+  DeviceWatch watch(counters, 1000);
+  while (counters.reads < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const DeviceWindow window = watch.stop();  // does not wait for the interval
+  EXPECT_EQ(window.readings.size(), 1U);
+  EXPECT_FALSE(window.energy_j);
+}
+
+TEST(DeviceWatch, may_be_left_without_being_stopped) {
+  FakeCounters counters;
+  { const DeviceWatch watch(counters, 1000); }
+  EXPECT_EQ(counters.windows, 1);
+}
+
+}  // namespace
+}  // namespace noisemark::suite

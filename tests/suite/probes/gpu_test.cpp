@@ -1,0 +1,57 @@
+#include <c10/core/Device.h>
+#include <gtest/gtest.h>
+
+#include "suite/environment/gpu_counters.h"
+#include "suite/probes/calibration_loads.h"
+
+// The columns of a GPU under loads of which is known what they must say. Nothing else should use
+// the GPU meanwhile.
+namespace noisemark::suite {
+namespace {
+
+const c10::Device kGpu("cuda:0");
+constexpr double kWindow_s = 3;
+
+void expect_known(CalibrationLoad load) {
+  const auto counters = make_gpu_counters(0);
+  const CalibrationRow row = measure_load(load, kGpu, *counters, kWindow_s);
+  int judged = 0;
+  const auto checks = check_columns({row});
+  for (const CalibrationCheck& check : checks) {
+    if (!check.holds) continue;
+    ++judged;
+    EXPECT_TRUE(*check.holds) << check.what << ": " << check.found;
+  }
+  if (judged == 0) GTEST_SKIP() << checks.front().what << ": " << checks.front().found;
+}
+
+TEST(GpuColumns, say_that_an_idle_gpu_is_idle) {
+  expect_known(CalibrationLoad::kIdle);
+}
+
+TEST(GpuColumns, say_that_a_copy_keeps_the_memory_busy_and_no_tensor_core) {
+  expect_known(CalibrationLoad::kCopy);
+}
+
+TEST(GpuColumns, say_that_products_keep_the_tensor_cores_busy) {
+  expect_known(CalibrationLoad::kProduct);
+}
+
+TEST(GpuActivity, kernels_of_a_profile_fill_no_more_than_its_time) {
+  const auto counters = make_gpu_counters(0);
+  const CalibrationRow row = measure_load(CalibrationLoad::kProduct, kGpu, *counters, 1);
+  for (const auto& column : row.use.columns) {
+    if (column.name != "kernel_busy") continue;
+    ASSERT_TRUE(column.value) << column.missing_reason;
+    EXPECT_GT(*column.value, 0.5) << "products of 8192 keep a GPU busy";
+    EXPECT_LE(*column.value, 1);
+  }
+}
+
+TEST(GpuProcessMemory, is_told_or_its_absence_explained) {
+  const ProcessMemory memory = make_gpu_counters(0)->process_memory();
+  EXPECT_TRUE(memory.bytes.has_value() != !memory.missing_reason.empty());
+}
+
+}  // namespace
+}  // namespace noisemark::suite
