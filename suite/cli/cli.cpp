@@ -72,6 +72,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.resume = arguments.has("resume");
   options.deterministic = arguments.has("deterministic");
   options.memory = !arguments.has("no-memory");
+  options.memory_snapshot = arguments.has("memory-snapshot");
   options.profile = !arguments.has("no-profile");
   options.certificate = !arguments.has("no-certificate");
   if (arguments.has("fit-memory")) options.fit_memory_bytes = size_of(arguments, "fit-memory");

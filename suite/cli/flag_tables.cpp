@@ -57,6 +57,8 @@ std::vector<Flag> run_flags() {
        "continue the run in --out from its checkpoint; what is finished stays as it is"},
       {"deterministic", "", "deterministic algorithms only"},
       {"no-memory", "", "leave the memory pass out"},
+      {"memory-snapshot", "",
+       "keep a watched step as memory_snapshot.pickle, for PyTorch's memory viewer"},
       {"no-profile", "", "leave the profile pass out"},
       {"no-certificate", "", "do not train a memory mode beside none: no certificate, no overhead"},
       {"fit-memory", "SIZE",

@@ -76,6 +76,9 @@ std::vector<std::string> child_arguments(const RunOptions& options, const Planne
   if (options.resume) arguments.push_back("--resume");
   if (options.deterministic) arguments.push_back("--deterministic");
   if (!options.memory || plan.judged) arguments.push_back("--no-memory");
+  if (options.memory_snapshot && options.memory && !plan.judged) {
+    arguments.push_back("--memory-snapshot");
+  }
   // A mode changes few operators: a suite, whose time is short, profiles mode "none" alone.
   const bool profiled = plan.variant.mode == "none" || find_suite(options.id) == nullptr;
   if (!options.profile || !profiled || plan.judged) arguments.push_back("--no-profile");

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include "memopt/budget_mode.h"
+#include "suite/run/device_failure.h"
 #include "suite/run/out_of_memory.h"
 #include "suite/train/trainer.h"
 
@@ -52,8 +53,12 @@ Failure failure_of(const std::exception& error) {
     return unexpected(ExitCode::kOutOfMemory, *what);
   }
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  return unexpected(ExitCode::kInternal,
-                    torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
+  const std::string reason =
+      torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+  if (const auto of_device = device_failure(reason)) {
+    return unexpected(of_device->code, of_device->reason);
+  }
+  return unexpected(ExitCode::kInternal, reason);
 }
 
 }  // namespace noisemark::suite

@@ -1,5 +1,6 @@
 #include "suite/run/metrics.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -155,6 +156,24 @@ void add_utilization(const Result& result, std::vector<Metric>& metrics) {
   metrics.push_back(exact("mfu_frac", "frac", Direction::kHigher, use.mfu_frac));
 }
 
+/// Of a GPU alone, under the columns' names.
+void add_device_use(const Result& result, std::vector<Metric>& metrics) {
+  for (const reports::DeviceColumn& column : result.utilization.device_use.columns) {
+    const Direction direction =
+        column.name == "energy_per_image" ? Direction::kLower : Direction::kNeutral;
+    const std::string name = "gpu_" + column.name;
+    if (!column.value) {
+      metrics.push_back(missing(name, column.unit, direction, column.missing_reason));
+      continue;
+    }
+    Metric metric = exact(name, column.unit, direction, *column.value);
+    metric.statistic = column.readings > 0 ? "mean" : "over one window";
+    metric.n = std::max<int64_t>(1, column.readings);
+    metric.method = column.source;
+    metrics.push_back(metric);
+  }
+}
+
 void add_quality(const Result& result, std::vector<Metric>& metrics) {
   const reports::Quality& quality = result.quality;
   if (quality.evaluations.empty()) {
@@ -203,6 +222,7 @@ std::vector<Metric> derive_metrics(const Result& result, std::optional<int64_t> 
   add_memory(result, metrics);
   add_memory_mode(result, metrics);
   add_utilization(result, metrics);
+  add_device_use(result, metrics);
   add_quality(result, metrics);
   return metrics;
 }

@@ -13,10 +13,15 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Everything that a run may leave in its folder. The result is the last to arrive.
-constexpr std::array<const char*, 8> kRunFiles = {"plots",           "report.md",
-                                                  "events.mlog",     "weights.safetensors",
-                                                  "ema.safetensors", "checkpoint.safetensors",
-                                                  "samples",         "result.json"};
+constexpr std::array<const char*, 9> kRunFiles = {"plots",
+                                                  "report.md",
+                                                  "events.mlog",
+                                                  "weights.safetensors",
+                                                  "ema.safetensors",
+                                                  "checkpoint.safetensors",
+                                                  "memory_snapshot.pickle",
+                                                  "samples",
+                                                  "result.json"};
 constexpr std::array<const char*, 2> kSuiteFiles = {"suite.json", "report.md"};
 /// A run that is to replace the one above it, and one whose files are on their way up.
 constexpr const char* kReplacement = "replacement";

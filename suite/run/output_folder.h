@@ -21,6 +21,9 @@ struct OutputFolder {
   }
   [[nodiscard]] std::string weights() const { return (path / "weights.safetensors").string(); }
   [[nodiscard]] std::string average() const { return (path / "ema.safetensors").string(); }
+  [[nodiscard]] std::string memory_snapshot() const {
+    return (path / "memory_snapshot.pickle").string();
+  }
   [[nodiscard]] std::filesystem::path samples() const { return path / "samples"; }
   [[nodiscard]] std::string events() const { return (path / "events.mlog").string(); }
 };

@@ -1,8 +1,11 @@
 #include "suite/run/profile_pass.h"
 
+#include <optional>
+
 #include "suite/probes/flop_counter.h"
 #include "suite/probes/gemm_peak.h"
 #include "suite/probes/operator_profile.h"
+#include "suite/run/device_pass.h"
 #include "suite/run/owners.h"
 
 namespace noisemark::suite {
@@ -24,9 +27,9 @@ void count_flops(Trainer& trainer, int64_t batch, reports::Utilization& utilizat
   utilization.backward_flop_per_image = counter.of(Phase::kBackward) / batch;
 }
 
-/// Everything that is counted in the trainer's steps.
-void measure_steps(const SessionOptions& options, Trainer& trainer, const PassWatch& watch,
-                   reports::Utilization& utilization) {
+/// Everything that is counted in the trainer's steps. Returns how busy a GPU was in them.
+std::optional<BusyTime> measure_steps(const SessionOptions& options, Trainer& trainer,
+                                      const PassWatch& watch, reports::Utilization& utilization) {
   ProfileOptions how;
   how.steps = static_cast<int>(options.definition.measure.profile_steps);
   const int64_t steps = steps_of(options.definition.measure);
@@ -39,6 +42,7 @@ void measure_steps(const SessionOptions& options, Trainer& trainer, const PassWa
   utilization.profiler_overhead_frac = profile.overhead_frac;
   watch.before_step("profile pass", trainer.next_step(), steps);
   count_flops(trainer, options.definition.train.batch, utilization);
+  return profile.busy;
 }
 
 void measure_peak(const Variant& variant, const PassWatch& watch,
@@ -56,13 +60,19 @@ void measure_peak(const Variant& variant, const PassWatch& watch,
 reports::Utilization profile_pass(const SessionOptions& options, const PassWatch& watch) {
   SessionOptions own = options;
   own.definition.train.steps = steps_of(options.definition.measure);
-  const Session session = make_session(own);
-  Trainer& trainer = *session.trainer;
   reports::Utilization utilization;
-  name_owners_when_full(trainer, [&] {
-    measure_steps(options, trainer, watch, utilization);
-    measure_peak(options.variant, watch, utilization);
-  });
+  std::optional<BusyTime> busy;
+  {
+    const Session session = make_session(own);
+    Trainer& trainer = *session.trainer;
+    name_owners_when_full(trainer, [&] {
+      busy = measure_steps(options, trainer, watch, utilization);
+      measure_peak(options.variant, watch, utilization);
+    });
+  }
+  if (options.variant.device.is_cuda()) {
+    utilization.device_use = device_pass(options, watch, utilization, busy);
+  }
   utilization.measured = true;
   return utilization;
 }

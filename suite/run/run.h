@@ -31,6 +31,7 @@ struct RunOptions {
   bool resume = false;                 ///< continue the run in `out` from its checkpoint
   bool deterministic = false;          ///< deterministic algorithms
   bool memory = true;                  ///< make the memory pass
+  bool memory_snapshot = false;        ///< and keep what it saw for PyTorch's memory viewer
   bool profile = true;                 ///< make the profile pass
   bool certificate = true;             ///< train a memory mode beside "none"
   std::optional<int64_t> fit_memory_bytes;  ///< look for the largest batch within so much

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "memopt/tracking_allocator.h"
+#include "reports/error.h"
 #include "reports/gate.h"
 #include "reports/quality/gradient_bound.h"
 #include "reports/sha256.h"
@@ -147,6 +148,9 @@ class SingleRun {
       result_.utilization.missing_reason =
           "the profile pass was left out (measure.profile_steps=0)";
     }
+    if (variant.device.is_cuda()) {
+      result_.utilization.device_use.missing_reason = result_.utilization.missing_reason;
+    }
     if (has_mode()) result_.memory_mode.fallbacks = no_pass_yet();
     if (options_.fit_memory_bytes) {
       result_.batch_fit.memory_bytes = options_.fit_memory_bytes;
@@ -186,7 +190,8 @@ class SingleRun {
   void measure_memory() {
     events_.pass_start("memory_pass");
     reports::MemoryMode& mode = result_.memory_mode;
-    result_.memory = memory_pass(session_, watch_, has_mode() ? &mode : nullptr);
+    result_.memory = memory_pass(session_, watch_, has_mode() ? &mode : nullptr,
+                                 options_.memory_snapshot ? folder_.memory_snapshot() : "");
     if (has_mode()) {
       SessionOptions plain = session_;
       plain.variant.mode = "none";
@@ -354,8 +359,12 @@ class SingleRun {
   }
 
   void write() {
-    std::erase_if(result_.artifacts, [](const auto& one) { return one.path == "events.mlog"; });
-    result_.artifacts.push_back({"events.mlog", reports::sha256_of_file(folder_.events())});
+    for (const std::string& file : {folder_.events(), folder_.memory_snapshot()}) {
+      const std::string name = std::filesystem::path(file).filename().string();
+      std::erase_if(result_.artifacts, [&](const auto& one) { return one.path == name; });
+      if (!std::filesystem::exists(file)) continue;
+      result_.artifacts.push_back({name, reports::sha256_of_file(file)});
+    }
     reports::write_run_folder(folder_.path, result_);
   }
 
@@ -428,6 +437,9 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
 
 ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
                     const std::filesystem::path& out, const Fault& fault) {
+  if (options.memory_snapshot && !options.memory) {
+    throw bad_input("--memory-snapshot", "", "--no-memory", "with the memory pass, which it is of");
+  }
   apply_variant(plan.variant);
   // What cannot begin is found before anything is touched.
   SessionOptions session = session_options(options, plan);

@@ -61,6 +61,28 @@ TEST(Metrics, steps_that_loss_scaling_skipped_are_listed_where_there_is_loss_sca
   EXPECT_EQ(reports::find_metric(result, "skipped_steps"), nullptr);
 }
 
+TEST(Metrics, columns_of_a_gpu_are_listed_where_there_is_one) {
+  reports::Result result = ten_steps();
+  result.metrics = derive_metrics(result);
+  EXPECT_EQ(reports::find_metric(result, "gpu_power"), nullptr);
+  reports::DeviceColumn power;
+  power.name = "power";
+  power.unit = "W";
+  power.value = 600;
+  power.readings = 50;
+  reports::DeviceColumn energy;
+  energy.name = "energy_per_image";
+  energy.unit = "J";
+  energy.missing_reason = "not counted";
+  result.utilization.device_use.columns = {power, energy};
+  result.metrics = derive_metrics(result);
+  EXPECT_EQ(reports::find_metric(result, "gpu_power")->value, 600.0);
+  EXPECT_EQ(reports::find_metric(result, "gpu_power")->n, 50);
+  const reports::Metric* joules = reports::find_metric(result, "gpu_energy_per_image");
+  EXPECT_EQ(joules->missing_reason, "not counted");
+  EXPECT_EQ(joules->direction, reports::Direction::kLower);
+}
+
 TEST(Metrics, excess_loss_is_that_of_the_last_evaluation) {
   reports::Result result = ten_steps();
   result.quality.evaluations.resize(2);

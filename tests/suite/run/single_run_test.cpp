@@ -166,6 +166,25 @@ TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_
   EXPECT_EQ(check.code, 0) << check.both();
 }
 
+TEST(Run, keeps_the_watched_step_for_the_memory_viewer_when_it_is_asked_to) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = test::with(test::short_run(out, 2), {"--no-profile"});
+  const test::Finished run = run_noisemark(test::with(arguments, {"--memory-snapshot"}));
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_GT(fs::file_size(out / "memory_snapshot.pickle"), 10'000U);
+  const auto& artifacts = result_in(out).artifacts;
+  EXPECT_EQ(std::count_if(artifacts.begin(), artifacts.end(),
+                          [](const auto& one) { return one.path == "memory_snapshot.pickle"; }),
+            1);
+  const test::Finished check = run_noisemark({"check", out.string()});
+  EXPECT_EQ(check.code, 0) << check.both();
+  const test::Finished refused =
+      run_noisemark(test::with(arguments, {"--force", "--no-memory", "--memory-snapshot"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.both().find("--memory-snapshot: "), std::string::npos) << refused.both();
+}
+
 TEST(Run, leaves_out_the_passes_whose_steps_are_zero_and_says_why) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";

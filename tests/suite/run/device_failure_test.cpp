@@ -1,0 +1,75 @@
+#include "suite/run/device_failure.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "suite/run/failure.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// As LibTorch writes an error of CUDA.
+std::string cuda_text(const std::string& what) {
+  return "CUDA error: " + what +
+         "\nCUDA kernel errors might be asynchronously reported at some other API call, so the "
+         "stacktrace below might be incorrect.\nFor debugging consider passing "
+         "CUDA_LAUNCH_BLOCKING=1";
+}
+
+ExitCode code_of(const std::string& text) {
+  const auto failure = device_failure(text);
+  return failure ? failure->code : ExitCode::kPass;
+}
+
+TEST(DeviceFailure, cannot_run_here_where_the_gpu_or_its_driver_does_not_serve_this_program) {
+  const std::vector<std::string> texts{
+      cuda_text("CUDA-capable device(s) is/are busy or unavailable"),
+      cuda_text("all CUDA-capable devices are busy or unavailable"),
+      cuda_text("CUDA driver version is insufficient for CUDA runtime version"),
+      "The NVIDIA driver on your system is too old (found version 12040).",
+      "Found no NVIDIA driver on your system.",
+      cuda_text("no CUDA-capable device is detected"),
+      cuda_text("system not yet initialized"),
+      cuda_text("no kernel image is available for execution on the device")};
+  for (const std::string& text : texts) {
+    EXPECT_EQ(code_of(text), ExitCode::kCannotRunHere) << text;
+  }
+}
+
+TEST(DeviceFailure, of_a_kernel_says_that_it_may_have_happened_before) {
+  const auto failure = device_failure(cuda_text("an illegal memory access was encountered"));
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->code, ExitCode::kInternal);
+  EXPECT_TRUE(failure->reason.starts_with(
+      "CUDA error: an illegal memory access was encountered: a kernel failed, maybe long before"))
+      << failure->reason;
+  EXPECT_EQ(failure->reason.find('\n'), std::string::npos);
+  EXPECT_EQ(code_of(cuda_text("device-side assert triggered")), ExitCode::kInternal);
+}
+
+TEST(DeviceFailure, of_a_librarys_allocation_is_out_of_memory) {
+  EXPECT_EQ(code_of("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            ExitCode::kOutOfMemory);
+  EXPECT_EQ(code_of("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), ExitCode::kOutOfMemory);
+}
+
+TEST(DeviceFailure, is_no_error_of_another_kind) {
+  EXPECT_FALSE(device_failure("mat1 and mat2 shapes cannot be multiplied"));
+  EXPECT_FALSE(device_failure("illegal memory access"));
+  EXPECT_FALSE(device_failure(cuda_text("something that CUDA 99 may say")));
+}
+
+TEST(Failure, of_a_gpu_that_is_taken_is_told_as_such) {
+  const c10::Error error({__func__, __FILE__, __LINE__},
+                         cuda_text("CUDA-capable device(s) is/are busy or unavailable"));
+  const Failure failure = failure_of(error);
+  EXPECT_EQ(failure.code, ExitCode::kCannotRunHere);
+  EXPECT_EQ(failure.status, "cannot run here");
+  EXPECT_NE(failure.reason.find("exclusive compute mode"), std::string::npos) << failure.reason;
+}
+
+}  // namespace
+}  // namespace noisemark::suite
