@@ -58,15 +58,9 @@ AutocastGuard::~AutocastGuard() {
   at::autocast::set_autocast_dtype(device_, previous_);
 }
 
-namespace {
-constexpr double kInitialScale = 65536.0;
-constexpr double kGrowthFactor = 2.0;
-constexpr double kBackoffFactor = 0.5;
-constexpr int64_t kGrowthInterval = 2000;
-}  // namespace
-
-LossScaler::LossScaler(at::Device device)
-    : scale_(at::full({}, kInitialScale, at::device(device).dtype(at::kFloat))),
+LossScaler::LossScaler(at::Device device, const LossScaling& scaling)
+    : scaling_(scaling),
+      scale_(at::full({}, scaling.initial, at::device(device).dtype(at::kFloat))),
       growth_(at::zeros({}, at::device(device).dtype(at::kInt))),
       skipped_(at::zeros({}, at::device(device).dtype(at::kFloat))) {}
 
@@ -77,15 +71,17 @@ at::Tensor LossScaler::scale(const at::Tensor& loss) const {
 at::Tensor LossScaler::unscale(const std::vector<at::Tensor>& gradients) {
   const at::NoGradGuard no_grad;
   at::Tensor found_inf = at::zeros({}, scale_.options());
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, scale_.reciprocal());
+  // Through double, as the peer does: for a scale that is no power of two the bits differ.
+  const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
   return found_inf;
 }
 
 void LossScaler::update(const at::Tensor& found_inf) {
   const at::NoGradGuard no_grad;
   skipped_ += found_inf;
-  at::_amp_update_scale_(scale_, growth_, found_inf, kGrowthFactor, kBackoffFactor,
-                         kGrowthInterval);
+  at::_amp_update_scale_(scale_, growth_, found_inf, scaling_.growth, scaling_.backoff,
+                         scaling_.interval);
 }
 
 double LossScaler::current_scale() const {

@@ -38,12 +38,19 @@ class [[nodiscard]] AutocastGuard {
   at::ScalarType previous_ = at::kFloat;
 };
 
-/// Dynamic loss scaling (Micikevicius et al. 2018) with torch.amp.GradScaler's constants: starts at
-/// 2^16, doubles after 2000 good steps, halves after a step with a non-finite gradient, which is
-/// skipped.
+/// Of loss scaling; torch.amp.GradScaler's own.
+struct LossScaling {
+  double initial = 65536.0;
+  double growth = 2.0;   ///< factor after `interval` good steps in a row
+  double backoff = 0.5;  ///< factor after a step with a non-finite gradient
+  int64_t interval = 2000;
+};
+
+/// Dynamic loss scaling (Micikevicius et al. 2018), bit for bit that of torch.amp.GradScaler. A
+/// step with a non-finite gradient is skipped. All of it happens on the device.
 class LossScaler {
  public:
-  explicit LossScaler(at::Device device);
+  explicit LossScaler(at::Device device, const LossScaling& scaling = {});
 
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
   /// Divides gradients by the scale in place. Returns a scalar: 1 if any was not finite, else 0.
@@ -58,6 +65,7 @@ class LossScaler {
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
+  LossScaling scaling_;
   at::Tensor scale_, growth_, skipped_;
 };
 

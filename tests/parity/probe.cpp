@@ -242,6 +242,35 @@ NamedTensors average(const Request& request) {
   return {{"trace", at::stack(trace)}};
 }
 
+// Loss scaling over scaled gradients "gradients" [S, N]: what is left of each, whether it was
+// skipped, the scale and the count of good steps after it. After step "resume_at" a new scaler goes
+// on with the state of the old one.
+NamedTensors scaler(const Request& request) {
+  const LossScaling scaling{request.get("initial", 65536.0), request.get("growth", 2.0),
+                            request.get("backoff", 0.5), request.get<int64_t>("interval", 2000)};
+  const at::Tensor& gradients = request.tensor("gradients");
+  LossScaler scaler(at::kCPU, scaling);
+  std::vector<at::Tensor> unscaled, skipped, scales, growths;
+  for (int64_t s = 0; s < gradients.size(0); ++s) {
+    if (s == request.get<int64_t>("resume_at", -1)) {
+      LossScaler next(at::kCPU, scaling);
+      copy_by_name(scaler.state(), next.state(), "scaler");
+      scaler = next;
+    }
+    const at::Tensor gradient = gradients[s].clone();
+    const at::Tensor found = scaler.unscale({gradient});
+    scaler.update(found);
+    unscaled.push_back(gradient);
+    skipped.push_back(found);
+    scales.push_back(scaler.state()[0].second.clone());
+    growths.push_back(scaler.state()[1].second.clone());
+  }
+  return {{"unscaled", at::stack(unscaled)},
+          {"skipped", at::stack(skipped)},
+          {"scale", at::stack(scales)},
+          {"growth", at::stack(growths)}};
+}
+
 // Noise of the request: x_T is "initial" [N, C, H, W], draw k is "noise" [S, N, C, H, W] at k - 1.
 NoiseSource injected_noise(const at::Tensor& initial, const at::Tensor& noise) {
   return [=](const NoiseDraw& draw, const at::Tensor& out) {
@@ -274,7 +303,7 @@ struct Command {
 constexpr std::array kCommands{
     Command{"init", init},       Command{"schedule", schedule}, Command{"gradients", gradients},
     Command{"loss", loss},       Command{"output", output},     Command{"train", train},
-    Command{"average", average}, Command{"sample", sample},
+    Command{"average", average}, Command{"sample", sample},     Command{"scaler", scaler},
 };
 
 void run(const std::string& text) {

@@ -55,15 +55,23 @@ inline std::vector<EmaConfig> tiny_averages() {
 
 struct TinySession {
   explicit TinySession(const Definition& definition, const std::string& precision = "fp32",
-                       at::Device device = at::kCPU) {
+                       at::Device device = at::kCPU)
+      : TinySession(definition, options_of(parse_precision(precision, device), device)) {}
+
+  TinySession(const Definition& definition, const TrainerOptions& options,
+              const std::string& mode_name = "none") {
     at::manual_seed(definition.seed);
-    mode = memopt::make_mode("none");
-    TrainerOptions options;
-    options.device = device;
-    options.precision = parse_precision(precision, device);
+    mode = memopt::make_mode(mode_name);
     trainer = std::make_unique<Trainer>(definition,
                                         make_denoiser(definition.model, baselines::plain_ops()),
                                         open_dataset(definition, ""), *mode, options);
+  }
+
+  static TrainerOptions options_of(const Precision& precision, at::Device device) {
+    TrainerOptions options;
+    options.device = device;
+    options.precision = precision;
+    return options;
   }
 
   std::unique_ptr<memopt::Mode> mode;
