@@ -5,6 +5,7 @@
 #include "suite/probes/flop_counter.h"
 #include "suite/probes/gemm_peak.h"
 #include "suite/probes/operator_profile.h"
+#include "suite/probes/wide_operators.h"
 #include "suite/run/device_pass.h"
 #include "suite/run/owners.h"
 
@@ -20,16 +21,35 @@ int64_t steps_of(const MeasureConfig& measure) {
   return 2 * measure.profile_steps + 2;
 }
 
-void count_flops(Trainer& trainer, int64_t batch, reports::Utilization& utilization) {
+void describe(const WideOperators& watch, int64_t accumulation, reports::MixedPrecision& mixed) {
+  mixed.operators = watch.operators() / accumulation;
+  mixed.wide = watch.wide();
+  for (reports::WideOperator& one : mixed.wide) {
+    one.calls /= accumulation;
+    one.result_bytes /= accumulation;
+  }
+  mixed.measured = true;
+  mixed.missing_reason.clear();
+}
+
+/// The operations of a step, and what autocast let stay in float32.
+void count_operators(const SessionOptions& options, Trainer& trainer,
+                     reports::Utilization& utilization, reports::MixedPrecision* mixed) {
+  const int64_t batch = options.definition.train.batch;
+  const std::optional<at::ScalarType> narrow = options.variant.precision.autocast;
   FlopCounter counter;
+  std::optional<WideOperators> watch;
+  if (narrow) watch.emplace(options.variant.device.type(), *narrow);
   (void)trainer.step({&counter});
+  if (watch && mixed != nullptr) describe(*watch, options.definition.train.accumulation, *mixed);
   utilization.forward_flop_per_image = counter.of(Phase::kForward) / batch;
   utilization.backward_flop_per_image = counter.of(Phase::kBackward) / batch;
 }
 
 /// Everything that is counted in the trainer's steps. Returns how busy a GPU was in them.
 std::optional<BusyTime> measure_steps(const SessionOptions& options, Trainer& trainer,
-                                      const PassWatch& watch, reports::Utilization& utilization) {
+                                      const PassWatch& watch, reports::Utilization& utilization,
+                                      reports::MixedPrecision* mixed) {
   ProfileOptions how;
   how.steps = static_cast<int>(options.definition.measure.profile_steps);
   const int64_t steps = steps_of(options.definition.measure);
@@ -41,7 +61,7 @@ std::optional<BusyTime> measure_steps(const SessionOptions& options, Trainer& tr
   utilization.operators = profile.operators;
   utilization.profiler_overhead_frac = profile.overhead_frac;
   watch.before_step("profile pass", trainer.next_step(), steps);
-  count_flops(trainer, options.definition.train.batch, utilization);
+  count_operators(options, trainer, utilization, mixed);
   return profile.busy;
 }
 
@@ -57,7 +77,8 @@ void measure_peak(const Variant& variant, const PassWatch& watch,
 
 }  // namespace
 
-reports::Utilization profile_pass(const SessionOptions& options, const PassWatch& watch) {
+reports::Utilization profile_pass(const SessionOptions& options, const PassWatch& watch,
+                                  reports::MixedPrecision* mixed) {
   SessionOptions own = options;
   own.definition.train.steps = steps_of(options.definition.measure);
   reports::Utilization utilization;
@@ -66,7 +87,7 @@ reports::Utilization profile_pass(const SessionOptions& options, const PassWatch
     const Session session = make_session(own);
     Trainer& trainer = *session.trainer;
     name_owners_when_full(trainer, [&] {
-      busy = measure_steps(options, trainer, watch, utilization);
+      busy = measure_steps(options, trainer, watch, utilization, mixed);
       measure_peak(options.variant, watch, utilization);
     });
   }

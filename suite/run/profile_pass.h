@@ -9,9 +9,11 @@ namespace noisemark::suite {
 /// Trains `measure.profile_steps` steps in a session of its own: counts floating-point operations,
 /// times operators, and measures the matrix-product peak of this device at this precision. Fills
 /// everything of Utilization but achieved_flop_per_s and mfu_frac, which need the training pass's
-/// times. Throws Interrupted and NonFinite.
+/// times. `mixed`, which may be null, is told what autocast let stay in float32. Throws Interrupted
+/// and NonFinite.
 [[nodiscard]] reports::Utilization profile_pass(const SessionOptions& options,
-                                                const PassWatch& watch);
+                                                const PassWatch& watch,
+                                                reports::MixedPrecision* mixed = nullptr);
 
 /// achieved_flop_per_s and mfu_frac from the median step.
 void add_achieved(reports::Utilization& utilization, double images_per_s);

@@ -21,6 +21,7 @@
 #include "suite/environment/changes.h"
 #include "suite/environment/energy.h"
 #include "suite/environment/environment.h"
+#include "suite/io/dtype_names.h"
 #include "suite/quality/validation.h"
 #include "suite/random/counter_rng.h"
 #include "suite/run/deterministic.h"
@@ -148,6 +149,7 @@ class SingleRun {
       result_.utilization.missing_reason =
           "the profile pass was left out (measure.profile_steps=0)";
     }
+    describe_precision();
     if (variant.device.is_cuda()) {
       result_.utilization.device_use.missing_reason = result_.utilization.missing_reason;
     }
@@ -156,6 +158,13 @@ class SingleRun {
       result_.batch_fit.memory_bytes = options_.fit_memory_bytes;
       result_.batch_fit.missing_reason = "the search for the largest batch did not end";
     }
+  }
+
+  void describe_precision() {
+    const Precision& precision = plan_.variant.precision;
+    if (!precision.autocast) return;
+    result_.mixed_precision.type = dtype_name(*precision.autocast);
+    result_.mixed_precision.missing_reason = result_.utilization.missing_reason;
   }
 
   void make_passes() {
@@ -235,7 +244,7 @@ class SingleRun {
 
   void profile() {
     events_.pass_start("profile_pass");
-    result_.utilization = profile_pass(session_, watch_);
+    result_.utilization = profile_pass(session_, watch_, &result_.mixed_precision);
     events_.pass_stop("profile_pass");
     result_.protocol.profile_steps = plan_.definition.measure.profile_steps;
   }
@@ -297,6 +306,7 @@ class SingleRun {
     result_.determinism = outcome_.determinism;
     result_.provenance.init_weights_sha256 = outcome_.progress.init_weights_sha256;
     result_.utilization.parameters = outcome_.parameters;
+    result_.mixed_precision.loss_scale = outcome_.loss_scale;
     reports::Protocol& protocol = result_.protocol;
     protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
     protocol.resumed_at_step = outcome_.resumed_at_step;

@@ -184,7 +184,10 @@ class Pass {
     const NamedTensors average = trainer_.averaged_weights();
     outcome_.determinism.weights_sha256 = tensors_sha256(trainer_.weights());
     if (!average.empty()) outcome_.determinism.ema_sha256 = tensors_sha256(average);
-    if (trainer_.scaler()) outcome_.skipped_steps = trainer_.scaler()->skipped_steps();
+    if (trainer_.scaler()) {
+      outcome_.skipped_steps = trainer_.scaler()->skipped_steps();
+      outcome_.loss_scale = trainer_.scaler()->current_scale();
+    }
     write_weights(options_.weights_path, trainer_.weights());
     write_weights(options_.average_path, average);
   }

@@ -33,6 +33,7 @@ struct TrainingOutcome {
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
   std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it
+  std::optional<double> loss_scale;      ///< after the last step; empty without it
   memopt::PlannedModeReport mode;        ///< what the memory mode did, since a resumption
   bool interrupted = false;
   std::exception_ptr error;  ///< what else ended it early; empty without
