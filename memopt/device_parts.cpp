@@ -14,6 +14,7 @@
 #include "memopt/cuda/device_model.h"
 #include "memopt/cuda/event_clock.h"
 #include "memopt/cuda/library_workspaces.h"
+#include "memopt/cuda/norm_chain.h"
 #endif
 
 namespace noisemark::memopt {
@@ -72,6 +73,14 @@ const codecs::CodecDevice* find_codec_device(c10::Device device) {
   if (device.is_cpu()) return &codecs::cpu_codec_device();
 #ifdef NOISEMARK_CUDA
   if (device.is_cuda()) return &codecs::cuda_codec_device();
+#endif
+  return nullptr;
+}
+
+replay::NormChainOnDevice find_norm_chain(c10::DeviceType device) {
+  if (device == c10::kCPU) return &replay::run_norm_chain_on_cpu;
+#ifdef NOISEMARK_CUDA
+  if (device == c10::kCUDA) return &replay::run_norm_chain_on_cuda;
 #endif
   return nullptr;
 }

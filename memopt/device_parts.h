@@ -10,6 +10,7 @@
 #include "memopt/allocation_source.h"
 #include "memopt/codecs/codec_device.h"
 #include "memopt/device_clock.h"
+#include "memopt/replay/kernels/norm_chain.h"
 
 /// What differs between devices. device_parts.cpp is the one file that knows which were built.
 namespace noisemark::memopt {
@@ -32,5 +33,8 @@ namespace noisemark::memopt {
 
 /// Null when this build has no codecs for the device.
 [[nodiscard]] const codecs::CodecDevice* find_codec_device(c10::Device device);
+
+/// Null when this build has no group norm from saved statistics for the device.
+[[nodiscard]] replay::NormChainOnDevice find_norm_chain(c10::DeviceType device);
 
 }  // namespace noisemark::memopt

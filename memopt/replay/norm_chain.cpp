@@ -2,16 +2,20 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/native_group_norm.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "memopt/device_parts.h"
 #include "memopt/replay/kernels/norm_chain.h"
 #include "memopt/replay/norm_exactness.h"
 
@@ -139,11 +143,12 @@ class Reader {
   const StepGraph& graph_;
 };
 
-/// Where the model is; a norm without parameters does not say.
-bool is_on_cpu(const StepGraph& graph) {
+/// Where the model is; a norm without parameters does not say. Empty without a model.
+std::optional<c10::DeviceType> device_of(const StepGraph& graph) {
   const auto tensor = std::find_if(graph.values.begin(), graph.values.end(),
                                    [](const auto& value) { return value.model_tensor.defined(); });
-  return tensor != graph.values.end() && tensor->model_tensor.is_cpu();
+  if (tensor == graph.values.end()) return std::nullopt;
+  return tensor->model_tensor.device().type();
 }
 
 bool is_contiguous(const RecordedValue& value) {
@@ -162,7 +167,7 @@ bool is_channels_last(const RecordedValue& value) {
 
 /// What the kernel is told of a shape that does not change.
 std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm,
-                                Activation activation) {
+                                Activation activation, c10::DeviceType device) {
   const RecordedValue& x = reader.value(norm.x);
   const bool planes = is_contiguous(x);
   if (x.sizes.size() < 2 || (!planes && !is_channels_last(x)) || x.bytes() == 0) {
@@ -182,8 +187,8 @@ std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm,
                         job.channels_last,
                         norm.weight != kNone,
                         norm.bias != kNone};
-  const std::optional<NormForm> form = replay::exact_norm_form(group);
-  if (!form || !replay::is_exact(activation)) return std::nullopt;
+  const std::optional<NormForm> form = replay::exact_norm_form(group, device);
+  if (!form || !replay::is_exact(activation, device)) return std::nullopt;
   job.form = *form;
   return job;
 }
@@ -222,7 +227,8 @@ class NormChainRun {
 
   std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& inputs) const {
     const at::Tensor& x = inputs[x_];
-    const bool vectors = job_.activation != Activation::kSilu || replay::is_all_vectors(x.numel());
+    const bool vectors =
+        !x.is_cpu() || job_.activation != Activation::kSilu || replay::is_all_vectors(x.numel());
     return {vectors ? in_one_pass(inputs) : step_by_step(inputs)};
   }
 
@@ -236,9 +242,9 @@ class NormChainRun {
 
   [[nodiscard]] at::Tensor in_one_pass(const std::vector<at::Tensor>& inputs) const {
     const at::Tensor& x = inputs[x_];
-    const at::Tensor y = at::detail::empty_strided_cpu(x.sizes(), x.strides(), at::kFloat);
-    const int64_t table = job_.samples * job_.channels;
-    std::vector<float> tables(static_cast<size_t>(2 * table));
+    const c10::DeviceGuard guard(x.device());
+    const at::Tensor y = empty_like(x);
+    const Tables tables(2 * job_.samples * job_.channels, x);
     NormChain job = job_;
     job.x = data(inputs, x_);
     job.mean = data(inputs, mean_);
@@ -246,15 +252,33 @@ class NormChainRun {
     job.weight = data(inputs, weight_);
     job.bias = data(inputs, bias_);
     job.factor = data(inputs, factor_);
-    job.scale = tables.data();
-    job.shift = tables.data() + table;
+    job.scale = tables.data;
+    job.shift = job.scale + job_.samples * job_.channels;
     job.y = y.mutable_data_ptr<float>();
-    const replay::NormChainKernels& kernels = replay::norm_chain_kernels(current_cpu_level());
-    kernels.prepare(job);
-    const int64_t rows_per_task = std::max<int64_t>(1, kElementsPerTask * job.rows() / x.numel());
-    at::parallel_for(0, job.rows(), rows_per_task,
-                     [&](int64_t begin, int64_t end) { kernels.run(job, begin, end); });
+    find_norm_chain(x.device().type())(job);
     return y;
+  }
+
+  /// Scratch memory where x lies; on the CPU it is no tensor.
+  struct Tables {
+    Tables(int64_t count, const at::Tensor& x) {
+      if (x.is_cpu()) {
+        on_host.resize(static_cast<size_t>(count));
+        data = on_host.data();
+      } else {
+        on_device = at::empty({count}, x.options());
+        data = on_device.mutable_data_ptr<float>();
+      }
+    }
+    std::vector<float> on_host;
+    at::Tensor on_device;
+    float* data = nullptr;
+  };
+
+  /// On the CPU without asking the dispatcher.
+  static at::Tensor empty_like(const at::Tensor& x) {
+    return x.is_cpu() ? at::detail::empty_strided_cpu(x.sizes(), x.strides(), at::kFloat)
+                      : at::empty_strided(x.sizes(), x.strides(), x.options());
   }
 
   [[nodiscard]] at::Tensor step_by_step(const std::vector<at::Tensor>& inputs) const {
@@ -273,10 +297,20 @@ class NormChainRun {
 
 }  // namespace
 
+void replay::run_norm_chain_on_cpu(const NormChain& job) {
+  const NormChainKernels& kernels = norm_chain_kernels(current_cpu_level());
+  kernels.prepare(job);
+  const int64_t elements = job.samples * job.channels * job.pixels;
+  const int64_t rows_per_task = std::max<int64_t>(1, kElementsPerTask * job.rows() / elements);
+  at::parallel_for(0, job.rows(), rows_per_task,
+                   [&](int64_t begin, int64_t end) { kernels.run(job, begin, end); });
+}
+
 std::optional<Recipe> norm_chain_recipe(const StepGraph& graph, ValueId id) {
   const Reader reader(graph);
   const std::optional<Chain> chain = reader.chain_of(id);
-  if (!chain || !is_on_cpu(graph)) return std::nullopt;
+  const std::optional<c10::DeviceType> device = device_of(graph);
+  if (!chain || !device || find_norm_chain(*device) == nullptr) return std::nullopt;
   const std::optional<NormArguments> norm = reader.arguments_of(chain->norm);
   if (!norm || !reader.is_like(norm->x, id)) return std::nullopt;
   for (const ValueId parameter : {norm->weight, norm->bias}) {
@@ -287,7 +321,7 @@ std::optional<Recipe> norm_chain_recipe(const StepGraph& graph, ValueId id) {
     const ValueId saved = results[statistic];
     if (!reader.is_saved_by(saved, chain->norm) || !reader.is_plain(saved)) return std::nullopt;
   }
-  const std::optional<NormChain> job = job_of(reader, *norm, chain->activation);
+  const std::optional<NormChain> job = job_of(reader, *norm, chain->activation, *device);
   if (!job) return std::nullopt;
   Places places;
   Recipe recipe;

@@ -5,12 +5,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/native_group_norm.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/sin.h>
+#include <ATen/ops/tensor.h>
 
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -20,7 +22,9 @@
 #include <map>
 #include <mutex>
 #include <tuple>
-#include <vector>
+#include <utility>
+
+#include "memopt/device_parts.h"
 
 namespace noisemark::memopt::replay {
 namespace {
@@ -47,17 +51,20 @@ at::Tensor numbers(at::IntArrayRef sizes, double frequency) {
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  const at::Tensor left = a.cpu();
+  const at::Tensor right = b.cpu();
+  return std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
 }
 
 struct NormSample {
-  explicit NormSample(const NormGroup& group)
+  NormSample(const NormGroup& group, c10::DeviceType device)
       : channels(kGroups * group.channels),
         x(numbers({1, channels, group.rows, group.columns}, 0.37)
               .contiguous(group.channels_last ? at::MemoryFormat::ChannelsLast
-                                              : at::MemoryFormat::Contiguous)) {
-    if (group.weight) weight = numbers({channels}, 0.71);
-    if (group.bias) bias = numbers({channels}, 0.53);
+                                              : at::MemoryFormat::Contiguous)
+              .to(at::device(device))) {
+    if (group.weight) weight = numbers({channels}, 0.71).to(at::device(device));
+    if (group.bias) bias = numbers({channels}, 0.53).to(at::device(device));
     std::tie(y, mean, rstd) = at::native_group_norm(x, weight, bias, 1, channels,
                                                     group.rows * group.columns, kGroups, kEps);
   }
@@ -81,79 +88,77 @@ struct NormSample {
   at::Tensor x, weight, bias, y, mean, rstd;
 };
 
-std::optional<NormForm> try_forms(const NormGroup& group) {
+std::optional<NormForm> try_forms(const NormGroup& group, c10::DeviceType device) {
+  const NormChainOnDevice run = find_norm_chain(device);
+  // On a GPU ATen's group norm takes nothing but planes.
+  if (run == nullptr || (device != c10::kCPU && group.channels_last)) return std::nullopt;
   const SilentScope silent;
-  const NormSample sample(group);
+  const NormSample sample(group, device);
   const at::Tensor own = at::empty_like(sample.x);
   if (own.strides() != sample.y.strides()) return std::nullopt;
-  std::vector<float> tables(static_cast<size_t>(2 * sample.channels));
+  const at::Tensor tables = at::empty({2 * sample.channels}, sample.x.options());
   NormChain job = sample.job(group);
-  job.scale = tables.data();
-  job.shift = tables.data() + sample.channels;
+  job.scale = tables.mutable_data_ptr<float>();
+  job.shift = job.scale + sample.channels;
   job.y = own.mutable_data_ptr<float>();
-  const NormChainKernels& kernels = norm_chain_kernels(current_cpu_level());
   for (const NormForm form : kNormForms) {
     const bool affine = group.weight || group.bias;
     if (affine && form == NormForm::kWithoutAffine) continue;
     job.form = form;
-    kernels.prepare(job);
-    kernels.run(job, 0, job.rows());
+    run(job);
     if (same_bits(own, sample.y)) return form;
   }
   return std::nullopt;
 }
 
-bool try_activation(Activation activation) {
+bool try_activation(Activation activation, c10::DeviceType device) {
+  const NormChainOnDevice run = find_norm_chain(device);
+  if (run == nullptr) return false;
   const SilentScope silent;
   constexpr int64_t kSamples = 1 << 15;
-  const at::Tensor x = at::linspace(-110, 110, kSamples, at::kFloat);
+  const at::Tensor x = at::linspace(-110, 110, kSamples, at::kFloat).to(at::device(device));
   const at::Tensor expected = activation == Activation::kSilu ? at::silu(x) : at::relu(x);
   const at::Tensor own = at::empty_like(x);
   // A norm that changes nothing: x * 1 + 0.
-  const float zero = 0;
-  const float one = 1;
-  float scale = 0;
-  float shift = 0;
+  const at::Tensor constants =
+      at::tensor({0.0F, 1.0F, 0.0F, 0.0F}, at::kFloat).to(at::device(device));
+  auto* constant = constants.mutable_data_ptr<float>();
   NormChain job;
   job.samples = job.channels = 1;
   job.pixels = kSamples;
   job.form = NormForm::kRounded;
   job.activation = activation;
   job.x = x.const_data_ptr<float>();
-  job.mean = &zero;
-  job.rstd = &one;
-  job.scale = &scale;
-  job.shift = &shift;
+  job.mean = constant;
+  job.rstd = constant + 1;
+  job.scale = constant + 2;
+  job.shift = constant + 3;
   job.y = own.mutable_data_ptr<float>();
-  const NormChainKernels& kernels = norm_chain_kernels(current_cpu_level());
-  kernels.prepare(job);
-  kernels.run(job, 0, job.rows());
+  run(job);
   return same_bits(own, expected);
 }
 
 }  // namespace
 
-std::optional<NormForm> exact_norm_form(const NormGroup& group) {
+std::optional<NormForm> exact_norm_form(const NormGroup& group, c10::DeviceType device) {
+  using Known = std::pair<c10::DeviceType, NormGroup>;
   static std::mutex mutex;
-  static std::map<NormGroup, std::optional<NormForm>> known;
+  static std::map<Known, std::optional<NormForm>> known;
   const std::lock_guard lock(mutex);
-  const auto found = known.find(group);
+  const auto found = known.find({device, group});
   if (found != known.end()) return found->second;
-  return known.emplace(group, try_forms(group)).first->second;
+  return known.emplace(Known(device, group), try_forms(group, device)).first->second;
 }
 
-bool is_exact(Activation activation) {
-  static const bool silu = try_activation(Activation::kSilu);
-  static const bool relu = try_activation(Activation::kRelu);
-  switch (activation) {
-    case Activation::kNone:
-      return true;
-    case Activation::kRelu:
-      return relu;
-    case Activation::kSilu:
-      return silu;
-  }
-  return false;
+bool is_exact(Activation activation, c10::DeviceType device) {
+  using Known = std::pair<c10::DeviceType, Activation>;
+  if (activation == Activation::kNone) return true;
+  static std::mutex mutex;
+  static std::map<Known, bool> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find({device, activation});
+  if (found != known.end()) return found->second;
+  return known.emplace(Known(device, activation), try_activation(activation, device)).first->second;
 }
 
 bool is_all_vectors(int64_t elements) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -20,16 +22,18 @@ struct NormGroup {
   friend auto operator<=>(const NormGroup&, const NormGroup&) = default;
 };
 
-/// The form that gives the bits of ATen's group norm in float32 on this CPU, with its statistics
-/// given; empty when there is none. Found by trying, once per shape in a process.
-[[nodiscard]] std::optional<NormForm> exact_norm_form(const NormGroup& group);
+/// The form that gives the bits of ATen's group norm in float32 on this CPU or the current GPU,
+/// with its statistics given; empty when there is none. Found by trying, once per shape in a
+/// process.
+[[nodiscard]] std::optional<NormForm> exact_norm_form(const NormGroup& group,
+                                                      c10::DeviceType device = c10::kCPU);
 
-/// Whether the activation's arithmetic gives the bits of ATen's vectors on this CPU. Found by
+/// Whether the activation's arithmetic gives the bits of ATen's, on a CPU of its vectors. Found by
 /// trying, once in a process.
-[[nodiscard]] bool is_exact(Activation activation);
+[[nodiscard]] bool is_exact(Activation activation, c10::DeviceType device = c10::kCPU);
 
-/// Whether ATen computes all of so many elements in vectors: what is left over at the end of a
-/// thread's share goes through the C library, whose exponential has other bits.
+/// Whether ATen computes all of so many elements on the CPU in vectors: what is left over at the
+/// end of a thread's share goes through the C library, whose exponential has other bits.
 [[nodiscard]] bool is_all_vectors(int64_t elements);
 
 }  // namespace noisemark::memopt::replay

@@ -56,6 +56,12 @@ struct NormChainKernels {
   void (*run)(const NormChain& job, int64_t begin, int64_t end);
 };
 
+/// Does all of a job whose pointers are to the device's memory.
+using NormChainOnDevice = void (*)(const NormChain& job);
+
+/// Rows split among at::get_num_threads() threads.
+void run_norm_chain_on_cpu(const NormChain& job);
+
 /// `level` at most current_cpu_level().
 [[nodiscard]] const NormChainKernels& norm_chain_kernels(CpuLevel level);
 

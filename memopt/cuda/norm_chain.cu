@@ -1,0 +1,122 @@
+// Compiled without contraction: what ATen contracts to fma is written as fma, and nothing else is.
+#include "memopt/cuda/norm_chain.h"
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace noisemark::memopt::replay {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kMostBlocks = 1 << 16;
+constexpr int kWide = 4;
+
+__device__ bool fuses_shift(NormForm form) {
+  return form == NormForm::kFused || form == NormForm::kFusedShift;
+}
+
+__device__ bool fuses_value(NormForm form) {
+  return form == NormForm::kFused || form == NormForm::kFusedValue;
+}
+
+__device__ float normalize(NormForm form, float x, float scale, float shift) {
+  if (form == NormForm::kWithoutAffine) return (x - shift) * scale;
+  if (fuses_value(form)) return __fmaf_rn(x, scale, shift);
+  return x * scale + shift;
+}
+
+/// As ATen's own kernels write them.
+__device__ float activate(Activation activation, float x) {
+  if (activation == Activation::kSilu) return x / (1.0f + expf(-x));
+  if (activation == Activation::kRelu) return x < 0 ? 0 : x;
+  return x;
+}
+
+__global__ void prepare(NormChain job) {
+  const int64_t width = job.channels / job.groups;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+       i < job.samples * job.channels; i += step) {
+    const int64_t c = i % job.channels;
+    const int64_t statistic = i / job.channels * job.groups + c / width;
+    const float mean = job.mean[statistic];
+    const float rstd = job.rstd[statistic];
+    if (job.form == NormForm::kWithoutAffine) {
+      job.scale[i] = rstd;
+      job.shift[i] = mean;
+      continue;
+    }
+    const float scale = rstd * (job.weight == nullptr ? 1.0f : job.weight[c]);
+    const float bias = job.bias == nullptr ? 0.0f : job.bias[c];
+    job.scale[i] = scale;
+    job.shift[i] = fuses_shift(job.form) ? __fmaf_rn(-scale, mean, bias) : -scale * mean + bias;
+  }
+}
+
+template <int kVector>
+struct alignas(sizeof(float) * kVector) Pack {
+  float values[kVector];
+};
+
+/// A row's elements have one scale and shift (planes), or each its own (channels last).
+template <int kVector>
+__global__ void __launch_bounds__(kThreads) run(NormChain job, uint32_t packs) {
+  using Values = Pack<kVector>;
+  const auto row_packs =
+      static_cast<uint32_t>((job.channels_last ? job.channels : job.pixels) / kVector);
+  const auto pixels = static_cast<uint32_t>(job.pixels);
+  const uint32_t step = gridDim.x * kThreads;
+  for (uint64_t wide = blockIdx.x * kThreads + threadIdx.x; wide < packs; wide += step) {
+    const auto i = static_cast<uint32_t>(wide);
+    const uint32_t row = i / row_packs;
+    const int64_t table = job.channels_last ? static_cast<int64_t>(row / pixels) * job.channels +
+                                                  static_cast<int64_t>(i % row_packs) * kVector
+                                            : row;
+    Values x = reinterpret_cast<const Values*>(job.x)[i];
+    Values factor{};
+    if (job.factor != nullptr) factor = reinterpret_cast<const Values*>(job.factor)[i];
+    for (int k = 0; k < kVector; ++k) {
+      const int64_t at = job.channels_last ? table + k : table;
+      const float value =
+          activate(job.activation, normalize(job.form, x.values[k], job.scale[at], job.shift[at]));
+      x.values[k] = job.factor != nullptr ? value * factor.values[k] : value;
+    }
+    reinterpret_cast<Values*>(job.y)[i] = x;
+  }
+}
+
+unsigned blocks_for(int64_t threads) {
+  return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
+}
+
+bool starts_a_pack(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % sizeof(Pack<kWide>) == 0;
+}
+
+}  // namespace
+
+void run_norm_chain_on_cuda(const NormChain& job) {
+  const int64_t elements = job.samples * job.channels * job.pixels;
+  TORCH_CHECK(elements <= std::numeric_limits<uint32_t>::max(), "group norm of ", elements,
+              " elements: more than are counted in 32 bits");
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  prepare<<<blocks_for(job.samples * job.channels), kThreads, 0, stream>>>(job);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const int64_t row = job.channels_last ? job.channels : job.pixels;
+  const bool wide =
+      row % kWide == 0 && starts_a_pack(job.x) && starts_a_pack(job.y) && starts_a_pack(job.factor);
+  const int64_t packs = wide ? elements / kWide : elements;
+  if (wide) {
+    run<kWide><<<blocks_for(packs), kThreads, 0, stream>>>(job, static_cast<uint32_t>(packs));
+  } else {
+    run<1><<<blocks_for(packs), kThreads, 0, stream>>>(job, static_cast<uint32_t>(packs));
+  }
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+}  // namespace noisemark::memopt::replay

@@ -1,0 +1,97 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/native_group_norm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memopt/device_parts.h"
+#include "memopt/replay/norm_exactness.h"
+
+// What `echo` makes again on a GPU must be what ATen made, bit for bit.
+namespace noisemark::memopt {
+namespace {
+
+using replay::Activation;
+using replay::NormForm;
+using replay::NormGroup;
+
+const c10::Device kGpu("cuda:0");
+
+struct Shape {
+  int64_t channels, groups, rows, columns;
+};
+
+/// Of the networks, and some at which packs are not whole.
+const std::vector<Shape> kShapes = {{128, 32, 32, 32}, {256, 32, 16, 16}, {384, 32, 16, 16},
+                                    {512, 32, 4, 4},   {128, 32, 1, 1},   {32, 8, 16, 16},
+                                    {15, 5, 9, 3},     {40, 1, 6, 6}};
+
+/// ATen's own result of norm, activation and product, and ours from its statistics.
+struct Results {
+  at::Tensor expected, own;
+};
+
+Results both(const Shape& s, NormForm form, Activation activation) {
+  at::manual_seed(3);
+  const at::Tensor x = (at::randn({3, s.channels, s.rows, s.columns}) * 3 + 0.7).to(kGpu);
+  const at::Tensor weight = at::randn({s.channels}).to(kGpu);
+  const at::Tensor bias = at::randn({s.channels}).to(kGpu);
+  const at::Tensor mask = (at::randn(x.sizes()) > -1).to(at::kFloat).div(0.9).to(kGpu);
+  const int64_t pixels = s.rows * s.columns;
+  const auto [y, mean, rstd] =
+      at::native_group_norm(x, weight, bias, 3, s.channels, pixels, s.groups, 1e-6);
+  at::Tensor expected = y;
+  if (activation == Activation::kSilu) expected = at::silu(y);
+  if (activation == Activation::kRelu) expected = at::relu(y);
+  const at::Tensor own = at::empty_like(x);
+  const at::Tensor tables = at::empty({2 * 3 * s.channels}, x.options());
+  replay::NormChain job;
+  job.samples = 3;
+  job.channels = s.channels;
+  job.groups = s.groups;
+  job.pixels = pixels;
+  job.form = form;
+  job.activation = activation;
+  job.x = x.const_data_ptr<float>();
+  job.mean = mean.const_data_ptr<float>();
+  job.rstd = rstd.const_data_ptr<float>();
+  job.weight = weight.const_data_ptr<float>();
+  job.bias = bias.const_data_ptr<float>();
+  job.factor = mask.const_data_ptr<float>();
+  job.scale = tables.mutable_data_ptr<float>();
+  job.shift = job.scale + 3 * s.channels;
+  job.y = own.mutable_data_ptr<float>();
+  find_norm_chain(at::kCUDA)(job);
+  return {expected * mask, own};
+}
+
+TEST(GpuNormChain, has_the_bits_of_atens_operators_at_every_shape) {
+  for (const Shape& s : kShapes) {
+    SCOPED_TRACE(std::to_string(s.channels) + " channels in " + std::to_string(s.groups) + ", " +
+                 std::to_string(s.rows) + " x " + std::to_string(s.columns));
+    const NormGroup group{s.channels / s.groups, s.rows, s.columns, false, true, true};
+    const std::optional<NormForm> form = replay::exact_norm_form(group, at::kCUDA);
+    ASSERT_TRUE(form) << "no arithmetic was found that gives ATen's bits";
+    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kSilu}) {
+      ASSERT_TRUE(replay::is_exact(activation, at::kCUDA)) << static_cast<int>(activation);
+      const Results results = both(s, *form, activation);
+      EXPECT_TRUE(at::equal(results.own, results.expected))
+          << (results.own - results.expected).abs().max().item<float>();
+    }
+  }
+}
+
+TEST(GpuNormChain, is_not_offered_for_channels_last_where_aten_copies_into_planes) {
+  EXPECT_FALSE(replay::exact_norm_form({4, 8, 8, true, true, true}, at::kCUDA));
+}
+
+}  // namespace
+}  // namespace noisemark::memopt
