@@ -85,9 +85,7 @@ void merge(Execution& into, const Execution& part) {
 const std::vector<BaselineEntry>& baselines() {
   static const std::vector<BaselineEntry> table = {
       {kPlain, "unfused ATen operators in the peers' order and memory layout", {}},
-      {"fused",
-       "one kernel per norm-and-activation group, forward and backward (CPU)",
-       {.fused = true}},
+      {"fused", "one kernel per norm-and-activation group, forward and backward", {.fused = true}},
       {"channels-last", "weights and activations in NHWC memory", {.channels_last = true}},
       {"pooled",
        "the C library keeps freed memory instead of returning it each step",

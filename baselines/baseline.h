@@ -11,7 +11,7 @@ namespace noisemark::baselines {
 /// How the locked computation is executed. Every combination computes the same function.
 struct Execution {
   bool channels_last = false;  ///< NHWC memory for weights and activations
-  bool fused = false;          ///< fused_ops() instead of plain_ops(): CPU, fp32 or bf16
+  bool fused = false;          ///< fused_ops() instead of plain_ops(): fp32, tf32 or bf16
   bool pooled_memory = false;  ///< the C library keeps freed memory instead of giving it back to
                                ///< the system each step
   std::string precision{};     ///< forced precision ("bf16"), empty: the run's own

@@ -1,28 +1,19 @@
 #include "baselines/fused_norm.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "baselines/kernels/group_norm.h"
-#include "baselines/kernels/rms_norm.h"
+#include "baselines/norm_device.h"
 
 namespace noisemark::baselines {
 namespace {
 
 constexpr double kRmsEps = 1e-12;  // of torch.nn.functional.normalize
-
-/// Values below which starting another thread costs more than it saves.
-constexpr int64_t kGrainValues = 1 << 14;
-
-/// A channels-last task works on so much of x that it is still in a second-level cache when the
-/// second sweep comes.
-constexpr int64_t kTaskBytes = 256 << 10;
 
 at::Tensor arranged(const at::Tensor& x, bool channels_last) {
   return channels_last ? x.movedim(1, -1).contiguous().movedim(-1, 1) : x.contiguous();
@@ -45,8 +36,9 @@ struct Arranged {
   }
 };
 
-at::Tensor floats(at::IntArrayRef sizes) {
-  return at::empty(sizes, at::kFloat);
+/// Beside x.
+at::Tensor floats(const at::Tensor& x, at::IntArrayRef sizes) {
+  return at::empty(sizes, x.options().dtype(at::kFloat));
 }
 
 at::Tensor as_floats(const at::Tensor& x, at::IntArrayRef sizes) {
@@ -63,13 +55,11 @@ T* output(const at::Tensor& x) {
   return static_cast<T*>(x.mutable_data_ptr());
 }
 
-template <typename Job>
-void run(const Job& job, void (*kernel)(const Job&, int64_t, int64_t)) {
-  const int64_t tasks = job.shape.samples * job.tasks_per_sample();
-  const int64_t values =
-      job.shape.channels * job.shape.pixels / std::max<int64_t>(1, job.tasks_per_sample());
-  at::parallel_for(0, tasks, std::max<int64_t>(1, kGrainValues / std::max<int64_t>(1, values)),
-                   [&](int64_t begin, int64_t end) { kernel(job, begin, end); });
+const NormDevice& device_of(const Arranged& x) {
+  const NormDevice* device = find_norm_device(x.values.device());
+  TORCH_CHECK(device != nullptr, "fused norms: ", x.values.device().str(),
+              " is not supported by this build");
+  return *device;
 }
 
 /// Calls `body` with the kernels' storage type for x.
@@ -78,20 +68,13 @@ void with_storage_type(const at::Tensor& x, const Body& body) {
   x.scalar_type() == at::kFloat ? body(float{}) : body(kernels::BFloat16{});
 }
 
-int64_t groups_per_task(const Arranged& x, int64_t groups) {
-  if (!x.shape.channels_last) return 1;
-  const int64_t group_bytes =
-      x.values.numel() / (x.shape.samples * groups) * x.values.element_size();
-  return std::clamp<int64_t>(kTaskBytes / std::max<int64_t>(1, group_bytes), 1, groups);
-}
-
 template <typename T>
 kernels::GroupNorm<T> group_norm_job(const Arranged& x, int64_t groups, const at::Tensor& weight,
                                      const at::Tensor& bias, const at::Tensor& scratch) {
   kernels::GroupNorm<T> job;
   job.shape = x.shape;
   job.groups = groups;
-  job.groups_per_task = groups_per_task(x, groups);
+  job.groups_per_task = device_of(x).groups_per_task(x.shape, groups, x.values.element_size());
   job.x = input<T>(x.values);
   job.weight = input<float>(weight);
   job.bias = input<float>(bias);
@@ -115,7 +98,7 @@ struct Affine {
       beta = as_floats(*shift, {shape.samples, shape.channels});
     } else {
       alpha = root_g;
-      beta = at::zeros({shape.channels}, at::kFloat);
+      beta = at::zeros({shape.channels}, root_g.options());
     }
   }
 };
@@ -143,7 +126,8 @@ int64_t rms_norm_tasks_per_sample(const Arranged& x) {
 
 bool fused_norm_takes(const at::Tensor& x) {
   const bool type = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
-  return x.device().is_cpu() && x.layout() == at::kStrided && type && x.dim() >= 3 && x.numel() > 0;
+  return find_norm_device(x.device()) != nullptr && x.layout() == at::kStrided && type &&
+         x.dim() >= 3 && x.numel() > 0;
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& x, int64_t groups,
@@ -152,10 +136,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& 
                                                               kernels::Act act) {
   TORCH_CHECK(groups > 0 && x.size(1) % groups == 0, "group norm: ", x.size(1),
               " channels do not divide into ", groups, " groups");
+  const c10::DeviceGuard guard(x.device());
   const Arranged in(x);
-  const at::Tensor mean = floats({in.shape.samples, groups});
-  const at::Tensor rstd = floats({in.shape.samples, groups});
-  const at::Tensor scratch = floats({in.shape.samples, 4, in.shape.channels});
+  const at::Tensor mean = floats(in.values, {in.shape.samples, groups});
+  const at::Tensor rstd = floats(in.values, {in.shape.samples, groups});
+  const at::Tensor scratch = floats(in.values, {in.shape.samples, 4, in.shape.channels});
   const at::Tensor w = as_floats(weight, {in.shape.channels});
   const at::Tensor b = as_floats(bias, {in.shape.channels});
   const at::Tensor y = at::empty_like(in.values);
@@ -167,7 +152,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& 
     job.mean = output<float>(mean);
     job.rstd = output<float>(rstd);
     job.y = output<T>(y);
-    run(job, kernels::group_norm_kernels(memopt::current_cpu_level()).of<T>().forward);
+    device_of(in).forward(job);
   });
   return {y, mean, rstd};
 }
@@ -175,11 +160,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act_backward(
     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
     const at::Tensor& mean, const at::Tensor& rstd, int64_t groups, kernels::Act act) {
+  const c10::DeviceGuard guard(x.device());
   const Arranged in(x);
   const at::Tensor dy_like_x = in.like(dy);
-  const at::Tensor scratch = floats({in.shape.samples, 4, in.shape.channels});
-  const at::Tensor dweight = floats({in.shape.samples, in.shape.channels});
-  const at::Tensor dbias = floats({in.shape.samples, in.shape.channels});
+  const at::Tensor scratch = floats(in.values, {in.shape.samples, 4, in.shape.channels});
+  const at::Tensor dweight = floats(in.values, {in.shape.samples, in.shape.channels});
+  const at::Tensor dbias = floats(in.values, {in.shape.samples, in.shape.channels});
   const at::Tensor w = as_floats(weight, {in.shape.channels});
   const at::Tensor b = as_floats(bias, {in.shape.channels});
   const at::Tensor dx = at::empty_like(in.values);
@@ -193,7 +179,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act_backward(
     job.dx = output<T>(dx);
     job.dweight = output<float>(dweight);
     job.dbias = output<float>(dbias);
-    run(job, kernels::group_norm_kernels(memopt::current_cpu_level()).of<T>().backward);
+    device_of(in).backward(job);
   });
   return {dx, dweight.sum(0).to(weight.scalar_type()), dbias.sum(0).to(bias.scalar_type())};
 }
@@ -203,16 +189,17 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_act(const at::Tensor& x, const at::T
                                                 const std::optional<at::Tensor>& shift,
                                                 kernels::Act act) {
   TORCH_CHECK(scale.has_value() == shift.has_value(), "rms norm: scale without shift, or reverse");
+  const c10::DeviceGuard guard(x.device());
   const Arranged in(x);
   const Affine affine(in.shape, g, scale, shift);
-  const at::Tensor inverse_norm = floats({in.shape.samples, in.shape.pixels});
+  const at::Tensor inverse_norm = floats(in.values, {in.shape.samples, in.shape.pixels});
   const at::Tensor y = at::empty_like(in.values);
   with_storage_type(in.values, [&](auto type) {
     using T = decltype(type);
     auto job = rms_norm_job<T>(in, affine, act);
     job.inverse_norm = output<float>(inverse_norm);
     job.y = output<T>(y);
-    run(job, kernels::rms_norm_kernels(memopt::current_cpu_level()).of<T>().forward);
+    device_of(in).forward(job);
   });
   return {y, inverse_norm};
 }
@@ -221,11 +208,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_act_backward
     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& g,
     const std::optional<at::Tensor>& scale, const std::optional<at::Tensor>& shift,
     const at::Tensor& inverse_norm, kernels::Act act) {
+  const c10::DeviceGuard guard(x.device());
   const Arranged in(x);
   const Affine affine(in.shape, g, scale, shift);
   const at::Tensor dy_like_x = in.like(dy);
   const int64_t tasks = rms_norm_tasks_per_sample(in);
-  const at::Tensor scratch = floats({in.shape.samples, tasks, in.shape.channels});
+  const at::Tensor scratch = floats(in.values, {in.shape.samples, tasks, in.shape.channels});
   const at::Tensor dalpha_parts = at::empty_like(scratch);
   const at::Tensor dbeta_parts = at::empty_like(scratch);
   const at::Tensor dx = at::empty_like(in.values);
@@ -238,7 +226,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_act_backward
     job.dx = output<T>(dx);
     job.dalpha = output<float>(dalpha_parts);
     job.dbeta = output<float>(dbeta_parts);
-    run(job, kernels::rms_norm_kernels(memopt::current_cpu_level()).of<T>().backward);
+    device_of(in).backward(job);
   });
   const at::Tensor dalpha = dalpha_parts.sum(1);
   const at::Tensor droot_g = (scale.has_value() ? dalpha * affine.gain : dalpha).sum(0);

@@ -8,10 +8,10 @@
 
 #include "baselines/kernels/types.h"
 
-/// The fused norms as functions on CPU tensors, without autograd. x is [N, C, ...] with at least
-/// one more dimension, float32 or bfloat16, not empty; a result has the memory order of x if that
-/// is dense in [N, C, ...] or [N, ..., C] order, else of x.contiguous(). Parameters and statistics
-/// are float32 inside.
+/// The fused norms as functions on tensors, without autograd, on any device that norm_device.h has.
+/// x is [N, C, ...] with at least one more dimension, float32 or bfloat16, not empty; a result has
+/// the memory order of x if that is dense in [N, C, ...] or [N, ..., C] order, else of
+/// x.contiguous(). Parameters and statistics are float32 inside.
 namespace noisemark::baselines {
 
 /// Whether x is something that the functions below take.

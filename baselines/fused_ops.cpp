@@ -21,23 +21,24 @@ using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 // The groups are operators of LibTorch's dispatcher, so that profiles name them and whoever records
 // or replays operators sees them like ATen's own. `act` is a kernels::Act.
 
-Three group_norm_cpu(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
-                     const at::Tensor& bias, double eps, int64_t act) {
+Three group_norm_kernel(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
+                        const at::Tensor& bias, double eps, int64_t act) {
   return group_norm_act(x, groups, weight, bias, eps, static_cast<Act>(act));
 }
 
-Three group_norm_backward_cpu(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                              const at::Tensor& bias, const at::Tensor& mean,
-                              const at::Tensor& rstd, int64_t groups, int64_t act) {
+Three group_norm_backward_kernel(const at::Tensor& dy, const at::Tensor& x,
+                                 const at::Tensor& weight, const at::Tensor& bias,
+                                 const at::Tensor& mean, const at::Tensor& rstd, int64_t groups,
+                                 int64_t act) {
   return group_norm_act_backward(dy, x, weight, bias, mean, rstd, groups, static_cast<Act>(act));
 }
 
-Two rms_norm_cpu(const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
-                 const MaybeTensor& shift, int64_t act) {
+Two rms_norm_kernel(const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
+                    const MaybeTensor& shift, int64_t act) {
   return rms_norm_act(x, g, scale, shift, static_cast<Act>(act));
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_backward_cpu(
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_backward_kernel(
     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
     const MaybeTensor& shift, const at::Tensor& inverse_norm, int64_t act) {
   return rms_norm_act_backward(dy, x, g, scale, shift, inverse_norm, static_cast<Act>(act));
@@ -62,16 +63,16 @@ torch::Library make_library() {
   library.def(
       "rms_norm_act_backward(Tensor dy, Tensor x, Tensor g, Tensor? scale, Tensor? shift,"
       " Tensor inverse_norm, int act) -> (Tensor, Tensor, Tensor, Tensor)");
-  const auto cpu = [&](const char* name, auto&& function) {
-    library.impl(name, torch::dispatch(c10::DispatchKey::CPU, function));
-  };
-  cpu("group_norm_act", group_norm_cpu);
-  cpu("group_norm_act_backward", group_norm_backward_cpu);
-  cpu("rms_norm_act", rms_norm_cpu);
-  cpu("rms_norm_act_backward", rms_norm_backward_cpu);
-  library.impl("group_norm_act",
-               torch::dispatch(c10::DispatchKey::AutogradCPU, group_norm_autograd));
-  library.impl("rms_norm_act", torch::dispatch(c10::DispatchKey::AutogradCPU, rms_norm_autograd));
+  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
+    library.impl("group_norm_act", torch::dispatch(key, group_norm_kernel));
+    library.impl("group_norm_act_backward", torch::dispatch(key, group_norm_backward_kernel));
+    library.impl("rms_norm_act", torch::dispatch(key, rms_norm_kernel));
+    library.impl("rms_norm_act_backward", torch::dispatch(key, rms_norm_backward_kernel));
+  }
+  for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
+    library.impl("group_norm_act", torch::dispatch(key, group_norm_autograd));
+    library.impl("rms_norm_act", torch::dispatch(key, rms_norm_autograd));
+  }
   return library;
 }
 
@@ -82,14 +83,14 @@ c10::TypedOperatorHandle<Function> find(const char* name) {
 
 struct Operators {
   torch::Library library = make_library();
-  c10::TypedOperatorHandle<decltype(group_norm_cpu)> group_norm =
-      find<decltype(group_norm_cpu)>("noisemark::group_norm_act");
-  c10::TypedOperatorHandle<decltype(group_norm_backward_cpu)> group_norm_backward =
-      find<decltype(group_norm_backward_cpu)>("noisemark::group_norm_act_backward");
-  c10::TypedOperatorHandle<decltype(rms_norm_cpu)> rms_norm =
-      find<decltype(rms_norm_cpu)>("noisemark::rms_norm_act");
-  c10::TypedOperatorHandle<decltype(rms_norm_backward_cpu)> rms_norm_backward =
-      find<decltype(rms_norm_backward_cpu)>("noisemark::rms_norm_act_backward");
+  c10::TypedOperatorHandle<decltype(group_norm_kernel)> group_norm =
+      find<decltype(group_norm_kernel)>("noisemark::group_norm_act");
+  c10::TypedOperatorHandle<decltype(group_norm_backward_kernel)> group_norm_backward =
+      find<decltype(group_norm_backward_kernel)>("noisemark::group_norm_act_backward");
+  c10::TypedOperatorHandle<decltype(rms_norm_kernel)> rms_norm =
+      find<decltype(rms_norm_kernel)>("noisemark::rms_norm_act");
+  c10::TypedOperatorHandle<decltype(rms_norm_backward_kernel)> rms_norm_backward =
+      find<decltype(rms_norm_backward_kernel)>("noisemark::rms_norm_act_backward");
 };
 
 const Operators& operators() {

@@ -49,7 +49,8 @@ class Ops {
 /// peers.
 [[nodiscard]] const Ops& plain_ops();
 
-/// One kernel per group on the CPU (forward and backward); ATen elsewhere.
+/// One kernel per group, forward and backward, on the CPU and on CUDA, in float32 and bfloat16;
+/// ATen elsewhere.
 [[nodiscard]] const Ops& fused_ops();
 
 }  // namespace noisemark::baselines

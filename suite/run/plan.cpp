@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "baselines/norm_device.h"
 #include "reports/nearest.h"
 #include "reports/quality/judge.h"
 #include "suite/config/catalogue.h"
@@ -74,9 +75,9 @@ Variant make_variant(const RunOptions& options, const std::string& mode,
   if (precision.empty()) precision = "fp32";
   variant.precision = parse_precision(precision, device);
   variant.device = device;
+  variant.deterministic = options.deterministic;
   require_kernels(variant);
   variant.threads = checked_threads(options.threads);
-  variant.deterministic = options.deterministic;
   return variant;
 }
 
@@ -114,12 +115,14 @@ std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
 }  // namespace
 
 void require_kernels(const Variant& variant) {
-  if (!baselines::parse_baseline(variant.baseline).fused) return;
+  const baselines::Execution execution = baselines::parse_baseline(variant.baseline);
+  if (!execution.fused) return;
   const std::string& precision = variant.precision.name;
-  if (variant.device.is_cpu() && (precision == "fp32" || precision == "bf16")) return;
+  const bool type = precision == "fp32" || precision == "tf32" || precision == "bf16";
+  if (type && baselines::find_norm_device(variant.device) != nullptr) return;
   throw bad_input("--baseline", "",
                   variant.baseline + " in " + precision + " on " + variant.device.str(),
-                  "fused takes the CPU, fp32 or bf16");
+                  "fused takes the CPU or CUDA, fp32, tf32 or bf16");
 }
 
 void require_benchmark(const std::string& command, const std::string& id) {

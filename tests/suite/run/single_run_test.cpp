@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "baselines/norm_device.h"
 #include "memopt/tracking_allocator.h"
 #include "reports/gate.h"
 #include "suite/config/catalogue.h"
@@ -218,13 +219,16 @@ TEST(Plan, refuses_fused_kernels_where_there_are_none) {
     }
     return std::string();
   };
+  const at::Device gpu(at::kCUDA, 0);
+  const bool built_for_gpus = baselines::find_norm_device(gpu) != nullptr;
   for (const char* precision : {"fp32", "bf16"}) {
     EXPECT_EQ(refused(variant_of("fused", precision, at::kCPU)), "");
-    EXPECT_EQ(refused(variant_of("plain", precision, {at::kCUDA, 0})), "");
-    EXPECT_EQ(refused(variant_of("fused+channels-last", precision, {at::kCUDA, 0})),
-              "--baseline: fused+channels-last in " + std::string(precision) +
-                  " on cuda:0 (fused takes the CPU, fp32 or bf16)");
+    EXPECT_EQ(refused(variant_of("plain", precision, gpu)), "");
+    EXPECT_EQ(refused(variant_of("fused+channels-last", precision, gpu)).empty(), built_for_gpus);
   }
+  EXPECT_EQ(refused(variant_of("fused+channels-last", "fp16", gpu)),
+            "--baseline: fused+channels-last in fp16 on cuda:0 (fused takes the CPU or CUDA, fp32, "
+            "tf32 or bf16)");
   EXPECT_EQ(refused(variant_of("plain", "fp64", at::kCPU)), "");
   EXPECT_NE(refused(variant_of("fused", "fp64", at::kCPU)), "");
 }
@@ -234,7 +238,7 @@ TEST(Run, with_fused_kernels_in_fp64_is_refused) {
   const test::Finished run = run_noisemark(test::with(
       test::timed_only(folder.path() / "out"), {"--baseline", "fused", "--precision", "fp64"}));
   EXPECT_EQ(run.code, 2) << run.both();
-  EXPECT_NE(run.err.find("fp32 or bf16"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("fp32, tf32 or bf16"), std::string::npos) << run.err;
 }
 
 TEST(TimeToQuality, counts_from_the_opening_of_the_data) {
