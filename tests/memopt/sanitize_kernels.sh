@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The kernels of memopt/ and baselines/ under compute-sanitizer: memory out of bounds, races in shared memory, barriers
+# that not all threads reach. Exit code 0: nothing was found; 1: something was; 77: no GPU here, or no such tool (it comes
+# with the CUDA toolkit). With NOISEMARK_REQUIRE=cuda in the environment 77 becomes 1.
+#
+#   tests/memopt/sanitize_kernels.sh build/release/bin [TOOL...]   TOOL: of compute-sanitizer
+set -euo pipefail
+
+bin=${1:?the folder of the test programs}
+shift
+tools=("$@")
+[[ ${#tools[@]} -gt 0 ]] || tools=(memcheck racecheck synccheck)
+cannot_run=77
+
+skip() {
+  echo "sanitize_kernels: $1"
+  case ,${NOISEMARK_REQUIRE:-}, in
+    *,cuda,*) exit 1 ;;
+    *) exit "$cannot_run" ;;
+  esac
+}
+
+# PROGRAM:FILTER, the tests that launch every kernel.
+subjects=('codecs_gpu_test:GpuCodec.*:GpuVerdict.*:GpuPoolMap.*' 'baselines_gpu_test:GpuFusedNorms.*'
+  'memopt_gpu_test:GpuNormChain.*')
+for subject in "${subjects[@]}"; do
+  program=$bin/${subject%%:*}
+  [[ -x $program ]] || { echo "sanitize_kernels: $program: no such program (a folder of built tests)" >&2 && exit 2; }
+done
+
+# A program without a GPU ends with 77; with one, it has selected no test.
+status=0
+env -u NOISEMARK_REQUIRE "$bin/memopt_gpu_test" --gtest_filter=NoSuite.NoTest >/dev/null 2>&1 || status=$?
+[[ $status -ne $cannot_run ]] || skip "no GPU here"
+sanitizer=$(command -v compute-sanitizer || command -v /usr/local/cuda/bin/compute-sanitizer || true)
+[[ -n $sanitizer ]] || skip "compute-sanitizer is not here"
+
+# Each tensor is a block of its own then, so that its bounds are those of the memory.
+export PYTORCH_NO_CUDA_MEMORY_CACHING=1
+failed=0
+for tool in "${tools[@]}"; do
+  for subject in "${subjects[@]}"; do
+    echo "== $tool: ${subject%%:*}"
+    "$sanitizer" --tool "$tool" --error-exitcode 3 --launch-timeout 0 \
+      "$bin/${subject%%:*}" "--gtest_filter=${subject#*:}" || failed=1
+  done
+done
+exit "$failed"
