@@ -76,6 +76,8 @@ std::string accepted_spellings() {
 void merge(Execution& into, const Execution& part) {
   into.channels_last |= part.channels_last;
   into.fused |= part.fused;
+  into.cuda_graph |= part.cuda_graph;
+  into.autotuned |= part.autotuned;
   into.pooled_memory |= part.pooled_memory;
   if (!part.precision.empty()) into.precision = part.precision;
 }
@@ -87,6 +89,12 @@ const std::vector<BaselineEntry>& baselines() {
       {kPlain, "unfused ATen operators in the peers' order and memory layout", {}},
       {"fused", "one kernel per norm-and-activation group, forward and backward", {.fused = true}},
       {"channels-last", "weights and activations in NHWC memory", {.channels_last = true}},
+      {"cuda-graph",
+       "the whole training step recorded once and repeated by the GPU alone",
+       {.cuda_graph = true}},
+      {"autotuned",
+       "cuDNN times its algorithms for every new shape and takes the fastest",
+       {.autotuned = true}},
       {"pooled",
        "the C library keeps freed memory instead of returning it each step",
        {.pooled_memory = true}},

@@ -12,6 +12,8 @@ namespace noisemark::baselines {
 struct Execution {
   bool channels_last = false;  ///< NHWC memory for weights and activations
   bool fused = false;          ///< fused_ops() instead of plain_ops(): fp32, tf32 or bf16
+  bool cuda_graph = false;     ///< the device repeats the recorded step (device_graph.h): CUDA
+  bool autotuned = false;      ///< cuDNN times its algorithms and takes the fastest: CUDA
   bool pooled_memory = false;  ///< the C library keeps freed memory instead of giving it back to
                                ///< the system each step
   std::string precision{};     ///< forced precision ("bf16"), empty: the run's own

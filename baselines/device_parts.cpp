@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "baselines/device_graph.h"
+
 #ifdef NOISEMARK_CUDA
+#include "baselines/cuda/device_graph.h"
 #include "baselines/cuda/norms.h"
 #endif
 
@@ -100,6 +103,14 @@ const NormDevice* find_norm_device(c10::Device device) {
   static const CudaNormDevice cuda;
   if (device.is_cuda()) return &cuda;
 #endif
+  return nullptr;
+}
+
+std::unique_ptr<DeviceGraph> make_device_graph(c10::Device device) {
+#ifdef NOISEMARK_CUDA
+  if (device.is_cuda()) return make_cuda_graph(device);
+#endif
+  (void)device;
   return nullptr;
 }
 

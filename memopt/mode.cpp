@@ -55,4 +55,20 @@ std::unique_ptr<Mode> make_mode(std::string_view spelling) {
   return std::make_unique<PlannedMode>(spelling_of(parts), parts.lossless(), policy_of(parts));
 }
 
+std::string why_host_is_needed(std::string_view spelling) {
+  if (spelling.starts_with(kBudgetPrefix)) {
+    (void)make_budget_mode(spelling);
+    return "the host keeps an eye on the forms in which values are held";
+  }
+  const ModeParts parts = parse_mode(spelling);
+  if (parts.offload != ModeParts::Offload::kNothing) {
+    return "tensors go to the host's memory, whose pool the host keeps";
+  }
+  if (parts.gist) return "the host reads whether sparse tensors found room";
+  if (parts.rounding == ModeParts::Rounding::kQ4 || parts.rounding == ModeParts::Rounding::kQ2) {
+    return "values are rounded at random, by the number of the step, which the host gives";
+  }
+  return "";
+}
+
 }  // namespace noisemark::memopt

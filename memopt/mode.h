@@ -40,6 +40,9 @@ class Mode : public SavedTensorSink {
 
   /// Forward passes from attach() until the mode does what its name says: it may first watch some.
   [[nodiscard]] virtual int64_t forwards_until_steady() const { return 0; }
+  /// Whether a step that begins now does what the last one did, without deciding anything new, so
+  /// that it can be recorded and repeated.
+  [[nodiscard]] virtual bool steady() const { return true; }
   /// What it holds beyond the saved variables themselves and outside OwnerScopes: counted as
   /// activations. Asked between operators.
   [[nodiscard]] virtual std::vector<at::Tensor> held() const { return {}; }
@@ -59,5 +62,10 @@ struct ModeEntry {
 /// Builds the mode of a canonical spelling. Throws std::invalid_argument that names the nearest
 /// valid one.
 [[nodiscard]] std::unique_ptr<Mode> make_mode(std::string_view spelling);
+
+/// Why every step of a mode needs the host, so that a device cannot repeat a recorded one alone;
+/// empty: not by its name, though the plan it makes may turn out to (repeated_work.h). Throws
+/// std::invalid_argument as make_mode() does.
+[[nodiscard]] std::string why_host_is_needed(std::string_view spelling);
 
 }  // namespace noisemark::memopt

@@ -137,6 +137,10 @@ PlannedModeReport PlannedMode::report() const {
   return report;
 }
 
+bool PlannedMode::steady() const {
+  return gave_up_ || (plan_ != nullptr && verified_ && !wants_rehearsal());
+}
+
 std::optional<HostMemoryReport> PlannedMode::host_memory() const {
   if (policy_.host == nullptr) return std::nullopt;
   const std::optional<HostOffloadUsage> usage = policy_.host->usage();

@@ -71,6 +71,8 @@ class PlannedMode : public Mode {
   void begin_forward() override;
   void end_forward() override;
   [[nodiscard]] int64_t forwards_until_steady() const override { return 3; }
+  /// It follows a verified plan, or has given up making one.
+  [[nodiscard]] bool steady() const override;
   [[nodiscard]] std::vector<at::Tensor> held() const override;
 
   /// Null before the second recorded pass has ended.

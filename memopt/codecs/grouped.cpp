@@ -7,6 +7,7 @@
 
 #include "memopt/codecs/arithmetic/jobs.h"
 #include "memopt/codecs/tensors.h"
+#include "memopt/repeated_work.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -35,6 +36,7 @@ class GroupedCodec final : public Codec {
     const codecs::CodecDevice* device = codecs::device_for(x);
     const std::optional<codecs::Real> real = codecs::real_of(x.scalar_type());
     if (device == nullptr || !real) return std::nullopt;
+    require_host("values are rounded at random, by the number of the step, which the host gives");
     GroupJob job;
     job.bits = bits_;
     job.real = *real;

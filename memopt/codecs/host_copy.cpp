@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "memopt/codecs/tensors.h"
+#include "memopt/repeated_work.h"
 
 namespace noisemark::memopt::codecs {
 
@@ -18,6 +19,7 @@ HostCopy::HostCopy(int64_t capacity_bytes) : account_(std::make_shared<Account>(
 
 std::optional<Encoded> HostCopy::encode(const at::Tensor& x, const EncodeKey& key) const {
   if (!x.is_cpu() || !is_dense(x)) return std::nullopt;
+  require_host("tensors go to the host's memory, whose pool the host keeps");
   const auto bytes = static_cast<int64_t>(x.nbytes());
   {
     const std::lock_guard<std::mutex> lock(account_->mutex);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "memopt/codecs/tensors.h"
+#include "memopt/repeated_work.h"
 #include "memopt/tracking_allocator.h"
 
 namespace noisemark::memopt::codecs {
@@ -87,6 +88,7 @@ PinnedOffload::~PinnedOffload() {
 
 std::optional<Encoded> PinnedOffload::encode(const at::Tensor& x, const EncodeKey& key) const {
   if (x.device() != device_ || !is_dense(x)) return std::nullopt;
+  require_host("tensors go to the host's memory, whose pool the host keeps");
   SlabPool::Memory memory = pool_.take(static_cast<int64_t>(x.nbytes()));
   if (memory == nullptr) {
     note_refused(key);

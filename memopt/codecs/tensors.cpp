@@ -7,6 +7,7 @@
 
 #include "memopt/codecs/async_verdict.h"
 #include "memopt/device_parts.h"
+#include "memopt/repeated_work.h"
 #include "memopt/tracking_allocator.h"
 
 namespace noisemark::memopt::codecs {
@@ -60,6 +61,7 @@ at::Tensor new_decoded(const Encoded& encoded) {
 }
 
 LossFlag::LossFlag(const at::Tensor& x) {
+  require_host("in every step the host reads whether an encoding holds all of its tensor");
   const OwnerScope owner(Owner::kEncoded);
   flag_ = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(x.device()));
 }

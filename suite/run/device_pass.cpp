@@ -65,6 +65,7 @@ reports::DeviceUse device_pass(const SessionOptions& options, const PassWatch& w
   const int64_t warmup = warmup_steps(options);
   SessionOptions own = options;
   own.definition.train.steps = warmup + kMost;
+  own.timed = true;
   const Session session = make_session(own);
   const auto counters = make_gpu_counters(device.has_index() ? device.index() : 0);
   const auto clock = memopt::make_device_clock(device);

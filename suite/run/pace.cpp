@@ -91,6 +91,7 @@ ExitCode pace(const RunOptions& options) {
   apply_variant(plan.variant);
   SessionOptions session_of = session_options(options, plan);
   session_of.definition.train.steps = std::numeric_limits<int32_t>::max();
+  session_of.timed = true;
   const Session session = make_session(session_of);
   answer(ready(plan, session_of, *session.trainer));
   for (std::string line; std::getline(std::cin, line) && line != "quit";) {

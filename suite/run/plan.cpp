@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "baselines/norm_device.h"
+#include "memopt/mode.h"
 #include "reports/nearest.h"
 #include "reports/quality/judge.h"
 #include "suite/config/catalogue.h"
@@ -112,10 +113,29 @@ std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
   return {{options.id, scale}};
 }
 
+/// Of what only a GPU does, and a mode's steps that need the host.
+void require_gpu(const Variant& variant, const baselines::Execution& execution) {
+  if (!execution.cuda_graph && !execution.autotuned) return;
+  if (!variant.device.is_cuda()) {
+    throw bad_input("--baseline", "", variant.baseline + " on " + variant.device.str(),
+                    "cuda-graph and autotuned take a CUDA device");
+  }
+  if (execution.autotuned && variant.deterministic) {
+    throw bad_input("--baseline", "", variant.baseline + " with --deterministic",
+                    "autotuned may choose another algorithm each time");
+  }
+  if (!execution.cuda_graph) return;
+  const std::string why = memopt::why_host_is_needed(variant.mode);
+  if (why.empty()) return;
+  throw bad_input("--baseline", "", variant.baseline + " under mode " + variant.mode + ": " + why,
+                  "cuda-graph takes modes whose steps need no host");
+}
+
 }  // namespace
 
 void require_kernels(const Variant& variant) {
   const baselines::Execution execution = baselines::parse_baseline(variant.baseline);
+  require_gpu(variant, execution);
   if (!execution.fused) return;
   const std::string& precision = variant.precision.name;
   const bool type = precision == "fp32" || precision == "tf32" || precision == "bf16";

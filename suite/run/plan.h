@@ -23,8 +23,8 @@ struct PlannedRun {
   bool first_seed = true;
 };
 
-/// Throws Error, exit code 2, when the baseline has no kernels for this device and precision: plain
-/// operators would run under its name.
+/// Throws Error, exit code 2, when the baseline has no kernels for this device and precision (plain
+/// operators would run under its name), or cannot be had together with the mode.
 void require_kernels(const Variant& variant);
 
 /// Throws Error, exit code 2, when `id` is a suite, for a `command` that takes one benchmark.

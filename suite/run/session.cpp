@@ -25,6 +25,7 @@ Session build(const SessionOptions& options, BuildMemory& memory) {
   trainer.channels_last = execution.channels_last;
   trainer.loader.threads = options.loader_threads;
   trainer.fault = options.fault;
+  if (options.timed && execution.cuda_graph) trainer.make_graph = baselines::make_device_graph;
   Session session;
   session.mode = memopt::make_mode(variant.mode);
   session.trainer = std::make_unique<Trainer>(options.definition, std::move(model), options.dataset,

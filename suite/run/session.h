@@ -39,6 +39,9 @@ struct SessionOptions {
   std::string init_weights;  ///< file, empty: drawn from the definition's seed
   int64_t loader_threads = 1;
   Fault fault;  ///< none, but in a self-test
+  /// The baseline's graph is used, where it has one: in passes that time steps. Elsewhere every
+  /// step is issued by the host, where it can be looked at.
+  bool timed = false;
 };
 
 /// Initial weights come from torch's own generator seeded with the definition's seed, in the peer's

@@ -253,6 +253,7 @@ class SingleRun {
     watch_.before_step("training", 0, plan_.definition.train.steps);
     TrainingPassOptions options;
     options.session = session_;
+    options.session.timed = true;
     options.checkpoint_path = folder_.checkpoint();
     options.checkpoint_every = options_.checkpoint_every;
     options.resume = options_.resume;
@@ -422,7 +423,9 @@ void apply_variant(const Variant& variant) {
   set_deterministic(variant.deterministic);
   at::globalContext().setAllowTF32CuBLAS(variant.precision.tf32);
   at::globalContext().setAllowTF32CuDNN(variant.precision.tf32);
-  baselines::apply_process_settings(baselines::parse_baseline(variant.baseline));
+  const baselines::Execution execution = baselines::parse_baseline(variant.baseline);
+  at::globalContext().setBenchmarkCuDNN(execution.autotuned);
+  baselines::apply_process_settings(execution);
 }
 
 SessionOptions session_options(const RunOptions& options, const PlannedRun& plan) {

@@ -5,6 +5,7 @@
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -68,10 +69,40 @@ void Adam::step(const std::optional<at::Tensor>& found_inf) {
                    learning_rate(steps_taken_), config_.beta1, config_.beta2,
                    /*weight_decay=*/0.0, config_.eps, /*amsgrad=*/false, /*maximize=*/false,
                    /*grad_scale=*/std::nullopt, found_inf);
-  if (found_inf) {
-    for (at::Tensor& step : steps_) step -= *found_inf;  // a skipped update is not a step
+  if (found_inf) {  // a skipped update is not a step
+    at::_foreach_sub_(steps_, std::vector<at::Tensor>(steps_.size(), *found_inf));
   }
   ++steps_taken_;
+}
+
+const at::Tensor& Adam::rate_on_device() {
+  if (config_.warmup_steps == 0 || rate_.defined()) return rate_;
+  // The GPU's kernel reads a float32; the CPU's takes what the tensor holds.
+  const at::Device device = weights_.front().device();
+  rate_ = at::zeros({}, at::device(device).dtype(device.is_cpu() ? at::kDouble : at::kFloat));
+  return rate_;
+}
+
+void Adam::prepare_issued() {
+  const at::NoGradGuard no_grad;
+  if (rate_on_device().defined()) rate_.fill_(learning_rate(steps_taken_));
+}
+
+void Adam::issue(const at::Tensor& found_inf) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> no_amsgrad;
+  at::_foreach_add_(steps_, 1);
+  const at::Tensor& rate = rate_on_device();
+  if (rate.defined()) {
+    at::_fused_adam_(weights_, gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_, rate,
+                     config_.beta1, config_.beta2, /*weight_decay=*/0.0, config_.eps,
+                     /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, found_inf);
+  } else {
+    at::_fused_adam_(weights_, gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_, config_.lr,
+                     config_.beta1, config_.beta2, /*weight_decay=*/0.0, config_.eps,
+                     /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, found_inf);
+  }
+  at::_foreach_sub_(steps_, std::vector<at::Tensor>(steps_.size(), found_inf));
 }
 
 void Adam::release_gradients() {

@@ -30,6 +30,14 @@ class Adam {
   /// scaling).
   void step(const std::optional<at::Tensor>& found_inf = std::nullopt);
 
+  /// step() in two halves, for a step that a device repeats without the host: what the device does,
+  /// which reads everything that changes from step to step in its own memory, and what the host
+  /// does before every repetition. `found_inf` as for step().
+  void issue(const at::Tensor& found_inf);
+  void prepare_issued();
+  /// After every repetition.
+  void count_issued() { ++steps_taken_; }
+
   [[nodiscard]] double learning_rate(int64_t step) const;
   [[nodiscard]] int64_t steps_taken() const { return steps_taken_; }
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
@@ -43,7 +51,11 @@ class Adam {
  private:
   NamedTensors parameters_;
   OptimizerConfig config_;
+  /// Undefined while the rate is the same in every step.
+  [[nodiscard]] const at::Tensor& rate_on_device();
+
   std::vector<at::Tensor> weights_, exp_avg_, exp_avg_sq_, steps_;
+  at::Tensor rate_;
   int64_t steps_taken_ = 0;
 };
 

@@ -45,11 +45,22 @@ void Ema::update_power() {
 }
 
 void Ema::update() {
+  if (repeats()) {
+    issue();
+    return count_issued();
+  }
+  const at::NoGradGuard no_grad;
+  update_power();
+}
+
+void Ema::issue() {
   if (config_.kind == "none") return;
   const at::NoGradGuard no_grad;
-  if (config_.kind == "power") return update_power();
   lerp(1.0 - config_.decay);
-  ++steps_taken_;
+}
+
+void Ema::count_issued() {
+  if (config_.kind != "none") ++steps_taken_;
 }
 
 EmaWeightsGuard::EmaWeightsGuard(const NamedTensors& parameters, const Ema& ema) {

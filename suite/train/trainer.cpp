@@ -17,38 +17,10 @@
 #include "suite/train/backward_order.h"
 #include "suite/train/named_parameters.h"
 #include "suite/train/non_finite_watch.h"
+#include "suite/train/step_scopes.h"
 
 namespace noisemark::suite {
 namespace {
-
-/// Tells every observer that a phase began, and at the end of the scope that it ended.
-class [[nodiscard]] PhaseScope {
- public:
-  PhaseScope(const std::vector<StepObserver*>& observers, Phase phase)
-      : observers_(observers), phase_(phase) {
-    for (StepObserver* observer : observers_) observer->on_phase_begin(phase_);
-  }
-  ~PhaseScope() {
-    for (StepObserver* observer : observers_) observer->on_phase_end(phase_);
-  }
-  PhaseScope(const PhaseScope&) = delete;
-  PhaseScope& operator=(const PhaseScope&) = delete;
-
- private:
-  const std::vector<StepObserver*>& observers_;
-  Phase phase_;
-};
-
-class [[nodiscard]] ModeStepGuard {
- public:
-  ModeStepGuard(memopt::Mode& mode, int64_t step) : mode_(mode) { mode_.begin_step(step); }
-  ~ModeStepGuard() { mode_.end_step(); }
-  ModeStepGuard(const ModeStepGuard&) = delete;
-  ModeStepGuard& operator=(const ModeStepGuard&) = delete;
-
- private:
-  memopt::Mode& mode_;
-};
 
 /// On the device, in the type and memory format of `options`, ready to train.
 std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
@@ -123,6 +95,7 @@ void Trainer::start_loader() {
 
 void Trainer::resume_at(int64_t step) {
   loader_.reset();
+  recorded_ = {};
   next_step_ = step;
   adam_.restore_steps_taken(step);
   ema_.restore_steps_taken(step);
@@ -257,6 +230,8 @@ std::string Trainer::not_finite_in_forward(int64_t micro) {
 }
 
 std::string Trainer::gradient_not_finite() const {
+  // Of a repeated step no gradient is left.
+  if (!micro_.loss.defined()) return "norm of the gradients";
   for (const auto& [name, parameter] : in_backward_order(micro_.loss, parameters())) {
     if (!all_finite(parameter.grad())) return "gradient of " + name;
   }
@@ -320,6 +295,21 @@ double Trainer::mean_loss() const {
   return sum / static_cast<double>(losses_.size());
 }
 
+void Trainer::issued_by_host(const std::vector<StepObserver*>& observers,
+                             memopt::SavedTensorSink& sink, StepRecord& record) {
+  run_micro_batches(observers, sink, record);
+  {
+    const PhaseScope phase(observers, Phase::kOptimizer);
+    record.loss = mean_loss();
+    if (options_.fault.late_average) ema_.update();
+    update_weights(record);
+    adam_.release_gradients();
+  }
+  ++issued_steps_;
+  const PhaseScope phase(observers, Phase::kEma);
+  if (!options_.fault.late_average) ema_.update();
+}
+
 StepRecord Trainer::step(const std::vector<StepObserver*>& observers,
                          memopt::SavedTensorSink* sink) {
   StepRecord record;
@@ -333,16 +323,11 @@ StepRecord Trainer::step(const std::vector<StepObserver*>& observers,
     }
     // Dropout draws from torch's generator: seeded by the step, so a resumed run draws the same.
     seed_dropout();
-    run_micro_batches(observers, sink != nullptr ? *sink : mode_, record);
-    {
-      const PhaseScope phase(observers, Phase::kOptimizer);
-      record.loss = mean_loss();
-      if (options_.fault.late_average) ema_.update();
-      update_weights(record);
-      adam_.release_gradients();
+    if (repeats(sink)) {
+      repeat_step(observers, record);
+    } else {
+      issued_by_host(observers, sink != nullptr ? *sink : mode_, record);
     }
-    const PhaseScope phase(observers, Phase::kEma);
-    if (!options_.fault.late_average) ema_.update();
   }
   ++next_step_;
   for (StepObserver* observer : observers) observer->on_step_end(record.step);

@@ -2,12 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "baselines/device_graph.h"
 #include "memopt/mode.h"
 #include "suite/config/definition.h"
 #include "suite/data/loader.h"
@@ -48,6 +50,8 @@ struct TrainerOptions {
   bool channels_last = false;
   LoaderOptions loader;  ///< first_step and last_step are the trainer's
   Fault fault;           ///< none, but in a self-test
+  /// Makes what repeats recorded steps on the device; empty: every step is issued by the host.
+  std::function<std::unique_ptr<baselines::DeviceGraph>(at::Device)> make_graph;
 };
 
 struct StepRecord {
@@ -61,6 +65,12 @@ struct StepRecord {
 /// clocks, reports or gates. A step is: batch, (forward, backward) per micro-batch under the mode,
 /// clip, Adam, EMA. Everything random comes from counters, so a step depends only on the weights,
 /// the optimizer's state and the step's number.
+///
+/// With a graph the first steps are as ever: until the mode is steady, and some on the stream that
+/// is recorded. Then one is recorded, and from there on every step is a repetition of it: the batch
+/// is copied to where the recorded step reads it, dropout is seeded, and the device does the rest
+/// alone. Only an average that is not updated alike in every step ("power") stays with the host. To
+/// observers all of a repeated step is kForward.
 class Trainer {
  public:
   /// `mode` must outlive the trainer; the model is moved to the device, type and memory format of
@@ -71,7 +81,8 @@ class Trainer {
           BuildObserver* observer = nullptr);
 
   /// Runs the next optimizer step. `observers` are told of phases; `sink` receives saved tensors
-  /// (null: the mode). Throws NonFinite before the optimizer touches the weights.
+  /// (null: the mode). Throws NonFinite before the optimizer touches the weights; Error, exit code
+  /// 2, when there is a graph and the mode needs the host.
   StepRecord step(const std::vector<StepObserver*>& observers = {},
                   memopt::SavedTensorSink* sink = nullptr);
 
@@ -84,6 +95,8 @@ class Trainer {
   [[nodiscard]] const Ema& ema() const { return ema_; }
   [[nodiscard]] const TrainerOptions& options() const { return options_; }
   [[nodiscard]] const std::optional<LossScaler>& scaler() const { return scaler_; }
+  /// Steps that repeated a recorded one.
+  [[nodiscard]] int64_t repeated_steps() const { return repeated_steps_; }
 
   /// Parameters and buffers under the peers' names.
   [[nodiscard]] NamedTensors weights() const;
@@ -102,6 +115,17 @@ class Trainer {
     at::Tensor images, timesteps, noise, noisy, target, prediction, loss;
   };
 
+  /// What a recorded step reads and writes at fixed places.
+  struct Recorded {
+    std::unique_ptr<baselines::DeviceGraph> graph;
+    at::Tensor images, timesteps, noise;
+    std::vector<at::Tensor> losses;  ///< of the micro-batches
+    at::Tensor norm;                 ///< of the gradients, undefined where they are not clipped
+    at::Tensor bad;                  ///< not 0: nothing was updated
+    int64_t warm_ups = 0;
+    bool captured = false;
+  };
+
   class StepCleanup;
 
   void start_loader();
@@ -115,6 +139,15 @@ class Trainer {
   void backward();
   void run_micro_batches(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
                          StepRecord& record);
+  void issued_by_host(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
+                      StepRecord& record);
+  [[nodiscard]] bool repeats(const memopt::SavedTensorSink* sink) const;
+  void repeat_step(const std::vector<StepObserver*>& observers, StepRecord& record);
+  void place_batch();
+  void issue_step(int64_t step);
+  void capture_step(int64_t step);
+  [[nodiscard]] at::Tensor issue_checks(const std::vector<at::Tensor>& gradients);
+  void read_repeated(StepRecord& record);
   [[nodiscard]] double mean_loss() const;
   void update_weights(StepRecord& record);
   [[nodiscard]] bool gradients_finite(const StepRecord& record) const;
@@ -137,6 +170,9 @@ class Trainer {
   int64_t next_step_ = 0;
   Batch batch_;
   MicroBatch micro_;
+  Recorded recorded_;
+  int64_t issued_steps_ = 0;        // by the host
+  int64_t repeated_steps_ = 0;      // by the device
   std::vector<at::Tensor> losses_;  // of the step's micro-batches
   std::vector<at::Tensor> leaked_;  // by options_.fault; nobody's, so not among what is owned
 };

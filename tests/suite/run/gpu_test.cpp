@@ -1,3 +1,4 @@
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
@@ -12,6 +13,9 @@
 #include <memory>
 #include <string>
 
+#include "baselines/device_graph.h"
+#include "memopt/device_parts.h"
+#include "reports/error.h"
 #include "suite/data/loader.h"
 #include "suite/io/safetensors.h"
 #include "suite/run/single_run.h"
@@ -155,6 +159,102 @@ TEST(GpuLoader, a_training_step_does_not_wait_for_its_batch_to_be_copied) {
   DataPhase observer;
   (void)session.trainer->step({&observer});
   EXPECT_FALSE(observer.waited);
+}
+
+TEST(GpuModes, ask_the_driver_for_no_memory_once_they_are_steady) {
+  for (const char* mode : {"none", "echo", "gist", "dpr8", "q4", "offload", "offload:all"}) {
+    SCOPED_TRACE(mode);
+    const TinySession session(tiny_definition(),
+                              TinySession::options_of(parse_precision("fp32", kGpu), kGpu), mode);
+    for (int step = 0; step < 8; ++step) (void)session.trainer->step();
+    const int64_t before = at::accelerator::getDeviceStats(kGpu.index()).num_device_alloc;
+    for (int step = 0; step < 5; ++step) (void)session.trainer->step();
+    EXPECT_EQ(at::accelerator::getDeviceStats(kGpu.index()).num_device_alloc, before);
+  }
+}
+
+struct GraphCase {
+  std::string mode;
+  std::string precision;
+  bool channels_last = false;
+};
+
+TinySession graph_session(const GraphCase& c, bool repeated) {
+  TrainerOptions options = TinySession::options_of(parse_precision(c.precision, kGpu), kGpu);
+  options.channels_last = c.channels_last;
+  if (repeated) options.make_graph = baselines::make_device_graph;
+  Definition definition = tiny_definition();
+  definition.optimizer.warmup_steps = 9;
+  return {definition, options, c.mode};
+}
+
+constexpr int64_t kGraphSteps = 14;
+
+/// Losses to rounding: the sums of a GPU may be taken in another order on another stream. Dropout
+/// is on, so that masks of other steps would show.
+void expect_repeats(const GraphCase& c) {
+  SCOPED_TRACE(c.mode + " " + c.precision + (c.channels_last ? " channels last" : ""));
+  const TinySession repeated = graph_session(c, true);
+  const TinySession issued = graph_session(c, false);
+  for (int64_t step = 0; step < kGraphSteps; ++step) {
+    const double expected = issued.trainer->step().loss;
+    const double loss = repeated.trainer->step().loss;
+    // Steps amplify a difference of rounding; another mask or batch moves a loss by percents.
+    EXPECT_NEAR(loss, expected, (c.precision == "fp32" ? 1e-4 : 5e-3) * expected) << step;
+  }
+  EXPECT_GT(repeated.trainer->repeated_steps(), 0);
+}
+
+TEST(GpuGraph, repeats_the_steps_that_the_host_would_issue_under_every_mode_that_allows_it) {
+  for (const char* mode : {"none", "mirror", "mirror:sqrt", "mirror+echo", "echo", "echo+attn",
+                           "dpr16", "dpr10", "dpr8"}) {
+    expect_repeats({mode, "fp32"});
+    expect_repeats({mode, "fp32", true});
+  }
+}
+
+TEST(GpuGraph, repeats_the_steps_of_every_precision) {
+  for (const char* precision : {"tf32", "bf16", "fp16"}) {
+    expect_repeats({"none", precision});
+    expect_repeats({"none", precision, true});
+  }
+}
+
+TEST(GpuGraph, allocates_nothing_while_it_repeats) {
+  const TinySession session = graph_session({"echo", "fp32"}, true);
+  while (session.trainer->repeated_steps() < 2) (void)session.trainer->step();
+  memopt::AllocationSource* source = memopt::find_allocation_source(kGpu);
+  ASSERT_NE(source, nullptr);
+  const int64_t before = source->live_bytes();
+  (void)source->take_high_bytes();
+  (void)session.trainer->step();
+  EXPECT_EQ(source->live_bytes(), before);
+  // The batch on its way to where the recorded step reads it, and little more.
+  EXPECT_LT(source->take_high_bytes() - before, 1 << 20);
+}
+
+TEST(GpuGraph, an_overflow_is_skipped_by_the_device_alone) {
+  const TinySession session = graph_session({"none", "fp16"}, true);
+  while (session.trainer->repeated_steps() < 1) (void)session.trainer->step();
+  const LossScaler& scaler = session.trainer->scaler().value();
+  constexpr double kTooLarge = 0x1p100;
+  state_of(scaler)["scaler.scale"].fill_(kTooLarge);
+  const int64_t skipped = scaler.skipped_steps();
+  const std::string before = tensors_sha256(session.trainer->weights());
+  (void)session.trainer->step();
+  EXPECT_EQ(scaler.current_scale(), kTooLarge / 2);
+  EXPECT_EQ(scaler.skipped_steps(), skipped + 1);
+  EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
+}
+
+TEST(GpuGraph, of_a_plan_that_needs_the_host_is_refused) {
+  const TinySession session = graph_session({"q4", "fp32"}, true);
+  try {
+    for (int64_t step = 0; step < kGraphSteps; ++step) (void)session.trainer->step();
+    FAIL() << "a step that rounds by its number was repeated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  }
 }
 
 }  // namespace

@@ -233,6 +233,43 @@ TEST(Plan, refuses_fused_kernels_where_there_are_none) {
   EXPECT_NE(refused(variant_of("fused", "fp64", at::kCPU)), "");
 }
 
+TEST(Plan, refuses_on_a_cpu_what_only_a_gpu_does) {
+  for (const char* baseline : {"cuda-graph", "autotuned", "channels-last+cuda-graph"}) {
+    try {
+      require_kernels(variant_of(baseline, "fp32", at::kCPU));
+      FAIL() << baseline;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      EXPECT_NE(std::string(error.what()).find("CUDA"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Plan, refuses_a_recorded_step_whose_mode_needs_the_host_and_a_search_that_must_repeat) {
+  const at::Device gpu(at::kCUDA, 0);
+  Variant recorded = variant_of("cuda-graph", "fp32", gpu);
+  for (const char* mode : {"none", "echo", "mirror+echo", "dpr8"}) {
+    recorded.mode = mode;
+    EXPECT_NO_THROW(require_kernels(recorded)) << mode;
+  }
+  for (const char* mode : {"offload", "gist", "q4", "budget:1GiB"}) {
+    recorded.mode = mode;
+    try {
+      require_kernels(recorded);
+      FAIL() << mode;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      const std::string words = error.what();
+      EXPECT_NE(words.find(std::string("mode ") + mode), std::string::npos) << words;
+      EXPECT_NE(words.find("host"), std::string::npos) << words;
+    }
+  }
+  Variant searched = variant_of("autotuned", "fp32", gpu);
+  EXPECT_NO_THROW(require_kernels(searched));
+  searched.deterministic = true;
+  EXPECT_THROW(require_kernels(searched), Error);
+}
+
 TEST(Run, with_fused_kernels_in_fp64_is_refused) {
   const TemporaryFolder folder;
   const test::Finished run = run_noisemark(test::with(
