@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kFewest = 3;
 constexpr int64_t kMost = 100'000;
-/// After the first ones, in which libraries choose and memory is taken.
-constexpr int64_t kWarmup = 5;
+/// After the first ones, in which libraries choose, memory is taken and a graph is recorded.
+constexpr int64_t kWarmup = 8;
 
 const char* const kPass = "GPU window";
 
