@@ -8,7 +8,8 @@ from peer_result import Figure
 
 PLAIN = "none"
 EAGER = "peer-eager"
-CHECKPOINT = "peer-checkpoint"
+# The second spends no more on its optimizer than Noisemark does.
+CHECKPOINTS = ("peer-checkpoint", "peer-checkpoint-fused-adam")
 PEER = "peer-"
 
 _FIGURES = ("peak_bytes", "saved_bytes", "peak_saved_bytes")
@@ -66,7 +67,7 @@ def _figure_of(metric: dict[str, Any]) -> Figure:
 def entries_of(measured: dict[str, Measured], record: dict[str, Any]) -> list[Entry]:
     """Of the contestants of an interleaved run, in their order. `measured` is by contestant."""
     names = [contestant["name"] for contestant in record["contestants"]]
-    references = [name for name in (PLAIN, EAGER, CHECKPOINT) if name in names]
+    references = [name for name in (PLAIN, EAGER, *CHECKPOINTS) if name in names]
     pace = {reference: rows_of(record, reference) for reference in references}
     return [
         Entry(name, measured[name], {reference: rows[i] for reference, rows in pace.items()})
@@ -127,16 +128,18 @@ def is_no_higher(entry: Entry, bound: Figure) -> bool:
     return peak is not None and bound.value is not None and peak <= bound.value
 
 
-def against_checkpoint(entries: list[Entry]) -> str:
+def against_checkpoints(entries: list[Entry]) -> str:
     """What of Noisemark has a peak no higher than torch.utils.checkpoint, and how fast it is."""
-    named = {entry.name: entry for entry in entries}
-    if CHECKPOINT not in named:
-        return ""
-    bound = named[CHECKPOINT].bytes["peak_bytes"]
+    known = {entry.name: entry for entry in entries}
+    return "\n".join(_against(known[name], entries) for name in CHECKPOINTS if name in known)
+
+
+def _against(checkpoint: Entry, entries: list[Entry]) -> str:
+    bound = checkpoint.bytes["peak_bytes"]
     ours = [e for e in entries if not e.name.startswith(PEER) and is_no_higher(e, bound)]
-    lines = [f"## Against {CHECKPOINT}, at a peak no higher", ""]
+    lines = [f"## Against {checkpoint.name}, at a peak no higher", ""]
     for entry in ours:
-        row = entry.pace[CHECKPOINT]
+        row = entry.pace[checkpoint.name]
         lines.append(f"- {entry.name}: {with_interval(row.ratio, row.ratio_ci95, 3)} times as fast.")
     if not ours:
         lines.append("No mode has a peak as low.")
