@@ -6,7 +6,11 @@
 Every contestant first trains in a process of its own and measures the memory of a steady step; then
 all are timed in one interleaved run (pace.py). FOLDER gets memory.md, plots/pareto.svg, the raw turns
 (pace.json) and every result.json. A contestant that cannot run here is left out, as is a budget that
-cannot be met, and the table says so. All of it runs on the CPU.
+cannot be met, and the table says so. All of it runs on the CPU. All contestants are alive while they are
+timed: the machine needs memory for the sum of their peaks, and half a GiB each for their libraries.
+
+--resume goes on in a FOLDER whose table was not written: of its results those are taken whose run ended,
+by the same command and, of Noisemark, the same program. The others are measured.
 
 --check asks for what the modes must reach: `echo` at most 3 % slower than plain `none`, the byte factors
 asked of the benchmark, and of the lossless modes whose peak is not above peer-checkpoint's the one with
@@ -20,6 +24,7 @@ Exit codes: 0 measured, 1 a contestant failed or a target of --check was missed,
 """
 
 import argparse
+import hashlib
 import json
 import math
 import shlex
@@ -88,6 +93,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
                         help="left out; modes watch three steps before they settle (default: 4)")
     parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
     parser.add_argument("--check", action="store_true", help="fail where a target is missed")
+    parser.add_argument("--resume", action="store_true", help="measure only what --out does not hold yet")
     return parser.parse_args(argv)
 
 
@@ -185,12 +191,30 @@ def _measured(name: str, command: list[str], out: Path) -> tuple[Measured, str]:
     return measured_in(json.loads((out / "result.json").read_text())), why if code else ""
 
 
-class MemoryPasses:
-    """Measures one contestant after the other, and remembers who has no figures."""
+def _recorded(command: list[str], program_sha256: str, out: Path) -> tuple[Measured, str] | None:
+    """What an earlier run of this command left in `out`, as _measured() returns it; None where nothing
+    did, or another program. Of a peer `program_sha256` is empty, as it is in its result."""
+    try:
+        result = json.loads((out / "result.json").read_text())
+        # A program's first word is a path to it, a script's first is the interpreter.
+        is_same = (result["argv"][1:] == command[-len(result["argv"]) + 1:]
+                   and result["provenance"]["binary_sha256"] == program_sha256)
+        ended = result["exit"]
+    except (OSError, ValueError, KeyError):
+        return None
+    if not is_same or ended["code"] not in (0, pace.EXIT_FAILED):
+        return None
+    return measured_in(result), " ".join(ended["reasons"]) if ended["code"] else ""
 
-    def __init__(self, folder: Path, commands: Commands) -> None:
+
+class MemoryPasses:
+    """Measures one contestant after the other, and remembers who has no figures. With the checksum of the
+    program it takes what was measured before."""
+
+    def __init__(self, folder: Path, commands: Commands, program_sha256: str | None) -> None:
         self._folder = folder
         self._commands = commands
+        self._program_sha256 = program_sha256
         self.measured: dict[str, Measured] = {}
         self.absent: list[str] = []
         self.not_met: list[str] = []  # sentences
@@ -202,7 +226,7 @@ class MemoryPasses:
                 continue
             out = self._folder / name
             try:
-                self.measured[name], why = _measured(name, self._commands.measure(name, out), out)
+                self.measured[name], why = self._of(name, self._commands.measure(name, out), out)
                 if why:
                     self.failed.append(f"{name} failed: {why}")
             except CannotRunHere:
@@ -210,14 +234,26 @@ class MemoryPasses:
             except NotMet as error:
                 self.not_met.append(f"{error}.")
 
+    def _of(self, name: str, command: list[str], out: Path) -> tuple[Measured, str]:
+        if self._program_sha256 is not None:
+            program = "" if name.startswith(PEER) else self._program_sha256
+            if (before := _recorded(command, program, out)) is not None:
+                return before
+            shutil.rmtree(out, ignore_errors=True)  # of a run that was cut off
+        return _measured(name, command, out)
+
     def left_out(self) -> list[str]:
         """Paragraphs for the table's reader."""
         absent = [f"Cannot run here: {', '.join(self.absent)}."] if self.absent else []
         return [f"{text}\n" for text in (*absent, *self.not_met, *self.failed)]
 
 
+def _checksum(program: Path) -> str:
+    return hashlib.sha256(Path(shutil.which(program)).read_bytes()).hexdigest()
+
+
 def _measure_memory(args: argparse.Namespace, commands: Commands) -> MemoryPasses:
-    passes = MemoryPasses(args.out / "results", commands)
+    passes = MemoryPasses(args.out / "results", commands, _checksum(args.noisemark) if args.resume else None)
     passes.run([PLAIN])
     if PLAIN not in passes.measured:
         raise CannotRunHere(f"{PLAIN}: cannot run here")
@@ -241,8 +277,10 @@ def _head(args: argparse.Namespace, batch: int) -> str:
 def _check(args: argparse.Namespace) -> None:
     if shutil.which(args.noisemark) is None:
         raise BadInput(f"--noisemark: {args.noisemark} (a program)")
-    if args.out.exists() and any(args.out.iterdir()):
-        raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
+    if (args.out / "memory.md").exists():
+        raise BadInput(f"--out: {args.out}: has a table (a new folder)")
+    if not args.resume and args.out.exists() and any(args.out.iterdir()):
+        raise BadInput(f"--out: {args.out}: is not empty (a new folder, or --resume)")
     if args.batch is not None and args.batch < 1:
         raise BadInput(f"--batch: {args.batch} (an integer of at least 1)")
     if args.check and args.rounds < _ROUNDS_OF_A_CHECK:
