@@ -7,7 +7,8 @@ Every contestant first trains in a process of its own and measures the memory of
 all are timed in one interleaved run (pace.py). FOLDER gets memory.md, plots/pareto.svg, the raw turns
 (pace.json) and every result.json. A contestant that cannot run here is left out, as is a budget that
 cannot be met, and the table says so. All of it runs on the CPU. All contestants are alive while they are
-timed: the machine needs memory for the sum of their peaks, and half a GiB each for their libraries.
+timed, which takes the machine more than the sum of their peaks, their libraries too. Where that is too
+much, --timed names who is; the others have bytes alone.
 
 --resume goes on in a FOLDER whose table was not written: of its results those are taken whose run ended,
 by the same command and, of Noisemark, the same program. The others are measured.
@@ -92,6 +93,9 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--warmup-rounds", type=int, default=4,
                         help="left out; modes watch three steps before they settle (default: 4)")
     parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
+    parser.add_argument("--timed", nargs="+", metavar="NAME",
+                        help="contestants of the interleaved run beside none, as the table names them, a "
+                             "budget by its mode (default: all)")
     parser.add_argument("--check", action="store_true", help="fail where a target is missed")
     parser.add_argument("--resume", action="store_true", help="measure only what --out does not hold yet")
     return parser.parse_args(argv)
@@ -286,7 +290,10 @@ def _check(args: argparse.Namespace) -> None:
     if args.check and args.rounds < _ROUNDS_OF_A_CHECK:
         raise BadInput(f"--rounds: {args.rounds} (with --check at least {_ROUNDS_OF_A_CHECK}, the fewest "
                        "with a 95 % interval)")
-    _peers(args)
+    known = (PLAIN, *args.modes, *_peers(args))
+    for name in args.timed or ():
+        if name not in known and not name.startswith(_BUDGET):
+            raise BadInput(f"--timed: {name} (of: {', '.join(known)}, {_BUDGET}SIZE)")
     for budget in args.budgets:
         _share_of(budget)
 
@@ -304,6 +311,12 @@ def _targets(args: argparse.Namespace, entries: list[Entry]) -> list[Target]:
     return of_bytes + time_targets(entries) if of_bytes or args.check else []
 
 
+def _timed(args: argparse.Namespace, passes: MemoryPasses) -> list[str]:
+    if args.timed is None:
+        return list(passes.measured)
+    return [name for name in passes.measured if name == PLAIN or name in args.timed]
+
+
 def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
     """Runs everything, writes FOLDER, returns the text of memory.md, what was to be reached, and the
     modes that failed a gate."""
@@ -311,7 +324,7 @@ def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
     turns = pace.Turns(args.rounds, args.warmup_rounds, args.steps)
     commands = Commands(args)
     passes = _measure_memory(args, commands)
-    record = pace.measure({name: commands.pace(name) for name in passes.measured}, turns, PLAIN)
+    record = pace.measure({name: commands.pace(name) for name in _timed(args, passes)}, turns, PLAIN)
     entries = entries_of(passes.measured, record)
     sections = [_head(args, record["contestants"][0]["ready"]["batch"]), table(entries)]
     sections += passes.left_out()

@@ -80,7 +80,7 @@ def _percent(overhead: float) -> str:
 def overhead_target(entries: list[Entry]) -> Target:
     """Of the time of a step of `echo` beside plain `none`."""
     what, asked, aim = f"{ECHO}: overhead to {PLAIN}", f"at most {_percent(MOST_OVERHEAD)}", "at most 0 %"
-    row = next((entry.pace[PLAIN] for entry in entries if entry.name == ECHO), None)
+    row = next((entry.pace.get(PLAIN) for entry in entries if entry.name == ECHO), None)
     if row is None:
         return Target(what, asked, aim, "", NOT_MEASURED)
     reached = _percent(1 / row.ratio - 1)
@@ -98,14 +98,14 @@ def _speed_verdict(row: Row) -> str:
 
 
 def checkpoint_target(entries: list[Entry], checkpoint: str) -> Target:
-    """Of the time of a step beside the peer's checkpointing. Of the modes whose certificate passes and
-    whose peak is no higher, the one with the highest is judged: bytes are exact, so no time is picked."""
+    """Of the time of a step beside the peer's checkpointing. Of the timed modes whose certificate passes
+    and whose peak is no higher, the one with the highest is judged: bytes are exact, so no time is picked."""
     what, asked, aim = f"a lossless mode at the peak of {checkpoint}", "faster", "by 15 %"
     known = {entry.name: entry for entry in entries}
     if checkpoint not in known or known[checkpoint].bytes["peak_bytes"].value is None:
         return Target(what, asked, aim, "", NOT_MEASURED)
     bound = known[checkpoint].bytes["peak_bytes"]
-    able = [entry for entry in entries if not entry.name.startswith(PEER)
+    able = [entry for entry in entries if not entry.name.startswith(PEER) and checkpoint in entry.pace
             and entry.measured.certificate == _PASS and is_no_higher(entry, bound)]
     if not able:
         return Target(what, asked, aim, "none has a peak as low", MISSED)

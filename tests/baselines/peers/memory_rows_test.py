@@ -97,6 +97,15 @@ class RowsTest(unittest.TestCase):
         del low[-1]
         self.assertEqual(against_checkpoints(low), "")
 
+    def test_who_was_not_timed_has_bytes_alone_and_is_not_judged(self) -> None:
+        step_s = {name: s for name, s in STEP_S.items() if name != "echo"}
+        some = entries_of(MEASURED, record(step_s))
+        self.assertIn("| echo | 60.0 | 1.67 | 20.0 | 3.00 | 24.0 | 2.50 | pass | not timed |  |  |  |", table(some))
+        self.assertIn("- echo: not timed.", against_checkpoints(some))
+        self.assertNotIn("echo", [point.name for point in points_of(some)])
+        self.assertEqual(overhead_target(some).verdict, NOT_MEASURED)
+        self.assertEqual(checkpoint_target(some, CHECKPOINT).verdict, MISSED)
+
     def test_bytes_come_from_the_metrics_of_any_result(self) -> None:
         metrics = [{"name": "peak_bytes", "value": 5.0, "missing_reason": "", "method": "m"},
                    {"name": "saved_bytes", "value": None, "missing_reason": "r", "method": ""},

@@ -84,12 +84,13 @@ class MemoryTableTest(unittest.TestCase):
         listed = json.loads(subprocess.run([NOISEMARK, "list", "--json"], check=True,
                                            capture_output=True).stdout)["modes"]
         exact = {mode["name"] for mode in listed  # those with a SIZE are examples of a kind
-                 if mode["lossless"] and not mode["name"].startswith("budget:") and ",host=" not in mode["name"]}
+                 if mode["lossless"] and not mode["name"].startswith("budget:")
+                 and ",host=" not in mode["name"]}
         self.assertLessEqual(exact, set(MODES))
         self.assertEqual({"error" in budget for budget in BUDGETS}, {False, True})
 
     def test_a_mode_or_variant_that_nobody_knows_is_refused(self) -> None:
-        for option, name in (("--modes", "echoes"), ("--variants", "faster")):
+        for option, name in (("--modes", "echoes"), ("--variants", "faster"), ("--timed", "nobody")):
             with tempfile.TemporaryDirectory() as folder:
                 done = memory_table(Path(folder) / "memory", option, name)
                 self.assertEqual(done.returncode, 2)
