@@ -39,11 +39,11 @@ class Point:
 
 
 def points_of(entries: list[Entry]) -> list[Point]:
-    """Of the contestants whose peak is known."""
+    """Of the contestants whose peak is known and who were timed."""
     points = []
     for entry in entries:
-        peak_bytes, row = entry.bytes["peak_bytes"].value, entry.pace[PLAIN]
-        if peak_bytes is not None:
+        peak_bytes, row = entry.bytes["peak_bytes"].value, entry.pace.get(PLAIN)
+        if peak_bytes is not None and row is not None:
             low, high = row.ratio_ci95 or (row.ratio, row.ratio)
             time = (1 / high, 1 / low)
             points.append(Point(entry.name, peak_bytes / _MEBI, 1 / row.ratio, time))

@@ -8,7 +8,8 @@ from peer_result import Figure
 
 PLAIN = "none"
 EAGER = "peer-eager"
-CHECKPOINT = "peer-checkpoint"
+# The second spends no more on its optimizer than Noisemark does.
+CHECKPOINTS = ("peer-checkpoint", "peer-checkpoint-fused-adam")
 PEER = "peer-"
 
 _FIGURES = ("peak_bytes", "saved_bytes", "peak_saved_bytes")
@@ -30,7 +31,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Entry:
-    """One contestant: what was measured, and speed by the name of what it is divided by."""
+    """One contestant: what was measured, and speed by the name of what it is divided by, empty where it
+    was not timed."""
 
     name: str
     measured: Measured
@@ -64,13 +66,14 @@ def _figure_of(metric: dict[str, Any]) -> Figure:
 
 
 def entries_of(measured: dict[str, Measured], record: dict[str, Any]) -> list[Entry]:
-    """Of the contestants of an interleaved run, in their order. `measured` is by contestant."""
-    names = [contestant["name"] for contestant in record["contestants"]]
-    references = [name for name in (PLAIN, EAGER, CHECKPOINT) if name in names]
-    pace = {reference: rows_of(record, reference) for reference in references}
+    """Of all that were measured, in their order; those of the interleaved run with their speed."""
+    timed = [contestant["name"] for contestant in record["contestants"]]
+    references = [name for name in (PLAIN, EAGER, *CHECKPOINTS) if name in timed]
+    pace = {reference: dict(zip(timed, rows_of(record, reference))) for reference in references}
     return [
-        Entry(name, measured[name], {reference: rows[i] for reference, rows in pace.items()})
-        for i, name in enumerate(names)
+        Entry(name, figures,
+              {reference: rows[name] for reference, rows in pace.items() if name in rows})
+        for name, figures in measured.items()
     ]
 
 
@@ -86,6 +89,8 @@ def _cells(entry: Entry, plain: Entry) -> list[str]:
     for name in _FIGURES:
         cells += _bytes_cells(entry.bytes[name], plain.bytes[name])
     cells.append(entry.measured.certificate)
+    if not entry.pace:
+        return [*cells, "not timed", *("" for _ in plain.pace)]
     cells.append(f"{entry.pace[PLAIN].images_per_s:.2f}")
     cells += [with_interval(row.ratio, row.ratio_ci95, 3) for row in entry.pace.values()]
     return cells
@@ -127,17 +132,20 @@ def is_no_higher(entry: Entry, bound: Figure) -> bool:
     return peak is not None and bound.value is not None and peak <= bound.value
 
 
-def against_checkpoint(entries: list[Entry]) -> str:
+def against_checkpoints(entries: list[Entry]) -> str:
     """What of Noisemark has a peak no higher than torch.utils.checkpoint, and how fast it is."""
-    named = {entry.name: entry for entry in entries}
-    if CHECKPOINT not in named:
-        return ""
-    bound = named[CHECKPOINT].bytes["peak_bytes"]
+    known = {entry.name: entry for entry in entries}
+    return "\n".join(_against(known[name], entries) for name in CHECKPOINTS if name in known)
+
+
+def _against(checkpoint: Entry, entries: list[Entry]) -> str:
+    bound = checkpoint.bytes["peak_bytes"]
     ours = [e for e in entries if not e.name.startswith(PEER) and is_no_higher(e, bound)]
-    lines = [f"## Against {CHECKPOINT}, at a peak no higher", ""]
+    lines = [f"## Against {checkpoint.name}, at a peak no higher", ""]
     for entry in ours:
-        row = entry.pace[CHECKPOINT]
-        lines.append(f"- {entry.name}: {with_interval(row.ratio, row.ratio_ci95, 3)} times as fast.")
+        row = entry.pace.get(checkpoint.name)
+        speed = f"{with_interval(row.ratio, row.ratio_ci95, 3)} times as fast" if row else "not timed"
+        lines.append(f"- {entry.name}: {speed}.")
     if not ours:
         lines.append("No mode has a peak as low.")
     return "\n".join(lines) + "\n"

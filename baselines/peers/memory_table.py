@@ -6,12 +6,18 @@
 Every contestant first trains in a process of its own and measures the memory of a steady step; then
 all are timed in one interleaved run (pace.py). FOLDER gets memory.md, plots/pareto.svg, the raw turns
 (pace.json) and every result.json. A contestant that cannot run here is left out, as is a budget that
-cannot be met, and the table says so. All of it runs on the CPU.
+cannot be met, and the table says so. All of it runs on the CPU. All contestants are alive while they are
+timed, which takes the machine more than the sum of their peaks, their libraries too. Where that is too
+much, --timed names who is; the others have bytes alone.
 
---check asks for what the modes must reach: `echo` at most 3 % slower than plain `none`, a lossless mode
-faster than peer-checkpoint at a peak no higher, and the byte factors asked of the benchmark. Bytes are
-exact; a time is missed where its whole 95 % interval misses what is asked, and not proven, which is
-printed and is no failure, where the interval holds both. No mode is called faster whose median is not.
+--resume goes on in a FOLDER whose table was not written: of its results those are taken whose run ended,
+by the same command and, of Noisemark, the same program. The others are measured.
+
+--check asks for what the modes must reach: `echo` at most 3 % slower than plain `none`, the byte factors
+asked of the benchmark, and of the lossless modes whose peak is not above peer-checkpoint's the one with
+the highest faster than it (and than peer-checkpoint-fused-adam, where that is there). Bytes are exact; a
+time is missed where its whole 95 % interval misses what is asked, and not proven, which is printed and is
+no failure, where the interval holds both. No mode is called faster whose median is not.
 
 A mode whose run ends with a failed gate stays in the table, which names the gate, and ends it with 1.
 
@@ -19,6 +25,7 @@ Exit codes: 0 measured, 1 a contestant failed or a target of --check was missed,
 """
 
 import argparse
+import hashlib
 import json
 import math
 import shlex
@@ -36,7 +43,7 @@ from memory_rows import (
     PLAIN,
     Entry,
     Measured,
-    against_checkpoint,
+    against_checkpoints,
     entries_of,
     measured_in,
     table,
@@ -49,7 +56,8 @@ MODES = ("none", "echo", "echo+attn", "mirror", "mirror:sqrt", "mirror+echo", "m
          "gist", "echo+dpr8", "echo+q4", "offload", "offload:all")
 # Shares of the peak of `none`, then whether an error of the gradient is allowed.
 BUDGETS = ("0.9", "0.75", "0.75,error=0.01")
-_VARIANTS = ("eager", "checkpoint", "save-on-cpu", "compiled", "compiled-budget=0.5")
+_VARIANTS = ("eager", "checkpoint", "checkpoint-fused-adam", "save-on-cpu", "compiled",
+             "compiled-budget=0.5")
 
 # Nothing but what the memory pass needs: the speed is that of the interleaved run.
 _SHORT = ("train.steps=1", "eval.samples=8", "eval.every=0")
@@ -85,7 +93,11 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--warmup-rounds", type=int, default=4,
                         help="left out; modes watch three steps before they settle (default: 4)")
     parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
+    parser.add_argument("--timed", nargs="+", metavar="NAME",
+                        help="contestants of the interleaved run beside none, as the table names them, a "
+                             "budget by its mode (default: all)")
     parser.add_argument("--check", action="store_true", help="fail where a target is missed")
+    parser.add_argument("--resume", action="store_true", help="measure only what --out does not hold yet")
     return parser.parse_args(argv)
 
 
@@ -183,12 +195,30 @@ def _measured(name: str, command: list[str], out: Path) -> tuple[Measured, str]:
     return measured_in(json.loads((out / "result.json").read_text())), why if code else ""
 
 
-class MemoryPasses:
-    """Measures one contestant after the other, and remembers who has no figures."""
+def _recorded(command: list[str], program_sha256: str, out: Path) -> tuple[Measured, str] | None:
+    """What an earlier run of this command left in `out`, as _measured() returns it; None where nothing
+    did, or another program. Of a peer `program_sha256` is empty, as it is in its result."""
+    try:
+        result = json.loads((out / "result.json").read_text())
+        # A program's first word is a path to it, a script's first is the interpreter.
+        is_same = (result["argv"][1:] == command[-len(result["argv"]) + 1:]
+                   and result["provenance"]["binary_sha256"] == program_sha256)
+        ended = result["exit"]
+    except (OSError, ValueError, KeyError):
+        return None
+    if not is_same or ended["code"] not in (0, pace.EXIT_FAILED):
+        return None
+    return measured_in(result), " ".join(ended["reasons"]) if ended["code"] else ""
 
-    def __init__(self, folder: Path, commands: Commands) -> None:
+
+class MemoryPasses:
+    """Measures one contestant after the other, and remembers who has no figures. With the checksum of the
+    program it takes what was measured before."""
+
+    def __init__(self, folder: Path, commands: Commands, program_sha256: str | None) -> None:
         self._folder = folder
         self._commands = commands
+        self._program_sha256 = program_sha256
         self.measured: dict[str, Measured] = {}
         self.absent: list[str] = []
         self.not_met: list[str] = []  # sentences
@@ -200,7 +230,7 @@ class MemoryPasses:
                 continue
             out = self._folder / name
             try:
-                self.measured[name], why = _measured(name, self._commands.measure(name, out), out)
+                self.measured[name], why = self._of(name, self._commands.measure(name, out), out)
                 if why:
                     self.failed.append(f"{name} failed: {why}")
             except CannotRunHere:
@@ -208,14 +238,26 @@ class MemoryPasses:
             except NotMet as error:
                 self.not_met.append(f"{error}.")
 
+    def _of(self, name: str, command: list[str], out: Path) -> tuple[Measured, str]:
+        if self._program_sha256 is not None:
+            program = "" if name.startswith(PEER) else self._program_sha256
+            if (before := _recorded(command, program, out)) is not None:
+                return before
+            shutil.rmtree(out, ignore_errors=True)  # of a run that was cut off
+        return _measured(name, command, out)
+
     def left_out(self) -> list[str]:
         """Paragraphs for the table's reader."""
         absent = [f"Cannot run here: {', '.join(self.absent)}."] if self.absent else []
         return [f"{text}\n" for text in (*absent, *self.not_met, *self.failed)]
 
 
+def _checksum(program: Path) -> str:
+    return hashlib.sha256(Path(shutil.which(program)).read_bytes()).hexdigest()
+
+
 def _measure_memory(args: argparse.Namespace, commands: Commands) -> MemoryPasses:
-    passes = MemoryPasses(args.out / "results", commands)
+    passes = MemoryPasses(args.out / "results", commands, _checksum(args.noisemark) if args.resume else None)
     passes.run([PLAIN])
     if PLAIN not in passes.measured:
         raise CannotRunHere(f"{PLAIN}: cannot run here")
@@ -239,14 +281,19 @@ def _head(args: argparse.Namespace, batch: int) -> str:
 def _check(args: argparse.Namespace) -> None:
     if shutil.which(args.noisemark) is None:
         raise BadInput(f"--noisemark: {args.noisemark} (a program)")
-    if args.out.exists() and any(args.out.iterdir()):
-        raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
+    if (args.out / "memory.md").exists():
+        raise BadInput(f"--out: {args.out}: has a table (a new folder)")
+    if not args.resume and args.out.exists() and any(args.out.iterdir()):
+        raise BadInput(f"--out: {args.out}: is not empty (a new folder, or --resume)")
     if args.batch is not None and args.batch < 1:
         raise BadInput(f"--batch: {args.batch} (an integer of at least 1)")
     if args.check and args.rounds < _ROUNDS_OF_A_CHECK:
         raise BadInput(f"--rounds: {args.rounds} (with --check at least {_ROUNDS_OF_A_CHECK}, the fewest "
                        "with a 95 % interval)")
-    _peers(args)
+    known = (PLAIN, *args.modes, *_peers(args))
+    for name in args.timed or ():
+        if name not in known and not name.startswith(_BUDGET):
+            raise BadInput(f"--timed: {name} (of: {', '.join(known)}, {_BUDGET}SIZE)")
     for budget in args.budgets:
         _share_of(budget)
 
@@ -264,6 +311,12 @@ def _targets(args: argparse.Namespace, entries: list[Entry]) -> list[Target]:
     return of_bytes + time_targets(entries) if of_bytes or args.check else []
 
 
+def _timed(args: argparse.Namespace, passes: MemoryPasses) -> list[str]:
+    if args.timed is None:
+        return list(passes.measured)
+    return [name for name in passes.measured if name == PLAIN or name in args.timed]
+
+
 def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
     """Runs everything, writes FOLDER, returns the text of memory.md, what was to be reached, and the
     modes that failed a gate."""
@@ -271,11 +324,11 @@ def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
     turns = pace.Turns(args.rounds, args.warmup_rounds, args.steps)
     commands = Commands(args)
     passes = _measure_memory(args, commands)
-    record = pace.measure({name: commands.pace(name) for name in passes.measured}, turns, PLAIN)
+    record = pace.measure({name: commands.pace(name) for name in _timed(args, passes)}, turns, PLAIN)
     entries = entries_of(passes.measured, record)
     sections = [_head(args, record["contestants"][0]["ready"]["batch"]), table(entries)]
     sections += passes.left_out()
-    if compared := against_checkpoint(entries):
+    if compared := against_checkpoints(entries):
         sections.append(compared)
     targets = _targets(args, entries)
     if targets:

@@ -25,6 +25,7 @@ VARIANTS = (
     Variant("compiled", compiled=True),
     Variant("compiled-fused-adam", compiled=True, fused_adam=True),
     Variant("checkpoint", checkpointed=True),
+    Variant("checkpoint-fused-adam", checkpointed=True, fused_adam=True),
     Variant("save-on-cpu", saved_on_cpu=True),
 )
 _BUDGETED = Variant("compiled-budget", compiled=True)

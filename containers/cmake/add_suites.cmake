@@ -33,11 +33,11 @@ function(noisemark_list_tests executable folder out)
   set(${out} "${lines}" PARENT_SCOPE)
 endfunction()
 
-# noisemark_add_suites(executable FOLDER build LABEL unit TIMEOUT seconds ENVIRONMENT A=1;B=2 [LOCK gpu] [SERIAL TRUE]
+# noisemark_add_suites(executable FOLDER build LABELS unit ... TIMEOUT seconds ENVIRONMENT A=1;B=2 [LOCK gpu] [SERIAL TRUE]
 # [EACH suite ...]): a ctest test «Suite» for each suite, instances of a typed suite together; of the suites in EACH, one «Suite.test» for
 # each test. FOLDER keeps what the executable said.
 function(noisemark_add_suites executable)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER;LABEL;TIMEOUT;ENVIRONMENT;LOCK;SERIAL" "EACH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER;TIMEOUT;ENVIRONMENT;LOCK;SERIAL" "LABELS;EACH")
   get_filename_component(name ${executable} NAME)
   if(NOT EXISTS ${executable})
     add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)
@@ -65,7 +65,7 @@ function(noisemark_add_suites executable)
     endif()
     set_property(GLOBAL PROPERTY noisemark_executable_of_${test} ${name})
     add_test(${test} ${executable} --gtest_filter=${filter_of_${test}} --gtest_color=no)
-    set_tests_properties(${test} PROPERTIES LABELS "${arg_LABEL}" SKIP_RETURN_CODE 77 TIMEOUT "${arg_TIMEOUT}"
+    set_tests_properties(${test} PROPERTIES LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT "${arg_TIMEOUT}"
       ENVIRONMENT "${arg_ENVIRONMENT}" RESOURCE_LOCK "${arg_LOCK}" RUN_SERIAL "${arg_SERIAL}")
   endforeach()
 endfunction()

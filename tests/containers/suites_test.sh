@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 # suites EXECUTABLE: CTest's file of a build that has the executable
 suites() {
   printf 'include("%s/containers/cmake/add_suites.cmake")\n' "$root"
-  printf "noisemark_add_suites(\"%s\" FOLDER \"$work/lists\" LABEL unit TIMEOUT 60 ENVIRONMENT \"A=1;B=2\" LOCK \"\" EACH Split)\n" "$@"
+  printf "noisemark_add_suites(\"%s\" FOLDER \"$work/lists\" LABELS unit devices TIMEOUT 60 ENVIRONMENT \"A=1;B=2\" LOCK \"\" EACH Split)\n" "$@"
 }
 run() { (cd "$work" && "$ctest" --output-on-failure "$@") >"$work/log" 2>&1 || true; }
 fail() { echo "$1" && cat "$work/log" && exit 1; }
@@ -38,6 +38,11 @@ expect '2 tests failed out of 8'
 run -V -R '^(Typed|Some/Valued)$'
 [[ $(grep -c 'OK \] Typed/[0-2].passes' "$work/log") == 3 ]] || fail "not every type was tested"
 [[ $(grep -c 'OK \] Some/Valued.passes/[0-2]' "$work/log") == 3 ]] || fail "not every value was tested"
+
+for label in unit devices; do
+  run -L "^$label\$"
+  expect 'out of 8'
+done
 
 cp "$fixture" "$work/twin"
 suites "$fixture" "$work/twin" >"$work/CTestTestfile.cmake"

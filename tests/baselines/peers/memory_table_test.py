@@ -84,12 +84,13 @@ class MemoryTableTest(unittest.TestCase):
         listed = json.loads(subprocess.run([NOISEMARK, "list", "--json"], check=True,
                                            capture_output=True).stdout)["modes"]
         exact = {mode["name"] for mode in listed  # those with a SIZE are examples of a kind
-                 if mode["lossless"] and not mode["name"].startswith("budget:") and ",host=" not in mode["name"]}
+                 if mode["lossless"] and not mode["name"].startswith("budget:")
+                 and ",host=" not in mode["name"]}
         self.assertLessEqual(exact, set(MODES))
         self.assertEqual({"error" in budget for budget in BUDGETS}, {False, True})
 
     def test_a_mode_or_variant_that_nobody_knows_is_refused(self) -> None:
-        for option, name in (("--modes", "echoes"), ("--variants", "faster")):
+        for option, name in (("--modes", "echoes"), ("--variants", "faster"), ("--timed", "nobody")):
             with tempfile.TemporaryDirectory() as folder:
                 done = memory_table(Path(folder) / "memory", option, name)
                 self.assertEqual(done.returncode, 2)
@@ -143,6 +144,35 @@ class MemoryTableTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn("is not empty", done.stderr)
             self.assertEqual([file.name for file in out.iterdir()], ["mine"])
+
+    def test_a_table_that_was_cut_off_is_resumed_with_what_the_same_program_measured(self) -> None:
+        def result_of(mode: str) -> str:
+            return json.loads((out / "results" / mode / "result.json").read_text())["run_id"]
+
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "ema_pytorch.py").write_text("raise ImportError('left out')\n")
+            out = Path(folder) / "memory"
+            words = ("--modes", "echo", "--budgets", "--variants=eager")
+            self.assertEqual(memory_table(out, *words, path=folder).returncode, 0)
+            self.assertIn("has a table", memory_table(out, *words, "--resume", path=folder).stderr)
+            text = (out / "memory.md").read_text()
+            (out / "memory.md").unlink()
+            before = result_of("none")
+            echo = out / "results" / "echo" / "result.json"
+            echo.write_text(echo.read_text()[:100])  # as a crash leaves it
+            done = memory_table(out, *words, "--resume", path=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(result_of("none"), before)
+            self.assertIn("memory of echo", done.stderr)
+            self.assertEqual(row_of((out / "memory.md").read_text(), "none")[1:7], row_of(text, "none")[1:7])
+
+            (out / "memory.md").unlink()
+            other = Path(folder) / "other"
+            other.write_text(f"#!/bin/sh\nexec {NOISEMARK} \"$@\"\n")
+            other.chmod(0o755)
+            done = memory_table(out, f"--noisemark={other}", *words, "--resume", path=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotEqual(result_of("none"), before, "another program is measured itself")
 
 
 if __name__ == "__main__":
