@@ -62,7 +62,7 @@ class Judging {
         side_(judged.side),
         options_(options),
         runs_(run_ids_of(judged.side)),
-        alpha_(alpha_of_a_look(options.alpha, options.looks)) {}
+        alpha_(alpha_of_a_family(options.alpha, options.looks, options.gates, options.ranges)) {}
 
   QualityStudy study() {
     check_options(side_, options_);
@@ -246,7 +246,7 @@ class Judging {
   const Side& side_;
   const QualityOptions& options_;
   RunIds runs_;
-  double alpha_;  // of this look
+  double alpha_;  // of the gates of this look, and of its ranges
   std::vector<RowSample> gated_;
   std::vector<RowSample> described_;
   std::vector<RowSample> timesteps_;

@@ -12,6 +12,12 @@ double alpha_of_a_look(double alpha, int64_t declared) {
   return alpha / static_cast<double>(declared);
 }
 
+double alpha_of_a_family(double alpha, int64_t declared, const std::vector<QualityGate>& gates,
+                         const std::vector<QualityRange>& ranges) {
+  const bool both = !gates.empty() && !ranges.empty();
+  return alpha_of_a_look(alpha, declared) / (both ? 2 : 1);
+}
+
 RunIds run_ids_of(const Side& side) {
   RunIds ids;
   for (const NamedResult& run : side.runs) ids.push_back(run.result.run_id);

@@ -166,7 +166,7 @@ struct QualityStudy {
   Looks looks;
   double alpha = 0;  ///< of all looks together
   double power = 0;
-  int64_t tests = 0;  ///< that share the alpha of this look by Holm
+  int64_t tests = 0;  ///< that share the alpha of the gates of this look by Holm
   int64_t resamples = 0;
   uint64_t seed = 0;
 };

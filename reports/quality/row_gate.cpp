@@ -157,7 +157,8 @@ void describe_row(RowSample& sample, double alpha) {
 
 int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions& options,
                    const Looks& looks) {
-  const double alpha = alpha_of_a_look(options.alpha, looks.declared);
+  const double alpha =
+      alpha_of_a_family(options.alpha, looks.declared, options.gates, options.ranges);
   std::vector<TestedRow> tested;
   for (RowSample* sample : samples) {
     describe_row(*sample, alpha);
