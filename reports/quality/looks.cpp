@@ -59,4 +59,10 @@ std::string no_look_words(const Looks& looks) {
       looks.declared == 1 ? "was" : "were");
 }
 
+bool is_new_look(const Looks& looks, const std::vector<RunIds>& earlier) {
+  return std::any_of(looks.taken.begin(), looks.taken.end(), [&](const RunIds& one) {
+    return std::find(earlier.begin(), earlier.end(), one) == earlier.end();
+  });
+}
+
 }  // namespace noisemark::reports

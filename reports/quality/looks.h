@@ -45,4 +45,7 @@ void count_look(const RunIds& runs, Looks& looks);
 /// What then stands in place of a claim.
 [[nodiscard]] std::string no_look_words(const Looks& looks);
 
+/// Whether a look was counted that is none of `earlier`: if nobody keeps it, it is forgotten.
+[[nodiscard]] bool is_new_look(const Looks& looks, const std::vector<RunIds>& earlier);
+
 }  // namespace noisemark::reports

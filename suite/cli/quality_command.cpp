@@ -1,12 +1,16 @@
 #include "suite/cli/quality_command.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 
 #include "reports/error.h"
 #include "reports/quality/kept_quality.h"
+#include "reports/quality/looks.h"
 #include "reports/quality/quality_json.h"
 #include "reports/quality/quality_markdown.h"
 #include "reports/quality/write_quality.h"
@@ -56,6 +60,10 @@ std::vector<std::filesystem::path> folders_of(const Arguments& arguments) {
   return folders;
 }
 
+constexpr const char* kLookIsNotKept =
+    "this look is not kept, and seeds that are added are judged as if it had never been: --out DIR "
+    "keeps it";
+
 }  // namespace
 
 reports::QualityOptions quality_options(const Arguments& arguments) {
@@ -86,6 +94,10 @@ Answer judge_seeds(const Arguments& arguments) {
   } else {
     answer.text =
         format == "json" ? reports::quality_json(study) : reports::quality_markdown(study);
+    if (reports::is_new_look(study.looks, options.earlier)) {
+      fmt::print(stderr, "noisemark: quality: {}\n", kLookIsNotKept);
+      if (format == "md") answer.text += fmt::format("\nNo quality.json: {}.\n", kLookIsNotKept);
+    }
   }
   return answer;
 }

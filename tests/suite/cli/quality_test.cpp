@@ -127,6 +127,22 @@ TEST_F(QualityCommand, holds_to_the_looks_that_were_declared) {
   EXPECT_EQ(quality({runs, "--looks", "11"}).err, "noisemark: quality: --looks: 11 (1 to 10)\n");
 }
 
+/// Of runs that no suite keeps the looks of.
+TEST_F(QualityCommand, says_when_a_look_is_not_kept_and_not_when_it_is) {
+  const std::string runs = keep("runs", 0.001, 0.001);
+  const std::string words = "this look is not kept, and seeds that are added";
+  const test::Finished forgotten = quality({runs});
+  EXPECT_EQ(forgotten.err.find("noisemark: quality: " + words), 0U) << forgotten.err;
+  EXPECT_NE(forgotten.out.find("\nNo quality.json: " + words), std::string::npos) << forgotten.out;
+  const test::Finished json = quality({runs, "--format", "json"});
+  EXPECT_NE(json.err.find(words), std::string::npos);
+  EXPECT_TRUE(nlohmann::json::accept(json.out));
+  const test::Finished kept = quality({runs, "--out", runs});
+  EXPECT_EQ(kept.both().find(words), std::string::npos) << kept.both();
+  const test::Finished again = quality({runs});
+  EXPECT_EQ(again.both().find(words), std::string::npos) << again.both();
+}
+
 TEST_F(QualityCommand, refuses_malformed_usage) {
   const std::string runs = keep("runs", 0.001, 0.001);
   EXPECT_EQ(quality({}).err, "noisemark: quality: nothing given (DIR...)\n");
