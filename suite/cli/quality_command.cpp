@@ -109,7 +109,8 @@ Answer judge_seeds(const Arguments& arguments) {
   const std::string format = one_of(arguments, "quality", "format", {"md", "json"});
   const reports::Inconclusive inconclusive = inconclusive_of(arguments, "quality");
   reports::QualityOptions options = quality_options(arguments);
-  const reports::QualitySide judged = reports::read_quality_side(arguments.positional());
+  const reports::QualitySide judged =
+      reports::read_quality_side(arguments.positional(), arguments.text("out"));
   reports::take_up_looks(folders_of(arguments), judged.side, arguments.integer("looks", 1),
                          options);
   if (arguments.has("out")) require_own_folder(arguments, judged.side);

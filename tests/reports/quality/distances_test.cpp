@@ -368,6 +368,24 @@ TEST_F(Distances, sheets_of_samples_are_shown_by_their_place_below_the_folder) {
   EXPECT_NE(quality_markdown(study).find("](dpr8-seed1/samples/sheet.png)"), std::string::npos);
 }
 
+TEST_F(Distances, sheets_of_samples_are_shown_on_a_page_that_lies_elsewhere) {
+  keep(0.001);
+  make_folder(folder_ / "dpr8-seed1" / "samples");
+  write_file_atomically(folder_ / "dpr8-seed1" / "samples" / "sheet.png", "a picture");
+  const auto sheets = [&](const std::vector<std::string>& paths, const fs::path& page) {
+    return read_quality_side(paths, page).sheets;
+  };
+  const std::vector<std::string> from_beside = {"../" + folder_.filename().string() +
+                                                "/dpr8-seed1/samples/sheet.png"};
+  EXPECT_EQ(sheets({folder_.string()}, folder_.parent_path() / "page"), from_beside);
+  const std::string none = (folder_ / "none-seed1").string();
+  const std::string dpr8 = (folder_ / "dpr8-seed1").string();
+  EXPECT_EQ(sheets({none, dpr8}, folder_.parent_path() / "page"), from_beside) << "of two folders";
+  const std::vector<std::string> from_here = sheets({none, dpr8}, {});
+  ASSERT_EQ(from_here.size(), 1U);
+  EXPECT_TRUE(fs::exists(from_here[0])) << from_here[0];
+}
+
 TEST_F(Distances, of_a_suite_that_judges_some_benchmarks_are_of_those_alone) {
   keep(0.001);
   Suite suite;
