@@ -48,11 +48,13 @@ void check_options(const Side& side, const QualityOptions& options) {
   }
 }
 
-/// Of a test that proved nothing.
+/// Of a test that proved nothing, or that there could not be.
 std::string seeds_to_add(const QualityRow& row) {
-  if (!row.detectable || !row.seeds_needed) return "";
+  if (!row.seeds_needed) return "";
   const int64_t more = *row.seeds_needed - static_cast<int64_t>(row.seeds.size());
-  return fmt::format("; {} more {} would decide", more, more == 1 ? "seed" : "seeds");
+  const char* seeds = more == 1 ? "seed" : "seeds";
+  if (!row.detectable) return fmt::format("; at least {} more {}", more, seeds);
+  return fmt::format("; {} more {} would decide", more, seeds);
 }
 
 class Judging {
