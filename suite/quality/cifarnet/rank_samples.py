@@ -72,7 +72,8 @@ class Noisemark:
 
     def distance(self, weights: str, steps: int) -> float:
         out = f"{weights}-sampled-{steps}"
-        self("sample", "rank.toml", "--weights", weights, "--steps", str(steps), "--samples", str(SAMPLES), "--out", out)
+        self("sample", "rank.toml", "--weights", weights, "--steps", str(steps), "--samples", str(SAMPLES),
+             "--out", out)
         answer = self("fid", f"{out}/pictures", "lucid-cifar10:test", "--extractor", "cifarnet", "--limit", "2000",
                       "--data", str(self.data), "--json")
         return json.loads(answer)["value"]
