@@ -65,8 +65,10 @@ std::string samples(const Result& result) {
   table.add_row({"not rounded", code("samples/samples.npy")});
   return fmt::format(
       "## Samples\n\n![the first of {} samples]({})\n\n{}\nDrawn after the training, outside its "
-      "time; {} has the checksums of weights, noise and samples.\n",
-      count, kSheet, table.text(), code("samples/sampling.json"));
+      "time; {} has the checksums of weights, noise and samples. How far they are from a reference "
+      "says {}, where somebody kept it in {}; over seeds it is judged by {}.\n",
+      count, kSheet, table.text(), code("samples/sampling.json"), code("noisemark fid"),
+      code("distances/"), code("noisemark quality"));
 }
 
 }  // namespace noisemark::reports::sections

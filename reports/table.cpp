@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "reports/check.h"
 #include "reports/error.h"
@@ -111,6 +114,20 @@ struct Tally {
   [[nodiscard]] int64_t all() const { return passed + failed + unfinished + custom; }
 };
 
+/// Whether `run` judges the quality of some of these: several seeds under several variants.
+bool can_be_judged(const std::vector<NamedResult>& results) {
+  std::map<std::string, std::pair<std::set<uint64_t>, std::set<std::string>>> benchmarks;
+  for (const NamedResult& named : results) {
+    const Identity& id = named.result.identity;
+    auto& [seeds, variants] = benchmarks[benchmark_name(id)];
+    seeds.insert(named.result.seeds.base);
+    variants.insert(fmt::format("{} {} {}", id.mode, id.baseline, id.precision));
+  }
+  return std::any_of(benchmarks.begin(), benchmarks.end(), [](const auto& one) {
+    return one.second.first.size() > 1 && one.second.second.size() > 1;
+  });
+}
+
 }  // namespace
 
 std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts) {
@@ -187,6 +204,10 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
   std::string text = suite_summary(title, results, missing) + "\n## Reports\n\n";
   for (const NamedResult& named : results) {
     text += fmt::format("- [{0}]({0}/report.md)\n", named.name);
+  }
+  if (can_be_judged(results)) {
+    text += fmt::format("\nWhat several seeds say about quality is in {}, beside this file.\n",
+                        code("quality.md"));
   }
   return text;
 }

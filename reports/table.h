@@ -31,7 +31,8 @@ struct MissingRun {
   std::string not_run;  ///< why that is no failure: "cannot run here"; empty: it failed
 };
 
-/// report.md of several results of one command: verdict, side_by_side(), and what failed. Each name
+/// report.md of several results of one command: verdict, side_by_side(), what failed, and for
+/// several seeds of several variants where their quality is judged. Each name
 /// is the path of the result's folder relative to the report.
 ///
 /// The headline is the worst of the runs: FAIL; INCOMPLETE where one could not run here or did not

@@ -160,6 +160,8 @@ def _measure(args: argparse.Namespace, argv: list[str]) -> dict[str, Any]:
             Path(sys.executable): "python3", _PROGRAM.parent: "baselines/peers", folder: "FOLDER",
             args.noisemark: "noisemark", **({args.out: "OUT"} if args.out else {}),
         })
+    record |= {"benchmark": args.benchmark, "sampler": "ddim", "ddim_steps": args.ddim_steps,
+               "threads": args.threads}
     print(pace.markdown(pace.rows_of(record, reference), reference), end="")
     if args.out:
         args.out.write_text(json.dumps(record, indent=1) + "\n")

@@ -104,9 +104,7 @@ class DistanceFile {
   [[nodiscard]] std::vector<RunDistance> all() const {
     const auto name = json_.at("name").get<std::string>();
     const bool fid = name == "FID";
-    std::vector<RunDistance> distances = {
-        named(fid ? "fid" : prefix() + "_distance", name, json_.at("value"))};
-    distances.front().interval = interval_of(part(json_, "bootstrap"));
+    std::vector<RunDistance> distances = {frechet_distance(fid, name)};
     if (json_.contains("kernel")) distances.push_back(kernel_distance(fid, name));
     if (json_.contains("precision_frac")) {
       distances.push_back(higher("_precision", "precision", json_["precision_frac"]));
@@ -157,9 +155,6 @@ class DistanceFile {
       return "the samples were drawn with other weights than this run's";
     }
     if (std::string words = extractor_problem(); !words.empty()) return words;
-    for (const Json* set : {&a_, &b_}) {
-      if (!set->at("gateable").get<bool>()) return why_not_gateable(*set);
-    }
     return why_not_locked_sampling(drawn, distance_.origin, run_);
   }
 
@@ -175,6 +170,14 @@ class DistanceFile {
       const std::string other = text_of(part(b, key));
       if (one == other) continue;
       return fmt::format("the sets are not of one extractor: {} {} and {}", key, one, other);
+    }
+    return "";
+  }
+
+  /// Of the covariances, which the Fréchet distance alone is made of.
+  [[nodiscard]] std::string why_too_few() const {
+    for (const Json* set : {&a_, &b_}) {
+      if (!set->at("gateable").get<bool>()) return why_not_gateable(*set);
     }
     return "";
   }
@@ -196,12 +199,22 @@ class DistanceFile {
     return one;
   }
 
+  [[nodiscard]] RunDistance frechet_distance(bool fid, const std::string& name) const {
+    RunDistance one = named(fid ? "fid" : prefix() + "_distance", name, json_.at("value"));
+    one.interval = interval_of(part(json_, "bootstrap"));
+    if (one.problem.empty()) one.problem = why_too_few();
+    return one;
+  }
+
   [[nodiscard]] RunDistance kernel_distance(bool fid, const std::string& name) const {
     const Json& kernel = json_.at("kernel");
     RunDistance one = named(fid ? "kid" : prefix() + "_kernel_distance",
                             fid ? "KID" : name + ", kernel", kernel.at("mean"));
     one.origin.kernel = kernel_of(kernel);
     one.standard_error = number_of(part(kernel, "standard_error"));
+    if (one.problem.empty() && !one.standard_error) {
+      one.problem = "no standard error: subsets of more than half of a set are almost the same set";
+    }
     return one;
   }
 

@@ -32,7 +32,8 @@ struct RunDistance {
 /// - the two sets are of different extractors or resizes, or nobody says that of one of them,
 /// unless
 ///   the user did (`fid --resize`); an exact distribution needs none, beside plain values;
-/// - a set has fewer than 2 d samples;
+/// - it is a Fréchet distance and a set has fewer than 2 d samples;
+/// - it is a kernel distance without a standard error, of subsets of more than half of a set;
 /// - the run's definition locks another sampler, number of samples, seed, extractor, resize or
 ///   reference.
 ///

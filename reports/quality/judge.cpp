@@ -48,11 +48,13 @@ void check_options(const Side& side, const QualityOptions& options) {
   }
 }
 
-/// Of a test that proved nothing.
+/// Of a test that proved nothing, or that there could not be.
 std::string seeds_to_add(const QualityRow& row) {
-  if (!row.detectable || !row.seeds_needed) return "";
+  if (!row.seeds_needed) return "";
   const int64_t more = *row.seeds_needed - static_cast<int64_t>(row.seeds.size());
-  return fmt::format("; {} more {} would decide", more, more == 1 ? "seed" : "seeds");
+  const char* seeds = more == 1 ? "seed" : "seeds";
+  if (!row.detectable) return fmt::format("; at least {} more {}", more, seeds);
+  return fmt::format("; {} more {} would decide", more, seeds);
 }
 
 class Judging {
@@ -62,7 +64,7 @@ class Judging {
         side_(judged.side),
         options_(options),
         runs_(run_ids_of(judged.side)),
-        alpha_(alpha_of_a_look(options.alpha, options.looks)) {}
+        alpha_(alpha_of_a_family(options.alpha, options.looks, options.gates, options.ranges)) {}
 
   QualityStudy study() {
     check_options(side_, options_);
@@ -90,7 +92,7 @@ class Judging {
   }
 
  private:
-  void find(QualityVerdict verdict, const std::string& reason) {
+  void record(QualityVerdict verdict, const std::string& reason) {
     study_.verdict = std::max(study_.verdict, verdict);
     if (verdict != QualityVerdict::kPass) study_.reasons.push_back(reason);
   }
@@ -99,11 +101,11 @@ class Judging {
     study_.unpaired.insert(study_.unpaired.end(), pairing.unpaired.begin(), pairing.unpaired.end());
     const std::string& name = pairing.cell.name;
     if (pairing.reference.empty()) {
-      return find(QualityVerdict::kBaselineNeeded, name + ": no run of its reference, mode none");
+      return record(QualityVerdict::kBaselineNeeded, name + ": no run of its reference, mode none");
     }
     if (pairing.cell.pairs.empty()) {
-      return find(QualityVerdict::kNotComparable,
-                  fmt::format("{}: no seed in common with {}", name, pairing.reference));
+      return record(QualityVerdict::kNotComparable,
+                    fmt::format("{}: no seed in common with {}", name, pairing.reference));
     }
     const std::vector<FieldDifference> differences = identity_differences(pairing.cell);
     if (differences.empty()) return take(pairing);
@@ -120,8 +122,9 @@ class Judging {
   }
 
   void add_differences(const Pairing& pairing, const std::vector<FieldDifference>& differences) {
-    find(QualityVerdict::kNotComparable, fmt::format("{}: differs from {} in {}", pairing.cell.name,
-                                                     pairing.reference, differences.front().field));
+    record(QualityVerdict::kNotComparable,
+           fmt::format("{}: differs from {} in {}", pairing.cell.name, pairing.reference,
+                       differences.front().field));
     study_.differences.insert(study_.differences.end(), differences.begin(), differences.end());
   }
 
@@ -140,15 +143,15 @@ class Judging {
               });
     study_.distance_values = distance_values(judged_.distances, side_);
     for (const std::string& problem : distance_problems(judged_.distances, side_)) {
-      find(QualityVerdict::kNotComparable, problem);
+      record(QualityVerdict::kNotComparable, problem);
     }
   }
 
   void take_steps(const Pairing& pairing) {
     for (StepRow& row : step_rows(pairing)) {
       if (row.verdict) {
-        find(*row.verdict, fmt::format("{}, {}: tier {}: {} ({})", row.benchmark, row.variant,
-                                       row.tier, verdict_name(*row.verdict), row.words));
+        record(*row.verdict, fmt::format("{}, {}: tier {}: {} ({})", row.benchmark, row.variant,
+                                         row.tier, verdict_name(*row.verdict), row.words));
       }
       study_.steps.push_back(std::move(row));
     }
@@ -200,9 +203,9 @@ class Judging {
     study_.tests = judge_rows(gated, options_, study_.looks);
     for (RowSample& sample : gated_) {
       const QualityRow& row = sample.row;
-      find(row.verdict,
-           fmt::format("{}, {}: {}: {} ({}{})", row.benchmark, row.variant, measure_text(row),
-                       verdict_name(row.verdict), row.words, seeds_to_add(row)));
+      record(row.verdict,
+             fmt::format("{}, {}: {}: {} ({}{})", row.benchmark, row.variant, measure_text(row),
+                         verdict_name(row.verdict), row.words, seeds_to_add(row)));
       study_.rows.push_back(row);
     }
     for (auto* samples : {&described_, &timesteps_}) {
@@ -226,8 +229,8 @@ class Judging {
     for (const VariantRuns& variant : study_.variants) {
       for (const QualityRange& range : options_.ranges) {
         RangeRow row = judge_range_row(runs_of(side_, variant), range, bootstrap, study_.looks);
-        find(row.verdict, fmt::format("{}, {}: {}: {} ({})", row.benchmark, row.variant,
-                                      row.measure, verdict_name(row.verdict), row.words));
+        record(row.verdict, fmt::format("{}, {}: {}: {} ({})", row.benchmark, row.variant,
+                                        row.measure, verdict_name(row.verdict), row.words));
         study_.ranges.push_back(std::move(row));
       }
     }
@@ -237,7 +240,7 @@ class Judging {
     for (const LostRun& run : side_.lost) {
       const std::string words = fmt::format("{}: {}", run.name, run.why);
       study_.without_result.push_back(words);
-      if (!run.skipped) find(QualityVerdict::kInconclusive, words);
+      if (!run.skipped) record(QualityVerdict::kInconclusive, words);
     }
     study_.notes = side_.left_out;
   }
@@ -246,7 +249,7 @@ class Judging {
   const Side& side_;
   const QualityOptions& options_;
   RunIds runs_;
-  double alpha_;  // of this look
+  double alpha_;  // of the gates of this look, and of its ranges
   std::vector<RowSample> gated_;
   std::vector<RowSample> described_;
   std::vector<RowSample> timesteps_;

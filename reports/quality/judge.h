@@ -32,7 +32,7 @@ struct QualityOptions {
 /// against its reference (variants.h) over the seeds that both have. Identity first: what is not
 /// the same work on the same machine is not comparable. Then, per gate, with d the difference
 /// (log-ratio, or plain where a measure may be zero), and its interval of confidence 1 - 2 alpha of
-/// this look (looks.h) from a t test, paired or Welch's by the measured correlation
+/// the gates of this look (looks.h) from a t test, paired or Welch's by the measured correlation
 /// (difference_test.h):
 ///   PASS          the interval within ±margin and both one-sided tests significant after Holm over
 ///                 all gates of all variants; or the interval beyond the margin on the better side,

@@ -12,6 +12,12 @@ double alpha_of_a_look(double alpha, int64_t declared) {
   return alpha / static_cast<double>(declared);
 }
 
+double alpha_of_a_family(double alpha, int64_t declared, const std::vector<QualityGate>& gates,
+                         const std::vector<QualityRange>& ranges) {
+  const bool both = !gates.empty() && !ranges.empty();
+  return alpha_of_a_look(alpha, declared) / (both ? 2 : 1);
+}
+
 RunIds run_ids_of(const Side& side) {
   RunIds ids;
   for (const NamedResult& run : side.runs) ids.push_back(run.result.run_id);
@@ -51,6 +57,12 @@ std::string no_look_words(const Looks& looks) {
       "{} declared {} taken: nothing more can be claimed of these runs",
       looks.declared == 1 ? "the one look" : fmt::format("the {} looks", looks.declared),
       looks.declared == 1 ? "was" : "were");
+}
+
+bool is_new_look(const Looks& looks, const std::vector<RunIds>& earlier) {
+  return std::any_of(looks.taken.begin(), looks.taken.end(), [&](const RunIds& one) {
+    return std::find(earlier.begin(), earlier.end(), one) == earlier.end();
+  });
 }
 
 }  // namespace noisemark::reports

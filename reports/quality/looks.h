@@ -19,6 +19,12 @@ namespace noisemark::reports {
 /// Throws std::logic_error for fewer than one look.
 [[nodiscard]] double alpha_of_a_look(double alpha, int64_t declared);
 
+/// What the gates of one look share among them, and likewise its ranges: all that the look has, and
+/// half of it where both are asked for. Throws as alpha_of_a_look() does.
+[[nodiscard]] double alpha_of_a_family(double alpha, int64_t declared,
+                                       const std::vector<QualityGate>& gates,
+                                       const std::vector<QualityRange>& ranges);
+
 /// The ids of a side's runs, sorted.
 [[nodiscard]] RunIds run_ids_of(const Side& side);
 
@@ -38,5 +44,8 @@ void count_look(const RunIds& runs, Looks& looks);
 
 /// What then stands in place of a claim.
 [[nodiscard]] std::string no_look_words(const Looks& looks);
+
+/// Whether a look was counted that is none of `earlier`: if nobody keeps it, it is forgotten.
+[[nodiscard]] bool is_new_look(const Looks& looks, const std::vector<RunIds>& earlier);
 
 }  // namespace noisemark::reports

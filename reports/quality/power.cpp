@@ -63,7 +63,8 @@ class ErrorRatio {
   boost::math::chi_squared squared_;
 };
 
-/// One of `seeds` a side.
+/// One of `seeds` a side. Welch's degrees are those of sides that spread alike, the most that there
+/// can be: where one side spreads by more, somewhat more seeds are needed than this says.
 EstimatedDifference with_seeds(const SeedOutlook& outlook, int64_t seeds) {
   const auto count = static_cast<double>(seeds);
   const double sides = outlook.design == TestDesign::kPaired ? 1 : 2;

@@ -37,9 +37,10 @@ struct SeedOutlook {
   double margin = 0;
 };
 
-/// The fewest seeds, at least two, with which the test decides with the power asked for: that the
-/// difference is within the margin, or beyond it where it is. Empty where more than 10,000 would be
-/// needed, because the difference lies at the margin.
+/// Of Welch's test both sides are taken to spread alike. The fewest seeds, at least two, with which
+/// the test decides with the power asked for: that the difference is within the margin, or beyond
+/// it where it is. Empty where more than 10,000 would be needed, because the difference lies at the
+/// margin.
 [[nodiscard]] std::optional<int64_t> seeds_to_decide(const SeedOutlook& outlook,
                                                      const Sensitivity& sensitivity = {});
 

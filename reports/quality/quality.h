@@ -155,7 +155,7 @@ struct QualityStudy {
   std::vector<StepRow> steps;                  ///< tiers 0 and 1
   std::vector<DistanceOrigin> distances;       ///< one of each metric, more where they differ
   std::vector<DistanceValue> distance_values;  ///< of every run
-  std::vector<std::string> sheets;             ///< pictures of samples, below the folder judged
+  std::vector<std::string> sheets;             ///< pictures of samples, as the page links to them
   std::vector<FieldDifference> differences;    ///< of runs that are not comparable
   std::vector<std::string> unpaired;           ///< seeds that one side lacks
   std::vector<std::string> without_result;     ///< runs that were planned or begun and left none
@@ -166,7 +166,7 @@ struct QualityStudy {
   Looks looks;
   double alpha = 0;  ///< of all looks together
   double power = 0;
-  int64_t tests = 0;  ///< that share the alpha of this look by Holm
+  int64_t tests = 0;  ///< that share the alpha of the gates of this look by Holm
   int64_t resamples = 0;
   uint64_t seed = 0;
 };

@@ -130,11 +130,15 @@ std::string which_look(const QualityStudy& study) {
       looks.declared == 1 ? "" : ", each with its share of " + format_number(study.alpha);
   const std::string which =
       none_is_left(looks) ? "no look left" : fmt::format("look {}", looks.number);
-  return fmt::format("{} of {} declared{}", which, looks.declared, share);
+  const char* halves = study.asked_gates.empty() || study.asked_ranges.empty()
+                           ? ""
+                           : ", half of it the gates' and half the ranges'";
+  return fmt::format("{} of {} declared{}{}", which, looks.declared, share, halves);
 }
 
 std::string how_judged(const QualityStudy& study) {
-  const double alpha = alpha_of_a_look(study.alpha, study.looks.declared);
+  const double alpha =
+      alpha_of_a_family(study.alpha, study.looks.declared, study.asked_gates, study.asked_ranges);
   return fmt::format(
       "\ndifference: over seeds that both sides have, positive is worse; of ratios the geometric "
       "mean. interval: {:g} %, of a t test over seeds. p: two one-sided tests (TOST), by Holm "

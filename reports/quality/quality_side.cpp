@@ -28,11 +28,6 @@ void move_into(std::vector<T>& all, std::vector<T>& some) {
   std::move(some.begin(), some.end(), std::back_inserter(all));
 }
 
-bool lies_in(const std::string& run, const fs::path& folder) {
-  const fs::path below = fs::path(run).lexically_proximate(folder);
-  return !below.empty() && *below.begin() != "..";
-}
-
 /// Moves the runs that their suite does not judge over seeds out of `side`.
 void leave_out(const std::set<std::string>& judged, Side& side, Side& by_steps) {
   std::set<std::string> benchmarks;
@@ -54,13 +49,16 @@ void leave_out(const std::set<std::string>& judged, Side& side, Side& by_steps) 
   });
 }
 
-std::vector<std::string> sheets_of(const Side& side, const fs::path& folder) {
+fs::path whole(const fs::path& path) {
+  return fs::absolute(path).lexically_normal();
+}
+
+std::vector<std::string> sheets_of(const Side& side, const fs::path& page) {
   std::vector<std::string> sheets;
   for (const NamedResult& run : side.runs) {
     const fs::path sheet = fs::path(run.name) / "samples" / "sheet.png";
-    if (fs::exists(sheet) && lies_in(sheet.string(), folder)) {
-      sheets.push_back(sheet.lexically_proximate(folder).generic_string());
-    }
+    if (!fs::exists(sheet)) continue;
+    sheets.push_back(whole(sheet).lexically_proximate(whole(page)).generic_string());
   }
   std::sort(sheets.begin(), sheets.end());
   return sheets;
@@ -68,7 +66,7 @@ std::vector<std::string> sheets_of(const Side& side, const fs::path& folder) {
 
 }  // namespace
 
-QualitySide read_quality_side(const std::vector<std::string>& paths) {
+QualitySide read_quality_side(const std::vector<std::string>& paths, const fs::path& page) {
   QualitySide read;
   read.side.name = read_runs(paths).name;  // for what it refuses
   for (const std::string& path : paths) {
@@ -81,7 +79,8 @@ QualitySide read_quality_side(const std::vector<std::string>& paths) {
   }
   read.distances = read_distances(read.side);
   attach_distances(read.distances, read.side);
-  if (paths.size() == 1) read.sheets = sheets_of(read.side, paths.front());
+  const fs::path only = paths.size() == 1 ? paths.front() : ".";
+  read.sheets = sheets_of(read.side, page.empty() ? only : page);
   return read;
 }
 

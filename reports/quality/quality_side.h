@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace noisemark::reports {
 struct QualitySide {
   Side side;
   std::vector<RunDistance> distances;
-  std::vector<std::string> sheets;  ///< of samples, below the one folder that was given
+  std::vector<std::string> sheets;  ///< of samples, as a page links to them
   /// Runs of benchmarks that their suite does not train over seeds: of their modes it is judged
   /// what is known of every step, tiers 0 and 1.
   Side by_steps = {};
@@ -20,7 +21,9 @@ struct QualitySide {
 
 /// Of folders of results. Of the folder of a suite that judges some benchmarks only their runs: the
 /// others are judged by their steps, and named among left_out. Throws Error (bad input) as
-/// read_runs() and read_distances() do.
-[[nodiscard]] QualitySide read_quality_side(const std::vector<std::string>& paths);
+/// read_runs() and read_distances() do. `page`: the folder that the links lead from; empty: the one
+/// that was given, or the current folder where several were.
+[[nodiscard]] QualitySide read_quality_side(const std::vector<std::string>& paths,
+                                            const std::filesystem::path& page = {});
 
 }  // namespace noisemark::reports

@@ -42,7 +42,8 @@ struct RangeVerdict {
 [[nodiscard]] RangeVerdict judge_range(const Interval& interval, double low, double high);
 
 /// A row of `range` over the runs of one variant. `confidence` is of the interval: its caller
-/// shares alpha among all ranges and looks. Claims nothing where no look is left.
+/// shares alpha among all ranges, and between them, the gates and the looks. Claims nothing where
+/// no look is left.
 [[nodiscard]] RangeRow judge_range_row(const std::vector<const NamedResult*>& runs,
                                        const QualityRange& range, const BootstrapOptions& options,
                                        const Looks& looks = {});

@@ -61,8 +61,8 @@ void say_too_few(RowSample& sample) {
                      seeds_words(sample.row.seeds.size()), sample.row.measure, fewest));
 }
 
-/// What needs no test, or can have none; says so.
-bool settled(RowSample& sample) {
+/// Judges what needs no test, or can have none; false: it is to be tested.
+bool settle_without_test(RowSample& sample) {
   QualityRow& row = sample.row;
   const size_t seeds = row.seeds.size();
   if (sample.problem != QualityVerdict::kPass) {
@@ -133,7 +133,7 @@ void decide_by_interval(const TestedRow& tested, double alpha, size_t tests) {
 }
 
 /// What these seeds could have shown, and how many would show it: at the strictest step of Holm.
-void look_out(const TestedRow& tested, const Sensitivity& sensitivity) {
+void fill_outlook(const TestedRow& tested, const Sensitivity& sensitivity) {
   QualityRow& row = tested.sample->row;
   const Equivalence& e = tested.test.equivalence;
   row.detectable = detectable_difference({e.standard_error, e.degrees}, sensitivity);
@@ -157,11 +157,12 @@ void describe_row(RowSample& sample, double alpha) {
 
 int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions& options,
                    const Looks& looks) {
-  const double alpha = alpha_of_a_look(options.alpha, looks.declared);
+  const double alpha =
+      alpha_of_a_family(options.alpha, looks.declared, options.gates, options.ranges);
   std::vector<TestedRow> tested;
   for (RowSample* sample : samples) {
     describe_row(*sample, alpha);
-    if (settled(*sample)) continue;
+    if (settle_without_test(*sample)) continue;
     TestedRow& row = tested.emplace_back();
     row.sample = sample;
     row.test = test_difference(sample->values, margin_of(sample->row), alpha);
@@ -175,7 +176,7 @@ int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions&
     } else {
       decide_by_interval(row, alpha, tested.size());
     }
-    look_out(row, {alpha / static_cast<double>(tested.size()), options.power});
+    fill_outlook(row, {alpha / static_cast<double>(tested.size()), options.power});
   }
   return static_cast<int64_t>(tested.size());
 }

@@ -11,7 +11,7 @@ namespace noisemark::reports {
 void describe_row(RowSample& sample, double alpha);
 
 /// Describes, tests and judges all gated rows as one family, by the rules of judge.h, with the
-/// share of alpha that this look has. Returns how many were tested.
+/// share of alpha that the gates of this look have. Returns how many were tested.
 int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions& options,
                    const Looks& looks = {});
 

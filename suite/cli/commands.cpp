@@ -94,14 +94,16 @@ std::vector<Command> make_commands() {
        "is judged beside none of the same seeds: two one-sided t tests (TOST), paired or Welch's "
        "by the measured correlation, by Holm over modes and measures. PASS: proven to lie within "
        "the margin; FAIL: proven to be worse by more; INCONCLUSIVE: neither, with the smallest "
-       "difference that these seeds would show and how many would decide. They may be added once: "
-       "quality.json keeps which runs were looked at, and each of --looks has its share of the 5 % "
-       "of wrong verdicts. The margin is the definition's, else val_loss 1 %, time_to_quality_s "
-       "3 %, samples_to_quality 10 %, fid 5 % (at least 5 seeds). What is not the same work on the "
-       "same machine is not comparable. A lossless mode must also have the bits of none, and a "
-       "lossy one bounded gradients, where that was measured. What `noisemark fid "
-       "RUN/samples/pictures REFERENCE --json` says of a run's samples is a metric of it, kept as "
-       "RUN/distances/NAME.json.",
+       "difference that these seeds would show and how many would decide. They may be added "
+       "once: quality.json, which --out and a suite's run write, keeps which runs were looked "
+       "at, and each of --looks has its share of the 5 % of wrong verdicts; without it a look is "
+       "forgotten, and the output says so. Beside ranges gates have half of it. The margin is the "
+       "definition's, else val_loss 1 %, "
+       "time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % (at least 5 seeds). What is not "
+       "the same work on the same machine is not comparable. A lossless mode must also have the "
+       "bits of none, and a lossy one bounded gradients, where that was measured. What "
+       "`noisemark fid RUN/samples/pictures REFERENCE --json` says of a run's samples is a "
+       "metric of it, kept as RUN/distances/NAME.json.",
        {{"gate", "METRIC[=MARGIN]",
          "what is judged, and its margin as a fraction (default: val_loss)", true},
         {"range", "METRIC=LOW:HIGH", "where its mean over at least 5 seeds must lie, in every mode",
@@ -111,7 +113,8 @@ std::vector<Command> make_commands() {
         {"format", "F", "md or json (default: md)"},
         {"inconclusive", "W",
          "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
-        {"out", "DIR", "folder for quality.md and quality.json (default: stdout)"}},
+        {"out", "DIR",
+         "folder for quality.md and quality.json, not of other runs (default: stdout)"}},
        1,
        -1},
       {"ab", "[ID]", "is build B a regression of build A, in turns on this machine",

@@ -1,12 +1,17 @@
 #include "suite/cli/quality_command.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 
 #include "reports/error.h"
 #include "reports/quality/kept_quality.h"
+#include "reports/quality/looks.h"
 #include "reports/quality/quality_json.h"
 #include "reports/quality/quality_markdown.h"
 #include "reports/quality/write_quality.h"
@@ -56,6 +61,38 @@ std::vector<std::filesystem::path> folders_of(const Arguments& arguments) {
   return folders;
 }
 
+/// Without the slash that a shell adds.
+std::filesystem::path plain(const std::filesystem::path& folder) {
+  const std::filesystem::path path = std::filesystem::weakly_canonical(folder);
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// `run` and `report` write quality.md of a suite's own runs into its folder, and a folder keeps
+/// the looks of one study: what was asked for of other runs must not be lost to either.
+void require_own_folder(const Arguments& arguments, const reports::Side& side) {
+  const std::filesystem::path folder = arguments.text("out");
+  const auto& given = arguments.positional();
+  const bool of_it_alone = given.size() == 1 && plain(given.front()) == plain(folder);
+  if (std::filesystem::exists(folder / "suite.json") && !of_it_alone) {
+    throw bad_input("quality", "--out", folder.string(),
+                    "a folder that is not a suite's, for what is judged are not its runs alone");
+  }
+  const auto kept = reports::kept_quality(folder);
+  if (!kept || kept->options.earlier.empty()) return;
+  const reports::RunIds runs = reports::run_ids_of(side);
+  const auto& taken = kept->options.earlier;
+  if (std::any_of(taken.begin(), taken.end(),
+                  [&](const reports::RunIds& one) { return reports::share_a_run(one, runs); })) {
+    return;
+  }
+  throw bad_input("quality", "--out", folder.string(),
+                  "another folder: the quality.json there keeps the looks at other runs");
+}
+
+constexpr const char* kLookIsNotKept =
+    "this look is not kept, and seeds that are added are judged as if it had never been: --out DIR "
+    "keeps it";
+
 }  // namespace
 
 reports::QualityOptions quality_options(const Arguments& arguments) {
@@ -72,9 +109,11 @@ Answer judge_seeds(const Arguments& arguments) {
   const std::string format = one_of(arguments, "quality", "format", {"md", "json"});
   const reports::Inconclusive inconclusive = inconclusive_of(arguments, "quality");
   reports::QualityOptions options = quality_options(arguments);
-  const reports::QualitySide judged = reports::read_quality_side(arguments.positional());
+  const reports::QualitySide judged =
+      reports::read_quality_side(arguments.positional(), arguments.text("out"));
   reports::take_up_looks(folders_of(arguments), judged.side, arguments.integer("looks", 1),
                          options);
+  if (arguments.has("out")) require_own_folder(arguments, judged.side);
   QualityStudy study = reports::judge_quality(judged, options);
   study.inconclusive_passes = inconclusive == reports::Inconclusive::kWarns;
   Answer answer;
@@ -86,6 +125,10 @@ Answer judge_seeds(const Arguments& arguments) {
   } else {
     answer.text =
         format == "json" ? reports::quality_json(study) : reports::quality_markdown(study);
+    if (reports::is_new_look(study.looks, options.earlier)) {
+      fmt::print(stderr, "noisemark: quality: {}\n", kLookIsNotKept);
+      if (format == "md") answer.text += fmt::format("\nNo quality.json: {}.\n", kLookIsNotKept);
+    }
   }
   return answer;
 }

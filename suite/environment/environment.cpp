@@ -138,8 +138,9 @@ bool is_required(std::string_view part) {
   const std::string required = value == nullptr ? "" : value;
   bool found = false;
   for (const std::string& word : split_at(required, ',')) {
-    if (word != "cuda" && word != "peers") {
-      throw bad_input("NOISEMARK_REQUIRE", "", required, "cuda, peers or cuda,peers");
+    if (word != "cuda" && word != "peers" && word != "pictures") {
+      throw bad_input("NOISEMARK_REQUIRE", "", required,
+                      "cuda, peers, pictures or several with commas");
     }
     found = found || word == part;
   }

@@ -35,8 +35,8 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 [[nodiscard]] c10::Device default_device();
 
 /// Whether NOISEMARK_REQUIRE, a list with commas in the environment, names `part`: "cuda", or
-/// "peers", which only tests ask for. What is required and missing is a failure, because ctest
-/// calls a run of only skipped tests a success. Throws Error (exit code 2) when the list names
+/// "peers" and "pictures", which only tests ask for. What is required and missing is a failure,
+/// because ctest calls a run of only skipped tests a success. Throws Error (exit code 2) when the list names
 /// anything else.
 [[nodiscard]] bool is_required(std::string_view part);
 

@@ -1,5 +1,6 @@
 #include "suite/quality/feature_set.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <c10/util/Exception.h>
@@ -28,11 +29,12 @@ constexpr int64_t kChunk = 1024;  // pictures of a file in the cache; part of th
 constexpr const char* kAccepted =
     "a folder of pictures, FILE.npz, FILE.npy, ID:train, ID:test or gmm16:exact";
 
-/// With the device: its kernels round otherwise.
+/// With the device, the batch and the threads: kernels are chosen by them, and round otherwise.
 std::string cache_key(const ExtractorInfo& info, const std::string& pictures_sha256,
-                      at::Device device) {
-  return reports::sha256_of(fmt::format("features v2\n{}\n{}\n{}\n{}\n", extractor_json(info),
-                                        pictures_sha256, kChunk, device.str()));
+                      at::Device device, int64_t batch) {
+  return reports::sha256_of(fmt::format("features v3\n{}\n{}\n{}\n{}\n{}\n{}\n",
+                                        extractor_json(info), pictures_sha256, kChunk, device.str(),
+                                        batch, at::get_num_threads()));
 }
 
 at::Tensor extract_range(FeatureExtractor& extractor, const PictureSet& pictures, int64_t begin,
@@ -190,7 +192,7 @@ FeatureSet FeatureSetReader::from_pictures(const std::string& given, const Pictu
   std::optional<FeatureCache> cache;
   if (!options_.cache.empty()) {
     cache.emplace(options_.cache, cache_key(*set.extractor, pictures.checksum(),
-                                            options_.extractor_options.device));
+                                            options_.extractor_options.device, options_.batch));
   }
 
   std::optional<Moments> moments;

@@ -15,8 +15,8 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr int64_t kPictureDimensions = 4;  // [N, C, H, W]
-constexpr double kLargestCode = 3;         // of 2 bits
+constexpr int64_t kActivationDimensions = 4;  // [N, C, H, W]
+constexpr double kLargestCode = 3;            // of 2 bits
 
 at::Tensor drawn_again(const at::Tensor& mask, double keep_frac) {
   return at::bernoulli(at::full_like(mask, keep_frac)).div_(keep_frac);
@@ -61,10 +61,10 @@ bool BrokenSaving::is_parameter(const at::Tensor& value) const {
 }
 
 bool BrokenSaving::is_dropout_mask(const at::Tensor& value) const {
-  if (keep_frac_ >= 1 || !value.is_floating_point() || value.dim() != kPictureDimensions) {
+  if (keep_frac_ >= 1 || !value.is_floating_point() || value.dim() != kActivationDimensions) {
     return false;
   }
-  // All that dropout multiplies by; a picture has other values too.
+  // All that dropout multiplies by; an activation has other values too.
   const at::Tensor kept = at::full_like(value, 1).div_(keep_frac_);
   return (value.eq(0).logical_or_(value.eq(kept))).all().item<bool>() &&
          value.ne(0).any().item<bool>();
@@ -74,8 +74,8 @@ at::Tensor BrokenSaving::broken(const at::Tensor& value) const {
   if (!value.defined() || value.numel() == 0 || is_parameter(value)) return value;
   const at::NoGradGuard no_grad;
   if (fault_.redrawn_dropout && is_dropout_mask(value)) return drawn_again(value, keep_frac_);
-  const bool picture = value.is_floating_point() && value.dim() == kPictureDimensions;
-  return fault_.coarse_saving && picture ? at_two_bits(value) : value;
+  const bool activation = value.is_floating_point() && value.dim() == kActivationDimensions;
+  return fault_.coarse_saving && activation ? at_two_bits(value) : value;
 }
 
 bool breaks_saving(const Fault& fault) {

@@ -22,7 +22,7 @@ std::string fault_words(const Fault& fault) {
     words.push_back(fmt::format("half of the batch from step {} on", *fault.halved_from));
   }
   if (fault.redrawn_dropout) words.emplace_back("masks of dropout drawn again in backward");
-  if (fault.coarse_saving) words.emplace_back("saved pictures at 2 bits without scales of groups");
+  if (fault.coarse_saving) words.emplace_back("activations at 2 bits without scales of groups");
   if (fault.undivided_loss) words.emplace_back("loss not divided by the micro-batches");
   if (fault.late_average) words.emplace_back("average one step behind");
   return fmt::format("{}", fmt::join(words, ", "));

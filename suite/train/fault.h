@@ -18,8 +18,8 @@ struct Fault {
   /// Under a mode other than "none": masks of dropout are drawn again when backward asks for them,
   /// from where the generator then is, as by a recomputation that does not restore it.
   bool redrawn_dropout = false;
-  /// Under a mode other than "none": saved pictures come back at 2 bits between the smallest and
-  /// the largest of the whole tensor, as of "q2" without scales of groups.
+  /// Under a mode other than "none": saved activations come back at 2 bits between the smallest
+  /// and the largest of the whole tensor, as of "q2" without scales of groups.
   bool coarse_saving = false;
   bool undivided_loss = false;  ///< gradients of micro-batches are added up, not averaged
   bool late_average = false;    ///< the average takes the weights of the step before

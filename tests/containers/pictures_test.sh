@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # pictures_test.sh ROOT: setup.sh runs a program that makes pictures only where NOISEMARK_CIFAR10_MAKER names it, never one
-# that it finds outside the checkout; .ci/run names the one beside the checkout. Both run in a copy of the tree where what
-# they call does nothing.
+# that it finds outside the checkout; .ci/run names the one beside the checkout, and requires pictures then. Both run in a
+# copy of the tree where what they call does nothing.
 set -euo pipefail
 root=$1
 work=$(mktemp -d)
@@ -13,7 +13,7 @@ cp -r "$root/containers" "$tree/"
 maker=$work/shared/data/make_cifar10.py
 printf 'a program of a stranger\n' >"$maker"
 for tool in cmake dpkg-query; do printf '#!/bin/sh\necho "ii "\n' >"$work/bin/$tool"; done
-printf '#!/bin/sh\necho "pictures of ctest: ${NOISEMARK_CIFAR10:-none}"\n' >"$work/bin/ctest"
+printf '#!/bin/sh\necho "pictures of ctest: ${NOISEMARK_CIFAR10:-none}, required: ${NOISEMARK_REQUIRE:-nothing}"\n' >"$work/bin/ctest"
 # What stands where the virtual environment has its Python: it makes an empty folder of pictures.
 printf '#!/bin/sh\necho "ran: $1"; mkdir -p "$2/cifar-10-batches-bin"\n' >"$work/venv/bin/python3"
 chmod +x "$work"/bin/* "$work/venv/bin/python3"
@@ -23,8 +23,8 @@ run() {
   local script=$1
   shift
   rm -rf "$tree/build"
-  env -u NOISEMARK_CIFAR10 -u NOISEMARK_CIFAR10_MAKER -u NOISEMARK_STAGES PATH="$work/bin:$PATH" NOISEMARK_VENV="$work/venv" \
-    NOISEMARK_TORCH_ROOT="$tree/torch" NOISEMARK_CUDA=OFF "$@" bash "$tree/$script" >"$work/log" 2>&1 || fail "not green"
+  env -u NOISEMARK_CIFAR10 -u NOISEMARK_CIFAR10_MAKER -u NOISEMARK_REQUIRE -u NOISEMARK_STAGES PATH="$work/bin:$PATH" \
+    NOISEMARK_VENV="$work/venv" NOISEMARK_TORCH_ROOT="$tree/torch" NOISEMARK_CUDA=OFF "$@" bash "$tree/$script" >"$work/log" 2>&1 || fail "not green"
 }
 fail() { echo "$1" && cat "$work/log" && exit 1; }
 expect() { grep -Fq -- "$1" "$work/log" || fail "expected: $1"; }
@@ -42,9 +42,9 @@ run setup_test NOISEMARK_CIFAR10=pictures
 expect "pictures of ctest: $work/pictures"
 run .ci/run
 expect "make_cifar10.py"
-expect "pictures of ctest: $tree/build/data"
+expect "pictures of ctest: $tree/build/data, required: pictures"
 rm "$maker"
 run .ci/run
 refuse "ran:"
-expect "pictures of ctest: none"
+expect "pictures of ctest: none, required: nothing"
 echo "pictures are made only by a program that was named"

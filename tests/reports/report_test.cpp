@@ -210,6 +210,7 @@ TEST(Report, shows_samples_with_all_that_decides_what_they_are) {
       text, "| averaged (EMA), after step 600, SHA-256 `" + result.determinism.ema_sha256 + "` |"))
       << text;
   EXPECT_TRUE(has(text, "| drawn, seed 7 ")) << text;
+  EXPECT_TRUE(has(text, "says `noisemark fid`, where somebody kept it in `distances/`")) << text;
   result.definition =
       R"({"diffusion":{"timesteps":1000},"sample":{"sampler":"ddpm","ddpm_variance":"large"}})";
   EXPECT_TRUE(has(rendered(result), "| ddpm, 1000 steps, variance large "));

@@ -279,6 +279,22 @@ TEST(SuiteReport, is_custom_where_no_gate_of_the_definition_applied) {
   EXPECT_TRUE(begins({passed, passed}, "# PASS: smoke\n\n2 of 2 runs passed.\n"));
 }
 
+TEST(SuiteReport, of_several_seeds_under_several_modes_says_where_their_quality_is_judged) {
+  NamedResult none{"a", test::full_result()};
+  NamedResult mode = none;
+  mode.result.identity.mode = "another";
+  NamedResult seed = mode;
+  seed.result.seeds.base += 1;
+  const auto points_to_it = [](const std::vector<NamedResult>& results) {
+    return render_suite_report("smoke", results, {}).find("`quality.md`") != std::string::npos;
+  };
+  EXPECT_TRUE(points_to_it({none, mode, seed}));
+  EXPECT_FALSE(points_to_it({none, mode})) << "one seed";
+  EXPECT_FALSE(points_to_it({mode, seed})) << "one mode";
+  seed.result.identity.benchmark = "another";
+  EXPECT_FALSE(points_to_it({none, mode, seed})) << "of another benchmark";
+}
+
 TEST(SuiteReport, of_no_run_at_all_never_passes) {
   EXPECT_TRUE(render_suite_report("smoke", {}, {}).starts_with("# INCOMPLETE: smoke\n"));
 }

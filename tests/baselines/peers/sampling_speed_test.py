@@ -31,6 +31,7 @@ class SamplingSpeedTest(unittest.TestCase):
             record = json.loads(out.read_text())
         self.assertEqual(record["order"], ["peer-eager", "fused+channels-last",
                                            "fused+channels-last", "peer-eager"])
+        self.assertEqual((record["benchmark"], record["ddim_steps"], record["threads"]), ("gmm16@cpu", 2, 1))
         for contestant in record["contestants"]:
             self.assertEqual(contestant["ready"]["batch"], 2)
             self.assertGreater(min(contestant["turns"][1]["step_s"]), 0)

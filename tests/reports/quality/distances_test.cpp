@@ -283,6 +283,35 @@ TEST_F(Distances, with_a_kernel_are_two_metrics) {
   EXPECT_THROW((void)judged({.gates = {{"kid", {}}}}), Error) << "KID has no margin of its own";
 }
 
+/// The rule of 2 d is of covariances, which kernels and neighbours do not look at.
+TEST_F(Distances, that_are_no_frechet_distances_count_with_fewer_than_2_d_samples) {
+  const auto few = [](Json& json) {
+    json["a"]["gateable"] = false;
+    json["kernel"] = {{"mean", 0.01}, {"standard_error", 0.0025}, {"subsets", 100}};
+    json["precision_frac"] = 0.75;
+    json["recall_frac"] = 0.5;
+  };
+  const auto problems = [&](const std::function<void(Json&)>& change) {
+    keep(0.001, [&](Json& json, const Result&) {
+      few(json);
+      change(json);
+    });
+    std::map<std::string, std::string> found;
+    for (const DistanceValue& one : judged().distance_values) found[one.metric] = one.problem;
+    return found;
+  };
+  auto found = problems([](Json&) {});
+  EXPECT_NE(found.at("fid"), "");
+  for (const char* metric : {"kid", "inception_precision", "inception_recall"}) {
+    EXPECT_EQ(found.at(metric), "") << metric;
+  }
+  found = problems([](Json& json) { json["kernel"]["standard_error"] = nullptr; });
+  EXPECT_EQ(found.at("kid").find("no standard error: subsets"), 0U) << found.at("kid");
+  EXPECT_EQ(found.at("inception_precision"), "");
+  found = problems([](Json& json) { json["b"]["extractor"] = nullptr; });
+  for (const auto& [metric, problem] : found) EXPECT_NE(problem, "") << metric;
+}
+
 TEST_F(Distances, of_other_draws_of_a_kernel_are_not_comparable) {
   keep(0.001, [](Json& json, const Result& run) {
     json["kernel"] = {{"mean", 0.01}, {"subsets", run.identity.mode == "none" ? 100 : 50}};
@@ -337,6 +366,24 @@ TEST_F(Distances, sheets_of_samples_are_shown_by_their_place_below_the_folder) {
   const QualityStudy study = judged();
   EXPECT_EQ(study.sheets, std::vector<std::string>{"dpr8-seed1/samples/sheet.png"});
   EXPECT_NE(quality_markdown(study).find("](dpr8-seed1/samples/sheet.png)"), std::string::npos);
+}
+
+TEST_F(Distances, sheets_of_samples_are_shown_on_a_page_that_lies_elsewhere) {
+  keep(0.001);
+  make_folder(folder_ / "dpr8-seed1" / "samples");
+  write_file_atomically(folder_ / "dpr8-seed1" / "samples" / "sheet.png", "a picture");
+  const auto sheets = [&](const std::vector<std::string>& paths, const fs::path& page) {
+    return read_quality_side(paths, page).sheets;
+  };
+  const std::vector<std::string> from_beside = {"../" + folder_.filename().string() +
+                                                "/dpr8-seed1/samples/sheet.png"};
+  EXPECT_EQ(sheets({folder_.string()}, folder_.parent_path() / "page"), from_beside);
+  const std::string none = (folder_ / "none-seed1").string();
+  const std::string dpr8 = (folder_ / "dpr8-seed1").string();
+  EXPECT_EQ(sheets({none, dpr8}, folder_.parent_path() / "page"), from_beside) << "of two folders";
+  const std::vector<std::string> from_here = sheets({none, dpr8}, {});
+  ASSERT_EQ(from_here.size(), 1U);
+  EXPECT_TRUE(fs::exists(from_here[0])) << from_here[0];
 }
 
 TEST_F(Distances, of_a_suite_that_judges_some_benchmarks_are_of_those_alone) {

@@ -106,6 +106,9 @@ TEST(Quality, of_one_seed_is_inconclusive_for_good) {
   EXPECT_EQ(row.words, "1 seed can never decide: val_loss is judged from 2 on");
   EXPECT_EQ(row.seeds_needed, 2);
   EXPECT_EQ(row.design, std::nullopt);
+  ASSERT_EQ(study.reasons.size(), 1U);
+  EXPECT_NE(study.reasons[0].find("is judged from 2 on; at least 1 more seed)"), std::string::npos)
+      << study.reasons[0];
 }
 
 test::ChangeSeed same_weights_as_none() {

@@ -8,8 +8,10 @@
 
 #include "reports/compare/multiplicity.h"
 #include "reports/quality/difference_test.h"
+#include "reports/quality/judge.h"
 #include "reports/quality/looks.h"
 #include "tests/reports/quality/normals.h"
+#include "tests/reports/quality/seeds.h"
 
 namespace noisemark::reports {
 namespace {
@@ -133,6 +135,63 @@ TEST(Level, holds_over_two_looks_that_share_it_and_not_over_two_that_do_not) {
     EXPECT_GT(whole.pass, kAlpha + kTolerance) << correlation << ": else this test sees nothing";
     EXPECT_GT(whole.fail, kAlpha + kTolerance) << correlation;
   }
+}
+
+void set_metric(const std::string& name, double value, Result& result) {
+  std::erase_if(result.metrics, [&](const Metric& metric) { return metric.name == name; });
+  result.metrics.push_back({name, "1", Direction::kLower, value, "", "exact", {}, 1, ""});
+}
+
+/// Losses that differ by the margin, and in either mode a distance whose mean is the upper end of
+/// its range: both from new seeds.
+void draw_study(Normals& normals, Side& side) {
+  const SeedValues losses =
+      draw_seeds(normals, side.runs.size() / 2, 0.8, 0.002, std::log1p(kMargin));
+  for (NamedResult& run : side.runs) {
+    Result& result = run.result;
+    const bool reference = result.identity.mode == "none";
+    const auto& values = reference ? losses.reference : losses.candidate;
+    set_metric("val_loss", 0.1 * std::exp(values.at(result.seeds.base)), result);
+    set_metric("mixture_distance", 1 + 0.1 * normals.draw(), result);
+  }
+}
+
+bool has_passed_any(const QualityStudy& study) {
+  const auto passed = [](const auto& row) { return row.verdict == QualityVerdict::kPass; };
+  return std::any_of(study.ranges.begin(), study.ranges.end(), passed) ||
+         std::any_of(study.rows.begin(), study.rows.end(),
+                     [&](const QualityRow& row) { return row.gated && passed(row); });
+}
+
+/// Four standard errors of 5 % in 2,000 studies, 1.9 %, on top: were alpha spent on the gates and
+/// once more on the ranges, 9.75 % would pass, as the last line asks so that this test sees it.
+TEST(Level, of_any_wrong_pass_holds_where_gates_and_ranges_are_both_asked_for) {
+  constexpr int kFewStudies = 2000;
+  const double tolerance = 4 * std::sqrt(kAlpha * (1 - kAlpha) / kFewStudies);
+  const std::vector<double> losses(5, 0.1);
+  Side side = test::together({test::seeds_of("none", losses), test::seeds_of("dpr8", losses)});
+  const QualityOptions options = {.gates = {{"val_loss", kMargin}},
+                                  .ranges = {{"mixture_distance", -10, 1}},
+                                  .alpha = kAlpha,
+                                  .resamples = 50,
+                                  .looks = 1};
+  QualityOptions gates = options;
+  gates.ranges.clear();
+  QualityOptions ranges = options;
+  ranges.gates.clear();
+  Normals normals(6);
+  int wrong = 0;
+  int wrong_apart = 0;
+  for (int i = 0; i < kFewStudies; ++i) {
+    draw_study(normals, side);
+    wrong += has_passed_any(judge_quality(side, options)) ? 1 : 0;
+    wrong_apart +=
+        has_passed_any(judge_quality(side, gates)) || has_passed_any(judge_quality(side, ranges))
+            ? 1
+            : 0;
+  }
+  EXPECT_LE(static_cast<double>(wrong) / kFewStudies, kAlpha + tolerance);
+  EXPECT_GT(static_cast<double>(wrong_apart) / kFewStudies, kAlpha + tolerance);
 }
 
 }  // namespace

@@ -37,6 +37,9 @@ TEST(Looks, have_equal_shares_of_alpha) {
   EXPECT_DOUBLE_EQ(alpha_of_a_look(0.05, 1), 0.05);
   EXPECT_DOUBLE_EQ(alpha_of_a_look(0.05, 2), 0.025);
   EXPECT_THROW((void)alpha_of_a_look(0.05, 0), std::logic_error);
+  EXPECT_DOUBLE_EQ(alpha_of_a_family(0.05, 2, {{"val_loss", {}}}, {}), 0.025);
+  EXPECT_DOUBLE_EQ(alpha_of_a_family(0.05, 2, {}, {{"fid", 1, 2}}), 0.025);
+  EXPECT_DOUBLE_EQ(alpha_of_a_family(0.05, 2, {{"val_loss", {}}}, {{"fid", 1, 2}}), 0.0125);
 }
 
 TEST(Looks, at_the_same_runs_are_one_and_at_more_or_fewer_of_them_another) {

@@ -282,14 +282,15 @@ TEST(CommandLine, a_device_is_required_in_a_list_too_and_not_by_the_peers) {
   EXPECT_EQ(code_with("peers"), 77);
   EXPECT_EQ(code_with("cuda,peers"), 1);
   EXPECT_EQ(code_with("peers,cuda"), 1);
+  EXPECT_EQ(code_with("peers,pictures"), 77);
 }
 
 TEST(CommandLine, an_unknown_requirement_is_found_before_anything_runs) {
   for (const std::string required : {"gpu", "cuda,gpu", "cuda peers", ",cuda"}) {
     const Finished unknown = noisemark({"help"}, {{"NOISEMARK_REQUIRE", required}});
     EXPECT_EQ(unknown.code, 2);
-    EXPECT_EQ(unknown.err,
-              "noisemark: NOISEMARK_REQUIRE: " + required + " (cuda, peers or cuda,peers)\n");
+    EXPECT_EQ(unknown.err, "noisemark: NOISEMARK_REQUIRE: " + required +
+                               " (cuda, peers, pictures or several with commas)\n");
     EXPECT_EQ(unknown.out, "");
   }
 }

@@ -7,7 +7,6 @@
 #include <ATen/ops/repeat_interleave.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -23,6 +22,7 @@
 #include "suite/quality/picture_set.h"
 #include "tests/suite/process.h"
 #include "tests/suite/quality/inception/random_weights.h"
+#include "tests/suite/real_pictures.h"
 
 namespace noisemark::suite {
 namespace {
@@ -60,7 +60,7 @@ at::Tensor generated_pictures(int64_t begin) {
 /// Of the test split of CIFAR-10, 32 x 32.
 at::Tensor photographs(int64_t begin) {
   const Definition definition = load_definition("ho-cifar10", "cpu");
-  const auto dataset = open_dataset(definition, std::getenv("NOISEMARK_CIFAR10"));
+  const auto dataset = open_dataset(definition, test::real_pictures());
   return open_dataset_pictures(dataset, Split::kTest, "controls")->read(begin, begin + kPictures);
 }
 
@@ -202,7 +202,9 @@ TEST_F(FidControlsOfGeneratedPictures, statistics_of_unknown_make_decide_nothing
 class FidControlsOfPhotographs : public FidControls {
  protected:
   void SetUp() override {
-    if (std::getenv("NOISEMARK_CIFAR10") == nullptr) GTEST_SKIP() << "NOISEMARK_CIFAR10 is not set";
+    const bool missing = test::real_pictures() == nullptr;
+    if (missing && test::pictures_are_required()) FAIL() << test::kPicturesMissing;
+    if (missing) GTEST_SKIP() << test::kNoPictures;
     const at::Tensor samples = photographs(0);
     begin(samples, blocky(samples), photographs(kPictures));
   }

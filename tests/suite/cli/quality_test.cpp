@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -125,6 +126,52 @@ TEST_F(QualityCommand, holds_to_the_looks_that_were_declared) {
             "noisemark: quality: --looks: 2 (1, as was declared before the first look: " + runs +
                 "/quality.json)\n");
   EXPECT_EQ(quality({runs, "--looks", "11"}).err, "noisemark: quality: --looks: 11 (1 to 10)\n");
+}
+
+/// Of runs that no suite keeps the looks of.
+TEST_F(QualityCommand, says_when_a_look_is_not_kept_and_not_when_it_is) {
+  const std::string runs = keep("runs", 0.001, 0.001);
+  const std::string words = "this look is not kept, and seeds that are added";
+  const test::Finished forgotten = quality({runs});
+  EXPECT_EQ(forgotten.err.find("noisemark: quality: " + words), 0U) << forgotten.err;
+  EXPECT_NE(forgotten.out.find("\nNo quality.json: " + words), std::string::npos) << forgotten.out;
+  const test::Finished json = quality({runs, "--format", "json"});
+  EXPECT_NE(json.err.find(words), std::string::npos);
+  EXPECT_TRUE(nlohmann::json::accept(json.out));
+  const test::Finished kept = quality({runs, "--out", runs});
+  EXPECT_EQ(kept.both().find(words), std::string::npos) << kept.both();
+  const test::Finished again = quality({runs});
+  EXPECT_EQ(again.both().find(words), std::string::npos) << again.both();
+}
+
+TEST_F(QualityCommand, writes_over_nothing_that_is_of_other_runs) {
+  const std::string runs = keep("runs", 0.001, 0.001);
+  const std::string other = keep("other", 0.001, 0.001);
+  for (const auto& entry : fs::directory_iterator(other)) {
+    const fs::path file = entry.path() / "result.json";
+    if (!fs::exists(file)) continue;
+    reports::Result result = reports::read_result(file);
+    std::reverse(result.run_id.begin(), result.run_id.end());
+    reports::write_result(file, result);
+  }
+  const auto refused = [](const test::Finished& finished) {
+    EXPECT_EQ(finished.code, 2) << finished.both();
+    return finished.err;
+  };
+  // There `report` would write it anew, of the suite's runs alone.
+  EXPECT_NE(refused(quality({other, "--out", runs})).find("a folder that is not a suite's"),
+            std::string::npos);
+  EXPECT_NE(refused(quality({runs, other, "--out", runs})).find("a folder that is not a suite's"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(fs::path(runs) / "quality.json"));
+  EXPECT_EQ(quality({runs, "--out", runs + "/"}).code, 0) << "its own";
+  const std::string out = (folder_ / "out").string();
+  EXPECT_EQ(quality({runs, "--out", out}).code, 0);
+  const std::string page = reports::read_file(fs::path(out) / "quality.md");
+  EXPECT_NE(refused(quality({other, "--out", out})).find("keeps the looks at other runs"),
+            std::string::npos);
+  EXPECT_EQ(reports::read_file(fs::path(out) / "quality.md"), page);
+  EXPECT_EQ(quality({runs, "--gate", "val_loss=0.02", "--out", out}).code, 0) << "the same runs";
 }
 
 TEST_F(QualityCommand, refuses_malformed_usage) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "reports/sha256.h"
 #include "suite/data/pixels.h"
 #include "tests/suite/data/image_writer.h"
+#include "tests/suite/real_pictures.h"
 
 namespace noisemark::suite {
 namespace {
@@ -196,8 +196,9 @@ TEST(Cifar10, is_official_only_when_every_file_has_the_locked_checksum) {
 }
 
 TEST(Cifar10, opens_the_real_pictures) {
-  const char* folder = std::getenv("NOISEMARK_CIFAR10");
-  if (folder == nullptr) GTEST_SKIP() << "NOISEMARK_CIFAR10 is not set";
+  const char* folder = test::real_pictures();
+  if (folder == nullptr && test::pictures_are_required()) FAIL() << test::kPicturesMissing;
+  if (folder == nullptr) GTEST_SKIP() << test::kNoPictures;
   const auto dataset = open(folder);
   ASSERT_GE(dataset->size(Split::kTrain), 1);
   std::vector<float> picture(3072);

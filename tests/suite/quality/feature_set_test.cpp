@@ -1,5 +1,6 @@
 #include "suite/quality/feature_set.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
@@ -186,6 +187,15 @@ TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again)
   FeatureSetOptions elsewhere = options;
   elsewhere.extractor_options.device = at::Device(at::kCUDA, 0);  // where pixels need nothing
   EXPECT_TRUE(read(folder.path("a.npy"), elsewhere).notes.empty());
+  // So may another batch, and another number of threads.
+  FeatureSetOptions in_other_batches = options;
+  in_other_batches.batch = 63;
+  EXPECT_TRUE(read(folder.path("a.npy"), in_other_batches).notes.empty());
+  const int threads = at::get_num_threads();
+  at::set_num_threads(threads + 1);
+  const FeatureSet by_other_threads = read(folder.path("a.npy"), options);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(by_other_threads.notes.empty());
   // Other pictures under the same name are other features.
   write_npy(folder.path("a.npy"), 255 - pictures(3000));
   const FeatureSet other = read(folder.path("a.npy"), options);

@@ -61,7 +61,7 @@ TEST(Fault, says_what_it_breaks) {
   saving.redrawn_dropout = true;
   saving.coarse_saving = true;
   EXPECT_EQ(fault_words(saving),
-            "masks of dropout drawn again in backward, saved pictures at 2 bits without scales of "
+            "masks of dropout drawn again in backward, activations at 2 bits without scales of "
             "groups");
   Fault step;
   step.undivided_loss = true;

@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "suite/quality/cifarnet/network.h"
 #include "suite/quality/distance/frechet.h"
 #include "suite/random/counter_rng.h"
+#include "tests/suite/real_pictures.h"
 
 /// Whether the distance grows with what is done to real pictures.
 namespace noisemark::suite {
@@ -59,8 +59,9 @@ class CifarNetRank : public ::testing::Test {
   using Change = std::function<at::Tensor(const at::Tensor&, double)>;
 
   void SetUp() override {
-    const char* folder = std::getenv("NOISEMARK_CIFAR10");
-    if (folder == nullptr) GTEST_SKIP() << "NOISEMARK_CIFAR10 is not set";
+    const char* folder = test::real_pictures();
+    if (folder == nullptr && test::pictures_are_required()) FAIL() << test::kPicturesMissing;
+    if (folder == nullptr) GTEST_SKIP() << test::kNoPictures;
     const auto dataset = open_cifar10(cifar10(), folder);
     reference_ = features(read_pictures(*dataset, 0));
     others_ = read_pictures(*dataset, kPictures);
