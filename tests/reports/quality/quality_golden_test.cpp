@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
+#include "reports/quality/distances.h"
 #include "reports/quality/judge.h"
 #include "reports/quality/quality_markdown.h"
 #include "tests/reports/golden_file.h"
@@ -24,6 +27,64 @@ TEST(QualityGolden, every_verdict_has_these_bytes) {
   side.lost = {{"ho-cifar10@cpu/q2-plain-fp32-seed4", "it left no result"}};
   const QualityStudy study = judge_quality(side, {.ranges = {{"val_loss", 0.09, 0.102}}});
   test::expect_golden(kGolden / "quality.md", quality_markdown(study));
+}
+
+DistanceOrigin origin_of_fid() {
+  DistanceOrigin origin;
+  origin.metric = "fid";
+  origin.name = "FID";
+  origin.extractor = "inception";
+  origin.checksum = "abcdef0123456789";
+  origin.resize = "tf1-bilinear";
+  origin.dimension = 2048;
+  origin.samples = 5000;
+  origin.definition = "ho-cifar10@cpu fedcba987654";
+  origin.sampler = "ddim, 50 steps, eta 0.0";
+  origin.weights = "ema";
+  origin.noise = "the run's seed";
+  origin.precision = "the run's";
+  origin.reference = "cifar10.npz";
+  origin.reference_samples = 50000;
+  origin.reference_sha256 = "0123456789abcdef";
+  return origin;
+}
+
+/// FID with its interval, and KID of the same pictures with its standard error.
+std::vector<RunDistance> distances_of(const NamedResult& run) {
+  const Result& result = run.result;
+  const auto seed = static_cast<double>(result.seeds.base);
+  const double worse = result.identity.mode == "none" ? 0 : 0.004 * (seed - 1.5);
+  RunDistance fid;
+  fid.run_id = result.run_id;
+  fid.file = "distances/fid.json";
+  fid.origin = origin_of_fid();
+  fid.value = 10 + 0.25 * seed + worse;
+  fid.interval = Interval{*fid.value - 0.125, *fid.value + 0.125};
+  RunDistance kid = fid;
+  kid.origin.metric = "kid";
+  kid.origin.name = "KID";
+  kid.origin.kernel = KernelOrigin{100, 1000, "counter", 0};
+  kid.value = 0.0125 + 0.001 * seed + 0.01 * worse;
+  kid.interval.reset();
+  kid.standard_error = 0.00025;
+  return {fid, kid};
+}
+
+TEST(QualityGolden, distances_and_where_they_come_from_have_these_bytes) {
+  const auto none = test::losses_of_none(5);
+  QualitySide judged{test::together({test::seeds_of("none", none),
+                                     test::seeds_of("dpr8", test::worse_by(1e-4, 1e-4, none))}),
+                     {},
+                     {"dpr8-seed0/samples/sheet.png", "none-seed0/samples/sheet.png"},
+                     {}};
+  for (const NamedResult& run : judged.side.runs) {
+    for (RunDistance& one : distances_of(run)) judged.distances.push_back(std::move(one));
+  }
+  judged.distances.back().problem = "the samples were drawn with other weights than this run's";
+  attach_distances(judged.distances, judged.side);
+  const QualityStudy study =
+      judge_quality(judged, {.gates = {{"fid", {}}, {"kid", 0.001}}, .ranges = {{"fid", 9, 12}}});
+  test::expect_golden(kGolden / "distances.md", quality_markdown(study));
 }
 
 TEST(QualityGolden, what_is_not_comparable_has_these_bytes) {
