@@ -15,13 +15,10 @@
 namespace noisemark::memopt {
 namespace {
 
-void add(ExecutionCounters& to, const ExecutionCounters& more) {
-  to.recipes_run += more.recipes_run;
-  to.recipes_run_again += more.recipes_run_again;
-  to.codec_fallbacks += more.codec_fallbacks;
-  to.departures += more.departures;
-  to.mismatches += more.mismatches;
-}
+constexpr const char* kNothingRecorded = "no forward pass was recorded yet";
+constexpr const char* kNoBackward =
+    "the backward of a recorded forward pass did not begin before its step ended";
+constexpr const char* kOneRecorded = "one forward pass was recorded, of two that are needed";
 
 /// So often a codec may refuse a value before the next one is taken.
 constexpr int kRefusalsOfACodec = 2;
@@ -59,7 +56,7 @@ class PlannedMode::Watcher final : public BackwardWatcher {
 
 PlannedMode::PlannedMode(std::string name, bool lossless, Policy policy)
     : name_(std::move(name)), lossless_(lossless), policy_(std::move(policy)) {
-  report_.missing_reason = "no forward pass was recorded yet";
+  report_.missing_reason = kNothingRecorded;
 }
 
 PlannedMode::~PlannedMode() = default;
@@ -72,13 +69,14 @@ void PlannedMode::attach(const ModelView& model) {
   watcher_.reset();
   graph_.reset();
   plan_.reset();
+  past_.clear();
   reconciled_ = verified_ = gave_up_ = false;
   cut_short_ = 0;
   overrides_ = {};
   refusals_.clear();
   if (policy_.host != nullptr) policy_.host->reset();
   report_ = {};
-  report_.missing_reason = "no forward pass was recorded yet";
+  report_.missing_reason = kNothingRecorded;
 }
 
 void PlannedMode::begin_step(int64_t step) {
@@ -191,6 +189,7 @@ void PlannedMode::finish_pass() {
   try {
     if (recorder_ != nullptr) finish_recording();
     if (execution_ != nullptr) finish_following();
+    learn_from_backwards();
   } catch (const std::exception& error) {
     give_up(error.what());
   }
@@ -233,6 +232,7 @@ void PlannedMode::give_up(const std::string& reason) {
   recorder_.reset();
   execution_.reset();
   plan_.reset();
+  past_.clear();
   gave_up_ = true;
   report_.missing_reason = reason;
 }
@@ -240,10 +240,14 @@ void PlannedMode::give_up(const std::string& reason) {
 void PlannedMode::finish_recording() {
   const std::unique_ptr<StepRecorder> recorder = std::move(recorder_);
   StepGraph graph = recorder->take();
-  if (!reached_backward(graph)) return;
+  if (!reached_backward(graph)) {
+    if (graph_ == nullptr) report_.missing_reason = kNoBackward;
+    return;
+  }
   const bool cut_short = graph_ != nullptr && !asked_alike(*graph_, graph) && is_seen_again();
   if (graph_ == nullptr || cut_short || !reconcile(*graph_, graph, report_.unrepeatable)) {
-    if (graph_ != nullptr) report_.missing_reason = "two recorded passes in a row differed";
+    report_.missing_reason =
+        graph_ == nullptr ? kOneRecorded : "two recorded passes in a row differed";
     graph_ = std::make_shared<StepGraph>(std::move(graph));
     return;
   }
@@ -257,17 +261,35 @@ void PlannedMode::finish_recording() {
 
 void PlannedMode::finish_following() {
   const std::unique_ptr<PlanExecution> execution = std::move(execution_);
-  ExecutionCounters counters = execution->counters();
-  if (!verified_) counters.codec_fallbacks = 0;  // this pass finds out what each codec takes
-  add(report_.counters, counters);
+  const bool departed = execution->departed();
+  if (departed) ++report_.counters.departures;
   if (policy_.host != nullptr) overrides_.no_room.merge(policy_.host->take_refused());
+  past_.push_back({execution->findings(), verified_ ? plan_ : nullptr, {}});
   if (verified_) {
-    keep_what_differed(*execution);
-    if (counters.departures == 0) ++report_.followed_passes;
-    replace_codecs(execution->refused());
-  } else if (counters.departures == 0 && execution->compared_any()) {
+    if (!departed) ++report_.followed_passes;
+    const std::vector<Refusal> refused = execution->refused();
+    report_.counters.codec_fallbacks += static_cast<int64_t>(refused.size());
+    replace_codecs(refused);
+  } else if (!departed && execution->compared_any()) {
     learn_from(*execution);
   }
+}
+
+/// Of passes that are over. A backward that comes later is heard the next time.
+void PlannedMode::learn_from_backwards() {
+  std::vector<PastPass> open;
+  for (PastPass& pass : std::exchange(past_, {})) {
+    const bool ended = pass.findings.use_count() == 1;  // no hook is left to find more
+    BackwardFinding found = pass.findings->all();
+    ExecutionCounters& counters = report_.counters;
+    counters.recipes_run += found.recipes_run - pass.heard.recipes_run;
+    counters.recipes_run_again += found.recipes_run_again - pass.heard.recipes_run_again;
+    const auto news = found.mismatched.begin() + std::ssize(pass.heard.mismatched);
+    counters.mismatches += found.mismatched.end() - news;
+    if (pass.plan != nullptr) keep_what_differed({news, found.mismatched.end()}, *pass.plan);
+    if (!ended) open.push_back({pass.findings, pass.plan, std::move(found)});
+  }
+  past_ = std::move(open);
 }
 
 /// From a pass that verified the plan.
@@ -276,7 +298,7 @@ void PlannedMode::learn_from(const PlanExecution& execution) {
   const auto is_encoded = [this](ValueId value) {
     return plan_->values[static_cast<size_t>(value)].source == Source::kEncoded;
   };
-  const std::vector<ValueId> mismatched = execution.mismatched();
+  const std::vector<ValueId> mismatched = execution.findings()->all().mismatched;
   const std::set<ValueId> wrong(mismatched.begin(), mismatched.end());
   overrides_.shortcut_ns = execution.shortcut_ns();
   if (give_up_shortcuts(wrong)) return make_plan();
@@ -305,16 +327,15 @@ void PlannedMode::learn_from(const PlanExecution& execution) {
 
 /// A backward that got an error for a value, and was perhaps not the end of the training. Which of
 /// the operators behind the value changed is not known.
-void PlannedMode::keep_what_differed(const PlanExecution& execution) {
-  std::vector<ValueId> suspects = execution.mismatched();
+void PlannedMode::keep_what_differed(std::vector<ValueId> suspects, const TreatmentPlan& plan) {
   if (suspects.empty()) return;
   const size_t before = overrides_.keep.size();
   while (!suspects.empty()) {
     const ValueId value = suspects.back();
     suspects.pop_back();
-    const ValueTreatment& treatment = plan_->values[static_cast<size_t>(value)];
+    const ValueTreatment& treatment = plan.values[static_cast<size_t>(value)];
     if (treatment.source != Source::kMadeAgain || !overrides_.keep.insert(value).second) continue;
-    const Recipe& recipe = *plan_->recipes[static_cast<size_t>(treatment.recipe)];
+    const Recipe& recipe = *plan.recipes[static_cast<size_t>(treatment.recipe)];
     suspects.insert(suspects.end(), recipe.inputs.begin(), recipe.inputs.end());
   }
   report_.kept_after_mismatch += static_cast<int32_t>(overrides_.keep.size() - before);

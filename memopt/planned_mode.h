@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,15 @@
 
 namespace noisemark::memopt {
 
+/// What happened in the forward passes that followed a plan, or compared one.
+struct ExecutionCounters {
+  int64_t recipes_run = 0;
+  int64_t recipes_run_again = 0;  ///< beyond once per pass: their result was gone too early
+  int64_t codec_fallbacks = 0;    ///< tensors that a codec did not take, kept as they were
+  int64_t departures = 0;         ///< passes that left the recorded path
+  int64_t mismatches = 0;         ///< values that a recipe or codec did not give bit for bit
+};
+
 /// The host memory of a mode that offloads.
 struct HostMemoryReport {
   int64_t capacity_bytes = 0;   ///< what was taken for it
@@ -29,7 +39,7 @@ struct HostMemoryReport {
 /// What a planned mode did since attach().
 struct PlannedModeReport {
   PlanSummary plan;                     ///< of the plan in force
-  ExecutionCounters counters;           ///< over all passes
+  ExecutionCounters counters;           ///< over all passes that are over
   int32_t kept_after_mismatch = 0;      ///< values whose recipe was not exact
   int32_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact
   int32_t unrepeatable = 0;     ///< operators whose arguments changed between recorded passes
@@ -56,7 +66,9 @@ struct PlanEstimate {
 /// tells of it whatever the pass. While the mode watches it keeps everything, as mode "none" does.
 /// A pass that departs from the recorded one is finished by keeping. A value that is made again and
 /// is not what forward had is an error of backward, and kept from the next pass on. A model that
-/// cannot be recorded is trained as under "none", and report() says why.
+/// cannot be recorded is trained as under "none", and report() says why. What is recorded or
+/// compared is what backward asked for before end_step() or the next forward pass; a backward that
+/// comes later gets its tensors, and is heard when the next pass begins.
 class PlannedMode : public Mode {
  public:
   PlannedMode(std::string name, bool lossless, Policy policy);
@@ -100,6 +112,12 @@ class PlannedMode : public Mode {
 
  private:
   class Watcher;
+  /// A forward pass that is over, unlike its backward perhaps.
+  struct PastPass {
+    std::shared_ptr<const BackwardFindings> findings;
+    std::shared_ptr<const TreatmentPlan> plan;  ///< that it followed; null where it compared one
+    BackwardFinding heard;                      ///< of its findings
+  };
 
   /// Whose memory is read while a step is recorded. Null where nobody follows it.
   [[nodiscard]] AllocationSource* recorded_memory() const;
@@ -112,7 +130,8 @@ class PlannedMode : public Mode {
   void finish_following();
   void learn_from(const PlanExecution& execution);
   [[nodiscard]] bool give_up_shortcuts(const std::set<ValueId>& wrong);
-  void keep_what_differed(const PlanExecution& execution);
+  void learn_from_backwards();
+  void keep_what_differed(std::vector<ValueId> suspects, const TreatmentPlan& plan);
   /// Of a pass whose backward did not come to its end.
   [[nodiscard]] bool is_seen_again();
   void replace_codecs(const std::vector<Refusal>& refused);
@@ -127,9 +146,10 @@ class PlannedMode : public Mode {
   int64_t step_ = 0;
   std::unique_ptr<StepRecorder> recorder_;    ///< of the pass in progress
   std::unique_ptr<PlanExecution> execution_;  ///< of the pass in progress
-  std::unique_ptr<Rehearsal> rehearsal_;      ///< of the pass in progress
-  std::shared_ptr<Watcher> watcher_;          ///< of the backward of a rehearsal
-  std::shared_ptr<StepGraph> graph_;          ///< of the first recorded pass
+  std::vector<PastPass> past_;
+  std::unique_ptr<Rehearsal> rehearsal_;  ///< of the pass in progress
+  std::shared_ptr<Watcher> watcher_;      ///< of the backward of a rehearsal
+  std::shared_ptr<StepGraph> graph_;      ///< of the first recorded pass
   bool reconciled_ = false;
   bool verified_ = false;
   bool gave_up_ = false;  ///< keeps everything from then on

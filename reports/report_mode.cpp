@@ -20,9 +20,12 @@ std::string bytes_cell(const std::optional<int64_t>& bytes) {
   return bytes ? format_bytes(*bytes) : "";
 }
 
-std::string factor_cell(const std::optional<int64_t>& plain, int64_t under_mode) {
-  const std::optional<double> times = times_fewer(plain, under_mode);
+std::string factor_text(const std::optional<double>& times) {
   return times ? fmt::format("{:.2f}", *times) : "";
+}
+
+std::string factor_cell(const std::optional<int64_t>& plain, int64_t under_mode) {
+  return factor_text(times_fewer(plain, under_mode));
 }
 
 std::string signed_percent(double frac) {
@@ -53,7 +56,8 @@ std::string bytes_table(const Result& result) {
   }
   table.add_row({"of saved, in another form", "", "", format_bytes(mode.encoded_bytes), ""});
   if (mode.irreplaceable_bytes) {
-    table.add_row({"cannot be made again", "", bytes_cell(mode.irreplaceable_bytes), "", ""});
+    table.add_row({"cannot be made again", "", bytes_cell(mode.irreplaceable_bytes), "",
+                   factor_text(most_times_fewer(mode))});
   }
   return table.text();
 }

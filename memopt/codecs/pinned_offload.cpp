@@ -1,7 +1,6 @@
 #include "memopt/codecs/pinned_offload.h"
 
 #include <ATen/ops/as_strided.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
@@ -12,6 +11,7 @@
 
 #include <utility>
 
+#include "memopt/codecs/pinned_memory.h"
 #include "memopt/codecs/tensors.h"
 #include "memopt/repeated_work.h"
 #include "memopt/tracking_allocator.h"
@@ -28,16 +28,6 @@ c10::Device with_index(c10::Device device) {
 
 c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
-
-SlabPool::Memory pinned_memory(int64_t bytes) {
-  try {
-    const at::Tensor slab =
-        at::empty({bytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
-    return {static_cast<std::byte*>(slab.mutable_data_ptr()), [slab](std::byte*) {}};
-  } catch (const c10::Error&) {
-    return nullptr;  // the pool asks for less, and usage() tells
-  }
 }
 
 /// All elements of a dense tensor in memory order.

@@ -9,7 +9,9 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "memopt/tracking_allocator.h"
@@ -79,6 +81,7 @@ class CudaAllocationSource final : public AllocationSource {
           add(entry.addr_, static_cast<int64_t>(entry.size_), current_birth_owner());
       if (listener_ != nullptr) listener_->on_allocate(block);
     } else if (entry.action_ == TraceEntry::FREE_REQUESTED) {
+      if (freed_meanwhile_.has_value()) freed_meanwhile_->insert(entry.addr_);
       const auto found = blocks_.find(entry.addr_);
       if (found == blocks_.end()) return;
       const Block block = found->second;
@@ -96,7 +99,8 @@ class CudaAllocationSource final : public AllocationSource {
     return block;
   }
 
-  /// Blocks older than the tracker.
+  /// Blocks older than the tracker. What the snapshot has and the tracker has seen freed is either
+  /// gone by now, or allocated again and known.
   void take_present_blocks() {
     const auto snapshot = c10::cuda::CUDACachingAllocator::snapshot({0, 0}, false);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -104,18 +108,22 @@ class CudaAllocationSource final : public AllocationSource {
       if (segment.device != device_) continue;
       size_t address = segment.address;
       for (const auto& block : segment.blocks) {
-        if (block.allocated && blocks_.count(address) == 0) {
+        const bool known = blocks_.count(address) + freed_meanwhile_->count(address) > 0;
+        if (block.allocated && !known) {
           add(address, static_cast<int64_t>(block.requested_size), Owner::kUnattributed);
         }
         address += block.size;
       }
     }
+    freed_meanwhile_.reset();
   }
 
   const c10::DeviceIndex device_;
   mutable std::mutex mutex_;
   AllocationListener* listener_ = nullptr;
   std::unordered_map<size_t, Block> blocks_;  ///< live, by address
+  /// Addresses, from the tracker's beginning until take_present_blocks() has ended.
+  std::optional<std::unordered_set<size_t>> freed_meanwhile_{std::in_place};
   uint64_t last_number_ = 0;
   int64_t live_bytes_ = 0;
   int64_t high_bytes_ = 0;  ///< since take_high_bytes()

@@ -36,8 +36,12 @@ HistoryReader::HistoryReader(const StepGraph& graph)
     const RecordedValue& value = graph.values[v];
     const at::Tensor& tensor = value.model_tensor;
     if (value.origin != RecordedValue::Origin::kModel || !tensor.has_storage()) continue;
-    model_.emplace(tensor.const_data_ptr(), static_cast<ValueId>(v));
+    model_.emplace(place_of(tensor), static_cast<ValueId>(v));
   }
+}
+
+HistoryReader::Place HistoryReader::place_of(const at::Tensor& tensor) {
+  return {tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset()};
 }
 
 RecordedEdge HistoryReader::read(const at::Tensor& tensor) {
@@ -70,7 +74,7 @@ RecordedEdge HistoryReader::edge_to(Node* node, uint32_t output) {
 ValueId HistoryReader::leaf_of(const Node& node) const {
   const at::Tensor& variable = static_cast<const AccumulateGrad&>(node).variable;
   if (!variable.has_storage()) return kNone;
-  const auto known = model_.find(variable.const_data_ptr());
+  const auto known = model_.find(place_of(variable));
   return known == model_.end() ? kNone : known->second;
 }
 

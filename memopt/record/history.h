@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "memopt/record/call_watch.h"
@@ -43,9 +45,13 @@ class HistoryReader {
   [[nodiscard]] ValueId leaf_of(const torch::autograd::Node& node) const;
   void read_inputs(torch::autograd::Node& node, size_t index);
 
+  /// A storage and an offset: tensors without elements share the data pointer of none.
+  using Place = std::pair<const c10::StorageImpl*, int64_t>;
+  [[nodiscard]] static Place place_of(const at::Tensor& tensor);
+
   uint64_t first_sequence_;  ///< of the pass
   CallWatch calls_;
-  std::unordered_map<const void*, ValueId> model_;
+  std::map<Place, ValueId> model_;
   std::unordered_map<const torch::autograd::Node*, Known> known_;
   std::vector<torch::autograd::Node*> unread_;  ///< appended to nodes_, inputs not yet read
   std::vector<RecordedNode> nodes_;

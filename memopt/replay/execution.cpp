@@ -69,7 +69,6 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     const SlotId slot = departed_ ? kNone : next_slot_++;
     if (slot == kNone || !fits_slot(slot, tensor)) {
-      if (!departed_) ++counters_.departures;
       departed_ = true;
       return {};
     }
@@ -116,9 +115,7 @@ class PlanExecution::State {
     } catch (const c10::Error&) {
       equal = false;  // an operator that cannot run here is no recipe
     }
-    if (equal) return;
-    ++counters_.mismatches;
-    mismatched_.push_back(id);
+    if (!equal) findings_->differed(id);
   }
 
   void release(SlotId slot) {
@@ -133,15 +130,10 @@ class PlanExecution::State {
     }
   }
 
-  [[nodiscard]] ExecutionCounters counters() const {
+  [[nodiscard]] std::shared_ptr<const BackwardFindings> findings() const { return findings_; }
+  [[nodiscard]] bool departed() const {
     const std::lock_guard lock(mutex_);
-    ExecutionCounters counters = counters_;
-    counters.codec_fallbacks = static_cast<int64_t>(held_.refused().size());
-    return counters;
-  }
-  [[nodiscard]] std::vector<ValueId> mismatched() const {
-    const std::lock_guard lock(mutex_);
-    return mismatched_;
+    return departed_;
   }
   [[nodiscard]] std::vector<Refusal> refused() const {
     const std::lock_guard lock(mutex_);
@@ -210,9 +202,8 @@ class PlanExecution::State {
   void refuse_another_value(SlotId slot, const at::Tensor& made_again) {
     const std::optional<ValueSample>& sample = samples_[static_cast<size_t>(slot)];
     if (!sample.has_value() || sample->fits(made_again)) return;
-    ++counters_.mismatches;
     const ValueId id = treatment(slot).value;
-    mismatched_.push_back(id);
+    findings_->differed(id);
     TORCH_CHECK(false, graph_.words_for(id), ", of shape ", made_again.sizes(), ", which ",
                 graph_.saver_of(slot), " saved for backward, is not what forward had when it is ",
                 "made again: an argument of an operator that it is made from has changed since ",
@@ -331,8 +322,7 @@ class PlanExecution::State {
   }
 
   void count_run(int32_t recipe, bool aside) {
-    ++counters_.recipes_run;
-    if (!aside && recipe_runs_[static_cast<size_t>(recipe)]++ > 0) ++counters_.recipes_run_again;
+    findings_->ran_recipe(!aside && recipe_runs_[static_cast<size_t>(recipe)]++ > 0);
   }
 
   void read(ValueId id) {
@@ -382,11 +372,10 @@ class PlanExecution::State {
   std::vector<int32_t> recipe_runs_;
   std::vector<std::optional<ValueSample>> samples_;  ///< by slot, of what is made again
   std::unordered_map<ValueId, int64_t> model_versions_;
-  std::vector<ValueId> mismatched_;
+  const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them
   std::map<ValueId, int64_t> shortcut_ns_;
-  ExecutionCounters counters_;
   SlotId next_slot_ = 0;
   bool departed_ = false;
 };
@@ -430,12 +419,12 @@ std::unique_ptr<torch::autograd::SavedVariableHooks> PlanExecution::make_hooks()
   return std::make_unique<State::Hooks>(state_, purpose_);
 }
 
-ExecutionCounters PlanExecution::counters() const {
-  return state_->counters();
+std::shared_ptr<const BackwardFindings> PlanExecution::findings() const {
+  return state_->findings();
 }
 
-std::vector<ValueId> PlanExecution::mismatched() const {
-  return state_->mismatched();
+bool PlanExecution::departed() const {
+  return state_->departed();
 }
 
 std::vector<ValueId> PlanExecution::not_compared() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memopt/plan/treatment.h"
+#include "memopt/replay/backward_findings.h"
 #include "memopt/replay/held_values.h"
 
 namespace torch::autograd {
@@ -15,15 +16,6 @@ struct SavedVariableHooks;
 }
 
 namespace noisemark::memopt {
-
-/// What happened in the forward passes that followed a plan.
-struct ExecutionCounters {
-  int64_t recipes_run = 0;
-  int64_t recipes_run_again = 0;  ///< beyond once per pass: their result was gone too early
-  int64_t codec_fallbacks = 0;    ///< tensors that a codec did not take, kept as they were
-  int64_t departures = 0;         ///< passes that left the recorded path
-  int64_t mismatches = 0;         ///< values that a recipe or codec did not give bit for bit
-};
 
 /// One forward pass and its backward under a plan. Shared by the hooks of its slots; when the last
 /// of them is gone, nothing of the pass is held. Safe for backward on other threads.
@@ -50,10 +42,10 @@ class PlanExecution {
   /// The forward pass is over.
   void end_forward();
 
-  [[nodiscard]] ExecutionCounters counters() const;
-  /// Values whose slot did not get the same bits, in the order in which they were found: in kVerify
-  /// all that differ, in kFollow those whose ValueSample does, whose slots gave backward an error.
-  [[nodiscard]] std::vector<ValueId> mismatched() const;
+  /// Of its backward, whenever that comes. Nobody else knows them when the last hook is gone.
+  [[nodiscard]] std::shared_ptr<const BackwardFindings> findings() const;
+  /// It left the recorded path.
+  [[nodiscard]] bool departed() const;
   /// kVerify: values of slots that backward did not ask for, of which nothing is known.
   [[nodiscard]] std::vector<ValueId> not_compared() const;
   /// kVerify: the pass tells something of the plan.

@@ -393,6 +393,48 @@ TEST(HiddenChange, names_the_operator_its_shape_and_who_saved_it) {
   }
 }
 
+/// The error promises that what differed is kept from the next step on, whenever backward comes.
+TEST(HiddenChange, that_a_backward_after_its_step_finds_is_kept_from_the_next_step_on) {
+  const auto changed = std::make_shared<bool>(false);
+  const MakeModel make = model_of(another_of_the_others, changed);
+  ModeRun none("none", make);
+  ModeRun run("echo", make);
+  for (int64_t number = 1; number < kChange; ++number) static_cast<void>(run.step(number));
+  *changed = true;
+  run.begin(kChange);
+  {
+    const at::Tensor loss = run.forward();
+    run.mode().end_step();
+    EXPECT_THROW(loss.backward(), c10::Error);
+  }
+  EXPECT_EQ(run.report().kept_after_mismatch, 0) << "a finding of after the step";
+  static_cast<void>(run.take_gradients());
+  expect_equal(none.step(kChange + 1), run.step(kChange + 1));
+  EXPECT_EQ(run.report().counters.mismatches, 1);
+  EXPECT_GE(run.report().kept_after_mismatch, 1);
+  EXPECT_EQ(run.report().missing_reason, "");
+}
+
+TEST(HiddenChange, that_is_found_when_a_second_forward_pass_has_begun_is_kept_too) {
+  const auto changed = std::make_shared<bool>(false);
+  const MakeModel make = model_of(another_of_the_others, changed);
+  ModeRun none("none", make);
+  ModeRun run("echo", make);
+  for (int64_t number = 1; number < kChange; ++number) static_cast<void>(run.step(number));
+  *changed = true;
+  run.begin(kChange);
+  {
+    const at::Tensor first = run.forward();
+    const at::Tensor second = run.forward();
+    EXPECT_THROW(first.backward(), c10::Error);
+    EXPECT_THROW(second.backward(), c10::Error) << "it was saved by the old plan";
+  }
+  run.mode().end_step();
+  static_cast<void>(run.take_gradients());
+  expect_equal(none.step(kChange + 1), run.step(kChange + 1));
+  EXPECT_EQ(run.report().counters.mismatches, 2);
+}
+
 /// Constants that are others in every pass are no change: what depends on them is kept. `number`:
 /// of the step, written before each.
 void expect_no_departure(const Forward& forward, int64_t& number) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "memopt/value_traits.h"
+#include "tests/memopt/mode_run.h"
 #include "tests/memopt/trained_net.h"
 
 namespace noisemark::memopt {
@@ -124,11 +125,10 @@ struct Lossy {
   double error;  ///< of the whole gradient, relative
 };
 
-class LossyModes : public testing::TestWithParam<Lossy> {};
-
-TEST_P(LossyModes, change_no_bit_of_the_forward_pass_and_gradients_within_a_bound) {
-  TrainedNet none("none");
-  TrainedNet mode(GetParam().mode);
+/// `bound`: of the relative error of the whole gradient, in three steps that follow a plan.
+void expect_gradients_within(const char* name, double bound, bool bf16) {
+  TrainedNet none("none", bf16);
+  TrainedNet mode(name, bf16);
   test::expect_same_steps(none, mode, 3);
   for (int i = 0; i < 3; ++i) {
     const StepOutcome exact = none.step();
@@ -138,10 +138,16 @@ TEST_P(LossyModes, change_no_bit_of_the_forward_pass_and_gradients_within_a_boun
     const at::Tensor got = all_of(rounded.gradients);
     EXPECT_TRUE(at::isfinite(got).all().item<bool>());
     const double error = ((got - expected).norm() / expected.norm()).item<double>();
-    EXPECT_LT(error, GetParam().error);
-    EXPECT_GT(error, 0);
+    EXPECT_LT(error, bound);
+    EXPECT_GT(error, bound / 10) << "what is rounded shows";
   }
   EXPECT_EQ(mode.planned().report().counters.codec_fallbacks, 0);
+}
+
+class LossyModes : public testing::TestWithParam<Lossy> {};
+
+TEST_P(LossyModes, change_no_bit_of_the_forward_pass_and_gradients_within_a_bound) {
+  expect_gradients_within(GetParam().mode, GetParam().error, /*bf16=*/false);
 }
 
 TEST_P(LossyModes, hold_as_many_bits_of_an_element_as_their_format_has) {
@@ -191,6 +197,23 @@ INSTANTIATE_TEST_SUITE_P(Rounding, LossyModes,
                                          Lossy{"q4", "q4", 4.125, 0.065},
                                          Lossy{"q2", "q2", 2.125, 0.35}),
                          [](const auto& info) { return std::string(info.param.mode); });
+
+struct LossyInBf16 {
+  const char* mode;
+  double error;  ///< of the whole gradient, relative to that of `none` in bfloat16
+};
+
+class LossyModesInBf16 : public testing::TestWithParam<LossyInBf16> {};
+
+TEST_P(LossyModesInBf16, change_no_bit_of_the_forward_pass_and_gradients_within_a_bound) {
+  expect_gradients_within(GetParam().mode, GetParam().error, /*bf16=*/true);
+}
+
+// Three times the most that these steps were measured to have: 0.0040, 0.0051, 0.0049 and 0.020.
+INSTANTIATE_TEST_SUITE_P(Rounding, LossyModesInBf16,
+                         testing::Values(LossyInBf16{"dpr10", 0.012}, LossyInBf16{"dpr8", 0.015},
+                                         LossyInBf16{"echo+dpr8", 0.015}, LossyInBf16{"q4", 0.06}),
+                         [](const auto& info) { return test::plain_name(info.param.mode); });
 
 TEST(ComposedModes, hold_less_than_either_part) {
   const auto held = [](const char* mode) { return TrainedNet(mode).steady_step().held_bytes; };

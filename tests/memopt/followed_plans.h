@@ -46,8 +46,8 @@ class FollowedPlans final : public Mode {
   }
   void end_step() override {
     if (plan_ == nullptr) return recorded_.end_step();
-    const ExecutionCounters counters = execution_->counters();
-    departed_ = counters.departures + counters.mismatches + counters.codec_fallbacks > 0;
+    departed_ = execution_->departed() || !execution_->refused().empty() ||
+                !execution_->findings()->all().mismatched.empty();
     execution_.reset();
   }
   [[nodiscard]] int64_t forwards_until_steady() const override {

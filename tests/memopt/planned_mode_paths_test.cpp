@@ -186,6 +186,8 @@ class OddTimes : public testing::Test {
     return net_.forward(x_).square().mean();
   }
 
+  [[nodiscard]] PlannedModeReport report() const { return report_of(*mode_); }
+
   void expect_gradients(double times) {
     const std::vector<at::Tensor> gradients = net_.gradients();
     for (size_t i = 0; i < gradients.size(); ++i) {
@@ -212,14 +214,47 @@ TEST_F(OddTimes, two_forward_passes_and_then_both_backward_passes) {
   }
 }
 
-TEST_F(OddTimes, backward_after_the_end_of_the_step) {
+TEST_F(OddTimes, backward_after_the_end_of_the_step_follows_the_plan) {
+  int64_t recipes_run = 0;
+  for (int step = 0; step < 8; ++step) {
+    SCOPED_TRACE(step);
+    mode_->begin_step(step);
+    const at::Tensor loss = forward();
+    if (step >= 5) {
+      EXPECT_GT(report().counters.recipes_run, recipes_run) << "by the late backward before";
+    }
+    recipes_run = report().counters.recipes_run;
+    const bool late = step >= 3;  // a plan is followed from then on
+    if (!late) loss.backward();
+    mode_->end_step();
+    if (late) loss.backward();
+    expect_gradients(1);
+  }
+  EXPECT_GT(recipes_run, 0);
+  EXPECT_EQ(report().followed_passes, 5);
+  EXPECT_EQ(report().counters.departures, 0);
+  EXPECT_EQ(report().counters.mismatches, 0);
+}
+
+TEST_F(OddTimes, backward_that_is_always_late_is_no_recording_and_the_report_says_so) {
   for (int step = 0; step < 6; ++step) {
     mode_->begin_step(step);
     const at::Tensor loss = forward();
     mode_->end_step();
+    EXPECT_NE(report().missing_reason.find("did not begin before its step ended"),
+              std::string::npos)
+        << report().missing_reason;
     loss.backward();
     expect_gradients(1);
   }
+}
+
+TEST_F(OddTimes, one_recorded_pass_is_said_to_be_too_few) {
+  EXPECT_EQ(report().missing_reason, "no forward pass was recorded yet");
+  mode_->begin_step(0);
+  forward().backward();
+  mode_->end_step();
+  EXPECT_NE(report().missing_reason.find("one forward pass was recorded"), std::string::npos);
 }
 
 TEST_F(OddTimes, a_pass_without_backward_verifies_nothing) {
@@ -232,7 +267,7 @@ TEST_F(OddTimes, a_pass_without_backward_verifies_nothing) {
     }
     mode_->end_step();
   }
-  EXPECT_GT(dynamic_cast<PlannedMode&>(*mode_).report().counters.recipes_run, 0);
+  EXPECT_GT(report().counters.recipes_run, 0);
 }
 
 TEST_F(OddTimes, a_second_recording_on_the_same_thread_is_refused) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/suite/process.h"
@@ -37,12 +38,28 @@ TEST(Plan, names_the_treatment_of_every_segment_and_storage) {
   }
 }
 
-/// The number in the row that begins so.
-double number_in_row(const std::string& text, const std::string& row) {
+/// The value in the row that begins so; empty where there is no such row.
+std::string cell_of_row(const std::string& text, const std::string& row) {
   const size_t at = text.find("| " + row + " ");
-  if (at == std::string::npos) return -1;
-  const size_t cell = text.find('|', at + 2);
-  return std::stod(text.substr(text.find_first_of("0123456789", cell)));
+  if (at == std::string::npos) return "";
+  const size_t cell = text.find('|', at + 2) + 1;
+  return text.substr(cell, text.find('|', cell) - cell);
+}
+
+/// The number in it, -1 where it has none.
+double number_in_row(const std::string& text, const std::string& row) {
+  const std::string cell = cell_of_row(text, row);
+  const size_t digits = cell.find_first_of("0123456789");
+  return digits == std::string::npos ? -1 : std::stod(cell.substr(digits));
+}
+
+/// The time in it, of those that are printed to a hundredth of their unit.
+double ns_in_row(const std::string& text, const std::string& row) {
+  const std::string cell = cell_of_row(text, row);
+  for (const auto& [unit, ns] : {std::pair{" ns", 1.0}, {" us", 1e3}, {" ms", 1e6}, {" s", 1e9}}) {
+    if (cell.find(unit) != std::string::npos) return ns * number_in_row(text, row);
+  }
+  return -1;
 }
 
 TEST(Plan, predicts_the_time_of_a_step_from_the_recorded_one_and_what_the_plan_adds) {
@@ -61,6 +78,15 @@ TEST(Plan, predicts_the_time_of_a_step_from_the_recorded_one_and_what_the_plan_a
   // Both times are printed to a microsecond, the share to a tenth of a percent.
   EXPECT_NEAR(percent, 100 * (predicted_ms / recorded_ms - 1), 0.06) << row.substr(0, 80);
   EXPECT_NE(result.out.find(" predicted step |"), std::string::npos) << "of the curve's points";
+
+  const double added_ns = ns_in_row(result.out, "predicted to be added to a step");
+  const double bound_ns =
+      ns_in_row(result.out, "lower bound of what is added, were each storage treated by itself");
+  EXPECT_GT(bound_ns, 0) << result.out;
+  // A time is printed to a hundredth of a unit of which it is one at least: to half a percent.
+  EXPECT_LE(bound_ns, 1.01 * added_ns) << "a bound from below: " << result.out;
+  const double gap = number_in_row(result.out, "gap") / 100;
+  EXPECT_NEAR(gap, added_ns / bound_ns - 1, 0.011 * (1 + gap)) << result.out;
 }
 
 TEST(Plan, of_a_budget_that_cannot_be_met_names_the_smallest_that_can_and_that_works) {
