@@ -170,6 +170,20 @@ TEST(GradientError, is_zero_for_a_lossless_mode_and_not_for_rounding) {
   EXPECT_EQ(error.tensors.size(), under_dpr8().mode.gradients.size());
 }
 
+TEST(GradientError, in_bfloat16_is_that_of_rounding_alone) {
+  RunOptions options = options_under("echo+dpr8");
+  options.precision = "bf16";
+  const SideBySide trained = trained_with(options);
+  EXPECT_NE(trained.none.digests.front(), under_dpr8().none.digests.front())
+      << "beside none in bfloat16";
+  const reports::GradientError error = gradient_error_of(trained);
+  ASSERT_TRUE(error.error_frac) << error.missing_reason;
+  EXPECT_GT(*error.error_frac, 1e-4);
+  // The bound of float32: bfloat16's own rounding, to 1/512, is in the reference too.
+  EXPECT_LT(*error.error_frac, 0.25);
+  EXPECT_EQ(error.tensors.size(), trained.mode.gradients.size());
+}
+
 TEST(GradientError, of_a_step_that_followed_no_plan_is_missing) {
   SideBySide trained = under_dpr8();
   trained.mode.not_followed.front() = "an operator failed";
