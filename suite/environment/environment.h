@@ -36,8 +36,8 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 
 /// Whether NOISEMARK_REQUIRE, a list with commas in the environment, names `part`: "cuda", or
 /// "peers" and "pictures", which only tests ask for. What is required and missing is a failure,
-/// because ctest calls a run of only skipped tests a success. Throws Error (exit code 2) when the list names
-/// anything else.
+/// because ctest calls a run of only skipped tests a success. Throws Error (exit code 2) when the
+/// list names anything else.
 [[nodiscard]] bool is_required(std::string_view part);
 
 /// is_required("cuda"): then no CPU stands in for a GPU, and «cannot run here» is a failure. To be
