@@ -22,7 +22,7 @@ ValueId leaf_of(HistoryReader& reader, const at::Tensor& parameter) {
   return reader.nodes().at(static_cast<size_t>(edge.node)).inputs.at(0).leaf;
 }
 
-TEST(History, ends_in_the_parameters_that_were_read) {
+TEST(TensorHistory, ends_in_the_parameters_that_were_read) {
   StepGraph graph;
   const at::Tensor both = at::zeros({2, 4});
   const at::Tensor a = parameter_of(graph, both[0].detach());
@@ -34,7 +34,7 @@ TEST(History, ends_in_the_parameters_that_were_read) {
 }
 
 // They have the data pointer of none.
-TEST(History, tells_parameters_without_elements_apart) {
+TEST(TensorHistory, tells_parameters_without_elements_apart) {
   StepGraph graph;
   const at::Tensor a = parameter_of(graph, at::zeros({0, 4}));
   const at::Tensor b = parameter_of(graph, at::zeros({0, 4}));
