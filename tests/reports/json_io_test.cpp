@@ -154,7 +154,7 @@ TEST(JsonIo, long_lists_and_table_rows_take_one_line) {
   };
   EXPECT_EQ(line_with("\"step_s\"").substr(0, 16), "    \"step_s\": [1");
   EXPECT_EQ(line_with("\"step_s\"").back(), ',');
-  EXPECT_EQ(line_with("\"timeline\"").back(), ']');
+  EXPECT_TRUE(line_with("\"timeline\"").ends_with("],"));
   EXPECT_EQ(line_with("\"name\": \"val_loss\"").substr(0, 5), "    {");
 }
 
