@@ -18,12 +18,18 @@
 namespace noisemark::suite {
 namespace {
 
-using test::tiny_definition;
 using test::TinySession;
 
 constexpr int64_t kSteps = 12;
+constexpr int64_t kResumedSteps = 14;
 /// On the stream that is recorded, before that.
 constexpr int64_t kWarmUps = 3;
+
+Definition tiny_definition() {
+  Definition definition = test::tiny_definition();
+  definition.train.steps = kResumedSteps;
+  return definition;
+}
 
 struct Calls {
   int warm_ups = 0;
@@ -210,7 +216,7 @@ TEST(RepeatedStep, goes_on_with_the_same_bits_where_a_run_is_resumed) {
   (void)trained(whole, 6);
   (void)trained(resumed, 6);
   resumed.trainer->resume_at(6);  // its own state, so nothing has to be copied
-  EXPECT_TRUE(trained(whole, 14) == trained(resumed, 14));
+  EXPECT_TRUE(trained(whole, kResumedSteps) == trained(resumed, kResumedSteps));
   EXPECT_EQ(calls.captures, 2);
 }
 
