@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether the distance on cifarnet's features ranks samples as it should: by training, and by sampling steps.
 
-    rank_samples.py --program build/release/bin/noisemark --data DIR     # about ten minutes on one core
+    rank_samples.py --program build/release/bin/noisemark --data DIR     # a few minutes
 
 Trains a small network on CIFAR-10 from the same seed for ever more steps, draws samples from the same noise, and
 takes their distance from test pictures; then draws from the last one with ever fewer steps of DDIM. Prints each
