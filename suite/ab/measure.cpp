@@ -62,8 +62,11 @@ class LivePair {
   static std::unique_ptr<PaceProcess> start(const AbRequest& request, AbSide side) {
     std::vector<std::string> command = {program_of(request, side).binary, "pace"};
     command.insert(command.end(), request.pace.begin(), request.pace.end());
-    if (side == AbSide::kB && request.slow_down_frac > 0) {
-      command.push_back(fmt::format("--slow-down={}", request.slow_down_frac));
+    if (request.slow_down_frac > 0) {
+      // Both get an argument of one length: a byte more moves what is allocated after it, and a
+      // process keeps for its life what that does to its pages and cache lines.
+      const double frac = side == AbSide::kB ? request.slow_down_frac : 0;
+      command.push_back(fmt::format("--slow-down={:.6f}", frac));
     }
     return std::make_unique<PaceProcess>(process_name(request, side), std::move(command));
   }

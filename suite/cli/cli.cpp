@@ -76,7 +76,7 @@ RunOptions run_options(const Arguments& arguments, const Texts& argv) {
   options.profile = !arguments.has("no-profile");
   options.certificate = !arguments.has("no-certificate");
   if (arguments.has("fit-memory")) options.fit_memory_bytes = size_of(arguments, "fit-memory");
-  options.slow_down_frac = arguments.number("slow-down", 0).value_or(0);
+  options.slow_down_frac = arguments.number("slow-down", 0);
   options.argv = argv;
   return options;
 }

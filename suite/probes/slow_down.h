@@ -12,7 +12,9 @@
 namespace noisemark::suite {
 
 /// A control for tools that look for regressions: makes every step take a fraction longer, by
-/// keeping the host busy at its end. Must stand before the timer among a step's observers.
+/// keeping the host busy at its end. It is time on the processor, as slower code would take:
+/// waiting by the clock would end while another thread has the processor, and so hide what that
+/// costs both sides of a comparison. Must stand before the timer among a step's observers.
 class SlowDown final : public StepObserver {
  public:
   /// `frac` of the step's own time; at least 0.

@@ -34,11 +34,12 @@ int64_t parse_turn(const std::string& line) {
   throw bad_input("pace", "", line, "run STEPS, or quit");
 }
 
-Json take_turn(Trainer& trainer, int64_t steps, at::Device device, double slow_down_frac) {
+Json take_turn(Trainer& trainer, int64_t steps, at::Device device,
+               std::optional<double> slow_down_frac) {
   PhaseTimer timer(device);
-  SlowDown slow_down(device, slow_down_frac);
-  std::vector<StepObserver*> observers = {&timer};
-  if (slow_down_frac > 0) observers.insert(observers.begin(), &slow_down);
+  SlowDown slow_down(device, slow_down_frac.value_or(0));
+  std::vector<StepObserver*> observers = {&slow_down, &timer};
+  if (!slow_down_frac) observers.erase(observers.begin());
   std::vector<double> losses;
   for (int64_t i = 0; i < steps; ++i) losses.push_back(trainer.step(observers).loss);
   const reports::Samples& samples = timer.samples();

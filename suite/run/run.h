@@ -35,7 +35,7 @@ struct RunOptions {
   bool profile = true;                 ///< make the profile pass
   bool certificate = true;             ///< train a memory mode beside "none"
   std::optional<int64_t> fit_memory_bytes;  ///< look for the largest batch within so much
-  double slow_down_frac = 0;                ///< pace only: a control, put into every step
+  std::optional<double> slow_down_frac;     ///< pace only: a control, put into every step
   bool verdict = true;                      ///< print the run's verdict
   std::vector<std::string> argv;            ///< the whole command line, for the result
   /// Where the new folder is made when `out` is empty.

@@ -90,6 +90,21 @@ TEST(MeasureAb, a_slow_down_put_into_a_real_process_is_caught) {
   EXPECT_EQ(judge_ab(record).comparison.verdict, reports::CompareVerdict::kRegression);
 }
 
+TEST(MeasureAb, gives_both_sides_of_a_control_arguments_of_one_length) {
+  const test::TemporaryFolder folder;
+  AbRequest request = speakers(speaker(folder.path(), "one", "echo $3 > one.argument"),
+                               speaker(folder.path(), "other", "echo $3 > other.argument"));
+  request.slow_down_frac = 0.05;
+  (void)measure_ab(request);
+  const auto argument = [&](const char* name) {
+    std::string text;
+    std::getline(std::ifstream(folder.path() / name), text);
+    return text;
+  };
+  EXPECT_EQ(argument("one.argument"), "--slow-down=0.000000");
+  EXPECT_EQ(argument("other.argument"), "--slow-down=0.050000");
+}
+
 TEST(MeasureAb, extends_what_is_inconclusive_once) {
   const test::TemporaryFolder folder;
   const std::string steady = speaker(folder.path(), "steady");
