@@ -35,11 +35,9 @@ OneSided paired_p(std::span<const double> worsening, double margin) {
 
 Evidence paired_evidence(std::span<const double> worsening, double margin,
                          const StochasticOptions& options) {
-  const auto interval = [&](double confidence) {
-    return bootstrap_hodges_lehmann(worsening, {options.resamples, options.seed, confidence});
-  };
-  return {hodges_lehmann(worsening), standard_deviation(worsening), interval(0.95), interval(0.90),
-          paired_equivalence(worsening, margin, options.alpha)};
+  const BootstrapEstimates estimates(worsening, options.resamples, options.seed);
+  return {hodges_lehmann(worsening), standard_deviation(worsening), estimates.interval(0.95),
+          estimates.interval(0.90), paired_equivalence(worsening, margin, options.alpha)};
 }
 
 OneSided stored_p(const TwoSamples& sides, double margin, double session_deviation) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -19,8 +20,20 @@ namespace noisemark::reports {
 /// 1963): the estimate that belongs to the signed-rank test.
 [[nodiscard]] double hodges_lehmann(std::span<const double> differences);
 
-/// Percentile bootstrap interval (Efron 1979) of the Hodges-Lehmann estimate, over rounds. Bit for
-/// bit the same on every platform for the same seed.
+/// Hodges-Lehmann estimates of resampled rounds (Efron 1979), drawn once for intervals of any
+/// confidence. Bit for bit the same on every platform for the same seed.
+class BootstrapEstimates {
+ public:
+  BootstrapEstimates(std::span<const double> differences, int64_t resamples, uint64_t seed);
+
+  /// Percentile interval.
+  [[nodiscard]] Interval interval(double confidence) const;
+
+ private:
+  std::vector<double> estimates_;
+};
+
+/// One interval of BootstrapEstimates.
 [[nodiscard]] Interval bootstrap_hodges_lehmann(std::span<const double> differences,
                                                 const BootstrapOptions& options = {});
 

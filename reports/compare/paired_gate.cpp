@@ -68,10 +68,12 @@ void say_too_few(StochasticRow& row, const Family& family) {
                      family.gates == 1 ? "gate" : "gates"));
 }
 
-/// Of runs that were not made in turns the pairs mean nothing.
+/// Of runs that were not made in turns the pairs mean nothing: the ratio is another one, too.
 void describe(StochasticRow& row, const Evidence& evidence) {
-  const bool higher = row.direction == Direction::kHigher;
-  row.ratio = std::exp(higher ? -evidence.estimate : evidence.estimate);
+  if (row.stored) {
+    const bool higher = row.direction == Direction::kHigher;
+    row.ratio = std::exp(higher ? -evidence.estimate : evidence.estimate);
+  }
   row.ratio_ci95 = ratio_interval(evidence.wide, row.direction);
 }
 
@@ -145,11 +147,14 @@ void judge(PairedSample& sample, const Family& family, const StochasticOptions& 
   StochasticRow& row = sample.row;
   const bool equal = std::all_of(sample.worsening.begin(), sample.worsening.end(),
                                  [](double value) { return value == 0; });
-  if (equal && !row.stored && sample.timing.throttled.empty()) {
-    row.words = "equal in every pair";
-  } else if (!refused(sample, family)) {
+  const bool same = equal && !row.stored && sample.timing.throttled.empty();
+  if (same) row.words = "equal in every pair";
+  if (same || refused(sample, family)) {
+    describe_ratio(sample, options.resamples, options.seed);
+  } else {
+    // Holds that interval: drawing it again would take as long as all the rest.
     const Evidence evidence = evidence_of(sample, options);
-    if (row.stored) describe(row, evidence);
+    describe(row, evidence);
     judge_by_interval(sample, family, evidence);
   }
 }
@@ -173,7 +178,6 @@ void judge_gates(const std::vector<PairedSample*>& samples, const StochasticOpti
   std::vector<double> beyond;
   for (PairedSample* sample : samples) {
     test_gated(*sample);
-    describe_ratio(*sample, options.resamples, options.seed);
     p.push_back(sample->p.worse);
     beyond.push_back(sample->p.beyond);
   }

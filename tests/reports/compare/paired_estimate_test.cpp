@@ -4,12 +4,29 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 #include <stdexcept>
 
+#include "reports/random_index.h"
 #include "tests/reports/compare/literature.h"
 
 namespace noisemark::reports {
 namespace {
+
+/// As the definition has it: each resample is drawn, and estimated, by itself.
+Interval drawn_one_by_one(const std::vector<double>& differences, const BootstrapOptions& options) {
+  std::mt19937_64 generator(options.seed);
+  std::vector<double> estimates;
+  for (int64_t i = 0; i < options.resamples; ++i) {
+    std::vector<double> resample;
+    for (size_t j = 0; j < differences.size(); ++j) {
+      resample.push_back(differences[index_below(generator, differences.size())]);
+    }
+    estimates.push_back(hodges_lehmann(resample));
+  }
+  const double tail = (1 - options.confidence) / 2;
+  return {quantile(estimates, tail), quantile(estimates, 1 - tail)};
+}
 
 TEST(PairedEstimate, is_that_of_hollander_and_wolfe) {
   EXPECT_NEAR(hodges_lehmann(test::depression_change()), 0.46, 1e-12);
@@ -58,6 +75,22 @@ TEST(PairedEstimate, interval_repeats_with_the_seed_and_only_with_it) {
   EXPECT_EQ(a.low, b.low);
   EXPECT_EQ(a.high, b.high);
   EXPECT_TRUE(a.low != c.low || a.high != c.high);
+}
+
+TEST(PairedEstimate, intervals_are_bit_for_bit_those_of_resamples_drawn_and_estimated_one_by_one) {
+  for (const size_t count : {1, 2, 3, 4, 9, 30, 100}) {
+    std::vector<double> differences;
+    for (size_t i = 0; i < count; ++i) {
+      const double wave = std::sin(37.0 * static_cast<double>(i));
+      differences.push_back(i % 3 == 0 ? std::round(10 * wave) / 10 : wave);  // with ties
+    }
+    const BootstrapEstimates drawn(differences, 200, 5);
+    for (const double confidence : {0.95, 0.9}) {
+      const Interval expected = drawn_one_by_one(differences, {200, 5, confidence});
+      EXPECT_EQ(drawn.interval(confidence).low, expected.low) << count;
+      EXPECT_EQ(drawn.interval(confidence).high, expected.high) << count;
+    }
+  }
 }
 
 TEST(PairedEstimate, refuses_what_has_no_answer) {
