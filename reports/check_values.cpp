@@ -287,8 +287,11 @@ Problems device_problems(const Result& result) {
   const DeviceUse& use = result.utilization.device_use;
   const DeviceMemory& held = result.memory.device_memory;
   Problems problems;
-  require(use.measured || use.columns.empty(), problems,
-          "the GPU was not measured and has columns");
+  require(use.measured || (use.columns.empty() && use.trace.empty()), problems,
+          "the GPU was not measured and has columns or readings");
+  require(std::is_sorted(use.trace.begin(), use.trace.end(),
+                         [](const auto& a, const auto& b) { return a.at_s < b.at_s; }),
+          problems, "the readings of the GPU run backwards");
   for (const DeviceColumn& column : use.columns) column_problems(column, problems);
   if (held.peak_allocated_bytes && held.peak_reserved_bytes) {
     require(held.fragmentation_bytes == *held.peak_reserved_bytes - *held.peak_allocated_bytes,

@@ -54,6 +54,12 @@ inline constexpr std::array kAddedLater<MemorySection>{std::string_view{"device_
 template <>
 inline constexpr std::array kAddedLater<Utilization>{std::string_view{"device_use"}};
 
+template <>
+inline constexpr std::array kAddedLater<DeviceUse>{std::string_view{"trace"}};
+
+template <>
+inline constexpr std::array kAddedLater<DataFile>{std::string_view{"pictures"}};
+
 template <class Struct>
 concept Described = std::tuple_size_v<std::remove_const_t<decltype(kFields<Struct>)>> >
 0;
@@ -96,7 +102,8 @@ inline constexpr auto kFields<Identity> =
 template <>
 inline constexpr auto kFields<DataFile> =
     std::tuple{field("name", &DataFile::name), field("sha256", &DataFile::sha256),
-               field("bytes", &DataFile::bytes), field("verified", &DataFile::verified)};
+               field("bytes", &DataFile::bytes), field("verified", &DataFile::verified),
+               field("pictures", &DataFile::pictures)};
 
 template <>
 inline constexpr auto kFields<Provenance> =
@@ -217,11 +224,20 @@ inline constexpr auto kFields<DeviceColumn> =
                field("missing_reason", &DeviceColumn::missing_reason)};
 
 template <>
+inline constexpr auto kFields<DeviceReading> =
+    std::tuple{field("at_s", &DeviceReading::at_s),
+               field("power_w", &DeviceReading::power_w),
+               field("sm_clock_mhz", &DeviceReading::sm_clock_mhz),
+               field("memory_clock_mhz", &DeviceReading::memory_clock_mhz),
+               field("temperature_c", &DeviceReading::temperature_c),
+               field("clock_reasons", &DeviceReading::clock_reasons)};
+
+template <>
 inline constexpr auto kFields<DeviceUse> = std::tuple{
     field("measured", &DeviceUse::measured), field("missing_reason", &DeviceUse::missing_reason),
     field("steps", &DeviceUse::steps),       field("images", &DeviceUse::images),
     field("window_s", &DeviceUse::window_s), field("clock_reasons", &DeviceUse::clock_reasons),
-    field("columns", &DeviceUse::columns)};
+    field("columns", &DeviceUse::columns),   field("trace", &DeviceUse::trace)};
 
 template <>
 inline constexpr auto kFields<Utilization> =

@@ -52,6 +52,9 @@ std::string device_use(const Result& result) {
       format_count(use.steps), format_count(use.images), format_seconds(use.window_s));
   text += fmt::format("Clocks held down by: {}.\n",
                       use.clock_reasons.empty() ? "not known" : use.clock_reasons);
+  if (!use.trace.empty()) {
+    text += "Every reading is in `result.json`, under `utilization.device_use.trace`.\n";
+  }
   for (const DeviceColumn& column : use.columns) {
     if (column.value) continue;
     text += fmt::format("No {}: {}.\n", words_of(column.name), column.missing_reason);

@@ -50,9 +50,14 @@ std::string seeds(const Result& result) {
 std::string data(const Result& result) {
   std::string text = fmt::format("## Data ({})\n\n", or_unknown(result.identity.data));
   if (result.provenance.data.empty()) return text + "No file was read.\n";
-  MarkdownTable table({{"file"}, {"bytes", Align::kRight}, {"SHA-256"}, {"is the locked one"}});
+  MarkdownTable table({{"file"},
+                       {"bytes", Align::kRight},
+                       {"pictures", Align::kRight},
+                       {"SHA-256"},
+                       {"is the locked one"}});
   for (const DataFile& file : result.provenance.data) {
-    table.add_row({code(file.name), format_count(file.bytes), code(file.sha256),
+    table.add_row({code(file.name), format_count(file.bytes),
+                   file.pictures ? format_count(*file.pictures) : "not counted", code(file.sha256),
                    file.verified ? "yes" : "no"});
   }
   return text + table.text();

@@ -38,7 +38,8 @@ struct DataFile {
   std::string name;  ///< path relative to the data folder
   std::string sha256;
   int64_t bytes = 0;
-  bool verified = false;  ///< equals the locked checksum
+  bool verified = false;                           ///< equals the locked checksum
+  std::optional<int64_t> pictures = std::nullopt;  ///< whole ones in it; empty: not counted
 };
 
 struct Provenance {
@@ -183,6 +184,16 @@ struct DeviceColumn {
   std::string missing_reason;
 };
 
+/// A GPU at one moment of a window.
+struct DeviceReading {
+  double at_s = 0;  ///< since the window's beginning
+  std::optional<double> power_w;
+  std::optional<double> sm_clock_mhz;
+  std::optional<double> memory_clock_mhz;
+  std::optional<double> temperature_c;
+  std::optional<int64_t> clock_reasons;  ///< NVML's mask of what holds the clocks down
+};
+
 /// What a GPU did while training went on, read beside it. Empty on a CPU.
 struct DeviceUse {
   bool measured = false;
@@ -192,6 +203,7 @@ struct DeviceUse {
   double window_s = 0;
   std::string clock_reasons;  ///< what held the clocks down, and in how many of the readings
   std::vector<DeviceColumn> columns;
+  std::vector<DeviceReading> trace;  ///< every reading, in its order
 };
 
 struct Utilization {

@@ -132,7 +132,7 @@ class Cifar10 final : public Dataset {
 
 reports::DataFile describe_cifar_file(const CifarFile& file, const std::string& sha256,
                                       int64_t bytes) {
-  return {std::string(file.name), sha256, bytes, sha256 == file.sha256};
+  return {std::string(file.name), sha256, bytes, sha256 == file.sha256, bytes / kCifarRecordBytes};
 }
 
 std::string cifar_standing(const std::vector<reports::DataFile>& files) {

@@ -167,7 +167,7 @@ reports::DataFile listing_of(const std::vector<PictureFile>& pictures) {
     hash.update(file.path + " " + std::to_string(file.bytes) + " " + file.sha256 + "\n");
     bytes += file.bytes;
   }
-  return {".", hash.hex(), bytes, false};
+  return {".", hash.hex(), bytes, false, static_cast<int64_t>(pictures.size())};
 }
 
 }  // namespace noisemark::suite

@@ -17,13 +17,15 @@ class NvmlCounters final : public GpuCounters {
  public:
   explicit NvmlCounters(const std::string& bus_id) : nvml_(bus_id), window_(nvml_) {}
 
-  GpuReading read() override {
-    GpuReading reading;
+  reports::DeviceReading read() override {
+    reports::DeviceReading reading;
     reading.power_w = scaled(nvml_.number("nvmlDeviceGetPowerUsage"), kWattsPerMilliwatt);
     reading.sm_clock_mhz = scaled(nvml_.clock_mhz("nvmlDeviceGetClockInfo", kNvmlClockSm));
     reading.memory_clock_mhz = scaled(nvml_.clock_mhz("nvmlDeviceGetClockInfo", kNvmlClockMemory));
     reading.temperature_c = scaled(nvml_.temperature());
-    reading.clock_reasons = nvml_.clock_reasons();
+    if (const auto mask = nvml_.clock_reasons()) {
+      reading.clock_reasons = static_cast<int64_t>(*mask);
+    }
     return reading;
   }
   std::optional<uint64_t> energy_mj() override { return nvml_.energy_mj(); }

@@ -7,26 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "reports/result.h"
 #include "suite/environment/gpm.h"
 #include "suite/environment/nvml.h"
 
 namespace noisemark::suite {
 
-/// What a GPU is doing at one instant; empty where the driver does not say.
-struct GpuReading {
-  std::optional<double> power_w;
-  std::optional<double> sm_clock_mhz;
-  std::optional<double> memory_clock_mhz;
-  std::optional<double> temperature_c;
-  std::optional<uint64_t> clock_reasons;  ///< NVML's mask of what holds the clocks down
-};
-
 /// What can be read of a GPU beside the programs that run on it. Tests have their own.
 class GpuCounters {
  public:
   virtual ~GpuCounters() = default;
-  /// On any thread, also within a window.
-  [[nodiscard]] virtual GpuReading read() = 0;
+  /// What the GPU is doing now, at_s left at 0; empty where the driver does not say. On any thread,
+  /// also within a window.
+  [[nodiscard]] virtual reports::DeviceReading read() = 0;
   /// Since the driver was loaded.
   [[nodiscard]] virtual std::optional<uint64_t> energy_mj() = 0;
   virtual void begin_window() = 0;

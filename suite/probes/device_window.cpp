@@ -15,6 +15,7 @@ namespace noisemark::suite {
 namespace {
 
 using reports::DeviceColumn;
+using reports::DeviceReading;
 
 constexpr double kSecondsPerNanosecond = 1e-9;
 constexpr double kJoulesPerMillijoule = 1e-3;
@@ -23,6 +24,10 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+double seconds_since(int64_t begin_ns) {
+  return static_cast<double>(now_ns() - begin_ns) * kSecondsPerNanosecond;
 }
 
 DeviceColumn column_of(const std::string& name, const std::string& unit, double window_s,
@@ -110,10 +115,11 @@ DeviceColumn flop_column(const DeviceWindow& window, const WindowWork& work,
 
 /// Mean, lowest and highest of the readings that have the figure.
 DeviceColumn reading_column(const std::string& name, const std::string& unit,
-                            std::optional<double> GpuReading::*figure, const DeviceWindow& window) {
+                            std::optional<double> DeviceReading::*figure,
+                            const DeviceWindow& window) {
   DeviceColumn column = column_of(name, unit, window.window_s, "NVML");
   std::vector<double> values;
-  for (const GpuReading& reading : window.readings) {
+  for (const DeviceReading& reading : window.readings) {
     if (reading.*figure) values.push_back(*(reading.*figure));
   }
   if (values.empty()) {
@@ -160,7 +166,8 @@ void DeviceWatch::read_until_told() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     lock.unlock();
-    GpuReading reading = counters_.read();
+    DeviceReading reading = counters_.read();
+    reading.at_s = seconds_since(begin_ns_);
     lock.lock();
     readings_.push_back(reading);
     told_.wait_for(lock, std::chrono::duration<double>(interval_s_), [this] { return stop_; });
@@ -179,7 +186,7 @@ void DeviceWatch::join() {
 DeviceWindow DeviceWatch::stop() {
   DeviceWindow window;
   const auto end_mj = counters_.energy_mj();
-  window.window_s = static_cast<double>(now_ns() - begin_ns_) * kSecondsPerNanosecond;
+  window.window_s = seconds_since(begin_ns_);
   window.shares = counters_.end_window(window.window_s);
   join();
   if (begin_mj_ && end_mj && *end_mj >= *begin_mj_) {
@@ -190,13 +197,13 @@ DeviceWindow DeviceWatch::stop() {
   return window;
 }
 
-std::string clock_reasons_of(const std::vector<GpuReading>& readings) {
+std::string clock_reasons_of(const std::vector<DeviceReading>& readings) {
   std::map<uint64_t, int64_t> counts;  // by bit
   int64_t known = 0;
-  for (const GpuReading& reading : readings) {
+  for (const DeviceReading& reading : readings) {
     if (!reading.clock_reasons) continue;
     ++known;
-    for (uint64_t mask = *reading.clock_reasons; mask != 0; mask &= mask - 1) {
+    for (auto mask = static_cast<uint64_t>(*reading.clock_reasons); mask != 0; mask &= mask - 1) {
       ++counts[uint64_t{1} << std::countr_zero(mask)];
     }
   }
@@ -219,6 +226,7 @@ reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work
   use.images = work.images;
   use.window_s = window.window_s;
   use.clock_reasons = clock_reasons_of(window.readings);
+  use.trace = window.readings;
   const std::optional<double> kernels = kernel_share(window, work);
   use.columns = {
       busy_column("kernel_busy", &BusyTime::kernel_s, window, work, "merged intervals of kernels"),
@@ -231,12 +239,12 @@ reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work
     use.columns.push_back(gpm_column(metrics[i], value, window, kernels));
   }
   use.columns.push_back(flop_column(window, work, kernels));
-  use.columns.push_back(reading_column("power", "W", &GpuReading::power_w, window));
+  use.columns.push_back(reading_column("power", "W", &DeviceReading::power_w, window));
   use.columns.push_back(energy_column(window, work));
-  use.columns.push_back(reading_column("sm_clock", "MHz", &GpuReading::sm_clock_mhz, window));
+  use.columns.push_back(reading_column("sm_clock", "MHz", &DeviceReading::sm_clock_mhz, window));
   use.columns.push_back(
-      reading_column("memory_clock", "MHz", &GpuReading::memory_clock_mhz, window));
-  use.columns.push_back(reading_column("temperature", "C", &GpuReading::temperature_c, window));
+      reading_column("memory_clock", "MHz", &DeviceReading::memory_clock_mhz, window));
+  use.columns.push_back(reading_column("temperature", "C", &DeviceReading::temperature_c, window));
   return use;
 }
 

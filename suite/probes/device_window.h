@@ -19,7 +19,7 @@ struct DeviceWindow {
   double window_s = 0;
   std::vector<GpmValue> shares;    ///< one for each of gpm_metrics()
   std::optional<double> energy_j;  ///< spent in the window
-  std::vector<GpuReading> readings;
+  std::vector<reports::DeviceReading> readings;
   std::optional<size_t> other_processes;  ///< on the GPU at its end, of which the shares are too
 };
 
@@ -44,7 +44,7 @@ class DeviceWatch {
   const double interval_s_;
   int64_t begin_ns_ = 0;
   std::optional<uint64_t> begin_mj_;
-  std::vector<GpuReading> readings_;
+  std::vector<reports::DeviceReading> readings_;
   std::mutex mutex_;
   std::condition_variable told_;
   bool stop_ = false;
@@ -67,6 +67,6 @@ struct WindowWork {
 
 /// "power cap (12 of 56 readings), idle (1 of 56 readings)": what held clocks down in any reading,
 /// the most frequent first; "nothing" or, where no reading knows, "".
-[[nodiscard]] std::string clock_reasons_of(const std::vector<GpuReading>& readings);
+[[nodiscard]] std::string clock_reasons_of(const std::vector<reports::DeviceReading>& readings);
 
 }  // namespace noisemark::suite

@@ -68,6 +68,13 @@ TEST(CheckValues, a_column_of_a_gpu_has_a_value_or_a_reason_and_a_source) {
                      "GPU: GPU column power lies outside its readings"));
   EXPECT_TRUE(starts(column([](Columns& c) { c[1].over_kernels = 0.5; }),
                      "GPU: GPU column sm_active is smaller while kernels ran"));
+  EXPECT_TRUE(starts(after_on_gpu([](Result& r) { r.utilization.device_use.trace[2].at_s = 0.05; }),
+                     "GPU: the readings of the GPU run backwards"));
+  EXPECT_TRUE(starts(after_on_gpu([](Result& r) {
+                       r.utilization.device_use.measured = false;
+                       r.utilization.device_use.columns.clear();
+                     }),
+                     "GPU: the GPU was not measured and has columns or readings"));
   EXPECT_TRUE(
       starts(after_on_gpu([](Result& r) { r.memory.device_memory.fragmentation_bytes = 1; }),
              "GPU: memory.device_memory.fragmentation_bytes"));

@@ -42,8 +42,8 @@ void fill_provenance(Result& result) {
   from.binary_sha256 = sha256_of("binary");
   from.build = {{"compiler", "g++ 12.2.0"}, {"flags", "-O3"}, {"type", "Release"}};
   from.container = {{"image", "noisemark:1"}, {"digest", "sha256:" + sha256_of("image")}};
-  from.data = {{"data_batch_1.bin", sha256_of("1"), 30730000, true},
-               {"test_batch.bin", sha256_of("t"), 30730000, true}};
+  from.data = {{"data_batch_1.bin", sha256_of("1"), 30730000, true, 10000},
+               {"test_batch.bin", sha256_of("t"), 30730000, true, 10000}};
   from.init_weights_sha256 = sha256_of("weights");
   result.environment = {{"governor", "performance"}, {"kernel", "6.1.0"}, {"libc", "2.36"}};
   result.seeds.base = 7;
@@ -304,6 +304,9 @@ Result result_on_a_gpu() {
   use.columns.push_back({"power", "W", 612.5, {}, 598.0, 640.25, 56, 5.5, "NVML", ""});
   use.columns.push_back(
       {"energy_per_image", "J", 35.09, {}, {}, {}, 0, 5.5, "NVML's counter of energy", ""});
+  use.trace = {{0.0, 598.0, 1980.0, 2619.0, 41.0, 0},
+               {0.1, 640.25, 1905.0, 2619.0, 44.0, 4},
+               {0.2, {}, 1950.0, 2619.0, 44.0, {}}};
   return result;
 }
 

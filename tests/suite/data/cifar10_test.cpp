@@ -84,6 +84,7 @@ TEST(Cifar10, lists_every_file_with_its_checksum_and_calls_other_bytes_unofficia
   for (int64_t file = 0; file < 6; ++file) {
     EXPECT_EQ(files[file].name, kCifarFiles[file].name);
     EXPECT_EQ(files[file].bytes, (file + 1) * kCifarRecordBytes);
+    EXPECT_EQ(files[file].pictures, file + 1);
     EXPECT_EQ(files[file].sha256,
               reports::sha256_of_file(folder.path() / kFolder / kCifarFiles[file].name));
     EXPECT_FALSE(files[file].verified);

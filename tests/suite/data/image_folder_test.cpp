@@ -131,6 +131,7 @@ TEST(ImageFolder, checksum_covers_paths_sizes_and_contents) {
   ASSERT_EQ(files.size(), 1U);
   EXPECT_EQ(files[0].name, ".");
   EXPECT_EQ(files[0].bytes, static_cast<int64_t>(first.size() + second.size()));
+  EXPECT_EQ(files[0].pictures, 2);
   EXPECT_EQ(files[0].sha256,
             reports::sha256_of(line("test/a.png", first) + line("train/b.png", second)));
   EXPECT_FALSE(files[0].verified);

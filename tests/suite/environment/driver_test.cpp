@@ -128,12 +128,12 @@ TEST(Gpm, says_why_there_is_none_of_a_gpu_that_is_not_here) {
 
 TEST(GpuCounters, read_power_clocks_temperature_and_energy_in_base_units) {
   const auto counters = make_gpu_counters(0);
-  const GpuReading reading = counters->read();
+  const reports::DeviceReading reading = counters->read();
   EXPECT_DOUBLE_EQ(reading.power_w.value(), 71.234);
   EXPECT_DOUBLE_EQ(reading.sm_clock_mhz.value(), 345);
   EXPECT_DOUBLE_EQ(reading.memory_clock_mhz.value(), 2619);
   EXPECT_DOUBLE_EQ(reading.temperature_c.value(), 31);
-  EXPECT_EQ(reading.clock_reasons.value(), 1U);
+  EXPECT_EQ(reading.clock_reasons.value(), 1);
   EXPECT_EQ(counters->energy_mj().value(), 5'000'000'000'123U);
 }
 

@@ -19,11 +19,12 @@ DeviceWindow ten_seconds() {
   window.window_s = 10;
   for (size_t i = 0; i < gpm_metrics().size(); ++i) window.shares.push_back({0.4, ""});
   window.energy_j = 6000;
-  GpuReading reading;
+  reports::DeviceReading reading;
   for (const double power_w : {500.0, 700.0, 600.0}) {
     reading.power_w = power_w;
     reading.clock_reasons = power_w > 650 ? 0x4 : 0;
     window.readings.push_back(reading);
+    reading.at_s += 4;
   }
   return window;
 }
@@ -65,6 +66,15 @@ TEST(DeviceUse, gives_the_spread_of_readings_and_energy_by_image) {
   EXPECT_EQ(column(use, "power").readings, 3);
   EXPECT_DOUBLE_EQ(column(use, "energy_per_image").value.value(), 6000.0 / 2560);
   EXPECT_EQ(use.clock_reasons, "power cap (1 of 3 readings)");
+}
+
+TEST(DeviceUse, keeps_every_reading_with_its_moment) {
+  const auto use = device_use(ten_seconds(), twenty_steps());
+  ASSERT_EQ(use.trace.size(), 3U);
+  EXPECT_DOUBLE_EQ(use.trace[1].at_s, 4);
+  EXPECT_DOUBLE_EQ(use.trace[1].power_w.value(), 700);
+  EXPECT_EQ(use.trace[1].clock_reasons, 0x4);
+  EXPECT_FALSE(use.trace[1].sm_clock_mhz);
 }
 
 TEST(DeviceUse, says_the_window_and_the_source_of_every_column_and_why_one_is_missing) {
@@ -135,7 +145,7 @@ TEST(DeviceUse, of_an_empty_window_divides_by_nothing) {
 }
 
 TEST(ClockReasons, are_counted_by_readings_the_most_frequent_first) {
-  GpuReading capped, hot, calm, silent;
+  reports::DeviceReading capped, hot, calm, silent;
   capped.clock_reasons = 0x4;
   hot.clock_reasons = 0x4 | 0x20;
   calm.clock_reasons = 0;
@@ -157,6 +167,9 @@ TEST(DeviceWatch, reads_at_once_and_then_in_its_interval_until_it_is_told) {
   EXPECT_GE(window.readings.size(), 3U);
   EXPECT_EQ(window.readings.size(), static_cast<size_t>(counters.reads));
   EXPECT_GT(window.window_s, 0);
+  for (size_t i = 1; i < window.readings.size(); ++i) {
+    EXPECT_GT(window.readings[i].at_s, window.readings[i - 1].at_s);
+  }
   EXPECT_DOUBLE_EQ(window.energy_j.value(), 0.25);
   EXPECT_EQ(window.shares.size(), gpm_metrics().size());
 }

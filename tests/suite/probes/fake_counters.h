@@ -10,7 +10,7 @@ namespace noisemark::suite::test {
 /// A GPU that says what a test wants.
 class FakeCounters final : public GpuCounters {
  public:
-  GpuReading read() override {
+  reports::DeviceReading read() override {
     ++reads;
     return reading;
   }
@@ -32,7 +32,7 @@ class FakeCounters final : public GpuCounters {
   std::optional<size_t> other_processes() override { return others; }
   ProcessMemory process_memory() override { return memory; }
 
-  GpuReading reading;
+  reports::DeviceReading reading;
   std::optional<uint64_t> energy;
   uint64_t spent_mj = 0;  ///< between two questions
   double share = 0.5;
