@@ -31,9 +31,15 @@ std::string attribute(std::string_view name, std::string_view value) {
   return value.empty() ? "" : fmt::format(" {}=\"{}\"", name, xml_text(value));
 }
 
+/// Jenkins' schema had no room for more than milliseconds before July 2025.
+std::string time_of(double seconds) {
+  return fmt::format(" time=\"{:.3f}\"", seconds);
+}
+
+/// Of what was skipped the schema knows in suites alone, not at the root.
 std::string counted(const Counts& counts) {
-  return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.6f}\"",
-                     counts.tests, counts.failures, counts.errors, counts.skipped, counts.seconds);
+  return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\"", counts.tests, counts.failures,
+                     counts.errors);
 }
 
 std::string case_body(const JunitCase& one) {
@@ -54,8 +60,8 @@ std::string case_body(const JunitCase& one) {
 
 std::string case_xml(const JunitCase& one, const std::string& suite) {
   const std::string head =
-      fmt::format("    <testcase{}{} time=\"{:.6f}\"", attribute("name", one.name),
-                  attribute("classname", suite), one.seconds.value_or(0));
+      fmt::format("    <testcase{}{}{}", attribute("name", one.name), attribute("classname", suite),
+                  time_of(one.seconds.value_or(0)));
   const std::string body = case_body(one);
   return body.empty() ? head + "/>\n" : head + ">\n" + body + "    </testcase>\n";
 }
@@ -73,8 +79,9 @@ std::string properties_xml(const JunitSuite& suite) {
 std::string suite_xml(const JunitSuite& suite) {
   Counts counts;
   for (const JunitCase& one : suite.cases) counts += one;
-  std::string xml = fmt::format("  <testsuite{}{}{}>\n", attribute("name", suite.name),
-                                counted(counts), attribute("timestamp", suite.timestamp));
+  std::string xml = fmt::format("  <testsuite{}{} skipped=\"{}\"{}{}>\n",
+                                attribute("name", suite.name), counted(counts), counts.skipped,
+                                time_of(counts.seconds), attribute("timestamp", suite.timestamp));
   xml += properties_xml(suite);
   for (const JunitCase& one : suite.cases) xml += case_xml(one, suite.name);
   if (!suite.output.empty()) {
@@ -90,8 +97,8 @@ std::string junit_xml(const std::string& name, const std::vector<JunitSuite>& su
   for (const JunitSuite& suite : suites) {
     for (const JunitCase& one : suite.cases) counts += one;
   }
-  std::string xml = fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites{}{}>\n",
-                                attribute("name", name), counted(counts));
+  std::string xml = fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites{}{}{}>\n",
+                                attribute("name", name), counted(counts), time_of(counts.seconds));
   for (const JunitSuite& suite : suites) xml += suite_xml(suite);
   return xml + "</testsuites>\n";
 }

@@ -9,7 +9,8 @@
 #include "reports/compare/comparison.h"
 
 /// JUnit XML in the form that Jenkins, GitLab and GitHub's report actions read: testsuites >
-/// testsuite > properties, testcase > skipped | failure | error, system-out.
+/// testsuite > properties, testcase > skipped | failure | error, system-out. The strictest of them
+/// is the schema of Jenkins' xUnit plug-in; tests/reports/export/junit_form.py restates it.
 namespace noisemark::reports {
 
 /// kError: what was asked for did not come about; kFailed: it did, and was refused.
@@ -31,7 +32,8 @@ struct JunitSuite {
   std::string output;  ///< for people
 };
 
-/// The file: counts of each suite and of all are those of the cases.
+/// The file: counts of each suite and of all are those of the cases; what was skipped is counted in
+/// suites alone.
 [[nodiscard]] std::string junit_xml(const std::string& name, const std::vector<JunitSuite>& suites);
 
 /// A suite per run: the run itself, then its gates. A gate that was not applied is skipped, and so

@@ -12,13 +12,27 @@
 #include "reports/file.h"
 
 namespace noisemark::suite {
+namespace {
+
+/// What is accepted instead of `word`.
+std::string accepted(const std::string& word, const std::vector<std::string>& words) {
+  const auto any = [&](const char* name) {
+    return std::find(words.begin(), words.end(), name) != words.end();
+  };
+  if (word == "gha" && any("gha-smaller") && any("gha-bigger")) {
+    return "gha-smaller or gha-bigger: github-action-benchmark reads figures of one direction from "
+           "a file";
+  }
+  return fmt::format("one of: {}", fmt::join(words, ", "));
+}
+
+}  // namespace
 
 std::string one_of(const Arguments& arguments, std::string_view command, const std::string& flag,
                    const std::vector<std::string>& words) {
   const std::string word = arguments.has(flag) ? arguments.text(flag) : words.front();
   if (std::find(words.begin(), words.end(), word) != words.end()) return word;
-  throw bad_input(std::string(command), "--" + flag, word,
-                  fmt::format("one of: {}", fmt::join(words, ", ")));
+  throw bad_input(std::string(command), "--" + flag, word, accepted(word, words));
 }
 
 const std::vector<std::string>& figure_formats() {

@@ -10,7 +10,7 @@
 namespace noisemark::suite {
 
 /// The word behind an option that takes one of a few, the first when it was not given. Throws Error
-/// (exit code 2) for another.
+/// (exit code 2) for another; for "gha", which could be either of two formats, it says which.
 [[nodiscard]] std::string one_of(const Arguments& arguments, std::string_view command,
                                  const std::string& flag, const std::vector<std::string>& words);
 

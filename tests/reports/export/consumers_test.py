@@ -1,5 +1,6 @@
 """Hands what is exported to those who read it: JUnit XML to a strict check of its form, which also has to accept what
-ctest itself writes; CTestMeasurement lines to a real ctest, whose Test.xml must hold every figure.
+ctest itself writes; CTestMeasurement lines, whose form is that of "Additional Test Measurements" in the manual of
+ctest_test of CMake 3.25, to a real ctest, whose Test.xml must hold every figure.
 
 Usage: consumers_test.py noisemark_export_probe ctest
 """
@@ -48,10 +49,22 @@ class Consumers(unittest.TestCase):
             for tag in place.glob("Testing"):
                 subprocess.run(["rm", "-r", tag], check=True)
 
-    def test_junit_of_ours_and_of_ctest_has_the_form(self):
+    def test_junit_of_ours_has_the_form_of_every_schema_and_that_of_ctest_of_the_oldest(self):
+        for name in ("results.xml", "comparison.xml"):
+            for schema in (junit_form.CURRENT, junit_form.OLDEST):
+                self.assertEqual(junit_form.problems((self.folder / name).read_text(), schema), [], name)
         ctest = self.ctest("passes true") / "junit.xml"
-        for file in (ctest, self.folder / "results.xml", self.folder / "comparison.xml"):
-            self.assertEqual(junit_form.problems(file.read_text()), [], file.name)
+        self.assertEqual(junit_form.problems(ctest.read_text(), junit_form.OLDEST), [])
+        self.assertIn("testsuite may not have disabled", junit_form.problems(ctest.read_text()))
+
+    def test_the_form_has_no_count_of_what_was_skipped_at_the_root_and_no_more_than_milliseconds(self):
+        good = (self.folder / "results.xml").read_text()
+        skipped = junit_form.counts(ElementTree.fromstring(good))["skipped"]
+        counted = good.replace("<testsuites ", f'<testsuites skipped="{skipped}" ')
+        finer = re.sub(r'(<testsuites [^>]* time="[0-9.]*)', r"\g<1>5", good)
+        for schema in (junit_form.CURRENT, junit_form.OLDEST):
+            self.assertEqual(junit_form.problems(counted, schema), ["testsuites may not have skipped"])
+            self.assertRegex(" ".join(junit_form.problems(finer, schema)), "^testsuites has no time in seconds and ")
 
     def test_the_check_of_the_form_finds_what_is_wrong(self):
         good = (self.folder / "results.xml").read_text()

@@ -1,45 +1,65 @@
-"""The form of JUnit XML that Jenkins' xUnit plug-in, GitLab and GitHub's report actions read, as a strict check."""
+"""The form of JUnit XML, as a strict check. Of those who publish what they read the xUnit plug-in of Jenkins refuses
+most, so this restates its schema: junit-10.xsd in src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd of
+github.com/jenkinsci/xunit-plugin. The file kept its name while its text changed:
+
+CURRENT  commit 031e285, with the change of July 2025 that allows any number of decimals in a suite's time.
+OLDEST   commit 0c37522, before the plug-in's version 2.0 of 2018, with more attributes and fewer that are required.
+         ctest 3.25 writes this one.
+
+Every element has exactly the attributes that its schema allows. Stricter than both are: one order of the children, one
+outcome of a case, counts that are those of the cases, a time of a suite in at most milliseconds, as the plug-in asked
+for from 2.0 until July 2025, and a timestamp without a zone. Reruns, flaky tests and suites within suites are left out.
+"""
 import datetime
+import re
 import xml.etree.ElementTree as ElementTree
 
 COUNTS = ("tests", "failures", "errors", "skipped")
-# Element -> its attributes (required, allowed) and its children in the order in which they may come.
-ATTRIBUTES = {
-    "testsuites": (set(), {"name", "time", "tests", "failures", "errors", "disabled", "skipped"}),
-    "testsuite": ({"name", "tests"}, {"time", "failures", "errors", "skipped", "disabled", "timestamp", "hostname",
-                                      "id", "package"}),
+# Element -> its attributes (required, allowed).
+CURRENT = {
+    "testsuites": (set(), {"name", "time", "tests", "failures", "errors"}),
+    "testsuite": ({"name", "tests", "failures", "errors"}, {"group", "time", "skipped", "timestamp", "hostname", "id",
+                                                            "package", "file", "log", "url"}),
     "properties": (set(), set()),
     "property": ({"name", "value"}, set()),
-    "testcase": ({"name"}, {"classname", "time", "assertions", "status"}),
-    "skipped": (set(), {"message"}),
+    "testcase": ({"name"}, {"time", "classname", "group"}),
+    "skipped": (set(), {"message", "type"}),
     "failure": (set(), {"message", "type"}),
     "error": (set(), {"message", "type"}),
     "system-out": (set(), set()),
     "system-err": (set(), set()),
 }
+OLDEST = CURRENT | {
+    "testsuites": (set(), {"name", "time", "tests", "failures", "errors", "disabled"}),
+    "testsuite": ({"tests"}, {"name", "failures", "errors", "time", "disabled", "skipped", "skips", "timestamp",
+                              "hostname", "id", "package", "assertions", "file", "skip", "log", "url"}),
+    "testcase": ({"name"}, {"assertions", "time", "timestamp", "classname", "status", "class", "file", "line", "log",
+                            "group", "url"}),
+}
+# Element -> its children in the order in which they may come.
 CHILDREN = {
     "testsuites": ["testsuite"],
     "testsuite": ["properties", "testcase", "system-out", "system-err"],
     "properties": ["property"],
-    "testcase": ["skipped", "error", "failure", "system-out", "system-err", "properties"],
+    "testcase": ["skipped", "error", "failure", "system-out", "system-err"],
 }
 OUTCOMES = {"skipped": "skipped", "failure": "failures", "error": "errors"}
 
 
-def problems(text: str) -> list[str]:
-    """What keeps `text` from being that form; empty when nothing does."""
+def problems(text: str, schema=CURRENT) -> list[str]:
+    """What keeps `text` from being the form of that schema; empty when nothing does."""
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         return [f"not XML: {error}"]
     if root.tag not in ("testsuites", "testsuite"):
         return [f"the root is {root.tag}"]
-    return [*_of_element(root), *_of_counts(root)]
+    return [*_of_element(root, schema), *_of_counts(root)]
 
 
-def _of_element(element) -> list[str]:
+def _of_element(element, schema) -> list[str]:
     found = []
-    required, allowed = ATTRIBUTES[element.tag]
+    required, allowed = schema[element.tag]
     names = set(element.attrib)
     found += [f"{element.tag} lacks {name}" for name in sorted(required - names)]
     found += [f"{element.tag} may not have {name}" for name in sorted(names - required - allowed)]
@@ -53,7 +73,7 @@ def _of_element(element) -> list[str]:
         if order.index(child.tag) < place:
             found.append(f"in {element.tag}, {child.tag} comes too late")
         place = max(place, order.index(child.tag))
-        found += _of_element(child)
+        found += _of_element(child, schema)
     if element.tag == "testcase" and sum(child.tag in OUTCOMES for child in element) > 1:
         found.append(f"{element.get('name')} has several outcomes")
     return found
@@ -64,6 +84,8 @@ def _of_values(element) -> list[str]:
     for name in COUNTS + ("disabled",):
         if name in element.attrib and not element.get(name).isdigit():
             found.append(f"{name} is no count: {element.get(name)}")
+    if element.tag != "testcase" and not re.fullmatch(r"[0-9,]*(\.[0-9]{0,3})?", element.get("time", "")):
+        found.append(f"{element.tag} has no time in seconds and milliseconds: {element.get('time')}")
     try:
         if "time" in element.attrib and float(element.get("time")) < 0:
             found.append("a negative time")

@@ -62,6 +62,18 @@ TEST(Junit, of_a_gate_that_was_not_applied_is_skipped) {
   EXPECT_TRUE(holds(xml, "skipped=\"1\"")) << xml;
 }
 
+TEST(Junit, counts_at_the_root_what_the_schema_has_a_place_for) {
+  Result result = test::full_result();
+  result.gates.back().verdict = Verdict::kNotApplied;
+  result.samples.step_s = {61.9672056};
+  const std::string xml = junit_of(collected(result));
+  const std::string gates = std::to_string(result.gates.size() + 1);
+  EXPECT_TRUE(holds(xml, "<testsuites name=\"noisemark smoke\" tests=\"" + gates +
+                             "\" failures=\"0\" errors=\"0\" time=\"61.967\">\n"))
+      << xml;
+  EXPECT_TRUE(holds(xml, "errors=\"0\" skipped=\"1\" time=\"61.967\" timestamp=")) << xml;
+}
+
 TEST(Junit, of_a_run_that_did_not_end_is_an_error_and_of_one_that_cannot_be_made_skipped) {
   Result result = test::full_result();
   result.exit = {71, "out of memory", {"at step 3"}};

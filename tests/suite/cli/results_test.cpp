@@ -53,6 +53,9 @@ TEST(ResultCommands, report_speaks_to_programs_and_changes_nothing) {
   EXPECT_EQ(noisemark({"report", runs, "--format", "pdf"}).err,
             "noisemark: report: --format: pdf (one of: md, junit, gha-smaller, gha-bigger, bmf, "
             "ctest)\n");
+  const test::Finished both = noisemark({"report", runs, "--format", "gha"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("--format: gha (gha-smaller or gha-bigger: "), std::string::npos);
   EXPECT_EQ(noisemark({"report", runs, "--out", "x"}).code, 2);
 }
 
