@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
 
 #include "reports/baseline/baseline_cell.h"
 #include "reports/baseline/baseline_markdown.h"
@@ -38,6 +39,16 @@ Side read_checked(const std::vector<std::string>& paths) {
   return side;
 }
 
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::directory_entry> entries;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    entries.push_back(*at);
+  }
+  if (error) throw bad_input(folder.string(), "", "cannot be read: " + error.message(), "");
+  return entries;
+}
+
 /// Where a cell goes, and what of an earlier baseline lies there.
 struct Place {
   const BaselineCell* cell = nullptr;
@@ -50,7 +61,7 @@ Place place_of(const BaselineCell& cell, const PromoteOptions& options) {
   const std::string hardware = options.hardware.empty() ? hardware_folder(id) : options.hardware;
   Place place{&cell, options.into / hardware / cell_folder(id), {}};
   if (!fs::exists(place.folder)) return place;
-  for (const auto& entry : fs::directory_iterator(place.folder)) {
+  for (const fs::directory_entry& entry : entries_of(place.folder)) {
     if (fs::exists(entry.path() / kResult)) place.earlier.push_back(entry.path());
   }
   std::sort(place.earlier.begin(), place.earlier.end());
@@ -98,10 +109,28 @@ std::string words_on_left_out(const Side& side) {
   return text.empty() ? "" : "left out:\n" + text;
 }
 
+/// Folders with a page, `folder` or below it; links are not followed.
+void find_pages(const fs::path& folder, std::vector<fs::path>& found) {
+  for (const fs::directory_entry& entry : entries_of(folder)) {
+    if (entry.path().filename() == kText) found.push_back(folder);
+    if (!entry.is_symlink() && entry.is_directory()) find_pages(entry.path(), found);
+  }
+}
+
+/// Throws Error (bad input) where that cannot be told.
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::status_known(status)) {
+    throw bad_input(path.string(), "", "cannot be read: " + error.message(), "");
+  }
+  return fs::is_directory(status);
+}
+
 }  // namespace
 
 Promotion promote_baseline(const std::vector<std::string>& paths, const PromoteOptions& options) {
-  if (!fs::is_directory(options.into)) {
+  if (!is_folder(options.into)) {
     throw bad_input("--into", "", options.into.string(),
                     "a folder that exists; the default is below the root of the repository");
   }
@@ -121,11 +150,7 @@ Promotion promote_baseline(const std::vector<std::string>& paths, const PromoteO
 
 std::string show_baselines(const std::string& path) {
   std::vector<fs::path> folders;
-  if (fs::is_directory(path)) {
-    for (const auto& entry : fs::recursive_directory_iterator(path)) {
-      if (entry.path().filename() == kText) folders.push_back(entry.path().parent_path());
-    }
-  }
+  if (is_folder(path)) find_pages(path, folders);
   if (folders.empty()) {
     throw Error(
         ExitCode::kBaselineNeeded,

@@ -27,7 +27,7 @@ Entries entries_of(const fs::path& folder) {
   Entries entries;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     entries.any = true;
-    if (at->is_directory() && !at->is_symlink()) entries.folders.push_back(at->path());
+    if (!at->is_symlink() && at->is_directory()) entries.folders.push_back(at->path());
   }
   if (error) throw bad_input(folder.string(), "", "cannot be read: " + error.message(), "");
   std::sort(entries.folders.begin(), entries.folders.end());

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <functional>
+
 #include "reports/baseline/baseline_cell.h"
 #include "reports/baseline/baseline_markdown.h"
 #include "reports/compare/compare.h"
@@ -54,6 +56,19 @@ class Promote : public testing::Test {
   [[nodiscard]] Promotion promote(const std::string& path, bool force = false) const {
     return promote_baseline({path}, {into(), "", force});
   }
+  /// Where the runs go.
+  [[nodiscard]] fs::path place() const {
+    return into() / "intel-xeon-processor-2-threads" / "ho-cifar10@cpu" / "none-plain-fp32-cpu";
+  }
+  static void expect_unreadable(const fs::path& path, const std::function<void()>& read) {
+    try {
+      read();
+      ADD_FAILURE() << "accepted " << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput) << error.what();
+      EXPECT_TRUE(holds(error.what(), path.string() + ": cannot be read: ")) << error.what();
+    }
+  }
   void expect_refused(const std::string& path, ExitCode code, const std::string& words) const {
     try {
       (void)promote(path);
@@ -73,12 +88,10 @@ TEST_F(Promote, keeps_whole_results_byte_for_byte_with_a_page_for_the_reviewer) 
   const std::string from = runs("a", 3);
   const Promotion promotion = promote(from);
   ASSERT_EQ(promotion.written.size(), 4U);
-  const fs::path cell =
-      into() / "intel-xeon-processor-2-threads" / "ho-cifar10@cpu" / "none-plain-fp32-cpu";
   const std::string text = read_file(from + "/1/result.json");
   const std::string run_id = from_json(text, "").run_id;
-  EXPECT_EQ(read_file(cell / run_id / "result.json"), text);
-  const std::string page = read_file(cell / "baseline.md");
+  EXPECT_EQ(read_file(place() / run_id / "result.json"), text);
+  const std::string page = read_file(place() / "baseline.md");
   EXPECT_TRUE(page.starts_with("# Baseline: ho-cifar10@cpu, mode none")) << page;
   EXPECT_TRUE(holds(page, run_id)) << page;
   EXPECT_TRUE(holds(promotion.text, page));
@@ -237,9 +250,7 @@ TEST_F(Promote, shows_nothing_where_there_is_none) {
 
 TEST_F(Promote, shows_no_page_of_which_the_runs_are_gone) {
   (void)promote(runs("a", 3));
-  const fs::path cell =
-      into() / "intel-xeon-processor-2-threads" / "ho-cifar10@cpu" / "none-plain-fp32-cpu";
-  for (const auto& entry : fs::directory_iterator(cell)) {
+  for (const auto& entry : fs::directory_iterator(place())) {
     if (entry.is_directory()) fs::remove(entry.path() / "result.json");
   }
   try {
@@ -248,6 +259,40 @@ TEST_F(Promote, shows_no_page_of_which_the_runs_are_gone) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBaselineNeeded) << error.what();
     EXPECT_TRUE(holds(error.what(), "a page without its runs")) << error.what();
+  }
+}
+
+TEST_F(Promote, shows_baselines_beside_links_that_lead_nowhere) {
+  (void)promote(runs("a", 3));
+  fs::create_symlink("loop", into() / "loop");
+  fs::create_symlink("loop", place() / "loop");
+  fs::create_symlink("absent", place() / "dangling");
+  EXPECT_TRUE(holds(show_baselines(into().string()), "# Baseline: ho-cifar10@cpu, mode none"));
+}
+
+TEST_F(Promote, refuses_to_show_a_path_that_cannot_be_followed) {
+  const fs::path loop = into() / "loop";
+  fs::create_symlink("loop", loop);
+  expect_unreadable(loop, [&] { (void)show_baselines(loop.string()); });
+  expect_unreadable(loop, [&] { (void)promote_baseline({runs("a", 3)}, {loop, "", false}); });
+}
+
+TEST_F(Promote, refuses_to_show_a_folder_that_cannot_be_read) {
+  if (geteuid() == 0) GTEST_SKIP() << "root reads every folder";
+  (void)promote(runs("a", 3));
+  const fs::path locked = into() / "intel-xeon-processor-2-threads" / "locked";
+  fs::create_directory(locked);
+  fs::permissions(locked, fs::perms::none);
+  expect_unreadable(locked, [&] { (void)show_baselines(into().string()); });
+  fs::permissions(locked, fs::perms::owner_all);
+}
+
+TEST_F(Promote, refuses_a_place_that_is_a_file) {
+  const std::string from = runs("a", 3);
+  fs::create_directories(place().parent_path());
+  write_file_atomically(place(), "");
+  for (const bool force : {false, true}) {
+    expect_unreadable(place(), [&] { (void)promote(from, force); });
   }
 }
 
