@@ -14,6 +14,9 @@ constexpr std::array<std::string_view, 4> kOfLoad{"none", "idle", "power cap",
                                                   "clocks set for applications"};
 constexpr std::array<std::string_view, 3> kSlowDowns{"hardware slow-down", "thermal slow-down",
                                                      "power brake"};
+// Counted since the machine was started, or of what happens to run beside.
+constexpr std::array<std::string_view, 4> kEvents{"cpu_quota_throttles", "cpu_thermal_throttles",
+                                                  "gpu_clock_reasons", "gpu_other_processes"};
 constexpr std::string_view kBetween = ", ";
 
 std::vector<std::string> words_of(std::string_view list) {
@@ -26,10 +29,15 @@ std::vector<std::string> words_of(std::string_view list) {
   return words;
 }
 
+template <size_t n>
+bool is_one_of(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::set<std::string> lasting(const std::string& reasons) {
   std::set<std::string> words;
   for (const std::string& word : words_of(reasons)) {
-    if (std::find(kOfLoad.begin(), kOfLoad.end(), word) == kOfLoad.end()) words.insert(word);
+    if (!is_one_of(kOfLoad, word)) words.insert(word);
   }
   return words;
 }
@@ -45,6 +53,16 @@ std::string at_the_end(const Strings& environment, const std::string& key) {
 }
 
 }  // namespace
+
+Strings settings_of(const Strings& environment) {
+  Strings settings = environment;
+  std::erase_if(settings, [](const auto& item) {
+    const std::string& key = item.first;
+    return key.starts_with(kAtTheEnd) || key == kChangedWhileItRan || is_one_of(kReadings, key) ||
+           is_one_of(kEvents, key);
+  });
+  return settings;
+}
 
 bool same_clock_reasons(const std::string& before, const std::string& after) {
   return lasting(before) == lasting(after);

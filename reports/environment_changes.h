@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,16 @@ inline constexpr std::string_view kAtTheEnd = "at the end: ";
 
 /// Key of Result::environment: what holds a GPU's clocks down, in words joined by ", ".
 inline constexpr std::string_view kClockReasons = "gpu_clock_reasons";
+
+/// Keys of Result::environment that say how the machine was just then.
+inline constexpr std::array<std::string_view, 9> kReadings{
+    "cpu_clock_mhz",        "cpu_steal_s",           "gpu_energy_mj",
+    "gpu_memory_clock_mhz", "gpu_performance_state", "gpu_power_mw",
+    "gpu_sm_clock_mhz",     "gpu_temperature_c",     "load_average"};
+
+/// What was set on a machine: Result::environment without readings, counts of events, and what
+/// changed while it ran.
+[[nodiscard]] Strings settings_of(const Strings& environment);
 
 /// Whether two readings of it differ at most in how much the GPU had to do: an idle one names
 /// neither the cap on its power nor clocks that were set, under which it works all along.

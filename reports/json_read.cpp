@@ -11,6 +11,7 @@
 
 #include "reports/error.h"
 #include "reports/file.h"
+#include "reports/json_doubles.h"
 #include "reports/json_fault.h"
 #include "reports/json_fields.h"
 #include "reports/json_io.h"
@@ -149,21 +150,9 @@ class Reader {
   }
 };
 
-// nlohmann keeps the last of two equal keys; a strict reader has no favourite.
 Json parse(std::string_view text, const std::string& where) {
-  std::vector<std::set<std::string>> open_objects;
-  const auto refuse_doubles = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) open_objects.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_objects.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw bad_input(where, parsed.get<std::string>(), "this key twice in one object",
-                      "every key once");
-    }
-    return true;
-  };
   try {
-    return Json::parse(text, refuse_doubles);
+    return Json::parse(text, RefuseDoubles<Json>(where));
   } catch (const Json::exception&) {
     throw bad_input(where, "not valid JSON", json_fault(text), "");
   }

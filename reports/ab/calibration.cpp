@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <stdexcept>
 
 #include "reports/ab/strict_json.h"
@@ -48,11 +49,8 @@ std::string refusal_of(const CalibrationSummary& summary) {
 }
 
 OrderedJson json_of(const CalibrationUnit& unit) {
-  return {{"created_utc", unit.created_utc},
-          {"verdict", unit.verdict},
-          {"alarm", unit.alarm},
-          {"worsening", unit.worsening},
-          {"pairs", unit.pairs}};
+  return {{"created_utc", unit.created_utc}, {"verdict", unit.verdict}, {"alarm", unit.alarm},
+          {"worsening", unit.worsening},     {"pairs", unit.pairs},     {"step_s", unit.step_s}};
 }
 
 OrderedJson json_of(const CalibrationSummary& summary) {
@@ -60,6 +58,7 @@ OrderedJson json_of(const CalibrationSummary& summary) {
           {"alarms", summary.alarms},
           {"alarm_rate_ci95", {{"low", summary.alarm_rate.low}, {"high", summary.alarm_rate.high}}},
           {"noise_floor_frac", summary.noise_floor_frac},
+          {"session_deviation", summary.session_deviation},
           {"units_needed", summary.units_needed},
           {"refusal", summary.refusal}};
 }
@@ -78,6 +77,14 @@ std::string misfit(const Calibration& calibration, const Strings& identity) {
   return "";
 }
 
+/// One standard deviation of the difference of two units' logarithms.
+double session_deviation_of(const std::vector<CalibrationUnit>& units) {
+  if (units.size() < 2) return 0;
+  std::vector<double> logs;
+  for (const CalibrationUnit& unit : units) logs.push_back(std::log(unit.step_s));
+  return std::numbers::sqrt2 * standard_deviation(logs);
+}
+
 CalibrationUnit unit_of(const JsonFields& fields) {
   CalibrationUnit unit;
   unit.created_utc = fields.text("created_utc");
@@ -85,6 +92,8 @@ CalibrationUnit unit_of(const JsonFields& fields) {
   unit.alarm = fields.flag("alarm");
   unit.worsening = fields.number("worsening");
   unit.pairs = fields.numbers("pairs");
+  unit.step_s = fields.number("step_s");
+  if (!(unit.step_s > 0)) throw fields.refusal("step_s", "seconds above 0");
   return unit;
 }
 
@@ -101,19 +110,28 @@ CalibrationSummary summarize(const Calibration& calibration) {
   summary.units = static_cast<int64_t>(calibration.units.size());
   summary.alarm_rate = clopper_pearson(summary.alarms, summary.units);
   summary.noise_floor_frac = std::expm1(quantile(sizes, kFloorQuantile));
+  summary.session_deviation = session_deviation_of(calibration.units);
   summary.units_needed = units_needed(summary.alarms, summary.units);
   summary.refusal = refusal_of(summary);
   return summary;
 }
 
 CalibrationUnit unit_of(const AbRecord& record, const AbVerdict& verdict) {
+  const CompareVerdict found = verdict.comparison.verdict;
+  if (found == CompareVerdict::kNotComparable || found == CompareVerdict::kInvalidClocks) {
+    throw Error(exit_code_of(found), verdict.comparison.reasons.front());
+  }
   CalibrationUnit unit;
   unit.created_utc = record.created_utc;
-  unit.verdict = verdict_name(verdict.comparison.verdict);
-  unit.alarm = verdict.comparison.verdict == CompareVerdict::kRegression;
+  unit.verdict = verdict_name(found);
+  unit.alarm = found == CompareVerdict::kRegression;
+  std::vector<double> steps_s;
   for (int64_t i = 0; i < verdict.judged_pairs; ++i) {
-    unit.pairs.push_back(verdict.pairs[static_cast<size_t>(i)].worsening);
+    const AbPairFigure& pair = verdict.pairs[static_cast<size_t>(i)];
+    unit.pairs.push_back(pair.worsening);
+    steps_s.push_back(pair.a_step_s);
   }
+  unit.step_s = median(steps_s);
   unit.worsening = hodges_lehmann(unit.pairs);
   return unit;
 }
@@ -146,11 +164,12 @@ Calibration read_calibration(const std::filesystem::path& path) {
   if (fields.has("turn_s")) calibration.plan.turn_s = fields.number("turn_s");
   for (const JsonFields& unit : fields.objects("units")) calibration.units.push_back(unit_of(unit));
   if (calibration.units.empty()) throw fields.refusal("units", "at least one");
+  require_known(json, parse_json(calibration_json(calibration), where), where);
   return calibration;
 }
 
-double usable_floor(const Calibration& calibration, const Strings& identity,
-                    const std::string& where) {
+Noise usable_noise(const Calibration& calibration, const Strings& identity,
+                   const std::string& where) {
   if (const std::string words = misfit(calibration, identity); !words.empty()) {
     throw Error(ExitCode::kNotComparable,
                 fmt::format("{}: calibrated for other work or another machine: {}", where, words));
@@ -159,16 +178,19 @@ double usable_floor(const Calibration& calibration, const Strings& identity,
   if (!summary.refusal.empty()) {
     throw Error(ExitCode::kBaselineNeeded, where + ": " + summary.refusal);
   }
-  return summary.noise_floor_frac;
+  return {summary.noise_floor_frac, summary.session_deviation};
 }
 
 std::vector<NamedCalibration> read_calibrations(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
   if (fs::is_directory(path) && !fs::exists(path / kFileName)) {
-    for (const auto& entry : fs::recursive_directory_iterator(path)) {
-      if (entry.path().filename() == kFileName) files.push_back(entry.path());
+    std::error_code error;
+    for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->path().filename() == kFileName) files.push_back(it->path());
     }
+    if (error) throw bad_input(path.string(), "", error.message(), "a folder that can be read");
   }
   std::sort(files.begin(), files.end());
   if (files.empty()) files = {path};
@@ -179,19 +201,19 @@ std::vector<NamedCalibration> read_calibrations(const std::filesystem::path& pat
   return calibrations;
 }
 
-std::optional<double> fitting_floor(const std::vector<NamedCalibration>& calibrations,
-                                    const Strings& identity) {
+std::optional<Noise> fitting_noise(const std::vector<NamedCalibration>& calibrations,
+                                   const Strings& identity) {
   for (const auto& [where, calibration] : calibrations) {
-    if (misfit(calibration, identity).empty()) return usable_floor(calibration, identity, where);
+    if (misfit(calibration, identity).empty()) return usable_noise(calibration, identity, where);
   }
   return std::nullopt;
 }
 
-double usable_floor(const std::vector<NamedCalibration>& calibrations, const Strings& identity) {
-  if (const auto floor = fitting_floor(calibrations, identity)) return *floor;
+Noise usable_noise(const std::vector<NamedCalibration>& calibrations, const Strings& identity) {
+  if (const auto noise = fitting_noise(calibrations, identity)) return *noise;
   // Of one alone it can be said why.
   if (calibrations.size() == 1) {
-    return usable_floor(calibrations.front().calibration, identity, calibrations.front().where);
+    return usable_noise(calibrations.front().calibration, identity, calibrations.front().where);
   }
   throw Error(ExitCode::kNotComparable,
               fmt::format("{}: none of {} calibrations is of this work on this machine",

@@ -8,12 +8,13 @@
 
 #include "reports/ab/judge.h"
 #include "reports/compare/sides.h"
+#include "reports/compare/stochastic_tier.h"
 
 /// How much a comparison of a build with itself moves on one machine, and how often it cries wolf.
 namespace noisemark::reports {
 
 inline constexpr std::string_view kCalibrationSchemaName = "noisemark.calibration";
-inline constexpr std::string_view kCalibrationSchemaVersion = "1.0.0";
+inline constexpr std::string_view kCalibrationSchemaVersion = "1.1.0";
 
 /// A false-alarm rate that may lie above this gates nothing.
 inline constexpr double kMostFalseAlarmsFrac = 0.10;
@@ -25,6 +26,7 @@ struct CalibrationUnit {
   bool alarm = false;         ///< a regression, or a figure without noise that differed
   double worsening = 0;       ///< log of B's step over A's: Hodges-Lehmann over its judged pairs
   std::vector<double> pairs;  ///< worsening of each judged pair
+  double step_s = 0;          ///< of A: median over the judged pairs
 };
 
 struct Calibration {
@@ -42,14 +44,18 @@ struct CalibrationSummary {
   int64_t alarms = 0;
   Interval alarm_rate;          ///< Clopper and Pearson, 95 %
   double noise_floor_frac = 0;  ///< that 95 % of the units stay within
-  int64_t units_needed = 0;     ///< in all, if no further one is an alarm
-  std::string refusal;          ///< why nothing may be gated with it; empty: it is usable
+  /// By which the logarithms of two units' steps differ, one standard deviation. Turns take out how
+  /// fast the machine is just then; runs made apart have it, and this says how much that is.
+  double session_deviation = 0;
+  int64_t units_needed = 0;  ///< in all, if no further one is an alarm
+  std::string refusal;       ///< why nothing may be gated with it; empty: it is usable
 };
 
 /// Throws std::logic_error without units.
 [[nodiscard]] CalibrationSummary summarize(const Calibration& calibration);
 
-/// Of the record of a build beside itself.
+/// Of the record of a build beside itself. Throws Error where the two were not comparable or the
+/// device slowed itself down: such a comparison says nothing of what comparisons come to.
 [[nodiscard]] CalibrationUnit unit_of(const AbRecord& record, const AbVerdict& verdict);
 
 /// The text of calibration.json, with the summary for other readers; from the units it is made
@@ -73,18 +79,18 @@ struct NamedCalibration {
 /// For people: noise floor, false alarms, whether it may gate, and every unit.
 [[nodiscard]] std::string calibration_markdown(const Calibration& calibration);
 
-/// The noise floor for a gate. Throws Error: «calibration needed» (exit code 5) when the
-/// calibration refuses to gate; «not comparable» (exit code 3) when it is of other work or of
-/// another machine than `identity` (another seed does not matter); both begin with `where`.
-[[nodiscard]] double usable_floor(const Calibration& calibration, const Strings& identity,
-                                  const std::string& where);
+/// The noise for a gate. Throws Error: «calibration needed» (exit code 5) when the calibration
+/// refuses to gate; «not comparable» (exit code 3) when it is of other work or of another machine
+/// than `identity` (another seed does not matter); both begin with `where`.
+[[nodiscard]] Noise usable_noise(const Calibration& calibration, const Strings& identity,
+                                 const std::string& where);
 
 /// The same of the one among several that is of this work on this machine.
-[[nodiscard]] double usable_floor(const std::vector<NamedCalibration>& calibrations,
-                                  const Strings& identity);
+[[nodiscard]] Noise usable_noise(const std::vector<NamedCalibration>& calibrations,
+                                 const Strings& identity);
 
 /// The same; empty where none of them is.
-[[nodiscard]] std::optional<double> fitting_floor(const std::vector<NamedCalibration>& calibrations,
-                                                  const Strings& identity);
+[[nodiscard]] std::optional<Noise> fitting_noise(const std::vector<NamedCalibration>& calibrations,
+                                                 const Strings& identity);
 
 }  // namespace noisemark::reports

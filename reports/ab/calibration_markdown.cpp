@@ -10,6 +10,8 @@
 namespace noisemark::reports {
 namespace {
 
+constexpr double kMillisecondsPerSecond = 1e3;
+
 std::string verdicts(const Calibration& calibration) {
   std::map<std::string, int64_t> counts;
   for (const CalibrationUnit& unit : calibration.units) ++counts[unit.verdict];
@@ -22,11 +24,13 @@ std::string units(const Calibration& calibration) {
   MarkdownTable table({{"unit", Align::kRight},
                        {"made"},
                        {"pairs", Align::kRight},
+                       {"A's step, ms", Align::kRight},
                        {"B / A, images/s", Align::kRight},
                        {"verdict"}});
   for (size_t i = 0; i < calibration.units.size(); ++i) {
     const CalibrationUnit& unit = calibration.units[i];
     table.add_row({std::to_string(i + 1), unit.created_utc, std::to_string(unit.pairs.size()),
+                   fmt::format("{:.2f}", kMillisecondsPerSecond * unit.step_s),
                    fmt::format("{:.4f}", std::exp(-unit.worsening)),
                    unit.alarm ? "**" + unit.verdict + "**" : unit.verdict});
   }
@@ -39,16 +43,20 @@ std::string calibration_markdown(const Calibration& calibration) {
   const CalibrationSummary summary = summarize(calibration);
   const bool usable = summary.refusal.empty();
   return fmt::format(
-      "# {}: {}, {}\n\n{}\nNoise floor of images/s: {}. False alarms: {} in {} ({} to {}, Clopper "
+      "# {}: {}, {}\n\n{}\nNoise floor of images/s: {}. Measurements made apart differ by {} (one "
+      "standard deviation, units from {} to {}). False alarms: {} in {} ({} to {}, Clopper "
       "and Pearson, 95 %). Verdicts: {}.\n\nA unit is a comparison of one build with itself: {} "
       "pairs of live processes, as many again when inconclusive. The noise floor is what 95 % of "
       "the units stayed within; a gate takes twice of it as its margin where that is more than its "
-      "own.\n\n## Units\n\n{}\n## Next\n\n{}\n",
+      "own. How far the steps of separate units differ is added to the doubt about runs that were "
+      "not made in turns; units made on several days know more of it.\n\n## Units\n\n{}\n## "
+      "Next\n\n{}\n",
       usable ? "calibrated" : "CALIBRATION NEEDED", calibration.benchmark, calibration.variant,
       usable ? "" : "- " + summary.refusal + "\n", format_percent(summary.noise_floor_frac),
-      summary.alarms, summary.units, format_percent(summary.alarm_rate.low),
-      format_percent(summary.alarm_rate.high), verdicts(calibration), calibration.plan.pairs,
-      units(calibration),
+      format_percent(std::expm1(summary.session_deviation)), calibration.units.front().created_utc,
+      calibration.units.back().created_utc, summary.alarms, summary.units,
+      format_percent(summary.alarm_rate.low), format_percent(summary.alarm_rate.high),
+      verdicts(calibration), calibration.plan.pairs, units(calibration),
       usable ? "Give this file to `noisemark ab` and `noisemark compare` with --calibration."
              : "Make the machine quieter (`noisemark doctor`) or add units: the same command with "
                "the same --out goes on.");

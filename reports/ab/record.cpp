@@ -164,6 +164,7 @@ AbRecord ab_from_json(std::string_view text, const std::string& where) {
         {side_of(pair, "first"), turns_of(pair, "warmup"), turns_of(pair, "turns"), ""});
     if (pair.has("clock_reasons")) record.pairs.back().clock_reasons = pair.text("clock_reasons");
   }
+  require_known(json, parse_json(ab_json(record), where), where);
   return record;
 }
 

@@ -83,9 +83,9 @@ struct AbRecord {
 /// checksum over itself as result.json does.
 [[nodiscard]] std::string ab_json(const AbRecord& record);
 
-/// Throws Error (bad input), which begins with `where`: not JSON, a key that is missing or of
-/// another type, a number that is not finite, another or a newer schema, a checksum that does not
-/// hold.
+/// Throws Error (bad input), which begins with `where`: not JSON, a key that is missing, unknown,
+/// there twice or of another type, a number that is not finite, another schema or version of it, a
+/// checksum that does not hold.
 [[nodiscard]] AbRecord ab_from_json(std::string_view text, const std::string& where);
 
 /// `path` is the file, or the folder that holds an ab.json. Throws Error (bad input) likewise, and

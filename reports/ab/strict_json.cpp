@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
+#include "reports/json_doubles.h"
 #include "reports/json_fault.h"
 #include "reports/json_io.h"
 #include "reports/sha256.h"
@@ -41,8 +41,8 @@ void print(const OrderedJson& json, size_t depth, std::string& text) {
   text += '\n' + std::string(depth, ' ') + (json.is_object() ? "}" : "]");
 }
 
-int major_of(const std::string& version) {
-  return std::atoi(version.c_str());
+std::string below(const std::string& path, const std::string& key) {
+  return path.empty() ? key : path + "." + key;
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ JsonFields::JsonFields(const OrderedJson& json, std::string where, std::string p
 }
 
 std::string JsonFields::path_of(const std::string& key) const {
-  return path_.empty() ? key : path_ + "." + key;
+  return below(path_, key);
 }
 
 Error JsonFields::refusal(const std::string& key, const std::string& accepted) const {
@@ -130,9 +130,23 @@ std::vector<JsonFields> JsonFields::objects(const std::string& key) const {
   return all;
 }
 
+void require_known(const OrderedJson& read, const OrderedJson& written, const std::string& where,
+                   const std::string& path) {
+  if (read.is_object()) {
+    for (const auto& [key, value] : read.items()) {
+      if (!written.contains(key)) throw bad_input(where, below(path, key), "unknown key", "");
+      require_known(value, written[key], where, below(path, key));
+    }
+  } else if (read.is_array()) {
+    for (size_t i = 0; i < std::min(read.size(), written.size()); ++i) {
+      require_known(read[i], written[i], where, fmt::format("{}[{}]", path, i));
+    }
+  }
+}
+
 OrderedJson parse_json(std::string_view text, const std::string& where) {
   try {
-    return OrderedJson::parse(text);
+    return OrderedJson::parse(text, RefuseDoubles<OrderedJson>(where));
   } catch (const nlohmann::json::exception&) {
     throw bad_input(where, "not JSON", json_fault(text), "");
   }
@@ -157,9 +171,7 @@ OrderedJson unseal_json(std::string_view text, std::string_view schema, std::str
   const JsonFields fields(json, where);
   const JsonFields found = fields.object("schema");
   if (found.text("name") != schema) throw found.refusal("name", std::string(schema));
-  if (major_of(found.text("version")) != major_of(std::string(version))) {
-    throw found.refusal("version", std::string(version));
-  }
+  if (found.text("version") != version) throw found.refusal("version", std::string(version));
   const std::string stated = fields.text("checksum");
   if (!is_sha256(stated) || expected_checksum(text, stated) != stated) {
     throw bad_input(where, "checksum", "does not hold: the file was changed or cut off", "");

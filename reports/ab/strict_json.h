@@ -45,7 +45,12 @@ class JsonFields {
   std::string path_;
 };
 
-/// Throws Error (bad input), which begins with `where`, unless `text` is JSON.
+/// Throws Error (bad input), which begins with `where`, unless everything in `read` is in `written`
+/// too: what was read from it, written again. So no key is passed over.
+void require_known(const OrderedJson& read, const OrderedJson& written, const std::string& where,
+                   const std::string& path = "");
+
+/// Throws Error (bad input), which begins with `where`, unless `text` is JSON with every key once.
 [[nodiscard]] OrderedJson parse_json(std::string_view text, const std::string& where);
 
 /// `body` behind "schema" and "checksum", a SHA-256 over the text itself with the digits of the
@@ -53,7 +58,7 @@ class JsonFields {
 [[nodiscard]] std::string sealed_json(std::string_view schema, std::string_view version,
                                       const OrderedJson& body);
 
-/// Reads such a text. Throws Error (bad input): another schema or a newer version, or a checksum
+/// Reads such a text. Throws Error (bad input): another schema or version, or a checksum
 /// that does not hold.
 [[nodiscard]] OrderedJson unseal_json(std::string_view text, std::string_view schema,
                                       std::string_view version, const std::string& where);

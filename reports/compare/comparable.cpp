@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "reports/environment_changes.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -19,6 +21,19 @@ void add(Strings& fields, const std::string& prefix, const Strings& values) {
 std::string value_of(const Strings& fields, const std::string& name) {
   const auto found = fields.find(name);
   return found == fields.end() ? "" : found->second;
+}
+
+/// All that runs of one side have under a name.
+using Values = std::map<std::string, std::set<std::string>>;
+
+void add_settings(const Result& result, Values& values) {
+  for (const auto& [name, value] : settings_of(result.environment)) values[name].insert(value);
+}
+
+Strings joined(const Values& values) {
+  Strings fields;
+  for (const auto& [name, all] : values) fields[name] = fmt::format("{}", fmt::join(all, "; "));
+  return fields;
 }
 
 /// Of runs of one seed the initial weights too.
@@ -92,6 +107,18 @@ std::vector<FieldDifference> identity_differences(const Cell& cell) {
   std::vector<FieldDifference> differences;
   for (const auto& [name, difference] : found) differences.push_back(difference);
   return differences;
+}
+
+std::vector<FieldDifference> environment_differences(const std::vector<Cell>& cells) {
+  Values base;
+  Values candidate;
+  for (const Cell& cell : cells) {
+    for (const RunPair& pair : cell.pairs) {
+      add_settings(pair.first->result, base);
+      add_settings(pair.second->result, candidate);
+    }
+  }
+  return differing_fields(joined(base), joined(candidate));
 }
 
 std::vector<FieldDifference> cell_differences(const Identity& base, const Identity& candidate) {

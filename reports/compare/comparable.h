@@ -22,6 +22,11 @@ namespace noisemark::reports {
 /// Empty: comparable.
 [[nodiscard]] std::vector<FieldDifference> identity_differences(const Cell& cell);
 
+/// Settings of the machine in which the paired runs of the two sides differ and which no identity
+/// holds: they forbid no comparison, and a reader should know them. With all values of each side,
+/// of no cell.
+[[nodiscard]] std::vector<FieldDifference> environment_differences(const std::vector<Cell>& cells);
+
 /// What runs of a cell must agree in, by path in result.json, but for what belongs to their seed:
 /// the definition and what was changed of it, data and its bytes, threads, hardware with the clocks
 /// policy, software, the deterministic profile.

@@ -196,6 +196,7 @@ Comparison compare(const Side& base, const Side& candidate, const StochasticOpti
   comparison.only_base = cells.only_base;
   comparison.only_candidate = cells.only_candidate;
   comparison.unpaired = cells.unpaired;
+  comparison.environment = environment_differences(cells.both);
   comparison.notes = notes_on(base, candidate);
   comparison.noise_left_out = !options.gates;
   comparison.alpha = options.alpha;

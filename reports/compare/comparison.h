@@ -87,6 +87,7 @@ struct StochasticRow {
   std::optional<double> p_adjusted;       ///< Holm among the gated rows, else Benjamini-Hochberg
   double margin_frac = 0;                 ///< in force
   double noise_floor_frac = 0;            ///< calibrated; 0: not calibrated
+  double session_deviation = 0;           ///< calibrated, of logarithms (evidence.h); 0: it is not
   bool stored = false;                    ///< not made in turns: weaker evidence (evidence.h)
   bool conflict = false;                  ///< units or directions differ: judged though not gated
   std::optional<double> detectable_frac;  ///< smallest difference that these pairs would show
@@ -114,10 +115,11 @@ struct Comparison {
   SideSummary candidate;
   int64_t cells = 0;  ///< on both sides
   std::vector<FieldDifference> differences;
-  std::vector<std::string> only_base;       ///< cells
-  std::vector<std::string> only_candidate;  ///< cells
-  std::vector<std::string> unpaired;        ///< runs without a partner
-  std::vector<std::string> without_result;  ///< runs that were begun or planned and left none
+  std::vector<FieldDifference> environment;  ///< environment_differences()
+  std::vector<std::string> only_base;        ///< cells
+  std::vector<std::string> only_candidate;   ///< cells
+  std::vector<std::string> unpaired;         ///< runs without a partner
+  std::vector<std::string> without_result;   ///< runs that were begun or planned and left none
   std::vector<ExactRow> exact;
   std::vector<StochasticRow> stochastic;  ///< gated ones first
   std::vector<std::string> notes;         ///< what a reader should know about the runs

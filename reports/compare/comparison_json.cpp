@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/compare/next_step.h"
 #include "reports/json_values.h"
 
 namespace noisemark::reports {
@@ -52,6 +53,7 @@ Json json_of(const StochasticRow& row) {
           {"p_adjusted", or_null(row.p_adjusted)},
           {"margin_frac", row.margin_frac},
           {"noise_floor_frac", row.noise_floor_frac},
+          {"session_deviation", row.session_deviation},
           {"stored", row.stored},
           {"conflict", row.conflict},
           {"detectable_frac", or_null(row.detectable_frac)},
@@ -80,6 +82,7 @@ std::string comparison_json(const Comparison& c) {
       {"candidate", json_of(c.candidate)},
       {"cells", c.cells},
       {"differences", rows(c.differences)},
+      {"environment_differences", rows(c.environment)},
       {"only_base", c.only_base},
       {"only_candidate", c.only_candidate},
       {"unpaired", c.unpaired},
@@ -87,6 +90,7 @@ std::string comparison_json(const Comparison& c) {
       {"exact", rows(c.exact)},
       {"stochastic", rows(c.stochastic)},
       {"notes", c.notes},
+      {"next_step", next_step(c)},
       {"noise_left_out", c.noise_left_out},
       {"alpha", c.alpha},
       {"resamples", c.resamples},

@@ -8,7 +8,7 @@
 namespace noisemark::reports {
 
 inline constexpr std::string_view kComparisonSchemaName = "noisemark.comparison";
-inline constexpr std::string_view kComparisonSchemaVersion = "1.2.0";
+inline constexpr std::string_view kComparisonSchemaVersion = "1.3.0";
 
 /// comparison.json: keys are the field names of comparison.h in their order, verdicts by their
 /// names, what is missing null. Doubles read back bit for bit.

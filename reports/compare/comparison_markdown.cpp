@@ -90,6 +90,21 @@ std::string head(const Comparison& comparison) {
   return text;
 }
 
+/// Folded: another image of the machine is another version of every package.
+std::string environment(const std::vector<FieldDifference>& differences) {
+  if (differences.empty()) return "";
+  MarkdownTable table({{"setting"}, {"BASE"}, {"NEW"}});
+  for (const FieldDifference& setting : differences) {
+    table.add_row({code(setting.field), setting.base, setting.candidate});
+  }
+  return fmt::format(
+      "\n<details>\n<summary>{} of the environment, which no identity holds, "
+      "differ{}</summary>\n\n{}"
+      "\n</details>\n",
+      differences.size() == 1 ? "1 setting" : fmt::format("{} settings", differences.size()),
+      differences.size() == 1 ? "s" : "", table.text());
+}
+
 std::string comparability(const Comparison& comparison) {
   MarkdownTable sides({{"side"}, {"results"}, {"runs", Align::kRight}, {"commits"}});
   for (const auto& [side, name] :
@@ -108,6 +123,7 @@ std::string comparability(const Comparison& comparison) {
     text += '\n';
     text += fields.text();
   }
+  text += environment(comparison.environment);
   text += list("Only in BASE", comparison.only_base);
   text += list("Only in NEW", comparison.only_candidate);
   text += list("Runs without a partner", comparison.unpaired);

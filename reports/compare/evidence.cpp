@@ -12,7 +12,6 @@ namespace {
 
 constexpr double kWideAlpha = 0.025;
 constexpr double kNarrowAlpha = 0.05;
-constexpr double kNormal95 = 1.959963984540054;  // half of 95 % of a normal distribution, in sigmas
 
 /// The estimate that belongs to ranks of two samples (Hodges and Lehmann 1963).
 double shift_of(const TwoSamples& sides) {
@@ -61,10 +60,6 @@ Evidence stored_evidence(const TwoSamples& sides, double margin, double session_
   const auto runs = static_cast<double>(std::min(sides.base.size(), sides.candidate.size()));
   return {shift_of(sides), equivalence.standard_error * std::sqrt(runs), welch(kWideAlpha).interval,
           welch(kNarrowAlpha).interval, equivalence};
-}
-
-double session_deviation(double noise_floor_frac) {
-  return std::log1p(noise_floor_frac) / kNormal95;
 }
 
 }  // namespace noisemark::reports

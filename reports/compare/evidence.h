@@ -46,7 +46,4 @@ struct TwoSamples {
 [[nodiscard]] Evidence stored_evidence(const TwoSamples& sides, double margin,
                                        double session_deviation, double alpha);
 
-/// Of a noise floor, within which 95 % of comparisons of one build with itself stay.
-[[nodiscard]] double session_deviation(double noise_floor_frac);
-
 }  // namespace noisemark::reports

@@ -33,6 +33,7 @@ struct Exact {
   std::string unit;
   Rule rule = Rule::kEqual;
   std::function<Figure(const Result&)> of;
+  std::string at = {};  ///< of an owner's bytes: the moment
 };
 
 Figure metric_figure(const Result& result, const std::string& name) {
@@ -70,7 +71,8 @@ void add_owned(const Result& result, std::map<std::string, Exact>& rows) {
     for (const auto& [owner, bytes] : shot->by_category) {
       const std::string name = fmt::format("{}: {}", at, owner);
       rows[name] = {name, "bytes", Rule::kMayMove,
-                    [at, owner = owner](const Result& r) { return owned_figure(r, at, owner); }};
+                    [at, owner = owner](const Result& r) { return owned_figure(r, at, owner); },
+                    at};
     }
   }
 }
@@ -141,19 +143,39 @@ bool peak_fell(const Cell& cell) {
   });
 }
 
-void judge(ExactRow& row, Rule rule, bool moved) {
+/// Whether there are fewer bytes at that moment, and no more of them without an owner.
+bool fell_at(const Cell& cell, const std::string& at) {
+  return std::all_of(cell.pairs.begin(), cell.pairs.end(), [&](const RunPair& pair) {
+    const MemorySnapshot* base = snapshot_at(pair.first->result, at);
+    const MemorySnapshot* candidate = snapshot_at(pair.second->result, at);
+    return base != nullptr && candidate != nullptr &&
+           candidate->allocator_bytes < base->allocator_bytes &&
+           candidate->unattributed_bytes <= base->unattributed_bytes;
+  });
+}
+
+/// Why bytes of an owner may differ; empty: they may not.
+std::string why_moved(const Cell& cell, const Exact& exact) {
+  if (exact.rule != Rule::kMayMove) return "";
+  if (peak_fell(cell)) return "the peak fell";
+  return fell_at(cell, exact.at) ? "there are fewer bytes at that moment" : "";
+}
+
+void judge(ExactRow& row, Rule rule, const std::string& moved) {
   const bool fell = row.base && row.candidate && *row.candidate < *row.base;
   if (rule == Rule::kEqual) {
     row.verdict = CompareVerdict::kRegression;
     row.words = "must be equal";
-  } else if (rule == Rule::kMayMove && moved) {
+  } else if (!moved.empty()) {
     row.verdict = CompareVerdict::kImproved;
-    row.words = "moved, and the peak fell";
+    row.words = "moved, and " + moved;
   } else if (fell && rule == Rule::kMayFall) {
     row.verdict = CompareVerdict::kImproved;
   } else {
     row.verdict = CompareVerdict::kRegression;
-    row.words = rule == Rule::kMayMove ? "differs, and the peak did not fall" : "rose";
+    row.words = rule == Rule::kMayMove
+                    ? "differs, and neither the peak nor all bytes at that moment fell"
+                    : "rose";
   }
 }
 
@@ -187,7 +209,7 @@ ExactRow row_of(const Cell& cell, const Exact& exact, const Figure& base, const 
 }
 
 ExactRow compare_pair(const Cell& cell, const Exact& exact, const RunPair& pair, const Runs& runs,
-                      bool moved) {
+                      const std::string& moved) {
   const Figure base = exact.of(pair.first->result);
   const Figure candidate = exact.of(pair.second->result);
   ExactRow row = row_of(cell, exact, base, candidate);
@@ -214,7 +236,8 @@ std::set<std::string> units_of(const Cell& cell, const Exact& exact) {
 }
 
 /// The worst pair, of equally bad ones the first. Empty: no run has the figure.
-std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact, bool moved) {
+std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact) {
+  const std::string moved = why_moved(cell, exact);
   const std::set<std::string> units = units_of(cell, exact);
   const std::map<uint64_t, Runs> seeds = by_seed(cell, exact);
   std::optional<ExactRow> worst;
@@ -278,10 +301,8 @@ void add_lost_gates(const Cell& cell, std::vector<ExactRow>& rows) {
 
 /// 0 is no usable baseline for a figure of work or memory.
 void refuse_zero(ExactRow& row) {
-  if (row.metric != "peak_bytes" && row.metric != "parameters" && row.metric != "flop_per_image") {
-    return;
-  }
-  if (row.base != 0.0) return;
+  const bool may_be_zero = row.metric == "leaked_bytes" || !exact_metrics().contains(row.metric);
+  if (may_be_zero || row.base != 0.0) return;
   row.verdict = CompareVerdict::kCalibrationNeeded;
   row.words = "the base is zero";
 }
@@ -339,9 +360,8 @@ const std::set<std::string>& exact_metrics() {
 
 std::vector<ExactRow> compare_exact(const Cell& cell) {
   std::vector<ExactRow> rows = {compare_exits(cell)};
-  const bool moved = peak_fell(cell);
   for (const Exact& exact : figures_of(cell)) {
-    std::optional<ExactRow> row = compare_one(cell, exact, moved);
+    std::optional<ExactRow> row = compare_one(cell, exact);
     if (!row) continue;
     refuse_zero(*row);
     rows.push_back(std::move(*row));

@@ -30,13 +30,13 @@ double margin_of(const StochasticRow& row) {
 
 /// Runs that were not made in turns say nothing where nobody knows how far sessions differ.
 bool lacks_calibration(const StochasticRow& row) {
-  return row.stored && row.noise_floor_frac == 0;
+  return row.stored && row.session_deviation == 0;
 }
 
 void test_gated(PairedSample& sample) {
   StochasticRow& row = sample.row;
   const bool welch = row.stored && !lacks_calibration(row) && sample.sides.base.size() > 1;
-  sample.p = welch ? stored_p(sample.sides, margin_of(row), session_deviation(row.noise_floor_frac))
+  sample.p = welch ? stored_p(sample.sides, margin_of(row), row.session_deviation)
                    : paired_p(sample.worsening, margin_of(row));
   row.p = sample.p.worse;
 }
@@ -80,8 +80,7 @@ void describe(StochasticRow& row, const Evidence& evidence) {
 Evidence evidence_of(const PairedSample& sample, const StochasticOptions& options) {
   const double margin = margin_of(sample.row);
   if (!sample.row.stored) return paired_evidence(sample.worsening, margin, options);
-  return stored_evidence(sample.sides, margin, session_deviation(sample.row.noise_floor_frac),
-                         options.alpha);
+  return stored_evidence(sample.sides, margin, sample.row.session_deviation, options.alpha);
 }
 
 void say_inconclusive(PairedSample& sample, const Family& family, const Sensitivity& sensitivity,

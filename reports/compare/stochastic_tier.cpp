@@ -102,6 +102,12 @@ TwoSamples worsening_sides(const StochasticRow& row, const Column& base, const C
   return sides;
 }
 
+Noise noise_of(const Cell& cell, const std::string& name, const StochasticOptions& options) {
+  auto found = options.noise.find(cell.name + ": " + name);
+  if (found == options.noise.end()) found = options.noise.find(name);
+  return found == options.noise.end() ? Noise{} : found->second;
+}
+
 PairedSample sample_of(const Cell& cell, const std::string& name,
                        const StochasticOptions& options) {
   const Column base = column_of(cell, name, true);
@@ -118,10 +124,10 @@ PairedSample sample_of(const Cell& cell, const std::string& name,
   if (!candidate.values.empty()) row.candidate = median(candidate.values);
   const GatedMetric* gate = options.gates ? gate_of(name) : nullptr;
   if (gate != nullptr) {
-    auto floor = options.noise_floor_frac.find(cell.name + ": " + name);
-    if (floor == options.noise_floor_frac.end()) floor = options.noise_floor_frac.find(name);
+    const Noise noise = noise_of(cell, name, options);
     row.gated = true;
-    row.noise_floor_frac = floor == options.noise_floor_frac.end() ? 0 : floor->second;
+    row.noise_floor_frac = noise.floor_frac;
+    row.session_deviation = noise.session_deviation;
     row.margin_frac = std::max(gate->margin_frac, 2 * row.noise_floor_frac);
   }
   if (unusable(row, base, candidate)) return sample;

@@ -9,12 +9,18 @@
 
 namespace noisemark::reports {
 
+/// What a calibration says of a metric on one machine.
+struct Noise {
+  double floor_frac = 0;         ///< what 95 % of comparisons in turns stay within
+  double session_deviation = 0;  ///< by which the logarithms of two sessions differ; 0: not known
+};
+
 struct StochasticOptions {
   double alpha = 0.05;
   int64_t resamples = 10000;  ///< of the bootstrap of a gated row
   uint64_t seed = 0;
   /// Calibrated, by metric; of one cell alone by "CELL: METRIC".
-  std::map<std::string, double> noise_floor_frac;
+  std::map<std::string, Noise> noise;
   bool gates = true;  ///< false: the long table alone, for runs that are too few to judge noise
 };
 

@@ -99,6 +99,15 @@ std::string clock_reasons_now(const c10::Device& device) {
   return reasons == state.end() ? "" : reasons->second;
 }
 
+/// With what the machine was before, during and after it.
+AbRecord measure_watched(AbRequest& request, AbWatch watch, const c10::Device& device) {
+  request.environment = environment_of(capture_machine(device));
+  if (device.is_cuda()) watch.clock_reasons = [&] { return clock_reasons_now(device); };
+  AbRecord record = measure_ab(request, watch);
+  add_changes(record.environment, machine_state(device));
+  return record;
+}
+
 AbRecord measure_builds(const Arguments& arguments) {
   require_one_benchmark(arguments, "ab");
   Progress progress(arguments.positional().front(), 0, 0);
@@ -111,13 +120,12 @@ AbRecord measure_builds(const Arguments& arguments) {
     const std::string path = arguments.text("calibration");
     request.noise_floor = [calibrations =
                                reports::read_calibrations(path)](const reports::Strings& identity) {
-      return reports::usable_floor(calibrations, identity);
+      return reports::usable_noise(calibrations, identity).floor_frac;
     };
   }
   request.a = program_of(arguments, "a", progress);
   request.b = program_of(arguments, "b", progress);
   const c10::Device device = parse_device(arguments.text("device"));
-  request.environment = environment_of(capture_machine(device));
   const InterruptGuard interrupt;
   const auto keep = [&](const AbRecord& record) {
     progress.say(pair_words(record));
@@ -126,10 +134,8 @@ AbRecord measure_builds(const Arguments& arguments) {
   const auto say_short = [&](reports::AbSide side) {
     progress.say(fmt::format("bytes and FLOPs of {}", ab_side_name(side)));
   };
-  AbWatch watch = {keep, [&] { return interrupt.requested(); }, say_short, {}};
-  if (device.is_cuda()) watch.clock_reasons = [&] { return clock_reasons_now(device); };
-  AbRecord record = measure_ab(request, watch);
-  add_changes(record.environment, machine_state(device));
+  const AbRecord record = measure_watched(
+      request, {keep, [&] { return interrupt.requested(); }, say_short, {}}, device);
   keep(record);
   return record;
 }
@@ -162,7 +168,7 @@ AbVerdict judge(const Arguments& arguments, const AbRecord& record) {
   if (arguments.has("calibration")) {
     const std::string path = arguments.text("calibration");
     options.noise_floor_frac =
-        reports::usable_floor(reports::read_calibrations(path), record.a.identity);
+        reports::usable_noise(reports::read_calibrations(path), record.a.identity).floor_frac;
   }
   return judge_ab(record, options);
 }
@@ -201,10 +207,7 @@ void require_same(const Calibration& calibration, const AbRecord& record, const 
 }
 
 void add_unit(Calibration& calibration, const AbRecord& record, const fs::path& file) {
-  const AbVerdict verdict = judge_ab(record);
-  if (verdict.comparison.verdict == reports::CompareVerdict::kNotComparable) {
-    throw Error(ExitCode::kNotComparable, verdict.comparison.reasons.front());
-  }
+  const reports::CalibrationUnit unit = reports::unit_of(record, judge_ab(record));
   if (calibration.units.empty()) {
     calibration.identity = record.a.identity;
     calibration.about = record.a.about;
@@ -213,7 +216,7 @@ void add_unit(Calibration& calibration, const AbRecord& record, const fs::path& 
   } else {
     require_same(calibration, record, file);
   }
-  calibration.units.push_back(reports::unit_of(record, verdict));
+  calibration.units.push_back(unit);
 }
 
 void keep(const Calibration& calibration, const fs::path& file) {
@@ -254,6 +257,7 @@ Answer calibrate(const Arguments& arguments) {
   require_one_benchmark(arguments, "calibrate");
   Progress progress(arguments.positional().front(), 0, 0);
   AbRequest request = request_of(arguments);
+  const c10::Device device = parse_device(arguments.text("device"));
   const std::string self = fs::read_symlink("/proc/self/exe").string();
   request.a = request.b = {self, self};
   const auto units = static_cast<size_t>(arguments.integer("units", 1).value_or(kUnits));
@@ -269,7 +273,8 @@ Answer calibrate(const Arguments& arguments) {
       progress.say(fmt::format("unit {} of {}, {}", calibration.units.size() + 1, units,
                                pair_words(record)));
     };
-    const AbRecord record = measure_ab(request, {say, [&] { return interrupt.requested(); }});
+    const AbRecord record =
+        measure_watched(request, {say, [&] { return interrupt.requested(); }}, device);
     if (record.ended == kInterruptedWord) break;
     add_unit(calibration, record, file);
     keep(calibration, file);

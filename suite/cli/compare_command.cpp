@@ -16,7 +16,7 @@ using reports::Comparison;
 
 namespace {
 
-/// Each cell gets the noise floor of the calibration that is of its work; a cell of which there is
+/// Each cell gets the noise of the calibration that is of its work; a cell of which there is
 /// none is judged without, and the comparison says so. At least one must be of a cell here.
 reports::StochasticOptions options_of(const Arguments& arguments, const reports::Side& base,
                                       const reports::Side& candidate) {
@@ -30,16 +30,13 @@ reports::StochasticOptions options_of(const Arguments& arguments, const reports:
     for (const reports::NamedResult& run : side->runs) {
       const reports::Strings work = reports::same_work(run.result);
       if (!first) first = work;
-      if (const auto floor = reports::fitting_floor(calibrations, work)) {
-        options.noise_floor_frac[reports::cell_name(run.result.identity) + ": images_per_s"] =
-            *floor;
+      if (const auto noise = reports::fitting_noise(calibrations, work)) {
+        options.noise[reports::cell_name(run.result.identity) + ": images_per_s"] = *noise;
       }
     }
   }
   // Says why.
-  if (options.noise_floor_frac.empty() && first) {
-    (void)reports::usable_floor(calibrations, *first);
-  }
+  if (options.noise.empty() && first) (void)reports::usable_noise(calibrations, *first);
   return options;
 }
 

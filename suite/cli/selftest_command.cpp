@@ -52,7 +52,7 @@ Answer test_itself(const Arguments& arguments, const std::vector<std::string>& a
   plan.run.argv = argv;
   plan.run.force = arguments.has("force");
   if (const auto floor = noise_floor(arguments)) {
-    plan.judging.noise_floor_frac["images_per_s"] = *floor;
+    plan.judging.noise["images_per_s"].floor_frac = *floor;
   }
   const ResultsFolder folder(arguments.text("out"));
   const auto outcomes = run_self_test(plan, folder.path());

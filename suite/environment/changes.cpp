@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/environment_changes.h"
@@ -35,9 +36,6 @@ constexpr std::array kSettings = {"cgroup_cpu_max",
                                   "gpu_sm_clock_applications_mhz",
                                   "gpu_sm_clock_max_mhz",
                                   "transparent_hugepage"};
-constexpr std::array kFigures = {"cpu_clock_mhz",        "cpu_steal_s",           "gpu_energy_mj",
-                                 "gpu_memory_clock_mhz", "gpu_performance_state", "gpu_power_mw",
-                                 "gpu_sm_clock_mhz",     "gpu_temperature_c",     "load_average"};
 constexpr const char* kUnknown = "not known";
 
 std::string value_of(const Strings& strings, const std::string& key) {
@@ -70,7 +68,7 @@ void add_changes(Strings& environment, const Strings& end) {
     if (value_of(before, key) == after) return;
     environment[std::string(reports::kAtTheEnd) + key] = after;
   };
-  for (const char* key : kFigures) add(key);
+  for (const std::string_view key : reports::kReadings) add(std::string(key));
   for (const char* key : kSettings) {
     add(key);
     if (!equal(key, value_of(before, key), value_of(end, key))) changed.emplace_back(key);

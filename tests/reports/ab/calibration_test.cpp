@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "reports/ab/strict_json.h"
 #include "reports/compare/proportion.h"
 #include "reports/error.h"
 #include "reports/file.h"
@@ -33,6 +34,7 @@ Calibration calibration_of(int64_t units, int64_t alarms, double size = 0.001) {
     unit.verdict = unit.alarm ? "REGRESSION" : "equivalent";
     unit.worsening = (i % 2 == 0 ? 1 : -1) * size * static_cast<double>(1 + i % 10);
     unit.pairs = {unit.worsening, unit.worsening};
+    unit.step_s = 0.025 * (i % 2 == 0 ? 1.01 : 1 / 1.01);
     calibration.units.push_back(unit);
   }
   return calibration;
@@ -40,7 +42,7 @@ Calibration calibration_of(int64_t units, int64_t alarms, double size = 0.001) {
 
 ExitCode refusal_code(const Calibration& calibration, const Strings& identity) {
   try {
-    (void)usable_floor(calibration, identity, "calibration.json");
+    (void)usable_noise(calibration, identity, "calibration.json");
   } catch (const Error& error) {
     return error.code();
   }
@@ -71,6 +73,14 @@ TEST(Calibration, takes_as_the_floor_what_95_percent_of_the_units_stay_within) {
   EXPECT_EQ(summary.refusal, "");
 }
 
+TEST(Calibration, takes_how_far_sessions_differ_from_the_steps_of_its_units) {
+  // Half of 40 units are slower by 1 %, half faster: a standard deviation of log(1.01), but for
+  // 40/39, and of a difference of two of them the square root of 2 times that.
+  const CalibrationSummary summary = summarize(calibration_of(40, 0));
+  EXPECT_NEAR(summary.session_deviation, std::log(1.01) * std::sqrt(2.0 * 40 / 39), 1e-12);
+  EXPECT_EQ(summarize(calibration_of(1, 0)).session_deviation, 0) << "of one nobody can tell";
+}
+
 TEST(Calibration, refuses_to_gate_while_the_rate_of_false_alarms_may_be_high) {
   const CalibrationSummary few = summarize(calibration_of(35, 0));
   EXPECT_NE(few.refusal, "");
@@ -91,7 +101,7 @@ TEST(Calibration, gives_its_floor_to_the_same_work_on_the_same_machine_alone) {
   const Calibration calibration = calibration_of(40, 0);
   Strings identity = calibration.identity;
   identity["seeds.base"] = "7";
-  EXPECT_GT(usable_floor(calibration, identity, "calibration.json"), 0);
+  EXPECT_GT(usable_noise(calibration, identity, "calibration.json").floor_frac, 0);
   identity["identity.threads"] = "1";
   EXPECT_EQ(refusal_code(calibration, identity), ExitCode::kNotComparable);
   EXPECT_EQ(refusal_code(calibration_of(10, 0), calibration.identity), ExitCode::kBaselineNeeded);
@@ -133,14 +143,14 @@ TEST(Calibration, of_several_in_a_folder_the_fitting_one_is_taken) {
   const std::vector<NamedCalibration> all = read_calibrations(folder);
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(all[1].where, (folder / "b/c/calibration.json").string());
-  EXPECT_NEAR(usable_floor(all, one.identity), std::expm1(0.010), 1e-12);
-  EXPECT_NEAR(usable_floor(all, other.identity), std::expm1(0.020), 1e-12);
-  EXPECT_THROW((void)usable_floor(all, few.identity), Error) << "it may not gate";
+  EXPECT_NEAR(usable_noise(all, one.identity).floor_frac, std::expm1(0.010), 1e-12);
+  EXPECT_NEAR(usable_noise(all, other.identity).floor_frac, std::expm1(0.020), 1e-12);
+  EXPECT_THROW((void)usable_noise(all, few.identity), Error) << "it may not gate";
   Strings none = one.identity;
   none["identity.threads"] = "99";
-  EXPECT_EQ(fitting_floor(all, none), std::nullopt);
+  EXPECT_FALSE(fitting_noise(all, none));
   try {
-    (void)usable_floor(all, none);
+    (void)usable_noise(all, none);
     FAIL() << "not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kNotComparable);
@@ -157,12 +167,50 @@ TEST(Calibration, a_unit_is_what_a_comparison_of_twins_came_to) {
   EXPECT_FALSE(unit.alarm);
   EXPECT_EQ(unit.verdict, "equivalent");
   EXPECT_EQ(unit.pairs.size(), 6U);
+  EXPECT_GT(unit.step_s, 0);
   EXPECT_NEAR(std::exp(-unit.worsening), *verdict.comparison.stochastic.front().ratio, 1e-15);
+}
+
+TEST(Calibration, takes_no_unit_in_which_the_device_slowed_itself_down) {
+  AbRecord record = test::simulate({});
+  for (AbPair& pair : record.pairs) pair.clock_reasons = "thermal slow-down";
+  try {
+    (void)unit_of(record, judge_ab(record));
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), exit_code_of(CompareVerdict::kInvalidClocks));
+    EXPECT_NE(std::string(error.what()).find("thermal slow-down"), std::string::npos);
+  }
+}
+
+TEST(Calibration, of_another_version_or_with_a_key_that_nobody_reads_is_refused) {
+  const fs::path file = fs::path(::testing::TempDir()) / "of_another_version.json";
+  const auto refusal = [&](const std::string& text) {
+    write_file_atomically(file, text);
+    try {
+      (void)read_calibration(file);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  OrderedJson body = parse_json(calibration_json(calibration_of(40, 0)), "calibration.json");
+  body.erase("schema");
+  body.erase("checksum");
+  EXPECT_EQ(refusal(sealed_json(kCalibrationSchemaName, kCalibrationSchemaVersion, body)), "");
+  EXPECT_NE(refusal(sealed_json(kCalibrationSchemaName, "1.9.0", body)).find("schema.version"),
+            std::string::npos);
+  body["mood"] = 1;
+  EXPECT_NE(refusal(sealed_json(kCalibrationSchemaName, kCalibrationSchemaVersion, body))
+                .find("mood: unknown key"),
+            std::string::npos);
+  fs::remove(file);
 }
 
 TEST(Calibration, says_what_it_found) {
   const std::string usable = calibration_markdown(calibration_of(40, 0));
   EXPECT_EQ(usable.find("# calibrated: gmm16-ho@cpu, none-plain-fp32\n"), 0U) << usable;
+  EXPECT_NE(usable.find("Measurements made apart differ by 1.4 %"), std::string::npos) << usable;
   EXPECT_NE(usable.find("False alarms: 0 in 40 (0.0 % to 8.8 %"), std::string::npos) << usable;
   EXPECT_EQ(calibration_markdown(calibration_of(10, 0)).find("# CALIBRATION NEEDED: "), 0U);
 }

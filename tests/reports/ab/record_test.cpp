@@ -4,6 +4,7 @@
 
 #include "reports/ab/ab_markdown.h"
 #include "reports/ab/judge.h"
+#include "reports/ab/strict_json.h"
 #include "reports/environment_changes.h"
 #include "reports/error.h"
 #include "tests/reports/ab/simulated.h"
@@ -95,6 +96,21 @@ TEST(AbRecord, what_was_changed_or_cut_off_is_refused) {
             "ab.json: schema.name: \"noisemark.xy\" (noisemark.ab)");
   EXPECT_EQ(refusal(with(text, "\"1.0.0\"", "\"2.0.0\"")),
             "ab.json: schema.version: \"2.0.0\" (1.0.0)");
+  EXPECT_EQ(refusal(with(text, "\"1.0.0\"", "\"1.1.0\"")),
+            "ab.json: schema.version: \"1.1.0\" (1.0.0)");
+  EXPECT_EQ(refusal(with(text, "\"ended\"", "\"created_utc\"")),
+            "ab.json: created_utc: this key twice in one object (every key once)");
+}
+
+TEST(AbRecord, a_key_that_nobody_reads_is_refused) {
+  const AbRecord record = test::simulate({});
+  OrderedJson body = parse_json(ab_json(record), "ab.json");
+  body.erase("schema");
+  body.erase("checksum");
+  const auto sealed = [&] { return sealed_json(kAbSchemaName, kAbSchemaVersion, body); };
+  EXPECT_EQ(ab_json(ab_from_json(sealed(), "ab.json")), ab_json(record));
+  body["pairs"][1]["turns"][0]["mood"] = 1;
+  EXPECT_EQ(refusal(sealed()), "ab.json: pairs[1].turns[0].mood: unknown key");
 }
 
 TEST(AbRecord, is_read_from_its_folder_too_and_what_is_missing_is_named) {

@@ -8,6 +8,7 @@
 #include "reports/compare/comparison_json.h"
 #include "reports/compare/comparison_markdown.h"
 #include "reports/compare/next_step.h"
+#include "reports/environment_changes.h"
 #include "tests/reports/compare/comparing.h"
 
 namespace noisemark::reports {
@@ -85,11 +86,11 @@ TEST(Compare, widens_the_margin_to_twice_the_noise_floor_and_refuses_beyond_ten_
   const Side base = test::side("old", rates_around(kRate, kRuns));
   const Side slow = test::side("new", rates_around(kRate * 0.95, kRuns));
   StochasticOptions options;
-  options.noise_floor_frac["images_per_s"] = 0.04;
+  options.noise["images_per_s"].floor_frac = 0.04;
   const Comparison wide = compare(base, slow, options);
   EXPECT_EQ(row_of(wide, "images_per_s").margin_frac, 0.08);
   expect_code(wide, ExitCode::kPass);
-  options.noise_floor_frac["images_per_s"] = 0.06;
+  options.noise["images_per_s"].floor_frac = 0.06;
   expect_code(compare(base, slow, options), ExitCode::kBaselineNeeded);
 }
 
@@ -123,7 +124,8 @@ TEST(Compare, catches_bytes_that_lost_their_owner) {
   });
   expect_code(lost, ExitCode::kFailed);
   EXPECT_EQ(exact_row_of(lost, "peak: without an owner").words, "rose");
-  EXPECT_EQ(exact_row_of(lost, "peak: weights").words, "differs, and the peak did not fall");
+  EXPECT_EQ(exact_row_of(lost, "peak: weights").words,
+            "differs, and neither the peak nor all bytes at that moment fell");
 }
 
 TEST(Compare, lets_bytes_change_owners_where_the_peak_falls) {
@@ -134,6 +136,55 @@ TEST(Compare, lets_bytes_change_owners_where_the_peak_falls) {
   });
   expect_code(moved, ExitCode::kPass);
   EXPECT_EQ(exact_row_of(moved, "peak: encoded").verdict, CompareVerdict::kImproved);
+}
+
+/// Takes bytes from an owner at the first boundary, the peak left alone.
+MemorySnapshot& with_fewer(Result& result, const std::string& owner, int64_t bytes) {
+  MemorySnapshot& shot = result.memory.boundaries.front();
+  shot.by_category.at(owner) -= bytes;
+  return shot;
+}
+
+TEST(Compare, lets_bytes_of_an_owner_fall_where_all_bytes_at_that_moment_fall) {
+  const Comparison fewer = compared(
+      1, [](Result& result, size_t) { with_fewer(result, "weights", 64).allocator_bytes -= 64; });
+  expect_code(fewer, ExitCode::kPass);
+  const std::string at = test::side("old", {kRate}).runs[0].result.memory.boundaries.front().at;
+  const ExactRow& row = exact_row_of(fewer, at + ": weights");
+  EXPECT_EQ(row.verdict, CompareVerdict::kImproved);
+  EXPECT_EQ(row.words, "moved, and there are fewer bytes at that moment");
+}
+
+TEST(Compare, catches_bytes_that_lost_their_owner_while_others_were_freed) {
+  const Comparison lost = compared(1, [](Result& result, size_t) {
+    MemorySnapshot& shot = with_fewer(result, "weights", 128);
+    shot.unattributed_bytes += 64;
+    shot.allocator_bytes -= 64;
+  });
+  expect_code(lost, ExitCode::kFailed);
+}
+
+TEST(Compare, takes_zero_saved_bytes_for_no_baseline) {
+  const std::vector<double> rates = rates_around(kRate, kRuns);
+  const Change none = set_metric("saved_bytes", 0);
+  for (const Change& candidate : {none, Change()}) {
+    expect_code(compare(test::side("old", rates, none), test::side("new", rates, candidate)),
+                ExitCode::kBaselineNeeded);
+  }
+}
+
+TEST(Compare, shows_settings_of_the_machine_that_no_identity_holds) {
+  const Comparison other = compared(1, [](Result& result, size_t i) {
+    result.environment["kernel"] = i == 0 ? "6.2" : "6.3";
+    result.environment["load_average"] = std::to_string(i);
+    result.environment[std::string(kAtTheEnd) + "cpu_governor"] = "powersave";
+  });
+  expect_code(other, ExitCode::kPass);
+  ASSERT_EQ(other.environment.size(), 1U);
+  EXPECT_EQ(other.environment[0].field, "kernel");
+  EXPECT_EQ(other.environment[0].candidate, "6.2; 6.3");
+  EXPECT_NE(comparison_markdown(other).find("1 setting of the environment"), std::string::npos);
+  EXPECT_EQ(comparison_markdown(compared(1)).find("of the environment"), std::string::npos);
 }
 
 TEST(Compare, gates_the_loss_trace_only_under_the_deterministic_profile) {

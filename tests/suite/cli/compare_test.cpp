@@ -116,7 +116,7 @@ TEST_F(CompareCommand, takes_the_noise_floor_of_a_calibration_of_the_same_work_a
   reports::Calibration calibration;
   calibration.identity = reports::same_work(reports::read_result(base + "/0/result.json"));
   for (int i = 0; i < 40; ++i) {
-    calibration.units.push_back({"", "equivalent", false, 0.04, {0.04}});
+    calibration.units.push_back({"", "equivalent", false, 0.04, {0.04}, 0.025});
   }
   const test::TemporaryFolder folder;
   const std::string file = (folder.path() / "calibration.json").string();
@@ -151,7 +151,7 @@ TEST_F(CompareCommand, a_calibration_of_one_cell_is_for_that_cell_alone) {
   reports::Calibration calibration;
   calibration.identity = reports::same_work(reports::read_result(sides[0] + "/0/result.json"));
   for (int i = 0; i < 40; ++i) {
-    calibration.units.push_back({"", "equivalent", false, 0.04, {0.04}});
+    calibration.units.push_back({"", "equivalent", false, 0.04, {0.04}, 0.025});
   }
   const test::TemporaryFolder folder;
   const std::string file = (folder.path() / "calibration.json").string();
@@ -210,6 +210,16 @@ TEST_F(CompareCommand, refuses_malformed_usage) {
       "noisemark: compare: --format: csv (one of: md, json, junit, gha-smaller, gha-bigger, bmf, "
       "ctest)\n");
   EXPECT_EQ(compare({"a", "b", "--inconclusive", "maybe"}).code, 2);
+  EXPECT_EQ(compare({"a", "b", "--inconclusive", "gha"}).err,
+            "noisemark: compare: --inconclusive: gha (one of: fail, warn)\n");
+}
+
+TEST_F(CompareCommand, says_which_two_formats_there_are_of_github_action_benchmark_and_why) {
+  const test::Finished refused = compare({"a", "b", "--format", "gha"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "noisemark: compare: --format: gha (gha-smaller or gha-bigger: github-action-benchmark "
+            "reads figures of one direction from a file)\n");
 }
 
 }  // namespace

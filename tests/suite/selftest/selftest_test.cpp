@@ -66,7 +66,7 @@ TEST(SelfTest, says_the_same_every_time_about_recorded_rounds) {
 TEST(SelfTest, is_red_when_the_margin_is_so_wide_that_a_slow_down_passes) {
   const test::TemporaryFolder folder;
   SelfTestPlan plan = recorded_only();
-  plan.judging.noise_floor_frac["images_per_s"] = 0.05;  // a margin of 10 %
+  plan.judging.noise["images_per_s"].floor_frac = 0.05;  // a margin of 10 %
   const auto outcomes = run_self_test(plan, folder.path());
   EXPECT_EQ(exit_code_of(outcomes), ExitCode::kFailed);
   EXPECT_FALSE(outcomes[1].caught) << outcomes[1].trial.fault;
@@ -87,7 +87,7 @@ TEST(SelfTest, is_red_when_the_slow_down_never_came_into_the_rounds) {
 TEST(SelfTest, is_red_when_there_is_so_much_noise_that_nothing_is_judged) {
   const test::TemporaryFolder folder;
   SelfTestPlan plan = recorded_only();
-  plan.judging.noise_floor_frac["images_per_s"] = 0.06;
+  plan.judging.noise["images_per_s"].floor_frac = 0.06;
   const auto outcomes = run_self_test(plan, folder.path());
   EXPECT_EQ(exit_code_of(outcomes), ExitCode::kFailed);
   for (const TrialOutcome& outcome : outcomes) EXPECT_FALSE(outcome.as_expected);
