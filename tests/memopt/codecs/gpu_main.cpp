@@ -5,11 +5,16 @@
 #include <cstdlib>
 #include <string>
 
+#include "memopt/saved_tensor_scope.h"
+#include "memopt/tracking_allocator.h"
 #include "tests/run_tests.h"
 
 /// The main of tests that need a GPU: without one they are skipped (77), or fail where the
-/// environment says that there must be one.
+/// environment says that there must be one. As in the program, both replacements are in place
+/// before LibTorch works: without the engine no memory mode would have a hook.
 int main(int argc, char** argv) {
+  noisemark::memopt::install_tracking_allocator();
+  noisemark::memopt::install_saved_tensor_engine();
   testing::InitGoogleTest(&argc, argv);
   if (testing::GTEST_FLAG(list_tests) || at::hasCUDA()) return noisemark::test::run_tests();
   std::puts("no GPU here");
