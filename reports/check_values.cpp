@@ -161,6 +161,17 @@ Problems timeline_problems(const MemorySection& memory) {
   return problems;
 }
 
+// Figures of an allocator that nobody listened to are whole, and all 0.
+void heard_problems(const MemorySection& memory, int64_t parameters, Problems& problems) {
+  if (parameters == 0) return;
+  for (const MemorySnapshot& shot : memory.boundaries) {
+    const auto weights = shot.by_category.find("weights");
+    require(weights == shot.by_category.end() || weights->second > 0, problems,
+            fmt::format("at {} the weights hold 0 bytes, the model has {} parameters", shot.at,
+                        parameters));
+  }
+}
+
 Problems closure_problems(const Result& result) {
   const MemorySection& memory = result.memory;
   Problems problems;
@@ -176,6 +187,7 @@ Problems closure_problems(const Result& result) {
     require(shot.allocator_bytes <= memory.peak_bytes, problems,
             "at " + shot.at + " more is live than at the peak");
   }
+  heard_problems(memory, result.utilization.parameters, problems);
   snapshot_problems(memory, memory.peak, problems);
   require(memory.peak.allocator_bytes == memory.peak_bytes, problems,
           fmt::format("memory.peak_bytes is {}, the peak's snapshot has {}", memory.peak_bytes,

@@ -1,5 +1,6 @@
 #include "memopt/cuda/allocation_source.h"
 
+#include <ATen/Context.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -27,6 +28,9 @@ constexpr size_t kMaxDevices = 64;
 class CudaAllocationSource final : public AllocationSource {
  public:
   explicit CudaAllocationSource(c10::DeviceIndex device) : device_(device) {
+    // Before that the caching allocator has no devices, and gives the tracker to none of them
+    // without a word.
+    at::globalContext().lazyInitDevice(c10::kCUDA);
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(
         [this](const TraceEntry& entry) { on_trace(entry); });
     take_present_blocks();

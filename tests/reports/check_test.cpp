@@ -190,6 +190,23 @@ TEST(CheckValues, a_boundary_with_bytes_of_no_owner_is_found) {
       << findings;
 }
 
+// What a probe that heard of no allocation reports: sums that close, of nothing.
+TEST(CheckValues, weights_of_0_bytes_are_found_where_the_model_has_parameters) {
+  const auto deaf = [](Result& r) {
+    for (MemorySnapshot& shot : r.memory.boundaries) {
+      shot.allocator_bytes -= shot.by_category["weights"];
+      shot.by_category["weights"] = 0;
+    }
+  };
+  EXPECT_TRUE(starts(after(deaf), "closure: at step_begin the weights hold 0 bytes, the model has"))
+      << after(deaf);
+  EXPECT_EQ(after([&](Result& r) {
+              deaf(r);
+              r.utilization.parameters = 0;
+            }),
+            "");
+}
+
 TEST(CheckValues, the_largest_batch_must_fit_and_the_next_must_not) {
   const auto fit = [](const std::function<void(BatchFit&)>& change) {
     return after([&](Result& r) {
