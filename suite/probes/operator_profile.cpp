@@ -1,6 +1,5 @@
 #include "suite/probes/operator_profile.h"
 
-#include <kineto/ActivityType.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "memopt/device_parts.h"
 #include "reports/error.h"
 #include "suite/probes/flop_counter.h"
+#include "suite/probes/host_range.h"
 
 namespace noisemark::suite {
 namespace {
@@ -70,11 +70,14 @@ double seconds_of_steps(const std::function<void()>& step, int steps, memopt::De
   return clock.seconds_between(begin, end);
 }
 
-/// Ranges of the host: operators and autograd's nodes, not the runtime's own calls.
+libkineto::ActivityType type_of(const kineto::KinetoEvent& event) {
+  return static_cast<libkineto::ActivityType>(event.activityType());
+}
+
 std::vector<const kineto::KinetoEvent*> host_ranges(const kineto::ProfilerResult& result) {
   std::vector<const kineto::KinetoEvent*> ranges;
   for (const kineto::KinetoEvent& event : result.events()) {
-    if (event.deviceType() != c10::DeviceType::CPU || event.isHiddenEvent()) continue;
+    if (!is_host_range(event.deviceType(), type_of(event)) || event.isHiddenEvent()) continue;
     if (event.isAsync() || event.name() == "[memory]") continue;
     ranges.push_back(&event);
   }
@@ -133,7 +136,7 @@ DeviceActivity device_activity(const kineto::ProfilerResult& result) {
   for (const kineto::KinetoEvent& event : result.events()) {
     if (event.deviceType() == c10::DeviceType::CPU) continue;
     const BusySpan span{static_cast<int64_t>(event.startNs()), static_cast<int64_t>(event.endNs())};
-    const auto type = static_cast<libkineto::ActivityType>(event.activityType());
+    const libkineto::ActivityType type = type_of(event);
     if (type == libkineto::ActivityType::CONCURRENT_KERNEL) activity.kernels.push_back(span);
     if (type == libkineto::ActivityType::GPU_MEMCPY ||
         type == libkineto::ActivityType::GPU_MEMSET) {

@@ -9,6 +9,7 @@
 
 #include "reports/error.h"
 #include "suite/probes/flop_counter.h"
+#include "suite/probes/host_range.h"
 #include "tests/memopt/small_net.h"
 
 namespace noisemark::suite {
@@ -18,6 +19,19 @@ const reports::OperatorRow* find(const OperatorProfile& profile, const std::stri
   const auto found = std::find_if(profile.operators.begin(), profile.operators.end(),
                                   [&](const auto& row) { return row.name == name; });
   return found == profile.operators.end() ? nullptr : &*found;
+}
+
+TEST(HostRange, is_an_operator_and_no_call_of_cuda_kernel_or_copy) {
+  using Type = libkineto::ActivityType;
+  EXPECT_TRUE(is_host_range(at::kCPU, Type::CPU_OP));
+  EXPECT_TRUE(is_host_range(at::kCPU, Type::USER_ANNOTATION));
+  // They stand on the host's time line.
+  for (const Type type : {Type::CUDA_RUNTIME, Type::CUDA_DRIVER, Type::OVERHEAD}) {
+    EXPECT_FALSE(is_host_range(at::kCPU, type)) << static_cast<int>(type);
+  }
+  for (const Type type : {Type::CONCURRENT_KERNEL, Type::GPU_MEMCPY, Type::GPU_USER_ANNOTATION}) {
+    EXPECT_FALSE(is_host_range(at::kCUDA, type)) << static_cast<int>(type);
+  }
 }
 
 class OperatorProfileOfSmallNet : public testing::Test {
