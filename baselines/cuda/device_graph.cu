@@ -1,6 +1,7 @@
 #include "baselines/cuda/device_graph.h"
 
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -43,6 +44,9 @@ class CudaDeviceGraph final : public DeviceGraph {
   void capture(const std::function<void()>& work) override {
     const c10::cuda::CUDAGuard guard(index_);
     c10::cuda::device_synchronize();
+    // While it records, the allocator may not give cached blocks back to the driver: what earlier
+    // steps left would stand in the way of the recording's own memory.
+    c10::cuda::CUDACachingAllocator::emptyCache();
     const c10::cuda::CUDAStreamGuard on_side(stream_);
     // Of this thread alone: others lock pages for the next batches meanwhile.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
