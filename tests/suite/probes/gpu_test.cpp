@@ -1,8 +1,11 @@
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/randn.h>
 #include <c10/core/Device.h>
 #include <gtest/gtest.h>
 
 #include "suite/environment/gpu_counters.h"
 #include "suite/probes/calibration_loads.h"
+#include "suite/probes/operator_profile.h"
 
 // The columns of a GPU under loads of which is known what they must say. Nothing else should use
 // the GPU meanwhile.
@@ -46,6 +49,15 @@ TEST(GpuActivity, kernels_of_a_profile_fill_no_more_than_its_time) {
     EXPECT_GT(*column.value, 0.5) << "products of 8192 keep a GPU busy";
     EXPECT_LE(*column.value, 1);
   }
+}
+
+TEST(GpuActivity, of_a_kernel_is_that_of_the_operator_that_launched_it) {
+  const at::Tensor a = at::randn({2048, 2048}, at::device(kGpu));
+  const OperatorProfile profile = profile_operators([&] { (void)a.matmul(a); }, kGpu);
+  ASSERT_FALSE(profile.operators.empty());
+  EXPECT_EQ(profile.operators.front().name, "aten::mm");
+  EXPECT_GT(profile.operators.front().self_s, 0);
+  for (const auto& row : profile.operators) EXPECT_FALSE(row.name.starts_with("cu")) << row.name;
 }
 
 TEST(GpuProcessMemory, is_told_or_its_absence_explained) {
