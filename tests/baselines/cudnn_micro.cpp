@@ -25,9 +25,16 @@ constexpr int kKernel = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr size_t kNoLimit = SIZE_MAX;
 
+/// Of one configuration: the others are measured all the same.
+class NotSupported : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 void check(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) return;
-  throw std::runtime_error(std::string(what) + ": " + cudnnGetErrorString(status));
+  const std::string words = std::string(what) + ": " + cudnnGetErrorString(status);
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) throw NotSupported(words);
+  throw std::runtime_error(words);
 }
 
 void check(cudaError_t status, const char* what) {
@@ -240,11 +247,11 @@ struct Subject {
 void measure(benchmark::State& state, const Subject& s, const Choice& choice) {
   const Convolution convolution(s.handle, s.shape, s.type, s.format);
   const std::shared_ptr<void> workspace = device_memory(choice.workspace);
+  convolution.run(s.direction, choice, workspace.get());
   cudaEvent_t begin = nullptr;
   cudaEvent_t end = nullptr;
   check(cudaEventCreate(&begin), "event");
   check(cudaEventCreate(&end), "event");
-  convolution.run(s.direction, choice, workspace.get());
   double total_s = 0;
   for (auto _ : state) {
     check(cudaEventRecord(begin, nullptr), "event");
@@ -265,17 +272,43 @@ void measure(benchmark::State& state, const Subject& s, const Choice& choice) {
       1e-12 * convolution.flop() * static_cast<double>(state.iterations()) / total_s;
 }
 
+/// Benchmarks so far.
+int measured = 0;
+int skipped = 0;
+
+void skip(benchmark::State& state, const std::string& why) {
+  state.SkipWithError(why.c_str());
+  ++skipped;
+}
+
+void measure_or_skip(benchmark::State& state, const Subject& subject, const Choice& choice) {
+  try {
+    measure(state, subject, choice);
+    ++measured;
+  } catch (const NotSupported& error) {
+    skip(state, error.what());
+  }
+}
+
 void add(const std::string& name, const Subject& subject, const Choice& choice) {
   benchmark::RegisterBenchmark(
-      name.c_str(), [subject, choice](benchmark::State& state) { measure(state, subject, choice); })
+      name.c_str(),
+      [subject, choice](benchmark::State& state) { measure_or_skip(state, subject, choice); })
       ->Unit(benchmark::kMicrosecond)
       ->UseManualTime();
 }
 
+/// Stands among the figures for what cuDNN does not do at all.
+void add_skipped(const std::string& name, const std::string& why) {
+  benchmark::RegisterBenchmark(name.c_str(), [why](benchmark::State& state) { skip(state, why); });
+}
+
+std::vector<Choice> choices_of(const Subject& s) {
+  return Convolution(s.handle, s.shape, s.type, s.format).choices(s.direction);
+}
+
 void add_choices(const std::string& prefix, const Subject& subject) {
-  const std::vector<Choice> choices =
-      Convolution(subject.handle, subject.shape, subject.type, subject.format)
-          .choices(subject.direction);
+  const std::vector<Choice> choices = choices_of(subject);
   std::vector<int> seen;
   for (const Choice& choice : choices) {
     const bool again = std::find(seen.begin(), seen.end(), choice.algorithm) != seen.end();
@@ -301,7 +334,11 @@ void add_all(cudnnHandle_t handle) {
                                      "at" + std::to_string(shape.resolution) +
                                      (shape.stride == 1 ? "" : "stride2") + "/" + type.name +
                                      (format == CUDNN_TENSOR_NCHW ? "/nchw" : "/nhwc");
-          add_choices(prefix, {handle, shape, type, format, direction});
+          try {
+            add_choices(prefix, {handle, shape, type, format, direction});
+          } catch (const NotSupported& error) {
+            add_skipped(prefix, error.what());
+          }
         }
       }
     }
@@ -332,6 +369,7 @@ int main(int argc, char** argv) {
     add_all(handle);
     benchmark::RunSpecifiedBenchmarks();
     (void)cudnnDestroy(handle);
+    if (skipped > 0 && measured == 0) throw std::runtime_error("cuDNN supports none of them");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
