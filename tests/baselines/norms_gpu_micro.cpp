@@ -7,25 +7,22 @@
 #include <ATen/ops/randn.h>
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "baselines/fused_norm.h"
 #include "memopt/device_parts.h"
+#include "tests/memopt/timed_launches.h"
 
 // The fused norms on a GPU at the shapes of the U-Nets, in tensors too large for any cache.
 // `of_copy` is the fraction of the device's copy bandwidth: the bytes that no implementation can
 // avoid (read x, write y; read x and dy, write dx) by time, over those of a plain copy. Times are
-// between events.
+// between events, around several launches.
 namespace noisemark::baselines {
 namespace {
-
-using memopt::DeviceClock;
 
 const c10::Device kGpu("cuda:0");
 constexpr int64_t kElements = int64_t{1} << 25;
@@ -42,41 +39,15 @@ constexpr Shape kShapes[] = {{"128x32", 128, 32},
                              {"512x8", 512, 8},
                              {"256x4", 256, 4}};
 
-/// Seconds that `work` takes on the device, by events.
-double seconds_of(DeviceClock& clock, const std::function<void()>& work) {
-  clock.clear();
-  const DeviceClock::Mark begin = clock.mark();
-  work();
-  const DeviceClock::Mark end = clock.mark();
-  clock.synchronize();
-  return clock.seconds_between(begin, end);
-}
-
-/// Bytes read and written in a second: the median of many copies.
-double copy_bandwidth() {
-  constexpr int kWarm = 5;
-  constexpr size_t kCopies = 21;
-  const std::unique_ptr<DeviceClock> clock = memopt::make_device_clock(kGpu);
-  const at::Tensor from = at::rand({4 * kElements}, at::device(kGpu));
-  const at::Tensor to = at::empty_like(from);
-  for (int i = 0; i < kWarm; ++i) to.copy_(from);
-  std::vector<double> seconds;
-  for (size_t i = 0; i < kCopies; ++i) {
-    seconds.push_back(seconds_of(*clock, [&] { to.copy_(from); }));
-  }
-  std::nth_element(seconds.begin(), seconds.begin() + kCopies / 2, seconds.end());
-  return 2 * static_cast<double>(from.nbytes()) / seconds[kCopies / 2];
-}
-
 void add(const std::string& name, double bytes, double bandwidth,
          const std::function<void()>& work) {
   const auto run = [=](benchmark::State& state) {
     const at::NoGradGuard no_grad;
-    const std::unique_ptr<DeviceClock> clock = memopt::make_device_clock(kGpu);
+    const std::unique_ptr<memopt::DeviceClock> clock = memopt::make_device_clock(kGpu);
     work();  // loads the kernels
     double total = 0;
     for (auto _ : state) {
-      const double seconds = seconds_of(*clock, work);
+      const double seconds = memopt::test::seconds_of(kGpu, *clock, work);
       state.SetIterationTime(seconds);
       total += seconds;
     }
@@ -146,7 +117,7 @@ void add_norm_chain(const Subject& s) {
 
 void add_all() {
   const at::NoGradGuard no_grad;
-  const double bandwidth = copy_bandwidth();
+  const double bandwidth = memopt::test::copy_bandwidth(kGpu);
   benchmark::AddCustomContext("copy_GB/s", std::to_string(1e-9 * bandwidth));
   for (const Shape& shape : kShapes) {
     const int64_t image = shape.channels * shape.resolution * shape.resolution;

@@ -20,14 +20,17 @@ def main() -> int:
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     report = json.loads(output)
     rates = {}
+    problems = []
     for benchmark in report["benchmarks"]:
         *_, codec, tensor, work, _ = benchmark["name"].split("/")
         on_gpu = benchmark["name"].startswith("cuda/")
         rates.setdefault((on_gpu, codec), {})[tensor, work] = benchmark["GB/s"]
+        if on_gpu and benchmark.get("of_copy", 0) <= 0:
+            problems.append(f"{benchmark['name']}: no fraction of the copy bandwidth")
     wanted = {(False, codec) for codec in _CODECS}
     if report["context"]["cuda"] == "measured":
         wanted |= {(True, codec) for codec in _CODECS if codec != "copy"} | {(True, "offload")}
-    problems = [f"no benchmark: {missing}" for missing in sorted(wanted - set(rates))]
+    problems += [f"no benchmark: {missing}" for missing in sorted(wanted - set(rates))]
     problems += [f"not in the list: {other}" for other in sorted(set(rates) - wanted)]
     for codec, by_tensor in sorted(rates.items()):
         for tensor in sorted({tensor for tensor, _ in by_tensor}):
