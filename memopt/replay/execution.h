@@ -52,7 +52,7 @@ class PlanExecution {
   [[nodiscard]] bool compared_any() const;
   /// kVerify: backward did not ask for all that it had asked for when the step was recorded.
   [[nodiscard]] bool cut_short() const;
-  /// kVerify: what the shortcuts took, by the value that each gave.
+  /// kVerify: what the shortcuts took on a CPU, by the value that each gave.
   [[nodiscard]] std::map<ValueId, int64_t> shortcut_ns() const;
   /// Values that a codec did not take, once for each codec; in kVerify also those of the plan's
   /// trials.
