@@ -1,24 +1,33 @@
 #!/usr/bin/env bash
 # Runs every test that needs a GPU, what proves the columns of utilization, and the micro-benchmarks of kernels, with no
-# network and nothing but the programs and a CUDA LibTorch. Exit code 0: all that could run passed; 1: something failed;
-# 77: no GPU here. With NOISEMARK_REQUIRE=cuda in the environment 77 becomes 1.
+# network and nothing but the programs, the libraries that they were linked with (gpu-bundle.sh puts both into one folder)
+# and a CUDA LibTorch. Exit code 0: all that could run passed; 1: something failed, or has a library missing; 77: no GPU
+# here. With NOISEMARK_REQUIRE=cuda in the environment 77 becomes 1.
 #
 #   containers/gpu-check.sh [NAME...]   NAME: only these programs (suite_gpu_test)
 #
-#   BIN=DIR    where the programs are (default: build/release/bin of this checkout); they may have been built elsewhere
+#   BIN=DIR    where the programs are (default: bin/ beside this script, else build/release/bin of this checkout); they may
+#              have been built elsewhere, and their libraries be in DIR/../lib
 #   TORCH=DIR  torch/ of a LibTorch, where the programs do not find the one they were built with
 #   OUT=DIR    keeps what each program printed, and the figures of the micro-benchmarks (NAME.json)
 #   SECONDS_OF_COLUMNS=N     how long each load of noisemark_gpu_columns lasts (default: 5)
 #   SECONDS_OF_BENCHMARKS=N  how long each micro-benchmark lasts at least (default: 0.01, which shows that they run)
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-bin=${BIN:-$root/build/release/bin}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+bin=$here/bin
+[[ -d $bin ]] || bin=$here/../build/release/bin
+bin=${BIN:-$bin}
 cannot_run=77
 
 if [[ ! -d $bin ]]; then
   echo "gpu-check: BIN: $bin: no such folder (of built programs: cmake --workflow --preset release, or BIN=DIR)" >&2
   exit 2
+fi
+# LibTorch's folders go first: of a library that is in both, as libgomp, it must find its own. The bundled ones go before
+# the machine's, whose C++ library may be older than what the programs ask for.
+if [[ -d $bin/../lib ]]; then
+  export LD_LIBRARY_PATH=$(cd "$bin/../lib" && pwd)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 if [[ -n ${TORCH:-} ]]; then
   [[ -d $TORCH/lib ]] || { echo "gpu-check: TORCH: $TORCH: has no lib/ (torch/ of a LibTorch)" >&2 && exit 2; }
@@ -30,7 +39,7 @@ fi
 
 programs=("$@")
 if [[ ${#programs[@]} -eq 0 ]]; then
-  for program in "$bin"/*_gpu_test "$bin"/noisemark_gpu_columns "$bin"/noisemark_{norms_gpu,cudnn}_micro; do
+  for program in "$bin"/*_gpu_test "$bin"/noisemark_gpu_columns "$bin"/noisemark_{norms_gpu,cudnn,codecs}_micro; do
     [[ ! -x $program ]] || programs+=("$(basename "$program")")
   done
 fi
@@ -47,6 +56,9 @@ fi
 mkdir -p "$log"
 [[ ! -x $bin/noisemark ]] || "$bin/noisemark" doctor || true
 
+# missing_of PROGRAM: the libraries that it asks for and does not find
+missing_of() { { ldd "$bin/$1" 2>/dev/null || true; } | awk '$2 == "=>" && $3 == "not" { print $1 }' | sort -u | xargs; }
+
 passed=0 failed=0 skipped=0
 for program in "${programs[@]}"; do
   case $program in
@@ -55,12 +67,28 @@ for program in "${programs[@]}"; do
       "--benchmark_out=$log/$program.json" --benchmark_out_format=json) ;;
     *) arguments=() ;;
   esac
+  # What it measures on a CPU is no affair of a GPU.
+  [[ $program != noisemark_codecs_micro ]] || arguments+=("--benchmark_filter=^cuda/")
   status=0
-  "$bin/$program" "${arguments[@]}" >"$log/$program.log" 2>&1 || status=$?
+  missing=$(missing_of "$program")
+  if [[ -n $missing ]]; then
+    echo "cannot run: ${missing// /, }: not found (gpu-bundle.sh carries libraries; TORCH=DIR has LibTorch's)" >"$log/$program.log"
+    status=127
+  else
+    "$bin/$program" "${arguments[@]}" >"$log/$program.log" 2>&1 || status=$?
+  fi
+  # Google Benchmark calls it a success to have nothing to run.
+  if [[ $status == 0 && $program == *_micro ]] && grep -q "^Failed to match any benchmarks" "$log/$program.log"; then
+    status=$cannot_run
+  fi
   case $status in
     0) verdict=passed && passed=$((passed + 1)) ;;
     "$cannot_run") verdict="cannot run here" && skipped=$((skipped + 1)) ;;
-    *) verdict="FAILED, exit code $status" && failed=$((failed + 1)) ;;
+    *)
+      verdict="FAILED, exit code $status"
+      [[ -z $missing ]] || verdict="FAILED, cannot run: ${missing// /, }: not found"
+      failed=$((failed + 1))
+      ;;
   esac
   echo "$program: $verdict"
   [[ $program != noisemark_gpu_columns && $status == 0 ]] || cat "$log/$program.log"

@@ -46,6 +46,45 @@ expect "$(check OUT="$work/out" SECONDS_OF_BENCHMARKS=2)" 0 "a micro-benchmark"
 grep -q -- "given --benchmark_min_time=2" "$work/out/noisemark_cudnn_micro.log" || { echo "how long it lasts" && exit 1; }
 grep -q -- "given --benchmark_out=$work/out/noisemark_cudnn_micro.json" "$work/out/noisemark_cudnn_micro.log" ||
   { echo "its figures are not kept" && exit 1; }
+
+# A micro-benchmark of which a GPU's part alone is asked for.
+program noisemark_codecs_micro 'for word; do echo "given $word"; done'
+expect "$(check OUT="$work/out")" 0 "the codecs"
+grep -q -- "given --benchmark_filter=^cuda/$" "$work/out/noisemark_codecs_micro.log" || { echo "what it measures" && exit 1; }
+program noisemark_codecs_micro 'echo "Failed to match any benchmarks against regex: ^cuda/" >&2'
+expect "$(check A=1)" 0 "codecs without a GPU, beside what passed"
+says "noisemark_codecs_micro: cannot run here"
+
+# Where libraries are looked for: LibTorch's folders, the bundled ones, the environment's.
+mkdir -p "$work/lib" "$work/torch/lib" "$work/nvidia/cudnn/lib"
+program suite_gpu_test 'echo "libraries: $LD_LIBRARY_PATH"'
+expect "$(check OUT="$work/out" TORCH="$work/torch" LD_LIBRARY_PATH=/elsewhere)" 0 "bundled libraries"
+wanted=$work/torch/lib:$work/torch/../nvidia/cudnn/lib:$work/lib:/elsewhere
+grep -qxF "libraries: $wanted" "$work/out/suite_gpu_test.log" ||
+  { echo "expected $wanted" && cat "$work/out/suite_gpu_test.log" && exit 1; }
+rmdir "$work/lib"
+
+# A library that is missing is named, whoever would have run.
+mkdir "$work/tools"
+cat >"$work/tools/ldd" <<'STANDIN'
+#!/bin/sh
+case $1 in
+  */suite_gpu_test) printf '\tlibfmt.so.9 => not found\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\tlibpng16.so.16 => not found\n' ;;
+  *) echo "not a dynamic executable" >&2 && exit 1 ;;
+esac
+STANDIN
+chmod +x "$work/tools/ldd"
+expect "$(check PATH="$work/tools:$PATH" OUT="$work/out")" 1 "a library is missing"
+says "suite_gpu_test: FAILED, cannot run: libfmt.so.9, libpng16.so.16: not found"
+says " 1 failed, "
+program suite_gpu_test 'echo fine'
+
+# Beside a folder bin/, as in a bundle, that one is taken.
+cp "$root/containers/gpu-check.sh" "$work/"
+status=0
+bash "$work/gpu-check.sh" suite_gpu_test >"$work/log" 2>&1 || status=$?
+expect "$status" 0 "the programs beside it"
+
 program codecs_gpu_test 'echo it broke; exit 3'
 expect "$(check A=1)" 1 "one failed"
 says "codecs_gpu_test: FAILED, exit code 3"
