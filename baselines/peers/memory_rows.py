@@ -7,6 +7,7 @@ from pace import Row, rows_of, with_interval
 from peer_result import Figure
 
 PLAIN = "none"
+FUSED = "none@fused"
 EAGER = "peer-eager"
 # The second spends no more on its optimizer than Noisemark does.
 CHECKPOINTS = ("peer-checkpoint", "peer-checkpoint-fused-adam")
@@ -68,7 +69,7 @@ def _figure_of(metric: dict[str, Any]) -> Figure:
 def entries_of(measured: dict[str, Measured], record: dict[str, Any]) -> list[Entry]:
     """Of all that were measured, in their order; those of the interleaved run with their speed."""
     timed = [contestant["name"] for contestant in record["contestants"]]
-    references = [name for name in (PLAIN, EAGER, *CHECKPOINTS) if name in timed]
+    references = [name for name in (PLAIN, FUSED, EAGER, *CHECKPOINTS) if name in timed]
     pace = {reference: dict(zip(timed, rows_of(record, reference))) for reference in references}
     return [
         Entry(name, figures,

@@ -6,15 +6,17 @@
 Every contestant first trains in a process of its own and measures the memory of a steady step; then
 all are timed in one interleaved run (pace.py). FOLDER gets memory.md, plots/pareto.svg, the raw turns
 (pace.json) and every result.json. A contestant that cannot run here is left out, as is a budget that
-cannot be met, and the table says so. All of it runs on the CPU. All contestants are alive while they are
-timed, which takes the machine more than the sum of their peaks, their libraries too. Where that is too
-much, --timed names who is; the others have bytes alone.
+cannot be met, and the table says so. All of it runs on the CPU, or with --device cuda on a GPU, where the
+benchmark's @gpu is trained. All contestants are alive while they are timed, which takes the machine more than the sum of their peaks, their libraries too. Where that is too
+much, --timed names who is; the others have bytes alone. A mode is Noisemark's plain baseline under it, and
+MODE@BASELINE (echo@fused) another one; its certificate is against none under the same baseline.
 
 --resume goes on in a FOLDER whose table was not written: of its results those are taken whose run ended,
 by the same command and, of Noisemark, the same program. The others are measured.
 
---check asks for what the modes must reach: `echo` at most 3 % slower than plain `none`, the byte factors
-asked of the benchmark, and of the lossless modes whose peak is not above peer-checkpoint's the one with
+--check asks for what the modes must reach: the byte factors asked of the benchmark; on a GPU `echo@fused`
+no slower than plain `none` and at most 3 % slower than `none@fused`; on a CPU `echo` at most 3 % slower than
+plain `none`, and of the lossless modes whose peak is not above peer-checkpoint's the one with
 the highest faster than it (and than peer-checkpoint-fused-adam, where that is there). Bytes are exact; a
 time is missed where its whole 95 % interval misses what is asked, and not proven, which is printed and is
 no failure, where the interval holds both. No mode is called faster whose median is not.
@@ -37,6 +39,7 @@ from pathlib import Path
 
 import pace
 from definition import BadInput, CannotRunHere
+from devices import CPU, asked_for, checked_device, scale_of, titled
 from memory_plot import draw, points_of
 from memory_rows import (
     PEER,
@@ -87,7 +90,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--variants", nargs="+", default=_VARIANTS, metavar="V",
                         help=f"of the peer; eager always runs (default: {' '.join(_VARIANTS)})")
     parser.add_argument("--batch", type=int, metavar="N", help="other than the definition's")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
+    parser.add_argument("--device", default=CPU, metavar="D", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--threads", type=int, default=2, help="of each contestant (default: 2)")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each (default: 12)")
     parser.add_argument("--warmup-rounds", type=int, default=4,
@@ -125,7 +129,7 @@ class Commands:
     def _shared(self) -> list[object]:
         args = self._args
         return ["--data", args.data, "--threads", args.threads, "--precision", args.precision,
-                "--device", "cpu"]
+                "--device", args.device]
 
     def _peer(self, name: str, *more: object) -> list[str]:
         words = [sys.executable, _PEERS / "run_peer.py", "--definition", self._definition,
@@ -134,8 +138,10 @@ class Commands:
 
     def _noisemark(self, command: str, mode: str, *more: object) -> list[str]:
         batch = ["--set", f"train.batch={self._args.batch}"] if self._args.batch else []
-        words = [self._args.noisemark, command, self._args.benchmark, "--mode", mode,
-                 *self._shared(), *batch, *more]
+        mode, _, baseline = mode.partition("@")
+        execution = ["--baseline", baseline] if baseline else []
+        words = [self._args.noisemark, command, asked_for(self._args.benchmark, self._args.device),
+                 "--mode", mode, *execution, *self._shared(), *batch, *more]
         return list(map(str, words))
 
 
@@ -269,7 +275,7 @@ def _measure_memory(args: argparse.Namespace, commands: Commands) -> MemoryPasse
 
 def _head(args: argparse.Namespace, batch: int) -> str:
     return (
-        f"# Memory and time of {args.benchmark}@cpu\n\n{args.precision}, batch {batch}, "
+        f"# Memory and time of {titled(args.benchmark, args.device)}\n\n{args.precision}, batch {batch}, "
         f"{args.threads} threads. Bytes of one steady step; factor: those of `{PLAIN}` divided by "
         "them. Certificate: `pass` where loss, gradients and weights are bitwise those of "
         f"`{PLAIN}`; of a mode that rounds, the relative error of its gradient. Ratios of images per "
@@ -279,6 +285,7 @@ def _head(args: argparse.Namespace, batch: int) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
+    checked_device(args.device)
     if shutil.which(args.noisemark) is None:
         raise BadInput(f"--noisemark: {args.noisemark} (a program)")
     if (args.out / "memory.md").exists():
@@ -307,8 +314,9 @@ def _kept(record: dict, args: argparse.Namespace) -> dict:
 
 def _targets(args: argparse.Namespace, entries: list[Entry]) -> list[Target]:
     """Factors are asked for at the definition's batch alone."""
-    of_bytes = [] if args.batch else byte_targets(args.benchmark, args.precision, entries)
-    return of_bytes + time_targets(entries) if of_bytes or args.check else []
+    of_bytes = [] if args.batch else byte_targets(args.benchmark, args.precision, entries,
+                                                    scale_of(args.device))
+    return of_bytes + time_targets(entries, scale_of(args.device)) if of_bytes or args.check else []
 
 
 def _timed(args: argparse.Namespace, passes: MemoryPasses) -> list[str]:

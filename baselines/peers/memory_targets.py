@@ -7,7 +7,8 @@ faster is also missed where its median is not: nothing then speaks for it.
 
 from dataclasses import dataclass
 
-from memory_rows import CHECKPOINTS, PEER, PLAIN, Entry, is_no_higher
+from devices import CPU, GPU
+from memory_rows import CHECKPOINTS, FUSED, PEER, PLAIN, Entry, is_no_higher
 from pace import Row
 
 REACHED = "reached"
@@ -31,6 +32,17 @@ class _Factor:
     asked: float
     aim: float | None
     precisions: tuple[str, ...] = ("fp32",)
+    scale: str = CPU
+
+
+@dataclass(frozen=True)
+class _Overhead:
+    """How much longer than under `to` a step may take under `mode`, as a fraction of it."""
+
+    mode: str
+    to: str
+    most: float
+    aim: str = ""
 
 
 _FACTORS = (
@@ -40,7 +52,17 @@ _FACTORS = (
     _Factor("ho-cifar10", "echo+dpr8", "saved_bytes", 10.0, 12.0),
     _Factor("ho-relu-cifar10", "gist", "saved_bytes", 1.23, 1.30),
     _Factor("lucid-cifar10", ECHO, "saved_bytes", 2.0, None),
+    _Factor("ho-cifar10", ECHO, "saved_bytes", 2.7, None, ("fp32",), GPU),
+    _Factor("ho-cifar10", ECHO, "saved_bytes", 4.3, None, ("bf16",), GPU),
+    _Factor("ho-cifar10", "echo+attn", "saved_bytes", 6.0, None, ("bf16",), GPU),
+    _Factor("ho-cifar10", "mirror+echo", "peak_saved_bytes", 4.8, None, ("fp32", "bf16"), GPU),
+    _Factor("ho-cifar10", "echo+dpr8", "saved_bytes", 8.0, None, ("fp32", "bf16"), GPU),
 )
+
+_OVERHEADS = {
+    CPU: (_Overhead(ECHO, PLAIN, MOST_OVERHEAD, "at most 0 %"),),
+    GPU: (_Overhead(f"{ECHO}@fused", PLAIN, 0.0), _Overhead(f"{ECHO}@fused", FUSED, MOST_OVERHEAD)),
+}
 
 
 @dataclass(frozen=True)
@@ -65,29 +87,29 @@ def _factor(target: _Factor, entries: dict[str, Entry]) -> Target:
     return Target(what, f"{target.asked:.2f}", aim, f"{plain / ours:.2f}", verdict)
 
 
-def byte_targets(benchmark: str, precision: str, entries: list[Entry]) -> list[Target]:
-    """Of a benchmark, in its definition's batch; empty where nothing is asked of it."""
+def byte_targets(benchmark: str, precision: str, entries: list[Entry], scale: str = CPU) -> list[Target]:
+    """Of a benchmark at a scale, in its definition's batch; empty where nothing is asked of it."""
     name = benchmark.partition("@")[0]
     known = {entry.name: entry for entry in entries}
     return [_factor(target, known) for target in _FACTORS
-            if target.benchmark == name and precision in target.precisions]
+            if target.benchmark == name and precision in target.precisions and target.scale == scale]
 
 
 def _percent(overhead: float) -> str:
     return f"{100 * overhead:+.1f} %"
 
 
-def overhead_target(entries: list[Entry]) -> Target:
-    """Of the time of a step of `echo` beside plain `none`."""
-    what, asked, aim = f"{ECHO}: overhead to {PLAIN}", f"at most {_percent(MOST_OVERHEAD)}", "at most 0 %"
-    row = next((entry.pace.get(PLAIN) for entry in entries if entry.name == ECHO), None)
+def overhead_target(entries: list[Entry], target: _Overhead = _OVERHEADS[CPU][0]) -> Target:
+    """Of the time of a step of a mode beside another; without `target` of `echo` beside plain `none`."""
+    what, asked, aim = f"{target.mode}: overhead to {target.to}", f"at most {_percent(target.most)}", target.aim
+    row = next((entry.pace.get(target.to) for entry in entries if entry.name == target.mode), None)
     if row is None:
         return Target(what, asked, aim, "", NOT_MEASURED)
     reached = _percent(1 / row.ratio - 1)
     if row.ratio_ci95 is None:
         return Target(what, asked, aim, f"{reached} [too few rounds]", NOT_PROVEN)
     near, far = (1 / ratio - 1 for ratio in reversed(row.ratio_ci95))
-    verdict = REACHED if far <= MOST_OVERHEAD else NOT_PROVEN if near <= MOST_OVERHEAD else MISSED
+    verdict = REACHED if far <= target.most else NOT_PROVEN if near <= target.most else MISSED
     return Target(what, asked, aim, f"{reached} [{_percent(near)}, {_percent(far)}]", verdict)
 
 
@@ -117,12 +139,16 @@ def checkpoint_target(entries: list[Entry], checkpoint: str) -> Target:
                   _speed_verdict(row))
 
 
-def time_targets(entries: list[Entry]) -> list[Target]:
-    """All that are about time. Only torch's own checkpointing, with torch's own Adam, has to be there."""
+def time_targets(entries: list[Entry], scale: str = CPU) -> list[Target]:
+    """All that are about time. Beside the peer's checkpointing a CPU alone is judged; only torch's own, with
+    torch's own Adam, has to be there."""
+    overheads = [overhead_target(entries, target) for target in _OVERHEADS[scale]]
+    if scale == GPU:
+        return overheads
     plain, *others = CHECKPOINTS
     measured = {entry.name for entry in entries}
     judged = [plain, *(name for name in others if name in measured)]
-    return [overhead_target(entries), *(checkpoint_target(entries, name) for name in judged)]
+    return [*overheads, *(checkpoint_target(entries, name) for name in judged)]
 
 
 def targets_table(targets: list[Target]) -> str:

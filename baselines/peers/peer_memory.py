@@ -1,6 +1,7 @@
-"""How much memory a peer's steady step takes on the CPU.
+"""How much memory a peer's steady step takes.
 
-The profiler records every allocation and release of torch's allocator. Their running total is what is
+On a GPU torch's caching allocator says it: how much of it is live, and the most that was since it was last
+asked. On the CPU the profiler records every allocation and release of torch's allocator. Their running total is what is
 live beyond what was live when the profile began, and that is what lives on between steps: weights,
 buffers, optimizer state and average, whose storages are walked. It is a pass of its own, because being
 watched takes time.
@@ -9,6 +10,7 @@ watched takes time.
 import gc
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -22,6 +24,10 @@ _PEAK_METHOD = (
     "weights, buffers, optimizer and average, and the highest running total of the profiler's "
     "allocations and releases in one step"
 )
+_PEAK_METHOD_OF_GPU = (
+    "the most that is live in torch's caching allocator in one step, torch.cuda.max_memory_allocated: all of "
+    "the process, in blocks of whole 512 bytes"
+)
 _SAVED_METHOD = (
     "what a forward pass leaves live and its backward pass lets go; pictures and parameters are not "
     "of it, the noise that was drawn and casts of weights are"
@@ -30,10 +36,18 @@ _SAVED_METHOD = (
 
 @dataclass(frozen=True)
 class Live:
-    """Bytes relative to the beginning of the profile."""
+    """Bytes relative to the beginning of the profile, or on a GPU all."""
 
     at_bytes: int  # at the mark
     highest_bytes: int  # since the mark before
+
+
+class Allocator(Protocol):
+    """What torch.cuda says of its caching allocator, all of it as the host asks for memory."""
+
+    def memory_allocated(self, device: torch.device) -> int: ...
+    def max_memory_allocated(self, device: torch.device) -> int: ...
+    def reset_peak_memory_stats(self, device: torch.device) -> None: ...
 
 
 def between_steps_bytes(trainer: PeerTrainer) -> int:
@@ -95,11 +109,39 @@ def _figure(value: int, method: str, left_bytes: int) -> Figure:
     return Figure(value, method)
 
 
+def _asked(allocator: Allocator, device: torch.device) -> Live:
+    """Of now, and the most since this was called before."""
+    gc.collect()
+    live = Live(allocator.memory_allocated(device), allocator.max_memory_allocated(device))
+    allocator.reset_peak_memory_stats(device)
+    return live
+
+
+def measure_on_gpu(trainer: PeerTrainer, allocator: Allocator) -> MemoryPass:
+    """The same of a GPU. The step goes first: no pictures but its own are there then."""
+    before = _asked(allocator, trainer.device)
+    trainer.step()
+    after = _asked(allocator, trainer.device)
+    images = trainer.micro_batch()
+    begin = _asked(allocator, trainer.device)
+    loss = trainer.forward(images)
+    forward = _asked(allocator, trainer.device)
+    loss.backward()
+    del loss
+    trainer.adam.zero_grad()
+    backward = _asked(allocator, trainer.device)
+    figures = {
+        "peak_bytes": _figure(after.highest_bytes, _PEAK_METHOD_OF_GPU, after.at_bytes - before.at_bytes),
+        "saved_bytes": _figure(forward.at_bytes - begin.at_bytes, _SAVED_METHOD,
+                               backward.at_bytes - begin.at_bytes),
+    }
+    return MemoryPass(1, figures)
+
+
 def measure_memory(trainer: PeerTrainer) -> MemoryPass:
     """`peak_bytes` and `saved_bytes` of a steady step of a trainer that has trained one."""
-    if trainer.device.type != "cpu":
-        missing = Figure(None, "the running total is that of the CPU's allocator")
-        return MemoryPass(0, {"peak_bytes": missing, "saved_bytes": missing})
+    if trainer.device.type == "cuda":
+        return measure_on_gpu(trainer, torch.cuda)
     before = trainer.steps
     begin, forward, backward, end = map(_watched(trainer).__getitem__, _MARKS)
     saved_bytes = forward.at_bytes - begin.at_bytes

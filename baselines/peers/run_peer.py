@@ -34,7 +34,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
                         help="canonical JSON, a result.json, or what `noisemark list --json` prints")
     parser.add_argument("--id", help="benchmark of a list: ID, ID@cpu or ID@gpu")
     parser.add_argument("--variant", default="eager", metavar="V", help=f"one of: {ACCEPTED}")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with CIFAR-10's binary files")
     parser.add_argument("--steps", type=int, metavar="N", help="other than the definition's (custom)")
@@ -80,6 +80,8 @@ def _trainer(
             raise BadInput(f"--threads: {args.threads} (an integer of at least 1)")
         torch.set_num_threads(args.threads)
     args.threads = torch.get_num_threads()
+    if args.precision == "tf32" and args.device == "cpu":
+        raise BadInput("--precision: tf32: needs a CUDA device (fp32 or bf16 here)")
     device = open_device(args.device)
     pictures = load_pictures(definition, args.data)
     trainer = PeerTrainer(definition, pictures, args.variant, args.precision, device)

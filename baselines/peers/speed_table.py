@@ -6,7 +6,7 @@
 For every benchmark and precision all contestants are timed in one interleaved run (pace.py). With
 --bare-loop also what the harness costs: `noisemark pace` against the same calls without it. FOLDER
 gets speed.md and the raw turns of every run. A contestant that cannot run here is left out, and the
-table says so.
+table says so. With --device cuda all train the benchmarks' @gpu on the GPU.
 
 Exit codes: 0 measured, 1 a contestant failed, 2 bad input.
 """
@@ -23,6 +23,7 @@ from typing import Any
 
 import pace
 from definition import BadInput, CannotRunHere
+from devices import CPU, asked_for, checked_device, titled
 
 _PEERS = Path(__file__).resolve().parent
 _BENCHMARKS = ("lucid-cifar10", "ho-cifar10")
@@ -48,12 +49,14 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--bare-loop", type=Path, metavar="BIN", help="noisemark_bare_loop")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="of the pictures")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new one")
+    parser.add_argument("--device", default=CPU, metavar="D", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--threads", type=int, default=2, help="of each contestant (default: 2)")
     parser.add_argument("--rounds", type=int, default=12, help="of each table (default: 12)")
     parser.add_argument("--warmup-rounds", type=int, default=2, help="left out (default: 2)")
     parser.add_argument("--steps", type=int, default=1, help="of a turn (default: 1)")
     parser.add_argument("--benchmarks", nargs="+", default=_BENCHMARKS, metavar="ID")
-    parser.add_argument("--precisions", nargs="+", default=_PRECISIONS, choices=_PRECISIONS)
+    parser.add_argument("--precisions", nargs="+", default=_PRECISIONS,
+                        choices=(*_PRECISIONS, "tf32"), help=f"(default: {' '.join(_PRECISIONS)})")
     parser.add_argument("--contestants", nargs="+", default=_CONTESTANTS, metavar="NAME",
                         help="peer-VARIANT, peer-VARIANT+pooled, or a baseline; the first that "
                              f"can run is the reference (default: {' '.join(_CONTESTANTS)})")
@@ -69,7 +72,9 @@ class Commands:
 
     def contestant(self, name: str, benchmark: str, precision: str) -> str:
         """`name` is peer-VARIANT, peer-VARIANT+pooled, or one of Noisemark's baselines."""
-        where = ["--data", self._args.data, "--threads", self._args.threads, "--precision", precision]
+        where = ["--data", self._args.data, "--threads", self._args.threads, "--precision", precision,
+                 "--device", self._args.device]
+        benchmark = asked_for(benchmark, self._args.device)
         if name.startswith("peer-"):
             variant, _, memory = name.removeprefix("peer-").partition("+")
             if memory not in ("", "pooled"):
@@ -147,6 +152,9 @@ class Table:
 
 def measure(args: argparse.Namespace) -> None:
     """Every table, printed as it is ready, and all of them in speed.md."""
+    checked_device(args.device)
+    if args.bare_loop and args.device != CPU:
+        raise BadInput(f"--bare-loop: with --device {args.device} (it trains on the CPU alone)")
     if args.out.exists() and any(args.out.iterdir()):
         raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
     args.out.mkdir(parents=True, exist_ok=True)
@@ -159,13 +167,13 @@ def measure(args: argparse.Namespace) -> None:
             for precision in args.precisions:
                 chosen = {name: commands.contestant(name, benchmark, precision)
                           for name in args.contestants}
-                table.add(f"{benchmark}@cpu, {precision}", f"{benchmark}-{precision}.json", chosen,
+                table.add(f"{titled(benchmark, args.device)}, {precision}", f"{benchmark}-{precision}.json", chosen,
                           args.steps)
         if args.bare_loop:
             for benchmark in args.benchmarks:
                 pair = {"bare loop": commands.bare_loop(benchmark),
                         "noisemark": commands.contestant("plain", benchmark, "fp32")}
-                table.add(f"Harness, {benchmark}@cpu, fp32", f"{benchmark}-harness.json", pair,
+                table.add(f"Harness, {titled(benchmark, args.device)}, fp32", f"{benchmark}-harness.json", pair,
                           2 * args.steps)
     head = (f"# Training speed, {args.threads} threads\n\nImages per second, and the ratio within each "
             "round to the first contestant that can run, with the 95 % interval of the median.\n\n")

@@ -45,6 +45,13 @@ class PhaseClock:
         self._last = now
 
 
+def set_tf32(precision: str) -> None:
+    """As Noisemark has it: a GPU rounds factors to TensorFloat-32 where the precision is tf32, and nowhere
+    else. As torch comes, convolutions are rounded."""
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+
+
 class PeerTrainer:
     """The peer's network, loss, Adam, clipping and moving average for one definition."""
 
@@ -56,6 +63,8 @@ class PeerTrainer:
         precision: str,
         device: torch.device,
     ) -> None:
+        if device.type == "cuda":
+            set_tf32(precision)
         torch.manual_seed(definition["benchmark"]["seed"])
         self.definition = definition
         self.device = device
@@ -109,9 +118,9 @@ class PeerTrainer:
             self.ema.update()
 
     def _autocast(self) -> AbstractContextManager[None]:
-        if self.precision == "fp32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
+        if self.precision == "bf16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
 
     def _saving(self) -> AbstractContextManager[None]:
         return save_on_cpu(pin_memory=False) if self.variant.saved_on_cpu else nullcontext()

@@ -6,13 +6,14 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import tiny
 from definition import BadInput
 from memory_plot import Point, draw, pareto_front, points_of, sources
 from memory_rows import Entry, Measured, against_checkpoints, entries_of, measured_in, table
-from memory_table import budget_mode
+from memory_table import Commands, budget_mode
 from memory_targets import (
     MISSED,
     NOT_MEASURED,
@@ -230,6 +231,47 @@ class ByteTargetsTest(unittest.TestCase):
         some = entries_of({**MEASURED, "none": measured(100, 58, 60)}, record(STEP_S))
         text = targets_table(byte_targets("ho-cifar10", "fp32", some))
         self.assertIn("| echo: saved_bytes, times fewer | 2.90 | 3.10 | 2.90 | reached |", text)
+
+
+class GpuTest(unittest.TestCase):
+    def factors(self, precision: str) -> list[tuple[str, str, str]]:
+        bytes_of = {"none": measured(100, 60, 60), "echo": measured(60, 20, 24), "mirror+echo": measured(50, 12, 12),
+                    "echo+attn": measured(50, 10, 12), "echo+dpr8": measured(50, 8, 12)}
+        some = entries_of(bytes_of, record({"none": 0.5}))
+        return [(row.what, row.asked, row.verdict) for row in byte_targets("ho-cifar10", precision, some, "gpu")]
+
+    def test_other_factors_are_asked_of_a_gpu_than_of_a_cpu(self) -> None:
+        same = [("mirror+echo: peak_saved_bytes, times fewer", "4.80", REACHED),
+                ("echo+dpr8: saved_bytes, times fewer", "8.00", MISSED)]
+        self.assertEqual(self.factors("fp32"), [("echo: saved_bytes, times fewer", "2.70", REACHED), *same])
+        self.assertEqual(self.factors("bf16"), [("echo: saved_bytes, times fewer", "4.30", MISSED),
+                                                ("echo+attn: saved_bytes, times fewer", "6.00", REACHED), *same])
+        self.assertEqual(byte_targets("lucid-cifar10", "bf16", entries(), "gpu"), [])
+
+    def test_echo_over_the_fused_baseline_costs_nothing_beside_plain_none_and_little_beside_fused(self) -> None:
+        step_s = {"none": NONE_S, "none@fused": [0.9] * ROUNDS, "echo@fused": [0.95] * ROUNDS,
+                  CHECKPOINT: [2.0] * ROUNDS}
+        some = timed(step_s, dict.fromkeys(step_s, 100.0))
+        rows = time_targets(some, "gpu")
+        self.assertEqual([(row.what, row.asked, row.verdict) for row in rows],
+                         [("echo@fused: overhead to none", "at most +0.0 %", REACHED),
+                          ("echo@fused: overhead to none@fused", "at most +3.0 %", MISSED)])
+        self.assertIn("| ratio to none@fused [95 %] |", table(some))
+        alone = time_targets(entries(), "gpu")
+        self.assertEqual([row.verdict for row in alone], [NOT_MEASURED] * 2)
+
+    def command(self, name: str, device: str, benchmark: str = "ho-cifar10") -> str:
+        args = SimpleNamespace(out=Path("out"), data="DIR", threads=2, precision="bf16", device=device,
+                               batch=None, benchmark=benchmark, noisemark="noisemark")
+        return Commands(args).pace(name)
+
+    def test_a_mode_may_name_its_baseline_and_a_gpu_trains_the_benchmark_at_its_scale(self) -> None:
+        end = " --data DIR --threads 2 --precision bf16 --device"
+        self.assertEqual(self.command("echo", "cpu"), f"noisemark pace ho-cifar10 --mode echo{end} cpu")
+        self.assertEqual(self.command("echo@fused", "cuda"),
+                         f"noisemark pace ho-cifar10@gpu --mode echo --baseline fused{end} cuda")
+        self.assertIn(" ho-cifar10@cpu ", self.command("echo", "cuda", "ho-cifar10@cpu"))
+        self.assertTrue(self.command("peer-eager", "cuda:1").endswith(" --device cuda:1 --pace"))
 
 
 class BudgetTest(unittest.TestCase):

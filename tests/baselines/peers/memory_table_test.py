@@ -128,7 +128,8 @@ class MemoryTableTest(unittest.TestCase):
         self.assertEqual(row_of(text, "echo")[7], "pass", "what was measured is told all the same")
 
     def test_other_bad_input_is_refused_before_anything_runs(self) -> None:
-        for option in ("--rounds=0", "--batch=0", "--noisemark=/no/such/program", "--budgets=2"):
+        for option in ("--rounds=0", "--batch=0", "--noisemark=/no/such/program", "--budgets=2",
+                       "--device=tpu"):
             with tempfile.TemporaryDirectory() as folder:
                 done = memory_table(Path(folder) / "memory", option)
                 self.assertEqual(done.returncode, 2)

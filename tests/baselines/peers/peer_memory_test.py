@@ -1,6 +1,7 @@
 """What the peers' memory pass measures, and that saving memory changes no gradient."""
 
 import unittest
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from variants import parse_variant
 
 try:
     import torch
-    from peer_memory import Live, between_steps_bytes, live_at_marks, measure_memory
+    from peer_memory import Live, between_steps_bytes, live_at_marks, measure_memory, measure_on_gpu
     from pictures import load_pictures
     from training import PeerTrainer
 except ImportError as error:
@@ -22,12 +23,12 @@ WIDE = {"batch": 16, "accumulation": 1, "steps": 1}
 
 
 def trainer(sections: dict[str, Any], variant: str, precision: str = "fp32", *,
-            fused_adam: bool = False) -> PeerTrainer:
+            fused_adam: bool = False, device: str = "cpu") -> PeerTrainer:
     sections = {**sections, "train": WIDE}
     definition = Definition(canonical_text(sections), sections)
     pictures = load_pictures(definition, None)
     way = replace(parse_variant(variant), fused_adam=fused_adam)
-    return PeerTrainer(definition, pictures, way, precision, torch.device("cpu"))
+    return PeerTrainer(definition, pictures, way, precision, torch.device(device))
 
 
 def gradients(sections: dict[str, Any], variant: str) -> dict[str, torch.Tensor]:
@@ -72,6 +73,53 @@ class RunningTotalTest(unittest.TestCase):
                   ("[memory]", 20), ("[memory]", -50), ("c", 0)]
         self.assertEqual(live_at_marks(events),
                          {"a": Live(60, 100), "b": Live(30, 60), "c": Live(0, 50)})
+
+
+class ScriptedAllocator:
+    """Answers as a GPU's would: what is live, and the most that was, at each time that it is asked."""
+
+    def __init__(self, live: list[int], most: list[int]) -> None:
+        self.live, self.most, self.resets = live, most, 0
+
+    def memory_allocated(self, device: torch.device) -> int:
+        return self.live[self.resets]
+
+    def max_memory_allocated(self, device: torch.device) -> int:
+        return self.most[self.resets]
+
+    def reset_peak_memory_stats(self, device: torch.device) -> None:
+        self.resets += 1
+
+
+class GpuTest(unittest.TestCase):
+    def test_a_gpus_allocator_is_asked_before_and_after_a_step_a_forward_and_its_backward(self) -> None:
+        allocator = ScriptedAllocator([100, 100, 110, 510, 110], [150, 900, 110, 520, 700])
+        peer = trainer(tiny.HO, "eager")
+        found = measure_on_gpu(peer, allocator)
+        self.assertEqual(allocator.resets, 5)
+        self.assertEqual((found.steps, peer.steps), (1, 1))
+        self.assertEqual(found.figures["peak_bytes"].value, 900)
+        self.assertIn("max_memory_allocated", found.figures["peak_bytes"].words)
+        self.assertEqual(found.figures["saved_bytes"].value, 400)
+
+    def test_on_a_gpu_too_something_that_outlives_what_was_watched_makes_a_figure_missing(self) -> None:
+        allocator = ScriptedAllocator([100, 108, 110, 510, 114], [150, 900, 110, 520, 700])
+        found = measure_on_gpu(trainer(tiny.HO, "eager"), allocator).figures
+        self.assertIsNone(found["peak_bytes"].value)
+        self.assertIn("8 bytes more", found["peak_bytes"].words)
+        self.assertIsNone(found["saved_bytes"].value)
+        self.assertIn("4 bytes more", found["saved_bytes"].words)
+
+
+class TensorFloat32Test(unittest.TestCase):
+    def test_on_a_gpu_a_peer_rounds_to_tf32_where_the_precision_says_so_and_nowhere_else(self) -> None:
+        for precision, allowed in (("fp32", False), ("tf32", True), ("bf16", False)):
+            torch.backends.cuda.matmul.allow_tf32 = not allowed
+            torch.backends.cudnn.allow_tf32 = not allowed
+            with suppress(RuntimeError, AssertionError):  # where there is no GPU it gets no further
+                trainer(tiny.HO, "eager", precision, device="cuda")
+            self.assertEqual(torch.backends.cuda.matmul.allow_tf32, allowed, precision)
+            self.assertEqual(torch.backends.cudnn.allow_tf32, allowed, precision)
 
 
 class GradientsTest(unittest.TestCase):

@@ -124,6 +124,7 @@ class RunPeerTest(unittest.TestCase):
         for expected, code_and_words in (
             ("--steps", self.run_peer(tiny.LUCID, out, "--steps=0")),
             ("--variant", self.run_peer(tiny.LUCID, out, "--variant=faster")),
+            ("--precision: tf32", self.run_peer(tiny.LUCID, out, "--precision=tf32")),
             ("--data", self.run_peer(cifar, out)),
             ("data_batch_1.bin", self.run_peer(cifar, out, f"--data={self.folder}")),
         ):

@@ -7,10 +7,11 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 import tiny
 import peers_required
-from speed_table import phase_table
+from speed_table import Commands, phase_table
 
 NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
 BARE_LOOP = os.environ["NOISEMARK_BARE_LOOP"]
@@ -35,6 +36,21 @@ class PhaseTableTest(unittest.TestCase):
         self.assertEqual(row, "| a | 250.0 | - | 30.0 | - | - | - |")
 
 
+class CommandsTest(unittest.TestCase):
+    def commands(self, device: str) -> list[str]:
+        args = SimpleNamespace(data="DIR", threads=2, device=device, noisemark="noisemark")
+        commands = Commands(args, Path("list.json"))
+        return [commands.contestant(name, "ho-cifar10", "bf16") for name in ("plain", "peer-eager")]
+
+    def test_all_contestants_are_told_the_device_and_on_a_gpu_the_scale(self) -> None:
+        for device, name in (("cpu", "ho-cifar10"), ("cuda", "ho-cifar10@gpu"), ("cuda:1", "ho-cifar10@gpu")):
+            ours, peer = self.commands(device)
+            self.assertIn(f"noisemark pace {name} --baseline plain ", ours)
+            self.assertIn(f" --id {name} --variant eager ", peer)
+            for command in (ours, peer):
+                self.assertTrue(command.endswith(f" --device {device}"), command)
+
+
 class SpeedTableTest(unittest.TestCase):
     def test_every_contestant_has_a_row_or_is_said_to_be_unable_to_run(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +72,8 @@ class SpeedTableTest(unittest.TestCase):
         self.assertRegex(text, r"\| bare loop \| [0-9]+\.[0-9] (\| - ){5}\|\n")
         self.assertEqual(set(records), {"gmm16-fp32.json", "gmm16-harness.json"})
         self.assertEqual(records["gmm16-fp32.json"]["contestants"][0]["command"],
-                         "noisemark pace gmm16 --baseline plain --data DIR --threads 1 --precision fp32")
+                         "noisemark pace gmm16 --baseline plain --data DIR --threads 1 --precision fp32 "
+                         "--device cpu")
         self.assertNotIn(folder, json.dumps(records))
         self.assertIn(done.stdout.splitlines()[1], text)
 
@@ -86,6 +103,14 @@ class SpeedTableTest(unittest.TestCase):
             done = speed_table(Path(folder) / "speed", "--contestants", "peer-eager+fused")
             self.assertEqual(done.returncode, 2)
             self.assertIn("peer-eager+fused", done.stderr)
+
+    def test_a_device_that_nobody_knows_and_a_bare_loop_on_a_gpu_are_refused_before_anything_runs(self) -> None:
+        for words in (["--device=tpu"], ["--device=cuda", f"--bare-loop={BARE_LOOP}"]):
+            with tempfile.TemporaryDirectory() as folder:
+                done = speed_table(Path(folder) / "speed", *words)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(words[-1].partition("=")[0], done.stderr)
+                self.assertEqual(list(Path(folder).iterdir()), [])
 
     def test_a_program_that_does_not_exist_is_named(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
