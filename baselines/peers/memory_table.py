@@ -7,19 +7,20 @@ Every contestant first trains in a process of its own and measures the memory of
 all are timed in one interleaved run (pace.py). FOLDER gets memory.md, plots/pareto.svg, the raw turns
 (pace.json) and every result.json. A contestant that cannot run here is left out, as is a budget that
 cannot be met, and the table says so. All of it runs on the CPU, or with --device cuda on a GPU, where the
-benchmark's @gpu is trained. All contestants are alive while they are timed, which takes the machine more than the sum of their peaks, their libraries too. Where that is too
-much, --timed names who is; the others have bytes alone. A mode is Noisemark's plain baseline under it, and
-MODE@BASELINE (echo@fused) another one; its certificate is against none under the same baseline.
+benchmark's @gpu is trained. All contestants are alive while they are timed, which takes the machine more
+than the sum of their peaks, their libraries too. Where that is too much, --timed names who is; the others
+have bytes alone. A mode runs over the baseline plain, and MODE@BASELINE (echo@fused) over another, which its
+certificate is against too.
 
 --resume goes on in a FOLDER whose table was not written: of its results those are taken whose run ended,
 by the same command and, of Noisemark, the same program. The others are measured.
 
 --check asks for what the modes must reach: the byte factors asked of the benchmark; on a GPU `echo@fused`
 no slower than plain `none` and at most 3 % slower than `none@fused`; on a CPU `echo` at most 3 % slower than
-plain `none`, and of the lossless modes whose peak is not above peer-checkpoint's the one with
-the highest faster than it (and than peer-checkpoint-fused-adam, where that is there). Bytes are exact; a
-time is missed where its whole 95 % interval misses what is asked, and not proven, which is printed and is
-no failure, where the interval holds both. No mode is called faster whose median is not.
+plain `none`, and of the lossless modes whose peak is not above peer-checkpoint's the one with the highest
+faster than it (and than peer-checkpoint-fused-adam, where that is there). Bytes are exact; a time is missed
+where its whole 95 % interval misses what is asked, and not proven, which is printed and is no failure, where
+the interval holds both. No mode is called faster whose median is not.
 
 A mode whose run ends with a failed gate stays in the table, which names the gate, and ends it with 1.
 
