@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts what gpu-check.sh runs into one folder, for a GPU host that has LibTorch with CUDA's wheels and nothing else of what
+# Puts what gpu-check.sh runs into one folder, for a GPU host that has LibTorch with CUDA's wheels and nothing else that
 # the programs were linked with. In OUT are bin/, the programs; lib/, the shared libraries that they find here; and
 # gpu-check.sh, which runs them there: TORCH=DIR OUT/gpu-check.sh.
 #
@@ -7,8 +7,8 @@
 #
 #   BIN=DIR    where the programs are (default: build/release/bin of this checkout)
 #
-# Not carried are LibTorch's and CUDA's libraries, those of the driver, and glibc's own, which are the host's: its glibc must
-# be no older than the one here. Exit code 0: made; 1: a library is missing here too; 2: bad input.
+# Not carried are LibTorch's and CUDA's libraries, those of the driver, and glibc's own, which are the host's: its glibc
+# must be no older than the one here. Exit code 0: made; 1: a library is missing here too; 2: bad input.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

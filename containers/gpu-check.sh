@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs every test that needs a GPU, what proves the columns of utilization, and the micro-benchmarks of kernels, with no
-# network and nothing but the programs, the libraries that they were linked with (gpu-bundle.sh puts both into one folder)
-# and a CUDA LibTorch. Exit code 0: all that could run passed; 1: something failed, or has a library missing; 77: no GPU
-# here. With NOISEMARK_REQUIRE=cuda in the environment 77 becomes 1.
+# network and nothing but the programs, what libraries they were linked with (gpu-bundle.sh puts both into one folder) and
+# a CUDA LibTorch. Exit code 0: all that could run passed; 1: something failed, or lacks a library; 77: no GPU here. With
+# NOISEMARK_REQUIRE=cuda in the environment 77 becomes 1.
 #
 #   containers/gpu-check.sh [NAME...]   NAME: only these programs (suite_gpu_test)
 #
-#   BIN=DIR    where the programs are (default: bin/ beside this script, else build/release/bin of this checkout); they may
-#              have been built elsewhere, and their libraries be in DIR/../lib
+#   BIN=DIR    where the programs are (default: bin/ beside this script, else build/release/bin of this checkout); they
+#              may have been built elsewhere, and their libraries be in DIR/../lib
 #   TORCH=DIR  torch/ of a LibTorch, where the programs do not find the one they were built with
 #   OUT=DIR    keeps what each program printed, and the figures of the micro-benchmarks (NAME.json)
 #   SECONDS_OF_COLUMNS=N     how long each load of noisemark_gpu_columns lasts (default: 5)
@@ -72,7 +72,7 @@ for program in "${programs[@]}"; do
   status=0
   missing=$(missing_of "$program")
   if [[ -n $missing ]]; then
-    echo "cannot run: ${missing// /, }: not found (gpu-bundle.sh carries libraries; TORCH=DIR has LibTorch's)" >"$log/$program.log"
+    echo "${missing// /, }: not found (in a folder of gpu-bundle.sh, or in that of TORCH)" >"$log/$program.log"
     status=127
   else
     "$bin/$program" "${arguments[@]}" >"$log/$program.log" 2>&1 || status=$?
