@@ -1,10 +1,10 @@
 """How much memory a peer's steady step takes.
 
 On a GPU torch's caching allocator says it: how much of it is live, and the most that was since it was last
-asked. On the CPU the profiler records every allocation and release of torch's allocator. Their running total is what is
-live beyond what was live when the profile began, and that is what lives on between steps: weights,
-buffers, optimizer state and average, whose storages are walked. It is a pass of its own, because being
-watched takes time.
+asked. On the CPU the profiler records every allocation and release of torch's allocator. Their running total
+is what is live beyond what was live when the profile began, and that is what lives on between steps:
+weights, buffers, optimizer state and average, whose storages are walked. It is a pass of its own, because
+being watched takes time.
 """
 
 import gc
@@ -118,7 +118,7 @@ def _asked(allocator: Allocator, device: torch.device) -> Live:
 
 
 def measure_on_gpu(trainer: PeerTrainer, allocator: Allocator) -> MemoryPass:
-    """The same of a GPU. The step goes first: no pictures but its own are there then."""
+    """The same of a trainer on a GPU. The step goes first: no pictures but its own are there then."""
     before = _asked(allocator, trainer.device)
     trainer.step()
     after = _asked(allocator, trainer.device)
