@@ -140,6 +140,30 @@ void remove_leftovers(const std::filesystem::path& folder, std::span<const char*
   }
 }
 
+std::vector<std::filesystem::directory_entry> read_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::directory_entry> entries;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    entries.push_back(*at);
+  }
+  if (error) throw bad_input(folder.string(), "", "cannot be read: " + error.message(), "");
+  return entries;
+}
+
+std::vector<std::filesystem::path> files_named(const std::filesystem::path& folder,
+                                               std::string_view name) {
+  std::vector<std::filesystem::path> files;
+  for (const std::filesystem::directory_entry& entry : read_folder(folder)) {
+    if (entry.path().filename() == name) files.push_back(entry.path());
+    if (entry.is_symlink() || !entry.is_directory()) continue;
+    const std::vector<std::filesystem::path> below = files_named(entry.path(), name);
+    files.insert(files.end(), below.begin(), below.end());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 void make_folder(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

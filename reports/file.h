@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// Whole files in and out, with the project's errors.
 namespace noisemark::reports {
@@ -49,6 +50,15 @@ void write_file_atomically(const std::filesystem::path& path,
 /// more left there: those of the files `names`, or with none of any file. A folder that is not
 /// there holds none. Throws Error (cannot write).
 void remove_leftovers(const std::filesystem::path& folder, std::span<const char* const> names = {});
+
+/// What lies in a folder, in no order. Throws Error (bad input), «PATH: cannot be read: ...».
+[[nodiscard]] std::vector<std::filesystem::directory_entry> read_folder(
+    const std::filesystem::path& folder);
+
+/// The files of that name in `folder` and below it, in the order of their paths; links to folders
+/// are not followed. Throws as read_folder().
+[[nodiscard]] std::vector<std::filesystem::path> files_named(const std::filesystem::path& folder,
+                                                             std::string_view name);
 
 /// Makes the folder and its parents. Throws Error (cannot write).
 void make_folder(const std::filesystem::path& path);

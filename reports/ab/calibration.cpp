@@ -185,14 +185,8 @@ std::vector<NamedCalibration> read_calibrations(const std::filesystem::path& pat
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
   if (fs::is_directory(path) && !fs::exists(path / kFileName)) {
-    std::error_code error;
-    for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
-         it.increment(error)) {
-      if (it->path().filename() == kFileName) files.push_back(it->path());
-    }
-    if (error) throw bad_input(path.string(), "", error.message(), "a folder that can be read");
+    files = files_named(path, kFileName);
   }
-  std::sort(files.begin(), files.end());
   if (files.empty()) files = {path};
   std::vector<NamedCalibration> calibrations;
   for (const fs::path& file : files) {

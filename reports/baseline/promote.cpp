@@ -39,16 +39,6 @@ Side read_checked(const std::vector<std::string>& paths) {
   return side;
 }
 
-std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::directory_entry> entries;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    entries.push_back(*at);
-  }
-  if (error) throw bad_input(folder.string(), "", "cannot be read: " + error.message(), "");
-  return entries;
-}
-
 /// Where a cell goes, and what of an earlier baseline lies there.
 struct Place {
   const BaselineCell* cell = nullptr;
@@ -61,7 +51,7 @@ Place place_of(const BaselineCell& cell, const PromoteOptions& options) {
   const std::string hardware = options.hardware.empty() ? hardware_folder(id) : options.hardware;
   Place place{&cell, options.into / hardware / cell_folder(id), {}};
   if (!fs::exists(place.folder)) return place;
-  for (const fs::directory_entry& entry : entries_of(place.folder)) {
+  for (const fs::directory_entry& entry : read_folder(place.folder)) {
     if (fs::exists(entry.path() / kResult)) place.earlier.push_back(entry.path());
   }
   std::sort(place.earlier.begin(), place.earlier.end());
@@ -109,14 +99,6 @@ std::string words_on_left_out(const Side& side) {
   return text.empty() ? "" : "left out:\n" + text;
 }
 
-/// Folders with a page, `folder` or below it; links are not followed.
-void find_pages(const fs::path& folder, std::vector<fs::path>& found) {
-  for (const fs::directory_entry& entry : entries_of(folder)) {
-    if (entry.path().filename() == kText) found.push_back(folder);
-    if (!entry.is_symlink() && entry.is_directory()) find_pages(entry.path(), found);
-  }
-}
-
 /// Throws Error (bad input) where that cannot be told.
 bool is_folder(const fs::path& path) {
   std::error_code error;
@@ -150,7 +132,9 @@ Promotion promote_baseline(const std::vector<std::string>& paths, const PromoteO
 
 std::string show_baselines(const std::string& path) {
   std::vector<fs::path> folders;
-  if (is_folder(path)) find_pages(path, folders);
+  if (is_folder(path)) {
+    for (const fs::path& page : files_named(path, kText)) folders.push_back(page.parent_path());
+  }
   if (folders.empty()) {
     throw Error(
         ExitCode::kBaselineNeeded,

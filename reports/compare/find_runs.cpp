@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <system_error>
 #include <utility>
 
-#include "reports/error.h"
+#include "reports/file.h"
 #include "reports/write_report.h"
 
 namespace noisemark::reports {
@@ -23,13 +22,11 @@ struct Entries {
 };
 
 Entries entries_of(const fs::path& folder) {
-  std::error_code error;
   Entries entries;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+  for (const fs::directory_entry& entry : read_folder(folder)) {
     entries.any = true;
-    if (!at->is_symlink() && at->is_directory()) entries.folders.push_back(at->path());
+    if (!entry.is_symlink() && entry.is_directory()) entries.folders.push_back(entry.path());
   }
-  if (error) throw bad_input(folder.string(), "", "cannot be read: " + error.message(), "");
   std::sort(entries.folders.begin(), entries.folders.end());
   return entries;
 }
