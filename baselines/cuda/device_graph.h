@@ -6,6 +6,8 @@
 
 namespace noisemark::baselines {
 
+/// For make_device_graph(): a graph of the work that is issued to a CUDA device, recorded on a
+/// stream of its own.
 [[nodiscard]] std::unique_ptr<DeviceGraph> make_cuda_graph(c10::Device device);
 
 }  // namespace noisemark::baselines

@@ -10,8 +10,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr double kMillisecondsPerSecond = 1e3;
-
 std::string verdicts(const Calibration& calibration) {
   std::map<std::string, int64_t> counts;
   for (const CalibrationUnit& unit : calibration.units) ++counts[unit.verdict];
@@ -30,8 +28,7 @@ std::string units(const Calibration& calibration) {
   for (size_t i = 0; i < calibration.units.size(); ++i) {
     const CalibrationUnit& unit = calibration.units[i];
     table.add_row({std::to_string(i + 1), unit.created_utc, std::to_string(unit.pairs.size()),
-                   fmt::format("{:.2f}", kMillisecondsPerSecond * unit.step_s),
-                   fmt::format("{:.4f}", std::exp(-unit.worsening)),
+                   format_ms(unit.step_s), fmt::format("{:.4f}", std::exp(-unit.worsening)),
                    unit.alarm ? "**" + unit.verdict + "**" : unit.verdict});
   }
   return table.text();

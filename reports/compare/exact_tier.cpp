@@ -155,9 +155,9 @@ bool fell_at(const Cell& cell, const std::string& at) {
 }
 
 /// Why bytes of an owner may differ; empty: they may not.
-std::string why_moved(const Cell& cell, const Exact& exact) {
+std::string why_moved(const Cell& cell, const Exact& exact, bool lower_peak) {
   if (exact.rule != Rule::kMayMove) return "";
-  if (peak_fell(cell)) return "the peak fell";
+  if (lower_peak) return "the peak fell";
   return fell_at(cell, exact.at) ? "there are fewer bytes at that moment" : "";
 }
 
@@ -236,8 +236,8 @@ std::set<std::string> units_of(const Cell& cell, const Exact& exact) {
 }
 
 /// The worst pair, of equally bad ones the first. Empty: no run has the figure.
-std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact) {
-  const std::string moved = why_moved(cell, exact);
+std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact, bool lower_peak) {
+  const std::string moved = why_moved(cell, exact, lower_peak);
   const std::set<std::string> units = units_of(cell, exact);
   const std::map<uint64_t, Runs> seeds = by_seed(cell, exact);
   std::optional<ExactRow> worst;
@@ -360,8 +360,9 @@ const std::set<std::string>& exact_metrics() {
 
 std::vector<ExactRow> compare_exact(const Cell& cell) {
   std::vector<ExactRow> rows = {compare_exits(cell)};
+  const bool lower_peak = peak_fell(cell);
   for (const Exact& exact : figures_of(cell)) {
-    std::optional<ExactRow> row = compare_one(cell, exact);
+    std::optional<ExactRow> row = compare_one(cell, exact, lower_peak);
     if (!row) continue;
     refuse_zero(*row);
     rows.push_back(std::move(*row));
