@@ -2,6 +2,7 @@
 """How often `noisemark ab` cries wolf, and how often it sleeps.
 
     false_alarms.py run --noisemark BIN --file units.jsonl      make the units that are missing, then print the table
+                        [--records DIR]                         keep each comparison whole: DIR/SLOW-DOWN/UNIT/ab.json
     false_alarms.py table --file units.jsonl [--check]          print it; --check: does it reach what is asked for?
 
 A unit is one comparison of a program with itself on gmm16-ho, of about half a minute (a minute where the pre-declared
@@ -88,7 +89,12 @@ def make_unit(args: argparse.Namespace, slow_down: str, number: int) -> Unit:
         if done.returncode not in JUDGED_CODES:
             raise Failed(f"unit {slow_down}/{number}: exit code {done.returncode}: {done.stderr.strip()}")
         comparison = json.loads(done.stdout)
-        record = json.loads(Path(folder, "out", "ab.json").read_text())
+        text = Path(folder, "out", "ab.json").read_text()
+    if args.records:
+        kept = args.records / slow_down / f"{number:03}" / "ab.json"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(text)
+    record = json.loads(text)
     row = comparison["stochastic"][0]
     return {
         "slow_down": slow_down,
@@ -243,6 +249,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     making.add_argument("--seconds", type=float, default=25, help="of a first look (default: 25)")
     making.add_argument("--most", type=int, default=None, metavar="N", help="units of this call (default: all)")
     making.add_argument("--minutes", type=float, default=0, metavar="M", help="start none later (default: no end)")
+    making.add_argument("--records", type=Path, metavar="DIR", help="keep the ab.json of every unit (default: none)")
     making.add_argument("--option", action="append", default=[], metavar="=--WORD",
                         help="of noisemark ab, for example --option=--threads=1; may be repeated")
     showing = commands.add_parser("table", help="print the table")

@@ -110,9 +110,13 @@ class FalseAlarms(unittest.TestCase):
     def test_real_units_are_made_kept_and_gone_on_with(self) -> None:
         words = ("run", "--noisemark", NOISEMARK, "--seconds", "6", "--most", "1", "--option=--threads=1",
                  "--option=--set=train.batch=1")
+        records = self.file.parent / "records"
         self.assertEqual(self.main(*words)[0], 0)
-        self.assertEqual(self.main(*words)[0], 0)
+        self.assertEqual(self.main(*words, "--records", str(records))[0], 0)
         units = false_alarms.read_units(self.file)
+        [kept] = records.rglob("ab.json")
+        self.assertEqual(str(kept.relative_to(records)), f"{units[1]['slow_down']}/{units[1]['unit']:03}/ab.json")
+        self.assertEqual(json.loads(kept.read_text())["created_utc"], units[1]["made_utc"])
         self.assertEqual([(one["slow_down"], one["unit"]) for one in units], false_alarms.order()[:2])
         for one in units:
             self.assertEqual(one["exact_alarms"], [])
