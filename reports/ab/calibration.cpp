@@ -77,6 +77,40 @@ std::string misfit(const Calibration& calibration, const Strings& identity) {
   return "";
 }
 
+void require_itself(const AbRecord& record, const std::string& where) {
+  const auto refuse = [&](const std::string& found, const char* accepted) {
+    throw Error(ExitCode::kBadInput, fmt::format("{}: {} ({})", where, found, accepted));
+  };
+  if (!record.ended.empty()) refuse("ended: " + record.ended, "a whole comparison");
+  if (record.plan.slow_down_frac != 0) {
+    refuse(fmt::format("plan.slow_down_frac: {}", record.plan.slow_down_frac), "0: untouched");
+  }
+  if (const auto found = differing_fields(record.a.about, record.b.about); !found.empty()) {
+    refuse("B is another build than A: differs in " + first_of(found), "a build with itself");
+  }
+}
+
+void require_plan(const AbPlan& plan, const AbPlan& found, const std::string& where) {
+  if (plan.pairs == found.pairs && plan.seconds == found.seconds && plan.turn_s == found.turn_s) {
+    return;
+  }
+  throw Error(
+      ExitCode::kBadInput,
+      fmt::format("{}: of --pairs {} --seconds {} --turn {} (as the others: {}, {}, {})", where,
+                  found.pairs, found.seconds, found.turn_s, plan.pairs, plan.seconds, plan.turn_s));
+}
+
+/// A unit of other work, another machine or another build is no unit of this calibration.
+void require_same(const Calibration& calibration, const AbRecord& record,
+                  const std::string& where) {
+  auto differences = differing_fields(calibration.identity, record.a.identity);
+  if (differences.empty()) differences = differing_fields(calibration.about, record.a.about);
+  if (differences.empty()) return;
+  throw Error(ExitCode::kNotComparable,
+              fmt::format("{}: is of other work, another machine or another build: differs in {}",
+                          where, first_of(differences)));
+}
+
 /// One standard deviation of the difference of two units' logarithms.
 double session_deviation_of(const std::vector<CalibrationUnit>& units) {
   if (units.size() < 2) return 0;
@@ -134,6 +168,44 @@ CalibrationUnit unit_of(const AbRecord& record, const AbVerdict& verdict) {
   unit.step_s = median(steps_s);
   unit.worsening = hodges_lehmann(unit.pairs);
   return unit;
+}
+
+void add_unit(Calibration& calibration, const AbRecord& record, const std::string& where) {
+  require_itself(record, where);
+  if (calibration.units.empty()) {
+    calibration.identity = record.a.identity;
+    calibration.about = record.a.about;
+    calibration.benchmark = record.a.benchmark;
+    calibration.variant = record.a.variant;
+    calibration.plan.pairs = record.plan.pairs;
+    calibration.plan.seconds = record.plan.seconds;
+    calibration.plan.turn_s = record.plan.turn_s;
+  }
+  require_plan(calibration.plan, record.plan, where);
+  require_same(calibration, record, where);
+  AbOptions uncalibrated;  // as a margin that a floor widened would hide alarms
+  uncalibrated.noise_floor_frac = 0;
+  calibration.units.push_back(unit_of(record, judge_ab(record, uncalibrated)));
+}
+
+Calibration calibration_of_records(const std::filesystem::path& folder) {
+  struct Named {
+    std::string where;
+    AbRecord record;
+  };
+  std::vector<Named> records;
+  for (const std::filesystem::path& file : files_named(folder, "ab.json")) {
+    records.push_back({file.string(), read_ab(file)});
+  }
+  if (records.empty()) {
+    throw Error(ExitCode::kBadInput,
+                fmt::format("{}: no ab.json (a folder of recorded comparisons)", folder.string()));
+  }
+  std::ranges::stable_sort(
+      records, {}, [](const Named& named) -> const auto& { return named.record.created_utc; });
+  Calibration calibration;
+  for (const auto& [where, record] : records) add_unit(calibration, record, where);
+  return calibration;
 }
 
 std::string calibration_json(const Calibration& calibration) {

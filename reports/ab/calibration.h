@@ -58,6 +58,16 @@ struct CalibrationSummary {
 /// device slowed itself down: such a comparison says nothing of what comparisons come to.
 [[nodiscard]] CalibrationUnit unit_of(const AbRecord& record, const AbVerdict& verdict);
 
+/// Adds one comparison as a unit. The first gives the calibration its plan, work, machine and
+/// build. Throws Error, which begins with `where`: bad input where the record is no untouched
+/// comparison of a build with itself, ended early, or follows another plan than the others; not
+/// comparable where it is of other work, another machine or another build; and as unit_of().
+void add_unit(Calibration& calibration, const AbRecord& record, const std::string& where);
+
+/// Of every ab.json in `folder` and below it, in the order of their making. Throws Error (bad
+/// input) as read_ab(), and where there is none; and as add_unit().
+[[nodiscard]] Calibration calibration_of_records(const std::filesystem::path& folder);
+
 /// The text of calibration.json, with the summary for other readers; from the units it is made
 /// again when it is read. Carries a checksum over itself.
 [[nodiscard]] std::string calibration_json(const Calibration& calibration);

@@ -30,6 +30,7 @@ using reports::Calibration;
 constexpr int64_t kPairs = 6;
 constexpr double kSeconds = 60;
 constexpr int64_t kUnits = 40;
+constexpr const char* kCalibrationFile = "calibration.json";
 
 /// What `noisemark pace` is given besides its name: the benchmark and the options of a run.
 std::vector<std::string> pace_words(const Arguments& arguments) {
@@ -140,25 +141,24 @@ AbRecord measure_builds(const Arguments& arguments) {
   return record;
 }
 
-/// What was given and says how to measure, where nothing is measured: all of it, as the user would
-/// have to take it back.
-std::vector<std::string> ignored_with_from(const Arguments& arguments) {
-  static const std::set<std::string> of_judging = {"from",         "calibration", "other-losses",
-                                                   "inconclusive", "format",      "help"};
+/// What was given and says how to measure, where nothing is measured, is refused: all of it, as the
+/// user would have to take it back. `used` are the flags that mean something there.
+void require_nothing_ignored(const Arguments& arguments, const std::string& command,
+                             const std::set<std::string>& used) {
   std::vector<std::string> ignored = arguments.positional();
-  for (const Flag& flag : find_command("ab").flags) {
+  for (const Flag& flag : find_command(command).flags) {
     const std::string name(flag.name);
-    if (!of_judging.contains(name) && arguments.has(name)) ignored.push_back("--" + name);
+    if (!used.contains(name) && arguments.has(name)) ignored.push_back("--" + name);
   }
-  return ignored;
+  if (!ignored.empty()) {
+    throw bad_input(command, fmt::format("{}", fmt::join(ignored, ", ")), "given with --from",
+                    "nothing is run");
+  }
 }
 
 AbRecord recorded(const Arguments& arguments) {
-  const std::vector<std::string> ignored = ignored_with_from(arguments);
-  if (!ignored.empty()) {
-    throw bad_input("ab", fmt::format("{}", fmt::join(ignored, ", ")), "given with --from",
-                    "nothing is run");
-  }
+  require_nothing_ignored(
+      arguments, "ab", {"from", "calibration", "other-losses", "inconclusive", "format", "help"});
   return reports::read_ab(arguments.text("from"));
 }
 
@@ -194,40 +194,50 @@ Calibration begun(const fs::path& file, const AbRequest& request) {
   return calibration;
 }
 
-/// A unit of other work, another machine or another build is no unit of this calibration.
-void require_same(const Calibration& calibration, const AbRecord& record, const fs::path& file) {
-  auto differences = reports::differing_fields(calibration.identity, record.a.identity);
-  if (differences.empty()) {
-    differences = reports::differing_fields(calibration.about, record.a.about);
-  }
-  if (differences.empty()) return;
-  throw Error(ExitCode::kNotComparable,
-              fmt::format("{}: is of other work, another machine or another build: differs in {}",
-                          file.string(), reports::first_of(differences)));
-}
-
-void add_unit(Calibration& calibration, const AbRecord& record, const fs::path& file) {
-  const reports::CalibrationUnit unit = reports::unit_of(record, judge_ab(record));
-  if (calibration.units.empty()) {
-    calibration.identity = record.a.identity;
-    calibration.about = record.a.about;
-    calibration.benchmark = record.a.benchmark;
-    calibration.variant = record.a.variant;
-  } else {
-    require_same(calibration, record, file);
-  }
-  calibration.units.push_back(unit);
-}
-
 void keep(const Calibration& calibration, const fs::path& file) {
   if (file.empty()) return;
   reports::write_file_atomically(file, reports::calibration_json(calibration));
 }
 
-void require_units(const Calibration& calibration) {
+/// The file behind --out, which may be there.
+fs::path file_to_go_on_with(const Arguments& arguments, const char* name) {
+  if (!arguments.has("out")) return {};
+  const fs::path file = fs::path(arguments.text("out")) / name;
+  reports::make_folder(file.parent_path());
+  return file;
+}
+
+/// Goes on until there are so many units, or until it is interrupted.
+Calibration measure_units(const Arguments& arguments, size_t units, const fs::path& file) {
+  Progress progress(arguments.positional().front(), 0, 0);
+  AbRequest request = request_of(arguments);
+  const c10::Device device = parse_device(arguments.text("device"));
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  request.a = request.b = {self, self};
+  Calibration calibration = begun(file, request);
+  const InterruptGuard interrupt;
+  while (calibration.units.size() < units && !interrupt.requested()) {
+    const auto say = [&](const AbRecord& record) {
+      progress.say(fmt::format("unit {} of {}, {}", calibration.units.size() + 1, units,
+                               pair_words(record)));
+    };
+    const AbRecord record =
+        measure_watched(request, {say, [&] { return interrupt.requested(); }}, device);
+    if (record.ended == kInterruptedWord) break;
+    add_unit(calibration, record, file.empty() ? "calibrate" : file.string());
+    keep(calibration, file);
+  }
   if (calibration.units.empty()) {
     throw Error(ExitCode::kInterrupted, "interrupted before a unit was whole");
   }
+  return calibration;
+}
+
+Calibration calibration_from(const Arguments& arguments, const fs::path& file) {
+  require_nothing_ignored(arguments, "calibrate", {"from", "out", "help"});
+  const Calibration calibration = reports::calibration_of_records(arguments.text("from"));
+  keep(calibration, file);
+  return calibration;
 }
 
 }  // namespace
@@ -254,38 +264,19 @@ Answer compare_builds(const Arguments& arguments) {
 }
 
 Answer calibrate(const Arguments& arguments) {
-  require_one_benchmark(arguments, "calibrate");
-  Progress progress(arguments.positional().front(), 0, 0);
-  AbRequest request = request_of(arguments);
-  const c10::Device device = parse_device(arguments.text("device"));
-  const std::string self = fs::read_symlink("/proc/self/exe").string();
-  request.a = request.b = {self, self};
   const auto units = static_cast<size_t>(arguments.integer("units", 1).value_or(kUnits));
-  fs::path file;
-  if (arguments.has("out")) {
-    file = fs::path(arguments.text("out")) / "calibration.json";
-    reports::make_folder(file.parent_path());
-  }
-  Calibration calibration = begun(file, request);
-  const InterruptGuard interrupt;
-  while (calibration.units.size() < units && !interrupt.requested()) {
-    const auto say = [&](const AbRecord& record) {
-      progress.say(fmt::format("unit {} of {}, {}", calibration.units.size() + 1, units,
-                               pair_words(record)));
-    };
-    const AbRecord record =
-        measure_watched(request, {say, [&] { return interrupt.requested(); }}, device);
-    if (record.ended == kInterruptedWord) break;
-    add_unit(calibration, record, file);
-    keep(calibration, file);
-  }
-  require_units(calibration);
+  const bool recorded = arguments.has("from");
+  if (!recorded) require_one_benchmark(arguments, "calibrate");
+  const fs::path file = recorded ? new_file(arguments, kCalibrationFile)
+                                 : file_to_go_on_with(arguments, kCalibrationFile);
+  const Calibration calibration =
+      recorded ? calibration_from(arguments, file) : measure_units(arguments, units, file);
   Answer answer{reports::calibration_markdown(calibration), ExitCode::kPass};
   if (!file.empty()) {
     reports::write_file_atomically(file.parent_path() / "calibration.md", answer.text);
   }
   if (!reports::summarize(calibration).refusal.empty()) answer.code = ExitCode::kBaselineNeeded;
-  if (calibration.units.size() < units) answer.code = ExitCode::kInterrupted;
+  if (!recorded && calibration.units.size() < units) answer.code = ExitCode::kInterrupted;
   return answer;
 }
 

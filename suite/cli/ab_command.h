@@ -11,6 +11,7 @@ namespace noisemark::suite {
 [[nodiscard]] Answer compare_builds(const Arguments& arguments);
 
 /// `noisemark calibrate`: this program beside itself, unit by unit; goes on with what --out holds.
+/// With --from the units are comparisons that were recorded earlier.
 /// Exit code 5 when what it found allows no gate.
 [[nodiscard]] Answer calibrate(const Arguments& arguments);
 

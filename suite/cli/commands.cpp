@@ -126,12 +126,12 @@ std::vector<Command> make_commands() {
        "rules of `compare`; images/s is judged over the pairs by the rules of `compare`, with one "
        "extension when that is inconclusive. The comparison goes to stdout.",
        ab_flags(), 0, 1},
-      {"calibrate", "ID", "how much this machine moves a comparison, and how often it cries wolf",
+      {"calibrate", "[ID]", "how much this machine moves a comparison, and how often it cries wolf",
        "Compares this program with itself, as `ab` does, unit by unit. What 95 % of the units stay "
        "within is the noise floor; a gate takes twice of it as its margin where that is more than "
        "its own. Exits with 5 when the rate of false alarms may be above 10 %, or the floor above "
        "5 %: then nothing may be gated with it.",
-       calibrate_flags(), 1, 1},
+       calibrate_flags(), 0, 1},
       {"table",
        "DIR...",
        "results side by side, of any hardware",

@@ -183,6 +183,84 @@ TEST(Calibration, takes_no_unit_in_which_the_device_slowed_itself_down) {
   }
 }
 
+/// As `ab` would have recorded it of one build beside itself.
+AbRecord of_twins(uint64_t seed, const std::string& made = "2026-01-02T03:04:05Z") {
+  test::Simulated machine;
+  machine.seed = seed;
+  AbRecord record = test::simulate(machine);
+  record.b = record.a;
+  record.created_utc = made;
+  return record;
+}
+
+TEST(Calibration, is_made_of_recorded_comparisons_in_the_order_of_their_making) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "recorded_comparisons";
+  fs::remove_all(folder);
+  const AbRecord late = of_twins(1, "2026-01-02T05:00:00Z");
+  const AbRecord early = of_twins(2, "2026-01-02T04:00:00Z");
+  for (const auto& [name, record] : {std::pair("a", late), std::pair("b/deeper", early)}) {
+    make_folder(folder / name);
+    write_file_atomically(folder / name / "ab.json", ab_json(record));
+  }
+  const Calibration made = calibration_of_records(folder);
+  Calibration expected;
+  add_unit(expected, early, "early");
+  add_unit(expected, late, "late");
+  EXPECT_EQ(calibration_json(made), calibration_json(expected));
+  EXPECT_EQ(made.units.front().created_utc, early.created_utc);
+  EXPECT_EQ(made.units.back().worsening, unit_of(late, judge_ab(late)).worsening);
+  EXPECT_EQ(made.plan.pairs, late.plan.pairs);
+  EXPECT_EQ(made.identity, late.a.identity);
+  fs::remove_all(folder);
+  EXPECT_THROW((void)calibration_of_records(folder), Error) << "nothing is there";
+}
+
+TEST(Calibration, takes_no_unit_that_is_not_of_one_build_beside_itself_like_the_others) {
+  const auto refusal = [](const auto& change) {
+    Calibration calibration;
+    add_unit(calibration, of_twins(1), "first");
+    AbRecord record = of_twins(2);
+    change(record);
+    try {
+      add_unit(calibration, record, "second");
+    } catch (const Error& error) {
+      EXPECT_EQ(calibration.units.size(), 1U);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal([](AbRecord&) {}), "");
+  EXPECT_EQ(refusal([](AbRecord& record) { record.plan.slow_down_frac = 0.05; }),
+            "second: plan.slow_down_frac: 0.05 (0: untouched)");
+  EXPECT_EQ(refusal([](AbRecord& record) { record.ended = "interrupted"; }),
+            "second: ended: interrupted (a whole comparison)");
+  EXPECT_NE(refusal([](AbRecord& record) {
+              record.b.about["commit"] = "another";
+            }).find("second: B is another build than A: differs in commit"),
+            std::string::npos);
+  EXPECT_EQ(refusal([](AbRecord& record) { record.plan.seconds = 31; }),
+            "second: of --pairs 6 --seconds 31 --turn 0.2 (as the others: 6, 30, 0.2)");
+  for (const auto part : {&AbBuild::identity, &AbBuild::about}) {
+    EXPECT_NE(
+        refusal([&](AbRecord& record) {
+          (record.a.*part)["mood"] = (record.b.*part)["mood"] = "another";
+        }).find("second: is of other work, another machine or another build: differs in mood"),
+        std::string::npos);
+  }
+}
+
+TEST(Calibration, counts_alarms_at_the_margin_that_nothing_has_widened) {
+  test::Simulated machine;
+  machine.slow_down = 0.08;
+  AbRecord record = test::simulate(machine);
+  record.b = record.a;
+  record.plan.noise_floor_frac = 0.06;  // as `ab --calibration` would have it
+  ASSERT_FALSE(unit_of(record, judge_ab(record)).alarm);
+  Calibration calibration;
+  add_unit(calibration, record, "unit");
+  EXPECT_TRUE(calibration.units.front().alarm);
+}
+
 TEST(Calibration, of_another_version_or_with_a_key_that_nobody_reads_is_refused) {
   const fs::path file = fs::path(::testing::TempDir()) / "of_another_version.json";
   const auto refusal = [&](const std::string& text) {

@@ -200,5 +200,30 @@ TEST(CalibrateCommand, of_few_units_refuses_to_gate_and_goes_on_where_it_ended) 
   }
 }
 
+TEST(CalibrateCommand, of_recorded_comparisons_runs_nothing) {
+  const test::TemporaryFolder folder;
+  const fs::path records = folder.path() / "records";
+  for (uint64_t seed = 1; seed <= 36; ++seed) {
+    reports::test::Simulated machine;
+    machine.seed = seed;
+    reports::AbRecord record = simulate(machine);
+    record.b = record.a;
+    const fs::path unit = records / std::to_string(seed);
+    reports::make_folder(unit);
+    reports::write_file_atomically(unit / "ab.json", ab_json(record));
+  }
+  const std::string from = "--from=" + records.string();
+  const std::string out = (folder.path() / "out").string();
+  const test::Finished done = noisemark({"calibrate", from, "--out=" + out});
+  EXPECT_EQ(done.code, 0) << done.both();
+  EXPECT_EQ(done.out.find("# calibrated: gmm16-ho@cpu, none-plain-fp32\n"), 0U) << done.out;
+  EXPECT_EQ(reports::read_calibration(out).units.size(), 36U);
+  EXPECT_EQ(reports::read_file(out + "/calibration.md"), done.out);
+  expect_bad_input({"calibrate", from, "--out=" + out},
+                   "--out: " + out + "/calibration.json exists (a new folder)");
+  expect_bad_input({"calibrate", "gmm16-ho", from, "--units=40"},
+                   "calibrate: gmm16-ho, --units: given with --from (nothing is run)");
+}
+
 }  // namespace
 }  // namespace noisemark::suite
