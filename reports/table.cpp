@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reports/check.h"
+#include "reports/convolution_workspace.h"
 #include "reports/error.h"
 #include "reports/gate.h"
 #include "reports/json_io.h"
@@ -172,8 +173,11 @@ std::string table_markdown(const std::vector<std::string>& paths) {
       results.push_back({folder.string(), read_result(folder / "result.json")});
     }
   }
-  const std::string modes = mode_table(results);
-  return side_by_side(results, Verdicts::kLeftOut) + (modes.empty() ? "" : "\n" + modes);
+  std::string text = side_by_side(results, Verdicts::kLeftOut);
+  for (const std::string& more : {mode_table(results), workspace_table(results)}) {
+    if (!more.empty()) text += "\n" + more;
+  }
+  return text;
 }
 
 std::string suite_summary(const std::string& title, const std::vector<NamedResult>& results,
