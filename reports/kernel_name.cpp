@@ -6,7 +6,7 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr size_t kMostCharacters = 72;
+constexpr size_t kMostCharacters = 80;
 constexpr size_t kKeptOfTheEnd = 28;
 
 bool is_word(char c) {
@@ -57,6 +57,15 @@ std::string_view without_ending(std::string_view name) {
   return name;
 }
 
+/// CUTLASS's kernels have their names in the argument of a template that all of them share.
+std::string_view inside_cutlass(std::string_view name) {
+  for (const std::string_view shell : {"Kernel<", "Kernel2<"}) {
+    if (!name.starts_with(shell) || !name.ends_with('>')) continue;
+    return name.substr(shell.size(), name.size() - shell.size() - 1);
+  }
+  return name;
+}
+
 }  // namespace
 
 std::string short_kernel_name(std::string_view name) {
@@ -66,7 +75,7 @@ std::string short_kernel_name(std::string_view name) {
     text = without(text, part);
   }
   text = without_namespaces(text);
-  text = without_ending(text);
+  text = without_ending(inside_cutlass(text));
   if (text.size() <= kMostCharacters) return text;
   constexpr std::string_view kCut = " ... ";
   const size_t begin = kMostCharacters - kKeptOfTheEnd - kCut.size();

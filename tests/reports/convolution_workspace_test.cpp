@@ -34,15 +34,17 @@ TEST(WorkspaceTable, shows_limits_and_what_was_taken_beside_what_cudnn_was_told)
   exceeded.environment["torch_cudnn_benchmark"] = "on";
   Result unknown = test::full_result();
   unknown.memory.convolution_workspace.limit_bytes = kMiB;
-  const std::string table = workspace_table(
-      {{"kept", kept}, {"exceeded", exceeded}, {"unknown", unknown}, {"not", test::full_result()}});
+  const std::string table = workspace_table({{"kept", kept},
+                                             {"exceeded", exceeded},
+                                             {"unknown", unknown},
+                                             {"neither", test::full_result()}});
   EXPECT_TRUE(has(table, "|       64.00 |         48.00 |             56.00 | kept to")) << table;
   EXPECT_TRUE(has(table, "|        8.00 |         96.00 |            104.00 | **no effect**"))
       << table;
   EXPECT_TRUE(has(table, "| exceeded | on ")) << table;
   EXPECT_TRUE(has(table, "| kept     | off ")) << table;
   EXPECT_TRUE(has(table, "|        1.00 |          none |              none | not known")) << table;
-  EXPECT_FALSE(has(table, "| not ")) << table;
+  EXPECT_FALSE(has(table, "neither")) << table;
 }
 
 }  // namespace

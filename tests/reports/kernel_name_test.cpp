@@ -12,7 +12,7 @@ TEST(KernelName, loses_its_type_parameters_and_namespaces) {
   EXPECT_EQ(short_kernel_name(
                 "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816dgrad_optimized>"
                 "(cutlass_tensorop_bf16_s16816dgrad_optimized::Params)"),
-            "Kernel<cutlass_tensorop_bf16_s16816dgrad_optimized>");
+            "cutlass_tensorop_bf16_s16816dgrad_optimized");
   EXPECT_EQ(short_kernel_name("void at::native::(anonymous namespace)::fill<(int)4>(long)"),
             "fill<4>");
 }
@@ -28,7 +28,7 @@ TEST(KernelName, keeps_what_lies_at_both_ends_of_a_long_one) {
       "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_"
       "tilesize128x128x64_warpgroupsize1x1x1_g1_execute_segment_k_off";
   const std::string name = short_kernel_name(whole);
-  EXPECT_EQ(name.size(), 72U) << name;
+  EXPECT_EQ(name.size(), 80U) << name;
   EXPECT_TRUE(name.starts_with("sm90_xmma_fprop_implicit_gemm_bf16bf16_")) << name;
   EXPECT_TRUE(name.ends_with("execute_segment_k_off")) << name;
   EXPECT_NE(name.find(" ... "), std::string::npos) << name;

@@ -187,8 +187,7 @@ TEST(Report, shows_which_kernels_computed_a_convolution) {
                   "| weight      | 16x128x32x32 | 128x128x3x3 | 1x1    | "
                   "`sm90_xmma_wgrad_implicit_gemm_indexed_tf"))
       << text;
-  EXPECT_TRUE(
-      has(text, "`Kernel<cutlass_tensorop_s1688fprop_optimized_tf32_128x128_16x4_nhwc_align4>`"))
+  EXPECT_TRUE(has(text, "`cutlass_tensorop_s1688fprop_optimized_tf32_128x128_16x4_nhwc_align4`"))
       << text;
   EXPECT_TRUE(has(text, "by falling time; 3 of 3, all with their whole names")) << text;
   result.utilization.convolutions.kernels.resize(40, result.utilization.convolutions.kernels[2]);
