@@ -13,7 +13,7 @@ namespace noisemark::memopt {
 namespace {
 
 /// Operators that pass their work to oneDNN, MKL, cuDNN or cuBLAS.
-constexpr std::array<std::string_view, 18> kLibraryOperators = {
+constexpr std::array<std::string_view, 20> kLibraryOperators = {
     "aten::_convolution",
     "aten::_scaled_dot_product_cudnn_attention",
     "aten::_scaled_dot_product_cudnn_attention_backward",
@@ -30,6 +30,8 @@ constexpr std::array<std::string_view, 18> kLibraryOperators = {
     "aten::bmm",
     "aten::convolution",
     "aten::convolution_backward",
+    "aten::cudnn_convolution",
+    "aten::cudnn_convolution_transpose",
     "aten::mkldnn_convolution",
     "aten::mm",
 };

@@ -317,6 +317,27 @@ Problems device_problems(const Result& result) {
   return problems;
 }
 
+/// Results from before these figures have neither them nor a reason.
+Problems convolution_problems(const Result& result) {
+  const ConvolutionKernels& run = result.utilization.convolutions;
+  const ConvolutionWorkspace& scratch = result.memory.convolution_workspace;
+  Problems problems;
+  require(run.measured || run.kernels.empty(), problems,
+          "the kernels of convolutions were not measured and are listed");
+  require(std::is_sorted(run.kernels.begin(), run.kernels.end(),
+                         [](const auto& a, const auto& b) { return a.time_s > b.time_s; }),
+          problems, "utilization.convolutions.kernels are not by falling time");
+  require(scratch.largest_bytes.has_value() == scratch.peak_bytes.has_value(), problems,
+          "memory.convolution_workspace has one of its two figures");
+  require(!scratch.largest_bytes || scratch.missing_reason.empty(), problems,
+          "memory.convolution_workspace has its figures and a reason why it has none");
+  if (scratch.largest_bytes && scratch.peak_bytes) {
+    require(*scratch.largest_bytes <= *scratch.peak_bytes, problems,
+            "a convolution had more scratch memory than the category workspace ever held");
+  }
+  return problems;
+}
+
 bool reaches(const Quality& quality) {
   return quality.target_loss &&
          std::any_of(quality.evaluations.begin(), quality.evaluations.end(),
@@ -416,6 +437,7 @@ constexpr std::array kRules{Rule{"definition", definition_problems},
                             Rule{"utilization", utilization_problems, true},
                             Rule{"mixed precision", precision_problems, true},
                             Rule{"GPU", device_problems, true},
+                            Rule{"convolutions", convolution_problems, true},
                             Rule{"quality", quality_problems, true},
                             Rule{"gates", gate_problems},
                             Rule{"gates", declared_gate_problems, true},

@@ -49,10 +49,12 @@ inline constexpr std::array kAddedLater<MemoryMode>{
     std::string_view{"irreplaceable_bytes"}, std::string_view{"fallbacks"}};
 
 template <>
-inline constexpr std::array kAddedLater<MemorySection>{std::string_view{"device_memory"}};
+inline constexpr std::array kAddedLater<MemorySection>{std::string_view{"device_memory"},
+                                                       std::string_view{"convolution_workspace"}};
 
 template <>
-inline constexpr std::array kAddedLater<Utilization>{std::string_view{"device_use"}};
+inline constexpr std::array kAddedLater<Utilization>{std::string_view{"device_use"},
+                                                     std::string_view{"convolutions"}};
 
 template <>
 inline constexpr std::array kAddedLater<DeviceUse>{std::string_view{"trace"}};
@@ -184,6 +186,13 @@ inline constexpr auto kFields<DeviceMemory> =
                field("missing_reason", &DeviceMemory::missing_reason)};
 
 template <>
+inline constexpr auto kFields<ConvolutionWorkspace> =
+    std::tuple{field("largest_bytes", &ConvolutionWorkspace::largest_bytes),
+               field("peak_bytes", &ConvolutionWorkspace::peak_bytes),
+               field("limit_bytes", &ConvolutionWorkspace::limit_bytes),
+               field("missing_reason", &ConvolutionWorkspace::missing_reason)};
+
+template <>
 inline constexpr auto kFields<MemorySection> =
     std::tuple{field("measured", &MemorySection::measured),
                field("missing_reason", &MemorySection::missing_reason),
@@ -202,7 +211,8 @@ inline constexpr auto kFields<MemorySection> =
                field("outside_allocator_bytes", &MemorySection::outside_allocator_bytes),
                field("allocations", &MemorySection::allocations),
                field("timeline", &MemorySection::timeline),
-               field("device_memory", &MemorySection::device_memory)};
+               field("device_memory", &MemorySection::device_memory),
+               field("convolution_workspace", &MemorySection::convolution_workspace)};
 
 template <>
 inline constexpr auto kFields<OperatorRow> =
@@ -240,6 +250,19 @@ inline constexpr auto kFields<DeviceUse> = std::tuple{
     field("columns", &DeviceUse::columns),   field("trace", &DeviceUse::trace)};
 
 template <>
+inline constexpr auto kFields<ConvolutionKernel> = std::tuple{
+    field("direction", &ConvolutionKernel::direction), field("input", &ConvolutionKernel::input),
+    field("weight", &ConvolutionKernel::weight),       field("stride", &ConvolutionKernel::stride),
+    field("kernel", &ConvolutionKernel::kernel),       field("calls", &ConvolutionKernel::calls),
+    field("time_s", &ConvolutionKernel::time_s)};
+
+template <>
+inline constexpr auto kFields<ConvolutionKernels> =
+    std::tuple{field("measured", &ConvolutionKernels::measured),
+               field("missing_reason", &ConvolutionKernels::missing_reason),
+               field("kernels", &ConvolutionKernels::kernels)};
+
+template <>
 inline constexpr auto kFields<Utilization> =
     std::tuple{field("measured", &Utilization::measured),
                field("missing_reason", &Utilization::missing_reason),
@@ -252,7 +275,8 @@ inline constexpr auto kFields<Utilization> =
                field("mfu_frac", &Utilization::mfu_frac),
                field("profiler_overhead_frac", &Utilization::profiler_overhead_frac),
                field("operators", &Utilization::operators),
-               field("device_use", &Utilization::device_use)};
+               field("device_use", &Utilization::device_use),
+               field("convolutions", &Utilization::convolutions)};
 
 template <>
 inline constexpr auto kFields<Evaluation> =

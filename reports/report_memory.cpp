@@ -87,6 +87,7 @@ std::string memory(const Result& result, const std::string& plot) {
       format_exact_bytes(m.leaked_bytes), format_count(m.allocations),
       m.source.empty() ? "not recorded" : m.source);
   text += device_memory(m);
+  text += convolution_workspace(m);
   text += plot;
   return text;
 }

@@ -21,12 +21,16 @@ namespace noisemark::reports::sections {
 /// Empty where nobody asked for one.
 [[nodiscard]] std::string batch_fit(const Result& result);
 [[nodiscard]] std::string operators(const Result& result);
+/// A part of operators(): the kernels of convolutions; empty of results that have none of it.
+[[nodiscard]] std::string convolutions(const Result& result);
 /// Empty where everything was computed in one type.
 [[nodiscard]] std::string mixed_precision(const Result& result);
 /// What was read of a GPU beside training; empty of results that have none of it.
 [[nodiscard]] std::string device_use(const Result& result);
 /// A part of memory(): what the GPU's allocator holds; empty of a CPU.
 [[nodiscard]] std::string device_memory(const MemorySection& memory);
+/// A part of memory(): what convolutions took beside the limit; empty of results without either.
+[[nodiscard]] std::string convolution_workspace(const MemorySection& memory);
 [[nodiscard]] std::string quality(const Result& result, const std::string& plot);
 /// Empty where the run drew none.
 [[nodiscard]] std::string samples(const Result& result);

@@ -122,7 +122,7 @@ std::string operators(const Result& result) {
       "steps), which was {} slower than training.\n",
       shown, use.operators.size(), result.protocol.profile_steps,
       format_percent(use.profiler_overhead_frac));
-  return text;
+  return text + convolutions(result);
 }
 
 std::string noise(const Result& result) {

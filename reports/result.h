@@ -138,6 +138,16 @@ struct DeviceMemory {
   std::string missing_reason;
 };
 
+/// Scratch memory that convolutions took from a GPU's allocator in the step whose memory was
+/// measured, beside the limit that was set for it.
+struct ConvolutionWorkspace {
+  std::optional<int64_t> largest_bytes;  ///< of a block that one call of cuDNN had; 0: none had any
+  std::optional<int64_t> peak_bytes;     ///< the most that the category workspace held at one
+                                         ///< instant, what cuBLAS keeps included
+  std::optional<int64_t> limit_bytes;    ///< CUDNN_CONV_WSCAP_DBG; empty: not set, or no number
+  std::string missing_reason;            ///< why the two before are empty
+};
+
 struct MemorySection {
   bool measured = false;
   std::string missing_reason;
@@ -158,6 +168,7 @@ struct MemorySection {
   int64_t allocations = 0;  ///< in one steady step
   std::vector<MemoryPoint> timeline;
   DeviceMemory device_memory;
+  ConvolutionWorkspace convolution_workspace;
 };
 
 struct OperatorRow {
@@ -206,6 +217,26 @@ struct DeviceUse {
   std::vector<DeviceReading> trace;  ///< every reading, in its order
 };
 
+/// A kernel that ran for convolutions of one shape in one direction: what a GPU's profile tells of
+/// the algorithm that was chosen for them.
+struct ConvolutionKernel {
+  std::string direction;  ///< "forward", "data", "weight" (of the gradient), or "gradient": the
+                          ///< kernel's name does not say of which
+  std::vector<int64_t> input;   ///< sizes, [N, C, H, W]
+  std::vector<int64_t> weight;  ///< sizes, [out, in / groups, height, width]
+  std::vector<int64_t> stride;  ///< empty: the profiler did not tell
+  std::string kernel;           ///< its whole name
+  double calls = 0;             ///< per step
+  double time_s = 0;            ///< per step
+};
+
+/// What cuDNN chose for the convolutions of a step. Empty on a CPU.
+struct ConvolutionKernels {
+  bool measured = false;
+  std::string missing_reason;
+  std::vector<ConvolutionKernel> kernels;  ///< by falling time
+};
+
 struct Utilization {
   bool measured = false;
   std::string missing_reason;
@@ -219,6 +250,7 @@ struct Utilization {
   double profiler_overhead_frac = 0;
   std::vector<OperatorRow> operators;  ///< by falling self time
   DeviceUse device_use;
+  ConvolutionKernels convolutions;
 };
 
 struct Evaluation {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reports/check.h"
+#include "reports/convolution_workspace.h"
 #include "reports/error.h"
 #include "reports/gate.h"
 #include "reports/json_io.h"
@@ -17,35 +18,12 @@
 #include "reports/mode_table.h"
 #include "reports/quantity.h"
 #include "reports/report.h"
-#include "reports/warmup.h"
+#include "reports/table_cells.h"
 
 namespace noisemark::reports {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string rate_cell(const Result& result) {
-  const Metric* rate = find_metric(result, "images_per_s");
-  if (rate == nullptr || !rate->value) return "none";
-  const std::string_view caveat = rate_caveat(result.protocol.warmup_stable);
-  if (!rate->ci95) return fmt::format("{}{}", format_per_s(*rate->value), caveat);
-  return fmt::format("{} [{}, {}]{}", format_per_s(*rate->value), format_per_s(rate->ci95->low),
-                     format_per_s(rate->ci95->high), caveat);
-}
-
-// A peer's bytes have no owners, so they are in no memory section, but it may know their sum.
-std::string bytes_cell(const Result& result, int64_t MemorySection::*field, const char* metric) {
-  if (result.memory.measured) return format_bytes(result.memory.*field);
-  const Metric* bytes = find_metric(result, metric);
-  if (bytes == nullptr || !bytes->value) return "none";
-  return format_bytes(static_cast<int64_t>(*bytes->value));
-}
-
-// A red gate in a suite is found by its name, so the verdict carries no more than that.
-std::string short_verdict(const Result& result) {
-  const std::string words = verdict_words(result);
-  return words.substr(0, words.find(" ("));
-}
 
 std::vector<std::string> row_of(const NamedResult& named, const std::string& ratio,
                                 Verdicts verdicts) {
@@ -65,7 +43,8 @@ std::vector<std::string> row_of(const NamedResult& named, const std::string& rat
       bytes_cell(result, &MemorySection::peak_bytes, "peak_bytes"),
       bytes_cell(result, &MemorySection::saved_bytes, "saved_bytes"),
       evaluations.empty() ? "none" : format_number(evaluations.back().loss)};
-  if (verdicts == Verdicts::kShown) row.push_back(short_verdict(result));
+  // A red gate in a suite is found by its name, so the verdict carries no more than that.
+  if (verdicts == Verdicts::kShown) row.push_back(verdict_cell(result));
   return row;
 }
 
@@ -172,8 +151,11 @@ std::string table_markdown(const std::vector<std::string>& paths) {
       results.push_back({folder.string(), read_result(folder / "result.json")});
     }
   }
-  const std::string modes = mode_table(results);
-  return side_by_side(results, Verdicts::kLeftOut) + (modes.empty() ? "" : "\n" + modes);
+  std::string text = side_by_side(results, Verdicts::kLeftOut);
+  for (const std::string& more : {mode_table(results), workspace_table(results)}) {
+    if (!more.empty()) text += "\n" + more;
+  }
+  return text;
 }
 
 std::string suite_summary(const std::string& title, const std::vector<NamedResult>& results,

@@ -21,7 +21,8 @@ enum class Verdicts { kLeftOut, kShown };
 /// same benchmark at the same scale.
 [[nodiscard]] std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts);
 
-/// The same, without verdicts, for result.json files, their folders, and folders of such folders.
+/// The same, without verdicts, for result.json files, their folders, and folders of such folders,
+/// with the tables of memory modes and of convolutions' scratch memory where there are any.
 /// Throws Error (bad input).
 [[nodiscard]] std::string table_markdown(const std::vector<std::string>& paths);
 

@@ -24,6 +24,7 @@
 #include "suite/cli/report_command.h"
 #include "suite/cli/sample_command.h"
 #include "suite/cli/selftest_command.h"
+#include "suite/cli/sweep_command.h"
 #include "suite/config/keys.h"
 #include "suite/environment/build_info.h"
 #include "suite/environment/doctor.h"
@@ -143,6 +144,7 @@ ExitCode say(const Answer& answer) {
 ExitCode dispatch(const Command& command, const Arguments& arguments, const Texts& argv) {
   if (command.name == "list") return show_list(arguments);
   if (command.name == "run") return run(run_options(arguments, argv));
+  if (command.name == "sweep") return sweep(arguments, run_options(arguments, argv));
   if (command.name == "plan") {
     print(plan_memory(arguments, run_options(arguments, argv)).text);
     return ExitCode::kPass;

@@ -30,6 +30,21 @@ std::vector<Command> make_commands() {
       {"run", "ID", "train, measure, judge, report",
        "The result goes to files, a progress line to stderr, a short verdict to stdout.",
        run_flags(), 1, 1},
+      {"sweep", "ID", "one benchmark at every combination of some settings, as a table",
+       "Every cell is a run in a process of its own, in DIR/KEY=VALUE[,KEY=VALUE...]. The last "
+       "axis "
+       "is the first to change. KEY is mode, baseline, precision, threads, seed, batch "
+       "(train.batch), "
+       "any other key that --set takes, or cudnn.workspace_mib: the limit of a convolution's "
+       "scratch "
+       "memory in MiB, which cuDNN is given in CUDNN_CONV_WSCAP_DBG. A cell that fails is a row "
+       "with "
+       "its exit code, and the others go on; an interrupt ends the cell that runs and the sweep. "
+       "The "
+       "table goes to stdout and to DIR/sweep.md. Exits with the worst code of the cells, where "
+       "out "
+       "of memory counts as a pass: a sweep is made to find where that is.",
+       sweep_flags(), 1, 1},
       {"plan", "ID", "memory plan for a budget, predicted peak and time, Pareto curve",
        "Records the first steps of the benchmark and plans by what they measured. The plan goes to "
        "stdout, as Markdown. A budget that cannot be met exits with 2 and names the smallest that "
@@ -276,7 +291,7 @@ std::string wrapped(std::string_view text, size_t width) {
 std::vector<std::string_view> paragraphs(const Command& command) {
   std::vector<std::string_view> all;
   if (command.name == "run") all.push_back(kIdDetails);
-  for (const char* name : {"plan", "fit", "sample", "pace", "ab", "calibrate"}) {
+  for (const char* name : {"sweep", "plan", "fit", "sample", "pace", "ab", "calibrate"}) {
     if (command.name == name) all.push_back(kBenchmarkIdDetails);
   }
   if (!command.details.empty()) all.push_back(command.details);

@@ -67,6 +67,25 @@ std::vector<Flag> run_flags() {
   };
 }
 
+std::vector<Flag> sweep_flags() {
+  std::vector<Flag> flags = {{"axis", "KEY=V1,V2,...",
+                              "a setting and its values; a comma in brackets divides nothing",
+                              true}};
+  for (Flag flag : run_flags()) {
+    if (flag.name == "seeds" || flag.name == "looks") continue;
+    if (flag.name == "mode") flag.help = "memory mode (default: none)";
+    if (flag.name == "mode" || flag.name == "baseline") flag.repeatable = false;
+    if (flag.name == "out") {
+      flag.help = "where the cells go (default: a new folder in $NOISEMARK_OUT or noisemark-out/)";
+    }
+    if (flag.name == "resume") {
+      flag.help = "go on with the sweep in --out; cells that are finished stay as they are";
+    }
+    flags.push_back(flag);
+  }
+  return flags;
+}
+
 std::vector<Flag> serving_flags() {
   std::vector<Flag> flags = pace_flags();
   flags.push_back({"slow-down", "FRAC", "a control: make every step take 1 + FRAC as long"});

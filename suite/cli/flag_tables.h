@@ -8,6 +8,7 @@ namespace noisemark::suite {
 
 /// The flags of the commands that have many, in the order that help shows them.
 [[nodiscard]] std::vector<Flag> run_flags();
+[[nodiscard]] std::vector<Flag> sweep_flags();
 [[nodiscard]] std::vector<Flag> plan_flags();
 [[nodiscard]] std::vector<Flag> fit_flags();
 [[nodiscard]] std::vector<Flag> sample_flags();

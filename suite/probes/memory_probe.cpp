@@ -4,11 +4,13 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <variant>
 
 #include "memopt/attribution.h"
 #include "memopt/device_parts.h"
+#include "suite/probes/convolution_workspace.h"
 #include "suite/probes/resident_memory.h"
 #include "suite/probes/timeline.h"
 
@@ -46,6 +48,10 @@ reports::MemorySnapshot snapshot(const std::string& name, const memopt::OwnedIns
 reports::MemoryPoint point(const memopt::OwnedInstant& instant) {
   return {static_cast<double>(instant.time_ns) * 1e-9,
           {instant.bytes.begin(), instant.bytes.end()}};
+}
+
+std::optional<int64_t> limit_of_the_environment() {
+  return workspace_limit(std::getenv(kWorkspaceLimitVariable));
 }
 
 bool is_forward_end(const memopt::OwnedBoundary& boundary) {
@@ -202,7 +208,10 @@ void MemoryProbe::finish() {
   record_ = log_->close();
   log_.reset();
   const std::string source = section_.source;
-  section_ = make_section(memopt::attribute(record_));
+  const memopt::Attribution attribution = memopt::attribute(record_);
+  section_ = make_section(attribution);
+  section_.convolution_workspace =
+      convolution_workspace(device_, record_, attribution, limit_of_the_environment());
   section_.source = source;
   section_.saved_tensors = static_cast<int64_t>(record_.saved.size());
   section_.device_memory = device_memory;
@@ -242,6 +251,7 @@ reports::MemorySection MemoryProbe::section_at_failure() {
   if (device_memory_) section.device_memory = device_memory_->finish();
   section.measured = false;
   section.missing_reason = "the step that was watched did not end";
+  section.convolution_workspace = {{}, {}, limit_of_the_environment(), section.missing_reason};
   return section;
 }
 

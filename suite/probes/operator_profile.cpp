@@ -11,6 +11,7 @@
 
 #include "memopt/device_parts.h"
 #include "reports/error.h"
+#include "suite/probes/convolution_events.h"
 #include "suite/probes/flop_counter.h"
 #include "suite/probes/host_range.h"
 
@@ -36,12 +37,11 @@ std::set<ActivityType> activities_of(c10::Device device) {
 /// Profiles while alive, also when a step throws.
 class ProfilerGuard {
  public:
-  explicit ProfilerGuard(const std::set<ActivityType>& activities) {
+  explicit ProfilerGuard(const std::set<ActivityType>& activities, bool input_shapes = false) {
     const torch::profiler::impl::ExperimentalConfig experimental;
-    const kineto::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO,
-                                        /*report_input_shapes=*/false, /*profile_memory=*/false,
-                                        /*with_stack=*/false, /*with_flops=*/false,
-                                        /*with_modules=*/false, experimental);
+    const kineto::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO, input_shapes,
+                                        /*profile_memory=*/false, /*with_stack=*/false,
+                                        /*with_flops=*/false, /*with_modules=*/false, experimental);
     kineto::prepareProfiler(config, activities);
     kineto::enableProfiler(config, activities);
   }
@@ -165,6 +165,26 @@ std::vector<reports::OperatorRow> make_rows(const OperatorSums& sums, int steps,
   return rows;
 }
 
+/// In steps of their own: what it takes to keep the shapes of every operator's inputs is no part of
+/// the overhead that a result states, nor of the operators' times.
+reports::ConvolutionKernels profile_convolutions(const std::function<void()>& step,
+                                                 c10::Device device, int steps,
+                                                 memopt::DeviceClock& clock) {
+  reports::ConvolutionKernels found;
+  if (device.is_cpu()) {
+    found.missing_reason = "on a CPU convolutions are oneDNN's, which does not name its algorithm";
+    return found;
+  }
+  ProfilerGuard profiler(activities_of(device), /*input_shapes=*/true);
+  for (int i = 0; i < steps; ++i) step();
+  clock.synchronize();
+  const auto result = profiler.stop();
+  found.kernels = convolution_kernels(convolution_events(*result), steps);
+  found.measured = !found.kernels.empty();
+  if (!found.measured) found.missing_reason = "the profiler saw no kernel of a convolution";
+  return found;
+}
+
 void save_trace(kineto::ProfilerResult& result, const std::string& path) {
   result.save(path);
   std::error_code error;
@@ -174,6 +194,10 @@ void save_trace(kineto::ProfilerResult& result, const std::string& path) {
 }
 
 }  // namespace
+
+int64_t steps_of_profile(c10::Device device, int64_t steps) {
+  return (device.is_cpu() ? 2 : 3) * steps + 1;
+}
 
 OperatorProfile profile_operators(const std::function<void()>& step, c10::Device device,
                                   const ProfileOptions& options) {
@@ -198,6 +222,7 @@ OperatorProfile profile_operators(const std::function<void()>& step, c10::Device
       make_rows(device.is_cpu() ? host_self_times(*result) : device_self_times(*result),
                 options.steps, flops);
   if (!options.trace_path.empty()) save_trace(*result, options.trace_path);
+  profile.convolutions = profile_convolutions(step, device, options.steps, *clock);
   return profile;
 }
 

@@ -18,6 +18,7 @@ struct OperatorProfile {
   std::optional<BusyTime> busy;  ///< of a GPU, in the profiled steps; empty of a CPU, and where the
                                  ///< profiler saw nothing on the device
   double step_s = 0;             ///< without the profiler
+  reports::ConvolutionKernels convolutions;
 };
 
 struct ProfileOptions {
@@ -25,10 +26,13 @@ struct ProfileOptions {
   std::string trace_path;  ///< where to write a Chrome trace; empty: nowhere
 };
 
+/// How many steps profile_operators() runs.
+[[nodiscard]] int64_t steps_of_profile(c10::Device device, int64_t steps);
+
 /// Runs `step` under LibTorch's profiler (kineto) and sums up self time by operator: on a CPU the
 /// time of the calling thread less that of the operators called, on a GPU the time of the kernels
-/// that the operator launched. Runs 2 * steps + 1 steps in all: FLOPs
-/// are counted in one of its own.
+/// that the operator launched. FLOPs are counted in a step of their own, and on
+/// a GPU the kernels of convolutions looked for in `steps` of their own.
 /// Throws noisemark::Error (cannot write) when the trace cannot be written.
 [[nodiscard]] OperatorProfile profile_operators(const std::function<void()>& step,
                                                 c10::Device device,

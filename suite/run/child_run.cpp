@@ -23,6 +23,14 @@ void append_option(std::vector<std::string>& arguments, const std::string& name,
   arguments.push_back(value);
 }
 
+/// As C has them, with a null behind the last.
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 /// Leaves the child to be waited for: until then no other process gets its number, and with it the
 /// signals that are meant for the child.
 void forward_interrupts_until_end_of(pid_t child) {
@@ -91,17 +99,25 @@ std::vector<std::string> child_arguments(const RunOptions& options, const Planne
   return arguments;
 }
 
+std::vector<std::string> environment_with(const Variables& variables) {
+  std::vector<std::string> all;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string entry(*one);
+    if (!variables.contains(entry.substr(0, entry.find('=')))) all.push_back(entry);
+  }
+  for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+  return all;
+}
+
 ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
-                      const std::filesystem::path& out) {
+                      const std::filesystem::path& out, const Variables& variables) {
   std::vector<std::string> arguments = child_arguments(options, plan, out);
   arguments.insert(arguments.begin(), options.argv.empty() ? "noisemark" : options.argv.front());
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
+  std::vector<std::string> environment = environment_with(variables);
   const auto ended_before = processes_ended_for_memory();
   pid_t child = 0;
-  const int error =
-      posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ);
+  const int error = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr,
+                                pointers_to(arguments).data(), pointers_to(environment).data());
   if (error != 0) {
     throw Error(ExitCode::kInternal,
                 std::string("cannot start a process for the run: ") + std::strerror(error));

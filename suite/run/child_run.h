@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,12 +10,20 @@
 
 namespace noisemark::suite {
 
+/// Of a process's environment, by name.
+using Variables = std::map<std::string, std::string>;
+
 /// Runs one plan of several in a process of its own (this very program), so that no run inherits
 /// another's memory, caches or settings. Standard output and error are shared, and an interrupt of
-/// this process, which must hold an InterruptGuard, goes on to it. Returns its exit code, or that
-/// of end_of_child() when it was killed by a signal, which is then said on standard error.
+/// this process, which must hold an InterruptGuard, goes on to it. `variables` are set in its
+/// environment, which is this process's otherwise. Returns its exit code, or that of end_of_child()
+/// when it was killed by a signal, which is then said on standard error.
 [[nodiscard]] ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
-                                    const std::filesystem::path& out);
+                                    const std::filesystem::path& out,
+                                    const Variables& variables = {});
+
+/// This process's environment with these variables in place of those of their names: "NAME=VALUE".
+[[nodiscard]] std::vector<std::string> environment_with(const Variables& variables);
 
 /// What a process's end means to the one that waited for it.
 struct ChildEnd {

@@ -17,8 +17,8 @@ namespace {
 constexpr double kGemmSeconds = 0.5;
 
 /// All that profile_operators() makes, and the one whose operations are counted.
-int64_t steps_of(const MeasureConfig& measure) {
-  return 2 * measure.profile_steps + 2;
+int64_t steps_of(const SessionOptions& options) {
+  return steps_of_profile(options.variant.device, options.definition.measure.profile_steps) + 1;
 }
 
 void describe(const WideOperators& watch, int64_t accumulation, reports::MixedPrecision& mixed) {
@@ -52,13 +52,14 @@ std::optional<BusyTime> measure_steps(const SessionOptions& options, Trainer& tr
                                       reports::MixedPrecision* mixed) {
   ProfileOptions how;
   how.steps = static_cast<int>(options.definition.measure.profile_steps);
-  const int64_t steps = steps_of(options.definition.measure);
+  const int64_t steps = steps_of(options);
   const auto step = [&] {
     watch.before_step("profile pass", trainer.next_step(), steps);
     (void)trainer.step();
   };
   const OperatorProfile profile = profile_operators(step, options.variant.device, how);
   utilization.operators = profile.operators;
+  utilization.convolutions = profile.convolutions;
   utilization.profiler_overhead_frac = profile.overhead_frac;
   watch.before_step("profile pass", trainer.next_step(), steps);
   count_operators(options, trainer, utilization, mixed);
@@ -80,7 +81,7 @@ void measure_peak(const Variant& variant, const PassWatch& watch,
 reports::Utilization profile_pass(const SessionOptions& options, const PassWatch& watch,
                                   reports::MixedPrecision* mixed) {
   SessionOptions own = options;
-  own.definition.train.steps = steps_of(options.definition.measure);
+  own.definition.train.steps = steps_of(options);
   reports::Utilization utilization;
   std::optional<BusyTime> busy;
   {

@@ -22,6 +22,8 @@ fs::path output_path(const RunOptions& options, const std::vector<PlannedRun>& p
                                               : first.id + "-" + variant_label(first.variant));
 }
 
+}  // namespace
+
 void require_one_way_with_what_is_there(const RunOptions& options) {
   if (options.resume && options.out.empty()) {
     throw bad_input("--resume", "needs --out", "", "the folder of the run to continue");
@@ -31,8 +33,6 @@ void require_one_way_with_what_is_there(const RunOptions& options) {
                     "one of them: replace the run that is there, or continue it");
   }
 }
-
-}  // namespace
 
 ExitCode run(const RunOptions& options) {
   require_one_way_with_what_is_there(options);

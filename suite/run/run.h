@@ -51,6 +51,9 @@ struct RunOptions {
 /// Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
 [[nodiscard]] ExitCode run(const RunOptions& options);
 
+/// Throws Error, exit code 2, for --resume without a folder or with --force.
+void require_one_way_with_what_is_there(const RunOptions& options);
+
 /// Keeps one training session ready and obeys lines on standard input, so that several builds or
 /// frameworks can be timed in turns on one machine: «run K» makes K steps and answers {"step_s":
 /// [...], "loss": [...]}; «quit» or the end of input ends it. The first line out is {"ready": true,

@@ -15,9 +15,12 @@
 
 // cuDNN's convolutions called directly, at the shapes of the U-Net of Ho et al. at batch 128: every
 // algorithm by itself ("algo=1"), and the first of cuDNN's own order that keeps within a workspace
-// limit ("limit=64MiB"), which is how a limit costs time. Counters: workspace_mib, deterministic (1
-// or 0), algo, TFLOP/s. Times are between events. Keep the figures with
+// limit ("limit=64MiB"), which is how a limit costs time; one that no algorithm keeps to is listed
+// as skipped. Counters: workspace_mib, deterministic (1 or 0), algo, TFLOP/s; the label is the
+// algorithm's name, and the context says of which GPU, driver and cuDNN the figures are. Times are
+// between events. Keep the figures with
 //   noisemark_cudnn_micro --benchmark_out=cudnn.json --benchmark_out_format=json
+// as containers/gpu-check.sh does in its OUT.
 namespace {
 
 constexpr int kBatch = 128;
@@ -66,6 +69,31 @@ const char* name_of(Direction direction) {
       return "data_gradient";
     case Direction::kWeight:
       return "weight_gradient";
+  }
+  return "";
+}
+
+/// In the order of cuDNN's enumerations (cudnn_ops.h).
+constexpr std::array<const char*, 8> kForwardAlgorithms{
+    "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING",
+    "WINOGRAD",      "WINOGRAD_NONFUSED"};
+constexpr std::array<const char*, 6> kDataAlgorithms{"ALGO_0",     "ALGO_1",   "FFT",
+                                                     "FFT_TILING", "WINOGRAD", "WINOGRAD_NONFUSED"};
+constexpr std::array<const char*, 7> kWeightAlgorithms{
+    "ALGO_0", "ALGO_1", "FFT", "ALGO_3", "WINOGRAD", "WINOGRAD_NONFUSED", "FFT_TILING"};
+static_assert(kForwardAlgorithms.size() == CUDNN_CONVOLUTION_FWD_ALGO_COUNT &&
+              kDataAlgorithms.size() == CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT &&
+              kWeightAlgorithms.size() == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT);
+
+const char* algorithm_name(Direction direction, int algorithm) {
+  const auto index = static_cast<size_t>(algorithm);
+  switch (direction) {
+    case Direction::kForward:
+      return kForwardAlgorithms.at(index);
+    case Direction::kData:
+      return kDataAlgorithms.at(index);
+    case Direction::kWeight:
+      return kWeightAlgorithms.at(index);
   }
   return "";
 }
@@ -268,6 +296,7 @@ void measure(benchmark::State& state, const Subject& s, const Choice& choice) {
   state.counters["workspace_mib"] = static_cast<double>(choice.workspace) / kMiB;
   state.counters["deterministic"] = choice.deterministic ? 1 : 0;
   state.counters["algo"] = choice.algorithm;
+  state.SetLabel(algorithm_name(s.direction, choice.algorithm));
   state.counters["TFLOP/s"] =
       1e-12 * convolution.flop() * static_cast<double>(state.iterations()) / total_s;
 }
@@ -320,7 +349,12 @@ void add_choices(const std::string& prefix, const Subject& subject) {
     const auto within = std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) {
       return choice.workspace <= limit.bytes;
     });
-    if (within != choices.end()) add(prefix + "/limit=" + limit.name, subject, *within);
+    const std::string name = prefix + "/limit=" + limit.name;
+    if (within != choices.end()) {
+      add(name, subject, *within);
+    } else {
+      add_skipped(name, "no algorithm keeps within this limit");
+    }
   }
 }
 
@@ -345,6 +379,18 @@ void add_all(cudnnHandle_t handle) {
   }
 }
 
+/// What the figures are of.
+void add_context() {
+  cudaDeviceProp gpu{};
+  check(cudaGetDeviceProperties(&gpu, 0), "cudaGetDeviceProperties");
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  benchmark::AddCustomContext("gpu", gpu.name);
+  benchmark::AddCustomContext("cuda_driver", std::to_string(driver));
+  benchmark::AddCustomContext("cudnn", std::to_string(cudnnGetVersion()));
+  benchmark::AddCustomContext("batch", std::to_string(kBatch));
+}
+
 /// 77, or 1 where the environment says that there must be a GPU.
 int without_gpu(const char* why) {
   std::printf("no GPU here: %s\n", why);
@@ -365,7 +411,7 @@ int main(int argc, char** argv) {
   try {
     cudnnHandle_t handle = nullptr;
     check(cudnnCreate(&handle), "cudnnCreate");
-    benchmark::AddCustomContext("cudnn", std::to_string(cudnnGetVersion()));
+    add_context();
     add_all(handle);
     benchmark::RunSpecifiedBenchmarks();
     (void)cudnnDestroy(handle);

@@ -60,6 +60,12 @@ std::string section(const std::string& report, const std::string& heading) {
                                     : report.substr(begin, report.find("\n## ", begin) - begin);
 }
 
+TEST(Golden, sections_of_a_gpu_that_tell_of_convolutions_have_these_bytes) {
+  const std::string report = render_report(test::result_on_a_gpu(), "", {});
+  expect_golden("gpu_convolutions.md",
+                section(report, "## Memory by owner") + "\n" + section(report, "## Operators"));
+}
+
 TEST(Golden, section_of_a_memory_mode_has_these_bytes) {
   Result result = test::result_under_echo();
   std::string text = section(render_report(result, "", {}), "## Memory mode");

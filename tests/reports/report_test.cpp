@@ -162,6 +162,43 @@ TEST(Report, shows_what_the_allocator_of_a_gpu_holds_beyond_tensors) {
                   "\nThe GPU's allocator. Not measured: its allocator counts nothing.\n"));
 }
 
+TEST(Report, says_whether_the_limit_of_scratch_memory_took_effect) {
+  Result result = test::result_on_a_gpu();
+  ConvolutionWorkspace& scratch = result.memory.convolution_workspace;
+  EXPECT_TRUE(has(rendered(result), "Scratch memory of convolutions: at most 48.00 MiB"));
+  EXPECT_TRUE(has(rendered(result), "The limit of 64.00 MiB (CUDNN_CONV_WSCAP_DBG) was kept to."));
+  scratch.limit_bytes = int64_t{8} << 20;
+  EXPECT_TRUE(
+      has(rendered(result),
+          "**The limit of 8.00 MiB (CUDNN_CONV_WSCAP_DBG) had no effect: a convolution took "
+          "more.**"));
+  scratch = {{}, {}, int64_t{8} << 20, "left out"};
+  EXPECT_TRUE(
+      has(rendered(result),
+          "Whether the limit of 8.00 MiB (CUDNN_CONV_WSCAP_DBG) took effect is not known."));
+  scratch = {};
+  EXPECT_FALSE(has(rendered(result), "Scratch memory")) << "of a result from before";
+}
+
+TEST(Report, shows_which_kernels_computed_a_convolution) {
+  Result result = test::result_on_a_gpu();
+  const std::string text = rendered(result);
+  EXPECT_TRUE(has(text,
+                  "| weight      | 16x128x32x32 | 128x128x3x3 | 1x1    | "
+                  "`sm90_xmma_wgrad_implicit_gemm_indexed_tf"))
+      << text;
+  EXPECT_TRUE(has(text, "`cutlass_tensorop_s1688fprop_optimized_tf32_128x128_16x4_nhwc_align4`"))
+      << text;
+  EXPECT_TRUE(has(text, "by falling time; 3 of 3, all with their whole names")) << text;
+  result.utilization.convolutions.kernels.resize(40, result.utilization.convolutions.kernels[2]);
+  EXPECT_TRUE(has(rendered(result), "by falling time; 15 of 40, all with"));
+  EXPECT_TRUE(has(rendered(full_result()),
+                  "\nKernels of convolutions. Not measured: the CPU's "
+                  "library does not name them.\n"));
+  result.utilization.convolutions = {};
+  EXPECT_FALSE(has(rendered(result), "ernels of convolutions")) << "of a result from before";
+}
+
 TEST(Report, says_what_temporary_means) {
   EXPECT_TRUE(has(rendered(full_result()), "temporary: made by an operator in the current phase"));
 }

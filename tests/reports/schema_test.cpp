@@ -45,12 +45,19 @@ TEST(Schema, accepts_what_a_gpu_did_and_refuses_another_unit) {
   EXPECT_FALSE(schema_problems(to_json(result)).empty());
 }
 
+TEST(Schema, refuses_a_direction_of_a_convolution_that_is_none) {
+  Result result = test::result_on_a_gpu();
+  result.utilization.convolutions.kernels.front().direction = "backward";
+  EXPECT_FALSE(schema_problems(to_json(result)).empty());
+}
+
 // Results from before these keys must stay readable.
 bool came_later(const std::string& key) {
   return key == "loader_threads" || key == "memory_mode" || key == "budget" ||
          key == "host_memory" || key == "irreplaceable_bytes" || key == "fallbacks" ||
          key == "ema_sha256" || key == "batch_fit" || key == "mixed_precision" ||
-         key == "device_memory" || key == "device_use" || key == "trace" || key == "pictures";
+         key == "device_memory" || key == "device_use" || key == "trace" || key == "pictures" ||
+         key == "convolution_workspace" || key == "convolutions";
 }
 
 TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {
@@ -66,7 +73,7 @@ TEST(Schema, requires_every_key_but_those_that_came_later_and_allows_no_other) {
     }
     EXPECT_EQ(required, properties);
   });
-  EXPECT_EQ(objects, 38) << "the file, its schema entry and 36 structs of result.h";
+  EXPECT_EQ(objects, 41) << "the file, its schema entry and 39 structs of result.h";
 }
 
 TEST(Schema, refuses_every_kind_of_error_and_names_the_place) {

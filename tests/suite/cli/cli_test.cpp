@@ -134,8 +134,9 @@ TEST(CommandLine, says_what_an_id_may_be_wherever_one_is_asked_for) {
 TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
   expect_bad_input(
       {"rnu", "gmm16"},
-      "\"rnu\": unknown command (nearest \"run\"; one of: list, run, plan, fit, sample, check, "
-      "report, compare, quality, ab, calibrate, table, history, baseline, selftest, fid, env, "
+      "\"rnu\": unknown command (nearest \"run\"; one of: list, run, sweep, plan, fit, sample, "
+      "check, report, compare, quality, ab, calibrate, table, history, baseline, selftest, fid, "
+      "env, "
       "doctor, pace, help)");
   const Finished option = noisemark({"run", "gmm16", "--mdoe", "none"});
   EXPECT_EQ(option.code, 2);

@@ -131,16 +131,19 @@ TEST(Machine, fills_identity_and_provenance) {
 TEST(Machine, names_what_libtorch_chooses_by) {
   at::Context& context = at::globalContext();
   const bool before = context.benchmarkCuDNN();
+  const bool deterministic = context.deterministicCuDNN();
   for (const bool wanted : {true, false}) {
     context.setBenchmarkCuDNN(wanted);
+    context.setDeterministicCuDNN(!wanted);
     const reports::Strings environment = capture_machine(c10::Device(c10::kCPU)).environment;
     EXPECT_EQ(environment.at("torch_cudnn_benchmark"), wanted ? "on" : "off");
-    for (const char* flag :
-         {"torch_deterministic_algorithms", "torch_deterministic_cudnn", "torch_threads"}) {
+    EXPECT_EQ(environment.at("torch_deterministic_cudnn"), wanted ? "off" : "on");
+    for (const char* flag : {"torch_deterministic_algorithms", "torch_threads"}) {
       EXPECT_TRUE(environment.contains(flag)) << flag;
     }
   }
   context.setBenchmarkCuDNN(before);
+  context.setDeterministicCuDNN(deterministic);
 }
 
 TEST(Machine, names_where_libtorch_may_round_float32_to_tf32) {

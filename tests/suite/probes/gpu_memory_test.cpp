@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "memopt/device_parts.h"
+#include "suite/probes/convolution_workspace.h"
 #include "suite/probes/memory_probe.h"
 #include "suite/probes/snapshot_file.h"
 #include "suite/run/interrupt.h"
@@ -82,6 +84,17 @@ TEST(GpuMemory, knows_what_the_allocator_holds_and_what_lies_outside) {
   }
   EXPECT_GT(*step.section.outside_allocator_bytes, int64_t{64} << 20)
       << "CUDA's context alone takes hundreds of MiB";
+}
+
+TEST(GpuMemory, knows_what_a_convolution_takes_beside_the_limit) {
+  setenv(kWorkspaceLimitVariable, "4096", 1);
+  const MeasuredStep step("fp32");
+  unsetenv(kWorkspaceLimitVariable);
+  const reports::ConvolutionWorkspace& scratch = step.section.convolution_workspace;
+  ASSERT_TRUE(scratch.largest_bytes && scratch.peak_bytes) << scratch.missing_reason;
+  EXPECT_LE(*scratch.largest_bytes, *scratch.peak_bytes);
+  EXPECT_LE(*scratch.peak_bytes, step.section.peak_bytes);
+  EXPECT_EQ(scratch.limit_bytes, int64_t{4096} << 20);
 }
 
 /// All that is free but for `left_bytes`.

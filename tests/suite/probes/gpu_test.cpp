@@ -1,3 +1,4 @@
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/Device.h>
@@ -58,6 +59,31 @@ TEST(GpuActivity, of_a_kernel_is_that_of_the_operator_that_launched_it) {
   EXPECT_EQ(profile.operators.front().name, "aten::mm");
   EXPECT_GT(profile.operators.front().self_s, 0);
   for (const auto& row : profile.operators) EXPECT_FALSE(row.name.starts_with("cu")) << row.name;
+}
+
+TEST(GpuActivity, of_a_convolution_is_told_by_shape_direction_and_kernel) {
+  const auto on_gpu = at::device(kGpu).requires_grad(true);
+  const at::Tensor x = at::randn({8, 64, 32, 32}, on_gpu);
+  const at::Tensor weight = at::randn({128, 64, 3, 3}, on_gpu);
+  int steps = 0;
+  const auto step = [&] {
+    ++steps;
+    at::conv2d(x, weight, {}, /*stride=*/2, /*padding=*/1).sum().backward();
+  };
+  const OperatorProfile profile = profile_operators(step, kGpu);
+  EXPECT_EQ(steps, steps_of_profile(kGpu, ProfileOptions().steps));
+  ASSERT_TRUE(profile.convolutions.measured) << profile.convolutions.missing_reason;
+  bool forward = false;
+  bool gradient = false;
+  for (const auto& row : profile.convolutions.kernels) {
+    EXPECT_EQ(row.input, (std::vector<int64_t>{8, 64, 32, 32})) << row.kernel;
+    EXPECT_EQ(row.weight, (std::vector<int64_t>{128, 64, 3, 3})) << row.kernel;
+    EXPECT_EQ(row.stride, (std::vector<int64_t>{2, 2})) << row.kernel;
+    EXPECT_GT(row.time_s, 0) << row.kernel;
+    EXPECT_GE(row.calls, 1) << row.kernel;
+    (row.direction == "forward" ? forward : gradient) = true;
+  }
+  EXPECT_TRUE(forward && gradient) << profile.convolutions.kernels.size();
 }
 
 TEST(GpuProcessMemory, is_told_or_its_absence_explained) {

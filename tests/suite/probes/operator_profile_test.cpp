@@ -100,6 +100,20 @@ TEST_F(OperatorProfileOfSmallNet, puts_flops_where_the_time_is_in_double_precisi
   EXPECT_EQ(most_work->name, "aten::_slow_conv2d_forward");
 }
 
+TEST_F(OperatorProfileOfSmallNet, says_that_a_cpu_does_not_name_the_algorithm_of_a_convolution) {
+  const reports::ConvolutionKernels convolutions = profile().convolutions;
+  EXPECT_FALSE(convolutions.measured);
+  EXPECT_TRUE(convolutions.kernels.empty());
+  EXPECT_NE(convolutions.missing_reason.find("oneDNN"), std::string::npos);
+}
+
+TEST_F(OperatorProfileOfSmallNet, takes_as_many_steps_as_it_says) {
+  int steps = 0;
+  const auto count = [&] { ++steps; };
+  static_cast<void>(profile_operators(count, c10::Device("cpu"), {4, ""}));
+  EXPECT_EQ(steps, steps_of_profile(c10::Device("cpu"), 4));
+}
+
 TEST_F(OperatorProfileOfSmallNet, writes_a_chrome_trace) {
   const auto path = std::filesystem::temp_directory_path() / "noisemark_operator_profile.json";
   static_cast<void>(profile({1, path.string()}));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 
 #include "suite/config/catalogue.h"
@@ -64,6 +65,21 @@ TEST(ChildRun, is_given_the_definition_file_as_it_was_typed) {
   EXPECT_EQ(given_to_child(options), file.string());
   options.id += "@gpu";
   EXPECT_EQ(given_to_child(options), file.string() + "@gpu");
+}
+
+TEST(ChildRun, has_the_environment_of_its_parent_with_what_was_set_for_it) {
+  setenv("NOISEMARK_TEST_CHILD", "parent's", 1);
+  setenv("NOISEMARK_TEST_CHILDREN", "parent's", 1);
+  const auto given = environment_with({{"NOISEMARK_TEST_CHILD", "own"}, {"NOISEMARK_NEW", "a=b"}});
+  unsetenv("NOISEMARK_TEST_CHILD");
+  unsetenv("NOISEMARK_TEST_CHILDREN");
+  const auto count = [&](const std::string& entry) {
+    return std::count(given.begin(), given.end(), entry);
+  };
+  EXPECT_EQ(count("NOISEMARK_TEST_CHILD=own"), 1);
+  EXPECT_EQ(count("NOISEMARK_TEST_CHILD=parent's"), 0);
+  EXPECT_EQ(count("NOISEMARK_TEST_CHILDREN=parent's"), 1);
+  EXPECT_EQ(count("NOISEMARK_NEW=a=b"), 1);
 }
 
 TEST(ChildRun, that_was_killed_is_told_from_one_that_the_kernel_ended_for_want_of_memory) {

@@ -45,8 +45,39 @@ class GpuProgram(unittest.TestCase):
         for boundary in memory["boundaries"]:
             self.assertGreaterEqual(boundary["by_category"]["weights"], BYTES_OF_FLOAT * parameters, boundary["at"])
 
+    def expect_convolutions(self, result):
+        """By which kernels they were computed, and what scratch memory they took."""
+        run = result["utilization"]["convolutions"]
+        self.assertTrue(run["measured"], run["missing_reason"])
+        self.assertIn("forward", {kernel["direction"] for kernel in run["kernels"]})
+        for kernel in run["kernels"]:
+            self.assertEqual([len(kernel[sizes]) for sizes in ("input", "weight", "stride")], [4, 4, 2], kernel)
+        scratch = result["memory"]["convolution_workspace"]
+        self.assertIsNotNone(scratch["largest_bytes"], scratch["missing_reason"])
+
     def test_a_run_without_a_mode_follows_every_byte(self):
-        self.expect_followed(self.result_of("none", "plain"))
+        result = self.result_of("none", "plain")
+        self.expect_followed(result)
+        self.expect_convolutions(result)
+
+    def test_a_sweep_over_limits_and_benchmark_mode_records_both(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "sweep"
+            done = noisemark("sweep", "gmm16-ho", "--device", "cuda", "--axis", "cudnn.workspace_mib=1,256",
+                             "--axis", "baseline=plain,autotuned", "--out", str(out))
+            if done.returncode == CANNOT_RUN_HERE:
+                self.skipTest(done.stdout)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn("4 of 4 cells passed.", (out / "sweep.md").read_text())
+            for mib in (1, 256):
+                for baseline, timed in (("plain", "off"), ("autotuned", "on")):
+                    cell = out / f"cudnn.workspace_mib={mib},baseline={baseline}" / "result.json"
+                    result = json.loads(cell.read_text())
+                    self.expect_convolutions(result)
+                    self.assertEqual(result["memory"]["convolution_workspace"]["limit_bytes"], mib << 20)
+                    self.assertEqual(result["environment"]["torch_cudnn_benchmark"], timed)
+            table = noisemark("table", str(out)).stdout
+            self.assertIn("| limit was", table)
 
     def test_a_run_under_echo_follows_every_byte_and_saves_fewer(self):
         result = self.result_of("echo", "plain")
