@@ -11,6 +11,7 @@
 #include "memopt/offload_pool.h"
 #include "memopt/plan/codec_figures.h"
 #include "memopt/plan/peak_timeline.h"
+#include "memopt/repeated_work.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -70,6 +71,7 @@ void PlannedMode::attach(const ModelView& model) {
   graph_.reset();
   plan_.reset();
   past_.clear();
+  awaited_.clear();
   reconciled_ = verified_ = gave_up_ = false;
   cut_short_ = 0;
   overrides_ = {};
@@ -189,6 +191,7 @@ void PlannedMode::finish_pass() {
   try {
     if (recorder_ != nullptr) finish_recording();
     if (execution_ != nullptr) finish_following();
+    learn_from_verdicts();
     learn_from_backwards();
   } catch (const std::exception& error) {
     give_up(error.what());
@@ -233,6 +236,7 @@ void PlannedMode::give_up(const std::string& reason) {
   execution_.reset();
   plan_.reset();
   past_.clear();
+  awaited_.clear();
   gave_up_ = true;
   report_.missing_reason = reason;
 }
@@ -267,12 +271,28 @@ void PlannedMode::finish_following() {
   past_.push_back({execution->findings(), verified_ ? plan_ : nullptr, {}});
   if (verified_) {
     if (!departed) ++report_.followed_passes;
-    const std::vector<Refusal> refused = execution->refused();
-    report_.counters.codec_fallbacks += static_cast<int64_t>(refused.size());
-    replace_codecs(refused);
+    count_fallbacks(execution->refused());
+    for (AwaitedVerdict& awaited : execution->awaited()) awaited_.push_back(std::move(awaited));
   } else if (!departed && execution->compared_any()) {
     learn_from(*execution);
   }
+}
+
+/// What a device had not said of an encoding when its pass ended is heard when a later one does.
+void PlannedMode::learn_from_verdicts() {
+  if (work_is_recorded()) return;
+  std::vector<Refusal> lost;
+  std::erase_if(awaited_, [&lost](const AwaitedVerdict& awaited) {
+    const Verdict::State verdict = awaited.verdict->poll();
+    if (verdict == Verdict::State::kLost) lost.push_back(awaited.if_lost);
+    return verdict != Verdict::State::kPending;
+  });
+  count_fallbacks(lost);
+}
+
+void PlannedMode::count_fallbacks(const std::vector<Refusal>& refused) {
+  report_.counters.codec_fallbacks += std::ssize(refused);
+  replace_codecs(refused);
 }
 
 /// Of passes that are over. A backward that comes later is heard the next time.

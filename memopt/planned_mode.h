@@ -129,6 +129,8 @@ class PlannedMode : public Mode {
   void finish_recording();
   void finish_following();
   void learn_from(const PlanExecution& execution);
+  void learn_from_verdicts();
+  void count_fallbacks(const std::vector<Refusal>& refused);
   [[nodiscard]] bool give_up_shortcuts(const std::set<ValueId>& wrong);
   void learn_from_backwards();
   void keep_what_differed(std::vector<ValueId> suspects, const TreatmentPlan& plan);
@@ -147,6 +149,7 @@ class PlannedMode : public Mode {
   std::unique_ptr<StepRecorder> recorder_;    ///< of the pass in progress
   std::unique_ptr<PlanExecution> execution_;  ///< of the pass in progress
   std::vector<PastPass> past_;
+  std::vector<AwaitedVerdict> awaited_;   ///< of passes that are over
   std::unique_ptr<Rehearsal> rehearsal_;  ///< of the pass in progress
   std::shared_ptr<Watcher> watcher_;      ///< of the backward of a rehearsal
   std::shared_ptr<StepGraph> graph_;      ///< of the first recorded pass

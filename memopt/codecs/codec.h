@@ -37,7 +37,7 @@ struct Encoded {
 };
 
 /// What a codec that rounds at random is keyed by: the same key gives the same bits. Seed: any;
-/// the others in [0, 2^32).
+/// step and storage in [0, 2^32). And what is known of the tensor beforehand.
 struct EncodeKey {
   /// The number of what is no saved storage: a codec that keeps account of them leaves it out.
   static constexpr int64_t kNoStorage = 0xffffffff;
@@ -45,6 +45,9 @@ struct EncodeKey {
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t storage = 0;  ///< number of the saved storage within the step
+  /// All of the tensor was cast from this type and not written since: a form that holds whatever
+  /// the type has holds the tensor, and nobody needs to ask the device.
+  std::optional<at::ScalarType> cast_from = std::nullopt;
 };
 
 /// Another form of a saved tensor. Stateless, thread-safe, no host synchronisation on a GPU unless

@@ -30,7 +30,7 @@ void find_number(const CodecDevice& device, const FieldJob& job, int element_byt
 
 }  // namespace
 
-std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job) {
+std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job, bool fits) {
   const CodecDevice* device = device_for(x);
   if (device == nullptr) return std::nullopt;
   const bool has_number = needs_extent(job.form) || needs_nonzero(job.form);
@@ -52,7 +52,7 @@ std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job) {
     find_number(*device, job, static_cast<int>(x.element_size()), number);
     job.common.number = number;
   }
-  if (!may_lose(job.form)) {
+  if (fits || !may_lose(job.form)) {
     device->encode(job);
     return encoded;
   }

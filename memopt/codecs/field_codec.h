@@ -13,8 +13,10 @@ namespace noisemark::memopt::codecs {
 
 struct FieldJob;
 
-/// `job` says the form, and its parameters; the rest is filled in here. Empty as Codec::encode().
-[[nodiscard]] std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job);
+/// `job` says the form, and its parameters; the rest is filled in here. `fits`: whatever the
+/// values, the form is known to hold them. Empty as Codec::encode().
+[[nodiscard]] std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job,
+                                                   bool fits = false);
 [[nodiscard]] at::Tensor decode_fields(const Codec& codec, const Encoded& encoded, FieldJob job);
 
 }  // namespace noisemark::memopt::codecs

@@ -43,7 +43,7 @@ __global__ void encode_fields(FieldParameters common, const typename Op::Element
                                        ? encode_word<true>(op, x, first, count, lane, lost_here)
                                        : encode_word<false>(op, x, first, count, lane, lost_here);
   }
-  if (lost_here != 0) *lost = 1;
+  if (lost_here != 0 && lost != nullptr) *lost = 1;
 }
 
 template <typename Op>

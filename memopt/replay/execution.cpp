@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "memopt/keeping_hooks.h"
+#include "memopt/record/cast_from.h"
 #include "memopt/replay/fits.h"
 #include "memopt/replay/held_values.h"
 #include "memopt/replay/same_bits.h"
@@ -83,6 +84,7 @@ class PlanExecution::State {
 
   at::Tensor unpack(SlotId slot) {
     const std::lock_guard lock(mutex_);
+    held_.settle_pending();
     const KernelScope kernels;
     at::Tensor tensor = get(treatment(slot).value, nullptr);
     refuse_another_value(slot, tensor);
@@ -99,6 +101,7 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     if (path_.has_value()) path_->end();
     held_.finish_encoding();
+    held_.settle_pending();
   }
 
   void verify(SlotId slot, const at::Tensor& kept) {
@@ -121,6 +124,7 @@ class PlanExecution::State {
   void release(SlotId slot) {
     if (slot == kNone) return;
     const std::lock_guard lock(mutex_);
+    held_.settle_pending();
     if (treatment(slot).drops) read(treatment(slot).value);
     for (const ValueId need : treatment(slot).needs) {
       const auto at = static_cast<size_t>(need);
@@ -138,6 +142,10 @@ class PlanExecution::State {
   [[nodiscard]] std::vector<Refusal> refused() const {
     const std::lock_guard lock(mutex_);
     return held_.refused();
+  }
+  [[nodiscard]] std::vector<AwaitedVerdict> awaited() const {
+    const std::lock_guard lock(mutex_);
+    return held_.awaited();
   }
   [[nodiscard]] std::vector<ValueId> not_compared() const {
     const std::lock_guard lock(mutex_);
@@ -170,8 +178,9 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     return shortcut_ns_;
   }
-  [[nodiscard]] std::vector<at::Tensor> held() const {
+  [[nodiscard]] std::vector<at::Tensor> held() {
     const std::lock_guard lock(mutex_);
+    held_.settle_pending();
     return held_.tensors();
   }
 
@@ -228,7 +237,9 @@ class PlanExecution::State {
     const ValueTreatment& own = value(slot_treatment.value);
     const bool first = own.supplied_by == slot;
     if (first && (slot_treatment.supplies || own.source == Source::kEncoded)) {
-      held_.bring(slot_treatment.value, tensor.tensor_data());
+      const bool asks = own.codec != nullptr && !tensor.is_cpu();  // a CPU answers at once
+      held_.bring(slot_treatment.value, tensor.tensor_data(),
+                  asks ? cast_from(tensor) : std::nullopt);
     }
   }
 
@@ -446,6 +457,10 @@ std::map<ValueId, int64_t> PlanExecution::shortcut_ns() const {
 
 std::vector<Refusal> PlanExecution::refused() const {
   return state_->refused();
+}
+
+std::vector<AwaitedVerdict> PlanExecution::awaited() const {
+  return state_->awaited();
 }
 
 void PlanExecution::end_forward() {

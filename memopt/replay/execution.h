@@ -57,6 +57,8 @@ class PlanExecution {
   /// Values that a codec did not take, once for each codec; in kVerify also those of the plan's
   /// trials.
   [[nodiscard]] std::vector<Refusal> refused() const;
+  /// What the device has not yet said that would be among them. The pass does not wait for it.
+  [[nodiscard]] std::vector<AwaitedVerdict> awaited() const;
   /// Tensors that are held beyond their own slot: an owner walk counts them as activations.
   [[nodiscard]] std::vector<at::Tensor> held() const;
 

@@ -65,7 +65,14 @@ bool HeldValues::fits_memory(ValueId id, const at::Tensor& tensor) const {
          (!memory.has_value() || memory->_unsafe_get_target() == storage);
 }
 
-void HeldValues::bring(ValueId id, const at::Tensor& tensor) {
+EncodeKey HeldValues::key_of(ValueId id) const {
+  EncodeKey key = key_;
+  key.storage = graph_.values[static_cast<size_t>(id)].storage;
+  return key;
+}
+
+void HeldValues::bring(ValueId id, const at::Tensor& tensor,
+                       std::optional<at::ScalarType> cast_from) {
   const ValueId bringer = treatment(id).encoded_with;
   if (bringer != kNone && bringer != id) return;
   if (bringer == id) {
@@ -73,15 +80,15 @@ void HeldValues::bring(ValueId id, const at::Tensor& tensor) {
         tensor.storage().unsafeGetStorageImpl()));
   }
   Held& held = held_[static_cast<size_t>(id)];
-  if (treatment(id).codec != nullptr && encode(id, tensor, held)) return;
+  EncodeKey key = key_of(id);
+  key.cast_from = cast_from;
+  if (treatment(id).codec != nullptr && encode(id, tensor, key, held)) return;
   held.tensor = tensor;
   held.version = tensor._version();
 }
 
 /// True when the tensor need not be held besides.
-bool HeldValues::encode(ValueId id, const at::Tensor& tensor, Held& held) {
-  EncodeKey key = key_;
-  key.storage = graph_.values[static_cast<size_t>(id)].storage;
+bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held) {
   const SilentScope silent;
   const bool whole = treatment(id).encoded_with != kNone;
   const at::Tensor memory = whole ? all_memory_of(tensor) : tensor;
@@ -120,8 +127,7 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
 void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {
   const auto trial = plan_.trials.find(id);
   if (trial == plan_.trials.end()) return;
-  EncodeKey key = key_;
-  key.storage = graph_.values[static_cast<size_t>(id)].storage;
+  const EncodeKey key = key_of(id);
   const SilentScope silent;
   const at::Tensor x = trial->second.whole ? all_memory_of(tensor) : tensor;
   std::set<std::string_view> taken;  // of several rooms, the smallest that suffices is enough
@@ -138,7 +144,7 @@ void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {
 /// Lets go of tensors whose encoding was found to hold, and of encodings that were lost.
 void HeldValues::settle(ValueId id, Verdict::State verdict) {
   Held& held = held_[static_cast<size_t>(id)];
-  if (!held.encoded.has_value() || verdict == Verdict::State::kPending) return;
+  if (verdict == Verdict::State::kPending) return;
   if (verdict == Verdict::State::kHolds) {
     held.tensor = at::Tensor();
     return;
@@ -147,24 +153,48 @@ void HeldValues::settle(ValueId id, Verdict::State verdict) {
   refused_.push_back({id, held.codec->form()});
 }
 
+// The device answers in the order in which it was asked: behind one that is pending none is ready.
+// So a look costs one question, however many there are.
 void HeldValues::settle_pending() {
-  std::erase_if(pending_, [this](ValueId id) {
+  for (; !pending_.empty(); pending_.pop_front()) {
+    const ValueId id = pending_.front();
     const Held& held = held_[static_cast<size_t>(id)];
-    if (!held.encoded.has_value()) return true;
+    if (!held.pending()) continue;
     const Verdict::State verdict = held.encoded->verdict->poll();
+    if (verdict == Verdict::State::kPending) return;
     settle(id, verdict);
-    return verdict != Verdict::State::kPending;
-  });
+  }
+}
+
+AwaitedVerdict HeldValues::awaited_of(ValueId id) const {
+  const Held& held = held_[static_cast<size_t>(id)];
+  return {{id, held.codec->form()}, held.encoded->verdict};
+}
+
+std::vector<AwaitedVerdict> HeldValues::awaited() const {
+  std::vector<AwaitedVerdict> awaited = unheard_;
+  for (const ValueId id : pending_) {
+    if (held_[static_cast<size_t>(id)].pending()) awaited.push_back(awaited_of(id));
+  }
+  return awaited;
+}
+
+void HeldValues::let_go(ValueId id) {
+  Held& held = held_[static_cast<size_t>(id)];
+  if (held.pending()) unheard_.push_back(awaited_of(id));
+  held = {};
 }
 
 at::Tensor HeldValues::get(ValueId id) {
   const ValueId bringer = bringer_of(id);
   Held& held = held_[static_cast<size_t>(bringer)];
-  if (held.encoded.has_value() && held.tensor.defined()) {
-    settle(bringer, held.encoded->verdict->wait());
+  if (held.pending()) {
+    const bool same_bits = held.codec->lossless() && held.tensor._version() == held.version;
+    Verdict& verdict = *held.encoded->verdict;
+    settle(bringer, same_bits ? verdict.poll() : verdict.wait());
   }
   const bool whole = treatment(id).encoded_with != kNone;
-  if (!held.encoded.has_value()) {
+  if (held.tensor.defined() || !held.encoded.has_value()) {
     const at::Tensor& tensor = unchanged(bringer, held);
     return whole ? view_of(tensor, id) : tensor;
   }
@@ -201,7 +231,7 @@ void HeldValues::finish_encoding() const {
 
 void HeldValues::prefetch(ValueId id) {
   Held& held = held_[static_cast<size_t>(bringer_of(id))];
-  if (!held.encoded.has_value() || held.tensor.defined() || held.fetched) return;
+  if (!held.encoded.has_value() || held.pending() || held.fetched) return;
   held.fetched = true;
   held.codec->prefetch(*held.encoded);
 }

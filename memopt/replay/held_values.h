@@ -5,6 +5,8 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +21,12 @@ struct Refusal {
   std::string form;  ///< Codec::form()
 };
 
+/// An encoding of which the device had not said whether it holds when the pass was asked.
+struct AwaitedVerdict {
+  Refusal if_lost;
+  std::shared_ptr<Verdict> verdict;
+};
+
 /// What one forward pass holds for its backward beyond autograd's own slots, as it was saved or
 /// encoded. Not thread-safe.
 class HeldValues {
@@ -30,26 +38,32 @@ class HeldValues {
   /// Whether the tensor lies in memory as the one recorded for `id` did, where that matters: values
   /// that are encoded as one must be views of the same memory.
   [[nodiscard]] bool fits_memory(ValueId id, const at::Tensor& tensor) const;
-  /// The tensor that the first slot of `id` saves, without history.
-  void bring(ValueId id, const at::Tensor& tensor);
+  /// The tensor that the first slot of `id` saves, without history. `cast_from`: as in EncodeKey.
+  void bring(ValueId id, const at::Tensor& tensor,
+             std::optional<at::ScalarType> cast_from = std::nullopt);
   /// Tries the codecs of the value's trial on what is saved of it, in a pass that verifies. Holds
   /// nothing of that. A codec that gives other bits is among those that refused, and so is one
   /// whose room is nearly full.
   void try_codecs(ValueId id, const at::Tensor& tensor);
-  /// Lets go of the tensors whose encoding the device has found to hold. Never waits.
+  /// Lets go of the tensors whose encoding the device has found to hold, in the order in which they
+  /// were brought as far as it has answered. Never waits.
   void settle_pending();
   [[nodiscard]] bool is_encoded(ValueId id) const { return held_as(id).encoded.has_value(); }
-  /// Decodes where needed. Throws c10::Error for a tensor that was changed in place since.
+  /// Decodes where needed. Gives the tensor itself as long as its encoding may be lost, and waits
+  /// for the device only where those bits are others (a codec that rounds, a change in place).
+  /// Throws c10::Error for a tensor that was changed in place since.
   [[nodiscard]] at::Tensor get(ValueId id);
-  void let_go(ValueId id) { held_[static_cast<size_t>(id)] = {}; }
+  void let_go(ValueId id);
 
   /// The forward pass is over.
   void finish_encoding() const;
   /// The value will soon be asked for.
   void prefetch(ValueId id);
 
-  /// An entry for each time that a codec did not take a value.
+  /// An entry for each time that a codec did not take a value, as far as is known.
   [[nodiscard]] const std::vector<Refusal>& refused() const { return refused_; }
+  /// What may still become one, also of values that were let go.
+  [[nodiscard]] std::vector<AwaitedVerdict> awaited() const;
   [[nodiscard]] std::vector<at::Tensor> tensors() const;
 
  private:
@@ -60,6 +74,9 @@ class HeldValues {
     const Codec* codec = nullptr;  ///< of `encoded`
     at::Tensor decoded;            ///< all of the memory that several values share
     bool fetched = false;          ///< asked for, or about to be
+
+    /// The device has not yet been heard to say that the encoding holds.
+    [[nodiscard]] bool pending() const { return encoded.has_value() && tensor.defined(); }
   };
 
   [[nodiscard]] const ValueTreatment& treatment(ValueId id) const {
@@ -70,9 +87,11 @@ class HeldValues {
   [[nodiscard]] const Held& held_as(ValueId id) const {
     return held_[static_cast<size_t>(bringer_of(id))];
   }
-  bool encode(ValueId id, const at::Tensor& tensor, Held& held);
+  [[nodiscard]] EncodeKey key_of(ValueId id) const;
+  bool encode(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
   bool find_codec(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
   void settle(ValueId id, Verdict::State verdict);
+  [[nodiscard]] AwaitedVerdict awaited_of(ValueId id) const;
   at::Tensor decoded(ValueId id, Held& held);
   [[nodiscard]] const at::Tensor& unchanged(ValueId id, const Held& held) const;
   [[nodiscard]] at::Tensor view_of(const at::Tensor& memory, ValueId id) const;
@@ -88,7 +107,8 @@ class HeldValues {
   /// goes.
   std::vector<std::optional<WeakMemory>> memory_;
   std::vector<Refusal> refused_;
-  std::vector<ValueId> pending_;  ///< encoded, and the device has not yet said whether it holds
+  std::deque<ValueId> pending_;  ///< encoded, and not yet heard to hold; in the device's order
+  std::vector<AwaitedVerdict> unheard_;  ///< of what was let go before
 };
 
 }  // namespace noisemark::memopt

@@ -20,10 +20,10 @@ namespace {
 
 const EncodeKey kKey{1, 2, 3};
 
-std::string refusal(const Codec& codec, const at::Tensor& x) {
+std::string refusal(const Codec& codec, const at::Tensor& x, const EncodeKey& key = kKey) {
   const RepeatedWorkScope recording;
   try {
-    (void)codec.encode(x, kKey);
+    (void)codec.encode(x, key);
   } catch (const NotRepeatable& error) {
     return error.what();
   }
@@ -66,6 +66,16 @@ TEST(RepeatedWork, takes_codecs_that_fit_whatever_the_values_and_refuses_the_oth
   // A repetition would round every step alike.
   EXPECT_NE(refusal(*make_grouped_codec(4), x), "");
   EXPECT_NE(refusal(*make_host_offload(c10::kCPU, 1 << 20), x), "");
+}
+
+TEST(RepeatedWork, takes_narrow_copies_of_what_is_known_to_have_been_narrow) {
+  EncodeKey cast = kKey;
+  cast.cast_from = at::kBFloat16;
+  const at::Tensor x = at::randn({64, 64}).to(at::kBFloat16).to(at::kFloat);
+  EXPECT_NE(refusal(*make_narrow_codec(), x), "");
+  EXPECT_EQ(refusal(*make_narrow_codec(), x, cast), "");
+  EXPECT_NE(refusal(*make_narrow_codec(at::kHalf), x, cast), "") << "it was another type";
+  EXPECT_NE(refusal(*make_mask_codec(), x, cast), "") << "two values are no matter of the type";
 }
 
 TEST(RepeatedWork, is_refused_by_the_names_of_modes_where_that_is_enough) {

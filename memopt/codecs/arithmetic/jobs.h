@@ -33,7 +33,8 @@ struct FieldJob {
   uint32_t* words = nullptr;   ///< [blocks * 32]
   int64_t count = 0;
   FieldParameters common;
-  int32_t* lost = nullptr;  ///< [1], exact forms: set to 1 when an element does not survive
+  /// [1], exact forms: set to 1 when an element does not survive. Null: all are known to.
+  int32_t* lost = nullptr;
 };
 
 /// 4 or 2 bits for each element, in groups.

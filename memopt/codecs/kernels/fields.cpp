@@ -32,7 +32,8 @@ void encode_blocks(const FieldJob& job, int64_t begin, int64_t end) {
   const auto* x = static_cast<const typename Op::Element*>(job.x);
   for (int64_t block = begin; block < end; ++block) {
     const int64_t first = block * Fields<Op::kBits>::kPerBlock;
-    if (encode_block(op, x, first, job.count, job.words + block * kLanes) != 0) {
+    const uint32_t lost = encode_block(op, x, first, job.count, job.words + block * kLanes);
+    if (lost != 0 && job.lost != nullptr) {
       return __atomic_store_n(job.lost, 1, __ATOMIC_RELAXED);
     }
   }

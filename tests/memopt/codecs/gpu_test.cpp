@@ -129,6 +129,19 @@ TEST(GpuVerdict, is_loss_when_one_value_does_not_fit) {
   EXPECT_THROW((void)make_sparse_codec(0.5)->decode(lost.value()), c10::Error);
 }
 
+TEST(GpuVerdict, is_none_of_what_is_known_to_have_been_narrow) {
+  for (const at::ScalarType to : {at::kBFloat16, at::kHalf}) {
+    EncodeKey cast = kKey;
+    cast.cast_from = to;
+    const auto codec = make_narrow_codec(to);
+    const at::Tensor x = test::normals({100'003}).to(to).to(at::kFloat);
+    const auto encoded = codec->encode(x.to(kGpu), cast).value();
+    EXPECT_EQ(encoded.verdict, nullptr);
+    EXPECT_TRUE(test::same_parts(on_cpu(encoded), codec->encode(x, kKey).value()));
+    EXPECT_TRUE(same_bits(codec->decode(encoded).cpu(), x));
+  }
+}
+
 TEST(GpuPoolMap, gives_the_cpus_bits) {
   const PoolGeometry g{{33, 21}, {3, 2}, {2, 2}, {1, 1}, {1, 2}};
   const at::Tensor x = test::normals({5, 37, 33, 21});

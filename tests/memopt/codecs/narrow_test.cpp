@@ -64,6 +64,24 @@ TEST(Narrow, to_float16_refuses_what_only_float32_holds) {
   EXPECT_FALSE(codec->encode(ones_and(0x7fc00001, 64), kKey)) << "NaN with a long payload";
 }
 
+TEST(Narrow, of_what_is_known_to_have_been_narrow_is_the_same) {
+  for (const at::ScalarType to : {at::kBFloat16, at::kHalf}) {
+    const auto codec = make_narrow_codec(to);
+    EncodeKey cast;
+    cast.cast_from = to;
+    for (const int64_t count : {64, 65, 100'000}) {
+      const at::Tensor x = test::normals({count}).to(to).to(at::kFloat);
+      const auto encoded = codec->encode(x, cast);
+      ASSERT_TRUE(encoded);
+      EXPECT_EQ(encoded->verdict, nullptr);
+      EXPECT_TRUE(test::same_parts(*encoded, codec->encode(x, kKey).value()));
+      EXPECT_TRUE(same_bits(codec->decode(*encoded), x));
+    }
+    cast.cast_from = at::kDouble;
+    EXPECT_FALSE(codec->encode(ones_and(0x3f800001, 64), cast)) << "what was wider is looked at";
+  }
+}
+
 TEST(Narrow, takes_float32_only) {
   const auto codec = make_narrow_codec();
   for (const auto type : {at::kDouble, at::kBFloat16, at::kHalf, at::kInt}) {

@@ -62,6 +62,21 @@ TEST(SlabPool, lends_out_what_came_back) {
   EXPECT_EQ(pool.take(kMiB).get(), first);
 }
 
+TEST(SlabPool, asks_the_host_for_nothing_once_it_is_made) {
+  int asked = 0;
+  SlabPool pool(4 * kMiB, [&](int64_t bytes) {
+    ++asked;
+    return ordinary_memory(bytes);
+  });
+  const int when_made = asked;
+  for (int step = 0; step < 100; ++step) {
+    std::vector<SlabPool::Memory> pieces;
+    for (int64_t bytes = 1000; pieces.size() < 9; bytes *= 3) pieces.push_back(pool.take(bytes));
+    EXPECT_EQ(pieces.back(), nullptr) << "there is no room for so much";
+  }
+  EXPECT_EQ(asked, when_made);
+}
+
 TEST(SlabPool, joins_neighbours_whatever_the_order_of_return) {
   std::vector<size_t> order = {0, 1, 2, 3};
   do {

@@ -11,6 +11,7 @@
 #include "memopt/mode.h"
 #include "reports/error.h"
 #include "suite/io/safetensors.h"
+#include "tests/suite/train/recorded_modes.h"
 #include "tests/suite/train/tiny.h"
 
 // Steps that a device repeats, with a host in the place of the device: a repetition is the recorded
@@ -157,12 +158,21 @@ TEST(RepeatedStep, of_a_scaled_loss_skips_where_the_host_would) {
   EXPECT_EQ(calls.replays, 2);
 }
 
+void expect_plan_is_followed(const std::string& mode, bool channels_last) {
+  SCOPED_TRACE(mode + (channels_last ? ", channels last" : ""));
+  ASSERT_EQ(memopt::why_host_is_needed(mode), "");
+  TrainerOptions options = options_of();
+  options.channels_last = channels_last;
+  const Calls calls = expect_same_bits(tiny_definition(), mode, options);
+  EXPECT_LE(calls.replays, kSteps - memopt::make_mode(mode)->forwards_until_steady() - kWarmUps);
+}
+
 TEST(RepeatedStep, begins_when_the_mode_has_its_plan_and_follows_it) {
-  for (const char* mode : {"mirror", "mirror+echo", "echo", "echo+attn", "dpr8"}) {
-    SCOPED_TRACE(mode);
-    ASSERT_EQ(memopt::why_host_is_needed(mode), "");
-    const Calls calls = expect_same_bits(tiny_definition(), mode, options_of());
-    EXPECT_LE(calls.replays, kSteps - memopt::make_mode(mode)->forwards_until_steady() - kWarmUps);
+  for (const bool channels_last : {false, true}) {
+    for (const char* mode : test::kRecordedModes) expect_plan_is_followed(mode, channels_last);
+    for (const char* mode : test::kComposedRecordedModes) {
+      expect_plan_is_followed(mode, channels_last);
+    }
   }
 }
 
