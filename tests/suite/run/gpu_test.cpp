@@ -161,14 +161,23 @@ TEST(GpuLoader, a_training_step_does_not_wait_for_its_batch_to_be_copied) {
   EXPECT_FALSE(observer.waited);
 }
 
+/// The loader ends where the definition's steps do.
+Definition definition_of(int64_t steps) {
+  Definition definition = tiny_definition();
+  definition.train.steps = steps;
+  return definition;
+}
+
 TEST(GpuModes, ask_the_driver_for_no_memory_once_they_are_steady) {
+  constexpr int64_t kUntilSteady = 8;
+  constexpr int64_t kWatched = 5;
   for (const char* mode : {"none", "echo", "gist", "dpr8", "q4", "offload", "offload:all"}) {
     SCOPED_TRACE(mode);
-    const TinySession session(tiny_definition(),
+    const TinySession session(definition_of(kUntilSteady + kWatched),
                               TinySession::options_of(parse_precision("fp32", kGpu), kGpu), mode);
-    for (int step = 0; step < 8; ++step) (void)session.trainer->step();
+    for (int64_t step = 0; step < kUntilSteady; ++step) (void)session.trainer->step();
     const int64_t before = at::accelerator::getDeviceStats(kGpu.index()).num_device_alloc;
-    for (int step = 0; step < 5; ++step) (void)session.trainer->step();
+    for (int64_t step = 0; step < kWatched; ++step) (void)session.trainer->step();
     EXPECT_EQ(at::accelerator::getDeviceStats(kGpu.index()).num_device_alloc, before);
   }
 }
@@ -179,16 +188,17 @@ struct GraphCase {
   bool channels_last = false;
 };
 
+/// Some for every mode to become steady, and the rest repeated.
+constexpr int64_t kGraphSteps = 14;
+
 TinySession graph_session(const GraphCase& c, bool repeated) {
   TrainerOptions options = TinySession::options_of(parse_precision(c.precision, kGpu), kGpu);
   options.channels_last = c.channels_last;
   if (repeated) options.make_graph = baselines::make_device_graph;
-  Definition definition = tiny_definition();
+  Definition definition = definition_of(kGraphSteps);
   definition.optimizer.warmup_steps = 9;
   return {definition, options, c.mode};
 }
-
-constexpr int64_t kGraphSteps = 14;
 
 /// Losses to rounding: the sums of a GPU may be taken in another order on another stream. Dropout
 /// is on, so that masks of other steps would show.
