@@ -37,12 +37,13 @@ sanitizer=$(command -v compute-sanitizer || command -v /usr/local/cuda/bin/compu
 
 # Each tensor is a block of its own then, so that its bounds are those of the memory.
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1
+# LibTorch asks CUDA for what may not be there and forgets the answer: a call that failed is no fault of a kernel.
+options=(--error-exitcode 3 --launch-timeout 0 --report-api-errors no)
 failed=0
 for tool in "${tools[@]}"; do
   for subject in "${subjects[@]}"; do
     echo "== $tool: ${subject%%:*}"
-    "$sanitizer" --tool "$tool" --error-exitcode 3 --launch-timeout 0 \
-      "$bin/${subject%%:*}" "--gtest_filter=${subject#*:}" || failed=1
+    "$sanitizer" --tool "$tool" "${options[@]}" "$bin/${subject%%:*}" "--gtest_filter=${subject#*:}" || failed=1
   done
 done
 exit "$failed"

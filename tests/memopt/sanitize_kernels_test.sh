@@ -36,6 +36,7 @@ for name in codecs_gpu_test baselines_gpu_test memopt_gpu_test; do program "bin/
 program tools/compute-sanitizer 'echo "$@"; exit 0'
 expect "$(check A=1)" 0 "clean kernels"
 for tool in memcheck racecheck synccheck; do says "--tool $tool .*memopt_gpu_test --gtest_filter=GpuNormChain"; done
+says "--tool memcheck --error-exitcode 3 .*--report-api-errors no "
 says "codecs_gpu_test --gtest_filter=GpuCodec.\*:GpuVerdict.\*:GpuPoolMap.\*"
 expect "$(check A=1 -- initcheck)" 0 "a tool that was named"
 says "--tool initcheck"
