@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -71,6 +72,27 @@ TEST(GpuTraining, an_overflowing_scale_is_halved_until_steps_count_again) {
   EXPECT_EQ(scaler.current_scale(), 1024);
   EXPECT_EQ(scaler.skipped_steps(), 1);
   EXPECT_NE(tensors_sha256(session.trainer->weights()), before);
+}
+
+/// One step while a weight is not a number.
+void expect_skipped(Trainer& trainer) {
+  const LossScaler& scaler = trainer.scaler().value();
+  const std::string before = tensors_sha256(trainer.weights());
+  const double scale = scaler.current_scale();
+  const int64_t skipped = scaler.skipped_steps();
+  const at::Tensor weight = trainer.parameters().front().second.detach();
+  const at::Tensor kept = weight.clone();
+  weight.fill_(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_FALSE(std::isfinite(trainer.step().loss));
+  weight.copy_(kept);
+  EXPECT_EQ(scaler.current_scale(), scale / 2);
+  EXPECT_EQ(scaler.skipped_steps(), skipped + 1);
+  EXPECT_EQ(tensors_sha256(trainer.weights()), before);
+}
+
+TEST(GpuTraining, a_loss_that_is_not_finite_skips_the_step) {
+  const TinySession session(tiny_definition(), "fp16", kGpu);
+  expect_skipped(*session.trainer);
 }
 
 TEST(GpuTraining, the_scale_doubles_after_2000_good_steps) {
