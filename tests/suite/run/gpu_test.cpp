@@ -1,5 +1,6 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/matmul.h>
@@ -277,6 +278,24 @@ TEST(GpuGraph, an_overflow_is_skipped_by_the_device_alone) {
   EXPECT_EQ(scaler.current_scale(), kTooLarge / 2);
   EXPECT_EQ(scaler.skipped_steps(), skipped + 1);
   EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
+}
+
+TEST(GpuGraph, a_loss_that_is_not_finite_skips_the_step) {
+  const TinySession session = graph_session({"none", "fp16"}, true);
+  while (session.trainer->repeated_steps() < 1) (void)session.trainer->step();
+  expect_skipped(*session.trainer);
+}
+
+TEST(GpuGraph, that_was_given_up_stands_in_the_way_of_no_other) {
+  const at::Tensor x = at::randn({1024}, at::device(kGpu));
+  // The host may not wait for what is only recorded.
+  const auto asks_the_device = [&x] { (void)(x + 1).sum().item<float>(); };
+  EXPECT_THROW(baselines::make_device_graph(kGpu)->capture(asks_the_device), c10::Error);
+  const at::Tensor doubled = at::empty_like(x);
+  const auto graph = baselines::make_device_graph(kGpu);
+  graph->capture([&] { doubled.copy_(x * 2); });
+  graph->replay();
+  EXPECT_TRUE(at::equal(doubled, x + x));
 }
 
 TEST(GpuGraph, of_a_plan_that_needs_the_host_is_refused) {
