@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Puts what gpu-check.sh runs into one folder, for a GPU host that has LibTorch with CUDA's wheels and nothing else that
 # the programs were linked with; the bare loop too, with which gpu_table.py times accounting. In OUT are bin/, the
-# programs; lib/, the shared libraries that they find here; and gpu-check.sh, which runs them there: TORCH=DIR
-# OUT/gpu-check.sh.
+# programs; lib/, the shared libraries that they find here; and gpu-check.sh, which runs them there (TORCH=DIR
+# OUT/gpu-check.sh), with the tests that are scripts.
 #
 #   containers/gpu-bundle.sh OUT   OUT: a new folder, or an empty one
 #
@@ -74,5 +74,6 @@ mkdir -p "$out/bin" "$out/lib"
 cp -L "${programs[@]}" "$out/bin/"
 # Under the name that programs ask for, without the links that lead there.
 for name in "${!files[@]}"; do cp -L "${files[$name]}" "$out/lib/$name"; done
-cp "$root/containers/gpu-check.sh" "$out/"
+cp "$root/containers/gpu-check.sh" "$root/tests/suite/run/gpu_program_test.py" "$root/tests/memopt/sanitize_kernels.sh" \
+  "$out/"
 echo "gpu-bundle: $out: ${#programs[@]} programs, ${#files[@]} libraries"

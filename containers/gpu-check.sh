@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Runs every test that needs a GPU, what proves the columns of utilization, and the micro-benchmarks of kernels, with no
 # network and nothing but the programs, what libraries they were linked with (gpu-bundle.sh puts both into one folder) and
-# a CUDA LibTorch. Exit code 0: all that could run passed; 1: something failed, or lacks a library; 77: no GPU here. With
-# NOISEMARK_REQUIRE=cuda in the environment 77 becomes 1.
+# a CUDA LibTorch. Two tests want more where they can run: gpu_program_test.py, of the program itself, a python3, and
+# sanitize_kernels.sh, which takes longest and comes last, the toolkit's compute-sanitizer. Exit code 0: all that could run
+# passed; 1: something failed, or lacks a library; 77: no GPU here. With NOISEMARK_REQUIRE=cuda in the environment 77
+# becomes 1.
 #
-#   containers/gpu-check.sh [NAME...]   NAME: only these programs (suite_gpu_test)
+#   containers/gpu-check.sh [NAME...]   NAME: only these (suite_gpu_test, gpu_program_test.py)
 #
 #   BIN=DIR    where the programs are (default: bin/ beside this script, else build/release/bin of this checkout); they
 #              may have been built elsewhere, and their libraries be in DIR/../lib
@@ -37,10 +39,37 @@ if [[ -n ${TORCH:-} ]]; then
   export LD_LIBRARY_PATH=$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 
+# needed_by NAME: the programs that it runs
+needed_by() {
+  case $1 in
+    gpu_program_test.py) echo noisemark ;;
+    sanitize_kernels.sh) echo codecs_gpu_test baselines_gpu_test memopt_gpu_test ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# script_of NAME: where a test that is a script lies: beside this one in a bundle, else in the checkout
+script_of() {
+  local folder
+  for folder in "$here" "$here"/../tests/suite/run "$here"/../tests/memopt; do
+    if [[ -f $folder/$1 ]]; then echo "$folder/$1" && return; fi
+  done
+}
+
+# is_here NAME: a script of which all programs are there
+is_here() {
+  local program
+  [[ -n $(script_of "$1") ]] || return 1
+  for program in $(needed_by "$1"); do [[ -x $bin/$program ]] || return 1; done
+}
+
 programs=("$@")
 if [[ ${#programs[@]} -eq 0 ]]; then
   for program in "$bin"/*_gpu_test "$bin"/noisemark_gpu_columns "$bin"/noisemark_{norms_gpu,cudnn,codecs}_micro; do
     [[ ! -x $program ]] || programs+=("$(basename "$program")")
+  done
+  for script in gpu_program_test.py sanitize_kernels.sh; do
+    if is_here "$script"; then programs+=("$script"); fi
   done
 fi
 if [[ ${#programs[@]} -eq 0 ]]; then
@@ -56,12 +85,19 @@ fi
 mkdir -p "$log"
 [[ ! -x $bin/noisemark ]] || "$bin/noisemark" doctor || true
 
-# missing_of PROGRAM: the libraries that it asks for and does not find
-missing_of() { { ldd "$bin/$1" 2>/dev/null || true; } | awk '$2 == "=>" && $3 == "not" { print $1 }' | sort -u | xargs; }
+# missing_of NAME: the libraries that its programs ask for and do not find
+missing_of() {
+  local program
+  for program in $(needed_by "$1"); do ldd "$bin/$program" 2>/dev/null || true; done |
+    awk '$2 == "=>" && $3 == "not" { print $1 }' | sort -u | xargs
+}
 
 passed=0 failed=0 skipped=0
 for program in "${programs[@]}"; do
+  command=("$bin/$program")
   case $program in
+    gpu_program_test.py) command=(python3 -B "$(script_of "$program")") && arguments=("$bin/noisemark") ;;
+    sanitize_kernels.sh) command=(bash "$(script_of "$program")") && arguments=("$bin") ;;
     noisemark_gpu_columns) arguments=("${SECONDS_OF_COLUMNS:-5}") ;;
     *_micro) arguments=("--benchmark_min_time=${SECONDS_OF_BENCHMARKS:-0.01}"
       "--benchmark_out=$log/$program.json" --benchmark_out_format=json) ;;
@@ -74,8 +110,12 @@ for program in "${programs[@]}"; do
   if [[ -n $missing ]]; then
     echo "${missing// /, }: not found (in a folder of gpu-bundle.sh, or in that of TORCH)" >"$log/$program.log"
     status=127
+  elif ! command -v "${command[0]}" >/dev/null; then
+    echo "${command[0]}: not found" >"$log/$program.log"
+    status=127
+    [[ $program != *.py ]] || status=$cannot_run
   else
-    "$bin/$program" "${arguments[@]}" >"$log/$program.log" 2>&1 || status=$?
+    "${command[@]}" "${arguments[@]}" >"$log/$program.log" 2>&1 || status=$?
   fi
   # Google Benchmark calls it a success to have nothing to run.
   if [[ $status == 0 && $program == *_micro ]] && grep -q "^Failed to match any benchmarks" "$log/$program.log"; then

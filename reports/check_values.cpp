@@ -91,6 +91,19 @@ Problems seed_problems(const Result& result) {
   return problems;
 }
 
+/// A loss is missing only of steps that loss scaling skipped. A run that failed has not counted
+/// them.
+void skipped_problems(const Result& result, Problems& problems) {
+  const std::vector<double>& losses = result.samples.loss;
+  const auto missing =
+      std::count_if(losses.begin(), losses.end(), [](double loss) { return std::isnan(loss); });
+  const Metric* skipped = find_metric(result, "skipped_steps");
+  const double most = skipped != nullptr ? skipped->value.value_or(0) : 0;
+  require(
+      result.gates.empty() || static_cast<double>(missing) <= most, problems,
+      fmt::format("samples.loss lacks {} values, loss scaling skipped {} steps", missing, most));
+}
+
 Problems sample_problems(const Result& result) {
   Problems problems;
   const Samples& s = result.samples;
@@ -103,6 +116,7 @@ Problems sample_problems(const Result& result) {
     require(column->empty() || column->size() == n, problems,
             fmt::format("samples.{} has {} values, step_s has {}", name, column->size(), n));
   }
+  skipped_problems(result, problems);
   const auto taken = static_cast<int64_t>(n);
   const Protocol& protocol = result.protocol;
   require(taken <= protocol.steps, problems,

@@ -32,6 +32,22 @@ inline constexpr std::tuple<> kFields{};
 template <class Struct>
 inline constexpr std::array<std::string_view, 0> kAddedLater{};
 
+/// Keys of lists of numbers that may have gaps: NaN here, null in the file.
+template <class Struct>
+inline constexpr std::array<std::string_view, 0> kMayHaveGaps{};
+
+template <>
+inline constexpr std::array kMayHaveGaps<Samples>{std::string_view{"loss"}};
+
+/// Whether a list of numbers under `key` may have gaps.
+template <class Struct>
+constexpr bool may_have_gaps(std::string_view key) {
+  for (const std::string_view known : kMayHaveGaps<Struct>) {
+    if (known == key) return true;
+  }
+  return false;
+}
+
 template <>
 inline constexpr std::array kAddedLater<Protocol>{std::string_view{"loader_threads"}};
 

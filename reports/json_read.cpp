@@ -146,7 +146,22 @@ class Reader {
     const auto& later = kAddedLater<Struct>;
     const bool may_be_absent = std::find(later.begin(), later.end(), field.key) != later.end();
     if (may_be_absent && !from.contains(std::string(field.key))) return;
-    value(at(from, std::string(field.key), path), to.*field.member, Path{&path, field.key});
+    const Json& found = at(from, std::string(field.key), path);
+    auto& member = to.*field.member;
+    const Path here{&path, field.key};
+    if constexpr (std::is_same_v<decltype(member), std::vector<double>&>) {
+      if (json::may_have_gaps<Struct>(field.key)) return with_gaps(found, member, here);
+    }
+    value(found, member, here);
+  }
+
+  void with_gaps(const Json& from, std::vector<double>& to, const Path& path) const {
+    std::vector<std::optional<double>> list;
+    value(from, list, path);
+    to.clear();
+    for (const auto& number : list) {
+      to.push_back(number.value_or(std::numeric_limits<double>::quiet_NaN()));
+    }
   }
 };
 

@@ -28,6 +28,14 @@ std::string quoted(const std::string& string) {
   return nlohmann::json(string).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::vector<std::optional<double>> with_gaps(const std::vector<double>& numbers) {
+  std::vector<std::optional<double>> list(numbers.begin(), numbers.end());
+  for (auto& number : list) {
+    if (std::isnan(*number)) number.reset();
+  }
+  return list;
+}
+
 // Appends one value after another to a text. Objects are spread over lines, except inside a list,
 // whose elements take one line each (rows of a table) or share one (numbers, names, plot points).
 class Printer {
@@ -129,7 +137,13 @@ class Printer {
     text_ += '"';
     text_ += field.key;
     text_ += "\": ";
-    value(object.*field.member, Path{&path, field.key});
+    const auto& found = object.*field.member;
+    const Path here{&path, field.key};
+    if constexpr (std::is_same_v<decltype(found), const std::vector<double>&>) {
+      json::may_have_gaps<Struct>(field.key) ? value(with_gaps(found), here) : value(found, here);
+    } else {
+      value(found, here);
+    }
     first_member_ = false;
   }
 

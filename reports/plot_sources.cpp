@@ -50,14 +50,16 @@ struct Bin {
   double high = 0;
 };
 
-// At most kMostPoints bins of equal width: the range and the median of each.
+// At most kMostPoints bins of equal width: the range and the median of each that has a number.
 std::vector<Bin> binned(const std::vector<double>& values) {
   const size_t width = (values.size() + kMostPoints - 1) / kMostPoints;
   std::vector<Bin> bins;
   for (size_t at = 0; at < values.size(); at += width) {
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(at);
     const size_t count = std::min(width, values.size() - at);
-    const std::vector<double> part(begin, begin + static_cast<std::ptrdiff_t>(count));
+    std::vector<double> part(begin, begin + static_cast<std::ptrdiff_t>(count));
+    std::erase_if(part, [](double value) { return std::isnan(value); });
+    if (part.empty()) continue;
     const auto [low, high] = std::minmax_element(part.begin(), part.end());
     bins.push_back(
         {static_cast<double>(at) + static_cast<double>(count - 1) / 2, *low, median(part), *high});
@@ -140,13 +142,14 @@ double optimal_loss(const Evaluation& evaluation) {
 }
 
 PlotSource loss(const Result& result) {
-  const auto& training = result.samples.loss;
+  const std::vector<Bin> training = binned(result.samples.loss);
   const auto& evaluations = result.quality.evaluations;
-  std::vector<double> all = training;
+  std::vector<double> all = result.samples.loss;
+  std::erase_if(all, [](double value) { return std::isnan(value); });
   PlotSource plot{"loss", "Training and validation loss", "", plot_head("loss")};
   std::vector<std::string> curves;
   if (!training.empty()) {
-    plot.data += "# training: step low median high\n" + bins_text(binned(training), 1);
+    plot.data += "# training: step low median high\n" + bins_text(training, 1);
     curves.push_back(fmt::format(
         "'loss.dat' index 0 using ($1+1):3 with lines linewidth 1 linecolor rgb '{}' title "
         "'training'",
@@ -256,7 +259,10 @@ std::string plot_head(const std::string& name) {
 std::vector<PlotSource> plot_sources(const Result& result) {
   std::vector<PlotSource> plots;
   if (!result.samples.step_s.empty()) plots.push_back(step_time(result));
-  if (!result.samples.loss.empty() || !result.quality.evaluations.empty()) {
+  const auto& losses = result.samples.loss;
+  const bool any_loss =
+      std::any_of(losses.begin(), losses.end(), [](double loss) { return !std::isnan(loss); });
+  if (any_loss || !result.quality.evaluations.empty()) {
     plots.push_back(loss(result));
   }
   if (result.memory.timeline.size() > 1 && result.memory.peak_bytes > 0) {

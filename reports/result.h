@@ -81,7 +81,7 @@ struct Samples {
   std::vector<double> backward_s;
   std::vector<double> optimizer_s;
   std::vector<double> ema_s;
-  std::vector<double> loss;       ///< training loss of the step, mean over micro-batches
+  std::vector<double> loss;       ///< mean of micro-batches; NaN, in the file null: step skipped
   std::vector<double> grad_norm;  ///< before clipping; empty when not clipped
 };
 

@@ -49,14 +49,14 @@ class CudaDeviceGraph final : public DeviceGraph {
     c10::cuda::CUDACachingAllocator::emptyCache();
     const c10::cuda::CUDAStreamGuard on_side(stream_);
     // Of this thread alone: others lock pages for the next batches meanwhile.
-    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
       give_up();
       throw;
     }
-    graph_.capture_end();
+    end();
   }
 
   void replay() override {
@@ -65,10 +65,30 @@ class CudaDeviceGraph final : public DeviceGraph {
   }
 
  private:
+  void end() {
+    try {
+      graph_.capture_end();
+    } catch (const c10::Error&) {
+      leave_pool();
+      throw;
+    }
+  }
+
+  /// LibTorch ends its allocator's part of a recording only after CUDA's, which may fail. Until
+  /// then the allocator asks this object's graph about every allocation, and gives nothing back.
+  void leave_pool() {
+    try {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(index_, pool_);
+      c10::cuda::CUDACachingAllocator::releasePool(index_, pool_);
+    } catch (const c10::Error&) {
+      // It had ended, and something later failed.
+    }
+  }
+
   /// What the work threw is the news; that nothing was recorded follows from it.
   void give_up() {
     try {
-      graph_.capture_end();
+      end();
     } catch (const c10::Error& error) {
       TORCH_WARN("a recording was given up: ", error.what_without_backtrace());
     }
@@ -76,6 +96,7 @@ class CudaDeviceGraph final : public DeviceGraph {
 
   c10::DeviceIndex index_;
   c10::cuda::CUDAStream stream_;
+  c10::MempoolId_t pool_ = at::cuda::graph_pool_handle();  ///< what the work allocates from
   at::cuda::CUDAGraph graph_;
 };
 

@@ -47,15 +47,16 @@ struct PinnedOffload::Returning {
   std::mutex mutex;
   at::Tensor tensor;  ///< undefined when no copy is under way
   c10::Stream compute;
-  c10::Event arrived;
+  std::shared_ptr<EventPool> events;
+  std::unique_ptr<PooledEvent> arrived;  ///< of the copy, while it is under way
 
-  explicit Returning(c10::Device device)
-      : compute(current_stream(device)), arrived(device.type()) {}
+  Returning(c10::Device device, std::shared_ptr<EventPool> pool)
+      : compute(current_stream(device)), events(std::move(pool)) {}
   ~Returning() {
     if (!tensor.defined()) return;
     // Prefetched and never asked for: its memory goes back to `compute`, behind the copy.
     try {
-      arrived.block(compute);
+      arrived->get().block(compute);
     } catch (const c10::Error& error) {
       TORCH_WARN("offload: ", error.what_without_backtrace());
     }
@@ -65,7 +66,8 @@ struct PinnedOffload::Returning {
 PinnedOffload::PinnedOffload(c10::Device device, int64_t capacity_bytes)
     : device_(with_index(device)),
       side_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device_)),
-      pool_(capacity_bytes, pinned_memory) {}
+      pool_(capacity_bytes, pinned_memory),
+      events_(std::make_shared<EventPool>(device_.type())) {}
 
 PinnedOffload::~PinnedOffload() {
   // Tensors that are being copied out go back to the compute stream, perhaps at once.
@@ -92,19 +94,17 @@ std::optional<Encoded> PinnedOffload::encode(const at::Tensor& x, const EncodeKe
   encoded.parts.push_back(at::from_blob(
       memory.get(), {static_cast<int64_t>(x.nbytes())}, [memory](void*) {},
       at::TensorOptions().dtype(at::kByte)));
-  encoded.state = std::make_shared<Returning>(device_);
+  encoded.state = std::make_shared<Returning>(device_, events_);
 
   const std::lock_guard<std::mutex> lock(mutex_);
   let_go(kWindow - 1, compute);
-  c10::Event written(device_.type());
-  written.record(compute);
-  written.block(side_);
+  order(compute, side_);
   {
     const c10::StreamGuard on_side(side_);
     host_view(encoded.parts[0], x.scalar_type()).copy_(flat(x), /*non_blocking=*/true);
   }
-  leaving_.push_back({x.storage(), c10::Event(device_.type())});
-  leaving_.back().copied.record(side_);
+  leaving_.push_back({x.storage(), std::make_unique<PooledEvent>(*events_)});
+  leaving_.back().copied->get().record(side_);
   return encoded;
 }
 
@@ -120,7 +120,8 @@ at::Tensor PinnedOffload::decode(const Encoded& encoded) const {
   if (!returning.tensor.defined()) begin_return(encoded, returning);
   const c10::DeviceGuard guard(device_);
   const c10::Stream compute = current_stream(device_);
-  returning.arrived.block(compute);
+  returning.arrived->get().block(compute);
+  returning.arrived.reset();
   if (compute != returning.compute) returning.tensor.record_stream(compute);
   return std::move(returning.tensor);
 }
@@ -137,14 +138,13 @@ void PinnedOffload::begin_return(const Encoded& encoded, Returning& returning) c
                                at::TensorOptions().dtype(encoded.dtype).device(device_));
   }
   // The memory may have been another tensor's, in work that is issued but not done.
-  c10::Event free_to_write(device_.type());
-  free_to_write.record(compute);
-  free_to_write.block(side_);
+  order(compute, side_);
   {
     const c10::StreamGuard on_side(side_);
     flat(tensor).copy_(host_view(encoded.parts.at(0), encoded.dtype), /*non_blocking=*/true);
   }
-  returning.arrived.record(side_);
+  returning.arrived = std::make_unique<PooledEvent>(*events_);
+  returning.arrived->get().record(side_);
   returning.compute = compute;
   returning.tensor = std::move(tensor);
 }
@@ -155,9 +155,15 @@ void PinnedOffload::finish_encoding() const {
   let_go(0, current_stream(device_));
 }
 
+void PinnedOffload::order(const c10::Stream& before, const c10::Stream& after) const {
+  PooledEvent event(*events_);
+  event.get().record(before);
+  event.get().block(after);
+}
+
 void PinnedOffload::let_go(size_t most, const c10::Stream& compute) const {
   while (leaving_.size() > most) {
-    leaving_.front().copied.block(compute);
+    leaving_.front().copied->get().block(compute);
     leaving_.pop_front();
   }
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "memopt/codecs/event_pool.h"
 #include "memopt/codecs/host_offload.h"
 #include "memopt/codecs/slab_pool.h"
 
@@ -33,10 +34,12 @@ class PinnedOffload final : public HostOffload {
   /// A tensor on its way out; its memory must stay.
   struct Leaving {
     c10::Storage storage;
-    c10::Event copied;
+    std::unique_ptr<PooledEvent> copied;
   };
   struct Returning;
 
+  /// What is issued to `after` from now on waits for what was issued to `before`.
+  void order(const c10::Stream& before, const c10::Stream& after) const;
   /// The compute stream waits for the oldest until at most `most` are under way.
   void let_go(size_t most, const c10::Stream& compute) const;
   void begin_return(const Encoded& encoded, Returning& returning) const;
@@ -44,6 +47,7 @@ class PinnedOffload final : public HostOffload {
   c10::Device device_;
   c10::Stream side_;
   mutable SlabPool pool_;
+  std::shared_ptr<EventPool> events_;  ///< of encodings too, which may outlive this
   mutable std::mutex mutex_;
   mutable std::deque<Leaving> leaving_;
 };

@@ -16,6 +16,16 @@ constexpr ExitCode kHere = ExitCode::kCannotRunHere;
 constexpr std::string_view kTooOld = "install a newer driver, or build with an older toolkit";
 constexpr std::string_view kNoDevice = "see `noisemark doctor`";
 constexpr std::string_view kFull = "no room on the GPU";
+// CUDA has one text for both.
+constexpr std::string_view kFullOrNoPages =
+    "no room on the GPU, or none on the host for pages that stay in place";
+// As LibTorch ends where none of cuDNN's plans for a convolution could be run.
+constexpr std::string_view kNoEngine = "unable to find an engine to execute this computation";
+constexpr std::string_view kNoEngineForWantOfRoom =
+    "no room on the GPU for what cuDNN's algorithms need";
+constexpr std::string_view kNoEngineAtAll =
+    "cuDNN has no algorithm for this type, shape and GPU, of those that may be used "
+    "(`--deterministic` and a limit of the workspace leave fewer)";
 constexpr std::string_view kKernel =
     "a kernel failed, maybe long before it was noticed: with CUDA_LAUNCH_BLOCKING=1 it is noticed "
     "where it happens, and compute-sanitizer names the access";
@@ -33,7 +43,10 @@ constexpr std::array kMeanings{
     Meaning{"no kernel image is available", kHere,
             "this program has no code for this GPU; build it with its architecture in CUDAARCHS"},
     Meaning{"STATUS_ALLOC_FAILED", ExitCode::kOutOfMemory, kFull},
-    Meaning{"CUDA error: out of memory", ExitCode::kOutOfMemory, kFull},
+    Meaning{"DEVICE_ALLOCATION_FAILED", ExitCode::kOutOfMemory, kFull},
+    Meaning{"HOST_ALLOCATION_FAILED", ExitCode::kOutOfMemory, "no room on the host"},
+    Meaning{"CUDA error: out of memory", ExitCode::kOutOfMemory, kFullOrNoPages},
+    Meaning{"CUDA driver error: out of memory", ExitCode::kOutOfMemory, kFullOrNoPages},
     Meaning{"uncorrectable ECC error", ExitCode::kInternal, "the GPU's memory is faulty"},
     Meaning{"illegal memory access", ExitCode::kInternal, kKernel},
     Meaning{"misaligned address", ExitCode::kInternal, kKernel},
@@ -48,16 +61,25 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+DeviceFailure told(ExitCode code, const std::string& text, std::string_view words) {
+  return {code, first_line(text) + ": " + std::string(words)};
+}
+
 }  // namespace
 
-std::optional<DeviceFailure> device_failure(const std::string& text) {
+std::optional<DeviceFailure> device_failure(const std::string& text,
+                                            const std::optional<DeviceRoom>& room) {
+  if (text.find(kNoEngine) != std::string::npos) {
+    return room && is_short(*room) ? told(ExitCode::kOutOfMemory, text, kNoEngineForWantOfRoom)
+                                   : told(ExitCode::kInternal, text, kNoEngineAtAll);
+  }
   const bool of_a_gpu =
       text.find("CUDA") != std::string::npos || text.find("NVIDIA") != std::string::npos ||
       text.find("CUBLAS") != std::string::npos || text.find("CUDNN") != std::string::npos;
   if (!of_a_gpu) return std::nullopt;
   for (const Meaning& meaning : kMeanings) {
     if (text.find(meaning.phrase) == std::string::npos) continue;
-    return DeviceFailure{meaning.code, first_line(text) + ": " + std::string(meaning.words)};
+    return told(meaning.code, text, meaning.words);
   }
   return std::nullopt;
 }

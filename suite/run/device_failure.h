@@ -4,6 +4,7 @@
 #include <string>
 
 #include "reports/error.h"
+#include "suite/run/device_room.h"
 
 namespace noisemark::suite {
 
@@ -14,7 +15,10 @@ struct DeviceFailure {
 };
 
 /// Of LibTorch's text for it, without backtrace; empty for an error of another kind. Where the GPU
-/// or its driver cannot run this program at all, the code is kCannotRunHere.
-[[nodiscard]] std::optional<DeviceFailure> device_failure(const std::string& text);
+/// or its driver cannot run this program at all, the code is kCannotRunHere. cuDNN says the same
+/// where it has no algorithm and where each needs more memory than there is: only a `room` that is
+/// short makes that kOutOfMemory.
+[[nodiscard]] std::optional<DeviceFailure> device_failure(
+    const std::string& text, const std::optional<DeviceRoom>& room = std::nullopt);
 
 }  // namespace noisemark::suite

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "reports/result.h"
+#include "suite/run/device_room.h"
 
 namespace noisemark::suite {
 
@@ -21,8 +22,10 @@ class OutOfMemory : public std::runtime_error {
   std::optional<reports::MemorySection> section_;
 };
 
-/// The message of `error` when it is a failed allocation (std::bad_alloc, or LibTorch's for host or
-/// device memory), else empty.
-[[nodiscard]] std::optional<std::string> failed_allocation(const std::exception& error);
+/// The message of `error` when it is a failed allocation (std::bad_alloc, LibTorch's for host or
+/// device memory, or a library's of a GPU, which device_failure() knows), else empty. `room` is
+/// asked what that GPU has left.
+[[nodiscard]] std::optional<std::string> failed_allocation(
+    const std::exception& error, std::optional<DeviceRoom> (*room)() = room_on_gpu);
 
 }  // namespace noisemark::suite

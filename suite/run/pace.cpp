@@ -41,7 +41,12 @@ Json take_turn(Trainer& trainer, int64_t steps, at::Device device,
   std::vector<StepObserver*> observers = {&slow_down, &timer};
   if (!slow_down_frac) observers.erase(observers.begin());
   std::vector<double> losses;
-  for (int64_t i = 0; i < steps; ++i) losses.push_back(trainer.step(observers).loss);
+  for (int64_t i = 0; i < steps; ++i) {
+    const StepRecord record = trainer.step(observers);
+    // An answer holds numbers alone, and a comparison losses that were trained on.
+    if (!std::isfinite(record.loss)) throw NonFinite(record.step, "loss");
+    losses.push_back(record.loss);
+  }
   const reports::Samples& samples = timer.samples();
   return Json{{"step_s", samples.step_s},
               {"loss", losses},

@@ -125,7 +125,7 @@ class Pass {
     append_last(samples.optimizer_s, timed.optimizer_s);
     append_last(samples.ema_s, timed.ema_s);
     append_last(samples.data_wait_s, timed.data_wait_s);
-    samples.loss.push_back(record.loss);
+    samples.loss.push_back(std::isfinite(record.loss) ? record.loss : std::nan(""));
     if (record.grad_norm) samples.grad_norm.push_back(*record.grad_norm);
   }
 

@@ -46,8 +46,13 @@ struct LossScaling {
   int64_t interval = 2000;
 };
 
+/// A loss is not multiplied any more at a smaller scale: one that is not finite then is so whatever
+/// the scale, and training has left the finite numbers.
+inline constexpr double kLeastScale = 1;
+
 /// Dynamic loss scaling (Micikevicius et al. 2018), bit for bit that of torch.amp.GradScaler. A
-/// step with a non-finite gradient is skipped. All of it happens on the device.
+/// step with a non-finite gradient is skipped, and so is, unlike there, one with a non-finite loss
+/// whose gradients are finite. All of it happens on the device.
 class LossScaler {
  public:
   explicit LossScaler(at::Device device, const LossScaling& scaling = {});

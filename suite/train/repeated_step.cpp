@@ -109,11 +109,9 @@ void Trainer::read_repeated(StepRecord& record) {
   losses_ = recorded_.losses;
   record.loss = mean_loss();
   if (recorded_.norm.defined() && !scaler_) record.grad_norm = recorded_.norm.item<double>();
-  const bool loss_ok = std::isfinite(record.loss);
-  // A scaled step may overflow, and is then skipped: that is not an error.
-  const bool gradients_ok = scaler_ || recorded_.bad.item<double>() == 0;
-  if (loss_ok && gradients_ok) return;
   micro_ = {};
+  if (scaler_) return throw_if_beyond_scaling(record);
+  if (std::isfinite(record.loss) && recorded_.bad.item<double>() == 0) return;
   throw NonFinite(record.step, first_non_finite());
 }
 

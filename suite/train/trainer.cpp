@@ -251,26 +251,35 @@ std::string Trainer::first_non_finite() {
 
 bool Trainer::gradients_finite(const StepRecord& record) const {
   const at::NoGradGuard no_grad;
-  if (scaler_) return true;  // the scaler skips a step that overflowed
   return record.grad_norm ? std::isfinite(*record.grad_norm) : each_finite(adam_.gradients());
 }
 
 void Trainer::throw_if_not_finite(const StepRecord& record) {
-  const bool loss_ok = std::isfinite(record.loss);
-  if (!loss_ok || !gradients_finite(record)) throw NonFinite(record.step, first_non_finite());
+  if (std::isfinite(record.loss) && gradients_finite(record)) return;
+  throw NonFinite(record.step, first_non_finite());
+}
+
+void Trainer::throw_if_beyond_scaling(const StepRecord& record) {
+  if (std::isfinite(record.loss) || scaler_->current_scale() >= kLeastScale) return;
+  throw NonFinite(record.step, first_non_finite());
 }
 
 void Trainer::update_weights(StepRecord& record) {
   std::optional<at::Tensor> found_inf;
-  if (scaler_) found_inf = scaler_->unscale(adam_.gradients());
+  if (scaler_) {
+    found_inf = scaler_->unscale(adam_.gradients());
+    if (!std::isfinite(record.loss)) found_inf->fill_(1);
+  }
   if (definition_.optimizer.clip_norm > 0) {
     const at::Tensor norm = clip_gradients(adam_.gradients(), definition_.optimizer.clip_norm);
     // A scaled step may overflow and is then skipped by the scaler: that is not an error.
     if (!scaler_) record.grad_norm = norm.item<double>();
   }
-  throw_if_not_finite(record);
+  if (!scaler_) throw_if_not_finite(record);
   adam_.step(found_inf);
-  if (scaler_) scaler_->update(*found_inf);
+  if (!scaler_) return;
+  scaler_->update(*found_inf);
+  throw_if_beyond_scaling(record);
 }
 
 void Trainer::run_micro_batches(const std::vector<StepObserver*>& observers,

@@ -25,7 +25,7 @@
 
 namespace noisemark::suite {
 
-/// Training met a NaN or an infinity.
+/// Training met a NaN or an infinity that is not loss scaling's to skip.
 class NonFinite : public std::runtime_error {
  public:
   NonFinite(int64_t step, const std::string& tensor)
@@ -56,7 +56,7 @@ struct TrainerOptions {
 
 struct StepRecord {
   int64_t step = 0;
-  double loss = 0;                  ///< mean over micro-batches
+  double loss = 0;  ///< mean over micro-batches; not finite: loss scaling skipped the step
   std::optional<double> grad_norm;  ///< before clipping
   double loader_wait_s = 0;
 };
@@ -81,8 +81,10 @@ class Trainer {
           BuildObserver* observer = nullptr);
 
   /// Runs the next optimizer step. `observers` are told of phases; `sink` receives saved tensors
-  /// (null: the mode). Throws NonFinite before the optimizer touches the weights; Error, exit code
-  /// 2, when there is a graph and the mode needs the host.
+  /// (null: the mode). Throws NonFinite before the optimizer touches the weights: without loss
+  /// scaling for a loss or gradient that is not finite, with it for a loss that is not and has
+  /// brought the scale below kLeastScale. Throws Error, exit code 2, when there is a graph and the
+  /// mode needs the host.
   StepRecord step(const std::vector<StepObserver*>& observers = {},
                   memopt::SavedTensorSink* sink = nullptr);
 
@@ -152,6 +154,7 @@ class Trainer {
   void update_weights(StepRecord& record);
   [[nodiscard]] bool gradients_finite(const StepRecord& record) const;
   void throw_if_not_finite(const StepRecord& record);
+  void throw_if_beyond_scaling(const StepRecord& record);
   [[nodiscard]] std::string first_non_finite();
   [[nodiscard]] std::string not_finite_in_forward(int64_t micro);
   [[nodiscard]] std::string operator_not_finite(int64_t micro);

@@ -8,46 +8,47 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tests/baselines/cudnn_convolution.cuh"
+
 // cuDNN's convolutions called directly, at the shapes of the U-Net of Ho et al. at batch 128: every
-// algorithm by itself ("algo=1"), and the first of cuDNN's own order that keeps within a workspace
-// limit ("limit=64MiB"), which is how a limit costs time; one that no algorithm keeps to is listed
-// as skipped. Counters: workspace_mib, deterministic (1 or 0), algo, TFLOP/s; the label is the
-// algorithm's name, and the context says of which GPU, driver and cuDNN the figures are. Times are
-// between events. Keep the figures with
+// algorithm by itself ("algo=1"), and what keeps within a workspace limit, which is how a limit
+// costs time: the first of the order that cuDNN guesses ("limit=64MiB"), and the first of the order
+// of times that it measures ("timed=64MiB"), which is what PyTorch's benchmark mode takes.
+// A limit that no algorithm keeps to is listed as skipped. Counters: workspace_mib, deterministic
+// (1 or 0), algo, its ranks in both orders (guessed_rank and timed_rank, from 1; no timed_rank: not
+// among what was timed), TFLOP/s. Times are between events, around several launches; the label is
+// the algorithm's name, and the context says of which GPU, driver and cuDNN the figures are. Keep
+// the figures with
 //   noisemark_cudnn_micro --benchmark_out=cudnn.json --benchmark_out_format=json
 // as containers/gpu-check.sh does in its OUT.
 namespace {
 
-constexpr int kBatch = 128;
-constexpr int kKernel = 3;
+using noisemark::baselines::test::Choice;
+using noisemark::baselines::test::Convolution;
+using noisemark::baselines::test::CudaError;
+using noisemark::baselines::test::CudnnError;
+using noisemark::baselines::test::device_memory;
+using noisemark::baselines::test::Direction;
+using noisemark::baselines::test::Shape;
+using noisemark::baselines::test::Type;
+
 constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kSecondsPerMillisecond = 1e-3;
 constexpr size_t kNoLimit = SIZE_MAX;
 
-/// Of one configuration: the others are measured all the same.
-class NotSupported : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+/// Between two events. A GPU waits for the first of them until the host has issued it: alone, a
+/// small one would be timed with the host's work.
+constexpr int kLaunches = 20;
 
-void check(cudnnStatus_t status, const char* what) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  const std::string words = std::string(what) + ": " + cudnnGetErrorString(status);
-  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) throw NotSupported(words);
-  throw std::runtime_error(words);
-}
-
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
-}
-
-struct Shape {
-  int in, out, resolution, stride;
-};
 constexpr std::array<Shape, 9> kShapes{{{3, 128, 32, 1},
                                         {128, 128, 32, 1},
                                         {384, 128, 32, 1},
@@ -58,20 +59,9 @@ constexpr std::array<Shape, 9> kShapes{{{3, 128, 32, 1},
                                         {512, 256, 4, 1},
                                         {128, 3, 32, 1}}};
 
-enum class Direction { kForward, kData, kWeight };
-constexpr std::array kDirections{Direction::kForward, Direction::kData, Direction::kWeight};
-
-const char* name_of(Direction direction) {
-  switch (direction) {
-    case Direction::kForward:
-      return "forward";
-    case Direction::kData:
-      return "data_gradient";
-    case Direction::kWeight:
-      return "weight_gradient";
-  }
-  return "";
-}
+constexpr std::array kDirections{std::pair{Direction::kForward, "forward"},
+                                 std::pair{Direction::kData, "data_gradient"},
+                                 std::pair{Direction::kWeight, "weight_gradient"}};
 
 /// In the order of cuDNN's enumerations (cudnn_ops.h).
 constexpr std::array<const char*, 8> kForwardAlgorithms{
@@ -98,12 +88,6 @@ const char* algorithm_name(Direction direction, int algorithm) {
   return "";
 }
 
-/// Of storage, and what cuDNN may do with it.
-struct Type {
-  const char* name;
-  cudnnDataType_t storage;
-  cudnnMathType_t math;
-};
 constexpr std::array kTypes{Type{"fp32", CUDNN_DATA_FLOAT, CUDNN_FMA_MATH},
                             Type{"tf32", CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH},
                             Type{"bf16", CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH},
@@ -117,186 +101,129 @@ constexpr std::array kLimits{Limit{"0", 0}, Limit{"8MiB", size_t{8} << 20},
                              Limit{"64MiB", size_t{64} << 20}, Limit{"512MiB", size_t{512} << 20},
                              Limit{"none", kNoLimit}};
 
-/// Device memory that frees itself. Filled with the bytes of small numbers that are not zero: on
-/// zeros a GPU can be faster.
-std::shared_ptr<void> device_memory(size_t bytes) {
-  if (bytes == 0) return nullptr;
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes), "cudaMalloc");
-  check(cudaMemset(memory, 0x3c, bytes), "cudaMemset");
-  return {memory, [](void* gone) { (void)cudaFree(gone); }};
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw CudaError(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-struct Choice {
-  int algorithm = 0;
-  size_t workspace = 0;
-  bool deterministic = false;
-  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+/// The first that the limit allows; null where none is.
+const Choice* first_within(const std::vector<Choice>& choices, size_t bytes) {
+  const auto within = std::find_if(choices.begin(), choices.end(), [bytes](const Choice& choice) {
+    return choice.why_not.empty() && choice.workspace <= bytes;
+  });
+  return within != choices.end() ? &*within : nullptr;
+}
+
+/// From 1; 0 where it is not listed.
+int rank_of(int algorithm, const std::vector<Choice>& choices) {
+  std::set<int> before;
+  for (const Choice& choice : choices) {
+    before.insert(choice.algorithm);
+    if (choice.algorithm == algorithm) return static_cast<int>(before.size());
+  }
+  return 0;
+}
+
+/// A convolution in one direction, and both orders of what cuDNN offers for it.
+class Subject {
+ public:
+  Subject(cudnnHandle_t handle, const Shape& shape, const Type& type, cudnnTensorFormat_t format,
+          Direction direction)
+      : convolution_(handle, shape, type, format),
+        direction_(direction),
+        guessed_(convolution_.guessed(direction)) {}
+
+  [[nodiscard]] const Convolution& convolution() const { return convolution_; }
+  [[nodiscard]] Direction direction() const { return direction_; }
+  [[nodiscard]] const std::vector<Choice>& guessed() const { return guessed_; }
+
+  /// Measured when first asked for, since it takes time and memory. Empty where that fails.
+  [[nodiscard]] const std::vector<Choice>& timed() {
+    if (!timed_) {
+      timed_.emplace();
+      try {
+        *timed_ = measured_order();
+      } catch (const std::runtime_error& error) {
+        (void)cudaGetLastError();
+        why_not_timed_ = error.what();
+      }
+    }
+    return *timed_;
+  }
+  /// Where none of timed() serves.
+  [[nodiscard]] const std::string& why_not_timed() const { return why_not_timed_; }
+
+ private:
+  [[nodiscard]] std::vector<Choice> measured_order() const {
+    size_t most = 0;
+    for (const Choice& choice : guessed_) most = std::max(most, choice.workspace);
+    const std::shared_ptr<void> workspace = device_memory(most);
+    return convolution_.timed(direction_, convolution_.operands(), workspace.get(), most);
+  }
+
+  Convolution convolution_;
+  Direction direction_;
+  std::vector<Choice> guessed_;
+  std::optional<std::vector<Choice>> timed_;
+  std::string why_not_timed_ = "none of what was timed keeps within the limit";
 };
 
-/// One convolution with its memory.
-class Convolution {
+/// Two marks on the GPU's own clock.
+class Stopwatch {
  public:
-  Convolution(cudnnHandle_t handle, const Shape& shape, const Type& type,
-              cudnnTensorFormat_t format)
-      : handle_(handle), math_(type.math) {
-    const int out = shape.resolution / shape.stride;
-    check(cudnnCreateTensorDescriptor(&x_), "x");
-    check(cudnnCreateTensorDescriptor(&y_), "y");
-    check(cudnnCreateFilterDescriptor(&w_), "w");
-    check(cudnnCreateConvolutionDescriptor(&convolution_), "convolution");
-    check(cudnnSetTensor4dDescriptor(x_, format, type.storage, kBatch, shape.in, shape.resolution,
-                                     shape.resolution),
-          "x");
-    check(cudnnSetTensor4dDescriptor(y_, format, type.storage, kBatch, shape.out, out, out), "y");
-    check(
-        cudnnSetFilter4dDescriptor(w_, type.storage, format, shape.out, shape.in, kKernel, kKernel),
-        "w");
-    check(cudnnSetConvolution2dDescriptor(convolution_, 1, 1, shape.stride, shape.stride, 1, 1,
-                                          CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-          "convolution");
-    check(cudnnSetConvolutionMathType(convolution_, math_), "math");
-    const size_t element = type.storage == CUDNN_DATA_FLOAT ? 4 : 2;
-    const auto pixels = static_cast<size_t>(shape.resolution) * shape.resolution;
-    const auto size = [&](int channels, size_t area) {
-      return element * static_cast<size_t>(kBatch) * static_cast<size_t>(channels) * area;
-    };
-    x_memory_ = device_memory(size(shape.in, pixels));
-    y_memory_ = device_memory(size(shape.out, static_cast<size_t>(out) * out));
-    w_memory_ = device_memory(element * static_cast<size_t>(shape.out) *
-                              static_cast<size_t>(shape.in) * kKernel * kKernel);
-    flop_ = 2.0 * kBatch * shape.in * shape.out * kKernel * kKernel * out * out;
+  Stopwatch() {
+    check(cudaEventCreate(&begin_), "event");
+    check(cudaEventCreate(&end_), "event");
   }
-  ~Convolution() {
-    (void)cudnnDestroyConvolutionDescriptor(convolution_);
-    (void)cudnnDestroyFilterDescriptor(w_);
-    (void)cudnnDestroyTensorDescriptor(y_);
-    (void)cudnnDestroyTensorDescriptor(x_);
+  ~Stopwatch() {
+    (void)cudaEventDestroy(begin_);
+    (void)cudaEventDestroy(end_);
   }
-  Convolution(const Convolution&) = delete;
-  Convolution& operator=(const Convolution&) = delete;
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
 
-  [[nodiscard]] double flop() const { return flop_; }
-
-  /// All that cuDNN offers, in its own order of preference.
-  [[nodiscard]] std::vector<Choice> choices(Direction direction) const {
-    switch (direction) {
-      case Direction::kForward: {
-        std::array<cudnnConvolutionFwdAlgoPerf_t, 32> found{};
-        int count = 0;
-        check(cudnnGetConvolutionForwardAlgorithm_v7(handle_, x_, w_, convolution_, y_, 32, &count,
-                                                     found.data()),
-              "algorithms");
-        return usable(found, count);
-      }
-      case Direction::kData: {
-        std::array<cudnnConvolutionBwdDataAlgoPerf_t, 32> found{};
-        int count = 0;
-        check(cudnnGetConvolutionBackwardDataAlgorithm_v7(handle_, w_, y_, convolution_, x_, 32,
-                                                          &count, found.data()),
-              "algorithms");
-        return usable(found, count);
-      }
-      case Direction::kWeight: {
-        std::array<cudnnConvolutionBwdFilterAlgoPerf_t, 32> found{};
-        int count = 0;
-        check(cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle_, x_, y_, convolution_, w_, 32,
-                                                            &count, found.data()),
-              "algorithms");
-        return usable(found, count);
-      }
-    }
-    return {};
-  }
-
-  void run(Direction direction, const Choice& choice, void* workspace) const {
-    const float one = 1;
-    const float zero = 0;
-    check(cudnnSetConvolutionMathType(convolution_, choice.math), "math");
-    switch (direction) {
-      case Direction::kForward:
-        return check(cudnnConvolutionForward(
-                         handle_, &one, x_, x_memory_.get(), w_, w_memory_.get(), convolution_,
-                         static_cast<cudnnConvolutionFwdAlgo_t>(choice.algorithm), workspace,
-                         choice.workspace, &zero, y_, y_memory_.get()),
-                     "forward");
-      case Direction::kData:
-        return check(cudnnConvolutionBackwardData(
-                         handle_, &one, w_, w_memory_.get(), y_, y_memory_.get(), convolution_,
-                         static_cast<cudnnConvolutionBwdDataAlgo_t>(choice.algorithm), workspace,
-                         choice.workspace, &zero, x_, x_memory_.get()),
-                     "data gradient");
-      case Direction::kWeight:
-        return check(cudnnConvolutionBackwardFilter(
-                         handle_, &one, x_, x_memory_.get(), y_, y_memory_.get(), convolution_,
-                         static_cast<cudnnConvolutionBwdFilterAlgo_t>(choice.algorithm), workspace,
-                         choice.workspace, &zero, w_, w_memory_.get()),
-                     "weight gradient");
-    }
+  double seconds_of(const std::function<void()>& work) {
+    check(cudaEventRecord(begin_, nullptr), "event");
+    work();
+    check(cudaEventRecord(end_, nullptr), "event");
+    check(cudaEventSynchronize(end_), "event");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin_, end_), "event");
+    return kSecondsPerMillisecond * static_cast<double>(milliseconds);
   }
 
  private:
-  /// Tensor cores stay off where the type asks for float32.
-  template <typename Found>
-  [[nodiscard]] std::vector<Choice> usable(const Found& found, int count) const {
-    std::vector<Choice> choices;
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-      if (found[i].status != CUDNN_STATUS_SUCCESS) continue;
-      const bool tensor_cores = found[i].mathType == CUDNN_TENSOR_OP_MATH ||
-                                found[i].mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-      const bool float32_alone = math_ == CUDNN_FMA_MATH;
-      if (float32_alone && tensor_cores) continue;
-      choices.push_back({static_cast<int>(found[i].algo), found[i].memory,
-                         found[i].determinism == CUDNN_DETERMINISTIC,
-                         float32_alone ? math_ : found[i].mathType});
-    }
-    return choices;
-  }
-
-  cudnnHandle_t handle_;
-  cudnnMathType_t math_;
-  cudnnTensorDescriptor_t x_ = nullptr;
-  cudnnTensorDescriptor_t y_ = nullptr;
-  cudnnFilterDescriptor_t w_ = nullptr;
-  cudnnConvolutionDescriptor_t convolution_ = nullptr;
-  std::shared_ptr<void> x_memory_, y_memory_, w_memory_;
-  double flop_ = 0;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
 };
 
-/// A convolution has memory only while it is timed.
-struct Subject {
-  cudnnHandle_t handle;
-  Shape shape;
-  Type type;
-  cudnnTensorFormat_t format;
-  Direction direction;
-};
-
-void measure(benchmark::State& state, const Subject& s, const Choice& choice) {
-  const Convolution convolution(s.handle, s.shape, s.type, s.format);
-  const std::shared_ptr<void> workspace = device_memory(choice.workspace);
-  convolution.run(s.direction, choice, workspace.get());
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  check(cudaEventCreate(&begin), "event");
-  check(cudaEventCreate(&end), "event");
-  double total_s = 0;
-  for (auto _ : state) {
-    check(cudaEventRecord(begin, nullptr), "event");
-    convolution.run(s.direction, choice, workspace.get());
-    check(cudaEventRecord(end, nullptr), "event");
-    check(cudaEventSynchronize(end), "event");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin, end), "event");
-    state.SetIterationTime(1e-3 * static_cast<double>(milliseconds));
-    total_s += 1e-3 * static_cast<double>(milliseconds);
-  }
-  (void)cudaEventDestroy(begin);
-  (void)cudaEventDestroy(end);
+void describe(benchmark::State& state, Subject& subject, const Choice& choice) {
   state.counters["workspace_mib"] = static_cast<double>(choice.workspace) / kMiB;
   state.counters["deterministic"] = choice.deterministic ? 1 : 0;
   state.counters["algo"] = choice.algorithm;
-  state.SetLabel(algorithm_name(s.direction, choice.algorithm));
+  state.SetLabel(algorithm_name(subject.direction(), choice.algorithm));
+  state.counters["guessed_rank"] = rank_of(choice.algorithm, subject.guessed());
+  const int rank = rank_of(choice.algorithm, subject.timed());
+  if (rank > 0) state.counters["timed_rank"] = rank;
+}
+
+void measure(benchmark::State& state, Subject& subject, const Choice& choice) {
+  describe(state, subject, choice);
+  const Convolution& convolution = subject.convolution();
+  const Convolution::Operands operands = convolution.operands();
+  const std::shared_ptr<void> workspace = device_memory(choice.workspace);
+  const auto run = [&] { convolution.run(subject.direction(), choice, operands, workspace.get()); };
+  convolution.use(choice.math);
+  run();
+  Stopwatch stopwatch;
+  double total_s = 0;
+  for (auto _ : state) {
+    const double seconds = stopwatch.seconds_of([&] {
+      for (int i = 0; i < kLaunches; ++i) run();
+    });
+    state.SetIterationTime(seconds / kLaunches);
+    total_s += seconds / kLaunches;
+  }
   state.counters["TFLOP/s"] =
       1e-12 * convolution.flop() * static_cast<double>(state.iterations()) / total_s;
 }
@@ -310,51 +237,65 @@ void skip(benchmark::State& state, const std::string& why) {
   ++skipped;
 }
 
-void measure_or_skip(benchmark::State& state, const Subject& subject, const Choice& choice) {
+/// What fails by itself is named among the figures, and the others are measured all the same.
+/// Throws CudaError where the GPU is of no more use.
+void measure_or_skip(benchmark::State& state, const std::function<void()>& work) {
   try {
-    measure(state, subject, choice);
+    work();
     ++measured;
-  } catch (const NotSupported& error) {
+    return;
+  } catch (const CudnnError& error) {
+    skip(state, error.what());
+  } catch (const CudaError& error) {
     skip(state, error.what());
   }
+  (void)cudaGetLastError();
+  check(cudaDeviceSynchronize(), "after a failure");
 }
 
-void add(const std::string& name, const Subject& subject, const Choice& choice) {
+using Measure = std::function<void(benchmark::State&)>;
+
+void add(const std::string& name, const Measure& work) {
   benchmark::RegisterBenchmark(
       name.c_str(),
-      [subject, choice](benchmark::State& state) { measure_or_skip(state, subject, choice); })
+      [work](benchmark::State& state) { measure_or_skip(state, [&] { work(state); }); })
       ->Unit(benchmark::kMicrosecond)
       ->UseManualTime();
 }
 
-/// Stands among the figures for what cuDNN does not do at all.
+/// Stands among the figures for what cuDNN does not do.
 void add_skipped(const std::string& name, const std::string& why) {
   benchmark::RegisterBenchmark(name.c_str(), [why](benchmark::State& state) { skip(state, why); });
 }
 
-std::vector<Choice> choices_of(const Subject& s) {
-  return Convolution(s.handle, s.shape, s.type, s.format).choices(s.direction);
+void add_algorithms(const std::string& prefix, const std::shared_ptr<Subject>& subject) {
+  std::set<int> seen;
+  for (const Choice& choice : subject->guessed()) {
+    // The same with other arithmetic, less preferred.
+    if (!seen.insert(choice.algorithm).second) continue;
+    const std::string name = prefix + "/algo=" + std::to_string(choice.algorithm);
+    if (!choice.why_not.empty()) {
+      add_skipped(name, choice.why_not);
+    } else {
+      add(name, [subject, choice](benchmark::State& state) { measure(state, *subject, choice); });
+    }
+  }
 }
 
-void add_choices(const std::string& prefix, const Subject& subject) {
-  const std::vector<Choice> choices = choices_of(subject);
-  std::vector<int> seen;
-  for (const Choice& choice : choices) {
-    const bool again = std::find(seen.begin(), seen.end(), choice.algorithm) != seen.end();
-    if (again) continue;  // the same with other arithmetic, less preferred
-    seen.push_back(choice.algorithm);
-    add(prefix + "/algo=" + std::to_string(choice.algorithm), subject, choice);
-  }
+void add_limits(const std::string& prefix, const std::shared_ptr<Subject>& subject) {
   for (const Limit& limit : kLimits) {
-    const auto within = std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) {
-      return choice.workspace <= limit.bytes;
-    });
-    const std::string name = prefix + "/limit=" + limit.name;
-    if (within != choices.end()) {
-      add(name, subject, *within);
-    } else {
-      add_skipped(name, "no algorithm keeps within this limit");
+    const Choice* guess = first_within(subject->guessed(), limit.bytes);
+    if (guess == nullptr) {
+      add_skipped(prefix + "/limit=" + limit.name, "no algorithm keeps within this limit");
+      continue;
     }
+    add(prefix + "/limit=" + limit.name,
+        [subject, choice = *guess](benchmark::State& state) { measure(state, *subject, choice); });
+    add(prefix + "/timed=" + limit.name, [subject, limit](benchmark::State& state) {
+      const Choice* fastest = first_within(subject->timed(), limit.bytes);
+      if (fastest == nullptr) throw CudnnError(subject->why_not_timed());
+      measure(state, *subject, *fastest);
+    });
   }
 }
 
@@ -362,15 +303,17 @@ void add_all(cudnnHandle_t handle) {
   for (const Shape& shape : kShapes) {
     for (const Type& type : kTypes) {
       for (const cudnnTensorFormat_t format : {CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NHWC}) {
-        for (const Direction direction : kDirections) {
-          const std::string prefix = std::string(name_of(direction)) + "/" +
-                                     std::to_string(shape.in) + "to" + std::to_string(shape.out) +
-                                     "at" + std::to_string(shape.resolution) +
+        for (const auto& [direction, direction_name] : kDirections) {
+          const std::string prefix = std::string(direction_name) + "/" + std::to_string(shape.in) +
+                                     "to" + std::to_string(shape.out) + "at" +
+                                     std::to_string(shape.resolution) +
                                      (shape.stride == 1 ? "" : "stride2") + "/" + type.name +
                                      (format == CUDNN_TENSOR_NCHW ? "/nchw" : "/nhwc");
           try {
-            add_choices(prefix, {handle, shape, type, format, direction});
-          } catch (const NotSupported& error) {
+            const auto subject = std::make_shared<Subject>(handle, shape, type, format, direction);
+            add_algorithms(prefix, subject);
+            add_limits(prefix, subject);
+          } catch (const CudnnError& error) {
             add_skipped(prefix, error.what());
           }
         }
@@ -388,7 +331,7 @@ void add_context() {
   benchmark::AddCustomContext("gpu", gpu.name);
   benchmark::AddCustomContext("cuda_driver", std::to_string(driver));
   benchmark::AddCustomContext("cudnn", std::to_string(cudnnGetVersion()));
-  benchmark::AddCustomContext("batch", std::to_string(kBatch));
+  benchmark::AddCustomContext("batch", std::to_string(Convolution::kBatch));
 }
 
 /// 77, or 1 where the environment says that there must be a GPU.
@@ -397,6 +340,20 @@ int without_gpu(const char* why) {
   const char* required = std::getenv("NOISEMARK_REQUIRE");
   const std::string words = std::string(",") + (required == nullptr ? "" : required) + ",";
   return words.find(",cuda,") != std::string::npos ? 1 : 77;
+}
+
+void run_all() {
+  cudnnHandle_t handle = nullptr;
+  if (const cudnnStatus_t status = cudnnCreate(&handle); status != CUDNN_STATUS_SUCCESS) {
+    throw CudnnError(std::string("cudnnCreate: ") + cudnnGetErrorString(status));
+  }
+  add_context();
+  add_all(handle);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::ClearRegisteredBenchmarks();  // their descriptors go before the handle
+  (void)cudnnDestroy(handle);
+  if (skipped > 0) std::fprintf(stderr, "%d measured, %d failed and named\n", measured, skipped);
+  if (skipped > 0 && measured == 0) throw CudnnError("cuDNN could do none of them");
 }
 
 }  // namespace
@@ -409,13 +366,7 @@ int main(int argc, char** argv) {
   if (status != cudaSuccess) return without_gpu(cudaGetErrorString(status));
   if (devices == 0) return without_gpu("none is visible");
   try {
-    cudnnHandle_t handle = nullptr;
-    check(cudnnCreate(&handle), "cudnnCreate");
-    add_context();
-    add_all(handle);
-    benchmark::RunSpecifiedBenchmarks();
-    (void)cudnnDestroy(handle);
-    if (skipped > 0 && measured == 0) throw std::runtime_error("cuDNN supports none of them");
+    run_all();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

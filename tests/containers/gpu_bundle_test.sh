@@ -58,7 +58,7 @@ cat >"$work/needed" <<NEEDED
 NEEDED
 expect "$(bundle A=1 -- "$work/out")" 0 "stand-ins"
 says "3 programs, 4 libraries"
-holds "$work/out" "bin gpu-check.sh lib"
+holds "$work/out" "bin gpu-check.sh gpu_program_test.py lib sanitize_kernels.sh"
 holds "$work/out/bin" "noisemark noisemark_codecs_micro suite_gpu_test"
 holds "$work/out/lib" "libcurl.so.4 libfmt.so.9 libpng16.so.16 libstdc++.so.6"
 [[ ! -L $work/out/lib/libfmt.so.9 ]] || { echo "a link is carried, not the library" && exit 1; }
@@ -67,6 +67,10 @@ says "is not empty"
 status=0
 PATH=$work/tools:$PATH bash "$work/out/gpu-check.sh" noisemark_codecs_micro >"$work/log" 2>&1 || status=$?
 expect "$status" 0 "gpu-check in the bundle"
+printf '#!/bin/sh\nexit 77\n' >"$work/out/bin/noisemark"
+status=0
+PATH=$work/tools:$PATH bash "$work/out/gpu-check.sh" gpu_program_test.py >"$work/log" 2>&1 || status=$?
+expect "$status" 77 "the program's test in the bundle"
 
 echo "	libjpeg.so.62 => not found" >>"$work/needed"
 expect "$(bundle A=1 -- "$work/other")" 1 "a library that is missing here too"

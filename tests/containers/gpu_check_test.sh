@@ -13,8 +13,10 @@ mkdir "$work/bin"
 program() { printf '#!/bin/sh\n%s\n' "$2" >"$work/bin/$1" && chmod +x "$work/bin/$1"; }
 # check ENVIRONMENT... [-- NAME...]: prints the exit code
 check() {
-  local status=0
-  env BIN="$work/bin" "$@" bash "$root/containers/gpu-check.sh" >"$work/log" 2>&1 || status=$?
+  local settings=() status=0
+  while [[ $# -gt 0 && $1 != -- ]]; do settings+=("$1") && shift; done
+  [[ $# -eq 0 ]] || shift
+  env BIN="$work/bin" "${settings[@]}" bash "$root/containers/gpu-check.sh" "$@" >"$work/log" 2>&1 || status=$?
   echo "$status"
 }
 expect() { [[ $1 == "$2" ]] || { echo "$3: expected $2, found $1" && cat "$work/log" && exit 1; }; }
@@ -54,6 +56,25 @@ grep -q -- "given --benchmark_filter=^cuda/$" "$work/out/noisemark_codecs_micro.
 program noisemark_codecs_micro 'echo "Failed to match any benchmarks against regex: ^cuda/" >&2'
 expect "$(check A=1)" 0 "codecs without a GPU, beside what passed"
 says "noisemark_codecs_micro: cannot run here"
+
+# Tests that are scripts: of the program itself, and of the kernels under compute-sanitizer where all of theirs are.
+program noisemark '[ "$1" = doctor ] || echo no GPU here; exit 77'
+expect "$(check OUT="$work/out")" 0 "the program without a GPU, beside what passed"
+says "gpu_program_test.py: cannot run here"
+program noisemark 'echo it broke; exit 1'
+expect "$(check A=1 -- gpu_program_test.py)" 1 "a program that fails its own test"
+says "gpu_program_test.py: FAILED, exit code 1"
+rm "$work/bin/noisemark"
+if grep -q sanitize_kernels "$work/log"; then echo "kernels of programs that are not there" && exit 1; fi
+mkdir "$work/sanitizer"
+printf '#!/bin/sh\nexit 0\n' >"$work/sanitizer/compute-sanitizer" && chmod +x "$work/sanitizer/compute-sanitizer"
+for name in baselines_gpu_test memopt_gpu_test; do program "$name" 'echo fine'; done
+expect "$(check PATH="$work/sanitizer:$PATH")" 0 "sanitized kernels"
+says "sanitize_kernels.sh: passed"
+printf '#!/bin/sh\nexit 3\n' >"$work/sanitizer/compute-sanitizer"
+expect "$(check PATH="$work/sanitizer:$PATH")" 1 "kernels that are not clean"
+says "sanitize_kernels.sh: FAILED, exit code 1"
+rm "$work"/bin/{baselines,memopt}_gpu_test
 
 # Where libraries are looked for: LibTorch's folders, the bundled ones, the environment's.
 mkdir -p "$work/lib" "$work/torch/lib" "$work/nvidia/cudnn/lib"

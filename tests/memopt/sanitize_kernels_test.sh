@@ -33,9 +33,14 @@ expect "$(check NOISEMARK_REQUIRE=peers,cuda)" 1 "a GPU is required"
 
 # A GPU, and programs that no test was selected of.
 for name in codecs_gpu_test baselines_gpu_test memopt_gpu_test; do program "bin/$name" 'exit 1'; done
+if ! command -v compute-sanitizer >/dev/null && [[ ! -x /usr/local/cuda/bin/compute-sanitizer ]]; then
+  expect "$(check NOISEMARK_REQUIRE=cuda)" 77 "a GPU that is required, and no tool"
+  says "compute-sanitizer is not here"
+fi
 program tools/compute-sanitizer 'echo "$@"; exit 0'
 expect "$(check A=1)" 0 "clean kernels"
 for tool in memcheck racecheck synccheck; do says "--tool $tool .*memopt_gpu_test --gtest_filter=GpuNormChain"; done
+says "--tool memcheck --error-exitcode 3 .*--report-api-errors no "
 says "codecs_gpu_test --gtest_filter=GpuCodec.\*:GpuVerdict.\*:GpuPoolMap.\*"
 expect "$(check A=1 -- initcheck)" 0 "a tool that was named"
 says "--tool initcheck"

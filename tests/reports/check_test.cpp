@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -174,6 +175,21 @@ TEST(CheckValues, samples_must_be_as_many_as_steps) {
   EXPECT_TRUE(starts(after([](Result& r) { r.protocol.steps = 65; }), "samples: "));
   EXPECT_TRUE(starts(after([](Result& r) { r.protocol.steps = 63; }), "samples: "));
   EXPECT_TRUE(starts(after([](Result& r) { r.protocol.warmup_steps = 65; }), "samples: "));
+}
+
+TEST(CheckValues, a_loss_may_be_missing_only_of_steps_that_loss_scaling_skipped) {
+  const auto with_missing = [](double skipped) {
+    return after([skipped](Result& r) {
+      r.samples.loss[3] = r.samples.loss[5] = std::nan("");
+      Metric metric;
+      metric.name = "skipped_steps";
+      metric.value = skipped;
+      r.metrics.push_back(metric);
+    });
+  };
+  EXPECT_EQ(with_missing(2), "");
+  EXPECT_TRUE(starts(with_missing(1), "samples: samples.loss lacks 2 values"));
+  EXPECT_TRUE(starts(after([](Result& r) { r.samples.loss[3] = std::nan(""); }), "samples: "));
 }
 
 TEST(CheckValues, metrics_must_be_unique_and_have_a_value_or_a_reason) {

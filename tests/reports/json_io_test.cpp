@@ -129,6 +129,20 @@ TEST(JsonIo, every_double_reads_back_bit_for_bit) {
   }
 }
 
+TEST(JsonIo, a_loss_that_was_not_finite_is_null_in_the_file_and_no_number_after) {
+  Result result = minimal_result();
+  result.samples.loss = {0.5, std::numeric_limits<double>::quiet_NaN(), 0.25};
+  const std::string text = to_json(result);
+  EXPECT_NE(text.find("[0.5, null, 0.25]"), std::string::npos) << text;
+  const std::vector<double> back = from_json(text, "r.json").samples.loss;
+  ASSERT_EQ(back.size(), 3U);
+  EXPECT_EQ(back[0], 0.5);
+  EXPECT_TRUE(std::isnan(back[1]));
+  EXPECT_EQ(back[2], 0.25);
+  result.samples.loss[1] = std::numeric_limits<double>::infinity();
+  EXPECT_THROW((void)to_json(result), std::logic_error);
+}
+
 TEST(JsonIo, takes_whole_numbers_for_doubles_as_other_languages_write_them) {
   const std::string text = changed([](Json& file) { file["samples"]["loss"][0] = 2; });
   EXPECT_EQ(from_json(text, "r.json").samples.loss[0], 2.0);
@@ -202,8 +216,8 @@ TEST(JsonIo, names_file_and_path_of_every_kind_of_error) {
             "r.json: seeds.base: -1 (an integer from 0)");
   EXPECT_EQ(error([](Json& f) { f["identity"]["threads"] = 18446744073709551615U; }),
             "r.json: identity.threads: 18446744073709551615 (an integer)");
-  EXPECT_EQ(error([](Json& f) { f["samples"]["loss"][3] = nullptr; }),
-            "r.json: samples.loss[3]: null (a number)");
+  EXPECT_EQ(error([](Json& f) { f["samples"]["step_s"][3] = nullptr; }),
+            "r.json: samples.step_s[3]: null (a number)");
   EXPECT_EQ(error([](Json& f) { f["metrics"][1]["direction"] = "lowerr"; }),
             "r.json: metrics[1].direction: \"lowerr\" (nearest \"lower\"; one of: lower, higher, "
             "neutral)");

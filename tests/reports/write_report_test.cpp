@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -170,6 +171,26 @@ TEST_F(WriteReport, draws_only_what_there_are_samples_for) {
   const Plots plots = write_plots(folder_, only_evaluations);
   EXPECT_TRUE(plots.links.size() == 1 || plots.left_out == "gnuplot is not installed")
       << plots.left_out;
+}
+
+TEST_F(WriteReport, a_step_without_a_loss_is_left_out_of_its_plot) {
+  Result gaps = result();
+  gaps.samples.loss[2] = std::nan("");
+  const auto data_of = [](const Result& one) { return plot_sources(one).at(1).data; };
+  const std::string whole = data_of(result());
+  const std::string data = data_of(gaps);
+  EXPECT_EQ(plot_sources(gaps).at(1).name, "loss");
+  EXPECT_EQ(std::count(data.begin(), data.end(), '\n') + 1,
+            std::count(whole.begin(), whole.end(), '\n'));
+  EXPECT_EQ(data.find("nan"), std::string::npos);
+  EXPECT_NE(data.find("\n1 "), std::string::npos);
+  EXPECT_EQ(data.find("\n2 "), std::string::npos);
+  const Plots plots = write_plots(folder_, gaps);
+  EXPECT_TRUE(plots.left_out.empty() || plots.left_out == "gnuplot is not installed")
+      << plots.left_out;
+  gaps.samples.loss.assign(gaps.samples.loss.size(), std::nan(""));
+  gaps.quality.evaluations.clear();
+  EXPECT_NE(plot_sources(gaps).at(1).name, "loss") << "nothing of it could be drawn";
 }
 
 TEST_F(WriteReport, long_runs_are_drawn_as_bins) {

@@ -64,6 +64,7 @@ TEST(DeviceUse, gives_the_spread_of_readings_and_energy_by_image) {
   EXPECT_DOUBLE_EQ(column(use, "power").lowest.value(), 500);
   EXPECT_DOUBLE_EQ(column(use, "power").highest.value(), 700);
   EXPECT_EQ(column(use, "power").readings, 3);
+  EXPECT_NE(column(use, "power").source.find("a mean over 1 s"), std::string::npos);
   EXPECT_DOUBLE_EQ(column(use, "energy_per_image").value.value(), 6000.0 / 2560);
   EXPECT_EQ(use.clock_reasons, "power cap (1 of 3 readings)");
 }

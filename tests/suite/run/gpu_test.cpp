@@ -1,5 +1,6 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/matmul.h>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -72,6 +74,27 @@ TEST(GpuTraining, an_overflowing_scale_is_halved_until_steps_count_again) {
   EXPECT_EQ(scaler.current_scale(), 1024);
   EXPECT_EQ(scaler.skipped_steps(), 1);
   EXPECT_NE(tensors_sha256(session.trainer->weights()), before);
+}
+
+/// One step while a weight is not a number.
+void expect_skipped(Trainer& trainer) {
+  const LossScaler& scaler = trainer.scaler().value();
+  const std::string before = tensors_sha256(trainer.weights());
+  const double scale = scaler.current_scale();
+  const int64_t skipped = scaler.skipped_steps();
+  const at::Tensor weight = trainer.parameters().front().second.detach();
+  const at::Tensor kept = weight.clone();
+  weight.fill_(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_FALSE(std::isfinite(trainer.step().loss));
+  weight.copy_(kept);
+  EXPECT_EQ(scaler.current_scale(), scale / 2);
+  EXPECT_EQ(scaler.skipped_steps(), skipped + 1);
+  EXPECT_EQ(tensors_sha256(trainer.weights()), before);
+}
+
+TEST(GpuTraining, a_loss_that_is_not_finite_skips_the_step) {
+  const TinySession session(tiny_definition(), "fp16", kGpu);
+  expect_skipped(*session.trainer);
 }
 
 TEST(GpuTraining, the_scale_doubles_after_2000_good_steps) {
@@ -162,14 +185,23 @@ TEST(GpuLoader, a_training_step_does_not_wait_for_its_batch_to_be_copied) {
   EXPECT_FALSE(observer.waited);
 }
 
+/// The loader ends where the definition's steps do.
+Definition definition_of(int64_t steps) {
+  Definition definition = tiny_definition();
+  definition.train.steps = steps;
+  return definition;
+}
+
 TEST(GpuModes, ask_the_driver_for_no_memory_once_they_are_steady) {
+  constexpr int64_t kUntilSteady = 8;
+  constexpr int64_t kWatched = 5;
   for (const char* mode : {"none", "echo", "gist", "dpr8", "q4", "offload", "offload:all"}) {
     SCOPED_TRACE(mode);
-    const TinySession session(tiny_definition(),
+    const TinySession session(definition_of(kUntilSteady + kWatched),
                               TinySession::options_of(parse_precision("fp32", kGpu), kGpu), mode);
-    for (int step = 0; step < 8; ++step) (void)session.trainer->step();
+    for (int64_t step = 0; step < kUntilSteady; ++step) (void)session.trainer->step();
     const int64_t before = at::accelerator::getDeviceStats(kGpu.index()).num_device_alloc;
-    for (int step = 0; step < 5; ++step) (void)session.trainer->step();
+    for (int64_t step = 0; step < kWatched; ++step) (void)session.trainer->step();
     EXPECT_EQ(at::accelerator::getDeviceStats(kGpu.index()).num_device_alloc, before);
   }
 }
@@ -180,16 +212,17 @@ struct GraphCase {
   bool channels_last = false;
 };
 
+/// Some for every mode to become steady, and the rest repeated.
+constexpr int64_t kGraphSteps = 14;
+
 TinySession graph_session(const GraphCase& c, bool repeated) {
   TrainerOptions options = TinySession::options_of(parse_precision(c.precision, kGpu), kGpu);
   options.channels_last = c.channels_last;
   if (repeated) options.make_graph = baselines::make_device_graph;
-  Definition definition = tiny_definition();
+  Definition definition = definition_of(kGraphSteps);
   definition.optimizer.warmup_steps = 9;
   return {definition, options, c.mode};
 }
-
-constexpr int64_t kGraphSteps = 14;
 
 /// Losses to rounding: the sums of a GPU may be taken in another order on another stream. Dropout
 /// is on, so that masks of other steps would show.
@@ -277,6 +310,24 @@ TEST(GpuGraph, an_overflow_is_skipped_by_the_device_alone) {
   EXPECT_EQ(scaler.current_scale(), kTooLarge / 2);
   EXPECT_EQ(scaler.skipped_steps(), skipped + 1);
   EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
+}
+
+TEST(GpuGraph, a_loss_that_is_not_finite_skips_the_step) {
+  const TinySession session = graph_session({"none", "fp16"}, true);
+  while (session.trainer->repeated_steps() < 1) (void)session.trainer->step();
+  expect_skipped(*session.trainer);
+}
+
+TEST(GpuGraph, that_was_given_up_stands_in_the_way_of_no_other) {
+  const at::Tensor x = at::randn({1024}, at::device(kGpu));
+  // The host may not wait for what is only recorded.
+  const auto asks_the_device = [&x] { (void)(x + 1).sum().item<float>(); };
+  EXPECT_THROW(baselines::make_device_graph(kGpu)->capture(asks_the_device), c10::Error);
+  const at::Tensor doubled = at::empty_like(x);
+  const auto graph = baselines::make_device_graph(kGpu);
+  graph->capture([&] { doubled.copy_(x * 2); });
+  graph->replay();
+  EXPECT_TRUE(at::equal(doubled, x + x));
 }
 
 TEST(GpuGraph, of_a_plan_that_needs_the_host_is_refused) {

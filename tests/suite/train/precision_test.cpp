@@ -5,6 +5,8 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -97,7 +99,9 @@ class ScaledTraining : public ::testing::Test {
     precision.loss_scaling = true;
     TrainerOptions options = test::TinySession::options_of(precision, at::kCPU);
     options.fault = fault;
-    return {test::tiny_definition(), options};
+    Definition definition = test::tiny_definition();
+    definition.train.steps = 20;  // enough for the scale to be halved to the least
+    return {definition, options};
   }
 
   /// A loss so much larger that with the largest scale every gradient is infinite.
@@ -144,6 +148,53 @@ TEST_F(ScaledTraining, an_overflow_skips_the_step_and_the_optimizers_count_of_it
   EXPECT_EQ(scaled.trainer->scaler()->skipped_steps(), 1);
   EXPECT_EQ(scaled.trainer->scaler()->current_scale(), kTooLarge / 2);
   EXPECT_EQ(scaled.trainer->next_step(), 2) << "the batch is used up all the same";
+}
+
+TEST_F(ScaledTraining, a_loss_that_is_not_finite_skips_the_step_and_halves_the_scale) {
+  const test::TinySession scaled = session();
+  (void)scaled.trainer->step();
+  const std::string weights = weights_of(scaled);
+  const std::string optimizer = optimizer_of(scaled);
+  const at::Tensor weight = scaled.trainer->parameters().front().second.detach();
+  const at::Tensor kept = weight.clone();
+  weight.fill_(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_FALSE(std::isfinite(scaled.trainer->step().loss));
+  weight.copy_(kept);
+  EXPECT_EQ(scaled.trainer->scaler()->current_scale(), LossScaling().initial / 2);
+  EXPECT_EQ(scaled.trainer->scaler()->skipped_steps(), 1);
+  EXPECT_EQ(weights_of(scaled), weights);
+  EXPECT_EQ(optimizer_of(scaled), optimizer);
+  EXPECT_TRUE(std::isfinite(scaled.trainer->step().loss)) << "training goes on";
+  EXPECT_EQ(scaled.trainer->scaler()->skipped_steps(), 1);
+  EXPECT_NE(weights_of(scaled), weights);
+}
+
+TEST_F(ScaledTraining, ends_where_a_loss_is_not_finite_at_the_least_scale_too) {
+  Fault fault;
+  fault.loss_factor = std::numeric_limits<double>::infinity();
+  const test::TinySession scaled = session(fault);
+  const std::string weights = weights_of(scaled);
+  const auto halvings = static_cast<int64_t>(std::log2(LossScaling().initial / kLeastScale));
+  for (int64_t step = 0; step < halvings; ++step) (void)scaled.trainer->step();
+  EXPECT_EQ(scaled.trainer->scaler()->current_scale(), kLeastScale);
+  EXPECT_EQ(scaled.trainer->scaler()->skipped_steps(), halvings);
+  try {
+    (void)scaled.trainer->step();
+    FAIL() << "a loss that no scale makes finite went on";
+  } catch (const NonFinite& error) {
+    EXPECT_EQ(error.step(), halvings);
+    EXPECT_EQ(error.tensor(), "output of aten::mul in forward");
+  }
+  EXPECT_EQ(weights_of(scaled), weights);
+}
+
+TEST_F(ScaledTraining, goes_on_halving_while_gradients_alone_are_not_finite) {
+  const test::TinySession scaled = session();
+  scaled.trainer->parameters().front().second.register_hook(
+      [](const at::Tensor& gradient) { return gradient * std::numeric_limits<float>::infinity(); });
+  state_of(scaled)["scaler.scale"].fill_(kLeastScale / 2);
+  EXPECT_TRUE(std::isfinite(scaled.trainer->step().loss));
+  EXPECT_EQ(scaled.trainer->scaler()->current_scale(), kLeastScale / 4);
 }
 
 TEST_F(ScaledTraining, goes_on_from_a_checkpoint_with_the_scale_its_count_and_the_same_bits) {

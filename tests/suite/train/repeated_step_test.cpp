@@ -158,6 +158,26 @@ TEST(RepeatedStep, of_a_scaled_loss_skips_where_the_host_would) {
   EXPECT_EQ(calls.replays, 2);
 }
 
+TEST(RepeatedStep, of_a_loss_that_is_not_finite_is_skipped_until_the_scale_is_at_its_least) {
+  TrainerOptions infinite = options_of(/*loss_scaling=*/true);
+  infinite.fault.loss_factor = std::numeric_limits<double>::infinity();
+  Definition definition = tiny_definition();
+  definition.train.steps = 20;
+  Calls calls;
+  const TinySession session(definition, repeating(infinite, calls));
+  const std::string before = tensors_sha256(session.trainer->weights());
+  try {
+    (void)trained(session, 20);
+    FAIL() << "a loss that no scale makes finite went on";
+  } catch (const NonFinite& error) {
+    EXPECT_EQ(error.step(), 16) << "as many halvings of the first scale, 2^16, lead to 1";
+    EXPECT_EQ(error.tensor(), "output of aten::mul in forward");
+  }
+  EXPECT_EQ(session.trainer->scaler()->skipped_steps(), 17);
+  EXPECT_EQ(tensors_sha256(session.trainer->weights()), before);
+  EXPECT_GT(calls.replays, 0);
+}
+
 void expect_plan_is_followed(const std::string& mode, bool channels_last) {
   SCOPED_TRACE(mode + (channels_last ? ", channels last" : ""));
   ASSERT_EQ(memopt::why_host_is_needed(mode), "");

@@ -7,6 +7,7 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "suite/io/safetensors.h"
@@ -161,6 +162,35 @@ TEST(Trainer, names_what_it_has_of_an_overflow_that_does_not_repeat) {
   definition.train.accumulation = 2;
   EXPECT_EQ(first_non_finite_of(definition, 0, kOnce), "loss of micro-batch 1 of 2");
   EXPECT_EQ(first_non_finite_of(definition, 1, kOnce), "prediction of micro-batch 2 of 2");
+}
+
+/// A real network whose prediction is so far off that its square overflows, while twice itself, the
+/// gradient, does not.
+class FarOff : public Denoiser {
+ public:
+  explicit FarOff(const ModelConfig& config)
+      : real_(register_module("real", make_denoiser(config, baselines::plain_ops()))) {}
+
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override {
+    return real_->forward(x, t) + 1e20;
+  }
+
+ private:
+  std::shared_ptr<Denoiser> real_;
+};
+
+TEST(Trainer, skips_a_scaled_step_whose_loss_alone_is_not_finite) {
+  const Definition definition = tiny_definition();
+  const auto mode = memopt::make_mode("none");
+  TrainerOptions options;
+  options.precision = parse_precision("fp32", at::kCPU);
+  options.precision.loss_scaling = true;
+  Trainer trainer(definition, std::make_shared<FarOff>(definition.model),
+                  open_dataset(definition, ""), *mode, options);
+  const std::string before = tensors_sha256(trainer.optimizer_state());
+  EXPECT_FALSE(std::isfinite(trainer.step().loss));
+  EXPECT_EQ(trainer.scaler()->skipped_steps(), 1);
+  EXPECT_EQ(tensors_sha256(trainer.optimizer_state()), before);
 }
 
 /// Four factors, read in the order entry, first, middle, last and listed in another. What flows
