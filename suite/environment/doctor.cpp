@@ -242,6 +242,15 @@ Diagnosis gpu_columns(const std::string& words) {
           "Results have busy time from kernels, clocks and power, and say what is missing."};
 }
 
+/// Of CUPTI's PM sampling, which was tried.
+Diagnosis gpu_sampling(const Surroundings& around) {
+  const char* what = "GPU sampled columns (CUPTI PM sampling)";
+  if (!around.no_sampling) return {what, Health::kMissing, "CUPTI was not asked", ""};
+  if (around.no_sampling->empty()) return {what, Health::kFine, kReachable, ""};
+  return {what, Health::kMissing, *around.no_sampling,
+          "Results have NVML's columns where there are some, and say why these are missing."};
+}
+
 Diagnosis gpu_counters(const Surroundings& around) {
   const std::string what = "GPU counters";
   if (!around.counters_for_root_only) {
@@ -301,6 +310,7 @@ void add_gpu(const Machine& machine, const Surroundings& around, Diagnoses& all)
     add_gpu_value(machine.environment, kGpuColumns, "GPU utilization columns (GPM)", around, all);
   }
   all.push_back(gpu_counters(around));
+  all.push_back(gpu_sampling(around));
 }
 
 Diagnosis gnuplot(const Surroundings& around) {

@@ -10,6 +10,7 @@
 #include "suite/environment/build_info.h"
 #include "suite/environment/energy.h"
 #include "suite/environment/graphics.h"
+#include "suite/environment/pm_sampling.h"
 #include "suite/environment/processor.h"
 #include "suite/environment/system_file.h"
 
@@ -80,6 +81,7 @@ Surroundings look_around() {
   around.nvml_library = loads("libnvidia-ml.so.1");
   around.counters_for_root_only =
       counters_for_root_only(read_system_file("/proc/driver/nvidia/params").value_or(""));
+  if (driver.init_code == 0) around.no_sampling = why_no_sampling(0);
   around.root = geteuid() == 0;
   around.gnuplot = on_path("gnuplot");
   around.package_list = access("/var/lib/dpkg/status", R_OK) == 0;

@@ -17,6 +17,8 @@ struct Surroundings {
   bool driver_library = false;                 ///< libcuda.so.1 can be loaded
   bool nvml_library = false;                   ///< libnvidia-ml.so.1 can be loaded
   std::optional<bool> counters_for_root_only;  ///< the driver's word; empty: it says nothing
+  std::optional<std::string> no_sampling;      ///< why CUPTI samples no counters of the first GPU;
+                                               ///< "": it does; empty: not asked, without a GPU
   bool root = false;
   bool gnuplot = false;               ///< on the PATH
   bool package_list = false;          ///< Debian's list of packages can be read

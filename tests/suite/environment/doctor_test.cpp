@@ -48,6 +48,7 @@ Surroundings good_surroundings() {
   around.driver_cuda_version = 13000;
   around.cuda_init_code = 0;
   around.counters_for_root_only = false;
+  around.no_sampling = "";
   around.gnuplot = around.package_list = true;
   around.load = 0.1;
   around.processors = 16;
@@ -236,6 +237,16 @@ TEST(Doctor, says_who_else_may_compute_and_why_there_are_no_utilization_columns)
                 m.environment.insert_or_assign(kGpuColumns,
                                                "the GPU has none: GPM begins with Hopper");
               });
+}
+
+TEST(Doctor, says_whether_counters_can_be_sampled_and_why_not) {
+  const std::string what = "GPU sampled columns (CUPTI PM sampling)";
+  expect_said(what, Health::kFine, kReachable, [](Machine&, Surroundings&) {});
+  expect_said(what, Health::kMissing, "no permission", [](Machine&, Surroundings& around) {
+    around.no_sampling = "cuptiPmSamplingEnable: no permission";
+  });
+  expect_said(what, Health::kMissing, "was not asked",
+              [](Machine&, Surroundings& around) { around.no_sampling.reset(); });
 }
 
 TEST(Surroundings, know_the_major_version_of_the_toolkit) {

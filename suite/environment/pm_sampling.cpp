@@ -1,0 +1,323 @@
+#include "suite/environment/pm_sampling.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "suite/environment/cupti.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// Samples of a window that is as long as expected: enough for a spread, and few to decode.
+constexpr double kSamplesOfWindow = 1000;
+constexpr uint32_t kMostSamples = 4096;
+/// More often costs the GPU's memory time; more seldom a 32-bit count of 64 warps in each of two
+/// multiprocessors per cycle would come round.
+constexpr double kShortest_s = 1e-4;
+constexpr double kLongest_s = 1e-2;
+/// A trigger makes a record of 32 bytes in each of some hundred places of a large GPU.
+constexpr size_t kBufferBytes = size_t{128} << 20;
+constexpr int kMostDecodes = 64;
+constexpr double kNanosecondsPerSecond = 1e9;
+
+uint64_t interval_ns(double expected_s) {
+  const double each_s = std::clamp(expected_s / kSamplesOfWindow, kShortest_s, kLongest_s);
+  return static_cast<uint64_t>(std::llround(each_s * kNanosecondsPerSecond));
+}
+
+std::vector<const char*> pointers_to(const std::vector<std::string>& names) {
+  std::vector<const char*> pointers;
+  for (const std::string& name : names) pointers.push_back(name.c_str());
+  return pointers;
+}
+
+/// CUPTI's half that knows a chip's counters, for one set of them.
+class CounterSet {
+ public:
+  /// An empty `availability` stands for all counters.
+  CounterSet(const Cupti& cupti, const std::string& chip, const std::vector<uint8_t>& availability,
+             std::vector<std::string> called)
+      : cupti_(cupti), called_(std::move(called)), pointers_(pointers_to(called_)) {
+    why_not_ = configure(chip, availability);
+  }
+  ~CounterSet() {
+    cupti::HostDeinitialize parameters;
+    parameters.host = host_;
+    if (host_ != nullptr) (void)cupti_.ask(parameters);
+  }
+  CounterSet(const CounterSet&) = delete;
+  CounterSet& operator=(const CounterSet&) = delete;
+
+  [[nodiscard]] const std::string& why_not() const { return why_not_; }
+  [[nodiscard]] size_t passes() const { return passes_; }
+  [[nodiscard]] const std::vector<uint8_t>& image() const { return image_; }
+  [[nodiscard]] size_t size() const { return called_.size(); }
+  [[nodiscard]] const char** names() { return pointers_.data(); }
+
+  /// Of sample `index` in `data`; why not, or empty.
+  [[nodiscard]] std::string evaluate(const std::vector<uint8_t>& data, size_t index,
+                                     std::vector<double>& percent) {
+    cupti::Evaluate parameters;
+    percent.assign(size(), 0);
+    parameters.host = host_;
+    parameters.data = data.data();
+    parameters.data_bytes = data.size();
+    parameters.index = index;
+    parameters.names = names();
+    parameters.count = size();
+    parameters.values = percent.data();
+    const auto code = cupti_.ask(parameters);
+    return code == 0 ? "" : cupti_refusal(parameters.kFunction, code);
+  }
+
+ private:
+  std::string configure(const std::string& chip, const std::vector<uint8_t>& availability) {
+    cupti::HostInitialize initialize;
+    initialize.profiler = cupti::kProfilerPmSampling;
+    initialize.chip = chip.c_str();
+    initialize.availability = availability.empty() ? nullptr : availability.data();
+    if (const auto code = cupti_.ask(initialize); code != 0) {
+      return cupti_refusal(initialize.kFunction, code);
+    }
+    host_ = initialize.host;
+    cupti::ConfigAddMetrics add;
+    add.host = host_;
+    add.names = names();
+    add.count = size();
+    // All at once: each call begins a pass of its own, and one that fails spoils the object.
+    if (const auto code = cupti_.ask(add); code != 0) return cupti_refusal(add.kFunction, code);
+    return get_image();
+  }
+
+  std::string get_image() {
+    cupti::GetConfigImageSize size;
+    size.host = host_;
+    if (const auto code = cupti_.ask(size); code != 0) return cupti_refusal(size.kFunction, code);
+    image_.resize(size.image_bytes);
+    cupti::GetConfigImage get;
+    get.host = host_;
+    get.image_bytes = image_.size();
+    get.image = image_.data();
+    if (const auto code = cupti_.ask(get); code != 0) return cupti_refusal(get.kFunction, code);
+    cupti::GetNumOfPasses count;
+    count.image_bytes = image_.size();
+    count.image = image_.data();
+    if (const auto code = cupti_.ask(count); code != 0) return cupti_refusal(count.kFunction, code);
+    passes_ = count.passes;
+    return "";
+  }
+
+  const Cupti& cupti_;
+  std::vector<std::string> called_;
+  std::vector<const char*> pointers_;
+  void* host_ = nullptr;
+  std::vector<uint8_t> image_;
+  size_t passes_ = 0;
+  std::string why_not_;
+};
+
+/// Holds a GPU's counters from begin() until it is destroyed.
+class Sampling {
+ public:
+  explicit Sampling(const Cupti& cupti) : cupti_(cupti) {}
+  ~Sampling() {
+    if (started_) (void)stop();
+    cupti::Disable parameters;
+    parameters.sampling = sampling_;
+    if (sampling_ != nullptr) (void)cupti_.ask(parameters);
+  }
+  Sampling(const Sampling&) = delete;
+  Sampling& operator=(const Sampling&) = delete;
+
+  /// Each returns why it did not succeed; empty where it did.
+  [[nodiscard]] std::string enable(size_t ordinal) {
+    cupti::Enable parameters;
+    parameters.device = ordinal;
+    const std::string refused = of(parameters);
+    sampling_ = parameters.sampling;
+    return refused;
+  }
+
+  [[nodiscard]] std::string begin(CounterSet& set, uint64_t every_ns) {
+    std::string refused = configure(set, every_ns);
+    if (refused.empty()) refused = make_room(set);
+    cupti::Start parameters;
+    parameters.sampling = sampling_;
+    if (refused.empty()) refused = of(parameters);
+    started_ = refused.empty();
+    return refused;
+  }
+
+  [[nodiscard]] std::string stop() {
+    started_ = false;
+    cupti::Stop parameters;
+    parameters.sampling = sampling_;
+    return of(parameters);
+  }
+
+  /// All samples between begin() and stop().
+  [[nodiscard]] std::string read(CounterSet& set, std::vector<CounterSample>& samples) {
+    std::string refused = decode();
+    cupti::GetCounterDataInfo info;
+    info.data = data_.data();
+    info.data_bytes = data_.size();
+    if (refused.empty()) refused = of(info);
+    for (size_t i = 0; refused.empty() && i < info.completed; ++i) {
+      cupti::GetSampleInfo times;
+      times.sampling = sampling_;
+      times.data = data_.data();
+      times.data_bytes = data_.size();
+      times.index = i;
+      refused = of(times);
+      CounterSample sample{times.begin_ns, times.end_ns, {}};
+      if (refused.empty()) refused = set.evaluate(data_, i, sample.percent);
+      samples.push_back(std::move(sample));
+    }
+    return refused;
+  }
+
+ private:
+  template <class Parameters>
+  std::string of(Parameters& parameters) {
+    const auto code = cupti_.ask(parameters);
+    return code == 0 ? "" : cupti_refusal(Parameters::kFunction, code);
+  }
+
+  std::string configure(const CounterSet& set, uint64_t every_ns) {
+    cupti::SetConfig parameters;
+    parameters.sampling = sampling_;
+    parameters.image = set.image().data();
+    parameters.image_bytes = set.image().size();
+    parameters.buffer_bytes = kBufferBytes;
+    parameters.interval = every_ns;
+    // What the buffer cannot hold is then told instead of overwritten.
+    parameters.append = cupti::kKeepOldest;
+    parameters.trigger = cupti::kTriggerTime;
+    if (of(parameters).empty()) return "";
+    // Turing and A100 count clocks, near one a nanosecond; samples say how long they were.
+    parameters.trigger = cupti::kTriggerClock;
+    return of(parameters);
+  }
+
+  std::string make_room(CounterSet& set) {
+    cupti::GetCounterDataSize size;
+    size.sampling = sampling_;
+    size.names = set.names();
+    size.count = set.size();
+    size.most_samples = kMostSamples;
+    if (std::string refused = of(size); !refused.empty()) return refused;
+    data_.resize(size.data_bytes);
+    cupti::CounterDataInitialize initialize;
+    initialize.sampling = sampling_;
+    initialize.data = data_.data();
+    initialize.data_bytes = data_.size();
+    return of(initialize);
+  }
+
+  std::string decode() {
+    for (int call = 0; call < kMostDecodes; ++call) {
+      cupti::DecodeData parameters;
+      parameters.sampling = sampling_;
+      parameters.data = data_.data();
+      parameters.data_bytes = data_.size();
+      const auto code = cupti_.ask(parameters);
+      if (code == kCuptiOutOfMemory || (code == 0 && parameters.overflow != 0)) {
+        return fmt::format("samples were dropped: the hardware's buffer of {} MiB overflowed",
+                           kBufferBytes >> 20);
+      }
+      if (code != 0) return cupti_refusal(parameters.kFunction, code);
+      if (parameters.stop_reason == cupti::kStopEnd) return "";
+      if (parameters.stop_reason == cupti::kStopImageFull) {
+        return fmt::format("the window is too long: it has more than {} samples", kMostSamples);
+      }
+    }
+    return "decoding the samples came to no end";
+  }
+
+  const Cupti& cupti_;
+  void* sampling_ = nullptr;
+  bool started_ = false;
+  std::vector<uint8_t> data_;
+};
+
+class CuptiCounters final : public SampledCounters {
+ public:
+  explicit CuptiCounters(int ordinal) : device_(cupti_, ordinal) {
+    if (device_.why_not().empty()) plan_ = make_plan();
+    if (device_.why_not().empty()) return;
+    plan_.missing.assign(sampled_metrics().size(), device_.why_not());
+  }
+
+  const SamplingPlan& plan() const override { return plan_; }
+
+  void begin(size_t window, double expected_s) override {
+    sampling_.reset();
+    window_ = plan_.windows.at(window);
+    set_ = std::make_unique<CounterSet>(cupti_, device_.chip(), device_.availability(),
+                                        window_.called);
+    sampling_ = std::make_unique<Sampling>(cupti_);
+    fault_ = set_->why_not();
+    if (fault_.empty()) fault_ = sampling_->enable(device_.ordinal());
+    if (fault_.empty()) fault_ = sampling_->begin(*set_, interval_ns(expected_s));
+  }
+
+  std::vector<SampledValue> end(double window_s) override {
+    std::vector<CounterSample> samples;
+    if (sampling_ == nullptr) fault_ = "its window was never begun";
+    if (fault_.empty()) fault_ = sampling_->stop();
+    if (fault_.empty()) fault_ = sampling_->read(*set_, samples);
+    sampling_.reset();
+    std::vector<SampledValue> values = summarise(window_, samples, window_s);
+    for (SampledValue& value : values) {
+      if (fault_.empty()) continue;
+      value = {};
+      value.missing_reason = fault_;
+    }
+    return values;
+  }
+
+ private:
+  SamplingPlan make_plan() {
+    std::string refused;
+    SamplingPlan plan = plan_windows([&](const std::vector<std::string>& called) {
+      const CounterSet set(cupti_, device_.chip(), device_.availability(), called);
+      if (refused.empty()) refused = set.why_not();
+      return set.why_not().empty() ? std::optional(set.passes()) : std::nullopt;
+    });
+    // Not one counter is known: then it is not the counters that are refused.
+    if (plan.windows.empty() && !refused.empty()) plan.missing.assign(plan.missing.size(), refused);
+    return plan;
+  }
+
+  Cupti cupti_;
+  CuptiDevice device_;
+  SamplingPlan plan_;
+  SamplingWindow window_;  ///< that was begun last
+  std::unique_ptr<CounterSet> set_;
+  std::unique_ptr<Sampling> sampling_;
+  std::string fault_;  ///< of this window
+};
+
+}  // namespace
+
+std::unique_ptr<SampledCounters> make_sampled_counters(int ordinal) {
+  return std::make_unique<CuptiCounters>(ordinal);
+}
+
+std::string why_no_sampling(int ordinal) {
+  const Cupti cupti;
+  const CuptiDevice device(cupti, ordinal);
+  return device.why_not().empty() ? Sampling(cupti).enable(device.ordinal()) : device.why_not();
+}
+
+std::optional<size_t> passes_on_chip(const std::string& chip,
+                                     const std::vector<std::string>& called) {
+  const Cupti cupti;
+  const CounterSet set(cupti, chip, {}, called);
+  return set.why_not().empty() ? std::optional(set.passes()) : std::nullopt;
+}
+
+}  // namespace noisemark::suite
