@@ -45,6 +45,27 @@ std::string refusal(const char* function, std::optional<int> code) {
               : fmt::format("{}: the driver is too old to have it", function);
 }
 
+GpmSubject refused(const std::string& why_not) {
+  return {nullptr, std::nullopt, why_not};
+}
+
+/// The instance of a divided GPU that CUDA calls `uuid`.
+GpmSubject instance_of(const Nvml& nvml, const std::string& uuid) {
+  if (uuid.empty()) return refused("the GPU is divided (MIG), and CUDA does not say which part");
+  const std::string name = "MIG-" + uuid;
+  void* part = nullptr;
+  auto code = nvml.ask_library("nvmlDeviceGetHandleByUUID", name.c_str(), &part);
+  if (code != 0) return refused(refusal("nvmlDeviceGetHandleByUUID", code));
+  unsigned instance = 0;
+  code = nvml.ask_library("nvmlDeviceGetGpuInstanceId", part, &instance);
+  if (code != 0) return refused(refusal("nvmlDeviceGetGpuInstanceId", code));
+  GpmSubject subject;
+  subject.instance = instance;
+  code = nvml.ask_library("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", part, &subject.device);
+  if (code != 0) return refused(refusal("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", code));
+  return subject;
+}
+
 }  // namespace
 
 const std::vector<GpmMetric>& gpm_metrics() {
@@ -76,25 +97,25 @@ struct GpmWindow::Samples {
   std::array<bool, 2> taken{};
 };
 
-std::string why_no_gpm(const Nvml& nvml) {
-  if (!nvml.why_not().empty()) return nvml.why_not();
-  if (nvml.current_of_pair("nvmlDeviceGetMigMode") == kMigOn) {
-    return "the GPU is divided (MIG), and GPM of an instance is not read";
-  }
+GpmSubject gpm_subject(const Nvml& nvml, const std::string& uuid) {
+  if (!nvml.why_not().empty()) return refused(nvml.why_not());
+  GpmSubject subject;
+  if (nvml.current_of_pair("nvmlDeviceGetMigMode") == kMigOn) subject = instance_of(nvml, uuid);
+  if (!subject.why_not.empty()) return subject;
   Support support;
   const auto code = nvml.ask("nvmlGpmQueryDeviceSupport", &support);
-  if (code != 0) return refusal("nvmlGpmQueryDeviceSupport", code);
-  return support.is_supported != 0 ? "" : "the GPU has none: GPM begins with Hopper";
+  if (code != 0) return refused(refusal("nvmlGpmQueryDeviceSupport", code));
+  return support.is_supported != 0 ? subject : refused("the GPU has none: GPM begins with Hopper");
 }
 
-GpmWindow::GpmWindow(const Nvml& nvml)
-    : nvml_(nvml), samples_(std::make_unique<Samples>()), why_not_(why_no_gpm(nvml)) {
+GpmWindow::GpmWindow(const Nvml& nvml, const std::string& uuid)
+    : nvml_(nvml), samples_(std::make_unique<Samples>()), subject_(gpm_subject(nvml, uuid)) {
   for (Sample& sample : samples_->both) {
-    if (!why_not_.empty()) return;
+    if (!why_not().empty()) return;
     const auto code = nvml_.ask_library("nvmlGpmSampleAlloc", &sample);
     if (code == 0) continue;
     sample = nullptr;
-    why_not_ = refusal("nvmlGpmSampleAlloc", code);
+    subject_.why_not = refusal("nvmlGpmSampleAlloc", code);
   }
 }
 
@@ -106,10 +127,13 @@ GpmWindow::~GpmWindow() {
 
 void GpmWindow::take(size_t which) {
   samples_->taken.at(which) = false;
-  if (!why_not_.empty()) return;
-  const auto code = nvml_.ask("nvmlGpmSampleGet", samples_->both.at(which));
+  if (!why_not().empty()) return;
+  const char* function = instance() ? "nvmlGpmMigSampleGet" : "nvmlGpmSampleGet";
+  Sample sample = samples_->both.at(which);
+  const auto code = instance() ? nvml_.ask_library(function, subject_.device, *instance(), sample)
+                               : nvml_.ask(function, sample);
   samples_->taken.at(which) = code == 0;
-  if (code != 0) fault_ = refusal("nvmlGpmSampleGet", code);
+  if (code != 0) fault_ = refusal(function, code);
 }
 
 void GpmWindow::begin() {
@@ -122,7 +146,7 @@ std::vector<GpmValue> GpmWindow::end(double window_s) {
   take(1);
   const std::vector<GpmMetric>& wanted = gpm_metrics();
   std::vector<GpmValue> values(wanted.size(),
-                               GpmValue{std::nullopt, why_not_.empty() ? fault_ : why_not_});
+                               GpmValue{std::nullopt, why_not().empty() ? fault_ : why_not()});
   if (!samples_->taken[0] || !samples_->taken[1]) return values;
   auto get = std::make_unique<MetricsGet>();
   get->count = static_cast<unsigned>(wanted.size());

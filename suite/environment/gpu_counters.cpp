@@ -15,7 +15,8 @@ std::optional<double> scaled(std::optional<unsigned> value, double factor = 1) {
 
 class NvmlCounters final : public GpuCounters {
  public:
-  explicit NvmlCounters(const std::string& bus_id) : nvml_(bus_id), window_(nvml_) {}
+  NvmlCounters(const std::string& bus_id, const std::string& uuid)
+      : nvml_(bus_id), window_(nvml_, uuid) {}
 
   reports::DeviceReading read() override {
     reports::DeviceReading reading;
@@ -31,8 +32,10 @@ class NvmlCounters final : public GpuCounters {
   std::optional<uint64_t> energy_mj() override { return nvml_.energy_mj(); }
   void begin_window() override { window_.begin(); }
   std::vector<GpmValue> end_window(double window_s) override { return window_.end(window_s); }
+  std::optional<unsigned> instance() override { return window_.instance(); }
   std::optional<size_t> other_processes() override {
-    const auto processes = nvml_.processes();
+    auto processes = nvml_.processes();
+    if (processes && instance()) processes = of_instance(*processes, *instance());
     return processes
                ? others_of(*processes, static_cast<unsigned>(getpid()), in_process_namespace())
                : std::nullopt;
@@ -54,7 +57,7 @@ class NvmlCounters final : public GpuCounters {
 }  // namespace
 
 std::unique_ptr<GpuCounters> make_gpu_counters(int ordinal) {
-  return std::make_unique<NvmlCounters>(gpu_bus_id(ordinal));
+  return std::make_unique<NvmlCounters>(gpu_bus_id(ordinal), gpu_uuid(ordinal));
 }
 
 }  // namespace noisemark::suite

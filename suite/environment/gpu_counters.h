@@ -25,7 +25,11 @@ class GpuCounters {
   virtual void begin_window() = 0;
   /// One for each of gpm_metrics().
   [[nodiscard]] virtual std::vector<GpmValue> end_window(double window_s) = 0;
-  /// How many processes beside this one compute on the GPU; empty where that is not known.
+  /// Of a divided GPU (MIG), which the values of a window are of; power, energy, clocks and
+  /// temperature are of the whole GPU even so. Empty: not divided.
+  [[nodiscard]] virtual std::optional<unsigned> instance() { return std::nullopt; }
+  /// How many processes beside this one compute on the GPU, or on its instance; empty where that is
+  /// not known.
   [[nodiscard]] virtual std::optional<size_t> other_processes() = 0;
   /// That this process holds, libraries and CUDA's own included.
   [[nodiscard]] virtual ProcessMemory process_memory() = 0;

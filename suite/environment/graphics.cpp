@@ -58,7 +58,19 @@ constexpr std::array kInitErrors{
 struct CudaDevice {
   Strings hardware;
   std::string bus_id;
+  std::string uuid;
 };
+
+using Uuid = std::array<uint8_t, 16>;
+
+/// In hexadecimal, in the usual groups.
+std::string text_of(const Uuid& uuid) {
+  std::string text;
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid.at(i));
+  }
+  return text;
+}
 
 CudaDevice ask_cuda(int ordinal) {
   CudaDevice result;
@@ -85,6 +97,8 @@ CudaDevice ask_cuda(int ordinal) {
     result.hardware["gpu_multiprocessors"] = std::to_string(multiprocessors);
   }
   if (cuda.call("cuDeviceGetPCIBusId", text.data(), size, device)) result.bus_id = text.data();
+  Uuid uuid{};
+  if (cuda.call("cuDeviceGetUuid_v2", uuid.data(), device)) result.uuid = text_of(uuid);
   return result;
 }
 
@@ -123,6 +137,10 @@ std::string clock_policy(std::optional<unsigned> set_mhz, std::optional<unsigned
 
 std::string gpu_bus_id(int ordinal) {
   return ask_cuda(ordinal).bus_id;
+}
+
+std::string gpu_uuid(int ordinal) {
+  return ask_cuda(ordinal).uuid;
 }
 
 CudaDriver ask_cuda_driver() {
@@ -186,7 +204,7 @@ Graphics describe_gpu(int ordinal) {
   if (const auto mode = nvml.number("nvmlDeviceGetComputeMode")) {
     environment["gpu_compute_mode"] = compute_mode_name(*mode);
   }
-  const std::string no_gpm = why_no_gpm(nvml);
+  const std::string no_gpm = gpm_subject(nvml, device.uuid).why_not;
   environment[kGpuColumns] = no_gpm.empty() ? kReachable : no_gpm;
   if (const auto count = other_processes(nvml)) {
     environment["gpu_other_processes"] = process_count(*count, in_process_namespace());

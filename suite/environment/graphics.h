@@ -27,6 +27,10 @@ struct Graphics {
 /// CUDA's bus address of the GPU; empty where there is none.
 [[nodiscard]] std::string gpu_bus_id(int ordinal);
 
+/// CUDA's name of the GPU, or of the part of a divided one, "01234567-89ab-cdef-0123-456789abcdef";
+/// empty where there is none.
+[[nodiscard]] std::string gpu_uuid(int ordinal);
+
 /// In Graphics::environment: kReachable, or why NVML gives no utilization columns.
 inline constexpr const char* kGpuColumns = "gpu_utilization_columns";
 inline constexpr const char* kReachable = "reachable";

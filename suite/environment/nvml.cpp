@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -39,6 +40,7 @@ struct ProcessInfo {
   unsigned compute_instance;
 };
 constexpr unsigned long long kNotAvailable = std::numeric_limits<unsigned long long>::max();
+constexpr unsigned kNoInstance = std::numeric_limits<unsigned>::max();
 
 }  // namespace
 
@@ -78,6 +80,13 @@ std::optional<size_t> others_of(const std::vector<GpuProcess>& processes, unsign
                                         [&](const GpuProcess& one) { return one.pid != own_pid; }));
   if (others < processes.size() || !in_container) return others;
   return processes.empty() ? std::nullopt : std::optional(others - 1);
+}
+
+std::vector<GpuProcess> of_instance(const std::vector<GpuProcess>& processes, unsigned instance) {
+  std::vector<GpuProcess> its_own;
+  std::copy_if(processes.begin(), processes.end(), std::back_inserter(its_own),
+               [&](const GpuProcess& one) { return one.instance.value_or(instance) == instance; });
+  return its_own;
 }
 
 Nvml::Nvml(const std::string& bus_id) {
@@ -156,6 +165,7 @@ std::optional<std::vector<GpuProcess>> Nvml::processes() const {
     if (infos.at(i).used_bytes != kNotAvailable) {
       one.bytes = static_cast<int64_t>(infos.at(i).used_bytes);
     }
+    if (infos.at(i).gpu_instance != kNoInstance) one.instance = infos.at(i).gpu_instance;
     all.push_back(one);
   }
   return all;

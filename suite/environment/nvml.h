@@ -27,6 +27,8 @@ struct ProcessMemory {
 struct GpuProcess {
   unsigned pid = 0;
   std::optional<int64_t> bytes;  ///< empty: the driver does not say
+  std::optional<unsigned> instance =
+      {};  ///< of a divided GPU (MIG); empty: not divided, or unknown
 };
 
 /// That of this program among `processes`: by its number, or, in a container, whose numbers are
@@ -38,6 +40,11 @@ struct GpuProcess {
 /// numbers do not tell which; empty where it may be none of them.
 [[nodiscard]] std::optional<size_t> others_of(const std::vector<GpuProcess>& processes,
                                               unsigned own_pid, bool in_container);
+
+/// Those of `processes` that may be on an instance of a divided GPU: its own, and those of which
+/// nobody knows.
+[[nodiscard]] std::vector<GpuProcess> of_instance(const std::vector<GpuProcess>& processes,
+                                                  unsigned instance);
 
 class Nvml {
  public:

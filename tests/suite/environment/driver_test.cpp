@@ -11,6 +11,7 @@
 #include "suite/environment/gpu_counters.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/nvml.h"
+#include "tests/suite/environment/driver/nvml_stand_in.h"
 
 namespace noisemark::suite {
 namespace {
@@ -124,6 +125,58 @@ TEST(Gpm, says_why_there_is_none_of_a_gpu_that_is_not_here) {
   EXPECT_FALSE(counters->read().power_w);
   EXPECT_FALSE(counters->energy_mj());
   EXPECT_NE(counters->process_memory().missing_reason, "");
+}
+
+/// A GPU of which this process has a part, until the test ends.
+class DividedGpu : public testing::Test {
+ protected:
+  DividedGpu() { nvml_stand_in_divide(); }
+  ~DividedGpu() override { nvml_stand_in_reset(); }
+};
+
+TEST_F(DividedGpu, gives_shares_of_its_instance_and_a_reason_for_what_only_the_whole_has) {
+  const auto counters = make_gpu_counters(0);
+  EXPECT_EQ(counters->instance(), 3U);
+  counters->begin_window();
+  const auto values = counters->end_window(2.5);
+  EXPECT_DOUBLE_EQ(named(values, "sm_active").frac.value(), 0.12);
+  EXPECT_EQ(named(values, "graphics_active").missing_reason, "not supported by this GPU or driver");
+  EXPECT_EQ(describe_gpu(0).environment.at("gpu_utilization_columns"), "reachable");
+}
+
+TEST_F(DividedGpu, counts_the_other_processes_of_its_instance_alone) {
+  EXPECT_EQ(make_gpu_counters(0)->other_processes(), 0U);
+  const std::vector<GpuProcess> three{{11, 1, 3}, {12, 1, 4}, {13, 1, std::nullopt}};
+  EXPECT_EQ(of_instance(three, 3).size(), 2U) << "nobody knows where the last one is";
+}
+
+TEST_F(DividedGpu, names_the_question_that_its_driver_refused) {
+  for (const char* function :
+       {"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetGpuInstanceId",
+        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", "nvmlGpmMigSampleGet"}) {
+    nvml_stand_in_fail(function, 4);
+    const auto counters = make_gpu_counters(0);
+    counters->begin_window();
+    for (const GpmValue& value : counters->end_window(1)) {
+      EXPECT_FALSE(value.frac) << function;
+      EXPECT_EQ(value.missing_reason, std::string(function) + ": no permission");
+    }
+    nvml_stand_in_reset();
+    nvml_stand_in_divide();
+  }
+}
+
+TEST_F(DividedGpu, is_not_read_where_cuda_does_not_say_which_part_this_is) {
+  const Nvml nvml("0000:40:00.0");
+  EXPECT_EQ(gpm_subject(nvml, "").why_not,
+            "the GPU is divided (MIG), and CUDA does not say which part");
+  EXPECT_EQ(gpm_subject(nvml, "ff").why_not, "nvmlDeviceGetHandleByUUID: not found");
+}
+
+TEST(Gpm, of_a_whole_gpu_names_no_instance) {
+  EXPECT_EQ(make_gpu_counters(0)->instance(), std::nullopt);
+  EXPECT_EQ(gpu_uuid(0), "00112233-4455-6677-8899-aabbccddeeff");
+  EXPECT_EQ(gpu_uuid(1), "");
 }
 
 TEST(GpuCounters, read_power_clocks_temperature_and_energy_in_base_units) {

@@ -4,6 +4,10 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <string>
+
+#include "tests/suite/environment/driver/nvml_stand_in.h"
 
 namespace {
 
@@ -12,6 +16,20 @@ using Device = void*;
 constexpr int kNotSupported = 3;
 int initialised = 0;
 int the_device = 0;
+int the_part = 0;
+bool divided = false;
+int taken = 0;  // samples
+constexpr unsigned kInstance = 3;
+std::map<std::string, int>& failures() {
+  static std::map<std::string, int> the_failures;
+  return the_failures;
+}
+
+/// What a test made of `function`; 0: nothing.
+int failure_of(const char* function) {
+  const auto found = failures().find(function);
+  return found == failures().end() ? 0 : found->second;
+}
 
 int number(Device device, unsigned* value, unsigned answer) {
   if (initialised == 0 || device != &the_device) return 1;
@@ -28,6 +46,17 @@ int text(Device device, char* buffer, unsigned size, const char* answer) {
 }  // namespace
 
 extern "C" {
+
+void nvml_stand_in_reset() {
+  divided = false;
+  failures().clear();
+}
+void nvml_stand_in_divide() {
+  divided = true;
+}
+void nvml_stand_in_fail(const char* function, int code) {
+  failures()[function] = code;
+}
 
 struct Process {
   unsigned pid;
@@ -60,7 +89,7 @@ int nvmlDeviceGetVbiosVersion(Device device, char* buffer, unsigned size) {
 }
 int nvmlDeviceGetMigMode(Device device, unsigned* current, unsigned* pending) {
   *pending = 1;
-  return number(device, current, 0);
+  return number(device, current, divided ? 1 : 0);
 }
 int nvmlDeviceGetEccMode(Device device, unsigned* current, unsigned* pending) {
   *pending = 0;
@@ -111,14 +140,30 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long*
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(Device /*device*/, unsigned* count, Process* infos) {
   if (*count < 2) return 7;
-  infos[0] = {static_cast<unsigned>(getpid()), 3ULL << 30, 0, 0};
-  infos[1] = {1, 1, 0, 0};
+  constexpr unsigned kNone = 0xFFFFFFFF;
+  infos[0] = {static_cast<unsigned>(getpid()), 3ULL << 30, divided ? kInstance : kNone, 0};
+  infos[1] = {1, 1, divided ? kInstance + 1 : kNone, 0};
   *count = 2;
   return 0;
 }
 
 int nvmlDeviceGetComputeMode(Device device, unsigned* value) {
   return number(device, value, 3);
+}
+
+// Of a divided GPU: the part that CUDA names is its instance 3.
+int nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
+  *device = &the_part;
+  const bool is_part = std::strcmp(uuid, "MIG-00112233-4455-6677-8899-aabbccddeeff") == 0;
+  return is_part ? failure_of("nvmlDeviceGetHandleByUUID") : 6;
+}
+int nvmlDeviceGetGpuInstanceId(Device part, unsigned* instance) {
+  *instance = kInstance;
+  return part == &the_part ? failure_of("nvmlDeviceGetGpuInstanceId") : 2;
+}
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(Device part, Device* device) {
+  *device = &the_device;
+  return part == &the_part ? failure_of("nvmlDeviceGetDeviceHandleFromMigDeviceHandle") : 2;
 }
 
 // GPM: samples are numbered in the order in which they were taken.
@@ -152,16 +197,22 @@ int nvmlGpmSampleFree(int* sample) {
   return 0;
 }
 int nvmlGpmSampleGet(Device device, int* sample) {
-  static int taken = 0;
+  if (divided) return kNotSupported;
   *sample = ++taken;
   return device == &the_device ? 0 : 1;
+}
+int nvmlGpmMigSampleGet(Device device, unsigned instance, int* sample) {
+  if (const int code = failure_of("nvmlGpmMigSampleGet"); code != 0) return code;
+  *sample = ++taken;
+  return device == &the_device && instance == kInstance ? 0 : 2;
 }
 int nvmlGpmMetricsGet(GpmMetricsGet* get) {
   if (get->version != 1 || get->count > 333) return 25;
   if (*get->samples[0] >= *get->samples[1]) return 2;
   for (unsigned i = 0; i < get->count; ++i) {
     GpmMetric& metric = get->metrics[i];
-    metric.code = metric.id == 13 ? kNotSupported : 0;
+    const bool only_of_whole = divided && metric.id == 1;
+    metric.code = metric.id == 13 || only_of_whole ? kNotSupported : 0;
     metric.value = metric.id == 12 ? 250.0 : 10.0 + metric.id;  // 250 %: a faulty counter
   }
   return 0;
