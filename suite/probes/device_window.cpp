@@ -43,10 +43,16 @@ DeviceColumn column_of(const std::string& name, const std::string& unit, double 
 /// The profiled steps are others than the window's, so noise may add up to more than all the time.
 constexpr double kMostBusy = 1.02;
 
-/// A share of the window's time that a step's busy seconds take.
-std::optional<double> share_of(double step_s, const DeviceWindow& window, const WindowWork& work) {
-  if (!(window.window_s > 0) || work.steps == 0) return std::nullopt;
-  const double share = step_s * static_cast<double>(work.steps) / window.window_s;
+/// Some steps and how long they took.
+struct Stretch {
+  double window_s;
+  int64_t steps;
+};
+
+/// A share of its time that a step's busy seconds take.
+std::optional<double> share_of(double step_s, const Stretch& stretch) {
+  if (!(stretch.window_s > 0) || stretch.steps == 0) return std::nullopt;
+  const double share = step_s * static_cast<double>(stretch.steps) / stretch.window_s;
   return share <= kMostBusy ? std::optional(std::min(share, 1.0)) : std::nullopt;
 }
 
@@ -60,7 +66,7 @@ DeviceColumn busy_column(const std::string& name, double BusyTime::*seconds,
     column.missing_reason = work.busy_missing;
     return column;
   }
-  column.value = share_of((*work.busy).*seconds, window, work);
+  column.value = share_of((*work.busy).*seconds, {window.window_s, work.steps});
   if (!column.value) {
     column.missing_reason = work.steps == 0 ? "the window has no step"
                                             : "the profiled steps took longer than the window's";
@@ -68,10 +74,10 @@ DeviceColumn busy_column(const std::string& name, double BusyTime::*seconds,
   return column;
 }
 
-/// The kernels' share of the window; empty where it is not known or cannot divide.
-std::optional<double> kernel_share(const DeviceWindow& window, const WindowWork& work) {
+/// The kernels' share of the time; empty where it is not known or cannot divide.
+std::optional<double> kernel_share(const Stretch& stretch, const WindowWork& work) {
   if (!work.busy || !(work.busy->kernel_s > 0)) return std::nullopt;
-  return share_of(work.busy->kernel_s, window, work);
+  return share_of(work.busy->kernel_s, stretch);
 }
 
 /// A share while kernels ran; empty where noise makes it more than all that there is.
@@ -80,11 +86,23 @@ std::optional<double> while_kernels_ran(double share, std::optional<double> kern
   return std::min(share / *kernels, 1.0);
 }
 
-/// What else a share of the whole GPU is of.
+/// Whose share it is, where not of this program on the whole GPU.
 std::string beside(const DeviceWindow& window) {
+  std::string words =
+      window.instance ? fmt::format(", of GPU instance {}", *window.instance) : std::string();
   const size_t others = window.other_processes.value_or(0);
-  if (others == 0) return "";
-  return fmt::format(", of {} other process{} too", others, others == 1 ? "" : "es");
+  if (others == 0) return words;
+  return words + fmt::format(", of {} other process{} too", others, others == 1 ? "" : "es");
+}
+
+/// What NVML says of a divided GPU only as a whole.
+std::string of_whole(const DeviceWindow& window) {
+  return window.instance ? ", of the whole GPU with all its instances" : "";
+}
+
+/// Time without a kernel adds nothing to what the multiprocessors do, but copies use the memory.
+bool is_of_kernels(std::string_view gpm_name) {
+  return gpm_name != "graphics_active" && gpm_name != "dram_active";
 }
 
 DeviceColumn gpm_column(const GpmMetric& metric, const GpmValue& value, const DeviceWindow& window,
@@ -93,10 +111,42 @@ DeviceColumn gpm_column(const GpmMetric& metric, const GpmValue& value, const De
                                   fmt::format("NVML GPM {}{}", metric.called, beside(window)));
   column.value = value.frac;
   column.missing_reason = value.missing_reason;
-  // Time without a kernel adds nothing to what the multiprocessors do, but copies use the memory.
-  const bool of_kernels = metric.name != "graphics_active" && metric.name != "dram_active";
-  if (value.frac && of_kernels) column.over_kernels = while_kernels_ran(*value.frac, kernels);
+  if (value.frac && is_of_kernels(metric.name)) {
+    column.over_kernels = while_kernels_ran(*value.frac, kernels);
+  }
   return column;
+}
+
+DeviceColumn sampled_column(const SampledMetric& metric, const SampledShare& share,
+                            const DeviceWindow& window, const WindowWork& work) {
+  const SampledValue& value = share.value;
+  std::string source = "CUPTI PM sampling";
+  if (!value.called.empty()) source += " of " + value.called;
+  if (value.frac) source += fmt::format(", every {:.3g} ms", 1e3 * value.interval_s);
+  DeviceColumn column =
+      column_of(std::string(metric.name), "frac", share.window_s, source + beside(window));
+  column.value = value.frac;
+  column.missing_reason = value.missing_reason;
+  if (!value.frac) return column;
+  column.lowest = value.lowest;
+  column.highest = value.highest;
+  column.readings = value.samples;
+  if (is_of_kernels(metric.gpm_name)) {
+    column.over_kernels =
+        while_kernels_ran(*value.frac, kernel_share({share.window_s, share.steps}, work));
+  }
+  return column;
+}
+
+void add_sampled(const DeviceWindow& window, const WindowWork& work,
+                 std::vector<DeviceColumn>& columns) {
+  SampledShare unread;
+  unread.value.missing_reason = "it was not read";
+  const std::vector<SampledMetric>& metrics = sampled_metrics();
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const SampledShare& share = i < window.sampled.size() ? window.sampled[i] : unread;
+    columns.push_back(sampled_column(metrics[i], share, window, work));
+  }
 }
 
 DeviceColumn flop_column(const DeviceWindow& window, const WindowWork& work,
@@ -117,7 +167,7 @@ DeviceColumn flop_column(const DeviceWindow& window, const WindowWork& work,
 DeviceColumn reading_column(const std::string& name, const std::string& unit,
                             std::optional<double> DeviceReading::*figure,
                             const DeviceWindow& window) {
-  DeviceColumn column = column_of(name, unit, window.window_s, "NVML");
+  DeviceColumn column = column_of(name, unit, window.window_s, "NVML" + of_whole(window));
   std::vector<double> values;
   for (const DeviceReading& reading : window.readings) {
     if (reading.*figure) values.push_back(*(reading.*figure));
@@ -136,8 +186,9 @@ DeviceColumn reading_column(const std::string& name, const std::string& unit,
 }
 
 DeviceColumn energy_column(const DeviceWindow& window, const WindowWork& work) {
-  DeviceColumn column = column_of("energy_per_image", "J", window.window_s,
-                                  "NVML's counter of energy over the window's images");
+  DeviceColumn column =
+      column_of("energy_per_image", "J", window.window_s,
+                "NVML's counter of energy over the window's images" + of_whole(window));
   if (!window.energy_j) {
     column.missing_reason = "the driver does not count energy for this GPU";
   } else if (work.images == 0) {
@@ -194,6 +245,7 @@ DeviceWindow DeviceWatch::stop() {
   }
   window.readings = std::move(readings_);
   window.other_processes = counters_.other_processes();
+  window.instance = counters_.instance();
   return window;
 }
 
@@ -227,7 +279,7 @@ reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work
   use.window_s = window.window_s;
   use.clock_reasons = clock_reasons_of(window.readings);
   use.trace = window.readings;
-  const std::optional<double> kernels = kernel_share(window, work);
+  const std::optional<double> kernels = kernel_share({window.window_s, work.steps}, work);
   use.columns = {
       busy_column("kernel_busy", &BusyTime::kernel_s, window, work, "merged intervals of kernels"),
       busy_column("device_busy", &BusyTime::busy_s, window, work,
@@ -238,6 +290,7 @@ reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work
         i < window.shares.size() ? window.shares[i] : GpmValue{std::nullopt, "it was not read"};
     use.columns.push_back(gpm_column(metrics[i], value, window, kernels));
   }
+  add_sampled(window, work, use.columns);
   use.columns.push_back(flop_column(window, work, kernels));
   use.columns.push_back(reading_column("power", "W", &DeviceReading::power_w, window));
   use.columns.push_back(energy_column(window, work));

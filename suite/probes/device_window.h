@@ -11,6 +11,7 @@
 #include "reports/result.h"
 #include "suite/environment/gpu_counters.h"
 #include "suite/probes/busy_time.h"
+#include "suite/probes/sampled_window.h"
 
 namespace noisemark::suite {
 
@@ -21,6 +22,8 @@ struct DeviceWindow {
   std::optional<double> energy_j;  ///< spent in the window
   std::vector<reports::DeviceReading> readings;
   std::optional<size_t> other_processes;  ///< on the GPU at its end, of which the shares are too
+  std::optional<unsigned> instance;       ///< of a divided GPU (MIG), which the shares are of
+  std::vector<SampledShare> sampled;      ///< one for each of sampled_metrics(), in later windows
 };
 
 /// Reads a GPU from its construction until stop(), on a thread of its own: counters at both ends,
@@ -61,8 +64,10 @@ struct WindowWork {
   double peak_flop_per_s = 0;    ///< of the device at this precision; 0: not measured
 };
 
-/// The columns of a window, in a fixed order: busy time, GPM's shares, arithmetic, power, energy,
-/// clocks, temperature. What could not be had is there with its reason. A pure function.
+/// The columns of a window, in a fixed order: busy time, GPM's shares, sampled shares, arithmetic,
+/// power, energy, clocks, temperature. What could not be had is there with its reason. Shares of
+/// what kernels alone use (FP32, FP16, tensor cores, multiprocessors) are given over wall time and
+/// while kernels ran, whose time is the profile's. A pure function.
 [[nodiscard]] reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work);
 
 /// "power cap (12 of 56 readings), idle (1 of 56 readings)": what held clocks down in any reading,

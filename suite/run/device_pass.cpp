@@ -5,7 +5,9 @@
 
 #include "memopt/device_parts.h"
 #include "suite/environment/gpu_counters.h"
+#include "suite/environment/pm_sampling.h"
 #include "suite/probes/device_window.h"
+#include "suite/probes/sampled_window.h"
 #include "suite/run/owners.h"
 
 namespace noisemark::suite {
@@ -17,36 +19,58 @@ constexpr int64_t kMost = 100'000;
 constexpr int64_t kWarmup = 8;
 
 const char* const kPass = "GPU window";
+const char* const kSampledPass = "GPU counters";
 
 int64_t warmup_steps(const SessionOptions& options) {
   return kWarmup + memopt::make_mode(options.variant.mode)->forwards_until_steady();
 }
 
+/// What trains, and what watches over it.
+struct Training {
+  Trainer& trainer;
+  memopt::DeviceClock& clock;
+  const PassWatch& watch;
+};
+
 /// Trains the first steps and returns what the last of them took.
-double warm_up(Trainer& trainer, memopt::DeviceClock& clock, int64_t steps,
-               const PassWatch& watch) {
-  while (trainer.next_step() + 1 < steps) {
-    watch.before_step(kPass, trainer.next_step(), steps);
-    (void)trainer.step();
+double warm_up(const Training& in, int64_t steps) {
+  while (in.trainer.next_step() + 1 < steps) {
+    in.watch.before_step(kPass, in.trainer.next_step(), steps);
+    (void)in.trainer.step();
   }
-  clock.synchronize();
-  const auto begin = clock.mark();
-  (void)trainer.step();
-  const auto end = clock.mark();
-  clock.synchronize();
-  return clock.seconds_between(begin, end);
+  in.clock.synchronize();
+  const auto begin = in.clock.mark();
+  (void)in.trainer.step();
+  const auto end = in.clock.mark();
+  in.clock.synchronize();
+  return in.clock.seconds_between(begin, end);
 }
 
-DeviceWindow read_beside(Trainer& trainer, memopt::DeviceClock& clock, GpuCounters& counters,
-                         int64_t steps, const PassWatch& watch) {
-  const int64_t first = trainer.next_step();
-  DeviceWatch reading(counters);
+void train(const Training& in, int64_t steps, const char* pass) {
+  const int64_t first = in.trainer.next_step();
   for (int64_t i = 0; i < steps; ++i) {
-    watch.before_step(kPass, first + i, first + steps);
-    (void)trainer.step();
+    in.watch.before_step(pass, first + i, first + steps);
+    (void)in.trainer.step();
   }
-  clock.synchronize();
+  in.clock.synchronize();
+}
+
+DeviceWindow read_beside(const Training& in, int ordinal, int64_t steps) {
+  const auto counters = make_gpu_counters(ordinal);
+  DeviceWatch reading(*counters);
+  train(in, steps, kPass);
   return reading.stop();
+}
+
+/// Asks CUPTI only now, so that the window before knows nothing of it.
+std::vector<SampledShare> sample_beside(const Training& in, int ordinal, double step_s,
+                                        double window_s) {
+  const int64_t steps = steps_of_window(step_s, window_s);
+  const auto counters = make_sampled_counters(ordinal);
+  return sample_windows(*counters, window_s, [&] {
+    train(in, steps, kSampledPass);
+    return steps;
+  });
 }
 
 }  // namespace
@@ -64,19 +88,23 @@ reports::DeviceUse device_pass(const SessionOptions& options, const PassWatch& w
   const c10::Device device = options.variant.device;
   const int64_t warmup = warmup_steps(options);
   SessionOptions own = options;
-  own.definition.train.steps = warmup + kMost;
+  const auto windows = static_cast<int64_t>(1 + sampled_metrics().size());
+  own.definition.train.steps = warmup + kMost * windows;
   own.timed = true;
   const Session session = make_session(own);
-  const auto counters = make_gpu_counters(device.has_index() ? device.index() : 0);
   const auto clock = memopt::make_device_clock(device);
+  const int ordinal = device.has_index() ? device.index() : 0;
   WindowWork work;
   work.busy = busy;
-  if (!busy) work.busy_missing = "the profiler saw no kernel on the GPU";
+  if (!busy) work.busy_missing = "the profiler saw nothing on the GPU";
   work.peak_flop_per_s = counted.gemm_peak_flop_per_s;
   DeviceWindow window;
   name_owners_when_full(*session.trainer, [&] {
-    work.steps = steps_of_window(warm_up(*session.trainer, *clock, warmup, watch), window_s);
-    window = read_beside(*session.trainer, *clock, *counters, work.steps, watch);
+    const Training in{*session.trainer, *clock, watch};
+    const double step_s = warm_up(in, warmup);
+    work.steps = steps_of_window(step_s, window_s);
+    window = read_beside(in, ordinal, work.steps);
+    window.sampled = sample_beside(in, ordinal, step_s, std::min(window_s, kSampledWindow_s));
   });
   work.images = work.steps * options.definition.train.batch;
   const int64_t per_image = counted.forward_flop_per_image + counted.backward_flop_per_image;

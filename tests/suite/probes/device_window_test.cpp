@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/suite/probes/fake_counters.h"
+#include "tests/suite/probes/fake_sampled.h"
 
 namespace noisemark::suite {
 namespace {
@@ -18,6 +19,16 @@ DeviceWindow ten_seconds() {
   DeviceWindow window;
   window.window_s = 10;
   for (size_t i = 0; i < gpm_metrics().size(); ++i) window.shares.push_back({0.4, ""});
+  SampledShare sampled;  // of nine steps in four seconds
+  sampled.value.frac = 0.3;
+  sampled.value.lowest = 0.1;
+  sampled.value.highest = 0.9;
+  sampled.value.samples = 1000;
+  sampled.value.interval_s = 4e-3;
+  sampled.value.called = "a__counter";
+  sampled.window_s = 4;
+  sampled.steps = 9;
+  window.sampled.assign(sampled_metrics().size(), sampled);
   window.energy_j = 6000;
   reports::DeviceReading reading;
   for (const double power_w : {500.0, 700.0, 600.0}) {
@@ -58,6 +69,50 @@ TEST(DeviceUse, gives_shares_over_wall_time_and_while_kernels_ran) {
   EXPECT_FALSE(column(use, "kernel_busy").over_kernels);
 }
 
+/// Of FP32, FP16 and tensor cores, from both sources.
+TEST(DeviceUse, gives_pipes_over_wall_time_and_over_the_kernels_time_of_their_own_window) {
+  const auto use = device_use(ten_seconds(), twenty_steps());
+  for (const char* pipe : {"fp32_active", "fp16_active", "tensor_active"}) {
+    EXPECT_DOUBLE_EQ(column(use, pipe).value.value(), 0.4) << pipe;
+    EXPECT_DOUBLE_EQ(column(use, pipe).over_kernels.value(), 0.4 / 0.8) << pipe;
+    EXPECT_TRUE(column(use, pipe).source.starts_with("NVML GPM ")) << pipe;
+    const auto& sampled = column(use, std::string(pipe) + "_sampled");
+    EXPECT_DOUBLE_EQ(sampled.value.value(), 0.3) << pipe;
+    EXPECT_DOUBLE_EQ(sampled.over_kernels.value(), 0.3 / 0.9) << "nine times 0.4 s in 4 s";
+    EXPECT_EQ(sampled.window_s, 4) << pipe;
+    EXPECT_EQ(sampled.source, "CUPTI PM sampling of a__counter, every 4 ms") << pipe;
+  }
+  EXPECT_FALSE(column(use, "dram_active_sampled").over_kernels) << "copies use the memory too";
+  EXPECT_EQ(column(use, "sm_active_sampled").readings, 1000);
+  EXPECT_DOUBLE_EQ(column(use, "sm_active_sampled").lowest.value(), 0.1);
+  EXPECT_DOUBLE_EQ(column(use, "sm_active_sampled").highest.value(), 0.9);
+}
+
+TEST(DeviceUse, keeps_nvmls_columns_where_counters_cannot_be_sampled) {
+  DeviceWindow window = ten_seconds();
+  SampledShare none;
+  none.value.missing_reason = "cuptiPmSamplingEnable: no permission";
+  window.sampled.assign(sampled_metrics().size(), none);
+  const auto use = device_use(window, twenty_steps());
+  EXPECT_EQ(column(use, "sm_active_sampled").missing_reason, none.value.missing_reason);
+  EXPECT_EQ(column(use, "sm_active_sampled").source, "CUPTI PM sampling");
+  EXPECT_DOUBLE_EQ(column(use, "sm_active").value.value(), 0.4);
+  window.sampled.clear();
+  EXPECT_EQ(column(device_use(window, twenty_steps()), "fp32_active_sampled").missing_reason,
+            "it was not read");
+}
+
+TEST(DeviceUse, says_what_is_of_a_part_of_a_divided_gpu_and_what_of_the_whole) {
+  DeviceWindow window = ten_seconds();
+  window.instance = 3;
+  window.other_processes = 1;
+  const auto use = device_use(window, twenty_steps());
+  EXPECT_EQ(column(use, "sm_active").source,
+            "NVML GPM SM_UTIL, of GPU instance 3, of 1 other process too");
+  EXPECT_EQ(column(use, "power").source, "NVML, of the whole GPU with all its instances");
+  EXPECT_TRUE(column(use, "energy_per_image").source.ends_with("with all its instances"));
+}
+
 TEST(DeviceUse, gives_the_spread_of_readings_and_energy_by_image) {
   const auto use = device_use(ten_seconds(), twenty_steps());
   EXPECT_DOUBLE_EQ(column(use, "power").value.value(), 600);
@@ -84,7 +139,7 @@ TEST(DeviceUse, says_the_window_and_the_source_of_every_column_and_why_one_is_mi
   const auto use = device_use(window, twenty_steps());
   for (const auto& one : use.columns) {
     EXPECT_NE(one.source, "") << one.name;
-    EXPECT_EQ(one.window_s, 10) << one.name;
+    EXPECT_EQ(one.window_s, one.name.ends_with("_sampled") ? 4 : 10) << one.name;
     EXPECT_EQ(one.value.has_value(), one.missing_reason.empty()) << one.name;
   }
   EXPECT_EQ(column(use, "sm_active").missing_reason, "no permission");
@@ -142,6 +197,30 @@ TEST(DeviceUse, of_an_empty_window_divides_by_nothing) {
       continue;  // its reason is the work's
     EXPECT_NE(one.missing_reason, "") << one.name;
   }
+}
+
+TEST(SampleWindows, runs_the_work_once_in_each_window_and_says_what_is_in_none) {
+  test::FakeSampled counters(2);
+  int64_t runs = 0;
+  const auto shares = sample_windows(counters, 0.5, [&] { return 10 * ++runs; });
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(counters.begun, 2);
+  EXPECT_EQ(counters.expected_s(), 0.5);
+  ASSERT_EQ(shares.size(), sampled_metrics().size());
+  EXPECT_EQ(shares[0].steps, 10);
+  EXPECT_EQ(shares[1].steps, 20) << "every second one is in the second window";
+  EXPECT_GT(shares[1].window_s, 0);
+  EXPECT_DOUBLE_EQ(shares[4].value.frac.value(), 0.5);
+  EXPECT_FALSE(shares[5].value.frac);
+  EXPECT_EQ(shares[5].value.missing_reason, "this chip has no counter for it");
+  EXPECT_EQ(shares[5].window_s, 0);
+}
+
+TEST(SampleWindows, runs_nothing_where_nothing_can_be_sampled) {
+  test::FakeSampled counters(0);
+  const auto shares =
+      sample_windows(counters, 0.5, []() -> int64_t { throw std::logic_error("ran"); });
+  for (const SampledShare& share : shares) EXPECT_EQ(share.value.missing_reason, "no permission");
 }
 
 TEST(ClockReasons, are_counted_by_readings_the_most_frequent_first) {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "suite/environment/pm_sampling.h"
+
+namespace noisemark::suite {
+
+/// A sampled metric and the window that it was sampled in.
+struct SampledShare {
+  SampledValue value;
+  double window_s = 0;  ///< 0: in none
+  int64_t steps = 0;    ///< in the window
+};
+
+/// Runs `work`, which returns how many steps it made and leaves the device idle, once in every
+/// window of `counters`; each is expected to last `expected_s`. One for each of sampled_metrics().
+[[nodiscard]] std::vector<SampledShare> sample_windows(SampledCounters& counters, double expected_s,
+                                                       const std::function<int64_t()>& work);
+
+}  // namespace noisemark::suite
