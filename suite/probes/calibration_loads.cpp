@@ -1,17 +1,24 @@
 #include "suite/probes/calibration_loads.h"
 
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/bitwise_not.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <chrono>
 #include <functional>
+#include <optional>
+#include <stdexcept>
 #include <thread>
 
 #include "memopt/device_parts.h"
 #include "suite/probes/device_window.h"
 #include "suite/probes/operator_profile.h"
+#include "suite/probes/sampled_window.h"
 
 namespace noisemark::suite {
 namespace {
@@ -22,18 +29,52 @@ using Clock = std::chrono::steady_clock;
 constexpr int kPiecesAtOnce = 32;
 constexpr auto kNap = std::chrono::milliseconds(1);
 
+/// Products of float32 by float32's own pipes; restores what was set.
+class [[nodiscard]] NoTf32Guard {
+ public:
+  NoTf32Guard() { at::globalContext().setAllowTF32CuBLAS(false); }
+  ~NoTf32Guard() { at::globalContext().setAllowTF32CuBLAS(before_); }
+  NoTf32Guard(const NoTf32Guard&) = delete;
+  NoTf32Guard& operator=(const NoTf32Guard&) = delete;
+
+ private:
+  bool before_ = at::globalContext().allowTF32CuBLAS();
+};
+
+/// The type of a load's product; empty of a load that is none.
+std::optional<at::ScalarType> product_type(CalibrationLoad load) {
+  switch (load) {
+    case CalibrationLoad::kProduct:
+      return at::kBFloat16;
+    case CalibrationLoad::kHalfProduct:
+      return at::kHalf;
+    case CalibrationLoad::kFloatProduct:
+      return at::kFloat;
+    case CalibrationLoad::kIdle:
+    case CalibrationLoad::kCopy:
+      return std::nullopt;
+  }
+  throw std::logic_error("a load that is none");
+}
+
+/// Reads and writes every byte. A copy of memory would do no more, but is no kernel, and which part
+/// of a GPU makes it is the driver's choice.
+std::function<void()> copy_piece(c10::Device device, const LoadSize& size) {
+  const auto options = at::TensorOptions().device(device).dtype(at::kLong);
+  const int64_t words = size.copy_bytes / static_cast<int64_t>(sizeof(int64_t));
+  const at::Tensor from = at::zeros({words}, options);
+  at::Tensor to = at::empty({words}, options);
+  return [from, to]() mutable { at::bitwise_not_out(to, from); };
+}
+
 /// One piece of a load, handed out without waiting for it.
 std::function<void()> piece_of(CalibrationLoad load, c10::Device device, const LoadSize& size) {
   if (load == CalibrationLoad::kIdle) {
     return [] { std::this_thread::sleep_for(kNap); };
   }
-  if (load == CalibrationLoad::kCopy) {
-    const auto options = at::TensorOptions().device(device).dtype(at::kByte);
-    const at::Tensor from = at::empty({size.copy_bytes}, options).zero_();
-    const at::Tensor to = at::empty({size.copy_bytes}, options);
-    return [from, to] { to.copy_(from); };
-  }
-  const auto options = at::TensorOptions().device(device).dtype(size.type);
+  const auto type = product_type(load);
+  if (!type) return copy_piece(device, size);
+  const auto options = at::TensorOptions().device(device).dtype(*type);
   const at::Tensor left = at::randn({size.product, size.product}, options);
   const at::Tensor right = at::randn({size.product, size.product}, options);
   at::Tensor result = at::empty({size.product, size.product}, options);
@@ -41,16 +82,29 @@ std::function<void()> piece_of(CalibrationLoad load, c10::Device device, const L
 }
 
 double flop_of(CalibrationLoad load, const LoadSize& size) {
-  if (load != CalibrationLoad::kProduct) return 0;
+  if (!product_type(load)) return 0;
   const auto n = static_cast<double>(size.product);
   return 2 * n * n * n;
 }
 
+/// Hands out pieces until `seconds` are over and the device is done; how many.
+int64_t keep_up(const std::function<void()>& piece, memopt::DeviceClock& clock, double seconds) {
+  int64_t pieces = 0;
+  const auto begin = Clock::now();
+  while (std::chrono::duration<double>(Clock::now() - begin).count() < seconds) {
+    for (int i = 0; i < kPiecesAtOnce; ++i) piece();
+    clock.synchronize();
+    pieces += kPiecesAtOnce;
+  }
+  return pieces;
+}
+
 }  // namespace
 
-CalibrationRow measure_load(CalibrationLoad load, c10::Device device, GpuCounters& counters,
+CalibrationRow measure_load(CalibrationLoad load, c10::Device device, const LoadReaders& readers,
                             double seconds, const LoadSize& size) {
   const c10::NoGradGuard no_grad;
+  const NoTf32Guard no_tf32;
   const auto clock = memopt::make_device_clock(device);
   const std::function<void()> piece = piece_of(load, device, size);
   ProfileOptions how;
@@ -59,15 +113,12 @@ CalibrationRow measure_load(CalibrationLoad load, c10::Device device, GpuCounter
   clock->synchronize();
   WindowWork work;
   work.busy = profile.busy;
-  if (!work.busy) work.busy_missing = "the profiler saw no kernel";
-  DeviceWatch watch(counters);
-  const auto begin = Clock::now();
-  while (std::chrono::duration<double>(Clock::now() - begin).count() < seconds) {
-    for (int i = 0; i < kPiecesAtOnce; ++i) piece();
-    clock->synchronize();
-    work.steps += kPiecesAtOnce;
-  }
-  const DeviceWindow window = watch.stop();
+  if (!work.busy) work.busy_missing = "the profiler saw nothing on the device";
+  DeviceWatch watch(readers.counters);
+  work.steps = keep_up(piece, *clock, seconds);
+  DeviceWindow window = watch.stop();
+  window.sampled =
+      sample_windows(readers.sampled, seconds, [&] { return keep_up(piece, *clock, seconds); });
   work.flop = flop_of(load, size) * static_cast<double>(work.steps);
   return {load, device_use(window, work)};
 }

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
 
 #include "suite/environment/gpu_counters.h"
+#include "suite/environment/pm_sampling.h"
 #include "suite/probes/column_calibration.h"
 
 namespace noisemark::suite {
@@ -14,14 +14,20 @@ namespace noisemark::suite {
 struct LoadSize {
   int64_t product = 8192;                 ///< n of square products
   int64_t copy_bytes = int64_t{1} << 30;  ///< of one copy; many times a GPU's caches
-  at::ScalarType type = at::kBFloat16;    ///< of the products
   int profiled = 20;                      ///< pieces that are also profiled
 };
 
-/// Keeps `device` at one load for about `seconds` while `counters` are read, after a profile of the
-/// same load, so that its busy time has two sources. Nothing else should use the device.
+/// What reads a device beside a load.
+struct LoadReaders {
+  GpuCounters& counters;
+  SampledCounters& sampled;
+};
+
+/// Keeps `device` at one load for about `seconds` while its counters are read, after a profile of
+/// the same load, so that its busy time has two sources; then as long again in each window in which
+/// counters are sampled. Nothing else should use the device.
 [[nodiscard]] CalibrationRow measure_load(CalibrationLoad load, c10::Device device,
-                                          GpuCounters& counters, double seconds,
+                                          const LoadReaders& readers, double seconds,
                                           const LoadSize& size = {});
 
 }  // namespace noisemark::suite

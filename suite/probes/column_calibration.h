@@ -13,9 +13,14 @@ namespace noisemark::suite {
 
 enum class CalibrationLoad : uint8_t {
   kIdle,
-  kCopy,     ///< memory to memory on the device
-  kProduct,  ///< large matrix products in bf16
+  kCopy,          ///< a kernel that reads and writes memory
+  kProduct,       ///< large matrix products in bf16, by the tensor cores
+  kHalfProduct,   ///< the same in fp16
+  kFloatProduct,  ///< in fp32 without tf32, by the multiprocessors' own pipes
 };
+
+/// In the order in which they are made.
+[[nodiscard]] const std::vector<CalibrationLoad>& calibration_loads();
 
 [[nodiscard]] std::string_view load_name(CalibrationLoad load);
 
@@ -31,9 +36,10 @@ struct CalibrationCheck {
   std::string found;          ///< the values, or the reason
 };
 
-/// What must hold: a product keeps the tensor cores busy, a copy the memory and not the tensor
-/// cores, an idle GPU neither, and two sources of busy time agree within two points. Of loads that
-/// are not among `rows` nothing is said.
+/// What must hold: products in bf16 and fp16 keep the tensor cores busy, those in fp32 the pipes of
+/// fp32 and no tensor core, a copy the memory and no tensor core, an idle GPU nothing; two sources
+/// of busy time, and two of every share that has two, agree within two points. Of loads that are
+/// not among `rows` nothing is said.
 [[nodiscard]] std::vector<CalibrationCheck> check_columns(const std::vector<CalibrationRow>& rows);
 
 /// As Markdown: every column of every load, and the checks.

@@ -191,7 +191,8 @@ OperatorProfile profile_operators(const std::function<void()>& step, c10::Device
   OperatorProfile profile;
   profile.overhead_frac = profiled_s / plain_s - 1;
   profile.step_s = plain_s / options.steps;
-  if (const DeviceActivity activity = device_activity(*result); !activity.kernels.empty()) {
+  const DeviceActivity activity = device_activity(*result);
+  if (!activity.kernels.empty() || !activity.copies.empty()) {
     profile.busy = busy_time(activity, options.steps);
   }
   profile.operators =

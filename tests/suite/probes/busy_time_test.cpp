@@ -42,5 +42,13 @@ TEST(BusyTime, is_per_step_and_tells_kernels_from_copies) {
   EXPECT_DOUBLE_EQ(busy.kernels, 1);
 }
 
+TEST(BusyTime, of_copies_alone_has_no_kernel) {
+  DeviceActivity activity;
+  activity.copies = {{0, 1'000'000'000}};
+  const BusyTime busy = busy_time(activity, 1);
+  EXPECT_EQ(busy.kernel_s, 0);
+  EXPECT_DOUBLE_EQ(busy.busy_s, 1);
+}
+
 }  // namespace
 }  // namespace noisemark::suite

@@ -1,12 +1,15 @@
 #include "suite/probes/column_calibration.h"
 
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
+#include "suite/environment/sampled_metrics.h"
 #include "suite/probes/calibration_loads.h"
 #include "tests/suite/probes/fake_counters.h"
+#include "tests/suite/probes/fake_sampled.h"
 
 namespace noisemark::suite {
 namespace {
@@ -27,21 +30,55 @@ CalibrationRow row(CalibrationLoad load, const Values& values) {
   return result;
 }
 
+/// `values` of NVML, and the same by sampling, two tenths of a point higher.
+CalibrationRow with_both(CalibrationLoad load, Values values) {
+  for (const SampledMetric& metric : sampled_metrics()) {
+    values[std::string(metric.name)] = values.at(std::string(metric.gpm_name)) + 0.002;
+  }
+  return row(load, values);
+}
+
 std::vector<CalibrationRow> good_rows() {
-  return {row(CalibrationLoad::kIdle, {{"sm_active", 0.0},
-                                       {"tensor_active", 0.0},
-                                       {"dram_active", 0.002},
-                                       {"graphics_active", 0.0}}),
-          row(CalibrationLoad::kCopy, {{"sm_active", 0.97},
-                                       {"tensor_active", 0.0},
-                                       {"dram_active", 0.91},
-                                       {"kernel_busy", 0.99},
-                                       {"graphics_active", 0.995}}),
-          row(CalibrationLoad::kProduct, {{"sm_active", 0.99},
-                                          {"tensor_active", 0.93},
-                                          {"dram_active", 0.2},
-                                          {"kernel_busy", 0.985},
-                                          {"graphics_active", 1.0}})};
+  return {with_both(CalibrationLoad::kIdle, {{"sm_active", 0.0},
+                                             {"sm_occupancy", 0.0},
+                                             {"tensor_active", 0.0},
+                                             {"dram_active", 0.002},
+                                             {"fp32_active", 0.0},
+                                             {"fp16_active", 0.0},
+                                             {"graphics_active", 0.0}}),
+          with_both(CalibrationLoad::kCopy, {{"sm_active", 0.97},
+                                             {"sm_occupancy", 0.8},
+                                             {"tensor_active", 0.0},
+                                             {"dram_active", 0.91},
+                                             {"fp32_active", 0.01},
+                                             {"fp16_active", 0.0},
+                                             {"device_busy", 0.99},
+                                             {"graphics_active", 0.995}}),
+          with_both(CalibrationLoad::kProduct, {{"sm_active", 0.99},
+                                                {"sm_occupancy", 0.2},
+                                                {"tensor_active", 0.93},
+                                                {"dram_active", 0.2},
+                                                {"fp32_active", 0.02},
+                                                {"fp16_active", 0.0},
+                                                {"device_busy", 0.985},
+                                                {"graphics_active", 1.0}}),
+          with_both(CalibrationLoad::kHalfProduct, {{"sm_active", 0.99},
+                                                    {"sm_occupancy", 0.2},
+                                                    {"tensor_active", 0.92},
+                                                    {"tensor_half_active", 0.92},
+                                                    {"dram_active", 0.2},
+                                                    {"fp32_active", 0.02},
+                                                    {"fp16_active", 0.001},
+                                                    {"device_busy", 0.985},
+                                                    {"graphics_active", 1.0}}),
+          with_both(CalibrationLoad::kFloatProduct, {{"sm_active", 0.99},
+                                                     {"sm_occupancy", 0.2},
+                                                     {"tensor_active", 0.0},
+                                                     {"dram_active", 0.05},
+                                                     {"fp32_active", 0.85},
+                                                     {"fp16_active", 0.0},
+                                                     {"device_busy", 0.985},
+                                                     {"graphics_active", 1.0}})};
 }
 
 reports::DeviceColumn& column(CalibrationRow& row, const std::string& name) {
@@ -60,12 +97,16 @@ std::vector<std::string> not_holding(const std::vector<CalibrationRow>& rows) {
 
 TEST(ColumnCalibration, finds_nothing_in_columns_that_say_what_is_known) {
   EXPECT_EQ(not_holding(good_rows()), std::vector<std::string>{});
-  EXPECT_EQ(check_columns(good_rows()).size(), 9U);
+  // 16 bounds, two sources of busy time under four loads, and of every share under five.
+  EXPECT_EQ(check_columns(good_rows()).size(), 16U + 4U + 5U);
 }
 
 TEST(ColumnCalibration, catches_a_column_that_is_another) {
   auto rows = good_rows();
-  std::swap(column(rows[1], "dram_active").value, column(rows[1], "tensor_active").value);
+  for (const std::string by : {"", "_sampled"}) {
+    std::swap(column(rows[1], "dram_active" + by).value,
+              column(rows[1], "tensor_active" + by).value);
+  }
   EXPECT_EQ(not_holding(rows),
             (std::vector<std::string>{"copy: dram_active is at least 80.0 %: 0.0 %",
                                       "copy: tensor_active is at most 1.0 %: 91.0 %"}));
@@ -73,17 +114,68 @@ TEST(ColumnCalibration, catches_a_column_that_is_another) {
 
 TEST(ColumnCalibration, catches_a_counter_that_runs_while_nothing_does) {
   auto rows = good_rows();
-  column(rows[0], "sm_active").value = 0.5;
+  column(rows[0], "sm_active").value = column(rows[0], "sm_active_sampled").value = 0.5;
   EXPECT_EQ(not_holding(rows),
             (std::vector<std::string>{"idle: sm_active is at most 1.0 %: 50.0 %"}));
 }
 
 TEST(ColumnCalibration, catches_two_sources_of_busy_time_that_differ) {
   auto rows = good_rows();
-  column(rows[2], "kernel_busy").value = 0.9;
+  column(rows[2], "device_busy").value = 0.9;
   EXPECT_EQ(not_holding(rows),
-            (std::vector<std::string>{"product: kernel_busy is within 2.0 % of graphics_active: "
+            (std::vector<std::string>{"product: device_busy is within 2.0 % of graphics_active: "
                                       "90.0 % and 100.0 %"}));
+}
+
+/// Each bound of the loads for FP32 and FP16 turned by one value.
+TEST(ColumnCalibration, catches_pipes_that_are_others_than_their_load_uses) {
+  struct Wrong {
+    size_t row;
+    const char* column;
+    double value;
+    const char* words;
+  };
+  for (const Wrong& wrong :
+       {Wrong{4, "fp32_active", 0.2, "fp32 product: fp32_active is at least 50.0 %: 20.0 %"},
+        Wrong{4, "tensor_active", 0.6, "fp32 product: tensor_active is at most 1.0 %: 60.0 %"},
+        Wrong{4, "sm_active", 0.4, "fp32 product: sm_active is at least 80.0 %: 40.0 %"},
+        Wrong{4, "fp16_active", 0.3, "fp32 product: fp16_active is at most 1.0 %: 30.0 %"},
+        Wrong{3, "tensor_active", 0.3, "fp16 product: tensor_active is at least 80.0 %: 30.0 %"},
+        Wrong{3, "tensor_half_active", 0.0,
+              "fp16 product: tensor_half_active is at least 80.0 %: 0.0 %"},
+        Wrong{3, "fp16_active", 0.9, "fp16 product: fp16_active is at most 1.0 %: 90.0 %"},
+        Wrong{0, "fp32_active", 0.1, "idle: fp32_active is at most 1.0 %: 10.0 %"},
+        Wrong{0, "fp16_active", 0.1, "idle: fp16_active is at most 1.0 %: 10.0 %"}}) {
+    auto rows = good_rows();
+    column(rows[wrong.row], wrong.column).value = wrong.value;
+    const auto words = not_holding(rows);
+    EXPECT_EQ(std::count(words.begin(), words.end(), wrong.words), 1) << wrong.words;
+  }
+}
+
+TEST(ColumnCalibration, catches_sampled_columns_that_differ_from_nvmls_and_names_the_worst) {
+  auto rows = good_rows();
+  column(rows[1], "dram_active_sampled").value = 0.88;
+  column(rows[1], "sm_active_sampled").value = 0.92;
+  EXPECT_EQ(not_holding(rows), (std::vector<std::string>{
+                                   "copy: sampled columns are within 2.0 % of NVML's: sm_active: "
+                                   "97.0 % and 92.0 %"}));
+}
+
+TEST(ColumnCalibration, compares_no_sampled_column_with_one_that_is_missing) {
+  auto rows = good_rows();
+  for (const SampledMetric& metric : sampled_metrics()) {
+    column(rows[1], std::string(metric.name)).value.reset();
+    column(rows[1], std::string(metric.name)).missing_reason = "no permission";
+  }
+  EXPECT_EQ(not_holding(rows), (std::vector<std::string>{
+                                   "copy: sampled columns are within 2.0 % of NVML's: sm_active: "
+                                   "97.0 % and no permission"}));
+  for (const CalibrationCheck& check : check_columns(rows)) EXPECT_NE(check.holds, false);
+  column(rows[2], "fp16_active_sampled").value.reset();
+  for (const CalibrationCheck& check : check_columns({rows[2]})) {
+    EXPECT_EQ(check.holds, true) << "the others are compared";
+  }
 }
 
 TEST(ColumnCalibration, judges_nothing_by_a_column_that_is_missing) {
@@ -108,23 +200,39 @@ TEST(ColumnCalibration, says_all_of_it_in_words) {
 
 TEST(MeasureLoad, makes_every_load_and_reads_beside_it) {
   test::FakeCounters counters;
+  test::FakeSampled sampled(2);
   counters.reading.power_w = 300;
   LoadSize small;
   small.product = 64;
   small.copy_bytes = 1 << 12;
-  small.type = at::kFloat;
   small.profiled = 2;
-  for (const CalibrationLoad load :
-       {CalibrationLoad::kIdle, CalibrationLoad::kCopy, CalibrationLoad::kProduct}) {
-    const CalibrationRow made = measure_load(load, c10::Device(c10::kCPU), counters, 0.01, small);
+  for (const CalibrationLoad load : calibration_loads()) {
+    CalibrationRow made =
+        measure_load(load, c10::Device(c10::kCPU), {counters, sampled}, 0.01, small);
     EXPECT_EQ(made.load, load);
     EXPECT_GE(made.use.window_s, 0.01);
     EXPECT_GT(made.use.steps, 0);
-    const auto busy = std::find_if(made.use.columns.begin(), made.use.columns.end(),
-                                   [](const auto& one) { return one.name == "kernel_busy"; });
-    EXPECT_EQ(busy->missing_reason, "the profiler saw no kernel") << "a CPU runs none";
+    EXPECT_EQ(column(made, "device_busy").missing_reason, "the profiler saw nothing on the device")
+        << "a CPU runs no kernel";
+    EXPECT_DOUBLE_EQ(column(made, "fp32_active_sampled").value.value(), 0.5);
+    EXPECT_GE(column(made, "fp32_active_sampled").window_s, 0.01);
   }
-  EXPECT_EQ(counters.windows, 3);
+  EXPECT_EQ(counters.windows, 5);
+  EXPECT_EQ(sampled.begun, 10);
+}
+
+TEST(MeasureLoad, leaves_tf32_as_it_was) {
+  test::FakeCounters counters;
+  test::FakeSampled sampled;
+  LoadSize small;
+  small.product = 8;
+  small.profiled = 1;
+  for (const bool allowed : {true, false}) {
+    at::globalContext().setAllowTF32CuBLAS(allowed);
+    (void)measure_load(CalibrationLoad::kFloatProduct, c10::Device(c10::kCPU), {counters, sampled},
+                       0.001, small);
+    EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), allowed);
+  }
 }
 
 }  // namespace

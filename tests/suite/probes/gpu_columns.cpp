@@ -12,6 +12,7 @@
 
 #include "suite/environment/environment.h"
 #include "suite/environment/gpu_counters.h"
+#include "suite/environment/pm_sampling.h"
 #include "suite/probes/calibration_loads.h"
 
 namespace {
@@ -27,10 +28,10 @@ int run(double seconds) {
     return requires_cuda() ? 1 : kCannotRunHere;
   }
   const auto counters = make_gpu_counters(0);
+  const auto sampled = make_sampled_counters(0);
   std::vector<CalibrationRow> rows;
-  for (const CalibrationLoad load :
-       {CalibrationLoad::kIdle, CalibrationLoad::kCopy, CalibrationLoad::kProduct}) {
-    rows.push_back(measure_load(load, default_device(), *counters, seconds));
+  for (const CalibrationLoad load : calibration_loads()) {
+    rows.push_back(measure_load(load, default_device(), {*counters, *sampled}, seconds));
   }
   const auto checks = check_columns(rows);
   fmt::print("{}", calibration_text(rows, checks));

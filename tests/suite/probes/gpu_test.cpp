@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "suite/environment/gpu_counters.h"
+#include "suite/environment/pm_sampling.h"
 #include "suite/probes/calibration_loads.h"
 #include "suite/probes/operator_profile.h"
 
@@ -15,9 +16,14 @@ namespace {
 const c10::Device kGpu("cuda:0");
 constexpr double kWindow_s = 3;
 
-void expect_known(CalibrationLoad load) {
+CalibrationRow measured(CalibrationLoad load, double seconds) {
   const auto counters = make_gpu_counters(0);
-  const CalibrationRow row = measure_load(load, kGpu, *counters, kWindow_s);
+  const auto sampled = make_sampled_counters(0);
+  return measure_load(load, kGpu, {*counters, *sampled}, seconds);
+}
+
+void expect_known(CalibrationLoad load) {
+  const CalibrationRow row = measured(load, kWindow_s);
   int judged = 0;
   const auto checks = check_columns({row});
   for (const CalibrationCheck& check : checks) {
@@ -40,9 +46,16 @@ TEST(GpuColumns, say_that_products_keep_the_tensor_cores_busy) {
   expect_known(CalibrationLoad::kProduct);
 }
 
+TEST(GpuColumns, say_that_products_in_fp16_keep_the_tensor_cores_busy) {
+  expect_known(CalibrationLoad::kHalfProduct);
+}
+
+TEST(GpuColumns, say_that_products_in_fp32_keep_no_tensor_core_busy) {
+  expect_known(CalibrationLoad::kFloatProduct);
+}
+
 TEST(GpuActivity, kernels_of_a_profile_fill_no_more_than_its_time) {
-  const auto counters = make_gpu_counters(0);
-  const CalibrationRow row = measure_load(CalibrationLoad::kProduct, kGpu, *counters, 1);
+  const CalibrationRow row = measured(CalibrationLoad::kProduct, 1);
   for (const auto& column : row.use.columns) {
     if (column.name != "kernel_busy") continue;
     ASSERT_TRUE(column.value) << column.missing_reason;
