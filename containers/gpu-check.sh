@@ -12,7 +12,7 @@
 #              may have been built elsewhere, and their libraries be in DIR/../lib
 #   TORCH=DIR  torch/ of a LibTorch, where the programs do not find the one they were built with
 #   OUT=DIR    keeps what each program printed, and the figures of the micro-benchmarks (NAME.json)
-#   SECONDS_OF_COLUMNS=N     how long each load of noisemark_gpu_columns lasts (default: 5)
+#   SECONDS_OF_COLUMNS=N     how long each window of each load of noisemark_gpu_columns lasts (default: 5)
 #   SECONDS_OF_BENCHMARKS=N  how long each micro-benchmark lasts at least (default: 0.01, which shows that they run)
 set -euo pipefail
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "reports/markdown.h"
 #include "reports/quantity.h"
@@ -10,6 +13,8 @@
 
 namespace noisemark::reports::sections {
 namespace {
+
+constexpr std::string_view kSampled = "_sampled";  // ends the names of CUPTI's columns
 
 std::string words_of(std::string name) {
   std::replace(name.begin(), name.end(), '_', ' ');
@@ -26,7 +31,51 @@ void add_column(const DeviceColumn& column, MarkdownTable& table) {
                               : column.source;
   table.add_row({words_of(column.name), column.value ? cell(column.value, column.unit) : "none",
                  cell(column.over_kernels, column.unit), cell(column.lowest, column.unit),
-                 cell(column.highest, column.unit), format_seconds(column.window_s), how});
+                 cell(column.highest, column.unit),
+                 column.window_s > 0 ? format_seconds(column.window_s) : "", how});
+}
+
+/// What the table's columns are of.
+std::string explained(const DeviceUse& use) {
+  std::string text = fmt::format(
+      "\nRead beside {} training steps ({} images, {}) in a window of its own, without a profiler. "
+      "Shares are of the whole GPU unless the source names a part of it.\n",
+      format_count(use.steps), format_count(use.images), format_seconds(use.window_s));
+  const auto has = [&](bool (*test)(const DeviceColumn&)) {
+    return std::any_of(use.columns.begin(), use.columns.end(), test);
+  };
+  if (has([](const DeviceColumn& one) { return one.over_kernels.has_value(); })) {
+    text +=
+        "A share while kernels ran is that over wall time by the kernels' share of it, which a "
+        "profile of the same steps gave (CUPTI by kineto); empty where they do not agree.\n";
+  }
+  if (has([](const DeviceColumn& one) { return one.value && one.name.ends_with(kSampled); })) {
+    text +=
+        "What was sampled is of windows of their own, of steps that followed; lowest and highest "
+        "are of a sample.\n";
+  }
+  return text;
+}
+
+/// A line for each reason, with all that are missing for it.
+std::string missing_columns(const DeviceUse& use) {
+  std::vector<std::pair<std::string, std::string>> names_by_reason;
+  for (const DeviceColumn& column : use.columns) {
+    if (column.value) continue;
+    const auto same =
+        std::find_if(names_by_reason.begin(), names_by_reason.end(),
+                     [&](const auto& one) { return one.first == column.missing_reason; });
+    if (same == names_by_reason.end()) {
+      names_by_reason.emplace_back(column.missing_reason, words_of(column.name));
+    } else {
+      same->second += ", " + words_of(column.name);
+    }
+  }
+  std::string text;
+  for (const auto& [reason, names] : names_by_reason) {
+    text += fmt::format("No {}: {}.\n", names, reason);
+  }
+  return text;
 }
 
 }  // namespace
@@ -46,20 +95,13 @@ std::string device_use(const Result& result) {
                        {"source"}});
   for (const DeviceColumn& column : use.columns) add_column(column, table);
   text += table.text();
-  text += fmt::format(
-      "\nRead beside {} training steps ({} images, {}) in a window of its own, without a profiler. "
-      "Shares are of the whole GPU.\n",
-      format_count(use.steps), format_count(use.images), format_seconds(use.window_s));
+  text += explained(use);
   text += fmt::format("Clocks held down by: {}.\n",
                       use.clock_reasons.empty() ? "not known" : use.clock_reasons);
   if (!use.trace.empty()) {
     text += "Every reading is in `result.json`, under `utilization.device_use.trace`.\n";
   }
-  for (const DeviceColumn& column : use.columns) {
-    if (column.value) continue;
-    text += fmt::format("No {}: {}.\n", words_of(column.name), column.missing_reason);
-  }
-  return text;
+  return text + missing_columns(use);
 }
 
 std::string device_memory(const MemorySection& memory) {

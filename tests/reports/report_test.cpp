@@ -144,6 +144,33 @@ TEST(Report, shows_what_a_gpu_did_with_the_window_and_the_source_of_every_figure
   EXPECT_TRUE(has(text, "Read beside 6 training steps (96 images, 5.50 s)")) << text;
 }
 
+TEST(Report, names_what_is_missing_of_a_gpu_once_for_each_reason) {
+  Result result = test::result_on_a_gpu();
+  auto& columns = result.utilization.device_use.columns;
+  for (const char* name : {"sm_active_sampled", "fp32_active_sampled"}) {
+    DeviceColumn column;
+    column.name = name;
+    column.unit = "frac";
+    column.source = "CUPTI PM sampling";
+    column.missing_reason = "no permission";
+    columns.push_back(column);
+  }
+  const std::string text = rendered(result);
+  EXPECT_TRUE(has(text, "\nNo sm active sampled, fp32 active sampled: no permission.\n")) << text;
+  EXPECT_TRUE(has(text, "\nNo fp16 active: not supported by this GPU or driver.\n")) << text;
+  EXPECT_FALSE(has(text, "What was sampled is of")) << text;
+  columns.back().value = 0.25;
+  columns.back().missing_reason.clear();
+  EXPECT_TRUE(has(rendered(result), "What was sampled is of windows of their own"));
+}
+
+TEST(Report, says_whence_the_kernels_time_is_that_shares_are_given_over) {
+  Result result = test::result_on_a_gpu();
+  EXPECT_TRUE(has(rendered(result), "A share while kernels ran is that over wall time"));
+  for (auto& column : result.utilization.device_use.columns) column.over_kernels.reset();
+  EXPECT_FALSE(has(rendered(result), "A share while kernels ran"));
+}
+
 TEST(Report, says_why_nothing_was_read_of_a_gpu) {
   Result result = test::result_on_a_gpu();
   result.utilization.device_use = {};
