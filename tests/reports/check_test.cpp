@@ -84,27 +84,6 @@ TEST(CheckValues, a_column_of_a_gpu_has_a_value_or_a_reason_and_a_source) {
       "GPU: memory.outside_allocator_bytes"));
 }
 
-TEST(CheckValues, kernels_and_scratch_memory_of_convolutions_are_whole_and_in_their_order) {
-  const auto after_on_gpu = [](const std::function<void(Result&)>& change) {
-    Result result = test::result_on_a_gpu();
-    change(result);
-    return listed(check_values(result, "r.json"));
-  };
-  EXPECT_TRUE(starts(after_on_gpu([](Result& r) { r.utilization.convolutions.measured = false; }),
-                     "convolutions: the kernels of convolutions were not measured and are listed"));
-  EXPECT_TRUE(
-      starts(after_on_gpu([](Result& r) { r.utilization.convolutions.kernels[2].time_s = 1; }),
-             "convolutions: utilization.convolutions.kernels are not by falling time"));
-  EXPECT_TRUE(
-      starts(after_on_gpu([](Result& r) { r.memory.convolution_workspace.peak_bytes.reset(); }),
-             "convolutions: memory.convolution_workspace has one of its two figures"));
-  EXPECT_TRUE(
-      starts(after_on_gpu([](Result& r) { r.memory.convolution_workspace.missing_reason = "no"; }),
-             "convolutions: memory.convolution_workspace has its figures and a reason"));
-  EXPECT_TRUE(starts(after_on_gpu([](Result& r) { r.memory.convolution_workspace.peak_bytes = 1; }),
-                     "convolutions: a convolution had more scratch memory than"));
-}
-
 TEST(CheckValues, the_definition_must_be_the_one_that_was_hashed) {
   EXPECT_TRUE(starts(after([](Result& r) { r.definition += " "; }), "definition: "));
   EXPECT_TRUE(starts(after([](Result& r) { r.identity.scale = "gpu"; }), "definition: "));
