@@ -50,6 +50,12 @@ class CpuNormDevice final : public NormDevice {
   void forward(const GroupNorm<BFloat16>& job) const override {
     run(job, group_norm().bfloat16.forward);
   }
+  void from_statistics(const GroupNorm<float>& job) const override {
+    run(job, group_norm().float32.from_statistics);
+  }
+  void from_statistics(const GroupNorm<BFloat16>& job) const override {
+    run(job, group_norm().bfloat16.from_statistics);
+  }
   void backward(const GroupNorm<float>& job) const override {
     run(job, group_norm().float32.backward);
   }
@@ -79,6 +85,12 @@ class CudaNormDevice final : public NormDevice {
  public:
   void forward(const GroupNorm<float>& job) const override { kernels::cuda::forward(job); }
   void forward(const GroupNorm<BFloat16>& job) const override { kernels::cuda::forward(job); }
+  void from_statistics(const GroupNorm<float>& job) const override {
+    kernels::cuda::from_statistics(job);
+  }
+  void from_statistics(const GroupNorm<BFloat16>& job) const override {
+    kernels::cuda::from_statistics(job);
+  }
   void backward(const GroupNorm<float>& job) const override { kernels::cuda::backward(job); }
   void backward(const GroupNorm<BFloat16>& job) const override { kernels::cuda::backward(job); }
   void forward(const RmsNorm<float>& job) const override { kernels::cuda::forward(job); }

@@ -82,6 +82,11 @@ kernels::GroupNorm<T> group_norm_job(const Arranged& x, int64_t groups, const at
   return job;
 }
 
+void expect_groups(const at::Tensor& x, int64_t groups) {
+  TORCH_CHECK(groups > 0 && x.size(1) % groups == 0, "group norm: ", x.size(1),
+              " channels do not divide into ", groups, " groups");
+}
+
 /// z = x / |x| * alpha + beta: what g, scale and shift amount to.
 struct Affine {
   at::Tensor root_g;  ///< [C]: g * sqrt(C)
@@ -134,8 +139,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& 
                                                               const at::Tensor& weight,
                                                               const at::Tensor& bias, double eps,
                                                               kernels::Act act) {
-  TORCH_CHECK(groups > 0 && x.size(1) % groups == 0, "group norm: ", x.size(1),
-              " channels do not divide into ", groups, " groups");
+  expect_groups(x, groups);
   const c10::DeviceGuard guard(x.device());
   const Arranged in(x);
   const at::Tensor mean = floats(in.values, {in.shape.samples, groups});
@@ -155,6 +159,31 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& 
     device_of(in).forward(job);
   });
   return {y, mean, rstd};
+}
+
+at::Tensor group_norm_act_from_statistics(const at::Tensor& x, int64_t groups,
+                                          const at::Tensor& weight, const at::Tensor& bias,
+                                          kernels::Act act, const at::Tensor& mean,
+                                          const at::Tensor& rstd) {
+  expect_groups(x, groups);
+  const c10::DeviceGuard guard(x.device());
+  const Arranged in(x);
+  const at::Tensor scratch = floats(in.values, {in.shape.samples, 4, in.shape.channels});
+  const at::Tensor w = as_floats(weight, {in.shape.channels});
+  const at::Tensor b = as_floats(bias, {in.shape.channels});
+  const at::Tensor means = as_floats(mean, {in.shape.samples, groups});
+  const at::Tensor rstds = as_floats(rstd, {in.shape.samples, groups});
+  const at::Tensor y = at::empty_like(in.values);
+  with_storage_type(in.values, [&](auto type) {
+    using T = decltype(type);
+    auto job = group_norm_job<T>(in, groups, w, b, scratch);
+    job.act = act;
+    job.mean = output<float>(means);
+    job.rstd = output<float>(rstds);
+    job.y = output<T>(y);
+    device_of(in).from_statistics(job);
+  });
+  return y;
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act_backward(

@@ -23,6 +23,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act(const at::Tensor& 
                                                               const at::Tensor& bias, double eps,
                                                               kernels::Act act);
 
+/// y again, bit for bit what group_norm_act() gave on this device beside `mean` and `rstd`, in one
+/// sweep over x.
+at::Tensor group_norm_act_from_statistics(const at::Tensor& x, int64_t groups,
+                                          const at::Tensor& weight, const at::Tensor& bias,
+                                          kernels::Act act, const at::Tensor& mean,
+                                          const at::Tensor& rstd);
+
 /// -> gradients of x, weight and bias.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_act_backward(
     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

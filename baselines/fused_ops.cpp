@@ -26,6 +26,15 @@ Three group_norm_kernel(const at::Tensor& x, int64_t groups, const at::Tensor& w
   return group_norm_act(x, groups, weight, bias, eps, static_cast<Act>(act));
 }
 
+// What NAME_from_statistics takes is what NAME takes, then all that NAME gives but its first
+// result, which it gives again: memopt finds it by its name (memopt/replay/from_statistics.h).
+at::Tensor group_norm_from_statistics_kernel(const at::Tensor& x, int64_t groups,
+                                             const at::Tensor& weight, const at::Tensor& bias,
+                                             double /*eps*/, int64_t act, const at::Tensor& mean,
+                                             const at::Tensor& rstd) {
+  return group_norm_act_from_statistics(x, groups, weight, bias, static_cast<Act>(act), mean, rstd);
+}
+
 Three group_norm_backward_kernel(const at::Tensor& dy, const at::Tensor& x,
                                  const at::Tensor& weight, const at::Tensor& bias,
                                  const at::Tensor& mean, const at::Tensor& rstd, int64_t groups,
@@ -55,6 +64,9 @@ torch::Library make_library() {
       "group_norm_act(Tensor x, int groups, Tensor weight, Tensor bias, float eps, int act)"
       " -> (Tensor, Tensor, Tensor)");
   library.def(
+      "group_norm_act_from_statistics(Tensor x, int groups, Tensor weight, Tensor bias, float eps,"
+      " int act, Tensor mean, Tensor rstd) -> Tensor");
+  library.def(
       "group_norm_act_backward(Tensor dy, Tensor x, Tensor weight, Tensor bias, Tensor mean,"
       " Tensor rstd, int groups, int act) -> (Tensor, Tensor, Tensor)");
   library.def(
@@ -65,6 +77,8 @@ torch::Library make_library() {
       " Tensor inverse_norm, int act) -> (Tensor, Tensor, Tensor, Tensor)");
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
     library.impl("group_norm_act", torch::dispatch(key, group_norm_kernel));
+    library.impl("group_norm_act_from_statistics",
+                 torch::dispatch(key, group_norm_from_statistics_kernel));
     library.impl("group_norm_act_backward", torch::dispatch(key, group_norm_backward_kernel));
     library.impl("rms_norm_act", torch::dispatch(key, rms_norm_kernel));
     library.impl("rms_norm_act_backward", torch::dispatch(key, rms_norm_backward_kernel));

@@ -16,6 +16,8 @@ class NormDevice {
   virtual ~NormDevice() = default;
   virtual void forward(const kernels::GroupNorm<float>& job) const = 0;
   virtual void forward(const kernels::GroupNorm<kernels::BFloat16>& job) const = 0;
+  virtual void from_statistics(const kernels::GroupNorm<float>& job) const = 0;
+  virtual void from_statistics(const kernels::GroupNorm<kernels::BFloat16>& job) const = 0;
   virtual void backward(const kernels::GroupNorm<float>& job) const = 0;
   virtual void backward(const kernels::GroupNorm<kernels::BFloat16>& job) const = 0;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "baselines/cuda/group_norm_apply.cuh"
 #include "baselines/cuda/norm_device.cuh"
 
 namespace noisemark::baselines::kernels {
@@ -50,29 +51,14 @@ template <typename T, int kVector>
 __global__ void __launch_bounds__(kThreads) forward_planes(GroupNorm<T> job) {
   __shared__ float shared[2 * kWarps];
   const int64_t statistic = blockIdx.x;
-  const auto pixels = static_cast<int>(job.shape.pixels);
-  const int64_t width = job.shape.channels / job.groups;
-  const int64_t count = width * pixels;
-  const int64_t begin = statistic * count;
-  const T* x = job.x + begin;
-  T* y = job.y + begin;
-  const float2 moments = moments_of_run<T, kVector>(x, count, job.eps, shared);
+  const int64_t count = job.shape.channels / job.groups * job.shape.pixels;
+  const float2 moments =
+      moments_of_run<T, kVector>(job.x + statistic * count, count, job.eps, shared);
   if (threadIdx.x == 0) {
     job.mean[statistic] = moments.x;
     job.rstd[statistic] = moments.y;
   }
-  const int64_t first = statistic % job.groups * width;
-#pragma unroll 2
-  for (int64_t i = threadIdx.x * kVector; i < count; i += kThreads * kVector) {
-    const int64_t c = first + static_cast<uint32_t>(i) / static_cast<uint32_t>(pixels);
-    const float scale = moments.y * job.weight[c];
-    const float offset = job.bias[c] - moments.x * scale;
-    Pack<T, kVector> pack = load_pack<kVector>(x + i);
-    for (int k = 0; k < kVector; ++k) {
-      store(pack.values[k], activate(job.act, load(pack.values[k]) * scale + offset));
-    }
-    store_pack<kVector>(y + i, pack);
-  }
+  apply_planes<T, kVector>(job, statistic, moments.x, moments.y);
 }
 
 /// What the backward pass of one channel needs besides x and dy.
@@ -284,25 +270,25 @@ __global__ void __launch_bounds__(kThreads) forward_pixels(GroupNorm<T> job) {
     job.mean[statistic] = moments.x;
     job.rstd[statistic] = moments.y;
     for (int64_t c = at; c < at + task.width; ++c) {
-      scale[c] = moments.y * job.weight[task.first + c];
-      offset[c] = job.bias[task.first + c] - moments.x * scale[c];
+      const Scaling scaling =
+          scaling_of(moments.x, moments.y, job.weight[task.first + c], job.bias[task.first + c]);
+      scale[c] = scaling.scale;
+      offset[c] = scaling.offset;
     }
   }
   __syncthreads();
   for_columns(task.count / kVector, [&](const Grid& grid, int64_t column, bool active) {
     if (!active) return;
-    float scales[kVector];
-    float offsets[kVector];
+    Scaling scalings[kVector];
     for (int k = 0; k < kVector; ++k) {
-      scales[k] = scale[column * kVector + k];
-      offsets[k] = offset[column * kVector + k];
+      scalings[k] = {scale[column * kVector + k], offset[column * kVector + k]};
     }
     const int64_t at = task.begin + column * kVector;
 #pragma unroll 4
     for (int64_t p = grid.row; p < pixels; p += grid.rows) {
       Pack<T, kVector> pack = load_pack<kVector>(job.x + at + p * channels);
       for (int k = 0; k < kVector; ++k) {
-        store(pack.values[k], activate(job.act, load(pack.values[k]) * scales[k] + offsets[k]));
+        store(pack.values[k], activate(job.act, scalings[k](load(pack.values[k]))));
       }
       store_pack<kVector>(job.y + at + p * channels, pack);
     }

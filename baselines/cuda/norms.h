@@ -9,6 +9,8 @@ namespace noisemark::baselines::kernels::cuda {
 
 void forward(const GroupNorm<float>& job);
 void forward(const GroupNorm<BFloat16>& job);
+void from_statistics(const GroupNorm<float>& job);
+void from_statistics(const GroupNorm<BFloat16>& job);
 void backward(const GroupNorm<float>& job);
 void backward(const GroupNorm<BFloat16>& job);
 

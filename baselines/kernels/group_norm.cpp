@@ -3,6 +3,8 @@
 
 #include "baselines/kernels/math.h"
 
+#define NOISEMARK_APART __attribute__((noinline))
+
 namespace noisemark::baselines::kernels::NOISEMARK_LEVEL {
 namespace {
 
@@ -43,24 +45,38 @@ void moments_of_row(const T* x, int64_t count, double eps, float* mean, float* r
 
 // Planes: [samples, channels, pixels]. A group is one run of memory.
 
+/// y of one group. A function of its own, as apply_pixels() is: what forward() gives and what
+/// from_statistics() gives again have the bits of the same instructions.
 template <Act act, typename T>
-void forward_planes(const GroupNorm<T>& job, const Range& range) {
+NOISEMARK_APART void apply_planes(const GroupNorm<T>& job, int64_t sample, int64_t group) {
   const int64_t pixels = job.shape.pixels;
   const int64_t width = job.shape.channels / job.groups;
+  const int64_t statistic = sample * job.groups + group;
+  for (int64_t c = 0; c < width; ++c) {
+    const float scale = job.rstd[statistic] * job.weight[group * width + c];
+    const float offset = job.bias[group * width + c] - job.mean[statistic] * scale;
+    const T* x = job.x + (statistic * width + c) * pixels;
+    T* y = job.y + (statistic * width + c) * pixels;
+#pragma omp simd
+    for (int64_t p = 0; p < pixels; ++p) store(y[p], activate<act>(load(x[p]) * scale + offset));
+  }
+}
+
+template <Act act, typename T>
+void forward_planes(const GroupNorm<T>& job, const Range& range) {
+  const int64_t count = job.shape.channels / job.groups * job.shape.pixels;
   for (int64_t group = range.first_group; group < range.last_group; ++group) {
     const int64_t statistic = range.sample * job.groups + group;
-    const int64_t begin = statistic * width * pixels;
-    float* mean = job.mean + statistic;
-    float* rstd = job.rstd + statistic;
-    moments_of_row(job.x + begin, width * pixels, job.eps, mean, rstd);
-    for (int64_t c = 0; c < width; ++c) {
-      const float scale = *rstd * job.weight[group * width + c];
-      const float offset = job.bias[group * width + c] - *mean * scale;
-      const T* x = job.x + begin + c * pixels;
-      T* y = job.y + begin + c * pixels;
-#pragma omp simd
-      for (int64_t p = 0; p < pixels; ++p) store(y[p], activate<act>(load(x[p]) * scale + offset));
-    }
+    moments_of_row(job.x + statistic * count, count, job.eps, job.mean + statistic,
+                   job.rstd + statistic);
+    apply_planes<act>(job, range.sample, group);
+  }
+}
+
+template <Act act, typename T>
+void planes_from_statistics(const GroupNorm<T>& job, const Range& range) {
+  for (int64_t group = range.first_group; group < range.last_group; ++group) {
+    apply_planes<act>(job, range.sample, group);
   }
 }
 
@@ -180,8 +196,9 @@ void combine_channels(const T* origin, const float* sum, const float* square_sum
   *rstd = rstd_of(variance / static_cast<double>(width), eps);
 }
 
+/// y of the range's groups, by way of a scale and an offset per channel in scratch.
 template <Act act, typename T>
-void forward_pixels(const GroupNorm<T>& job, const Range& range) {
+NOISEMARK_APART void apply_pixels(const GroupNorm<T>& job, const Range& range) {
   const int64_t channels = job.shape.channels;
   const int64_t width = channels / job.groups;
   const int64_t first = range.first_group * width;
@@ -189,18 +206,13 @@ void forward_pixels(const GroupNorm<T>& job, const Range& range) {
   const int64_t begin = range.sample * job.shape.pixels * channels + first;
   float* scale = job.scratch + range.sample * 4 * channels + first;
   float* offset = scale + channels;
-  float* sum = offset + channels;
-  float* square_sum = sum + channels;
-  sum_channels(job.x + begin, job.shape, count, sum, square_sum);
+  const int64_t statistics = range.sample * job.groups + range.first_group;
   for (int64_t at = 0; at < count; at += width) {
-    const int64_t statistic = range.sample * job.groups + range.first_group + at / width;
-    float* mean = job.mean + statistic;
-    float* rstd = job.rstd + statistic;
-    combine_channels(job.x + begin + at, sum + at, square_sum + at, width, job.shape.pixels,
-                     job.eps, mean, rstd);
+    const float mean = job.mean[statistics + at / width];
+    const float rstd = job.rstd[statistics + at / width];
     for (int64_t c = at; c < at + width; ++c) {
-      scale[c] = *rstd * job.weight[first + c];
-      offset[c] = job.bias[first + c] - *mean * scale[c];
+      scale[c] = rstd * job.weight[first + c];
+      offset[c] = job.bias[first + c] - mean * scale[c];
     }
   }
   for (int64_t p = 0; p < job.shape.pixels; ++p) {
@@ -211,6 +223,24 @@ void forward_pixels(const GroupNorm<T>& job, const Range& range) {
       store(y[c], activate<act>(load(x[c]) * scale[c] + offset[c]));
     }
   }
+}
+
+template <Act act, typename T>
+void forward_pixels(const GroupNorm<T>& job, const Range& range) {
+  const int64_t channels = job.shape.channels;
+  const int64_t width = channels / job.groups;
+  const int64_t first = range.first_group * width;
+  const int64_t count = range.last_group * width - first;
+  const int64_t begin = range.sample * job.shape.pixels * channels + first;
+  float* sum = job.scratch + (range.sample * 4 + 2) * channels + first;
+  float* square_sum = sum + channels;
+  sum_channels(job.x + begin, job.shape, count, sum, square_sum);
+  for (int64_t at = 0; at < count; at += width) {
+    const int64_t statistic = range.sample * job.groups + range.first_group + at / width;
+    combine_channels(job.x + begin + at, sum + at, square_sum + at, width, job.shape.pixels,
+                     job.eps, job.mean + statistic, job.rstd + statistic);
+  }
+  apply_pixels<act>(job, range);
 }
 
 /// The group's figures, one per channel.
@@ -299,6 +329,16 @@ void forward(const GroupNorm<T>& job, int64_t begin, int64_t end) {
 }
 
 template <typename T>
+void from_statistics(const GroupNorm<T>& job, int64_t begin, int64_t end) {
+  with_constant(job.act, [&](auto act) {
+    for (int64_t task = begin; task < end; ++task) {
+      job.shape.channels_last ? apply_pixels<act.value>(job, range_of(job, task))
+                              : planes_from_statistics<act.value>(job, range_of(job, task));
+    }
+  });
+}
+
+template <typename T>
 void backward(const GroupNorm<T>& job, int64_t begin, int64_t end) {
   with_constant(job.act, [&](auto act) {
     for (int64_t task = begin; task < end; ++task) {
@@ -311,7 +351,8 @@ void backward(const GroupNorm<T>& job, int64_t begin, int64_t end) {
 }  // namespace
 
 extern const GroupNormKernels kGroupNorm;
-const GroupNormKernels kGroupNorm = {{forward<float>, backward<float>},
-                                     {forward<BFloat16>, backward<BFloat16>}};
+const GroupNormKernels kGroupNorm = {
+    {forward<float>, from_statistics<float>, backward<float>},
+    {forward<BFloat16>, from_statistics<BFloat16>, backward<BFloat16>}};
 
 }  // namespace noisemark::baselines::kernels::NOISEMARK_LEVEL

@@ -17,10 +17,10 @@ struct GroupNorm {
   const T* x = nullptr;
   const float* weight = nullptr;  ///< [channels]
   const float* bias = nullptr;    ///< [channels]
-  float* mean = nullptr;          ///< [samples, groups], written by forward, read by backward
+  float* mean = nullptr;          ///< [samples, groups], written by forward, read by the others
   float* rstd = nullptr;          ///< the same
   float* scratch = nullptr;       ///< [samples, 4, channels]
-  T* y = nullptr;                 ///< forward
+  T* y = nullptr;                 ///< forward and from_statistics
   const T* dy = nullptr;          ///< backward: gradient of y
   T* dx = nullptr;                ///< backward
   float* dbias = nullptr;         ///< backward, [samples, channels]: to be summed over samples
@@ -33,17 +33,19 @@ struct GroupNorm {
 
 /// Each function does the tasks [begin, end) of samples * tasks_per_sample().
 template <typename T>
-struct GroupNormPair {
+struct GroupNormFunctions {
   void (*forward)(const GroupNorm<T>& job, int64_t begin, int64_t end);
+  /// y again in one sweep, with the bits that forward() gave; the mean and rstd are those it wrote.
+  void (*from_statistics)(const GroupNorm<T>& job, int64_t begin, int64_t end);
   void (*backward)(const GroupNorm<T>& job, int64_t begin, int64_t end);
 };
 
 struct GroupNormKernels {
-  GroupNormPair<float> float32;
-  GroupNormPair<BFloat16> bfloat16;
+  GroupNormFunctions<float> float32;
+  GroupNormFunctions<BFloat16> bfloat16;
 
   template <typename T>
-  [[nodiscard]] constexpr const GroupNormPair<T>& of() const {
+  [[nodiscard]] constexpr const GroupNormFunctions<T>& of() const {
     if constexpr (sizeof(T) == sizeof(float)) {
       return float32;
     } else {

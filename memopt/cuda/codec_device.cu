@@ -11,6 +11,8 @@
 #include "memopt/codecs/arithmetic/fields.h"
 #include "memopt/codecs/arithmetic/groups.h"
 #include "memopt/codecs/arithmetic/jobs.h"
+#include "memopt/codecs/arithmetic/sparse_places.h"
+#include "memopt/cuda/exclusive_sum.h"
 
 namespace noisemark::memopt::codecs {
 namespace {
@@ -118,6 +120,7 @@ __global__ void decode_groups(GroupJob job, int64_t blocks, int64_t groups) {
   }
 }
 
+/// Words, and of each block the number of its values where its offset is to be.
 template <typename T>
 __global__ void map_sparse(SparseJob job, int64_t blocks) {
   const NonZero<T> op(FieldParameters{});
@@ -125,129 +128,110 @@ __global__ void map_sparse(SparseJob job, int64_t blocks) {
   const int lane = lane_of_thread();
   uint32_t unused = 0;
   for (int64_t block = first_block(); block < blocks; block += block_step()) {
-    const uint32_t word =
-        encode_word<false>(op, x, block * SparseJob::kBlock, job.count, lane, unused);
+    const int64_t first = block * SparseJob::kBlock;
+    const uint32_t word = first + SparseJob::kBlock <= job.count
+                              ? encode_word<true>(op, x, first, job.count, lane, unused)
+                              : encode_word<false>(op, x, first, job.count, lane, unused);
     job.words[block * kLanes + lane] = word;
     const uint32_t values = __reduce_add_sync(kAllLanes, ones_in(word));
     if (lane == 0) job.offsets[block] = values;
   }
 }
 
-/// From each block's number of values to their offset. One group of threads, a tile at a time.
-__global__ void make_offsets(SparseJob job, int64_t blocks) {
-  __shared__ uint32_t warp_sums[kWarps];
-  const int lane = lane_of_thread();
-  const int warp = static_cast<int>(threadIdx.x) / kLanes;
-  uint64_t before_tile = 0;
-  for (int64_t tile = 0; tile < blocks; tile += kThreads) {
-    const int64_t block = tile + threadIdx.x;
-    const uint32_t values = block < blocks ? job.offsets[block] : 0;
-    uint32_t sum = values;
-    for (int distance = 1; distance < kLanes; distance *= 2) {
-      const uint32_t other = __shfl_up_sync(kAllLanes, sum, distance);
-      if (lane >= distance) sum += other;
-    }
-    if (lane == kLanes - 1) warp_sums[warp] = sum;
-    __syncthreads();
-    uint32_t before = 0;
-    uint32_t tile_sum = 0;
-    for (int other = 0; other < kWarps; ++other) {
-      if (other < warp) before += warp_sums[other];
-      tile_sum += warp_sums[other];
-    }
-    if (block < blocks) {
-      job.offsets[block] = static_cast<uint32_t>(before_tile) + before + sum - values;
-    }
-    before_tile += tile_sum;
-    __syncthreads();
-  }
-  if (threadIdx.x == 0 && before_tile > static_cast<uint64_t>(job.capacity)) *job.lost = 1;
-}
-
-/// Place of a lane's value among those of its row, and the row's number of values.
-struct RowPlace {
-  bool has_value;
-  int place;
-  int values;
-};
-__device__ RowPlace place_in_row(uint32_t word, int row, int lane) {
-  const bool has_value = ((word >> row) & 1) != 0;
-  const uint32_t all = __ballot_sync(kAllLanes, has_value);
-  return {has_value, __popc(all & ((1U << lane) - 1)), __popc(all)};
-}
-
-template <typename T>
-__global__ void gather_sparse(SparseJob job, int64_t blocks) {
-  const auto* x = static_cast<const T*>(job.x);
-  auto* values = static_cast<T*>(job.values);
+/// Calls `work(block, row, row_bits, next)` for every row of this warp's blocks.
+template <typename Work>
+__device__ void for_rows(const SparseJob& job, int64_t blocks, const Work& work) {
   const int lane = lane_of_thread();
   for (int64_t block = first_block(); block < blocks; block += block_step()) {
     const uint32_t word = job.words[block * kLanes + lane];
     int64_t next = job.offsets[block];
     for (int row = 0; row < kLanes; ++row) {
-      const RowPlace at = place_in_row(word, row, lane);
-      const int64_t target = next + at.place;
-      // Beyond the capacity nothing is stored: the encoding is lost already.
-      if (at.has_value && target < job.capacity) {
-        values[target] = x[block * SparseJob::kBlock + row * kLanes + lane];
-      }
-      next += at.values;
+      const uint32_t row_bits = __ballot_sync(kAllLanes, is_there(word, row));
+      work(block, row, row_bits, next);
+      next += ones_in(row_bits);
     }
+  }
+}
+
+template <typename T>
+__global__ void gather_sparse(SparseJob job, int64_t blocks) {
+  const int lane = lane_of_thread();
+  for_rows(job, blocks, [&](int64_t block, int row, uint32_t row_bits, int64_t next) {
+    gather_lane<T>(job, block, row, lane, row_bits, next);
+  });
+}
+
+/// Zeros behind the last value, and whether there was room for all.
+template <typename T>
+__global__ void finish_sparse(SparseJob job, int64_t blocks) {
+  __shared__ int64_t values;
+  if (threadIdx.x == 0) values = values_in_all(job, blocks);
+  __syncthreads();
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (thread == 0 && values > job.capacity) *job.lost = 1;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = values + thread; i < job.capacity; i += step) {
+    static_cast<T*>(job.values)[i] = T{0};
   }
 }
 
 template <typename T>
 __global__ void scatter_sparse(SparseJob job, int64_t blocks) {
-  auto* y = static_cast<T*>(job.y);
-  const auto* values = static_cast<const T*>(job.values);
   const int lane = lane_of_thread();
-  for (int64_t block = first_block(); block < blocks; block += block_step()) {
-    const uint32_t word = job.words[block * kLanes + lane];
-    int64_t next = job.offsets[block];
-    for (int row = 0; row < kLanes; ++row) {
-      const RowPlace at = place_in_row(word, row, lane);
-      const int64_t index = block * SparseJob::kBlock + row * kLanes + lane;
-      if (index < job.count) y[index] = at.has_value ? values[next + at.place] : T{0};
-      next += at.values;
-    }
-  }
+  for_rows(job, blocks, [&](int64_t block, int row, uint32_t row_bits, int64_t next) {
+    scatter_lane<T>(job, block, row, lane, row_bits, next);
+  });
 }
 
-template <typename Type>
-__global__ void join_extents(const typename Type::Bits* x, int64_t count, uint32_t* number) {
-  using Search = ExtentSearch<Type>;
-  Search search;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
-       i += step) {
-    const auto entry = Search::entry_of(x[i]);
-    search.specials |= entry;
-    if (entry != Search::kSign) search.largest = larger(search.largest, entry);
-  }
-  const Extent extent = search.extent();
-  const uint32_t largest = __reduce_max_sync(kAllLanes, extent & kMagnitudeBits);
-  const uint32_t specials = __reduce_or_sync(kAllLanes, extent & kSignBit);
-  if (lane_of_thread() != 0) return;
-  // Two numbers in one word: compare and swap until both are in.
-  uint32_t before = *number;
-  while (true) {
-    const uint32_t seen = atomicCAS(number, before, joined(before, largest | specials));
-    if (seen == before) break;
+/// Of this warp's lanes, for all of them.
+__device__ Extent joined_by_warp(Extent extent) {
+  return __reduce_max_sync(kAllLanes, extent & kMagnitudeBits) |
+         __reduce_or_sync(kAllLanes, extent & kSignBit);
+}
+
+/// Two numbers in one word: compares and swaps until both are in; does nothing where they are.
+__device__ void join(Extent* all, Extent extent) {
+  Extent before = *static_cast<volatile Extent*>(all);
+  while (joined(before, extent) != before) {
+    const Extent seen = atomicCAS(all, before, joined(before, extent));
+    if (seen == before) return;
     before = seen;
   }
 }
 
-template <typename T>
-__global__ void take_nonzero(const T* x, int64_t count, uint32_t* number) {
+template <typename Type>
+__global__ void __launch_bounds__(kThreads)
+    join_extents(const typename Type::Bits* x, int64_t count, Extent* all) {
+  using Search = ExtentSearch<Type>;
+  __shared__ Extent of_warps[kWarps];
+  Search search;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  uint32_t found = 0;
+#pragma unroll 8
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
        i += step) {
-    if (x[i] != 0) found = x[i];
+    search.take(x[i]);
   }
-  const uint32_t holders = __ballot_sync(kAllLanes, found != 0);
-  if (holders != 0 && lane_of_thread() == __ffs(static_cast<int>(holders)) - 1) {
-    atomicCAS(number, 0U, found);
+  const Extent of_warp = joined_by_warp(search.extent());
+  if (lane_of_thread() == 0) of_warps[threadIdx.x / kLanes] = of_warp;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  Extent of_block = 0;
+  for (const Extent extent : of_warps) of_block = joined(of_block, extent);
+  join(all, of_block);
+}
+
+/// A warp looks no further than its first 32 neighbours with one.
+template <typename T>
+__global__ void take_nonzero(const T* x, int64_t count, uint32_t* number) {
+  const int lane = lane_of_thread();
+  for (int64_t first = first_block() * kLanes; first < count; first += block_step() * kLanes) {
+    const T element = first + lane < count ? x[first + lane] : T{0};
+    const uint32_t holders = __ballot_sync(kAllLanes, element != 0);
+    if (holders == 0) continue;
+    if (lane == __ffs(static_cast<int>(holders)) - 1) {
+      atomicCAS(number, 0U, static_cast<uint32_t>(element));
+    }
+    return;
   }
 }
 
@@ -257,6 +241,11 @@ unsigned grid_for_blocks(int64_t blocks) {
 unsigned grid_for_elements(int64_t count) {
   constexpr int64_t kPerThread = 16;
   return static_cast<unsigned>(std::min(blocks_of(count, kThreads * kPerThread), kMostGroups));
+}
+/// Enough to keep a GPU's memory busy where there is nothing to be found, and few otherwise.
+unsigned grid_for_search(int64_t count) {
+  constexpr int64_t kMostSearching = 1 << 11;
+  return static_cast<unsigned>(std::min(blocks_of(count, kThreads), kMostSearching));
 }
 
 cudaStream_t stream() {
@@ -316,15 +305,14 @@ class CudaCodecDevice final : public CodecDevice {
 
   void encode(const SparseJob& job) const override {
     const int64_t blocks = blocks_of(job.count, SparseJob::kBlock);
-    const auto value_bytes = static_cast<size_t>(job.capacity * job.element_bytes);
-    C10_CUDA_CHECK(cudaMemsetAsync(job.values, 0, value_bytes, stream()));
     with_element(job.element_bytes, [&](auto tag) {
       using T = typename decltype(tag)::Type;
       map_sparse<T><<<grid_for_blocks(blocks), kThreads, 0, stream()>>>(job, blocks);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
-      make_offsets<<<1, kThreads, 0, stream()>>>(job, blocks);
-      C10_CUDA_KERNEL_LAUNCH_CHECK();
+      exclusive_sum_on_cuda(job.offsets, blocks);
       gather_sparse<T><<<grid_for_blocks(blocks), kThreads, 0, stream()>>>(job, blocks);
+      C10_CUDA_KERNEL_LAUNCH_CHECK();
+      finish_sparse<T><<<grid_for_elements(job.capacity), kThreads, 0, stream()>>>(job, blocks);
       C10_CUDA_KERNEL_LAUNCH_CHECK();
     });
   }
@@ -350,7 +338,7 @@ class CudaCodecDevice final : public CodecDevice {
     C10_CUDA_CHECK(cudaMemsetAsync(job.number, 0, sizeof(uint32_t), stream()));
     with_element(job.element_bytes, [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      take_nonzero<T><<<grid_for_elements(job.count), kThreads, 0, stream()>>>(
+      take_nonzero<T><<<grid_for_search(job.count), kThreads, 0, stream()>>>(
           static_cast<const T*>(job.x), job.count, job.number);
     });
     C10_CUDA_KERNEL_LAUNCH_CHECK();

@@ -4,6 +4,8 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -58,15 +60,25 @@ __global__ void prepare(NormChain job) {
   }
 }
 
-template <int kVector>
-struct alignas(sizeof(float) * kVector) Pack {
-  float values[kVector];
+template <typename T, int kVector>
+struct alignas(sizeof(T) * kVector) Pack {
+  T values[kVector];
 };
 
+__device__ void store(float& to, float value) {
+  to = value;
+}
+__device__ void store(__nv_bfloat16& to, float value) {
+  to = __float2bfloat16_rn(value);
+}
+__device__ void store(__half& to, float value) {
+  to = __float2half_rn(value);
+}
+
 /// A row's elements have one scale and shift (planes), or each its own (channels last).
-template <int kVector>
+template <typename Out, int kVector>
 __global__ void __launch_bounds__(kThreads) run(NormChain job, uint32_t packs) {
-  using Values = Pack<kVector>;
+  using Values = Pack<float, kVector>;
   const auto row_packs =
       static_cast<uint32_t>((job.channels_last ? job.channels : job.pixels) / kVector);
   const auto pixels = static_cast<uint32_t>(job.pixels);
@@ -77,16 +89,17 @@ __global__ void __launch_bounds__(kThreads) run(NormChain job, uint32_t packs) {
     const int64_t table = job.channels_last ? static_cast<int64_t>(row / pixels) * job.channels +
                                                   static_cast<int64_t>(i % row_packs) * kVector
                                             : row;
-    Values x = reinterpret_cast<const Values*>(job.x)[i];
+    const Values x = reinterpret_cast<const Values*>(job.x)[i];
+    Pack<Out, kVector> y;
     Values factor{};
     if (job.factor != nullptr) factor = reinterpret_cast<const Values*>(job.factor)[i];
     for (int k = 0; k < kVector; ++k) {
       const int64_t at = job.channels_last ? table + k : table;
       const float value =
           activate(job.activation, normalize(job.form, x.values[k], job.scale[at], job.shift[at]));
-      x.values[k] = job.factor != nullptr ? value * factor.values[k] : value;
+      store(y.values[k], job.factor != nullptr ? value * factor.values[k] : value);
     }
-    reinterpret_cast<Values*>(job.y)[i] = x;
+    static_cast<Pack<Out, kVector>*>(job.y)[i] = y;
   }
 }
 
@@ -94,8 +107,23 @@ unsigned blocks_for(int64_t threads) {
   return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
 }
 
+template <typename T>
 bool starts_a_pack(const void* address) {
-  return reinterpret_cast<uintptr_t>(address) % sizeof(Pack<kWide>) == 0;
+  return reinterpret_cast<uintptr_t>(address) % sizeof(Pack<T, kWide>) == 0;
+}
+
+template <typename Out>
+void launch(const NormChain& job, int64_t elements, cudaStream_t stream) {
+  const int64_t row = job.channels_last ? job.channels : job.pixels;
+  const bool wide = row % kWide == 0 && starts_a_pack<float>(job.x) && starts_a_pack<Out>(job.y) &&
+                    starts_a_pack<float>(job.factor);
+  const auto packs = static_cast<uint32_t>(wide ? elements / kWide : elements);
+  if (wide) {
+    run<Out, kWide><<<blocks_for(packs), kThreads, 0, stream>>>(job, packs);
+  } else {
+    run<Out, 1><<<blocks_for(packs), kThreads, 0, stream>>>(job, packs);
+  }
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 }  // namespace
@@ -107,16 +135,14 @@ void run_norm_chain_on_cuda(const NormChain& job) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
   prepare<<<blocks_for(job.samples * job.channels), kThreads, 0, stream>>>(job);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  const int64_t row = job.channels_last ? job.channels : job.pixels;
-  const bool wide =
-      row % kWide == 0 && starts_a_pack(job.x) && starts_a_pack(job.y) && starts_a_pack(job.factor);
-  const int64_t packs = wide ? elements / kWide : elements;
-  if (wide) {
-    run<kWide><<<blocks_for(packs), kThreads, 0, stream>>>(job, static_cast<uint32_t>(packs));
-  } else {
-    run<1><<<blocks_for(packs), kThreads, 0, stream>>>(job, static_cast<uint32_t>(packs));
+  switch (job.store) {
+    case NormStore::kFloat32:
+      return launch<float>(job, elements, stream);
+    case NormStore::kBFloat16:
+      return launch<__nv_bfloat16>(job, elements, stream);
+    case NormStore::kFloat16:
+      return launch<__half>(job, elements, stream);
   }
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 }  // namespace noisemark::memopt::replay

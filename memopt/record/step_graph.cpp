@@ -135,6 +135,19 @@ const RecordedOperator* StepGraph::producer_of(ValueId value) const {
   return producer == kNone ? nullptr : &operators[static_cast<size_t>(producer)];
 }
 
+bool StepGraph::is_saved_by(ValueId value, OperatorId op) const {
+  if (value == kNone) return false;
+  const std::vector<SlotId>& saved = values[static_cast<size_t>(value)].slots;
+  return !saved.empty() && slots[static_cast<size_t>(saved.front())].saved_by == op;
+}
+
+std::optional<c10::Device> StepGraph::model_device() const {
+  const auto tensor = std::find_if(values.begin(), values.end(),
+                                   [](const auto& value) { return value.model_tensor.defined(); });
+  if (tensor == values.end()) return std::nullopt;
+  return tensor->model_tensor.device();
+}
+
 int64_t StepGraph::saved_bytes() const {
   int64_t sum = 0;
   for (const RecordedStorage& storage : storages) {

@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <typeindex>
 #include <vector>
@@ -138,6 +139,11 @@ struct StepGraph {
   MemoryReading at_end;               ///< of the pass
 
   [[nodiscard]] const RecordedOperator* producer_of(ValueId value) const;
+  /// Whether the operator was the first to save the value: that is then there before anything that
+  /// is made from the operator's other results is saved. False of kNone.
+  [[nodiscard]] bool is_saved_by(ValueId value, OperatorId op) const;
+  /// Where the model is; empty without a model.
+  [[nodiscard]] std::optional<c10::Device> model_device() const;
   /// Bytes of the storages that slots hold, each once; the model's and the batch's left out.
   [[nodiscard]] int64_t saved_bytes() const;
   /// Whose a value is, for messages: "the result of aten::silu".

@@ -26,6 +26,7 @@ using replay::Activation;
 using replay::NormChain;
 using replay::NormForm;
 using replay::NormGroup;
+using replay::NormStore;
 
 /// Enough for a thread that handing it over costs little beside it.
 constexpr int64_t kElementsPerTask = 16384;
@@ -33,6 +34,8 @@ constexpr int64_t kElementsPerTask = 16384;
 /// What is read off the graph.
 struct Chain {
   OperatorId norm = kNone;
+  ValueId end = kNone;               ///< in float32
+  at::ScalarType type = at::kFloat;  ///< to which that is rounded
   Activation activation = Activation::kNone;
   ValueId factor = kNone;
   int64_t cost_ns = 0;  ///< of its operators
@@ -53,21 +56,12 @@ class Reader {
 
   /// From the last operator back to the norm.
   [[nodiscard]] std::optional<Chain> chain_of(ValueId id) const {
-    Chain chain;
-    if (is_made_by(id, "aten::mul")) {
-      const std::optional<std::pair<ValueId, ValueId>> product = product_of(id);
-      if (!product) return std::nullopt;
-      // Either may be the mask.
-      for (const auto& [value, factor] : {*product, std::pair(product->second, product->first)}) {
-        if (!ends_in_norm(value, chain)) continue;
-        chain.factor = factor;
-        chain.cost_ns += graph_.producer_of(id)->cost_ns;
-        return chain;
-      }
-      return std::nullopt;
-    }
-    if (ends_in_norm(id, chain)) return chain;
-    return std::nullopt;
+    if (!is_rounded_copy(id)) return float_chain_of(id);
+    std::optional<Chain> chain = float_chain_of(first_input(id));
+    if (!chain) return std::nullopt;
+    chain->type = value(id).dtype;
+    chain->cost_ns += graph_.producer_of(id)->cost_ns;
+    return chain;
   }
 
   [[nodiscard]] std::optional<NormArguments> arguments_of(OperatorId norm) const {
@@ -94,14 +88,44 @@ class Reader {
     return graph_.values[static_cast<size_t>(id)];
   }
 
-  /// Saved while the norm ran, so it is there before anything that is made from the norm is saved.
-  [[nodiscard]] bool is_saved_by(ValueId id, OperatorId op) const {
-    if (id == kNone || value(id).slots.empty()) return false;
-    const SlotId first = value(id).slots.front();
-    return graph_.slots[static_cast<size_t>(first)].saved_by == op;
+ private:
+  [[nodiscard]] std::optional<Chain> float_chain_of(ValueId id) const {
+    Chain chain;
+    chain.end = id;
+    if (is_made_by(id, "aten::mul")) {
+      const std::optional<std::pair<ValueId, ValueId>> product = product_of(id);
+      if (!product) return std::nullopt;
+      // Either may be the mask.
+      for (const auto& [value, factor] : {*product, std::pair(product->second, product->first)}) {
+        if (!ends_in_norm(value, chain)) continue;
+        chain.factor = factor;
+        chain.cost_ns += graph_.producer_of(id)->cost_ns;
+        return chain;
+      }
+      return std::nullopt;
+    }
+    if (ends_in_norm(id, chain)) return chain;
+    return std::nullopt;
   }
 
- private:
+  /// As autocast makes one of what a convolution reads: the same elements in the same order.
+  [[nodiscard]] bool is_rounded_copy(ValueId id) const {
+    if (!is_made_by(id, "aten::_to_copy")) return false;
+    const ValueId input = first_input(id);
+    const bool half = value(id).dtype == at::kBFloat16 || value(id).dtype == at::kHalf;
+    return half && is_plain(input) && value(id).fills_its_memory() &&
+           value(id).sizes == value(input).sizes && value(id).strides == value(input).strides &&
+           stays_on_its_device(*graph_.producer_of(id));
+  }
+
+  /// _to_copy(self, dtype, layout, device, ...).
+  [[nodiscard]] bool stays_on_its_device(const RecordedOperator& copy) const {
+    const std::optional<c10::Device> device = graph_.model_device();
+    if (copy.arguments.size() < 4 || !device) return false;
+    const c10::IValue& target = copy.arguments[3].constant;
+    return target.isNone() || (target.isDevice() && target.toDevice().type() == device->type());
+  }
+
   [[nodiscard]] bool is_made_by(ValueId id, std::string_view name) const {
     const RecordedOperator* producer = graph_.producer_of(id);
     return producer != nullptr && producer->name == name && producer->overwrites == kNone &&
@@ -143,14 +167,6 @@ class Reader {
   const StepGraph& graph_;
 };
 
-/// Where the model is; a norm without parameters does not say. Empty without a model.
-std::optional<c10::DeviceType> device_of(const StepGraph& graph) {
-  const auto tensor = std::find_if(graph.values.begin(), graph.values.end(),
-                                   [](const auto& value) { return value.model_tensor.defined(); });
-  if (tensor == graph.values.end()) return std::nullopt;
-  return tensor->model_tensor.device().type();
-}
-
 bool is_contiguous(const RecordedValue& value) {
   int64_t stride = 1;
   for (size_t d = value.sizes.size(); d-- > 0;) {
@@ -165,9 +181,14 @@ bool is_channels_last(const RecordedValue& value) {
          value.strides[2] == value.sizes[1] * value.sizes[3];
 }
 
+NormStore store_of(at::ScalarType type) {
+  if (type == at::kBFloat16) return NormStore::kBFloat16;
+  return type == at::kHalf ? NormStore::kFloat16 : NormStore::kFloat32;
+}
+
 /// What the kernel is told of a shape that does not change.
-std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm,
-                                Activation activation, c10::DeviceType device) {
+std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm, const Chain& chain,
+                                c10::DeviceType device) {
   const RecordedValue& x = reader.value(norm.x);
   const bool planes = is_contiguous(x);
   if (x.sizes.size() < 2 || (!planes && !is_channels_last(x)) || x.bytes() == 0) {
@@ -180,7 +201,8 @@ std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm,
   job.pixels = 1;
   for (size_t d = 2; d < x.sizes.size(); ++d) job.pixels *= x.sizes[d];
   job.channels_last = !planes;
-  job.activation = activation;
+  job.activation = chain.activation;
+  if (device != c10::kCPU) job.store = store_of(chain.type);
   const NormGroup group{job.channels / job.groups,
                         x.sizes.size() == 4 ? x.sizes[2] : 1,
                         x.sizes.size() == 4 ? x.sizes[3] : job.pixels,
@@ -188,7 +210,7 @@ std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm,
                         norm.weight != kNone,
                         norm.bias != kNone};
   const std::optional<NormForm> form = replay::exact_norm_form(group, device);
-  if (!form || !replay::is_exact(activation, device)) return std::nullopt;
+  if (!form || !replay::is_exact(chain.activation, device)) return std::nullopt;
   job.form = *form;
   return job;
 }
@@ -214,22 +236,24 @@ class Places {
 /// Runs with what it was bound to; copies are independent.
 class NormChainRun {
  public:
-  NormChainRun(const NormChain& job, double eps, Places& places, const NormArguments& norm,
-               ValueId mean, ValueId rstd, ValueId factor)
+  NormChainRun(const NormChain& job, const Chain& chain, Places& places, const NormArguments& norm,
+               ValueId mean, ValueId rstd)
       : job_(job),
-        eps_(eps),
+        type_(chain.type),
+        eps_(norm.eps),
         x_(places.add(norm.x)),
         mean_(places.add(mean)),
         rstd_(places.add(rstd)),
         weight_(places.add(norm.weight)),
         bias_(places.add(norm.bias)),
-        factor_(places.add(factor)) {}
+        factor_(places.add(chain.factor)) {}
 
   std::vector<at::Tensor> operator()(const std::vector<at::Tensor>& inputs) const {
     const at::Tensor& x = inputs[x_];
     const bool vectors =
         !x.is_cpu() || job_.activation != Activation::kSilu || replay::is_all_vectors(x.numel());
-    return {vectors ? in_one_pass(inputs) : step_by_step(inputs)};
+    const at::Tensor y = vectors ? in_one_pass(inputs) : step_by_step(inputs);
+    return {y.scalar_type() == type_ ? y : y.to(type_)};
   }
 
  private:
@@ -243,7 +267,7 @@ class NormChainRun {
   [[nodiscard]] at::Tensor in_one_pass(const std::vector<at::Tensor>& inputs) const {
     const at::Tensor& x = inputs[x_];
     const c10::DeviceGuard guard(x.device());
-    const at::Tensor y = empty_like(x);
+    const at::Tensor y = result_like(x);
     const Tables tables(2 * job_.samples * job_.channels, x);
     NormChain job = job_;
     job.x = data(inputs, x_);
@@ -254,7 +278,7 @@ class NormChainRun {
     job.factor = data(inputs, factor_);
     job.scale = tables.data;
     job.shift = job.scale + job_.samples * job_.channels;
-    job.y = y.mutable_data_ptr<float>();
+    job.y = y.mutable_data_ptr();
     find_norm_chain(x.device().type())(job);
     return y;
   }
@@ -275,10 +299,10 @@ class NormChainRun {
     float* data = nullptr;
   };
 
-  /// On the CPU without asking the dispatcher.
-  static at::Tensor empty_like(const at::Tensor& x) {
+  /// Of the type that the kernel stores; on the CPU without asking the dispatcher.
+  [[nodiscard]] at::Tensor result_like(const at::Tensor& x) const {
     return x.is_cpu() ? at::detail::empty_strided_cpu(x.sizes(), x.strides(), at::kFloat)
-                      : at::empty_strided(x.sizes(), x.strides(), x.options());
+                      : at::empty_strided(x.sizes(), x.strides(), x.options().dtype(type_));
   }
 
   [[nodiscard]] at::Tensor step_by_step(const std::vector<at::Tensor>& inputs) const {
@@ -291,6 +315,7 @@ class NormChainRun {
   }
 
   NormChain job_;
+  at::ScalarType type_;
   double eps_;
   size_t x_, mean_, rstd_, weight_, bias_, factor_;
 };
@@ -309,19 +334,19 @@ void replay::run_norm_chain_on_cpu(const NormChain& job) {
 std::optional<Recipe> norm_chain_recipe(const StepGraph& graph, ValueId id) {
   const Reader reader(graph);
   const std::optional<Chain> chain = reader.chain_of(id);
-  const std::optional<c10::DeviceType> device = device_of(graph);
-  if (!chain || !device || find_norm_chain(*device) == nullptr) return std::nullopt;
+  const std::optional<c10::Device> device = graph.model_device();
+  if (!chain || !device || find_norm_chain(device->type()) == nullptr) return std::nullopt;
   const std::optional<NormArguments> norm = reader.arguments_of(chain->norm);
-  if (!norm || !reader.is_like(norm->x, id)) return std::nullopt;
+  if (!norm || !reader.is_like(norm->x, chain->end)) return std::nullopt;
   for (const ValueId parameter : {norm->weight, norm->bias}) {
     if (parameter != kNone && !reader.is_plain(parameter)) return std::nullopt;
   }
   const std::vector<ValueId>& results = graph.operators[static_cast<size_t>(chain->norm)].results;
   for (const size_t statistic : {1, 2}) {
     const ValueId saved = results[statistic];
-    if (!reader.is_saved_by(saved, chain->norm) || !reader.is_plain(saved)) return std::nullopt;
+    if (!graph.is_saved_by(saved, chain->norm) || !reader.is_plain(saved)) return std::nullopt;
   }
-  const std::optional<NormChain> job = job_of(reader, *norm, chain->activation, *device);
+  const std::optional<NormChain> job = job_of(reader, *norm, *chain, device->type());
   if (!job) return std::nullopt;
   Places places;
   Recipe recipe;
@@ -330,7 +355,7 @@ std::optional<Recipe> norm_chain_recipe(const StepGraph& graph, ValueId id) {
   recipe.is_shortcut = true;
   recipe.cost_ns = chain->cost_ns;  // no less than one pass takes
   recipe.results = {id};
-  recipe.run = NormChainRun(*job, norm->eps, places, *norm, results[1], results[2], chain->factor);
+  recipe.run = NormChainRun(*job, *chain, places, *norm, results[1], results[2]);
   recipe.inputs = places.take();
   return recipe;
 }

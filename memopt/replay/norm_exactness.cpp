@@ -90,7 +90,7 @@ struct NormSample {
 
 std::optional<NormForm> try_forms(const NormGroup& group, c10::DeviceType device) {
   const NormChainOnDevice run = find_norm_chain(device);
-  // On a GPU ATen's group norm takes nothing but planes.
+  // On a GPU ATen's group norm takes nothing but planes: at::group_norm copies into them first.
   if (run == nullptr || (device != c10::kCPU && group.channels_last)) return std::nullopt;
   const SilentScope silent;
   const NormSample sample(group, device);
@@ -100,7 +100,7 @@ std::optional<NormForm> try_forms(const NormGroup& group, c10::DeviceType device
   NormChain job = sample.job(group);
   job.scale = tables.mutable_data_ptr<float>();
   job.shift = job.scale + sample.channels;
-  job.y = own.mutable_data_ptr<float>();
+  job.y = own.mutable_data_ptr();
   for (const NormForm form : kNormForms) {
     const bool affine = group.weight || group.bias;
     if (affine && form == NormForm::kWithoutAffine) continue;
@@ -133,7 +133,7 @@ bool try_activation(Activation activation, c10::DeviceType device) {
   job.rstd = constant + 1;
   job.scale = constant + 2;
   job.shift = constant + 3;
-  job.y = own.mutable_data_ptr<float>();
+  job.y = own.mutable_data_ptr();
   run(job);
   return same_bits(own, expected);
 }

@@ -181,21 +181,15 @@ Recipe dropout_recipe(const RecordedOperator& recorded, OperatorId id,
 
 }  // namespace
 
-Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
-  const RecordedOperator& recorded = graph.operators[static_cast<size_t>(id)];
-  TORCH_CHECK(recorded.repeatable, recorded.name, " cannot be repeated");
-  if (const auto dropout = masked_dropout_of(graph, id)) {
-    return dropout_recipe(recorded, id, *dropout);
-  }
+Recipe recipe_of_call(const RecordedOperator& call) {
   Recipe recipe;
-  recipe.name = recorded.name;
-  recipe.replaces = id;
-  recipe.cost_ns = recorded.cost_ns;
-  recipe.inputs = distinct_inputs(recorded);
-  recipe.results = recorded.results;
-  recipe.run = [handle = recorded.handle, name = recorded.name, overwrites = recorded.overwrites,
-                arguments = bound_arguments(recorded, recipe.inputs)](
-                   const std::vector<at::Tensor>& inputs) {
+  recipe.name = call.name;
+  recipe.cost_ns = call.cost_ns;
+  recipe.inputs = distinct_inputs(call);
+  recipe.results = call.results;
+  recipe.run = [handle = call.handle, name = call.name, overwrites = call.overwrites,
+                arguments =
+                    bound_arguments(call, recipe.inputs)](const std::vector<at::Tensor>& inputs) {
     torch::jit::Stack stack;
     stack.reserve(arguments.size());
     for (const BoundArgument& argument : arguments) stack.push_back(value_of(argument, inputs));
@@ -206,10 +200,21 @@ Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
       const at::Tensor copy = at::empty_strided(before.sizes(), before.strides(), before.options());
       written = copy.copy_(before);
     }
-    const OperatorCall call(name);
+    const OperatorCall frame(name);
     handle.callBoxed(stack);
     return flattened(stack);
   };
+  return recipe;
+}
+
+Recipe replay_recipe(const StepGraph& graph, OperatorId id) {
+  const RecordedOperator& recorded = graph.operators[static_cast<size_t>(id)];
+  TORCH_CHECK(recorded.repeatable, recorded.name, " cannot be repeated");
+  if (const auto dropout = masked_dropout_of(graph, id)) {
+    return dropout_recipe(recorded, id, *dropout);
+  }
+  Recipe recipe = recipe_of_call(recorded);
+  recipe.replaces = id;
   return recipe;
 }
 

@@ -23,6 +23,9 @@ struct Recipe {
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> run;
 };
 
+/// Calls an operator with the arguments and for the results that `call` has.
+[[nodiscard]] Recipe recipe_of_call(const RecordedOperator& call);
+
 /// Calls the recorded operator again; dropout takes the mask that it gave. It must be repeatable.
 [[nodiscard]] Recipe replay_recipe(const StepGraph& graph, OperatorId id);
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "memopt/replay/from_statistics.h"
 #include "memopt/replay/norm_chain.h"
 
 namespace noisemark::memopt {
@@ -26,6 +27,7 @@ const std::shared_ptr<const Recipe>& RecipeBook::shortcut(ValueId id) {
   if (!looked_up_[at]) {
     looked_up_[at] = true;
     std::optional<Recipe> recipe = norm_chain_recipe(*graph_, id);
+    if (!recipe) recipe = from_statistics_recipe(*graph_, id);
     if (recipe) {
       const auto measured = shortcut_ns_.find(id);
       if (measured != shortcut_ns_.end()) recipe->cost_ns = measured->second;

@@ -115,6 +115,33 @@ TEST(GpuFusedNorms, repeat_their_bits) {
   }
 }
 
+TEST(GpuFusedNorms, from_statistics_has_the_bits_of_the_forward_pass) {
+  at::manual_seed(6);
+  for (const NormCase& c : norm_cases(kShapes)) {
+    SCOPED_TRACE(c.name);
+    const at::Tensor x = in_order((at::randn(c.sizes) * 2 + 0.5).to(c.type), c.order).to(kGpu);
+    const at::Tensor weight = at::randn({c.sizes[1]}).to(kGpu);
+    const at::Tensor bias = at::randn({c.sizes[1]}).to(kGpu);
+    for (const kernels::Act act : {kernels::Act::kNone, kernels::Act::kSilu, kernels::Act::kRelu}) {
+      const auto [y, mean, rstd] = group_norm_act(x, c.groups, weight, bias, 1e-5, act);
+      const at::Tensor again =
+          group_norm_act_from_statistics(x, c.groups, weight, bias, act, mean, rstd);
+      EXPECT_EQ(again.strides(), y.strides());
+      EXPECT_TRUE(at::equal(again, y));
+    }
+  }
+}
+
+TEST(GpuFusedNorms, from_statistics_takes_what_does_not_begin_at_a_whole_pack) {
+  at::manual_seed(9);
+  const at::Tensor memory = at::randn({2 * 8 * 4 * 4 + 3}).to(kGpu);
+  const at::Tensor x = memory.slice(0, 3).view({2, 8, 4, 4});
+  const at::Tensor weight = at::randn({8}).to(kGpu);
+  const auto [y, mean, rstd] = group_norm_act(x, 2, weight, weight, 1e-5, kernels::Act::kSilu);
+  EXPECT_TRUE(at::equal(
+      group_norm_act_from_statistics(x, 2, weight, weight, kernels::Act::kSilu, mean, rstd), y));
+}
+
 TEST(GpuFusedNorms, take_what_does_not_begin_at_a_whole_pack) {
   at::manual_seed(9);
   const at::Tensor memory = at::randn({2 * 8 * 4 * 4 + 3}).to(kGpu);

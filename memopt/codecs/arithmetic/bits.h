@@ -43,9 +43,13 @@ NOISEMARK_SHARED float power_of_two(int exponent) {
 
 /// Number of ones. In arithmetic that every vector unit has.
 NOISEMARK_SHARED uint32_t ones_in(uint32_t word) {
+#ifdef __CUDA_ARCH__
+  return static_cast<uint32_t>(__popc(word));
+#else
   const uint32_t pairs = word - ((word >> 1) & 0x55555555);
   const uint32_t fours = (pairs & 0x33333333) + ((pairs >> 2) & 0x33333333);
   return (((fours + (fours >> 4)) & 0x0f0f0f0f) * 0x01010101U) >> 24;
+#endif
 }
 
 // IEEE binary32 as bits.

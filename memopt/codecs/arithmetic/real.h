@@ -95,6 +95,11 @@ struct ExtentSearch {
     const bool finite = static_cast<Signed>(magnitude) < static_cast<Signed>(Type::kInfinity);
     return finite ? magnitude : kSign;
   }
+  NOISEMARK_SHARED void take(Bits bits) {
+    const Bits entry = entry_of(bits);
+    specials = static_cast<Bits>(specials | entry);
+    if (entry != kSign) largest = larger(largest, entry);
+  }
   NOISEMARK_SHARED Extent extent() const {
     return Type::load(largest) | ((specials & kSign) != 0 ? kSignBit : 0U);
   }

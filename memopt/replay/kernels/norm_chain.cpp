@@ -121,7 +121,7 @@ void rows(const NormChain& job, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
     const float* x = job.x + row * length;
     const float* factor = masked ? job.factor + row * length : nullptr;
-    float* y = job.y + row * length;
+    float* y = static_cast<float*>(job.y) + row * length;
     if (job.channels_last) {
       const int64_t table = row / job.pixels * job.channels;
       pixel<activation, form, masked>(x, factor, y, length, job.scale + table, job.shift + table);

@@ -23,6 +23,9 @@ inline constexpr NormForm kNormForms[] = {NormForm::kFused, NormForm::kFusedShif
                                           NormForm::kFusedValue, NormForm::kRounded,
                                           NormForm::kWithoutAffine};
 
+/// What y is rounded to, to nearest and ties to even.
+enum class NormStore : uint8_t { kFloat32, kBFloat16, kFloat16 };
+
 /// y = activation(norm(x)) * factor. A row is the pixels of one channel of one sample where memory
 /// is ordered [samples, channels, pixels], the channels of one pixel where it is [samples, pixels,
 /// channels].
@@ -34,6 +37,7 @@ struct NormChain {
   bool channels_last = false;
   NormForm form = NormForm::kFused;
   Activation activation = Activation::kNone;
+  NormStore store = NormStore::kFloat32;  ///< on a CPU nothing else
   const float* x = nullptr;
   const float* mean = nullptr;    ///< [samples, groups]
   const float* rstd = nullptr;    ///< the same
@@ -42,7 +46,7 @@ struct NormChain {
   const float* factor = nullptr;  ///< as x; null: 1
   float* scale = nullptr;         ///< scratch, [samples, channels]
   float* shift = nullptr;         ///< the same
-  float* y = nullptr;
+  void* y = nullptr;              ///< as `store` says
 
   [[nodiscard]] constexpr int64_t rows() const {
     return samples * (channels_last ? pixels : channels);

@@ -1,4 +1,5 @@
-"""Runs the benchmarks of the codecs, shortly: each must have its rate beside that of a plain copy.
+"""Runs the benchmarks of the codecs, shortly: each must have its rate beside that of a plain copy, and say which bytes
+it is of.
 
 Usage: codecs_micro_test.py PROGRAM
 """
@@ -13,6 +14,8 @@ _CODECS = (
     "ssdc", "ssdc+dpr8",
 )
 _WORK = {"decode", "encode", "plain_copy"}
+# Know something of the whole tensor before they encode its first element.
+_READ_TWICE = ("dpr", "q", "ssdc")
 
 
 def main() -> int:
@@ -25,8 +28,13 @@ def main() -> int:
         *_, codec, tensor, work, _ = benchmark["name"].split("/")
         on_gpu = benchmark["name"].startswith("cuda/")
         rates.setdefault((on_gpu, codec), {})[tensor, work] = benchmark["GB/s"]
-        if on_gpu and benchmark.get("of_copy", 0) <= 0:
-            problems.append(f"{benchmark['name']}: no fraction of the copy bandwidth")
+        for figure in ("of_copy", "of_copy_moved") if on_gpu else ():
+            if benchmark.get(figure, 0) <= 0:
+                problems.append(f"{benchmark['name']}: no {figure}")
+        again = benchmark["moved_bytes"] - benchmark["least_bytes"]
+        twice = work == "encode" and codec.startswith(_READ_TWICE)
+        if benchmark["least_bytes"] <= 0 or (again > 0) != twice or again < 0:
+            problems.append(f"{benchmark['name']}: {again} bytes are said to be read again")
     wanted = {(False, codec) for codec in _CODECS}
     if report["context"]["cuda"] == "measured":
         wanted |= {(True, codec) for codec in _CODECS if codec != "copy"} | {(True, "offload")}

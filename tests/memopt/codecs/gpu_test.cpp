@@ -112,6 +112,31 @@ TEST(GpuCodec, gives_the_cpus_bits_for_every_kind_of_value) {
   });
 }
 
+/// More blocks than one group of threads adds up the offsets of.
+TEST(GpuSparse, gives_the_cpus_bits_where_many_blocks_come_before) {
+  const at::Tensor x = at::relu(test::normals({20'000'001}));
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    expect_as_on_cpu(*make_sparse_codec(0.6), x.to(type), "room for all");
+    expect_as_on_cpu(*make_sparse_codec(0.4), x.to(type), "no room for all");
+  }
+}
+
+TEST(GpuSparse, begins_anew_with_every_tensor) {
+  const auto codec = make_sparse_codec(0.6);
+  for (const int64_t count : {3'000'001, 5000, 20'000'001, 2048}) {
+    expect_as_on_cpu(*codec, at::relu(test::normals({count})), std::to_string(count));
+  }
+}
+
+TEST(GpuMask, finds_the_other_value_wherever_it_is) {
+  for (const int64_t place : {0, 31, 32, 4095, 777'777, 1'999'999}) {
+    at::Tensor x = at::zeros({2'000'000});
+    x[place] = 1.5;
+    expect_as_on_cpu(*make_mask_codec(), x, std::to_string(place));
+    expect_as_on_cpu(*make_mask_codec(), x.to(at::kBFloat16), std::to_string(place));
+  }
+}
+
 TEST(GpuVerdict, is_loss_when_one_value_does_not_fit) {
   at::Tensor third = at::ones({100'000});
   third[0] = 0;

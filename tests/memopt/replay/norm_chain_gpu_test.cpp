@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -134,6 +135,57 @@ TEST(GpuNormChain, leaves_one_pixel_to_a_channel_to_atens_operator_where_no_form
   }
   const at::NoGradGuard no_grad;
   EXPECT_TRUE(at::equal(again.run(inputs).front(), y));
+}
+
+/// What the recipe gives for the last value of operator `name`, from what the pass itself had.
+at::Tensor made_again(const StepGraph& graph, const std::string& name,
+                      const std::function<at::Tensor(const StepGraph&, ValueId)>& tensor) {
+  ValueId last = kNone;
+  for (const RecordedOperator& op : graph.operators) {
+    if (op.name == name) last = op.results.front();
+  }
+  const std::optional<Recipe> recipe = norm_chain_recipe(graph, last);
+  if (!recipe) return {};
+  std::vector<at::Tensor> inputs;
+  for (const ValueId id : recipe->inputs) inputs.push_back(tensor(graph, id));
+  const at::NoGradGuard no_grad;
+  return recipe->run(inputs).front();
+}
+
+TEST(GpuNormChain,
+     is_offered_for_what_is_rounded_and_for_channels_last_which_at_group_norm_copies) {
+  for (const auto order : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    for (const auto type : {at::kBFloat16, at::kHalf}) {
+      at::manual_seed(4);
+      ModelView view;
+      at::Tensor x = at::randn({3, 128, 16, 16}).to(kGpu).contiguous(order).set_requires_grad(true);
+      view.parameters.emplace_back("x", x);
+      const at::Tensor weight = parameter({128}, view, "weight");
+      const at::Tensor bias = parameter({128}, view, "bias");
+      test::RecordingSink sink(view);
+      at::Tensor y, loss;
+      {
+        const SavedTensorScope scope(sink);
+        y = at::silu(at::group_norm(x, 32, weight, bias)).to(type);
+        loss = y.square().sum();
+      }
+      loss.backward();
+      const at::Tensor planes = x.detach().contiguous();
+      const auto [norm, mean, rstd] =
+          at::native_group_norm(planes, weight.detach(), bias.detach(), 3, 128, 256, 32, 1e-5);
+      const StepGraph graph = sink.take();
+      const at::Tensor again =
+          made_again(graph, "aten::_to_copy", [&](const StepGraph& all, ValueId id) {
+            const RecordedValue& value = all.values[static_cast<size_t>(id)];
+            if (value.model_tensor.defined()) return value.model_tensor;
+            if (all.producer_of(id)->name != "aten::native_group_norm") return planes;
+            return value.result_index == 1 ? mean : rstd;
+          });
+      ASSERT_TRUE(again.defined());
+      EXPECT_EQ(again.scalar_type(), type);
+      EXPECT_TRUE(at::equal(again, y));
+    }
+  }
 }
 
 TEST(GpuNormChain, is_not_offered_for_channels_last_where_aten_copies_into_planes) {

@@ -142,6 +142,17 @@ TEST_P(NormChainOfShape, gives_the_bits_of_the_mask_behind_that_on_either_side) 
   expect_same_bits(normed.made_again(left, "aten::mul"), normed.result);
 }
 
+TEST_P(NormChainOfShape, gives_the_bits_of_what_is_rounded_behind_that) {
+  NormedTensor normed(GetParam(), true, true);
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    const StepGraph silu = normed.record([&] { return at::silu(normed.norm()).to(type); });
+    expect_same_bits(normed.made_again(silu, "aten::_to_copy"), normed.result);
+    const StepGraph masked =
+        normed.record([&] { return (at::relu(normed.norm()) * normed.mask).to(type); });
+    expect_same_bits(normed.made_again(masked, "aten::_to_copy"), normed.result);
+  }
+}
+
 // Enough elements for two threads, planes shorter and longer than vectors, sizes that leave a rest
 // behind the last vector, and one value per channel.
 INSTANTIATE_TEST_SUITE_P(Shapes, NormChainOfShape,
@@ -156,6 +167,17 @@ TEST(NormChain, is_for_float32_alone) {
   NormedTensor normed({{2, 8, 4, 4}, 2}, true, true, at::kDouble);
   const StepGraph graph = normed.record([&] { return at::silu(normed.norm()); });
   EXPECT_FALSE(normed.made_again(graph, "aten::silu").defined());
+}
+
+TEST(NormChain, leaves_other_casts_to_their_operators) {
+  NormedTensor normed({{2, 8, 4, 4}, 2}, true, true);
+  const StepGraph wider = normed.record([&] { return at::silu(normed.norm()).to(at::kDouble); });
+  EXPECT_FALSE(normed.made_again(wider, "aten::_to_copy").defined());
+  const StepGraph in_another_order = normed.record([&] {
+    return at::silu(normed.norm())
+        .to(at::kBFloat16, /*non_blocking=*/false, /*copy=*/false, at::MemoryFormat::ChannelsLast);
+  });
+  EXPECT_FALSE(normed.made_again(in_another_order, "aten::_to_copy").defined());
 }
 
 TEST(NormChain, leaves_other_activations_to_their_operators) {
