@@ -30,8 +30,12 @@ void RepeatedWorkScope::check() const {
   if (!refusal.empty()) throw NotRepeatable(refusal);
 }
 
+bool work_is_recorded() {
+  return recording.load(std::memory_order_relaxed);
+}
+
 void require_host(std::string_view why) {
-  if (!recording.load(std::memory_order_relaxed)) return;
+  if (!work_is_recorded()) return;
   const std::lock_guard<std::mutex> lock(mutex);
   if (refusal.empty()) refusal = why;
   throw NotRepeatable(std::string(why));

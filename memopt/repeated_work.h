@@ -26,6 +26,9 @@ class [[nodiscard]] RepeatedWorkScope {
   void check() const;
 };
 
+/// Whether there is such a scope in the process.
+[[nodiscard]] bool work_is_recorded();
+
 /// To be called before the host does for a step what no repetition could do. Throws NotRepeatable
 /// with `why` inside a RepeatedWorkScope, which any thread may have opened.
 void require_host(std::string_view why);

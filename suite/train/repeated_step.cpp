@@ -108,6 +108,7 @@ void Trainer::capture_step(int64_t step) {
 void Trainer::read_repeated(StepRecord& record) {
   losses_ = recorded_.losses;
   record.loss = mean_loss();
+  mode_.check_step();
   if (recorded_.norm.defined() && !scaler_) record.grad_norm = recorded_.norm.item<double>();
   const bool loss_ok = std::isfinite(record.loss);
   // A scaled step may overflow, and is then skipped: that is not an error.

@@ -81,8 +81,9 @@ class Trainer {
           BuildObserver* observer = nullptr);
 
   /// Runs the next optimizer step. `observers` are told of phases; `sink` receives saved tensors
-  /// (null: the mode). Throws NonFinite before the optimizer touches the weights; Error, exit code
-  /// 2, when there is a graph and the mode needs the host.
+  /// (null: the mode). Throws NonFinite before the optimizer touches the weights; what
+  /// Mode::check_step() throws, likewise, but after the update where the step was a repeated one;
+  /// Error, exit code 2, when there is a graph and the mode needs the host.
   StepRecord step(const std::vector<StepObserver*>& observers = {},
                   memopt::SavedTensorSink* sink = nullptr);
 
