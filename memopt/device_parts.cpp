@@ -15,6 +15,7 @@
 #include "memopt/cuda/event_clock.h"
 #include "memopt/cuda/library_workspaces.h"
 #include "memopt/cuda/norm_chain.h"
+#include "memopt/cuda/sample_device.h"
 #endif
 
 namespace noisemark::memopt {
@@ -81,6 +82,14 @@ replay::NormChainOnDevice find_norm_chain(c10::DeviceType device) {
   if (device == c10::kCPU) return &replay::run_norm_chain_on_cpu;
 #ifdef NOISEMARK_CUDA
   if (device == c10::kCUDA) return &replay::run_norm_chain_on_cuda;
+#endif
+  return nullptr;
+}
+
+const replay::SampleDevice* find_sample_device(c10::DeviceType device) {
+  if (device == c10::kCPU) return &replay::cpu_sample_device();
+#ifdef NOISEMARK_CUDA
+  if (device == c10::kCUDA) return &replay::cuda_sample_device();
 #endif
   return nullptr;
 }

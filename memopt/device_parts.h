@@ -11,6 +11,7 @@
 #include "memopt/codecs/codec_device.h"
 #include "memopt/device_clock.h"
 #include "memopt/replay/kernels/norm_chain.h"
+#include "memopt/replay/sample_device.h"
 
 /// What differs between devices. device_parts.cpp is the one file that knows which were built.
 namespace noisemark::memopt {
@@ -36,5 +37,8 @@ namespace noisemark::memopt {
 
 /// Null when this build has no group norm from saved statistics for the device.
 [[nodiscard]] replay::NormChainOnDevice find_norm_chain(c10::DeviceType device);
+
+/// Null when this build compares no values on the device.
+[[nodiscard]] const replay::SampleDevice* find_sample_device(c10::DeviceType device);
 
 }  // namespace noisemark::memopt

@@ -23,7 +23,7 @@ struct ModelView {
 /// Replaces what autograd saves for backward. A mode is attached to one model and serves one
 /// thread's training steps; it touches neither the model nor the trainer. Calls come in this order,
 /// and an exception may end a step anywhere:
-///   attach, then per optimizer step: begin_step, (make_hooks ...), end_step.
+///   attach, then per optimizer step: begin_step, (make_hooks ...), end_step, check_step.
 class Mode : public SavedTensorSink {
  public:
   /// Canonical spelling, as in results.
@@ -37,6 +37,12 @@ class Mode : public SavedTensorSink {
   /// After the last backward, also when the step failed. Afterwards the mode holds nothing of the
   /// step.
   virtual void end_step() = 0;
+  /// Throws c10::Error where a gradient of the step is not that of what its forward passes did, as
+  /// backward does where the host knows it by itself. What only the device knows is asked for here,
+  /// so this waits for it: call it where the host has just waited, for the loss say, and before the
+  /// gradients are used. Also for steps that the device repeated alone. Who never calls it has the
+  /// error from begin_step() of a later step.
+  virtual void check_step() {}
 
   /// Forward passes from attach() until the mode does what its name says: it may first watch some.
   [[nodiscard]] virtual int64_t forwards_until_steady() const { return 0; }

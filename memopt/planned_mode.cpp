@@ -12,6 +12,7 @@
 #include "memopt/plan/codec_figures.h"
 #include "memopt/plan/peak_timeline.h"
 #include "memopt/repeated_work.h"
+#include "memopt/replay/value_samples.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -72,6 +73,10 @@ void PlannedMode::attach(const ModelView& model) {
   plan_.reset();
   past_.clear();
   awaited_.clear();
+  doubt_.reset();
+  doubted_.reset();
+  asked_.reset();
+  unchecked_ = false;
   reconciled_ = verified_ = gave_up_ = false;
   cut_short_ = 0;
   overrides_ = {};
@@ -83,10 +88,49 @@ void PlannedMode::attach(const ModelView& model) {
 
 void PlannedMode::begin_step(int64_t step) {
   step_ = step;
+  check_unchecked_step();
 }
 
 void PlannedMode::end_step() {
   finish_pass();
+}
+
+void PlannedMode::check_step() {
+  unchecked_ = false;
+  asked_.reset();
+  if (doubt_ != nullptr) refuse_doubtful_step();
+}
+
+/// Never waits: what is not known yet is looked at again when the next step begins.
+void PlannedMode::check_unchecked_step() {
+  if (doubt_ == nullptr || !unchecked_ || work_is_recorded()) return;
+  if (asked_ == nullptr) asked_ = doubt_->ask();
+  const Verdict::State state = asked_->poll();
+  if (state == Verdict::State::kPending) return;
+  asked_.reset();
+  if (state == Verdict::State::kLost) refuse_doubtful_step();
+}
+
+void PlannedMode::refuse_doubtful_step() {
+  const int32_t number = doubt_->take();
+  if (number == 0) return;
+  const std::shared_ptr<const TreatmentPlan> plan = doubted_;
+  const SlotId slot = ValueSamples::slot_of(number);
+  ++report_.counters.mismatches;
+  if (!gave_up_) keep_what_differed({plan->slots[static_cast<size_t>(slot)].value}, *plan);
+  TORCH_CHECK(false, not_what_forward_had(*plan->graph, slot));
+}
+
+const replay::SampleDevice* PlannedMode::late_comparison() const {
+  return device().is_cpu() ? nullptr : find_sample_device(device().type());
+}
+
+std::shared_ptr<DeviceDoubt> PlannedMode::doubt() {
+  const replay::SampleDevice* kernels = late_comparison();
+  if (doubt_ == nullptr && kernels != nullptr) {
+    doubt_ = std::make_shared<DeviceDoubt>(device(), *kernels);
+  }
+  return doubt_;
 }
 
 void PlannedMode::begin_forward() {
@@ -98,11 +142,18 @@ void PlannedMode::begin_forward() {
   }
   const EncodeKey key{model_.seed, step_, 0};
   if (verified_ && wants_rehearsal()) {
-    rehearsal_ = std::make_unique<Rehearsal>(graph_, key);
+    doubted_ = plan_;
+    rehearsal_ = std::make_unique<Rehearsal>(graph_, key, doubt());
     return;
   }
-  execution_ = std::make_unique<PlanExecution>(
-      plan_, key, verified_ ? PlanExecution::Purpose::kFollow : PlanExecution::Purpose::kVerify);
+  if (!verified_) {
+    execution_ = std::make_unique<PlanExecution>(plan_, key, PlanExecution::Purpose::kVerify);
+    return;
+  }
+  doubted_ = plan_;
+  unchecked_ = true;
+  execution_ =
+      std::make_unique<PlanExecution>(plan_, key, PlanExecution::Purpose::kFollow, doubt());
 }
 
 void PlannedMode::end_forward() {
@@ -210,6 +261,7 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
     if (probe != nullptr && rehearsal_->asked() == 0) return;
     if (probe != nullptr && probe->usable()) {
       rehearse(*probe);
+      if (doubt_ != nullptr) refuse_doubtful_step();
       make_plan();
     }
     rehearsal_->end();

@@ -15,6 +15,7 @@
 #include "memopt/plan/resolve.h"
 #include "memopt/plan/treatment.h"
 #include "memopt/record/recorder.h"
+#include "memopt/replay/device_doubt.h"
 #include "memopt/replay/execution.h"
 #include "memopt/replay/rehearsal.h"
 
@@ -65,10 +66,11 @@ struct PlanEstimate {
 /// kept, and counted. A value for which host memory had no room goes the same way, and report()
 /// tells of it whatever the pass. While the mode watches it keeps everything, as mode "none" does.
 /// A pass that departs from the recorded one is finished by keeping. A value that is made again and
-/// is not what forward had is an error of backward, and kept from the next pass on. A model that
-/// cannot be recorded is trained as under "none", and report() says why. What is recorded or
-/// compared is what backward asked for before end_step() or the next forward pass; a backward that
-/// comes later gets its tensors, and is heard when the next pass begins.
+/// is not what forward had is an error of backward, or of check_step() where the device alone knows
+/// it, and kept from the next pass on. A model that cannot be recorded is trained as under "none",
+/// and report() says why. What is recorded or compared is what backward asked for before end_step()
+/// or the next forward pass; a backward that comes later gets its tensors, and is heard when the
+/// next pass begins.
 class PlannedMode : public Mode {
  public:
   PlannedMode(std::string name, bool lossless, Policy policy);
@@ -79,6 +81,7 @@ class PlannedMode : public Mode {
   void attach(const ModelView& model) override;
   void begin_step(int64_t step) override;
   void end_step() override;
+  void check_step() override;
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
   void begin_forward() override;
   void end_forward() override;
@@ -104,6 +107,10 @@ class PlannedMode : public Mode {
                                                const Overrides& overrides, bool verified);
   [[nodiscard]] c10::Device device() const;
 
+  /// What compares values that are made again where they lie, without the host. Null where the host
+  /// does: on a CPU.
+  [[nodiscard]] virtual const replay::SampleDevice* late_comparison() const;
+
   /// Whether a pass is needed, after the one that verified, in which everything is kept and plans
   /// are tried. Asked before every pass.
   [[nodiscard]] virtual bool wants_rehearsal() const { return false; }
@@ -122,6 +129,11 @@ class PlannedMode : public Mode {
   /// Whose memory is read while a step is recorded. Null where nobody follows it.
   [[nodiscard]] AllocationSource* recorded_memory() const;
   [[nodiscard]] std::optional<HostMemoryReport> host_memory() const;
+  /// Null where nothing is compared late. The same for all passes, so that a repetition of one
+  /// writes where the host looks.
+  [[nodiscard]] std::shared_ptr<DeviceDoubt> doubt();
+  void check_unchecked_step();
+  void refuse_doubtful_step();
   void finish_pass();
   void rehearse_before(const BackwardAgain& again);
   [[nodiscard]] std::unique_ptr<GradientProbe> probe_of(const BackwardAgain& again,
@@ -149,10 +161,14 @@ class PlannedMode : public Mode {
   std::unique_ptr<StepRecorder> recorder_;    ///< of the pass in progress
   std::unique_ptr<PlanExecution> execution_;  ///< of the pass in progress
   std::vector<PastPass> past_;
-  std::vector<AwaitedVerdict> awaited_;   ///< of passes that are over
-  std::unique_ptr<Rehearsal> rehearsal_;  ///< of the pass in progress
-  std::shared_ptr<Watcher> watcher_;      ///< of the backward of a rehearsal
-  std::shared_ptr<StepGraph> graph_;      ///< of the first recorded pass
+  std::vector<AwaitedVerdict> awaited_;  ///< of passes that are over
+  std::shared_ptr<DeviceDoubt> doubt_;
+  std::shared_ptr<const TreatmentPlan> doubted_;  ///< the last plan that was followed
+  std::unique_ptr<Verdict> asked_;                ///< of `doubt_`, where nobody calls check_step()
+  bool unchecked_ = false;                        ///< a plan was followed since check_step()
+  std::unique_ptr<Rehearsal> rehearsal_;          ///< of the pass in progress
+  std::shared_ptr<Watcher> watcher_;              ///< of the backward of a rehearsal
+  std::shared_ptr<StepGraph> graph_;              ///< of the first recorded pass
   bool reconciled_ = false;
   bool verified_ = false;
   bool gave_up_ = false;  ///< keeps everything from then on

@@ -64,6 +64,7 @@ class Training {
     at::Tensor loss = forward(*mode_);
     loss.backward();
     mode_->end_step();
+    mode_->check_step();
     update();
     return loss.detach();
   }
@@ -83,6 +84,7 @@ class Training {
     outcome.saved_bytes = owned.boundaries.at(1).at.saved_bytes();
     outcome.peak_saved_bytes = owned.peak_saved_bytes;
     outcome.peak_bytes = owned.peak.live_bytes;
+    mode_->check_step();
     update();
     return loss.detach();
   }

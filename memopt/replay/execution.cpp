@@ -20,7 +20,7 @@
 #include "memopt/replay/fits.h"
 #include "memopt/replay/held_values.h"
 #include "memopt/replay/same_bits.h"
-#include "memopt/replay/value_sample.h"
+#include "memopt/replay/value_samples.h"
 #include "memopt/tracking_allocator.h"
 
 namespace noisemark::memopt {
@@ -42,7 +42,8 @@ class PlanExecution::State {
  public:
   class Hooks;
 
-  State(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key, Purpose purpose)
+  State(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key, Purpose purpose,
+        std::shared_ptr<DeviceDoubt> doubt)
       : plan_(std::move(plan)),
         graph_(*plan_->graph),
         purpose_(purpose),
@@ -51,7 +52,7 @@ class PlanExecution::State {
         cache_(plan_->values.size()),
         reads_left_(plan_->values.size(), 0),
         recipe_runs_(plan_->recipes.size(), 0),
-        samples_(plan_->slots.size()) {
+        samples_(plan_->slots.size(), std::move(doubt)) {
     if (purpose_ != Purpose::kRehearse) path_.emplace(graph_);
     for (const SlotTreatment& slot : plan_->slots) {
       for (const ValueId need : slot.needs) ++uses_[static_cast<size_t>(need)];
@@ -77,7 +78,7 @@ class PlanExecution::State {
     if (!drops(slot)) return {slot, false};
     const ValueTreatment& dropped = value(treatment(slot).value);
     if (dropped.source == Source::kMadeAgain && !dropped.rounded) {
-      samples_[static_cast<size_t>(slot)].emplace(tensor);
+      samples_.take(slot, tensor);
     }
     return {slot, true};
   }
@@ -209,15 +210,9 @@ class PlanExecution::State {
   /// What autograd does not know of an operator, such as the summand of an addition, may have
   /// changed without a sign. The gradient would be wrong.
   void refuse_another_value(SlotId slot, const at::Tensor& made_again) {
-    const std::optional<ValueSample>& sample = samples_[static_cast<size_t>(slot)];
-    if (!sample.has_value() || sample->fits(made_again)) return;
-    const ValueId id = treatment(slot).value;
-    findings_->differed(id);
-    TORCH_CHECK(false, graph_.words_for(id), ", of shape ", made_again.sizes(), ", which ",
-                graph_.saver_of(slot), " saved for backward, is not what forward had when it is ",
-                "made again: an argument of an operator that it is made from has changed since ",
-                "the forward pass was recorded. From the next step on all that it is made from ",
-                "is kept");
+    if (samples_.fits(slot, made_again)) return;
+    findings_->differed(treatment(slot).value);
+    TORCH_CHECK(false, not_what_forward_had(graph_, slot));
   }
 
   void supply(SlotId slot, const at::Tensor& tensor) {
@@ -382,7 +377,7 @@ class PlanExecution::State {
   std::vector<at::Tensor> cache_;
   std::vector<int32_t> reads_left_;
   std::vector<int32_t> recipe_runs_;
-  std::vector<std::optional<ValueSample>> samples_;  ///< by slot, of what is made again
+  ValueSamples samples_;  ///< of what is made again
   std::unordered_map<ValueId, int64_t> model_versions_;
   const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
@@ -422,8 +417,9 @@ class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableH
 };
 
 PlanExecution::PlanExecution(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key,
-                             Purpose purpose)
-    : state_(std::make_shared<State>(std::move(plan), key, purpose)), purpose_(purpose) {}
+                             Purpose purpose, std::shared_ptr<DeviceDoubt> doubt)
+    : state_(std::make_shared<State>(std::move(plan), key, purpose, std::move(doubt))),
+      purpose_(purpose) {}
 
 PlanExecution::~PlanExecution() = default;
 

@@ -9,6 +9,7 @@
 
 #include "memopt/plan/treatment.h"
 #include "memopt/replay/backward_findings.h"
+#include "memopt/replay/device_doubt.h"
 #include "memopt/replay/held_values.h"
 
 namespace torch::autograd {
@@ -21,9 +22,10 @@ namespace noisemark::memopt {
 /// of them is gone, nothing of the pass is held. Safe for backward on other threads.
 ///
 /// A pass that leaves the recorded path (replay/fits.h) keeps everything from there on. What shows
-/// in no saved tensor and no autograd node is found when a value is made again on a CPU and is not
-/// what forward had (replay/value_sample.h): backward then throws c10::Error, which names the
-/// operator. A kept or held tensor that was changed in place is such an error too.
+/// in no saved tensor and no autograd node is found when a value is made again and is not what
+/// forward had (replay/value_samples.h): on a CPU backward then throws c10::Error, which names the
+/// operator; on another device a DeviceDoubt has it. A kept or held tensor that was changed in
+/// place is such an error too.
 class PlanExecution {
  public:
   enum class Purpose {
@@ -32,8 +34,9 @@ class PlanExecution {
     kRehearse,  ///< follow the plan with the tensors of a pass that has been, which have no history
   };
 
-  /// `key` names the pass to codecs that round at random.
-  PlanExecution(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key, Purpose purpose);
+  /// `key` names the pass to codecs that round at random. `doubt`: of ValueSamples.
+  PlanExecution(std::shared_ptr<const TreatmentPlan> plan, const EncodeKey& key, Purpose purpose,
+                std::shared_ptr<DeviceDoubt> doubt = nullptr);
   ~PlanExecution();
 
   /// For the next tensor that autograd saves.

@@ -14,8 +14,9 @@ namespace noisemark::memopt {
 
 class Rehearsal::State {
  public:
-  State(std::shared_ptr<const StepGraph> graph, const EncodeKey& key)
-      : graph_(std::move(graph)), key_(key), path_(*graph_) {}
+  State(std::shared_ptr<const StepGraph> graph, const EncodeKey& key,
+        std::shared_ptr<DeviceDoubt> doubt)
+      : graph_(std::move(graph)), key_(key), doubt_(std::move(doubt)), path_(*graph_) {}
 
   SlotId pack(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
@@ -31,7 +32,7 @@ class Rehearsal::State {
     asked_ = 0;
     slots_.clear();
     if (plan == nullptr) return;
-    PlanExecution execution(plan, key_, PlanExecution::Purpose::kRehearse);
+    PlanExecution execution(plan, key_, PlanExecution::Purpose::kRehearse, doubt_);
     for (const at::Tensor& tensor : saved_) {
       slots_.push_back(execution.make_hooks());
       slots_.back()->call_pack_hook(tensor);
@@ -67,6 +68,7 @@ class Rehearsal::State {
  private:
   const std::shared_ptr<const StepGraph> graph_;
   const EncodeKey key_;
+  const std::shared_ptr<DeviceDoubt> doubt_;
   PathMatch path_;
   mutable std::mutex mutex_;
   std::vector<at::Tensor> saved_;                                            ///< by slot
@@ -91,8 +93,9 @@ class Rehearsal::Hooks final : public torch::autograd::SavedVariableHooks {
   KeepingHooks kept_;
 };
 
-Rehearsal::Rehearsal(std::shared_ptr<const StepGraph> graph, const EncodeKey& key)
-    : state_(std::make_shared<State>(std::move(graph), key)) {}
+Rehearsal::Rehearsal(std::shared_ptr<const StepGraph> graph, const EncodeKey& key,
+                     std::shared_ptr<DeviceDoubt> doubt)
+    : state_(std::make_shared<State>(std::move(graph), key, std::move(doubt))) {}
 
 Rehearsal::~Rehearsal() {
   state_->end();

@@ -5,6 +5,7 @@
 
 #include "memopt/codecs/codec.h"
 #include "memopt/plan/treatment.h"
+#include "memopt/replay/device_doubt.h"
 
 namespace torch::autograd {
 struct SavedVariableHooks;
@@ -17,8 +18,9 @@ namespace noisemark::memopt {
 /// Besides what the pass keeps, a plan that is rehearsed holds what it makes until the next one.
 class Rehearsal {
  public:
-  /// `key` names the pass to codecs that round at random.
-  Rehearsal(std::shared_ptr<const StepGraph> graph, const EncodeKey& key);
+  /// `key` names the pass to codecs that round at random. `doubt`: of each plan's PlanExecution.
+  Rehearsal(std::shared_ptr<const StepGraph> graph, const EncodeKey& key,
+            std::shared_ptr<DeviceDoubt> doubt = nullptr);
   ~Rehearsal();
 
   /// For the next tensor that autograd saves.

@@ -1,10 +1,15 @@
 #include "memopt/replay/value_sample.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
-#include <cstring>
+
+#include "memopt/replay/sample_device.h"
 
 namespace noisemark::memopt {
 namespace {
+
+using replay::SampledElements;
 
 /// The golden ratio's multiples, modulo one, leave no gap much larger than another.
 constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;
@@ -12,7 +17,7 @@ constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;
 constexpr int kShareBits = 24;
 
 int64_t position(int64_t sample, int64_t elements) {
-  if (elements <= ValueSample::kElements) return sample;
+  if (elements <= SampledElements::kMost) return sample;
   const uint64_t share = (static_cast<uint64_t>(sample) * kGolden) >> (64 - kShareBits);
   return static_cast<int64_t>((share * static_cast<uint64_t>(elements)) >> kShareBits);
 }
@@ -27,41 +32,36 @@ int64_t offset_of(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t index)
   return offset;
 }
 
-/// Calls `visit(number, element)` for each element of the sample.
-template <typename Visit>
-void for_each_element(const at::Tensor& tensor, Visit visit) {
-  if (!tensor.is_cpu() || !tensor.has_storage()) return;
-  const int64_t elements = tensor.numel();
-  const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
-  const auto size = static_cast<size_t>(tensor.element_size());
-  // Where the elements fill their memory, its order is as good as that of the dimensions.
-  const bool dense = tensor.is_non_overlapping_and_dense();
-  for (int64_t i = 0; i < std::min(elements, ValueSample::kElements); ++i) {
-    const int64_t at = position(i, elements);
-    const int64_t offset = dense ? at : offset_of(tensor.sizes(), tensor.strides(), at);
-    visit(static_cast<size_t>(i), data + static_cast<size_t>(offset) * size);
-  }
+uint64_t digest_of(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.is_cpu(), "a sample of a tensor of ", tensor.device(), " on the CPU");
+  uint64_t digest = 0;
+  replay::cpu_sample_device().take(sample_of(tensor), &digest);
+  return digest;
 }
 
 }  // namespace
 
-ValueSample::ValueSample(const at::Tensor& tensor) {
-  const auto size = static_cast<size_t>(tensor.element_size());
-  const int64_t count = tensor.is_cpu() ? std::min(tensor.numel(), kElements) : 0;
-  elements_.resize(static_cast<size_t>(count) * size);
-  for_each_element(tensor, [&](size_t number, const std::byte* element) {
-    std::memcpy(elements_.data() + number * size, element, size);
-  });
+SampledElements sample_of(const at::Tensor& tensor) {
+  SampledElements sample;
+  if (!tensor.has_storage() || tensor.numel() == 0) return sample;
+  sample.data = static_cast<const unsigned char*>(tensor.const_data_ptr());
+  sample.element_bytes = static_cast<int32_t>(tensor.element_size());
+  sample.count =
+      static_cast<int32_t>(std::min(tensor.numel(), static_cast<int64_t>(SampledElements::kMost)));
+  // Where the elements fill their memory, its order is as good as that of the dimensions.
+  const bool dense = tensor.is_non_overlapping_and_dense();
+  for (int32_t i = 0; i < sample.count; ++i) {
+    const int64_t at = position(i, tensor.numel());
+    const int64_t offset = dense ? at : offset_of(tensor.sizes(), tensor.strides(), at);
+    sample.offsets[i] = offset * sample.element_bytes;
+  }
+  return sample;
 }
 
+ValueSample::ValueSample(const at::Tensor& tensor) : digest_(digest_of(tensor)) {}
+
 bool ValueSample::fits(const at::Tensor& tensor) const {
-  const auto size = static_cast<size_t>(tensor.element_size());
-  bool same = true;
-  for_each_element(tensor, [&](size_t number, const std::byte* element) {
-    same = same && (number + 1) * size <= elements_.size() &&
-           std::memcmp(elements_.data() + number * size, element, size) == 0;
-  });
-  return same;
+  return digest_of(tensor) == digest_;
 }
 
 }  // namespace noisemark::memopt

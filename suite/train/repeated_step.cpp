@@ -108,6 +108,7 @@ void Trainer::capture_step(int64_t step) {
 void Trainer::read_repeated(StepRecord& record) {
   losses_ = recorded_.losses;
   record.loss = mean_loss();
+  mode_.check_step();
   if (recorded_.norm.defined() && !scaler_) record.grad_norm = recorded_.norm.item<double>();
   micro_ = {};
   if (scaler_) return throw_if_beyond_scaling(record);

@@ -310,6 +310,7 @@ void Trainer::issued_by_host(const std::vector<StepObserver*>& observers,
   {
     const PhaseScope phase(observers, Phase::kOptimizer);
     record.loss = mean_loss();
+    mode_.check_step();
     if (options_.fault.late_average) ema_.update();
     update_weights(record);
     adam_.release_gradients();

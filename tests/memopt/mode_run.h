@@ -66,7 +66,8 @@ inline TestModel block_model(bool channels_last = false) {
 /// A model under a mode.
 class ModeRun {
  public:
-  ModeRun(const std::string& mode, const MakeModel& make) : mode_(make_mode(mode)) {
+  ModeRun(const std::string& mode, const MakeModel& make) : ModeRun(make_mode(mode), make) {}
+  ModeRun(std::unique_ptr<Mode> mode, const MakeModel& make) : mode_(std::move(mode)) {
     at::manual_seed(31);
     model_ = make();
     model_.view.seed = 5;

@@ -22,7 +22,7 @@ without_gpu() {
 
 # PROGRAM:FILTER, the tests that launch every kernel.
 subjects=('codecs_gpu_test:GpuCodec.*:GpuVerdict.*:GpuPoolMap.*' 'baselines_gpu_test:GpuFusedNorms.*'
-  'memopt_gpu_test:GpuNormChain.*')
+  'memopt_gpu_test:GpuNormChain.*:GpuValueSamples.*')
 for subject in "${subjects[@]}"; do
   program=$bin/${subject%%:*}
   [[ -x $program ]] || { echo "sanitize_kernels: $program: no such program (a folder of built tests)" >&2 && exit 2; }

@@ -11,6 +11,7 @@
 #include "memopt/mode.h"
 #include "reports/error.h"
 #include "suite/io/safetensors.h"
+#include "tests/suite/train/doubtful_mode.h"
 #include "tests/suite/train/recorded_modes.h"
 #include "tests/suite/train/tiny.h"
 
@@ -237,6 +238,16 @@ TEST(RepeatedStep, that_is_not_finite_is_an_error_and_leaves_the_weights_alone) 
     EXPECT_EQ(error.tensor(), "weight " + poisoned);
   }
   EXPECT_EQ(tensors_sha256(session.trainer->optimizer_state()), before);
+}
+
+TEST(RepeatedStep, ends_where_the_mode_finds_its_gradient_wrong) {
+  constexpr int64_t kWrong = 8;
+  Calls calls;
+  const TinySession session(tiny_definition(), repeating(options_of(), calls),
+                            std::make_unique<test::DoubtfulMode>(kWrong));
+  (void)trained(session, kWrong);
+  ASSERT_GT(calls.replays, 0);
+  EXPECT_THROW((void)session.trainer->step(), c10::Error);
 }
 
 TEST(RepeatedStep, goes_on_with_the_same_bits_where_a_run_is_resumed) {

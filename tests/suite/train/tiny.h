@@ -59,9 +59,13 @@ struct TinySession {
       : TinySession(definition, options_of(parse_precision(precision, device), device)) {}
 
   TinySession(const Definition& definition, const TrainerOptions& options,
-              const std::string& mode_name = "none") {
+              const std::string& mode_name = "none")
+      : TinySession(definition, options, memopt::make_mode(mode_name)) {}
+
+  TinySession(const Definition& definition, const TrainerOptions& options,
+              std::unique_ptr<memopt::Mode> own_mode)
+      : mode(std::move(own_mode)) {
     at::manual_seed(definition.seed);
-    mode = memopt::make_mode(mode_name);
     trainer = std::make_unique<Trainer>(definition,
                                         make_denoiser(definition.model, baselines::plain_ops()),
                                         open_dataset(definition, ""), *mode, options);

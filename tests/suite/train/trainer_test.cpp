@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "suite/io/safetensors.h"
+#include "tests/suite/train/doubtful_mode.h"
 #include "tests/suite/train/tiny.h"
 
 namespace noisemark::suite {
@@ -240,6 +241,19 @@ TEST(Trainer, names_the_norm_where_each_gradient_is_finite_and_it_is_not) {
   } catch (const NonFinite& error) {
     EXPECT_EQ(error.tensor(), "norm of the gradients");
   }
+}
+
+TEST(Trainer, leaves_the_weights_alone_where_the_mode_finds_a_gradient_wrong_after_backward) {
+  constexpr int64_t kWrong = 2;
+  const TinySession session(tiny_definition(),
+                            TinySession::options_of(parse_precision("fp32", at::kCPU), at::kCPU),
+                            std::make_unique<test::DoubtfulMode>(kWrong));
+  for (int64_t step = 0; step < kWrong; ++step) (void)session.trainer->step();
+  const std::string weights = tensors_sha256(session.trainer->weights());
+  const std::string optimizer = tensors_sha256(session.trainer->optimizer_state());
+  EXPECT_THROW((void)session.trainer->step(), c10::Error);
+  EXPECT_EQ(tensors_sha256(session.trainer->weights()), weights);
+  EXPECT_EQ(tensors_sha256(session.trainer->optimizer_state()), optimizer);
 }
 
 class PhaseLog : public StepObserver {
