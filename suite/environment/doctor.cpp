@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "suite/environment/graphics.h"
+#include "suite/environment/missing_gpu.h"
 
 namespace noisemark::suite {
 namespace {
@@ -136,45 +137,11 @@ Diagnosis load(const Surroundings& around) {
           busy ? "Wait until other programs are done." : ""};
 }
 
-/// Why the driver and this program do not work together; empty where nothing says so.
-std::optional<std::pair<std::string, std::string>> driver_fault(const Surroundings& around) {
-  const auto newest = around.driver_cuda_version;
-  if (newest && around.cuda_build_major && *newest / 1000 < *around.cuda_build_major) {
-    return std::pair(fmt::format("the driver is too old: it runs CUDA {}.{}, this program needs {}",
-                                 *newest / 1000, *newest % 1000 / 10, *around.cuda_build_major),
-                     std::string("Install a newer driver, or build with an older toolkit."));
-  }
-  if (!around.cuda_init_code || *around.cuda_init_code == 0) return std::nullopt;
-  return std::pair("CUDA cannot be started: " + cuda_init_error(*around.cuda_init_code),
-                   std::string("Look at `nvidia-smi`, at CUDA_VISIBLE_DEVICES and at the kernel's "
-                               "log (`dmesg`)."));
-}
-
 /// Why nothing can be known of a GPU; empty where something can.
 std::optional<Diagnosis> no_gpu(const Machine& machine, const Surroundings& around) {
   if (machine.hardware.contains("gpu_model")) return std::nullopt;
-  const auto missing = [](const std::string& found, const std::string& to_do) {
-    return Diagnosis{"GPU", Health::kMissing, "not available: " + found, to_do};
-  };
-  if (!around.gpu_device && !around.driver_library) {
-    return missing("no driver",
-                   "Nothing, if there is no NVIDIA GPU here; else install its driver.");
-  }
-  if (!around.gpu_device) {
-    return missing("no device file",
-                   "In a container: start it with the GPU (`--gpus all`, `--nv`).");
-  }
-  if (!around.driver_library) {
-    return missing("libcuda.so.1 cannot be loaded",
-                   "Install the driver's libraries; in a container: start it with `--gpus all` or "
-                   "`--nv`, which brings them.");
-  }
-  if (!around.cuda_build) {
-    return missing("this program was built without CUDA", "Build with the preset `release`.");
-  }
-  if (const auto fault = driver_fault(around)) return missing(fault->first, fault->second);
-  return missing("the driver was not asked, or has no device for this process",
-                 "Look at CUDA_VISIBLE_DEVICES and `nvidia-smi`; `--device cuda` asks.");
+  const MissingGpu missing = missing_gpu(around);
+  return Diagnosis{"GPU", Health::kMissing, "not available: " + missing.why, missing.to_do};
 }
 
 void add_gpu_value(const Strings& strings, const std::string& key, const std::string& what,

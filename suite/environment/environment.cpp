@@ -19,7 +19,9 @@
 #include "suite/environment/build_info.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/installation.h"
+#include "suite/environment/missing_gpu.h"
 #include "suite/environment/processor.h"
+#include "suite/environment/surroundings.h"
 #include "suite/environment/system_file.h"
 
 namespace noisemark::suite {
@@ -157,7 +159,8 @@ c10::Device parse_device(const std::string& spelling) {
     const c10::Device device(spelling.empty() ? "cuda" : spelling);
     if (device.is_cuda() && !default_device().is_cuda()) {
       throw Error(ExitCode::kCannotRunHere,
-                  "--device: " + device.str() + ": no usable CUDA device here");
+                  "--device: " + device.str() + ": no usable CUDA device here: " +
+                      missing_gpu(look_around()).why + " (see `noisemark doctor`)");
     }
     if (device.is_cuda() && device.index() >= at::detail::getCUDAHooks().getNumGPUs()) {
       throw bad_input("--device", "", spelling, "a device that is here");

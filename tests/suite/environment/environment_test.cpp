@@ -15,7 +15,9 @@
 #include "reports/sha256.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/installation.h"
+#include "suite/environment/missing_gpu.h"
 #include "suite/environment/processor.h"
+#include "suite/environment/surroundings.h"
 #include "suite/environment/system_file.h"
 
 namespace noisemark::suite {
@@ -104,6 +106,21 @@ std::string refusal_of_device(const std::string& spelling) {
     return error.what();
   }
   return "accepted";
+}
+
+TEST(Device, that_cannot_be_used_is_told_with_the_reason) {
+  if (default_device().is_cuda()) GTEST_SKIP() << "a GPU is here";
+  for (const char* device : {"cuda", "cuda:3"}) {
+    try {
+      (void)parse_device(device);
+      FAIL() << device;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kCannotRunHere);
+      EXPECT_EQ(std::string(error.what()),
+                std::string("--device: ") + device + ": no usable CUDA device here: " +
+                    missing_gpu(look_around()).why + " (see `noisemark doctor`)");
+    }
+  }
 }
 
 TEST(Device, that_is_none_is_refused_with_the_nearest_that_is_one) {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "suite/environment/surroundings.h"
+
+namespace noisemark::suite {
+
+/// Why this program finds no GPU.
+struct MissingGpu {
+  std::string why;    ///< "no driver", "the driver is too old: it runs CUDA 12.4 ..."
+  std::string to_do;  ///< one sentence
+};
+
+/// Where there is none; the first of the reasons that `around` shows. A pure function.
+[[nodiscard]] MissingGpu missing_gpu(const Surroundings& around);
+
+}  // namespace noisemark::suite
