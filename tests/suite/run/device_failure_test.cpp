@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "suite/run/failure.h"
@@ -47,19 +48,56 @@ TEST(DeviceFailure, of_a_kernel_says_that_it_may_have_happened_before) {
       "CUDA error: an illegal memory access was encountered: a kernel failed, maybe long before"))
       << failure->reason;
   EXPECT_EQ(failure->reason.find('\n'), std::string::npos);
-  EXPECT_EQ(code_of(cuda_text("device-side assert triggered")), ExitCode::kInternal);
+  for (const char* what :
+       {"device-side assert triggered", "misaligned address",
+        "an illegal instruction was encountered", "unspecified launch failure",
+        "the launch timed out and was terminated", "uncorrectable ECC error encountered"}) {
+    EXPECT_EQ(code_of(cuda_text(what)), ExitCode::kInternal) << what;
+  }
+}
+
+TEST(DeviceFailure, of_the_driver_is_told_with_what_helps) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"The NVIDIA driver on your system is too old (found version 12040).", "newer driver"},
+      {"CUDA error: all CUDA-capable devices are busy or unavailable", "exclusive compute mode"},
+      {"CUDA error: no CUDA-capable device is detected", "noisemark doctor"},
+      {"CUDA error: no kernel image is available for execution on the device", "CUDAARCHS"},
+      {"CUDA error: system not yet initialized", "fabric manager"}};
+  for (const auto& [text, words] : cases) {
+    const auto failure = device_failure(text);
+    ASSERT_TRUE(failure) << text;
+    EXPECT_NE(failure->reason.find(words), std::string::npos) << failure->reason;
+  }
 }
 
 TEST(DeviceFailure, of_a_librarys_allocation_is_out_of_memory) {
   EXPECT_EQ(code_of("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
             ExitCode::kOutOfMemory);
   EXPECT_EQ(code_of("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), ExitCode::kOutOfMemory);
+  EXPECT_EQ(code_of(cuda_text("out of memory")), ExitCode::kOutOfMemory) << "of the driver's own";
 }
 
 TEST(DeviceFailure, is_no_error_of_another_kind) {
   EXPECT_FALSE(device_failure("mat1 and mat2 shapes cannot be multiplied"));
   EXPECT_FALSE(device_failure("illegal memory access"));
   EXPECT_FALSE(device_failure(cuda_text("something that CUDA 99 may say")));
+}
+
+TEST(Failure, of_the_devices_allocator_is_out_of_memory_whatever_it_says) {
+  const c10::OutOfMemoryError error({__func__, __FILE__, __LINE__},
+                                    "CUDA out of memory. Tried to allocate 20.00 GiB.\nMore.");
+  const Failure failure = failure_of(error);
+  EXPECT_EQ(failure.code, ExitCode::kOutOfMemory);
+  EXPECT_EQ(failure.reason, "CUDA out of memory. Tried to allocate 20.00 GiB.");
+}
+
+TEST(Failure, of_a_kernel_is_no_result_and_says_where_to_look) {
+  constexpr int32_t kAssert = 710;  // cudaErrorAssert
+  const c10::AcceleratorError error({__func__, __FILE__, __LINE__}, kAssert,
+                                    cuda_text("device-side assert triggered"));
+  const Failure failure = failure_of(error);
+  EXPECT_EQ(failure.code, ExitCode::kInternal);
+  EXPECT_NE(failure.message.find("CUDA_LAUNCH_BLOCKING=1"), std::string::npos) << failure.message;
 }
 
 TEST(Failure, of_a_gpu_that_is_taken_is_told_as_such) {
