@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "memopt/mode.h"
 #include "suite/run/mode_figures.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
@@ -60,6 +61,47 @@ std::vector<SmallTraining> trainings() {
   }
   return all;
 }
+
+/// Every mode of the table in NHWC memory, with plain kernels. Budgets by half of what there is to
+/// choose from: the table's are larger than these nets.
+std::vector<SmallTraining> in_channels_last(bool lossless) {
+  std::vector<SmallTraining> all;
+  for (const char* net : {"lucid", "ho", "ho-relu"}) {
+    for (const memopt::ModeEntry& entry : memopt::modes()) {
+      const bool budget = entry.name.starts_with("budget");
+      if (entry.name == "none" || budget || entry.lossless != lossless) continue;
+      all.push_back({net, std::string(entry.name), "channels-last"});
+    }
+    if (lossless) all.push_back({net, test::kHalfBudget, "channels-last"});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(ChannelsLast, SmallNet, testing::ValuesIn(in_channels_last(true)),
+                         [](const testing::TestParamInfo<SmallTraining>& tested) {
+                           return test::test_name(tested.param);
+                         });
+
+class RoundingSmallNet : public testing::TestWithParam<SmallTraining> {};
+
+TEST_P(RoundingSmallNet, follows_its_plan_and_rounds_as_it_does_in_planes) {
+  const FollowedPlan followed = test::follow_plan(GetParam());
+  EXPECT_EQ(followed.report.missing_reason, "");
+  EXPECT_GT(followed.report.plan.encoded_from_bytes, 0);
+  EXPECT_EQ(followed.report.counters.departures, 0);
+  SmallTraining planes = GetParam();
+  planes.baseline = "plain";
+  const double error = gradient_error_of(test::beside_none(GetParam())).error_frac.value();
+  const double of_planes = gradient_error_of(test::beside_none(planes)).error_frac.value();
+  EXPECT_GT(error, 0);
+  // The same values are rounded alike; only groups of 256 neighbours (q) are others.
+  EXPECT_LE(error, 2 * of_planes);
+}
+
+INSTANTIATE_TEST_SUITE_P(ChannelsLast, RoundingSmallNet, testing::ValuesIn(in_channels_last(false)),
+                         [](const testing::TestParamInfo<SmallTraining>& tested) {
+                           return test::test_name(tested.param);
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Certificates, SmallNet, testing::ValuesIn(trainings()),
                          [](const testing::TestParamInfo<SmallTraining>& tested) {

@@ -19,6 +19,7 @@
 #include "suite/data/loader.h"
 #include "suite/io/safetensors.h"
 #include "suite/run/single_run.h"
+#include "tests/suite/train/recorded_modes.h"
 #include "tests/suite/train/tiny.h"
 
 // What only a GPU has: loss scaling, tf32, page-locked batches.
@@ -206,11 +207,42 @@ void expect_repeats(const GraphCase& c) {
 }
 
 TEST(GpuGraph, repeats_the_steps_that_the_host_would_issue_under_every_mode_that_allows_it) {
-  for (const char* mode : {"none", "mirror", "mirror:sqrt", "mirror+echo", "echo", "echo+attn",
-                           "dpr16", "dpr10", "dpr8"}) {
+  for (const char* mode : test::kRecordedModes) {
     expect_repeats({mode, "fp32"});
     expect_repeats({mode, "fp32", true});
   }
+  for (const char* mode : test::kComposedRecordedModes) {
+    expect_repeats({mode, "fp32"});
+    expect_repeats({mode, "fp32", true});
+  }
+}
+
+/// Where a plan holds narrow what is not known to be a cast, the recording is refused, and says
+/// which mode it was and why.
+bool repeats_or_says_why_not(const GraphCase& c) {
+  try {
+    expect_repeats(c);
+    return true;
+  } catch (const Error& error) {
+    const std::string words = error.what();
+    EXPECT_EQ(error.code(), ExitCode::kBadInput) << words;
+    EXPECT_NE(words.find("under mode " + c.mode), std::string::npos) << words;
+    EXPECT_NE(words.find("whether an encoding holds all of its tensor"), std::string::npos)
+        << words;
+    return false;
+  }
+}
+
+TEST(GpuGraph, under_autocast_repeats_the_steps_of_every_mode_or_says_why_not) {
+  int repeated = 0;
+  for (const char* precision : {"bf16", "fp16"}) {
+    for (const bool channels_last : {false, true}) {
+      for (const char* mode : test::kRecordedModes) {
+        repeated += repeats_or_says_why_not({mode, precision, channels_last}) ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GE(repeated, 4 * 4) << "none, and modes that only round, hold nothing narrow";
 }
 
 TEST(GpuGraph, repeats_the_steps_of_every_precision) {

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "baselines/norm_device.h"
+#include "memopt/mode.h"
 #include "memopt/tracking_allocator.h"
 #include "reports/gate.h"
 #include "suite/config/catalogue.h"
@@ -19,6 +23,7 @@
 #include "suite/run/training_pass.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
+#include "tests/suite/train/recorded_modes.h"
 
 namespace noisemark::suite {
 namespace {
@@ -209,16 +214,18 @@ Variant variant_of(const std::string& baseline, const std::string& precision, at
   return variant;
 }
 
+/// In the program's words; empty: it is taken.
+std::string refused(const Variant& variant) {
+  try {
+    require_kernels(variant);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "";
+}
+
 TEST(Plan, refuses_fused_kernels_where_there_are_none) {
-  const auto refused = [](const Variant& variant) {
-    try {
-      require_kernels(variant);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      return std::string(error.what());
-    }
-    return std::string();
-  };
   const at::Device gpu(at::kCUDA, 0);
   const bool built_for_gpus = baselines::find_norm_device(gpu) != nullptr;
   for (const char* precision : {"fp32", "bf16"}) {
@@ -245,10 +252,30 @@ TEST(Plan, refuses_on_a_cpu_what_only_a_gpu_does) {
   }
 }
 
+TEST(Plan, takes_a_recorded_step_under_the_modes_that_are_tested_so_and_under_no_other) {
+  const std::set<std::string_view> tested(test::kRecordedModes.begin(), test::kRecordedModes.end());
+  size_t taken = 0;
+  for (const memopt::ModeEntry& entry : memopt::modes()) {
+    for (const char* baseline : {"cuda-graph", "channels-last+cuda-graph"}) {
+      Variant recorded = variant_of(baseline, "fp32", at::Device(at::kCUDA, 0));
+      recorded.mode = entry.name;
+      const std::string words = refused(recorded);
+      EXPECT_EQ(words.empty(), tested.contains(entry.name)) << entry.name << ": " << words;
+      if (words.empty()) continue;
+      const std::string why = memopt::why_host_is_needed(entry.name);
+      EXPECT_NE(words.find(std::string("under mode ").append(entry.name)), std::string::npos)
+          << words;
+      EXPECT_NE(words.find(why), std::string::npos) << words;
+    }
+    taken += tested.count(entry.name);
+  }
+  EXPECT_EQ(taken, tested.size()) << "a mode that is in no table";
+}
+
 TEST(Plan, refuses_a_recorded_step_whose_mode_needs_the_host_and_a_search_that_must_repeat) {
   const at::Device gpu(at::kCUDA, 0);
   Variant recorded = variant_of("cuda-graph", "fp32", gpu);
-  for (const char* mode : {"none", "echo", "mirror+echo", "dpr8"}) {
+  for (const char* mode : test::kComposedRecordedModes) {
     recorded.mode = mode;
     EXPECT_NO_THROW(require_kernels(recorded)) << mode;
   }

@@ -1,6 +1,8 @@
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -11,6 +13,7 @@
 #include "memopt/mode.h"
 #include "reports/error.h"
 #include "suite/io/safetensors.h"
+#include "tests/suite/train/recorded_modes.h"
 #include "tests/suite/train/tiny.h"
 
 // Steps that a device repeats, with a host in the place of the device: a repetition is the recorded
@@ -157,14 +160,39 @@ TEST(RepeatedStep, of_a_scaled_loss_skips_where_the_host_would) {
   EXPECT_EQ(calls.replays, 2);
 }
 
-TEST(RepeatedStep, begins_when_the_mode_has_its_plan_and_follows_it) {
-  for (const char* mode : {"mirror", "mirror+echo", "echo", "echo+attn", "dpr8"}) {
-    SCOPED_TRACE(mode);
-    ASSERT_EQ(memopt::why_host_is_needed(mode), "");
-    const Calls calls = expect_same_bits(tiny_definition(), mode, options_of());
-    EXPECT_LE(calls.replays, kSteps - memopt::make_mode(mode)->forwards_until_steady() - kWarmUps);
-  }
+struct RecordedMode {
+  std::string mode;
+  bool channels_last = false;
+};
+
+class EveryRecordedMode : public testing::TestWithParam<RecordedMode> {};
+
+TEST_P(EveryRecordedMode, is_recorded_when_it_has_its_plan_and_follows_it) {
+  const auto& [mode, channels_last] = GetParam();
+  ASSERT_EQ(memopt::why_host_is_needed(mode), "");
+  TrainerOptions options = options_of();
+  options.channels_last = channels_last;
+  const Calls calls = expect_same_bits(tiny_definition(), mode, options);
+  EXPECT_LE(calls.replays, kSteps - memopt::make_mode(mode)->forwards_until_steady() - kWarmUps);
 }
+
+std::vector<RecordedMode> every_recorded_mode() {
+  std::vector<RecordedMode> all;
+  for (const bool channels_last : {false, true}) {
+    for (const char* mode : test::kRecordedModes) all.push_back({mode, channels_last});
+    for (const char* mode : test::kComposedRecordedModes) all.push_back({mode, channels_last});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(RepeatedStep, EveryRecordedMode, testing::ValuesIn(every_recorded_mode()),
+                         [](const testing::TestParamInfo<RecordedMode>& tested) {
+                           std::string name = tested.param.mode;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+                           return name + (tested.param.channels_last ? "_channels_last" : "");
+                         });
 
 std::string complaint_under(const std::string& mode) {
   Calls calls;
