@@ -22,6 +22,11 @@ MOST_OVERHEAD = 0.03  # of a step of `echo`, in steps of plain `none`
 _PASS = "pass"
 
 
+def percent(overhead: float) -> str:
+    """With its sign: «+1.0 %»."""
+    return f"{100 * overhead:+.1f} %"
+
+
 @dataclass(frozen=True)
 class _Factor:
     """How many times fewer bytes than plain `none` a mode must hold."""
@@ -34,6 +39,15 @@ class _Factor:
     precisions: tuple[str, ...] = ("fp32",)
     scale: str = CPU
 
+    @property
+    def row(self) -> tuple[str, str]:
+        """What the target's row says first: of what, and how much is asked."""
+        return f"{self.mode}: {self.figure}, times fewer", f"{self.asked:.2f}"
+
+    def is_of(self, benchmark: str, precision: str, scale: str) -> bool:
+        name = benchmark.partition("@")[0]
+        return self.benchmark == name and precision in self.precisions and self.scale == scale
+
 
 @dataclass(frozen=True)
 class _Overhead:
@@ -43,6 +57,11 @@ class _Overhead:
     to: str
     most: float
     aim: str = ""
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """As of a factor."""
+        return f"{self.mode}: overhead to {self.to}", f"at most {percent(self.most)}"
 
 
 _FACTORS = (
@@ -77,40 +96,44 @@ class Target:
 
 
 def _factor(target: _Factor, entries: dict[str, Entry]) -> Target:
-    what = f"{target.mode}: {target.figure}, times fewer"
     aim = f"{target.aim:.2f}" if target.aim else ""
     ours = entries[target.mode].bytes[target.figure].value if target.mode in entries else None
     plain = entries[PLAIN].bytes[target.figure].value
     if not ours or not plain:
-        return Target(what, f"{target.asked:.2f}", aim, "", NOT_MEASURED)
+        return Target(*target.row, aim, "", NOT_MEASURED)
     verdict = REACHED if plain / ours >= target.asked else MISSED
-    return Target(what, f"{target.asked:.2f}", aim, f"{plain / ours:.2f}", verdict)
+    return Target(*target.row, aim, f"{plain / ours:.2f}", verdict)
 
 
 def byte_targets(benchmark: str, precision: str, entries: list[Entry], scale: str = CPU) -> list[Target]:
     """Of a benchmark at a scale, in its definition's batch; empty where nothing is asked of it."""
-    name = benchmark.partition("@")[0]
     known = {entry.name: entry for entry in entries}
-    return [_factor(target, known) for target in _FACTORS
-            if target.benchmark == name and precision in target.precisions and target.scale == scale]
+    return [_factor(target, known) for target in _FACTORS if target.is_of(benchmark, precision, scale)]
 
 
-def _percent(overhead: float) -> str:
-    return f"{100 * overhead:+.1f} %"
+def asked_of(benchmark: str, precision: str, scale: str, timed: bool) -> list[tuple[str, str]]:
+    """The first two cells of each target's row in a table of the benchmark; of times only where `timed`."""
+    factors = [target.row for target in _FACTORS if target.is_of(benchmark, precision, scale)]
+    return factors + [target.row for target in _OVERHEADS[scale] if timed]
+
+
+def judged_overhead(row: Row, most: float) -> tuple[str, str]:
+    """How much longer a step takes than the one `row` is beside, near end of the interval first, and whether
+    that is `most` of it at the most."""
+    measured = percent(1 / row.ratio - 1)
+    if row.ratio_ci95 is None:
+        return f"{measured} [too few rounds]", NOT_PROVEN
+    near, far = (1 / ratio - 1 for ratio in reversed(row.ratio_ci95))
+    verdict = REACHED if far <= most else NOT_PROVEN if near <= most else MISSED
+    return f"{measured} [{percent(near)}, {percent(far)}]", verdict
 
 
 def overhead_target(entries: list[Entry], target: _Overhead = _OVERHEADS[CPU][0]) -> Target:
     """Of the time of a step of a mode beside another; without `target` of `echo` beside plain `none`."""
-    what, asked, aim = f"{target.mode}: overhead to {target.to}", f"at most {_percent(target.most)}", target.aim
     row = next((entry.pace.get(target.to) for entry in entries if entry.name == target.mode), None)
     if row is None:
-        return Target(what, asked, aim, "", NOT_MEASURED)
-    reached = _percent(1 / row.ratio - 1)
-    if row.ratio_ci95 is None:
-        return Target(what, asked, aim, f"{reached} [too few rounds]", NOT_PROVEN)
-    near, far = (1 / ratio - 1 for ratio in reversed(row.ratio_ci95))
-    verdict = REACHED if far <= target.most else NOT_PROVEN if near <= target.most else MISSED
-    return Target(what, asked, aim, f"{reached} [{_percent(near)}, {_percent(far)}]", verdict)
+        return Target(*target.row, target.aim, "", NOT_MEASURED)
+    return Target(*target.row, target.aim, *judged_overhead(row, target.most))
 
 
 def _speed_verdict(row: Row) -> str:
@@ -134,8 +157,8 @@ def checkpoint_target(entries: list[Entry], checkpoint: str) -> Target:
     judged = max(able, key=lambda entry: entry.bytes["peak_bytes"].value)
     row = judged.pace[checkpoint]
     interval = row.ratio_ci95
-    ends = "too few rounds" if interval is None else " ".join(_percent(end - 1) for end in interval)
-    return Target(what, asked, aim, f"{judged.name}: {_percent(row.ratio - 1)} [{ends}]",
+    ends = "too few rounds" if interval is None else " ".join(percent(end - 1) for end in interval)
+    return Target(what, asked, aim, f"{judged.name}: {percent(row.ratio - 1)} [{ends}]",
                   _speed_verdict(row))
 
 

@@ -171,6 +171,11 @@ def markdown(rows: list[Row], reference: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def words(*parts: object) -> str:
+    """A command line of its words."""
+    return shlex.join(map(str, parts))
+
+
 def measure(commands: dict[str, str], turns: Turns, reference: str) -> dict[str, Any]:
     """Starts the contestants and runs the rounds. Returns everything, raw turns included, as JSON
     values. `commands` are by name; `reference` is one of the names."""

@@ -13,7 +13,6 @@ Exit codes: 0 measured, 1 a contestant failed, 2 bad input.
 
 import argparse
 import json
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -79,19 +78,16 @@ class Commands:
             variant, _, memory = name.removeprefix("peer-").partition("+")
             if memory not in ("", "pooled"):
                 raise BadInput(f"--contestants: {name}: +{memory} (+pooled)")
-            return _words(*(_POOLED if memory else ()), sys.executable, _PEERS / "run_peer.py",
-                          "--definition", self._definitions, "--id", benchmark,
-                          "--variant", variant, "--pace", *where)
-        return _words(self._args.noisemark, "pace", benchmark, "--baseline", name, *where)
+            return pace.words(*(_POOLED if memory else ()), sys.executable, _PEERS / "run_peer.py",
+                              "--definition", self._definitions, "--id", benchmark,
+                              "--variant", variant, "--pace", *where)
+        return pace.words(self._args.noisemark, "pace", benchmark, "--baseline", name, *where)
 
     def bare_loop(self, benchmark: str) -> str:
-        """The same calls without the harness; it knows fp32 only."""
-        return _words(self._args.bare_loop, benchmark, "--data", self._args.data,
-                      "--threads", self._args.threads)
-
-
-def _words(*words: object) -> str:
-    return shlex.join(map(str, words))
+        """The same calls without the harness."""
+        return pace.words(self._args.bare_loop, asked_for(benchmark, self._args.device),
+                          "--data", self._args.data, "--threads", self._args.threads,
+                          "--device", self._args.device)
 
 
 def _names(args: argparse.Namespace, definitions: Path) -> dict[object, str]:
@@ -153,8 +149,6 @@ class Table:
 def measure(args: argparse.Namespace) -> None:
     """Every table, printed as it is ready, and all of them in speed.md."""
     checked_device(args.device)
-    if args.bare_loop and args.device != CPU:
-        raise BadInput(f"--bare-loop: with --device {args.device} (it trains on the CPU alone)")
     if args.out.exists() and any(args.out.iterdir()):
         raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
     args.out.mkdir(parents=True, exist_ok=True)

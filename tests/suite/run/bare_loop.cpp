@@ -1,107 +1,120 @@
 /// The training loop that a user would write by hand with this project's parts, without the
 /// harness: no trainer, no memory mode, no timers of phases, neither replacement of LibTorch's
 /// allocator and engine. It speaks pace.py's protocol, so that `noisemark pace` and it can be timed
-/// in one interleaved run: the difference is what the harness costs.
+/// in one interleaved run: the difference is what the harness costs. With --accounting it knows
+/// more of its memory, so that it and itself without that tell what the accounting costs.
 ///
-///   noisemark_bare_loop ID --data FOLDER --threads N
+///   noisemark_bare_loop ID --data FOLDER --threads N [--device cpu|cuda|cuda:N]
+///       [--precision fp32|tf32|bf16] [--accounting none|followed|logged]
+///
+/// Exit codes: 0, 1 a step failed, 2 bad input, 77 no such device here.
 
-#include <ATen/Context.h>
-#include <ATen/core/grad_mode.h>
-
+#include <array>
 #include <chrono>
+#include <exception>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "baselines/baseline.h"
-#include "suite/diffusion/process.h"
-#include "suite/models/denoiser.h"
-#include "suite/random/counter_rng.h"
+#include "memopt/saved_tensor_scope.h"
+#include "memopt/tracking_allocator.h"
+#include "reports/error.h"
+#include "suite/run/plan.h"
+#include "suite/run/run.h"
 #include "suite/run/single_run.h"
-#include "suite/train/adam.h"
-#include "suite/train/ema.h"
-#include "suite/train/named_parameters.h"
+#include "tests/suite/run/bare_training.h"
 
 namespace noisemark::suite {
 namespace {
 
-class BareLoop {
- public:
-  explicit BareLoop(const SessionOptions& options)
-      : definition_(options.definition),
-        model_(make_model(options)),
-        process_(definition_.diffusion, at::kCPU),
-        adam_(named_parameters(*model_), definition_.optimizer),
-        ema_(named_parameters(*model_), definition_.ema),
-        loader_(options.dataset, definition_, loader_options(options)) {}
+constexpr std::array kAccountings{std::pair{std::string_view("none"), Accounting::kNone},
+                                  std::pair{std::string_view("followed"), Accounting::kFollowed},
+                                  std::pair{std::string_view("logged"), Accounting::kLogged}};
 
-  double step() {
-    const Batch batch = loader_.next();
-    at::manual_seed(derive_seed(definition_.seed, Stream::kDropout, step_++));
-    at::Tensor noisy, target;
-    {
-      const at::NoGradGuard no_grad;
-      noisy = process_.q_sample(batch.images, batch.timesteps, batch.noise);
-      target = process_.target(batch.images, batch.timesteps, batch.noise);
+/// Of words that come in pairs behind the benchmark's name.
+class Arguments {
+ public:
+  Arguments(int argc, char** argv) {
+    if (argc < 2 || argc % 2 != 0) throw usage("");
+    options_.id = argv[1];
+    options_.device = "cpu";
+    std::map<std::string, std::string*> texts{{"--data", &options_.data},
+                                              {"--threads", &threads_},
+                                              {"--device", &options_.device},
+                                              {"--precision", &options_.precision},
+                                              {"--accounting", &accounting_}};
+    for (int i = 2; i < argc; i += 2) {
+      const auto found = texts.find(argv[i]);
+      if (found == texts.end()) throw usage(argv[i]);
+      *found->second = argv[i + 1];
     }
-    const at::Tensor loss =
-        process_.training_loss(model_->forward(noisy, batch.timesteps), target, batch.timesteps);
-    loss.backward();
-    clip_gradients(adam_.gradients(), definition_.optimizer.clip_norm);
-    adam_.step();
-    adam_.release_gradients();
-    ema_.update();
-    return loss.item<double>();
+    if (options_.data.empty() || threads_.empty()) throw usage("");
+    options_.threads = number(threads_);
+  }
+
+  [[nodiscard]] const RunOptions& run() const { return options_; }
+  [[nodiscard]] Accounting accounting() const {
+    for (const auto& [name, accounting] : kAccountings) {
+      if (name == accounting_) return accounting;
+    }
+    throw bad_input("noisemark_bare_loop", "--accounting", accounting_, "none, followed or logged");
   }
 
  private:
-  static std::shared_ptr<Denoiser> make_model(const SessionOptions& options) {
-    at::manual_seed(options.definition.seed);
-    const auto execution = baselines::parse_baseline(options.variant.baseline);
-    return make_denoiser(options.definition.model, execution.ops());
+  static Error usage(const std::string& word) {
+    return bad_input("noisemark_bare_loop", "", word,
+                     "ID --data FOLDER --threads N [--device D] [--precision P] [--accounting A]");
+  }
+  static int64_t number(const std::string& text) {
+    size_t end = 0;
+    try {
+      const int64_t value = std::stoll(text, &end);
+      if (end == text.size()) return value;
+    } catch (const std::logic_error&) {
+    }
+    throw bad_input("noisemark_bare_loop", "--threads", text, "a number");
   }
 
-  static LoaderOptions loader_options(const SessionOptions& options) {
-    LoaderOptions loader;
-    loader.threads = options.loader_threads;
-    loader.last_step = options.definition.train.steps;
-    return loader;
-  }
-
-  Definition definition_;
-  std::shared_ptr<Denoiser> model_;
-  DiffusionProcess process_;
-  Adam adam_;
-  Ema ema_;
-  Loader loader_;
-  uint64_t step_ = 0;
+  RunOptions options_;
+  std::string threads_;
+  std::string accounting_ = "none";
 };
 
-nlohmann::json take_turn(BareLoop& loop, int64_t steps) {
+nlohmann::json take_turn(BareTraining& training, int64_t steps) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> seconds;
   std::vector<double> losses;
   for (int64_t i = 0; i < steps; ++i) {
     const Clock::time_point start = Clock::now();
-    losses.push_back(loop.step());
+    losses.push_back(training.step());
     seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   }
   return {{"step_s", seconds}, {"loss", losses}};
 }
 
-int serve(const RunOptions& options) {
-  const PlannedRun plan = plan_runs(options).front();
+/// Its own accounting first of all, before LibTorch allocates.
+int serve(const Arguments& arguments) {
+  const Accounting accounting = arguments.accounting();
+  if (accounting != Accounting::kNone) memopt::install_tracking_allocator();
+  if (accounting == Accounting::kLogged) memopt::install_saved_tensor_engine();
+  const PlannedRun plan = plan_runs(arguments.run()).front();
+  if (plan.variant.precision.loss_scaling) {
+    throw bad_input("noisemark_bare_loop", "--precision", plan.variant.precision.name,
+                    "one without loss scaling");
+  }
   apply_variant(plan.variant);
-  SessionOptions session = session_options(options, plan);
+  SessionOptions session = session_options(arguments.run(), plan);
   session.definition.train.steps = std::numeric_limits<int32_t>::max();
-  BareLoop loop(session);
+  BareTraining training(session, accounting);
   std::cout << nlohmann::json{{"ready", true}, {"batch", plan.definition.train.batch}} << std::endl;
   std::string verb;
   for (int64_t steps = 0; std::cin >> verb && verb == "run" && std::cin >> steps;) {
-    std::cout << take_turn(loop, steps) << std::endl;
+    std::cout << take_turn(training, steps) << std::endl;
   }
   return 0;
 }
@@ -110,18 +123,13 @@ int serve(const RunOptions& options) {
 }  // namespace noisemark::suite
 
 int main(int argc, char** argv) {
-  if (argc != 6 || std::string(argv[2]) != "--data" || std::string(argv[4]) != "--threads") {
-    std::cerr << "usage: noisemark_bare_loop ID --data FOLDER --threads N\n";
-    return 2;
-  }
-  noisemark::suite::RunOptions options;
-  options.id = argv[1];
-  options.data = argv[3];
-  options.threads = std::stoll(argv[5]);
   try {
-    return noisemark::suite::serve(options);
+    return noisemark::suite::serve(noisemark::suite::Arguments(argc, argv));
+  } catch (const noisemark::Error& error) {
+    std::cerr << error.what() << '\n';
+    return static_cast<int>(error.code());
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
-    return 2;
+    return 1;
   }
 }
