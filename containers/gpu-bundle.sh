@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts what gpu-check.sh runs into one folder, for a GPU host that has LibTorch with CUDA's wheels and nothing else that
-# the programs were linked with. In OUT are bin/, the programs; lib/, the shared libraries that they find here; and
-# gpu-check.sh, which runs them there: TORCH=DIR OUT/gpu-check.sh.
+# the programs were linked with; the bare loop too, with which gpu_table.py times accounting. In OUT are bin/, the
+# programs; lib/, the shared libraries that they find here; and gpu-check.sh, which runs them there: TORCH=DIR
+# OUT/gpu-check.sh.
 #
 #   containers/gpu-bundle.sh OUT   OUT: a new folder, or an empty one
 #
@@ -29,7 +30,7 @@ if [[ -e $out && (! -d $out || -n $(ls -A "$out")) ]]; then
 fi
 
 programs=()
-for program in "$bin"/*_gpu_test "$bin"/noisemark "$bin"/noisemark_gpu_columns \
+for program in "$bin"/*_gpu_test "$bin"/noisemark "$bin"/noisemark_gpu_columns "$bin"/noisemark_bare_loop \
   "$bin"/noisemark_{norms_gpu,cudnn,codecs}_micro; do
   [[ ! -x $program ]] || programs+=("$program")
 done

@@ -4,11 +4,14 @@
     gpu_table.py --noisemark build/release/bin/noisemark --data DIR --out FOLDER
 
 Speed beside the Python peers and the cost and bytes of memory modes are by speed_table.py and
-memory_table.py, the largest batch by `noisemark fit`, the columns of utilization by
-noisemark_gpu_columns, which lies beside the program. FOLDER gets gpu.md, and what every command wrote.
-A command that fails has a row that says so, and the others go on. Nothing else may use the GPU.
+memory_table.py, the largest batch by `noisemark fit`, what accounting costs by accounting_cost.py, the
+columns of utilization by noisemark_gpu_columns; programs lie beside the given one. Of our baselines the
+fastest is judged beside each peer, by the same turns that tell which it is.
+FOLDER gets gpu.md, and what every command wrote. A command that fails has a row that says so, and the
+others go on; what is asked and was not measured has a row too. Nothing else may use the GPU.
 
-Exit codes: 0 measured, 1 a command failed, 2 bad input, 77 no GPU here (with NOISEMARK_REQUIRE=cuda 1).
+Exit codes: 0 all that is asked was measured, 1 not all, 2 bad input, 77 no GPU here (with
+NOISEMARK_REQUIRE=cuda 1). Whether what was measured is enough is told by verdicts alone.
 """
 
 import argparse
@@ -23,23 +26,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import accounting_cost
 import pace
 from definition import BadInput
-from memory_targets import MISSED, REACHED
+from devices import GPU
 from memory_rows import PLAIN
+from memory_targets import MISSED, NOT_MEASURED, NOT_PROVEN, REACHED, asked_of
 
 _PEERS = Path(__file__).resolve().parent
 _BENCHMARKS = ("ho-cifar10", "lucid-cifar10")
-_PEER_VARIANTS = ("peer-eager", "peer-compiled")
-_BASELINES = ("plain", "fused", "fused+channels-last")
+_BATCH = 128  # of their @gpu
+_LEAST_SPEED = {"peer-eager": 1.5, "peer-compiled": 1.0}  # of our fastest, times the peer's
+_BASELINES = ("plain", "fused", "channels-last", "fused+channels-last", "cuda-graph", "fused+cuda-graph",
+              "fused+channels-last+cuda-graph")
 _BYTES_OF = "ho-cifar10"
 _MODES = {"fp32": ("echo", "mirror+echo", "echo+dpr8"),
           "bf16": ("echo", "echo+attn", "mirror+echo", "echo+dpr8", "none@fused", "echo@fused")}
 _OVERHEAD = "overhead"
 _COLUMNS = "noisemark_gpu_columns"
+_BARE_LOOP = "noisemark_bare_loop"
 _TIMES_LARGER = 4
 _FAILED = "failed"
-_NO_COMMAND = "no command"
+_CHECKS = {"holds": REACHED, "**does not hold**": MISSED, "not known": NOT_MEASURED}
+_TWO_SOURCES = ("copy", "product")  # loads whose busy time is known from two
+_POINTS = "within 2 points"
 
 Run = Callable[[list[str], Path], int]
 
@@ -55,13 +65,18 @@ class Row:
     command: str
 
 
+Asked = list[tuple[str, str]]
+
+
 @dataclass(frozen=True)
 class Part:
-    """A command, and how its rows are read from what it left: in `folder`, and on standard output."""
+    """A command, and how its rows are read from what it left: in its folder, and on standard output."""
 
     name: str
     command: list[str]
     read: Callable[[str, str], list[Row]]  # standard output, the command as it is shown
+    asked: Asked  # the first two cells of rows that must be there
+    verdicts: tuple[int, ...] = (0,)  # exit codes that say nothing of whether it was measured
 
 
 def has_gpu(devices: Path, environment: Mapping[str, str]) -> bool:
@@ -77,24 +92,49 @@ def cells_of(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
 
 
+def _best(title: str, peer: str) -> tuple[str, str]:
+    return f"{title}: fastest baseline beside {peer}, times as fast", f"at least {_LEAST_SPEED[peer]:.2f}"
+
+
+def speed_verdict(row: pace.Row, least: float) -> str:
+    """Whether `row` is at least so many times as fast as what it is beside, by the whole interval."""
+    if row.ratio_ci95 is None:
+        return NOT_PROVEN
+    low, high = row.ratio_ci95
+    return REACHED if low >= least else NOT_PROVEN if high >= least else MISSED
+
+
 def speed_rows(record: dict[str, Any], title: str, command: str) -> list[Row]:
-    """Of each baseline beside each peer; a contestant that could not run has none."""
+    """Of each baseline beside each peer, and of the fastest what is asked; a contestant that could not run
+    has none."""
     timed = [contestant["name"] for contestant in record["contestants"]]
     rows = []
-    for peer in (name for name in timed if name in _PEER_VARIANTS):
-        by_name = {row.name: row for row in pace.rows_of(record, peer)}
-        for name in (name for name in timed if name not in _PEER_VARIANTS):
-            ratio = pace.with_interval(by_name[name].ratio, by_name[name].ratio_ci95, 3)
-            rate = f"{by_name[name].images_per_s:.0f} images/s"
-            rows.append(Row(f"{title}: {name} beside {peer}, times as fast", "", f"{ratio}, {rate}", "", command))
+    for peer in (name for name in timed if name in _LEAST_SPEED):
+        ours = [row for row in pace.rows_of(record, peer) if row.name not in _LEAST_SPEED]
+        if ours:
+            best = max(ours, key=lambda row: row.ratio)
+            measured = f"{best.name}: {pace.with_interval(best.ratio, best.ratio_ci95, 3)}"
+            rows.append(Row(*_best(title, peer), measured, speed_verdict(best, _LEAST_SPEED[peer]), command))
+        for row in ours:
+            ratio = pace.with_interval(row.ratio, row.ratio_ci95, 3)
+            rows.append(Row(f"{title}: {row.name} beside {peer}, times as fast", "",
+                            f"{ratio}, {row.images_per_s:.0f} images/s", "", command))
     return rows
+
+
+def _of_bytes(precision: str, what: str) -> str:
+    return f"{_BYTES_OF}@gpu, {precision}: {what}"
 
 
 def target_rows(text: str, precision: str, command: str, timed: bool) -> list[Row]:
     """What memory_table.py says of its targets; those of time only where it was asked to time them."""
     found = [cells for cells in cells_of(text.partition("\n## Targets\n")[2]) if len(cells) == 5]
-    return [Row(f"{_BYTES_OF}@gpu, {precision}: {what}", asked, reached, verdict, command)
+    return [Row(_of_bytes(precision, what), asked, reached, verdict, command)
             for what, asked, _, reached, verdict in found[2:] if timed or _OVERHEAD not in what]
+
+
+def _larger(title: str, budget: str) -> tuple[str, str]:
+    return f"{title}: largest batch of {budget}, times that of {PLAIN}", f"{_TIMES_LARGER:.2f}"
 
 
 def fit_rows(text: str, title: str, command: str) -> list[Row]:
@@ -103,18 +143,40 @@ def fit_rows(text: str, title: str, command: str) -> list[Row]:
     batch_at = head.index("largest batch")
     batches = {cells[0]: int(cells[batch_at].replace(",", "")) for cells in rows}
     budget = next(mode for mode in batches if mode.startswith("budget:"))
-    times = batches[budget] / batches[PLAIN] if batches[PLAIN] else 0.0
-    verdict = REACHED if times >= _TIMES_LARGER else MISSED
-    return [Row(f"{title}: largest batch of {budget}, times that of {PLAIN}", f"{_TIMES_LARGER:.2f}",
-                f"{times:.2f} ({batches[budget]} and {batches[PLAIN]})", verdict, command)]
+    asked = _larger(title, budget)
+    if not batches[PLAIN]:
+        return [Row(*asked, f"no batch of {PLAIN} fits", NOT_MEASURED, command)]
+    times = batches[budget] / batches[PLAIN]
+    return [Row(*asked, f"{times:.2f} ({batches[budget]} and {batches[PLAIN]})",
+                REACHED if times >= _TIMES_LARGER else MISSED, command)]
+
+
+def accounting_rows(text: str, title: str, command: str) -> list[Row]:
+    """What accounting_cost.py says of each kind of accounting, of which it judges one."""
+    _, _, *rows = cells_of(text)
+    return [Row(_accounting(title, kind), asked, measured, verdict, command)
+            for kind, measured, asked, verdict in rows]
+
+
+def _accounting(title: str, kind: str) -> str:
+    return f"{title}: accounting for memory, {kind}: overhead of a step"
+
+
+def _busy(load: str) -> str:
+    return f"utilization, {load}: kernel_busy beside graphics_active"
 
 
 def columns_rows(text: str, command: str) -> list[Row]:
-    """noisemark_gpu_columns says by its exit code whether each column said what is known of the load."""
-    if not text:
-        raise ValueError("nothing printed")
-    return [Row("columns of utilization beside loads of which they are known", "all hold", "all hold", REACHED,
-                command)]
+    """What noisemark_gpu_columns says of each thing that must hold; busy time has two sources."""
+    checks = [cells for cells in cells_of(text) if len(cells) == 3 and cells[2] in _CHECKS]
+    rows = []
+    for what, found, verdict in checks:
+        load, _, check = what.partition(": ")
+        named = (_busy(load), _POINTS) if "graphics_active" in check else (f"utilization, {load}", check)
+        rows.append(Row(*named, found, _CHECKS[verdict], command))
+    if not rows:
+        raise ValueError("no checks")
+    return rows
 
 
 def markdown(rows: list[Row]) -> str:
@@ -150,29 +212,40 @@ class Parts:
         self._args = args
 
     def all(self) -> list[Part]:
-        return [self._speed(), self._memory("fp32"), self._memory("bf16"), self._fit(), self._columns()]
+        return [self._speed(), self._memory("fp32"), self._memory("bf16"), self._fit(), self._accounting(),
+                self._columns()]
 
-    def _script(self, name: str, folder: str, *words: object) -> list[str]:
+    def _script(self, name: str, *words: object) -> list[str]:
         args = self._args
-        return _words(sys.executable, _PEERS / name, "--noisemark", args.noisemark, "--data", args.data,
-                      "--device", "cuda", "--threads", args.threads, "--steps", args.steps,
-                      "--out", args.out / folder, *words)
+        return _words(sys.executable, _PEERS / name, "--data", args.data, "--device", "cuda",
+                      "--threads", args.threads, "--steps", args.steps, *words)
+
+    def _table(self, name: str, folder: str, *words: object) -> list[str]:
+        args = self._args
+        return self._script(name, "--noisemark", args.noisemark, "--out", args.out / folder, *words)
+
+    def _beside(self, program: str) -> Path:
+        return self._args.noisemark.parent / program
 
     def _speed(self) -> Part:
         folder = self._args.out / "speed"
-        command = self._script("speed_table.py", "speed", "--rounds", self._args.rounds,
-                               "--benchmarks", *_BENCHMARKS, "--precisions", "bf16",
-                               "--contestants", *_PEER_VARIANTS, *_BASELINES)
+        command = self._table("speed_table.py", "speed", "--rounds", self._args.rounds,
+                              "--benchmarks", *_BENCHMARKS, "--precisions", "bf16",
+                              "--contestants", *_LEAST_SPEED, *_BASELINES)
+        titles = {benchmark: f"{benchmark}@gpu, bf16, batch {_BATCH}" for benchmark in _BENCHMARKS}
 
         def read(_: str, shown: str) -> list[Row]:
             rows = []
-            for benchmark in _BENCHMARKS:
+            for benchmark, title in titles.items():
                 record = json.loads((folder / f"{benchmark}-bf16.json").read_text())
-                batch = record["contestants"][0]["ready"]["batch"]
-                rows += speed_rows(record, f"{benchmark}@gpu, bf16, batch {batch}", shown)
+                batches = {contestant["ready"]["batch"] for contestant in record["contestants"]}
+                if batches != {_BATCH}:
+                    raise ValueError(f"batches of {sorted(batches)}")
+                rows += speed_rows(record, title, shown)
             return rows
 
-        return Part("speed beside the peers", command, read)
+        asked = [_best(title, peer) for title in titles.values() for peer in _LEAST_SPEED]
+        return Part("speed beside the peers", command, read, asked)
 
     def _memory(self, precision: str) -> Part:
         """Bytes are asked for in both precisions, times in bf16."""
@@ -180,26 +253,40 @@ class Parts:
         name = f"memory-{precision}"
         turns = ["--rounds", self._args.rounds] if timed else ["--rounds", 1, "--warmup-rounds", 0]
         contestants = ["none@fused", "echo@fused"] if timed else []
-        command = self._script("memory_table.py", name, "--benchmark", _BYTES_OF, "--precision", precision,
-                               "--modes", *_MODES[precision], "--budgets", "--variants", "eager",
-                               "--timed", PLAIN, *contestants, *turns)
+        command = self._table("memory_table.py", name, "--benchmark", _BYTES_OF, "--precision", precision,
+                              "--modes", *_MODES[precision], "--budgets", "--variants", "eager",
+                              "--timed", PLAIN, *contestants, *turns)
 
         def read(_: str, shown: str) -> list[Row]:
             return target_rows((self._args.out / name / "memory.md").read_text(), precision, shown, timed)
 
-        return Part(f"bytes and times of memory modes, {precision}", command, read)
+        asked = [(_of_bytes(precision, what), how_much)
+                 for what, how_much in asked_of(_BYTES_OF, precision, GPU, timed)]
+        return Part(f"bytes and times of memory modes, {precision}", command, read, asked)
 
     def _fit(self) -> Part:
         args = self._args
+        budget = f"budget:{args.memory}"
         command = _words(args.noisemark, "fit", f"{_BYTES_OF}@gpu", "--device", "cuda", "--precision", "bf16",
                          "--threads", args.threads, "--data", args.data, "--memory", args.memory,
-                         "--mode", PLAIN, "--mode", f"budget:{args.memory}")
+                         "--mode", PLAIN, "--mode", budget)
         title = f"{_BYTES_OF}@gpu, bf16, within {args.memory}"
-        return Part("largest batch", command, lambda text, shown: fit_rows(text, title, shown))
+        return Part("largest batch", command, lambda text, shown: fit_rows(text, title, shown),
+                    [_larger(title, budget)])
+
+    def _accounting(self) -> Part:
+        command = self._script("accounting_cost.py", "--bare-loop", self._beside(_BARE_LOOP),
+                               "--benchmark", _BYTES_OF, "--precision", "bf16",
+                               "--rounds", 2 * self._args.rounds, "--out", self._args.out / "accounting.json")
+        title = f"{_BYTES_OF}@gpu, bf16"
+        asked = [(_accounting(title, accounting_cost.JUDGED), accounting_cost.ASKED)]
+        return Part("accounting for memory", command, lambda text, shown: accounting_rows(text, title, shown),
+                    asked, (0, pace.EXIT_FAILED, accounting_cost.EXIT_INCONCLUSIVE))
 
     def _columns(self) -> Part:
-        command = _words(self._args.noisemark.parent / _COLUMNS)
-        return Part("columns of utilization", command, columns_rows)
+        asked = [(_busy(load), _POINTS) for load in _TWO_SOURCES]
+        return Part("columns of utilization", _words(self._beside(_COLUMNS)), columns_rows, asked,
+                    (0, pace.EXIT_FAILED))
 
 
 def _words(*words: object) -> list[str]:
@@ -208,7 +295,8 @@ def _words(*words: object) -> list[str]:
 
 def _shown(command: list[str], args: argparse.Namespace) -> str:
     """As one would type it, not as this machine has it."""
-    names = {args.noisemark: "noisemark", args.noisemark.parent / _COLUMNS: _COLUMNS, sys.executable: "python3",
+    beside = {args.noisemark.parent / program: program for program in (_COLUMNS, _BARE_LOOP)}
+    names = {args.noisemark: "noisemark", **beside, sys.executable: "python3",
              _PEERS: "baselines/peers", args.out: "FOLDER", args.data: "DIR"}
 
     def named(word: str) -> str:
@@ -231,14 +319,19 @@ def _run(command: list[str], stdout: Path) -> int:
 
 
 def _rows_of(part: Part, code: int, stdout: Path, shown: str) -> list[Row]:
-    """What could be read, and a row more where the command failed: a table is there after a failed gate."""
+    """What could be read, a row more where the command failed (a table is there after a failed gate), and
+    one of each that is asked for and missing."""
     if code == pace.EXIT_CANNOT_RUN_HERE:
-        return [Row(part.name, "", "cannot run here", "", shown)]
-    failure = [Row(part.name, "", f"exit code {code}", _FAILED, shown)] if code else []
-    try:
-        return failure + part.read(stdout.read_text(), shown)
-    except (OSError, ValueError, KeyError, IndexError, StopIteration) as error:
-        return failure or [Row(part.name, "", f"no figures: {error!r}", _FAILED, shown)]
+        rows = [Row(part.name, "", "cannot run here", "", shown)]
+    else:
+        rows = [] if code in part.verdicts else [Row(part.name, "", f"exit code {code}", _FAILED, shown)]
+        try:
+            rows += part.read(stdout.read_text(), shown)
+        except (OSError, ValueError, KeyError, IndexError, StopIteration) as error:
+            rows = rows or [Row(part.name, "", f"no figures: {error!r}", _FAILED, shown)]
+    there = {row.what for row in rows}
+    return rows + [Row(what, how_much, "", NOT_MEASURED, shown)
+                   for what, how_much in part.asked if what not in there]
 
 
 def measure(args: argparse.Namespace, run: Run = _run) -> list[Row]:
@@ -250,13 +343,17 @@ def measure(args: argparse.Namespace, run: Run = _run) -> list[Row]:
     if args.out.exists() and any(args.out.iterdir()):
         raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
     args.out.mkdir(parents=True, exist_ok=True)
-    rows = [Row("accounting of memory, overhead of a step", "at most +1.0 %", "", _NO_COMMAND, "")]
+    rows: list[Row] = []
     for index, part in enumerate(Parts(args).all()):
         stdout = args.out / f"{index + 1}.txt"
-        shown = _shown(part.command, args)
-        rows[-1:-1] = _rows_of(part, run(part.command, stdout), stdout, shown)
+        rows += _rows_of(part, run(part.command, stdout), stdout, _shown(part.command, args))
         (args.out / "gpu.md").write_text(markdown(rows))
     return rows
+
+
+def exit_code(rows: list[Row]) -> int:
+    """Whether the table is whole."""
+    return pace.EXIT_FAILED if any(row.verdict in (_FAILED, NOT_MEASURED) for row in rows) else 0
 
 
 def main(argv: list[str]) -> int:
@@ -275,7 +372,7 @@ def main(argv: list[str]) -> int:
         print(f"--out: {error}", file=sys.stderr)
         return pace.EXIT_BAD_INPUT
     print(markdown(rows), end="")
-    return pace.EXIT_FAILED if any(row.verdict == _FAILED for row in rows) else 0
+    return exit_code(rows)
 
 
 if __name__ == "__main__":
