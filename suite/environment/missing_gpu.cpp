@@ -46,4 +46,10 @@ MissingGpu missing_gpu(const Surroundings& around) {
           "Look at CUDA_VISIBLE_DEVICES and `nvidia-smi`; `--device cuda` asks."};
 }
 
+std::string unused_gpu(const Surroundings& around) {
+  if (!around.gpu_device) return "";
+  return "the GPU here cannot be used: " + missing_gpu(around).why +
+         " (see `noisemark doctor`); the CPU is taken";
+}
+
 }  // namespace noisemark::suite

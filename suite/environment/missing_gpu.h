@@ -15,4 +15,8 @@ struct MissingGpu {
 /// Where there is none; the first of the reasons that `around` shows. A pure function.
 [[nodiscard]] MissingGpu missing_gpu(const Surroundings& around);
 
+/// What is to be said where the CPU is taken because no GPU can be, though there is one: with the
+/// reason. Empty where no GPU shows itself. A pure function.
+[[nodiscard]] std::string unused_gpu(const Surroundings& around);
+
 }  // namespace noisemark::suite

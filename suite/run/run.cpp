@@ -1,8 +1,14 @@
 #include "suite/run/run.h"
 
+#include <fmt/core.h>
+
+#include <cstdio>
 #include <filesystem>
+#include <string>
 #include <vector>
 
+#include "suite/environment/missing_gpu.h"
+#include "suite/environment/surroundings.h"
 #include "suite/run/deterministic.h"
 #include "suite/run/output_folder.h"
 #include "suite/run/plan.h"
@@ -22,6 +28,13 @@ fs::path output_path(const RunOptions& options, const std::vector<PlannedRun>& p
                                               : first.id + "-" + variant_label(first.variant));
 }
 
+/// Whoever names no device on a machine with a GPU expects it.
+void tell_of_unused_gpu(const RunOptions& options, at::Device device) {
+  if (!options.device.empty() || !device.is_cpu()) return;
+  const std::string words = unused_gpu(look_around());
+  if (!words.empty()) fmt::print(stderr, "noisemark: {}\n", words);
+}
+
 }  // namespace
 
 void require_one_way_with_what_is_there(const RunOptions& options) {
@@ -38,6 +51,7 @@ ExitCode run(const RunOptions& options) {
   require_one_way_with_what_is_there(options);
   if (options.deterministic) choose_cublas_workspace();
   const std::vector<PlannedRun> plans = plan_runs(options);
+  tell_of_unused_gpu(options, plans.front().variant.device);
   const fs::path out = output_path(options, plans);
   if (plans.size() == 1) return run_single(options, plans.front(), out);
   return run_suite(options, plans, out);

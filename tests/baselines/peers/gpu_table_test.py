@@ -1,5 +1,6 @@
 """The table of a GPU, from what stand-ins for its commands leave behind. Needs neither torch nor a GPU."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -237,6 +238,14 @@ class GpuTableTest(unittest.TestCase):
         self.assertEqual([row.verdict for row in rows], ["reached", "reached", "not measured"])
         with self.assertRaises(ValueError):
             columns_rows("no GPU here\n", "c")
+
+    def test_scripts_take_the_words_that_they_are_given(self) -> None:
+        self.rows()
+        scripts = [command[1:] for command in self.commands if command[0] == sys.executable]
+        self.assertEqual(len(scripts), 4)
+        for script, *words in scripts:
+            with self.subTest(script=script):
+                importlib.import_module(Path(script).stem)._arguments(words)
 
     def test_targets_are_those_of_the_memory_table_and_times_of_bf16_alone(self) -> None:
         found = {row.what: (row.asked, row.measured, row.verdict) for row in self.rows()}

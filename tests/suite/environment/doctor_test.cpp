@@ -7,6 +7,7 @@
 
 #include "suite/environment/energy.h"
 #include "suite/environment/graphics.h"
+#include "suite/environment/missing_gpu.h"
 
 namespace noisemark::suite {
 namespace {
@@ -203,6 +204,16 @@ TEST(Doctor, tells_apart_why_there_is_no_gpu) {
               without([](Machine&, Surroundings& around) { around.cuda_init_code = 802; }));
   expect_said("GPU", Health::kMissing, "CUDA error 12345",
               without([](Machine&, Surroundings& around) { around.cuda_init_code = 12345; }));
+}
+
+TEST(UnusedGpu, is_told_with_the_reason_and_only_where_there_is_one) {
+  Surroundings around = good_surroundings();
+  around.driver_cuda_version = 12040;
+  EXPECT_EQ(unused_gpu(around),
+            "the GPU here cannot be used: the driver is too old: it runs CUDA 12.4, this program "
+            "needs 13 (see `noisemark doctor`); the CPU is taken");
+  around.gpu_device = false;
+  EXPECT_EQ(unused_gpu(around), "");
 }
 
 TEST(Doctor, says_what_the_driver_does_not_tell_and_who_may_read_counters) {

@@ -214,16 +214,18 @@ Variant variant_of(const std::string& baseline, const std::string& precision, at
   return variant;
 }
 
+/// In the program's words; empty: it is taken.
+std::string refused(const Variant& variant) {
+  try {
+    require_kernels(variant);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "";
+}
+
 TEST(Plan, refuses_fused_kernels_where_there_are_none) {
-  const auto refused = [](const Variant& variant) {
-    try {
-      require_kernels(variant);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      return std::string(error.what());
-    }
-    return std::string();
-  };
   const at::Device gpu(at::kCUDA, 0);
   const bool built_for_gpus = baselines::find_norm_device(gpu) != nullptr;
   for (const char* precision : {"fp32", "bf16"}) {

@@ -1,6 +1,8 @@
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -179,8 +181,15 @@ TEST(RepeatedStep, of_a_loss_that_is_not_finite_is_skipped_until_the_scale_is_at
   EXPECT_GT(calls.replays, 0);
 }
 
-void expect_plan_is_followed(const std::string& mode, bool channels_last) {
-  SCOPED_TRACE(mode + (channels_last ? ", channels last" : ""));
+struct RecordedMode {
+  std::string mode;
+  bool channels_last = false;
+};
+
+class EveryRecordedMode : public testing::TestWithParam<RecordedMode> {};
+
+TEST_P(EveryRecordedMode, is_recorded_when_it_has_its_plan_and_follows_it) {
+  const auto& [mode, channels_last] = GetParam();
   ASSERT_EQ(memopt::why_host_is_needed(mode), "");
   TrainerOptions options = options_of();
   options.channels_last = channels_last;
@@ -188,14 +197,23 @@ void expect_plan_is_followed(const std::string& mode, bool channels_last) {
   EXPECT_LE(calls.replays, kSteps - memopt::make_mode(mode)->forwards_until_steady() - kWarmUps);
 }
 
-TEST(RepeatedStep, begins_when_the_mode_has_its_plan_and_follows_it) {
+std::vector<RecordedMode> every_recorded_mode() {
+  std::vector<RecordedMode> all;
   for (const bool channels_last : {false, true}) {
-    for (const char* mode : test::kRecordedModes) expect_plan_is_followed(mode, channels_last);
-    for (const char* mode : test::kComposedRecordedModes) {
-      expect_plan_is_followed(mode, channels_last);
-    }
+    for (const char* mode : test::kRecordedModes) all.push_back({mode, channels_last});
+    for (const char* mode : test::kComposedRecordedModes) all.push_back({mode, channels_last});
   }
+  return all;
 }
+
+INSTANTIATE_TEST_SUITE_P(RepeatedStep, EveryRecordedMode, testing::ValuesIn(every_recorded_mode()),
+                         [](const testing::TestParamInfo<RecordedMode>& tested) {
+                           std::string name = tested.param.mode;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+                           return name + (tested.param.channels_last ? "_channels_last" : "");
+                         });
 
 std::string complaint_under(const std::string& mode) {
   Calls calls;
