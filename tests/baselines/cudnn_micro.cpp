@@ -22,7 +22,7 @@
 // cuDNN's convolutions called directly, at the shapes of the U-Net of Ho et al. at batch 128: every
 // algorithm by itself ("algo=1"), and what keeps within a workspace limit, which is how a limit
 // costs time: the first of the order that cuDNN guesses ("limit=64MiB"), and the first of the order
-// of times that it measures ("timed=64MiB"), which is what PyTorch's benchmark mode takes.
+// of times that it measures ("timed=64MiB"), which is how PyTorch's benchmark mode chooses.
 // A limit that no algorithm keeps to is listed as skipped. Counters: workspace_mib, deterministic
 // (1 or 0), algo, its ranks in both orders (guessed_rank and timed_rank, from 1; no timed_rank: not
 // among what was timed), TFLOP/s. Times are between events, around several launches; the label is
