@@ -66,6 +66,12 @@ class CpuNormDevice final : public NormDevice {
   void forward(const RmsNorm<BFloat16>& job) const override {
     run(job, rms_norm().bfloat16.forward);
   }
+  void from_statistics(const RmsNorm<float>& job) const override {
+    run(job, rms_norm().float32.from_statistics);
+  }
+  void from_statistics(const RmsNorm<BFloat16>& job) const override {
+    run(job, rms_norm().bfloat16.from_statistics);
+  }
   void backward(const RmsNorm<float>& job) const override { run(job, rms_norm().float32.backward); }
   void backward(const RmsNorm<BFloat16>& job) const override {
     run(job, rms_norm().bfloat16.backward);
@@ -95,6 +101,12 @@ class CudaNormDevice final : public NormDevice {
   void backward(const GroupNorm<BFloat16>& job) const override { kernels::cuda::backward(job); }
   void forward(const RmsNorm<float>& job) const override { kernels::cuda::forward(job); }
   void forward(const RmsNorm<BFloat16>& job) const override { kernels::cuda::forward(job); }
+  void from_statistics(const RmsNorm<float>& job) const override {
+    kernels::cuda::from_statistics(job);
+  }
+  void from_statistics(const RmsNorm<BFloat16>& job) const override {
+    kernels::cuda::from_statistics(job);
+  }
   void backward(const RmsNorm<float>& job) const override { kernels::cuda::backward(job); }
   void backward(const RmsNorm<BFloat16>& job) const override { kernels::cuda::backward(job); }
 

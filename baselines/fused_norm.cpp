@@ -87,6 +87,11 @@ void expect_groups(const at::Tensor& x, int64_t groups) {
               " channels do not divide into ", groups, " groups");
 }
 
+void expect_both_or_neither(const std::optional<at::Tensor>& scale,
+                            const std::optional<at::Tensor>& shift) {
+  TORCH_CHECK(scale.has_value() == shift.has_value(), "rms norm: scale without shift, or reverse");
+}
+
 /// z = x / |x| * alpha + beta: what g, scale and shift amount to.
 struct Affine {
   at::Tensor root_g;  ///< [C]: g * sqrt(C)
@@ -217,7 +222,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_act(const at::Tensor& x, const at::T
                                                 const std::optional<at::Tensor>& scale,
                                                 const std::optional<at::Tensor>& shift,
                                                 kernels::Act act) {
-  TORCH_CHECK(scale.has_value() == shift.has_value(), "rms norm: scale without shift, or reverse");
+  expect_both_or_neither(scale, shift);
   const c10::DeviceGuard guard(x.device());
   const Arranged in(x);
   const Affine affine(in.shape, g, scale, shift);
@@ -231,6 +236,26 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_act(const at::Tensor& x, const at::T
     device_of(in).forward(job);
   });
   return {y, inverse_norm};
+}
+
+at::Tensor rms_norm_act_from_statistics(const at::Tensor& x, const at::Tensor& g,
+                                        const std::optional<at::Tensor>& scale,
+                                        const std::optional<at::Tensor>& shift, kernels::Act act,
+                                        const at::Tensor& inverse_norm) {
+  expect_both_or_neither(scale, shift);
+  const c10::DeviceGuard guard(x.device());
+  const Arranged in(x);
+  const Affine affine(in.shape, g, scale, shift);
+  const at::Tensor inverses = as_floats(inverse_norm, {in.shape.samples, in.shape.pixels});
+  const at::Tensor y = at::empty_like(in.values);
+  with_storage_type(in.values, [&](auto type) {
+    using T = decltype(type);
+    auto job = rms_norm_job<T>(in, affine, act);
+    job.inverse_norm = output<float>(inverses);
+    job.y = output<T>(y);
+    device_of(in).from_statistics(job);
+  });
+  return y;
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_act_backward(

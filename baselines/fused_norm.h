@@ -41,6 +41,13 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_act(const at::Tensor& x, const at::T
                                                 const std::optional<at::Tensor>& shift,
                                                 kernels::Act act);
 
+/// y again, bit for bit what rms_norm_act() gave on this device beside `inverse_norm`, in one sweep
+/// over x.
+at::Tensor rms_norm_act_from_statistics(const at::Tensor& x, const at::Tensor& g,
+                                        const std::optional<at::Tensor>& scale,
+                                        const std::optional<at::Tensor>& shift, kernels::Act act,
+                                        const at::Tensor& inverse_norm);
+
 /// -> gradients of x, g, scale and shift; the last two undefined where there was none.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_act_backward(
     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& g,

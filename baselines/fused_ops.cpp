@@ -47,6 +47,12 @@ Two rms_norm_kernel(const at::Tensor& x, const at::Tensor& g, const MaybeTensor&
   return rms_norm_act(x, g, scale, shift, static_cast<Act>(act));
 }
 
+at::Tensor rms_norm_from_statistics_kernel(const at::Tensor& x, const at::Tensor& g,
+                                           const MaybeTensor& scale, const MaybeTensor& shift,
+                                           int64_t act, const at::Tensor& inverse_norm) {
+  return rms_norm_act_from_statistics(x, g, scale, shift, static_cast<Act>(act), inverse_norm);
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> rms_norm_backward_kernel(
     const at::Tensor& dy, const at::Tensor& x, const at::Tensor& g, const MaybeTensor& scale,
     const MaybeTensor& shift, const at::Tensor& inverse_norm, int64_t act) {
@@ -73,6 +79,9 @@ torch::Library make_library() {
       "rms_norm_act(Tensor x, Tensor g, Tensor? scale, Tensor? shift, int act)"
       " -> (Tensor, Tensor)");
   library.def(
+      "rms_norm_act_from_statistics(Tensor x, Tensor g, Tensor? scale, Tensor? shift, int act,"
+      " Tensor inverse_norm) -> Tensor");
+  library.def(
       "rms_norm_act_backward(Tensor dy, Tensor x, Tensor g, Tensor? scale, Tensor? shift,"
       " Tensor inverse_norm, int act) -> (Tensor, Tensor, Tensor, Tensor)");
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CUDA}) {
@@ -81,6 +90,8 @@ torch::Library make_library() {
                  torch::dispatch(key, group_norm_from_statistics_kernel));
     library.impl("group_norm_act_backward", torch::dispatch(key, group_norm_backward_kernel));
     library.impl("rms_norm_act", torch::dispatch(key, rms_norm_kernel));
+    library.impl("rms_norm_act_from_statistics",
+                 torch::dispatch(key, rms_norm_from_statistics_kernel));
     library.impl("rms_norm_act_backward", torch::dispatch(key, rms_norm_backward_kernel));
   }
   for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {

@@ -23,6 +23,8 @@ class NormDevice {
 
   virtual void forward(const kernels::RmsNorm<float>& job) const = 0;
   virtual void forward(const kernels::RmsNorm<kernels::BFloat16>& job) const = 0;
+  virtual void from_statistics(const kernels::RmsNorm<float>& job) const = 0;
+  virtual void from_statistics(const kernels::RmsNorm<kernels::BFloat16>& job) const = 0;
   virtual void backward(const kernels::RmsNorm<float>& job) const = 0;
   virtual void backward(const kernels::RmsNorm<kernels::BFloat16>& job) const = 0;
 

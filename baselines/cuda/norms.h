@@ -16,6 +16,8 @@ void backward(const GroupNorm<BFloat16>& job);
 
 void forward(const RmsNorm<float>& job);
 void forward(const RmsNorm<BFloat16>& job);
+void from_statistics(const RmsNorm<float>& job);
+void from_statistics(const RmsNorm<BFloat16>& job);
 void backward(const RmsNorm<float>& job);
 void backward(const RmsNorm<BFloat16>& job);
 

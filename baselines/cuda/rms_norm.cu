@@ -37,7 +37,39 @@ __device__ bool norm_is_constant(float inverse, float eps) {
   return inverse * eps >= 1.0f;
 }
 
+/// Rounded as is written here in every kernel, whatever the compiler would contract: what
+/// from_statistics() gives has the bits of forward().
+__device__ __forceinline__ float normalized(float x, float inverse, float alpha, float beta) {
+  return __fmaf_rn(__fmul_rn(x, inverse), alpha, beta);
+}
+
 // Planes: [samples, channels, pixels]. Lanes are pixels, rows share out the channels.
+
+/// y of the task's pixels; `inverses` are theirs.
+template <typename T>
+__device__ __forceinline__ void apply_planes(const RmsNorm<T>& job, const Pixels& task,
+                                             const float* inverses) {
+  const int64_t pixels = job.shape.pixels;
+  const int64_t begin = task.sample * job.shape.channels * pixels + task.first;
+  const float* alpha = job.alpha + task.sample * job.row_stride;
+  const float* beta = job.beta + task.sample * job.row_stride;
+  for_columns(task.count, [&](const Grid& grid, int64_t p, bool active) {
+    if (!active) return;
+    const float inverse = inverses[p];
+#pragma unroll 4
+    for (int64_t c = grid.row; c < job.shape.channels; c += grid.rows) {
+      const int64_t at = begin + c * pixels + p;
+      const float z = normalized(load(job.x[at]), inverse, alpha[c], beta[c]);
+      store(job.y[at], activate(job.act, z));
+    }
+  });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) planes_from_statistics(RmsNorm<T> job) {
+  const Pixels task(job);
+  apply_planes(job, task, job.inverse_norm + task.sample * job.shape.pixels + task.first);
+}
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) forward_planes(RmsNorm<T> job) {
@@ -46,8 +78,6 @@ __global__ void __launch_bounds__(kThreads) forward_planes(RmsNorm<T> job) {
   const Pixels task(job);
   const int64_t pixels = job.shape.pixels;
   const int64_t begin = task.sample * job.shape.channels * pixels + task.first;
-  const float* alpha = job.alpha + task.sample * job.row_stride;
-  const float* beta = job.beta + task.sample * job.row_stride;
   for_columns(task.count, [&](const Grid& grid, int64_t p, bool active) {
     float sum[1] = {};
     float unused[1] = {};
@@ -64,15 +94,7 @@ __global__ void __launch_bounds__(kThreads) forward_planes(RmsNorm<T> job) {
     job.inverse_norm[task.sample * pixels + task.first + p] = inverses[p];
   });
   __syncthreads();
-  for_columns(task.count, [&](const Grid& grid, int64_t p, bool active) {
-    if (!active) return;
-    const float inverse = inverses[p];
-#pragma unroll 4
-    for (int64_t c = grid.row; c < job.shape.channels; c += grid.rows) {
-      const int64_t at = begin + c * pixels + p;
-      store(job.y[at], activate(job.act, load(job.x[at]) * inverse * alpha[c] + beta[c]));
-    }
-  });
+  apply_planes(job, task, inverses);
 }
 
 template <typename T>
@@ -127,16 +149,40 @@ __global__ void __launch_bounds__(kThreads) backward_planes(RmsNorm<T> job) {
 
 // Pixels: [samples, pixels, channels]. A warp for a pixel, whose channels are one run of memory.
 
+/// y of one pixel, by a warp.
+template <typename T, int kVector>
+__device__ __forceinline__ void apply_pixel(const RmsNorm<T>& job, int64_t sample, int64_t pixel,
+                                            float inverse) {
+  const int64_t channels = job.shape.channels;
+  const float* alpha = job.alpha + sample * job.row_stride;
+  const float* beta = job.beta + sample * job.row_stride;
+#pragma unroll 2
+  for (int64_t c = lane_of_thread() * kVector; c < channels; c += kLanes * kVector) {
+    Pack<T, kVector> pack = load_pack<kVector>(job.x + pixel * channels + c);
+    for (int k = 0; k < kVector; ++k) {
+      const float z = normalized(load(pack.values[k]), inverse, alpha[c + k], beta[c + k]);
+      store(pack.values[k], activate(job.act, z));
+    }
+    store_pack<kVector>(job.y + pixel * channels + c, pack);
+  }
+}
+
+template <typename T, int kVector>
+__global__ void __launch_bounds__(kThreads) pixels_from_statistics(RmsNorm<T> job) {
+  const Pixels task(job);
+  const int64_t first = task.sample * job.shape.pixels + task.first;
+  for (int p = warp_of_thread(); p < task.count; p += kWarps) {
+    apply_pixel<T, kVector>(job, task.sample, first + p, job.inverse_norm[first + p]);
+  }
+}
+
 template <typename T, int kVector>
 __global__ void __launch_bounds__(kThreads) forward_pixels(RmsNorm<T> job) {
   const Pixels task(job);
   const int64_t channels = job.shape.channels;
-  const float* alpha = job.alpha + task.sample * job.row_stride;
-  const float* beta = job.beta + task.sample * job.row_stride;
   const int64_t first = task.sample * job.shape.pixels + task.first;
   for (int p = warp_of_thread(); p < task.count; p += kWarps) {
     const T* x = job.x + (first + p) * channels;
-    T* y = job.y + (first + p) * channels;
     float sum = 0;
 #pragma unroll 2
     for (int64_t c = lane_of_thread() * kVector; c < channels; c += kLanes * kVector) {
@@ -145,15 +191,7 @@ __global__ void __launch_bounds__(kThreads) forward_pixels(RmsNorm<T> job) {
     }
     const float inverse = inverse_of_norm(warp_sum(sum), static_cast<float>(job.eps));
     if (lane_of_thread() == 0) job.inverse_norm[first + p] = inverse;
-#pragma unroll 2
-    for (int64_t c = lane_of_thread() * kVector; c < channels; c += kLanes * kVector) {
-      Pack<T, kVector> pack = load_pack<kVector>(x + c);
-      for (int k = 0; k < kVector; ++k) {
-        const float z = load(pack.values[k]) * inverse * alpha[c + k] + beta[c + k];
-        store(pack.values[k], activate(job.act, z));
-      }
-      store_pack<kVector>(y + c, pack);
-    }
+    apply_pixel<T, kVector>(job, task.sample, first + p, inverse);
   }
 }
 
@@ -257,6 +295,20 @@ void forward(const RmsNorm<T>& job) {
 }
 
 template <typename T>
+void from_statistics(const RmsNorm<T>& job) {
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  const unsigned blocks = blocks_of(job);
+  if (!job.shape.channels_last) {
+    planes_from_statistics<T><<<blocks, kThreads, 0, stream>>>(job);
+  } else if (fills_packs(job)) {
+    pixels_from_statistics<T, kWide<T>><<<blocks, kThreads, 0, stream>>>(job);
+  } else {
+    pixels_from_statistics<T, 1><<<blocks, kThreads, 0, stream>>>(job);
+  }
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+template <typename T>
 void backward(const RmsNorm<T>& job) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
   const unsigned blocks = blocks_of(job);
@@ -280,6 +332,12 @@ void forward(const RmsNorm<float>& job) {
 }
 void forward(const RmsNorm<BFloat16>& job) {
   device::forward(job);
+}
+void from_statistics(const RmsNorm<float>& job) {
+  device::from_statistics(job);
+}
+void from_statistics(const RmsNorm<BFloat16>& job) {
+  device::from_statistics(job);
 }
 void backward(const RmsNorm<float>& job) {
   device::backward(job);

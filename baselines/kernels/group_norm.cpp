@@ -3,8 +3,6 @@
 
 #include "baselines/kernels/math.h"
 
-#define NOISEMARK_APART __attribute__((noinline))
-
 namespace noisemark::baselines::kernels::NOISEMARK_LEVEL {
 namespace {
 

@@ -5,6 +5,8 @@
 /// Scalar building blocks that compilers vectorise inside `#pragma omp simd` loops. Always inlined:
 /// an out-of-line copy compiled for a newer instruction set could be linked into older callers.
 #define NOISEMARK_INLINE inline __attribute__((always_inline))
+/// Never inlined: whoever calls it gets the bits of the same instructions.
+#define NOISEMARK_APART __attribute__((noinline))
 
 namespace noisemark::baselines::kernels {
 

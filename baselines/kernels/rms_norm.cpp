@@ -33,14 +33,31 @@ NOISEMARK_INLINE bool norm_is_constant(float inverse, float eps) {
 // Planes: [samples, channels, pixels]. One sweep over the channels for the norms of all pixels of
 // the task, another to apply them.
 
+/// y of the task's pixels.
+template <Act act, typename T>
+NOISEMARK_APART void apply_planes(const RmsNorm<T>& job, int64_t task) {
+  const Range range = range_of(job, task);
+  const int64_t pixels = job.shape.pixels;
+  const int64_t begin = range.sample * job.shape.channels * pixels + range.first_pixel;
+  const float* alpha = job.alpha + range.sample * job.row_stride;
+  const float* beta = job.beta + range.sample * job.row_stride;
+  const float* inverse = job.inverse_norm + range.sample * pixels + range.first_pixel;
+  for (int64_t c = 0; c < job.shape.channels; ++c) {
+    const T* x = job.x + begin + c * pixels;
+    T* y = job.y + begin + c * pixels;
+#pragma omp simd
+    for (int64_t p = 0; p < range.count; ++p) {
+      store(y[p], activate<act>(load(x[p]) * inverse[p] * alpha[c] + beta[c]));
+    }
+  }
+}
+
 template <Act act, typename T>
 void forward_planes(const RmsNorm<T>& job, int64_t task) {
   const Range range = range_of(job, task);
   const int64_t pixels = job.shape.pixels;
   const float eps = static_cast<float>(job.eps);
   const int64_t begin = range.sample * job.shape.channels * pixels + range.first_pixel;
-  const float* alpha = job.alpha + range.sample * job.row_stride;
-  const float* beta = job.beta + range.sample * job.row_stride;
   float* inverse = job.inverse_norm + range.sample * pixels + range.first_pixel;
   float square_sum[RmsNorm<T>::kPixelsPerTask] = {};
   for (int64_t c = 0; c < job.shape.channels; ++c) {
@@ -50,14 +67,7 @@ void forward_planes(const RmsNorm<T>& job, int64_t task) {
   }
 #pragma omp simd
   for (int64_t p = 0; p < range.count; ++p) inverse[p] = inverse_of_norm(square_sum[p], eps);
-  for (int64_t c = 0; c < job.shape.channels; ++c) {
-    const T* x = job.x + begin + c * pixels;
-    T* y = job.y + begin + c * pixels;
-#pragma omp simd
-    for (int64_t p = 0; p < range.count; ++p) {
-      store(y[p], activate<act>(load(x[p]) * inverse[p] * alpha[c] + beta[c]));
-    }
-  }
+  apply_planes<act>(job, task);
 }
 
 template <Act act, typename T>
@@ -106,6 +116,29 @@ void backward_planes(const RmsNorm<T>& job, int64_t task) {
 
 // Pixels: [samples, pixels, channels]. One pixel's channels are one run of memory.
 
+/// y of one pixel.
+template <Act act, typename T>
+NOISEMARK_INLINE void apply_pixel(const T* x, T* y, int64_t channels, float inverse,
+                                  const float* alpha, const float* beta) {
+#pragma omp simd
+  for (int64_t c = 0; c < channels; ++c) {
+    store(y[c], activate<act>(load(x[c]) * inverse * alpha[c] + beta[c]));
+  }
+}
+
+template <Act act, typename T>
+void pixels_from_statistics(const RmsNorm<T>& job, int64_t task) {
+  const Range range = range_of(job, task);
+  const int64_t channels = job.shape.channels;
+  const float* alpha = job.alpha + range.sample * job.row_stride;
+  const float* beta = job.beta + range.sample * job.row_stride;
+  const int64_t first = range.sample * job.shape.pixels + range.first_pixel;
+  for (int64_t pixel = first; pixel < first + range.count; ++pixel) {
+    apply_pixel<act>(job.x + pixel * channels, job.y + pixel * channels, channels,
+                     job.inverse_norm[pixel], alpha, beta);
+  }
+}
+
 template <Act act, typename T>
 void forward_pixels(const RmsNorm<T>& job, int64_t task) {
   const Range range = range_of(job, task);
@@ -116,16 +149,12 @@ void forward_pixels(const RmsNorm<T>& job, int64_t task) {
   const int64_t first = range.sample * job.shape.pixels + range.first_pixel;
   for (int64_t pixel = first; pixel < first + range.count; ++pixel) {
     const T* x = job.x + pixel * channels;
-    T* y = job.y + pixel * channels;
     float square_sum = 0;
 #pragma omp simd reduction(+ : square_sum)
     for (int64_t c = 0; c < channels; ++c) square_sum += load(x[c]) * load(x[c]);
     const float inverse = inverse_of_norm(square_sum, eps);
     job.inverse_norm[pixel] = inverse;
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) {
-      store(y[c], activate<act>(load(x[c]) * inverse * alpha[c] + beta[c]));
-    }
+    apply_pixel<act>(x, job.y + pixel * channels, channels, inverse, alpha, beta);
   }
 }
 
@@ -176,6 +205,16 @@ void forward(const RmsNorm<T>& job, int64_t begin, int64_t end) {
 }
 
 template <typename T>
+void from_statistics(const RmsNorm<T>& job, int64_t begin, int64_t end) {
+  with_constant(job.act, [&](auto act) {
+    for (int64_t task = begin; task < end; ++task) {
+      job.shape.channels_last ? pixels_from_statistics<act.value>(job, task)
+                              : apply_planes<act.value>(job, task);
+    }
+  });
+}
+
+template <typename T>
 void backward(const RmsNorm<T>& job, int64_t begin, int64_t end) {
   with_constant(job.act, [&](auto act) {
     for (int64_t task = begin; task < end; ++task) {
@@ -188,7 +227,8 @@ void backward(const RmsNorm<T>& job, int64_t begin, int64_t end) {
 }  // namespace
 
 extern const RmsNormKernels kRmsNorm;
-const RmsNormKernels kRmsNorm = {{forward<float>, backward<float>},
-                                 {forward<BFloat16>, backward<BFloat16>}};
+const RmsNormKernels kRmsNorm = {
+    {forward<float>, from_statistics<float>, backward<float>},
+    {forward<BFloat16>, from_statistics<BFloat16>, backward<BFloat16>}};
 
 }  // namespace noisemark::baselines::kernels::NOISEMARK_LEVEL

@@ -17,9 +17,9 @@ struct RmsNorm {
   const float* alpha = nullptr;   ///< [rows, channels]
   const float* beta = nullptr;    ///< [rows, channels]
   int64_t row_stride = 0;         ///< channels: one row per sample; 0: one row for all
-  float* inverse_norm = nullptr;  ///< [samples, pixels], written by forward, read by backward
+  float* inverse_norm = nullptr;  ///< [samples, pixels], written by forward, read by the others
   float* scratch = nullptr;       ///< backward, [tasks, channels]
-  T* y = nullptr;                 ///< forward
+  T* y = nullptr;                 ///< forward and from_statistics
   const T* dy = nullptr;          ///< backward: gradient of y
   T* dx = nullptr;                ///< backward
   float* dbeta = nullptr;         ///< backward, [tasks, channels]: to be summed over tasks
@@ -32,17 +32,19 @@ struct RmsNorm {
 
 /// Each function does the tasks [begin, end) of samples * tasks_per_sample().
 template <typename T>
-struct RmsNormPair {
+struct RmsNormFunctions {
   void (*forward)(const RmsNorm<T>& job, int64_t begin, int64_t end);
+  /// y again in one sweep, with the bits that forward() gave; the inverse norm is the one it wrote.
+  void (*from_statistics)(const RmsNorm<T>& job, int64_t begin, int64_t end);
   void (*backward)(const RmsNorm<T>& job, int64_t begin, int64_t end);
 };
 
 struct RmsNormKernels {
-  RmsNormPair<float> float32;
-  RmsNormPair<BFloat16> bfloat16;
+  RmsNormFunctions<float> float32;
+  RmsNormFunctions<BFloat16> bfloat16;
 
   template <typename T>
-  [[nodiscard]] constexpr const RmsNormPair<T>& of() const {
+  [[nodiscard]] constexpr const RmsNormFunctions<T>& of() const {
     if constexpr (sizeof(T) == sizeof(float)) {
       return float32;
     } else {

@@ -132,6 +132,23 @@ TEST(GpuFusedNorms, from_statistics_has_the_bits_of_the_forward_pass) {
   }
 }
 
+TEST(GpuFusedNorms, an_rms_norm_from_statistics_has_the_bits_of_the_forward_pass) {
+  at::manual_seed(8);
+  for (const NormCase& c : norm_cases(kShapes)) {
+    SCOPED_TRACE(c.name);
+    const at::Tensor x = in_order(at::randn(c.sizes).to(c.type), c.order).to(kGpu);
+    const at::Tensor g = at::randn({c.sizes[1]}).to(kGpu);
+    const at::Tensor film = at::randn({c.sizes[0], c.sizes[1], 1, 1}).to(c.type).to(kGpu);
+    for (const kernels::Act act : {kernels::Act::kNone, kernels::Act::kSilu, kernels::Act::kRelu}) {
+      const auto [y, inverse] = rms_norm_act(x, g, film, film, act);
+      EXPECT_TRUE(at::equal(rms_norm_act_from_statistics(x, g, film, film, act, inverse), y));
+      const auto [bare, inverse_of_bare] = rms_norm_act(x, g, {}, {}, act);
+      EXPECT_TRUE(
+          at::equal(rms_norm_act_from_statistics(x, g, {}, {}, act, inverse_of_bare), bare));
+    }
+  }
+}
+
 TEST(GpuFusedNorms, from_statistics_takes_what_does_not_begin_at_a_whole_pack) {
   at::manual_seed(9);
   const at::Tensor memory = at::randn({2 * 8 * 4 * 4 + 3}).to(kGpu);

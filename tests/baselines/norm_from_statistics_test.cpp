@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,7 @@
 #include "memopt/saved_tensor_scope.h"
 #include "tests/baselines/norm_cases.h"
 
-// A fused group norm made again from its mean and rstd: alone, and as memory modes do it.
+// A fused norm made again from its statistics: alone, and as memory modes do it.
 namespace noisemark::baselines {
 namespace {
 
@@ -64,6 +65,31 @@ TEST(NormFromStatistics, has_the_bits_of_the_forward_pass) {
               group_norm_act_from_statistics(x, c.groups, weight, bias, act, mean, rstd), y);
         }
       });
+}
+
+TEST(NormFromStatistics, of_an_rms_norm_has_the_bits_of_the_forward_pass) {
+  for_each_norm(
+      [](const NormCase& c, const at::Tensor& x, const at::Tensor& g, const at::Tensor& /*bias*/) {
+        const at::Tensor both = at::randn({c.sizes[0], 2 * c.sizes[1], 1, 1}).to(c.type);
+        const std::optional<at::Tensor> scale = both.slice(1, 0, c.sizes[1]);
+        const std::optional<at::Tensor> shift = both.slice(1, c.sizes[1]);
+        for (const Act act : {Act::kNone, Act::kSilu, Act::kRelu}) {
+          for (const bool film : {false, true}) {
+            const auto& by = film ? scale : std::nullopt;
+            const auto& plus = film ? shift : std::nullopt;
+            const auto [y, inverse] = rms_norm_act(x, g, by, plus, act);
+            expect_same_bits(rms_norm_act_from_statistics(x, g, by, plus, act, inverse), y);
+          }
+        }
+      });
+}
+
+TEST(NormFromStatistics, of_an_rms_norm_reads_the_norm_that_it_is_given) {
+  const at::Tensor x = at::randn({2, 8, 4, 4});
+  const at::Tensor g = at::randn({8});
+  const auto [y, inverse] = rms_norm_act(x, g, {}, {}, Act::kNone);
+  const at::Tensor twice = rms_norm_act_from_statistics(x, g, {}, {}, Act::kNone, inverse * 2);
+  expect_same_bits(twice, y * 2);
 }
 
 TEST(NormFromStatistics, has_them_with_another_number_of_threads) {
@@ -114,11 +140,13 @@ class NormNet {
       add(name + ".conv.weight",
           (at::randn({kChannels, kChannels, 3, 3}) * 0.1).to(type).contiguous(order));
     }
+    add("last.g", at::randn({1, kChannels, 1, 1}));
+    add("last.weight", at::randn({1, kChannels, 1, 1}).to(type));
   }
 
   at::Tensor loss() const {
     at::Tensor h = x_;
-    for (size_t i = 0; i < parameters_.size(); i += 3) {
+    for (size_t i = 0; i + 3 <= parameters_.size(); i += 3) {
       const auto act = i == 0 ? Activation::kRelu : Activation::kSilu;
       const at::Tensor& weight = parameters_[i].second;
       const at::Tensor& bias = parameters_[i + 1].second;
@@ -126,6 +154,9 @@ class NormNet {
       y = at::dropout(y, 0.1, /*train=*/true);
       h = h + at::conv2d(y, parameters_[i + 2].second, {}, 1, 1);
     }
+    const size_t last = 3 * kBlocks;
+    h = fused_ops().rms_norm_film_silu(h, parameters_[last].second, {}, {});
+    h = at::conv2d(h, parameters_[last + 1].second);
     return h.to(at::kFloat).square().mean();
   }
 
@@ -215,6 +246,8 @@ int64_t recipes_named(const memopt::PlannedMode& mode, const std::string& name) 
 
 constexpr const char* kReplay = "noisemark::group_norm_act";
 constexpr const char* kShortcut = "noisemark::group_norm_act_from_statistics";
+constexpr const char* kRmsReplay = "noisemark::rms_norm_act";
+constexpr const char* kRmsShortcut = "noisemark::rms_norm_act_from_statistics";
 
 class EchoOfFusedNorms : public testing::TestWithParam<NormNetCase> {};
 
@@ -231,6 +264,8 @@ TEST_P(EchoOfFusedNorms, makes_every_norm_again_from_its_statistics_with_the_bit
   ASSERT_NE(echo.plan(), nullptr);
   EXPECT_EQ(recipes_named(echo, kShortcut), 3);
   EXPECT_EQ(recipes_named(echo, kReplay), 0);
+  EXPECT_EQ(recipes_named(echo, kRmsShortcut), 1);
+  EXPECT_EQ(recipes_named(echo, kRmsReplay), 0);
   EXPECT_EQ(echo.report().replayed_after_mismatch, 0);
   EXPECT_EQ(echo.report().kept_after_mismatch, 0);
   EXPECT_GT(echo.report().counters.recipes_run, 0);
@@ -243,6 +278,7 @@ TEST_P(EchoOfFusedNorms, holds_no_more_for_it_than_to_call_the_norm_again) {
   (void)train(GetParam(), replays);
   EXPECT_EQ(recipes_named(replays, kReplay), 3);
   EXPECT_EQ(recipes_named(replays, kShortcut), 0);
+  EXPECT_EQ(recipes_named(replays, kRmsReplay), 1);
   EXPECT_GT(replays.report().plan.held_bytes, 0);
   EXPECT_LE(shortcuts.report().plan.held_bytes, replays.report().plan.held_bytes);
 }

@@ -88,6 +88,9 @@ void add_rms_norm(const Subject& s) {
   const auto [y, inverse] = rms_norm_act(s.x, g, {}, {}, kernels::Act::kSilu);
   add("rms_norm_silu" + s.name + "/forward", 2 * bytes, s.bandwidth,
       [s, g] { (void)rms_norm_act(s.x, g, {}, {}, kernels::Act::kSilu); });
+  add("rms_norm_silu" + s.name + "/from_statistics", 2 * bytes, s.bandwidth, [s, g, inverse] {
+    (void)rms_norm_act_from_statistics(s.x, g, {}, {}, kernels::Act::kSilu, inverse);
+  });
   add("rms_norm_silu" + s.name + "/backward", 3 * bytes, s.bandwidth, [s, g, inverse] {
     (void)rms_norm_act_backward(s.dy, s.x, g, {}, {}, inverse, kernels::Act::kSilu);
   });
