@@ -21,6 +21,15 @@ class DeviceClock {
   [[nodiscard]] virtual double seconds_between(Mark begin, Mark end) const = 0;
   /// Forgets all marks.
   virtual void clear() = 0;
+
+  /// The device begins nothing of what this thread issues from now on until the next hold() has
+  /// been issued or release() is called, and `longest_s` at most. What is issued meanwhile then
+  /// lies ready, so that marks tell the device's own time and not how fast the host issues. Who
+  /// waits for the device in between waits until the time is over. A queue takes so much (CUDA:
+  /// about a thousand launches) before it makes the host wait, too: hold short stretches. Nothing
+  /// on a CPU, which works as it is told.
+  virtual void hold(double longest_s) = 0;
+  virtual void release() = 0;
 };
 
 }  // namespace noisemark::memopt

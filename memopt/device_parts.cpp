@@ -32,6 +32,8 @@ class SteadyClock final : public DeviceClock {
     return std::chrono::duration<double>(marks_.at(end) - marks_.at(begin)).count();
   }
   void clear() override { marks_.clear(); }
+  void hold(double /*longest_s*/) override {}
+  void release() override {}
 
  private:
   std::vector<std::chrono::steady_clock::time_point> marks_;

@@ -137,7 +137,10 @@ void PlannedMode::begin_forward() {
   finish_pass();
   if (gave_up_) return;
   if (!reconciled_) {
-    recorder_ = std::make_unique<StepRecorder>(model_, recorded_memory());
+    // The second pass is the one whose times are taken, and all that it launches has been loaded.
+    const auto queue =
+        graph_ == nullptr ? OperatorTimes::Queue::kAsItComes : OperatorTimes::Queue::kHeld;
+    recorder_ = std::make_unique<StepRecorder>(model_, recorded_memory(), queue);
     return;
   }
   const EncodeKey key{model_.seed, step_, 0};

@@ -21,11 +21,27 @@ std::unique_ptr<DeviceClock> clock_for(const ModelView& model) {
 
 }  // namespace
 
-OperatorTimes::OperatorTimes(const ModelView& model) : clock_(clock_for(model)) {}
+OperatorTimes::OperatorTimes(const ModelView& model, Queue queue)
+    : OperatorTimes(clock_for(model), queue) {}
+
+OperatorTimes::OperatorTimes(std::unique_ptr<DeviceClock> clock, Queue queue)
+    : clock_(std::move(clock)), queue_(queue) {}
+
+void OperatorTimes::between_operators() {
+  if (queue_ != Queue::kHeld || marks_held_ < kMarksHeld) return;
+  clock_->hold(kLongestHold_s);
+  marks_held_ = 0;
+}
+
+DeviceClock::Mark OperatorTimes::mark() {
+  ++marks_held_;
+  return clock_->mark();
+}
 
 void OperatorTimes::read_into(std::vector<RecordedOperator>& operators) {
   TORCH_CHECK(operators.size() == spans_.size(), "operator times: ", spans_.size(), " of ",
               operators.size(), " operators were measured");
+  end();
   clock_->synchronize();
   for (size_t op = 0; op < operators.size(); ++op) {
     const double seconds = clock_->seconds_between(spans_[op].first, spans_[op].second);

@@ -14,18 +14,40 @@ namespace noisemark::memopt {
 /// after the call has returned: marks are put into the device's own order of work and read once all
 /// of it is done. On a CPU, and on a device of which this build knows no clock, that is the time of
 /// the call. Used by the thread that runs the pass.
+///
+/// A device that waits for the host to issue the next operator passes its marks when the host does,
+/// and small operators seem to take what it takes to launch them. So the device may be held while
+/// the host issues a few of them, and runs these while it is held before the next few.
 class OperatorTimes {
  public:
-  explicit OperatorTimes(const ModelView& model);
+  /// Marks in one stretch: with the launches between them fewer than a device's queue takes.
+  static constexpr int kMarksHeld = 64;
+  /// A pass that waits for the device in a stretch waits so long, and goes on unheld up to the next
+  /// stretch. Issuing one takes a few milliseconds.
+  static constexpr double kLongestHold_s = 0.05;
 
-  [[nodiscard]] DeviceClock::Mark mark() { return clock_->mark(); }
+  enum class Queue {
+    kAsItComes,
+    kHeld,  ///< for a pass like one that has been: what is first used may make the host wait
+  };
+
+  OperatorTimes(const ModelView& model, Queue queue);
+  OperatorTimes(std::unique_ptr<DeviceClock> clock, Queue queue);
+
+  /// No operator runs: the only place where a stretch may end, or it would be in a time.
+  void between_operators();
+  [[nodiscard]] DeviceClock::Mark mark();
   /// Of the operator after those that were noted before.
   void note(DeviceClock::Mark begin, DeviceClock::Mark end) { spans_.emplace_back(begin, end); }
+  /// The pass is over. Idempotent.
+  void end() { clock_->release(); }
   /// Waits for the device, and gives every operator its time.
   void read_into(std::vector<RecordedOperator>& operators);
 
  private:
   std::unique_ptr<DeviceClock> clock_;
+  const Queue queue_;
+  int marks_held_ = kMarksHeld;  ///< in this stretch
   std::vector<std::pair<DeviceClock::Mark, DeviceClock::Mark>> spans_;
 };
 

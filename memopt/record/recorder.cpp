@@ -52,7 +52,8 @@ bool below_autograd() {
 
 class StepRecorder::State {
  public:
-  State(const ModelView& model, AllocationSource* memory) : times_(model) {
+  State(const ModelView& model, AllocationSource* memory, OperatorTimes::Queue queue)
+      : times_(model, queue) {
     if (memory != nullptr) memory_ = std::make_unique<HighMark>(*memory);
     TORCH_CHECK(active_ == nullptr, "a forward pass of this thread is being recorded already");
     segment_of_parameter_ = segments_of(model.parameters);
@@ -70,6 +71,7 @@ class StepRecorder::State {
     if (!std::exchange(following_, false)) return;
     at::removeCallback(handle_);
     history_->end();
+    times_.end();
     active_ = nullptr;
     innermost = nullptr;
     guarded([this] {
@@ -185,6 +187,7 @@ class StepRecorder::State {
     for (const c10::IValue& input : function.inputs()) {
       frame.arguments.push_back(written_down(input, frame.writable));
     }
+    if (innermost == nullptr) times_.between_operators();
     frame.followed = true;
     frame.outer = std::exchange(innermost, &frame);
     frame.began = times_.mark();
@@ -468,8 +471,9 @@ class StepRecorder::Hooks final : public torch::autograd::SavedVariableHooks {
   KeepingHooks kept_;
 };
 
-StepRecorder::StepRecorder(const ModelView& model, AllocationSource* memory)
-    : state_(std::make_shared<State>(model, memory)) {}
+StepRecorder::StepRecorder(const ModelView& model, AllocationSource* memory,
+                           OperatorTimes::Queue queue)
+    : state_(std::make_shared<State>(model, memory, queue)) {}
 
 StepRecorder::~StepRecorder() {
   end_forward();

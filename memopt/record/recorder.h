@@ -6,6 +6,7 @@
 
 #include "memopt/allocation_source.h"
 #include "memopt/mode.h"
+#include "memopt/record/operator_times.h"
 #include "memopt/record/step_graph.h"
 
 namespace torch::autograd {
@@ -21,8 +22,10 @@ namespace noisemark::memopt {
 class StepRecorder {
  public:
   /// What is neither the model's nor made by an operator of the pass is foreign, as the batch is.
-  /// `memory`, where it is given, is read whenever a tensor is saved or asked for.
-  explicit StepRecorder(const ModelView& model, AllocationSource* memory = nullptr);
+  /// `memory`, where it is given, is read whenever a tensor is saved or asked for. `queue`: how
+  /// operators are timed.
+  explicit StepRecorder(const ModelView& model, AllocationSource* memory = nullptr,
+                        OperatorTimes::Queue queue = OperatorTimes::Queue::kAsItComes);
   ~StepRecorder();
   StepRecorder(const StepRecorder&) = delete;
   StepRecorder& operator=(const StepRecorder&) = delete;

@@ -12,8 +12,9 @@ namespace noisemark::memopt::test {
 /// Records one forward pass in a SavedTensorScope.
 class RecordingSink final : public SavedTensorSink {
  public:
-  explicit RecordingSink(const ModelView& model, AllocationSource* memory = nullptr)
-      : recorder_(model, memory) {}
+  explicit RecordingSink(const ModelView& model, AllocationSource* memory = nullptr,
+                         OperatorTimes::Queue queue = OperatorTimes::Queue::kAsItComes)
+      : recorder_(model, memory, queue) {}
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
     return recorder_.make_hooks();
   }
