@@ -19,14 +19,15 @@ namespace noisemark::memopt::test {
 /// the same weights and input.
 class TwoLayers {
  public:
-  TwoLayers(const char* mode, uint64_t seed) : mode_(make_mode(mode)) {
+  TwoLayers(const char* mode, uint64_t seed, c10::Device device = c10::kCPU)
+      : mode_(make_mode(mode)) {
     at::manual_seed(seed);
     ModelView view;
     for (at::Tensor& weight : weights_) {
-      weight = at::randn({128, 128}).mul_(0.1).set_requires_grad(true);
+      weight = at::randn({128, 128}).mul_(0.1).to(device).set_requires_grad(true);
       view.parameters.emplace_back(std::to_string(view.parameters.size()) + ".weight", weight);
     }
-    x_ = at::randn({128, 128});
+    x_ = at::randn({128, 128}).to(device);
     mode_->attach(view);
   }
 
@@ -37,13 +38,20 @@ class TwoLayers {
   /// first one gave.
   template <class Between>
   std::vector<at::Tensor> step_with(const Between& between) {
+    return backward_of(forward_with(between));
+  }
+
+  /// The first half of a step: its loss.
+  template <class Between>
+  at::Tensor forward_with(const Between& between) {
     for (at::Tensor& weight : weights_) weight.mutable_grad() = at::Tensor();
     mode_->begin_step(++steps_);
-    at::Tensor loss;
-    {
-      const SavedTensorScope scope(*mode_);
-      loss = at::linear(between(at::linear(x_, weights_[0])), weights_[1]).square().sum();
-    }
+    const SavedTensorScope scope(*mode_);
+    return at::linear(between(at::linear(x_, weights_[0])), weights_[1]).square().sum();
+  }
+
+  /// The second.
+  std::vector<at::Tensor> backward_of(const at::Tensor& loss) {
     loss.backward();
     mode_->end_step();
     return {weights_[0].grad().clone(), weights_[1].grad().clone()};
