@@ -3,9 +3,9 @@
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include <c10/util/Half.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -65,17 +65,8 @@ struct alignas(sizeof(T) * kVector) Pack {
   T values[kVector];
 };
 
-__device__ void store(float& to, float value) {
-  to = value;
-}
-__device__ void store(__nv_bfloat16& to, float value) {
-  to = __float2bfloat16_rn(value);
-}
-__device__ void store(__half& to, float value) {
-  to = __float2half_rn(value);
-}
-
-/// A row's elements have one scale and shift (planes), or each its own (channels last).
+/// A row's elements have one scale and shift (planes), or each its own (channels last). Rounded to
+/// Out as ATen's casts round.
 template <typename Out, int kVector>
 __global__ void __launch_bounds__(kThreads) run(NormChain job, uint32_t packs) {
   using Values = Pack<float, kVector>;
@@ -97,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) run(NormChain job, uint32_t packs) {
       const int64_t at = job.channels_last ? table + k : table;
       const float value =
           activate(job.activation, normalize(job.form, x.values[k], job.scale[at], job.shift[at]));
-      store(y.values[k], job.factor != nullptr ? value * factor.values[k] : value);
+      y.values[k] = static_cast<Out>(job.factor != nullptr ? value * factor.values[k] : value);
     }
     static_cast<Pack<Out, kVector>*>(job.y)[i] = y;
   }
@@ -139,9 +130,9 @@ void run_norm_chain_on_cuda(const NormChain& job) {
     case NormStore::kFloat32:
       return launch<float>(job, elements, stream);
     case NormStore::kBFloat16:
-      return launch<__nv_bfloat16>(job, elements, stream);
+      return launch<c10::BFloat16>(job, elements, stream);
     case NormStore::kFloat16:
-      return launch<__half>(job, elements, stream);
+      return launch<c10::Half>(job, elements, stream);
   }
 }
 

@@ -25,7 +25,7 @@ STANDARD = re.compile(r"^[a-z_]+$")
 # What folders with a short list of libraries may include beside the standard library and, memopt, LibTorch.
 LIBRARIES = {
     "reports": re.compile(r"(fmt|nlohmann|boost/math|openssl|valijson|sys)/|(fcntl|spawn|unistd)\.h$"),
-    "memopt": re.compile(r"(cuda_runtime_api|immintrin)\.h$"),
+    "memopt": re.compile(r"cub/|(cuda_runtime_api|immintrin)\.h$"),
 }
 
 
@@ -102,7 +102,8 @@ def self_test() -> list[str]:
         ("reports/a.h", "<string>"), ("memopt/a.h", "<ATen/core/Tensor.h>"), ("baselines/a.h", '"memopt/a.h"'),
         ("suite/cli/a.h", "<suite/run/a.h>"), ("suite/cli/a.h", "<boost/program_options.hpp>"),
         ("reports/a.h", "<boost/math/distributions/normal.hpp>"), ("reports/a.h", "<sys/stat.h>"),
-        ("memopt/a.h", "<cuda_runtime_api.h>"), ("memopt/a.h", "<unordered_map>"),
+        ("memopt/a.h", "<cuda_runtime_api.h>"), ("memopt/a.h", "<cub/device/device_scan.cuh>"),
+        ("memopt/a.h", "<unordered_map>"),
         ("suite/data/a.h", '"suite/random/a.h"'), ("suite/train/a.h", '"suite/data/a.h"'),
         ("suite/cli/a.h", '"suite/run/a.h"'), ("suite/cli/a.h", '"baselines/a.h"'), ("suite/cli/a.h", '"reports/a.h"'),
         ("tests/a.h", '"suite/cli/a.h"'), ("reports/a.h", '"reports/a.h"'),
