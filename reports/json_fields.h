@@ -66,7 +66,8 @@ inline constexpr std::array kAddedLater<MemoryMode>{
 
 template <>
 inline constexpr std::array kAddedLater<MemorySection>{std::string_view{"device_memory"},
-                                                       std::string_view{"convolution_workspace"}};
+                                                       std::string_view{"convolution_workspace"},
+                                                       std::string_view{"training"}};
 
 template <>
 inline constexpr std::array kAddedLater<Utilization>{std::string_view{"device_use"},
@@ -207,6 +208,12 @@ inline constexpr auto kFields<ConvolutionWorkspace> =
                field("peak_bytes", &ConvolutionWorkspace::peak_bytes),
                field("limit_bytes", &ConvolutionWorkspace::limit_bytes),
                field("missing_reason", &ConvolutionWorkspace::missing_reason)};
+inline constexpr auto kFields<TrainingMemory> =
+    std::tuple{field("repeated_steps", &TrainingMemory::repeated_steps),
+               field("peak_allocated_bytes", &TrainingMemory::peak_allocated_bytes),
+               field("peak_reserved_bytes", &TrainingMemory::peak_reserved_bytes),
+               field("recording_bytes", &TrainingMemory::recording_bytes),
+               field("missing_reason", &TrainingMemory::missing_reason)};
 
 template <>
 inline constexpr auto kFields<MemorySection> =
@@ -228,7 +235,8 @@ inline constexpr auto kFields<MemorySection> =
                field("allocations", &MemorySection::allocations),
                field("timeline", &MemorySection::timeline),
                field("device_memory", &MemorySection::device_memory),
-               field("convolution_workspace", &MemorySection::convolution_workspace)};
+               field("convolution_workspace", &MemorySection::convolution_workspace),
+               field("training", &MemorySection::training)};
 
 template <>
 inline constexpr auto kFields<OperatorRow> =

@@ -63,7 +63,7 @@ void add_closure(const std::vector<const MemorySnapshot*>& shots, MarkdownTable&
 std::string memory(const Result& result, const std::string& plot) {
   const MemorySection& m = result.memory;
   std::string text = "## Memory by owner\n\n";
-  if (!m.measured) return text + not_measured(m.missing_reason);
+  if (!m.measured) return text + not_measured(m.missing_reason) + training_memory(result);
   const auto shots = instants(m);
   MarkdownTable table = owners_table(shots);
   std::vector<std::string> idle;
@@ -88,6 +88,7 @@ std::string memory(const Result& result, const std::string& plot) {
       m.source.empty() ? "not recorded" : m.source);
   text += device_memory(m);
   text += convolution_workspace(m);
+  text += training_memory(result);
   text += plot;
   return text;
 }

@@ -31,6 +31,7 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string device_memory(const MemorySection& memory);
 /// A part of memory(): what convolutions took beside the limit; empty of results without either.
 [[nodiscard]] std::string convolution_workspace(const MemorySection& memory);
+[[nodiscard]] std::string training_memory(const Result& result);
 [[nodiscard]] std::string quality(const Result& result, const std::string& plot);
 /// Empty where the run drew none.
 [[nodiscard]] std::string samples(const Result& result);
