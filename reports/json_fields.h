@@ -208,6 +208,8 @@ inline constexpr auto kFields<ConvolutionWorkspace> =
                field("peak_bytes", &ConvolutionWorkspace::peak_bytes),
                field("limit_bytes", &ConvolutionWorkspace::limit_bytes),
                field("missing_reason", &ConvolutionWorkspace::missing_reason)};
+
+template <>
 inline constexpr auto kFields<TrainingMemory> =
     std::tuple{field("repeated_steps", &TrainingMemory::repeated_steps),
                field("peak_allocated_bytes", &TrainingMemory::peak_allocated_bytes),
