@@ -1,10 +1,8 @@
 #include "suite/probes/device_memory.h"
 
 #include <c10/core/Allocator.h>
-#include <fmt/format.h>
 
 #include <string>
-#include <vector>
 
 namespace noisemark::suite {
 namespace {
@@ -52,13 +50,14 @@ reports::TrainingMemory training_memory_of(c10::Device device,
     memory.peak_allocated_bytes = aggregate(end->allocated_bytes).peak;
     memory.peak_reserved_bytes = aggregate(end->reserved_bytes).peak;
   }
-  std::vector<std::string> missing;
   if (!end) {
-    missing.emplace_back(device.is_cpu() ? "peaks: a CPU's allocator keeps none"
-                                         : "peaks: the device's allocator counts nothing");
+    memory.missing_reason = device.is_cpu() ? "peaks: a CPU's allocator keeps none"
+                                            : "peaks: the device's allocator counts nothing";
   }
-  if (!repeated.recording_bytes) missing.emplace_back("recording: no step was recorded");
-  memory.missing_reason = fmt::format("{}", fmt::join(missing, "; "));
+  if (!repeated.recording_bytes) {
+    if (!end) memory.missing_reason += "; ";
+    memory.missing_reason += "recording: no step was recorded";
+  }
   return memory;
 }
 

@@ -239,7 +239,7 @@ TEST(Report, says_that_bytes_by_owner_are_not_of_the_steps_that_a_device_repeate
   const std::string words = fmt::format(
       "\nBytes by owner are of steps that the host issued. 8 of the {} steps of the "
       "training pass were repeated by the device from a recording, which has memory of "
-      "its own: 600 MiB.\n",
+      "its own: 600.00 MiB.\n",
       result.protocol.steps);
   EXPECT_TRUE(has(rendered(result), words)) << rendered(result);
   result.memory.measured = false;
