@@ -2,6 +2,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -21,6 +22,8 @@ class DeviceGraph {
   virtual void capture(const std::function<void()>& work) = 0;
   /// Issues all that was recorded, to the current stream.
   virtual void replay() = 0;
+  /// Of the device's memory, what nobody but repetitions may use. After capture().
+  [[nodiscard]] virtual int64_t own_bytes() = 0;
 };
 
 /// Null where this build has no graphs for the device.

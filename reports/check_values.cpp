@@ -295,10 +295,30 @@ void column_problems(const DeviceColumn& column, Problems& problems) {
           name + " is smaller while kernels ran than over all the time");
 }
 
+Problems training_memory_problems(const Result& result) {
+  const TrainingMemory& memory = result.memory.training;
+  Problems problems;
+  require(memory.repeated_steps <= result.protocol.steps, problems,
+          fmt::format("memory.training.repeated_steps is {}, the pass has {} steps",
+                      memory.repeated_steps, result.protocol.steps));
+  require(memory.repeated_steps == 0 ||
+              result.identity.baseline.find("cuda-graph") != std::string::npos,
+          problems, "steps were repeated under a baseline that records none");
+  require(memory.recording_bytes.has_value() || memory.repeated_steps == 0 ||
+              !memory.missing_reason.empty(),
+          problems, "a step was repeated from memory of which nothing is said");
+  if (!memory.peak_reserved_bytes) return problems;
+  require(memory.peak_allocated_bytes.value_or(0) <= *memory.peak_reserved_bytes, problems,
+          "memory.training allocated more than was reserved");
+  require(memory.recording_bytes.value_or(0) <= *memory.peak_reserved_bytes, problems,
+          "memory.training.recording_bytes is more than was reserved");
+  return problems;
+}
+
 Problems device_problems(const Result& result) {
   const DeviceUse& use = result.utilization.device_use;
   const DeviceMemory& held = result.memory.device_memory;
-  Problems problems;
+  Problems problems = training_memory_problems(result);
   require(use.measured || (use.columns.empty() && use.trace.empty()), problems,
           "the GPU was not measured and has columns or readings");
   require(std::is_sorted(use.trace.begin(), use.trace.end(),

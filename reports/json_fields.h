@@ -49,7 +49,8 @@ inline constexpr std::array kAddedLater<MemoryMode>{
     std::string_view{"irreplaceable_bytes"}, std::string_view{"fallbacks"}};
 
 template <>
-inline constexpr std::array kAddedLater<MemorySection>{std::string_view{"device_memory"}};
+inline constexpr std::array kAddedLater<MemorySection>{std::string_view{"device_memory"},
+                                                       std::string_view{"training"}};
 
 template <>
 inline constexpr std::array kAddedLater<Utilization>{std::string_view{"device_use"}};
@@ -184,6 +185,14 @@ inline constexpr auto kFields<DeviceMemory> =
                field("missing_reason", &DeviceMemory::missing_reason)};
 
 template <>
+inline constexpr auto kFields<TrainingMemory> =
+    std::tuple{field("repeated_steps", &TrainingMemory::repeated_steps),
+               field("peak_allocated_bytes", &TrainingMemory::peak_allocated_bytes),
+               field("peak_reserved_bytes", &TrainingMemory::peak_reserved_bytes),
+               field("recording_bytes", &TrainingMemory::recording_bytes),
+               field("missing_reason", &TrainingMemory::missing_reason)};
+
+template <>
 inline constexpr auto kFields<MemorySection> =
     std::tuple{field("measured", &MemorySection::measured),
                field("missing_reason", &MemorySection::missing_reason),
@@ -202,7 +211,8 @@ inline constexpr auto kFields<MemorySection> =
                field("outside_allocator_bytes", &MemorySection::outside_allocator_bytes),
                field("allocations", &MemorySection::allocations),
                field("timeline", &MemorySection::timeline),
-               field("device_memory", &MemorySection::device_memory)};
+               field("device_memory", &MemorySection::device_memory),
+               field("training", &MemorySection::training)};
 
 template <>
 inline constexpr auto kFields<OperatorRow> =

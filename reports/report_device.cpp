@@ -91,4 +91,24 @@ std::string device_memory(const MemorySection& memory) {
   return text;
 }
 
+std::string training_memory(const Result& result) {
+  const TrainingMemory& memory = result.memory.training;
+  std::string text;
+  if (memory.repeated_steps > 0) {
+    text += fmt::format(
+        "\nBytes by owner are of steps that the host issued. {} of the {} steps of the training "
+        "pass were repeated by the device from a recording, which has memory of its own: {}.\n",
+        format_count(memory.repeated_steps), format_count(result.protocol.steps),
+        memory.recording_bytes ? format_bytes(*memory.recording_bytes) : "not known");
+  }
+  if (memory.peak_allocated_bytes && memory.peak_reserved_bytes) {
+    text += fmt::format(
+        "\nIn the training pass, evaluations included, the GPU's allocator had at most {} "
+        "allocated "
+        "and {} reserved.\n",
+        format_bytes(*memory.peak_allocated_bytes), format_bytes(*memory.peak_reserved_bytes));
+  }
+  return text;
+}
+
 }  // namespace noisemark::reports::sections

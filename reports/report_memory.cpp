@@ -63,7 +63,7 @@ void add_closure(const std::vector<const MemorySnapshot*>& shots, MarkdownTable&
 std::string memory(const Result& result, const std::string& plot) {
   const MemorySection& m = result.memory;
   std::string text = "## Memory by owner\n\n";
-  if (!m.measured) return text + not_measured(m.missing_reason);
+  if (!m.measured) return text + not_measured(m.missing_reason) + training_memory(result);
   const auto shots = instants(m);
   MarkdownTable table = owners_table(shots);
   std::vector<std::string> idle;
@@ -87,6 +87,7 @@ std::string memory(const Result& result, const std::string& plot) {
       format_exact_bytes(m.leaked_bytes), format_count(m.allocations),
       m.source.empty() ? "not recorded" : m.source);
   text += device_memory(m);
+  text += training_memory(result);
   text += plot;
   return text;
 }

@@ -27,6 +27,7 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string device_use(const Result& result);
 /// A part of memory(): what the GPU's allocator holds; empty of a CPU.
 [[nodiscard]] std::string device_memory(const MemorySection& memory);
+[[nodiscard]] std::string training_memory(const Result& result);
 [[nodiscard]] std::string quality(const Result& result, const std::string& plot);
 /// Empty where the run drew none.
 [[nodiscard]] std::string samples(const Result& result);

@@ -138,6 +138,18 @@ struct DeviceMemory {
   std::string missing_reason;
 };
 
+/// What a GPU's allocator held at most in the training pass, evaluations included. Its steps may be
+/// repeated by the device alone (baseline "cuda-graph"), from memory that is the recording's own;
+/// bytes by owner are of the memory pass, whose steps the host issues.
+struct TrainingMemory {
+  int64_t repeated_steps = 0;                   ///< by the device, of the pass
+  std::optional<int64_t> peak_allocated_bytes;  ///< as the allocator rounds; empty on a CPU
+  std::optional<int64_t> peak_reserved_bytes;   ///< taken from the device; empty on a CPU
+  std::optional<int64_t> recording_bytes;  ///< of the reserved ones, what only repetitions may use;
+                                           ///< empty where no step was recorded
+  std::string missing_reason;
+};
+
 struct MemorySection {
   bool measured = false;
   std::string missing_reason;
@@ -158,6 +170,7 @@ struct MemorySection {
   int64_t allocations = 0;  ///< in one steady step
   std::vector<MemoryPoint> timeline;
   DeviceMemory device_memory;
+  TrainingMemory training;  ///< also where the section was not measured
 };
 
 struct OperatorRow {

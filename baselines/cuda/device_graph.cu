@@ -64,6 +64,16 @@ class CudaDeviceGraph final : public DeviceGraph {
     graph_.replay();
   }
 
+  int64_t own_bytes() override {
+    const c10::MempoolId_t pool = graph_.pool();
+    int64_t bytes = 0;
+    for (const auto& segment : c10::cuda::CUDACachingAllocator::snapshot(pool, false).segments) {
+      const bool own = segment.device == index_ && segment.owner_private_pool_id == pool;
+      if (own) bytes += static_cast<int64_t>(segment.total_size);
+    }
+    return bytes;
+  }
+
  private:
   /// What the work threw is the news; that nothing was recorded follows from it.
   void give_up() {

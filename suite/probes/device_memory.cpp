@@ -2,6 +2,8 @@
 
 #include <c10/core/Allocator.h>
 
+#include <string>
+
 namespace noisemark::suite {
 namespace {
 
@@ -38,6 +40,27 @@ std::optional<int64_t> outside_bytes(const reports::DeviceMemory& memory) {
   return bytes >= 0 ? std::optional(bytes) : std::nullopt;
 }
 
+reports::TrainingMemory training_memory_of(c10::Device device,
+                                           const std::optional<AllocatorStats>& end,
+                                           const Repetitions& repeated) {
+  reports::TrainingMemory memory;
+  memory.repeated_steps = repeated.steps;
+  memory.recording_bytes = repeated.recording_bytes;
+  if (end) {
+    memory.peak_allocated_bytes = aggregate(end->allocated_bytes).peak;
+    memory.peak_reserved_bytes = aggregate(end->reserved_bytes).peak;
+  }
+  if (!end) {
+    memory.missing_reason = device.is_cpu() ? "peaks: a CPU's allocator keeps none"
+                                            : "peaks: the device's allocator counts nothing";
+  }
+  if (!repeated.recording_bytes) {
+    if (!end) memory.missing_reason += "; ";
+    memory.missing_reason += "recording: no step was recorded";
+  }
+  return memory;
+}
+
 DeviceMemoryWatch::DeviceMemoryWatch(c10::Device device) : device_(device) {
   if (device.is_cpu()) return;
   allocator_ = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
@@ -56,8 +79,12 @@ reports::DeviceMemory DeviceMemoryWatch::finish() const {
     if (!device_.is_cpu()) none.missing_reason = "its allocator counts nothing";
     return none;
   }
-  const AllocatorStats end = allocator_->getDeviceStats(device_.index());
-  return device_memory_of(begin_, end, make_gpu_counters(device_.index())->process_memory());
+  return device_memory_of(begin_, *stats(), make_gpu_counters(device_.index())->process_memory());
+}
+
+std::optional<AllocatorStats> DeviceMemoryWatch::stats() const {
+  if (allocator_ == nullptr) return std::nullopt;
+  return allocator_->getDeviceStats(device_.index());
 }
 
 }  // namespace noisemark::suite

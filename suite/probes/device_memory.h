@@ -24,11 +24,25 @@ using AllocatorStats = c10::CachingDeviceAllocator::DeviceStats;
 /// counts less than the allocator took.
 [[nodiscard]] std::optional<int64_t> outside_bytes(const reports::DeviceMemory& memory);
 
-/// From its construction, at the begin of a step, to its end. Does nothing on a CPU.
+/// Steps that a device repeated from a recording.
+struct Repetitions {
+  int64_t steps = 0;
+  std::optional<int64_t> recording_bytes;  ///< empty: none was recorded
+};
+
+/// From the allocator's figures at the end of a training pass, peaks reset at its begin; empty
+/// where it counts nothing. A pure function.
+[[nodiscard]] reports::TrainingMemory training_memory_of(c10::Device device,
+                                                         const std::optional<AllocatorStats>& end,
+                                                         const Repetitions& repeated);
+
+/// From its construction, at the begin of a step or pass, to its end. Does nothing on a CPU.
 class DeviceMemoryWatch {
  public:
   explicit DeviceMemoryWatch(c10::Device device);
   [[nodiscard]] reports::DeviceMemory finish() const;
+  /// As they are now; empty where the allocator counts nothing.
+  [[nodiscard]] std::optional<AllocatorStats> stats() const;
 
  private:
   c10::DeviceAllocator* allocator_ = nullptr;  ///< null: it counts nothing

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "memopt/tracking_allocator.h"
 #include "reports/error.h"
@@ -106,7 +107,8 @@ class SingleRun {
       judge();
       write();
     } catch (const std::exception& error) {
-      if (const auto* full = dynamic_cast<const OutOfMemory*>(&error)) take_section(*full);
+      const auto* full = dynamic_cast<const OutOfMemory*>(&error);
+      if (full != nullptr && full->section()) take_section(*full->section());
       write_failed(failure_of(error));
       throw;
     }
@@ -142,6 +144,7 @@ class SingleRun {
         has_mode() ? "its passes did not end" : "mode none keeps what autograd keeps";
     result_.memory_mode.budget = budget_of(variant.mode);
     result_.quality.missing_reason = "training did not begin";
+    result_.memory.training.missing_reason = result_.quality.missing_reason;
     if (definition.measure.memory_steps == 0) {
       result_.memory.missing_reason = "the memory pass was left out (measure.memory_steps=0)";
     }
@@ -199,8 +202,8 @@ class SingleRun {
   void measure_memory() {
     events_.pass_start("memory_pass");
     reports::MemoryMode& mode = result_.memory_mode;
-    result_.memory = memory_pass(session_, watch_, has_mode() ? &mode : nullptr,
-                                 options_.memory_snapshot ? folder_.memory_snapshot() : "");
+    take_section(memory_pass(session_, watch_, has_mode() ? &mode : nullptr,
+                             options_.memory_snapshot ? folder_.memory_snapshot() : ""));
     if (has_mode()) {
       SessionOptions plain = session_;
       plain.variant.mode = "none";
@@ -305,6 +308,7 @@ class SingleRun {
     result_.samples = outcome_.progress.samples;
     result_.quality = outcome_.quality;
     result_.determinism = outcome_.determinism;
+    result_.memory.training = outcome_.memory;
     result_.provenance.init_weights_sha256 = outcome_.progress.init_weights_sha256;
     result_.utilization.parameters = outcome_.parameters;
     result_.mixed_precision.loss_scale = outcome_.loss_scale;
@@ -347,8 +351,10 @@ class SingleRun {
     if (definition.unlocked) result_.exit.reasons.push_back(unlocked_words(definition));
   }
 
-  void take_section(const OutOfMemory& error) {
-    if (error.section()) result_.memory = *error.section();
+  /// All of the section but what another pass has to say.
+  void take_section(reports::MemorySection section) {
+    section.training = std::move(result_.memory.training);
+    result_.memory = std::move(section);
   }
 
   /// No gate is judged that was not: what was measured is not what the definition asks for. Throws

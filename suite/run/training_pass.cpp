@@ -8,6 +8,7 @@
 #include "reports/sha256.h"
 #include "suite/environment/machine_figures.h"
 #include "suite/io/safetensors.h"
+#include "suite/probes/device_memory.h"
 #include "suite/probes/phase_timer.h"
 #include "suite/quality/validation.h"
 #include "suite/run/owners.h"
@@ -53,6 +54,7 @@ class Pass {
     }
     describe_quality();
     describe_losses();
+    describe_memory();
     outcome_.mode = memopt::report_of(*session_.mode);
     return std::move(outcome_);
   }
@@ -64,6 +66,7 @@ class Pass {
 
   void train_and_write() {
     restore();
+    device_memory_.emplace(options_.session.variant.device);
     if (options_.events != nullptr) options_.events->run_start();
     start_ = Clock::now();
     try {
@@ -173,6 +176,12 @@ class Pass {
     write_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key, progress());
   }
 
+  void describe_memory() {
+    outcome_.memory = training_memory_of(options_.session.variant.device,
+                                         device_memory_ ? device_memory_->stats() : std::nullopt,
+                                         {trainer_.repeated_steps(), trainer_.recording_bytes()});
+  }
+
   void describe_losses() {
     const std::vector<double>& losses = progress().samples.loss;
     reports::Sha256 trace;
@@ -229,6 +238,7 @@ class Pass {
   Trainer& trainer_;
   PhaseTimer timer_;
   TrainingOutcome outcome_;
+  std::optional<DeviceMemoryWatch> device_memory_;  // of the pass, once it has begun
   Clock::time_point start_{};
   Clock::time_point noted_ = Clock::now();  // when the machine's state was last asked for
   double elapsed_before_s_ = 0;

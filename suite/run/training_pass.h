@@ -30,6 +30,7 @@ struct TrainingOutcome {
   reports::Quality quality;
   reports::Determinism determinism;
   reports::Finiteness finiteness;
+  reports::TrainingMemory memory;
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
   std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it

@@ -105,6 +105,10 @@ void Trainer::capture_step(int64_t step) {
   recorded_.captured = true;
 }
 
+std::optional<int64_t> Trainer::recording_bytes() const {
+  return recorded_.captured ? std::optional(recorded_.graph->own_bytes()) : std::nullopt;
+}
+
 void Trainer::read_repeated(StepRecord& record) {
   losses_ = recorded_.losses;
   record.loss = mean_loss();

@@ -98,6 +98,8 @@ class Trainer {
   [[nodiscard]] const std::optional<LossScaler>& scaler() const { return scaler_; }
   /// Steps that repeated a recorded one.
   [[nodiscard]] int64_t repeated_steps() const { return repeated_steps_; }
+  /// Of the device's memory, what is the recorded step's own; empty before one was recorded.
+  [[nodiscard]] std::optional<int64_t> recording_bytes() const;
 
   /// Parameters and buffers under the peers' names.
   [[nodiscard]] NamedTensors weights() const;

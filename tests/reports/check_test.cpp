@@ -83,6 +83,37 @@ TEST(CheckValues, a_column_of_a_gpu_has_a_value_or_a_reason_and_a_source) {
       "GPU: memory.outside_allocator_bytes"));
 }
 
+TEST(CheckValues, repeated_steps_are_of_a_graph_within_the_pass_and_say_what_memory_is_their_own) {
+  const auto after_repeating = [](const std::function<void(Result&, TrainingMemory&)>& change) {
+    Result result = test::result_on_a_gpu();
+    result.identity.baseline = "cuda-graph";
+    TrainingMemory& memory = result.memory.training;
+    memory.repeated_steps = 8;
+    memory.recording_bytes = int64_t{600} << 20;
+    memory.missing_reason.clear();
+    change(result, memory);
+    return listed(check_values(result, "r.json"));
+  };
+  EXPECT_EQ(after_repeating([](Result&, TrainingMemory&) {}), "");
+  EXPECT_TRUE(starts(after_repeating([](Result& r, TrainingMemory& m) {
+                       m.repeated_steps = r.protocol.steps + 1;
+                     }),
+                     "GPU: memory.training.repeated_steps"));
+  EXPECT_TRUE(
+      starts(after_repeating([](Result& r, TrainingMemory&) { r.identity.baseline = "plain"; }),
+             "GPU: steps were repeated under a baseline that records none"));
+  EXPECT_TRUE(starts(after_repeating([](Result&, TrainingMemory& m) { m.recording_bytes.reset(); }),
+                     "GPU: a step was repeated from memory of which nothing is said"));
+  EXPECT_TRUE(starts(after_repeating([](Result&, TrainingMemory& m) {
+                       m.peak_allocated_bytes = *m.peak_reserved_bytes + 1;
+                     }),
+                     "GPU: memory.training allocated more than was reserved"));
+  EXPECT_TRUE(starts(after_repeating([](Result&, TrainingMemory& m) {
+                       m.recording_bytes = *m.peak_reserved_bytes + 1;
+                     }),
+                     "GPU: memory.training.recording_bytes"));
+}
+
 TEST(CheckValues, the_definition_must_be_the_one_that_was_hashed) {
   EXPECT_TRUE(starts(after([](Result& r) { r.definition += " "; }), "definition: "));
   EXPECT_TRUE(starts(after([](Result& r) { r.identity.scale = "gpu"; }), "definition: "));

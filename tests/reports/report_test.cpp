@@ -1,5 +1,6 @@
 #include "reports/report.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "reports/environment_changes.h"
@@ -160,6 +161,26 @@ TEST(Report, shows_what_the_allocator_of_a_gpu_holds_beyond_tensors) {
   result.memory.device_memory.missing_reason = "its allocator counts nothing";
   EXPECT_TRUE(has(rendered(result),
                   "\nThe GPU's allocator. Not measured: its allocator counts nothing.\n"));
+}
+
+TEST(Report, says_that_bytes_by_owner_are_not_of_the_steps_that_a_device_repeated) {
+  Result result = test::result_on_a_gpu();
+  EXPECT_TRUE(has(rendered(result), "had at most 1.46 GiB allocated and 1.66 GiB reserved.\n"))
+      << rendered(result);
+  EXPECT_FALSE(has(rendered(result), "repeated by the device"));
+  EXPECT_FALSE(has(rendered(full_result()), "In the training pass, evaluations included"));
+  result.identity.baseline = "cuda-graph";
+  result.memory.training.repeated_steps = 8;
+  result.memory.training.recording_bytes = int64_t{600} << 20;
+  const std::string words = fmt::format(
+      "\nBytes by owner are of steps that the host issued. 8 of the {} steps of the "
+      "training pass were repeated by the device from a recording, which has memory of "
+      "its own: 600.00 MiB.\n",
+      result.protocol.steps);
+  EXPECT_TRUE(has(rendered(result), words)) << rendered(result);
+  result.memory.measured = false;
+  result.memory.missing_reason = "the memory pass was not asked for";
+  EXPECT_TRUE(has(rendered(result), words)) << rendered(result);
 }
 
 TEST(Report, says_what_temporary_means) {

@@ -279,6 +279,9 @@ Result result_on_a_gpu() {
   held.unusable_bytes = 12 * kMiB;
   held.process_bytes = 2100 * kMiB;
   result.memory.outside_allocator_bytes = 500 * kMiB;
+  result.memory.training.peak_allocated_bytes = 1490 * kMiB;
+  result.memory.training.peak_reserved_bytes = 1700 * kMiB;
+  result.memory.training.missing_reason = "recording: no step was recorded";
   DeviceUse& use = result.utilization.device_use;
   use.measured = true;
   use.steps = 6;

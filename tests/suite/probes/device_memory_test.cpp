@@ -51,5 +51,30 @@ TEST(DeviceMemory, of_a_cpu_is_nothing_and_needs_no_reason) {
   EXPECT_EQ(memory.missing_reason, "");
 }
 
+const c10::Device kGpu("cuda:0");
+
+TEST(TrainingMemory, has_the_peaks_of_the_pass_and_what_is_the_recordings_own) {
+  const auto memory = training_memory_of(kGpu, stats(0), {12, 640});
+  EXPECT_EQ(memory.peak_allocated_bytes, 1500);
+  EXPECT_EQ(memory.peak_reserved_bytes, 2048);
+  EXPECT_EQ(memory.recording_bytes, 640);
+  EXPECT_EQ(memory.repeated_steps, 12);
+  EXPECT_EQ(memory.missing_reason, "");
+}
+
+TEST(TrainingMemory, says_why_a_figure_is_missing) {
+  const auto issued = training_memory_of(kGpu, stats(0), {});
+  EXPECT_EQ(issued.peak_reserved_bytes, 2048);
+  EXPECT_FALSE(issued.recording_bytes);
+  EXPECT_EQ(issued.missing_reason, "recording: no step was recorded");
+  const auto cpu = training_memory_of(c10::kCPU, DeviceMemoryWatch(c10::kCPU).stats(), {});
+  EXPECT_FALSE(cpu.peak_allocated_bytes);
+  EXPECT_FALSE(cpu.peak_reserved_bytes);
+  EXPECT_EQ(cpu.missing_reason,
+            "peaks: a CPU's allocator keeps none; recording: no step was recorded");
+  EXPECT_EQ(training_memory_of(kGpu, std::nullopt, {12, 640}).missing_reason,
+            "peaks: the device's allocator counts nothing");
+}
+
 }  // namespace
 }  // namespace noisemark::suite

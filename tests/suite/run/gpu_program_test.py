@@ -58,7 +58,12 @@ class GpuProgram(unittest.TestCase):
         self.expect_followed(self.result_of("gist", "plain"))
 
     def test_a_run_with_a_recorded_step_follows_every_byte(self):
-        self.expect_followed(self.result_of("none", "cuda-graph"))
+        result = self.result_of("none", "cuda-graph")
+        self.expect_followed(result)
+        training = result["memory"]["training"]
+        self.assertGreater(training["repeated_steps"], 0)
+        self.assertGreater(training["recording_bytes"], 0, training["missing_reason"])
+        self.assertGreaterEqual(training["peak_reserved_bytes"], training["recording_bytes"])
 
 
 if __name__ == "__main__":

@@ -198,6 +198,8 @@ TEST(Run, leaves_out_the_passes_whose_steps_are_zero_and_says_why) {
   EXPECT_FALSE(result.utilization.measured);
   EXPECT_NE(result.memory.missing_reason.find("measure.memory_steps=0"), std::string::npos);
   EXPECT_NE(result.utilization.missing_reason.find("measure.profile_steps=0"), std::string::npos);
+  EXPECT_EQ(result.memory.training.missing_reason,
+            "peaks: a CPU's allocator keeps none; recording: no step was recorded");
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }
 

@@ -25,6 +25,7 @@ constexpr int64_t kSteps = 12;
 constexpr int64_t kResumedSteps = 14;
 /// On the stream that is recorded, before that.
 constexpr int64_t kWarmUps = 3;
+constexpr int64_t kRecordingBytes = 4711;
 
 Definition tiny_definition() {
   Definition definition = test::tiny_definition();
@@ -55,6 +56,7 @@ class HostGraph final : public baselines::DeviceGraph {
     ++calls_.replays;
     work_();
   }
+  int64_t own_bytes() override { return kRecordingBytes; }
 
  private:
   Calls& calls_;
@@ -118,6 +120,19 @@ TEST(RepeatedStep, has_the_bits_of_a_step_that_the_host_issues) {
   const Calls calls = expect_same_bits(tiny_definition(), "none", options_of());
   // One by the host, so that everything that is made lazily is there.
   EXPECT_EQ(calls.replays, kSteps - 1 - kWarmUps);
+}
+
+TEST(RepeatedStep, says_what_memory_is_the_recordings_own_once_there_is_one) {
+  Calls calls;
+  const TinySession session(tiny_definition(), repeating(options_of(), calls));
+  while (calls.captures == 0) {
+    EXPECT_FALSE(session.trainer->recording_bytes());
+    (void)session.trainer->step();
+  }
+  EXPECT_EQ(session.trainer->recording_bytes(), kRecordingBytes);
+  const TinySession issued(tiny_definition(), options_of());
+  (void)issued.trainer->step();
+  EXPECT_FALSE(issued.trainer->recording_bytes());
 }
 
 TEST(RepeatedStep, keeps_to_every_rule_of_the_optimizer_and_the_average) {
