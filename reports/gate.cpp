@@ -27,12 +27,17 @@ Gate decided(Gate gate, double value) {
   return gate;
 }
 
-Gate finite_loss(const Finiteness& finiteness) {
+/// `skipped`: by loss scaling, because something was not finite.
+Gate finite_loss(const Finiteness& finiteness, double skipped) {
   Gate gate{"finite_loss", "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
   gate = decided(gate, finiteness.finite ? 0 : 1);
-  gate.words = finiteness.finite ? "Every training loss and gradient norm was finite."
-                                 : "Training left the finite numbers; the first was " +
-                                       finiteness.first_bad + ".";
+  const std::string but_for =
+      skipped > 0 ? ", but for the steps that loss scaling skipped (" + format_number(skipped) + ")"
+                  : "";
+  gate.words =
+      finiteness.finite
+          ? "Every training loss and gradient norm was finite" + but_for + "."
+          : "Training left the finite numbers; the first was " + finiteness.first_bad + ".";
   return gate;
 }
 
@@ -239,8 +244,10 @@ const Metric* find_metric(const Result& result, const std::string& name) {
 
 std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRule>& rules,
                                  const Finiteness& finiteness) {
-  std::vector<Gate> gates{finite_loss(finiteness), closure_boundaries(result.memory),
-                          closure_peak(result.memory), leak(result.memory)};
+  const Metric* skipped = find_metric(result, "skipped_steps");
+  std::vector<Gate> gates{
+      finite_loss(finiteness, skipped != nullptr ? skipped->value.value_or(0) : 0),
+      closure_boundaries(result.memory), closure_peak(result.memory), leak(result.memory)};
   if (result.identity.mode != "none") {
     gates.push_back(certificate(result.memory_mode));
     gates.push_back(plan(result.memory_mode));

@@ -42,10 +42,8 @@ std::string convolutions(const Result& result) {
   }
   return fmt::format(
       "\n{}\nKernels by which cuDNN computed convolutions, per step, by falling time; {} of {}, "
-      "all "
-      "with their whole names in `result.json`, under `utilization.convolutions`. data, weight: "
-      "the "
-      "gradient of that; gradient: the kernel's name does not say of which.\n",
+      "all with their whole names in `result.json`, under `utilization.convolutions`. data, "
+      "weight: the gradient of that; gradient: the kernel's name does not say of which.\n",
       table.text(), shown, run.kernels.size());
 }
 

@@ -163,7 +163,7 @@ def _accounting(title: str, kind: str) -> str:
 
 
 def _busy(load: str) -> str:
-    return f"utilization, {load}: kernel_busy beside graphics_active"
+    return f"utilization, {load}: device_busy beside graphics_active"
 
 
 def columns_rows(text: str, command: str) -> list[Row]:
@@ -172,7 +172,7 @@ def columns_rows(text: str, command: str) -> list[Row]:
     rows = []
     for what, found, verdict in checks:
         load, _, check = what.partition(": ")
-        named = (_busy(load), _POINTS) if "graphics_active" in check else (f"utilization, {load}", check)
+        named = (_busy(load), _POINTS) if check.startswith("device_busy is within") else (f"utilization, {load}", check)
         rows.append(Row(*named, found, _CHECKS[verdict], command))
     if not rows:
         raise ValueError("no checks")

@@ -40,7 +40,7 @@ std::string calibration_markdown(const Calibration& calibration) {
   const CalibrationSummary summary = summarize(calibration);
   const bool usable = summary.refusal.empty();
   return fmt::format(
-      "# {}: {}, {}\n\n{}\nNoise floor of images/s: {}. Measurements made apart differ by {} (one "
+      "# {}: {}, {}\n\n{}Noise floor of images/s: {}. Measurements made apart differ by {} (one "
       "standard deviation, units from {} to {}). False alarms: {} in {} ({} to {}, Clopper "
       "and Pearson, 95 %). Verdicts: {}.\n\nA unit is a comparison of one build with itself: {} "
       "pairs of live processes, as many again when inconclusive. The noise floor is what 95 % of "
@@ -49,7 +49,7 @@ std::string calibration_markdown(const Calibration& calibration) {
       "not made in turns; units made on several days know more of it.\n\n## Units\n\n{}\n## "
       "Next\n\n{}\n",
       usable ? "calibrated" : "CALIBRATION NEEDED", calibration.benchmark, calibration.variant,
-      usable ? "" : "- " + summary.refusal + "\n", format_percent(summary.noise_floor_frac),
+      usable ? "" : "- " + summary.refusal + "\n\n", format_percent(summary.noise_floor_frac),
       format_percent(std::expm1(summary.session_deviation)), calibration.units.front().created_utc,
       calibration.units.back().created_utc, summary.alarms, summary.units,
       format_percent(summary.alarm_rate.low), format_percent(summary.alarm_rate.high),

@@ -105,7 +105,8 @@ ExitCode show_environment(const Arguments& arguments) {
 }
 
 ExitCode examine(const Arguments& arguments) {
-  const auto diagnoses = diagnose(capture_machine(default_device()), look_around());
+  const auto diagnoses =
+      diagnose(capture_machine(default_device()), look_around(/*sampling=*/true));
   print(arguments.has("json") ? doctor_json(diagnoses) : doctor_text(diagnoses));
   return ExitCode::kPass;
 }

@@ -32,18 +32,13 @@ std::vector<Command> make_commands() {
        run_flags(), 1, 1},
       {"sweep", "ID", "one benchmark at every combination of some settings, as a table",
        "Every cell is a run in a process of its own, in DIR/KEY=VALUE[,KEY=VALUE...]. The last "
-       "axis "
-       "is the first to change. KEY is mode, baseline, precision, threads, seed, batch "
-       "(train.batch), "
-       "any other key that --set takes, or cudnn.workspace_mib: the limit of a convolution's "
-       "scratch "
-       "memory in MiB, which cuDNN is given in CUDNN_CONV_WSCAP_DBG. A cell that fails is a row "
-       "with "
-       "its exit code, and the others go on; an interrupt ends the cell that runs and the sweep. "
-       "The "
-       "table goes to stdout and to DIR/sweep.md. Exits with the worst code of the cells, where "
-       "out "
-       "of memory counts as a pass: a sweep is made to find where that is.",
+       "axis is the first to change. KEY is mode, baseline, precision, threads, seed, batch "
+       "(train.batch), any other key that --set takes, or cudnn.workspace_mib: the limit of a "
+       "convolution's scratch memory in MiB, which cuDNN is given in CUDNN_CONV_WSCAP_DBG. A cell "
+       "that fails is a row with its exit code, and the others go on; an interrupt ends the cell "
+       "that runs and the sweep. The table goes to stdout and to DIR/sweep.md. Exits with the "
+       "worst code of the cells, where out of memory counts as a pass: a sweep is made to find "
+       "where that is.",
        sweep_flags(), 1, 1},
       {"plan", "ID", "memory plan for a budget, predicted peak and time, Pareto curve",
        "Records the first steps of the benchmark and plans by what they measured. The plan goes to "

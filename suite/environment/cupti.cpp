@@ -1,5 +1,6 @@
 #include "suite/environment/cupti.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -76,9 +77,18 @@ std::string cupti_refusal(std::string_view function, std::optional<int> code) {
               : fmt::format("{}: the library does not have it", function);
 }
 
+bool is_in_process(const char* library) {
+  void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
+
 const char* cupti_library() {
-  // The process mostly holds one already, because LibTorch does.
   constexpr std::array kNames{"libcupti.so.13", "libcupti.so.12"};
+  // The process mostly holds one already, because LibTorch does; two would be in each other's way.
+  for (const char* name : kNames) {
+    if (is_in_process(name)) return name;
+  }
   for (const char* name : kNames) {
     if (SharedLibrary(name).loaded()) return name;
   }

@@ -67,7 +67,7 @@ std::optional<int> major_version(const std::string& compiler) {
                                      : std::optional(std::atoi(compiler.c_str() + digits));
 }
 
-Surroundings look_around() {
+Surroundings look_around(bool sampling) {
   Surroundings around;
   around.hypervisor = is_virtual();
   around.frequency_driver = fs::exists("/sys/devices/system/cpu/cpu0/cpufreq");
@@ -81,7 +81,7 @@ Surroundings look_around() {
   around.nvml_library = loads("libnvidia-ml.so.1");
   around.counters_for_root_only =
       counters_for_root_only(read_system_file("/proc/driver/nvidia/params").value_or(""));
-  if (driver.init_code == 0) around.no_sampling = why_no_sampling(0);
+  if (sampling && driver.init_code == 0) around.no_sampling = why_no_sampling(0);
   around.root = geteuid() == 0;
   around.gnuplot = on_path("gnuplot");
   around.package_list = access("/var/lib/dpkg/status", R_OK) == 0;

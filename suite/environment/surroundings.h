@@ -27,7 +27,9 @@ struct Surroundings {
   std::string energy_missing_reason;  ///< why the processor's energy is not known; empty: it is
 };
 
-[[nodiscard]] Surroundings look_around();
+/// With `sampling` CUPTI is asked for the first GPU's counters, which takes them from whoever
+/// profiles it for a moment: for the doctor alone.
+[[nodiscard]] Surroundings look_around(bool sampling = false);
 
 /// «RmProfilingAdminOnly: 1» in the text of /proc/driver/nvidia/params; empty without the line.
 [[nodiscard]] std::optional<bool> counters_for_root_only(const std::string& driver_parameters);

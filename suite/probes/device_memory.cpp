@@ -51,8 +51,9 @@ reports::TrainingMemory training_memory_of(c10::Device device,
     memory.peak_reserved_bytes = aggregate(end->reserved_bytes).peak;
   }
   if (!end) {
-    memory.missing_reason = device.is_cpu() ? "peaks: a CPU's allocator keeps none"
-                                            : "peaks: the device's allocator counts nothing";
+    memory.missing_reason = device.is_cpu()
+                                ? "peaks: a CPU's allocator keeps none"
+                                : "peaks: training did not begin, or the allocator counts nothing";
   }
   if (!repeated.recording_bytes) {
     if (!end) memory.missing_reason += "; ";

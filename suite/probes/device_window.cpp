@@ -294,7 +294,8 @@ reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work
   use.columns.push_back(flop_column(window, work, kernels));
   use.columns.push_back(reading_column("power", "W", &DeviceReading::power_w, window));
   use.columns.back().source =
-      "NVML: each reading a mean over 1 s (of GA100 and older GPUs, at its moment)";
+      "NVML: each reading a mean over 1 s (of GA100 and older GPUs, at its moment)" +
+      of_whole(window);
   use.columns.push_back(energy_column(window, work));
   use.columns.push_back(reading_column("sm_clock", "MHz", &DeviceReading::sm_clock_mhz, window));
   use.columns.push_back(

@@ -28,13 +28,6 @@ fs::path output_path(const RunOptions& options, const std::vector<PlannedRun>& p
                                               : first.id + "-" + variant_label(first.variant));
 }
 
-/// Whoever names no device on a machine with a GPU expects it.
-void tell_of_unused_gpu(const RunOptions& options, at::Device device) {
-  if (!options.device.empty() || !device.is_cpu()) return;
-  const std::string words = unused_gpu(look_around());
-  if (!words.empty()) fmt::print(stderr, "noisemark: {}\n", words);
-}
-
 }  // namespace
 
 void require_one_way_with_what_is_there(const RunOptions& options) {
@@ -45,6 +38,12 @@ void require_one_way_with_what_is_there(const RunOptions& options) {
     throw bad_input("--force", "given with --resume", "",
                     "one of them: replace the run that is there, or continue it");
   }
+}
+
+void tell_of_unused_gpu(const RunOptions& options, c10::Device device) {
+  if (!options.device.empty() || !device.is_cpu()) return;
+  const std::string words = unused_gpu(look_around());
+  if (!words.empty()) fmt::print(stderr, "noisemark: {}\n", words);
 }
 
 ExitCode run(const RunOptions& options) {

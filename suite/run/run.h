@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,6 +52,10 @@ struct RunOptions {
 /// else it changes no exit code: `noisemark quality` gates.
 /// Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
 [[nodiscard]] ExitCode run(const RunOptions& options);
+
+/// Whoever names no device on a machine with a GPU expects it: where `device`, which was chosen, is
+/// the CPU for want of a GPU that can be used, says so and why on stderr.
+void tell_of_unused_gpu(const RunOptions& options, c10::Device device);
 
 /// Throws Error, exit code 2, for --resume without a folder or with --force.
 void require_one_way_with_what_is_there(const RunOptions& options);

@@ -49,11 +49,11 @@ std::vector<PlannedCell> planned_cells(const RunOptions& options,
   return cells;
 }
 
-std::string title_of(const std::vector<PlannedCell>& cells) {
+const PlannedRun& first_plan(const std::vector<PlannedCell>& cells) {
   const auto first = std::find_if(cells.begin(), cells.end(), [](const PlannedCell& cell) {
     return cell.run.plan.has_value();
   });
-  return first->run.plan->id;
+  return *first->run.plan;
 }
 
 fs::path output_of(const RunOptions& options) {
@@ -106,7 +106,8 @@ ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes
   require_one_way_with_what_is_there(options);
   if (options.deterministic) choose_cublas_workspace();
   const std::vector<PlannedCell> cells = planned_cells(options, axes);
-  const std::string title = title_of(cells);
+  const std::string title = first_plan(cells).id;
+  tell_of_unused_gpu(options, first_plan(cells).variant.device);
   const fs::path out = output_of(options);
   prepare_suite_folder(out, options.force || options.resume);
   const SeriesEnd end = run_cells(title, cells, out, options.resume);

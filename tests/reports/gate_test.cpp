@@ -222,6 +222,21 @@ TEST(Gate, finite_loss_turns_red_and_names_the_first_tensor) {
   EXPECT_EQ(exit_of(gates, false).code, 1);
 }
 
+TEST(Gate, finite_loss_says_how_many_steps_loss_scaling_skipped) {
+  Result result = full_result();
+  const auto words = [&] {
+    return gate_named(evaluate_gates(result, {}, {}), "finite_loss").words;
+  };
+  EXPECT_EQ(words(), "Every training loss and gradient norm was finite.");
+  Metric skipped;
+  skipped.name = "skipped_steps";
+  skipped.value = 2;
+  result.metrics.push_back(skipped);
+  EXPECT_EQ(words(),
+            "Every training loss and gradient norm was finite, but for the steps that loss scaling "
+            "skipped (2).");
+}
+
 TEST(Gate, closure_at_a_boundary_turns_red_on_one_byte_either_way) {
   for (const int64_t off : {1, -1}) {
     Result result = full_result();

@@ -51,8 +51,8 @@ COLUMNS = """# Columns of a GPU under known loads
 | must hold | found | verdict |
 |---|---|---|
 | copy: dram_active is at least 80.0 % | 91.0 % | holds |
-| copy: kernel_busy is within 2.0 % of graphics_active | 99.0 % and 99.5 % | holds |
-| product: kernel_busy is within 2.0 % of graphics_active | 98.5 % and 100.0 % | holds |
+| copy: device_busy is within 2.0 % of graphics_active | 99.0 % and 99.5 % | holds |
+| product: device_busy is within 2.0 % of graphics_active | 98.5 % and 100.0 % | holds |
 """
 CONTESTANTS = {"peer-eager": 0.4, "peer-compiled": 0.2, "plain": 0.4, "fused": 0.1}
 
@@ -72,8 +72,8 @@ ASKED = {
     "ho-cifar10@gpu, bf16: echo@fused: overhead to none@fused": "at most +3.0 %",
     "ho-cifar10@gpu, bf16, within 8GiB: largest batch of budget:8GiB, times that of none": "4.00",
     "ho-cifar10@gpu, bf16: accounting for memory, followed: overhead of a step": "at most +1.0 %",
-    "utilization, copy: kernel_busy beside graphics_active": "within 2 points",
-    "utilization, product: kernel_busy beside graphics_active": "within 2 points",
+    "utilization, copy: device_busy beside graphics_active": "within 2 points",
+    "utilization, product: device_busy beside graphics_active": "within 2 points",
 }
 
 
@@ -230,7 +230,7 @@ class GpuTableTest(unittest.TestCase):
         rows = self.rows(judging)
         self.assertNotIn("failed", [row.verdict for row in rows])
         missed = [row.what for row in rows if row.verdict == "missed"]
-        self.assertIn("utilization, product: kernel_busy beside graphics_active", missed)
+        self.assertIn("utilization, product: device_busy beside graphics_active", missed)
         self.assertIn("ho-cifar10@gpu, bf16: accounting for memory, followed: overhead of a step", missed)
 
     def test_a_column_of_which_nothing_is_known_was_not_measured(self) -> None:

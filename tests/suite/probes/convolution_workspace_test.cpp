@@ -124,7 +124,7 @@ TEST(ConvolutionWorkspace, of_a_cpu_is_not_known_and_says_why) {
   EXPECT_NE(found.missing_reason.find("oneDNN"), std::string::npos);
 }
 
-TEST(WorkspaceLimit, is_in_mebibytes_and_nothing_where_it_is_no_number) {
+TEST(ConvolutionWorkspaceLimit, is_in_mebibytes_and_nothing_where_it_is_no_number) {
   EXPECT_EQ(workspace_limit("64"), int64_t{64} << 20);
   EXPECT_EQ(workspace_limit("0"), 0);
   EXPECT_EQ(workspace_limit(nullptr), std::nullopt);

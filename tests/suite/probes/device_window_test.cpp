@@ -109,7 +109,10 @@ TEST(DeviceUse, says_what_is_of_a_part_of_a_divided_gpu_and_what_of_the_whole) {
   const auto use = device_use(window, twenty_steps());
   EXPECT_EQ(column(use, "sm_active").source,
             "NVML GPM SM_UTIL, of GPU instance 3, of 1 other process too");
-  EXPECT_EQ(column(use, "power").source, "NVML, of the whole GPU with all its instances");
+  for (const char* name : {"power", "sm_clock", "temperature"}) {
+    EXPECT_TRUE(column(use, name).source.ends_with(", of the whole GPU with all its instances"))
+        << column(use, name).source;
+  }
   EXPECT_TRUE(column(use, "energy_per_image").source.ends_with("with all its instances"));
 }
 

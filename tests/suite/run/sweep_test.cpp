@@ -123,7 +123,8 @@ TEST(Sweep, finds_where_memory_ends_and_passes) {
   const fs::path out = folder.path() / "out";
   // A network of 384 channels takes half a GiB, and three times that with its optimizer.
   const std::string limit = "ulimit -v " + std::to_string(address_space_kib() + 1'100'000);
-  const Finished sweep = run_noisemark_after(limit, timed_sweep(out, {"model.dim=384,16"}));
+  const Finished sweep =
+      run_noisemark_after(limit, with(timed_sweep(out, {"model.dim=384,16"}), {"--threads=1"}));
   EXPECT_EQ(sweep.code, 0) << sweep.both();
   const std::string table = text_of(out / "sweep.md");
   EXPECT_TRUE(has(table, "1 of 2 cells passed, 1 found no memory.")) << table;
