@@ -116,7 +116,7 @@ std::vector<Flag> calibrate_flags() {
   return with_pair_flags({
       {"units", "N", "comparisons in all, 36 at least to gate with (default: 40)"},
       {"from", "DIR",
-       "take the recorded comparisons in DIR (ab.json, at any depth) as units; nothing is run"},
+       "units are the comparisons recorded in DIR (ab.json, at any depth); nothing is run"},
       {"out", "DIR", "folder for calibration.json and .md; what it holds is gone on with"},
   });
 }

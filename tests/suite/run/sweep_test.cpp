@@ -50,7 +50,8 @@ Texts rows_of(const std::string& text) {
   Texts rows;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("| ") || line.find("images/s [") != std::string::npos) continue;
+    const bool is_head = line.find("images/s [") != std::string::npos || line.starts_with("| --");
+    if (!line.starts_with("| ") || is_head) continue;
     std::string row;
     for (const char c : line) {
       if (c != ' ' || (!row.empty() && row.back() != '|' && row.back() != ' ')) row += c;
