@@ -122,8 +122,13 @@ bool makes_again(const memopt::TreatmentPlan& plan, const std::vector<std::strin
   for (size_t v = 0; v < plan.values.size(); ++v) {
     if (plan.values[v].source != memopt::Source::kMadeAgain) continue;
     const memopt::Recipe& recipe = *plan.recipes[static_cast<size_t>(plan.values[v].recipe)];
-    if (recipe.is_shortcut || recipe.name != chain.back()) continue;
-    if (ends(chain, *plan.graph, plan.graph->values[v].producer)) return true;
+    if (recipe.name != chain.back()) continue;
+    // A shortcut by an operator that nobody recorded has a name of its own; others have that of the
+    // operator whose result they give, and are not meant here.
+    const bool is_meant = recipe.is_shortcut
+                              ? chain.back().ends_with("_from_statistics")
+                              : ends(chain, *plan.graph, plan.graph->values[v].producer);
+    if (is_meant) return true;
   }
   return false;
 }

@@ -180,7 +180,8 @@ TEST(Sweep, that_is_interrupted_shows_what_was_not_started) {
   const Texts words = timed_sweep(out, {"seed=1,2,3"}, 40);
   {
     Process process(noisemark_command(words));
-    ASSERT_TRUE(test::wait_for_file(out / "seed=1" / "result.json"));
+    // The first cell is then over, and the second cannot be.
+    ASSERT_TRUE(test::wait_for_file(out / "seed=2" / "events.mlog", "run_start"));
     process.signal_all(SIGINT);
     EXPECT_EQ(process.wait().code, 130);
   }
