@@ -83,9 +83,9 @@ class Trainer {
   /// Runs the next optimizer step. `observers` are told of phases; `sink` receives saved tensors
   /// (null: the mode). Throws NonFinite before the optimizer touches the weights: without loss
   /// scaling for a loss or gradient that is not finite, with it for a loss that is not and has
-  /// brought the scale below kLeastScale. Throws what Mode::check_step() throws, likewise, but after
-  /// the update where the step was a repeated one; Error, exit code 2, when there is a graph and the
-  /// mode needs the host.
+  /// brought the scale below kLeastScale. Throws what Mode::check_step() throws, likewise, but
+  /// after the update where the step was a repeated one; Error, exit code 2, when there is a graph
+  /// and the mode needs the host.
   StepRecord step(const std::vector<StepObserver*>& observers = {},
                   memopt::SavedTensorSink* sink = nullptr);
 
