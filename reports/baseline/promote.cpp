@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kText = "baseline.md";
 constexpr const char* kResult = "result.json";
+constexpr const char* kEvents = "events.mlog";
 
 /// Of a run, wherever its side was told to look for it.
 fs::path result_file(const NamedResult& run) {
@@ -26,6 +27,16 @@ fs::path result_file(const NamedResult& run) {
   return fs::is_directory(path)                 ? path / kResult
          : path.filename().extension() == ".md" ? path.parent_path() / kResult
                                                 : path;
+}
+
+/// What is kept of a run, by name: its result, and the events that the result lists, which check()
+/// would miss.
+std::map<std::string, std::string> files_of(const NamedResult& run) {
+  const fs::path result = result_file(run);
+  std::map<std::string, std::string> files{{kResult, read_file(result)}};
+  const fs::path events = result.parent_path() / kEvents;
+  if (fs::exists(events)) files[kEvents] = read_file(events);
+  return files;
 }
 
 Side read_checked(const std::vector<std::string>& paths) {
@@ -65,20 +76,20 @@ Place place_of(const BaselineCell& cell, const PromoteOptions& options) {
 
 void write_place(const Place& place, Promotion& promotion) {
   // Read first: what is promoted may be what lies there.
-  std::map<std::string, std::string> results;
-  for (const NamedResult* run : place.cell->runs) {
-    results[run->result.run_id] = read_file(result_file(*run));
-  }
+  std::map<std::string, std::map<std::string, std::string>> runs;
+  for (const NamedResult* run : place.cell->runs) runs[run->result.run_id] = files_of(*run);
   for (const fs::path& folder : place.earlier) {
-    if (results.contains(folder.filename().string())) continue;
+    if (runs.contains(folder.filename().string())) continue;
     fs::remove_all(folder);
     promotion.removed.push_back(folder / kResult);
   }
-  for (const auto& [run_id, text] : results) {
+  for (const auto& [run_id, files] : runs) {
     make_folder(place.folder / run_id);
-    const fs::path file = place.folder / run_id / kResult;
-    write_file_atomically(file, text);
-    promotion.written.push_back(file);
+    for (const auto& [name, text] : files) {
+      const fs::path file = place.folder / run_id / name;
+      write_file_atomically(file, text);
+      promotion.written.push_back(file);
+    }
   }
   write_file_atomically(place.folder / kText, baseline_markdown(*place.cell));
   promotion.written.push_back(place.folder / kText);

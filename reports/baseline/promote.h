@@ -18,8 +18,9 @@ struct Promotion {
   std::string text;  ///< for people: what was done, each baseline, what to do next
 };
 
-/// Keeps runs as baselines: copies every result.json, byte for byte, and writes baseline.md beside
-/// them (baseline_markdown()). All or nothing is refused: nothing is written before everything was
+/// Keeps runs as baselines: copies every result.json, byte for byte, and the events.mlog beside it,
+/// without which check() would find fault, and writes baseline.md beside them
+/// (baseline_markdown()). All or nothing is refused: nothing is written before everything was
 /// checked. Throws Error as baseline_cells(), and (bad input): something is wrong with a result
 /// (check()), a cell has runs there already and `force` was not given, `into` is no folder.
 [[nodiscard]] Promotion promote_baseline(const std::vector<std::string>& paths,

@@ -117,7 +117,8 @@ std::vector<Flag> calibrate_flags() {
       {"units", "N", "comparisons in all, 36 at least to gate with (default: 40)"},
       {"from", "DIR",
        "units are the comparisons recorded in DIR (ab.json, at any depth); nothing is run"},
-      {"out", "DIR", "folder for calibration.json and .md; what it holds is gone on with"},
+      {"out", "DIR",
+       "folder for calibration.json and .md; gone on with, but with --from a new one"},
   });
 }
 

@@ -7,9 +7,11 @@
 
 #include "reports/baseline/baseline_cell.h"
 #include "reports/baseline/baseline_markdown.h"
+#include "reports/check.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/next_step.h"
 #include "reports/error.h"
+#include "reports/events.h"
 #include "reports/file.h"
 #include "reports/json_io.h"
 #include "reports/sha256.h"
@@ -96,6 +98,29 @@ TEST_F(Promote, keeps_whole_results_byte_for_byte_with_a_page_for_the_reviewer) 
   EXPECT_TRUE(holds(page, run_id)) << page;
   EXPECT_TRUE(holds(promotion.text, page));
   EXPECT_TRUE(holds(show_baselines(into().string()), page));
+}
+
+TEST_F(Promote, keeps_the_events_that_a_result_lists_so_that_check_finds_nothing) {
+  // The shortest list in which nothing is amiss.
+  const fs::path events = into().parent_path() / "events.mlog";
+  {
+    EventWriter writer(events, false, [] { return 1; });
+    writer.start("init");
+    writer.stop("init");
+    writer.start("run");
+    writer.stop("run");
+  }
+  const std::string from = runs("a", 3, [&](Result& result, size_t) {
+    result.artifacts = {{"events.mlog", sha256_of(read_file(events))}};
+  });
+  for (const char* run : {"0", "1", "2"}) fs::copy(events, fs::path(from) / run);
+  const Promotion promotion = promote(from);
+  EXPECT_EQ(promotion.written.size(), 7U) << "three results with their events, and the page";
+  for (const auto& entry : fs::directory_iterator(place())) {
+    if (!entry.is_directory()) continue;
+    EXPECT_EQ(read_file(entry.path() / "events.mlog"), read_file(events));
+    EXPECT_TRUE(check(entry.path()).empty()) << check(entry.path()).front().words;
+  }
 }
 
 TEST_F(Promote, makes_what_compare_takes_as_a_base) {
