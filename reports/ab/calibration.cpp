@@ -78,15 +78,14 @@ std::string misfit(const Calibration& calibration, const Strings& identity) {
 }
 
 void require_itself(const AbRecord& record, const std::string& where) {
-  const auto refuse = [&](const std::string& found, const char* accepted) {
-    throw Error(ExitCode::kBadInput, fmt::format("{}: {} ({})", where, found, accepted));
-  };
-  if (!record.ended.empty()) refuse("ended: " + record.ended, "a whole comparison");
+  if (!record.ended.empty()) throw bad_input(where, "ended", record.ended, "a whole comparison");
   if (record.plan.slow_down_frac != 0) {
-    refuse(fmt::format("plan.slow_down_frac: {}", record.plan.slow_down_frac), "0: untouched");
+    throw bad_input(where, "plan.slow_down_frac", fmt::format("{}", record.plan.slow_down_frac),
+                    "0: untouched");
   }
   if (const auto found = differing_fields(record.a.about, record.b.about); !found.empty()) {
-    refuse("B is another build than A: differs in " + first_of(found), "a build with itself");
+    throw bad_input(where, "B is another build than A", "differs in " + first_of(found),
+                    "a build with itself");
   }
 }
 
@@ -94,10 +93,10 @@ void require_plan(const AbPlan& plan, const AbPlan& found, const std::string& wh
   if (plan.pairs == found.pairs && plan.seconds == found.seconds && plan.turn_s == found.turn_s) {
     return;
   }
-  throw Error(
-      ExitCode::kBadInput,
-      fmt::format("{}: of --pairs {} --seconds {} --turn {} (as the others: {}, {}, {})", where,
-                  found.pairs, found.seconds, found.turn_s, plan.pairs, plan.seconds, plan.turn_s));
+  throw bad_input(
+      where, "",
+      fmt::format("of --pairs {} --seconds {} --turn {}", found.pairs, found.seconds, found.turn_s),
+      fmt::format("as the others: {}, {}, {}", plan.pairs, plan.seconds, plan.turn_s));
 }
 
 /// A unit of other work, another machine or another build is no unit of this calibration.
@@ -198,8 +197,7 @@ Calibration calibration_of_records(const std::filesystem::path& folder) {
     records.push_back({file.string(), read_ab(file)});
   }
   if (records.empty()) {
-    throw Error(ExitCode::kBadInput,
-                fmt::format("{}: no ab.json (a folder of recorded comparisons)", folder.string()));
+    throw bad_input(folder.string(), "", "no ab.json", "a folder of recorded comparisons");
   }
   std::ranges::stable_sort(
       records, {}, [](const Named& named) -> const auto& { return named.record.created_utc; });
