@@ -1,0 +1,76 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+/// Runs CUDA kernels on the CPU, one thread at a time, each on a stack of its own, so that what a
+/// kernel computes and which memory it touches can be tested where no GPU is. A thread goes on
+/// until it needs others: at __syncthreads() and at what a warp does together. It models what a
+/// kernel may rely on, not how long it takes; memory is the CPU's.
+namespace noisemark::test::gpu {
+
+inline constexpr int kWarpLanes = 32;
+
+struct Index {
+  unsigned x = 0;
+};
+
+/// The order in which blocks, and the threads of a block between two meetings, have their turn. A
+/// kernel whose result depends on it has a race.
+enum class Order : uint8_t { kForward, kBackward, kShuffled };
+inline constexpr std::array kOrders = {Order::kForward, Order::kBackward, Order::kShuffled};
+
+struct Settings {
+  Order order = Order::kForward;
+  /// At most that many blocks are started, whatever is asked for: for kernels whose blocks go on in
+  /// steps of the grid, and so must do the same work.
+  unsigned most_blocks = 0xffffffff;
+};
+
+/// The settings of all launches of this thread for as long as it lives.
+class WithSettings {
+ public:
+  explicit WithSettings(const Settings& settings);
+  ~WithSettings();
+  WithSettings(const WithSettings&) = delete;
+  WithSettings& operator=(const WithSettings&) = delete;
+
+ private:
+  Settings before_;
+};
+
+/// Runs `kernel` in every thread of every block and returns when all have ended. Throws
+/// std::runtime_error where the GPU would hang or the result would be undefined: threads that wait
+/// for each other at different places or for one that has ended, a warp's operation that names
+/// lanes which are elsewhere or not itself, threads at different barriers; and for a launch that
+/// CUDA refuses (no blocks, more than 1024 threads). `shared_bytes` must be
+/// 0; there is one stream.
+void launch(unsigned blocks, unsigned threads, size_t shared_bytes, void* stream,
+            const std::function<void()>& kernel);
+
+// What a kernel asks of the thread that it is. Only inside launch().
+
+[[nodiscard]] Index thread_index();
+[[nodiscard]] Index block_index();
+[[nodiscard]] Index block_size();
+[[nodiscard]] Index grid_size();
+
+/// Returns when all threads of the block that have not ended are here.
+void synchronize_threads();
+
+/// What a warp does together; lanes that wait for each other must be at the same one.
+enum class WarpWork : uint8_t { kNone, kShuffle, kBallot, kMinimum, kMaximum, kSum, kOr };
+
+/// What the lanes named by `mask` brought, by lane, when all of them are here.
+[[nodiscard]] std::array<uint64_t, kWarpLanes> exchange(uint32_t mask, WarpWork work, uint64_t own);
+
+/// The first time in a block: fills the variable with ones, which is NaN where it is floating, so
+/// that nothing is read before it is written without showing.
+void begin_shared(void* variable, size_t bytes);
+
+/// Of the warp.
+[[nodiscard]] int lane();
+
+}  // namespace noisemark::test::gpu
