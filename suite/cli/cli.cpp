@@ -105,8 +105,9 @@ ExitCode show_environment(const Arguments& arguments) {
 }
 
 ExitCode examine(const Arguments& arguments) {
-  const auto diagnoses =
-      diagnose(capture_machine(default_device()), look_around(/*sampling=*/true));
+  // First: it starts CUDA, without which CUPTI, which is asked next, crashes.
+  const Machine machine = capture_machine(default_device());
+  const auto diagnoses = diagnose(machine, look_around(/*sampling=*/true));
   print(arguments.has("json") ? doctor_json(diagnoses) : doctor_text(diagnoses));
   return ExitCode::kPass;
 }

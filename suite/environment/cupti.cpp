@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 
 namespace noisemark::suite {
 namespace {
@@ -63,6 +64,11 @@ std::string what_stands_against(const cupti::DeviceSupported& answer) {
   return "CUPTI: not supported by this GPU or driver";
 }
 
+uint64_t system_time_ns() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
 }  // namespace
 
 std::string cupti_error(int code) {
@@ -105,6 +111,11 @@ Cupti::Cupti(const char* library) : library_(library) {
     why_not_ = fmt::format("CUPTI is too old: its interface is {}, sampling needs {} (CUDA 12.6)",
                            version, kOldestVersion);
   }
+}
+
+void Cupti::use_system_time() const {
+  // Where it is refused, the samples' times do not fit their window, which is found then.
+  (void)library_.result("cuptiActivityRegisterTimestampCallback", &system_time_ns);
 }
 
 CuptiDevice::CuptiDevice(const Cupti& cupti, int ordinal)

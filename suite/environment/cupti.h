@@ -37,6 +37,10 @@ class Cupti {
     return library_.result(Parameters::kFunction, &parameters);
   }
 
+  /// From now on times are the system's, in nanoseconds. LibTorch's profiler leaves a clock of its
+  /// own behind, which counts in other units, and sets it again when it profiles again.
+  void use_system_time() const;
+
  private:
   SharedLibrary library_;
   std::string why_not_;

@@ -142,6 +142,7 @@ class Sampling {
   }
 
   [[nodiscard]] std::string begin(CounterSet& set, uint64_t every_ns) {
+    cupti_.use_system_time();
     std::string refused = configure(set, every_ns);
     if (refused.empty()) refused = make_room(set);
     cupti::Start parameters;

@@ -14,6 +14,7 @@ constexpr double kMostPercent = 100.5;   // what rounding may add to a mean, as 
 constexpr double kMostOfSample = 105.0;  // the parts of a GPU do not end a sample in the same cycle
 constexpr size_t kFewestSamples = 10;
 constexpr double kLeastCovered = 0.95;  // of the window; its ends have no whole sample
+constexpr double kMostCovered = 1.10;   // sampling begins a little before and ends a little after
 
 using Samples = std::span<const CounterSample>;
 
@@ -39,6 +40,9 @@ std::string fault_of(Samples samples, double window_s) {
     return fmt::format("{} samples are too few: it needs {}", samples.size(), kFewestSamples);
   }
   const double covered = seconds_of(samples) / window_s;
+  if (covered > kMostCovered) {
+    return fmt::format("the samples' times add up to {:.0f} % of the window", 100 * covered);
+  }
   if (covered >= kLeastCovered) return "";
   return fmt::format("samples were dropped: there are some of {:.0f} % of the window",
                      100 * covered);
@@ -102,26 +106,34 @@ const std::vector<SampledMetric>& sampled_metrics() {
   // Without "realtime" in their names some share a counter's wires and take a pass more; the names
   // in "TriageCompute" are those that NVIDIA laid out for Hopper to be counted together.
   static const std::vector<SampledMetric> kMetrics{
-      {"sm_active_sampled", "sm_active", {"sm__cycles_active.avg.pct_of_peak_sustained_elapsed"}},
+      {"sm_active_sampled",
+       "sm_active",
+       true,
+       {"sm__cycles_active.avg.pct_of_peak_sustained_elapsed"}},
       {"sm_occupancy_sampled",
        "sm_occupancy",
+       true,
        {"sm__warps_active_realtime.avg.pct_of_peak_sustained_elapsed",
         "sm__warps_active.avg.pct_of_peak_sustained_elapsed"}},
       {"tensor_active_sampled",
        "tensor_active",
+       true,
        {"sm__pipe_tensor_cycles_active_realtime.avg.pct_of_peak_sustained_elapsed",
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"}},
       {"dram_active_sampled",
        "dram_active",
+       true,
        {"dram__bytes.avg.pct_of_peak_sustained_elapsed",
         "dram__throughput.avg.pct_of_peak_sustained_elapsed"}},
       {"fp32_active_sampled",
        "fp32_active",
+       false,
        {"TPC.TriageCompute.sm__inst_executed_pipe_fma_realtime.avg.pct_of_peak_sustained_elapsed",
         "sm__inst_executed_pipe_fma_realtime.avg.pct_of_peak_sustained_elapsed",
         "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_elapsed"}},
       {"fp16_active_sampled",
        "fp16_active",
+       false,
        {"sm__inst_executed_pipe_fma_type_fp16.avg.pct_of_peak_sustained_elapsed",
         "sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_elapsed"}}};
   return kMetrics;

@@ -14,8 +14,11 @@ namespace noisemark::suite {
 
 /// A share of what the hardware could do at most in the same time.
 struct SampledMetric {
-  std::string_view name;                 ///< in results: "sm_active_sampled"
-  std::string_view gpm_name;             ///< of NVML's column of the same: "sm_active"
+  std::string_view name;      ///< in results: "sm_active_sampled"
+  std::string_view gpm_name;  ///< of NVML's column of the same: "sm_active"
+  /// As NVML defines it, so that both must agree. NVML's FP32 is arithmetic alone; CUPTI has the
+  /// pipe, which computes with integers and halves too.
+  bool same_definition = true;
   std::vector<std::string_view> called;  ///< by CUPTI, the first that a chip has and fits
 };
 
@@ -60,8 +63,9 @@ struct SampledValue {
 };
 
 /// For each metric of `window`, which lasted `window_s`. The first sample is left out: it also
-/// counts what was before it. Without a value where samples overlap, are fewer than 10 or leave out
-/// more than a twentieth of the window, and where the hardware gave no number or more than all.
+/// counts what was before it. Without a value where samples overlap, are fewer than 10, leave out
+/// more than a twentieth of the window or take longer than it, and where the hardware gave no
+/// number or more than all.
 [[nodiscard]] std::vector<SampledValue> summarise(const SamplingWindow& window,
                                                   const std::vector<CounterSample>& samples,
                                                   double window_s);

@@ -1,6 +1,5 @@
 #include "suite/probes/calibration_loads.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/bitwise_not.h>
 #include <ATen/ops/empty.h>
@@ -9,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "memopt/device_parts.h"
+#include "suite/environment/full_float32.h"
 #include "suite/probes/device_window.h"
 #include "suite/probes/operator_profile.h"
 #include "suite/probes/sampled_window.h"
@@ -28,18 +29,6 @@ using Clock = std::chrono::steady_clock;
 /// Pieces between two looks at the clock: long enough that waiting for the device costs nothing.
 constexpr int kPiecesAtOnce = 32;
 constexpr auto kNap = std::chrono::milliseconds(1);
-
-/// Products of float32 by float32's own pipes; restores what was set.
-class [[nodiscard]] NoTf32Guard {
- public:
-  NoTf32Guard() { at::globalContext().setAllowTF32CuBLAS(false); }
-  ~NoTf32Guard() { at::globalContext().setAllowTF32CuBLAS(before_); }
-  NoTf32Guard(const NoTf32Guard&) = delete;
-  NoTf32Guard& operator=(const NoTf32Guard&) = delete;
-
- private:
-  bool before_ = at::globalContext().allowTF32CuBLAS();
-};
 
 /// The type of a load's product; empty of a load that is none.
 std::optional<at::ScalarType> product_type(CalibrationLoad load) {
@@ -87,6 +76,13 @@ double flop_of(CalibrationLoad load, const LoadSize& size) {
   return 2 * n * n * n;
 }
 
+/// As many pieces as took `seconds` of the window. A profile keeps a few hundred bytes of each.
+int profiled_pieces(const DeviceWindow& window, int64_t pieces, double seconds) {
+  constexpr double kMost = 100'000;
+  const double share = window.window_s > 0 ? seconds / window.window_s : 0;
+  return static_cast<int>(std::clamp(share * static_cast<double>(pieces), 2.0, kMost));
+}
+
 /// Hands out pieces until `seconds` are over and the device is done; how many.
 int64_t keep_up(const std::function<void()>& piece, memopt::DeviceClock& clock, double seconds) {
   int64_t pieces = 0;
@@ -104,21 +100,21 @@ int64_t keep_up(const std::function<void()>& piece, memopt::DeviceClock& clock, 
 CalibrationRow measure_load(CalibrationLoad load, c10::Device device, const LoadReaders& readers,
                             double seconds, const LoadSize& size) {
   const c10::NoGradGuard no_grad;
-  const NoTf32Guard no_tf32;
+  const FullFloat32Guard full_float32(device);
   const auto clock = memopt::make_device_clock(device);
   const std::function<void()> piece = piece_of(load, device, size);
-  ProfileOptions how;
-  how.steps = size.profiled;
-  const OperatorProfile profile = profile_operators(piece, device, how);
+  piece();  // in which libraries choose and take memory
   clock->synchronize();
   WindowWork work;
-  work.busy = profile.busy;
-  if (!work.busy) work.busy_missing = "the profiler saw nothing on the device";
   DeviceWatch watch(readers.counters);
   work.steps = keep_up(piece, *clock, seconds);
   DeviceWindow window = watch.stop();
   window.sampled =
-      sample_windows(readers.sampled, seconds, [&] { return keep_up(piece, *clock, seconds); });
+      sample_windows(readers.sampled, seconds, [&] { (void)keep_up(piece, *clock, seconds); });
+  ProfileOptions how;
+  how.steps = profiled_pieces(window, work.steps, size.profiled_s);
+  work.busy = profile_operators(piece, device, how).busy;
+  if (!work.busy) work.busy_missing = "the profiler saw nothing on the device";
   work.flop = flop_of(load, size) * static_cast<double>(work.steps);
   return {load, device_use(window, work)};
 }

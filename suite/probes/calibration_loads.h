@@ -14,7 +14,7 @@ namespace noisemark::suite {
 struct LoadSize {
   int64_t product = 8192;                 ///< n of square products
   int64_t copy_bytes = int64_t{1} << 30;  ///< of one copy; many times a GPU's caches
-  int profiled = 20;                      ///< pieces that are also profiled
+  double profiled_s = 1;                  ///< of pieces that are also profiled, about
 };
 
 /// What reads a device beside a load.
@@ -23,9 +23,10 @@ struct LoadReaders {
   SampledCounters& sampled;
 };
 
-/// Keeps `device` at one load for about `seconds` while its counters are read, after a profile of
-/// the same load, so that its busy time has two sources; then as long again in each window in which
-/// counters are sampled. Nothing else should use the device.
+/// Keeps `device` at one load for about `seconds` while its counters are read, and as long again in
+/// each window in which counters are sampled; then profiles the same load, so that its busy time
+/// has two sources: last, because CUPTI stays in its way afterwards, and so long that the clocks,
+/// which a load's power brings down, are those of the window. Nothing else should use the device.
 [[nodiscard]] CalibrationRow measure_load(CalibrationLoad load, c10::Device device,
                                           const LoadReaders& readers, double seconds,
                                           const LoadSize& size = {});

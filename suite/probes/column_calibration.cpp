@@ -91,6 +91,16 @@ CalibrationCheck check_agreement(const CalibrationRow& row) {
   return check;
 }
 
+/// Both sources read the same, and the load leaves it no room: a share of the memory's time also
+/// depends on the multiprocessors' clock, which sampling may hold, where the memory is not the
+/// limit.
+bool must_agree(const SampledMetric& metric, CalibrationLoad load) {
+  if (metric.gpm_name == "dram_active") {
+    return load == CalibrationLoad::kCopy || load == CalibrationLoad::kIdle;
+  }
+  return metric.same_definition;
+}
+
 /// NVML's shares and those sampled by CUPTI, in windows of the same load: the two that differ most.
 CalibrationCheck check_sampled(const CalibrationRow& row) {
   CalibrationCheck check;
@@ -98,6 +108,7 @@ CalibrationCheck check_sampled(const CalibrationRow& row) {
                            reports::format_percent(kTwoPoints));
   double most = -1;
   for (const SampledMetric& metric : sampled_metrics()) {
+    if (!must_agree(metric, row.load)) continue;
     const DeviceColumn* sampled = find_column(row, metric.name);
     const DeviceColumn* counted = find_column(row, metric.gpm_name);
     const bool both = sampled != nullptr && counted != nullptr && sampled->value && counted->value;

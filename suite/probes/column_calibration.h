@@ -38,8 +38,8 @@ struct CalibrationCheck {
 
 /// What must hold: products in bf16 and fp16 keep the tensor cores busy, those in fp32 the pipes of
 /// fp32 and no tensor core, a copy the memory and no tensor core, an idle GPU nothing; two sources
-/// of busy time, and two of every share that has two, agree within two points. Of loads that are
-/// not among `rows` nothing is said.
+/// of busy time, and two of every share that both define alike, agree within two points. Of loads
+/// that are not among `rows` nothing is said.
 [[nodiscard]] std::vector<CalibrationCheck> check_columns(const std::vector<CalibrationRow>& rows);
 
 /// As Markdown: every column of every load, and the checks.

@@ -43,16 +43,10 @@ DeviceColumn column_of(const std::string& name, const std::string& unit, double 
 /// The profiled steps are others than the window's, so noise may add up to more than all the time.
 constexpr double kMostBusy = 1.02;
 
-/// Some steps and how long they took.
-struct Stretch {
-  double window_s;
-  int64_t steps;
-};
-
-/// A share of its time that a step's busy seconds take.
-std::optional<double> share_of(double step_s, const Stretch& stretch) {
-  if (!(stretch.window_s > 0) || stretch.steps == 0) return std::nullopt;
-  const double share = step_s * static_cast<double>(stretch.steps) / stretch.window_s;
+/// Of the window's time, what a step's busy seconds take.
+std::optional<double> share_of(double step_s, double window_s, int64_t steps) {
+  if (!(window_s > 0) || steps == 0) return std::nullopt;
+  const double share = step_s * static_cast<double>(steps) / window_s;
   return share <= kMostBusy ? std::optional(std::min(share, 1.0)) : std::nullopt;
 }
 
@@ -66,7 +60,7 @@ DeviceColumn busy_column(const std::string& name, double BusyTime::*seconds,
     column.missing_reason = work.busy_missing;
     return column;
   }
-  column.value = share_of((*work.busy).*seconds, {window.window_s, work.steps});
+  column.value = share_of((*work.busy).*seconds, window.window_s, work.steps);
   if (!column.value) {
     column.missing_reason = work.steps == 0 ? "the window has no step"
                                             : "the profiled steps took longer than the window's";
@@ -75,9 +69,9 @@ DeviceColumn busy_column(const std::string& name, double BusyTime::*seconds,
 }
 
 /// The kernels' share of the time; empty where it is not known or cannot divide.
-std::optional<double> kernel_share(const Stretch& stretch, const WindowWork& work) {
+std::optional<double> kernel_share(double window_s, const WindowWork& work) {
   if (!work.busy || !(work.busy->kernel_s > 0)) return std::nullopt;
-  return share_of(work.busy->kernel_s, stretch);
+  return share_of(work.busy->kernel_s, window_s, work.steps);
 }
 
 /// A share while kernels ran; empty where noise makes it more than all that there is.
@@ -118,7 +112,7 @@ DeviceColumn gpm_column(const GpmMetric& metric, const GpmValue& value, const De
 }
 
 DeviceColumn sampled_column(const SampledMetric& metric, const SampledShare& share,
-                            const DeviceWindow& window, const WindowWork& work) {
+                            const DeviceWindow& window) {
   const SampledValue& value = share.value;
   std::string source = "CUPTI PM sampling";
   if (!value.called.empty()) source += " of " + value.called;
@@ -128,24 +122,20 @@ DeviceColumn sampled_column(const SampledMetric& metric, const SampledShare& sha
   column.value = value.frac;
   column.missing_reason = value.missing_reason;
   if (!value.frac) return column;
+  // None over kernels' time: sampling may hold the clocks, and the profile's kernels ran without.
   column.lowest = value.lowest;
   column.highest = value.highest;
   column.readings = value.samples;
-  if (is_of_kernels(metric.gpm_name)) {
-    column.over_kernels =
-        while_kernels_ran(*value.frac, kernel_share({share.window_s, share.steps}, work));
-  }
   return column;
 }
 
-void add_sampled(const DeviceWindow& window, const WindowWork& work,
-                 std::vector<DeviceColumn>& columns) {
+void add_sampled(const DeviceWindow& window, std::vector<DeviceColumn>& columns) {
   SampledShare unread;
   unread.value.missing_reason = "it was not read";
   const std::vector<SampledMetric>& metrics = sampled_metrics();
   for (size_t i = 0; i < metrics.size(); ++i) {
     const SampledShare& share = i < window.sampled.size() ? window.sampled[i] : unread;
-    columns.push_back(sampled_column(metrics[i], share, window, work));
+    columns.push_back(sampled_column(metrics[i], share, window));
   }
 }
 
@@ -279,7 +269,7 @@ reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work
   use.window_s = window.window_s;
   use.clock_reasons = clock_reasons_of(window.readings);
   use.trace = window.readings;
-  const std::optional<double> kernels = kernel_share({window.window_s, work.steps}, work);
+  const std::optional<double> kernels = kernel_share(window.window_s, work);
   use.columns = {
       busy_column("kernel_busy", &BusyTime::kernel_s, window, work, "merged intervals of kernels"),
       busy_column("device_busy", &BusyTime::busy_s, window, work,
@@ -290,7 +280,7 @@ reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work
         i < window.shares.size() ? window.shares[i] : GpmValue{std::nullopt, "it was not read"};
     use.columns.push_back(gpm_column(metrics[i], value, window, kernels));
   }
-  add_sampled(window, work, use.columns);
+  add_sampled(window, use.columns);
   use.columns.push_back(flop_column(window, work, kernels));
   use.columns.push_back(reading_column("power", "W", &DeviceReading::power_w, window));
   use.columns.back().source =

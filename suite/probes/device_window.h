@@ -65,9 +65,9 @@ struct WindowWork {
 };
 
 /// The columns of a window, in a fixed order: busy time, GPM's shares, sampled shares, arithmetic,
-/// power, energy, clocks, temperature. What could not be had is there with its reason. Shares of
-/// what kernels alone use (FP32, FP16, tensor cores, multiprocessors) are given over wall time and
-/// while kernels ran, whose time is the profile's. A pure function.
+/// power, energy, clocks, temperature. What could not be had is there with its reason. NVML's
+/// shares of what kernels alone use (FP32, FP16, tensor cores, multiprocessors) are given over wall
+/// time and while kernels ran, whose time is the profile's. A pure function.
 [[nodiscard]] reports::DeviceUse device_use(const DeviceWindow& window, const WindowWork& work);
 
 /// "power cap (12 of 56 readings), idle (1 of 56 readings)": what held clocks down in any reading,

@@ -12,12 +12,11 @@ namespace noisemark::suite {
 struct SampledShare {
   SampledValue value;
   double window_s = 0;  ///< 0: in none
-  int64_t steps = 0;    ///< in the window
 };
 
-/// Runs `work`, which returns how many steps it made and leaves the device idle, once in every
-/// window of `counters`; each is expected to last `expected_s`. One for each of sampled_metrics().
+/// Runs `work`, which leaves the device idle, once in every window of `counters`; each is expected
+/// to last `expected_s`. One for each of sampled_metrics().
 [[nodiscard]] std::vector<SampledShare> sample_windows(SampledCounters& counters, double expected_s,
-                                                       const std::function<int64_t()>& work);
+                                                       const std::function<void()>& work);
 
 }  // namespace noisemark::suite

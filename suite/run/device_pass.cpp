@@ -67,10 +67,7 @@ std::vector<SampledShare> sample_beside(const Training& in, int ordinal, double 
                                         double window_s) {
   const int64_t steps = steps_of_window(step_s, window_s);
   const auto counters = make_sampled_counters(ordinal);
-  return sample_windows(*counters, window_s, [&] {
-    train(in, steps, kSampledPass);
-    return steps;
-  });
+  return sample_windows(*counters, window_s, [&] { train(in, steps, kSampledPass); });
 }
 
 }  // namespace
@@ -82,9 +79,7 @@ int64_t steps_of_window(double step_s, double window_s) {
   return std::max(kFewest, static_cast<int64_t>(steps));
 }
 
-reports::DeviceUse device_pass(const SessionOptions& options, const PassWatch& watch,
-                               const reports::Utilization& counted,
-                               const std::optional<BusyTime>& busy, double window_s) {
+DeviceReadings device_pass(const SessionOptions& options, const PassWatch& watch, double window_s) {
   const c10::Device device = options.variant.device;
   const int64_t warmup = warmup_steps(options);
   SessionOptions own = options;
@@ -94,22 +89,16 @@ reports::DeviceUse device_pass(const SessionOptions& options, const PassWatch& w
   const Session session = make_session(own);
   const auto clock = memopt::make_device_clock(device);
   const int ordinal = device.has_index() ? device.index() : 0;
-  WindowWork work;
-  work.busy = busy;
-  if (!busy) work.busy_missing = "the profiler saw nothing on the GPU";
-  work.peak_flop_per_s = counted.gemm_peak_flop_per_s;
-  DeviceWindow window;
+  DeviceReadings readings;
   name_owners_when_full(*session.trainer, [&] {
     const Training in{*session.trainer, *clock, watch};
     const double step_s = warm_up(in, warmup);
-    work.steps = steps_of_window(step_s, window_s);
-    window = read_beside(in, ordinal, work.steps);
-    window.sampled = sample_beside(in, ordinal, step_s, std::min(window_s, kSampledWindow_s));
+    readings.steps = steps_of_window(step_s, window_s);
+    readings.window = read_beside(in, ordinal, readings.steps);
+    readings.window.sampled =
+        sample_beside(in, ordinal, step_s, std::min(window_s, kSampledWindow_s));
   });
-  work.images = work.steps * options.definition.train.batch;
-  const int64_t per_image = counted.forward_flop_per_image + counted.backward_flop_per_image;
-  work.flop = static_cast<double>(per_image) * static_cast<double>(work.images);
-  return device_use(window, work);
+  return readings;
 }
 
 }  // namespace noisemark::suite

@@ -76,10 +76,26 @@ void measure_peak(const Variant& variant, const PassWatch& watch,
   utilization.gemm_peak_method = gemm_peak_method(peak);
 }
 
+/// What was read of a GPU, with what was counted of the same steps.
+reports::DeviceUse use_of(const DeviceReadings& readings, const reports::Utilization& counted,
+                          const std::optional<BusyTime>& busy, int64_t batch) {
+  WindowWork work;
+  work.steps = readings.steps;
+  work.images = readings.steps * batch;
+  work.busy = busy;
+  if (!busy) work.busy_missing = "the profiler saw nothing on the GPU";
+  work.peak_flop_per_s = counted.gemm_peak_flop_per_s;
+  const int64_t per_image = counted.forward_flop_per_image + counted.backward_flop_per_image;
+  work.flop = static_cast<double>(per_image) * static_cast<double>(work.images);
+  return device_use(readings.window, work);
+}
+
 }  // namespace
 
 reports::Utilization profile_pass(const SessionOptions& options, const PassWatch& watch,
                                   reports::MixedPrecision* mixed) {
+  std::optional<DeviceReadings> readings;
+  if (options.variant.device.is_cuda()) readings = device_pass(options, watch);
   SessionOptions own = options;
   own.definition.train.steps = steps_of(options);
   reports::Utilization utilization;
@@ -92,8 +108,8 @@ reports::Utilization profile_pass(const SessionOptions& options, const PassWatch
       measure_peak(options.variant, watch, utilization);
     });
   }
-  if (options.variant.device.is_cuda()) {
-    utilization.device_use = device_pass(options, watch, utilization, busy);
+  if (readings) {
+    utilization.device_use = use_of(*readings, utilization, busy, options.definition.train.batch);
   }
   utilization.measured = true;
   return utilization;

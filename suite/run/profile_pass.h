@@ -6,11 +6,12 @@
 
 namespace noisemark::suite {
 
-/// Trains `measure.profile_steps` steps in a session of its own: counts floating-point operations,
-/// times operators, and measures the matrix-product peak of this device at this precision. Fills
-/// everything of Utilization but achieved_flop_per_s and mfu_frac, which need the training pass's
-/// times. `mixed`, which may be null, is told what autocast let stay in float32. Throws Interrupted
-/// and NonFinite.
+/// Reads a GPU while it trains (device_pass()); then trains `measure.profile_steps` steps in a
+/// session of its own: counts floating-point operations, times operators, and measures the
+/// matrix-product peak of this device at this precision. What this process times afterwards on a
+/// GPU is slower than it should be: the profiler stays attached. Fills everything of Utilization
+/// but achieved_flop_per_s and mfu_frac, which need the training pass's times. `mixed`, which may
+/// be null, is told what autocast let stay in float32. Throws Interrupted and NonFinite.
 [[nodiscard]] reports::Utilization profile_pass(const SessionOptions& options,
                                                 const PassWatch& watch,
                                                 reports::MixedPrecision* mixed = nullptr);

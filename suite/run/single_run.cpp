@@ -137,9 +137,6 @@ class SingleRun {
     protocol.loader_threads = session_.loader_threads;
     result_.memory.missing_reason = options_.memory ? "the memory pass did not end"
                                                     : "the memory pass was left out (--no-memory)";
-    result_.utilization.missing_reason = options_.profile
-                                             ? "the profile pass did not end"
-                                             : "the profile pass was left out (--no-profile)";
     result_.memory_mode.missing_reason =
         has_mode() ? "its passes did not end" : "mode none keeps what autograd keeps";
     result_.memory_mode.budget = budget_of(variant.mode);
@@ -148,26 +145,19 @@ class SingleRun {
     if (definition.measure.memory_steps == 0) {
       result_.memory.missing_reason = "the memory pass was left out (measure.memory_steps=0)";
     }
+    if (plan_.variant.precision.autocast) {
+      result_.mixed_precision.type = dtype_name(*plan_.variant.precision.autocast);
+    }
+    give_no_profile("the profile pass did not end");
     if (definition.measure.profile_steps == 0) {
-      result_.utilization.missing_reason =
-          "the profile pass was left out (measure.profile_steps=0)";
+      give_no_profile("the profile pass was left out (measure.profile_steps=0)");
     }
-    describe_precision();
-    if (variant.device.is_cuda()) {
-      result_.utilization.device_use.missing_reason = result_.utilization.missing_reason;
-    }
+    if (!options_.profile) give_no_profile("the profile pass was left out (--no-profile)");
     if (has_mode()) result_.memory_mode.fallbacks = no_pass_yet();
     if (options_.fit_memory_bytes) {
       result_.batch_fit.memory_bytes = options_.fit_memory_bytes;
       result_.batch_fit.missing_reason = "the search for the largest batch did not end";
     }
-  }
-
-  void describe_precision() {
-    const Precision& precision = plan_.variant.precision;
-    if (!precision.autocast) return;
-    result_.mixed_precision.type = dtype_name(*precision.autocast);
-    result_.mixed_precision.missing_reason = result_.utilization.missing_reason;
   }
 
   void make_passes() {
@@ -177,8 +167,9 @@ class SingleRun {
       if (options_.memory && measure.memory_steps > 0) measure_memory();
       if (has_mode()) describe_mode();
       if (options_.fit_memory_bytes) fit();
-      if (options_.profile && measure.profile_steps > 0) profile();
       train();
+      // Last: LibTorch's profiler leaves CUPTI attached, which slows every later launch on a GPU.
+      if (options_.profile && measure.profile_steps > 0) profile();
     } catch (const Interrupted& error) {
       interrupted_ = error.what();
     } catch (const NonFinite& error) {
@@ -245,11 +236,23 @@ class SingleRun {
     events_.pass_stop("fit_pass");
   }
 
+  void give_no_profile(const std::string& reason) {
+    result_.utilization.missing_reason = reason;
+    if (plan_.variant.device.is_cuda()) result_.utilization.device_use.missing_reason = reason;
+    if (plan_.variant.precision.autocast) result_.mixed_precision.missing_reason = reason;
+  }
+
   void profile() {
+    if (!interrupted_.empty() || !outcome_.finiteness.finite) {
+      return give_no_profile("it is made after training, which did not end");
+    }
     events_.pass_start("profile_pass");
-    result_.utilization = profile_pass(session_, watch_, &result_.mixed_precision);
+    reports::Utilization measured = profile_pass(session_, watch_, &result_.mixed_precision);
     events_.pass_stop("profile_pass");
+    measured.parameters = result_.utilization.parameters;
+    result_.utilization = std::move(measured);
     result_.protocol.profile_steps = plan_.definition.measure.profile_steps;
+    if (const auto rate = images_per_second(result_)) add_achieved(result_.utilization, *rate);
   }
 
   void train() {
@@ -328,9 +331,6 @@ class SingleRun {
     protocol.warmup_steps = warmup.steps;
     protocol.warmup_stable = warmup.stable;
     protocol.warmup_reason = warmup.reason;
-    if (const auto rate = images_per_second(result_)) {
-      if (result_.utilization.measured) add_achieved(result_.utilization, *rate);
-    }
   }
 
   void judge() {

@@ -70,7 +70,8 @@ TEST_F(PmSampling, calls_in_the_order_of_the_documentation_and_gives_all_back) {
         "cuptiProfilerHostInitialize cuptiProfilerHostConfigAddMetrics "
         "cuptiProfilerHostGetConfigImageSize cuptiProfilerHostGetConfigImage "
         "cuptiProfilerHostGetNumOfPasses ",
-        "cuptiPmSamplingEnable cuptiPmSamplingSetConfig cuptiPmSamplingGetCounterDataSize "
+        "cuptiPmSamplingEnable cuptiActivityRegisterTimestampCallback cuptiPmSamplingSetConfig "
+        "cuptiPmSamplingGetCounterDataSize "
         "cuptiPmSamplingCounterDataImageInitialize cuptiPmSamplingStart cuptiPmSamplingStop "
         "cuptiPmSamplingDecodeData cuptiPmSamplingGetCounterDataInfo ",
         "cuptiPmSamplingCounterDataGetSampleInfo cuptiProfilerHostEvaluateToGpuValues ",
@@ -80,6 +81,16 @@ TEST_F(PmSampling, calls_in_the_order_of_the_documentation_and_gives_all_back) {
     ASSERT_NE(found, std::string::npos) << function << "after " << calls.substr(0, at);
     at = found + 1;
   }
+}
+
+TEST_F(PmSampling, has_times_in_nanoseconds_whatever_clock_another_profiler_left) {
+  cupti_stand_in_set("ticks_per_ns", 2.5);
+  EXPECT_DOUBLE_EQ(first_window().at(0).interval_s, 1e-3);
+  cupti_stand_in_reset();
+  cupti_stand_in_set("ticks_per_ns", 2.5);
+  cupti_stand_in_fail("cuptiActivityRegisterTimestampCallback", 15);
+  EXPECT_EQ(first_window().at(0).missing_reason,
+            "the samples' times add up to 250 % of the window");
 }
 
 TEST_F(PmSampling, can_sample_one_window_after_another) {

@@ -162,6 +162,20 @@ TEST(ColumnCalibration, catches_sampled_columns_that_differ_from_nvmls_and_names
                                    "97.0 % and 92.0 %"}));
 }
 
+TEST(ColumnCalibration, holds_against_no_source_that_it_defines_a_share_otherwise) {
+  auto rows = good_rows();
+  column(rows[4], "fp32_active_sampled").value = 0.99;  // with the load's integers
+  column(rows[2], "dram_active_sampled").value = 0.25;  // at a lower clock of the multiprocessors
+  EXPECT_EQ(not_holding(rows), std::vector<std::string>{});
+  column(rows[1], "dram_active_sampled").value = 0.95;
+  column(rows[2], "tensor_active_sampled").value = 0.9;
+  EXPECT_EQ(not_holding(rows),
+            (std::vector<std::string>{
+                "copy: sampled columns are within 2.0 % of NVML's: dram_active: 91.0 % and 95.0 %",
+                "product: sampled columns are within 2.0 % of NVML's: tensor_active: 93.0 % and "
+                "90.0 %"}));
+}
+
 TEST(ColumnCalibration, compares_no_sampled_column_with_one_that_is_missing) {
   auto rows = good_rows();
   for (const SampledMetric& metric : sampled_metrics()) {
@@ -172,7 +186,7 @@ TEST(ColumnCalibration, compares_no_sampled_column_with_one_that_is_missing) {
                                    "copy: sampled columns are within 2.0 % of NVML's: sm_active: "
                                    "97.0 % and no permission"}));
   for (const CalibrationCheck& check : check_columns(rows)) EXPECT_NE(check.holds, false);
-  column(rows[2], "fp16_active_sampled").value.reset();
+  column(rows[2], "sm_occupancy_sampled").value.reset();
   for (const CalibrationCheck& check : check_columns({rows[2]})) {
     EXPECT_EQ(check.holds, true) << "the others are compared";
   }
@@ -205,7 +219,7 @@ TEST(MeasureLoad, makes_every_load_and_reads_beside_it) {
   LoadSize small;
   small.product = 64;
   small.copy_bytes = 1 << 12;
-  small.profiled = 2;
+  small.profiled_s = 0.001;
   for (const CalibrationLoad load : calibration_loads()) {
     CalibrationRow made =
         measure_load(load, c10::Device(c10::kCPU), {counters, sampled}, 0.01, small);
@@ -226,7 +240,7 @@ TEST(MeasureLoad, leaves_tf32_as_it_was) {
   test::FakeSampled sampled;
   LoadSize small;
   small.product = 8;
-  small.profiled = 1;
+  small.profiled_s = 0;
   for (const bool allowed : {true, false}) {
     at::globalContext().setAllowTF32CuBLAS(allowed);
     (void)measure_load(CalibrationLoad::kFloatProduct, c10::Device(c10::kCPU), {counters, sampled},

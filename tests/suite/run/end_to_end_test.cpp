@@ -286,13 +286,21 @@ TEST(Run, that_diverges_in_the_memory_pass_fails_and_names_the_pass) {
   expect_divergence_in(out, run, "memory pass");
 }
 
-TEST(Run, that_diverges_in_the_profile_pass_fails_and_keeps_the_memory_pass) {
+TEST(Run, that_diverges_in_training_fails_keeps_the_memory_pass_and_makes_no_profile) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const Finished run =
       run_noisemark(with(with(short_run(out), kDivergence), {"--set", "measure.memory_steps=1"}));
-  expect_divergence_in(out, run, "profile pass");
-  EXPECT_TRUE(result_in(out).memory.measured);
+  EXPECT_EQ(run.code, 1) << run.both();
+  const reports::Result result = result_in(out);
+  EXPECT_EQ(gate_names(result, reports::Verdict::kFail), std::vector<std::string>{"finite_loss"});
+  ASSERT_EQ(result.exit.reasons.size(), 1U);
+  EXPECT_TRUE(names_an_operator(result.exit.reasons.front(), "at step 1"))
+      << result.exit.reasons.front();
+  EXPECT_TRUE(result.memory.measured);
+  EXPECT_EQ(result.utilization.missing_reason, "it is made after training, which did not end");
+  const Finished check = run_noisemark({"check", out.string()});
+  EXPECT_EQ(check.code, 0) << check.both();
 }
 
 TEST(Run, initial_weights_come_back_from_a_file_bit_for_bit) {

@@ -24,6 +24,7 @@ struct State {
   bool enabled = false;
   bool started = false;
   uint64_t interval_ns = 0;
+  uint64_t (*clock)() = nullptr;
   int hosts = 0;
 };
 
@@ -88,6 +89,14 @@ const char* cupti_stand_in_calls() {
 int cuptiGetVersion(uint32_t* version) {
   *version = static_cast<uint32_t>(setting("version", 130001));
   return 0;
+}
+
+int cuptiActivityRegisterTimestampCallback(uint64_t (*clock)()) {
+  constexpr const char* kFunction = "cuptiActivityRegisterTimestampCallback";
+  state().calls += std::string(kFunction) + " ";
+  if (state().failures.contains(kFunction)) return state().failures.at(kFunction);
+  state().clock = clock;
+  return clock == nullptr ? kInvalid : 0;
 }
 
 int cuptiProfilerInitialize(cupti::Initialize* parameters) {
@@ -225,8 +234,9 @@ int cuptiPmSamplingGetCounterDataInfo(cupti::GetCounterDataInfo* parameters) {
 }
 int cuptiPmSamplingCounterDataGetSampleInfo(cupti::GetSampleInfo* parameters) {
   if (const int code = enter(parameters, 64); code != 0) return code;
-  const auto each_ns =
-      static_cast<uint64_t>(setting("interval_ns", static_cast<double>(state().interval_ns)));
+  const double ticks_per_ns = state().clock == nullptr ? setting("ticks_per_ns", 1) : 1;
+  const double interval_ns = setting("interval_ns", static_cast<double>(state().interval_ns));
+  const auto each_ns = static_cast<uint64_t>(interval_ns * ticks_per_ns);
   constexpr uint64_t kBegin_ns = 1'700'000'000'000'000'000;
   const size_t i = parameters->index;
   parameters->begin_ns = i == 0 ? 0 : kBegin_ns + i * each_ns;  // the first counts from anywhere

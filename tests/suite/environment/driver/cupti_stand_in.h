@@ -11,7 +11,8 @@ void cupti_stand_in_fail(const char* function, int code);
 
 /// "version" of the interface; "longer_by", bytes of every structure; "support" and its parts, of
 /// CUpti_Profiler_Support_Level; "empty_chip"; "clock_only", no trigger by time; "overflow",
-/// "stop_reason" of decoding; "samples", how many, and "interval_ns" of each; "overlap_at",
+/// "stop_reason" of decoding; "samples", how many, and "interval_ns" of each; "ticks_per_ns" of the
+/// clock that another profiler left and that holds until one is registered; "overlap_at",
 /// "nan_at", "percent_at", which of them is spoiled.
 void cupti_stand_in_set(const char* what, double value);
 
