@@ -1,6 +1,8 @@
 #include "baselines/cuda/device_graph.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -84,14 +86,35 @@ class CudaDeviceGraph final : public DeviceGraph {
     }
   }
 
-  /// LibTorch ends its allocator's part of a recording only after CUDA's, which may fail. Until
-  /// then the allocator asks this object's graph about every allocation, and gives nothing back.
+  /// LibTorch ends its own part of a recording only after CUDA's, which may fail. Until then its
+  /// allocators ask this object's graph about every allocation and give nothing back, and its
+  /// generator takes what is drawn for a part of the recording. To be called on the side stream.
   void leave_pool() {
-    try {
+    unless_ended([&] {
       c10::cuda::CUDACachingAllocator::endAllocateToPool(index_, pool_);
       c10::cuda::CUDACachingAllocator::releasePool(index_, pool_);
+    });
+    unless_ended([&] {
+      at::HostAllocator* host = at::getHostAllocator(at::kCUDA);
+      host->end_allocate_to_pool(pool_);
+      host->release_pool(pool_);
+    });
+    // Nothing but the end of a recording ends the generator's part.
+    unless_ended([&] {
+      at::Tensor something = at::empty({1}, c10::Device(c10::kCUDA, index_));
+      at::cuda::CUDAGraph another;
+      another.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+      something.zero_();
+      another.capture_end();
+    });
+  }
+
+  /// Where something later than this failed, this had ended.
+  template <typename End>
+  static void unless_ended(const End& end) {
+    try {
+      end();
     } catch (const c10::Error&) {
-      // It had ended, and something later failed.
     }
   }
 

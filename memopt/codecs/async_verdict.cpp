@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 
 namespace noisemark::memopt::codecs {
 
@@ -16,7 +17,14 @@ AsyncVerdict::AsyncVerdict(const at::Tensor& flag) : arrived_(flag.device().type
 
 Verdict::State AsyncVerdict::poll() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return state_ == State::kPending && arrived_.query() ? read() : state_;
+  if (state_ != State::kPending) return state_;
+  try {
+    return arrived_.query() ? read() : state_;
+  } catch (const c10::Error&) {
+    // A kernel failed, maybe another one: whoever waits next is told. This may be asked while
+    // something is taken apart, which must not throw.
+    return State::kPending;
+  }
 }
 
 Verdict::State AsyncVerdict::wait() {

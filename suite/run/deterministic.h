@@ -4,8 +4,10 @@
 
 namespace noisemark::suite {
 
-/// Gives cuBLAS a workspace under which its results repeat, unless the environment chooses one. To
-/// be called before anything touches CUDA: cuBLAS reads the environment once.
+/// Gives cuBLAS a workspace under which its results repeat, unless the environment chooses one:
+/// --deterministic asks for it, and so do the passes that compare modes bit for bit. It is the one
+/// that LibTorch takes on Hopper anyway. To be called before anything touches CUDA: cuBLAS reads
+/// the environment once.
 void choose_cublas_workspace();
 
 /// Throws Error, exit code 2, when the environment gives cuBLAS a workspace that does not repeat.

@@ -86,7 +86,7 @@ Json ready(const PlannedRun& plan, const SessionOptions& options, const Trainer&
 }  // namespace
 
 ExitCode pace(const RunOptions& options) {
-  if (options.deterministic) choose_cublas_workspace();
+  choose_cublas_workspace();
   require_benchmark("pace", options.id);
   const std::vector<PlannedRun> plans = plan_runs(options);
   if (plans.size() != 1) {

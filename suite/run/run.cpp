@@ -48,10 +48,14 @@ void tell_of_unused_gpu(const RunOptions& options, c10::Device device) {
 
 ExitCode run(const RunOptions& options) {
   require_one_way_with_what_is_there(options);
-  if (options.deterministic) choose_cublas_workspace();
+  choose_cublas_workspace();
   const std::vector<PlannedRun> plans = plan_runs(options);
   tell_of_unused_gpu(options, plans.front().variant.device);
   const fs::path out = output_path(options, plans);
+  if (options.resume && !fs::exists(out)) {
+    fmt::print(stderr, "noisemark: --resume: {}: nothing is there yet, the run begins\n",
+               out.string());
+  }
   if (plans.size() == 1) return run_single(options, plans.front(), out);
   return run_suite(options, plans, out);
 }

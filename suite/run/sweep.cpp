@@ -104,7 +104,7 @@ SeriesEnd without_full_memory(SeriesEnd end) {
 ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes) {
   require_benchmark("sweep", options.id);
   require_one_way_with_what_is_there(options);
-  if (options.deterministic) choose_cublas_workspace();
+  choose_cublas_workspace();
   const std::vector<PlannedCell> cells = planned_cells(options, axes);
   const std::string title = first_plan(cells).id;
   tell_of_unused_gpu(options, first_plan(cells).variant.device);

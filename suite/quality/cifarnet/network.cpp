@@ -11,6 +11,7 @@
 #include <array>
 
 #include "reports/error.h"
+#include "suite/environment/full_float32.h"
 
 namespace noisemark::suite::cifarnet {
 namespace {
@@ -65,6 +66,7 @@ at::Tensor Network::features(const at::Tensor& pictures) const {
   check_shape(pictures);
   const at::NoGradGuard no_gradients;
   const at::Device device = tensors_.front().second.device();
+  const FullFloat32Guard full_float32(device);
   at::Tensor x = pictures.to(device).to(at::kFloat) / 127.5 - 1;
   x = x.contiguous(at::MemoryFormat::ChannelsLast);
   std::vector<at::Tensor> features;

@@ -1,6 +1,5 @@
 #include "suite/quality/inception/extractor.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
@@ -8,34 +7,10 @@
 #include <array>
 #include <stdexcept>
 
+#include "suite/environment/full_float32.h"
+
 namespace noisemark::suite::inception {
-namespace {
-
-/// No TF32 in convolutions and matrix products; restores what was set.
-class [[nodiscard]] FullFloat32Guard {
- public:
-  explicit FullFloat32Guard(at::Device device) : active_(device.is_cuda()) {
-    if (!active_) return;
-    convolutions_ = at::globalContext().allowTF32CuDNN();
-    products_ = at::globalContext().allowTF32CuBLAS();
-    at::globalContext().setAllowTF32CuDNN(false);
-    at::globalContext().setAllowTF32CuBLAS(false);
-  }
-  ~FullFloat32Guard() {
-    if (!active_) return;
-    at::globalContext().setAllowTF32CuDNN(convolutions_);
-    at::globalContext().setAllowTF32CuBLAS(products_);
-  }
-  FullFloat32Guard(const FullFloat32Guard&) = delete;
-  FullFloat32Guard& operator=(const FullFloat32Guard&) = delete;
-
- private:
-  bool active_;
-  bool convolutions_ = false;
-  bool products_ = false;
-};
-
-}  // namespace
+namespace {}  // namespace
 
 Extractor::Extractor(const Weights& weights, const Settings& settings)
     : settings_(settings), network_(weights, settings.device) {

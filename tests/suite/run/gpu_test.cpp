@@ -1,5 +1,6 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
@@ -323,6 +324,8 @@ TEST(GpuGraph, that_was_given_up_stands_in_the_way_of_no_other) {
   // The host may not wait for what is only recorded.
   const auto asks_the_device = [&x] { (void)(x + 1).sum().item<float>(); };
   EXPECT_THROW(baselines::make_device_graph(kGpu)->capture(asks_the_device), c10::Error);
+  EXPECT_NO_THROW((void)at::randn({8}, at::device(kGpu))) << "the generator still records";
+  EXPECT_NO_THROW((void)at::empty({8}, at::TensorOptions().pinned_memory(true)));
   const at::Tensor doubled = at::empty_like(x);
   const auto graph = baselines::make_device_graph(kGpu);
   graph->capture([&] { doubled.copy_(x * 2); });
