@@ -49,9 +49,11 @@ std::string headline(const Result& result) {
   }
   if (!result.quality.evaluations.empty()) {
     const auto& evaluations = result.quality.evaluations;
-    figures.push_back(fmt::format("validation loss **{}** (at the start {})",
-                                  format_number(evaluations.back().loss),
-                                  format_number(evaluations.front().loss)));
+    const std::string at_start = "at the start " + format_number(evaluations.front().loss);
+    figures.push_back(evaluations.size() == 1
+                          ? "validation loss " + at_start
+                          : fmt::format("validation loss **{}** ({})",
+                                        format_number(evaluations.back().loss), at_start));
   }
   return fmt::format("{}", fmt::join(figures, ", "));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <stdexcept>
 
@@ -202,7 +203,14 @@ Calibration calibration_of_records(const std::filesystem::path& folder) {
   std::ranges::stable_sort(
       records, {}, [](const Named& named) -> const auto& { return named.record.created_utc; });
   Calibration calibration;
-  for (const auto& [where, record] : records) add_unit(calibration, record, where);
+  std::map<std::string, std::string> places;  // by what they hold
+  for (const auto& [where, record] : records) {
+    const auto [place, is_new] = places.emplace(ab_json(record), where);
+    if (!is_new) {
+      throw bad_input(where, "", "the same comparison as " + place->second, "each of them once");
+    }
+    add_unit(calibration, record, where);
+  }
   return calibration;
 }
 

@@ -56,7 +56,8 @@ std::string calibration_markdown(const Calibration& calibration) {
       verdicts(calibration), calibration.plan.pairs, units(calibration),
       usable ? "Give this file to `noisemark ab` and `noisemark compare` with --calibration."
              : "Make the machine quieter (`noisemark doctor`) or add units: the same command with "
-               "the same --out goes on.");
+               "the same --out goes on; of recorded comparisons (--from) more are needed, and a "
+               "new --out.");
 }
 
 }  // namespace noisemark::reports

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "memopt/budget_mode.h"
+#include "suite/run/device_room.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/out_of_memory.h"
 
@@ -44,6 +45,7 @@ class Peaks {
     try {
       return {memory_pass(own, watch_).peak_bytes, ""};
     } catch (const OutOfMemory&) {
+      forget_refusals_of_gpu();
       return {kFull, "out of memory"};
     } catch (const memopt::BudgetTooSmall&) {
       return {kFull, "below the smallest budget"};

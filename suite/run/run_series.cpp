@@ -84,6 +84,7 @@ ResultsByName finished_runs(const std::vector<SeriesRun>& runs, const fs::path& 
 ExitCode run_one(const SeriesRun& run, const fs::path& folder, bool to_replace) {
   if (!run.plan) return run.refused;
   RunOptions options = run.options;
+  if (!fs::exists(folder)) options.resume = false;
   if (options.resume && to_replace && !holds_replacement(folder)) {
     // A series with --force was cut off before it came to this run.
     options.resume = false;

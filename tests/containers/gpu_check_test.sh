@@ -64,6 +64,9 @@ says "gpu_program_test.py: cannot run here"
 program noisemark 'echo it broke; exit 1'
 expect "$(check A=1 -- gpu_program_test.py)" 1 "a program that fails its own test"
 says "gpu_program_test.py: FAILED, exit code 1"
+program noisemark '[ "$1" != doctor ] || kill -SEGV $$'
+expect "$(check A=1 -- gpu_program_test.py)" 1 "a doctor that crashes"
+says "noisemark doctor: FAILED, exit code 139"
 rm "$work/bin/noisemark"
 if grep -q sanitize_kernels "$work/log"; then echo "kernels of programs that are not there" && exit 1; fi
 mkdir "$work/sanitizer"

@@ -315,6 +315,14 @@ TEST(Report, shows_at_most_twenty_evaluations_with_the_first_and_the_last) {
   EXPECT_TRUE(has(text, "20 of 95 evaluations"));
 }
 
+TEST(Report, calls_a_loss_before_training_that_of_the_start_and_no_result) {
+  Result result = full_result();
+  result.quality.evaluations.resize(1);
+  const std::string text = rendered(result);
+  EXPECT_TRUE(has(text, "validation loss at the start 1.01.")) << text.substr(0, 400);
+  EXPECT_FALSE(has(text, "validation loss **"));
+}
+
 TEST(Report, shows_at_most_fifteen_operators) {
   Result result = full_result();
   result.utilization.operators.assign(40, {"aten::op", 1, 0.01, 0.01, 0});

@@ -211,6 +211,14 @@ TEST(Calibration, is_made_of_recorded_comparisons_in_the_order_of_their_making) 
   EXPECT_EQ(made.units.back().worsening, unit_of(late, judge_ab(late)).worsening);
   EXPECT_EQ(made.plan.pairs, late.plan.pairs);
   EXPECT_EQ(made.identity, late.a.identity);
+  fs::copy_file(folder / "a" / "ab.json", folder / "b" / "ab.json");
+  try {
+    (void)calibration_of_records(folder);
+    ADD_FAILURE() << "counted twice";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the same comparison as"), std::string::npos)
+        << error.what();
+  }
   fs::remove_all(folder);
   EXPECT_THROW((void)calibration_of_records(folder), Error) << "nothing is there";
 }

@@ -55,6 +55,18 @@ TEST(Resume, ends_with_the_same_bits_with_weights_in_channels_last) {
   expect_the_same_bits({"--baseline", "channels-last"});
 }
 
+TEST(Resume, of_nothing_begins_a_run_and_says_so) {
+  const TemporaryFolder folder;
+  const auto arguments = with(timed_only(folder.path() / "out", 2), {"--resume"});
+  const Finished begun = run_noisemark(arguments);
+  EXPECT_EQ(begun.code, 0) << begun.both();
+  EXPECT_NE(begun.err.find("--resume: " + (folder.path() / "out").string() +
+                           ": nothing is there yet, the run begins"),
+            std::string::npos)
+      << begun.err;
+  EXPECT_EQ(run_noisemark(arguments).err.find("nothing is there"), std::string::npos);
+}
+
 TEST(Resume, is_refused_under_a_lossy_mode_and_without_its_checkpoint_begins_anew) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
