@@ -6,6 +6,9 @@
 namespace noisemark::suite {
 namespace {
 
+/// For commands that take no suite.
+constexpr const char* kModeOfOne = "memory mode (default: none)";
+
 std::vector<Flag> pace_flags() {
   std::vector<Flag> flags;
   for (const Flag& flag : run_flags()) {
@@ -14,6 +17,7 @@ std::vector<Flag> pace_flags() {
           "set", "init-weights", "deterministic", "flags"}) {
       if (flag.name == name) flags.push_back({flag.name, flag.value, flag.help});
     }
+    if (flag.name == "mode") flags.back().help = kModeOfOne;
     if (flag.name == "set") flags.back().repeatable = true;
   }
   return flags;
@@ -73,7 +77,7 @@ std::vector<Flag> sweep_flags() {
                               true}};
   for (Flag flag : run_flags()) {
     if (flag.name == "seeds" || flag.name == "looks") continue;
-    if (flag.name == "mode") flag.help = "memory mode (default: none)";
+    if (flag.name == "mode") flag.help = kModeOfOne;
     if (flag.name == "mode" || flag.name == "baseline") flag.repeatable = false;
     if (flag.name == "out") {
       flag.help = "where the cells go (default: a new folder in $NOISEMARK_OUT or noisemark-out/)";
@@ -145,6 +149,7 @@ std::vector<Flag> fit_flags() {
                                         "threads", "data", "set", "init-weights", "flags"}) {
       if (flag.name == name) flags.push_back(flag);
     }
+    if (flag.name == "mode") flags.back().help = kModeOfOne;
   }
   return flags;
 }
