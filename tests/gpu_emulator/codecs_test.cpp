@@ -11,8 +11,8 @@
 #include "tests/gpu_emulator/emulator.h"
 #include "tests/gpu_emulator/guarded_memory.h"
 
-// The codecs' kernels against the CPU's, bit for bit, in memory that they cannot leave, whatever
-// the order of threads and however few blocks the grid has.
+// The codecs' kernels against the CPU's, bit for bit, in memory that they cannot leave at its end,
+// whatever the order of threads and however few blocks the grid has.
 namespace noisemark::memopt::codecs {
 namespace {
 

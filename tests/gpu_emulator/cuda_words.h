@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <source_location>
 #include <type_traits>
 
 #include "tests/gpu_emulator/emulator.h"
@@ -29,8 +30,8 @@ struct float2 {
   float y;
 };
 
-inline void __syncthreads() {
-  noisemark::test::gpu::synchronize_threads();
+inline void __syncthreads(const std::source_location& place = std::source_location::current()) {
+  noisemark::test::gpu::synchronize_threads(place);
 }
 
 namespace noisemark::test::gpu {
@@ -51,9 +52,9 @@ Number of_bits(uint64_t bits) {
 }
 
 template <typename Number, typename Join>
-Number reduce(uint32_t mask, WarpWork work, Number own, const Join& join) {
+Number reduce(uint32_t mask, WarpWork work, Number own, const Place& place, const Join& join) {
   static_assert(sizeof own == 4 && std::is_integral_v<Number>, "what __reduce_*_sync takes");
-  const auto all = exchange(mask, work, as_bits(own));
+  const auto all = exchange(mask, work, as_bits(own), place);
   Number joined = own;
   for (int other = 0; other < kWarpLanes; ++other) {
     if (other == lane() || (mask >> other & 1) == 0) continue;
@@ -65,17 +66,19 @@ Number reduce(uint32_t mask, WarpWork work, Number own, const Join& join) {
 }  // namespace noisemark::test::gpu
 
 template <typename Number>
-Number __shfl_xor_sync(uint32_t mask, Number own, int distance) {
+Number __shfl_xor_sync(uint32_t mask, Number own, int distance,
+                       const std::source_location& place = std::source_location::current()) {
   using namespace noisemark::test::gpu;  // NOLINT(google-build-using-namespace)
-  const auto all = exchange(mask, WarpWork::kShuffle, as_bits(own));
+  const auto all = exchange(mask, WarpWork::kShuffle, as_bits(own), place);
   const auto other = static_cast<size_t>(lane() ^ distance);
   // From a lane that takes no part a GPU gives an undefined number.
   return (mask >> other & 1) != 0 ? of_bits<Number>(all.at(other)) : of_bits<Number>(~0ULL);
 }
 
-inline uint32_t __ballot_sync(uint32_t mask, int holds) {
+inline uint32_t __ballot_sync(uint32_t mask, int holds,
+                              const std::source_location& place = std::source_location::current()) {
   using namespace noisemark::test::gpu;  // NOLINT(google-build-using-namespace)
-  const auto all = exchange(mask, WarpWork::kBallot, holds != 0 ? 1 : 0);
+  const auto all = exchange(mask, WarpWork::kBallot, holds != 0 ? 1 : 0, place);
   uint32_t votes = 0;
   for (size_t other = 0; other < all.size(); ++other) {
     if ((mask >> other & 1) != 0) votes |= static_cast<uint32_t>(all[other]) << other;
@@ -84,21 +87,27 @@ inline uint32_t __ballot_sync(uint32_t mask, int holds) {
 }
 
 template <typename Number>
-Number __reduce_min_sync(uint32_t mask, Number own) {
-  return noisemark::test::gpu::reduce(mask, noisemark::test::gpu::WarpWork::kMinimum, own,
+Number __reduce_min_sync(uint32_t mask, Number own,
+                         const std::source_location& place = std::source_location::current()) {
+  return noisemark::test::gpu::reduce(mask, noisemark::test::gpu::WarpWork::kMinimum, own, place,
                                       [](Number a, Number b) { return std::min(a, b); });
 }
 template <typename Number>
-Number __reduce_max_sync(uint32_t mask, Number own) {
-  return noisemark::test::gpu::reduce(mask, noisemark::test::gpu::WarpWork::kMaximum, own,
+Number __reduce_max_sync(uint32_t mask, Number own,
+                         const std::source_location& place = std::source_location::current()) {
+  return noisemark::test::gpu::reduce(mask, noisemark::test::gpu::WarpWork::kMaximum, own, place,
                                       [](Number a, Number b) { return std::max(a, b); });
 }
-inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t own) {
-  return noisemark::test::gpu::reduce(mask, noisemark::test::gpu::WarpWork::kSum, own,
+inline uint32_t __reduce_add_sync(
+    uint32_t mask, uint32_t own,
+    const std::source_location& place = std::source_location::current()) {
+  return noisemark::test::gpu::reduce(mask, noisemark::test::gpu::WarpWork::kSum, own, place,
                                       [](uint32_t a, uint32_t b) { return a + b; });
 }
-inline uint32_t __reduce_or_sync(uint32_t mask, uint32_t own) {
-  return noisemark::test::gpu::reduce(mask, noisemark::test::gpu::WarpWork::kOr, own,
+inline uint32_t __reduce_or_sync(
+    uint32_t mask, uint32_t own,
+    const std::source_location& place = std::source_location::current()) {
+  return noisemark::test::gpu::reduce(mask, noisemark::test::gpu::WarpWork::kOr, own, place,
                                       [](uint32_t a, uint32_t b) { return a | b; });
 }
 

@@ -69,6 +69,32 @@ TEST(GpuEmulator, shows_a_missing_barrier_by_the_order_of_turns) {
   EXPECT_NE(read_neighbours(false, Order::kForward), read_neighbours(false, Order::kBackward));
 }
 
+/// Twice a sum over 8 warps by way of shared memory; the second may overwrite the first too early.
+std::vector<uint32_t> sum_twice(bool wait, Order order) {
+  const WithSettings with(Settings{order});
+  std::vector<uint32_t> shared(8), found(512);
+  launch_simply(1, 256, [&] {
+    for (uint32_t round = 0; round < 2; ++round) {
+      const uint32_t own = __reduce_add_sync(kAllLanes, round + 1);
+      if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = own;
+      __syncthreads();
+      uint32_t sum = 0;
+      for (const uint32_t of_warp : shared) sum += of_warp;
+      found[round * 256 + threadIdx.x] = sum;
+      if (wait) __syncthreads();
+    }
+  });
+  return found;
+}
+
+TEST(GpuEmulator, shows_a_warp_that_runs_ahead_of_others) {
+  std::vector<uint32_t> right(256, 256);
+  right.resize(512, 512);
+  for (const Order order : kOrders) EXPECT_EQ(sum_twice(true, order), right);
+  EXPECT_NE(sum_twice(false, Order::kForward), right);
+  EXPECT_NE(sum_twice(false, Order::kBackward), right);
+}
+
 TEST(GpuEmulator, does_not_wait_for_threads_that_have_ended) {
   int after = 0;
   launch_simply(1, 64, [&] {
@@ -117,6 +143,30 @@ TEST(GpuEmulator, finds_lanes_that_wait_in_different_operations) {
                       })
                 .find("in different operations"),
             std::string::npos);
+}
+
+TEST(GpuEmulator, finds_lanes_that_wait_in_the_same_operation_at_different_places) {
+  // Not inside a macro, whose text is one place.
+  const std::string said = complaint(32, [] {
+    if (threadIdx.x < 16) {
+      (void)__shfl_xor_sync(kAllLanes, 1, 1);
+    } else {
+      (void)__shfl_xor_sync(kAllLanes, 2.0, 1);
+    }
+  });
+  EXPECT_NE(said.find("in different operations"), std::string::npos) << said;
+}
+
+TEST(GpuEmulator, finds_threads_that_wait_at_different_barriers) {
+  // Not inside a macro, whose text is one place.
+  const std::string said = complaint(64, [] {
+    if (threadIdx.x < 32) {
+      __syncthreads();
+    } else {
+      __syncthreads();
+    }
+  });
+  EXPECT_NE(said.find("at different barriers"), std::string::npos) << said;
 }
 
 TEST(GpuEmulator, finds_a_warp_that_waits_for_lanes_at_a_barrier) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-/// Memory that a kernel cannot leave unseen.
+/// Memory that a kernel cannot leave at its end.
 namespace noisemark::test::gpu {
 
 /// `bytes` that end where a page begins that nobody may touch: what reads or writes behind them

@@ -80,6 +80,10 @@ std::vector<float> on_the_cpu(const Chain& chain) {
 template <typename Out>
 std::vector<Out> emulated(const Chain& chain) {
   NormChain job = chain.job;
+  const Guarded<float> scale(Chain::kSamples * job.channels);
+  const Guarded<float> shift(Chain::kSamples * job.channels);
+  job.scale = scale.data();
+  job.shift = shift.data();
   Guarded<Out> y(chain.elements());
   job.y = y.data();
   run_emulated_norm_chain(job);
@@ -90,15 +94,16 @@ template <typename Out>
 void expect_rounded(const std::vector<Out>& y, const std::vector<float>& expected) {
   ASSERT_EQ(y.size(), expected.size());
   for (size_t i = 0; i < y.size(); ++i) {
-    ASSERT_EQ(static_cast<float>(y[i]), static_cast<float>(static_cast<Out>(expected[i]))) << i;
+    const auto rounded = static_cast<Out>(expected[i]);
+    ASSERT_EQ(std::memcmp(&y[i], &rounded, sizeof rounded), 0) << i;
   }
 }
 
 /// Rounded as ATen rounds, whatever the order of threads and the number of blocks.
 void expect_the_cpus_bits(Chain& chain) {
   const std::vector<float> expected = on_the_cpu(chain);
-  for (const Settings& settings :
-       {Settings{Order::kForward}, Settings{Order::kBackward}, Settings{Order::kForward, 1}}) {
+  for (const Settings& settings : {Settings{Order::kForward}, Settings{Order::kBackward},
+                                   Settings{Order::kShuffled}, Settings{Order::kForward, 1}}) {
     const WithSettings with(settings);
     chain.job.store = NormStore::kFloat32;
     expect_rounded(emulated<float>(chain), expected);
