@@ -8,6 +8,7 @@
 #include "reports/markdown.h"
 #include "reports/quantity.h"
 #include "suite/cli/output_format.h"
+#include "suite/run/deterministic.h"
 #include "suite/run/interrupt.h"
 #include "suite/run/largest_batch.h"
 #include "suite/run/plan.h"
@@ -49,6 +50,7 @@ int64_t size_of(const Arguments& arguments, const std::string& flag) {
 }
 
 Answer fit_batches(const Arguments& arguments, const RunOptions& options) {
+  choose_cublas_workspace();  // that of a run, whose memory it counts in
   const int64_t memory_bytes = size_of(arguments, "memory");
   require_benchmark("fit", options.id);
   const std::vector<PlannedRun> plans = plan_runs(options);

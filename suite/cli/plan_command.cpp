@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "suite/run/deterministic.h"
 #include "suite/run/memory_plan.h"
 #include "suite/run/plan.h"
 #include "suite/run/single_run.h"
@@ -23,6 +24,7 @@ std::string mode_of(const Arguments& arguments) {
 }  // namespace
 
 Answer plan_memory(const Arguments& arguments, RunOptions options) {
+  choose_cublas_workspace();  // that of a run, whose memory it counts in
   options.modes = {mode_of(arguments)};
   require_benchmark("plan", options.id);
   const PlannedRun planned = plan_runs(options).front();

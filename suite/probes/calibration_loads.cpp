@@ -14,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "memopt/device_parts.h"
 #include "suite/environment/full_float32.h"
@@ -95,28 +96,56 @@ int64_t keep_up(const std::function<void()>& piece, memopt::DeviceClock& clock, 
   return pieces;
 }
 
-}  // namespace
+/// What was read beside a load.
+struct LoadReading {
+  CalibrationLoad load;
+  DeviceWindow window;
+  WindowWork work;
+};
 
-CalibrationRow measure_load(CalibrationLoad load, c10::Device device, const LoadReaders& readers,
-                            double seconds, const LoadSize& size) {
-  const c10::NoGradGuard no_grad;
-  const FullFloat32Guard full_float32(device);
+LoadReading read_load(CalibrationLoad load, c10::Device device, const LoadReaders& readers,
+                      double seconds, const LoadSize& size) {
   const auto clock = memopt::make_device_clock(device);
   const std::function<void()> piece = piece_of(load, device, size);
   piece();  // in which libraries choose and take memory
   clock->synchronize();
-  WindowWork work;
+  LoadReading reading{load, {}, {}};
   DeviceWatch watch(readers.counters);
-  work.steps = keep_up(piece, *clock, seconds);
-  DeviceWindow window = watch.stop();
-  window.sampled =
+  reading.work.steps = keep_up(piece, *clock, seconds);
+  reading.window = watch.stop();
+  reading.window.sampled =
       sample_windows(readers.sampled, seconds, [&] { (void)keep_up(piece, *clock, seconds); });
+  reading.work.flop = flop_of(load, size) * static_cast<double>(reading.work.steps);
+  return reading;
+}
+
+CalibrationRow with_profile(LoadReading reading, c10::Device device, const LoadSize& size) {
+  const auto clock = memopt::make_device_clock(device);
+  const std::function<void()> piece = piece_of(reading.load, device, size);
+  (void)keep_up(piece, *clock, size.profiled_s);
   ProfileOptions how;
-  how.steps = profiled_pieces(window, work.steps, size.profiled_s);
-  work.busy = profile_operators(piece, device, how).busy;
-  if (!work.busy) work.busy_missing = "the profiler saw nothing on the device";
-  work.flop = flop_of(load, size) * static_cast<double>(work.steps);
-  return {load, device_use(window, work)};
+  how.steps = profiled_pieces(reading.window, reading.work.steps, size.profiled_s);
+  reading.work.busy = profile_operators(piece, device, how).busy;
+  if (!reading.work.busy) reading.work.busy_missing = "the profiler saw nothing on the device";
+  return {reading.load, device_use(reading.window, reading.work)};
+}
+
+}  // namespace
+
+std::vector<CalibrationRow> measure_loads(const std::vector<CalibrationLoad>& loads,
+                                          c10::Device device, const LoadReaders& readers,
+                                          double seconds, const LoadSize& size) {
+  const c10::NoGradGuard no_grad;
+  const FullFloat32Guard full_float32(device);
+  std::vector<LoadReading> readings;
+  for (const CalibrationLoad load : loads) {
+    readings.push_back(read_load(load, device, readers, seconds, size));
+  }
+  std::vector<CalibrationRow> rows;
+  for (LoadReading& reading : readings) {
+    rows.push_back(with_profile(std::move(reading), device, size));
+  }
+  return rows;
 }
 
 }  // namespace noisemark::suite

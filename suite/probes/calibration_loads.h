@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "suite/environment/gpu_counters.h"
 #include "suite/environment/pm_sampling.h"
@@ -23,12 +24,14 @@ struct LoadReaders {
   SampledCounters& sampled;
 };
 
-/// Keeps `device` at one load for about `seconds` while its counters are read, and as long again in
-/// each window in which counters are sampled; then profiles the same load, so that its busy time
-/// has two sources: last, because CUPTI stays in its way afterwards, and so long that the clocks,
-/// which a load's power brings down, are those of the window. Nothing else should use the device.
-[[nodiscard]] CalibrationRow measure_load(CalibrationLoad load, c10::Device device,
-                                          const LoadReaders& readers, double seconds,
-                                          const LoadSize& size = {});
+/// Keeps `device` at each load for about `seconds` while its counters are read, and as long again
+/// in each window in which counters are sampled. Then profiles each, so that its busy time has two
+/// sources: last, because the profiler stays attached afterwards, and after a while of the same
+/// load, so that the clocks, which its power brings down, are those of the window. Nothing else
+/// should use the device.
+[[nodiscard]] std::vector<CalibrationRow> measure_loads(const std::vector<CalibrationLoad>& loads,
+                                                        c10::Device device,
+                                                        const LoadReaders& readers, double seconds,
+                                                        const LoadSize& size = {});
 
 }  // namespace noisemark::suite

@@ -148,7 +148,7 @@ class SingleRun {
     if (plan_.variant.precision.autocast) {
       result_.mixed_precision.type = dtype_name(*plan_.variant.precision.autocast);
     }
-    give_no_profile("the profile pass did not end");
+    give_no_profile("the profile pass did not begin");
     if (definition.measure.profile_steps == 0) {
       give_no_profile("the profile pass was left out (measure.profile_steps=0)");
     }
@@ -246,6 +246,7 @@ class SingleRun {
     if (!interrupted_.empty() || !outcome_.finiteness.finite) {
       return give_no_profile("it is made after training, which did not end");
     }
+    give_no_profile("the profile pass did not end");
     events_.pass_start("profile_pass");
     reports::Utilization measured = profile_pass(session_, watch_, &result_.mixed_precision);
     events_.pass_stop("profile_pass");

@@ -103,6 +103,8 @@ class Pass {
       if (evaluation_due(done)) evaluate(done);
       if (checkpoint_due(done)) checkpoint();
     }
+    // A pass may follow, which may be interrupted.
+    if (options_.checkpoint_every > 0 && !checkpoint_due(definition_.train.steps)) checkpoint();
   }
 
   void stop_early() {

@@ -10,8 +10,6 @@
 #include "suite/environment/full_float32.h"
 
 namespace noisemark::suite::inception {
-namespace {}  // namespace
-
 Extractor::Extractor(const Weights& weights, const Settings& settings)
     : settings_(settings), network_(weights, settings.device) {
   if (settings.batch < 1) throw std::invalid_argument("a batch of pictures is at least 1");

@@ -220,10 +220,12 @@ TEST(MeasureLoad, makes_every_load_and_reads_beside_it) {
   small.product = 64;
   small.copy_bytes = 1 << 12;
   small.profiled_s = 0.001;
-  for (const CalibrationLoad load : calibration_loads()) {
-    CalibrationRow made =
-        measure_load(load, c10::Device(c10::kCPU), {counters, sampled}, 0.01, small);
-    EXPECT_EQ(made.load, load);
+  auto rows =
+      measure_loads(calibration_loads(), c10::Device(c10::kCPU), {counters, sampled}, 0.01, small);
+  ASSERT_EQ(rows.size(), calibration_loads().size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    CalibrationRow& made = rows[i];
+    EXPECT_EQ(made.load, calibration_loads()[i]);
     EXPECT_GE(made.use.window_s, 0.01);
     EXPECT_GT(made.use.steps, 0);
     EXPECT_EQ(column(made, "device_busy").missing_reason, "the profiler saw nothing on the device")
@@ -243,8 +245,8 @@ TEST(MeasureLoad, leaves_tf32_as_it_was) {
   small.profiled_s = 0;
   for (const bool allowed : {true, false}) {
     at::globalContext().setAllowTF32CuBLAS(allowed);
-    (void)measure_load(CalibrationLoad::kFloatProduct, c10::Device(c10::kCPU), {counters, sampled},
-                       0.001, small);
+    (void)measure_loads({CalibrationLoad::kFloatProduct}, c10::Device(c10::kCPU),
+                        {counters, sampled}, 0.001, small);
     EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), allowed);
   }
 }

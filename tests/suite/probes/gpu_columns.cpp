@@ -29,10 +29,8 @@ int run(double seconds) {
   }
   const auto counters = make_gpu_counters(0);
   const auto sampled = make_sampled_counters(0);
-  std::vector<CalibrationRow> rows;
-  for (const CalibrationLoad load : calibration_loads()) {
-    rows.push_back(measure_load(load, default_device(), {*counters, *sampled}, seconds));
-  }
+  const auto rows =
+      measure_loads(calibration_loads(), default_device(), {*counters, *sampled}, seconds);
   const auto checks = check_columns(rows);
   fmt::print("{}", calibration_text(rows, checks));
   const auto count = [&](std::optional<bool> verdict) {

@@ -20,7 +20,7 @@ constexpr double kWindow_s = 3;
 CalibrationRow measured(CalibrationLoad load, double seconds) {
   const auto counters = make_gpu_counters(0);
   const auto sampled = make_sampled_counters(0);
-  return measure_load(load, kGpu, {*counters, *sampled}, seconds);
+  return measure_loads({load}, kGpu, {*counters, *sampled}, seconds).front();
 }
 
 void expect_known(CalibrationLoad load) {

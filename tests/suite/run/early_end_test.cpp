@@ -78,6 +78,24 @@ TEST(Interrupt, in_the_profile_pass_keeps_what_was_measured_before) {
   EXPECT_FALSE(result_in(out).samples.loss.empty()) << "it is made after training";
 }
 
+TEST(Interrupt, in_the_profile_pass_costs_no_training_where_checkpoints_are_written) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(short_run(out, 5), {"--no-memory", "--checkpoint-every", "3", "--set",
+                                                  "measure.profile_steps=500"});
+  Process process(noisemark_command(arguments));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "profile_pass_start"));
+  process.signal(SIGINT);
+  expect_interrupted_in(out, process.wait(), "profile pass");
+  const auto before = result_in(out);
+  const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.both();
+  const reports::Result after = result_in(out);
+  EXPECT_EQ(after.protocol.resumed_at_step, 5);
+  EXPECT_EQ(after.samples.loss, before.samples.loss);
+  EXPECT_TRUE(after.utilization.measured);
+}
+
 TEST(Interrupt, of_several_runs_ends_all_and_still_writes_their_report) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
