@@ -99,14 +99,20 @@ class CudaDeviceGraph final : public DeviceGraph {
       host->end_allocate_to_pool(pool_);
       host->release_pool(pool_);
     });
-    // Nothing but the end of a recording ends the generator's part.
-    unless_ended([&] {
+    end_generators_part();
+  }
+
+  /// By a recording of something, for nothing but the end of one ends it.
+  void end_generators_part() {
+    try {
       at::Tensor something = at::empty({1}, c10::Device(c10::kCUDA, index_));
       at::cuda::CUDAGraph another;
       another.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
       something.zero_();
       another.capture_end();
-    });
+    } catch (const c10::Error& error) {
+      TORCH_WARN("the generator may still record: ", error.what_without_backtrace());
+    }
   }
 
   /// Where something later than this failed, this had ended.
