@@ -2,6 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
 namespace noisemark::baselines::test {
 namespace {
 
@@ -18,6 +24,73 @@ void check(cudaError_t status, const char* what) {
   throw CudaError(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
+/// Of a floating-point type's bits.
+struct Layout {
+  size_t bytes;
+  int mantissa_bits;
+  uint32_t exponent_of_one;
+};
+
+Layout layout_of(cudnnDataType_t storage) {
+  switch (storage) {
+    case CUDNN_DATA_FLOAT:
+      return {4, 23, 127};
+    case CUDNN_DATA_BFLOAT16:
+      return {2, 7, 127};
+    case CUDNN_DATA_HALF:
+      return {2, 10, 15};
+    default:
+      throw CudnnError("no values are made of this type");
+  }
+}
+
+/// MurmurHash3's last step: every bit of the number changes about half of the result's.
+uint32_t scrambled(uint32_t number) {
+  number = (number ^ number >> 16) * 0x85ebca6b;
+  number = (number ^ number >> 13) * 0xc2b2ae35;
+  return number ^ number >> 16;
+}
+
+/// The bits of a value of either sign, its magnitude in [1/16, 1): what a convolution adds up of
+/// them fits float16, and none is so small that hardware could treat it specially.
+uint32_t small_value(const Layout& layout, uint32_t number) {
+  const uint32_t random = scrambled(number);
+  const uint32_t sign = random >> 31;
+  const uint32_t exponent = layout.exponent_of_one - 1 - (random >> 29 & 3);
+  const uint32_t mantissa = random & ((1U << layout.mantissa_bits) - 1);
+  return sign << (8 * layout.bytes - 1) | exponent << layout.mantissa_bits | mantissa;
+}
+
+/// Eight times a prime: copies of it stay aligned, and neighbouring rows, planes and pictures,
+/// whose sizes have no prime above three, come out different.
+constexpr uint32_t kTileValues = 8 * 8191;
+
+std::vector<std::byte> tile_of_values(const Layout& layout, uint32_t seed) {
+  static_assert(std::endian::native == std::endian::little, "takes the first bytes of a word");
+  std::vector<std::byte> tile(kTileValues * layout.bytes);
+  for (uint32_t i = 0; i < kTileValues; ++i) {
+    const uint32_t bits = small_value(layout, seed * kTileValues + i);
+    std::memcpy(tile.data() + i * layout.bytes, &bits, layout.bytes);
+  }
+  return tile;
+}
+
+/// Made on the host once, and repeated on the device.
+std::shared_ptr<void> device_values(const Layout& layout, size_t count, uint32_t seed) {
+  const size_t bytes = count * layout.bytes;
+  std::shared_ptr<void> memory = device_memory(bytes);
+  auto* const first = static_cast<std::byte*>(memory.get());
+  const std::vector<std::byte> tile = tile_of_values(layout, seed);
+  size_t filled = std::min(bytes, tile.size());
+  check(cudaMemcpy(first, tile.data(), filled, cudaMemcpyHostToDevice), "cudaMemcpy");
+  while (filled < bytes) {
+    const size_t more = std::min(filled, bytes - filled);
+    check(cudaMemcpy(first + filled, first, more, cudaMemcpyDeviceToDevice), "cudaMemcpy");
+    filled += more;
+  }
+  return memory;
+}
+
 bool on_tensor_cores(cudnnMathType_t math) {
   return math == CUDNN_TENSOR_OP_MATH || math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
 }
@@ -28,10 +101,7 @@ std::shared_ptr<void> device_memory(size_t bytes) {
   if (bytes == 0) return nullptr;
   void* memory = nullptr;
   check(cudaMalloc(&memory, bytes), "cudaMalloc");
-  std::shared_ptr<void> owned(memory, [](void* gone) { (void)cudaFree(gone); });
-  // The bytes of small numbers that are not zero: on zeros a GPU can be faster.
-  check(cudaMemset(memory, 0x3c, bytes), "cudaMemset");
-  return owned;
+  return {memory, [](void* gone) { (void)cudaFree(gone); }};
 }
 
 Convolution::Convolution(cudnnHandle_t handle, const Shape& shape, const Type& type,
@@ -62,10 +132,16 @@ Convolution::Operands Convolution::operands() const {
   const auto out = static_cast<size_t>(shape_.out);
   const auto side = static_cast<size_t>(shape_.resolution);
   const size_t small_side = side / static_cast<size_t>(shape_.stride);
-  const size_t element = type_.storage == CUDNN_DATA_FLOAT ? 4 : 2;
-  return {device_memory(element * kBatch * in * side * side),
-          device_memory(element * kBatch * out * small_side * small_side),
-          device_memory(element * out * in * kKernel * kKernel)};
+  const Layout layout = layout_of(type_.storage);
+  return {device_values(layout, kBatch * in * side * side, 0),
+          device_values(layout, kBatch * out * small_side * small_side, 1),
+          device_values(layout, out * in * kKernel * kKernel, 2)};
+}
+
+cudaStream_t Convolution::stream() const {
+  cudaStream_t stream = nullptr;
+  check(cudnnGetStream(handle_, &stream), "stream");
+  return stream;
 }
 
 std::vector<Choice> Convolution::guessed(Direction direction) const {

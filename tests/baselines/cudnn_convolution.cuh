@@ -44,7 +44,7 @@ struct Choice {
   std::string why_not;  ///< cuDNN's own words, where it lists this and then does not take it
 };
 
-/// Device memory that frees itself; null for no bytes. Throws CudaError.
+/// Device memory that frees itself, with no values yet; null for no bytes. Throws CudaError.
 [[nodiscard]] std::shared_ptr<void> device_memory(size_t bytes);
 
 /// A descriptor of cuDNN's.
@@ -76,8 +76,12 @@ class Convolution {
               cudnnTensorFormat_t format);
 
   [[nodiscard]] double flop() const;
-  /// Device memory for one call. Throws CudaError.
+  /// Device memory for one call, with the same pseudo-random values of either sign in every run:
+  /// with constants fewer bits of a GPU change, so that under its power limit it clocks higher than
+  /// in training. Throws CudaError.
   [[nodiscard]] Operands operands() const;
+  /// The handle's, to which all work is issued.
+  [[nodiscard]] cudaStream_t stream() const;
 
   /// All that cuDNN offers, in the order of its heuristics, which run nothing.
   [[nodiscard]] std::vector<Choice> guessed(Direction direction) const;

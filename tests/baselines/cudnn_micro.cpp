@@ -4,16 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,11 +30,16 @@
 // of times that it measures ("timed=64MiB"), which is how PyTorch's benchmark mode chooses.
 // A limit that no algorithm keeps to is listed as skipped. Counters: workspace_mib, deterministic
 // (1 or 0), algo, its ranks in both orders (guessed_rank and timed_rank, from 1; no timed_rank: not
-// among what was timed), TFLOP/s. Times are between events, around several launches; the label is
-// the algorithm's name, and the context says of which GPU, driver and cuDNN the figures are. Keep
-// the figures with
+// among what was timed), TFLOP/s, in_graph. Times are between events, around several launches that
+// lie recorded in a CUDA graph, so that none of them waits for the host (in_graph 1). Where what
+// cuDNN does for an algorithm cannot be recorded the host issues each launch, which may take it
+// longer than the GPU takes (in_graph 0). The label is the algorithm's name, and the context says
+// of which GPU, driver and cuDNN the figures are. Keep the figures with
 //   noisemark_cudnn_micro --benchmark_out=cudnn.json --benchmark_out_format=json
-// as containers/gpu-check.sh does in its OUT.
+// as containers/gpu-check.sh does in its OUT. These are tf32 and bf16; others, instead, with
+//   noisemark_cudnn_micro --types=fp32,fp16
+// since each type is several hundred benchmarks. How often each is timed is fixed, so that
+// --benchmark_min_time changes nothing.
 namespace {
 
 using noisemark::baselines::test::Choice;
@@ -45,9 +55,18 @@ constexpr double kMiB = 1024.0 * 1024.0;
 constexpr double kSecondsPerMillisecond = 1e-3;
 constexpr size_t kNoLimit = SIZE_MAX;
 
-/// Between two events. A GPU waits for the first of them until the host has issued it: alone, a
-/// small one would be timed with the host's work.
+/// Between two events, which take about as long as a small convolution: by many launches, little.
 constexpr int kLaunches = 20;
+
+/// Of so many launches. Left to itself Google Benchmark, which is told the time of one of them,
+/// goes on until these make --benchmark_min_time: twenty times as long in truth, which for more
+/// than a thousand benchmarks is hours. A GPU that has warmed up and does nothing else varies
+/// little.
+constexpr int kTurns = 3;
+
+/// So long a GPU that was idle works before it is timed: it raises its clocks only after a while,
+/// and a benchmark lasts but milliseconds.
+constexpr std::chrono::milliseconds kWarmUp{300};
 
 constexpr std::array<Shape, 9> kShapes{{{3, 128, 32, 1},
                                         {128, 128, 32, 1},
@@ -88,10 +107,13 @@ const char* algorithm_name(Direction direction, int algorithm) {
   return "";
 }
 
-constexpr std::array kTypes{Type{"fp32", CUDNN_DATA_FLOAT, CUDNN_FMA_MATH},
-                            Type{"tf32", CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH},
-                            Type{"bf16", CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH},
-                            Type{"fp16", CUDNN_DATA_HALF, CUDNN_TENSOR_OP_MATH}};
+constexpr std::array kAllTypes{Type{"fp32", CUDNN_DATA_FLOAT, CUDNN_FMA_MATH},
+                               Type{"tf32", CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH},
+                               Type{"bf16", CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH},
+                               Type{"fp16", CUDNN_DATA_HALF, CUDNN_TENSOR_OP_MATH}};
+
+constexpr const char* kTypesOption = "--types=";
+constexpr const char* kUsualTypes = "tf32,bf16";
 
 struct Limit {
   const char* name;
@@ -104,6 +126,11 @@ constexpr std::array kLimits{Limit{"0", 0}, Limit{"8MiB", size_t{8} << 20},
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   throw CudaError(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+void check(cudnnStatus_t status, const char* what) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  throw CudnnError(std::string(what) + ": " + cudnnGetErrorString(status));
 }
 
 /// The first that the limit allows; null where none is.
@@ -168,34 +195,79 @@ class Subject {
   std::string why_not_timed_ = "none of what was timed keeps within the limit";
 };
 
-/// Two marks on the GPU's own clock.
-class Stopwatch {
+/// A mark in the GPU's own order of work.
+class Event {
  public:
-  Stopwatch() {
-    check(cudaEventCreate(&begin_), "event");
-    check(cudaEventCreate(&end_), "event");
-  }
-  ~Stopwatch() {
-    (void)cudaEventDestroy(begin_);
-    (void)cudaEventDestroy(end_);
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
+  Event() { check(cudaEventCreate(&event_), "event"); }
+  ~Event() { (void)cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
 
-  double seconds_of(const std::function<void()>& work) {
-    check(cudaEventRecord(begin_, nullptr), "event");
-    work();
-    check(cudaEventRecord(end_, nullptr), "event");
-    check(cudaEventSynchronize(end_), "event");
+  void record(cudaStream_t stream) const { check(cudaEventRecord(event_, stream), "event"); }
+  void wait() const { check(cudaEventSynchronize(event_), "event"); }
+  [[nodiscard]] double seconds_since(const Event& before) const {
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin_, end_), "event");
+    check(cudaEventElapsedTime(&milliseconds, before.event_, event_), "event");
     return kSecondsPerMillisecond * static_cast<double>(milliseconds);
   }
 
  private:
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
+  cudaEvent_t event_ = nullptr;
 };
+
+/// Of each of several turns. They are issued one behind the other, and all behind one that is not
+/// timed: it keeps the GPU busy while the host issues the next.
+std::vector<double> seconds_of_turns(size_t turns, cudaStream_t stream,
+                                     const std::function<void()>& issue_turn) {
+  const std::vector<Event> marks(turns + 1);
+  issue_turn();
+  marks.front().record(stream);
+  for (size_t i = 0; i < turns; ++i) {
+    issue_turn();
+    marks[i + 1].record(stream);
+  }
+  marks.back().wait();
+  std::vector<double> seconds;
+  for (size_t i = 0; i < turns; ++i) seconds.push_back(marks[i + 1].seconds_since(marks[i]));
+  return seconds;
+}
+
+using Graph = std::remove_pointer_t<cudaGraph_t>;
+using RunnableGraph = std::remove_pointer_t<cudaGraphExec_t>;
+
+/// What `issue` issues to the stream, which does none of it meanwhile. Null where a graph cannot
+/// hold it. Must have been issued once before: to load kernels is nothing that can be recorded.
+std::shared_ptr<Graph> recorded(cudaStream_t stream, const std::function<void()>& issue) {
+  // The mode in which a call that a graph could repeat wrongly makes the recording fail.
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording");
+  bool issued = true;
+  try {
+    issue();
+  } catch (const CudnnError&) {
+    issued = false;
+  }
+  cudaGraph_t graph = nullptr;
+  const cudaError_t status = cudaStreamEndCapture(stream, &graph);
+  (void)cudaGetLastError();  // a recording that failed is no failure of what comes next
+  const std::shared_ptr<Graph> owned(graph, [](cudaGraph_t gone) {
+    if (gone != nullptr) (void)cudaGraphDestroy(gone);
+  });
+  return issued && status == cudaSuccess ? owned : nullptr;
+}
+
+/// Null where there is none, or not of at least so many nodes: what went elsewhere would be left
+/// out of the times.
+std::shared_ptr<RunnableGraph> runnable(const std::shared_ptr<Graph>& graph, size_t least_nodes) {
+  if (graph == nullptr) return nullptr;
+  size_t nodes = 0;
+  check(cudaGraphGetNodes(graph.get(), nullptr, &nodes), "graph");
+  cudaGraphExec_t runnable = nullptr;
+  if (nodes < least_nodes || cudaGraphInstantiate(&runnable, graph.get(), 0) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  return {runnable, [](cudaGraphExec_t gone) { (void)cudaGraphExecDestroy(gone); }};
+}
 
 void describe(benchmark::State& state, Subject& subject, const Choice& choice) {
   state.counters["workspace_mib"] = static_cast<double>(choice.workspace) / kMiB;
@@ -212,20 +284,24 @@ void measure(benchmark::State& state, Subject& subject, const Choice& choice) {
   const Convolution& convolution = subject.convolution();
   const Convolution::Operands operands = convolution.operands();
   const std::shared_ptr<void> workspace = device_memory(choice.workspace);
+  const cudaStream_t stream = convolution.stream();
   const auto run = [&] { convolution.run(subject.direction(), choice, operands, workspace.get()); };
+  const auto launch = [&] {
+    for (int i = 0; i < kLaunches; ++i) run();
+  };
   convolution.use(choice.math);
-  run();
-  Stopwatch stopwatch;
-  double total_s = 0;
-  for (auto _ : state) {
-    const double seconds = stopwatch.seconds_of([&] {
-      for (int i = 0; i < kLaunches; ++i) run();
-    });
-    state.SetIterationTime(seconds / kLaunches);
-    total_s += seconds / kLaunches;
-  }
-  state.counters["TFLOP/s"] =
-      1e-12 * convolution.flop() * static_cast<double>(state.iterations()) / total_s;
+  run();  // loads the kernels
+  check(cudaStreamSynchronize(stream), "the first launch");
+  const std::shared_ptr<RunnableGraph> graph = runnable(recorded(stream, launch), kLaunches);
+  const std::vector<double> seconds = seconds_of_turns(
+      static_cast<size_t>(state.max_iterations), stream,
+      [&] { graph != nullptr ? check(cudaGraphLaunch(graph.get(), stream), "graph") : launch(); });
+  auto turn = seconds.begin();
+  for (auto _ : state) state.SetIterationTime(*turn++ / kLaunches);
+  const double launch_s = std::reduce(seconds.begin(), seconds.end()) /
+                          (static_cast<double>(seconds.size()) * kLaunches);
+  state.counters["in_graph"] = graph != nullptr ? 1 : 0;
+  state.counters["TFLOP/s"] = 1e-12 * convolution.flop() / launch_s;
 }
 
 /// Benchmarks so far.
@@ -260,6 +336,7 @@ void add(const std::string& name, const Measure& work) {
       name.c_str(),
       [work](benchmark::State& state) { measure_or_skip(state, [&] { work(state); }); })
       ->Unit(benchmark::kMicrosecond)
+      ->Iterations(kTurns)
       ->UseManualTime();
 }
 
@@ -299,9 +376,9 @@ void add_limits(const std::string& prefix, const std::shared_ptr<Subject>& subje
   }
 }
 
-void add_all(cudnnHandle_t handle) {
+void add_all(cudnnHandle_t handle, const std::vector<Type>& types) {
   for (const Shape& shape : kShapes) {
-    for (const Type& type : kTypes) {
+    for (const Type& type : types) {
       for (const cudnnTensorFormat_t format : {CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NHWC}) {
         for (const auto& [direction, direction_name] : kDirections) {
           const std::string prefix = std::string(direction_name) + "/" + std::to_string(shape.in) +
@@ -342,31 +419,79 @@ int without_gpu(const char* why) {
   return words.find(",cuda,") != std::string::npos ? 1 : 77;
 }
 
-void run_all() {
-  cudnnHandle_t handle = nullptr;
-  if (const cudnnStatus_t status = cudnnCreate(&handle); status != CUDNN_STATUS_SUCCESS) {
-    throw CudnnError(std::string("cudnnCreate: ") + cudnnGetErrorString(status));
+void warm_up() {
+  constexpr size_t kBytes = size_t{256} << 20;
+  const std::shared_ptr<void> memory = device_memory(kBytes);
+  const auto end = std::chrono::steady_clock::now() + kWarmUp;
+  while (std::chrono::steady_clock::now() < end) {
+    check(cudaMemset(memory.get(), 0, kBytes), "warm-up");
+    check(cudaDeviceSynchronize(), "warm-up");
   }
+}
+
+void run_all(const std::vector<Type>& types) {
+  cudnnHandle_t handle = nullptr;
+  cudaStream_t stream = nullptr;
+  check(cudnnCreate(&handle), "cudnnCreate");
+  // The default stream cannot be recorded. This one waits for it, as it must: operands are copied
+  // there.
+  check(cudaStreamCreate(&stream), "cudaStreamCreate");
+  check(cudnnSetStream(handle, stream), "cudnnSetStream");
   add_context();
-  add_all(handle);
+  add_all(handle, types);
+  warm_up();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::ClearRegisteredBenchmarks();  // their descriptors go before the handle
   (void)cudnnDestroy(handle);
+  (void)cudaStreamDestroy(stream);
   if (skipped > 0) std::fprintf(stderr, "%d measured, %d failed and named\n", measured, skipped);
   if (skipped > 0 && measured == 0) throw CudnnError("cuDNN could do none of them");
+}
+
+/// Takes an option out of the arguments, as Google Benchmark does with its own.
+std::optional<std::string> take_option(std::string_view option, int& argc, char** argv) {
+  char** const end = argv + argc;
+  char** const found = std::find_if(argv + 1, end, [option](const char* word) {
+    return std::string_view(word).starts_with(option);
+  });
+  if (found == end) return std::nullopt;
+  const std::string value = *found + option.size();
+  std::copy(found + 1, end, found);
+  --argc;
+  return value;
+}
+
+/// Empty where one of the names, which commas part, is unknown.
+std::vector<Type> types_named(const std::string& names) {
+  std::vector<Type> types;
+  std::istringstream list(names);
+  for (std::string name; std::getline(list, name, ',');) {
+    const auto* const type = std::find_if(kAllTypes.begin(), kAllTypes.end(),
+                                          [&](const Type& one) { return one.name == name; });
+    if (type == kAllTypes.end()) return {};
+    types.push_back(*type);
+  }
+  return types;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
+  const std::string names = take_option(kTypesOption, argc, argv).value_or(kUsualTypes);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  const std::vector<Type> types = types_named(names);
+  if (types.empty()) {
+    std::fprintf(stderr, "%s%s: expected one or several of fp32,tf32,bf16,fp16\n", kTypesOption,
+                 names.c_str());
+    return 2;
+  }
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess) return without_gpu(cudaGetErrorString(status));
   if (devices == 0) return without_gpu("none is visible");
   try {
-    run_all();
+    run_all(types);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

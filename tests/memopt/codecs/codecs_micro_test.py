@@ -16,6 +16,8 @@ _CODECS = (
 _WORK = {"decode", "encode", "plain_copy"}
 # Know something of the whole tensor before they encode its first element.
 _READ_TWICE = ("dpr", "q", "ssdc")
+# Several times what a GPU's L2 holds: a smaller tensor's figure is not one of DRAM.
+_LEAST_BYTES_ON_GPU = 256 << 20
 
 
 def main() -> int:
@@ -31,6 +33,8 @@ def main() -> int:
         for figure in ("of_copy", "of_copy_moved") if on_gpu else ():
             if benchmark.get(figure, 0) <= 0:
                 problems.append(f"{benchmark['name']}: no {figure}")
+        if on_gpu and benchmark["least_bytes"] < _LEAST_BYTES_ON_GPU:
+            problems.append(f"{benchmark['name']}: a cache may hold {benchmark['least_bytes']} bytes")
         again = benchmark["moved_bytes"] - benchmark["least_bytes"]
         twice = work == "encode" and codec.startswith(_READ_TWICE)
         if benchmark["least_bytes"] <= 0 or (again > 0) != twice or again < 0:
