@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Puts what gpu-check.sh runs into one folder, for a GPU host that has LibTorch with CUDA's wheels and nothing else that
-# the programs were linked with; the bare loop too, with which gpu_table.py times accounting. In OUT are bin/, the
-# programs; lib/, the shared libraries that they find here; and gpu-check.sh, which runs them there (TORCH=DIR
-# OUT/gpu-check.sh), with the tests that are scripts.
+# Puts what gpu-check.sh and gpu_table.py run into one folder, for a GPU host that has LibTorch with CUDA's wheels and
+# nothing else that the programs were linked with. In OUT are bin/, the programs, without their symbols; lib/, the shared
+# libraries that they find here; gpu-check.sh, which runs them there (TORCH=DIR OUT/gpu-check.sh), with the tests that are
+# scripts; peers/ with gpu_table.py (TORCH=DIR python3 OUT/peers/gpu_table.py --noisemark OUT/run/noisemark ...), and run/,
+# in which each program finds its libraries while Python keeps its own.
 #
 #   containers/gpu-bundle.sh OUT   OUT: a new folder, or an empty one
 #
@@ -72,8 +73,14 @@ done
 
 mkdir -p "$out/bin" "$out/lib"
 cp -L "${programs[@]}" "$out/bin/"
+! command -v strip >/dev/null || strip "$out"/bin/* 2>/dev/null || true
 # Under the name that programs ask for, without the links that lead there.
 for name in "${!files[@]}"; do cp -L "${files[$name]}" "$out/lib/$name"; done
-cp "$root/containers/gpu-check.sh" "$root/tests/suite/run/gpu_program_test.py" "$root/tests/memopt/sanitize_kernels.sh" \
-  "$out/"
+cp "$root/containers/gpu-check.sh" "$root/containers/gpu-libraries.sh" "$root/tests/suite/run/gpu_program_test.py" \
+  "$root/tests/memopt/sanitize_kernels.sh" "$out/"
+mkdir "$out/peers" "$out/run"
+cp "$root"/baselines/peers/*.py "$out/peers/"
+for name in noisemark noisemark_gpu_columns noisemark_bare_loop; do
+  [[ ! -x $out/bin/$name ]] || cp "$root/containers/gpu-program.sh" "$out/run/$name"
+done
 echo "gpu-bundle: $out: ${#programs[@]} programs, ${#files[@]} libraries"

@@ -12,8 +12,10 @@
 #              may have been built elsewhere, and their libraries be in DIR/../lib
 #   TORCH=DIR  torch/ of a LibTorch, where the programs do not find the one they were built with
 #   OUT=DIR    keeps what each program printed, and the figures of the micro-benchmarks (NAME.json)
+#   SECONDS_OF_EACH=N        after which a program is ended, and has failed (default: 1800)
 #   SECONDS_OF_COLUMNS=N     how long each window of each load of noisemark_gpu_columns lasts (default: 5)
-#   SECONDS_OF_BENCHMARKS=N  how long each micro-benchmark lasts at least (default: 0.01, which shows that they run)
+#   SECONDS_OF_BENCHMARKS=N  how long each micro-benchmark lasts at least, one launch of 20 counted (default: 0.01); not
+#                            those of cuDNN, whose number is fixed
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,18 +28,9 @@ if [[ ! -d $bin ]]; then
   echo "gpu-check: BIN: $bin: no such folder (of built programs: cmake --workflow --preset release, or BIN=DIR)" >&2
   exit 2
 fi
-# LibTorch's folders go first: of a library that is in both, as libgomp, it must find its own. The bundled ones go before
-# the machine's, whose C++ library may be older than what the programs ask for.
-if [[ -d $bin/../lib ]]; then
-  export LD_LIBRARY_PATH=$(cd "$bin/../lib" && pwd)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
-if [[ -n ${TORCH:-} ]]; then
-  [[ -d $TORCH/lib ]] || { echo "gpu-check: TORCH: $TORCH: has no lib/ (torch/ of a LibTorch)" >&2 && exit 2; }
-  folders=$TORCH/lib
-  # The wheels of CUDA's libraries lie beside that of LibTorch.
-  for folder in "$TORCH"/../nvidia/*/lib; do [[ ! -d $folder ]] || folders=$folders:$folder; done
-  export LD_LIBRARY_PATH=$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
+# shellcheck source=gpu-libraries.sh
+source "$here/gpu-libraries.sh"
+use_libraries gpu-check "$bin"
 
 # needed_by NAME: the programs that it runs
 needed_by() {
@@ -65,12 +58,13 @@ is_here() {
 
 programs=("$@")
 if [[ ${#programs[@]} -eq 0 ]]; then
-  for program in "$bin"/*_gpu_test "$bin"/noisemark_gpu_columns "$bin"/noisemark_{norms_gpu,cudnn,codecs}_micro; do
+  # What takes longest comes last.
+  for program in "$bin"/*_gpu_test "$bin"/noisemark_gpu_columns "$bin"/noisemark_{norms_gpu,codecs}_micro; do
     [[ ! -x $program ]] || programs+=("$(basename "$program")")
   done
-  for script in gpu_program_test.py sanitize_kernels.sh; do
-    if is_here "$script"; then programs+=("$script"); fi
-  done
+  if is_here gpu_program_test.py; then programs+=(gpu_program_test.py); fi
+  [[ ! -x $bin/noisemark_cudnn_micro ]] || programs+=(noisemark_cudnn_micro)
+  if is_here sanitize_kernels.sh; then programs+=(sanitize_kernels.sh); fi
 fi
 if [[ ${#programs[@]} -eq 0 ]]; then
   echo "gpu-check: BIN: $bin: holds none of *_gpu_test and noisemark_gpu_columns" >&2
@@ -83,12 +77,13 @@ if [[ -z $log ]]; then
   trap 'rm -rf "$log"' EXIT
 fi
 mkdir -p "$log"
+longest=${SECONDS_OF_EACH:-1800}
 passed=0 failed=0 skipped=0
 # What it finds is for people; that it is not ended by a signal is a test.
 if [[ -x $bin/noisemark ]]; then
   status=0
-  "$bin/noisemark" doctor || status=$?
-  if ((status >= 128)); then echo "noisemark doctor: FAILED, exit code $status" && failed=1; fi
+  timeout -k 10 "$longest" "$bin/noisemark" doctor || status=$?
+  if ((status == 124 || status >= 128)); then echo "noisemark doctor: FAILED, exit code $status" && failed=1; fi
 fi
 
 # missing_of NAME: the libraries that its programs ask for and do not find
@@ -120,7 +115,8 @@ for program in "${programs[@]}"; do
     status=127
     [[ $program != *.py ]] || status=$cannot_run
   else
-    "${command[@]}" "${arguments[@]}" >"$log/$program.log" 2>&1 || status=$?
+    timeout -k 10 "$longest" "${command[@]}" "${arguments[@]}" >"$log/$program.log" 2>&1 || status=$?
+    ((status != 124)) || echo "ended after $longest s (SECONDS_OF_EACH)" >>"$log/$program.log"
   fi
   # Google Benchmark calls it a success to have nothing to run.
   if [[ $status == 0 && $program == *_micro ]] && grep -q "^Failed to match any benchmarks" "$log/$program.log"; then

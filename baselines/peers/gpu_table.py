@@ -3,14 +3,18 @@
 
     gpu_table.py --noisemark build/release/bin/noisemark --data DIR --out FOLDER
 
-Speed beside the Python peers and the cost and bytes of memory modes are by speed_table.py and
-memory_table.py, the largest batch by `noisemark fit`, what accounting costs by accounting_cost.py, the
-columns of utilization by noisemark_gpu_columns; programs lie beside the given one. Of our baselines the
-fastest is judged beside each peer, by the same turns that tell which it is.
-FOLDER gets gpu.md, and what every command wrote. A command that fails has a row that says so, and the
-others go on; what is asked and was not measured has a row too. Nothing else may use the GPU.
+The columns of utilization are by noisemark_gpu_columns, what accounting costs by accounting_cost.py, the
+cost and bytes of memory modes by memory_table.py, the largest batch by `noisemark fit`, speed beside the
+Python peers by speed_table.py; programs lie beside the given one. Of our baselines the fastest is judged
+beside each peer, by the same turns that tell which it is. The scripts need Python alone, the peers what
+containers/requirements-test.txt names; what the peers lack is named in their rows, and ours are timed.
 
-Exit codes: 0 all that is asked was measured, 1 not all, 2 bad input, 77 no GPU here (with
+FOLDER gets gpu.md, and what every command wrote. A command that fails, or takes longer than --longest, has
+a row that says so, and the others go on; what is asked and was not measured has a row too. --parts measures
+some parts alone; --resume goes on in FOLDER: parts that ended there by the same command are not made again
+and have their rows, so that the table can be made in several sittings. Nothing else may use the GPU.
+
+Exit codes: 0 all that is asked of the parts was measured, 1 not all, 2 bad input, 77 no GPU here (with
 NOISEMARK_REQUIRE=cuda 1). Whether what was measured is enough is told by verdicts alone.
 """
 
@@ -19,6 +23,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -43,6 +48,7 @@ _BYTES_OF = "ho-cifar10"
 _MODES = {"fp32": ("echo", "mirror+echo", "echo+dpr8"),
           "bf16": ("echo", "echo+attn", "mirror+echo", "echo+dpr8", "none@fused", "echo@fused")}
 _OVERHEAD = "overhead"
+PARTS = ("columns", "accounting", "memory-fp32", "memory-bf16", "fit", *(f"speed-{name}" for name in _BENCHMARKS))
 _COLUMNS = "noisemark_gpu_columns"
 _BARE_LOOP = "noisemark_bare_loop"
 _TIMES_LARGER = 4
@@ -50,6 +56,9 @@ _FAILED = "failed"
 _CHECKS = {"holds": REACHED, "**does not hold**": MISSED, "not known": NOT_MEASURED}
 _TWO_SOURCES = ("copy", "product")  # loads whose busy time is known from two
 _POINTS = "within 2 points"
+_ALL_FIT = "all of the data fit"
+_TOO_LONG = 124
+_ENDED = "ended.json"
 
 Run = Callable[[list[str], Path], int]
 
@@ -72,11 +81,13 @@ Asked = list[tuple[str, str]]
 class Part:
     """A command, and how its rows are read from what it left: in its folder, and on standard output."""
 
+    key: str  # of --parts; its folder and files are called so
     name: str
     command: list[str]
     read: Callable[[str, str], list[Row]]  # standard output, the command as it is shown
     asked: Asked  # the first two cells of rows that must be there
     verdicts: tuple[int, ...] = (0,)  # exit codes that say nothing of whether it was measured
+    goes_on: bool = False  # takes --resume where it was cut off
 
 
 def has_gpu(devices: Path, environment: Mapping[str, str]) -> bool:
@@ -119,7 +130,10 @@ def speed_rows(record: dict[str, Any], title: str, command: str) -> list[Row]:
             ratio = pace.with_interval(row.ratio, row.ratio_ci95, 3)
             rows.append(Row(f"{title}: {row.name} beside {peer}, times as fast", "",
                             f"{ratio}, {row.images_per_s:.0f} images/s", "", command))
-    return rows
+    if not rows:
+        rows = [Row(f"{title}: {row.name}", "", f"{row.images_per_s:.0f} images/s", "", command)
+                for row in pace.rows_of(record, timed[0])]
+    return rows + [Row(f"{title}: left out", "", why, "", command) for why in record["left_out"]]
 
 
 def _of_bytes(precision: str, what: str) -> str:
@@ -146,6 +160,8 @@ def fit_rows(text: str, title: str, command: str) -> list[Row]:
     asked = _larger(title, budget)
     if not batches[PLAIN]:
         return [Row(*asked, f"no batch of {PLAIN} fits", NOT_MEASURED, command)]
+    if any(_ALL_FIT in cell for cells in rows for cell in cells):
+        return [Row(*asked, f"{_ALL_FIT}: a smaller --memory is needed", NOT_MEASURED, command)]
     times = batches[budget] / batches[PLAIN]
     return [Row(*asked, f"{times:.2f} ({batches[budget]} and {batches[PLAIN]})",
                 REACHED if times >= _TIMES_LARGER else MISSED, command)]
@@ -197,11 +213,16 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--noisemark", type=Path, required=True, metavar="BIN")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="of the pictures")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new one")
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS, metavar="PART",
+                        help=f"what is measured (default: {' '.join(PARTS)})")
+    parser.add_argument("--resume", action="store_true", help="measure only what --out does not hold yet")
+    parser.add_argument("--longest", type=float, default=1800, metavar="S", help="that a part may take (default: 1800)")
     parser.add_argument("--memory", default="8GiB", metavar="SIZE",
                         help="within which the largest batch is looked for (default: 8GiB)")
     parser.add_argument("--threads", type=int, default=2, help="of each contestant (default: 2)")
     parser.add_argument("--rounds", type=int, default=12, help="turns of each (default: 12)")
-    parser.add_argument("--steps", type=int, default=3, help="of a turn (default: 3)")
+    parser.add_argument("--steps", type=int, default=10,
+                        help="of a turn, more than a loader is ahead (default: 10)")
     return parser.parse_args(argv)
 
 
@@ -212,8 +233,9 @@ class Parts:
         self._args = args
 
     def all(self) -> list[Part]:
-        return [self._speed(), self._memory("fp32"), self._memory("bf16"), self._fit(), self._accounting(),
-                self._columns()]
+        """What takes least comes first."""
+        return [self._columns(), self._accounting(), self._memory("fp32"), self._memory("bf16"), self._fit(),
+                *map(self._speed, _BENCHMARKS)]
 
     def _script(self, name: str, *words: object) -> list[str]:
         args = self._args
@@ -227,25 +249,22 @@ class Parts:
     def _beside(self, program: str) -> Path:
         return self._args.noisemark.parent / program
 
-    def _speed(self) -> Part:
-        folder = self._args.out / "speed"
-        command = self._table("speed_table.py", "speed", "--rounds", self._args.rounds,
-                              "--benchmarks", *_BENCHMARKS, "--precisions", "bf16",
+    def _speed(self, benchmark: str) -> Part:
+        key = f"speed-{benchmark}"
+        command = self._table("speed_table.py", key, "--rounds", self._args.rounds,
+                              "--benchmarks", benchmark, "--precisions", "bf16",
                               "--contestants", *_LEAST_SPEED, *_BASELINES)
-        titles = {benchmark: f"{benchmark}@gpu, bf16, batch {_BATCH}" for benchmark in _BENCHMARKS}
+        title = f"{benchmark}@gpu, bf16, batch {_BATCH}"
 
         def read(_: str, shown: str) -> list[Row]:
-            rows = []
-            for benchmark, title in titles.items():
-                record = json.loads((folder / f"{benchmark}-bf16.json").read_text())
-                batches = {contestant["ready"]["batch"] for contestant in record["contestants"]}
-                if batches != {_BATCH}:
-                    raise ValueError(f"batches of {sorted(batches)}")
-                rows += speed_rows(record, title, shown)
-            return rows
+            record = json.loads((self._args.out / key / f"{benchmark}-bf16.json").read_text())
+            batches = {contestant["ready"]["batch"] for contestant in record["contestants"]}
+            if batches != {_BATCH}:
+                raise ValueError(f"batches of {sorted(batches)}")
+            return speed_rows(record, title, shown)
 
-        asked = [_best(title, peer) for title in titles.values() for peer in _LEAST_SPEED]
-        return Part("speed beside the peers", command, read, asked)
+        return Part(key, f"speed beside the peers, {benchmark}", command, read,
+                    [_best(title, peer) for peer in _LEAST_SPEED])
 
     def _memory(self, precision: str) -> Part:
         """Bytes are asked for in both precisions, times in bf16."""
@@ -262,7 +281,7 @@ class Parts:
 
         asked = [(_of_bytes(precision, what), how_much)
                  for what, how_much in asked_of(_BYTES_OF, precision, GPU, timed)]
-        return Part(f"bytes and times of memory modes, {precision}", command, read, asked)
+        return Part(name, f"bytes and times of memory modes, {precision}", command, read, asked, goes_on=True)
 
     def _fit(self) -> Part:
         args = self._args
@@ -271,7 +290,7 @@ class Parts:
                          "--threads", args.threads, "--data", args.data, "--memory", args.memory,
                          "--mode", PLAIN, "--mode", budget)
         title = f"{_BYTES_OF}@gpu, bf16, within {args.memory}"
-        return Part("largest batch", command, lambda text, shown: fit_rows(text, title, shown),
+        return Part("fit", "largest batch", command, lambda text, shown: fit_rows(text, title, shown),
                     [_larger(title, budget)])
 
     def _accounting(self) -> Part:
@@ -280,12 +299,12 @@ class Parts:
                                "--rounds", 2 * self._args.rounds, "--out", self._args.out / "accounting.json")
         title = f"{_BYTES_OF}@gpu, bf16"
         asked = [(_accounting(title, accounting_cost.JUDGED), accounting_cost.ASKED)]
-        return Part("accounting for memory", command, lambda text, shown: accounting_rows(text, title, shown),
+        return Part("accounting", "accounting for memory", command, lambda text, shown: accounting_rows(text, title, shown),
                     asked, (0, pace.EXIT_FAILED, accounting_cost.EXIT_INCONCLUSIVE))
 
     def _columns(self) -> Part:
         asked = [(_busy(load), _POINTS) for load in _TWO_SOURCES]
-        return Part("columns of utilization", _words(self._beside(_COLUMNS)), columns_rows, asked,
+        return Part("columns", "columns of utilization", _words(self._beside(_COLUMNS)), columns_rows, asked,
                     (0, pace.EXIT_FAILED))
 
 
@@ -308,11 +327,20 @@ def _shown(command: list[str], args: argparse.Namespace) -> str:
     return shlex.join(map(named, command))
 
 
-def _run(command: list[str], stdout: Path) -> int:
+def _run(command: list[str], stdout: Path, longest_s: float) -> int:
+    """The exit code; of one that took too long, and was ended with all that it had started, 124."""
     print(shlex.join(command), file=sys.stderr, flush=True)
     try:
         with stdout.open("w") as file:
-            return subprocess.run(command, stdout=file, check=False).returncode
+            process = subprocess.Popen(command, stdout=file, start_new_session=True)
+            try:
+                return process.wait(timeout=longest_s)
+            except subprocess.TimeoutExpired:
+                return _TOO_LONG
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return 127
@@ -324,7 +352,8 @@ def _rows_of(part: Part, code: int, stdout: Path, shown: str) -> list[Row]:
     if code == pace.EXIT_CANNOT_RUN_HERE:
         rows = [Row(part.name, "", "cannot run here", "", shown)]
     else:
-        rows = [] if code in part.verdicts else [Row(part.name, "", f"exit code {code}", _FAILED, shown)]
+        how = "took longer than --longest" if code == _TOO_LONG else f"exit code {code}"
+        rows = [] if code in part.verdicts else [Row(part.name, "", how, _FAILED, shown)]
         try:
             rows += part.read(stdout.read_text(), shown)
         except (OSError, ValueError, KeyError, IndexError, StopIteration) as error:
@@ -334,20 +363,56 @@ def _rows_of(part: Part, code: int, stdout: Path, shown: str) -> list[Row]:
                    for what, how_much in part.asked if what not in there]
 
 
-def measure(args: argparse.Namespace, run: Run = _run) -> list[Row]:
+class Ended:
+    """Which parts have ended in a folder, by what command and with which exit code."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._parts: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.exists() else {}
+
+    def code(self, part: Part) -> int | None:
+        """None where it has not ended, or by another command."""
+        ended = self._parts.get(part.key, {})
+        return ended["code"] if ended.get("command") == part.command else None
+
+    def keep(self, part: Part, code: int) -> None:
+        self._parts[part.key] = {"command": part.command, "code": code}
+        self._file.write_text(json.dumps(self._parts, indent=1) + "\n")
+
+
+def _made(part: Part, args: argparse.Namespace, run: Run, ended: Ended) -> int | None:
+    """Its exit code: of an earlier sitting, or of now; None where it is not to be made and was not."""
+    code = ended.code(part)
+    if part.key not in args.parts or code in part.verdicts:
+        return code
+    folder, command = args.out / part.key, part.command
+    if folder.exists() and part.goes_on and not (folder / "memory.md").exists():
+        command = [*command, "--resume"]
+    elif folder.exists():
+        shutil.rmtree(folder)  # of a command that was cut off, failed, or was another
+    code = run(command, args.out / f"{part.key}.txt")
+    ended.keep(part, code)
+    return code
+
+
+def measure(args: argparse.Namespace, run: Run | None = None) -> list[Row]:
     """Runs every command, and writes gpu.md after each, so that what was measured stays."""
     program = shutil.which(args.noisemark)
     if program is None:
         raise BadInput(f"--noisemark: {args.noisemark} (a program)")
     args.noisemark = Path(program)
-    if args.out.exists() and any(args.out.iterdir()):
-        raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
+    begun = (args.out / _ENDED).exists()
+    if args.out.exists() and any(args.out.iterdir()) and not (args.resume and begun):
+        raise BadInput(f"--out: {args.out}: is not empty (a new folder, or with --resume one of a table that was begun)")
     args.out.mkdir(parents=True, exist_ok=True)
+    ended = Ended(args.out / _ENDED)
+    run = run or (lambda command, stdout: _run(command, stdout, args.longest))
     rows: list[Row] = []
-    for index, part in enumerate(Parts(args).all()):
-        stdout = args.out / f"{index + 1}.txt"
-        rows += _rows_of(part, run(part.command, stdout), stdout, _shown(part.command, args))
-        (args.out / "gpu.md").write_text(markdown(rows))
+    for part in Parts(args).all():
+        code = _made(part, args, run, ended)
+        if code is not None:
+            rows += _rows_of(part, code, args.out / f"{part.key}.txt", _shown(part.command, args))
+            (args.out / "gpu.md").write_text(markdown(rows))
     return rows
 
 

@@ -22,7 +22,8 @@ faster than it (and than peer-checkpoint-fused-adam, where that is there). Bytes
 where its whole 95 % interval misses what is asked, and not proven, which is printed and is no failure, where
 the interval holds both. No mode is called faster whose median is not.
 
-A mode whose run ends with a failed gate stays in the table, which names the gate, and ends it with 1.
+A mode whose run ends with a failed gate stays in the table, which names the gate, and ends it with 1. So
+does a contestant that fails otherwise; of it the table has what was measured before.
 
 Exit codes: 0 measured, 1 a contestant failed or a target of --check was missed, 2 bad input.
 """
@@ -196,7 +197,7 @@ def _measured(name: str, command: list[str], out: Path) -> tuple[Measured, str]:
             raise NotMet(why)
         raise BadInput(f"{name}: refused")
     if code != 0 and (code != pace.EXIT_FAILED or not why):
-        raise pace.ContestantFailed(f"{name}: ended with exit code {code}")
+        raise pace.ContestantFailed(name, f"ended with exit code {code}{f': {why}' if why else ''}")
     for weights in _WEIGHTS:
         (out / weights).unlink(missing_ok=True)  # large, and nobody asks for them here
     return measured_in(json.loads((out / "result.json").read_text())), why if code else ""
@@ -229,7 +230,7 @@ class MemoryPasses:
         self.measured: dict[str, Measured] = {}
         self.absent: list[str] = []
         self.not_met: list[str] = []  # sentences
-        self.failed: list[str] = []  # modes, with the gates
+        self.failed: list[str] = []  # sentences: modes with the gates, and what had no result
 
     def run(self, names: Iterable[str]) -> None:
         for name in dict.fromkeys(names):
@@ -244,6 +245,10 @@ class MemoryPasses:
                 self.absent.append(name)
             except NotMet as error:
                 self.not_met.append(f"{error}.")
+            except pace.ContestantFailed as error:
+                if name == PLAIN:
+                    raise
+                self.failed.append(f"{error}.")
 
     def _of(self, name: str, command: list[str], out: Path) -> tuple[Measured, str]:
         if self._program_sha256 is not None:
@@ -333,7 +338,9 @@ def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
     turns = pace.Turns(args.rounds, args.warmup_rounds, args.steps)
     commands = Commands(args)
     passes = _measure_memory(args, commands)
-    record = pace.measure({name: commands.pace(name) for name in _timed(args, passes)}, turns, PLAIN)
+    left_out: pace.LeftOut = []
+    record = pace.measure({name: commands.pace(name) for name in _timed(args, passes)}, turns, PLAIN, left_out)
+    passes.failed += [f"While timed, {why}." for why in left_out]
     entries = entries_of(passes.measured, record)
     sections = [_head(args, record["contestants"][0]["ready"]["batch"]), table(entries)]
     sections += passes.left_out()

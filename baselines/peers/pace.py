@@ -9,6 +9,9 @@ Every contestant is a process. It first prints {"ready": true, "batch": N, ...};
 at `quit` or end of file. Turns go forth and back (A B C, C B A, ...), so that a machine that slows
 down or speeds up does so for all alike. Ratios are taken within a round.
 
+What a contestant says on standard error is shown where it fails. An answer that takes longer than
+half an hour is none.
+
 Exit codes: 0 measured, 1 a contestant failed, 2 bad input, 77 a contestant cannot run here.
 """
 
@@ -17,6 +20,8 @@ import json
 import shlex
 import subprocess
 import sys
+import tempfile
+import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,20 +37,29 @@ EXIT_BAD_INPUT = 2
 EXIT_CANNOT_RUN_HERE = 77
 
 
+_LONGEST_ANSWER_S = 1800.0
+
+
 class ContestantFailed(Exception):
-    """A process ended or answered nonsense in the middle of the run."""
+    """A process ended, answered nonsense or nothing in the middle of the run."""
+
+    def __init__(self, name: str, how: str) -> None:
+        super().__init__(f"{name}: {how}")
+        self.name = name
 
 
 class Contestant:
     """One live process. Use it in a `with`; leaving ends the process."""
 
-    def __init__(self, name: str, command: str) -> None:
+    def __init__(self, name: str, command: str, longest_answer_s: float = _LONGEST_ANSWER_S) -> None:
         self.name = name
         self.command = command
         self.turns: list[dict[str, Any]] = []
+        self._longest_answer_s = longest_answer_s
+        self._said = tempfile.TemporaryFile("w+", errors="replace")
         try:
             self._process = subprocess.Popen(
-                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True
             )
         except OSError as error:
             raise BadInput(f"{name}: {command}: {error.strerror} (a command)") from error
@@ -62,28 +76,55 @@ class Contestant:
         if kind is not None:
             self._process.kill()
         self._process.communicate("quit\n" if kind is None and self._process.poll() is None else None)
+        self._said.close()
+
+    def _last_words(self) -> str:
+        """Of what it said on standard error, which is shown: why it ended, for short."""
+        self._said.seek(0)
+        said = self._said.read()
+        print(said, end="", file=sys.stderr, flush=True)
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        return f": {lines[-1]}" if lines else ""
+
+    def _line(self) -> str:
+        """Empty where the process ended, or is ended because it does not answer."""
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(self._longest_answer_s, give_up)
+        timer.start()
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        timer.cancel()
+        if late.is_set():
+            raise ContestantFailed(self.name, f"no answer within {self._longest_answer_s:.0f} s{self._last_words()}")
+        return line
 
     def _read(self) -> dict[str, Any]:
-        line = self._process.stdout.readline() if self._process.stdout else ""
+        line = self._line()
         if not line:
             code = self._process.wait()
             if code == EXIT_CANNOT_RUN_HERE:
-                raise CannotRunHere(f"{self.name}: cannot run here (exit code {code})")
-            raise ContestantFailed(f"{self.name}: ended with exit code {code}")
+                raise CannotRunHere(f"{self.name}: cannot run here (exit code {code}){self._last_words()}")
+            raise ContestantFailed(self.name, f"ended with exit code {code}{self._last_words()}")
         try:
             return json.loads(line)
         except json.JSONDecodeError as error:
-            raise ContestantFailed(f"{self.name}: {line.strip()!r} (one line of JSON)") from error
+            self._process.kill()
+            raise ContestantFailed(self.name, f"{line.strip()!r} (one line of JSON)") from error
 
     def await_ready(self) -> None:
         self.ready = self._read()
         if self.ready.get("ready") is not True or not self.ready.get("batch"):
-            raise ContestantFailed(f"{self.name}: {self.ready} (ready: true, batch: N)")
+            self._process.kill()
+            raise ContestantFailed(self.name, f"{self.ready} (ready: true, batch: N)")
 
     def run(self, steps: int) -> None:
         """One turn."""
         if self._process.stdin is None:
-            raise ContestantFailed(f"{self.name}: no standard input")
+            raise ContestantFailed(self.name, "no standard input")
         try:
             self._process.stdin.write(f"run {steps}\n")
             self._process.stdin.flush()
@@ -91,7 +132,8 @@ class Contestant:
             pass  # it has ended; reading says how
         turn = self._read()
         if len(turn.get("step_s", [])) != steps:
-            raise ContestantFailed(f"{self.name}: {turn} (step_s with {steps} numbers)")
+            self._process.kill()
+            raise ContestantFailed(self.name, f"{turn} (step_s with {steps} numbers)")
         self.turns.append(turn)
 
 
@@ -176,14 +218,44 @@ def words(*parts: object) -> str:
     return shlex.join(map(str, parts))
 
 
-def measure(commands: dict[str, str], turns: Turns, reference: str) -> dict[str, Any]:
+LeftOut = list[CannotRunHere | ContestantFailed]
+
+
+def _started(
+    name: str, command: str, steps: int, running: ExitStack, left_out: LeftOut | None
+) -> list[Contestant]:
+    """The contestant, ready; none where it may be left out and cannot train. That is found by a turn
+    before the rounds, of which there are no figures."""
+    with ExitStack() as own:
+        contestant = own.enter_context(Contestant(name, command))
+        try:
+            contestant.await_ready()
+            if left_out is not None:
+                contestant.run(steps)
+                contestant.turns.clear()
+        except (CannotRunHere, ContestantFailed) as error:
+            if left_out is None:
+                raise
+            left_out.append(error)
+            return []
+        running.push(own.pop_all())
+    return [contestant]
+
+
+def measure(
+    commands: dict[str, str], turns: Turns, reference: str | None = None, left_out: LeftOut | None = None
+) -> dict[str, Any]:
     """Starts the contestants and runs the rounds. Returns everything, raw turns included, as JSON
-    values. `commands` are by name; `reference` is one of the names."""
+    values. `commands` are by name; `reference` is one of the names, or the first that runs. With
+    `left_out`, which takes why, contestants that cannot train do not end the run; the reference must."""
     with ExitStack() as running:
-        contestants = []
+        contestants: list[Contestant] = []
         for name, command in commands.items():
-            contestants.append(running.enter_context(Contestant(name, command)))
-            contestants[-1].await_ready()
+            contestants += _started(name, command, turns.steps, running, left_out)
+        names = [contestant.name for contestant in contestants]
+        if not names or (reference is not None and reference not in names):
+            raise (left_out or [BadInput("contestants: none (NAME=COMMAND)")])[-1]
+        reference = reference or names[0]
         order = run_rounds(contestants, turns)
     record = {
         "steps_per_turn": turns.steps,

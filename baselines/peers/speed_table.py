@@ -5,8 +5,9 @@
 
 For every benchmark and precision all contestants are timed in one interleaved run (pace.py). With
 --bare-loop also what the harness costs: `noisemark pace` against the same calls without it. FOLDER
-gets speed.md and the raw turns of every run. A contestant that cannot run here is left out, and the
-table says so. With --device cuda all train the benchmarks' @gpu on the GPU.
+gets speed.md and the raw turns of every run. A contestant that cannot run here or fails is left out, and
+the table says so; it ends with 1 where one failed. With --device cuda all train the benchmarks' @gpu on
+the GPU.
 
 Exit codes: 0 measured, 1 a contestant failed, 2 bad input.
 """
@@ -111,6 +112,11 @@ def phase_table(record: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _notes(left_out: pace.LeftOut) -> str:
+    """Who has no row, and why."""
+    return "".join(f"\nLeft out: {why}.\n" for why in left_out)
+
+
 class Table:
     """Times sets of contestants and collects what is said about them."""
 
@@ -118,36 +124,37 @@ class Table:
         self._args = args
         self._definitions = definitions
         self.text = ""
+        self.failed = False
 
     def add(self, title: str, file: str, commands: dict[str, str], steps: int) -> None:
-        """One interleaved run. Contestants that cannot run here are dropped and named."""
-        absent = []
+        """One interleaved run. Contestants that cannot run here or fail are dropped and named."""
+        left_out: pace.LeftOut = []
         while True:
             try:
-                table = self._run(file, commands, steps)
+                table = self._run(file, commands, steps, left_out)
                 break
-            except CannotRunHere as error:
-                name = str(error).partition(":")[0]
-                absent.append(name)
-                commands = {key: value for key, value in commands.items() if key != name}
-                if not commands:
+            except pace.ContestantFailed as error:  # between others, after its first turn
+                if error in left_out or len(commands) == 1:
                     raise
-        note = f"Cannot run here: {', '.join(absent)}.\n" if absent else ""
-        section = f"## {title}\n{table}{note}\n"
+                left_out.append(error)
+                commands = {name: command for name, command in commands.items() if name != error.name}
+        self.failed = self.failed or any(isinstance(why, pace.ContestantFailed) for why in left_out)
+        section = f"## {title}\n{table}{_notes(left_out)}\n"
         print(section, flush=True)
         self.text += section
 
-    def _run(self, file: str, commands: dict[str, str], steps: int) -> str:
-        reference = next(iter(commands))
+    def _run(self, file: str, commands: dict[str, str], steps: int, left_out: pace.LeftOut) -> str:
         turns = pace.Turns(self._args.rounds, self._args.warmup_rounds, steps)
-        record = pace.measure(commands, turns, reference)
+        record = pace.measure(commands, turns, left_out=left_out)
+        reference = record["contestants"][0]["name"]
         kept = pace.without_paths(record, _names(self._args, self._definitions))
+        kept["left_out"] = [str(why) for why in left_out]
         (self._args.out / file).write_text(json.dumps(kept) + "\n")
         return f"{pace.markdown(pace.rows_of(record, reference), reference)}\n{phase_table(kept)}"
 
 
-def measure(args: argparse.Namespace) -> None:
-    """Every table, printed as it is ready, and all of them in speed.md."""
+def measure(args: argparse.Namespace) -> bool:
+    """Every table, printed as it is ready, and all of them in speed.md; whether no contestant failed."""
     checked_device(args.device)
     if args.out.exists() and any(args.out.iterdir()):
         raise BadInput(f"--out: {args.out}: is not empty (a new folder)")
@@ -172,12 +179,13 @@ def measure(args: argparse.Namespace) -> None:
     head = (f"# Training speed, {args.threads} threads\n\nImages per second, and the ratio within each "
             "round to the first contestant that can run, with the 95 % interval of the median.\n\n")
     (args.out / "speed.md").write_text(head + table.text)
+    return not table.failed
 
 
 def main(argv: list[str]) -> int:
     """Runs the command; returns the exit code."""
     try:
-        measure(_arguments(argv))
+        return 0 if measure(_arguments(argv)) else pace.EXIT_FAILED
     except (BadInput, CannotRunHere) as error:
         print(error, file=sys.stderr)
         return pace.EXIT_BAD_INPUT
@@ -187,7 +195,6 @@ def main(argv: list[str]) -> int:
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"--noisemark: {error}", file=sys.stderr)
         return pace.EXIT_BAD_INPUT
-    return 0
 
 
 if __name__ == "__main__":

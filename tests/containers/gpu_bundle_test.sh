@@ -58,7 +58,17 @@ cat >"$work/needed" <<NEEDED
 NEEDED
 expect "$(bundle A=1 -- "$work/out")" 0 "stand-ins"
 says "3 programs, 4 libraries"
-holds "$work/out" "bin gpu-check.sh gpu_program_test.py lib sanitize_kernels.sh"
+holds "$work/out" "bin gpu-check.sh gpu-libraries.sh gpu_program_test.py lib peers run sanitize_kernels.sh"
+holds "$work/out/run" "noisemark"
+[[ $("$work/out/run/noisemark") == noisemark ]] || { echo "the program in run/" && exit 1; }
+status=0
+TORCH=/nowhere "$work/out/run/noisemark" >"$work/log" 2>&1 || status=$?
+expect "$status" 2 "a LibTorch that is not there"
+says "noisemark: TORCH: /nowhere: has no lib/"
+status=0
+CUDA_VISIBLE_DEVICES='' python3 -B "$work/out/peers/gpu_table.py" --noisemark "$work/out/run/noisemark" --data "$work" \
+  --out "$work/table" >"$work/log" 2>&1 || status=$?
+expect "$status" 77 "the table in the bundle"
 holds "$work/out/bin" "noisemark noisemark_codecs_micro suite_gpu_test"
 holds "$work/out/lib" "libcurl.so.4 libfmt.so.9 libpng16.so.16 libstdc++.so.6"
 [[ ! -L $work/out/lib/libfmt.so.9 ]] || { echo "a link is carried, not the library" && exit 1; }

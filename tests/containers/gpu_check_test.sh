@@ -64,6 +64,10 @@ says "gpu_program_test.py: cannot run here"
 program noisemark 'echo it broke; exit 1'
 expect "$(check A=1 -- gpu_program_test.py)" 1 "a program that fails its own test"
 says "gpu_program_test.py: FAILED, exit code 1"
+program suite_gpu_test 'sleep 60'
+expect "$(check SECONDS_OF_EACH=1 OUT="$work/out" -- suite_gpu_test)" 1 "a program that does not end"
+grep -qx "ended after 1 s (SECONDS_OF_EACH)" "$work/out/suite_gpu_test.log" || { echo "why it was ended" && exit 1; }
+program suite_gpu_test 'echo fine'
 program noisemark '[ "$1" != doctor ] || kill -SEGV $$'
 expect "$(check A=1 -- gpu_program_test.py)" 1 "a doctor that crashes"
 says "noisemark doctor: FAILED, exit code 139"
@@ -104,7 +108,7 @@ says " 1 failed, "
 program suite_gpu_test 'echo fine'
 
 # Beside a folder bin/, as in a bundle, that one is taken.
-cp "$root/containers/gpu-check.sh" "$work/"
+cp "$root"/containers/gpu-{check,libraries}.sh "$work/"
 status=0
 bash "$work/gpu-check.sh" suite_gpu_test >"$work/log" 2>&1 || status=$?
 expect "$status" 0 "the programs beside it"

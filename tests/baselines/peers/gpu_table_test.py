@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,9 @@ from types import SimpleNamespace
 import tiny
 from definition import BadInput
 from gpu_table import (
+    PARTS,
     Row,
+    _run,
     accounting_rows,
     cells_of,
     columns_rows,
@@ -83,8 +86,8 @@ def targets(precision: str) -> str:
                           for what, asked in asked_of("ho-cifar10", precision, "gpu", True)])
 
 
-def turns(contestants: dict[str, float], batch: int = 128) -> str:
-    return json.dumps({"warmup_rounds": 0, "contestants": [
+def turns(contestants: dict[str, float], batch: int = 128, left_out: list[str] | None = None) -> str:
+    return json.dumps({"warmup_rounds": 0, "left_out": left_out or [], "contestants": [
         {"name": name, "ready": {"batch": batch}, "turns": [{"step_s": [s]}] * 6}
         for name, s in contestants.items()]})
 
@@ -92,9 +95,8 @@ def turns(contestants: dict[str, float], batch: int = 128) -> str:
 def leave(out: Path) -> None:
     """What the real commands leave in a folder."""
     out.mkdir()
-    if out.name == "speed":
-        for benchmark in ("ho-cifar10", "lucid-cifar10"):
-            (out / f"{benchmark}-bf16.json").write_text(turns(CONTESTANTS))
+    if out.name.startswith("speed-"):
+        (out / f"{out.name.removeprefix('speed-')}-bf16.json").write_text(turns(CONTESTANTS))
     else:
         (out / "memory.md").write_text(f"# Memory\n\n| echo | 1 | 2 | 3 | 4 |\n\n{targets(out.name[-4:])}")
 
@@ -105,7 +107,7 @@ def stand_in(command: list[str], stdout: Path) -> int:
     stdout.write_text({"noisemark": FIT, "noisemark_gpu_columns": COLUMNS,
                        "accounting_cost.py": ACCOUNTING}.get(name, ""))
     out = Path(command[command.index("--out") + 1]) if "--out" in command else None
-    if out and not out.suffix:
+    if out and not out.suffix and not out.exists():
         leave(out)
     return 0
 
@@ -121,13 +123,13 @@ class GpuTableTest(unittest.TestCase):
         self.program.chmod(0o755)
         self.commands: list[list[str]] = []
 
-    def rows(self, run: Callable[[list[str], Path], int] = stand_in) -> list[Row]:
+    def rows(self, run: Callable[[list[str], Path], int] = stand_in, **more: object) -> list[Row]:
         def kept(command: list[str], stdout: Path) -> int:
             self.commands.append(command)
             return run(command, stdout)
 
         args = SimpleNamespace(noisemark=self.program, data=self.folder / "data", out=self.folder / "out",
-                               memory="8GiB", threads=2, rounds=12, steps=3)
+                               memory="8GiB", threads=2, rounds=12, steps=3, **{"parts": PARTS, "resume": False, **more})
         return measure(args, kept)
 
     def test_every_row_has_the_command_it_is_from_and_no_path_of_this_machine(self) -> None:
@@ -135,11 +137,11 @@ class GpuTableTest(unittest.TestCase):
         text = (self.folder / "out" / "gpu.md").read_text()
         self.assertEqual(text, markdown(rows))
         self.assertNotIn(str(self.folder), text)
-        self.assertEqual(len(self.commands), 6)
+        self.assertEqual(len(self.commands), len(PARTS))
         self.assertTrue(all(row.command and row.measured for row in rows))
         self.assertEqual(exit_code(rows), 0)
         for words in ("python3 baselines/peers/speed_table.py --data DIR --device cuda ",
-                      " --noisemark noisemark --out FOLDER/speed ",
+                      " --noisemark noisemark --out FOLDER/speed-ho-cifar10 ",
                       "python3 baselines/peers/memory_table.py ", " --out FOLDER/memory-bf16 ",
                       "`noisemark fit ho-cifar10@gpu --device cuda ", "`noisemark_gpu_columns`",
                       " --bare-loop noisemark_bare_loop --benchmark ho-cifar10 "):
@@ -174,7 +176,7 @@ class GpuTableTest(unittest.TestCase):
     def test_the_fastest_baseline_is_judged_by_its_interval(self) -> None:
         def verdict(ours: list[float]) -> str:
             contestants = {"peer-eager": [1.5] * len(ours), "plain": [9.0] * len(ours), "fused": ours}
-            record = {"warmup_rounds": 0, "contestants": [
+            record = {"warmup_rounds": 0, "left_out": [], "contestants": [
                 {"name": name, "ready": {"batch": 128}, "turns": [{"step_s": [s]} for s in seconds]}
                 for name, seconds in contestants.items()]}
             best = speed_rows(record, "x", "c")[0]
@@ -188,31 +190,35 @@ class GpuTableTest(unittest.TestCase):
 
     def test_recorded_steps_and_other_memory_orders_are_among_those_that_are_timed(self) -> None:
         self.rows()
-        speed = self.commands[0]
+        speed = self.commands[-1]
         named = speed[speed.index("--contestants") + 1:]
         for baseline in ("fused", "channels-last", "cuda-graph", "fused+channels-last+cuda-graph"):
             self.assertIn(baseline, named)
 
-    def test_a_peer_that_cannot_run_and_another_batch_leave_rows_that_were_not_measured(self) -> None:
-        def without_compiled(command: list[str], stdout: Path) -> int:
+    def speed_left(self, text: str) -> list[Row]:
+        """Rows where the speed of ho-cifar10 is `text`."""
+        def run(command: list[str], stdout: Path) -> int:
             code = stand_in(command, stdout)
-            if stdout.name == "1.txt":
-                speed = self.folder / "out" / "speed"
-                (speed / "ho-cifar10-bf16.json").write_text(turns({"peer-eager": 1.0, "plain": 0.5}))
+            if stdout.stem == "speed-ho-cifar10":
+                (self.folder / "out" / stdout.stem / "ho-cifar10-bf16.json").write_text(text)
             return code
 
-        def with_other_batch(command: list[str], stdout: Path) -> int:
-            code = stand_in(command, stdout)
-            if stdout.name == "1.txt":
-                (self.folder / "out" / "speed" / "lucid-cifar10-bf16.json").write_text(turns(CONTESTANTS, 64))
-            return code
+        self.setUp()
+        return [row for row in self.rows(run) if row.what.startswith("ho-cifar10@gpu, bf16, batch")]
 
-        for run, what in ((without_compiled, "ho-cifar10@gpu, bf16, batch 128: fastest baseline beside peer-compiled"),
-                          (with_other_batch, "lucid-cifar10@gpu, bf16, batch 128: fastest baseline beside peer-eager")):
-            self.setUp()
-            rows = self.rows(run)
-            self.assertEqual([row.verdict for row in rows if row.what.startswith(what)], ["not measured"])
-            self.assertEqual(exit_code(rows), 1)
+    def test_a_peer_that_cannot_run_has_a_row_that_says_why_and_ours_are_told_without_it(self) -> None:
+        why = "peer-compiled: cannot run here (exit code 77): No module named 'diffusers'"
+        title = "ho-cifar10@gpu, bf16, batch 128: "
+        rows = {row.what: row for row in self.speed_left(turns({"peer-eager": 1.0, "plain": 0.5}, 128, [why]))}
+        self.assertEqual(rows[title + "left out"].measured, why)
+        self.assertEqual(rows[title + "fastest baseline beside peer-compiled, times as fast"].verdict, "not measured")
+        self.assertEqual(rows[title + "fastest baseline beside peer-eager, times as fast"].verdict, "reached")
+        alone = {row.what: row for row in self.speed_left(turns({"plain": 0.5}, 128, [why]))}
+        self.assertEqual(alone[title + "plain"].measured, "256 images/s")
+
+    def test_another_batch_than_the_definitions_is_not_measured(self) -> None:
+        rows = self.speed_left(turns(CONTESTANTS, 64))
+        self.assertEqual({row.verdict for row in rows}, {"not measured"})
 
     def test_what_accounting_costs_is_told_with_the_verdict_of_the_command(self) -> None:
         rows = accounting_rows(ACCOUNTING, "x", "c")
@@ -242,7 +248,7 @@ class GpuTableTest(unittest.TestCase):
     def test_scripts_take_the_words_that_they_are_given(self) -> None:
         self.rows()
         scripts = [command[1:] for command in self.commands if command[0] == sys.executable]
-        self.assertEqual(len(scripts), 4)
+        self.assertEqual(len(scripts), 5)
         for script, *words in scripts:
             with self.subTest(script=script):
                 importlib.import_module(Path(script).stem)._arguments(words)
@@ -269,6 +275,8 @@ class GpuTableTest(unittest.TestCase):
         self.assertEqual((row.measured, row.verdict), ("4.10 (1230 and 300)", "reached"))
         self.assertEqual(fit_rows(FIT.replace("1,230", "1,199"), "x", "c")[0].verdict, "missed")
         self.assertEqual(fit_rows(FIT.replace(" 300 ", " 0 "), "x", "c")[0].verdict, "not measured")
+        more = FIT.replace("1,230 | 7.99 GiB | 8.01 GiB", "1,230 | 7.99 GiB | all of the data fit")
+        self.assertEqual(fit_rows(more, "x", "c")[0].verdict, "not measured", "there may be room for more")
 
     def test_a_command_that_fails_has_a_row_and_the_others_go_on(self) -> None:
         def failing(command: list[str], stdout: Path) -> int:
@@ -277,19 +285,55 @@ class GpuTableTest(unittest.TestCase):
                 return 1
             if "fit" in command:
                 return 77
-            if "speed_table.py" in " ".join(command):
-                (self.folder / "out" / "speed" / "ho-cifar10-bf16.json").unlink()
+            if stdout.stem == "speed-ho-cifar10":
+                (self.folder / "out" / "speed-ho-cifar10" / "ho-cifar10-bf16.json").unlink()
+            if stdout.stem == "columns":
+                return 124
             return code
 
         rows = self.rows(failing)
-        self.assertEqual(len(self.commands), 6)
+        self.assertEqual(len(self.commands), len(PARTS))
         failed = [(row.what, row.measured) for row in rows if row.verdict == "failed"]
-        self.assertEqual(len(failed), 2)
-        self.assertEqual(failed[0][0], "speed beside the peers")
-        self.assertIn("no figures", failed[0][1])
+        self.assertEqual(len(failed), 3)
+        self.assertEqual(failed[0], ("columns of utilization", "took longer than --longest"))
         self.assertEqual(failed[1], ("bytes and times of memory modes, fp32", "exit code 1"))
+        self.assertEqual(failed[2][0], "speed beside the peers, ho-cifar10")
+        self.assertIn("no figures", failed[2][1])
         self.assertIn("ho-cifar10@gpu, fp32: echo: saved_bytes, times fewer", [row.what for row in rows])
         self.assertIn(("largest batch", "cannot run here"), [(row.what, row.measured) for row in rows])
+
+    def test_the_table_can_be_made_in_several_sittings(self) -> None:
+        def cut_off(command: list[str], stdout: Path) -> int:
+            if stdout.stem == "memory-bf16":
+                (self.folder / "out" / stdout.stem / "results").mkdir(parents=True)
+                return 124
+            return stand_in(command, stdout)
+
+        first = self.rows(cut_off, parts=("columns", "memory-bf16"))
+        self.assertEqual({row.command.split()[0] for row in first}, {"noisemark_gpu_columns", "python3"})
+        self.assertEqual(exit_code(first), 1)
+        with self.assertRaisesRegex(BadInput, "with --resume one of a table that was begun"):
+            self.rows()
+        self.commands.clear()
+        rows = self.rows(resume=True)
+        keys = [Path(c[c.index("--out") + 1]).stem for c in self.commands if "--out" in c]
+        self.assertEqual(len(self.commands), len(PARTS) - 1, "the columns are there")
+        again = next(c for c in self.commands if "memory-bf16" in " ".join(c))
+        self.assertEqual(again[-1], "--resume", "of what was measured nothing is measured again")
+        self.assertIn("speed-lucid-cifar10", keys)
+        self.assertIn(("bytes and times of memory modes, bf16", "failed"), [(r.what, r.verdict) for r in first])
+        self.commands.clear()
+        self.assertEqual({row.what for row in self.rows(parts=("fit",), resume=True)}, {row.what for row in rows})
+        self.assertEqual([c[1] for c in self.commands], [], "and the rows of other parts stay")
+
+    def test_a_command_that_takes_too_long_is_ended_with_what_it_started(self) -> None:
+        marker = self.folder / "alive"
+        started = f"(sleep 2; touch {marker}) & sleep 60"
+        begin = time.monotonic()
+        self.assertEqual(_run(["sh", "-c", started], self.folder / "said", 0.5), 124)
+        self.assertLess(time.monotonic() - begin, 10)
+        time.sleep(2.5)
+        self.assertFalse(marker.exists())
 
     def test_a_program_that_is_not_there_is_refused_and_a_folder_that_holds_something_left_alone(self) -> None:
         (self.folder / "out").mkdir()

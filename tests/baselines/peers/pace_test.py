@@ -1,5 +1,7 @@
 """The interleaved run: figures from turns, order of turns, and what a broken contestant does."""
 
+import contextlib
+import io
 import json
 import shlex
 import subprocess
@@ -9,7 +11,8 @@ import unittest
 from pathlib import Path
 
 import tiny
-from pace import table_rows
+from definition import BadInput, CannotRunHere
+from pace import Contestant, ContestantFailed, LeftOut, Turns, measure, table_rows
 
 # A contestant whose steps take no time, because its clock is made up: real protocol, known figures.
 CLOCKWORK = """
@@ -53,6 +56,45 @@ class RowsTest(unittest.TestCase):
         self.assertIsNone(row.ratio_ci95)
 
 
+READY = "import sys; print('{\"ready\": true, \"batch\": 1}', flush=True); "
+
+
+class LeftOutTest(unittest.TestCase):
+    def measured(self, commands: dict[str, str], reference: str | None = None) -> tuple[dict, LeftOut]:
+        left_out: LeftOut = []
+        with contextlib.redirect_stderr(io.StringIO()):
+            record = measure(commands, Turns(2, 0, 3), reference, left_out)
+        return record, left_out
+
+    def test_who_cannot_train_is_found_before_the_rounds_and_the_others_go_on(self) -> None:
+        says = "print('not here', file=sys.stderr); "
+        record, left_out = self.measured({
+            "absent": python("import sys; " + says + "sys.exit(77)"),
+            "a": clockwork(1), "broken in its first turn": python(READY + "input(); " + says + "sys.exit(5)"),
+            "b": clockwork(0.5)})
+        self.assertEqual([c["name"] for c in record["contestants"]], ["a", "b"])
+        self.assertEqual([len(c["turns"]) for c in record["contestants"]], [2, 2], "the first turn is no figure")
+        self.assertEqual([row["ratio"] for row in record["rows"]], [1.0, 2.0])
+        self.assertEqual([str(why) for why in left_out],
+                         ["absent: cannot run here (exit code 77): not here",
+                          "broken in its first turn: ended with exit code 5: not here"])
+
+    def test_the_reference_must_run_and_somebody(self) -> None:
+        with self.assertRaises(CannotRunHere):
+            self.measured({"absent": python("raise SystemExit(77)"), "a": clockwork(1)}, "absent")
+        with self.assertRaises(ContestantFailed):
+            self.measured({"broken": python("raise SystemExit(3)")})
+        with self.assertRaises(BadInput):
+            self.measured({})
+
+    def test_who_does_not_answer_is_ended(self) -> None:
+        with contextlib.redirect_stderr(io.StringIO()):
+            with Contestant("silent", python(READY + "import time; time.sleep(600)"), 1.0) as silent:
+                silent.await_ready()
+                with self.assertRaisesRegex(ContestantFailed, "silent: no answer within 1 s"):
+                    silent.run(1)
+
+
 class ProgramTest(unittest.TestCase):
     def test_turns_go_forth_and_back_and_everything_is_recorded(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -78,14 +120,13 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(run_pace(*arguments).returncode, 2, arguments)
 
     def test_a_contestant_that_breaks_is_named(self) -> None:
-        ready = "import sys; print('{\"ready\": true, \"batch\": 1}', flush=True); "
         for code, expected in (
             ("raise SystemExit(77)", 77),
             ("raise SystemExit(3)", 1),
             ("print('hello')", 1),
             ("print('{\"ready\": false}')", 1),
-            (ready + "sys.exit(5)", 1),
-            (ready + "input(); print('{\"step_s\": []}', flush=True); input()", 1),
+            (READY + "sys.exit(5)", 1),
+            (READY + "input(); print('{\"step_s\": []}', flush=True); input()", 1),
         ):
             done = run_pace("--rounds=1", f"good={clockwork(1)}", f"broken={python(code)}")
             self.assertEqual(done.returncode, expected, code)

@@ -70,9 +70,9 @@ class SpeedTableTest(unittest.TestCase):
         self.assertIn("## gmm16@cpu, fp32", text)
         self.assertRegex(text, r"\| plain \| [0-9.]+ \[too few rounds\] \| 1\.000")
         self.assertRegex(text, r"\| fused \| [0-9.]+ ")
-        self.assertRegex(text, r"\| peer-eager \| [0-9.]+ |Cannot run here: .*peer-eager")
+        self.assertRegex(text, r"\| peer-eager \| [0-9.]+ |Left out: peer-eager: cannot run here .*: No module named ")
         if peers_required.are_required():
-            self.assertNotIn("Cannot run here", text)
+            self.assertNotIn("Left out", text)
         self.assertRegex(text, r"\| bare loop \| .*\n\| noisemark \| ")
         self.assertRegex(text, r"\| plain (\| [0-9]+\.[0-9] ){6}\|\n")
         self.assertRegex(text, r"\| bare loop \| [0-9]+\.[0-9] (\| - ){5}\|\n")
@@ -91,8 +91,20 @@ class SpeedTableTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             text = (out / "speed.md").read_text()
         self.assertEqual(text.count("peer-eager"), 1)
-        self.assertIn("Cannot run here: peer-eager.", text)
+        self.assertIn("Left out: peer-eager: cannot run here (exit code 77): ", text)
         self.assertIn("ratio to plain [95 %]", text)
+
+    def test_a_contestant_that_fails_is_left_out_named_and_ends_it_with_1(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "speed"
+            done = speed_table(out, "--contestants", "nobody", "plain")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            text = (out / "speed.md").read_text()
+            record = json.loads((out / "gmm16-fp32.json").read_text())
+        self.assertRegex(text, r"Left out: nobody: ended with exit code 2: noisemark: .*nobody")
+        self.assertRegex(text, r"\| plain \| [0-9.]+ ")
+        self.assertEqual([c["name"] for c in record["contestants"]], ["plain"])
+        self.assertEqual(len(record["left_out"]), 1)
 
     def test_a_folder_that_holds_something_is_left_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
