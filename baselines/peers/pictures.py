@@ -33,11 +33,11 @@ class Pictures:
     standing: str  # "official", "unofficial" or "generated"
     files: list[dict[str, Any]] = field(default_factory=list)
 
-    def batch(self, size: int) -> torch.Tensor:
-        """`size` random ones, flipped at random, float32 in [0, 1]."""
-        chosen = self.values[torch.randint(len(self.values), (size,))]
+    def batch(self, size: int, generator: torch.Generator | None = None) -> torch.Tensor:
+        """`size` random ones, flipped at random, float32 in [0, 1]. Without a generator torch's own is drawn from."""
+        chosen = self.values[torch.randint(len(self.values), (size,), generator=generator)]
         if self.flip:
-            flipped = torch.rand(size) < 0.5
+            flipped = torch.rand(size, generator=generator) < 0.5
             chosen[flipped] = chosen[flipped].flip(-1)
         return chosen.float().div_(255)
 

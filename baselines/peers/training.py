@@ -1,6 +1,5 @@
 """One optimizer step as the peers' users write it, with the time of each phase."""
 
-import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -14,10 +13,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from checkpointing import checkpoint_blocks
 from definition import CannotRunHere, Definition
 from networks import build_loss, build_network
+from phase_clock import PhaseClock, marks_of
 from pictures import Pictures
+from prefetch import Prefetch
 from variants import Variant
 
-PHASES = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
+_STEPS_AHEAD = 2  # as many batches as Noisemark's loader has ready
 
 
 @dataclass
@@ -28,21 +29,6 @@ class Step:
     step_s: float
     loss: float
     grad_norm: float | None
-
-
-class PhaseClock:
-    """Adds the time since the last call to a phase. Work on a GPU is waited for."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-        self.phases = dict.fromkeys(PHASES, 0.0)
-        self.start = self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        self._wait()
-        now = time.perf_counter()
-        self.phases[phase] += now - self._last
-        self._last = now
 
 
 def set_tf32(precision: str) -> None:
@@ -89,12 +75,15 @@ class PeerTrainer:
         if variant.compiled:
             self._compile()
         self.steps = 0
+        self._prefetch: Prefetch | None = None
+        self._clock = PhaseClock(marks_of(device))
 
     def _compile(self) -> None:
         # Read when the graph is made, in the first step: a setting of the process.
         budget = 1.0 if self.variant.budget is None else self.variant.budget
         functorch_config.activation_memory_budget = budget
-        self.loss.model = torch.compile(self.loss.model)
+        # In place, so that parameters keep their names: ema-pytorch pairs weights and averages by them.
+        self.loss.model.compile()
 
     def _make_ema(self) -> nn.Module | None:
         ema = self.definition["ema"]
@@ -131,44 +120,53 @@ class PeerTrainer:
             rise = min(1.0, (self.steps + 1) / optimizer["warmup_steps"])
             self.adam.param_groups[0]["lr"] = optimizer["lr"] * rise
 
+    def _next_pictures(self) -> torch.Tensor:
+        train = self.definition["train"]
+        size = train["batch"] // train["accumulation"]
+        if self.device.type != "cuda":
+            return self.pictures.batch(size)
+        if self._prefetch is None:
+            self._prefetch = Prefetch(self.pictures, size, _STEPS_AHEAD * train["accumulation"], pinned=True)
+        return self._prefetch.next()
+
     def micro_batch(self) -> torch.Tensor:
         """The next pictures, on the device."""
-        train = self.definition["train"]
-        images = self.pictures.batch(train["batch"] // train["accumulation"])
-        return images.to(self.device).contiguous(memory_format=self.layout)
+        images = self._next_pictures().to(self.device, non_blocking=True)
+        return images.contiguous(memory_format=self.layout)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """A micro-batch's share of the training loss, with the graph for its backward."""
         with self._autocast(), self._saving():
             return self.loss(images) / self.definition["train"]["accumulation"]
 
-    def _accumulate(self, clock: PhaseClock) -> float:
+    def _accumulate(self) -> float:
         total = 0.0
         for _ in range(self.definition["train"]["accumulation"]):
             images = self.micro_batch()
-            clock.lap("data_wait_s")
+            self._clock.lap("data_wait_s")
             loss = self.forward(images)
             total += loss.item()
-            clock.lap("forward_s")
+            self._clock.lap("forward_s")
             loss.backward()
-            clock.lap("backward_s")
+            self._clock.lap("backward_s")
         return total
 
     def step(self) -> Step:
         """One optimizer step."""
-        clock = PhaseClock(self.device)
-        loss = self._accumulate(clock)
+        self._clock.begin()
+        loss = self._accumulate()
         grad_norm = None
         if clip_norm := self.definition["optimizer"]["clip_norm"]:
             grad_norm = nn.utils.clip_grad_norm_(self.loss.parameters(), clip_norm).item()
         self._set_learning_rate()
         self.adam.step()
         self.adam.zero_grad()
-        clock.lap("optimizer_s")
+        self._clock.lap("optimizer_s")
         self._update_ema()
-        clock.lap("ema_s")
+        self._clock.lap("ema_s")
+        phases, step_s = self._clock.end()
         self.steps += 1
-        return Step(clock.phases, time.perf_counter() - clock.start, loss, grad_norm)
+        return Step(phases, step_s, loss, grad_norm)
 
 
 def open_device(name: str) -> torch.device:
