@@ -47,7 +47,8 @@ std::string explained(const DeviceUse& use) {
   if (has([](const DeviceColumn& one) { return one.over_kernels.has_value(); })) {
     text +=
         "A share while kernels ran is that over wall time by the kernels' share of it, which a "
-        "profile of the same steps gave (CUPTI by kineto); empty where they do not agree.\n";
+        "profile of other steps of the same training gave (CUPTI by kineto); empty where they do "
+        "not agree.\n";
   }
   if (has([](const DeviceColumn& one) { return one.value && one.name.ends_with(kSampled); })) {
     text +=

@@ -119,7 +119,7 @@ std::string operators(const Result& result) {
   text += table.text();
   text += fmt::format(
       "\nPer step, by falling self time; {} of {} operators. Measured in a pass of its own ({} "
-      "steps), which was {} slower than training.\n",
+      "steps), which was {} slower than steps without a profiler.\n",
       shown, use.operators.size(), result.protocol.profile_steps,
       format_percent(use.profiler_overhead_frac));
   return text + convolutions(result);

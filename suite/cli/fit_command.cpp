@@ -54,6 +54,7 @@ Answer fit_batches(const Arguments& arguments, const RunOptions& options) {
   const int64_t memory_bytes = size_of(arguments, "memory");
   require_benchmark("fit", options.id);
   const std::vector<PlannedRun> plans = plan_runs(options);
+  for (const PlannedRun& plan : plans) require_countable_batch(plan.variant);
   using reports::Align;
   reports::MarkdownTable table({{"mode"},
                                 {"baseline"},

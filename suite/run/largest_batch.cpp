@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "baselines/baseline.h"
 #include "memopt/budget_mode.h"
+#include "reports/error.h"
 #include "suite/run/device_room.h"
 #include "suite/run/memory_pass.h"
 #include "suite/run/out_of_memory.h"
@@ -86,6 +88,12 @@ reports::BatchFit answer(Peaks& peaks, int64_t memory_bytes, int64_t fits,
 }
 
 }  // namespace
+
+void require_countable_batch(const Variant& variant) {
+  if (!baselines::parse_baseline(variant.baseline).cuda_graph) return;
+  throw bad_input("--baseline", "", variant.baseline + " in a search for the largest batch",
+                  "one whose steps the host issues: a recording's own memory is not counted");
+}
 
 reports::BatchFit largest_batch(const SessionOptions& options, int64_t memory_bytes,
                                 const PassWatch& watch) {

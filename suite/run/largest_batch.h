@@ -13,7 +13,12 @@ namespace noisemark::suite {
 /// ends of the answer were measured and nothing is extrapolated. Batches are multiples of the
 /// definition's accumulation. A failed allocation counts as not fitting, and so does a batch for
 /// which a budget mode's budget cannot be met. Throws Interrupted and NonFinite.
+/// Its steps are issued by the host, so of a variant whose steps are recorded it would leave out
+/// the recording's own memory: that is refused by require_countable_batch().
 [[nodiscard]] reports::BatchFit largest_batch(const SessionOptions& options, int64_t memory_bytes,
                                               const PassWatch& watch);
+
+/// Throws Error, exit code 2, for a variant whose largest batch would be told wrongly.
+void require_countable_batch(const Variant& variant);
 
 }  // namespace noisemark::suite

@@ -460,6 +460,7 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   if (options.memory_snapshot && !options.memory) {
     throw bad_input("--memory-snapshot", "", "--no-memory", "with the memory pass, which it is of");
   }
+  if (options.fit_memory_bytes) require_countable_batch(plan.variant);
   apply_variant(plan.variant);
   // What cannot begin is found before anything is touched.
   SessionOptions session = session_options(options, plan);

@@ -68,15 +68,17 @@ constexpr int kTurns = 3;
 /// and a benchmark lasts but milliseconds.
 constexpr std::chrono::milliseconds kWarmUp{300};
 
-constexpr std::array<Shape, 9> kShapes{{{3, 128, 32, 1},
-                                        {128, 128, 32, 1},
-                                        {384, 128, 32, 1},
-                                        {128, 128, 32, 2},
-                                        {256, 256, 16, 1},
-                                        {512, 256, 16, 1},
-                                        {256, 256, 8, 1},
-                                        {512, 256, 4, 1},
-                                        {128, 3, 32, 1}}};
+constexpr std::array<Shape, 11> kShapes{{{3, 128, 32, 1},
+                                         {256, 256, 32, 1},
+                                         {256, 128, 32, 1},
+                                         {128, 128, 32, 1},
+                                         {384, 128, 32, 1},
+                                         {128, 128, 32, 2},
+                                         {256, 256, 16, 1},
+                                         {512, 256, 16, 1},
+                                         {256, 256, 8, 1},
+                                         {512, 256, 4, 1},
+                                         {128, 3, 32, 1}}};
 
 constexpr std::array kDirections{std::pair{Direction::kForward, "forward"},
                                  std::pair{Direction::kData, "data_gradient"},

@@ -114,6 +114,12 @@ bash "$work/gpu-check.sh" suite_gpu_test >"$work/log" 2>&1 || status=$?
 expect "$status" 0 "the programs beside it"
 
 program codecs_gpu_test 'echo it broke; exit 3'
+program noisemark '[ "$1" != run ] || { echo noisemark: another program has the GPU for itself; exit 77; }'
+expect "$(check A=1 -- codecs_gpu_test)" 77 "a GPU that another program has"
+says "another program has the GPU for itself"
+program noisemark 'exit 0'
+expect "$(check A=1 -- codecs_gpu_test)" 1 "a GPU that can be used, and a test that failed"
+rm "$work/bin/noisemark"
 expect "$(check A=1)" 1 "one failed"
 says "codecs_gpu_test: FAILED, exit code 3"
 says "it broke"

@@ -69,7 +69,7 @@ class LeftOutTest(unittest.TestCase):
     def test_who_cannot_train_is_found_before_the_rounds_and_the_others_go_on(self) -> None:
         says = "print('not here', file=sys.stderr); "
         record, left_out = self.measured({
-            "absent": python("import sys; " + says + "sys.exit(77)"),
+            "absent": python("import sys; " + says + "raise SystemExit(77)"),
             "a": clockwork(1), "broken in its first turn": python(READY + "input(); " + says + "sys.exit(5)"),
             "b": clockwork(0.5)})
         self.assertEqual([c["name"] for c in record["contestants"]], ["a", "b"])

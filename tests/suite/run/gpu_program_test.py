@@ -20,13 +20,13 @@ def noisemark(*words):
 
 
 class GpuProgram(unittest.TestCase):
-    def result_of(self, mode, baseline):
+    def result_of(self, mode, baseline, *more):
         """Of a run that ended well, and whose result is whole and consistent."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         out = Path(folder.name) / "run"
         done = noisemark("run", "gmm16-ho", "--device", "cuda", "--mode", mode, "--baseline", baseline,
-                         "--out", str(out))
+                         "--out", str(out), *more)
         if done.returncode == CANNOT_RUN_HERE:
             self.skipTest(done.stdout)
         self.assertEqual(done.returncode, 0, done.stdout)
@@ -87,6 +87,33 @@ class GpuProgram(unittest.TestCase):
 
     def test_a_run_under_gist_follows_every_byte(self):
         self.expect_followed(self.result_of("gist", "plain"))
+
+    def test_every_kind_of_mode_keeps_the_bits_or_rounds_in_every_precision(self):
+        for mode, baseline, precision in (
+                ("echo", "fused+channels-last", "fp32"), ("echo+attn", "plain", "bf16"), ("echo", "fused", "bf16"),
+                ("mirror+echo", "channels-last", "bf16"), ("offload", "plain", "bf16"), ("gist", "plain", "fp16"),
+                ("echo", "plain", "tf32"), ("mirror", "plain", "fp16")):
+            with self.subTest(mode=mode, baseline=baseline, precision=precision):
+                result = self.result_of(mode, baseline, "--precision", precision)
+                self.expect_followed(result)
+                certificate = result["memory_mode"]["certificate"]
+                self.assertEqual(certificate["verdict"], "pass", certificate)
+                mixed = result["mixed_precision"]
+                self.assertEqual(mixed["measured"], precision in ("bf16", "fp16"), mixed)
+                if mixed["measured"]:
+                    self.assertTrue(mixed["wide"], "norms stay in float32")
+                skipped = [one for one in result["metrics"] if one["name"] == "skipped_steps"]
+                self.assertTrue(precision != "fp16" or skipped[0]["value"] is not None, skipped)
+
+    def test_modes_that_round_are_told_the_error_of_their_gradient(self):
+        for mode in ("echo+dpr8", "q4"):
+            with self.subTest(mode=mode):
+                result = self.result_of(mode, "plain")
+                self.expect_followed(result)
+                self.assertIsNotNone(result["memory_mode"]["gradient_error"]["error_frac"], mode)
+
+    def test_a_watched_step_is_kept_and_a_deterministic_run_ends(self):
+        self.result_of("none", "plain", "--memory-snapshot", "--deterministic")
 
     def test_a_run_with_a_recorded_step_follows_every_byte(self):
         result = self.result_of("none", "cuda-graph")

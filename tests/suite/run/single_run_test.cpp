@@ -17,6 +17,7 @@
 #include "suite/data/cifar10.h"
 #include "suite/io/safetensors.h"
 #include "suite/run/interrupt.h"
+#include "suite/run/largest_batch.h"
 #include "suite/run/new_result.h"
 #include "suite/run/out_of_memory.h"
 #include "suite/run/progress.h"
@@ -145,6 +146,14 @@ TEST(Run, in_less_memory_than_it_needs_says_who_held_what_and_fits_in_what_it_ne
     EXPECT_NE(result.exit.reasons.front().find(words), std::string::npos)
         << result.exit.reasons.front();
   }
+}
+
+TEST(LargestBatch, is_not_looked_for_where_a_recordings_memory_would_be_left_out) {
+  Variant variant;
+  variant.baseline = "fused+cuda-graph";
+  EXPECT_THROW(require_countable_batch(variant), Error);
+  variant.baseline = "fused+channels-last";
+  EXPECT_NO_THROW(require_countable_batch(variant));
 }
 
 TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_so) {
