@@ -119,9 +119,10 @@ std::string operators(const Result& result) {
   text += table.text();
   text += fmt::format(
       "\nPer step, by falling self time; {} of {} operators. Measured in a pass of its own ({} "
-      "steps), which was {} slower than steps without a profiler.\n",
+      "steps), which was {} slower than {}.\n",
       shown, use.operators.size(), result.protocol.profile_steps,
-      format_percent(use.profiler_overhead_frac));
+      format_percent(use.profiler_overhead_frac),
+      result.memory.training.repeated_steps > 0 ? "steps that the host issues" : "training");
   return text + convolutions(result);
 }
 

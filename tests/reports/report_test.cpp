@@ -323,6 +323,13 @@ TEST(Report, calls_a_loss_before_training_that_of_the_start_and_no_result) {
   EXPECT_FALSE(has(text, "validation loss **"));
 }
 
+TEST(Report, says_beside_which_steps_the_profile_was_slow) {
+  Result result = full_result();
+  EXPECT_TRUE(has(rendered(result), " slower than training."));
+  result.memory.training.repeated_steps = 40;
+  EXPECT_TRUE(has(rendered(result), " slower than steps that the host issues."));
+}
+
 TEST(Report, shows_at_most_fifteen_operators) {
   Result result = full_result();
   result.utilization.operators.assign(40, {"aten::op", 1, 0.01, 0.01, 0});
