@@ -20,22 +20,7 @@ void run_emulated_norm_chain(const NormChain& job);
 [[nodiscard]] const SampleDevice& emulated_sample_device();
 }  // namespace noisemark::memopt::replay
 
-namespace noisemark::baselines::kernels::emulated {
-
-void forward(const GroupNorm<float>& job);
-void forward(const GroupNorm<BFloat16>& job);
-void from_statistics(const GroupNorm<float>& job);
-void from_statistics(const GroupNorm<BFloat16>& job);
-void backward(const GroupNorm<float>& job);
-void backward(const GroupNorm<BFloat16>& job);
-
-void forward(const RmsNorm<float>& job);
-void forward(const RmsNorm<BFloat16>& job);
-void from_statistics(const RmsNorm<float>& job);
-void from_statistics(const RmsNorm<BFloat16>& job);
-void backward(const RmsNorm<float>& job);
-void backward(const RmsNorm<BFloat16>& job);
-
-[[nodiscard]] int64_t groups_per_task(const Shape& shape, int64_t groups, int64_t element_bytes);
-
-}  // namespace noisemark::baselines::kernels::emulated
+// The same declarations, in a namespace `emulated` beside that of the GPU's own.
+#define cuda emulated
+#include "baselines/cuda/norms.h"
+#undef cuda

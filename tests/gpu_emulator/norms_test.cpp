@@ -82,6 +82,16 @@ std::vector<uint8_t> bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
+/// One behind the other.
+template <typename... T>
+std::vector<uint8_t> all_bytes_of(const std::vector<T>&... parts) {
+  std::vector<uint8_t> all;
+  for (const std::vector<uint8_t>& part : {bytes_of(parts)...}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
 template <typename T>
 void expect_near(const std::vector<T>& values, const std::vector<T>& expected, double tolerance,
                  const char* what) {
@@ -154,12 +164,7 @@ struct GroupNormResults {
   std::vector<float> mean, rstd, dweight, dbias;
 
   [[nodiscard]] std::vector<uint8_t> bytes() const {
-    std::vector<uint8_t> all;
-    for (const auto& part : {bytes_of(y), bytes_of(again), bytes_of(dx), bytes_of(mean),
-                             bytes_of(rstd), bytes_of(dweight), bytes_of(dbias)}) {
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    return all;
+    return all_bytes_of(y, again, dx, mean, rstd, dweight, dbias);
   }
 };
 
@@ -246,12 +251,7 @@ struct RmsNormResults {
   std::vector<float> inverse_norm, dalpha, dbeta;
 
   [[nodiscard]] std::vector<uint8_t> bytes() const {
-    std::vector<uint8_t> all;
-    for (const auto& part : {bytes_of(y), bytes_of(again), bytes_of(dx), bytes_of(inverse_norm),
-                             bytes_of(dalpha), bytes_of(dbeta)}) {
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    return all;
+    return all_bytes_of(y, again, dx, inverse_norm, dalpha, dbeta);
   }
 };
 
