@@ -46,7 +46,7 @@ remove_work() {
 bootstrap_base() {
   local suite=${BASE_IMAGE#debian:} container
   say "base: debootstrap ${suite%-slim}"
-  debootstrap --variant=minbase "${suite%-slim}" "$work/base" http://deb.debian.org/debian >"$work/log" 2>&1 ||
+  debootstrap --variant=minbase "${suite%-slim}" "$work/base" >"$work/log" 2>&1 ||
     { cat "$work/log" >&2 && fail "debootstrap failed"; }
   container=$(in_buildah from scratch)
   in_buildah add -q "$container" "$work/base" / >/dev/null

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "memopt/cpu_level.h"
+#include "memopt/device/cpu_level.h"
 
 /// Vocabulary of the CPU kernels: plain memory, no torch. A kernel's source is compiled once per
 /// instruction set (`Level`) with that set's flags; arithmetic is float32 whatever the storage.

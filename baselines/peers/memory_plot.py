@@ -1,4 +1,4 @@
-"""Peak against time of a step as SVG, by gnuplot, in the style of reports/plot_sources.cpp."""
+"""Peak against time of a step as SVG, by gnuplot, in the style of reports/render/plot.cpp."""
 
 import os
 import subprocess

@@ -85,16 +85,18 @@ def _bytes_cells(figure: Figure, plain: Figure) -> list[str]:
     return [f"{figure.value / _MEBI:.1f}", factor]
 
 
-def _cells(entry: Entry, plain: Entry) -> list[str]:
-    cells = [entry.name]
+def _memory_cells(entry: Entry, plain: Entry) -> list[str]:
+    cells = [entry.name, entry.measured.certificate]
     for name in _FIGURES:
         cells += _bytes_cells(entry.bytes[name], plain.bytes[name])
-    cells.append(entry.measured.certificate)
-    if not entry.pace:
-        return [*cells, "not timed", *("" for _ in plain.pace)]
-    cells.append(f"{entry.pace[PLAIN].images_per_s:.2f}")
-    cells += [with_interval(row.ratio, row.ratio_ci95, 3) for row in entry.pace.values()]
     return cells
+
+
+def _time_cells(entry: Entry, plain: Entry) -> list[str]:
+    if not entry.pace:
+        return [entry.name, "not timed", *("" for _ in plain.pace)]
+    cells = [entry.name, f"{entry.pace[PLAIN].images_per_s:.2f}"]
+    return cells + [with_interval(row.ratio, row.ratio_ci95, 3) for row in entry.pace.values()]
 
 
 def _line(cells: list[str]) -> str:
@@ -111,15 +113,20 @@ def _missing(entries: list[Entry]) -> list[str]:
     return [f"- No {name} of {', '.join(names)}: {words}." for (name, words), names in who.items()]
 
 
+def _rows(columns: list[str], rows: list[list[str]]) -> list[str]:
+    return [_line(columns), "|---|" + "---:|" * (len(columns) - 1), *map(_line, rows)]
+
+
 def table(entries: list[Entry]) -> str:
-    """Markdown: a row for each contestant; the first is plain `none`."""
-    columns = ["contestant"]
+    """Markdown: one table of bytes and one of time, which together are too wide for a page; a row for each
+    contestant, the first of which is plain `none`."""
+    plain = entries[0]
+    memory = ["contestant", "certificate"]
     for name in _FIGURES:
-        columns += [f"{name} (MiB)", "factor"]
-    columns += ["certificate", "images/s"]
-    columns += [f"ratio to {reference} [95 %]" for reference in entries[0].pace]
-    lines = [_line(columns), "|---|" + "---:|" * (len(columns) - 1)]
-    lines += [_line(_cells(entry, entries[0])) for entry in entries]
+        memory += [f"{name} (MiB)", "factor"]
+    time = ["contestant", "images/s", *(f"ratio to {reference} [95 %]" for reference in plain.pace)]
+    lines = [*_rows(memory, [_memory_cells(entry, plain) for entry in entries]), "",
+             *_rows(time, [_time_cells(entry, plain) for entry in entries])]
     if missing := _missing(entries):
         lines += ["", *missing]
     if any(entry.name.startswith(PEER) for entry in entries):

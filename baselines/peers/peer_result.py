@@ -203,6 +203,10 @@ def derive_metrics(samples: dict[str, list[float]], batch: int, warmup: int) -> 
     return [_throughput(batch, step), step, *parts]
 
 
+def _nulls(*names: str) -> dict[str, None]:
+    return dict.fromkeys(names)
+
+
 def _memory() -> dict[str, Any]:
     counts = ("peak", "saved", "peak_saved", "naive_saved", "leaked")
     empty = {"at": "", "by_category": {}, "allocator_bytes": 0, "unattributed_bytes": 0}
@@ -220,6 +224,66 @@ def _memory() -> dict[str, Any]:
         "outside_allocator_bytes": None,
         "allocations": 0,
         "timeline": [],
+        "device_memory": {
+            **_nulls(
+                "allocated_bytes", "rounding_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes",
+                "fragmentation_bytes", "unusable_bytes", "process_bytes",
+            ),
+            "retries": 0,
+            "failures": 0,
+            "missing_reason": _NOT_MADE,
+        },
+        "convolution_workspace": {
+            **_nulls("largest_bytes", "peak_bytes", "limit_bytes"),
+            "missing_reason": _NOT_MADE,
+        },
+        "training": {
+            "repeated_steps": 0,
+            **_nulls("peak_allocated_bytes", "peak_reserved_bytes", "recording_bytes"),
+            "missing_reason": _NOT_MADE,
+        },
+    }
+
+
+def _memory_mode() -> dict[str, Any]:
+    counts = ("recorded_bytes", "held_bytes", "encoded_from_bytes", "dropped_bytes")
+    more_counts = ("encoded_bytes", "recipes", "kept_after_mismatch", "unrepeatable", "codec_fallbacks", "departures",
+                   "recipes_run_again")
+    peaks = ("peak_bytes", "saved_bytes", "peak_saved_bytes")
+    return {
+        "measured": False,
+        "missing_reason": "a peer has no memory mode",
+        "lossless": False,
+        "budget": {"figure": "", **_nulls("bytes", "error_frac", "measured_error_frac")},
+        "reference": "",
+        "plain": _nulls(*peaks),
+        "predicted": _nulls(*peaks),
+        "predicted_added_s": None,
+        "plan_missing_reason": "",
+        **{name: 0 for name in counts},
+        "irreplaceable_bytes": None,
+        **{name: 0 for name in more_counts},
+        "host_memory": {"capacity_bytes": None, "refused_tensors": 0, "refused_bytes": 0},
+        "held": [],
+        "fallbacks": [],
+        "overhead": {
+            **_nulls("frac", "ci95", "noise_frac"),
+            "missing_reason": _NOT_MADE,
+            "step_s": [],
+            "reference_step_s": [],
+        },
+        "certificate": {"verdict": "not_applied", "words": "", "steps": [], "sha256": [], "reference_sha256": []},
+        "gradient_error": {"error_frac": None, "missing_reason": _NOT_MADE, "tensors": []},
+    }
+
+
+def _batch_fit() -> dict[str, Any]:
+    return {
+        "memory_bytes": None,
+        "missing_reason": "",
+        "batch": 0,
+        **_nulls("peak_bytes", "next_peak_bytes"),
+        "next_words": "",
     }
 
 
@@ -236,6 +300,28 @@ def _utilization(parameters: int) -> dict[str, Any]:
         "mfu_frac": 0.0,
         "profiler_overhead_frac": 0.0,
         "operators": [],
+        "device_use": {
+            "measured": False,
+            "missing_reason": _NOT_MADE,
+            "steps": 0,
+            "images": 0,
+            "window_s": 0.0,
+            "clock_reasons": "",
+            "columns": [],
+            "trace": [],
+        },
+        "convolutions": {"measured": False, "missing_reason": _NOT_MADE, "kernels": []},
+    }
+
+
+def _mixed_precision() -> dict[str, Any]:
+    return {
+        "measured": False,
+        "missing_reason": "",
+        "type": "",
+        "loss_scale": None,
+        "operators": 0,
+        "wide": [],
     }
 
 
@@ -268,7 +354,7 @@ def _gates(definition: Definition) -> list[dict[str, Any]]:
 
 
 def result_of(run: PeerRun) -> dict[str, Any]:
-    """The result as JSON values, keys in the order of reports/result.h, checksum still zero."""
+    """The result as JSON values, keys in the order of reports/result/result.h, checksum still zero."""
     warmup = detect_warmup(run.samples["step_s"])
     batch = run.definition["train"]["batch"]
     seed = run.definition["benchmark"]["seed"]
@@ -293,9 +379,12 @@ def result_of(run: PeerRun) -> dict[str, Any]:
             *memory_metrics(run.memory.figures),
         ],
         "memory": _memory(),
+        "memory_mode": _memory_mode(),
+        "batch_fit": _batch_fit(),
         "utilization": _utilization(run.parameters),
         "quality": _quality(),
-        "determinism": {"loss_trace_sha256": "", "weights_sha256": ""},
+        "determinism": {"loss_trace_sha256": "", "weights_sha256": "", "ema_sha256": ""},
+        "mixed_precision": _mixed_precision(),
         "gates": _gates(run.definition),
         "artifacts": [],
     }

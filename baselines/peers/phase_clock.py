@@ -11,7 +11,7 @@ _SECONDS_PER_MILLISECOND = 1e-3
 
 
 class Marks(Protocol):
-    """Points in a device's own order of work, read afterwards: memopt/device_clock.h."""
+    """Points in a device's own order of work, read afterwards: memopt/device/device_clock.h."""
 
     def clear(self) -> None: ...
     def mark(self) -> int: ...

@@ -1,6 +1,6 @@
 """Where the steady part of a run begins, and its median with an interval.
 
-The rules are those of reports/warmup.h and reports/statistics.h; a test holds the two against each
+The rules are those of reports/result/warmup.h and reports/base/statistics.h; a test holds the two against each
 other on thousands of runs. Needs nothing but the standard library.
 """
 
@@ -69,7 +69,7 @@ def _unstable(steps: int, why: str) -> Warmup:
 
 
 def detect_warmup(step_s: list[float]) -> Warmup:
-    """The rule of reports/warmup.h."""
+    """The rule of reports/result/warmup.h."""
     n = len(step_s)
     if n < _FEWEST_STEPS:
         return Warmup(0, False, f"{n} steps are too few to tell (at least {_FEWEST_STEPS})")

@@ -27,7 +27,7 @@ read -ra benchmarks <<<"${NOISEMARK_BENCHMARKS:-gmm16-ho}"
 read -ra arguments <<<"${NOISEMARK_ARGUMENTS:-}"
 
 # The fewest with which the gates of all benchmarks, two each, can reach 0.05 together: n rounds give p = 2^-n at best
-# (reports/compare/repetitions.h, fewest_pairs()).
+# (reports/compare/inference.h, fewest_pairs()).
 fewest_rounds() {
   local count=1
   while ((40 * ${#benchmarks[@]} >= 2 ** count)); do count=$((count + 1)); done

@@ -23,7 +23,7 @@ class Verdict {
   [[nodiscard]] virtual State wait() = 0;
 };
 
-/// What is held for backward instead of a saved tensor. Its memory is Owner::kEncoded.
+/// The form that is held for backward instead of a saved tensor. Its memory is Owner::kEncoded.
 struct Encoded {
   std::vector<at::Tensor> parts;  ///< on the tensor's device unless the codec says otherwise
   std::vector<int64_t> sizes;     ///< of the tensor that decode() gives back ...
@@ -36,7 +36,7 @@ struct Encoded {
   std::shared_ptr<void> state;  ///< the codec's own
 };
 
-/// What a codec that rounds at random is keyed by: the same key gives the same bits. Seed: any;
+/// The key of a codec that rounds at random: the same key gives the same bits. Seed: any;
 /// step and storage in [0, 2^32). And what is known of the tensor beforehand.
 struct EncodeKey {
   /// The number of what is no saved storage: a codec that keeps account of them leaves it out.
@@ -59,7 +59,7 @@ class Codec {
   virtual ~Codec() = default;
   /// As in mode names and reports: "dpr8".
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// What tells codecs of one name apart whose encodings differ: "ssdc, room 0.35".
+  /// Tells codecs of one name apart whose encodings differ: "ssdc, room 0.35".
   [[nodiscard]] virtual std::string form() const { return std::string(name()); }
   /// decode(encode(x)) has the bits of x whenever encode gives a value (and its verdict holds).
   [[nodiscard]] virtual bool lossless() const = 0;

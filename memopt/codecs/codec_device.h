@@ -2,6 +2,10 @@
 
 #include "memopt/codecs/arithmetic/jobs.h"
 
+namespace c10 {
+struct Device;
+}  // namespace c10
+
 namespace noisemark::memopt::codecs {
 
 /// The codecs' work on one kind of device (jobs.h). On a GPU it is issued to the current stream of
@@ -25,3 +29,10 @@ class CodecDevice {
 [[nodiscard]] const CodecDevice& cpu_codec_device();
 
 }  // namespace noisemark::memopt::codecs
+
+namespace noisemark::memopt {
+
+/// Null when this build has no codecs for the device.
+[[nodiscard]] const codecs::CodecDevice* find_codec_device(c10::Device device);
+
+}  // namespace noisemark::memopt

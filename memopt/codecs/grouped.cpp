@@ -1,4 +1,4 @@
-#include "memopt/codecs/grouped.h"
+#include "memopt/codecs/codecs.h"
 
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "memopt/codecs/arithmetic/jobs.h"
-#include "memopt/codecs/tensors.h"
-#include "memopt/repeated_work.h"
+#include "memopt/codecs/encoding.h"
+#include "memopt/device/repeated_work.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -28,7 +28,7 @@ RoundingKey rounding_key(const EncodeKey& key) {
 
 class GroupedCodec final : public Codec {
  public:
-  explicit GroupedCodec(int bits) : bits_(bits) {}
+  GroupedCodec(int bits, RoundedValues values) : bits_(bits), values_(values) {}
   std::string_view name() const override { return bits_ == 4 ? "q4" : "q2"; }
   bool lossless() const override { return false; }
 
@@ -56,6 +56,7 @@ class GroupedCodec final : public Codec {
     point_to_parts(job, encoded);
     device->find_extent({job.real, static_cast<int>(x.element_size()), job.x, job.count,
                          codecs::words_of(encoded.parts[2])});
+    if (codecs::refuses(values_, encoded.parts[2])) return std::nullopt;
     device->encode(job);
     return encoded;
   }
@@ -81,13 +82,14 @@ class GroupedCodec final : public Codec {
   }
 
   int bits_;
+  RoundedValues values_;
 };
 
 }  // namespace
 
-std::unique_ptr<Codec> make_grouped_codec(int bits) {
+std::unique_ptr<Codec> make_grouped_codec(int bits, RoundedValues values) {
   TORCH_CHECK(bits == 4 || bits == 2, "q: the width must be 4 or 2 bits, but got ", bits);
-  return std::make_unique<GroupedCodec>(bits);
+  return std::make_unique<GroupedCodec>(bits, values);
 }
 
 }  // namespace noisemark::memopt

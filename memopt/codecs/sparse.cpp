@@ -1,4 +1,4 @@
-#include "memopt/codecs/sparse.h"
+#include "memopt/codecs/codecs.h"
 
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "memopt/codecs/arithmetic/jobs.h"
-#include "memopt/codecs/tensors.h"
+#include "memopt/codecs/encoding.h"
 
 namespace noisemark::memopt {
 namespace {

@@ -1,6 +1,7 @@
-#include "memopt/cuda/allocation_source.h"
-
 #include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -11,11 +12,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
-#include "memopt/tracking_allocator.h"
+#include "memopt/accounting/allocation_source.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/cuda/device_parts.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -144,6 +148,27 @@ AllocationSource& cuda_allocation_source(c10::Device device) {
   // Never destroyed: the allocator keeps calling it.
   if (source == nullptr) source = std::make_unique<CudaAllocationSource>(index).release();
   return *source;
+}
+
+namespace {
+
+void add_workspaces(at::cuda::WorkspaceMapWithMutex& workspaces, c10::Device device,
+                    std::vector<at::Tensor>& all) {
+  const std::shared_lock<std::shared_mutex> lock(workspaces.mutex);
+  for (const auto& handle_and_data : workspaces.map) {
+    const at::DataPtr& data = handle_and_data.second;
+    if (data.get() == nullptr || data.device() != device) continue;
+    all.push_back(at::from_blob(data.get(), {1}, at::device(data.device()).dtype(at::kByte)));
+  }
+}
+
+}  // namespace
+
+std::vector<at::Tensor> cuda_library_workspaces(c10::Device device) {
+  std::vector<at::Tensor> all;
+  add_workspaces(at::cuda::cublas_handle_stream_to_workspace(), device, all);
+  add_workspaces(at::cuda::cublaslt_handle_stream_to_workspace(), device, all);
+  return all;
 }
 
 }  // namespace noisemark::memopt

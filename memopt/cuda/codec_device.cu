@@ -1,5 +1,5 @@
 // Compiled without contraction to fma, as the CPU's kernels are: both give the same bits.
-#include "memopt/cuda/codec_device.h"
+#include "memopt/codecs/codec_device.h"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
@@ -12,7 +12,7 @@
 #include "memopt/codecs/arithmetic/groups.h"
 #include "memopt/codecs/arithmetic/jobs.h"
 #include "memopt/codecs/arithmetic/sparse_places.h"
-#include "memopt/cuda/exclusive_sum.h"
+#include "memopt/cuda/device_parts.h"
 
 namespace noisemark::memopt::codecs {
 namespace {
@@ -22,7 +22,7 @@ constexpr int kWarps = kThreads / kLanes;
 constexpr int64_t kMostGroups = 1 << 16;
 constexpr uint32_t kAllLanes = 0xffffffff;
 
-/// Of this thread's warp in the whole grid, and the number of warps.
+/// The number of this thread's warp in the whole grid, and the number of warps.
 __device__ int64_t first_block() {
   return static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes;
 }
@@ -183,7 +183,7 @@ __global__ void scatter_sparse(SparseJob job, int64_t blocks) {
   });
 }
 
-/// Of this warp's lanes, for all of them.
+/// The result over this warp's lanes, for all of them.
 __device__ Extent joined_by_warp(Extent extent) {
   return __reduce_max_sync(kAllLanes, extent & kMagnitudeBits) |
          __reduce_or_sync(kAllLanes, extent & kSignBit);

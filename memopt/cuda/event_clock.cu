@@ -1,5 +1,3 @@
-#include "memopt/cuda/event_clock.h"
-
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -11,7 +9,18 @@
 #include <optional>
 #include <vector>
 
+#include "memopt/cuda/device_parts.h"
+#include "memopt/device/device_clock.h"
+
 namespace noisemark::memopt {
+
+std::string cuda_device_model(c10::Device device) {
+  const int index = device.has_index() ? device.index() : c10::cuda::current_device();
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return properties.name;
+}
+
 namespace {
 
 constexpr double kSecondsPerMillisecond = 1e-3;
@@ -40,7 +49,7 @@ class Holds {
     C10_CUDA_CHECK(cudaHostGetDevicePointer(&on_device_, memory_, 0));
     release_up_to(0);
   }
-  /// Of the device whose kernels read the word.
+  /// The current device is the one whose kernels read the word.
   ~Holds() {
     release_up_to(last_);
     C10_CUDA_CHECK_WARN(cudaDeviceSynchronize());

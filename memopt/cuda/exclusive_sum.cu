@@ -1,4 +1,4 @@
-#include "memopt/cuda/exclusive_sum.h"
+#include "memopt/cuda/device_parts.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>

@@ -1,5 +1,5 @@
 // Compiled without contraction: what ATen contracts to fma is written as fma, and nothing else is.
-#include "memopt/cuda/norm_chain.h"
+#include "memopt/treatment/kernels/norm_chain.h"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+
+#include "memopt/cuda/device_parts.h"
 
 namespace noisemark::memopt::replay {
 namespace {

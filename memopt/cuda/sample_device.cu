@@ -1,10 +1,12 @@
-#include "memopt/cuda/sample_device.h"
+#include "memopt/replay/sample_device.h"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+
+#include "memopt/cuda/device_parts.h"
 
 namespace noisemark::memopt::replay {
 namespace {

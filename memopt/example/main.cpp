@@ -1,47 +1,53 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "memopt/example/promises.h"
-#include "memopt/example/training.h"
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/example/table.h"
 
-/// memopt in a program that has nothing else of Noisemark: an encoder is trained under mode "none"
-/// and under every mode that is named, and what they hold is printed side by side.
+/// memopt in a program that has nothing else of Noisemark: small models are trained under mode
+/// "none" and under other modes, and how many times less these hold for backward is printed as a
+/// table. A cell is the factor when forward ends and the factor at the peak of the step. The error
+/// is the largest of the last step's gradients. Below is what a mode that saves nothing keeps most
+/// of, and why a budget is refused.
+///
+/// noisemark_memopt_example [MODEL...] [MODE...]: without a model all of them, and without a mode
+/// those of the table in memopt/README.md.
 ///
 /// Exit code 0: as each mode promises. 1: a lossless mode gave another bit, a budget was exceeded,
-/// a mode saved no memory, or the encoder learned nothing. 2: bad usage, or a budget that cannot be
-/// met.
+/// a mode held more memory, or a model learned nothing. 2: bad usage.
 namespace {
 
 namespace memopt = noisemark::memopt;
-using example::Outcome;
 
 constexpr int kBroken = 1;
 constexpr int kBadInput = 2;
 
-void print(const std::string& mode, const Outcome& outcome, const std::string& remark) {
-  std::printf("%-24s %10.6f %14lld %16lld   %s\n", mode.c_str(),
-              outcome.losses.back().item<double>(), static_cast<long long>(outcome.saved_bytes),
-              static_cast<long long>(outcome.peak_saved_bytes), remark.c_str());
-}
-
-int run(const std::vector<std::string>& modes) {
-  const example::TrainingOptions options;
-  std::printf("%-24s %10s %14s %16s\n", "mode", "last loss", "saved_bytes", "peak_saved_bytes");
-  const Outcome none = example::train("none", options);
-  print("none", none, "");
-  int code = 0;
-  for (const std::string& mode : modes) {
-    const Outcome outcome = example::train(mode, options);
-    const std::string broken = example::broken_promise(mode, outcome, none);
-    if (!broken.empty()) code = kBroken;
-    const std::string kept = outcome.lossless ? "the bits of mode none" : "rounded";
-    print(mode, outcome, broken.empty() ? kept : broken);
+int run(const std::vector<std::string>& words) {
+  std::vector<example::TaskEntry> tasks;
+  std::vector<std::string> modes;
+  for (const std::string& word : words) {
+    const auto all = example::tasks();
+    const auto named = std::find_if(
+        all.begin(), all.end(), [&](const example::TaskEntry& task) { return task.name == word; });
+    if (named == all.end()) {
+      modes.push_back(word);
+    } else {
+      tasks.push_back(*named);
+    }
   }
-  return code;
+  if (tasks.empty()) tasks.assign(example::tasks().begin(), example::tasks().end());
+  if (modes.empty()) modes = example::modes_of_table();
+  const example::Table table = example::make_table(tasks, modes);
+  std::printf("%s", table.markdown.c_str());
+  for (const std::string& why : table.in_the_way) std::printf("\n%s", why.c_str());
+  for (const std::string& broken : table.broken) std::fprintf(stderr, "%s\n", broken.c_str());
+  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output cannot be written");
+  return table.broken.empty() ? 0 : kBroken;
 }
 
 }  // namespace
@@ -49,9 +55,9 @@ int run(const std::vector<std::string>& modes) {
 int main(int argc, char** argv) {
   memopt::install_tracking_allocator();
   memopt::install_saved_tensor_engine();
-  const std::vector<std::string> modes(argv + 1, argv + argc);
+  const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    return run(modes);
+    return run(words);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
     return kBadInput;

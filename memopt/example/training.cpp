@@ -1,19 +1,18 @@
 #include "memopt/example/training.h"
 
 #include <ATen/Context.h>
-#include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/flip.h>
-#include <ATen/ops/randint.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/optim/adamw.h>
 
+#include <cmath>
 #include <memory>
 
-#include "memopt/allocation_log.h"
-#include "memopt/attribution.h"
-#include "memopt/mode.h"
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
+#include "memopt/accounting/allocation_log.h"
+#include "memopt/accounting/attribution.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/modes/mode.h"
+#include "memopt/modes/planned_mode.h"
 
 namespace example {
 namespace {
@@ -45,18 +44,40 @@ class LoggedMode final : public memopt::SavedTensorSink {
   memopt::AllocationLog& log_;
 };
 
+/// As one vector.
+double length_of(const std::vector<at::Tensor>& tensors) {
+  double squares = 0;
+  for (const at::Tensor& tensor : tensors) squares += tensor.square().sum().item<double>();
+  return std::sqrt(squares);
+}
+
+std::string kept_by(const memopt::Mode& mode) {
+  const auto* planned = dynamic_cast<const memopt::PlannedMode*>(&mode);
+  if (planned == nullptr) return "everything";
+  if (planned->plan() == nullptr) return planned->report().missing_reason;
+  const std::vector<memopt::HeldGroup> groups = memopt::held_groups(*planned->plan());
+  if (groups.empty()) return "";
+  return groups.front().made_by + " (" +
+         std::string(memopt::keep_reason_name(groups.front().reason)) + ")";
+}
+
 class Training {
  public:
-  Training(const std::string& mode, const TrainingOptions& options)
+  Training(const TaskEntry& task, const std::string& mode, const TrainingOptions& options)
       : options_(options),
-        model_(options.encoder),
-        optimizer_(model_->parameters(), options.learning_rate),
+        task_(task.make()),
+        optimizer_(task_.model->parameters(), options.learning_rate),
         mode_(memopt::make_mode(mode)) {
-    mode_->attach(view_of(*model_, options.seed));
+    mode_->attach(view_of(*task_.model, options.seed));
   }
 
   [[nodiscard]] const memopt::Mode& mode() const { return *mode_; }
-  [[nodiscard]] std::vector<at::Tensor> weights() const { return model_->parameters(); }
+  [[nodiscard]] std::vector<at::Tensor> state() const {
+    std::vector<at::Tensor> state;
+    for (const at::Tensor& tensor : task_.model->parameters()) state.push_back(tensor.detach());
+    for (const at::Tensor& tensor : task_.model->buffers()) state.push_back(tensor);
+    return state;
+  }
 
   at::Tensor step() {
     draw_batch(++number_);
@@ -70,7 +91,7 @@ class Training {
   }
 
   at::Tensor measured_step(Outcome& outcome) {
-    memopt::AllocationLog log(memopt::cpu_allocation_source(), weights());
+    memopt::AllocationLog log(memopt::cpu_allocation_source(), state());
     draw_batch(++number_);
     mode_->begin_step(number_);
     LoggedMode sink(*mode_, log);
@@ -85,6 +106,7 @@ class Training {
     outcome.peak_saved_bytes = owned.peak_saved_bytes;
     outcome.peak_bytes = owned.peak.live_bytes;
     mode_->check_step();
+    outcome.gradient_error = gradient_error();
     update();
     return loss.detach();
   }
@@ -93,14 +115,45 @@ class Training {
   /// Dropout draws behind it.
   void draw_batch(int64_t number) {
     at::manual_seed(options_.seed + static_cast<uint64_t>(number));
-    tokens_ = at::randint(options_.encoder.vocabulary, {options_.batch, options_.encoder.length},
-                          at::kLong);
+    batch_ = task_.draw_batch();
   }
 
   at::Tensor forward(memopt::SavedTensorSink& sink) {
     const memopt::SavedTensorScope scope(sink);
-    const at::Tensor logits = model_->forward(tokens_);
-    return at::cross_entropy_loss(logits.flatten(0, 1), tokens_.flip(1).flatten());
+    return task_.loss(batch_);
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> gradients() const {
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& weight : task_.model->parameters()) {
+      if (weight.grad().defined()) gradients.push_back(weight.grad().clone());
+    }
+    return gradients;
+  }
+
+  /// Runs the step a second time without the mode, for its gradient; restores the first one's, and
+  /// the running statistics.
+  double gradient_error() {
+    const std::vector<at::Tensor> under_mode = gradients();
+    std::vector<at::Tensor> before;
+    for (const at::Tensor& buffer : task_.model->buffers()) before.push_back(buffer.clone());
+    optimizer_.zero_grad();
+    draw_batch(number_);
+    task_.loss(batch_).backward();
+    const std::vector<at::Tensor> exact = gradients();
+    std::vector<at::Tensor> difference;
+    for (size_t i = 0; i < exact.size(); ++i) difference.push_back(under_mode[i] - exact[i]);
+    restore(under_mode, before);
+    return length_of(difference) / length_of(exact);
+  }
+
+  void restore(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& buffers) {
+    auto gradient = gradients.begin();
+    for (at::Tensor weight : task_.model->parameters()) {
+      if (weight.grad().defined()) weight.mutable_grad() = *gradient++;
+    }
+    auto buffer = buffers.begin();
+    for (const at::Tensor& moved : task_.model->buffers()) moved.copy_(*buffer++);
   }
 
   void update() {
@@ -109,31 +162,30 @@ class Training {
   }
 
   void walk(memopt::AllocationLog& log, const char* name) const {
-    log.walk(name, {{memopt::Owner::kWeights, weights()},
-                    {memopt::Owner::kInput, {tokens_}},
+    log.walk(name, {{memopt::Owner::kWeights, state()},
+                    {memopt::Owner::kInput, batch_},
                     {memopt::Owner::kActivations, mode_->held()}});
   }
 
   TrainingOptions options_;
-  Encoder model_;
+  Task task_;
   torch::optim::AdamW optimizer_;
   std::unique_ptr<memopt::Mode> mode_;
-  at::Tensor tokens_;  ///< [batch, length]
+  std::vector<at::Tensor> batch_;
   int64_t number_ = 0;
 };
 
 }  // namespace
 
-Outcome train(const std::string& mode, const TrainingOptions& options) {
+Outcome train(const TaskEntry& task, const std::string& mode, const TrainingOptions& options) {
   at::manual_seed(options.seed);
-  Training training(mode, options);
+  Training training(task, mode, options);
   Outcome outcome;
   outcome.lossless = training.mode().lossless();
   for (int64_t i = 1; i < options.steps; ++i) outcome.losses.push_back(training.step());
   outcome.losses.push_back(training.measured_step(outcome));
-  for (const at::Tensor& weight : training.weights()) {
-    outcome.weights.push_back(weight.detach().clone());
-  }
+  for (const at::Tensor& tensor : training.state()) outcome.weights.push_back(tensor.clone());
+  outcome.keeps = kept_by(training.mode());
   return outcome;
 }
 

@@ -6,31 +6,35 @@
 #include <string>
 #include <vector>
 
-#include "memopt/example/encoder.h"
+#include "memopt/example/models.h"
 
 namespace example {
 
 struct TrainingOptions {
-  EncoderOptions encoder;
-  int64_t batch = 16;
-  int64_t steps = 60;
+  int64_t steps = 40;
   double learning_rate = 3e-3;
   uint64_t seed = 7;
 };
 
-/// What training left behind, and what its last step held.
+/// The outcome of a training, and the bytes that its last step held.
 struct Outcome {
   std::vector<at::Tensor> losses;   ///< one for each step
-  std::vector<at::Tensor> weights;  ///< after the last step
+  std::vector<at::Tensor> weights;  ///< after the last step, running statistics included
   bool lossless = false;            ///< what the mode says of itself
   int64_t saved_bytes = 0;          ///< held for backward when forward returns
   int64_t peak_saved_bytes = 0;     ///< the most that was held for backward during the step
   int64_t peak_bytes = 0;           ///< the most of everything, weights included
+  /// The distance of the last step's gradient from that of mode "none" for the same weights and
+  /// batch, as one vector and as a part of its own length.
+  double gradient_error = 0;
+  /// The operator whose results the mode holds most of as they were saved, and why:
+  /// "aten::mkldnn_rnn_layer (operator is not replayed in this mode)"; or why it has no plan.
+  std::string keeps;
 };
 
-/// Trains an encoder to say generated sequences backwards, under a memory mode. Weights, sequences
-/// and dropout depend on the options alone. Throws std::invalid_argument for a spelling that names
-/// no mode, and memopt::BudgetTooSmall.
-[[nodiscard]] Outcome train(const std::string& mode, const TrainingOptions& options);
+/// Trains a model under a memory mode. Weights, batches and dropout depend on the options alone.
+/// Throws std::invalid_argument for a spelling that names no mode, and memopt::BudgetTooSmall.
+[[nodiscard]] Outcome train(const TaskEntry& task, const std::string& mode,
+                            const TrainingOptions& options);
 
 }  // namespace example

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "memopt/plan/block_problem.h"
-#include "memopt/plan/minimize.h"
+#include "memopt/plan/block_search.h"
 
 namespace noisemark::memopt::plan {
 namespace {
@@ -58,54 +58,6 @@ std::optional<Solution> any_within(const Reduced& reduced, const Limits& limits)
   return solution_of(reduced.blocks(), indices(*problem, std::move(error.chosen)));
 }
 
-/// The smallest value of one byte limit that leaves a selection within the limits.
-int64_t smallest(const Reduced& reduced, Limits limits, int64_t Limits::*limit,
-                 int64_t Solution::*reached) {
-  limits.*limit = kNever;
-  std::optional<Solution> within = any_within(reduced, limits);
-  if (!within) return kNever;
-  int64_t enough = (*within).*reached;
-  int64_t too_little = -1;
-  while (enough - too_little > 1) {
-    limits.*limit = too_little + (enough - too_little) / 2;
-    within = any_within(reduced, limits);
-    if (within) enough = (*within).*reached;
-    if (!within) too_little = limits.*limit;
-  }
-  return enough;
-}
-
-int64_t smallest_peak_of(const Reduced& reduced, const Limits& limits) {
-  return smallest(reduced, limits, &Limits::peak_bytes, &Solution::peak_bytes);
-}
-
-/// Every point by falling peak, or one more than `most` of them.
-std::vector<Solution> first_points(const Reduced& reduced, Limits limits, size_t most) {
-  std::vector<Solution> points;
-  while (points.size() <= most) {
-    std::optional<Solution> next = solve_reduced(reduced, limits, kDefaultLabels);
-    if (!next) break;
-    limits.peak_bytes = next->peak_bytes - 1;
-    while (!points.empty() && points.back().cost_ns >= next->cost_ns) points.pop_back();
-    points.push_back(std::move(*next));
-  }
-  return points;
-}
-
-std::vector<Solution> spread_points(const Reduced& reduced, Limits limits, int64_t highest,
-                                    size_t count) {
-  const int64_t range = highest - smallest_peak_of(reduced, limits);
-  const auto steps = static_cast<int64_t>(count - 1);
-  std::vector<Solution> points;
-  for (int64_t i = 0; i <= steps; ++i) {
-    limits.peak_bytes = highest - (range / steps * i + range % steps * i / steps);
-    std::optional<Solution> next = solve_reduced(reduced, limits, kDefaultLabels);
-    while (!points.empty() && points.back().cost_ns >= next->cost_ns) points.pop_back();
-    points.push_back(std::move(*next));
-  }
-  return points;
-}
-
 }  // namespace
 
 double Solution::gap() const {
@@ -118,26 +70,20 @@ std::optional<Solution> solve(const std::vector<Block>& blocks, const Limits& li
 }
 
 int64_t smallest_peak(const std::vector<Block>& blocks, const Limits& limits) {
-  return smallest_peak_of(Reduced(blocks), limits);
-}
-
-int64_t smallest_held(const std::vector<Block>& blocks, const Limits& limits) {
-  return smallest(Reduced(blocks), limits, &Limits::held_bytes, &Solution::held_bytes);
-}
-
-std::vector<Solution> pareto_curve(const std::vector<Block>& blocks, const Limits& limits,
-                                   size_t max_points) {
   const Reduced reduced(blocks);
-  const size_t most = std::max<size_t>(max_points, 2);
-  std::vector<Solution> points = first_points(reduced, limits, most);
-  if (points.size() <= most) return points;
-  return spread_points(reduced, limits, points.front().peak_bytes, most);
-}
-
-Block without_dominated(const Block& block) {
-  Block kept;
-  for (const size_t index : undominated(block)) kept.push_back(block[index]);
-  return kept;
+  Limits tried = limits;
+  tried.peak_bytes = kNever;
+  std::optional<Solution> within = any_within(reduced, tried);
+  if (!within) return kNever;
+  int64_t enough = within->peak_bytes;
+  int64_t too_little = -1;
+  while (enough - too_little > 1) {
+    tried.peak_bytes = too_little + (enough - too_little) / 2;
+    within = any_within(reduced, tried);
+    if (within) enough = within->peak_bytes;
+    if (!within) too_little = tried.peak_bytes;
+  }
+  return enough;
 }
 
 }  // namespace noisemark::memopt::plan

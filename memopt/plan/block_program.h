@@ -49,26 +49,14 @@ inline constexpr size_t kDefaultLabels = 1'000;
 /// dropped that a Lagrangian bound proves useless. Exact, with a gap of 0, where at most
 /// `max_labels` are left after each block; beyond, labels are thinned, the limits still hold, and
 /// the lower bound shows what may have been lost. Exact solutions are monotone: with a smaller
-/// budget the cost never falls and the peak never rises. Choices that without_dominated() removes
-/// are not taken. Ties: fewer held bytes, then less error, then the smaller indices. Empty when
-/// nothing fits.
+/// budget the cost never falls and the peak never rises. A choice that another one of its block
+/// beats or equals in all four figures is not taken. Ties: fewer held bytes, then less error, then
+/// the smaller indices. Empty when nothing fits.
 [[nodiscard]] std::optional<Solution> solve(const std::vector<Block>& blocks, const Limits& limits,
                                             size_t max_labels = kDefaultLabels);
 
-/// The smallest peak_bytes (and, alone, held_bytes) that any selection within the other limits
-/// reaches; the largest int64 when no selection is within those.
+/// The smallest peak_bytes that any selection within the other limits reaches; the largest int64
+/// when no selection is within those.
 [[nodiscard]] int64_t smallest_peak(const std::vector<Block>& blocks, const Limits& limits = {});
-[[nodiscard]] int64_t smallest_held(const std::vector<Block>& blocks, const Limits& limits = {});
-
-/// Every selection within the limits that no other beats in peak and cost, from the cheapest to the
-/// smallest; one for each pair of figures. Where there are more than `max_points` (at least 2), the
-/// cheapest within each of that many budgets, evenly spread between the first peak and the last.
-[[nodiscard]] std::vector<Solution> pareto_curve(const std::vector<Block>& blocks,
-                                                 const Limits& limits = {},
-                                                 size_t max_points = 200);
-
-/// Removes choices that another one of the block beats or equals in all four figures (of equal
-/// choices all but the first); the order of the rest stays.
-[[nodiscard]] Block without_dominated(const Block& block);
 
 }  // namespace noisemark::memopt::plan

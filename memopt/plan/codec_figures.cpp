@@ -18,7 +18,7 @@
 #include <tuple>
 #include <utility>
 
-#include "memopt/device_parts.h"
+#include "memopt/device/device_clock.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -33,7 +33,7 @@ constexpr uint64_t kSeed = 1;
 constexpr int kRuns = 5;
 /// In one run of a GPU: by them its marks cost little.
 constexpr int kGpuLaunches = 8;
-/// Of a GPU, while the host issues a run.
+/// A GPU waits no longer than this while the host issues a run.
 constexpr double kLongestHold_s = 0.05;
 /// Encodings are whole rows of 32 words.
 constexpr double kRow = 128;
@@ -59,7 +59,7 @@ struct Rates {
   double decode_ns = 0;
 };
 
-/// What went to the host is not held on the device.
+/// Parts that went to the host are not held on the device.
 int64_t bytes_on(c10::Device device, const Encoded& encoded) {
   int64_t bytes = 0;
   for (const at::Tensor& part : encoded.parts) {
@@ -68,7 +68,7 @@ int64_t bytes_on(c10::Device device, const Encoded& encoded) {
   return bytes;
 }
 
-/// Of one action. The device begins when the host has issued them all.
+/// Times one action. The device begins when the host has issued them all.
 template <typename Action>
 double nanoseconds_of_a_run(DeviceClock& clock, int launches, Action action) {
   clock.clear();

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "memopt/plan/encodings.h"
 #include "memopt/plan/freed_storages.h"
+#include "memopt/plan/resolve.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -78,7 +78,7 @@ class SavedStorages {
     return ways;
   }
 
-  /// Of the values that share a storage the most expensive; infinity: one of them has to be kept.
+  /// The most expensive of the values that share a storage; infinity: one of them has to be kept.
   [[nodiscard]] double made_again_ns(const std::vector<ValueId>& saved) const {
     double most = 0;
     for (const ValueId id : saved) {
@@ -140,8 +140,8 @@ class SavedStorages {
     return runs;
   }
 
-  /// What was saved is held or made again for itself, unless it shares the memory that is freed.
-  /// What nobody saved may have been cut out of something else.
+  /// A saved value is held or made again for itself, unless it shares the memory that is freed.
+  /// A value that nobody saved may have been cut out of something else.
   bool must_be_made(ValueId id, StorageId freed) {
     if (!options_.may_make_again(id)) return false;
     return value(id).slots.empty() ? !can_be_cut_out(id) : value(id).storage == freed;

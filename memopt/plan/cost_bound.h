@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "memopt/plan/freeable.h"
+#include "memopt/plan/freed_storages.h"
 #include "memopt/plan/options.h"
 #include "memopt/plan/peak_timeline.h"
 
 namespace noisemark::memopt {
 
-/// What it must cost at least to hold fewer bytes than are held when everything is kept: the linear
+/// The least cost of holding fewer bytes than are held when everything is kept: the linear
 /// relaxation of a knapsack (Dantzig 1957) of the saved storages. Each of them is kept, encoded, or
 /// made again. What frees a storage costs at least its codec's time or that of the operators that
 /// make it and what nobody saved on the way; an operator that several storages need is shared out
@@ -28,11 +28,11 @@ class CostBound {
   CostBound(const BlockOptions& options, const CodecFigures& figures, const PeakTimeline& kept,
             const std::vector<OtherBytes>& other, bool live);
 
-  /// Of a plan whose timeline is within so many bytes: at every moment it has freed what was above
-  /// them, and of storages that can be freed then (plan/freeable.h). Nanoseconds in a step; 0:
-  /// nothing is known. Where there is less to free it is what freeing all of it costs.
+  /// The bound of a plan whose timeline is within so many bytes: at every moment it has freed what
+  /// was above them, and of storages that can be freed then (plan/freed_storages.h). Nanoseconds in
+  /// a step; 0: nothing is known. Where there is less to free it is what freeing all of it costs.
   [[nodiscard]] double within(int64_t bytes) const;
-  /// Of a plan that has freed so many bytes, of whatever storages.
+  /// The bound of a plan that has freed so many bytes, of whatever storages.
   [[nodiscard]] double to_free(int64_t bytes) const;
 
  private:

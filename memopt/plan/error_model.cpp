@@ -3,29 +3,23 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <string>
 
 namespace noisemark::memopt {
 namespace {
 
-using Rounding = ModeParts::Rounding;
-
-/// By which the blocks are told apart: its errors are neither lost in rounding nor so large that
-/// they no longer add up.
-constexpr Rounding kProbe = Rounding::kDpr8;
 constexpr size_t kKeep = 0;
-/// Of an even share. No block is taken to be without error: it may be another time.
+/// As a part of an even share. No block is taken to be without error: it may have one another time.
 constexpr double kLeastShare = 1e-3;
-
-bool holds_everything(const BlockOption& option) {
-  return option.parts.replay == ModeParts::Replay::kNothing;
-}
+/// Stands for a gradient that is not finite, which no budget allows.
+constexpr double kMostError = 1e6;
 
 class Measurement {
  public:
   Measurement(const BlockOptions& options, const MeasureError& error_of)
       : options_(options), error_of_(error_of) {}
 
-  /// Of everything rounded in this way.
+  /// The squared error when everything is rounded in this way.
   double of_all(size_t option) const {
     return squared_error(std::vector<size_t>(options_.blocks(), option));
   }
@@ -53,7 +47,7 @@ class Measurement {
       rounds = rounds || options_.rounds_in(block, *plan);
     }
     if (!rounds) return 0;
-    const double error = error_of_(plan);
+    const double error = std::min(error_of_(plan), kMostError);
     return error * error;
   }
 
@@ -78,7 +72,7 @@ void ErrorModel::scale(double factor) {
 void ErrorModel::forbid_rounding(const std::vector<BlockOption>& options) {
   for (std::vector<double>& block : squared) {
     for (size_t o = 0; o < block.size(); ++o) {
-      block[o] = options[o].parts.rounding == Rounding::kNothing ? 0 : 2 * limit_squared;
+      block[o] = options[o].rounding.empty() ? 0 : 2 * limit_squared;
     }
   }
 }
@@ -86,23 +80,21 @@ void ErrorModel::forbid_rounding(const std::vector<BlockOption>& options) {
 ErrorModel measured_error_model(const BlockOptions& options, const MeasureError& error_of,
                                 double limit) {
   const Measurement measurement(options, error_of);
-  std::map<Rounding, double> of_all;
+  std::map<std::string, double> of_all;
   std::vector<double> shares;
   for (size_t o = 0; o < options.options().size(); ++o) {
     const BlockOption& option = options.options()[o];
-    const Rounding rounding = option.parts.rounding;
-    if (rounding == Rounding::kNothing || !holds_everything(option)) continue;
-    of_all[rounding] = measurement.of_all(o);
-    if (rounding == kProbe) shares = measurement.shares(o);
+    if (option.rounding.empty() || option.makes_again) continue;
+    of_all[option.rounding] = measurement.of_all(o);
+    if (option.compares_blocks) shares = measurement.shares(o);
   }
   ErrorModel model;
   model.limit_squared = limit * limit;
   for (size_t block = 0; block < options.blocks(); ++block) {
     model.squared.emplace_back();
     for (const BlockOption& option : options.options()) {
-      const Rounding rounding = option.parts.rounding;
-      const bool exact = rounding == Rounding::kNothing;
-      model.squared.back().push_back(exact ? 0 : of_all.at(rounding) * shares.at(block));
+      const bool exact = option.rounding.empty();
+      model.squared.back().push_back(exact ? 0 : of_all.at(option.rounding) * shares.at(block));
     }
   }
   return model;

@@ -9,9 +9,9 @@
 
 namespace noisemark::memopt {
 
-/// What the options are expected to add to the squared relative error of a step's gradient, block
-/// by block, and how much all of them together may add. Errors of different blocks are taken to be
-/// uncorrelated, so that their squares add up.
+/// The error that the options are expected to add to the squared relative error of a step's
+/// gradient, block by block, and how much all of them together may add. Errors of different blocks
+/// are taken to be uncorrelated, so that their squares add up.
 struct ErrorModel {
   std::vector<std::vector<double>> squared;  ///< by block and option; empty: no option rounds
   double limit_squared = std::numeric_limits<double>::infinity();

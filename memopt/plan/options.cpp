@@ -1,51 +1,18 @@
 #include "memopt/plan/options.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "memopt/codec_choice.h"
-#include "memopt/plan/encodings.h"
-#include "memopt/policies.h"
-#include "memopt/replay/recipe.h"
+#include "memopt/plan/resolve.h"
+#include "memopt/treatment/recipe.h"
 
 namespace noisemark::memopt {
 namespace {
 
 size_t index_of(const StepGraph& graph, const RecordedOperator& op) {
   return static_cast<size_t>(&op - graph.operators.data());
-}
-
-using Replay = ModeParts::Replay;
-using Rounding = ModeParts::Rounding;
-
-constexpr std::array kReplays = {Replay::kNothing, Replay::kEcho, Replay::kEchoAttention,
-                                 Replay::kMirrorEcho, Replay::kMirror};
-constexpr std::array kRoundings = {Rounding::kDpr16, Rounding::kDpr10, Rounding::kDpr8,
-                                   Rounding::kQ4, Rounding::kQ2};
-
-BlockOption lossless_option(Replay replay, bool gist) {
-  const ModeParts parts{.replay = replay, .gist = gist};
-  return {parts == ModeParts{} ? "keep" : spelling_of(parts), policy_of(parts), parts};
-}
-
-/// Keeps everything, in the forms that the modes have which make values again.
-BlockOption exact_option() {
-  BlockOption option = lossless_option(Replay::kNothing, false);
-  option.name = "exact";
-  option.policy.codec = codec_choice({.replay = Replay::kEcho});
-  return option;
-}
-
-BlockOption rounding_option(Replay replay, Rounding rounding) {
-  const ModeParts parts{.replay = replay, .rounding = rounding};
-  BlockOption option{spelling_of(parts), policy_of(parts), parts};
-  if (replay == Replay::kNothing) {
-    option.policy.codec = codec_choice({.replay = Replay::kEcho, .rounding = rounding});
-  }
-  return option;
 }
 
 /// The same functions, which have no state. False where that cannot be told.
@@ -59,7 +26,7 @@ bool asks_alike(const Policy& a, const Policy& b) {
   return same(a.may_replay, b.may_replay) && same(a.light, b.light);
 }
 
-/// What recipes and codecs do not know themselves: every plan copies it.
+/// The part of `overrides` that recipes and codecs do not know themselves: every plan copies it.
 Overrides in_every_plan(const Overrides& known) {
   Overrides overrides;
   overrides.keep = known.keep;
@@ -70,24 +37,6 @@ Overrides in_every_plan(const Overrides& known) {
 }
 
 }  // namespace
-
-std::vector<BlockOption> lossless_options() {
-  std::vector<BlockOption> options;
-  for (const Replay replay : kReplays) {
-    options.push_back(lossless_option(replay, false));
-    if (replay == Replay::kNothing) options.push_back(exact_option());
-    options.push_back(lossless_option(replay, true));
-  }
-  return options;
-}
-
-std::vector<BlockOption> all_options() {
-  std::vector<BlockOption> options = lossless_options();
-  for (const Rounding rounding : kRoundings) {
-    for (const Replay replay : kReplays) options.push_back(rounding_option(replay, rounding));
-  }
-  return options;
-}
 
 BlockOptions::BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<BlockOption> options,
                            Overrides overrides)
@@ -201,16 +150,14 @@ void BlockOptions::group_codecs() {
 
 size_t BlockOptions::group_of(const BlockOption& option) {
   if (!option.policy.codec) return 0;
-  ModeParts parts = option.parts;
-  parts.replay = Replay::kNothing;
   for (size_t g = 1; g < groups_.size(); ++g) {
-    if (groups_[g].parts == parts) return g;
+    if (groups_[g].forms == option.forms) return g;
   }
-  groups_.push_back({parts, option.policy.codec, {}});
+  groups_.push_back({option.forms, option.policy.codec, {}});
   return groups_.size() - 1;
 }
 
-/// Of what nobody saved, and a plan may cut out of something else, an exact codec is known to be
+/// A value that nobody saved may be cut out of something else. An exact codec of it is known to be
 /// exact where it was tried.
 BlockOptions::Codecs BlockOptions::known_codecs(const CodecGroup& group, ValueId id) const {
   if (!group.choice) return {};
@@ -261,11 +208,16 @@ Policy BlockOptions::combined(const std::vector<size_t>& option_of) const {
     const size_t at = index_of(graph, op);
     return light_[option_of[at]][at];
   };
+  for (const BlockOption& option : options_) {
+    if (option.policy.runs_apart) policy.runs_apart = option.policy.runs_apart;
+  }
   policy.codec = [this, &option_of](const StepGraph& graph, ValueId id) -> Codecs {
     const RecordedValue& value = graph.values[static_cast<size_t>(id)];
     if (value.producer == kNone) return {};
     return codecs_given(option_of[static_cast<size_t>(value.producer)], id);
   };
+  policy.rounds = std::any_of(option_of.begin(), option_of.end(),
+                              [this](size_t option) { return options_[option].policy.rounds; });
   return policy;
 }
 
@@ -362,7 +314,7 @@ bool BlockOptions::may_make_again(ValueId id) const {
   const RecordedValue& value = graph_->values[static_cast<size_t>(id)];
   const RecordedStorage& storage = graph_->storages[static_cast<size_t>(value.storage)];
   if (value.producer == kNone || !value.has_history || known_.keep.count(id) != 0) return false;
-  if (storage.external || storage.written_in_place) return false;
+  if (storage.external || storage.kept_as_is || storage.written_in_place) return false;
   const auto producer = static_cast<size_t>(value.producer);
   return graph_->operators[producer].repeatable &&
          std::any_of(replays_.begin(), replays_.end(),
@@ -425,6 +377,129 @@ std::vector<plan::Block> BlockOptions::choices(const std::vector<PeakTimeline>& 
     }
   }
   return blocks;
+}
+
+}  // namespace noisemark::memopt
+
+// Options with price limits: within a block, what is cheap to free is freed and the rest is held.
+
+namespace noisemark::memopt {
+
+void BlockOptions::add_price_limits(const CodecFigures& figures) {
+  const size_t bases = options_.size();
+  for (size_t base = 0; base < bases; ++base) {
+    if (same_as_[base] < base || !options_[base].rounding.empty()) continue;
+    const TreatmentPlan uniform = plan(std::vector<size_t>(blocks_, base));
+    for (const PriceLimit& limit : price_limits(freed_storages(uniform, figures))) {
+      std::string name = options_[base].name + ", " + words_of(limit);
+      if (name != options_.back().name) {
+        add_limited(limited_by(limit, base, figures), std::move(name));
+      }
+    }
+  }
+}
+
+void BlockOptions::add_price_limits_of(const BlockOptions& other) {
+  for (size_t i = 0; i < other.limited_.size(); ++i) {
+    add_limited(other.limited_[i], other.options_[other.unlimited() + i].name);
+  }
+}
+
+void BlockOptions::add_limited(Limited limited, std::string name) {
+  const size_t base = limited.base;
+  BlockOption option = options_[base];
+  option.name = std::move(name);
+  options_.push_back(std::move(option));
+  replays_.push_back(replays_[base]);
+  light_.push_back(light_[base]);
+  group_.push_back(group_[base]);
+  same_as_.push_back(same_as_.size());
+  limited_.push_back(std::move(limited));
+}
+
+BlockOptions::Limited BlockOptions::limited_by(const PriceLimit& limit, size_t base,
+                                               const CodecFigures& figures) const {
+  const std::vector<bool> none(graph_->values.size(), false);
+  Limited limited{base, none, none};
+  for (const StorageId id : limit.held) {
+    const RecordedStorage& storage = graph_->storages[static_cast<size_t>(id)];
+    const bool encodes = encodes_within(limit, base, storage, figures);
+    for (const ValueId value : storage.values) {
+      const auto v = static_cast<size_t>(value);
+      if (graph_->values[v].slots.empty()) continue;
+      limited.spared[v] = true;
+      limited.as_saved[v] = !encodes;
+    }
+  }
+  return limited;
+}
+
+/// A storage that costs too much to make again may be cheap to hold in another form.
+bool BlockOptions::encodes_within(const PriceLimit& limit, size_t base,
+                                  const RecordedStorage& storage,
+                                  const CodecFigures& figures) const {
+  const std::optional<SavedMemory> memory = saved_memory(*graph_, storage);
+  if (!memory) return false;
+  const Codecs codecs = codecs_given(base, memory->first);
+  if (codecs.empty()) return false;
+  const CodecFigure figure = figures(*codecs.front(), form_to_encode(*graph_, storage, *memory));
+  const auto freed_bytes = static_cast<double>(storage.bytes - figure.bytes);
+  const auto ns = static_cast<double>(figure.encode_ns + figure.decode_ns);
+  return ns <= limit.most_ns_per_byte * freed_bytes;
+}
+
+const BlockOptions::Limited* BlockOptions::limits_of(size_t option) const {
+  return option < unlimited() ? nullptr : &limited_[option - unlimited()];
+}
+
+std::vector<size_t> BlockOptions::distinct_in(size_t block) const {
+  std::vector<size_t> distinct;
+  std::set<std::string> known;
+  for (size_t o = 0; o < options_.size(); ++o) {
+    if (known.insert(treatment_of(block, o)).second) distinct.push_back(o);
+  }
+  return distinct;
+}
+
+/// All that a plan asks the block's option about, in letters.
+std::string BlockOptions::treatment_of(size_t block, size_t option) const {
+  const bool keeps_crossing = options_[option].policy.keep_what_crosses_segments;
+  const Limited* limits = limits_of(option);
+  std::string words;
+  for (size_t op = 0; op < needed_.size(); ++op) {
+    if (!needed_[op] || block_of_operator(static_cast<OperatorId>(op)) != block) continue;
+    words += replays_[option][op] ? 'r' : 'k';
+    if (light_[option][op]) words += 'l';
+    for (const ValueId id : graph_->operators[op].results) {
+      if (id == kNone) continue;
+      const auto v = static_cast<size_t>(id);
+      if (keeps_crossing && crossing_[v]) words += 'c';
+      if (limits != nullptr && limits->spared[v]) words += 's';
+      if (limits != nullptr && limits->as_saved[v]) words += 'a';
+      for (const std::shared_ptr<const Codec>& codec : codecs_given(option, id)) {
+        words.append(codec->form()).append(";");
+      }
+    }
+  }
+  return words;
+}
+
+void BlockOptions::ask_for_all(const CodecFigures& figures) const {
+  for (const CodecGroup& group : groups_) {
+    for (const RecordedStorage& storage : graph_->storages) {
+      const std::optional<SavedMemory> memory = saved_memory(*graph_, storage);
+      if (!memory) continue;
+      const RecordedValue form = form_to_encode(*graph_, storage, *memory);
+      for (const auto& codec : group.of_value[static_cast<size_t>(memory->first)]) {
+        static_cast<void>(figures(*codec, form));
+      }
+    }
+    for (const ValueId part : known_.tried_parts) {
+      for (const auto& codec : known_codecs(group, part)) {
+        static_cast<void>(figures(*codec, graph_->values[static_cast<size_t>(part)]));
+      }
+    }
+  }
 }
 
 }  // namespace noisemark::memopt

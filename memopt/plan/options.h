@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "memopt/mode_grammar.h"
 #include "memopt/plan/block_program.h"
+#include "memopt/plan/freed_storages.h"
 #include "memopt/plan/peak_timeline.h"
-#include "memopt/plan/price_limits.h"
 #include "memopt/plan/resolve.h"
 
 namespace noisemark::memopt {
@@ -18,28 +17,26 @@ namespace noisemark::memopt {
 struct BlockOption {
   std::string name;  ///< as in reports: "echo"; with a price limit "echo, up to 0.8 ns/B"
   Policy policy;
-  ModeParts parts = {};  ///< "echo"; of "keep" nothing
+  std::string forms = {};     ///< options with the same word have the same codecs, or none
+  std::string rounding = {};  ///< the word of how held values are rounded; empty: they are exact
+  bool makes_again = false;   ///< some values are made again, not all are held
+  /// The blocks' shares of the error are measured by this option. Its errors are neither lost in
+  /// rounding nor so large that they no longer add up.
+  bool compares_blocks = false;
 };
-
-/// From keeping everything, the first, to replaying everything, all of them lossless: "keep";
-/// "exact", which keeps everything too, but masks in 1 bit and what was widened as it was before;
-/// "gist"; and what makes values again, each with what "exact" does and with what "gist" does.
-[[nodiscard]] std::vector<BlockOption> lossless_options();
-/// Those, and keeping and each way to make values again with every way to round what is held.
-[[nodiscard]] std::vector<BlockOption> all_options();
 
 /// The model cut into its segments, each of which can be treated by another option. What a segment
 /// makes is treated by its own option, whoever reads it.
 class BlockOptions {
  public:
-  /// `overrides`: what is known of recipes and codecs, which every plan heeds. Options whose parts
-  /// differ in what is replayed alone have the same codecs, or none.
+  /// `options`: the first keeps everything (modes/budget.h). `overrides`: what is known of
+  /// recipes and codecs, which every plan heeds.
   BlockOptions(std::shared_ptr<const StepGraph> graph, std::vector<BlockOption> options,
                Overrides overrides);
 
   /// Adds to each lossless option that frees storages at different prices the same option with
-  /// price limits (plan/price_limits.h): of a block it frees what is cheap, and holds the rest. To
-  /// be called once, with the options of before first.
+  /// price limits (plan/freed_storages.h): of a block it frees what is cheap, and holds the rest.
+  /// To be called once, with the options of before first.
   void add_price_limits(const CodecFigures& figures);
   /// Those of other options for the same graph, which were made of the same list.
   void add_price_limits_of(const BlockOptions& other);
@@ -82,22 +79,23 @@ class BlockOptions {
   /// is not rounded.
   [[nodiscard]] bool rounds_in(size_t block, const TreatmentPlan& plan) const;
 
-  /// What each option costs each block, from the timelines in which all blocks have that option,
-  /// one for each. `live`: bytes are those of all owners, otherwise only what is held for backward.
+  /// The figures of each option in each block, from the timelines in which all blocks have that
+  /// option, one for each. `live`: bytes are those of all owners, otherwise only what is held for
+  /// backward.
   [[nodiscard]] std::vector<plan::Block> choices(const std::vector<PeakTimeline>& uniform,
                                                  const std::vector<OtherBytes>& other,
                                                  bool live) const;
 
  private:
   using Codecs = std::vector<std::shared_ptr<const Codec>>;
-  /// Those of the options whose parts differ in what is replayed alone.
+  /// The codecs of the options with the same `forms`.
   struct CodecGroup {
-    ModeParts parts;
+    std::string forms;
     CodecChoice choice;
     std::vector<Codecs> of_value;  ///< of what is saved, without those refused
   };
 
-  /// What an option holds because of its price limit, by value.
+  /// The values that an option holds because of its price limit.
   struct Limited {
     size_t base = 0;             ///< the option without it
     std::vector<bool> spared;    ///< not made again

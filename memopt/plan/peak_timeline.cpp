@@ -3,10 +3,12 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <utility>
 
+#include "memopt/plan/plan_walk.h"
 #include "memopt/plan/resolve.h"
 
 namespace noisemark::memopt {
@@ -55,7 +57,6 @@ class SimulatedBlock {
 };
 /// Null: memory that is nobody's to count.
 using Memory = std::shared_ptr<SimulatedBlock>;
-using Local = std::unordered_map<ValueId, Memory>;
 
 /// For every operator, the storages that the program let go when it had ended. What it reads later
 /// than that was saved.
@@ -63,7 +64,7 @@ std::vector<std::vector<StorageId>> last_uses(const StepGraph& graph) {
   std::vector<std::vector<StorageId>> last(graph.operators.size());
   for (size_t s = 0; s < graph.storages.size(); ++s) {
     const OperatorId gone = graph.storages[s].gone_at_operator;
-    if (gone > 0) last[static_cast<size_t>(gone - 1)].push_back(static_cast<StorageId>(s));
+    if (gone > 0) last[static_cast<size_t>(gone) - 1].push_back(static_cast<StorageId>(s));
   }
   return last;
 }
@@ -93,14 +94,8 @@ class Simulation {
         last_uses_(last_uses(graph_)),
         kept_(graph_.slots.size()),
         held_(graph_.values.size()),
-        cache_(graph_.values.size()),
-        uses_(graph_.values.size(), 0),
-        reads_left_(graph_.values.size(), 0),
+        walk_(plan, *this),
         released_(graph_.slots.size(), false) {
-    for (const SlotTreatment& slot : plan_.slots) {
-      for (const ValueId need : slot.needs) ++uses_[static_cast<size_t>(need)];
-    }
-    for (size_t v = 0; v < plan_.values.size(); ++v) reads_left_[v] = plan_.values[v].reads;
     result_.operator_cost.assign(graph_.operators.size() + 1, 0);
   }
 
@@ -181,27 +176,10 @@ class Simulation {
     const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
     const Memory memory = use(recorded(own.value).storage);
     if (memory != nullptr) memory->save();
-    for (const Slice& slice : own.slices) {
-      hold(slice.value, allocate(recorded(slice.value).bytes(), true));
-    }
-    const ValueTreatment& value = treatment(own.value);
-    const bool first = value.supplied_by == slot;
-    if (first && (own.supplies || value.source == Source::kEncoded)) hold(own.value, memory);
+    walk_.supply(slot, memory);
     if (!own.drops) kept_[static_cast<size_t>(slot)] = memory;
     event.at = meter_.take_high();
     result_.events.push_back(event);
-  }
-
-  void hold(ValueId id, Memory memory) {
-    if (bringer_of(id) != id) return;
-    Held& held = held_[static_cast<size_t>(id)];
-    held.memory = std::move(memory);
-    const Codec* codec = treatment(id).codec;
-    if (codec == nullptr) return;
-    held.figure = figures_(*codec, encoded_form(id));
-    held.encoded = true;
-    held.memory = allocate(held.figure.bytes, true);
-    add_cost(id, held.figure.encode_ns);
   }
 
   void note_held() {
@@ -223,7 +201,7 @@ class Simulation {
     OperatorId node = kNone;
     for (const SlotId slot : unpacked_slots(graph_)) {
       TimelineEvent event{slot, true, take_between(), {}};
-      let_go(graph_.slots[static_cast<size_t>(slot)].unpack_order);
+      end_uses(graph_.slots[static_cast<size_t>(slot)].unpack_order);
       const OperatorId saved_by = graph_.slots[static_cast<size_t>(slot)].saved_by;
       if (saved_by == kNone || saved_by != node) finish_node();
       node = saved_by;
@@ -235,13 +213,19 @@ class Simulation {
     TimelineEvent end{kNone, true, take_between(), {}};
     finish_node();
     in_use_.assign(in_use_.size(), nullptr);
+    given_.clear();
     for (size_t s = 0; s < kept_.size(); ++s) release(static_cast<SlotId>(s));
     end.at = meter_.now();
     result_.events.push_back(end);
   }
 
-  /// What the program held beyond the forward pass, until backward had asked for so many slots.
-  void let_go(int32_t unpacked) {
+  /// Lets go of what the program held beyond the forward pass, or retained of its graph, until
+  /// backward had asked for so many slots.
+  void end_uses(int32_t unpacked) {
+    for (; !retained_.empty() && retained_.begin()->first <= unpacked;
+         retained_.erase(retained_.begin())) {
+      for (const SlotId slot : retained_.begin()->second) release(slot);
+    }
     const auto gone = gone_at_.find(unpacked);
     if (gone == gone_at_.end()) return;
     for (const size_t s : gone->second) in_use_[s].reset();
@@ -262,9 +246,12 @@ class Simulation {
   }
 
   void unpack(SlotId slot) {
+    ++unpackings_;
     node_slots_.push_back(slot);
     const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
-    unpacked_.push_back(own.drops ? get(own.value, nullptr) : kept_[static_cast<size_t>(slot)]);
+    unpacked_.push_back(own.drops ? walk_.ask(slot) : kept_[static_cast<size_t>(slot)]);
+    // The derivative of backward saves it, and stays until the graph of both has gone.
+    if (graph_.slots[static_cast<size_t>(slot)].differentiated) given_.push_back(unpacked_.back());
   }
 
   /// The node has run: what it asked for goes, and with it what it saved and never asked for.
@@ -272,7 +259,7 @@ class Simulation {
     unpacked_.clear();
     for (const SlotId slot : std::exchange(node_slots_, {})) {
       const OperatorId saved_by = graph_.slots[static_cast<size_t>(slot)].saved_by;
-      release(slot);
+      release_as_recorded(slot);
       if (saved_by == kNone) continue;
       release_neighbours(slot, saved_by, -1);
       release_neighbours(slot, saved_by, +1);
@@ -280,11 +267,19 @@ class Simulation {
   }
 
   void release_neighbours(SlotId slot, OperatorId saved_by, int step) {
-    for (int64_t s = slot + step; s >= 0 && s < static_cast<int64_t>(kept_.size()); s += step) {
+    for (int64_t s = static_cast<int64_t>(slot) + step;
+         s >= 0 && s < static_cast<int64_t>(kept_.size()); s += step) {
       const RecordedSlot& neighbour = graph_.slots[static_cast<size_t>(s)];
       if (neighbour.saved_by != saved_by) return;
-      if (neighbour.unpack_order == kNone) release(static_cast<SlotId>(s));
+      if (neighbour.unpack_order == kNone) release_as_recorded(static_cast<SlotId>(s));
     }
+  }
+
+  /// Lets go of it later than its node, where the graph was retained.
+  void release_as_recorded(SlotId slot) {
+    const int32_t gone_at = graph_.slots[static_cast<size_t>(slot)].gone_at_unpack;
+    if (gone_at == kNone || gone_at <= unpackings_) return release(slot);
+    retained_[gone_at].push_back(slot);
   }
 
   void release(SlotId slot) {
@@ -292,32 +287,7 @@ class Simulation {
     if (released_[s]) return;
     released_[s] = true;
     kept_[s].reset();
-    const SlotTreatment& own = plan_.slots[s];
-    if (own.drops) read(own.value);
-    for (const ValueId need : own.needs) {
-      const auto at = static_cast<size_t>(need);
-      if (--uses_[at] > 0) continue;
-      held_[at] = {};
-      cache_[at].reset();
-    }
-  }
-
-  Memory get(ValueId id, Local* local) {
-    const auto at = static_cast<size_t>(id);
-    if (local != nullptr && local->count(id) != 0) return local->at(id);
-    if (cache_[at] != nullptr) return cache_[at];
-    switch (treatment(id).source) {
-      case Source::kHeld:
-      case Source::kEncoded:
-      case Source::kSliced:
-        return held_or_decoded(id);
-      case Source::kMadeAgain:
-        return make_again(id, local);
-      case Source::kModel:
-      case Source::kUnavailable:
-        break;
-    }
-    return nullptr;
+    walk_.release(slot);
   }
 
   /// The value in whose name `id` is held: values that share their memory are encoded as one.
@@ -326,7 +296,7 @@ class Simulation {
     return bringer == kNone ? id : bringer;
   }
 
-  /// What the codec is given: the value, or all of the memory that it shares.
+  /// The memory that the codec is given: the value, or all of the memory that it shares.
   [[nodiscard]] RecordedValue encoded_form(ValueId id) const {
     RecordedValue form = recorded(id);
     if (treatment(id).encoded_with == kNone) return form;
@@ -334,58 +304,47 @@ class Simulation {
     return form;
   }
 
-  Memory held_or_decoded(ValueId id) {
-    const auto at = static_cast<size_t>(id);
+  // The walk's store, with bytes.
+  friend class PlanWalk<Memory, Simulation>;
+
+  [[nodiscard]] static bool is_there(const Memory& memory) { return memory != nullptr; }
+  void look_at(SlotId /*slot*/, const Memory& /*saved*/) {}
+  void hold_slice(const Slice& slice, const Memory& /*whole*/) {
+    hold(slice.value, allocate(recorded(slice.value).bytes(), true));
+  }
+
+  void hold(ValueId id, Memory memory) {
+    if (bringer_of(id) != id) return;
+    Held& held = held_[static_cast<size_t>(id)];
+    held.memory = std::move(memory);
+    const Codec* codec = treatment(id).codec;
+    if (codec == nullptr) return;
+    held.figure = figures_(*codec, encoded_form(id));
+    held.encoded = true;
+    held.memory = allocate(held.figure.bytes, true);
+    add_cost(id, held.figure.encode_ns);
+  }
+
+  Memory from_elsewhere(ValueId /*id*/) { return nullptr; }
+
+  Memory held(ValueId id) {
     Held& held = held_[static_cast<size_t>(bringer_of(id))];
     if (!held.encoded) return held.memory;
     if (held.decoded != nullptr) return held.decoded;
     Memory decoded = allocate(encoded_form(id).bytes(), true);
     add_cost(id, held.figure.decode_ns);
-    if (treatment(id).encoded_with != kNone) {
-      held.decoded = decoded;
-    } else if (reads_left_[at] > 0) {
-      cache_[at] = decoded;
-    }
+    if (treatment(id).encoded_with != kNone) held.decoded = decoded;
     return decoded;
   }
 
-  Memory make_again(ValueId id, Local* local) {
-    const Recipe& recipe = *plan_.recipes[static_cast<size_t>(treatment(id).recipe)];
-    const bool light = treatment(id).light;
-    const bool aside = local != nullptr && light;
-    const std::vector<Memory> results = run_recipe(recipe, inputs_of(recipe, light, local));
-    if (!aside) {
-      for (const ValueId input : recipe.inputs) {
-        if (light || !treatment(input).light) read(input);
-      }
-    }
-    Memory wanted;
-    for (size_t i = 0; i < recipe.results.size(); ++i) {
-      const ValueId result = recipe.results[i];
-      if (result == kNone) continue;
-      if (result == id) wanted = results[i];
-      if (treatment(result).source != Source::kMadeAgain) continue;
-      if (aside) {
-        (*local)[result] = results[i];
-      } else if (reads_left_[static_cast<size_t>(result)] > 0) {
-        cache_[static_cast<size_t>(result)] = results[i];
-      }
-    }
-    return wanted;
+  [[nodiscard]] bool decodes_for_reader(ValueId id) const {
+    return held_[static_cast<size_t>(id)].encoded && treatment(id).encoded_with == kNone;
   }
 
-  std::vector<Memory> inputs_of(const Recipe& recipe, bool light, Local* local) {
-    Local own;
-    Local* side = light ? local : &own;
-    std::vector<Memory> inputs;
-    for (const ValueId input : recipe.inputs) {
-      inputs.push_back(get(input, treatment(input).light ? side : nullptr));
-    }
-    return inputs;
-  }
+  void begin(int32_t /*recipe*/, bool /*aside*/) {}
 
   /// Views share the memory of what they look at.
-  std::vector<Memory> run_recipe(const Recipe& recipe, const std::vector<Memory>& inputs) {
+  std::vector<Memory> run(const Recipe& recipe, const std::vector<Memory>& inputs) {
     const RecordedOperator& op = graph_.operators[static_cast<size_t>(recipe.replaces)];
     result_.operator_cost[static_cast<size_t>(recipe.replaces)] += recipe.cost_ns;
     std::unordered_map<StorageId, Memory> of_storage;
@@ -409,10 +368,8 @@ class Simulation {
     return results;
   }
 
-  void read(ValueId id) {
-    const auto at = static_cast<size_t>(id);
-    if (--reads_left_[at] <= 0) cache_[at].reset();
-  }
+  void require_made(const Recipe& /*recipe*/, ValueId /*id*/, const Memory& /*made*/) {}
+  void let_go(ValueId id) { held_[static_cast<size_t>(id)] = {}; }
 
   struct Held {
     Memory memory;
@@ -433,11 +390,12 @@ class Simulation {
   const std::vector<std::vector<StorageId>> last_uses_;
   std::vector<Memory> kept_;  ///< by slot
   std::vector<Held> held_;
-  std::vector<Memory> cache_;
-  std::vector<int32_t> uses_;
-  std::vector<int32_t> reads_left_;
+  PlanWalk<Memory, Simulation> walk_;
   std::vector<bool> released_;
-  std::vector<Memory> unpacked_;  ///< by the node that runs
+  int32_t unpackings_ = 0;
+  std::map<int32_t, std::vector<SlotId>> retained_;  ///< slots, by the unpacking that they await
+  std::vector<Memory> unpacked_;                     ///< by the node that runs
+  std::vector<Memory> given_;                        ///< to a backward that is differentiated
   std::vector<SlotId> node_slots_;
   OperatorId next_ = 0;
   PeakTimeline result_;

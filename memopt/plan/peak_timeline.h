@@ -6,13 +6,14 @@
 #include <memory>
 #include <vector>
 
-#include "memopt/plan/treatment.h"
+#include "memopt/treatment/treatment.h"
 
-/// What a plan will hold and cost, without running anything: the recorded step is gone through
-/// event by event, with the same order of making, caching and letting go as in its execution.
+/// The bytes that a plan will hold and its cost, without running anything: the recorded step is
+/// gone through event by event, with the same order of making, caching and letting go as in its
+/// execution.
 namespace noisemark::memopt {
 
-/// What a codec makes of one value.
+/// The figures of a codec for one value.
 struct CodecFigure {
   int64_t bytes = 0;
   int64_t encode_ns = 0;
@@ -55,7 +56,7 @@ struct PeakTimeline {
 /// `figures` is asked for encoded values only.
 [[nodiscard]] PeakTimeline simulate(const TreatmentPlan& plan, const CodecFigures& figures);
 
-/// Of the step when everything is kept, as mode "none" does.
+/// The timeline of the step when everything is kept, as mode "none" does.
 [[nodiscard]] PeakTimeline kept_timeline(std::shared_ptr<const StepGraph> graph);
 
 /// Per event of the graph's timelines; zeros where the recorder did not read the memory.
@@ -63,7 +64,7 @@ struct PeakTimeline {
 /// The same by kept_timeline() of the graph.
 [[nodiscard]] std::vector<OtherBytes> other_bytes(const StepGraph& graph, const PeakTimeline& kept);
 
-/// Of all owners at event `i`.
+/// The live bytes of all owners at event `i`.
 [[nodiscard]] int64_t live_bytes(const PeakTimeline& timeline, const std::vector<OtherBytes>& other,
                                  size_t i);
 /// The most of all owners over the step.

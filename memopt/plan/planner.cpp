@@ -262,8 +262,8 @@ void Planner::fill_gaps(std::vector<PlanPoint>& points) const {
   }
 }
 
-/// What the smaller plan holds in any case, and of what it makes again the storages that cost most
-/// for each byte, up to about half of the bytes that lie between the two.
+/// The storages that the smaller plan holds in any case, and of those that it makes again the ones
+/// that cost most for each byte, up to about half of the bytes that lie between the two.
 std::vector<StorageId> Planner::to_hold_between(const PlanPoint& larger,
                                                 const PlanPoint& smaller) const {
   std::vector<FreedStorage> freed = freed_storages(plan(smaller), figures_);

@@ -12,7 +12,7 @@
 
 namespace noisemark::memopt {
 
-/// What a budget bounds.
+/// The figure that a budget bounds.
 enum class BudgetTarget : uint8_t {
   kPeak,       ///< the most bytes of all owners, as far as the recorded step was measured
   kPeakSaved,  ///< the most bytes held for backward
@@ -51,7 +51,7 @@ struct PlanPoint {
   }
 };
 
-/// What a budget gets.
+/// The plan that a budget gets.
 struct BudgetAnswer {
   PlanPoint point;
   double lower_bound_ns = 0;  ///< no plan of the step within the budget costs less, whatever it

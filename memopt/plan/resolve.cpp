@@ -1,15 +1,258 @@
 #include "memopt/plan/resolve.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "memopt/plan/encodings.h"
-#include "memopt/plan/shortcuts.h"
+#include "memopt/plan/cuts.h"
 
 namespace noisemark::memopt {
+namespace {
+
+/// A by-product that is made again, such as statistics, costs what the shortcut avoids.
+bool is_at_hand(const TreatmentPlan& plan, ValueId id) {
+  const Source source = plan.values[static_cast<size_t>(id)].source;
+  const bool by_product = plan.graph->values[static_cast<size_t>(id)].result_index > 0;
+  return source != Source::kUnavailable && !(by_product && source == Source::kMadeAgain);
+}
+
+void shorten(TreatmentPlan& plan, const Overrides& overrides, RecipeBook& recipes, ValueId id) {
+  ValueTreatment& treatment = plan.values[static_cast<size_t>(id)];
+  if (treatment.source != Source::kMadeAgain || overrides.replay.count(id) != 0) return;
+  const std::shared_ptr<const Recipe>& shortcut = recipes.shortcut(id);
+  if (shortcut == nullptr) return;
+  const bool complete = std::all_of(shortcut->inputs.begin(), shortcut->inputs.end(),
+                                    [&](ValueId input) { return is_at_hand(plan, input); });
+  if (!complete) return;
+  treatment.recipe = static_cast<int32_t>(plan.recipes.size());
+  plan.recipes.push_back(shortcut);
+}
+
+/// Values that backward asks for, and all they are made from.
+std::vector<bool> needed_values(const TreatmentPlan& plan) {
+  std::vector<bool> needed(plan.values.size(), false);
+  std::vector<ValueId> open;
+  const auto need = [&](ValueId id) {
+    if (needed[static_cast<size_t>(id)]) return;
+    needed[static_cast<size_t>(id)] = true;
+    open.push_back(id);
+  };
+  for (const RecordedSlot& slot : plan.graph->slots) need(slot.value);
+  while (!open.empty()) {
+    const ValueTreatment& treatment = plan.values[static_cast<size_t>(open.back())];
+    open.pop_back();
+    if (treatment.source != Source::kMadeAgain) continue;
+    for (const ValueId input : plan.recipes[static_cast<size_t>(treatment.recipe)]->inputs) {
+      need(input);
+    }
+  }
+  return needed;
+}
+
+void drop_what_is_not_needed(TreatmentPlan& plan) {
+  const std::vector<bool> needed = needed_values(plan);
+  std::vector<int32_t> place(plan.recipes.size(), kNone);
+  std::vector<std::shared_ptr<const Recipe>> recipes;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    ValueTreatment& treatment = plan.values[v];
+    if (treatment.source != Source::kMadeAgain) continue;
+    if (!needed[v]) {
+      treatment = {};
+      continue;
+    }
+    int32_t& at = place[static_cast<size_t>(treatment.recipe)];
+    if (at == kNone) {
+      at = static_cast<int32_t>(recipes.size());
+      recipes.push_back(std::move(plan.recipes[static_cast<size_t>(treatment.recipe)]));
+    }
+    treatment.recipe = at;
+  }
+  plan.recipes = std::move(recipes);
+}
+
+}  // namespace
+
+void take_shortcuts(TreatmentPlan& plan, const Overrides& overrides, RecipeBook& recipes) {
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    shorten(plan, overrides, recipes, static_cast<ValueId>(v));
+  }
+  drop_what_is_not_needed(plan);
+}
+
+namespace {
+
+const RecordedValue& value_at(const StepGraph& graph, ValueId id) {
+  return graph.values[static_cast<size_t>(id)];
+}
+
+/// All of the memory is elements of one type, and the same whenever one of the values is saved.
+bool can_be_one(const StepGraph& graph, const RecordedStorage& storage, at::ScalarType type) {
+  const bool one_type = std::all_of(storage.values.begin(), storage.values.end(), [&](ValueId id) {
+    return value_at(graph, id).slots.empty() || value_at(graph, id).dtype == type;
+  });
+  return one_type && !storage.written_in_place &&
+         storage.bytes % static_cast<int64_t>(c10::elementSize(type)) == 0;
+}
+
+class Encoder {
+ public:
+  Encoder(TreatmentPlan& plan, const Policy& policy, const Overrides& overrides)
+      : plan_(plan),
+        graph_(*plan.graph),
+        policy_(policy),
+        overrides_(overrides),
+        recipes_read_(graph_.storages.size(), false),
+        exact_(graph_.storages.size(), false) {
+    for (const auto& recipe : plan_.recipes) {
+      for (const ValueId input : recipe->inputs) {
+        recipes_read_[static_cast<size_t>(value(input).storage)] = true;
+      }
+    }
+    std::vector<bool> seen(graph_.values.size(), false);
+    for (const RecordedSlot& slot : graph_.slots) {
+      if (slot.exact) mark_exact_inputs(slot.value, seen);
+    }
+  }
+
+  void run() {
+    for (const RecordedStorage& storage : graph_.storages) encode_storage(storage);
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (treatment(id).source != Source::kSliced) continue;
+      give_codecs(id, plan_.values[v]);
+    }
+  }
+
+ private:
+  [[nodiscard]] const RecordedValue& value(ValueId id) const { return value_at(graph_, id); }
+  ValueTreatment& treatment(ValueId id) { return plan_.values[static_cast<size_t>(id)]; }
+
+  void encode_storage(const RecordedStorage& storage) {
+    if (!holds_all_saved(storage)) return;
+    const std::optional<SavedMemory> memory = saved_memory(graph_, storage);
+    if (!memory) return;
+    ValueTreatment& first = treatment(memory->first);
+    note_unrounded(storage, memory->first);
+    if (!give_codecs(memory->first, first)) {
+      if (overrides_.no_room.count(value(memory->first).storage) != 0) note_full_host(storage);
+      return;
+    }
+    for (const ValueId id : storage.values) {
+      if (value(id).slots.empty()) continue;
+      treatment(id).source = Source::kEncoded;
+      treatment(id).codec = first.codec;
+      if (memory->whole) treatment(id).encoded_with = memory->first;
+    }
+  }
+
+  /// An exact value is made of exact ones.
+  void mark_exact_inputs(ValueId id, std::vector<bool>& seen) {
+    if (seen[static_cast<size_t>(id)] || treatment(id).source != Source::kMadeAgain) return;
+    seen[static_cast<size_t>(id)] = true;
+    for (const ValueId input : plan_.recipes[static_cast<size_t>(treatment(id).recipe)]->inputs) {
+      exact_[static_cast<size_t>(value(input).storage)] = true;
+      mark_exact_inputs(input, seen);
+    }
+  }
+
+  [[nodiscard]] bool holds_all_saved(const RecordedStorage& storage) {
+    return std::all_of(storage.values.begin(), storage.values.end(), [this](ValueId id) {
+      return value(id).slots.empty() || treatment(id).source == Source::kHeld;
+    });
+  }
+
+  /// A choice of the policy comes before rounding.
+  void note_unrounded(const RecordedStorage& storage, ValueId first) {
+    const KeepReason why = reason_not_to_round(storage, first);
+    if (!policy_.rounds || why == KeepReason::kNone) return;
+    for (const ValueId id : storage.values) {
+      KeepReason& reason = treatment(id).reason;
+      if (!value(id).slots.empty() && !is_choice(reason)) reason = why;
+    }
+  }
+
+  [[nodiscard]] KeepReason reason_not_to_round(const RecordedStorage& storage,
+                                               ValueId first) const {
+    const at::ScalarType type = value(first).dtype;
+    if (is_small_result(graph_, first)) return KeepReason::kNone;
+    if (type == at::kDouble || at::isComplexType(type)) return KeepReason::kTypeNotRounded;
+    const bool exact = storage.exact || exact_[static_cast<size_t>(value(first).storage)];
+    return exact && at::isFloatingType(type) ? KeepReason::kExact : KeepReason::kNone;
+  }
+
+  /// Its operator cannot be run again either, but that does not matter here.
+  void note_full_host(const RecordedStorage& storage) {
+    for (const ValueId id : storage.values) {
+      if (!value(id).slots.empty()) treatment(id).reason = KeepReason::kNoRoomOnHost;
+    }
+  }
+
+  /// False when no codec is left.
+  bool give_codecs(ValueId id, ValueTreatment& to) {
+    std::vector<std::shared_ptr<const Codec>> codecs = policy_.codec(graph_, id);
+    std::erase_if(codecs, [&](const std::shared_ptr<const Codec>& codec) {
+      return overrides_.refuses(id, *codec) || !serves(id, *codec);
+    });
+    if (codecs.empty()) return false;
+    to.codec = codecs.front().get();
+    to.next_codecs.clear();
+    for (size_t i = 1; i < codecs.size(); ++i) to.next_codecs.push_back(codecs[i].get());
+    std::move(codecs.begin(), codecs.end(), std::back_inserter(plan_.codecs));
+    return true;
+  }
+
+  /// A codec that keeps nothing but the sign is for autograd alone: a recipe reads values. One that
+  /// rounds is not for what an exact value is made of.
+  [[nodiscard]] bool serves(ValueId id, const Codec& codec) const {
+    if (codec.lossless()) return true;
+    const auto storage = static_cast<size_t>(value(id).storage);
+    return codec.keeps_sign() ? !recipes_read_[storage] : !exact_[storage];
+  }
+
+  TreatmentPlan& plan_;
+  const StepGraph& graph_;
+  const Policy& policy_;
+  const Overrides& overrides_;
+  std::vector<bool> recipes_read_;  ///< by storage
+  std::vector<bool> exact_;         ///< by storage: an exact value is made of it again
+};
+
+}  // namespace
+
+std::optional<SavedMemory> saved_memory(const StepGraph& graph, const RecordedStorage& storage) {
+  if (storage.external || storage.kept_as_is) return std::nullopt;
+  SavedMemory memory;
+  for (const ValueId id : storage.values) {
+    const std::vector<SlotId>& slots = value_at(graph, id).slots;
+    if (slots.empty()) continue;
+    const bool shared = memory.first != kNone;
+    if (!shared || slots.front() < value_at(graph, memory.first).slots.front()) memory.first = id;
+    memory.whole = memory.whole || shared;
+  }
+  if (memory.first == kNone) return std::nullopt;
+  const RecordedValue& first = value_at(graph, memory.first);
+  memory.whole = memory.whole || !first.fills_its_memory();
+  if (memory.whole && !can_be_one(graph, storage, first.dtype)) return std::nullopt;
+  return memory;
+}
+
+RecordedValue form_to_encode(const StepGraph& graph, const RecordedStorage& storage,
+                             const SavedMemory& memory) {
+  RecordedValue form = value_at(graph, memory.first);
+  if (memory.whole) {
+    form.sizes = {storage.bytes / static_cast<int64_t>(c10::elementSize(form.dtype))};
+  }
+  return form;
+}
+
+void choose_encodings(TreatmentPlan& plan, const Policy& policy, const Overrides& overrides) {
+  if (policy.codec) Encoder(plan, policy, overrides).run();
+}
+
 namespace {
 
 constexpr SlotId kNotKnown = -2;
@@ -23,7 +266,9 @@ class Resolver {
         overrides_(overrides),
         recipes_(recipes),
         keep_(overrides.keep),
+        crossing_(overrides.crossing),
         seen_(graph_.values.size(), 0) {
+    if (policy_.runs_apart) parts_ = parts_between(graph_, policy_.runs_apart);
     plan_.graph = std::move(graph);
   }
 
@@ -32,7 +277,7 @@ class Resolver {
     do {
       start_over();
       for (const RecordedSlot& slot : graph_.slots) visit(slot.value);
-    } while (keep_more());
+    } while (keep_more() || keep_between_parts());
     take_shortcuts(plan_, overrides_, recipes_);
     choose_encodings(plan_, policy_, overrides_);
     fill_slots();
@@ -49,6 +294,7 @@ class Resolver {
     slices_.clear();
     made_by_.assign(graph_.operators.size(), kNone);
     last_supplier_.assign(graph_.values.size(), kNotKnown);
+    needs_apart_.assign(graph_.values.size(), std::nullopt);
   }
 
   [[nodiscard]] const RecordedValue& value(ValueId id) const {
@@ -64,7 +310,7 @@ class Resolver {
   void visit(ValueId id) {
     if (visited_[static_cast<size_t>(id)]) return;
     visited_[static_cast<size_t>(id)] = true;
-    if (value(id).origin == RecordedValue::Origin::kModel && !storage(id).written_in_place) {
+    if (is_the_models(id)) {
       treatment(id).source = Source::kModel;
       return;
     }
@@ -74,6 +320,12 @@ class Resolver {
     } else if (!value(id).slots.empty()) {
       hold(id, reason);
     }
+  }
+
+  /// It is there when backward asks, as it was: the program does not write it in between.
+  [[nodiscard]] bool is_the_models(ValueId id) const {
+    return value(id).origin == RecordedValue::Origin::kModel && !storage(id).written_in_place &&
+           !storage(id).kept_as_is && keep_.count(id) == 0;
   }
 
   void hold(ValueId id, KeepReason reason) {
@@ -86,13 +338,14 @@ class Resolver {
     const RecordedOperator* producer = graph_.producer_of(id);
     const bool foreign = storage(id).external && !is_unsaved_view_of_model(id);
     if (producer == nullptr || foreign) return KeepReason::kForeign;
+    if (storage(id).kept_as_is) return KeepReason::kAsItIs;
     if (storage(id).written_in_place) return KeepReason::kWrittenInPlace;
     if (!producer->repeatable) return KeepReason::kUnrepeatable;
     if (!value(id).has_history) return KeepReason::kNoHistory;
     if (!policy_.may_replay(graph_, *producer)) return KeepReason::kNotAllowed;
     if (keep_.count(id) != 0) return KeepReason::kMustBeKept;
     if (overrides_.spared.count(id) != 0) return KeepReason::kDear;
-    if (overrides_.crossing.count(id) != 0) return KeepReason::kCrossesSegments;
+    if (crossing_.count(id) != 0) return KeepReason::kCrossesSegments;
     if (!value(id).slots.empty() && is_small_result(graph_, id)) return KeepReason::kSmall;
     if (policy_.keep_what_crosses_segments && crosses(id)) return KeepReason::kCrossesSegments;
     return missing_inputs(id).empty() ? KeepReason::kNone : KeepReason::kInputMissing;
@@ -106,14 +359,11 @@ class Resolver {
 
   std::vector<ValueId> missing_inputs(ValueId id) {
     std::vector<ValueId> missing;
-    for (const Argument& argument : graph_.producer_of(id)->arguments) {
-      for (const ValueId input : argument.values) {
-        if (input == kNone) continue;
-        visit(input);
-        // What was written in place may not be what the operator read.
-        if (treatment(input).source == Source::kUnavailable || storage(input).written_in_place) {
-          missing.push_back(input);
-        }
+    for (const ValueId input : recipes_.replay(value(id).producer)->inputs) {
+      visit(input);
+      // A tensor that was written in place may not be the one that the operator read.
+      if (treatment(input).source == Source::kUnavailable || storage(input).written_in_place) {
+        missing.push_back(input);
       }
     }
     return missing;
@@ -227,6 +477,43 @@ class Resolver {
     return keep_.size() != before;
   }
 
+  /// The same for what would be made for one operator that runs apart by running another one.
+  bool keep_between_parts() {
+    const size_t before = crossing_.size();
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      if (treatment(v).source != Source::kMadeAgain || !runs_apart(v)) continue;
+      ++search_;
+      for (const ValueId input : inputs_of(v)) keep_of_earlier_parts(input, part_of(v));
+    }
+    return crossing_.size() != before;
+  }
+
+  void keep_of_earlier_parts(ValueId id, int32_t part) {
+    if (std::exchange(seen_[static_cast<size_t>(id)], search_) == search_) return;
+    if (!needs_apart(id)) return;
+    if (part_of(id) < part && !value(id).slots.empty()) {
+      crossing_.insert(id);
+      return;
+    }
+    for (const ValueId input : inputs_of(id)) keep_of_earlier_parts(input, part);
+  }
+
+  [[nodiscard]] int32_t part_of(ValueId id) const {
+    return parts_[static_cast<size_t>(value(id).producer)];
+  }
+  [[nodiscard]] bool runs_apart(ValueId id) const {
+    return policy_.runs_apart && policy_.runs_apart(graph_, *graph_.producer_of(id));
+  }
+
+  /// To make the value again an operator that runs apart is run.
+  bool needs_apart(ValueId id) {
+    std::optional<bool>& known = needs_apart_[static_cast<size_t>(id)];
+    if (known.has_value()) return *known;
+    bool needs = treatment(id).source == Source::kMadeAgain && runs_apart(id);
+    for (const ValueId input : inputs_of(id)) needs = needs_apart(input) || needs;
+    return *(known = needs);
+  }
+
   /// Another value keeps the memory alive anyway.
   [[nodiscard]] bool shares_held_storage(ValueId id) {
     const std::vector<ValueId>& values = storage(id).values;
@@ -306,12 +593,15 @@ class Resolver {
   const Overrides& overrides_;
   RecipeBook& recipes_;
   std::set<ValueId> keep_;
+  std::set<ValueId> crossing_;
+  std::vector<int32_t> parts_;  ///< by operator; empty where none runs apart
   TreatmentPlan plan_;
   std::vector<bool> visited_;
   std::map<SlotId, std::vector<Slice>> slices_;
-  std::vector<int32_t> made_by_;       ///< by operator, index of its recipe
-  std::vector<SlotId> last_supplier_;  ///< by value, or kNotKnown
-  std::vector<int64_t> seen_;          ///< by value, the last search that met it
+  std::vector<int32_t> made_by_;                  ///< by operator, index of its recipe
+  std::vector<SlotId> last_supplier_;             ///< by value, or kNotKnown
+  std::vector<std::optional<bool>> needs_apart_;  ///< by value; empty: not known
+  std::vector<int64_t> seen_;                     ///< by value, the last search that met it
   int64_t search_ = 0;
 };
 

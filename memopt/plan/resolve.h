@@ -3,12 +3,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "memopt/plan/treatment.h"
-#include "memopt/replay/recipe_book.h"
+#include "memopt/treatment/recipe.h"
+#include "memopt/treatment/treatment.h"
 
 namespace noisemark::memopt {
 
@@ -19,18 +20,23 @@ class OffloadPool;
 using CodecChoice =
     std::function<std::vector<std::shared_ptr<const Codec>>(const StepGraph&, ValueId)>;
 
-/// What a mode allows; resolve() makes a plan of it.
+/// The rules of a mode; resolve() makes a plan of them.
 struct Policy {
   /// Operators that may be run again. Unrepeatable ones are excluded anyway.
   std::function<bool(const StepGraph&, const RecordedOperator&)> may_replay;
-  /// Of those, the ones that are cheap: in a two-level plan their results are not kept while a
+  /// Tells which of those are cheap: in a two-level plan their results are not kept while a
   /// block is replayed. Empty: one level.
   std::function<bool(const StepGraph&, const RecordedOperator&)> light;
   /// Mirror: what operators of other segments read is kept.
   bool keep_what_crosses_segments = false;
+  /// Attention: what such an operator reads is not made by running another one, or backward would
+  /// make all of a transformer again at once. What crosses between the two, where the fewest bytes
+  /// do (cuts.h), is kept. Empty: no operator.
+  std::function<bool(const StepGraph&, const RecordedOperator&)> runs_apart;
   /// Cut the missing inputs of an operator out of its result where that holds fewer bytes.
   bool slices = true;
   CodecChoice codec;                       ///< empty: no value is encoded
+  bool rounds = false;                     ///< some codecs of it do
   std::shared_ptr<OffloadPool> host = {};  ///< what `codec` takes host memory from; null: nothing
   /// Mirror: the segments are not the model's blocks but the square root of the number of saved
   /// storages in number, of equal bytes.
@@ -51,7 +57,7 @@ struct Overrides {
   std::set<ValueId> replay;  ///< its shortcut was found not to be exact: its operator is called
   std::map<ValueId, int64_t> shortcut_ns;  ///< what the shortcut of a value took
 
-  /// What A does not take A+B does not take either.
+  /// A tensor that A does not take is not taken by A+B either.
   [[nodiscard]] bool refuses(ValueId id, const Codec& codec) const;
 };
 
@@ -63,5 +69,30 @@ struct Overrides {
 /// The same with recipes that other plans for the graph share.
 [[nodiscard]] TreatmentPlan resolve(std::shared_ptr<const StepGraph> graph, const Policy& policy,
                                     const Overrides& overrides, RecipeBook& recipes);
+
+/// Gives values that can be made again in one pass, without what lies between them and what is held
+/// (RecipeBook::shortcut()), such a recipe in place of the call of their operator. What nothing
+/// reads any more is then made no more. Before encodings are chosen.
+void take_shortcuts(TreatmentPlan& plan, const Overrides& overrides, RecipeBook& recipes);
+
+/// The saved part of a storage, as codecs are given it.
+struct SavedMemory {
+  ValueId first = kNone;  ///< the first to be saved: it brings the memory, and its codecs count
+  bool whole = false;  ///< all of the memory is encoded, not `first` alone: others that were saved
+                       ///< share it, or `first` does not fill its part of it
+};
+/// Empty where nothing was saved, where it is nobody's to drop, and where it cannot be encoded as
+/// one.
+[[nodiscard]] std::optional<SavedMemory> saved_memory(const StepGraph& graph,
+                                                      const RecordedStorage& storage);
+
+/// The value that codecs are given: the first, or as if it were all of the memory.
+[[nodiscard]] RecordedValue form_to_encode(const StepGraph& graph, const RecordedStorage& storage,
+                                           const SavedMemory& memory);
+
+/// Gives what `plan` holds, recipes being decided, the codecs of the policy that were not refused
+/// yet. Values that share their memory are encoded as one, with all of that memory: encoding one
+/// of them alone would free nothing.
+void choose_encodings(TreatmentPlan& plan, const Policy& policy, const Overrides& overrides);
 
 }  // namespace noisemark::memopt

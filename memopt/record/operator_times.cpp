@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "memopt/device_parts.h"
+#include "memopt/device/device_clock.h"
 
 namespace noisemark::memopt {
 namespace {

@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/device_clock.h"
-#include "memopt/mode.h"
+#include "memopt/autograd/model_view.h"
+#include "memopt/device/device_clock.h"
 #include "memopt/record/step_graph.h"
 
 namespace noisemark::memopt {
 
-/// What the operators of a forward pass take on the model's device, whose work may begin and end
+/// The times of a forward pass's operators on the model's device, whose work may begin and end
 /// after the call has returned: marks are put into the device's own order of work and read once all
 /// of it is done. On a CPU, and on a device of which this build knows no clock, that is the time of
 /// the call. Used by the thread that runs the pass.
@@ -37,7 +37,7 @@ class OperatorTimes {
   /// No operator runs: the only place where a stretch may end, or it would be in a time.
   void between_operators();
   [[nodiscard]] DeviceClock::Mark mark();
-  /// Of the operator after those that were noted before.
+  /// Notes the operator after those that were noted before.
   void note(DeviceClock::Mark begin, DeviceClock::Mark end) { spans_.emplace_back(begin, end); }
   /// The pass is over. Idempotent.
   void end() { clock_->release(); }

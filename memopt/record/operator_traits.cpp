@@ -16,18 +16,36 @@ bool draws_random_numbers(const RecordedOperator& recorded) {
   return true;
 }
 
-/// Batch norm moves its buffers without saying so in its schema.
-bool keeps_running_statistics(const RecordedOperator& recorded) {
+/// The places of the running statistics among the arguments. Batch norm moves its buffers without
+/// saying so in its schema.
+std::vector<size_t> running_statistics(const RecordedOperator& recorded) {
   const std::vector<c10::Argument>& schema = recorded.handle.schema().arguments();
+  std::vector<size_t> places;
   for (size_t i = 0; i < schema.size() && i < recorded.arguments.size(); ++i) {
     const std::vector<ValueId>& values = recorded.arguments[i].values;
     const bool given = !values.empty() && values.front() != kNone;
-    if (given && schema[i].name().starts_with("running_")) return true;
+    if (given && schema[i].name().starts_with("running_")) places.push_back(i);
   }
-  return false;
+  return places;
 }
 
-/// What is in it is nobody's statement: it may be filled by other means than operators.
+/// Empty for an operator that does not ask whether it trains.
+std::optional<bool> trains(const RecordedOperator& recorded) {
+  const std::vector<c10::Argument>& schema = recorded.handle.schema().arguments();
+  for (size_t i = 0; i < schema.size() && i < recorded.arguments.size(); ++i) {
+    const c10::IValue& constant = recorded.arguments[i].constant;
+    if (schema[i].name() == "training" && constant.isBool()) return constant.toBool();
+  }
+  return std::nullopt;
+}
+
+/// Batch norm that trains computes the statistics of its input, and one that does not only reads
+/// those that run: neither needs to move them to give its results again.
+bool moves_statistics_for_good(const RecordedOperator& recorded) {
+  return !running_statistics(recorded).empty() && !trains(recorded).has_value();
+}
+
+/// The contents of such a tensor are not known: they may be filled by other means than operators.
 bool gives_raw_memory(const RecordedOperator& recorded) {
   return recorded.name.starts_with("aten::empty") || recorded.name.starts_with("aten::new_empty");
 }
@@ -36,8 +54,26 @@ bool gives_raw_memory(const RecordedOperator& recorded) {
 
 bool is_repeatable(const RecordedOperator& recorded) {
   const bool understood = recorded.overwrites != kNone || !recorded.handle.schema().is_mutable();
-  return understood && !draws_random_numbers(recorded) && !keeps_running_statistics(recorded) &&
+  return understood && !draws_random_numbers(recorded) && !moves_statistics_for_good(recorded) &&
          !gives_raw_memory(recorded);
+}
+
+RecordedOperator without_running_statistics(const RecordedOperator& recorded) {
+  RecordedOperator call = recorded;
+  if (!trains(recorded).value_or(false)) return call;
+  for (const size_t place : running_statistics(recorded)) call.arguments[place].values = {kNone};
+  return call;
+}
+
+void mark_moved_statistics(StepGraph& graph) {
+  for (const RecordedOperator& recorded : graph.operators) {
+    if (!trains(recorded).value_or(true)) continue;
+    for (const size_t place : running_statistics(recorded)) {
+      const ValueId moved = recorded.arguments[place].values.front();
+      const StorageId storage = graph.values[static_cast<size_t>(moved)].storage;
+      graph.storages[static_cast<size_t>(storage)].written_in_place = true;
+    }
+  }
 }
 
 bool is_plain_list(const c10::IValue& input) {
@@ -53,6 +89,45 @@ std::vector<at::Tensor> tensors_of(const std::vector<c10::IValue>& outputs) {
     for (const at::Tensor& tensor : output.toTensorVector()) tensors.push_back(tensor);
   }
   return tensors;
+}
+
+namespace {
+
+/// Whether the constants are those of native_dropout(Tensor input, float p, bool? train).
+bool has_known_arguments(const RecordedOperator& op) {
+  if (op.arguments.size() != 3 || op.results.size() != 2) return false;
+  const c10::IValue& train = op.arguments[2].constant;
+  return op.arguments[0].kind == Argument::Kind::kTensor && op.arguments[1].constant.isDouble() &&
+         (train.isNone() || train.isBool());
+}
+
+bool is_saved(const StepGraph& graph, ValueId id) {
+  return id != kNone && !graph.values[static_cast<size_t>(id)].slots.empty();
+}
+
+}  // namespace
+
+std::optional<MaskedDropout> masked_dropout_of(const StepGraph& graph, OperatorId id) {
+  const RecordedOperator& op = graph.operators[static_cast<size_t>(id)];
+  if (op.name != "aten::native_dropout" || !has_known_arguments(op)) return std::nullopt;
+  const c10::IValue& train = op.arguments[2].constant;
+  MaskedDropout dropout;
+  dropout.input = op.arguments[0].values.front();
+  dropout.result = op.results[0];
+  dropout.mask = op.results[1];
+  if (train.isNone() || train.toBool()) dropout.keep = 1 - op.arguments[1].constant.toDouble();
+  if (dropout.input == kNone || dropout.result == kNone || !is_saved(graph, dropout.mask)) {
+    return std::nullopt;
+  }
+  // A dropout that drops everything writes zeros, whatever the signs were.
+  return dropout.keep > 0 ? std::optional(dropout) : std::nullopt;
+}
+
+void mark_masked_dropouts(StepGraph& graph) {
+  for (size_t op = 0; op < graph.operators.size(); ++op) {
+    if (masked_dropout_of(graph, static_cast<OperatorId>(op)))
+      graph.operators[op].repeatable = true;
+  }
 }
 
 }  // namespace noisemark::memopt

@@ -2,6 +2,7 @@
 
 #include <ATen/core/enum_tag.h>
 #include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function.h>
@@ -17,22 +18,38 @@
 #include <unordered_map>
 #include <utility>
 
-#include "memopt/high_mark.h"
-#include "memopt/keeping_hooks.h"
+#include "memopt/accounting/allocation_source.h"
+#include "memopt/autograd/model_view.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/record/exact_storages.h"
 #include "memopt/record/history.h"
-#include "memopt/record/lifetimes.h"
-#include "memopt/record/masked_dropout.h"
 #include "memopt/record/operator_times.h"
 #include "memopt/record/operator_traits.h"
-#include "memopt/record/segments.h"
-#include "memopt/segment_scope.h"
+#include "memopt/record/step_graph.h"
 
 namespace noisemark::memopt {
+
+void Lifetimes::follow(StorageId storage, const at::Tensor& tensor) {
+  followed_.push_back({storage, WeakTensor(tensor.getIntrusivePtr())});
+  ++tensors_of_[storage];
+}
+
+std::vector<StorageId> Lifetimes::take_gone() {
+  std::vector<StorageId> gone;
+  std::erase_if(followed_, [&](const Followed& followed) {
+    if (!followed.tensor.expired()) return false;
+    if (--tensors_of_[followed.storage] == 0) gone.push_back(followed.storage);
+    return true;
+  });
+  return gone;
+}
+
 namespace {
 
 /// An operator that is running.
 struct OpenFrame final : at::ObserverContext {
   bool followed = false;
+  const void* recorder = nullptr;  ///< that was the innermost when it began
   OpenFrame* outer = nullptr;
   std::vector<Argument> arguments;
   std::optional<c10::OperatorHandle> handle;
@@ -55,12 +72,14 @@ class StepRecorder::State {
   State(const ModelView& model, AllocationSource* memory, OperatorTimes::Queue queue)
       : times_(model, queue) {
     if (memory != nullptr) memory_ = std::make_unique<HighMark>(*memory);
-    TORCH_CHECK(active_ == nullptr, "a forward pass of this thread is being recorded already");
     segment_of_parameter_ = segments_of(model.parameters);
     for (const auto& [name, tensor] : model.parameters) add_model_tensor(tensor, name);
     for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");
     history_.emplace(graph_);
-    active_ = this;
+    outer_ = std::exchange(active_, this);
+    outer_frame_ = std::exchange(innermost, nullptr);
+    // The callback of an outer pass serves the innermost.
+    if (outer_ != nullptr) return;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
                                              .needsInputs(true)
                                              .needsOutputs(true)
@@ -69,11 +88,11 @@ class StepRecorder::State {
 
   void stop() {
     if (!std::exchange(following_, false)) return;
-    at::removeCallback(handle_);
+    if (outer_ == nullptr) at::removeCallback(handle_);
     history_->end();
     times_.end();
-    active_ = nullptr;
-    innermost = nullptr;
+    active_ = outer_;
+    innermost = outer_frame_;
     guarded([this] {
       note_gone();
       resolve_slots();
@@ -89,6 +108,7 @@ class StepRecorder::State {
     recorded.came_from = history_->read(tensor);
     recorded.nodes = history_->nodes().size();
     recorded.version = tensor._version();
+    recorded.writes = history_->writes_to(tensor);
     graph_.slots.push_back(recorded);
     // An operator's result is saved before the operator has ended, when its value is not known yet.
     pinned_.emplace_back(tensor.getIntrusivePtr());
@@ -100,13 +120,26 @@ class StepRecorder::State {
   void on_unpack(SlotId slot) {
     const std::lock_guard lock(mutex_);
     if (taken_) return;
+    const bool differentiated = c10::GradMode::is_enabled();
+    graph_.backward_ran = graph_.backward_ran || !differentiated;
     RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
-    if (recorded.unpack_order != kNone) return;
+    recorded.differentiated = recorded.differentiated || differentiated;
+    if (recorded.unpack_order != kNone) {
+      graph_.retained = true;
+      return;
+    }
     for (const StorageId gone : lifetimes_.take_gone()) {
       graph_.storages[static_cast<size_t>(gone)].gone_at_unpack = unpacked_;
     }
     recorded.unpack_order = unpacked_++;
     recorded.at_unpack = read_memory();
+  }
+
+  void on_release(SlotId slot) {
+    const std::lock_guard lock(mutex_);
+    if (!taken_ && slot != kNone) {
+      graph_.slots[static_cast<size_t>(slot)].gone_at_unpack = unpacked_;
+    }
   }
 
   /// Once all operators are known: which value each slot saved.
@@ -123,12 +156,17 @@ class StepRecorder::State {
   StepGraph take() {
     stop();
     if (error_) std::rethrow_exception(error_);
-    mark_external_storages(graph_);
+    mark_storages(graph_);
     pass_on_to_readers(graph_);
     mark_masked_dropouts(graph_);
+    mark_exact_storages(graph_);
+    mark_moved_statistics(graph_);
     const std::lock_guard lock(mutex_);
     times_.read_into(graph_.operators);
     taken_ = true;
+    for (RecordedSlot& slot : graph_.slots) {
+      if (slot.gone_at_unpack == kNone) slot.gone_at_unpack = unpacked_;
+    }
     graph_.at_end = read_memory();
     graph_.nodes = history_->nodes();
     memory_.reset();
@@ -151,11 +189,16 @@ class StepRecorder::State {
     return frame;
   }
 
+  /// A recorder may have begun inside of the operator: the frame is then that of an outer one.
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
     auto* frame = static_cast<OpenFrame*>(context);
+    if (frame == nullptr || !frame->followed) return;
+    State* inner = nullptr;
     State* state = active_;
-    if (frame == nullptr || state == nullptr || !frame->followed) return;
-    innermost = frame->outer;
+    while (state != nullptr && state != frame->recorder)
+      inner = std::exchange(state, state->outer_);
+    if (state == nullptr) return;
+    (inner == nullptr ? innermost : inner->outer_frame_) = frame->outer;
     state->guarded([&] { state->end(function, *frame); });
   }
 
@@ -189,6 +232,7 @@ class StepRecorder::State {
     }
     if (innermost == nullptr) times_.between_operators();
     frame.followed = true;
+    frame.recorder = this;
     frame.outer = std::exchange(innermost, &frame);
     frame.began = times_.mark();
   }
@@ -232,7 +276,7 @@ class StepRecorder::State {
       return t.defined() && ids_.count(t.unsafeGetTensorImpl()) == 0;
     });
     if (!fresh) {
-      // What a composite operator saved was saved by an operator inside it.
+      // A tensor that a composite operator saved was saved by an operator inside it.
       if (frame.outer != nullptr) append(frame.outer->slots, frame.slots);
       return;
     }
@@ -307,7 +351,8 @@ class StepRecorder::State {
     if (before == kNone || known == ids_.end() || known->second != before) return kNone;
     const bool seen_otherwise =
         graph_.values[static_cast<size_t>(before)].origin != RecordedValue::Origin::kComputed ||
-        storage_of(before).written_in_place || views_of(before) > 1 || is_pending(results.front());
+        storage_of(before).written_in_place || views_of(before) > 1 ||
+        was_saved(results.front(), frame);
     return seen_otherwise ? kNone : written;
   }
 
@@ -321,10 +366,18 @@ class StepRecorder::State {
     });
   }
 
-  [[nodiscard]] bool is_pending(const at::Tensor& tensor) const {
-    return std::any_of(pending_.begin(), pending_.end(), [&](const PendingSlot& slot) {
-      return slot.data.storage().unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl();
-    });
+  /// Not counting what the operator has saved itself: that is its result, as ReLU saves it.
+  [[nodiscard]] bool was_saved(const at::Tensor& tensor, const OpenFrame& frame) const {
+    if (!tensor.has_storage()) return false;
+    const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+    for (size_t s = 0; s < pending_.size(); ++s) {
+      const bool own = std::find(frame.slots.begin(), frame.slots.end(), static_cast<SlotId>(s)) !=
+                       frame.slots.end();
+      const at::Tensor& saved = pending_[s].data;
+      if (own || !saved.has_storage()) continue;
+      if (saved.storage().unsafeGetStorageImpl() == storage) return true;
+    }
+    return false;
   }
 
   void mark_written(const OpenFrame& frame, const c10::FunctionSchema& schema) {
@@ -379,8 +432,11 @@ class StepRecorder::State {
     const auto id = static_cast<ValueId>(graph_.values.size());
     RecordedValue value;
     value.sizes = tensor.sizes().vec();
-    value.strides = tensor.strides().vec();
-    value.storage_offset = tensor.storage_offset();
+    value.form = form_of(tensor);
+    if (value.form != MemoryForm::kOther) {
+      value.strides = tensor.strides().vec();
+      value.storage_offset = tensor.storage_offset();
+    }
     value.dtype = tensor.scalar_type();
     value.storage = storage_id(tensor);
     graph_.storages[static_cast<size_t>(value.storage)].values.push_back(id);
@@ -397,7 +453,7 @@ class StepRecorder::State {
   StorageId storage_id(const at::Tensor& tensor) {
     if (!tensor.has_storage()) {
       graph_.storages.emplace_back();
-      return static_cast<StorageId>(graph_.storages.size()) - 1;
+      return graph_.storages.size() - 1;
     }
     c10::StorageImpl* impl = tensor.storage().unsafeGetStorageImpl();
     const auto known = storage_ids_.find(impl);
@@ -426,6 +482,9 @@ class StepRecorder::State {
 
   static thread_local State* active_;
 
+  /// The forward pass that this one lies in, which sees nothing of it; null: none.
+  State* outer_ = nullptr;
+  OpenFrame* outer_frame_ = nullptr;
   std::unique_ptr<HighMark> memory_;  ///< null: not read
   OperatorTimes times_;
   std::mutex mutex_;
@@ -453,6 +512,9 @@ thread_local StepRecorder::State* StepRecorder::State::active_ = nullptr;
 class StepRecorder::Hooks final : public torch::autograd::SavedVariableHooks {
  public:
   explicit Hooks(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  ~Hooks() override { state_->on_release(slot_); }
+  Hooks(const Hooks&) = delete;
+  Hooks& operator=(const Hooks&) = delete;
 
   void call_pack_hook(const at::Tensor& tensor) override {
     const at::DisableRecordFunctionGuard no_recursion;
@@ -485,6 +547,10 @@ std::unique_ptr<torch::autograd::SavedVariableHooks> StepRecorder::make_hooks() 
 
 void StepRecorder::end_forward() {
   state_->stop();
+}
+
+std::weak_ptr<const void> StepRecorder::held_pass() const {
+  return state_;
 }
 
 StepGraph StepRecorder::take() {

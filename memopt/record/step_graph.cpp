@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 
 namespace noisemark::memopt {
@@ -55,7 +56,7 @@ bool same_wiring(const RecordedNode& a, const RecordedNode& b) {
 
 bool same_value(const RecordedValue& a, const RecordedValue& b) {
   return a.origin == b.origin && a.producer == b.producer && a.storage == b.storage &&
-         a.sizes == b.sizes && a.strides == b.strides && a.dtype == b.dtype;
+         a.sizes == b.sizes && a.strides == b.strides && a.dtype == b.dtype && a.form == b.form;
 }
 
 bool is_cast(const std::string& name) {
@@ -119,6 +120,17 @@ bool is_saved(const StepGraph& graph, const RecordedStorage& storage) {
 
 }  // namespace
 
+MemoryForm form_of(const at::Tensor& tensor) {
+  const bool other = tensor.layout() != at::kStrided || !tensor.has_storage() ||
+                     tensor.is_quantized() || tensor.is_nested() ||
+                     tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Python}));
+  if (other) return MemoryForm::kOther;
+  if (tensor.is_conj()) {
+    return tensor.is_neg() ? MemoryForm::kNegativeConjugate : MemoryForm::kConjugate;
+  }
+  return tensor.is_neg() ? MemoryForm::kNegative : MemoryForm::kPlain;
+}
+
 int64_t RecordedValue::bytes() const {
   return static_cast<int64_t>(c10::elementSize(dtype)) * c10::multiply_integers(sizes);
 }
@@ -171,11 +183,15 @@ std::string StepGraph::saver_of(SlotId slot) const {
   return saver == kNone ? "an operator" : operators[static_cast<size_t>(saver)].name;
 }
 
-void mark_external_storages(StepGraph& graph) {
+void mark_storages(StepGraph& graph) {
   for (RecordedStorage& storage : graph.storages) {
     const RecordedValue& first = graph.values[static_cast<size_t>(storage.values.front())];
-    storage.external =
-        first.origin != RecordedValue::Origin::kComputed || casts_model(graph, first);
+    storage.external = first.origin != RecordedValue::Origin::kComputed;
+    const bool plain =
+        std::all_of(storage.values.begin(), storage.values.end(), [&](ValueId value) {
+          return graph.values[static_cast<size_t>(value)].form == MemoryForm::kPlain;
+        });
+    storage.kept_as_is = !plain || (!storage.external && casts_model(graph, first));
   }
 }
 
@@ -266,6 +282,7 @@ bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
   }
   for (size_t s = 0; s < first.slots.size(); ++s) {
     if (first.slots[s].version != second.slots[s].version) first.slots[s].version = kNone;
+    if (first.slots[s].writes != second.slots[s].writes) first.slots[s].writes_vary = true;
   }
   for (size_t i = 0; i < first.operators.size(); ++i) {
     if (same_constants(first.operators[i], second.operators[i])) continue;
@@ -273,6 +290,53 @@ bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable) {
     ++unrepeatable;
   }
   return true;
+}
+
+namespace {
+
+/// "a.b.c" -> "a.b"; a name without a dot has no parent: "".
+std::string parent_of(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? std::string() : name.substr(0, dot);
+}
+
+bool is_weight_matrix(const std::string& name, const at::Tensor& tensor) {
+  constexpr std::string_view kSuffix = "weight";
+  return tensor.dim() >= 2 && name.size() >= kSuffix.size() &&
+         name.compare(name.size() - kSuffix.size(), kSuffix.size(), kSuffix) == 0;
+}
+
+}  // namespace
+
+std::unordered_map<std::string, std::string> segments_of(
+    const std::vector<std::pair<std::string, at::Tensor>>& parameters) {
+  std::unordered_map<std::string, int> matrices_below;
+  for (const auto& [name, tensor] : parameters) {
+    if (!is_weight_matrix(name, tensor)) continue;
+    for (std::string module = parent_of(name); !module.empty(); module = parent_of(module)) {
+      ++matrices_below[module];
+    }
+  }
+  // Modules that hold a block somewhere below are too large to be one.
+  std::set<std::string> too_large;
+  for (const auto& [module, count] : matrices_below) {
+    if (count < 2) continue;
+    for (std::string above = parent_of(module); !above.empty(); above = parent_of(above)) {
+      too_large.insert(above);
+    }
+  }
+  std::unordered_map<std::string, std::string> segment;
+  for (const auto& [name, tensor] : parameters) {
+    std::string found = parent_of(name);
+    for (std::string module = found; !module.empty(); module = parent_of(module)) {
+      const auto count = matrices_below.find(module);
+      if (count == matrices_below.end() || count->second < 2) continue;
+      if (too_large.count(module) == 0) found = module;
+      break;
+    }
+    segment.emplace(name, found);
+  }
+  return segment;
 }
 
 }  // namespace noisemark::memopt

@@ -4,27 +4,63 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <compare>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <typeindex>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-/// What one forward pass did, as far as it matters for what backward needs: operators, the values
-/// that they read and made, the storages that hold the values, and the slots, which are the tensors
-/// that autograd saved, in the order in which it saved them. That order is the same in every step
-/// of a model without data-dependent control flow, so a slot found in one step names the same
-/// tensor in the next.
+/// The record of one forward pass, as far as it matters for what backward needs: operators, the
+/// values that they read and made, the storages that hold the values, and the slots, which are the
+/// tensors that autograd saved, in the order in which it saved them. That order is the same in
+/// every step of a model without data-dependent control flow, so a slot found in one step names the
+/// same tensor in the next.
 namespace noisemark::memopt {
 
-/// Index into the vector of that name in StepGraph.
-using OperatorId = int32_t;
-using ValueId = int32_t;
-using StorageId = int32_t;
-using SlotId = int32_t;
+/// No operator, value and so on; also "no index" where indices are plain numbers.
 inline constexpr int32_t kNone = -1;
 
-/// What an operator was called with: a constant, a tensor, or a list of tensors.
+/// An index into one of the vectors of StepGraph. An index into another vector does not convert to
+/// it. A number does, and static_cast gives the number back.
+template <typename Of>
+class Id {
+ public:
+  constexpr Id() = default;
+  template <std::integral Number>
+  constexpr Id(Number number) : number_(static_cast<int32_t>(number)) {}
+  template <std::integral Number>
+  constexpr explicit operator Number() const {
+    return static_cast<Number>(number_);
+  }
+  constexpr Id& operator++() {
+    ++number_;
+    return *this;
+  }
+  friend constexpr bool operator==(Id a, Id b) = default;
+  friend constexpr auto operator<=>(Id a, Id b) = default;
+  friend std::ostream& operator<<(std::ostream& to, Id id) { return to << id.number_; }
+
+ private:
+  int32_t number_ = kNone;
+};
+
+struct RecordedOperator;
+struct RecordedValue;
+struct RecordedStorage;
+struct RecordedSlot;
+using OperatorId = Id<RecordedOperator>;
+using ValueId = Id<RecordedValue>;
+using StorageId = Id<RecordedStorage>;
+using SlotId = Id<RecordedSlot>;
+
+/// An argument of an operator: a constant, a tensor, or a list of tensors.
 struct Argument {
   enum class Kind : uint8_t { kConstant, kTensor, kTensorList };
   Kind kind = Kind::kConstant;
@@ -48,6 +84,17 @@ struct RecordedOperator {
   bool in_scope = false;         ///< a SegmentScope said which segment
 };
 
+/// The way in which elements follow from memory, beside sizes and strides. Two tensors of one
+/// memory can differ in it alone.
+enum class MemoryForm : uint8_t {
+  kPlain,
+  kConjugate,          ///< LibTorch conjugates lazily, when somebody reads
+  kNegative,           ///< and negates
+  kNegativeConjugate,  ///< both
+  kOther,              ///< sparse, quantized, nested, or a subclass's
+};
+[[nodiscard]] MemoryForm form_of(const at::Tensor& tensor);
+
 /// One tensor of the step. What an operator writes in place becomes another value of the same
 /// storage, where nobody has seen the memory but through that one tensor.
 struct RecordedValue {
@@ -65,6 +112,7 @@ struct RecordedValue {
   std::vector<int64_t> strides;
   int64_t storage_offset = 0;
   at::ScalarType dtype = at::kFloat;
+  MemoryForm form = MemoryForm::kPlain;
   at::Tensor model_tensor;  ///< of kModel
   std::string model_name;   ///< of kModel, as in the state dict
   std::vector<OperatorId> readers;
@@ -80,23 +128,25 @@ struct RecordedStorage {
   int64_t bytes = 0;
   std::vector<ValueId> values;  ///< in the order of their appearance; the first made the storage
   bool written_in_place = false;
-  bool external =
-      false;  ///< of the model, of the batch, or a cast of a parameter: nobody's to drop
+  bool external = false;    ///< of the model or of the batch: nobody's to drop, and not counted
+  bool kept_as_is = false;  ///< a cast of a parameter, or read in a form that is not plain: what is
+                            ///< saved of it stays as it was saved
+  bool exact = false;       ///< to round it could spoil a gradient (exact_storages.h)
   /// When the program's own references to it had gone, whatever autograd saved: seen after this
   /// many operators; kNone: not before the forward pass had ended.
   OperatorId gone_at_operator = kNone;
-  /// Of what the program held longer: seen after backward had asked for this many slots; kNone: not
-  /// before its last.
+  /// For what the program held longer: seen after backward had asked for this many slots; kNone:
+  /// not before its last.
   int32_t gone_at_unpack = kNone;
 };
 
-/// What the device's allocator said at one moment; negative: it was not asked.
+/// The figures of the device's allocator at one moment; negative: it was not asked.
 struct MemoryReading {
   int64_t live_bytes = kNone;
   int64_t high_bytes = kNone;  ///< the most since the reading before
 };
 
-/// Where a tensor came from, or an autograd node sends its gradient.
+/// The place that a tensor came from, or that an autograd node sends its gradient to.
 struct RecordedEdge {
   static constexpr int32_t kLeaf = -2;     ///< a tensor that was not computed, or its cast
   static constexpr int32_t kEarlier = -3;  ///< something computed before the pass
@@ -110,23 +160,29 @@ struct RecordedEdge {
 struct RecordedNode {
   std::type_index type = typeid(void);
   std::vector<RecordedEdge> inputs;
-  std::vector<double> numbers;  ///< arguments (node_numbers.h)
+  std::vector<double> numbers;  ///< arguments (autograd/nodes.h)
   bool numbers_vary = false;    ///< they were others in the second recorded pass
-  uint64_t call = 0;            ///< of the operator (call_watch.h)
+  uint64_t call = 0;            ///< of the operator (history.h)
   bool call_varies = false;     ///< it was another in the second recorded pass
 };
 
 /// A tensor that autograd saved.
 struct RecordedSlot {
   ValueId value = kNone;
-  OperatorId saved_by = kNone;          ///< the operator whose backward needs it
-  int32_t unpack_order = kNone;         ///< when backward first asked for it, counted over the step
+  OperatorId saved_by = kNone;     ///< the operator whose backward needs it
+  int32_t unpack_order = kNone;    ///< when backward first asked for it, counted over the step
+  int32_t gone_at_unpack = kNone;  ///< so many slots were asked for when it was let go, or when
+                                   ///< the record ended; kNone: it went with its node
   std::type_index node = typeid(void);  ///< of the autograd node that made the tensor
   MemoryReading at_save;
   MemoryReading at_unpack;  ///< the first time
   RecordedEdge came_from;
-  size_t nodes = 0;     ///< how many of StepGraph::nodes were known when it was saved
-  int64_t version = 0;  ///< of its memory when it was saved; kNone: not the same in every pass
+  size_t nodes = 0;          ///< how many of StepGraph::nodes were known when it was saved
+  int64_t version = 0;       ///< of its memory when it was saved; kNone: not the same in every pass
+  uint64_t writes = 0;       ///< the writes to its memory without autograd (history.h)
+  bool writes_vary = false;  ///< they were others in the second recorded pass
+  bool exact = false;        ///< to round it could spoil a gradient (exact_storages.h)
+  bool differentiated = false;  ///< backward asked for it while it was differentiated itself
 };
 
 struct StepGraph {
@@ -137,24 +193,26 @@ struct StepGraph {
   std::vector<RecordedNode> nodes;    ///< that slots came from, in the order in which they were met
   std::vector<std::string> segments;  ///< in the order of their first operator
   MemoryReading at_end;               ///< of the pass
+  bool retained = false;              ///< backward asked twice for a slot
+  bool backward_ran = false;          ///< and not only one that was differentiated itself
 
   [[nodiscard]] const RecordedOperator* producer_of(ValueId value) const;
   /// Whether the operator was the first to save the value: that is then there before anything that
   /// is made from the operator's other results is saved. False of kNone.
   [[nodiscard]] bool is_saved_by(ValueId value, OperatorId op) const;
-  /// Where the model is; empty without a model.
+  /// The device that the model is on; empty without a model.
   [[nodiscard]] std::optional<c10::Device> model_device() const;
   /// Bytes of the storages that slots hold, each once; the model's and the batch's left out.
   [[nodiscard]] int64_t saved_bytes() const;
-  /// Whose a value is, for messages: "the result of aten::silu".
+  /// Names a value in messages: "the result of aten::silu".
   [[nodiscard]] std::string words_for(ValueId value) const;
   /// "aten::mul", the operator that saved the slot; "an operator" where it was not seen.
   [[nodiscard]] std::string saver_of(SlotId slot) const;
 };
 
-/// Foreign storages are the batch's or made by nobody we know; a cast of a parameter lives in
-/// autocast's cache for the whole forward pass.
-void mark_external_storages(StepGraph& graph);
+/// Sets `external` and `kept_as_is`. Foreign storages are the batch's or made by nobody we know. A
+/// cast of a parameter lives in autocast's cache for the whole forward pass.
+void mark_storages(StepGraph& graph);
 
 /// Whether a value is far smaller than what it was computed from: statistics of a norm, the
 /// log-sum-exp of attention. Keeping it costs nothing and saves the reduction.
@@ -163,7 +221,7 @@ void mark_external_storages(StepGraph& graph);
 /// Gives an operator without parameters, of one input that is no larger than its result
 /// (upsampling, an activation, a view), to the segment of its readers when those are of one
 /// segment: what crosses between the segments is then the input, of which there is less to keep.
-/// What ran in a SegmentScope stays there.
+/// An operator that ran in a SegmentScope stays there.
 void pass_on_to_readers(StepGraph& graph);
 
 /// Replaces the segments, which follow the names of the model's blocks, by as many as the square
@@ -176,9 +234,22 @@ void cut_into_equal_segments(StepGraph& graph);
 void take_measurements(StepGraph& graph, const StepGraph& warm);
 
 /// True when the two graphs have the same operators on the same values with the same arguments.
-/// What differs only in its constants becomes unrepeatable in `first`, and the numbers and the call
-/// of its autograd node vary; the count of the former is returned in `unrepeatable`. False: the
-/// control flow differs, and nothing may be concluded from either.
+/// An operator that differs only in its constants becomes unrepeatable in `first`, and the numbers
+/// and the call of its autograd node vary; the count of the former is returned in `unrepeatable`.
+/// False: the control flow differs, and nothing may be concluded from either.
 [[nodiscard]] bool reconcile(StepGraph& first, const StepGraph& second, int& unrepeatable);
 
+/// Parameter name -> name of the block it belongs to, from names and shapes alone: a block is a
+/// module with at least two matrix or convolution weights below it, none of whose children is a
+/// block, such as a residual or an attention block ("downs.0.1"). A parameter outside every block
+/// belongs to the module that owns it ("conv_in").
+[[nodiscard]] std::unordered_map<std::string, std::string> segments_of(
+    const std::vector<std::pair<std::string, at::Tensor>>& parameters);
+
 }  // namespace noisemark::memopt
+
+/// An id is hashed as its number.
+template <typename Of>
+struct std::hash<noisemark::memopt::Id<Of>> {
+  size_t operator()(noisemark::memopt::Id<Of> id) const { return static_cast<size_t>(id); }
+};

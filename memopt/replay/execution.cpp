@@ -2,9 +2,10 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
-#include <c10/core/AutogradState.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
@@ -12,18 +13,82 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <typeindex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "memopt/keeping_hooks.h"
-#include "memopt/record/cast_from.h"
-#include "memopt/replay/fits.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/nodes.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/plan/plan_walk.h"
 #include "memopt/replay/held_values.h"
-#include "memopt/replay/same_bits.h"
 #include "memopt/replay/value_samples.h"
-#include "memopt/tracking_allocator.h"
 
 namespace noisemark::memopt {
+
+void BackwardFindings::ran_recipe(bool again) {
+  const std::lock_guard lock(mutex_);
+  ++found_.recipes_run;
+  if (again) ++found_.recipes_run_again;
+}
+
+void BackwardFindings::differed(ValueId value) {
+  const std::lock_guard lock(mutex_);
+  found_.mismatched.push_back(value);
+}
+
+BackwardFinding BackwardFindings::all() const {
+  const std::lock_guard lock(mutex_);
+  return found_;
+}
+
+namespace {
+
+bool is_the_recorded(const RecordedNode& node, const RecordedNode& recorded) {
+  return node.type == recorded.type && node.inputs == recorded.inputs &&
+         (recorded.numbers_vary || node.numbers == recorded.numbers) &&
+         (recorded.call_varies || node.call == recorded.call);
+}
+
+}  // namespace
+
+bool PathMatch::fits(const at::Tensor& tensor, SlotId slot) {
+  const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
+  return looks_the_same(tensor, recorded) && was_made_the_same(tensor, recorded);
+}
+
+bool PathMatch::looks_the_same(const at::Tensor& tensor, const RecordedSlot& recorded) const {
+  const RecordedValue& value = graph_.values[static_cast<size_t>(recorded.value)];
+  const auto& node = tensor.grad_fn();
+  const std::type_index type = node ? std::type_index(typeid(*node)) : typeid(void);
+  if (tensor.sizes() != at::IntArrayRef(value.sizes) || tensor.scalar_type() != value.dtype ||
+      form_of(tensor) != value.form || type != recorded.node) {
+    return false;
+  }
+  // It is handed out as it was saved, and has no strides to ask for.
+  if (value.form == MemoryForm::kOther) return true;
+  if (tensor.strides() != at::IntArrayRef(value.strides)) return false;
+  // The versions of what the step did not make, such as weights, count the steps.
+  const bool external = graph_.storages[static_cast<size_t>(value.storage)].external;
+  if (!external && recorded.version != kNone && tensor._version() != recorded.version) return false;
+  // Another layer of the same shape is another path.
+  return value.origin != RecordedValue::Origin::kModel ||
+         (tensor.storage().unsafeGetStorageImpl() ==
+              value.model_tensor.storage().unsafeGetStorageImpl() &&
+          tensor.storage_offset() == value.storage_offset);
+}
+
+bool PathMatch::was_made_the_same(const at::Tensor& tensor, const RecordedSlot& recorded) {
+  const auto met = static_cast<std::ptrdiff_t>(history_.nodes().size());
+  const RecordedEdge came_from = history_.read(tensor);
+  const std::vector<RecordedNode>& nodes = history_.nodes();
+  return came_from == recorded.came_from &&
+         (recorded.writes_vary || history_.writes_to(tensor) == recorded.writes) &&
+         nodes.size() == recorded.nodes &&
+         std::equal(nodes.begin() + met, nodes.end(), graph_.nodes.begin() + met, is_the_recorded);
+}
+
 namespace {
 
 /// Operators run as kernels only: no history, no casts, no callbacks.
@@ -33,8 +98,6 @@ class KernelScope {
   at::DisableRecordFunctionGuard no_callbacks_;
   OwnerScope owner_{Owner::kRematerialized};
 };
-
-using Local = std::unordered_map<ValueId, at::Tensor>;
 
 }  // namespace
 
@@ -48,16 +111,10 @@ class PlanExecution::State {
         graph_(*plan_->graph),
         purpose_(purpose),
         held_(*plan_, key, purpose == Purpose::kVerify),
-        uses_(plan_->values.size(), 0),
-        cache_(plan_->values.size()),
-        reads_left_(plan_->values.size(), 0),
+        walk_(*plan_, *this),
         recipe_runs_(plan_->recipes.size(), 0),
         samples_(plan_->slots.size(), std::move(doubt)) {
     if (purpose_ != Purpose::kRehearse) path_.emplace(graph_);
-    for (const SlotTreatment& slot : plan_->slots) {
-      for (const ValueId need : slot.needs) ++uses_[static_cast<size_t>(need)];
-    }
-    for (size_t v = 0; v < plan_->values.size(); ++v) reads_left_[v] = plan_->values[v].reads;
     remember_model_versions();
     order_slots();
   }
@@ -69,12 +126,14 @@ class PlanExecution::State {
 
   Packed pack(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
-    const SlotId slot = departed_ ? kNone : next_slot_++;
+    const SlotId slot = departed_ ? SlotId(kNone) : next_slot_;
+    if (slot != kNone) ++next_slot_;
     if (slot == kNone || !fits_slot(slot, tensor)) {
       departed_ = true;
       return {};
     }
-    supply(slot, tensor);
+    held_.settle_pending();
+    walk_.supply(slot, tensor);
     if (!drops(slot)) return {slot, false};
     const ValueTreatment& dropped = value(treatment(slot).value);
     if (dropped.source == Source::kMadeAgain && !dropped.rounded) {
@@ -83,19 +142,30 @@ class PlanExecution::State {
     return {slot, true};
   }
 
+  [[nodiscard]] bool begins_with(const at::Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    return fits_slot(0, tensor);
+  }
+
   at::Tensor unpack(SlotId slot) {
     const std::lock_guard lock(mutex_);
     held_.settle_pending();
     const KernelScope kernels;
-    at::Tensor tensor = get(treatment(slot).value, nullptr);
+    note_asked();
+    at::Tensor tensor = walk_.ask(slot);
     refuse_another_value(slot, tensor);
     look_ahead(slot);
+    if (c10::GradMode::is_enabled()) count_writes(slot, tensor);
     return tensor;
   }
 
   /// The error of a tensor that a slot kept and that was changed in place.
   [[noreturn]] void refuse_changed_slot(SlotId slot, const KeepingHooks& kept) const {
     kept.refuse(graph_.words_for(treatment(slot).value), graph_.saver_of(slot));
+  }
+
+  void note_asked() {
+    if (!c10::GradMode::is_enabled()) findings_->ask();
   }
 
   void end_forward() {
@@ -113,7 +183,7 @@ class PlanExecution::State {
     const ValueId id = treatment(slot).value;
     bool equal = false;
     try {
-      equal = same_bits(get(id, nullptr), kept);
+      equal = same_bits(walk_.ask(slot), kept);
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const c10::Error&) {
@@ -126,19 +196,18 @@ class PlanExecution::State {
     if (slot == kNone) return;
     const std::lock_guard lock(mutex_);
     held_.settle_pending();
-    if (treatment(slot).drops) read(treatment(slot).value);
-    for (const ValueId need : treatment(slot).needs) {
-      const auto at = static_cast<size_t>(need);
-      if (--uses_[at] > 0) continue;
-      held_.let_go(need);
-      cache_[at].reset();
-    }
+    walk_.release(slot);
   }
 
   [[nodiscard]] std::shared_ptr<const BackwardFindings> findings() const { return findings_; }
   [[nodiscard]] bool departed() const {
     const std::lock_guard lock(mutex_);
     return departed_;
+  }
+  [[nodiscard]] const StepGraph& graph() const { return graph_; }
+  [[nodiscard]] bool asked_again() const {
+    const std::lock_guard lock(mutex_);
+    return walk_.asked_again();
   }
   [[nodiscard]] std::vector<Refusal> refused() const {
     const std::lock_guard lock(mutex_);
@@ -161,9 +230,9 @@ class PlanExecution::State {
   [[nodiscard]] bool compared_any() const {
     const std::lock_guard lock(mutex_);
     if (!compared_.empty()) return true;
-    // A plan that drops nothing tells what its codecs took, once all that it saves was saved.
-    const bool drops_nothing = backward_order_.empty() && !plan_->trials.empty();
-    return drops_nothing && static_cast<size_t>(next_slot_) == plan_->slots.size();
+    // A plan that drops nothing has nothing to compare, and tells what its codecs took once all
+    // that it saves was saved.
+    return backward_order_.empty() && static_cast<size_t>(next_slot_) == plan_->slots.size();
   }
   [[nodiscard]] bool cut_short() const {
     const std::lock_guard lock(mutex_);
@@ -207,7 +276,7 @@ class PlanExecution::State {
     return (!path_.has_value() || path_->fits(tensor, slot)) && held_.fits_memory(value, tensor);
   }
 
-  /// What autograd does not know of an operator, such as the summand of an addition, may have
+  /// Facts that autograd does not know of an operator, such as the summand of an addition, may have
   /// changed without a sign. The gradient would be wrong.
   void refuse_another_value(SlotId slot, const at::Tensor& made_again) {
     if (samples_.fits(slot, made_again)) return;
@@ -215,94 +284,60 @@ class PlanExecution::State {
     TORCH_CHECK(false, not_what_forward_had(graph_, slot));
   }
 
-  void supply(SlotId slot, const at::Tensor& tensor) {
-    held_.settle_pending();
-    const SlotTreatment& slot_treatment = treatment(slot);
-    for (const Slice& slice : slot_treatment.slices) {
-      const at::DisableRecordFunctionGuard no_callbacks;
-      const at::AutoDispatchBelowADInplaceOrView below_autograd;
-      const OwnerScope owner(Owner::kEncoded);
-      const at::Tensor part = slice.take(tensor);
-      if (purpose_ == Purpose::kVerify) held_.try_codecs(slice.value, part);
-      held_.bring(slice.value, part);
-    }
-    if (purpose_ == Purpose::kVerify && is_first(slot)) {
-      held_.try_codecs(slot_treatment.value, tensor.tensor_data());
-    }
-    const ValueTreatment& own = value(slot_treatment.value);
-    const bool first = own.supplied_by == slot;
-    if (first && (slot_treatment.supplies || own.source == Source::kEncoded)) {
-      const bool asks = own.codec != nullptr && !tensor.is_cpu();  // a CPU answers at once
-      held_.bring(slot_treatment.value, tensor.tensor_data(),
-                  asks ? cast_from(tensor) : std::nullopt);
-    }
+  /// Gives new memory the version that forward's had: a backward pass that is differentiated itself
+  /// saves it in a slot of its own, and is compared by that with the recorded one.
+  void count_writes(SlotId slot, const at::Tensor& tensor) const {
+    const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
+    const RecordedValue& value = graph_.values[static_cast<size_t>(recorded.value)];
+    const bool external = graph_.storages[static_cast<size_t>(value.storage)].external;
+    if (!external) set_version(tensor, recorded.version);
   }
 
-  /// The first to save its value.
-  [[nodiscard]] bool is_first(SlotId slot) const {
+  // The walk's store, with tensors.
+  friend class PlanWalk<at::Tensor, State>;
+
+  [[nodiscard]] static bool is_there(const at::Tensor& tensor) { return tensor.defined(); }
+
+  void hold_slice(const Slice& slice, const at::Tensor& whole) {
+    const at::DisableRecordFunctionGuard no_callbacks;
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const OwnerScope owner(Owner::kEncoded);
+    const at::Tensor part = slice.take(whole);
+    if (purpose_ == Purpose::kVerify) held_.try_codecs(slice.value, part);
+    held_.bring(slice.value, part);
+  }
+
+  void look_at(SlotId slot, const at::Tensor& tensor) {
     const ValueId id = treatment(slot).value;
-    return graph_.values[static_cast<size_t>(id)].slots.front() == slot;
+    const bool first = graph_.values[static_cast<size_t>(id)].slots.front() == slot;
+    if (purpose_ == Purpose::kVerify && first) held_.try_codecs(id, tensor.tensor_data());
   }
 
-  /// `local`: what is made on the side while a heavy operator is replayed; null otherwise.
-  at::Tensor get(ValueId id, Local* local) {
-    if (local != nullptr && local->count(id) != 0) return local->at(id);
-    if (cache_[static_cast<size_t>(id)].defined()) return cache_[static_cast<size_t>(id)];
-    switch (value(id).source) {
-      case Source::kModel:
-        return model_tensor(id);
-      case Source::kHeld:
-      case Source::kEncoded:
-      case Source::kSliced:
-        return held_or_decoded(id);
-      case Source::kMadeAgain:
-        return make_again(id, local);
-      case Source::kUnavailable:
-        break;
-    }
-    TORCH_CHECK(false, "value ", id, " of the plan has no source");
+  void hold(ValueId id, const at::Tensor& tensor) {
+    const bool asks = value(id).codec != nullptr && !tensor.is_cpu();  // a CPU answers at once
+    held_.bring(id, tensor.tensor_data(), asks ? cast_from(tensor) : std::nullopt);
   }
 
-  at::Tensor model_tensor(ValueId id) {
+  at::Tensor from_elsewhere(ValueId id) {
+    TORCH_CHECK(value(id).source == Source::kModel, "value ", id, " of the plan has no source");
     const at::Tensor& tensor = graph_.values[static_cast<size_t>(id)].model_tensor;
     const auto version = model_versions_.find(id);
-    TORCH_CHECK(version != model_versions_.end() && version->second == tensor._version(),
-                "parameter or buffer \"", graph_.values[static_cast<size_t>(id)].model_name,
-                "\" was changed in place between forward and backward");
-    return tensor;
+    if (version != model_versions_.end() && version->second == tensor._version()) return tensor;
+    findings_->differed(id);
+    const std::string& name = graph_.values[static_cast<size_t>(id)].model_name;
+    TORCH_CHECK(false, name.empty() ? "a buffer" : "parameter \"" + name + '"', ", of shape ",
+                tensor.sizes(), ", was changed in place between forward and backward, which makes ",
+                "values again from it. From the next step on these are kept");
   }
 
-  at::Tensor held_or_decoded(ValueId id) {
-    at::Tensor tensor = held_.get(id);
-    const bool own = held_.is_encoded(id) && value(id).encoded_with == kNone;
-    if (own && reads_left_[static_cast<size_t>(id)] > 0) cache_[static_cast<size_t>(id)] = tensor;
-    return tensor;
+  at::Tensor held(ValueId id) { return held_.get(id); }
+
+  [[nodiscard]] bool decodes_for_reader(ValueId id) const {
+    return held_.is_encoded(id) && value(id).encoded_with == kNone;
   }
 
-  at::Tensor make_again(ValueId id, Local* local) {
-    const Recipe& recipe = *plan_->recipes[static_cast<size_t>(value(id).recipe)];
-    const bool aside = local != nullptr && value(id).light;
-    count_run(value(id).recipe, aside);
-    std::vector<at::Tensor> results = run(recipe, inputs_of(recipe, value(id).light, local));
-    if (!aside) {
-      for (const ValueId input : recipe.inputs) {
-        if (value(id).light || !value(input).light) read(input);
-      }
-    }
-    at::Tensor wanted;
-    for (size_t i = 0; i < recipe.results.size() && i < results.size(); ++i) {
-      const ValueId result = recipe.results[i];
-      if (result == kNone) continue;
-      if (result == id) wanted = results[i];
-      if (value(result).source != Source::kMadeAgain) continue;
-      if (aside) {
-        (*local)[result] = results[i];
-      } else if (reads_left_[static_cast<size_t>(result)] > 0) {
-        cache_[static_cast<size_t>(result)] = results[i];
-      }
-    }
-    TORCH_CHECK(wanted.defined(), recipe.name, " did not give value ", id, " when it was replayed");
-    return wanted;
+  void begin(int32_t recipe, bool aside) {
+    findings_->ran_recipe(!aside && recipe_runs_[static_cast<size_t>(recipe)]++ > 0);
   }
 
   std::vector<at::Tensor> run(const Recipe& recipe, const std::vector<at::Tensor>& inputs) {
@@ -316,26 +351,11 @@ class PlanExecution::State {
     return results;
   }
 
-  /// What is light and feeds a heavy operator is made on the side and let go with it.
-  std::vector<at::Tensor> inputs_of(const Recipe& recipe, bool light, Local* local) {
-    Local own;
-    Local* side = light ? local : &own;
-    std::vector<at::Tensor> inputs;
-    inputs.reserve(recipe.inputs.size());
-    for (const ValueId input : recipe.inputs) {
-      inputs.push_back(get(input, value(input).light ? side : nullptr));
-    }
-    return inputs;
+  static void require_made(const Recipe& recipe, ValueId id, const at::Tensor& made) {
+    TORCH_CHECK(made.defined(), recipe.name, " did not give value ", id, " when it was replayed");
   }
 
-  void count_run(int32_t recipe, bool aside) {
-    findings_->ran_recipe(!aside && recipe_runs_[static_cast<size_t>(recipe)]++ > 0);
-  }
-
-  void read(ValueId id) {
-    const auto at = static_cast<size_t>(id);
-    if (--reads_left_[at] <= 0) cache_[at].reset();
-  }
+  void let_go(ValueId id) { held_.let_go(id); }
 
   void order_slots() {
     for (size_t s = 0; s < plan_->slots.size(); ++s) {
@@ -354,7 +374,7 @@ class PlanExecution::State {
     const auto behind = static_cast<size_t>(backward_order_.end() - here);
     for (size_t i = 1; i <= kLookAhead && i < behind; ++i) {
       for (const ValueId need : treatment(here[static_cast<std::ptrdiff_t>(i)]).needs) {
-        if (!cache_[static_cast<size_t>(need)].defined()) held_.prefetch(need);
+        if (!walk_.is_cached(need)) held_.prefetch(need);
       }
     }
   }
@@ -373,9 +393,7 @@ class PlanExecution::State {
   mutable std::mutex mutex_;
   std::optional<PathMatch> path_;  ///< empty in kRehearse, whose tensors have no history
   HeldValues held_;
-  std::vector<int32_t> uses_;  ///< slots that still need the held value
-  std::vector<at::Tensor> cache_;
-  std::vector<int32_t> reads_left_;
+  PlanWalk<at::Tensor, State> walk_;
   std::vector<int32_t> recipe_runs_;
   ValueSamples samples_;  ///< of what is made again
   std::unordered_map<ValueId, int64_t> model_versions_;
@@ -403,6 +421,7 @@ class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableH
 
   at::Tensor call_unpack_hook() override {
     if (!kept_.has_value()) return state_->unpack(slot_);
+    state_->note_asked();
     if (slot_ != kNone && kept_->changed()) state_->refuse_changed_slot(slot_, *kept_);
     at::Tensor kept = kept_->call_unpack_hook();
     if (purpose_ == Purpose::kVerify) state_->verify(slot_, kept);
@@ -429,6 +448,20 @@ std::unique_ptr<torch::autograd::SavedVariableHooks> PlanExecution::make_hooks()
 
 std::shared_ptr<const BackwardFindings> PlanExecution::findings() const {
   return state_->findings();
+}
+
+bool PlanExecution::begins_with(const at::Tensor& tensor) {
+  return state_->begins_with(tensor);
+}
+
+std::weak_ptr<const void> PlanExecution::held_pass() const {
+  return state_;
+}
+
+bool PlanExecution::is_retained() const {
+  const bool recorded = state_->graph().retained;
+  return (state_->asked_again() && !recorded) ||
+         (state_.use_count() > 1 && state_->findings()->asked());
 }
 
 bool PlanExecution::departed() const {

@@ -2,15 +2,74 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
-#include "memopt/plan/treatment.h"
-#include "memopt/replay/backward_findings.h"
-#include "memopt/replay/device_doubt.h"
+#include "memopt/record/history.h"
+#include "memopt/record/step_graph.h"
 #include "memopt/replay/held_values.h"
+#include "memopt/replay/value_samples.h"
+#include "memopt/treatment/treatment.h"
+
+namespace noisemark::memopt {
+
+/// The findings of a backward pass under a plan.
+struct BackwardFinding {
+  int64_t recipes_run = 0;
+  int64_t recipes_run_again = 0;  ///< beyond once per pass: their result was gone too early
+  /// Values whose slot did not get the same bits, in the order in which they were found: of a pass
+  /// that verifies all that differ, of one that follows those whose ValueSample does, whose slots
+  /// gave backward an error.
+  std::vector<ValueId> mismatched;
+};
+
+/// Collects it. It outlives the pass, whose backward may come after the end of its step, and keeps
+/// nothing of it alive. Thread-safe.
+class BackwardFindings {
+ public:
+  void ran_recipe(bool again);
+  void differed(ValueId value);
+  /// A backward has begun that is not differentiated itself.
+  void ask() { asked_ = true; }
+  [[nodiscard]] bool asked() const { return asked_; }
+  /// Since the pass began.
+  [[nodiscard]] BackwardFinding all() const;
+
+ private:
+  mutable std::mutex mutex_;
+  BackwardFinding found_;
+  std::atomic<bool> asked_ = false;
+};
+
+/// Compares what autograd saves in one forward pass with what was recorded, without running
+/// anything and without reading a value: shape, type and memory layout of each tensor, how often
+/// its memory was written, the parameter that it is, and all operators of the pass that it came
+/// from, as far as autograd knows them and with what they were called (HistoryReader). For the
+/// thread that runs the pass.
+class PathMatch {
+ public:
+  /// The pass begins now. `graph` must outlive this.
+  explicit PathMatch(const StepGraph& graph) : graph_(graph), history_(graph) {}
+
+  /// Whether the tensor is the one that was recorded in this slot. To be asked for every slot in
+  /// order, until the answer is no.
+  [[nodiscard]] bool fits(const at::Tensor& tensor, SlotId slot);
+  /// The forward pass is over.
+  void end() { history_.end(); }
+
+ private:
+  [[nodiscard]] bool looks_the_same(const at::Tensor& tensor, const RecordedSlot& recorded) const;
+  [[nodiscard]] bool was_made_the_same(const at::Tensor& tensor, const RecordedSlot& recorded);
+
+  const StepGraph& graph_;
+  HistoryReader history_;
+};
+
+}  // namespace noisemark::memopt
 
 namespace torch::autograd {
 struct SavedVariableHooks;
@@ -21,7 +80,7 @@ namespace noisemark::memopt {
 /// One forward pass and its backward under a plan. Shared by the hooks of its slots; when the last
 /// of them is gone, nothing of the pass is held. Safe for backward on other threads.
 ///
-/// A pass that leaves the recorded path (replay/fits.h) keeps everything from there on. What shows
+/// A pass that leaves the recorded path (fits()) keeps everything from there on. What shows
 /// in no saved tensor and no autograd node is found when a value is made again and is not what
 /// forward had (replay/value_samples.h): on a CPU backward then throws c10::Error, which names the
 /// operator; on another device a DeviceDoubt has it. A kept or held tensor that was changed in
@@ -45,8 +104,18 @@ class PlanExecution {
   /// The forward pass is over.
   void end_forward();
 
-  /// Of its backward, whenever that comes. Nobody else knows them when the last hook is gone.
+  /// Whether `tensor`, the first that the pass saves, is the recorded one, so that the pass may go
+  /// on as the recorded one did. Asked before the hooks of that tensor are made.
+  [[nodiscard]] bool begins_with(const at::Tensor& tensor);
+
+  /// The findings of its backward, whenever that comes. Nobody else knows them when the last hook
+  /// is gone.
   [[nodiscard]] std::shared_ptr<const BackwardFindings> findings() const;
+  /// Lives as long as this or anything of the pass, which a backward may still ask for.
+  [[nodiscard]] std::weak_ptr<const void> held_pass() const;
+  /// Whether something of the pass is held after a backward, or, unlike in the recorded pass, a
+  /// second backward has asked for it.
+  [[nodiscard]] bool is_retained() const;
   /// It left the recorded path.
   [[nodiscard]] bool departed() const;
   /// kVerify: values of slots that backward did not ask for, of which nothing is known.
@@ -60,7 +129,7 @@ class PlanExecution {
   /// Values that a codec did not take, once for each codec; in kVerify also those of the plan's
   /// trials.
   [[nodiscard]] std::vector<Refusal> refused() const;
-  /// What the device has not yet said that would be among them. The pass does not wait for it.
+  /// The verdicts that the device has not yet given on them. The pass does not wait for them.
   [[nodiscard]] std::vector<AwaitedVerdict> awaited() const;
   /// Tensors that are held beyond their own slot: an owner walk counts them as activations.
   [[nodiscard]] std::vector<at::Tensor> held() const;

@@ -3,20 +3,22 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <memory>
 #include <set>
 #include <string_view>
 #include <utility>
 
-#include "memopt/keeping_hooks.h"
-#include "memopt/replay/same_bits.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/replay/value_samples.h"
 
 namespace noisemark::memopt {
 namespace {
 
-/// What is looked at is neither recorded nor has it history.
+/// A guard under which looks are neither recorded nor have history.
 class SilentScope {
   at::DisableRecordFunctionGuard no_callbacks_;
   at::AutoDispatchBelowADInplaceOrView below_autograd_;
@@ -27,7 +29,7 @@ at::Tensor all_memory_of(const at::Tensor& tensor) {
   return at::as_strided(tensor, {static_cast<int64_t>(elements)}, {1}, 0);
 }
 
-/// Of the room of a form: what is fuller is likely to be too full in a later step.
+/// As a part of a form's room: what is fuller is likely to be too full in a later step.
 constexpr double kMostFilled = 0.9;
 
 bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
@@ -39,6 +41,12 @@ bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
 }
 
 }  // namespace
+
+void set_version(const at::Tensor& tensor, int64_t version) {
+  if (version == kNone || tensor._version() == version) return;
+  torch::autograd::impl::set_version_counter(tensor,
+                                             c10::VariableVersion(static_cast<uint32_t>(version)));
+}
 
 HeldValues::HeldValues(const TreatmentPlan& plan, const EncodeKey& key, bool tries_codecs)
     : plan_(plan),
@@ -59,15 +67,18 @@ bool HeldValues::fits_memory(ValueId id, const at::Tensor& tensor) const {
   const RecordedValue& recorded = graph_.values[static_cast<size_t>(id)];
   const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   const std::optional<WeakMemory>& memory = memory_[static_cast<size_t>(bringer)];
+  // A backward pass that is differentiated itself saves what it was given.
+  const at::Tensor& given = held_as(id).tensor;
   const int64_t bytes = graph_.storages[static_cast<size_t>(recorded.storage)].bytes;
   return tensor.storage_offset() == recorded.storage_offset &&
          static_cast<int64_t>(storage->nbytes()) == bytes &&
-         (!memory.has_value() || memory->_unsafe_get_target() == storage);
+         (!memory.has_value() || memory->_unsafe_get_target() == storage ||
+          (given.defined() && given.storage().unsafeGetStorageImpl() == storage));
 }
 
 EncodeKey HeldValues::key_of(ValueId id) const {
   EncodeKey key = key_;
-  key.storage = graph_.values[static_cast<size_t>(id)].storage;
+  key.storage = static_cast<int64_t>(graph_.values[static_cast<size_t>(id)].storage);
   return key;
 }
 
@@ -115,7 +126,7 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
       refused_.push_back({id, codec->form()});
       continue;
     }
-    // What rounds is not compared; what is made from it is, with exact inputs.
+    // A codec that rounds is not compared; what is made from its values is, with exact inputs.
     if (!codec->lossless()) return false;
     held.codec = codec;
     held.encoded = std::move(encoded);
@@ -198,10 +209,23 @@ at::Tensor HeldValues::get(ValueId id) {
     const at::Tensor& tensor = unchanged(bringer, held);
     return whole ? view_of(tensor, id) : tensor;
   }
-  return whole ? view_of(decoded(bringer, held), id) : decoded(bringer, held);
+  const at::Tensor memory = decoded(bringer, held);
+  // A backward pass that is differentiated itself saves what it is given, so the other form would
+  // be held besides.
+  if (c10::GradMode::is_enabled()) {
+    const std::vector<SlotId>& slots = graph_.values[static_cast<size_t>(bringer)].slots;
+    if (!slots.empty()) {
+      set_version(memory, graph_.slots[static_cast<size_t>(slots.front())].version);
+    }
+    held.tensor = memory;
+    held.version = memory._version();
+    held.encoded.reset();
+  }
+  return whole ? view_of(memory, id) : memory;
 }
 
-/// What several values share is decoded once; what one value asks for is its reader's to keep.
+/// An encoding that several values share is decoded once; that of one value is its reader's to
+/// keep.
 at::Tensor HeldValues::decoded(ValueId id, Held& held) {
   held.fetched = true;
   if (treatment(id).encoded_with == kNone) return held.codec->decode(*held.encoded);

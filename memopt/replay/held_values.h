@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "memopt/plan/treatment.h"
+#include "memopt/treatment/treatment.h"
 
 namespace noisemark::memopt {
 
@@ -27,8 +27,11 @@ struct AwaitedVerdict {
   std::shared_ptr<Verdict> verdict;
 };
 
-/// What one forward pass holds for its backward beyond autograd's own slots, as it was saved or
-/// encoded. Not thread-safe.
+/// Makes new memory count as written so often; kNone leaves it as it is.
+void set_version(const at::Tensor& tensor, int64_t version);
+
+/// The values that one forward pass holds for its backward beyond autograd's own slots, as it was
+/// saved or encoded. Not thread-safe.
 class HeldValues {
  public:
   /// `tries_codecs`: finds the first codec that takes each value, however long the device needs to
@@ -62,7 +65,7 @@ class HeldValues {
 
   /// An entry for each time that a codec did not take a value, as far as is known.
   [[nodiscard]] const std::vector<Refusal>& refused() const { return refused_; }
-  /// What may still become one, also of values that were let go.
+  /// The verdicts that may still become refusals, also of values that were let go.
   [[nodiscard]] std::vector<AwaitedVerdict> awaited() const;
   [[nodiscard]] std::vector<at::Tensor> tensors() const;
 
@@ -103,7 +106,7 @@ class HeldValues {
   const EncodeKey key_;
   const bool tries_codecs_;
   std::vector<Held> held_;
-  /// Of values that are encoded as one: their storage, whose name stays its own though its memory
+  /// The storage of values that are encoded as one, whose name stays its own though its memory
   /// goes.
   std::vector<std::optional<WeakMemory>> memory_;
   std::vector<Refusal> refused_;

@@ -1,14 +1,18 @@
 #include "memopt/replay/rehearsal.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <cmath>
+#include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
 
-#include "memopt/keeping_hooks.h"
+#include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/replay/execution.h"
-#include "memopt/replay/fits.h"
 
 namespace noisemark::memopt {
 
@@ -40,14 +44,28 @@ class Rehearsal::State {
     execution.end_forward();
   }
 
+  [[nodiscard]] bool begins_with(const at::Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    return !graph_->slots.empty() && path_.fits(tensor, 0);
+  }
+  [[nodiscard]] bool departed() const {
+    const std::lock_guard lock(mutex_);
+    return departed_ && !ended_;
+  }
+
   at::Tensor unpack(SlotId slot, KeepingHooks& kept) {
     torch::autograd::SavedVariableHooks* rehearsed = nullptr;
+    bool ended = false;
     {
       const std::lock_guard lock(mutex_);
       ++asked_;
+      ended = ended_;
       if (slot != kNone && !slots_.empty()) rehearsed = slots_[static_cast<size_t>(slot)].get();
     }
-    return rehearsed == nullptr ? kept.call_unpack_hook() : rehearsed->call_unpack_hook();
+    at::Tensor tensor =
+        rehearsed == nullptr ? kept.call_unpack_hook() : rehearsed->call_unpack_hook();
+    // A backward may overwrite what it saved; the next one must find it as it was.
+    return ended ? tensor : tensor.clone();
   }
 
   [[nodiscard]] int64_t asked() const {
@@ -58,11 +76,15 @@ class Rehearsal::State {
     const std::lock_guard lock(mutex_);
     return !departed_ && saved_.size() == graph_->slots.size();
   }
+  void end_forward() {
+    const std::lock_guard lock(mutex_);
+    path_.end();
+  }
   void end() {
     rehearse(nullptr);
     const std::lock_guard lock(mutex_);
     saved_.clear();
-    departed_ = true;
+    departed_ = ended_ = true;
   }
 
  private:
@@ -75,6 +97,7 @@ class Rehearsal::State {
   std::vector<std::unique_ptr<torch::autograd::SavedVariableHooks>> slots_;  ///< of the plan
   int64_t asked_ = 0;
   bool departed_ = false;
+  bool ended_ = false;
 };
 
 class Rehearsal::Hooks final : public torch::autograd::SavedVariableHooks {
@@ -113,12 +136,104 @@ int64_t Rehearsal::asked() const {
   return state_->asked();
 }
 
+bool Rehearsal::begins_with(const at::Tensor& tensor) {
+  return state_->begins_with(tensor);
+}
+
+bool Rehearsal::departed() const {
+  return state_->departed();
+}
+
 bool Rehearsal::complete() const {
   return state_->complete();
 }
 
+void Rehearsal::end_forward() {
+  state_->end_forward();
+}
+
 void Rehearsal::end() {
   state_->end();
+}
+
+namespace {
+
+double squared_norm(const at::Tensor& tensor) {
+  const double norm =
+      at::linalg_vector_norm(tensor, 2, at::OptionalIntArrayRef(), false, at::kDouble)
+          .item<double>();
+  return norm * norm;
+}
+
+/// The difference of a gradient that may be missing on either side.
+double squared_distance(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() && !b.defined()) return 0;
+  if (!a.defined() || !b.defined()) return squared_norm(a.defined() ? a : b);
+  return squared_norm(a.to(at::kDouble) - b.to(at::kDouble));
+}
+
+/// While alive, backward finds parameters without gradients: what a function accumulates whose
+/// backward calls backward itself is kept from those of the program, which come back untouched.
+class GradientsAside {
+ public:
+  explicit GradientsAside(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {
+    for (const at::Tensor& parameter : parameters_) {
+      aside_.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+    }
+  }
+  ~GradientsAside() {
+    for (size_t i = 0; i < aside_.size(); ++i) {
+      parameters_[i].mutable_grad() = std::move(aside_[i]);
+    }
+  }
+  GradientsAside(const GradientsAside&) = delete;
+  GradientsAside& operator=(const GradientsAside&) = delete;
+
+ private:
+  const std::vector<at::Tensor>& parameters_;
+  std::vector<at::Tensor> aside_;
+};
+
+}  // namespace
+
+GradientProbe::GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
+                             std::vector<at::Tensor> parameters)
+    : rehearsal_(rehearsal), again_(again), parameters_(std::move(parameters)) {
+  if (!rehearsal_.complete()) return;
+  rehearsal_.rehearse(nullptr);
+  exact_ = run();
+  if (rehearsal_.asked() == 0) return;
+  const c10::NoGradGuard no_grad;
+  for (const at::Tensor& gradient : exact_) {
+    if (gradient.defined()) exact_squared_ += squared_norm(gradient);
+  }
+  usable_ = std::isfinite(exact_squared_) && exact_squared_ > 0;
+}
+
+double GradientProbe::error_of(const std::shared_ptr<const TreatmentPlan>& plan) {
+  rehearsal_.rehearse(plan);
+  const std::vector<at::Tensor> gradients = run();
+  rehearsal_.rehearse(nullptr);
+  const c10::NoGradGuard no_grad;
+  double difference = 0;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    difference += squared_distance(gradients[i], exact_[i]);
+  }
+  const double error = std::sqrt(difference / exact_squared_);
+  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
+}
+
+std::vector<at::Tensor> GradientProbe::run() {
+  ++passes_;
+  const GradientsAside aside(parameters_);
+  std::vector<at::Tensor> gradients = again_(parameters_);
+  const c10::NoGradGuard no_grad;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor& accumulated = parameters_[i].grad();
+    if (!accumulated.defined()) continue;
+    gradients[i] = gradients[i].defined() ? gradients[i] + accumulated : accumulated;
+  }
+  return gradients;
 }
 
 }  // namespace noisemark::memopt

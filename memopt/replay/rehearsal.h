@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/codecs/codec.h"
-#include "memopt/plan/treatment.h"
-#include "memopt/replay/device_doubt.h"
+#include "memopt/replay/value_samples.h"
+#include "memopt/treatment/treatment.h"
 
 namespace torch::autograd {
 struct SavedVariableHooks;
@@ -30,8 +32,13 @@ class Rehearsal {
   void rehearse(const std::shared_ptr<const TreatmentPlan>& plan);
   /// How often slots have been asked since the last call of rehearse().
   [[nodiscard]] int64_t asked() const;
+  /// As PlanExecution::begins_with() and departed().
+  [[nodiscard]] bool begins_with(const at::Tensor& tensor);
+  [[nodiscard]] bool departed() const;
   /// The pass was the recorded one from its first saved tensor to its last.
   [[nodiscard]] bool complete() const;
+  /// The forward pass is over. To be called on its thread, whose operators were watched.
+  void end_forward();
   /// Nothing is rehearsed any more; what backward does not need otherwise may go.
   void end();
 
@@ -39,6 +46,36 @@ class Rehearsal {
   class State;
   class Hooks;
   std::shared_ptr<State> state_;
+};
+
+/// Measures how far plans would move the gradient of one step: its backward pass is run once with
+/// everything exact and once under each plan, at the same weights, batch and forward pass. What
+/// such a pass does to `.grad` itself, or to what it saved, is undone.
+class GradientProbe {
+ public:
+  /// Runs the exact pass. Neither argument is copied.
+  GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
+                std::vector<at::Tensor> parameters);
+
+  /// False where there is nothing to compare with: the backward is of another forward pass, the
+  /// forward pass was not the recorded one, or the gradient is zero or not finite.
+  [[nodiscard]] bool usable() const { return usable_; }
+  /// ‖g' - g‖ / ‖g‖, g the gradient of all parameters as one vector. Infinite where g' is not
+  /// finite.
+  [[nodiscard]] double error_of(const std::shared_ptr<const TreatmentPlan>& plan);
+  /// Backward passes so far.
+  [[nodiscard]] int passes() const { return passes_; }
+
+ private:
+  [[nodiscard]] std::vector<at::Tensor> run();
+
+  Rehearsal& rehearsal_;
+  const BackwardAgain& again_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> exact_;
+  double exact_squared_ = 0;
+  bool usable_ = false;
+  int passes_ = 0;
 };
 
 }  // namespace noisemark::memopt

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "reports/markdown.h"
-#include "reports/quantity.h"
-#include "reports/statistics.h"
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/base/statistics.h"
 
 namespace noisemark::reports {
 namespace {
@@ -31,7 +31,7 @@ std::string ratio_text(double ratio) {
 
 std::string list(const std::vector<std::string>& items) {
   std::string text = items.empty() ? "" : "\n";
-  for (const std::string& item : items) text += fmt::format("- {}\n", item);
+  for (const std::string& item : items) text += fmt::format("- {}\n", plain(item));
   return text;
 }
 
@@ -39,7 +39,7 @@ std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
       "# {}: {}, A to B\n\n{} {} of live processes, {} of two looks; alpha {} each. {}.\n{}",
-      verdict_name(comparison.verdict), record.a.benchmark, verdict.judged_pairs,
+      verdict_name(comparison.verdict), plain(record.a.benchmark), verdict.judged_pairs,
       verdict.judged_pairs == 1 ? "pair" : "pairs", verdict.extended ? "the second" : "the first",
       format_number(comparison.alpha), exit_words(comparison), list(comparison.reasons));
 }
@@ -82,30 +82,30 @@ std::string other_differences(const AbRecord& record) {
 
 std::string gate(const Comparison& comparison) {
   MarkdownTable table({{"metric"},
-                       {"A", Align::kRight},
-                       {"B", Align::kRight},
+                       {"verdict"},
                        {"B / A", Align::kRight},
                        {"95 %", Align::kRight},
+                       {"A", Align::kRight},
+                       {"B", Align::kRight},
                        {"p", Align::kRight},
                        {"margin", Align::kRight},
-                       {"verdict"},
-                       {"why"}});
+                       {"why", Align::kLeft, Fold::kIfEmpty}});
   for (const StochasticRow& row : comparison.stochastic) {
     const auto quantity = [&](const std::optional<double>& value) {
       return value ? format_quantity(*value, row.unit) : std::string("none");
     };
-    table.add_row({row.metric, quantity(row.base), quantity(row.candidate),
-                   row.ratio ? ratio_text(*row.ratio) : "",
-                   row.ratio_ci95
-                       ? fmt::format("{:.4f} to {:.4f}", row.ratio_ci95->low, row.ratio_ci95->high)
-                       : "",
-                   row.p ? fmt::format("{:.2g}", *row.p) : "", format_percent(row.margin_frac),
-                   verdict_cell(row.verdict), row.words});
+    table.add_row(
+        {row.metric, verdict_cell(row.verdict), row.ratio ? ratio_text(*row.ratio) : "",
+         row.ratio_ci95 ? fmt::format("{:.4f} to {:.4f}", row.ratio_ci95->low, row.ratio_ci95->high)
+                        : "",
+         quantity(row.base), quantity(row.candidate), row.p ? fmt::format("{:.2g}", *row.p) : "",
+         format_percent(row.margin_frac), row.words});
   }
   if (table.empty()) return "\n## Gate\n\nIt could not be applied.\n";
   return fmt::format(
-      "\n## Gate\n\n{}\nB / A: Hodges-Lehmann over pairs of processes, with a bootstrap interval "
-      "({} resamples, seed {}). p: signed-rank test of \"B is not slower\".\n",
+      "\n## Gate\n\n{}\nB / A is by Hodges and Lehmann over pairs of processes, with a bootstrap "
+      "interval ({} "
+      "resamples, seed {}). p is that of the signed-rank test of \"B is not slower\".\n",
       table.text(), comparison.resamples, comparison.seed);
 }
 

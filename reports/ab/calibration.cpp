@@ -8,15 +8,18 @@
 #include <numbers>
 #include <stdexcept>
 
+#include "reports/ab/ab_fields.h"
 #include "reports/ab/strict_json.h"
-#include "reports/compare/comparable.h"
-#include "reports/compare/paired_estimate.h"
-#include "reports/compare/proportion.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/json_reader.h"
+#include "reports/base/json_writer.h"
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/base/statistics.h"
+#include "reports/compare/inference.h"
+#include "reports/compare/sides.h"
 #include "reports/compare/stochastic_tier.h"
-#include "reports/error.h"
-#include "reports/file.h"
-#include "reports/quantity.h"
-#include "reports/statistics.h"
 
 namespace noisemark::reports {
 namespace {
@@ -47,21 +50,6 @@ std::string refusal_of(const CalibrationSummary& summary) {
                        format_percent(summary.noise_floor_frac));
   }
   return "";
-}
-
-OrderedJson json_of(const CalibrationUnit& unit) {
-  return {{"created_utc", unit.created_utc}, {"verdict", unit.verdict}, {"alarm", unit.alarm},
-          {"worsening", unit.worsening},     {"pairs", unit.pairs},     {"step_s", unit.step_s}};
-}
-
-OrderedJson json_of(const CalibrationSummary& summary) {
-  return {{"units", summary.units},
-          {"alarms", summary.alarms},
-          {"alarm_rate_ci95", {{"low", summary.alarm_rate.low}, {"high", summary.alarm_rate.high}}},
-          {"noise_floor_frac", summary.noise_floor_frac},
-          {"session_deviation", summary.session_deviation},
-          {"units_needed", summary.units_needed},
-          {"refusal", summary.refusal}};
 }
 
 /// Noise does not depend on it.
@@ -117,18 +105,6 @@ double session_deviation_of(const std::vector<CalibrationUnit>& units) {
   std::vector<double> logs;
   for (const CalibrationUnit& unit : units) logs.push_back(std::log(unit.step_s));
   return std::numbers::sqrt2 * standard_deviation(logs);
-}
-
-CalibrationUnit unit_of(const JsonFields& fields) {
-  CalibrationUnit unit;
-  unit.created_utc = fields.text("created_utc");
-  unit.verdict = fields.text("verdict");
-  unit.alarm = fields.flag("alarm");
-  unit.worsening = fields.number("worsening");
-  unit.pairs = fields.numbers("pairs");
-  unit.step_s = fields.number("step_s");
-  if (!(unit.step_s > 0)) throw fields.refusal("step_s", "seconds above 0");
-  return unit;
 }
 
 }  // namespace
@@ -215,34 +191,37 @@ Calibration calibration_of_records(const std::filesystem::path& folder) {
 }
 
 std::string calibration_json(const Calibration& calibration) {
-  OrderedJson units = OrderedJson::array();
-  for (const CalibrationUnit& unit : calibration.units) units.push_back(json_of(unit));
-  OrderedJson body = {{"benchmark", calibration.benchmark}, {"variant", calibration.variant},
-                      {"identity", calibration.identity},   {"about", calibration.about},
-                      {"pairs", calibration.plan.pairs},    {"seconds", calibration.plan.seconds},
-                      {"turn_s", calibration.plan.turn_s}};
-  if (!calibration.units.empty()) body["summary"] = json_of(summarize(calibration));
-  body["units"] = units;
-  return sealed_json(kCalibrationSchemaName, kCalibrationSchemaVersion, body);
+  const AbPlan& plan = calibration.plan;
+  CalibrationFile file{calibration.benchmark,
+                       calibration.variant,
+                       calibration.identity,
+                       calibration.about,
+                       plan.pairs,
+                       plan.seconds,
+                       plan.turn_s,
+                       {},
+                       calibration.units};
+  if (!file.units.empty()) file.summary = summarize(calibration);
+  return sealed_json(json::kCalibrationDocument, json::tree_of(file));
 }
 
 Calibration read_calibration(const std::filesystem::path& path) {
   const auto file = std::filesystem::is_directory(path) ? path / kFileName : path;
   const std::string where = file.string();
-  const OrderedJson json =
-      unseal_json(read_file(file), kCalibrationSchemaName, kCalibrationSchemaVersion, where);
-  const JsonFields fields(json, where);
+  const nlohmann::json json = unseal_json(read_file(file), json::kCalibrationDocument, where);
+  CalibrationFile found;
+  json::Reader(where, json::Bounds::kRequired)
+      .members(json, found, json::Path{}, {"schema", "checksum"});
+  if (found.units.empty()) throw bad_input(where, "units", "[]", "at least one");
   Calibration calibration;
-  calibration.benchmark = fields.text("benchmark");
-  calibration.variant = fields.text("variant");
-  calibration.identity = fields.strings("identity");
-  calibration.about = fields.strings("about");
-  calibration.plan.pairs = fields.count("pairs");
-  calibration.plan.seconds = fields.number("seconds");
-  if (fields.has("turn_s")) calibration.plan.turn_s = fields.number("turn_s");
-  for (const JsonFields& unit : fields.objects("units")) calibration.units.push_back(unit_of(unit));
-  if (calibration.units.empty()) throw fields.refusal("units", "at least one");
-  require_known(json, parse_json(calibration_json(calibration), where), where);
+  calibration.benchmark = found.benchmark;
+  calibration.variant = found.variant;
+  calibration.identity = found.identity;
+  calibration.about = found.about;
+  calibration.plan.pairs = found.pairs;
+  calibration.plan.seconds = found.seconds;
+  calibration.plan.turn_s = found.turn_s;
+  calibration.units = found.units;
   return calibration;
 }
 
@@ -283,13 +262,65 @@ std::optional<Noise> fitting_noise(const std::vector<NamedCalibration>& calibrat
 
 Noise usable_noise(const std::vector<NamedCalibration>& calibrations, const Strings& identity) {
   if (const auto noise = fitting_noise(calibrations, identity)) return *noise;
-  // Of one alone it can be said why.
+  // The reason can be given where there is only one.
   if (calibrations.size() == 1) {
     return usable_noise(calibrations.front().calibration, identity, calibrations.front().where);
   }
   throw Error(ExitCode::kNotComparable,
               fmt::format("{}: none of {} calibrations is of this work on this machine",
                           calibrations.front().where, calibrations.size()));
+}
+
+namespace {
+
+std::string verdicts(const Calibration& calibration) {
+  std::map<std::string, int64_t> counts;
+  for (const CalibrationUnit& unit : calibration.units) ++counts[unit.verdict];
+  std::vector<std::string> parts;
+  for (const auto& [verdict, count] : counts) parts.push_back(fmt::format("{} {}", count, verdict));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string units(const Calibration& calibration) {
+  MarkdownTable table({{"unit", Align::kRight},
+                       {"made"},
+                       {"pairs", Align::kRight},
+                       {"A's step, ms", Align::kRight},
+                       {"B / A, images/s", Align::kRight},
+                       {"verdict"}});
+  for (size_t i = 0; i < calibration.units.size(); ++i) {
+    const CalibrationUnit& unit = calibration.units[i];
+    table.add_row({std::to_string(i + 1), unit.created_utc, std::to_string(unit.pairs.size()),
+                   format_ms(unit.step_s), fmt::format("{:.4f}", std::exp(-unit.worsening)),
+                   unit.alarm ? "**" + unit.verdict + "**" : unit.verdict});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string calibration_markdown(const Calibration& calibration) {
+  const CalibrationSummary summary = summarize(calibration);
+  const bool usable = summary.refusal.empty();
+  return fmt::format(
+      "# {}: {}, {}\n\n{}Noise floor of images/s: {}. Measurements made apart differ by {} (one "
+      "standard deviation, units from {} to {}). False alarms: {} in {} ({} to {}, Clopper "
+      "and Pearson, 95 %). Verdicts: {}.\n\nA unit is a comparison of one build with itself: {} "
+      "pairs of live processes, as many again when inconclusive. The noise floor is what 95 % of "
+      "the units stayed within; a gate takes twice of it as its margin where that is more than its "
+      "own. How far the steps of separate units differ is added to the doubt about runs that were "
+      "not made in turns; units made on several days know more of it.\n\n## Units\n\n{}\n## "
+      "Next\n\n{}\n",
+      usable ? "calibrated" : "CALIBRATION NEEDED", calibration.benchmark, calibration.variant,
+      usable ? "" : "- " + summary.refusal + "\n\n", format_percent(summary.noise_floor_frac),
+      format_percent(std::expm1(summary.session_deviation)), calibration.units.front().created_utc,
+      calibration.units.back().created_utc, summary.alarms, summary.units,
+      format_percent(summary.alarm_rate.low), format_percent(summary.alarm_rate.high),
+      verdicts(calibration), calibration.plan.pairs, units(calibration),
+      usable ? "Give this file to `noisemark ab` and `noisemark compare` with --calibration."
+             : "Make the machine quieter (`noisemark doctor`) or add units: the same command with "
+               "the same --out goes on; of recorded comparisons (--from) more are needed, and a "
+               "new --out.");
 }
 
 }  // namespace noisemark::reports

@@ -10,11 +10,8 @@
 #include "reports/compare/sides.h"
 #include "reports/compare/stochastic_tier.h"
 
-/// How much a comparison of a build with itself moves on one machine, and how often it cries wolf.
+/// The noise of a comparison of a build with itself on one machine, and its rate of false alarms.
 namespace noisemark::reports {
-
-inline constexpr std::string_view kCalibrationSchemaName = "noisemark.calibration";
-inline constexpr std::string_view kCalibrationSchemaVersion = "1.1.0";
 
 /// A false-alarm rate that may lie above this gates nothing.
 inline constexpr double kMostFalseAlarmsFrac = 0.10;
@@ -38,7 +35,7 @@ struct Calibration {
   std::vector<CalibrationUnit> units;
 };
 
-/// What follows from the units.
+/// The figures that follow from the units.
 struct CalibrationSummary {
   int64_t units = 0;
   int64_t alarms = 0;
@@ -54,8 +51,9 @@ struct CalibrationSummary {
 /// Throws std::logic_error without units.
 [[nodiscard]] CalibrationSummary summarize(const Calibration& calibration);
 
-/// Of the record of a build beside itself. Throws Error where the two were not comparable or the
-/// device slowed itself down: such a comparison says nothing of what comparisons come to.
+/// Makes a unit of the record of a build beside itself. Throws Error where the two were not
+/// comparable or the device slowed itself down: such a comparison says nothing of what comparisons
+/// come to.
 [[nodiscard]] CalibrationUnit unit_of(const AbRecord& record, const AbVerdict& verdict);
 
 /// Adds one comparison as a unit. The first gives the calibration its plan, work, machine and
@@ -64,8 +62,8 @@ struct CalibrationSummary {
 /// comparable where it is of other work, another machine or another build; and as unit_of().
 void add_unit(Calibration& calibration, const AbRecord& record, const std::string& where);
 
-/// Of every ab.json in `folder` and below it, in the order of their making. Throws Error (bad
-/// input) as read_ab(), and where there is none; and as add_unit().
+/// Makes a calibration of every ab.json in `folder` and below it, in the order of their making.
+/// Throws Error (bad input) as read_ab(), and where there is none; and as add_unit().
 [[nodiscard]] Calibration calibration_of_records(const std::filesystem::path& folder);
 
 /// The text of calibration.json, with the summary for other readers; from the units it is made

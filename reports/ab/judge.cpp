@@ -3,21 +3,187 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <span>
 #include <stdexcept>
+#include <vector>
 
-#include "reports/ab/losses.h"
-#include "reports/compare/comparable.h"
-#include "reports/compare/paired_estimate.h"
-#include "reports/compare/paired_gate.h"
-#include "reports/compare/repetitions.h"
-#include "reports/environment_changes.h"
-#include "reports/error.h"
-#include "reports/statistics.h"
+#include "reports/base/error.h"
+#include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
+#include "reports/base/statistics.h"
+#include "reports/compare/evidence.h"
+#include "reports/compare/exact_tier.h"
+#include "reports/compare/inference.h"
+#include "reports/compare/sides.h"
+#include "reports/result/environment_changes.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
+namespace {
+
+bool all_same_work(const std::vector<Result>& a, const std::vector<Result>& b) {
+  const Strings work = same_work(a.front());
+  const auto same = [&](const Result& result) {
+    return differing_fields(work, same_work(result)).empty();
+  };
+  return std::all_of(a.begin(), a.end(), same) && std::all_of(b.begin(), b.end(), same);
+}
+
+std::vector<ExactRow> compare_pair(const Result& a, const Result& b) {
+  const Side base{"A", {{"A", a}}};
+  const Side candidate{"B", {{"B", b}}};
+  std::vector<ExactRow> rows;
+  for (const Cell& cell : pair_runs(base, candidate).both) {
+    for (ExactRow& row : compare_exact(cell)) {
+      if (row.metric != "parameters") rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+bool passes(CompareVerdict verdict) {
+  return exit_code_of(verdict) == ExitCode::kPass;
+}
+
+/// Joins what another pair of runs says of the same figure.
+void add(ExactRow& known, const ExactRow& row) {
+  if (known.verdict == row.verdict) return;
+  if (passes(known.verdict) && passes(row.verdict)) {
+    known.verdict = std::max(known.verdict, row.verdict);
+    return;
+  }
+  if (passes(known.verdict)) known = row;  // shows the values that differ
+  known.verdict = CompareVerdict::kInconclusive;
+  known.words = "differs between runs of one build";
+}
+
+void add(std::vector<ExactRow>& known, const std::vector<ExactRow>& rows) {
+  for (const ExactRow& row : rows) {
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const ExactRow& one) { return one.metric == row.metric; });
+    if (found == known.end()) {
+      known.push_back(row);
+    } else {
+      add(*found, row);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<ExactRow> compare_exact_figures(const std::vector<Result>& a,
+                                            const std::vector<Result>& b) {
+  if (a.empty() || b.empty() || !all_same_work(a, b)) return {};
+  std::vector<ExactRow> rows;
+  for (const Result& of_a : a) {
+    for (const Result& of_b : b) add(rows, compare_pair(of_a, of_b));
+  }
+  return rows;
+}
+
+namespace {
+
+using Trace = std::vector<double>;
+
+std::vector<Trace> traces_of(const AbRecord& record, AbSide side) {
+  std::vector<Trace> traces;
+  for (const AbPair& pair : record.pairs) {
+    Trace trace;
+    for (const std::vector<AbTurn>* turns : {&pair.warmup, &pair.turns}) {
+      for (const AbTurn& turn : *turns) {
+        if (turn.side == side) trace.insert(trace.end(), turn.loss.begin(), turn.loss.end());
+      }
+    }
+    traces.push_back(std::move(trace));
+  }
+  return traces;
+}
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+/// The first step at which two traces differ; empty when one continues the other.
+std::optional<size_t> first_difference(const Trace& a, const Trace& b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (!same_bits(a[i], b[i])) return i;
+  }
+  return std::nullopt;
+}
+
+const Trace& longest(const std::vector<Trace>& traces) {
+  return *std::max_element(traces.begin(), traces.end(),
+                           [](const Trace& a, const Trace& b) { return a.size() < b.size(); });
+}
+
+bool repeats_itself(const std::vector<Trace>& traces) {
+  const Trace& reference = longest(traces);
+  return std::none_of(traces.begin(), traces.end(), [&](const Trace& trace) {
+    return first_difference(reference, trace).has_value();
+  });
+}
+
+/// A digest of the bits, so that equal digests are equal losses.
+std::string digest_of(const Trace& trace, size_t steps) {
+  Sha256 digest;
+  digest.update(std::as_bytes(std::span(trace).first(steps)));
+  return digest.hex();
+}
+
+std::string difference_words(const Trace& a, const Trace& b, size_t step) {
+  return fmt::format("first at step {}: {} and {}", step, a[step], b[step]);
+}
+
+LossFinding not_repeated(ExactRow row, bool a_repeats, bool b_repeats, bool deterministic) {
+  const char* who = a_repeats ? "B does not repeat its" : "A does not repeat its";
+  const std::string words =
+      fmt::format("{} own losses", a_repeats || b_repeats ? who : "A and B do not repeat their");
+  if (!a_repeats && !deterministic) {
+    return {std::nullopt, words + ", so that they cannot be compared; --deterministic can"};
+  }
+  row.verdict = CompareVerdict::kInconclusive;
+  row.words = words;
+  return {row, ""};
+}
+
+}  // namespace
+
+LossFinding compare_losses(const AbRecord& record, const std::string& cell, bool other_losses) {
+  if (record.pairs.empty()) return {};
+  const std::vector<Trace> a = traces_of(record, AbSide::kA);
+  const std::vector<Trace> b = traces_of(record, AbSide::kB);
+  const Trace& of_a = longest(a);
+  const Trace& of_b = longest(b);
+  const size_t steps = std::min(of_a.size(), of_b.size());
+  if (steps == 0) return {};
+  ExactRow row{cell,
+               fmt::format("losses of {} steps", format_count(static_cast<int64_t>(steps))),
+               "",
+               {},
+               {},
+               digest_of(of_a, steps),
+               digest_of(of_b, steps),
+               {},
+               {}};
+  const bool a_repeats = repeats_itself(a);
+  const bool b_repeats = repeats_itself(b);
+  if (!a_repeats || !b_repeats) {
+    const auto profile = record.a.identity.find("protocol.deterministic");
+    const bool deterministic = profile != record.a.identity.end() && profile->second == "yes";
+    return not_repeated(row, a_repeats, b_repeats, deterministic);
+  }
+  const std::optional<size_t> step = first_difference(of_a, of_b);
+  if (!step) return {row, ""};
+  const std::string words = difference_words(of_a, of_b, *step);
+  if (other_losses) return {std::nullopt, "the losses differ, as they may: " + words};
+  row.verdict = CompareVerdict::kRegression;
+  row.words = "must be equal; " + words;
+  return {row, ""};
+}
+
 namespace {
 
 constexpr double kLooks = 2;
@@ -27,11 +193,11 @@ const char* const kMetric = "images_per_s";
 const char* const kLossTrace = "loss trace";
 
 double margin_of_gate() {
-  const std::vector<GatedMetric>& gates = gated_metrics();
-  const auto gate = std::find_if(gates.begin(), gates.end(),
-                                 [](const GatedMetric& g) { return g.name == kMetric; });
-  if (gate == gates.end()) throw std::logic_error("judge_ab: images_per_s is not gated");
-  return gate->margin_frac;
+  const MetricRow* gate = find_metric_row(kMetric);
+  if (gate == nullptr || gate->rule != MetricRule::kGated) {
+    throw std::logic_error("judge_ab: images_per_s is not gated");
+  }
+  return gate->gate_margin_frac;
 }
 
 std::string text_of(const Strings& strings, const std::string& key) {
@@ -44,7 +210,7 @@ std::string cell_of(const AbRecord& record) {
   return cell.empty() ? record.a.benchmark : cell;
 }
 
-/// What must agree in both builds.
+/// Returns the fields that must agree in both builds.
 Strings work_of(const AbBuild& build) {
   Strings fields = build.identity;
   fields["benchmark"] = build.benchmark;
@@ -83,7 +249,7 @@ void add_differences(const AbTurn& one, const AbTurn& two, std::vector<double>& 
   }
 }
 
-/// Of turns that are whole blocks: ABBA is two couples in opposite orders.
+/// The couples of turns that are whole blocks: ABBA is two couples in opposite orders.
 double worsening_of(std::span<const AbTurn> turns) {
   std::vector<double> differences;
   for (size_t i = 0; i < turns.size(); i += 2) {
@@ -178,6 +344,7 @@ class Judge {
     Comparison& comparison = verdict_.comparison;
     comparison.base = summary(record_.a, verdict_.judged_pairs);
     comparison.candidate = summary(record_.b, verdict_.judged_pairs);
+    comparison.candidate.latest_utc = record_.created_utc;
     comparison.cells = 1;
     comparison.alpha = options_.alpha / kLooks;
     comparison.resamples = options_.resamples;
@@ -235,7 +402,7 @@ class Judge {
     verdict_.comparison.stochastic.push_back(std::move(row));
   }
 
-  /// In words, by the same share of pairs as of runs (timing_conditions.h); empty: it was not seen.
+  /// In words, by the same share of pairs as of runs (stochastic_tier.h); empty: it was not seen.
   [[nodiscard]] std::string slowed_down() const {
     size_t slow = 0;
     std::string reasons;

@@ -6,8 +6,32 @@
 
 #include "reports/ab/record.h"
 #include "reports/compare/comparison.h"
+#include "reports/result/result.h"
 
 namespace noisemark::reports {
+
+/// Figures without noise of runs of two builds, judged as `compare` does (exact_tier.h): bytes,
+/// also by owner, FLOP per image, losses, and whether the runs passed their own gates. Parameters
+/// are left out: the processes that take turns say them. The software may differ, for it may be
+/// what is compared; where the work differs (sides.h) there are no rows. Of several runs every
+/// one of B is compared with every one of A, and only what all say alike is a difference between
+/// builds: else the figure is inconclusive. Throws Error (bad input) when a run is on both sides.
+[[nodiscard]] std::vector<ExactRow> compare_exact_figures(const std::vector<Result>& a,
+                                                          const std::vector<Result>& b);
+
+/// The finding on the losses of two builds. Both train from the same weights, data and seeds, so
+/// that their losses are equal bit for bit unless one of them computes something else.
+struct LossFinding {
+  std::optional<ExactRow> row;  ///< empty: nothing to judge, and `note` says why
+  std::string note;             ///< may be empty
+};
+
+/// Compares every step that all processes made. A difference is a regression; with `other_losses`
+/// only a note. A build that does not repeat its own losses from process to process is
+/// inconclusive, unless A is such a one already and the profile does not promise it: then nothing
+/// is judged.
+[[nodiscard]] LossFinding compare_losses(const AbRecord& record, const std::string& cell,
+                                         bool other_losses);
 
 /// The smallest count of pairs of processes that `ab` accepts: with it the first of two looks at
 /// the data can already reach its share of `alpha`.
@@ -45,7 +69,7 @@ struct AbVerdict {
 
 /// Judges a record. Identity first: another benchmark, definition, data, setting or machine is not
 /// comparable, never a pass; then what has no noise, bit for bit: parameters, the losses of every
-/// step that both builds made, and the figures of their short runs (exact_figures.h); then
+/// step that both builds made, and the figures of their short runs (judge.h); then
 /// images/s, by the rules and the margin of `compare` (stochastic_tier.h) at half of alpha per
 /// look. A look that is not whole is inconclusive; the clocks are invalid where the device was
 /// seen to slow itself down, after more than 5 % of the pairs or before or after all. A pure

@@ -7,16 +7,13 @@
 #include <vector>
 
 #include "reports/compare/comparison.h"
-#include "reports/result.h"
+#include "reports/result/result.h"
 
-/// What two builds did in turns, as a value and as ab.json: raw samples, from which everything else
-/// follows (judge.h).
+/// The record of two builds that ran in turns, as a value and as ab.json: raw samples, from which
+/// everything else follows (judge.h).
 namespace noisemark::reports {
 
 class JsonFields;
-
-inline constexpr std::string_view kAbSchemaName = "noisemark.ab";
-inline constexpr std::string_view kAbSchemaVersion = "1.0.0";
 
 /// A is the base, B the candidate.
 enum class AbSide { kA, kB };
@@ -24,7 +21,7 @@ enum class AbSide { kA, kB };
 [[nodiscard]] std::string_view ab_side_name(AbSide side);  ///< "A", "B"
 [[nodiscard]] AbSide other_side(AbSide side);
 
-/// What a build says of itself and of what it is about to train, before its first step.
+/// A build as it describes itself and what it is about to train, before its first step.
 struct AbBuild {
   std::string name;  ///< as given by the user: a program or a revision
   std::string benchmark;
@@ -35,8 +32,8 @@ struct AbBuild {
   int64_t parameters = 0;
 };
 
-/// What a first answer of `pace` and ab.json have in common: all but the name. Throws Error (bad
-/// input) for what is missing or of another type.
+/// Reads what a first answer of `pace` and ab.json have in common: all but the name. Throws Error
+/// (bad input) for what is missing or of another type.
 [[nodiscard]] AbBuild ab_build_of(const JsonFields& fields);
 
 /// A number of steps of one build, while the other waits.
@@ -72,11 +69,11 @@ struct AbRecord {
   AbPlan plan;
   AbBuild a;
   AbBuild b;
-  /// Of short runs of both builds, before the first pair (exact_figures.h). Without its cell, which
-  /// is the record's. Empty where none were made.
+  /// The figures of short runs of both builds, before the first pair (judge.h). A row lacks its
+  /// cell, which is the record's. Empty where none were made.
   std::vector<ExactRow> figures;
   std::vector<AbPair> pairs;
-  Strings environment;  ///< as Result::environment, and the container; empty: an older record
+  Strings environment;  ///< as Result::environment, and the container
 };
 
 /// The text of ab.json. Doubles read back bit for bit; a list of numbers takes one line. Carries a

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/json_doubles.h"
-#include "reports/json_fault.h"
-#include "reports/json_io.h"
-#include "reports/sha256.h"
+#include "reports/base/json.h"
+#include "reports/base/sha256.h"
+#include "reports/result/json_io.h"
 
 namespace noisemark::reports {
 namespace {
@@ -68,10 +67,6 @@ const OrderedJson& JsonFields::at(const std::string& key, const std::string& acc
   return *found;
 }
 
-bool JsonFields::has(const std::string& key) const {
-  return json_->contains(key);
-}
-
 double JsonFields::number(const std::string& key) const {
   const OrderedJson& value = at(key, "a number");
   if (!value.is_number() || !std::isfinite(value.get<double>())) throw refusal(key, "a number");
@@ -120,30 +115,6 @@ JsonFields JsonFields::object(const std::string& key) const {
   return {at(key, "an object"), where_, path_of(key)};
 }
 
-std::vector<JsonFields> JsonFields::objects(const std::string& key) const {
-  const OrderedJson& list = at(key, "a list of objects");
-  if (!list.is_array()) throw refusal(key, "a list of objects");
-  std::vector<JsonFields> all;
-  for (const OrderedJson& value : list) {
-    all.emplace_back(value, where_, fmt::format("{}[{}]", path_of(key), all.size()));
-  }
-  return all;
-}
-
-void require_known(const OrderedJson& read, const OrderedJson& written, const std::string& where,
-                   const std::string& path) {
-  if (read.is_object()) {
-    for (const auto& [key, value] : read.items()) {
-      if (!written.contains(key)) throw bad_input(where, below(path, key), "unknown key", "");
-      require_known(value, written[key], where, below(path, key));
-    }
-  } else if (read.is_array()) {
-    for (size_t i = 0; i < std::min(read.size(), written.size()); ++i) {
-      require_known(read[i], written[i], where, fmt::format("{}[{}]", path, i));
-    }
-  }
-}
-
 OrderedJson parse_json(std::string_view text, const std::string& where) {
   try {
     return OrderedJson::parse(text, RefuseDoubles<OrderedJson>(where));
@@ -152,10 +123,10 @@ OrderedJson parse_json(std::string_view text, const std::string& where) {
   }
 }
 
-std::string sealed_json(std::string_view schema, std::string_view version,
-                        const OrderedJson& body) {
+std::string sealed_json(const json::Document& document, const OrderedJson& body) {
   const std::string zeros(64, '0');
-  OrderedJson json = {{"schema", {{"name", schema}, {"version", version}}}, {"checksum", zeros}};
+  OrderedJson json = {{"schema", {{"name", document.name}, {"version", document.version}}},
+                      {"checksum", zeros}};
   json.update(body);
   std::string text;
   print(json, 0, text);
@@ -165,13 +136,17 @@ std::string sealed_json(std::string_view schema, std::string_view version,
   return text;
 }
 
-OrderedJson unseal_json(std::string_view text, std::string_view schema, std::string_view version,
+OrderedJson unseal_json(std::string_view text, const json::Document& document,
                         const std::string& where) {
   OrderedJson json = parse_json(text, where);
   const JsonFields fields(json, where);
   const JsonFields found = fields.object("schema");
-  if (found.text("name") != schema) throw found.refusal("name", std::string(schema));
-  if (found.text("version") != version) throw found.refusal("version", std::string(version));
+  if (found.text("name") != document.name) {
+    throw found.refusal("name", std::string(document.name));
+  }
+  if (found.text("version") != document.version) {
+    throw found.refusal("version", std::string(document.version));
+  }
   const std::string stated = fields.text("checksum");
   if (!is_sha256(stated) || expected_checksum(text, stated) != stated) {
     throw bad_input(where, "checksum", "does not hold: the file was changed or cut off", "");

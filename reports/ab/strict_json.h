@@ -7,8 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/error.h"
-#include "reports/result.h"
+#include "reports/base/error.h"
+#include "reports/base/fields.h"
+#include "reports/result/result.h"
 
 /// JSON for the files and answers of `ab`: what is read names its place when it is refused, what is
 /// written can prove that nobody changed it.
@@ -31,8 +32,6 @@ class JsonFields {
   [[nodiscard]] Strings strings(const std::string& key) const;
   [[nodiscard]] std::vector<double> numbers(const std::string& key) const;
   [[nodiscard]] JsonFields object(const std::string& key) const;
-  [[nodiscard]] std::vector<JsonFields> objects(const std::string& key) const;
-  [[nodiscard]] bool has(const std::string& key) const;
   /// An error about a field: what stands there, and what should.
   [[nodiscard]] Error refusal(const std::string& key, const std::string& accepted) const;
 
@@ -45,22 +44,16 @@ class JsonFields {
   std::string path_;
 };
 
-/// Throws Error (bad input), which begins with `where`, unless everything in `read` is in `written`
-/// too: what was read from it, written again. So no key is passed over.
-void require_known(const OrderedJson& read, const OrderedJson& written, const std::string& where,
-                   const std::string& path = "");
-
 /// Throws Error (bad input), which begins with `where`, unless `text` is JSON with every key once.
 [[nodiscard]] OrderedJson parse_json(std::string_view text, const std::string& where);
 
 /// `body` behind "schema" and "checksum", a SHA-256 over the text itself with the digits of the
 /// checksum as zeros. A list of plain values takes one line.
-[[nodiscard]] std::string sealed_json(std::string_view schema, std::string_view version,
-                                      const OrderedJson& body);
+[[nodiscard]] std::string sealed_json(const json::Document& document, const OrderedJson& body);
 
 /// Reads such a text. Throws Error (bad input): another schema or version, or a checksum
 /// that does not hold.
-[[nodiscard]] OrderedJson unseal_json(std::string_view text, std::string_view schema,
-                                      std::string_view version, const std::string& where);
+[[nodiscard]] OrderedJson unseal_json(std::string_view text, const json::Document& document,
+                                      const std::string& where);
 
 }  // namespace noisemark::reports

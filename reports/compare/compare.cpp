@@ -6,9 +6,9 @@
 #include <iterator>
 #include <set>
 
-#include "reports/compare/comparable.h"
 #include "reports/compare/exact_tier.h"
-#include "reports/environment_changes.h"
+#include "reports/compare/sides.h"
+#include "reports/result/environment_changes.h"
 
 namespace noisemark::reports {
 namespace {
@@ -16,9 +16,11 @@ namespace {
 SideSummary summary(const Side& side) {
   std::set<std::string> commits;
   std::set<std::string> repeat;
+  std::string latest_utc;
   for (const NamedResult& run : side.runs) {
     const Provenance& from = run.result.provenance;
     commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
+    latest_utc = std::max(latest_utc, run.result.created_utc);
     if (!run.result.repeat_command.empty()) repeat.insert(run.result.repeat_command);
   }
   const BaselinePlace place = side.baseline.value_or(BaselinePlace{});
@@ -27,7 +29,8 @@ SideSummary summary(const Side& side) {
           {commits.begin(), commits.end()},
           {repeat.begin(), repeat.end()},
           place.root,
-          place.hardware};
+          place.hardware,
+          latest_utc};
 }
 
 void find(Comparison& comparison, CompareVerdict verdict, const std::string& reason) {
@@ -80,7 +83,7 @@ bool is_skipped(const Side& side, const std::string& name) {
                      [&](const LostRun& run) { return run.skipped && run.name == name; });
 }
 
-/// What cannot run here on either side is no fault of NEW, and nothing that passed.
+/// A cell that cannot run here on either side is no fault of NEW, and nothing that passed.
 void find_lost_runs(const Side& base, const Side& candidate, Comparison& comparison) {
   for (const Side* side : {&base, &candidate}) {
     const bool is_base = side == &base;

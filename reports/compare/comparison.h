@@ -1,15 +1,17 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "reports/error.h"
-#include "reports/result.h"
+#include "reports/base/error.h"
+#include "reports/base/fields.h"
+#include "reports/result/result.h"
 
-/// What comparing two sets of results came to, as a value. A cell is what one row of a benchmark
+/// The outcome of comparing two sets of results, as a value. A cell is what one row of a benchmark
 /// table would be: a benchmark at one scale under one mode, baseline, precision, kind of device and
 /// framework. Several runs of a cell are its repetitions.
 namespace noisemark::reports {
@@ -32,12 +34,25 @@ enum class CompareVerdict {
   kRegression,
 };
 
-/// "equivalent", "improved", "not worse", "skipped", "inconclusive", "unstable", "calibration
-/// needed", "too few pairs", "recipe mismatch", "not comparable", "invalid clocks", "infra error",
-/// "QUALITY FAIL", "REGRESSION".
+/// The names of verdicts, in files and for people.
+template <>
+inline constexpr std::array json::kNames<CompareVerdict>{
+    std::pair{CompareVerdict::kEquivalent, std::string_view{"equivalent"}},
+    std::pair{CompareVerdict::kImproved, std::string_view{"improved"}},
+    std::pair{CompareVerdict::kNotWorse, std::string_view{"not worse"}},
+    std::pair{CompareVerdict::kSkipped, std::string_view{"skipped"}},
+    std::pair{CompareVerdict::kInconclusive, std::string_view{"inconclusive"}},
+    std::pair{CompareVerdict::kUnstable, std::string_view{"unstable"}},
+    std::pair{CompareVerdict::kCalibrationNeeded, std::string_view{"calibration needed"}},
+    std::pair{CompareVerdict::kTooFewPairs, std::string_view{"too few pairs"}},
+    std::pair{CompareVerdict::kRecipeMismatch, std::string_view{"recipe mismatch"}},
+    std::pair{CompareVerdict::kNotComparable, std::string_view{"not comparable"}},
+    std::pair{CompareVerdict::kInvalidClocks, std::string_view{"invalid clocks"}},
+    std::pair{CompareVerdict::kInfraError, std::string_view{"infra error"}},
+    std::pair{CompareVerdict::kQualityFail, std::string_view{"QUALITY FAIL"}},
+    std::pair{CompareVerdict::kRegression, std::string_view{"REGRESSION"}}};
+
 [[nodiscard]] std::string_view verdict_name(CompareVerdict verdict);
-/// The one with that name; empty: there is none.
-[[nodiscard]] std::optional<CompareVerdict> verdict_named(std::string_view name);
 [[nodiscard]] ExitCode exit_code_of(CompareVerdict verdict);
 
 /// Whether a comparison that proves nothing fails: --inconclusive.
@@ -105,6 +120,7 @@ struct SideSummary {
   std::vector<std::string> repeat_commands = {};  ///< that made the runs; sorted, no repetition
   std::string baseline_root = {};  ///< where its runs are kept as a baseline; empty: they are not
   std::string baseline_hardware = {};  ///< the folder below that names their machine
+  std::string latest_utc = {};         ///< time of the newest run, in RFC 3339; empty: not known
 };
 
 /// Fewer runs of a cell make no baseline: they say nothing of how much runs differ.
@@ -135,7 +151,7 @@ struct Comparison {
   [[nodiscard]] bool any_stored() const;
 };
 
-/// What a comparison leaves with: its verdict's code, or 0 where it was let pass.
+/// Returns the exit code of a comparison: its verdict's, or 0 where it was let pass.
 [[nodiscard]] ExitCode exit_code_of(const Comparison& comparison);
 
 /// "inconclusive, let pass by --inconclusive=warn" where that is why the code is 0; else empty.
@@ -143,5 +159,12 @@ struct Comparison {
 
 /// "Exit code 4", and why where it was let pass: "Exit code 0: inconclusive, let pass by ...".
 [[nodiscard]] std::string exit_words(const Comparison& comparison);
+
+inline constexpr std::string_view kComparisonSchemaName = "noisemark.comparison";
+inline constexpr std::string_view kComparisonSchemaVersion = "1.3.0";
+
+/// comparison.json: keys are the field names of comparison.h in their order, verdicts by their
+/// names, what is missing null. Doubles read back bit for bit.
+[[nodiscard]] std::string comparison_json(const Comparison& comparison);
 
 }  // namespace noisemark::reports

@@ -5,21 +5,30 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <string_view>
 
-#include "reports/compare/comparison_memory.h"
-#include "reports/compare/next_step.h"
-#include "reports/markdown.h"
-#include "reports/quantity.h"
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
 
 constexpr size_t kDigestDigits = 12;
 constexpr const char* kHowStored =
-    "Where runs were not made in turns: Welch's test with the variance between sessions added, "
-    "which "
-    "is weaker evidence.\n";
+    "Where runs were not made in turns it is that of Welch's test with the variance between "
+    "sessions added, which is weaker evidence.\n";
 constexpr std::string_view kMark = "\n<!-- noisemark comparison -->\n";
+
+/// Often there is only one cell.
+MarkdownTable::Column cell_column() {
+  return {"cell", Align::kLeft, Fold::kIfAlike};
+}
+
+MarkdownTable::Column why_column() {
+  return {"why", Align::kLeft, Fold::kIfEmpty};
+}
 
 std::string verdict_cell(CompareVerdict verdict) {
   const std::string name(verdict_name(verdict));
@@ -57,7 +66,7 @@ std::string margin_cell(const StochasticRow& row) {
 std::string list(const std::string& heading, const std::vector<std::string>& items) {
   if (items.empty()) return "";
   std::string text = fmt::format("\n{}:\n\n", heading);
-  for (const std::string& item : items) text += fmt::format("- {}\n", item);
+  for (const std::string& item : items) text += fmt::format("- {}\n", plain(item));
   return text;
 }
 
@@ -82,11 +91,11 @@ std::string counts(const Comparison& comparison) {
 }
 
 std::string head(const Comparison& comparison) {
-  std::string text =
-      fmt::format("# {}: {} to {}\n\n{}", verdict_name(comparison.verdict), comparison.base.name,
-                  comparison.candidate.name, counts(comparison));
+  std::string text = fmt::format("# {}: {} to {}\n\n{}", verdict_name(comparison.verdict),
+                                 plain(comparison.base.name), plain(comparison.candidate.name),
+                                 counts(comparison));
   if (!comparison.reasons.empty()) text += '\n';
-  for (const std::string& reason : comparison.reasons) text += fmt::format("- {}\n", reason);
+  for (const std::string& reason : comparison.reasons) text += fmt::format("- {}\n", plain(reason));
   return text;
 }
 
@@ -116,7 +125,7 @@ std::string comparability(const Comparison& comparison) {
   if (comparison.differences.empty()) {
     text += "\nNo field of the identity differs.\n";
   } else {
-    MarkdownTable fields({{"cell"}, {"field"}, {"BASE"}, {"NEW"}});
+    MarkdownTable fields({cell_column(), {"field"}, {"BASE"}, {"NEW"}});
     for (const FieldDifference& field : comparison.differences) {
       fields.add_row({field.cell, code(field.field), field.base, field.candidate});
     }
@@ -130,14 +139,15 @@ std::string comparability(const Comparison& comparison) {
   return text + list("Runs without a result", comparison.without_result);
 }
 
-// What every table of figures with noise begins with; `more` are its own columns.
+// Every table of figures with noise begins with these columns; `more` are its own.
 std::vector<MarkdownTable::Column> stochastic_columns(std::vector<MarkdownTable::Column> more) {
-  std::vector<MarkdownTable::Column> columns = {{"cell"},
+  std::vector<MarkdownTable::Column> columns = {cell_column(),
                                                 {"metric"},
-                                                {"BASE", Align::kRight},
-                                                {"NEW", Align::kRight},
+                                                {"verdict", Align::kLeft, Fold::kIfEmpty},
                                                 {"ratio", Align::kRight},
-                                                {"95 %", Align::kRight}};
+                                                {"95 %", Align::kRight},
+                                                {"BASE", Align::kRight},
+                                                {"NEW", Align::kRight}};
   columns.insert(columns.end(), more.begin(), more.end());
   return columns;
 }
@@ -146,10 +156,11 @@ std::vector<std::string> stochastic_cells(const StochasticRow& row,
                                           const std::vector<std::string>& more) {
   std::vector<std::string> cells = {row.cell,
                                     row.metric,
-                                    quantity_cell(row.base, row.unit),
-                                    quantity_cell(row.candidate, row.unit),
+                                    row.judged() ? verdict_cell(row.verdict) : "",
                                     ratio_cell(row.ratio),
-                                    interval_cell(row.ratio_ci95)};
+                                    interval_cell(row.ratio_ci95),
+                                    quantity_cell(row.base, row.unit),
+                                    quantity_cell(row.candidate, row.unit)};
   cells.insert(cells.end(), more.begin(), more.end());
   return cells;
 }
@@ -158,78 +169,67 @@ std::string gates(const Comparison& comparison) {
   MarkdownTable table(stochastic_columns({{"p (Holm)", Align::kRight},
                                           {"margin", Align::kRight},
                                           {"pairs", Align::kRight},
-                                          {"verdict"},
-                                          {"why"}}));
+                                          why_column()}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (!row.judged()) continue;
-    table.add_row(
-        stochastic_cells(row, {p_cell(row.p_adjusted), margin_cell(row), std::to_string(row.pairs),
-                               verdict_cell(row.verdict), row.words}));
+    table.add_row(stochastic_cells(
+        row, {p_cell(row.p_adjusted), margin_cell(row), std::to_string(row.pairs), row.words}));
   }
   if (table.empty()) {
     return fmt::format("\n## Gates\n\n{}\n", comparison.noise_left_out ? "Left out by --exact."
                                                                        : "None could be applied.");
   }
   return fmt::format(
-             "\n## Gates\n\n{}\nratio: NEW / BASE, Hodges-Lehmann over pairs of runs, with a "
-             "bootstrap "
-             "interval ({} resamples, seed {}). p: signed-rank test, one-sided, together at {}.\n",
+             "\n## Gates\n\n{}\nA ratio is NEW / BASE by Hodges and Lehmann over pairs of runs, "
+             "with a bootstrap "
+             "interval ({} resamples, seed {}). p is that of one-sided signed-rank tests, together "
+             "at "
+             "{}.\n",
              table.text(), comparison.resamples, comparison.seed, format_number(comparison.alpha)) +
          (comparison.any_stored() ? kHowStored : "");
 }
 
-/// Figures that explain or qualify the gates, and have a section of their own.
-const std::vector<std::pair<std::string, std::vector<std::string>>>& explaining() {
-  static const std::vector<std::pair<std::string, std::vector<std::string>>> table = {
-      {"Utilization", {"mfu_frac", "achieved_flop_per_s"}},
-      {"Quality",
-       {"val_loss", "val_loss_weighted", "excess_loss", "time_to_quality_s",
-        "samples_to_quality"}}};
-  return table;
+/// The section of a metric that explains or qualifies the gates; empty: it has none.
+std::string_view section_of(const std::string& metric) {
+  const MetricRow* row = find_metric_row(metric);
+  return row == nullptr ? std::string_view() : row->section;
 }
 
-std::string explanation(const Comparison& comparison, const std::string& heading,
-                        const std::vector<std::string>& metrics) {
+std::string explanation(const Comparison& comparison, std::string_view section) {
   MarkdownTable table(stochastic_columns({{"smallest difference shown", Align::kRight}}));
   for (const StochasticRow& row : comparison.stochastic) {
-    if (std::find(metrics.begin(), metrics.end(), row.metric) == metrics.end()) continue;
+    if (section_of(row.metric) != section) continue;
     table.add_row(
         stochastic_cells(row, {row.detectable_frac ? format_percent(*row.detectable_frac) : ""}));
   }
-  return table.empty() ? "" : fmt::format("\n## {}\n\n{}", heading, table.text());
+  return table.empty() ? "" : fmt::format("\n## {}\n\n{}", section, table.text());
 }
 
 std::string explanations(const Comparison& comparison) {
   std::string text;
-  for (const auto& [heading, metrics] : explaining()) {
-    text += explanation(comparison, heading, metrics);
+  std::set<std::string_view> written = {""};
+  for (const MetricRow& row : metric_table()) {
+    if (written.insert(row.section).second) text += explanation(comparison, row.section);
   }
   return text;
-}
-
-bool is_explained(const std::string& metric) {
-  for (const auto& [heading, metrics] : explaining()) {
-    if (std::find(metrics.begin(), metrics.end(), metric) != metrics.end()) return true;
-  }
-  return false;
 }
 
 std::vector<std::string> exact_cells(const ExactRow& row) {
   return {row.cell,
           row.metric,
+          verdict_cell(row.verdict),
           exact_cell(row.base, row.base_digest, row.unit),
           exact_cell(row.candidate, row.candidate_digest, row.unit),
-          verdict_cell(row.verdict),
           row.words};
 }
 
 MarkdownTable exact_table() {
-  return MarkdownTable({{"cell"},
+  return MarkdownTable({cell_column(),
                         {"figure"},
+                        {"verdict"},
                         {"BASE", Align::kRight},
                         {"NEW", Align::kRight},
-                        {"verdict"},
-                        {"why"}});
+                        why_column()});
 }
 
 bool is_equal(const ExactRow& row) {
@@ -245,13 +245,14 @@ std::string without_noise(const Comparison& comparison) {
     if (!fold) table.add_row(exact_cells(row));
   }
   if (table.empty()) return "\n## Without noise\n\nNothing was compared.\n";
-  return fmt::format("\n## Without noise\n\n{}\nBytes by owner that are equal, not shown: {}.\n",
-                     table.text(), format_count(equal));
+  return fmt::format(
+      "\n## Without noise\n\n{}\nEqual bytes by owner are not shown; there are {}.\n", table.text(),
+      format_count(equal));
 }
 
 std::string noise(const Comparison& comparison) {
   std::string text = "\n## Noise\n\n";
-  MarkdownTable table({{"cell"},
+  MarkdownTable table({cell_column(),
                        {"metric"},
                        {"smallest difference these pairs show", Align::kRight},
                        {"noise floor", Align::kRight}});
@@ -269,9 +270,9 @@ std::string noise(const Comparison& comparison) {
 
 std::string everything_else(const Comparison& comparison) {
   MarkdownTable others(stochastic_columns(
-      {{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}, {"why"}}));
+      {{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}, why_column()}));
   for (const StochasticRow& row : comparison.stochastic) {
-    if (row.judged() || is_explained(row.metric)) continue;
+    if (row.judged() || !section_of(row.metric).empty()) continue;
     others.add_row(stochastic_cells(row, {p_cell(row.p), p_cell(row.p_adjusted), row.words}));
   }
   MarkdownTable owners = exact_table();
@@ -288,7 +289,7 @@ std::string everything_else(const Comparison& comparison) {
   if (!others.empty()) text += others.text() + "\n";
   if (!owners.empty()) text += owners.text() + "\n";
   if (nothing > 0) {
-    text += fmt::format("Bytes by owner that are 0 on both sides, not shown: {}.\n\n",
+    text += fmt::format("Bytes by owner that are 0 on both sides are not shown; there are {}.\n\n",
                         format_count(nothing));
   }
   return text + "</details>\n";
@@ -296,7 +297,7 @@ std::string everything_else(const Comparison& comparison) {
 
 constexpr size_t kMostCommands = 3;
 
-/// How the runs of both sides were made, to make more of them.
+/// Says how the runs of both sides were made, to make more of them.
 std::string repeat(const Comparison& comparison) {
   std::string text;
   for (const auto& [side, name] :
@@ -312,6 +313,90 @@ std::string repeat(const Comparison& comparison) {
   return text.empty() ? "" : "\nTo repeat a run:\n\n" + text;
 }
 
+/// Rows of one cell that say who owned what at the peak.
+struct PeakRows {
+  std::vector<const ExactRow*> rows;
+  bool differs = false;
+};
+
+constexpr std::string_view kAtPeak = "peak: ";
+constexpr size_t kMostMemoryTables = 4;
+
+std::map<std::string, PeakRows> peak_rows(const Comparison& comparison) {
+  std::map<std::string, PeakRows> cells;
+  for (const ExactRow& row : comparison.exact) {
+    if (!row.metric.starts_with(kAtPeak)) continue;
+    PeakRows& cell = cells[row.cell];
+    cell.rows.push_back(&row);
+    cell.differs = cell.differs || row.base != row.candidate;
+  }
+  return cells;
+}
+
+std::string bytes_cell(double bytes) {
+  return format_bytes(static_cast<int64_t>(bytes));
+}
+
+std::string change_cell(double base, double candidate) {
+  if (base == candidate) return "";
+  const auto change = static_cast<int64_t>(std::abs(candidate - base));
+  return fmt::format("{}{}", candidate > base ? '+' : '-', format_exact_bytes(change));
+}
+
+/// "peak_bytes" of the cell, which the owners add up to.
+const ExactRow* peak_of(const Comparison& comparison, const std::string& cell) {
+  for (const ExactRow& row : comparison.exact) {
+    if (row.cell == cell && row.metric == "peak_bytes") return &row;
+  }
+  return nullptr;
+}
+
+std::string memory_table(const Comparison& comparison, const std::string& cell,
+                         const PeakRows& peak) {
+  MarkdownTable table({{"owner at the peak"},
+                       {"BASE", Align::kRight},
+                       {"NEW", Align::kRight},
+                       {"change", Align::kRight}});
+  double base = 0;
+  double candidate = 0;
+  for (const ExactRow* row : peak.rows) {
+    const double a = row->base.value_or(0);
+    const double b = row->candidate.value_or(0);
+    base += a;
+    candidate += b;
+    if (a == 0 && b == 0) continue;
+    table.add_row(
+        {row->metric.substr(kAtPeak.size()), bytes_cell(a), bytes_cell(b), change_cell(a, b)});
+  }
+  table.add_row({"sum", bytes_cell(base), bytes_cell(candidate), change_cell(base, candidate)});
+  const ExactRow* whole = peak_of(comparison, cell);
+  const bool closes = whole != nullptr && whole->base == base && whole->candidate == candidate;
+  return fmt::format("\n{}:\n\n{}{}", plain(cell), table.text(),
+                     closes ? "" : "\nThe sum is not peak_bytes.\n");
+}
+
+/// The section about who owned which bytes at the peak: a table for a lone cell, or for the first
+/// cells in which they differ, each with the sum and whether that is peak_bytes. Empty where no
+/// bytes by owner were compared.
+std::string memory_by_owner(const Comparison& comparison) {
+  const std::map<std::string, PeakRows> cells = peak_rows(comparison);
+  if (cells.empty()) return "";
+  std::string text = "\n## Memory\n";
+  size_t shown = 0;
+  size_t equal = 0;
+  for (const auto& [cell, peak] : cells) {
+    const bool show = (peak.differs || cells.size() == 1) && shown < kMostMemoryTables;
+    shown += show ? 1 : 0;
+    equal += peak.differs ? 0 : 1;
+    if (show) text += memory_table(comparison, cell, peak);
+  }
+  if (cells.size() > shown) {
+    text += fmt::format("\nCells: {}, of which {} have equal bytes by owner; shown: {}.\n",
+                        cells.size(), equal, shown);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string comparison_markdown(const Comparison& comparison, size_t limit) {
@@ -324,6 +409,111 @@ std::string comparison_markdown(const Comparison& comparison, size_t limit) {
   text +=
       fits ? details : "\nEverything else was left out for its length; `--format json` has it.\n";
   return text + std::string(kMark);
+}
+
+namespace {
+
+constexpr const char* kMakeInTurns =
+    "Make the runs of both sides in turns (or use `noisemark ab`), or say with --calibration how "
+    "far two sessions of this machine differ (`noisemark calibrate`).\n";
+
+/// Says how many pairs the rows with this verdict need.
+std::string more_pairs(const Comparison& comparison, CompareVerdict verdict) {
+  int64_t pairs = 0;
+  int64_t most = 0;
+  bool near = false;
+  bool stored = false;
+  for (const StochasticRow& row : comparison.stochastic) {
+    if (!row.gated || row.verdict != verdict) continue;
+    near = near || (!row.pairs_needed && !row.stored);
+    stored = stored || row.stored;
+    if (row.pairs_needed.value_or(0) <= pairs) continue;
+    pairs = *row.pairs_needed;
+    most = row.pairs;
+  }
+  std::string text;
+  if (pairs > 0) {
+    text += fmt::format("Make {} more runs of each side in turns ({} pairs in all).\n",
+                        std::max<int64_t>(1, pairs - most), std::max(pairs, most + 1));
+  }
+  if (near) {
+    text += "A difference lies so near its margin that thousands of pairs would be needed.\n";
+  }
+  if (stored) text += kMakeInTurns;
+  if (text.empty()) text = "Find out why a figure that should have no noise differs.\n";
+  return text;
+}
+
+std::string usable_baseline(const Comparison& comparison) {
+  return std::string(
+             "Make a usable baseline: passing runs of BASE that measured all that NEW did.\n") +
+         (comparison.any_stored() ? kMakeInTurns : "");
+}
+
+/// Proven, and by more than what is let pass in the other direction.
+bool is_beyond_margin(const StochasticRow& row) {
+  if (!row.gated || row.verdict != CompareVerdict::kImproved || !row.ratio_ci95) return false;
+  const double most = 1 + row.margin_frac;
+  return row.direction == Direction::kHigher ? row.ratio_ci95->low > most
+                                             : row.ratio_ci95->high * most < 1;
+}
+
+/// A figure without noise has no margin either.
+bool is_fewer_bytes(const ExactRow& row) {
+  return row.verdict == CompareVerdict::kImproved && row.unit == "bytes" && !row.by_owner();
+}
+
+bool is_better(const Comparison& comparison) {
+  return std::any_of(comparison.stochastic.begin(), comparison.stochastic.end(),
+                     is_beyond_margin) ||
+         std::any_of(comparison.exact.begin(), comparison.exact.end(), is_fewer_bytes);
+}
+
+/// A baseline that NEW beats is worth replacing, once somebody has looked at it.
+std::string promotion(const Comparison& comparison) {
+  const SideSummary& base = comparison.base;
+  const bool enough = comparison.candidate.runs >= kFewestBaselineRuns;
+  if (base.baseline_root.empty() || !enough || !is_better(comparison)) return "Nothing.\n";
+  return fmt::format(
+      "NEW is better, beyond the margin. To make it the baseline: {}; then review the change and "
+      "commit it.\n",
+      code(fmt::format("noisemark baseline promote {} --into {} --hardware {} --force",
+                       comparison.candidate.name, base.baseline_root, base.baseline_hardware)));
+}
+
+}  // namespace
+
+std::string next_step(const Comparison& comparison) {
+  switch (comparison.verdict) {
+    case CompareVerdict::kQualityFail:
+    case CompareVerdict::kRegression:
+      return "What regressed is proven; more runs will not change it.\n";
+    case CompareVerdict::kInfraError:
+      return "Make the runs of NEW again, so that each ends with a result that has every figure of "
+             "BASE.\n";
+    case CompareVerdict::kInvalidClocks:
+      return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and run "
+             "both sides again.\n";
+    case CompareVerdict::kRecipeMismatch:
+      return "Give the changed definition a new version, or make BASE again with it.\n";
+    case CompareVerdict::kNotComparable:
+      return "Run both sides with the same definition, seeds, software and settings on the same "
+             "machine; `noisemark table` shows results side by side without judging.\n";
+    case CompareVerdict::kTooFewPairs:
+      return more_pairs(comparison, comparison.verdict) +
+             "Or judge figures without noise alone: --exact.\n";
+    case CompareVerdict::kCalibrationNeeded:
+      return usable_baseline(comparison);
+    case CompareVerdict::kUnstable:
+      return "Make longer runs, or a quieter machine (`noisemark doctor`), so that the time of a "
+             "step settles.\n";
+    case CompareVerdict::kInconclusive:
+      return more_pairs(comparison, comparison.verdict);
+    case CompareVerdict::kSkipped:
+      return "Compare where it can run.\n";
+    default:
+      return promotion(comparison);
+  }
 }
 
 }  // namespace noisemark::reports

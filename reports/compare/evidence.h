@@ -3,12 +3,13 @@
 #include <span>
 #include <vector>
 
-#include "reports/compare/equivalence.h"
+#include "reports/compare/comparison.h"
+#include "reports/compare/inference.h"
 #include "reports/compare/stochastic_tier.h"
-#include "reports/result.h"
+#include "reports/result/result.h"
 
-/// What a gated row is judged by, however its runs were made. All of it in logarithms of the
-/// worsening: positive is worse.
+/// The evidence that a gated row is judged by, however its runs were made. All of it is in
+/// logarithms of the worsening: positive is worse.
 namespace noisemark::reports {
 
 struct Evidence {
@@ -32,18 +33,37 @@ struct TwoSamples {
   std::vector<double> candidate;
 };
 
-/// Of pairs that were made in turns: Hodges and Lehmann's estimate with its bootstrap interval, and
-/// the signed-rank test, exact. The interval of a few pairs is too short, which is why a regression
-/// asks the rank test about the margin too.
+/// For pairs that were made in turns: Hodges and Lehmann's estimate with its bootstrap interval,
+/// and the signed-rank test, exact. The interval of a few pairs is too short, which is why a
+/// regression asks the rank test about the margin too.
 [[nodiscard]] OneSided paired_p(std::span<const double> worsening, double margin);
 [[nodiscard]] Evidence paired_evidence(std::span<const double> worsening, double margin,
                                        const StochasticOptions& options);
 
-/// Of runs that were not made in turns, as of a stored baseline: Welch's t test with the variance
-/// between sessions added, which the runs of one session cannot show. `session_deviation` is the
-/// standard deviation by which two sessions of one build differ.
+/// For runs that were not made in turns, such as a stored baseline: Welch's t test with the
+/// variance between sessions added, which the runs of one session cannot show. `session_deviation`
+/// is the standard deviation by which two sessions of one build differ.
 [[nodiscard]] OneSided stored_p(const TwoSamples& sides, double margin, double session_deviation);
 [[nodiscard]] Evidence stored_evidence(const TwoSamples& sides, double margin,
                                        double session_deviation, double alpha);
+
+/// A row and the differences that it is judged by.
+struct PairedSample {
+  StochasticRow row;              ///< cell, metric, unit, direction, pairs and margin filled in
+  std::vector<double> worsening;  ///< log-ratio of each pair, positive is worse; never empty
+  TwoSamples sides;               ///< where the row is stored
+  TimingConditions timing;        ///< of a figure of time
+  OneSided p;
+};
+
+/// Fills in the interval of the ratio, by bootstrap. One pair has none.
+void describe_ratio(PairedSample& sample, int64_t resamples, uint64_t seed);
+
+/// Describes, tests and judges all gated samples of a comparison as one family, by the rules of
+/// stochastic_tier.h.
+void judge_gates(const std::vector<PairedSample*>& samples, const StochasticOptions& options);
+
+/// "not worse" and the like with words: what every judgement of a row ends with.
+void decide(StochasticRow& row, CompareVerdict verdict, const std::string& words);
 
 }  // namespace noisemark::reports

@@ -7,13 +7,14 @@
 #include <map>
 #include <set>
 
-#include "reports/error.h"
-#include "reports/gate.h"
+#include "reports/base/error.h"
+#include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
 
-/// Of one run; all but the unit empty: not measured.
+/// A figure of one run; all but the unit empty: not measured.
 struct Figure {
   std::optional<double> number;
   std::string digest;
@@ -56,8 +57,8 @@ Figure owned_figure(const Result& result, const std::string& at, const std::stri
   if (shot == nullptr) return {};
   if (owner.empty()) return {static_cast<double>(shot->unattributed_bytes), ""};
   const auto bytes = shot->by_category.find(owner);
-  if (bytes == shot->by_category.end()) return {};
-  return {static_cast<double>(bytes->second), ""};
+  // A program that does not know the owner counts nothing for it.
+  return {static_cast<double>(bytes == shot->by_category.end() ? 0 : bytes->second), ""};
 }
 
 void add_owned(const Result& result, std::map<std::string, Exact>& rows) {
@@ -79,15 +80,14 @@ void add_owned(const Result& result, std::map<std::string, Exact>& rows) {
 
 /// Every figure that a run of the cell has.
 std::vector<Exact> figures_of(const Cell& cell) {
-  const auto metric = [](const std::string& name, const std::string& unit, Rule rule) {
-    return Exact{name, unit, rule, [name](const Result& r) { return metric_figure(r, name); }};
-  };
-  std::vector<Exact> figures = {metric("peak_bytes", "bytes", Rule::kMayFall),
-                                metric("saved_bytes", "bytes", Rule::kMayFall),
-                                metric("peak_saved_bytes", "bytes", Rule::kMayFall),
-                                metric("leaked_bytes", "bytes", Rule::kMayFall),
-                                metric("parameters", "count", Rule::kEqual),
-                                metric("flop_per_image", "FLOP", Rule::kEqual)};
+  std::vector<Exact> figures;
+  for (const MetricRow& row : metric_table()) {
+    if (!is_exact(row)) continue;
+    const std::string name(row.name);
+    figures.push_back({name, std::string(row.unit),
+                       row.rule == MetricRule::kEqual ? Rule::kEqual : Rule::kMayFall,
+                       [name](const Result& r) { return metric_figure(r, name); }});
+  }
   if (cell.pairs.front().first->result.protocol.deterministic) {
     figures.push_back({"loss trace", "", Rule::kEqual, [](const Result& r) {
                          return Figure{{}, r.determinism.loss_trace_sha256};
@@ -102,7 +102,7 @@ std::vector<Exact> figures_of(const Cell& cell) {
   return figures;
 }
 
-/// What the runs of one side came to that had the same seed.
+/// The figures of the runs that had the same seed.
 struct Runs {
   std::vector<Figure> base;
   std::vector<Figure> candidate;
@@ -154,7 +154,7 @@ bool fell_at(const Cell& cell, const std::string& at) {
   });
 }
 
-/// Why bytes of an owner may differ; empty: they may not.
+/// Says why bytes of an owner may differ; empty: they may not.
 std::string why_moved(const Cell& cell, const Exact& exact, bool lower_peak) {
   if (exact.rule != Rule::kMayMove) return "";
   if (lower_peak) return "the peak fell";
@@ -255,8 +255,8 @@ std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact, bool l
   return worst;
 }
 
-/// Why no run of the cell has the metric though all list it; empty: some run has it, or none lists
-/// it.
+/// Says why no run of the cell has the metric though all list it; empty: some run has it, or none
+/// lists it.
 std::string missing_everywhere(const Cell& cell, const std::string& name) {
   std::string why;
   for (const RunPair& pair : cell.pairs) {
@@ -274,8 +274,9 @@ bool could_not_be_had(const Cell& cell, const std::string& metric) {
   return std::all_of(cell.pairs.begin(), cell.pairs.end(), [&](const RunPair& pair) {
     const auto without = [&](const Result& result) {
       const Protocol& protocol = result.protocol;
-      const bool made =
-          metric == "flop_per_image" ? protocol.profile_steps > 0 : protocol.memory_steps > 0;
+      const bool made = find_metric_row(metric)->pass == MetricPass::kProfile
+                            ? protocol.profile_steps > 0
+                            : protocol.memory_steps > 0;
       return !made || result.identity.framework != "noisemark";
     };
     return without(pair.first->result) && without(pair.second->result);
@@ -301,7 +302,8 @@ void add_lost_gates(const Cell& cell, std::vector<ExactRow>& rows) {
 
 /// 0 is no usable baseline for a figure of work or memory.
 void refuse_zero(ExactRow& row) {
-  const bool may_be_zero = row.metric == "leaked_bytes" || !exact_metrics().contains(row.metric);
+  const MetricRow* metric = find_metric_row(row.metric);
+  const bool may_be_zero = metric == nullptr || !is_exact(*metric) || metric->may_be_zero;
   if (may_be_zero || row.base != 0.0) return;
   row.verdict = CompareVerdict::kCalibrationNeeded;
   row.words = "the base is zero";
@@ -313,11 +315,11 @@ bool passed(const Result& result) {
 
 /// Whether all that failed are gates on how good the trained model is.
 bool only_quality_failed(const Result& result) {
-  static const std::set<std::string> quality = {"val_loss", "val_loss_weighted", "excess_loss"};
   bool any = false;
   for (const Gate& gate : result.gates) {
     if (gate.verdict != Verdict::kFail) continue;
-    if (!quality.contains(gate.metric)) return false;
+    const MetricRow* metric = find_metric_row(gate.metric);
+    if (metric == nullptr || metric->cause != MetricCause::kModel) return false;
     any = true;
   }
   return any;
@@ -351,12 +353,6 @@ ExactRow compare_exits(const Cell& cell) {
 }
 
 }  // namespace
-
-const std::set<std::string>& exact_metrics() {
-  static const std::set<std::string> names = {"peak_bytes",   "saved_bytes", "peak_saved_bytes",
-                                              "leaked_bytes", "parameters",  "flop_per_image"};
-  return names;
-}
 
 std::vector<ExactRow> compare_exact(const Cell& cell) {
   std::vector<ExactRow> rows = {compare_exits(cell)};

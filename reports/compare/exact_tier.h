@@ -1,6 +1,5 @@
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -8,9 +7,6 @@
 #include "reports/compare/sides.h"
 
 namespace noisemark::reports {
-
-/// The metrics without noise, by name.
-[[nodiscard]] const std::set<std::string>& exact_metrics();
 
 /// Figures without noise, one row each over all pairs of a cell, with margin 0: allocated bytes,
 /// bytes by owner at the peak and at every phase boundary, leaked bytes, parameters, FLOP per
@@ -23,8 +19,8 @@ namespace noisemark::reports {
 /// The row `absolute gates` says whether the runs passed their own.
 [[nodiscard]] std::vector<ExactRow> compare_exact(const Cell& cell);
 
-/// Which of exact_metrics() no run of the cell could have, because their pass was left out on both
-/// sides or a peer cannot tell them: a sentence per reason.
+/// Names those of exact_metrics() (metrics.h) that no run of the cell could have, because their
+/// pass was left out on both sides or a peer cannot tell them: a sentence per reason.
 [[nodiscard]] std::vector<std::string> left_out_figures(const Cell& cell);
 
 }  // namespace noisemark::reports

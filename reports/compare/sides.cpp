@@ -6,24 +6,127 @@
 #include <chrono>
 #include <filesystem>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
-#include "reports/check.h"
-#include "reports/error.h"
-#include "reports/file.h"
-#include "reports/json_io.h"
-#include "reports/mark.h"
-#include "reports/report.h"
-#include "reports/report_text.h"
-#include "reports/sha256.h"
-#include "reports/utc_now.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
+#include "reports/render/check.h"
+#include "reports/render/report.h"
+#include "reports/render/run_folder.h"
+#include "reports/result/environment_changes.h"
+#include "reports/result/json_io.h"
 
 namespace noisemark::reports {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kResult = "result.json";
+constexpr const char* kCannotRunHere = "cannot run here";
+
+struct Entries {
+  std::vector<fs::path> folders;  ///< by name
+  bool any = false;
+};
+
+Entries entries_of(const fs::path& folder) {
+  Entries entries;
+  for (const fs::directory_entry& entry : read_folder(folder)) {
+    entries.any = true;
+    if (entry.is_symlink() || !entry.is_directory() || is_of_a_replacement(entry.path())) continue;
+    entries.folders.push_back(entry.path());
+  }
+  std::sort(entries.folders.begin(), entries.folders.end());
+  return entries;
+}
+
+class Search {
+ public:
+  /// Without the empty name behind a last slash, so that names below are those of folders.
+  explicit Search(const fs::path& root) : root_(root.has_filename() ? root : root.parent_path()) {}
+
+  FoundRuns find() {
+    visit(root_, false);
+    for (auto& [name, run] : lost_) found_.lost.push_back(std::move(run));
+    return std::move(found_);
+  }
+
+ private:
+  void visit(const fs::path& folder, bool inside_run) {
+    const Entries entries = entries_of(folder);
+    const bool result = fs::exists(folder / kResult);
+    if (result) add_result(folder);
+    if (result && folder == root_) return;
+    const bool expected = !result && !inside_run && folder != root_;
+    if (expected && (!entries.any || fs::exists(folder / "events.mlog"))) {
+      lose(folder, entries.any ? "it was begun and left no result" : "its folder is empty");
+    }
+    const auto suite = read_suite(folder);
+    if (suite) lose_runs_of(folder, *suite);
+    for (const fs::path& below : entries.folders) {
+      suites_.push_back(suite ? std::optional(std::pair(folder, *suite)) : std::nullopt);
+      visit(below, inside_run || result);
+      suites_.pop_back();
+    }
+  }
+
+  /// Adds a run to the suite that lies nearest above, if any.
+  void add_result(const fs::path& folder) {
+    for (auto at = suites_.rbegin(); at != suites_.rend(); ++at) {
+      if (!*at) continue;
+      const auto& [place, suite] = **at;
+      const std::string name = folder.lexically_relative(place).generic_string();
+      if (std::find(suite.names.begin(), suite.names.end(), name) == suite.names.end()) {
+        found_.left_out.push_back(name_of(folder) + ": of no run of the suite that lies there");
+      } else if (!is_lost(folder)) {
+        found_.folders.push_back(folder);
+      }
+      return;
+    }
+    found_.folders.push_back(folder);
+  }
+
+  void lose_runs_of(const fs::path& place, const Suite& suite) {
+    for (const SuiteRun& run : suite_runs(place, suite)) {
+      if (!run.lost.empty()) lose(place / run.name, run.lost);
+    }
+  }
+
+  /// The first reason stands: a suite knows more than its folders show.
+  void lose(const fs::path& folder, const std::string& why) {
+    const std::string name = name_of(folder);
+    lost_.emplace(name, LostRun{name, why, why == kCannotRunHere});
+  }
+
+  [[nodiscard]] bool is_lost(const fs::path& folder) const {
+    return lost_.contains(name_of(folder));
+  }
+
+  [[nodiscard]] std::string name_of(const fs::path& folder) const {
+    return folder.lexically_relative(root_).generic_string();
+  }
+
+  fs::path root_;
+  FoundRuns found_;
+  std::map<std::string, LostRun> lost_;
+  std::vector<std::optional<std::pair<fs::path, Suite>>> suites_;  ///< of the folders above
+};
+
+}  // namespace
+
+FoundRuns find_runs(const fs::path& folder) {
+  return Search(folder).find();
+}
+
+namespace {
 
 using Runs = std::vector<const NamedResult*>;
 using CellKey = std::tuple<std::string, std::string, std::string, std::string, std::string,
@@ -48,7 +151,7 @@ Result read_reported(const fs::path& report) {
   return result;
 }
 
-/// What lies at a path, found once: a folder's runs, or nothing yet of a file.
+/// The runs that lie at a path, found once; of a file none yet.
 struct Place {
   std::string path;
   bool is_folder = false;
@@ -110,7 +213,7 @@ void check_runs(const std::vector<NamedResult>& runs) {
   }
 }
 
-/// Of a run that is kept as a baseline.
+/// Returns the place of a run that is kept as a baseline.
 std::optional<BaselinePlace> baseline_place(const fs::path& run) {
   const fs::path variant = fs::absolute(run).lexically_normal().parent_path();
   if (!fs::exists(variant / "baseline.md")) return std::nullopt;
@@ -120,7 +223,7 @@ std::optional<BaselinePlace> baseline_place(const fs::path& run) {
                        hardware.filename().string()};
 }
 
-/// Where all of them are kept; empty when some are not, or elsewhere.
+/// Returns the place where all of them are kept; empty when some are not, or elsewhere.
 std::optional<BaselinePlace> common_place(const std::vector<fs::path>& runs) {
   std::optional<BaselinePlace> common;
   for (const fs::path& run : runs) {
@@ -184,7 +287,9 @@ std::string seeds_of(const Runs& runs) {
 }
 
 Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
-  Cell cell{cell_name(base.front()->result.identity), {}};
+  // Work of one's own on either side takes the official name from both.
+  const Identity& custom = candidate.front()->result.identity;
+  Cell cell{cell_name(custom.custom ? custom : base.front()->result.identity), {}};
   size_t i = 0;
   size_t j = 0;
   while (i < base.size() || j < candidate.size()) {
@@ -244,9 +349,12 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
 }
 
 std::string cell_name(const Identity& id) {
-  return fmt::format("{}, mode {}, baseline {}, {}, {}{}", benchmark_name(id), id.mode, id.baseline,
-                     id.precision, device_kind(id),
-                     id.framework == "noisemark" ? "" : ", " + id.framework);
+  std::string name = fmt::format("{}, mode {}, baseline {}, {}, {}{}", benchmark_name(id), id.mode,
+                                 id.baseline, id.precision, device_kind(id),
+                                 id.framework == "noisemark" ? "" : ", " + id.framework);
+  if (!id.custom) return name;
+  return fmt::format("{}, custom{}{}", name, id.overrides.empty() ? "" : " ",
+                     fmt::join(id.overrides, " "));
 }
 
 Cells pair_runs(const Side& base, const Side& candidate) {
@@ -279,6 +387,155 @@ Cells pair_runs(const Side& base, const Side& candidate) {
     }
   }
   return cells;
+}
+
+namespace {
+
+std::string yes_no(bool value) {
+  return value ? "yes" : "no";
+}
+
+void add(Strings& fields, const std::string& prefix, const Strings& values) {
+  for (const auto& [name, value] : values) fields[prefix + name] = value;
+}
+
+std::string value_of(const Strings& fields, const std::string& name) {
+  const auto found = fields.find(name);
+  return found == fields.end() ? "" : found->second;
+}
+
+/// All that runs of one side have under a name.
+using Values = std::map<std::string, std::set<std::string>>;
+
+void add_settings(const Result& result, Values& values) {
+  for (const auto& [name, value] : settings_of(result.environment)) values[name].insert(value);
+}
+
+Strings joined(const Values& values) {
+  Strings fields;
+  for (const auto& [name, all] : values) fields[name] = fmt::format("{}", fmt::join(all, "; "));
+  return fields;
+}
+
+/// Runs of one seed must agree in the initial weights too.
+std::vector<FieldDifference> run_differences(const Result& a, const Result& b,
+                                             const std::string& cell) {
+  Strings of_a = identity_fields(a);
+  Strings of_b = identity_fields(b);
+  if (a.seeds.base == b.seeds.base) {
+    const std::string field = fmt::format("provenance.init_weights_sha256 (seed {})", a.seeds.base);
+    of_a[field] = a.provenance.init_weights_sha256;
+    of_b[field] = b.provenance.init_weights_sha256;
+  }
+  return differing_fields(of_a, of_b, cell);
+}
+
+}  // namespace
+
+std::vector<FieldDifference> differing_fields(const Strings& a, const Strings& b,
+                                              const std::string& cell) {
+  std::set<std::string> names;
+  for (const Strings* side : {&a, &b}) {
+    for (const auto& [name, value] : *side) names.insert(name);
+  }
+  std::vector<FieldDifference> differences;
+  for (const std::string& name : names) {
+    const bool both = a.contains(name) && b.contains(name);
+    if (both && a.at(name) == b.at(name)) continue;
+    differences.push_back({cell, name, value_of(a, name), value_of(b, name)});
+  }
+  return differences;
+}
+
+std::string first_of(const std::vector<FieldDifference>& differences) {
+  if (differences.empty()) return "";
+  const std::string& first = differences.front().field;
+  return differences.size() == 1 ? first
+                                 : fmt::format("{} and {} more", first, differences.size() - 1);
+}
+
+Strings identity_fields(const Result& result) {
+  const Identity& id = result.identity;
+  Strings fields = {{"identity.version", std::to_string(id.version)},
+                    {"identity.custom", yes_no(id.custom)},
+                    {"identity.overrides", fmt::format("{}", fmt::join(id.overrides, " "))},
+                    {"identity.definition_sha256", id.definition_sha256},
+                    {"identity.threads", std::to_string(id.threads)},
+                    {"identity.data", id.data},
+                    {"protocol.deterministic", yes_no(result.protocol.deterministic)},
+                    {"protocol.loader_threads", std::to_string(result.protocol.loader_threads)}};
+  add(fields, "identity.hardware.", id.hardware);
+  add(fields, "identity.software.", id.software);
+  for (const DataFile& file : result.provenance.data) {
+    if (is_left_out(file)) continue;
+    fields["provenance.data." + file.name] = file.sha256;
+  }
+  return fields;
+}
+
+std::vector<FieldDifference> identity_differences(const Cell& cell) {
+  std::map<std::string, FieldDifference> found;
+  const auto compare = [&](const Result& a, const Result& b) {
+    for (FieldDifference& difference : run_differences(a, b, cell.name)) {
+      found.emplace(difference.field, std::move(difference));
+    }
+  };
+  const Result& first = cell.pairs.front().first->result;
+  for (const auto& [base, candidate] : cell.pairs) {
+    compare(base->result, candidate->result);
+    compare(first, base->result);
+    compare(first, candidate->result);
+  }
+  std::vector<FieldDifference> differences;
+  for (const auto& [name, difference] : found) differences.push_back(difference);
+  return differences;
+}
+
+std::vector<FieldDifference> environment_differences(const std::vector<Cell>& cells) {
+  Values base;
+  Values candidate;
+  for (const Cell& cell : cells) {
+    for (const RunPair& pair : cell.pairs) {
+      add_settings(pair.first->result, base);
+      add_settings(pair.second->result, candidate);
+    }
+  }
+  return differing_fields(joined(base), joined(candidate));
+}
+
+std::vector<FieldDifference> cell_differences(const Identity& base, const Identity& candidate) {
+  const auto fields = [](const Identity& id) {
+    return Strings{{"identity.benchmark", id.benchmark}, {"identity.scale", id.scale},
+                   {"identity.mode", id.mode},           {"identity.baseline", id.baseline},
+                   {"identity.precision", id.precision}, {"identity.device", id.device},
+                   {"identity.framework", id.framework}};
+  };
+  return differing_fields(fields(base), fields(candidate));
+}
+
+namespace {
+
+constexpr std::string_view kSoftware = "identity.software.";
+
+}  // namespace
+
+Strings same_work(const Result& result) {
+  Strings fields = identity_fields(result);
+  std::erase_if(fields, [](const auto& field) { return field.first.starts_with(kSoftware); });
+  fields["cell"] = cell_name(result.identity);
+  fields["seeds.base"] = std::to_string(result.seeds.base);
+  fields["provenance.init_weights_sha256"] = result.provenance.init_weights_sha256;
+  return fields;
+}
+
+Strings about_build(const Result& result) {
+  const Provenance& from = result.provenance;
+  Strings fields = {{"binary_sha256", from.binary_sha256},
+                    {"commit", from.git_commit + (from.git_dirty ? "+" : "")},
+                    {"diff_sha256", from.git_diff_sha256}};
+  for (const auto& [name, value] : result.identity.software) fields["software." + name] = value;
+  for (const auto& [name, value] : from.build) fields["build." + name] = value;
+  return fields;
 }
 
 }  // namespace noisemark::reports

@@ -1,20 +1,42 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "reports/compare/find_runs.h"
-#include "reports/result.h"
-#include "reports/table.h"
+#include "reports/compare/comparison.h"
+#include "reports/render/table.h"
+#include "reports/result/result.h"
 
 /// From two paths to pairs of runs.
 namespace noisemark::reports {
 
-/// Where `noisemark baseline promote` keeps runs: ROOT/HARDWARE/BENCHMARK@SCALE/VARIANT/RUN, with a
-/// page baseline.md beside them.
+// The runs that a folder holds, and those that it should hold and does not.
+
+/// A run that was planned or begun and left no result of its own.
+struct LostRun {
+  std::string name;      ///< its folder, below the one that was given
+  std::string why;       ///< "it left no result"
+  bool skipped = false;  ///< it cannot run here, which is no failure
+};
+
+struct FoundRuns {
+  std::vector<std::filesystem::path> folders;  ///< with a result.json, by name
+  std::vector<LostRun> lost;                   ///< by name
+  std::vector<std::string> left_out;           ///< results that are of no run of the suite there
+};
+
+/// Finds the run in `folder` itself or, where it holds no result.json, in all folders below it.
+/// A suite.json there says which results are of its runs: one that lay there before is
+/// none. A run that was begun is known by its events.mlog, or by an empty folder. Throws Error (bad
+/// input) for a folder that cannot be read.
+[[nodiscard]] FoundRuns find_runs(const std::filesystem::path& folder);
+
+/// The place where `noisemark baseline promote` keeps runs:
+/// ROOT/HARDWARE/BENCHMARK@SCALE/VARIANT/RUN, with a page baseline.md beside them.
 struct BaselinePlace {
   std::string root;
   std::string hardware;
@@ -31,9 +53,9 @@ struct Side {
 };
 
 /// `path` is a result.json, a report.md that lies beside its result.json, or a folder of results.
-/// Of a suite's folder only the results of its runs. Throws Error (bad input): nothing there, a
-/// folder that cannot be read, a changed result, a report of another result, a run twice, a time of
-/// creation that is none.
+/// In a suite's folder only the results of its runs count. Throws Error (bad input): nothing there,
+/// a folder that cannot be read, a changed result, a report of another result, a run twice, a time
+/// of creation that is none.
 [[nodiscard]] Side read_side(const std::string& path);
 
 /// The runs of several such paths. Throws Error (bad input) likewise, and where no run of them left
@@ -46,8 +68,9 @@ struct Side {
 [[nodiscard]] std::pair<Side, Side> read_sides(const std::string& base,
                                                const std::string& candidate);
 
-/// What cells are told apart by: "gmm16-ho@cpu, mode none, baseline plain, fp32, cpu", and the
-/// framework unless it is noisemark.
+/// Returns what tells cells apart: "gmm16-ho@cpu, mode none, baseline plain, fp32, cpu", and the
+/// framework unless it is noisemark. A definition that was changed by --set is other work and never
+/// a point of the same curve: ", custom train.steps=60".
 [[nodiscard]] std::string cell_name(const Identity& identity);
 
 using RunPair = std::pair<const NamedResult*, const NamedResult*>;  ///< base, candidate
@@ -75,5 +98,42 @@ struct Cells {
 /// Runs of a cell are paired within equal seeds in the order of their creation, as rounds were
 /// made. The sides must outlive the pairs. Throws Error (bad input) when a run is on both sides.
 [[nodiscard]] Cells pair_runs(const Side& base, const Side& candidate);
+
+/// Every field in which two identities differ, by name, with both values: the one place that knows
+/// what a difference is. A field that only one of them has differs too, and shows as an empty value
+/// on the other side; so a clocks policy that one side does not know is not taken for the other's.
+[[nodiscard]] std::vector<FieldDifference> differing_fields(const Strings& a, const Strings& b,
+                                                            const std::string& cell = "");
+
+/// "identity.threads and 2 more"; empty where nothing differs.
+[[nodiscard]] std::string first_of(const std::vector<FieldDifference>& differences);
+
+/// Every field in which runs of a cell differ though they must not: those of identity_fields(), and
+/// the initial weights of equal seeds. Each field once, with the first two values that differ.
+/// Empty: comparable.
+[[nodiscard]] std::vector<FieldDifference> identity_differences(const Cell& cell);
+
+/// Settings of the machine in which the paired runs of the two sides differ and which no identity
+/// holds: they forbid no comparison, and a reader should know them. With all values of each side,
+/// of no cell.
+[[nodiscard]] std::vector<FieldDifference> environment_differences(const std::vector<Cell>& cells);
+
+/// Returns the fields in which runs of a cell must agree, by path in result.json, but for what
+/// belongs to their seed: the definition and what was changed of it, data and its bytes, threads,
+/// hardware with the clocks policy, software, the deterministic profile.
+[[nodiscard]] Strings identity_fields(const Result& result);
+
+/// In what two runs are different cells: "identity.mode" and the like. For when nothing else
+/// explains why two sides have no cell in common.
+[[nodiscard]] std::vector<FieldDifference> cell_differences(const Identity& base,
+                                                            const Identity& candidate);
+
+/// Returns the fields in which two builds must agree to do the same work on the same machine, by
+/// path in result.json: cell, definition, data, settings, hardware and initial weights. Software is
+/// left out, for it may be what is compared.
+[[nodiscard]] Strings same_work(const Result& result);
+
+/// Returns what tells builds apart: commit, digest of the program, software.
+[[nodiscard]] Strings about_build(const Result& result);
 
 }  // namespace noisemark::reports

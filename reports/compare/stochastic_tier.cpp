@@ -1,28 +1,81 @@
 #include "reports/compare/stochastic_tier.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
+#include <tuple>
+#include <vector>
 
+#include "reports/base/statistics.h"
+#include "reports/compare/evidence.h"
 #include "reports/compare/exact_tier.h"
-#include "reports/compare/multiplicity.h"
-#include "reports/compare/paired_estimate.h"
-#include "reports/compare/paired_gate.h"
-#include "reports/compare/signed_rank.h"
-#include "reports/compare/timing_conditions.h"
-#include "reports/gate.h"
-#include "reports/statistics.h"
+#include "reports/compare/inference.h"
+#include "reports/result/environment_changes.h"
+#include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
 
+/// Counts how often the other side comes next. Runs of one second are taken in the order of their
+/// pairs.
+size_t changes_of_side(const Cell& cell) {
+  std::vector<std::tuple<std::string, size_t, bool>> runs;
+  for (size_t i = 0; i < cell.pairs.size(); ++i) {
+    runs.emplace_back(cell.pairs[i].first->result.created_utc, i, false);
+    runs.emplace_back(cell.pairs[i].second->result.created_utc, i, true);
+  }
+  std::sort(runs.begin(), runs.end());
+  size_t changes = 0;
+  for (size_t i = 1; i < runs.size(); ++i) {
+    changes += std::get<2>(runs[i]) != std::get<2>(runs[i - 1]) ? 1 : 0;
+  }
+  return changes;
+}
+
+/// An idle device is not slowed down: what it says after training counts as well.
+bool slowed_down(const Result& result) {
+  return !slow_downs(result.environment).empty();
+}
+
+/// "3 of 8 runs of NEW WORDS" for the first side of which more than `most_frac` are so.
+std::string too_many(const Cell& cell, double most_frac, const char* words,
+                     const std::function<bool(const Result&)>& is_so) {
+  for (const bool base : {true, false}) {
+    const auto count = std::count_if(
+        cell.pairs.begin(), cell.pairs.end(),
+        [&](const RunPair& pair) { return is_so((base ? pair.first : pair.second)->result); });
+    if (static_cast<double>(count) <= most_frac * static_cast<double>(cell.pairs.size())) continue;
+    return fmt::format("{} of {} runs of {} {}", count, cell.pairs.size(), base ? "BASE" : "NEW",
+                       words);
+  }
+  return "";
+}
+
+/// Made in turns: in the order of their creation, the side changes at least as often as there are
+/// pairs, as it does in ABBA. A minority of runs that never became steady moves no median and is
+/// left to the noise. The device slows itself down when it is too hot or short of power; a cap on
+/// its power is how it always runs and does not count.
+TimingConditions timing_conditions(const Cell& cell) {
+  TimingConditions conditions;
+  conditions.stored = changes_of_side(cell) < cell.pairs.size();
+  conditions.unsteady = too_many(cell, 0.5, "never became steady", [](const Result& result) {
+    return !result.protocol.warmup_stable;
+  });
+  conditions.throttled =
+      too_many(cell, kMostThrottledFrac, "saw the device slow itself down", slowed_down);
+  return conditions;
+}
+
 constexpr int64_t kExploratoryResamples = 1000;
 
-const GatedMetric* gate_of(const std::string& metric) {
-  for (const GatedMetric& gate : gated_metrics()) {
-    if (gate.name == metric) return &gate;
-  }
-  return nullptr;
+/// The row of a gated metric, else nullptr.
+const MetricRow* gate_of(const std::string& metric) {
+  const MetricRow* row = find_metric_row(metric);
+  return row != nullptr && row->rule == MetricRule::kGated ? row : nullptr;
 }
 
 std::vector<std::string> metric_names(const Cell& cell) {
@@ -38,7 +91,7 @@ std::vector<std::string> metric_names(const Cell& cell) {
   return names;
 }
 
-/// What the runs of one side say about a metric.
+/// The values of a metric in the runs of one side.
 struct Column {
   std::vector<double> values;
   std::set<std::string> units;
@@ -122,22 +175,28 @@ PairedSample sample_of(const Cell& cell, const std::string& name,
   if (!known.directions.empty()) row.direction = *known.directions.begin();
   if (!base.values.empty()) row.base = median(base.values);
   if (!candidate.values.empty()) row.candidate = median(candidate.values);
-  const GatedMetric* gate = options.gates ? gate_of(name) : nullptr;
+  const MetricRow* gate = options.gates ? gate_of(name) : nullptr;
   if (gate != nullptr) {
     const Noise noise = noise_of(cell, name, options);
     row.gated = true;
     row.noise_floor_frac = noise.floor_frac;
     row.session_deviation = noise.session_deviation;
-    row.margin_frac = std::max(gate->margin_frac, 2 * row.noise_floor_frac);
+    row.margin_frac = std::max(gate->gate_margin_frac, 2 * row.noise_floor_frac);
   }
   if (unusable(row, base, candidate)) return sample;
   const std::vector<double> ratios = log_ratios(base.values, candidate.values);
-  row.ratio = std::exp(hodges_lehmann(ratios));
+  const double ratio = std::exp(hodges_lehmann(ratios));
+  if (!std::isnormal(ratio)) {
+    decide(row, CompareVerdict::kInfraError, "the ratio is beyond all numbers");
+    return sample;
+  }
+  row.ratio = ratio;
   sample.worsening = ratios;
   if (row.direction == Direction::kHigher) {
     for (double& value : sample.worsening) value = -value;
   }
-  if (gate != nullptr && gate->of_time) sample.timing = timing_conditions(cell);
+  if (gate != nullptr && gate->cause == MetricCause::kMachine)
+    sample.timing = timing_conditions(cell);
   row.stored = sample.timing.stored;
   if (row.stored) sample.sides = worsening_sides(row, base, candidate);
   return sample;
@@ -156,12 +215,6 @@ void explore(const std::vector<PairedSample*>& samples, const StochasticOptions&
 }
 
 }  // namespace
-
-const std::vector<GatedMetric>& gated_metrics() {
-  static const std::vector<GatedMetric> table = {{"images_per_s", 0.03, true},
-                                                 {"val_loss", 0.01, false}};
-  return table;
-}
 
 std::vector<StochasticRow> compare_stochastic(const std::vector<Cell>& cells,
                                               const StochasticOptions& options) {
@@ -183,7 +236,8 @@ std::vector<StochasticRow> compare_stochastic(const std::vector<Cell>& cells,
   explore(others, options);
   std::vector<StochasticRow> rows;
   for (PairedSample& sample : samples) {
-    const bool quality = sample.row.metric == "val_loss";
+    const MetricRow* gate = gate_of(sample.row.metric);
+    const bool quality = gate != nullptr && gate->cause == MetricCause::kModel;
     if (quality && sample.row.verdict == CompareVerdict::kRegression) {
       sample.row.verdict = CompareVerdict::kQualityFail;
     }

@@ -9,7 +9,17 @@
 
 namespace noisemark::reports {
 
-/// What a calibration says of a metric on one machine.
+/// A side of whose timings more saw the device slow itself down says nothing about the code.
+inline constexpr double kMostThrottledFrac = 0.05;
+
+/// Under what conditions the runs of a cell were timed.
+struct TimingConditions {
+  bool stored = false;   ///< not made in turns: what moved the machine in between is in the figures
+  std::string unsteady;  ///< most runs of a side never became steady: which; empty: they did
+  std::string throttled;  ///< the device slowed itself down in more than 5 % of a side: which
+};
+
+/// The noise of a metric on one machine, as a calibration measured it.
 struct Noise {
   double floor_frac = 0;         ///< what 95 % of comparisons in turns stay within
   double session_deviation = 0;  ///< by which the logarithms of two sessions differ; 0: not known
@@ -23,16 +33,6 @@ struct StochasticOptions {
   std::map<std::string, Noise> noise;
   bool gates = true;  ///< false: the long table alone, for runs that are too few to judge noise
 };
-
-/// A metric that is gated where both sides have it, and by how much it may worsen at least.
-struct GatedMetric {
-  std::string name;
-  double margin_frac = 0;
-  bool of_time = false;  ///< the machine's mood moves it; else what the seed decides
-};
-
-/// images_per_s 3 %, val_loss 1 %.
-[[nodiscard]] const std::vector<GatedMetric>& gated_metrics();
 
 /// Above this margin there is too much noise for a gate.
 inline constexpr double kWidestMarginFrac = 0.10;

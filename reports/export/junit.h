@@ -2,16 +2,23 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "reports/collect.h"
 #include "reports/compare/comparison.h"
+#include "reports/render/run_folder.h"
 
 /// JUnit XML in the form that Jenkins, GitLab and GitHub's report actions read: testsuites >
-/// testsuite > properties, testcase > skipped | failure | error, system-out. The strictest of them
-/// is the schema of Jenkins' xUnit plug-in; tests/reports/export/junit_form.py restates it.
+/// testsuite > properties, testcase > skipped | failure | error, system-out, system-err. It is
+/// valid by the schema of Jenkins' xUnit plug-in and by that of Ant's reports, the strictest that
+/// are widely used; tests/reports/export/junit_form.py restates both.
 namespace noisemark::reports {
+
+/// `text` for an attribute or the content of an element of XML 1.0: markup and white space other
+/// than blanks as references, bytes that are not UTF-8 and characters that XML cannot hold as
+/// U+FFFD.
+[[nodiscard]] std::string xml_text(std::string_view text);
 
 /// kError: what was asked for did not come about; kFailed: it did, and was refused.
 enum class CaseOutcome { kPassed, kFailed, kError, kSkipped };
@@ -26,14 +33,14 @@ struct JunitCase {
 
 struct JunitSuite {
   std::string name;
-  std::string timestamp;  ///< without a zone, as the form has it; empty: unknown
+  std::string timestamp;  ///< in RFC 3339, UTC; empty: unknown
   std::vector<std::pair<std::string, std::string>> properties;
   std::vector<JunitCase> cases;
   std::string output;  ///< for people
 };
 
-/// The file: counts of each suite and of all are those of the cases; what was skipped is counted in
-/// suites alone.
+/// The file: `name` is the package of every suite, and the counts of each are those of its cases.
+/// The root has none, because Ant's schema has no place for them there.
 [[nodiscard]] std::string junit_xml(const std::string& name, const std::vector<JunitSuite>& suites);
 
 /// A suite per run: the run itself, then its gates. A gate that was not applied is skipped, and so
@@ -43,7 +50,7 @@ struct JunitSuite {
 /// A suite per cell: whether the sides are comparable, figures without noise, gates; before them
 /// one for the comparison as a whole, which fails when its exit code is neither 0 nor 77, whatever
 /// the cells say; and behind them, skipped, the runs without a partner and those without a result.
-/// What is inconclusive is an error, or skipped where the comparison lets it pass. A cell that only
+/// An inconclusive row is an error, or skipped where the comparison lets it pass. A cell that only
 /// one side has is named as missing there.
 [[nodiscard]] std::string junit_of(const Comparison& comparison);
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <stdexcept>
 
-#include "reports/random_index.h"
+#include "reports/base/statistics.h"
 
 namespace noisemark::reports {
 namespace {
@@ -13,61 +14,38 @@ namespace {
 /// Equal up to the rounding of sums in another order.
 constexpr double kRounding = 1e-9;
 
-/// Numbers and sums of the values seen so far, by rank (Fenwick 1994).
-class SeenValues {
+/// Sums of distances in one series while its end moves on, value by value. A split at `at` has the
+/// values [0, at) on its left and [at, end) on its right.
+class MovingEnd {
  public:
-  explicit SeenValues(size_t ranks) : count_(ranks + 1), sum_(ranks + 1) {}
+  explicit MovingEnd(size_t size) : within_left_(size + 1), within_right_(size), between_(size) {}
 
-  /// Sum of the distances from `value` to all values seen, and then sees it.
-  double add(size_t rank, double value) {
-    double below_count = 0;
-    double below_sum = 0;
-    for (size_t i = rank + 1; i > 0; i &= i - 1) {
-      below_count += count_[i];
-      below_sum += sum_[i];
+  /// Takes in the value behind the end.
+  void add(std::span<const double> values, size_t end) {
+    double to_all = 0;
+    for (size_t i = 0; i < end; ++i) to_all += std::abs(values[end] - values[i]);
+    double to_left = 0;
+    for (size_t at = 1; at <= end; ++at) {
+      to_left += std::abs(values[end] - values[at - 1]);
+      between_[at] += to_left;
+      within_right_[at] += to_all - to_left;
     }
-    const double above_count = all_count_ - below_count;
-    const double above_sum = all_sum_ - below_sum;
-    for (size_t i = rank + 1; i < count_.size(); i += i & (~i + 1)) {
-      count_[i] += 1;
-      sum_[i] += value;
-    }
-    all_count_ += 1;
-    all_sum_ += value;
-    return value * below_count - below_sum + above_sum - value * above_count;
+    within_left_[end + 1] = within_left_[end] + to_all;
+  }
+
+  /// The scaled energy distance of the parts, for at least two values in each.
+  [[nodiscard]] double energy(size_t at, size_t end) const {
+    const auto n = static_cast<double>(at);
+    const auto m = static_cast<double>(end - at);
+    const double within = m * within_left_[at] / (n - 1) + n * within_right_[at] / (m - 1);
+    return 2 * (between_[at] - within) / (n + m);
   }
 
  private:
-  std::vector<double> count_;
-  std::vector<double> sum_;
-  double all_count_ = 0;
-  double all_sum_ = 0;
+  std::vector<double> within_left_;   ///< by the size of the left part
+  std::vector<double> within_right_;  ///< by split
+  std::vector<double> between_;       ///< by split
 };
-
-std::vector<size_t> ranks_of(std::span<const double> values) {
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<size_t> ranks;
-  for (const double value : values) {
-    const auto at = std::lower_bound(sorted.begin(), sorted.end(), value);
-    ranks.push_back(static_cast<size_t>(at - sorted.begin()));
-  }
-  return ranks;
-}
-
-/// Element k: the sum of the distances within the first k values.
-std::vector<double> within(std::span<const double> values, std::span<const size_t> ranks) {
-  SeenValues seen(values.size());
-  std::vector<double> sums = {0};
-  for (size_t i = 0; i < values.size(); ++i) {
-    sums.push_back(sums.back() + seen.add(ranks[i], values[i]));
-  }
-  return sums;
-}
-
-double pairs(double count) {
-  return count * (count - 1) / 2;
-}
 
 using Bounds = std::vector<size_t>;  ///< of the parts: 0, the changes, the number of values
 
@@ -91,7 +69,7 @@ void shuffle_parts(std::vector<double>& values, const Bounds& bounds, std::mt199
   }
 }
 
-/// Of the hypothesis that within the parts every order was equally likely.
+/// The p-value of the hypothesis that within the parts every order was equally likely.
 double p_of(const Split& found, std::vector<double> values, const Bounds& bounds,
             const ChangePointOptions& options, std::mt19937_64& generator) {
   const auto all = static_cast<double>(options.permutations + 1);
@@ -121,24 +99,17 @@ void check(std::span<const double> values, const ChangePointOptions& options) {
 Split best_split(std::span<const double> values, size_t shortest) {
   const size_t size = values.size();
   if (size < 2 * shortest) return {};
-  // Differences from a value in the middle: sums of large equal parts would lose the digits.
-  std::vector<double> near(values.begin(), values.end());
-  const double shift = near[size / 2];
-  for (double& value : near) value -= shift;
-  std::vector<size_t> ranks = ranks_of(near);
-  const std::vector<double> left = within(near, ranks);
-  std::reverse(near.begin(), near.end());
-  std::reverse(ranks.begin(), ranks.end());
-  const std::vector<double> right = within(near, ranks);
-  Split best;
-  for (size_t at = shortest; at + shortest <= size; ++at) {
-    const auto n = static_cast<double>(at);
-    const auto m = static_cast<double>(size - at);
-    const double between = left[size] - left[at] - right[size - at];
-    const double distance =
-        2 * between / (n * m) - left[at] / pairs(n) - right[size - at] / pairs(m);
-    const double energy = n * m / (n + m) * distance;
-    if (best.at == 0 || energy > best.energy) best = {at, energy};
+  std::vector<double> greatest(size, -std::numeric_limits<double>::infinity());  // by split
+  MovingEnd sums(size);
+  for (size_t end = 1; end <= size; ++end) {
+    sums.add(values, end - 1);
+    for (size_t at = shortest; at + shortest <= end; ++at) {
+      greatest[at] = std::max(greatest[at], sums.energy(at, end));
+    }
+  }
+  Split best = {shortest, greatest[shortest]};
+  for (size_t at = shortest + 1; at + shortest <= size; ++at) {
+    if (greatest[at] > best.energy + kRounding * std::abs(best.energy)) best = {at, greatest[at]};
   }
   return best;
 }

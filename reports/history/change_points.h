@@ -5,13 +5,14 @@
 #include <span>
 #include <vector>
 
-/// Where the distribution of a series changes: E-divisive means (Matteson and James, "A
+/// Finds where the distribution of a series changes: E-divisive means (Matteson and James, "A
 /// Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data", Journal of the
 /// American Statistical Association 109, 2014), as Daly et al. (ICPE 2020) use it for a
 /// continuous benchmark. It knows no shape of the noise, and several changes are found one after
 /// the other: each time the split with the greatest energy distance, tested by permuting the values
-/// within the parts that were found before. The right side of a split reaches to the end of its
-/// part, where the paper tries to end it earlier too.
+/// within the parts that were found before. As in the paper the right side of a split may end
+/// before its part does, so that a level that comes back hides no change; searching that end takes
+/// a time in proportion to the square of the number of values.
 namespace noisemark::reports {
 
 struct ChangePointOptions {
@@ -38,11 +39,12 @@ struct ChangePoint {
 [[nodiscard]] size_t fewest_values(const ChangePointOptions& options = {});
 
 struct Split {
-  size_t at = 0;      ///< the first value of the right part; 0: too short to split
+  size_t at = 0;      ///< the first value of the right part; 0: the series is too short to split
   double energy = 0;  ///< scaled energy distance between the parts, with exponent 1
 };
 
-/// The split of a series with the greatest energy, the first of equals.
+/// The split of a series with the greatest energy over all ends of its right part, the first of
+/// equals.
 [[nodiscard]] Split best_split(std::span<const double> values, size_t shortest);
 
 }  // namespace noisemark::reports

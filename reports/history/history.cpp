@@ -9,14 +9,16 @@
 #include <span>
 #include <tuple>
 
-#include "reports/compare/comparable.h"
-#include "reports/compare/exact_tier.h"
+#include "reports/base/error.h"
+#include "reports/base/markdown.h"
+#include "reports/base/nearest.h"
+#include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
+#include "reports/base/statistics.h"
 #include "reports/compare/sides.h"
-#include "reports/error.h"
-#include "reports/gate.h"
-#include "reports/nearest.h"
-#include "reports/sha256.h"
-#include "reports/statistics.h"
+#include "reports/compare/stochastic_tier.h"
+#include "reports/result/gate.h"
+#include "reports/result/metrics.h"
 
 namespace noisemark::reports {
 namespace {
@@ -127,7 +129,7 @@ HistoryGroup group_of(const GroupKey& key, Runs runs, const std::vector<std::str
   return group;
 }
 
-/// What the identities of a cell do not agree in: each field in which one differs from the first.
+/// Returns each field in which an identity of a cell differs from the first one.
 std::set<std::string> distinguishing(const std::map<GroupKey, Runs>& groups,
                                      const std::string& cell) {
   const Strings* first = nullptr;
@@ -185,6 +187,251 @@ History history_of(const std::vector<NamedResult>& results, const std::vector<st
                             std::tie(b.cell, b.runs.front().created_utc, b.identity);
                    });
   return history;
+}
+
+namespace {
+
+std::string times(size_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+size_t count_changes(const History& history) {
+  size_t count = 0;
+  for (const HistoryGroup& group : history.groups) {
+    for (const HistorySeries& series : group.series) count += series.changes.size();
+  }
+  return count;
+}
+
+std::string way(const HistorySeries& series, const HistoryChange& change) {
+  if (series.direction == Direction::kNeutral || change.after == change.before) return "changed";
+  const bool higher = change.after > change.before;
+  return higher == (series.direction == Direction::kHigher) ? "better" : "**worse**";
+}
+
+std::string changes(const HistoryGroup& group) {
+  MarkdownTable table({{"metric"},
+                       {"from run", Align::kRight},
+                       {"date"},
+                       {"commit"},
+                       {"commit before"},
+                       {"before", Align::kRight},
+                       {"after", Align::kRight},
+                       {"ratio", Align::kRight},
+                       {"p", Align::kRight},
+                       {"way"}});
+  for (const HistorySeries& series : group.series) {
+    for (const HistoryChange& change : series.changes) {
+      const size_t run = series.runs[change.at];
+      const HistoryRun& first = group.runs[run];
+      table.add_row({series.metric, std::to_string(run + 1), first.created_utc, first.commit,
+                     group.runs[series.runs[change.at - 1]].commit,
+                     format_quantity(change.before, series.unit),
+                     format_quantity(change.after, series.unit),
+                     change.before != 0 ? fmt::format("{:.4f}", change.after / change.before) : "",
+                     change.p ? fmt::format("{:.2g}", *change.p) : "exact", way(series, change)});
+    }
+  }
+  return table.empty() ? std::string("\nNo change was found.\n")
+                       : fmt::format("\n{}", table.text());
+}
+
+/// The metrics that the table of runs shows.
+std::vector<const HistorySeries*> shown(const HistoryGroup& group) {
+  std::vector<const HistorySeries*> all;
+  for (const HistorySeries& series : group.series) {
+    if (is_followed(series.metric) || !series.changes.empty()) all.push_back(&series);
+  }
+  return all;
+}
+
+/// Bold where a level begins.
+std::string value_cell(const HistorySeries& series, size_t run) {
+  const auto at = std::find(series.runs.begin(), series.runs.end(), run);
+  if (at == series.runs.end()) return "none";
+  const auto i = static_cast<size_t>(at - series.runs.begin());
+  const std::string text = format_quantity(series.values[i], series.unit);
+  const bool begins = std::any_of(series.changes.begin(), series.changes.end(),
+                                  [&](const HistoryChange& change) { return change.at == i; });
+  return begins ? fmt::format("**{}**", text) : text;
+}
+
+std::string runs(const HistoryGroup& group) {
+  const std::vector<const HistorySeries*> series = shown(group);
+  std::vector<MarkdownTable::Column> columns = {
+      {"run", Align::kRight}, {"date"}, {"commit"}, {"seed", Align::kRight}};
+  for (const HistorySeries* one : series) columns.push_back({one->metric, Align::kRight});
+  columns.push_back({"result"});
+  MarkdownTable table(columns);
+  for (size_t i = 0; i < group.runs.size(); ++i) {
+    const HistoryRun& run = group.runs[i];
+    std::vector<std::string> row = {std::to_string(i + 1), run.created_utc, run.commit,
+                                    std::to_string(run.seed)};
+    for (const HistorySeries* one : series) row.push_back(value_cell(*one, i));
+    row.push_back(run.name);
+    table.add_row(row);
+  }
+  return fmt::format("\n{}", table.text());
+}
+
+std::string too_short(const HistoryGroup& group, const ChangePointOptions& options) {
+  const bool any = std::any_of(group.series.begin(), group.series.end(),
+                               [](const HistorySeries& series) { return series.too_few; });
+  if (!any) return "";
+  return fmt::format(
+      "\nFigures with noise: fewer than {} runs have a value of some, and no change can be found "
+      "there.\n",
+      fewest_values(options));
+}
+
+std::string section(size_t number, const HistoryGroup& group, const History& history,
+                    const Plots& plots) {
+  std::string text = fmt::format("\n## {}\n\n{}, identity {}.\n", plain(group.cell),
+                                 times(group.runs.size(), "run", "runs"), group.identity);
+  for (const auto& [field, value] : group.differs) {
+    text += fmt::format("- {}: {}\n", code(field), value.empty() ? "none" : plain(value));
+  }
+  text += changes(group) + too_short(group, history.options);
+  for (const HistorySeries& series : group.series) {
+    const std::string file = fmt::format("plots/{}.svg", history_plot_name(number, series.metric));
+    for (const PlotLink& one : plots.links) {
+      if (one.file == file) text += fmt::format("\n{}\n", picture(one.title, one.file));
+    }
+  }
+  return text + runs(group);
+}
+
+std::string method(const History& history) {
+  size_t noisy = 0;
+  for (const HistoryGroup& group : history.groups) {
+    for (const HistorySeries& series : group.series) {
+      noisy += series.exact || series.too_few ? 0 : 1;
+    }
+  }
+  const ChangePointOptions& options = history.options;
+  return fmt::format(
+      "\n## How changes are found\n\nFigures without noise: every difference from the run before. "
+      "Others: E-divisive means (Matteson and James 2014), {} permutations, seed {}, p at most {}, "
+      "at least {} runs between changes. Of series in which nothing changed at most {} show one; "
+      "{} were searched here, so {:.2g} are to be expected by chance. Runs that were made under "
+      "other loads differ too: a change is a reason to look, not a verdict. `noisemark compare` "
+      "judges.\n",
+      options.permutations, options.seed, format_number(options.level), options.shortest,
+      format_percent(options.level), times(noisy, "series", "series"),
+      options.level * static_cast<double>(noisy));
+}
+
+}  // namespace
+
+std::string history_markdown(const History& history, const Plots& plots) {
+  size_t count = 0;
+  for (const HistoryGroup& group : history.groups) count += group.runs.size();
+  std::string text = fmt::format("# History: {}, {}, {}\n", times(count, "run", "runs"),
+                                 times(history.groups.size(), "identity", "identities"),
+                                 times(count_changes(history), "change", "changes"));
+  if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
+  if (!history.left_out.empty()) {
+    text += "\nRuns that did not come to their end, left out:\n\n";
+    for (const std::string& run : history.left_out) text += fmt::format("- {}\n", plain(run));
+  }
+  for (size_t i = 0; i < history.groups.size(); ++i) {
+    text += section(i + 1, history.groups[i], history, plots);
+  }
+  return text + method(history);
+}
+
+namespace {
+
+bool is_plotted(const HistorySeries& series) {
+  return series.values.size() > 1 && (is_followed(series.metric) || !series.changes.empty());
+}
+
+/// Begin and end of each level, by position in the series.
+std::vector<std::pair<size_t, size_t>> levels_of(const HistorySeries& series) {
+  std::vector<std::pair<size_t, size_t>> levels;
+  size_t begin = 0;
+  for (const HistoryChange& change : series.changes) {
+    levels.emplace_back(begin, change.at);
+    begin = change.at;
+  }
+  levels.emplace_back(begin, series.values.size());
+  return levels;
+}
+
+std::string levels_text(const HistorySeries& series) {
+  std::string text = "# level: run value\n";
+  for (const auto& [begin, end] : levels_of(series)) {
+    const std::vector<double> part(series.values.begin() + static_cast<std::ptrdiff_t>(begin),
+                                   series.values.begin() + static_cast<std::ptrdiff_t>(end));
+    const double level = median(part);
+    text += fmt::format("{} {:.9g}\n{} {:.9g}\n\n", series.runs[begin] + 1, level,
+                        series.runs[end - 1] + 1, level);
+  }
+  return text;
+}
+
+/// Room around the values, so that a change of a thousandth can be seen.
+std::string range_of(const HistorySeries& series) {
+  constexpr double kMargin = 0.1;
+  const auto [low, high] = std::minmax_element(series.values.begin(), series.values.end());
+  const double room = *high > *low ? kMargin * (*high - *low) : kMargin * std::max(1.0, *high);
+  return fmt::format("set yrange [{:.9g}:{:.9g}]\n", *low - room, *high + room);
+}
+
+PlotSource plot_of(size_t number, const HistoryGroup& group, const HistorySeries& series) {
+  const std::string name = history_plot_name(number, series.metric);
+  PlotSource plot{name, series.metric, "# run value commit\n", plot_head(name)};
+  for (size_t i = 0; i < series.values.size(); ++i) {
+    const std::string& commit = group.runs[series.runs[i]].commit;
+    plot.data += fmt::format("{} {:.9g} {}\n", series.runs[i] + 1, series.values[i],
+                             commit.empty() ? "unknown" : one_line(commit));
+  }
+  plot.data += fmt::format("\n\n{}", levels_text(series));
+  plot.script += fmt::format(
+      "set xlabel 'run'\nset ylabel {}\nset xrange [0.5:{}.5]\n{}",
+      gnuplot_text(series.metric +
+                   (series.unit.empty() || series.unit == "1" ? "" : " (" + series.unit + ")")),
+      group.runs.size(), range_of(series));
+  for (size_t i = 0; i < series.changes.size(); ++i) {
+    const auto first = static_cast<double>(series.runs[series.changes[i].at]) + 0.5;
+    plot.script += fmt::format(
+        "set arrow {0} from first {1:.1f}, graph 0 to first {1:.1f}, graph 1 nohead linewidth 1.5 "
+        "dashtype 2 linecolor rgb '#D55E00'\n",
+        i + 1, first);
+  }
+  plot.script += fmt::format(
+      "plot '{0}.dat' index 0 using 1:2 with points pointtype 7 pointsize 0.6 linecolor rgb "
+      "'#0072B2' title 'run', \\\n     '{0}.dat' index 1 using 1:2 with lines linewidth 2 "
+      "linecolor rgb '#E69F00' title 'median'",
+      name);
+  if (!series.changes.empty()) {
+    plot.script +=
+        ", \\\n     NaN with lines linewidth 1.5 dashtype 2 linecolor rgb '#D55E00' title "
+        "'change'";
+  }
+  plot.script += '\n';
+  return plot;
+}
+
+}  // namespace
+
+std::string history_plot_name(size_t group, const std::string& metric) {
+  std::string name = fmt::format("history_{}_{}", group, metric);
+  for (char& c : name) {
+    const bool kept = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!kept) c = '_';
+  }
+  return name;
+}
+
+std::vector<PlotSource> history_plots(const History& history) {
+  std::vector<PlotSource> plots;
+  for (size_t i = 0; i < history.groups.size(); ++i) {
+    for (const HistorySeries& series : history.groups[i].series) {
+      if (is_plotted(series)) plots.push_back(plot_of(i + 1, history.groups[i], series));
+    }
+  }
+  return plots;
 }
 
 }  // namespace noisemark::reports

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "reports/history/change_points.h"
-#include "reports/result.h"
-#include "reports/table.h"
+#include "reports/render/plot.h"
+#include "reports/render/table.h"
+#include "reports/result/result.h"
 
 /// Many results of one kind over time, and where they changed. Descriptive: it gates nothing.
 namespace noisemark::reports {
@@ -60,5 +61,16 @@ struct History {
 [[nodiscard]] History history_of(const std::vector<NamedResult>& results,
                                  const std::vector<std::string>& metrics = {},
                                  const ChangePointOptions& options = {});
+
+/// A history for people: what changed and when, every run with its commit and date, how changes are
+/// found and how often that is a false alarm. A pure function, byte for byte.
+[[nodiscard]] std::string history_markdown(const History& history, const Plots& plots = {});
+
+/// A plot of each gated metric, of each one with a change, and of peak_bytes: values in the order
+/// of the runs, the median of each level. A pure function.
+[[nodiscard]] std::vector<PlotSource> history_plots(const History& history);
+
+/// "history_1_images_per_s": the name of the plot of a series, by the number of its group.
+[[nodiscard]] std::string history_plot_name(size_t group, const std::string& metric);
 
 }  // namespace noisemark::reports

@@ -9,11 +9,10 @@
 #include <memory>
 #include <utility>
 
-#include "reports/ab/exact_figures.h"
-#include "reports/statistics.h"
-#include "reports/utc_now.h"
-#include "suite/ab/pace_process.h"
-#include "suite/ab/short_run.h"
+#include "reports/ab/judge.h"
+#include "reports/base/quantity.h"
+#include "reports/base/statistics.h"
+#include "suite/ab/build.h"
 
 namespace noisemark::suite {
 namespace {
@@ -42,7 +41,7 @@ const AbProgram& program_of(const AbRequest& request, AbSide side) {
   return side == AbSide::kA ? request.a : request.b;
 }
 
-/// As errors name it: "A (old/noisemark)".
+/// The name in errors: "A (old/noisemark)".
 std::string process_name(const AbRequest& request, AbSide side) {
   return fmt::format("{} ({})", ab_side_name(side), program_of(request, side).name);
 }
@@ -121,8 +120,8 @@ class Measurement {
     if (watch_.on_pair) watch_.on_pair(record_);
   }
 
-  /// Of one run of each build. Where they are not equal, of two: what differs between runs of one
-  /// build is no difference between builds.
+  /// Compares one run of each build, and where they are not equal a second one: what differs
+  /// between runs of one build is no difference between builds.
   void compare_figures() {
     constexpr int kMostRuns = 2;
     std::array<std::vector<reports::Result>, 2> runs;
@@ -212,7 +211,7 @@ class Measurement {
     const bool planned = plan.turn_steps > 0;
     double step_s = 0;
     if (!planned) {
-      // As long as it is unknown what a step takes. Both builds make the same steps all along.
+      // It is still unknown what a step takes. Both builds make the same steps all along.
       for (const AbSide side : {pair.first, other_side(pair.first)}) {
         take_turn(live, side, kProbeSteps, pair.warmup);
         step_s = std::max(step_s, reports::median(pair.warmup.back().step_s));

@@ -19,10 +19,10 @@ struct AbProgram {
 struct AbRequest {
   AbProgram a;
   AbProgram b;
-  std::vector<std::string> pace;  ///< what follows `noisemark pace`: the benchmark and its options
-  int64_t pairs = 0;              ///< of the first look
-  double seconds = 60;            ///< that the first look may take, about
-  double turn_s = 0.2;            ///< that a turn may take, unless a single step takes longer
+  std::vector<std::string> pace;  ///< words after `noisemark pace`: benchmark and options
+  int64_t pairs = 0;              ///< number in the first look
+  double seconds = 60;            ///< about how long the first look may take
+  double turn_s = 0.2;            ///< longest turn, unless a single step takes longer
   double slow_down_frac = 0;      ///< control, put into every step of B
   bool short_runs = false;        ///< compare what has no noise before the first pair
   /// The calibrated noise floor for an identity, asked once; empty: there is none. May throw.
@@ -34,7 +34,7 @@ struct AbRequest {
 /// AbRecord::ended of a measurement that AbWatch::stop ended.
 inline constexpr std::string_view kInterruptedWord = "interrupted";
 
-/// What a caller may do while it goes on.
+/// Lets a caller follow and end a measurement.
 struct AbWatch {
   std::function<void(const reports::AbRecord&)> on_pair;   ///< after each pair; may be empty
   std::function<bool()> stop;                              ///< asked between turns; may be empty
@@ -43,13 +43,13 @@ struct AbWatch {
   std::function<std::string()> clock_reasons = {};
 };
 
-/// With short_runs first one run of each build (short_run.h), and a second one where their figures
-/// are not equal. Then makes pairs of live processes one after the other, and within a pair passes
-/// the token in blocks ABBA and BAAB, the builds in swapped order from pair to pair. The length of
-/// a turn follows from the first pair's start: at most as asked for, and so that at least one block
-/// fits. Makes as many pairs again when wants_extension(). Stops early, and the record says so,
-/// when `stop` says it or when identities differ. When a process fails the record so far goes to
-/// `on_pair`, marked, before the Error is thrown on.
+/// First makes, with short_runs, one run of each build (build.h), and a second one where their
+/// figures are not equal. Then makes pairs of live processes one after the other, and within a pair
+/// passes the token in blocks ABBA and BAAB, the builds in swapped order from pair to pair. The
+/// length of a turn follows from the first pair's start: at most as asked for, and so that at least
+/// one block fits. Makes as many pairs again when wants_extension(). Stops early, and the record
+/// says so, when `stop` says it or when identities differ. When a process fails the record so far
+/// goes to `on_pair`, marked, before the Error is thrown on.
 [[nodiscard]] reports::AbRecord measure_ab(const AbRequest& request, const AbWatch& watch = {});
 
 /// Turn sizes for a pair that may take `pair_s`, of which `start_s` pass before the first step that

@@ -2,31 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
-#include <charconv>
-#include <cmath>
+#include <map>
+#include <type_traits>
+#include <variant>
 
-#include "reports/error.h"
-#include "reports/nearest.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/nearest.h"
+#include "suite/config/toml_reader.h"
 
 namespace noisemark::suite {
 namespace {
 
 namespace po = boost::program_options;
 using Texts = std::vector<std::string>;
+/// The values of each option that was given, by its name; a switch has none.
+using Given = std::map<std::string, Texts, std::less<>>;
 
 constexpr const char* kPositional = "arguments";
+constexpr std::string_view kFlags = "flags";
 
-std::string place_of(const Command& command) {
-  return std::string(command.name);
-}
-
-po::options_description describe(const Command& command) {
+po::options_description describe(const std::vector<BoundOption>& options) {
   po::options_description description;
   description.add_options()("help,h", "");
-  for (const Flag& flag : command.flags) {
-    const std::string name(flag.name);
-    if (flag.value.empty()) {
+  for (const BoundOption& bound : options) {
+    const std::string name(bound.option->name);
+    if (bound.option->value.empty()) {
       description.add_options()(name.c_str(), "");
     } else {
       description.add_options()(name.c_str(), po::value<Texts>());
@@ -36,15 +39,18 @@ po::options_description describe(const Command& command) {
   return description;
 }
 
-Error unknown_flag(const Command& command, const std::string& flag) {
+Error unknown_option(std::string_view command, const std::vector<BoundOption>& options,
+                     const std::string& typed) {
   Texts valid;
-  for (const Flag& known : command.flags) valid.push_back(fmt::format("--{}", known.name));
+  for (const BoundOption& bound : options) valid.push_back(fmt::format("--{}", bound.option->name));
   valid.emplace_back("--help");
-  return bad_input(place_of(command), flag, "unknown option", reports::accepted_names(flag, valid));
+  return bad_input(std::string(command), typed, "unknown option",
+                   reports::accepted_names(typed, valid));
 }
 
-po::variables_map parse(const Command& command, const Texts& words) {
-  const auto description = describe(command);
+po::variables_map parse(std::string_view command, const std::vector<BoundOption>& options,
+                        const Texts& words) {
+  const auto description = describe(options);
   po::positional_options_description positional;
   positional.add(kPositional, -1);
   // No guessing: a prefix that works today would become ambiguous with the next option.
@@ -58,12 +64,26 @@ po::variables_map parse(const Command& command, const Texts& words) {
                   .run(),
               values);
   } catch (const po::unknown_option& error) {
-    throw unknown_flag(command, error.get_option_name());
+    throw unknown_option(command, options, error.get_option_name());
   } catch (const po::error& error) {
-    throw bad_input(place_of(command), error.what(), "",
-                    "see noisemark help " + std::string(command.name));
+    throw bad_input(std::string(command), error.what(), "",
+                    fmt::format("see noisemark help {}", command));
   }
   return values;
+}
+
+/// Collects what was given, not yet checked; words that are no option go to `positional`.
+Given given_of(const po::variables_map& values, Texts& positional) {
+  Given given;
+  for (const auto& [name, value] : values) {
+    const auto* texts = boost::any_cast<Texts>(&value.value());
+    if (name == kPositional) {
+      positional = *texts;
+    } else {
+      given[name] = texts == nullptr ? Texts{} : *texts;
+    }
+  }
+  return given;
 }
 
 std::string accepted_count(int arguments) {
@@ -74,82 +94,152 @@ std::string accepted_count(int arguments) {
 void check_counts(const Command& command, const Texts& positional) {
   const auto given = static_cast<int>(positional.size());
   if (given < command.min_arguments) {
-    throw bad_input(place_of(command), "", given == 0 ? "nothing given" : "too few arguments",
+    throw bad_input(std::string(command.name), "",
+                    given == 0 ? "nothing given" : "too few arguments",
                     std::string(command.arguments));
   }
   if (command.max_arguments >= 0 && given > command.max_arguments) {
-    throw bad_input(place_of(command), "", positional[static_cast<size_t>(command.max_arguments)],
+    throw bad_input(std::string(command.name), "",
+                    positional[static_cast<size_t>(command.max_arguments)],
                     accepted_count(command.max_arguments));
   }
 }
 
+void check_values(std::string_view command, const Option& option, const Texts& values) {
+  const std::string where(command);
+  const std::string flag = fmt::format("--{}", option.name);
+  if (!option.repeatable && values.size() > 1) {
+    throw bad_input(where, flag, "given more than once", "once");
+  }
+  for (const std::string& value : values) {
+    if (value.empty()) throw bad_input(where, flag, "empty", std::string(option.value));
+  }
+}
+
+/// Checks the whole line before it reads any value.
+void assign(const Command& command, const Given& given, CommandLine& line) {
+  const std::vector<BoundOption> options = options_of(command.bit, line.options);
+  for (const BoundOption& bound : options) {
+    const auto found = given.find(bound.option->name);
+    if (found != given.end()) check_values(command.name, *bound.option, found->second);
+  }
+  check_counts(command, line.positional);
+  for (const BoundOption& bound : options) {
+    const auto found = given.find(bound.option->name);
+    if (found == given.end()) continue;
+    for (const std::string& value : found->second) {
+      require_choice(command.name, *bound.option, value);
+    }
+    assign_option(bound, found->second);
+    line.given.emplace_back(bound.option->name);
+  }
+}
+
+CommandLine read(const Command& command, const Texts& words) {
+  CommandLine line;
+  line.command = command.name;
+  const Given given =
+      given_of(parse(command.name, options_of(command.bit, line.options), words), line.positional);
+  line.help = given.contains("help");
+  if (!line.help) assign(command, given, line);
+  return line;
+}
+
+const Option& option_named(const std::vector<BoundOption>& options, const TomlEntry& entry) {
+  Texts valid;
+  for (const BoundOption& bound : options) {
+    if (bound.option->name == kFlags) continue;
+    if (bound.option->name == entry.name) return *bound.option;
+    valid.emplace_back(bound.option->name);
+  }
+  throw bad_input(entry.name_place, entry.name, "unknown option",
+                  reports::accepted_names(entry.name, valid));
+}
+
+std::string text_of(const std::string& value) {
+  return value;
+}
+std::string text_of(int64_t value) {
+  return std::to_string(value);
+}
+std::string text_of(double value) {
+  return number_text(value);
+}
+
+std::string accepted_by(const Option& option) {
+  if (option.value.empty()) return "true or false";
+  return fmt::format("{}{}", option.value, option.repeatable ? ", or a list of them" : "");
+}
+
+/// The words that would have been typed for an entry of the file.
+Texts words_of(const Option& option, const TomlEntry& entry) {
+  const auto refuse = [&] {
+    return bad_input(entry.place, entry.name, value_text(entry.value), accepted_by(option));
+  };
+  const auto with_value = [&](const auto& value) {
+    return fmt::format("--{}={}", option.name, text_of(value));
+  };
+  return std::visit(
+      [&](const auto& value) -> Texts {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          if (!option.value.empty()) throw refuse();
+          return value ? Texts{fmt::format("--{}", option.name)} : Texts{};
+        } else if constexpr (std::is_same_v<T, Texts> || std::is_same_v<T, std::vector<int64_t>>) {
+          if (!option.repeatable) throw refuse();
+          Texts words;
+          for (const auto& item : value) words.push_back(with_value(item));
+          return words;
+        } else {
+          if (option.value.empty()) throw refuse();
+          return {with_value(value)};
+        }
+      },
+      entry.value);
+}
+
+Texts without_the_file(const Texts& words) {
+  const std::string option = fmt::format("--{}", kFlags);
+  Texts rest;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == option) {
+      ++i;
+    } else if (!words[i].starts_with(option + "=")) {
+      rest.push_back(words[i]);
+    }
+  }
+  return rest;
+}
+
 }  // namespace
 
-Arguments::Arguments(const Command& command, const Texts& words) {
-  const po::variables_map values = parse(command, words);
-  for (const auto& [name, value] : values) {
-    const auto* texts = boost::any_cast<Texts>(&value.value());
-    if (name == kPositional) {
-      positional_ = *texts;
-    } else {
-      flags_[name] = texts == nullptr ? Texts{} : *texts;
-    }
+bool CommandLine::has(std::string_view option) const {
+  return std::find(given.begin(), given.end(), option) != given.end();
+}
+
+CommandLine read_command_line(const Command& command, const Texts& words, const Texts& argv) {
+  CommandLine line = read(command, words);
+  line.argv = argv;
+  if (line.options.flags.empty()) return line;
+  Texts said = with_flag_file(command, words);
+  line = read(command, said);
+  said.insert(said.begin(), {argv.empty() ? "noisemark" : argv.front(), std::string(command.name)});
+  line.argv = std::move(said);
+  return line;
+}
+
+Texts with_flag_file(const Command& command, const Texts& words) {
+  const CommandLine typed = read(command, words);
+  const std::string& file = typed.options.flags;
+  if (file.empty()) return words;
+  Options unused;
+  const std::vector<BoundOption> options = options_of(command.bit, unused);
+  Texts all = without_the_file(words);
+  for (const TomlEntry& entry : read_flat_toml(reports::read_file(file), file)) {
+    const Texts more = words_of(option_named(options, entry), entry);
+    if (!typed.has(entry.name)) all.insert(all.end(), more.begin(), more.end());
   }
-  if (wants_help()) return;
-  for (const Flag& flag : command.flags) {
-    const Texts given = this->texts(std::string(flag.name));
-    if (!flag.repeatable && given.size() > 1) {
-      throw bad_input(place_of(command), fmt::format("--{}", flag.name), "given more than once",
-                      "once");
-    }
-    for (const std::string& text : given) {
-      if (text.empty()) {
-        throw bad_input(place_of(command), fmt::format("--{}", flag.name), "empty",
-                        std::string(flag.value));
-      }
-    }
-  }
-  check_counts(command, positional_);
-}
-
-bool Arguments::has(const std::string& flag) const {
-  return flags_.contains(flag);
-}
-
-std::string Arguments::text(const std::string& flag) const {
-  const Texts all = texts(flag);
-  return all.empty() ? "" : all.front();
-}
-
-Texts Arguments::texts(const std::string& flag) const {
-  const auto found = flags_.find(flag);
-  return found == flags_.end() ? Texts{} : found->second;
-}
-
-std::optional<int64_t> Arguments::integer(const std::string& flag, int64_t minimum) const {
-  if (!has(flag)) return std::nullopt;
-  const std::string given = text(flag);
-  int64_t value = 0;
-  const char* end = given.data() + given.size();
-  const auto [stop, error] = std::from_chars(given.data(), end, value);
-  if (error != std::errc{} || stop != end || value < minimum) {
-    throw bad_input(fmt::format("--{}", flag), "", given,
-                    fmt::format("an integer of at least {}", minimum));
-  }
-  return value;
-}
-
-std::optional<double> Arguments::number(const std::string& flag, double minimum) const {
-  if (!has(flag)) return std::nullopt;
-  const std::string given = text(flag);
-  double value = 0;
-  const char* end = given.data() + given.size();
-  const auto [stop, error] = std::from_chars(given.data(), end, value);
-  if (error != std::errc{} || stop != end || !std::isfinite(value) || value < minimum) {
-    throw bad_input(fmt::format("--{}", flag), "", given,
-                    fmt::format("a number of at least {}", minimum));
-  }
-  return value;
+  return all;
 }
 
 }  // namespace noisemark::suite

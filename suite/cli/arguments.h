@@ -1,37 +1,40 @@
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "suite/cli/commands.h"
+#include "suite/cli/options.h"
 
 namespace noisemark::suite {
 
-/// What followed a command, checked against its table entry.
-class Arguments {
- public:
-  /// Throws Error (exit code 2): unknown flag (with the nearest), missing or surplus value,
-  /// a flag given twice, wrong number of arguments.
-  Arguments(const Command& command, const std::vector<std::string>& words);
+/// One command line, read and checked.
+struct CommandLine {
+  std::string_view command;             ///< its name
+  std::vector<std::string> positional;  ///< all that is no option
+  Options options;
+  std::vector<std::string> given;  ///< names of the options that were typed or in their file
+  std::vector<std::string> argv;   ///< the words that a result keeps
+  bool help = false;               ///< --help; nothing else was checked
 
-  [[nodiscard]] bool wants_help() const { return has("help"); }
-  [[nodiscard]] bool has(const std::string& flag) const;
-  /// Empty when it was not given.
-  [[nodiscard]] std::string text(const std::string& flag) const;
-  [[nodiscard]] std::vector<std::string> texts(const std::string& flag) const;
-  /// Throws Error (exit code 2) when it is no integer of at least `minimum`.
-  [[nodiscard]] std::optional<int64_t> integer(const std::string& flag, int64_t minimum) const;
-  /// Throws Error (exit code 2) when it is no finite number of at least `minimum`.
-  [[nodiscard]] std::optional<double> number(const std::string& flag, double minimum) const;
-  /// What is not a flag.
-  [[nodiscard]] const std::vector<std::string>& positional() const { return positional_; }
-
- private:
-  std::map<std::string, std::vector<std::string>> flags_;
-  std::vector<std::string> positional_;
+  [[nodiscard]] bool has(std::string_view option) const;
 };
+
+/// Reads the words behind a command. `argv` is the whole line as typed; where a file of options
+/// (--flags) was given, what the file says takes its place in CommandLine::argv. Throws Error (exit
+/// code 2): unknown option (with the nearest), missing or surplus value, a value that the option
+/// does not take, an option given twice, wrong number of arguments.
+[[nodiscard]] CommandLine read_command_line(const Command& command,
+                                            const std::vector<std::string>& words,
+                                            const std::vector<std::string>& argv);
+
+/// Replaces `--flags FILE` among the words of a command by what that TOML file says: its keys are
+/// the command's options by name. A switch is true or false; an option that may be repeated takes a
+/// list too. An option that was typed wins over the file's. So the words, which a result keeps, say
+/// all and need no file. Throws Error (exit code 2): file missing or no TOML, unknown option (with
+/// the nearest), value of the wrong type.
+[[nodiscard]] std::vector<std::string> with_flag_file(const Command& command,
+                                                      const std::vector<std::string>& words);
 
 }  // namespace noisemark::suite

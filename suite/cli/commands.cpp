@@ -1,13 +1,20 @@
 #include "suite/cli/commands.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
+#include <array>
+#include <map>
+#include <set>
 
-#include "reports/error.h"
-#include "reports/nearest.h"
-#include "suite/cli/flag_tables.h"
+#include "reports/base/error.h"
+#include "reports/base/nearest.h"
+#include "reports/base/streams.h"
+#include "suite/cli/arguments.h"
+#include "suite/cli/list.h"
+#include "suite/cli/options.h"
+#include "suite/config/keys.h"
+#include "suite/environment/installation.h"
 
 namespace noisemark::suite {
 namespace {
@@ -20,210 +27,160 @@ constexpr std::string_view kBenchmarkIdDetails =
     "ID is a benchmark (ho-cifar10), a benchmark at one scale (ho-cifar10@cpu) or a definition "
     "file (mine.toml). Without a scale the device decides: gpu on CUDA, cpu elsewhere.";
 
-std::vector<Command> make_commands() {
-  return {
-      {"list",
-       "",
-       "what can be run: suites, benchmarks, modes, baselines, gates",
-       "With --json, the whole resolved definitions and their hashes.",
-       {{"json", "", "for programs"}}},
-      {"run", "ID", "train, measure, judge, report",
-       "The result goes to files, a progress line to stderr, a short verdict to stdout.",
-       run_flags(), 1, 1},
-      {"sweep", "ID", "one benchmark at every combination of some settings, as a table",
-       "Every cell is a run in a process of its own, in DIR/KEY=VALUE[,KEY=VALUE...]. The last "
-       "axis is the first to change. KEY is mode, baseline, precision, threads, seed, batch "
-       "(train.batch), any other key that --set takes, or cudnn.workspace_mib: the limit of a "
-       "convolution's scratch memory in MiB, which cuDNN is given in CUDNN_CONV_WSCAP_DBG. A cell "
-       "that fails is a row with its exit code, and the others go on; an interrupt ends the cell "
-       "that runs and the sweep. The table goes to stdout and to DIR/sweep.md. Exits with the "
-       "worst code of the cells, where out of memory counts as a pass: a sweep is made to find "
-       "where that is.",
-       sweep_flags(), 1, 1},
-      {"plan", "ID", "memory plan for a budget, predicted peak and time, Pareto curve",
-       "Records the first steps of the benchmark and plans by what they measured. The plan goes to "
-       "stdout, as Markdown. A budget that cannot be met exits with 2 and names the smallest that "
-       "can. With an error tensors may be rounded, and E bounds the gradient's relative error "
-       "(where only ,error is written: 0.01).",
-       plan_flags(), 1, 1},
-      {"fit", "ID", "the largest batch that trains within a given memory, by mode",
-       "Trains a few steps of growing batches and measures their peak_bytes; nothing is "
-       "extrapolated. The table is Markdown.",
-       fit_flags(), 1, 1},
-      {"sample", "ID", "draw pictures from trained weights",
-       "Writes a picture for every sample, all samples as they are (samples.npy), the first of "
-       "them side by side (sheet.png), and where they come from (sampling.json). Equal seeds give "
-       "equal noise under every sampler, batch and device.",
-       sample_flags(), 1, 1},
-      {"check",
-       "PATH",
-       "is a result whole, unchanged and consistent with itself",
-       "PATH is a result.json, a folder that holds one, or a folder of such folders. Exits with 1 "
-       "when anything is wrong.",
-       {},
-       1,
-       1},
-      {"report",
-       "DIR",
-       "write report.md and its plots again from result.json, or export the results",
-       "Without options the files come out byte for byte as `run` wrote them. With --format "
-       "nothing "
-       "in DIR changes: the results go to stdout, or to the file behind --out. md is a comment for "
-       "a "
-       "pull request; junit is JUnit XML, a test case per gate; gha-smaller and gha-bigger are "
-       "what "
-       "github-action-benchmark reads with customSmallerIsBetter and customBiggerIsBetter; bmf is "
-       "Bencher Metric Format; ctest are CTestMeasurement lines.",
-       {{"format", "F", "md, junit, gha-smaller, gha-bigger, bmf or ctest"},
-        {"out", "FILE", "where the text goes (default: stdout)"}},
-       1,
-       1},
-      {"compare",
-       "BASE NEW",
-       "is NEW a regression of BASE",
-       "BASE and NEW are each a result.json, its report.md or a folder of results; several runs of "
-       "one benchmark are repetitions. What is not the same work on the same machine is not "
-       "comparable and never passes. Bytes must not rise, parameters and FLOPs must be equal; "
-       "images/s and the validation loss are judged over pairs of runs, made in turns: too few "
-       "pairs are refused, and runs not made in turns need a calibration and are weaker evidence. "
-       "The comparison goes to stdout; the last four formats hold NEW's figures and their ratios "
-       "to BASE.",
-       {{"format", "F", "md, json, junit, gha-smaller, gha-bigger, bmf or ctest (default: md)"},
-        {"inconclusive", "W",
-         "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
-        {"calibration", "FILE",
-         "of `noisemark calibrate`, or a folder of them; widens its cell's margin of images/s"},
-        {"exact", "", "judge figures without noise alone, which single runs can prove"},
-        {"out", "FILE", "where the text goes (default: stdout)"}},
-       2,
-       2},
-      {"quality",
-       "DIR...",
-       "does a mode cost quality, over seeds",
-       "DIR is a folder of results, as `run ID --mode none --mode M --seeds N` makes. Every mode "
-       "is judged beside none of the same seeds: two one-sided t tests (TOST), paired or Welch's "
-       "by the measured correlation, by Holm over modes and measures. PASS: proven to lie within "
-       "the margin; FAIL: proven to be worse by more; INCONCLUSIVE: neither, with the smallest "
-       "difference that these seeds would show and how many would decide. They may be added "
-       "once: quality.json, which --out and a suite's run write, keeps which runs were looked "
-       "at, and each of --looks has its share of the 5 % of wrong verdicts; without it a look is "
-       "forgotten, and the output says so. Beside ranges gates have half of it. The margin is the "
-       "definition's, else val_loss 1 %, "
-       "time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % (at least 5 seeds). What is not "
-       "the same work on the same machine is not comparable. A lossless mode must also have the "
-       "bits of none, and a lossy one bounded gradients, where that was measured. What "
-       "`noisemark fid RUN/samples/pictures REFERENCE --json` says of a run's samples is a "
-       "metric of it, kept as RUN/distances/NAME.json.",
-       {{"gate", "METRIC[=MARGIN]",
-         "what is judged, and its margin as a fraction (default: val_loss)", true},
-        {"range", "METRIC=LOW:HIGH", "where its mean over at least 5 seeds must lie, in every mode",
-         true},
-        {"looks", "K",
-         "how often these runs may be judged while seeds are added; shares alpha (default: 2)"},
-        {"format", "F", "md or json (default: md)"},
-        {"inconclusive", "W",
-         "fail or warn: exit with 4 or 0 when nothing is proven (default: fail)"},
-        {"out", "DIR",
-         "folder for quality.md and quality.json, not of other runs (default: stdout)"}},
-       1,
-       -1},
-      {"ab", "[ID]", "is build B a regression of build A, in turns on this machine",
-       "Pairs of live processes (`noisemark pace`), one of each build, pass a token in blocks ABBA "
-       "and BAAB, turns of a fifth of a second; what separates runs made one after the other is "
-       "the "
-       "same for both. Both must do the same work, else nothing is compared. Losses must be equal "
-       "bit for bit; so must bytes and FLOPs of a short run of each build, made before, by the "
-       "rules of `compare`; images/s is judged over the pairs by the rules of `compare`, with one "
-       "extension when that is inconclusive. The comparison goes to stdout.",
-       ab_flags(), 0, 1},
-      {"calibrate", "[ID]", "how much this machine moves a comparison, and how often it cries wolf",
-       "Compares this program with itself, as `ab` does, unit by unit. What 95 % of the units stay "
-       "within is the noise floor; a gate takes twice of it as its margin where that is more than "
-       "its own. Exits with 5 when the rate of false alarms may be above 10 %, or the floor above "
-       "5 %: then nothing may be gated with it.",
-       calibrate_flags(), 0, 1},
-      {"table",
-       "DIR...",
-       "results side by side, of any hardware",
-       "Descriptive: it never says pass or fail. The table is Markdown, on stdout.",
-       {},
-       1,
-       -1},
-      {"history",
-       "DIR...",
-       "results over time, and when they changed",
-       "DIR is a folder of results, as for compare. Runs of one identity are a series, in the "
-       "order "
-       "of their making. In figures without noise every difference is a change; in others changes "
-       "are found by E-divisive means with a permutation test at 1 %. It judges nothing. The table "
-       "is Markdown, on stdout.",
-       {{"metric", "M", "metric to follow (default: all that have a direction)", true},
-        {"out", "DIR", "where history.md and its plots go (default: no plots, and stdout)"}},
-       1,
-       -1},
-      {"baseline",
-       "ACTION PATH...",
-       "keep runs to compare with",
-       "ACTION is promote or show. promote copies at least three passing runs of one identity, "
-       "whole, to "
-       "HARDWARE/BENCHMARK/VARIANT/RUN/result.json below --into, with a page for the reviewer; a "
-       "commit makes it the baseline. show prints those pages. `compare` takes such a folder as "
-       "BASE, with --exact, or with --calibration for what has noise.",
-       {{"into", "DIR", "folder of all baselines (default: baselines/results)"},
-        {"hardware", "NAME", "name of the machine's folder (default: from its model)"},
-        {"force", "", "replace the runs that are the baseline now"}},
-       2,
-       -1},
-      {"selftest",
-       "",
-       "does the comparison catch what it must, here",
-       "Slow-downs of 5 and 10 % put into recorded rounds, and into short real runs a leak of 16 "
-       "MiB, a loss that is 1 % too large and a byte that is not counted: compare must call each a "
-       "regression, and pass the untouched twin. The table is Markdown, on stdout.",
-       {{"out", "DIR", "where the runs and comparisons are kept (default: nowhere)"},
-        {"force", "", "replace what an earlier self-test left there"},
-        {"noise-floor", "F",
-         "calibrated noise of images/s, as a fraction: what is caught with it (default: 0)"}},
-       0,
-       0},
-      {"fid", "A [B]", "how far pictures or features A are from the reference B",
-       "A and B are each a folder of pictures, FILE.npz with mu and sigma (as pytorch-fid writes "
-       "it) "
-       "or features, FILE.npy with features [N, d] or pictures (uint8), ID:train or ID:test for "
-       "the "
-       "data of benchmark ID, or gmm16:exact, the mixture itself. The Fréchet distance goes to "
-       "stdout with the N of both sets; it is called FID only where the extractor of both is the "
-       "2015 Inception network. A gate passes when the interval of features drawn again lies "
-       "within, fails when it lies outside, and is inconclusive else. It is refused with fewer "
-       "than 2 d samples, and where nobody says what made one of the sets. With --out, B may be "
-       "left out.",
-       fid_flags(), 1, 2},
-      {"env",
-       "",
-       "what this machine is",
-       "The hardware and software that a result would name.",
-       {{"json", "", "for programs"},
-        {"device", "D", "cpu, cuda or cuda:N (default: cuda where there is one)"}}},
-      {"doctor",
-       "",
-       "what a result cannot name here, why, and what disturbs timing",
-       "Of the first GPU too, where there is one.",
-       {{"json", "", "for programs"}}},
-      {"pace", "ID", "keep one training session ready and time steps on demand",
-       "Reads commands from stdin, so that several builds or frameworks can be timed in turns on "
-       "one machine. `run K` makes K steps and answers with one line of JSON; `quit` or the end of "
-       "the input ends it.",
-       serving_flags(), 1, 1},
-      {"help",
-       "[COMMAND]",
-       "this text, or a command's",
-       "",
-       {{"markdown", "", "the README's section about the command line"},
-        {"keys", "", "the keys of a definition file, as Markdown"}},
-       0,
-       1},
-  };
+Answer show_list(const CommandLine& line) {
+  return {line.options.json ? list_json() : list_text()};
 }
+
+Answer show_help(const CommandLine& line) {
+  if (line.options.markdown) return {help_markdown()};
+  if (line.options.keys) return {keys_markdown()};
+  if (line.positional.empty()) return {overview_text()};
+  return {help_text(find_command(line.positional.front()))};
+}
+
+const std::array kCommands{
+    Command{"list", command::kList, "", 0, 0,
+            "what can be run: suites, benchmarks, modes, baselines, gates",
+            "With --json it prints the whole resolved definitions and their hashes.", show_list},
+    Command{"run", command::kRun, "ID", 1, 1, "train, measure, judge, report",
+            "The result goes to files, a progress line to stderr, and a short verdict to stdout.",
+            train},
+    Command{
+        "sweep", command::kSweep, "ID", 1, 1,
+        "train one benchmark at every combination of some settings",
+        "Every cell is a run in a process of its own, in DIR/KEY=VALUE[,KEY=VALUE...]. The last "
+        "axis is the first to change. KEY is mode, baseline, precision, threads, seed, batch "
+        "(train.batch), any other key that --set takes, or cudnn.workspace_mib, the limit of a "
+        "convolution's scratch memory in MiB, which cuDNN gets in CUDNN_CONV_WSCAP_DBG. A cell "
+        "that fails is a row with its exit code, and the others go on. An interrupt ends the "
+        "running cell and the sweep. The table goes to stdout and to DIR/sweep.md. The exit "
+        "code is the worst one of the cells, where out of memory counts as a pass, because a "
+        "sweep is made to find where that is.",
+        sweep_settings},
+    Command{"plan", command::kPlan, "ID", 1, 1,
+            "plan memory for a budget: predicted peak and time, Pareto curve",
+            "The command records the first steps of the benchmark and plans by what they measured. "
+            "The plan goes to stdout, as Markdown. A budget that cannot be met exits with 2 and "
+            "names the smallest that can. With an error, tensors may be rounded, and E bounds the "
+            "gradient's relative error (0.01 where only ,error is written).",
+            plan_memory},
+    Command{"fit", command::kFit, "ID", 1, 1,
+            "find the largest batch that trains within a given memory, by mode",
+            "The command trains a few steps of growing batches and measures their peak_bytes; it "
+            "extrapolates nothing. The table is Markdown.",
+            fit_batches},
+    Command{"sample", command::kSample, "ID", 1, 1, "draw images from trained weights",
+            "The command writes an image for every sample, all samples as they are (samples.npy), "
+            "the first of them side by side (sheet.png), and how they were drawn (sampling.json). "
+            "Equal seeds give equal noise under every sampler, batch and device.",
+            sample_images},
+    Command{"check", command::kCheck, "PATH", 1, 1,
+            "check that a result is whole, unchanged and consistent with itself",
+            "PATH is a result.json, a folder that holds one, or a folder of such folders. The exit "
+            "code is 1 when anything is wrong.",
+            check_results},
+    Command{"report", command::kReport, "DIR", 1, 1,
+            "write report.md and its plots again from result.json, or export the results",
+            "Without options the files come out byte for byte as `run` wrote them. With --format "
+            "nothing in DIR changes: the results go to stdout, or to the file behind --out.",
+            report_results, report_format_sentences},
+    Command{"compare", command::kCompare, "BASE NEW", 2, 2,
+            "judge whether NEW is a regression of BASE",
+            "BASE and NEW are each a result.json, its report.md or a folder of results; several "
+            "runs of one benchmark are repetitions. Other work, or another machine, is not "
+            "comparable and never passes. Bytes must not rise; parameters and FLOPs must be equal. "
+            "Images/s and the validation loss are judged over pairs of runs that were made in "
+            "turns: too few pairs are refused, and runs not made in turns need a calibration and "
+            "are weaker evidence. The comparison goes to stdout. The formats for other programs "
+            "hold NEW's figures and their ratios to BASE.",
+            compare_results},
+    Command{
+        "quality", command::kQuality, "DIR...", 1, -1,
+        "judge over seeds whether a mode costs quality",
+        "DIR is a folder of results, as `run ID --mode none --mode M --seeds N` makes. Every "
+        "mode is judged beside none of the same seeds, by two one-sided t tests (TOST), paired "
+        "or Welch's by the measured correlation, by Holm over modes and measures. PASS is "
+        "proven to lie within the margin. FAIL is proven to be worse by more. INCONCLUSIVE is "
+        "neither; the text then says which difference these seeds would show and how many would "
+        "decide. Seeds may be added once: quality.json, which --out and a suite's run write, "
+        "keeps which runs were looked at, and each of --looks has its share of the 5 % of wrong "
+        "verdicts. Without --out a look is forgotten, and the output says so. Beside ranges, "
+        "gates have half of it. The margin is the definition's, else val_loss 1 %, "
+        "time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % (at least 5 seeds). Other work, "
+        "or another machine, is not comparable. A lossless mode must also have the bits of "
+        "none, and a lossy one bounded gradients, where that was measured. The output of "
+        "`noisemark fid RUN/samples/pictures REFERENCE --json` becomes a metric of a run when "
+        "it is kept as RUN/distances/NAME.json.",
+        judge_seeds},
+    Command{
+        "ab", command::kAb, "[ID]", 0, 1,
+        "judge whether build B is a regression of build A, in turns on this machine",
+        "Pairs of live processes (`noisemark pace`), one of each build, pass a token in blocks "
+        "ABBA and BAAB, in turns of a fifth of a second, so that both meet the same noise. Both "
+        "must do the same work, else nothing is compared. Losses must be equal bit for bit, and "
+        "so must bytes and FLOPs of a short run of each build, made before, by the rules of "
+        "`compare`. Images/s is judged over the pairs by the same rules, with one extension "
+        "when that is inconclusive. The comparison goes to stdout.",
+        compare_builds},
+    Command{
+        "calibrate", command::kCalibrate, "[ID]", 0, 1,
+        "measure how much this machine moves a comparison, and the rate of false alarms",
+        "The command compares this program with itself, as `ab` does, unit by unit. 95 % of the "
+        "units stay within the noise floor. A gate takes twice the floor as its margin where "
+        "that is more than its own. The exit code is 5 when the rate of false alarms may be "
+        "above 10 %, or the floor above 5 %: then nothing may be gated with it.",
+        calibrate},
+    Command{"table", command::kTable, "DIR...", 1, -1, "show results side by side, of any hardware",
+            "The table describes and never says pass or fail. It is Markdown, on stdout.",
+            tabulate_results},
+    Command{"history", command::kHistory, "DIR...", 1, -1,
+            "show results over time, and when they changed",
+            "DIR is a folder of results, as for compare. Runs of one identity are a series, in the "
+            "order in which they were made. In figures without noise every difference is a change; "
+            "in others changes are found by E-divisive means with a permutation test at 1 %. The "
+            "command judges nothing. The table is Markdown, on stdout.",
+            show_history},
+    Command{"baseline", command::kBaseline, "ACTION PATH...", 2, -1, "keep runs to compare with",
+            "ACTION is promote or show. promote copies at least three passing runs of one "
+            "identity, whole, to HARDWARE/BENCHMARK/VARIANT/RUN/result.json below --into, with a "
+            "page for the reviewer; a commit makes it the baseline. show prints those pages. "
+            "`compare` takes such a folder as BASE, with --exact, or with --calibration for what "
+            "has noise.",
+            keep_baseline},
+    Command{"selftest", command::kSelftest, "", 0, 0,
+            "test on this machine that the comparison finds faults",
+            "The command slows recorded rounds down by 5 and 10 %, and puts into short real runs a "
+            "leak of 16 MiB, a loss that is 1 % too large and a byte that is not counted. compare "
+            "must call each a regression, and pass the untouched twin. The table is Markdown, on "
+            "stdout.",
+            test_itself},
+    Command{"fid", command::kFid, "A [B]", 1, 2,
+            "measure how far images or features A are from the reference B",
+            "A and B are each a folder of images, FILE.npz with mu and sigma (as pytorch-fid "
+            "writes it) or features, FILE.npy with features [N, d] or images (uint8), ID:train or "
+            "ID:test for the data of benchmark ID, or gmm16:exact, the mixture itself. The Fréchet "
+            "distance goes to stdout with the N of both sets. It is called FID only where the "
+            "extractor of both is the 2015 Inception network. A gate passes when the interval of "
+            "features drawn again lies within, fails when it lies outside, and is inconclusive "
+            "otherwise. A gate is refused with fewer than 2 d samples, and where nobody says how "
+            "one of "
+            "the sets was made. With --out, B may be left out.",
+            measure_sets},
+    Command{"env", command::kEnv, "", 0, 0, "show what this machine is",
+            "The command prints the hardware and software that a result would name.",
+            show_environment},
+    Command{"doctor", command::kDoctor, "", 0, 0,
+            "show what a result cannot name here, why, and what disturbs timing",
+            "Where there is a GPU, the first one is examined too.", examine_machine},
+    Command{"pace", command::kPace, "ID", 1, 1,
+            "keep one training session ready and time steps on demand",
+            "The command reads lines from stdin, so that several builds or frameworks can be timed "
+            "in turns on one machine. `run K` makes K steps and answers with one line of JSON. "
+            "`quit` or the end of the input ends it.",
+            serve_steps},
+    Command{"help", command::kHelp, "[COMMAND]", 0, 1, "show this text, or a command's", "",
+            show_help},
+};
 
 struct ExitRow {
   ExitCode code;
@@ -240,7 +197,7 @@ constexpr ExitRow kExitRows[] = {
     {ExitCode::kOutOfMemory, "out of memory"},
     {ExitCode::kCannotWrite, "cannot write (full disk)"},
     {ExitCode::kCannotRunHere,
-     "cannot run here: no GPU, or no pictures were given; 1 with NOISEMARK_REQUIRE=cuda"},
+     "cannot run here: no GPU, or no images were given; 1 with NOISEMARK_REQUIRE=cuda"},
     {ExitCode::kInterrupted, "interrupted: the result is written and marked so"},
 };
 
@@ -249,25 +206,38 @@ std::string signature(const Command& command) {
                      command.arguments);
 }
 
+bool has_options(const Command& command) {
+  Options options;
+  return !options_of(command.bit, options).empty();
+}
+
 std::string usage(const Command& command) {
   return fmt::format("noisemark {}{}", signature(command),
-                     command.flags.empty() ? "" : " [options]");
+                     has_options(command) ? " [options]" : "");
 }
 
-std::string spelling(const Flag& flag) {
-  return fmt::format("--{}{}{}", flag.name, flag.value.empty() ? "" : " ", flag.value);
+bool begins_with_unit(std::string_view text) {
+  constexpr std::array<std::string_view, 5> kUnits = {"%", "MiB", "GiB", "ms", "s"};
+  const std::string_view word = text.substr(0, text.find_first_of(" ,.;:)"));
+  return std::find(kUnits.begin(), kUnits.end(), word) != kUnits.end();
 }
 
-std::string meaning(const Flag& flag) {
-  return fmt::format("{}{}", flag.help, flag.repeatable ? "; may be repeated" : "");
+/// A number stays beside its unit: "16 MiB".
+size_t end_of_word(std::string_view text) {
+  size_t end = std::min(text.find(' '), text.size());
+  const bool number = end > 0 && text[end - 1] >= '0' && text[end - 1] <= '9';
+  if (number && end < text.size() && begins_with_unit(text.substr(end + 1))) {
+    end = std::min(text.find(' ', end + 1), text.size());
+  }
+  return end;
 }
 
-// Words of `text` in lines of at most `width` columns.
+/// Breaks `text` into lines of at most `width` columns.
 std::string wrapped(std::string_view text, size_t width) {
   std::string result;
   size_t column = 0;
   while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
+    const size_t end = end_of_word(text);
     if (column > 0 && column + 1 + end > width) {
       result += '\n';
       column = 0;
@@ -283,20 +253,90 @@ std::string wrapped(std::string_view text, size_t width) {
   return result;
 }
 
-std::vector<std::string_view> paragraphs(const Command& command) {
-  std::vector<std::string_view> all;
-  if (command.name == "run") all.push_back(kIdDetails);
-  for (const char* name : {"sweep", "plan", "fit", "sample", "pace", "ab", "calibrate"}) {
-    if (command.name == name) all.push_back(kBenchmarkIdDetails);
+std::vector<std::string> paragraphs(const Command& command) {
+  std::vector<std::string> all;
+  if (command.arguments.find("ID") != std::string_view::npos) {
+    all.emplace_back(command.bit == command::kRun ? kIdDetails : kBenchmarkIdDetails);
   }
-  if (!command.details.empty()) all.push_back(command.details);
+  if (!command.details.empty()) all.emplace_back(command.details);
+  if (command.more != nullptr) all.push_back(command.more());
   return all;
+}
+
+/// A line for an option: its spelling, and beside it as many lines as its meaning takes.
+std::string option_lines(const BoundOption& bound) {
+  constexpr size_t kColumn = 26;
+  constexpr size_t kWidth = 110;
+  std::string meaning = wrapped(option_meaning(bound), kWidth - kColumn);
+  for (size_t end = meaning.find('\n'); end != std::string::npos;
+       end = meaning.find('\n', end + 1)) {
+    meaning.insert(end + 1, kColumn, ' ');
+  }
+  return fmt::format("  {:<23} {}\n", option_spelling(*bound.option), meaning);
+}
+
+/// The summary and the details, but for what ID is.
+std::string in_one_cell(const Command& command) {
+  std::string text = fmt::format("**{}**", command.summary);
+  if (!command.details.empty()) text += fmt::format("<br>{}", command.details);
+  return command.more == nullptr ? text : text + " " + command.more();
+}
+
+/// One row of the option table, and the commands that take it.
+struct OptionUse {
+  const Option* option = nullptr;
+  std::string meaning;
+  std::vector<std::string> commands;  ///< in backquotes
+};
+
+std::map<std::string_view, std::vector<OptionUse>> uses_by_name() {
+  std::map<std::string_view, std::vector<OptionUse>> all;
+  for (const Command& command : commands()) {
+    Options defaults;
+    for (const BoundOption& bound : options_of(command.bit, defaults)) {
+      std::vector<OptionUse>& uses = all[bound.option->name];
+      const auto known = std::find_if(uses.begin(), uses.end(), [&](const OptionUse& use) {
+        return use.option == bound.option;
+      });
+      OptionUse& use = known != uses.end()
+                           ? *known
+                           : uses.emplace_back(OptionUse{bound.option, option_meaning(bound), {}});
+      use.commands.push_back(fmt::format("`{}`", command.name));
+    }
+  }
+  return all;
+}
+
+/// A row for each name, with a line for each meaning that it has.
+std::string option_rows() {
+  std::string text;
+  for (const auto& [name, uses] : uses_by_name()) {
+    std::set<std::string> spellings;
+    std::vector<std::string> lines;
+    for (const OptionUse& use : uses) {
+      spellings.insert(fmt::format("`{}`", option_spelling(*use.option)));
+      lines.push_back(fmt::format("{}: {}", fmt::join(use.commands, ", "), use.meaning));
+    }
+    text += fmt::format("| {} | {} |\n", fmt::join(spellings, ", "), fmt::join(lines, "<br>"));
+  }
+  return text;
+}
+
+ExitCode say(const Answer& answer) {
+  reports::print_out(answer.text);
+  if (!answer.warning.empty()) reports::say_on_stderr(answer.warning);
+  return answer.code;
+}
+
+std::string version_text() {
+  const BuildInfo& info = build_info();
+  return fmt::format("noisemark {}{}{}{}\n", info.version, info.git_commit.empty() ? "" : " ",
+                     info.git_commit.substr(0, 12), info.git_dirty ? " with changes" : "");
 }
 
 }  // namespace
 
-const std::vector<Command>& commands() {
-  static const std::vector<Command> kCommands = make_commands();
+std::span<const Command> commands() {
   return kCommands;
 }
 
@@ -328,38 +368,39 @@ std::string overview_text() {
 
 std::string help_text(const Command& command) {
   std::string text = fmt::format("usage: {}\n\n{}\n", usage(command), command.summary);
-  for (const std::string_view paragraph : paragraphs(command)) {
+  for (const std::string& paragraph : paragraphs(command)) {
     text += fmt::format("\n{}\n", wrapped(paragraph, 100));
   }
-  if (command.flags.empty()) return text;
+  Options defaults;
+  const std::vector<BoundOption> options = options_of(command.bit, defaults);
+  if (options.empty()) return text;
   text += "\noptions:\n";
-  for (const Flag& flag : command.flags) {
-    text += fmt::format("  {:<24}{}\n", spelling(flag), meaning(flag));
-  }
+  for (const BoundOption& bound : options) text += option_lines(bound);
   return text;
 }
 
 std::string help_markdown() {
   std::string text = "| command | what it does |\n|---|---|\n";
   for (const Command& command : commands()) {
-    text += fmt::format("| `{}` | {} |\n", usage(command), command.summary);
+    text += fmt::format("| `{}` | {} |\n", usage(command), in_one_cell(command));
   }
-  for (const Command& command : commands()) {
-    if (command.flags.empty()) continue;
-    text += fmt::format("\n`noisemark {}`:", command.name);
-    for (const std::string_view paragraph : paragraphs(command)) {
-      text += fmt::format(" {}", paragraph);
-    }
-    text += "\n\n| option | meaning |\n|---|---|\n";
-    for (const Flag& flag : command.flags) {
-      text += fmt::format("| `{}` | {} |\n", spelling(flag), meaning(flag));
-    }
-  }
+  text += fmt::format("\n{} Only `run` takes a suite.\n", kIdDetails);
+  text += "\n| option | meaning to the commands that take it |\n|---|---|\n" + option_rows();
   text += "\n| exit code | meaning |\n|---|---|\n";
   for (const ExitRow& row : kExitRows) {
     text += fmt::format("| {} | {} |\n", static_cast<int>(row.code), row.meaning);
   }
   return text;
+}
+
+ExitCode run_command_line(const std::vector<std::string>& words,
+                          const std::vector<std::string>& argv) {
+  if (words.empty()) throw bad_input("", "no command", "", "see noisemark help");
+  if (words.front() == "--help" || words.front() == "-h") return say({overview_text()});
+  if (words.front() == "--version") return say({version_text()});
+  const Command& command = find_command(words.front());
+  const CommandLine line = read_command_line(command, {words.begin() + 1, words.end()}, argv);
+  return say(line.help ? Answer{help_text(command)} : command.act(line));
 }
 
 }  // namespace noisemark::suite

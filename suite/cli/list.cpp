@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "baselines/baseline.h"
-#include "memopt/mode.h"
-#include "memopt/mode_grammar.h"
-#include "suite/config/canonical.h"
+#include "memopt/modes/mode.h"
+#include "memopt/modes/mode_grammar.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"
 

@@ -1,18 +1,21 @@
-#include <fmt/core.h>
+#include <fcntl.h>
+#include <unistd.h>
 
-#include <cstdio>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
 
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
-#include "reports/error.h"
-#include "suite/cli/cli.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "reports/base/error.h"
+#include "reports/base/streams.h"
+#include "suite/cli/commands.h"
 #include "suite/environment/environment.h"
-#include "suite/environment/memory_limit.h"
-#include "suite/run/failure.h"
+#include "suite/environment/processor.h"
+#include "suite/run/passes/failure.h"
+#include "suite/run/passes/session.h"
 
 namespace {
 
@@ -24,7 +27,7 @@ ExitCode guarded(const Action& action) {
     return action();
   } catch (const std::exception& error) {
     const noisemark::suite::Failure failure = noisemark::suite::failure_of(error);
-    fmt::print(stderr, "noisemark: {}\n", failure.message);
+    noisemark::reports::say_on_stderr(failure.message);
     return failure.code;
   }
 }
@@ -36,11 +39,24 @@ ExitCode run_with_requirement(const std::vector<std::string>& words,
   return cuda && code == ExitCode::kCannotRunHere ? ExitCode::kFailed : code;
 }
 
+/// A stream that the caller has closed would give its number to the next file that is opened, and
+/// what is said would go into that file. A closed standard output still refuses what is written.
+void keep_numbers_of_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) != -1) continue;
+    (void)open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_numbers_of_streams();
+  // A write beyond the limit of a file's size fails with a cause, as on a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   // LibTorch's profiler complains on standard error wherever a CUDA build finds no driver.
   setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
+  noisemark::suite::choose_cublas_workspace();
   noisemark::memopt::install_tracking_allocator(noisemark::suite::memory_limit_bytes());
   noisemark::memopt::install_saved_tensor_engine();
   const std::vector<std::string> all(argv, argv + argc);

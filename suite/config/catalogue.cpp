@@ -3,17 +3,47 @@
 #include <algorithm>
 #include <array>
 
-#include "reports/error.h"
-#include "reports/file.h"
-#include "reports/nearest.h"
-#include "suite/config/draft.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/nearest.h"
 #include "suite/config/lock.h"
+#include "suite/config/toml_reader.h"
 
 namespace noisemark::suite {
 namespace {
 
-/// The fewest of which some 20 tests, sharing alpha, can prove anything within minutes.
-constexpr int64_t kSeedsOfASuite = 5;
+/// A suite without its benchmarks: their files name it.
+struct SuiteName {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view scale;
+};
+
+constexpr std::array<SuiteName, 3> kSuiteNames{{
+    {"smoke", "minutes on two cores, no files: the quality gate and every mode of the small U-Nets",
+     "cpu"},
+    {"cpu",
+     "every benchmark at the scale of a machine without a GPU; lossy modes judged over seeds",
+     "cpu"},
+    {"gpu", "every benchmark at the scale of a data-centre GPU; lossy modes judged over seeds",
+     "gpu"},
+}};
+
+std::vector<Suite> read_suites() {
+  std::vector<Suite> suites;
+  for (const SuiteName& suite : kSuiteNames) suites.push_back({suite.name, suite.summary, {}});
+  for (const BenchmarkFile& file : benchmark_files()) {
+    const Definition definition =
+        read_toml(file.text, std::string(file.name), std::string(kSuiteNames[0].scale)).definition;
+    for (size_t i = 0; i < suites.size(); ++i) {
+      const auto& names = definition.suites;
+      if (std::find(names.begin(), names.end(), suites[i].name) == names.end()) continue;
+      suites[i].entries.push_back(
+          {std::string(file.id) + "@" + std::string(kSuiteNames[i].scale), definition.suite_seeds});
+    }
+  }
+  return suites;
+}
 
 struct Reference {
   std::string name;
@@ -58,33 +88,7 @@ Draft read_shipped(const Reference& reference) {
 }  // namespace
 
 const std::vector<Suite>& suites() {
-  static const std::vector<Suite> kSuites = {
-      {"smoke",
-       "minutes on two cores, no files: the quality gate and every mode of the small U-Nets",
-       {{"gmm16@cpu"}, {"gmm16-ho@cpu"}, {"gmm16-ho-relu@cpu"}}},
-      {"cpu",
-       "every benchmark at the scale of a machine without a GPU; lossy modes judged over seeds",
-       {{"gmm16@cpu"},
-        {"gmm16-ho@cpu"},
-        {"gmm16-ho-relu@cpu"},
-        {"gmm16-ho-long@cpu", kSeedsOfASuite},
-        {"gmm16-ho-relu-long@cpu", kSeedsOfASuite},
-        {"lucid-cifar10@cpu"},
-        {"ho-cifar10@cpu"},
-        {"ho-relu-cifar10@cpu"},
-        {"lucid-128@cpu"}}},
-      {"gpu",
-       "every benchmark at the scale of a data-centre GPU; lossy modes judged over seeds",
-       {{"gmm16@gpu"},
-        {"gmm16-ho@gpu"},
-        {"gmm16-ho-relu@gpu"},
-        {"gmm16-ho-long@gpu", kSeedsOfASuite},
-        {"gmm16-ho-relu-long@gpu", kSeedsOfASuite},
-        {"lucid-cifar10@gpu"},
-        {"ho-cifar10@gpu"},
-        {"ho-relu-cifar10@gpu"},
-        {"lucid-128@gpu"}}},
-  };
+  static const std::vector<Suite> kSuites = read_suites();
   return kSuites;
 }
 

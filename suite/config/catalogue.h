@@ -8,8 +8,8 @@
 
 #include "suite/config/definition.h"
 
-/// What can be run. The definition files of suite/benchmarks/ are part of the binary, so that it
-/// needs no source tree.
+/// The benchmarks and suites. The definition files of suite/benchmarks/ are part of the binary, so
+/// that it needs no source tree.
 namespace noisemark::suite {
 
 struct BenchmarkFile {
@@ -25,9 +25,10 @@ struct BenchmarkFile {
 
 /// A benchmark of a suite. The modes are those of the definition.
 struct SuiteEntry {
-  std::string_view benchmark;  ///< with its scale: "gmm16@cpu"
-  /// More than one: it is there to judge what the modes cost in quality, so each is trained with so
-  /// many seeds, without the passes for memory and profile, and with a certificate in the first.
+  std::string benchmark;  ///< with its scale: "gmm16@cpu"
+  /// More than one means that the benchmark judges what the modes cost in quality: each is trained
+  /// with so many seeds, without the passes for memory and profile, and with a certificate in the
+  /// first.
   int64_t seeds = 1;
 };
 struct Suite {
@@ -35,6 +36,7 @@ struct Suite {
   std::string_view summary;
   std::vector<SuiteEntry> entries;
 };
+/// A definition file names its suites itself (`benchmark.suites`).
 [[nodiscard]] const std::vector<Suite>& suites();
 /// Null when `name` is no suite.
 [[nodiscard]] const Suite* find_suite(std::string_view name);

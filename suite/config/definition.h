@@ -83,6 +83,7 @@ struct SampleConfig {
   int64_t count = 64;                   ///< pictures
   int64_t ddim_steps = 50;              ///< evaluations of the network for a picture, at most T
   double ddim_eta = 0.0;                ///< 0 to 1: share of fresh noise in every step
+  std::string grid = "lucid";           ///< timesteps of ddim: "lucid" or diffusers' "trailing"
   std::string ddpm_variance = "small";  ///< "small" (the posterior's) or "large" (beta)
 };
 
@@ -92,9 +93,9 @@ struct MeasureConfig {
   int64_t profile_steps = 3;  ///< under the profiler, and as many without it before; 0: no pass
 };
 
-/// What quality is judged by: margins of `noisemark quality`, how far a lossy mode may move the
-/// gradient of a step, and what distances of samples must be made with. Margins of ratios are
-/// fractions; one of 0 must be given with --gate.
+/// The rules for judging quality: margins of `noisemark quality`, how far a lossy mode may move the
+/// gradient of a step, and how distances of samples must be made. Margins of ratios are fractions;
+/// one of 0 must be given with --gate.
 struct QualityConfig {
   double val_loss_margin = 0.01;
   double val_loss_weighted_margin = 0.01;
@@ -126,7 +127,10 @@ struct Definition {
   std::string scale;  ///< "cpu" or "gpu": which of the two locked scales this is
   int64_t version = 1;
   uint64_t seed = 0;
-  std::vector<std::string> modes;  ///< what the smoke and benchmark tests run it under
+  int64_t order = 1000;             ///< its place in lists, by rising number and then by id
+  std::vector<std::string> suites;  ///< names of suites() that run it
+  int64_t suite_seeds = 1;  ///< what a suite trains each mode with; above 1: to judge quality
+  std::vector<std::string> modes;  ///< what a suite runs it under
   ModelConfig model;
   DataConfig data;
   DiffusionConfig diffusion;

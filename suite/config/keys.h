@@ -15,7 +15,7 @@
 /// the documentation all walk this table, so that a key is added in one line.
 namespace noisemark::suite {
 
-/// Where a key's value lives in a Definition.
+/// A pointer to the member of a Definition that holds a key's value.
 using Member = std::variant<std::string*, int64_t*, uint64_t*, double*, bool*,
                             std::vector<int64_t>*, std::vector<std::string>*>;
 
@@ -23,7 +23,7 @@ using Member = std::variant<std::string*, int64_t*, uint64_t*, double*, bool*,
 using Value = std::variant<std::string, int64_t, double, bool, std::vector<int64_t>,
                            std::vector<std::string>>;
 
-/// What a key accepts. Of a list, the range is that of each element.
+/// The values that a key accepts. The range of a list is that of each element.
 struct Accepted {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -39,7 +39,7 @@ struct Condition {
   std::array<std::string_view, 2> values{};
 };
 
-/// Who may change a key's value, and whether it identifies the benchmark.
+/// The rule for changing a key's value, and whether the value identifies the benchmark.
 enum class Standing {
   kLocked,   ///< part of the canonical definition; --set makes the run custom
   kFixed,    ///< part of the canonical definition; --set refuses it
@@ -55,8 +55,8 @@ struct Key {
   Standing standing = Standing::kLocked;
   bool required = false;  ///< a definition file must give it
   std::string_view help;  ///< half a sentence for the documentation
-  /// Came after the first definitions were locked: left out of the canonical form while it has its
-  /// default, so that theirs stays what it was.
+  /// The key came after the first definitions were locked: it is left out of the canonical form
+  /// while it has its default, so that theirs stays what it was.
   bool later = false;
 };
 

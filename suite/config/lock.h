@@ -8,10 +8,20 @@
 
 #include "suite/config/definition.h"
 
+/// The locked part of a definition: its canonical form and hash, and the file LOCK.
 namespace noisemark::suite {
 
-/// What a benchmark at one scale is, beyond its definition file: if the code comes to compute
-/// something else under the same definition, one of these changes.
+/// The resolved definition as one line of JSON: fixed key order, only keys that apply, numbers in
+/// their shortest exact form. What is only shown (title, why) or chosen per run (modes) is left
+/// out, so that rewording does not change the hash; so is a key that came later (Key::later) while
+/// it has its default.
+[[nodiscard]] std::string canonical_json(const Definition& definition);
+
+/// SHA-256 of canonical_json(): two runs with the same hash did the same work.
+[[nodiscard]] std::string definition_sha256(const Definition& definition);
+
+/// The identity of a benchmark at one scale, beyond its definition file: if the code comes to
+/// compute something else under the same definition, one of these changes.
 struct LockEntry {
   std::string definition_sha256;  ///< of canonical_json()
   std::string data_sha256;        ///< of the training pictures
@@ -21,7 +31,7 @@ struct LockEntry {
   std::string order_sha256;       ///< of which picture comes when
   std::string judging_sha256;     ///< of the warm-up rule and the margins, equal for all
   std::vector<double> losses;     ///< of 10 training steps in double precision
-  /// Of one evaluation in double precision: what kEvaluated names, as far as it is known.
+  /// The figures of kEvaluated, as far as they are known, of one evaluation in double precision.
   std::vector<double> evaluation;
 };
 

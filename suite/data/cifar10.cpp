@@ -3,13 +3,17 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
-#include "suite/data/pixels.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
+#include "suite/data/picture.h"
 
 namespace noisemark::suite {
 namespace {
@@ -28,12 +32,89 @@ std::string accepted_size() {
          std::to_string(kFileBytes) + " bytes";
 }
 
+std::string lower(std::string text) {
+  for (char& letter : text)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
+bool is_archive(const std::string& name) {
+  constexpr std::array<std::string_view, 6> kEndings{".tar.gz", ".tgz", ".tar",
+                                                     ".gz",     ".zip", ".7z"};
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return lower(name).ends_with(ending); });
+}
+
+constexpr const char* kNeeded =
+    "the binary version, unpacked: https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
+
+/// A copy in a form that is not read, known by the name of something in it.
+struct OtherCopy {
+  std::string_view name;  ///< in lower case; a star at its end stands for any more letters
+  std::string_view what;
+};
+
+constexpr std::array kOtherCopies{
+    OtherCopy{"cifar-10-batches-py", "the Python version of CIFAR-10"},
+    OtherCopy{"data_batch_1", "the Python version of CIFAR-10"},
+    OtherCopy{"cifar-10-batches-mat", "the Matlab version of CIFAR-10"},
+    OtherCopy{"data_batch_1.mat", "the Matlab version of CIFAR-10"},
+    OtherCopy{"trainlabels.csv", "Kaggle's copy of CIFAR-10, which is PNG files"},
+    OtherCopy{"train.7z", "Kaggle's copy of CIFAR-10, which is PNG files"},
+    OtherCopy{"plain_text", "CIFAR-10 as Parquet files"},
+    OtherCopy{"train-0*", "CIFAR-10 as Parquet files"},
+    OtherCopy{"cifar-100-binary", "CIFAR-100"},
+    OtherCopy{"cifar-100-python", "CIFAR-100"},
+    OtherCopy{"fine_label_names.txt", "CIFAR-100"},
+    OtherCopy{"train", "a folder of picture files, for which data.name is \"folder\""},
+};
+
+bool is_named(const std::string& name, std::string_view pattern) {
+  if (!pattern.ends_with('*')) return name == pattern;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+/// Says which other copy `folder` holds, or which archive lies in it; empty: neither.
+std::string other_copy_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code unreadable;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  for (const OtherCopy& copy : kOtherCopies) {
+    const auto named = [&](const std::string& name) { return is_named(lower(name), copy.name); };
+    const auto found = std::find_if(names.begin(), names.end(), named);
+    if (found != names.end()) return *found + " shows that this is " + std::string(copy.what);
+  }
+  const auto archive = std::find_if(names.begin(), names.end(), is_archive);
+  return archive == names.end() ? "" : *archive + " was not unpacked";
+}
+
+/// The folder that holds the files: `folder`, or the one in it that is named as the archive names
+/// it.
 fs::path batches_folder(const fs::path& folder) {
-  if (!fs::is_directory(folder)) {
-    throw bad_input("--data " + folder.string(), "", "no such folder",
+  const std::string where = "--data " + folder.string();
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (fs::is_regular_file(status)) {
+    throw bad_input(where, "",
+                    is_archive(folder.filename().string())
+                        ? "is a file that was not unpacked (tar -xzf), not a folder"
+                        : "is a file, not a folder",
+                    kNeeded);
+  }
+  if (!fs::is_directory(status)) {
+    const bool missing = status.type() == fs::file_type::not_found;
+    throw bad_input(where, "", missing || !error ? "no such folder" : error.message(),
                     "a folder with " + std::string(kSubfolder));
   }
-  return fs::is_directory(folder / kSubfolder) ? folder / kSubfolder : folder;
+  const fs::path inner = folder / kSubfolder;
+  fs::path batches = fs::is_directory(inner, error) ? inner : folder;
+  if (fs::exists(batches / kCifarFiles.front().name, error)) return batches;
+  const std::string other = other_copy_in(batches);
+  if (!other.empty()) throw bad_input(where, "", other, kNeeded);
+  return batches;
 }
 
 void check_labels(const fs::path& path, const Bytes& bytes) {
@@ -67,7 +148,7 @@ bool is_short(const reports::DataFile& file) {
   return file.bytes < kFileBytes;
 }
 
-/// Who makes a small set cuts all files; one alone was cut by accident.
+/// A small set is made by cutting all files; one alone was cut by accident.
 void check_lengths(const fs::path& folder, const std::vector<reports::DataFile>& files) {
   const auto first = std::find_if(files.begin(), files.end(), is_short);
   if (first == files.end() || std::all_of(files.begin(), files.end(), is_short)) return;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 #include "suite/config/definition.h"
 #include "suite/data/dataset.h"
 
@@ -33,7 +33,7 @@ inline constexpr std::array<CifarFile, 6> kCifarFiles{{
     {"test_batch.bin", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"},
 }};
 
-/// What result.json says of a file: verified when its checksum is the locked one.
+/// Describes a file for result.json: verified when its checksum is the locked one.
 [[nodiscard]] reports::DataFile describe_cifar_file(const CifarFile& file,
                                                     const std::string& sha256, int64_t bytes);
 
@@ -45,7 +45,8 @@ inline constexpr std::array<CifarFile, 6> kCifarFiles{{
 /// than the official ones are accepted where all six are such: the data are unofficial, and note()
 /// names the files with their sizes. Throws Error, exit code 2, naming the file that is missing, of
 /// a wrong size, shorter than the official one beside one that is not (its end was lost), or holds
-/// a label above 9.
+/// a label above 9; and for another copy of the pictures (an archive, the Python version, Kaggle's)
+/// saying which it is and which is needed.
 [[nodiscard]] std::shared_ptr<const Dataset> open_cifar10(const Definition& definition,
                                                           const std::string& folder);
 

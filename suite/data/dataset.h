@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 #include "suite/config/definition.h"
 
 namespace noisemark::suite {
@@ -27,11 +27,11 @@ class Dataset {
 
   [[nodiscard]] virtual int64_t channels() const = 0;
   [[nodiscard]] virtual int64_t resolution() const = 0;  ///< height and width
-  /// What was read, with checksums; empty for generated data.
+  /// Lists what was read, with checksums; empty for generated data.
   [[nodiscard]] virtual std::vector<reports::DataFile> files() const = 0;
   /// "official" (every checksum is the locked one), "unofficial" or "generated".
   [[nodiscard]] virtual std::string standing() const = 0;
-  /// What the user should know of the data although it stops nothing; empty: nothing.
+  /// Returns what the user should know of the data although it stops nothing; empty: nothing.
   [[nodiscard]] virtual std::string note() const { return ""; }
   /// The exact distribution of the pictures where it is known, else null. Owned by the dataset.
   [[nodiscard]] virtual const GaussianMixture* mixture() const { return nullptr; }

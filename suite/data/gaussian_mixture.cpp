@@ -13,7 +13,7 @@
 #include <cmath>
 #include <vector>
 
-#include "suite/data/smooth_field.h"
+#include "suite/data/generated.h"
 
 namespace noisemark::suite {
 namespace {

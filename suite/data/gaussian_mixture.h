@@ -36,7 +36,7 @@ class GaussianMixture {
   [[nodiscard]] at::Tensor mean() const;        ///< [D], exact
   [[nodiscard]] at::Tensor covariance() const;  ///< [D, D], exact
 
-  /// What is known of x0 and the noise given x_t = sqrt(alpha_bar) x0 + sqrt(1 - alpha_bar) noise.
+  /// The knowledge of x0 and the noise given x_t = sqrt(alpha_bar) x0 + sqrt(1 - alpha_bar) noise.
   struct Posterior {
     at::Tensor x0;                ///< E[x0 | x_t], shape of x_t
     at::Tensor noise;             ///< E[noise | x_t], shape of x_t

@@ -3,36 +3,143 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 #include "suite/data/picture_files.h"
-#include "suite/data/pixels.h"
 
 namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// With `train/` and `test/` in `folder`, only they count.
-bool has_splits(const fs::path& folder) {
-  std::error_code unreadable;
-  return fs::is_directory(folder / "train", unreadable) &&
-         fs::is_directory(folder / "test", unreadable);
+using Names = std::vector<std::string>;
+
+constexpr std::array<std::string_view, 2> kTrainNames{"train", "training"};
+constexpr std::array<std::string_view, 4> kTestNames{"test", "testing", "eval", "evaluation"};
+constexpr std::array<std::string_view, 4> kValidationNames{"val", "valid", "validation", "dev"};
+
+std::string lower(std::string text) {
+  for (char& letter : text)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
 }
 
-PictureFiles find_split_pictures(const fs::path& folder) {
-  return has_splits(folder) ? find_pictures(folder, {"test", "train"}) : find_pictures(folder);
+/// Entries of `folder` that may be meant, in order; of a folder with a slash at its end.
+Names entries_of(const fs::path& folder) {
+  Names names;
+  try {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      std::error_code unreachable;
+      const bool is_folder = entry.is_directory(unreachable);
+      if (!is_system_name(name)) names.push_back(name + (is_folder ? "/" : ""));
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw bad_input(folder.string(), "", error.code().message(), "a folder that can be read");
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The name of a folder without what people put behind a split's name: "Train_images", "train2017"
+/// and "trainset" are "train".
+std::string split_stem(const std::string& name) {
+  constexpr std::array<std::string_view, 4> kEndings{"images", "data", "split", "set"};
+  std::string stem = lower(name);
+  const auto strip = [&] { stem.resize(stem.find_last_not_of("0123456789_-") + 1); };
+  strip();
+  for (const std::string_view ending : kEndings) {
+    if (stem.ends_with(ending)) stem.resize(stem.size() - ending.size());
+  }
+  strip();
+  return stem;
+}
+
+template <size_t N>
+bool is_split(const std::string& name, const std::array<std::string_view, N>& spellings) {
+  return std::find(spellings.begin(), spellings.end(), split_stem(name)) != spellings.end();
+}
+
+template <size_t N>
+Names folders_named(const Names& entries, const std::array<std::string_view, N>& spellings) {
+  Names found;
+  for (const std::string& entry : entries) {
+    const std::string name = entry.substr(0, entry.size() - 1);
+    if (entry.ends_with('/') && is_split(name, spellings)) found.push_back(name);
+  }
+  return found;
+}
+
+/// The two folders that are the splits.
+struct SplitFolders {
+  std::string train;
+  std::string test;
+};
+
+std::string only_one(const fs::path& folder, const Names& names, const std::string& split) {
+  if (names.size() == 1) return names.front();
+  throw bad_input("--data " + folder.string(), "",
+                  names[0] + "/ and " + names[1] + "/ could both be the " + split + " split",
+                  "one folder for each split");
+}
+
+std::optional<SplitFolders> find_splits(const fs::path& folder, const Names& entries) {
+  const Names train = folders_named(entries, kTrainNames);
+  const Names test = folders_named(entries, kTestNames);
+  const Names validation = folders_named(entries, kValidationNames);
+  const Names& held_out = test.empty() ? validation : test;
+  if (train.empty() || held_out.empty()) return std::nullopt;
+  return SplitFolders{only_one(folder, train, "training"), only_one(folder, held_out, "test")};
+}
+
+/// Says which folders are the splits where they are not simply called so.
+std::string words_of(const SplitFolders& splits) {
+  if (splits.train == "train" && splits.test == "test") return "";
+  return splits.train + "/ is the training split, and " + splits.test + "/ the test split";
+}
+
+/// Names a folder that is called like a test split although there are no splits.
+std::string words_without_splits(const std::vector<PictureFile>& pictures) {
+  for (const PictureFile& file : pictures) {
+    fs::path folder;
+    for (const fs::path& part : fs::path(file.path).parent_path()) {
+      folder /= part;
+      if (!is_split(part.string(), kTestNames) && !is_split(part.string(), kValidationNames)) {
+        continue;
+      }
+      return folder.string() +
+             "/ is no split, because splits are two folders side by side, as train/ and test/, in"
+             " the folder itself: its pictures are used like all others";
+    }
+  }
+  return "";
+}
+
+PictureFiles find_split_pictures(const fs::path& folder, const Names& entries,
+                                 const std::optional<SplitFolders>& splits) {
+  if (!splits) return find_pictures(folder);
+  PictureFiles found = find_pictures(folder, {splits->train, splits->test});
+  for (const std::string& entry : entries) {
+    if (entry == splits->train + "/" || entry == splits->test + "/") continue;
+    found.left_out.push_back({entry, "is in neither split"});
+  }
+  return found;
 }
 
 struct Splits {
-  std::vector<std::string> train;
-  std::vector<std::string> test;
+  Names train;
+  Names test;
 };
 
 /// The tenth of the paths with the largest hash becomes the test split; both keep the order.
@@ -53,10 +160,10 @@ Splits split_by_hash(const std::vector<PictureFile>& pictures) {
   return splits;
 }
 
-Splits split_by_folder(const std::vector<PictureFile>& pictures) {
+Splits split_by_folder(const std::vector<PictureFile>& pictures, const SplitFolders& folders) {
   Splits splits;
   for (const PictureFile& file : pictures) {
-    (file.path.starts_with("test/") ? splits.test : splits.train).push_back(file.path);
+    (file.path.starts_with(folders.test + "/") ? splits.test : splits.train).push_back(file.path);
   }
   return splits;
 }
@@ -72,17 +179,21 @@ class ImageFolder final : public Dataset {
                       "1 or 3, for data.name \"folder\"");
     }
     require_picture_folder(folder_, "--data " + folder_.string());
-    const PictureFiles found = find_split_pictures(folder_);
+    const Names entries = entries_of(folder_);
+    const std::optional<SplitFolders> folders = find_splits(folder_, entries);
+    const PictureFiles found = find_split_pictures(folder_, entries, folders);
     const std::vector<PictureFile>& pictures = found.pictures;
     require_undamaged(folder_, pictures);
-    note_ = note_of(found);
-    splits_ = has_splits(folder_) ? split_by_folder(pictures) : split_by_hash(pictures);
-    if (splits_.train.empty()) {
-      throw bad_input("--data " + folder_.string(), "",
-                      "no pictures to train on" + (note_.empty() ? "" : "; " + note_),
-                      kPictureFiles);
-    }
+    note_ = folders ? words_of(*folders) : words_without_splits(pictures);
+    const std::string others = note_of(found);
+    if (!others.empty()) note_ += (note_.empty() ? "" : "; ") + others;
+    splits_ = folders ? split_by_folder(pictures, *folders) : split_by_hash(pictures);
+    require_pictures(splits_.train, "no pictures to train on");
+    if (folders) require_pictures(splits_.test, "no pictures in " + folders->test + "/");
     files_.push_back(listing_of(pictures));
+    for (const auto& row : {listing_of_odd(pictures), listing_of_left_out(found)}) {
+      if (row) files_.push_back(*row);
+    }
   }
 
   [[nodiscard]] int64_t size(Split split) const override {
@@ -97,9 +208,10 @@ class ImageFolder final : public Dataset {
   [[nodiscard]] std::string note() const override { return note_; }
 
  private:
-  [[nodiscard]] const std::vector<std::string>& paths(Split split) const {
+  [[nodiscard]] const Names& paths(Split split) const {
     return split == Split::kTrain ? splits_.train : splits_.test;
   }
+  void require_pictures(const Names& split, const std::string& otherwise) const;
   [[nodiscard]] Picture decode(const fs::path& path) const;
 
   fs::path folder_;
@@ -110,14 +222,17 @@ class ImageFolder final : public Dataset {
   std::string note_;
 };
 
+void ImageFolder::require_pictures(const Names& split, const std::string& otherwise) const {
+  if (!split.empty()) return;
+  throw bad_input("--data " + folder_.string(), "", otherwise + (note_.empty() ? "" : "; " + note_),
+                  kPictureFiles);
+}
+
 Picture ImageFolder::decode(const fs::path& path) const {
   try {
-    return decode_image(read_bytes(path));
+    return decode_image(read_bytes(path)).picture;
   } catch (const ImageError& error) {
-    const int64_t others = size(Split::kTrain) + size(Split::kTest) - 1;
-    throw bad_input(path.string(), "", error.what(),
-                    std::string(kPictureFiles) + "; " + std::to_string(others) +
-                        " other files passed the check at opening");
+    throw bad_input(path.string(), "", error.what(), "the picture that it was at opening");
   }
 }
 

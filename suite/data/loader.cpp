@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/tracking_allocator.h"
+#include "memopt/accounting/tracking_allocator.h"
 #include "suite/random/counter_rng.h"
 
 namespace noisemark::suite {
@@ -24,7 +24,7 @@ namespace {
 /// Pictures that a thread takes at once: few, so that all threads help one batch.
 constexpr int64_t kPortion = 8;
 
-/// Which picture of the dataset stands where: a new permutation every epoch.
+/// Maps positions to pictures of the dataset: a new permutation every epoch.
 class Order {
  public:
   Order(uint64_t seed, int64_t pictures)

@@ -4,17 +4,21 @@
 #include <array>
 #include <atomic>
 #include <cctype>
+#include <cerrno>
+#include <deque>
 #include <exception>
 #include <fstream>
+#include <iterator>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 
 namespace noisemark::suite {
@@ -22,13 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What desktops leave in folders: no one means it as a picture. So are hidden files and folders.
-constexpr std::array<std::string_view, 3> kSystemNames{"Thumbs.db", "desktop.ini", "__MACOSX"};
-
-bool is_ignored(const std::string& name) {
-  return name.starts_with('.') ||
-         std::find(kSystemNames.begin(), kSystemNames.end(), name) != kSystemNames.end();
-}
+constexpr std::array<std::string_view, 4> kSystemNames{"Thumbs.db", "desktop.ini", ".DS_Store",
+                                                       "__MACOSX"};
 
 bool has_picture_extension(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -37,36 +36,127 @@ bool has_picture_extension(const fs::path& path) {
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
 }
 
-/// Adds the files of `folder`, as relative paths that begin with `prefix`.
-void add_files(const fs::path& folder, const std::string& prefix, std::vector<std::string>& paths) {
-  try {
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
-      if (is_ignored(name)) continue;
-      if (entry.is_directory() && !entry.is_symlink()) {
-        add_files(entry.path(), prefix + name + "/", paths);
-      } else if (entry.is_regular_file()) {
-        paths.push_back(prefix + name);
-      }
+/// Lists the files below a folder. Folders without links come first, so that links that lead to
+/// them again are the ones that are left out.
+class Walk {
+ public:
+  /// `prefix` begins the paths of what is in `folder`; a slash ends it unless it is empty.
+  void add(const fs::path& folder, const std::string& prefix) {
+    add_folder(folder, prefix);
+    while (!links_.empty()) {
+      const auto [path, name] = links_.front();
+      links_.pop_front();
+      if (add_folder(path, name)) linked.push_back(name);
     }
+  }
+
+  std::vector<std::string> files;
+  std::vector<LeftOut> left_out;
+  std::vector<std::string> linked;
+
+ private:
+  /// Returns whether the folder was read now, for the first time.
+  bool add_folder(const fs::path& folder, const std::string& prefix);
+  void add_entry(const fs::directory_entry& entry, const std::string& path);
+
+  std::set<fs::path> visited_;  ///< without links
+  std::deque<std::pair<fs::path, std::string>> links_;
+};
+
+bool Walk::add_folder(const fs::path& folder, const std::string& prefix) {
+  try {
+    if (!visited_.insert(fs::canonical(folder)).second) {
+      left_out.push_back({prefix, "is a folder that is read already"});
+      return false;
+    }
+    std::vector<fs::directory_entry> entries;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      if (!is_system_name(entry.path().filename().string())) entries.push_back(entry);
+    }
+    std::sort(entries.begin(), entries.end());
+    if (entries.empty() && !prefix.empty()) left_out.push_back({prefix, "is an empty folder"});
+    for (const fs::directory_entry& entry : entries) {
+      add_entry(entry, prefix + entry.path().filename().string());
+    }
+    return true;
   } catch (const fs::filesystem_error& error) {
     throw bad_input(folder.string(), "", error.code().message(), "a folder that can be read");
   }
 }
 
+void Walk::add_entry(const fs::directory_entry& entry, const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = entry.status(error);
+  const bool is_folder = fs::is_directory(status);
+  if (entry.path().filename().string().starts_with('.')) {
+    left_out.push_back({path + (is_folder ? "/" : ""), "is hidden"});
+  } else if (is_folder && entry.is_symlink()) {
+    links_.emplace_back(entry.path(), path + "/");
+  } else if (is_folder) {
+    add_folder(entry.path(), path + "/");
+  } else if (fs::is_regular_file(status)) {
+    files.push_back(path);
+  } else if (status.type() == fs::file_type::not_found) {
+    left_out.push_back({path, "is a link to nothing"});
+  } else if (error == std::errc::too_many_symbolic_link_levels) {
+    left_out.push_back({path, "is a link that leads to itself"});
+  } else if (error) {
+    left_out.push_back({path, "cannot be reached (" + error.message() + ")"});
+  } else {
+    left_out.push_back({path, "is no regular file"});
+  }
+}
+
 struct Facts {
-  bool stray = false;  ///< no picture, neither by its content nor by its name
-  PictureFile file;    ///< without its path; of a stray nothing
+  std::string reason;  ///< why the file is left out; empty: it is a picture
+  PictureFile file;    ///< without its path; nothing where the file is left out
 };
 
+/// Says what the last call to the system said.
+Error cannot_read(const fs::path& path) {
+  return bad_input(path.string(), "", "cannot be read: " + std::generic_category().message(errno),
+                   "a readable file");
+}
+
+/// Reads as many bytes as a format is known by, or fewer of a shorter file.
+std::vector<uint8_t> read_beginning(const fs::path& path) {
+  constexpr std::streamsize kLongest = 32;
+  std::ifstream file(path, std::ios::binary);
+  std::vector<uint8_t> bytes(kLongest);
+  file.read(reinterpret_cast<char*>(bytes.data()), kLongest);
+  if (!file.is_open() || file.bad()) {
+    throw cannot_read(path);
+  }
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
+
 Facts inspect(const fs::path& path) {
+  if (!has_picture_extension(path)) {
+    const auto beginning = read_beginning(path);  // not all of it: an archive may lie here
+    if (!is_image(beginning)) {
+      const std::string format = foreign_format(beginning);
+      if (is_archive(beginning)) return {"is an archive, which is not unpacked", {}};
+      return {format.empty() ? "is no picture" : "is a " + format + " picture, which is not read",
+              {}};
+    }
+  }
   const auto bytes = read_bytes(path);
-  if (!is_image(bytes) && !has_picture_extension(path)) return {true, {}};
   reports::Sha256 hash;
   hash.update(std::as_bytes(std::span(bytes)));
-  PictureFile file{"", static_cast<int64_t>(bytes.size()), hash.hex(), find_damage(bytes)};
-  if (file.damage.empty()) file.channels = stored_channels(bytes);
-  return {false, std::move(file)};
+  PictureFile file;
+  file.bytes = static_cast<int64_t>(bytes.size());
+  file.sha256 = hash.hex();
+  try {
+    const DecodedImage image = decode_image(bytes);
+    file.remark = image.remark;
+    file.channels = image.channels;
+    file.width = image.picture.width;
+    file.height = image.picture.height;
+  } catch (const ImageError& error) {
+    file.damage = error.what();
+  }
+  return {"", std::move(file)};
 }
 
 /// Facts of every file, in the order of `paths`, read by several threads. Throws what the first
@@ -87,8 +177,12 @@ std::vector<Facts> inspect_all(const fs::path& folder, const std::vector<std::st
   };
   {
     const size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
-    std::vector<std::jthread> pool;
-    for (size_t i = 0; i < threads; ++i) pool.emplace_back(work);
+    std::vector<std::jthread> helpers;
+    try {
+      for (size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+    } catch (const std::system_error&) {  // where no more threads are to be had, fewer do
+    }
+    work();
   }
   if (failure) std::rethrow_exception(failure);
   return facts;
@@ -98,7 +192,61 @@ std::string counted(size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+/// "a", "a and b", "a, b, c and 4 more": names a few and counts the rest.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 10;
+  std::string words;
+  for (size_t i = 0; i < std::min(names.size(), kNamed); ++i) {
+    const bool last = i + 1 == names.size();
+    words += (i == 0 ? "" : last ? " and " : ", ") + names[i];
+  }
+  if (names.size() > kNamed) words += " and " + std::to_string(names.size() - kNamed) + " more";
+  return words;
+}
+
+/// Words what was left out, one part for every reason, in the order in which they first appear.
+std::string words_of(const std::vector<LeftOut>& left_out) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const LeftOut& entry : left_out) {
+    const auto same = [&](const auto& reason) { return reason.first == entry.reason; };
+    auto found = std::find_if(reasons.begin(), reasons.end(), same);
+    if (found == reasons.end()) found = reasons.insert(found, {entry.reason, {}});
+    found->second.push_back(entry.path);
+  }
+  std::string words;
+  for (const auto& [reason, paths] : reasons) {
+    const std::vector<std::string> others(paths.begin() + 1, paths.end());
+    words += (words.empty() ? "" : "; ") + paths.front() + " " + reason + " and left out";
+    if (!others.empty()) words += (others.size() == 1 ? ", as is " : ", as are ") + listed(others);
+  }
+  return words;
+}
+
+/// Counts and names the pictures that are odd but whole.
+std::string remarks_of(const std::vector<PictureFile>& pictures) {
+  std::vector<std::string> names;
+  for (const PictureFile& file : pictures) {
+    if (!file.remark.empty()) names.push_back(file.path + " (" + file.remark + ")");
+  }
+  if (names.empty()) return "";
+  return counted(names.size(), "picture") + (names.size() == 1 ? " is" : " are") +
+         " odd but whole and read as Pillow does: " + listed(names);
+}
+
+/// Names the folders that lie elsewhere.
+std::string links_of(const std::vector<std::string>& linked) {
+  if (linked.empty()) return "";
+  return listed(linked) +
+         (linked.size() == 1 ? " is a link to a folder" : " are links to folders") +
+         ", whose pictures are used";
+}
+
 }  // namespace
+
+bool is_system_name(const std::string& name) {
+  return name.starts_with("._") ||
+         std::find(kSystemNames.begin(), kSystemNames.end(), name) != kSystemNames.end();
+}
 
 void require_picture_folder(const fs::path& folder, const std::string& where) {
   std::error_code error;
@@ -117,36 +265,45 @@ std::vector<uint8_t> read_bytes(const fs::path& path) {
   const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
   file.seekg(0);
-  if (!file.read(reinterpret_cast<char*>(bytes.data()), size)) {
-    throw bad_input(path.string(), "", "cannot be read", "a readable file");
-  }
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), size)) throw cannot_read(path);
   return bytes;
 }
 
 PictureFiles find_pictures(const fs::path& folder, const std::vector<std::string>& subfolders) {
+  PictureFiles found;
   std::vector<std::string> paths;
-  for (const std::string& name : subfolders) add_files(folder / name, name + "/", paths);
-  if (subfolders.empty()) add_files(folder, "", paths);
+  const auto walk_through = [&](const fs::path& top, const std::string& prefix) {
+    Walk walk;
+    walk.add(top, prefix);
+    paths.insert(paths.end(), walk.files.begin(), walk.files.end());
+    found.left_out.insert(found.left_out.end(), walk.left_out.begin(), walk.left_out.end());
+    found.linked.insert(found.linked.end(), walk.linked.begin(), walk.linked.end());
+  };
+  for (const std::string& name : subfolders) walk_through(folder / name, name + "/");
+  if (subfolders.empty()) walk_through(folder, "");
   std::sort(paths.begin(), paths.end());
   auto facts = inspect_all(folder, paths);
-  PictureFiles found;
   for (size_t i = 0; i < paths.size(); ++i) {
-    if (facts[i].stray) {
-      found.strays.push_back(paths[i]);
-    } else {
-      facts[i].file.path = paths[i];
-      found.pictures.push_back(std::move(facts[i].file));
+    if (!facts[i].reason.empty()) {
+      found.left_out.push_back({paths[i], facts[i].reason});
+      continue;
     }
+    facts[i].file.path = paths[i];
+    found.pictures.push_back(std::move(facts[i].file));
   }
+  std::sort(found.left_out.begin(), found.left_out.end(),
+            [](const LeftOut& a, const LeftOut& b) { return a.path < b.path; });
   return found;
 }
 
 std::string note_of(const PictureFiles& found) {
-  if (found.strays.empty()) return "";
-  const size_t others = found.strays.size() - 1;
-  return found.strays.front() + " is no picture and left out" +
-         (others == 0 ? "" : ", as are " + counted(others, "other file")) + "; beside " +
-         counted(found.pictures.size(), "good picture");
+  std::string left_out = words_of(found.left_out);
+  if (!left_out.empty()) left_out += "; beside " + counted(found.pictures.size(), "good picture");
+  std::string note;
+  for (const std::string& words : {left_out, links_of(found.linked), remarks_of(found.pictures)}) {
+    if (!words.empty()) note += (note.empty() ? "" : "; ") + words;
+  }
+  return note;
 }
 
 void require_undamaged(const fs::path& folder, const std::vector<PictureFile>& pictures) {
@@ -168,6 +325,29 @@ reports::DataFile listing_of(const std::vector<PictureFile>& pictures) {
     bytes += file.bytes;
   }
   return {".", hash.hex(), bytes, false, static_cast<int64_t>(pictures.size())};
+}
+
+std::optional<reports::DataFile> listing_of_odd(const std::vector<PictureFile>& pictures) {
+  std::vector<PictureFile> odd;
+  std::copy_if(pictures.begin(), pictures.end(), std::back_inserter(odd),
+               [](const PictureFile& file) { return !file.remark.empty(); });
+  if (odd.empty()) return std::nullopt;
+  reports::DataFile row = listing_of(odd);
+  row.name = remarks_of(odd);
+  return row;
+}
+
+std::optional<reports::DataFile> listing_of_left_out(const PictureFiles& found) {
+  if (found.left_out.empty()) return std::nullopt;
+  reports::Sha256 hash;
+  for (const LeftOut& entry : found.left_out) hash.update(entry.path + " " + entry.reason + "\n");
+  reports::DataFile row;
+  row.name = std::to_string(found.left_out.size()) +
+             (found.left_out.size() == 1 ? " entry is" : " entries are") +
+             " not used: " + words_of(found.left_out);
+  row.sha256 = hash.hex();
+  row.pictures = 0;
+  return row;
 }
 
 }  // namespace noisemark::suite

@@ -2,12 +2,18 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 
-/// The PNG and JPEG files below a folder, as image_folder.h says which they are.
+/// The PNG and JPEG files below a folder, at any depth, in the order of their relative paths
+/// (bytewise). A file counts when it begins as a PNG or JPEG, or is named .png, .jpg or .jpeg.
+/// Links are followed, also those to folders; a folder that several paths lead to is read once,
+/// under the path without links where there is one, so circles end. Every other entry is named in
+/// left_out, except for what systems leave behind (Thumbs.db, desktop.ini, .DS_Store, __MACOSX and
+/// files that begin with "._").
 namespace noisemark::suite {
 
 inline constexpr const char* kPictureFiles = "PNG or JPEG files, at any depth";
@@ -16,24 +22,38 @@ struct PictureFile {
   std::string path;  ///< relative to the folder
   int64_t bytes = 0;
   std::string sha256;
-  std::string damage;    ///< empty: a whole picture, as far as find_damage() sees
-  int64_t channels = 0;  ///< as stored, 1 or 3; 0 where there is damage
+  std::string damage;    ///< empty: a whole picture; else the members below mean nothing
+  std::string remark;    ///< DecodedImage::remark of a whole picture
+  int64_t channels = 0;  ///< as stored, 1 or 3
+  int64_t width = 0;
+  int64_t height = 0;
+};
+
+/// An entry of the folder that is not used.
+struct LeftOut {
+  std::string path;    ///< relative to the folder; of a folder with a slash at its end
+  std::string reason;  ///< "is no picture"
 };
 
 struct PictureFiles {
-  std::vector<PictureFile> pictures;  ///< in the order of their paths, bytewise
-  std::vector<std::string> strays;    ///< files that are no pictures
+  std::vector<PictureFile> pictures;
+  std::vector<LeftOut> left_out;    ///< in the order of their paths
+  std::vector<std::string> linked;  ///< folders that were read through a link
 };
 
 /// Throws Error, exit code 2, beginning with `where`, unless `folder` is one.
 void require_picture_folder(const std::filesystem::path& folder, const std::string& where);
 
-/// Reads every file once, on several threads; with `subfolders` only what is in those. Throws
-/// Error, exit code 2, when something cannot be read.
+/// Whether nobody means an entry of this name: it is a system's.
+[[nodiscard]] bool is_system_name(const std::string& name);
+
+/// Reads and decodes every file once, on several threads; with `subfolders` only what is in those.
+/// Throws Error, exit code 2, when something cannot be read.
 [[nodiscard]] PictureFiles find_pictures(const std::filesystem::path& folder,
                                          const std::vector<std::string>& subfolders = {});
 
-/// Of the strays; empty where there are none.
+/// Counts and names what was left out by its reason, the pictures that are odd but whole, and the
+/// folders behind links; empty where there is none of them.
 [[nodiscard]] std::string note_of(const PictureFiles& found);
 
 /// Throws Error, exit code 2, naming the first damaged file, with the counts of good and bad ones.
@@ -42,6 +62,15 @@ void require_undamaged(const std::filesystem::path& folder,
 
 /// One row, "." : the SHA-256 over one line "path bytes sha256\n" per picture.
 [[nodiscard]] reports::DataFile listing_of(const std::vector<PictureFile>& pictures);
+
+/// The same of the pictures that are odd but whole, which the row's name counts and names; nothing
+/// where there is none.
+[[nodiscard]] std::optional<reports::DataFile> listing_of_odd(
+    const std::vector<PictureFile>& pictures);
+
+/// A row whose name counts and names what was left out, with the SHA-256 over one line "path
+/// reason\n" per entry and no picture; nothing where all was used.
+[[nodiscard]] std::optional<reports::DataFile> listing_of_left_out(const PictureFiles& found);
 
 /// Throws Error, exit code 2, naming the file when it cannot be read.
 [[nodiscard]] std::vector<uint8_t> read_bytes(const std::filesystem::path& path);

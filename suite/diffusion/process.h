@@ -10,6 +10,19 @@
 
 namespace noisemark::suite {
 
+/// The noise schedule: betas [T], float64 on the CPU, rounded exactly as the peer rounds them.
+///   linear   Ho et al. 2020, section 4, stretched to T steps
+///   cosine   Nichol & Dhariwal 2021, equation 17, s = 0.008
+///   sigmoid  Jabri et al. 2022, from -3 to 3, tau = 1
+/// Throws Error (exit code 2) for another name or T < 1.
+[[nodiscard]] at::Tensor make_betas(const std::string& schedule, int64_t timesteps);
+
+/// The 13 buffers of the peer's GaussianDiffusion, in its order: computed in float64, rounded to
+/// float32, on the CPU. Throws Error (exit code 2) for an unknown schedule or objective, or a gamma
+/// that is not positive.
+[[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> make_schedule_buffers(
+    const DiffusionConfig& config);
+
 /// The forward diffusion process and its training loss, as denoising-diffusion-pytorch's
 /// GaussianDiffusion computes them (Ho et al. 2020; v objective: Salimans & Ho 2022; min-SNR: Hang
 /// et al. 2023).
@@ -23,7 +36,7 @@ class DiffusionProcess {
   /// x0, noise [N, C, H, W], t [N] int64 -> x_t of the same shape.
   [[nodiscard]] at::Tensor q_sample(const at::Tensor& x0, const at::Tensor& t,
                                     const at::Tensor& noise) const;
-  /// What the network should predict: noise, x0 or v.
+  /// Returns what the network should predict: noise, x0 or v.
   [[nodiscard]] at::Tensor target(const at::Tensor& x0, const at::Tensor& t,
                                   const at::Tensor& noise) const;
   /// Scalar: squared error, mean over pixels, times loss_weight[t], mean over samples.
@@ -36,7 +49,7 @@ class DiffusionProcess {
   [[nodiscard]] at::Tensor loss_weights(const at::Tensor& t) const;
 
   [[nodiscard]] int64_t timesteps() const { return timesteps_; }
-  /// What the network predicts: "eps", "x0" or "v".
+  /// Names what the network predicts: "eps", "x0" or "v".
   [[nodiscard]] const std::string& objective() const { return objective_; }
   /// The 13 schedule buffers under the peer's names, in the peer's order.
   [[nodiscard]] const std::vector<std::pair<std::string, at::Tensor>>& buffers() const {

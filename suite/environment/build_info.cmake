@@ -10,7 +10,7 @@ function(noisemark_git variable)
   set(${variable} "${output}" PARENT_SCOPE)
 endfunction()
 
-# What the program is made from. An image holds these and nothing else of the repository.
+# The folders that the program is made from. An image holds these and nothing else of the repository.
 set(sources CMakeLists.txt CMakePresets.json README.md baselines containers memopt reports suite tests)
 
 set(diff_sha256 "")
@@ -34,7 +34,7 @@ if(commit)
 endif()
 
 set(text "// Made by suite/environment/build_info.cmake.
-#include \"suite/environment/build_info.h\"
+#include \"suite/environment/installation.h\"
 
 namespace noisemark::suite {
 

@@ -114,7 +114,7 @@ Cupti::Cupti(const char* library) : library_(library) {
 }
 
 void Cupti::use_system_time() const {
-  // Where it is refused, the samples' times do not fit their window, which is found then.
+  // If it is refused, the samples' times do not fit their window, which is found then.
   (void)library_.result("cuptiActivityRegisterTimestampCallback", &system_time_ns);
 }
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "suite/environment/graphics.h"
-#include "suite/environment/missing_gpu.h"
+#include "suite/environment/surroundings.h"
 
 namespace noisemark::suite {
 namespace {
@@ -137,7 +137,7 @@ Diagnosis load(const Surroundings& around) {
           busy ? "Wait until other programs are done." : ""};
 }
 
-/// Why nothing can be known of a GPU; empty where something can.
+/// Says why nothing can be known of a GPU; empty where something can.
 std::optional<Diagnosis> no_gpu(const Machine& machine, const Surroundings& around) {
   if (machine.hardware.contains("gpu_model")) return std::nullopt;
   const MissingGpu missing = missing_gpu(around);
@@ -156,15 +156,15 @@ void add_gpu_value(const Strings& strings, const std::string& key, const std::st
                  around.nvml_library ? "" : "Install the driver's management library."});
 }
 
-/// What stops the clocks beyond being idle.
+/// Names what holds the clocks down beyond being idle.
 Diagnosis gpu_reasons(const std::string& reasons) {
   const bool calm = reasons == "none" || reasons == "idle";
   return {"GPU clocks held down by", calm ? Health::kFine : Health::kDisturbs, reasons,
           calm ? "" : "See to cooling and to the power limit (`nvidia-smi -q -d PERFORMANCE`)."};
 }
 
-/// Without it the driver is loaded anew for the first program, and forgets the clocks that were
-/// set.
+/// Persistence mode: without it the driver is loaded anew for the first program, and forgets the
+/// clocks that were set.
 Diagnosis gpu_persistence(const std::string& state) {
   if (state == "on") return {"GPU persistence", Health::kFine, state, ""};
   return {"GPU persistence", Health::kDisturbs, state, "`nvidia-smi -pm 1`, as root."};
@@ -189,7 +189,7 @@ Diagnosis gpu_clock_lock() {
           "locks it."};
 }
 
-/// Who may compute on the GPU beside this program.
+/// Tells who may compute on the GPU beside this program.
 Diagnosis gpu_compute_mode(const std::string& mode) {
   const char* what = "GPU compute mode";
   if (mode == "default") return {what, Health::kFine, mode, ""};
@@ -201,7 +201,7 @@ Diagnosis gpu_compute_mode(const std::string& mode) {
           "unavailable), so close others, or `nvidia-smi -c DEFAULT`, as root."};
 }
 
-/// Of NVML's GPM, which needs no permission for profilers.
+/// Diagnoses NVML's GPM, which needs no permission for profilers.
 Diagnosis gpu_columns(const std::string& words) {
   const char* what = "GPU utilization columns (GPM)";
   if (words == kReachable) return {what, Health::kFine, words, ""};
@@ -209,7 +209,7 @@ Diagnosis gpu_columns(const std::string& words) {
           "Results have busy time from kernels, clocks and power, and say what is missing."};
 }
 
-/// Of CUPTI's PM sampling, which was tried.
+/// Diagnoses CUPTI's PM sampling, which was tried.
 Diagnosis gpu_sampling(const Surroundings& around) {
   const char* what = "GPU sampled columns (CUPTI PM sampling)";
   if (!around.no_sampling) return {what, Health::kMissing, "CUPTI was not asked", ""};

@@ -6,7 +6,8 @@
 #include "suite/environment/environment.h"
 #include "suite/environment/surroundings.h"
 
-/// What of the environment a result will name, what it cannot and why, and what disturbs timing.
+/// Diagnoses what of the environment a result will name, what it cannot and why, and what disturbs
+/// timing.
 namespace noisemark::suite {
 
 enum class Health {
@@ -22,10 +23,11 @@ struct Diagnosis {
   std::string to_do;  ///< one sentence; empty where nothing can or need be done
 };
 
-/// In a fixed order: source and build, container, processor, GPU, programs. A pure function.
+/// Diagnoses in a fixed order: source and build, container, processor, GPU, programs. A pure
+/// function.
 [[nodiscard]] std::vector<Diagnosis> diagnose(const Machine& machine, const Surroundings& around);
 
-/// For people: a line each, what to do below it, and how many of each kind.
+/// The text for people: a line each, what to do below it, and how many of each kind.
 [[nodiscard]] std::string doctor_text(const std::vector<Diagnosis>& diagnoses);
 [[nodiscard]] std::string doctor_json(const std::vector<Diagnosis>& diagnoses);
 

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <system_error>
 
+#include "reports/result/metrics.h"
 #include "suite/environment/graphics.h"
-#include "suite/environment/system_file.h"
+#include "suite/environment/system.h"
 
 namespace noisemark::suite {
 namespace {
@@ -66,7 +67,8 @@ EnergyUsed unknown(const std::string& reason) {
   return {std::nullopt, reason, ""};
 }
 
-/// From one reading of a counter to the next; nothing where it fell and does not come round.
+/// The energy from one reading of a counter to the next; nothing where it fell and does not come
+/// round.
 std::optional<double> difference(const EnergyCounter& before, const EnergyCounter& after) {
   const double grown = after.joules - before.joules;
   if (grown >= 0) return grown;
@@ -121,12 +123,12 @@ EnergyUsed energy_used(const EnergyReading& before, const EnergyReading& after, 
   return used;
 }
 
-std::string energy_text(const EnergyReading& reading) {
-  std::string text;
-  for (const EnergyCounter& counter : reading.counters) {
-    text += fmt::format("{}{}: {:.1f} J", text.empty() ? "" : ", ", counter.name, counter.joules);
-  }
-  return text;
+reports::Metric energy_metric(const EnergyUsed& used) {
+  return reports::metric_named(
+      "energy_j",
+      {.value = used.joules,
+       .missing_reason = used.missing_reason,
+       .method = used.method + ": training with its evaluations, and whatever else ran meanwhile"});
 }
 
 }  // namespace noisemark::suite

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-/// Energy by counters that only grow.
+#include "reports/result/result.h"
+
+/// Measures energy by counters that only grow.
 namespace noisemark::suite {
 
 /// Joules since some moment that nobody knows; where `range_j` is reached it begins anew at 0.
@@ -23,28 +25,29 @@ struct EnergyReading {
   std::string missing_reason;  ///< why there is none
 };
 
-/// What was used between two readings.
+/// The energy that was used between two readings.
 struct EnergyUsed {
   std::optional<double> joules;
   std::string missing_reason;
   std::string method;  ///< which counters
 };
 
-/// Of the processor's packages: /sys/class/powercap/intel-rapl:N below `root`, which Linux has for
-/// Intel's and AMD's processors and shows to root alone. Their parts (cores, memory) are left out;
-/// so is the whole machine (psys), which holds them.
+/// Reads the processor's packages: /sys/class/powercap/intel-rapl:N below `root`, which Linux has
+/// for Intel's and AMD's processors and shows to root alone. Their parts (cores, memory) are left
+/// out; so is the whole machine (psys), which holds them.
 [[nodiscard]] EnergyReading processor_energy(const std::filesystem::path& root = "/");
 
-/// Of the GPU by its driver where `device` is one, else of the processor.
+/// Reads the GPU by its driver where `device` is one, else the processor.
 [[nodiscard]] EnergyReading energy_of(const c10::Device& device);
 
-/// Of everything that ran meanwhile, ours or not. Nothing, with the reason, where a counter is
-/// missing, went backwards without a range, or may have come round more than once in `seconds`,
-/// which two readings cannot tell: at 1000 W, more than any package takes.
+/// Returns the energy of everything that ran meanwhile, ours or not. Nothing, with the reason,
+/// where a counter is missing, went backwards without a range, or may have come round more than
+/// once in `seconds`, which two readings cannot tell: at 1000 W, more than any package takes.
 [[nodiscard]] EnergyUsed energy_used(const EnergyReading& before, const EnergyReading& after,
                                      double seconds);
 
-/// "package-0: 12.5 J, package-1: 3 J"; empty without counters.
-[[nodiscard]] std::string energy_text(const EnergyReading& reading);
+/// The metric "energy_j": what was used from the first step of the training to its end, with
+/// evaluations and whatever else ran on the processor or GPU meanwhile.
+[[nodiscard]] reports::Metric energy_metric(const EnergyUsed& used);
 
 }  // namespace noisemark::suite

@@ -5,24 +5,30 @@
 #include <ATen/Version.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/version.h>
-
-#include <array>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <utility>
 
-#include "reports/error.h"
-#include "reports/nearest.h"
-#include "reports/sha256.h"
-#include "suite/environment/build_info.h"
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "reports/base/error.h"
+#include "reports/base/nearest.h"
+#include "reports/base/sha256.h"
+#include "reports/result/environment_changes.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/installation.h"
-#include "suite/environment/missing_gpu.h"
 #include "suite/environment/processor.h"
 #include "suite/environment/surroundings.h"
-#include "suite/environment/system_file.h"
+#include "suite/environment/system.h"
 
 namespace noisemark::suite {
 namespace {
@@ -69,7 +75,7 @@ std::string on_off(bool value) {
   return value ? "on" : "off";
 }
 
-/// Where LibTorch may round float32: "tf32", "bf16", "ieee" or, where nothing is set, "none".
+/// Tells how LibTorch may round float32: "tf32", "bf16", "ieee" or, where nothing is set, "none".
 Strings float32_precisions() {
   constexpr std::pair<const char*, at::Float32Op> kOperations[] = {
       {"conv", at::Float32Op::CONV}, {"matmul", at::Float32Op::MATMUL}};
@@ -85,7 +91,8 @@ Strings float32_precisions() {
   return result;
 }
 
-/// What this process has LibTorch choose by; a run has set it before the machine is described.
+/// The settings by which LibTorch chooses algorithms in this process; a run has set them before the
+/// machine is described.
 Strings torch_flags() {
   const at::Context& context = at::globalContext();
   return {{"torch_deterministic_algorithms", on_off(context.deterministicAlgorithms())},
@@ -119,7 +126,7 @@ std::vector<std::pair<std::string, Strings>> groups_of(const Machine& machine) {
           {"environment", machine.environment}};
 }
 
-/// By its letters "gpu" would be nearest to "cpu".
+/// Treats "gpu" apart, whose letters are nearest to "cpu".
 std::string accepted_devices(std::string_view spelling) {
   const std::array<std::string, 3> devices{"cpu", "cuda", "cuda:N"};
   const bool general = spelling.starts_with("gpu");
@@ -229,6 +236,147 @@ std::string machine_json(const Machine& machine) {
   nlohmann::ordered_json json;
   for (const auto& [title, strings] : groups_of(machine)) json[title] = strings;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+namespace {
+
+using reports::Strings;
+
+constexpr std::array kSettings = {"cgroup_cpu_max",
+                                  "cgroup_memory_max",
+                                  "cpu_energy_preference",
+                                  "cpu_frequency_max_khz",
+                                  "cpu_frequency_min_khz",
+                                  "cpu_governor",
+                                  "cpu_quota_throttles",
+                                  "cpu_smt",
+                                  "cpu_thermal_throttles",
+                                  "cpu_turbo",
+                                  "gpu_clock_reasons",
+                                  "gpu_memory_clock_applications_mhz",
+                                  "gpu_memory_clock_max_mhz",
+                                  "gpu_other_processes",
+                                  "gpu_persistence",
+                                  "gpu_power_limit_mw",
+                                  "gpu_sm_clock_applications_mhz",
+                                  "gpu_sm_clock_max_mhz",
+                                  "transparent_hugepage"};
+constexpr const char* kUnknown = "not known";
+
+std::string value_of(const Strings& strings, const std::string& key) {
+  const auto found = strings.find(key);
+  return found == strings.end() ? kUnknown : found->second;
+}
+
+bool equal(const std::string& key, const std::string& before, const std::string& after) {
+  if (key == reports::kClockReasons) return reports::same_clock_reasons(before, after);
+  if (key == "gpu_other_processes" && is_count_of_container(before)) return true;
+  return before == after;
+}
+
+}  // namespace
+
+Strings machine_state(const c10::Device& device) {
+  Strings state = processor_environment();
+  if (device.is_cuda()) {
+    const Graphics gpu = describe_gpu(device.has_index() ? device.index() : 0);
+    state.insert(gpu.environment.begin(), gpu.environment.end());
+  }
+  return state;
+}
+
+void add_changes(Strings& environment, const Strings& end) {
+  const Strings before = environment;
+  std::vector<std::string> changed;
+  const auto add = [&](const std::string& key) {
+    const std::string after = value_of(end, key);
+    if (value_of(before, key) == after) return;
+    environment[std::string(reports::kAtTheEnd) + key] = after;
+  };
+  for (const std::string_view key : reports::kReadings) add(std::string(key));
+  for (const char* key : kSettings) {
+    add(key);
+    if (!equal(key, value_of(before, key), value_of(end, key))) changed.emplace_back(key);
+  }
+  environment[std::string(reports::kChangedWhileItRan)] =
+      changed.empty() ? "nothing" : fmt::format("{}", fmt::join(changed, ", "));
+}
+
+namespace {
+
+using reports::EventMetadata;
+using reports::EventValue;
+
+constexpr const char* kCpuClock = "cpu_clock_mhz";
+constexpr const char* kGpuNumbers[] = {"gpu_sm_clock_mhz", "gpu_memory_clock_mhz", "gpu_power_mw",
+                                       "gpu_temperature_c"};
+constexpr const char* kGpuReasons = "gpu_clock_reasons";
+
+std::optional<double> number_of(const std::optional<std::string>& text) {
+  double number = 0;
+  if (!text) return std::nullopt;
+  const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  const bool whole = error == std::errc{} && stop == text->data() + text->size();
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+void put_missing(EventMetadata& figures, const std::string& key, const std::string& why) {
+  figures[key] = EventValue{};
+  figures[key + "_missing"] = why;
+}
+
+/// Averages the lines "cpu MHz : 2499.998".
+std::optional<double> mean_clock(std::string_view processors) {
+  double sum = 0;
+  int count = 0;
+  for (const std::string& line : split_at(processors, '\n')) {
+    if (const auto clock = number_of(field_of(line, "cpu MHz", ':'))) {
+      sum += *clock;
+      ++count;
+    }
+  }
+  return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+bool is_virtual(std::string_view processors) {
+  const auto flags = split_words(field_of(processors, "flags", ':').value_or(""));
+  return std::find(flags.begin(), flags.end(), "hypervisor") != flags.end();
+}
+
+void put_processor(EventMetadata& figures, const std::filesystem::path& root) {
+  const std::string processors = read_system_file((root / "proc/cpuinfo").string()).value_or("");
+  if (is_virtual(processors)) {
+    return put_missing(figures, kCpuClock, "a virtual machine: its host does not show it");
+  }
+  const auto clock = mean_clock(processors);
+  if (!clock) return put_missing(figures, kCpuClock, "Linux does not show it");
+  figures[kCpuClock] = *clock;
+}
+
+void put_gpu(EventMetadata& figures, int ordinal) {
+  constexpr const char* kSilent = "the driver does not say it for this GPU";
+  const reports::Strings found = describe_gpu(ordinal).environment;
+  for (const char* key : kGpuNumbers) {
+    const auto text = found.find(key);
+    const auto number = text == found.end() ? std::nullopt : number_of(text->second);
+    if (number) {
+      figures[key] = *number;
+    } else {
+      put_missing(figures, key, kSilent);
+    }
+  }
+  const auto reasons = found.find(kGpuReasons);
+  if (reasons == found.end()) return put_missing(figures, kGpuReasons, kSilent);
+  figures[kGpuReasons] = reasons->second;
+}
+
+}  // namespace
+
+EventMetadata machine_figures(const c10::Device& device, const std::filesystem::path& root) {
+  EventMetadata figures;
+  put_processor(figures, root);
+  if (device.is_cuda()) put_gpu(figures, device.has_index() ? device.index() : 0);
+  return figures;
 }
 
 }  // namespace noisemark::suite

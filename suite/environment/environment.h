@@ -2,16 +2,20 @@
 
 #include <c10/core/Device.h>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/events.h"
+#include "reports/result/result.h"
 
+/// Describes the machine for a result, chooses the device, and tells what changed on the machine
+/// while something ran on it.
 namespace noisemark::suite {
 
-/// What a result says about where it was made. Everything is read from the running system; what
-/// cannot be read is left out, never guessed.
+/// The part of a result that says where it was made. Everything is read from the running system;
+/// what cannot be read is left out, never guessed.
 struct Machine {
   reports::Strings hardware;     ///< must agree before results are compared
   reports::Strings software;     ///< likewise
@@ -34,7 +38,7 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 /// The first CUDA device when this build and machine have one, else the CPU.
 [[nodiscard]] c10::Device default_device();
 
-/// Whether NOISEMARK_REQUIRE, a list with commas in the environment, names `part`: "cuda", or
+/// Says whether NOISEMARK_REQUIRE, a list with commas in the environment, names `part`: "cuda", or
 /// "peers" and "pictures", which only tests ask for. What is required and missing is a failure,
 /// because ctest calls a run of only skipped tests a success. Throws Error (exit code 2) when the
 /// list names anything else.
@@ -49,8 +53,27 @@ void describe_machine(const c10::Device& device, reports::Result& result);
 /// there is no GPU and one was named or, for the empty spelling, required.
 [[nodiscard]] c10::Device parse_device(const std::string& spelling);
 
-/// For `noisemark env`: aligned text for people, JSON for programs.
+/// The text of `noisemark env`: aligned for people, or JSON for programs.
 [[nodiscard]] std::string machine_text(const Machine& machine);
 [[nodiscard]] std::string machine_json(const Machine& machine);
+
+/// Reads anew what capture_machine() calls the environment, but for packages and variables.
+[[nodiscard]] reports::Strings machine_state(const c10::Device& device);
+
+/// Adds to `environment`, captured before a run, what `end`, captured after it, has otherwise: the
+/// value as "at the end: KEY" and, under reports::kChangedWhileItRan, the names of the settings
+/// (governor, limits, what holds clocks down, other processes) that changed, or "nothing". Clocks,
+/// power, temperature and load differ always and are no setting. Nor is it one that a GPU was idle
+/// before the run and at work after it (same_clock_reasons()), or a count of processes that a
+/// container cannot tell from its own.
+void add_changes(reports::Strings& environment, const reports::Strings& end);
+
+/// Returns how fast the machine runs at this moment, as metadata of an event: cpu_clock_mhz, the
+/// mean of all processors; with a GPU gpu_sm_clock_mhz, gpu_memory_clock_mhz, gpu_power_mw,
+/// gpu_temperature_c and gpu_clock_reasons too. One that cannot be had is null, and KEY_missing
+/// says why; in a virtual machine the processor's clock is, for Linux shows a constant there. Below
+/// `root` lies /proc. Takes some milliseconds with a GPU.
+[[nodiscard]] reports::EventMetadata machine_figures(const c10::Device& device,
+                                                     const std::filesystem::path& root = "/");
 
 }  // namespace noisemark::suite

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/sha256.h"
-#include "suite/environment/gpm.h"
+#include "reports/base/sha256.h"
+#include "suite/environment/gpu_counters.h"
 #include "suite/environment/nvml.h"
-#include "suite/environment/shared_library.h"
+#include "suite/environment/system.h"
 
 namespace noisemark::suite {
 namespace {
@@ -26,7 +26,7 @@ constexpr int kComputeMajor = 75;
 constexpr int kComputeMinor = 76;
 constexpr int kMultiprocessors = 16;
 
-// Of nvmlClocksEventReasons.
+// The bits of nvmlClocksEventReasons.
 struct ClockReason {
   uint64_t bit;
   const char* name;
@@ -41,7 +41,7 @@ constexpr std::array kClockReasons{ClockReason{0x1, "idle"},
                                    ClockReason{0x80, "power brake"},
                                    ClockReason{0x100, "display clocks"}};
 
-// Of CUresult, those that cuInit returns.
+// The values of CUresult that cuInit returns.
 struct InitError {
   int code;
   std::string_view words;
@@ -63,7 +63,7 @@ struct CudaDevice {
 
 using Uuid = std::array<uint8_t, 16>;
 
-/// In hexadecimal, in the usual groups.
+/// Writes it in hexadecimal, in the usual groups.
 std::string text_of(const Uuid& uuid) {
   std::string text;
   for (size_t i = 0; i < uuid.size(); ++i) {

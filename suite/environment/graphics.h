@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 
-/// What NVIDIA's driver says about one GPU. The driver's libraries (libcuda, NVML) are opened at
+/// Asks NVIDIA's driver about one GPU. The driver's libraries (libcuda, NVML) are opened at
 /// run time, so that the same code serves builds and machines without a GPU: everything is empty
 /// there.
 namespace noisemark::suite {
@@ -31,21 +31,22 @@ struct Graphics {
 /// empty where there is none.
 [[nodiscard]] std::string gpu_uuid(int ordinal);
 
-/// In Graphics::environment: kReachable, or why NVML gives no utilization columns.
+/// A key of Graphics::environment, whose value is kReachable, or why NVML gives no utilization
+/// columns.
 inline constexpr const char* kGpuColumns = "gpu_utilization_columns";
 inline constexpr const char* kReachable = "reachable";
 
-/// What the driver says before any device is used; empty where there is none.
+/// The driver's answers before any device is used; empty where there is none.
 struct CudaDriver {
   std::optional<int> cuda_version;  ///< the newest that it runs: 13000 for 13.0
   std::optional<int> init_code;     ///< of cuInit, 0: success
 };
 [[nodiscard]] CudaDriver ask_cuda_driver();
 
-/// Why CUDA could not be initialised, in words.
+/// Says in words why CUDA could not be initialised.
 [[nodiscard]] std::string cuda_init_error(int code);
 
-/// What gpu_other_processes says of `count` processes, of which this program is none that could be
+/// Words gpu_other_processes for `count` processes, of which this program is none that could be
 /// told by its number. In a container numbers are others than the driver's, and a driver may show a
 /// container its own processes only.
 [[nodiscard]] std::string process_count(size_t count, bool in_container);

@@ -1,27 +1,27 @@
 #include "suite/environment/installation.h"
 
-#include <ATen/Version.h>
 #include <dlfcn.h>
+#include <unistd.h>
+
+#include <ATen/Version.h>
 #include <elf.h>
 #include <fmt/format.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
-#include "suite/environment/listed_packages.h"
-#include "suite/environment/system_file.h"
+#include "suite/environment/system.h"
 
 namespace noisemark::suite {
 namespace {
 
 using reports::Strings;
 
-// What the listed packages bring along and a program is compiled by or loads, by its names in
-// Debian 12 and Ubuntu 24.04.
+// The packages that the listed ones bring along and a program is compiled by or loads, by its names
+// in Debian 12 and Ubuntu 24.04.
 constexpr const char* kBrought[] = {
     "g++-12",          "g++-13",      "libboost-dev",   "libc6",   "libgomp1",   "libjpeg-turbo8",
     "libjpeg62-turbo", "libpng16-16", "libpng16-16t64", "libssl3", "libssl3t64", "libstdc++6"};

@@ -4,10 +4,27 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 
-/// What is installed around the binary.
+/// Describes the binary and what is installed around it.
 namespace noisemark::suite {
+
+/// Facts that were true when the binary was built; the values are written by CMake.
+struct BuildInfo {
+  std::string_view version;
+  std::string_view type;      ///< "Release"
+  std::string_view compiler;  ///< "GNU 12.2.0"
+  std::string_view flags;
+  std::string_view cuda_compiler;  ///< empty without CUDA
+  std::string_view git_commit;     ///< empty when the source was no git checkout
+  bool git_dirty = false;
+  std::string_view git_diff_sha256;
+};
+
+[[nodiscard]] const BuildInfo& build_info();
+
+/// The set "build" of containers/apt-packages.txt, as it was when this program was configured.
+[[nodiscard]] const std::vector<std::string>& listed_packages();
 
 /// Versions of the named packages out of the text of /var/lib/dpkg/status; an architecture suffix
 /// in the status is ignored, packages that are not installed are left out.

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "suite/environment/shared_library.h"
+#include "suite/environment/system.h"
 
 /// NVIDIA's management library, opened at run time, asked about one GPU.
 namespace noisemark::suite {
 
-/// Of nvmlReturn_t, in words: "not supported", "no permission"; "error 42" for one without.
+/// Puts an nvmlReturn_t in words: "not supported", "no permission"; "error 42" for one without.
 [[nodiscard]] std::string nvml_error(int code);
 
-/// Of nvmlComputeMode_t: "default", "exclusive process" ...
+/// Names an nvmlComputeMode_t: "default", "exclusive process" ...
 [[nodiscard]] std::string compute_mode_name(unsigned mode);
 
 /// Memory of one process on the GPU, as the driver counts it.
@@ -31,18 +31,18 @@ struct GpuProcess {
       {};  ///< of a divided GPU (MIG); empty: not divided, or unknown
 };
 
-/// That of this program among `processes`: by its number, or, in a container, whose numbers are
-/// others than the driver's, as the only one there is.
+/// Finds the memory of this program among `processes`: by its number, or, in a container, whose
+/// numbers are others than the driver's, as the only one there is.
 [[nodiscard]] ProcessMemory own_memory(const std::vector<GpuProcess>& processes, unsigned own_pid,
                                        bool in_container);
 
-/// How many of `processes` are not this program, which is one of them where only a container's
+/// Counts which of `processes` are not this program, which is one of them where only a container's
 /// numbers do not tell which; empty where it may be none of them.
 [[nodiscard]] std::optional<size_t> others_of(const std::vector<GpuProcess>& processes,
                                               unsigned own_pid, bool in_container);
 
-/// Those of `processes` that may be on an instance of a divided GPU: its own, and those of which
-/// nobody knows.
+/// Returns those of `processes` that may be on an instance of a divided GPU: its own, and those of
+/// which nobody knows.
 [[nodiscard]] std::vector<GpuProcess> of_instance(const std::vector<GpuProcess>& processes,
                                                   unsigned instance);
 
@@ -54,7 +54,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Why nothing can be asked; empty where something can.
+  /// Says why nothing can be asked; empty where something can.
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
   [[nodiscard]] std::optional<std::string> driver_version() const;
@@ -66,7 +66,7 @@ class Nvml {
   [[nodiscard]] std::optional<unsigned> temperature() const;
   /// NVML's mask of what holds the clocks down now.
   [[nodiscard]] std::optional<uint64_t> clock_reasons() const;
-  /// At most as many as fit.
+  /// Returns at most as many as fit.
   [[nodiscard]] std::optional<std::vector<GpuProcess>> processes() const;
   /// The state now, not the one after the next reset.
   [[nodiscard]] std::optional<unsigned> current_of_pair(const char* function) const;

@@ -1,18 +1,27 @@
 #include "suite/environment/processor.h"
 
-#include <ATen/Version.h>
-#include <gnu/libc-version.h>
 #include <sched.h>
 #include <sys/utsname.h>
+#include <unistd.h>
+
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <gnu/libc-version.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <latch>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
-#include "suite/environment/processor_pace.h"
-#include "suite/environment/system_file.h"
+#include "suite/environment/system.h"
 
 namespace noisemark::suite {
 namespace {
@@ -103,6 +112,18 @@ std::string onednn_isa(const std::vector<std::string>& cpu_flags, std::string_vi
   return "";
 }
 
+void require_threads(int64_t threads) {
+  std::latch release(1);
+  std::vector<std::jthread> all;
+  try {
+    for (int64_t i = 0; i < threads; ++i) all.emplace_back([&] { release.wait(); });
+  } catch (...) {
+    release.count_down();
+    throw;
+  }
+  release.count_down();
+}
+
 Strings processor_identity() {
   Strings result;
   const std::string info = read_system_file("/proc/cpuinfo").value_or("");
@@ -158,6 +179,207 @@ Strings processor_environment() {
     result["os"] = *pretty;
   }
   return result;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using reports::Strings;
+
+constexpr const char* kProcessors = "sys/devices/system/cpu";
+
+// One value each.
+constexpr std::pair<const char*, const char*> kFiles[] = {
+    {"cpu_frequency_driver", "sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"},
+    {"cpu_frequency_min_khz", "sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq"},
+    {"cpu_frequency_max_khz", "sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"},
+    {"cpu_energy_preference", "sys/devices/system/cpu/cpu0/cpufreq/energy_performance_preference"},
+    {"cpus_isolated", "sys/devices/system/cpu/isolated"},
+    {"numa_nodes", "sys/devices/system/node/online"},
+    {"aslr", "proc/sys/kernel/randomize_va_space"},
+    {"clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource"}};
+
+/// The number that `text` begins with; empty for "max".
+std::optional<int64_t> number_in(const std::optional<std::string>& text) {
+  int64_t number = 0;
+  if (!text) return std::nullopt;
+  const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  return error == std::errc{} ? std::optional(number) : std::nullopt;
+}
+
+std::string text_of(const fs::path& file) {
+  return read_system_file(file.string()).value_or("");
+}
+
+/// Sums all processors; empty where none has a count.
+std::optional<int64_t> thermal_throttles(const fs::path& root) {
+  std::optional<int64_t> sum;
+  std::error_code error;
+  for (fs::directory_iterator at(root / kProcessors, error), end; !error && at != end;
+       at.increment(error)) {
+    const fs::path file = at->path() / "thermal_throttle" / "core_throttle_count";
+    if (const auto count = number_in(read_system_file(file.string()))) {
+      sum = sum.value_or(0) + *count;
+    }
+  }
+  return sum;
+}
+
+/// Reads the control group that a container sees as the root, of version 2 or 1.
+std::optional<int64_t> quota_throttles(const fs::path& root) {
+  for (const char* file : {"sys/fs/cgroup/cpu.stat", "sys/fs/cgroup/cpu/cpu.stat"}) {
+    if (auto count = number_in(field_of(text_of(root / file), "nr_throttled", ' '))) return count;
+  }
+  return std::nullopt;
+}
+
+/// The eighth figure of the line "cpu ", in ticks: time that a virtual machine wanted and did not
+/// get.
+std::optional<std::string> steal_s(const fs::path& root) {
+  constexpr size_t kSteal = 8;
+  const std::string stat = text_of(root / "proc/stat");
+  const auto words = split_words(std::string_view(stat).substr(0, stat.find('\n')));
+  if (words.size() <= kSteal || words.front() != "cpu") return std::nullopt;
+  const auto ticks = number_in(words[kSteal]);
+  const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  if (!ticks || !(per_second > 0)) return std::nullopt;
+  return fmt::format("{:.2f}", static_cast<double>(*ticks) / per_second);
+}
+
+template <class T>
+void put(Strings& strings, const char* key, const std::optional<T>& value) {
+  if (value) strings[key] = fmt::format("{}", *value);
+}
+
+}  // namespace
+
+Strings processor_pace(const fs::path& root) {
+  Strings result;
+  for (const auto& [key, file] : kFiles) {
+    const std::string value = text_of(root / file);
+    if (!value.empty()) result[key] = value;
+  }
+  put(result, "cpu_clock_mhz", field_of(text_of(root / "proc/cpuinfo"), "cpu MHz", ':'));
+  put(result, "cpu_thermal_throttles", thermal_throttles(root));
+  put(result, "cpu_quota_throttles", quota_throttles(root));
+  put(result, "cpu_steal_s", steal_s(root));
+  put(result, "cpus_allowed",
+      field_of(text_of(root / "proc/self/status"), "Cpus_allowed_list", ':'));
+  if (const auto kib = number_in(field_of(text_of(root / "proc/meminfo"), "SwapTotal", ':'))) {
+    result["swap_bytes"] = std::to_string(*kib * 1024);
+  }
+  return result;
+}
+
+namespace {
+
+std::optional<int64_t> number_in_file(const fs::path& path) {
+  return number_in(read_system_file(path.string()));
+}
+
+/// "MemTotal:  16384 kB", in bytes.
+std::optional<int64_t> kib_field(const fs::path& path, std::string_view key) {
+  const auto text = read_system_file(path.string());
+  if (!text) return std::nullopt;
+  const auto kib = number_in(field_of(*text, key, ':'));
+  if (!kib) return std::nullopt;
+  return *kib * 1024;
+}
+
+std::optional<int64_t> least(std::optional<int64_t> a, std::optional<int64_t> b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
+}
+
+/// The place where the kernel shows a hierarchy of groups, and the group of this process in it.
+struct Hierarchy {
+  fs::path mount;
+  fs::path group;  ///< below the mount; empty: its root
+  bool unified = false;
+};
+
+/// Reads a line "ID:CONTROLLERS:/GROUP" of /proc/self/cgroup, without controllers in version 2.
+std::optional<Hierarchy> hierarchy_of(std::string_view line, const fs::path& root) {
+  const size_t first = line.find(':');
+  if (first == std::string_view::npos) return std::nullopt;
+  const size_t second = line.find(':', first + 1);
+  if (second == std::string_view::npos) return std::nullopt;
+  const std::string_view controllers = line.substr(first + 1, second - first - 1);
+  const fs::path group = fs::path(line.substr(second + 1)).relative_path();
+  const fs::path mounts = root / "sys/fs/cgroup";
+  if (controllers.empty()) return Hierarchy{mounts, group, /*unified=*/true};
+  const auto names = split_at(controllers, ',');
+  if (std::find(names.begin(), names.end(), "memory") == names.end()) return std::nullopt;
+  return Hierarchy{mounts / "memory", group, /*unified=*/false};
+}
+
+std::vector<Hierarchy> hierarchies(const fs::path& root) {
+  std::vector<Hierarchy> found;
+  const std::string text =
+      read_system_file((root / "proc/self/cgroup").string()).value_or(std::string{});
+  for (const std::string& line : split_at(text, '\n')) {
+    if (const auto one = hierarchy_of(line, root)) found.push_back(*one);
+  }
+  return found;
+}
+
+std::optional<int64_t> limit_of_unified(const fs::path& group, int64_t machine_swap) {
+  const auto memory = number_in_file(group / "memory.max");
+  if (!memory) return std::nullopt;
+  const auto swap = number_in_file(group / "memory.swap.max");
+  return *memory + std::min(swap.value_or(machine_swap), machine_swap);
+}
+
+/// The limit of a group of version 1. Without one the kernel shows the largest multiple of a page:
+/// more than any machine has.
+std::optional<int64_t> limit_of_version_1(const fs::path& group, int64_t machine_swap) {
+  const auto memory = number_in_file(group / "memory.limit_in_bytes");
+  if (!memory) return std::nullopt;
+  const int64_t with_swap = *memory > INT64_MAX - machine_swap ? *memory : *memory + machine_swap;
+  return least(with_swap, number_in_file(group / "memory.memsw.limit_in_bytes"));
+}
+
+/// A container may see its own group as the root, so groups that are not there are passed over.
+std::optional<int64_t> limit_of(const Hierarchy& hierarchy, int64_t machine_swap) {
+  std::optional<int64_t> limit;
+  for (fs::path group = hierarchy.group;; group = group.parent_path()) {
+    const fs::path folder = hierarchy.mount / group;
+    limit = least(limit, hierarchy.unified ? limit_of_unified(folder, machine_swap)
+                                           : limit_of_version_1(folder, machine_swap));
+    if (group.empty()) return limit;
+  }
+}
+
+/// The group itself, or what a container sees in its place.
+std::optional<int64_t> ended_in(const Hierarchy& hierarchy) {
+  const char* const name = hierarchy.unified ? "memory.events" : "memory.oom_control";
+  for (const fs::path& folder : {hierarchy.mount / hierarchy.group, hierarchy.mount}) {
+    const auto text = read_system_file((folder / name).string());
+    if (text) return number_in(field_of(*text, "oom_kill", ' '));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> memory_limit_bytes(const fs::path& root) {
+  const fs::path machine = root / "proc/meminfo";
+  const int64_t swap = kib_field(machine, "SwapTotal").value_or(0);
+  std::optional<int64_t> limit = kib_field(machine, "MemTotal");
+  if (limit) *limit += swap;
+  for (const Hierarchy& hierarchy : hierarchies(root)) {
+    limit = least(limit, limit_of(hierarchy, swap));
+  }
+  if (!limit) return std::nullopt;
+  const int64_t held = kib_field(root / "proc/self/status", "RssAnon").value_or(0);
+  return std::max<int64_t>(*limit - held, 0);
+}
+
+std::optional<int64_t> processes_ended_for_memory(const fs::path& root) {
+  for (const Hierarchy& hierarchy : hierarchies(root)) {
+    if (const auto ended = ended_in(hierarchy)) return ended;
+  }
+  return std::nullopt;
 }
 
 }  // namespace noisemark::suite

@@ -3,7 +3,8 @@
 #include <optional>
 #include <string>
 
-/// Why the machine can tell what it tells.
+/// The facts that explain what the machine can tell and what not.
+
 namespace noisemark::suite {
 
 struct Surroundings {
@@ -27,8 +28,8 @@ struct Surroundings {
   std::string energy_missing_reason;  ///< why the processor's energy is not known; empty: it is
 };
 
-/// With `sampling` CUPTI is asked for the first GPU's counters, which takes them from whoever
-/// profiles it for a moment: for the doctor alone.
+/// Reads the facts. With `sampling` CUPTI is asked for the first GPU's counters, which takes them
+/// from whoever profiles it for a moment: for the doctor alone.
 [[nodiscard]] Surroundings look_around(bool sampling = false);
 
 /// «RmProfilingAdminOnly: 1» in the text of /proc/driver/nvidia/params; empty without the line.
@@ -36,5 +37,18 @@ struct Surroundings {
 
 /// 13 of "NVIDIA 13.0.88"; empty without a number.
 [[nodiscard]] std::optional<int> major_version(const std::string& compiler);
+
+/// Says why this program finds no GPU.
+struct MissingGpu {
+  std::string why;    ///< "no driver", "the driver is too old: it runs CUDA 12.4 ..."
+  std::string to_do;  ///< one sentence
+};
+
+/// Returns the first reason that `around` shows for there being no GPU. A pure function.
+[[nodiscard]] MissingGpu missing_gpu(const Surroundings& around);
+
+/// Returns what is to be said where the CPU is taken because no GPU can be, though there is one:
+/// with the reason. Empty where no GPU shows itself. A pure function.
+[[nodiscard]] std::string unused_gpu(const Surroundings& around);
 
 }  // namespace noisemark::suite

@@ -33,8 +33,13 @@ void write_safetensors(const std::string& path, const NamedTensors& tensors,
 /// SHA-256 over (name, dtype, shape, bytes) of every tensor in the given order.
 [[nodiscard]] std::string tensors_sha256(const NamedTensors& tensors);
 
-/// Copies `source` into `destination` by name. Throws Error, exit code 2, listing missing,
-/// unexpected and misshapen names.
+/// Says on standard error how many real numbers' tensors are of another type than float32, which
+/// networks have, and will be converted; `where` names their file.
+void tell_of_conversion(const NamedTensors& tensors, const std::string& where);
+
+/// Copies `source` into `destination` by name, and converts between floating-point types. Throws
+/// Error, exit code 2, listing missing, unexpected and misshapen names, and those of whole numbers
+/// or booleans where real numbers are wanted, or the reverse.
 void copy_by_name(const NamedTensors& source, const NamedTensors& destination,
                   const std::string& where);
 

@@ -1,16 +1,69 @@
+#include "suite/io/tensors.h"
+
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <map>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
-#include "suite/io/dtype_names.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
+#include "reports/base/streams.h"
 #include "suite/io/safetensors.h"
-#include "suite/io/tensor_bytes.h"
 
 namespace noisemark::suite {
+namespace {
+
+struct DtypeEntry {
+  std::string_view name;
+  c10::ScalarType dtype;
+};
+
+constexpr std::array kDtypes{
+    DtypeEntry{"F64", c10::ScalarType::Double},
+    DtypeEntry{"F32", c10::ScalarType::Float},
+    DtypeEntry{"F16", c10::ScalarType::Half},
+    DtypeEntry{"BF16", c10::ScalarType::BFloat16},
+    DtypeEntry{"F8_E4M3", c10::ScalarType::Float8_e4m3fn},
+    DtypeEntry{"F8_E5M2", c10::ScalarType::Float8_e5m2},
+    DtypeEntry{"I64", c10::ScalarType::Long},
+    DtypeEntry{"I32", c10::ScalarType::Int},
+    DtypeEntry{"I16", c10::ScalarType::Short},
+    DtypeEntry{"I8", c10::ScalarType::Char},
+    DtypeEntry{"U64", c10::ScalarType::UInt64},
+    DtypeEntry{"U32", c10::ScalarType::UInt32},
+    DtypeEntry{"U16", c10::ScalarType::UInt16},
+    DtypeEntry{"U8", c10::ScalarType::Byte},
+    DtypeEntry{"BOOL", c10::ScalarType::Bool},
+};
+
+}  // namespace
+
+std::string_view dtype_name(c10::ScalarType dtype) {
+  for (const DtypeEntry& entry : kDtypes) {
+    if (entry.dtype == dtype) return entry.name;
+  }
+  TORCH_CHECK(false, "safetensors has no element type ", dtype);
+}
+
+std::optional<c10::ScalarType> dtype_named(std::string_view name) {
+  for (const DtypeEntry& entry : kDtypes) {
+    if (entry.name == name) return entry.dtype;
+  }
+  return std::nullopt;
+}
+
+std::string dtype_names() {
+  std::string names;
+  for (const DtypeEntry& entry : kDtypes) {
+    if (!names.empty()) names += ", ";
+    names += entry.name;
+  }
+  return names;
+}
+
 namespace {
 
 constexpr size_t kNamesShown = 5;
@@ -34,6 +87,7 @@ std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
   std::map<std::string, at::Tensor> unused(source.begin(), source.end());
   std::vector<std::string> missing;
   std::vector<std::string> misshapen;
+  std::vector<std::string> mistyped;
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   for (const auto& [name, to] : destination) {
     const auto found = unused.find(name);
@@ -47,6 +101,11 @@ std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
       misshapen.push_back(fmt::format("{} [{}] instead of [{}]", name,
                                       fmt::join(from.sizes(), ", "), fmt::join(to.sizes(), ", ")));
     }
+    // A conversion between whole and real numbers is no weight that anybody trained.
+    if (at::isFloatingType(from.scalar_type()) != at::isFloatingType(to.scalar_type())) {
+      mistyped.push_back(fmt::format("{} {} instead of {}", name, dtype_name(from.scalar_type()),
+                                     dtype_name(to.scalar_type())));
+    }
     pairs.emplace_back(from, to);
   }
   std::vector<std::string> unexpected;
@@ -56,6 +115,7 @@ std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
   describe(problems, "missing", missing);
   describe(problems, "unexpected", unexpected);
   describe(problems, "misshapen", misshapen);
+  describe(problems, "of another kind of number", mistyped);
   if (!problems.empty()) {
     throw bad_input(where, "tensors", fmt::format("{}", fmt::join(problems, "; ")),
                     fmt::format("exactly the {} that are wanted", destination.size()));
@@ -78,6 +138,18 @@ std::string tensors_sha256(const NamedTensors& tensors) {
     hash.update(bytes_of(row_major_on_cpu(tensor)));
   }
   return hash.hex();
+}
+
+void tell_of_conversion(const NamedTensors& tensors, const std::string& where) {
+  std::map<std::string_view, size_t> counts;
+  for (const auto& [name, tensor] : tensors) {
+    const at::ScalarType type = tensor.scalar_type();
+    if (at::isFloatingType(type) && type != at::kFloat) ++counts[dtype_name(type)];
+  }
+  for (const auto& [type, count] : counts) {
+    reports::say_on_stderr(fmt::format("{}: {} of its {} tensors are {} and are converted to F32",
+                                       where, count, tensors.size(), type));
+  }
 }
 
 void copy_by_name(const NamedTensors& source, const NamedTensors& destination,

@@ -8,8 +8,8 @@
 #include <limits>
 #include <set>
 
-#include "reports/error.h"
-#include "reports/file.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
 
 namespace noisemark::suite {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-/// As much of the ZIP format (PKWARE APPNOTE 6.3) as .npz files need: members that are stored or
+/// The part of the ZIP format (PKWARE APPNOTE 6.3) that .npz files need: members that are stored or
 /// deflated are read, stored ones are written. No encryption, no ZIP64 (members or archives of
 /// 4 GiB; Python's zipfile changes to it at 2 GiB), one disk.
 namespace noisemark::suite {

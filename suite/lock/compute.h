@@ -11,14 +11,23 @@
 /// Computes what LOCK holds, with the real loader, models, schedule and trainer. Needs no files.
 namespace noisemark::suite {
 
-/// What a benchmark's network, process, optimizer and evaluation compute in double precision.
+/// Writes the rules by which every benchmark's runs are judged and which no definition file names,
+/// one a line: what the warm-up rule finds in fixed series of step times, and the margins of
+/// metrics with noise (the others have none).
+[[nodiscard]] std::string judging_text();
+
+/// SHA-256 of judging_text(): the same for all benchmarks.
+[[nodiscard]] std::string judging_sha256();
+
+/// The numbers that a benchmark's network, process, optimizer and evaluation compute in double
+/// precision.
 struct SemanticTrace {
   std::vector<double> losses;
   std::vector<double> evaluation;
 };
 
-/// All of the below. Seconds for the small benchmarks, up to a minute for the large ones. Remembers
-/// traces, which the two scales of a benchmark often share.
+/// Computes all of the below. That takes seconds for the small benchmarks and up to a minute for
+/// the large ones. Traces are remembered, because the two scales of a benchmark often share them.
 class LockComputer {
  public:
   [[nodiscard]] LockEntry compute(const Definition& definition);
@@ -27,20 +36,20 @@ class LockComputer {
   std::map<std::string, SemanticTrace> traces_;
 };
 
-/// Of the official files (names and checksums), or of the bits of the first 256 generated training
-/// pictures.
+/// Hashes the official files (names and checksums), or the bits of the first 256 generated training
+/// images.
 [[nodiscard]] std::string data_sha256(const Definition& definition);
 
-/// The same of what a run is evaluated by: the official test file, or the generated test split.
+/// Hashes the data that a run is evaluated by: the official test file, or the generated test split.
 [[nodiscard]] std::string test_data_sha256(const Definition& definition);
 
-/// Of names and shapes, in the order of the state dict.
+/// Hashes names and shapes, in the order of the state dict.
 [[nodiscard]] std::string parameters_sha256(const ModelConfig& model);
 
-/// Of the 13 buffers' names and float32 bits.
+/// Hashes the 13 buffers' names and float32 bits.
 [[nodiscard]] std::string schedule_sha256(const DiffusionConfig& diffusion);
 
-/// Of the first 4096 picture indices that the loader serves in each of the first two epochs.
+/// Hashes the first 4096 image indices that the loader serves in each of the first two epochs.
 [[nodiscard]] std::string order_sha256(const Definition& definition);
 
 /// Losses of 10 training steps in double precision on the CPU: 2 synthetic pictures a step, all

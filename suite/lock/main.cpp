@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "memopt/tracking_allocator.h"
-#include "reports/error.h"
-#include "reports/file.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/streams.h"
 #include "suite/config/catalogue.h"
 #include "suite/lock/compute.h"
 
@@ -32,7 +33,8 @@ bool may_write(const Lock& lock, const std::string& name, const LockEntry& entry
   const auto locked = lock.find(name);
   if (locked == lock.end()) return true;
   const auto differences = lock_differences(locked->second, entry);
-  for (const std::string& words : differences) fmt::print("{}: {}\n", name, words);
+  for (const std::string& words : differences)
+    reports::print_out(fmt::format("{}: {}\n", name, words));
   return !differences.empty() && force;
 }
 
@@ -59,14 +61,14 @@ ExitCode update(const std::string& path, bool force, const std::vector<std::stri
     if (may_write(lock, name, entry, force)) {
       lock[name] = entry;
       reports::write_file_atomically(path, lock_json(lock));
-      fmt::print("{}: written\n", name);
+      reports::print_out(fmt::format("{}: written\n", name));
     } else if (lock_differences(lock.at(name), entry).empty()) {
-      fmt::print("{}: unchanged\n", name);
+      reports::print_out(fmt::format("{}: unchanged\n", name));
     } else {
-      fmt::print("{}: refused, a change needs a new version (or --force)\n", name);
+      reports::print_out(
+          fmt::format("{}: refused, a change needs a new version (or --force)\n", name));
       refused = true;
     }
-    std::fflush(stdout);
   }
   return refused ? ExitCode::kFailed : ExitCode::kPass;
 }

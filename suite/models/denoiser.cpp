@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/models/ho_unet.h"
 #include "suite/models/lucid_unet.h"
 

@@ -1,11 +1,53 @@
 #include "suite/models/layers.h"
 
 #include <ATen/ops/upsample_nearest2d.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
 #include <vector>
 
+#include "reports/base/error.h"
+
 namespace noisemark::suite {
+
+void check_positive(const std::string& key, int64_t value) {
+  if (value < 1) throw bad_input(key, "", std::to_string(value), "an integer of at least 1");
+}
+
+void check_common_shape(const ModelConfig& config) {
+  check_positive("model.channels", config.channels);
+  check_positive("model.resolution", config.resolution);
+  if (config.dim < 4 || config.dim % 2 != 0) {
+    throw bad_input("model.dim", "", std::to_string(config.dim), "an even integer of at least 4");
+  }
+  constexpr size_t kMostStages = 16;
+  if (config.dim_mults.empty() || config.dim_mults.size() > kMostStages) {
+    throw bad_input("model.dim_mults", "", fmt::format("{} numbers", config.dim_mults.size()),
+                    fmt::format("1 to {} numbers, one per stage", kMostStages));
+  }
+  for (const int64_t mult : config.dim_mults) check_positive("model.dim_mults", mult);
+  if (!(config.dropout >= 0 && config.dropout < 1)) {
+    throw bad_input("model.dropout", "", fmt::format("{}", config.dropout),
+                    "at least 0 and less than 1");
+  }
+  const int64_t factor = int64_t{1} << (config.dim_mults.size() - 1);
+  if (config.resolution % factor != 0) {
+    throw bad_input(
+        "model.resolution", "", std::to_string(config.resolution),
+        fmt::format("a multiple of {}, for {} stages", factor, config.dim_mults.size()));
+  }
+}
+
+void check_input(const at::Tensor& x, const at::Tensor& t, int64_t channels, int64_t factor) {
+  TORCH_CHECK(x.dim() == 4 && x.size(1) == channels, "x must be [N, ", channels,
+              ", H, W], but got ", x.sizes());
+  TORCH_CHECK(x.size(2) % factor == 0 && x.size(3) % factor == 0,
+              "height and width must be multiples of ", factor, ", but got ", x.sizes());
+  TORCH_CHECK(t.dim() == 1 && t.size(0) == x.size(0) && t.scalar_type() == at::kLong,
+              "t must be int64 [", x.size(0), "], but got ", t.scalar_type(), " ", t.sizes());
+}
 
 std::shared_ptr<torch::nn::Module> add_container(torch::nn::Module& parent,
                                                  const std::string& name) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -14,10 +15,65 @@
 namespace noisemark::suite {
 namespace {
 
+constexpr double kSecondsPerNanosecond = 1e-9;
+
+}  // namespace
+
+int64_t merged_ns(std::vector<BusySpan> spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const BusySpan& a, const BusySpan& b) { return a.begin_ns < b.begin_ns; });
+  int64_t total_ns = 0;
+  int64_t covered_until_ns = std::numeric_limits<int64_t>::min();
+  for (const BusySpan& span : spans) {
+    const int64_t begin_ns = std::max(span.begin_ns, covered_until_ns);
+    if (span.end_ns <= begin_ns) continue;
+    total_ns += span.end_ns - begin_ns;
+    covered_until_ns = span.end_ns;
+  }
+  return total_ns;
+}
+
+BusyTime busy_time(const DeviceActivity& activity, int steps) {
+  const auto seconds_per_step = [&](int64_t ns) {
+    return static_cast<double>(ns) * kSecondsPerNanosecond / steps;
+  };
+  BusyTime result;
+  result.kernel_s = seconds_per_step(merged_ns(activity.kernels));
+  std::vector<BusySpan> all = activity.kernels;
+  all.insert(all.end(), activity.copies.begin(), activity.copies.end());
+  result.busy_s = seconds_per_step(merged_ns(std::move(all)));
+  for (const BusySpan& span : activity.kernels) {
+    result.summed_kernel_s += seconds_per_step(span.end_ns - span.begin_ns);
+  }
+  result.kernels = static_cast<double>(activity.kernels.size()) / steps;
+  return result;
+}
+
+std::vector<SampledShare> sample_windows(SampledCounters& counters, double expected_s,
+                                         const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  const SamplingPlan& plan = counters.plan();
+  std::vector<SampledShare> shares(plan.missing.size());
+  for (size_t i = 0; i < shares.size(); ++i) shares[i].value.missing_reason = plan.missing[i];
+  for (size_t w = 0; w < plan.windows.size(); ++w) {
+    counters.begin(w, expected_s);
+    const auto begin = Clock::now();
+    work();
+    const double window_s = std::chrono::duration<double>(Clock::now() - begin).count();
+    std::vector<SampledValue> values = counters.end(window_s);
+    const std::vector<size_t>& metrics = plan.windows[w].metrics;
+    for (size_t i = 0; i < metrics.size() && i < values.size(); ++i) {
+      shares.at(metrics[i]) = {std::move(values[i]), window_s};
+    }
+  }
+  return shares;
+}
+
+namespace {
+
 using reports::DeviceColumn;
 using reports::DeviceReading;
 
-constexpr double kSecondsPerNanosecond = 1e-9;
 constexpr double kJoulesPerMillijoule = 1e-3;
 
 int64_t now_ns() {
@@ -43,7 +99,7 @@ DeviceColumn column_of(const std::string& name, const std::string& unit, double 
 /// The profiled steps are others than the window's, so noise may add up to more than all the time.
 constexpr double kMostBusy = 1.02;
 
-/// Of the window's time, what a step's busy seconds take.
+/// Returns the share of the window's time that a step's busy seconds take.
 std::optional<double> share_of(double step_s, double window_s, int64_t steps) {
   if (!(window_s > 0) || steps == 0) return std::nullopt;
   const double share = step_s * static_cast<double>(steps) / window_s;
@@ -80,7 +136,7 @@ std::optional<double> while_kernels_ran(double share, std::optional<double> kern
   return std::min(share / *kernels, 1.0);
 }
 
-/// Whose share it is, where not of this program on the whole GPU.
+/// Says whose share it is, where it is not that of this program on the whole GPU.
 std::string beside(const DeviceWindow& window) {
   std::string words =
       window.instance ? fmt::format(", of GPU instance {}", *window.instance) : std::string();
@@ -89,7 +145,7 @@ std::string beside(const DeviceWindow& window) {
   return words + fmt::format(", of {} other process{} too", others, others == 1 ? "" : "es");
 }
 
-/// What NVML says of a divided GPU only as a whole.
+/// Marks what NVML says of a divided GPU only as a whole.
 std::string of_whole(const DeviceWindow& window) {
   return window.instance ? ", of the whole GPU with all its instances" : "";
 }

@@ -2,20 +2,60 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 #include "suite/environment/gpu_counters.h"
-#include "suite/probes/busy_time.h"
-#include "suite/probes/sampled_window.h"
+#include "suite/environment/pm_sampling.h"
+
+/// Tells how long a device was at work, from what ran on it and when.
 
 namespace noisemark::suite {
 
-/// What was read of a GPU in one window of time.
+/// [begin, end) of something that ran on a device.
+struct BusySpan {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+/// The work that ran on one device in some steps.
+struct DeviceActivity {
+  std::vector<BusySpan> kernels;
+  std::vector<BusySpan> copies;  ///< memory copied or set
+};
+
+/// The busy time of a step. Overlapping kernels of several streams count once in what is merged.
+struct BusyTime {
+  double kernel_s = 0;         ///< at least one kernel ran
+  double busy_s = 0;           ///< at least one kernel or copy ran
+  double summed_kernel_s = 0;  ///< every kernel by itself, as if none overlapped
+  double kernels = 0;          ///< how many
+};
+
+/// Length of the union. Spans may lie in any order, overlap and touch; one that ends before it
+/// begins counts nothing.
+[[nodiscard]] int64_t merged_ns(std::vector<BusySpan> spans);
+
+/// Per step, of `steps`.
+[[nodiscard]] BusyTime busy_time(const DeviceActivity& activity, int steps);
+
+/// A sampled metric and the window that it was sampled in.
+struct SampledShare {
+  SampledValue value;
+  double window_s = 0;  ///< 0: in none
+};
+
+/// Runs `work`, which leaves the device idle, once in every window of `counters`; each is expected
+/// to last `expected_s`. One for each of sampled_metrics().
+[[nodiscard]] std::vector<SampledShare> sample_windows(SampledCounters& counters, double expected_s,
+                                                       const std::function<void()>& work);
+
+/// The readings of a GPU in one window of time.
 struct DeviceWindow {
   double window_s = 0;
   std::vector<GpmValue> shares;    ///< one for each of gpm_metrics()
@@ -54,7 +94,7 @@ class DeviceWatch {
   std::thread thread_;
 };
 
-/// What went on in a window.
+/// The work that went on in a window.
 struct WindowWork {
   int64_t steps = 0;
   int64_t images = 0;

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "memopt/device_parts.h"
+#include "memopt/device/device_clock.h"
 
 namespace noisemark::suite {
 namespace {

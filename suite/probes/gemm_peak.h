@@ -8,8 +8,8 @@
 
 namespace noisemark::suite {
 
-/// Who multiplies. ATen's float32 products on a CPU are MKL's and its convolutions oneDNN's, and
-/// MKL reaches half of what oneDNN does on some makers' processors.
+/// The library that multiplies. ATen's float32 products on a CPU are MKL's and its convolutions
+/// oneDNN's, and MKL reaches half of what oneDNN does on some makers' processors.
 enum class ProductBy : uint8_t { kMm, kConvolution };
 
 /// The fastest matrix product of a process.
@@ -25,7 +25,7 @@ struct GemmPeak {
 /// is called at least once after a call that does not count. Sizes that do not fit are left out.
 [[nodiscard]] GemmPeak measure_gemm_peak(at::Device device, at::ScalarType type, double seconds);
 
-/// For a report: "best call of square at::mm, n = 512, 1024, 2048, 4096".
+/// Words for a report: "best call of square at::mm, n = 512, 1024, 2048, 4096".
 [[nodiscard]] std::string gemm_peak_method(const GemmPeak& peak);
 
 }  // namespace noisemark::suite

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -11,16 +12,23 @@
 #include <string>
 #include <vector>
 
-#include "memopt/allocation_log.h"
-#include "memopt/mode.h"
-#include "reports/result.h"
-#include "suite/probes/device_memory.h"
-#include "suite/train/phase.h"
+#include "memopt/accounting/allocation_log.h"
+#include "memopt/modes/mode.h"
+#include "reports/result/result.h"
+#include "suite/probes/process_memory.h"
+#include "suite/train/observer.h"
 
 namespace noisemark::suite {
 
-/// Who holds tensors across phases, by owner. What lives through a phase boundary and is not among
-/// these, not saved for backward and not born in an OwnerScope is reported as unattributed.
+/// Keeps at most `limit` (at least 4) of the points, in their order: the first and the last, and of
+/// equal spans of time the highest and the last. So every peak of the curve that is highest within
+/// its span stays, the highest of all among them.
+[[nodiscard]] std::vector<reports::MemoryPoint> thin_timeline(
+    const std::vector<reports::MemoryPoint>& points, size_t limit);
+
+/// The holders of tensors across phases, by owner. Memory that lives through a phase boundary and
+/// is not among these, not saved for backward and not born in an OwnerScope is reported as
+/// unattributed.
 struct OwnerRoots {
   std::vector<at::Tensor> weights;     ///< parameters, buffers, tables of the diffusion process
   std::vector<at::Tensor> optimizer;   ///< its state
@@ -55,8 +63,8 @@ class MemoryProbe final : public StepObserver {
   void on_phase_end(Phase phase) override;
   void on_step_end(int64_t step) override;
 
-  /// Of the armed step; `measured` is false, with the reason, when it has not ended. Rethrows what
-  /// went wrong while it was observed.
+  /// Returns the section of the armed step; `measured` is false, with the reason, when it has not
+  /// ended. Rethrows what went wrong while it was observed.
   [[nodiscard]] reports::MemorySection section() const;
 
   /// After the armed step ended in an exception: its peak so far, which for a failed allocation is

@@ -9,11 +9,10 @@
 #include <set>
 #include <unordered_map>
 
-#include "memopt/device_parts.h"
-#include "reports/error.h"
-#include "suite/probes/convolution_events.h"
+#include "memopt/device/device_clock.h"
+#include "reports/base/error.h"
+#include "suite/probes/convolutions.h"
 #include "suite/probes/flop_counter.h"
-#include "suite/probes/host_range.h"
 
 namespace noisemark::suite {
 namespace {
@@ -165,8 +164,8 @@ std::vector<reports::OperatorRow> make_rows(const OperatorSums& sums, int steps,
   return rows;
 }
 
-/// In steps of their own: what it takes to keep the shapes of every operator's inputs is no part of
-/// the overhead that a result states, nor of the operators' times.
+/// Profiles steps of their own: what it takes to keep the shapes of every operator's inputs is no
+/// part of the overhead that a result states, nor of the operators' times.
 reports::ConvolutionKernels profile_convolutions(const std::function<void()>& step,
                                                  c10::Device device, int steps,
                                                  memopt::DeviceClock& clock) {

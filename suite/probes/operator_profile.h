@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "reports/result.h"
-#include "suite/probes/busy_time.h"
+#include "reports/result/result.h"
+#include "suite/probes/device_window.h"
 
 namespace noisemark::suite {
 
@@ -26,7 +26,7 @@ struct ProfileOptions {
   std::string trace_path;  ///< where to write a Chrome trace; empty: nowhere
 };
 
-/// How many steps profile_operators() runs.
+/// Counts the steps that profile_operators() runs.
 [[nodiscard]] int64_t steps_of_profile(c10::Device device, int64_t steps);
 
 /// Runs `step` under LibTorch's profiler (kineto) and sums up self time by operator: on a CPU the

@@ -1,16 +1,131 @@
 #include "suite/probes/snapshot_file.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <iterator>
+#include <limits>
+#include <numeric>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "memopt/attribution.h"
-#include "suite/probes/snapshot_pickle.h"
+#include "memopt/accounting/attribution.h"
 
 namespace noisemark::suite {
+namespace {
+
+// Opcodes of Python's pickletools, under their names there.
+constexpr char kProto = '\x80';
+constexpr char kStop = '.';
+constexpr char kMark = '(';
+constexpr char kEmptyList = ']';
+constexpr char kAppends = 'e';
+constexpr char kEmptyDict = '}';
+constexpr char kSetItems = 'u';
+constexpr char kBinUnicode = 'X';
+constexpr char kBinInt = 'J';
+constexpr char kBinInt1 = 'K';
+constexpr char kBinInt2 = 'M';
+constexpr char kLong1 = '\x8a';
+constexpr char kBinFloat = 'G';
+constexpr char kBinPut = 'q';
+constexpr char kLongBinPut = 'r';
+constexpr char kBinGet = 'h';
+constexpr char kLongBinGet = 'j';
+
+constexpr char kProtocol = 2;
+constexpr int kBitsPerByte = 8;
+constexpr uint32_t kLargestByte = 0xff;
+
+}  // namespace
+
+PickleWriter::PickleWriter() {
+  put(kProto);
+  put(kProtocol);
+}
+
+void PickleWriter::put_little_endian(uint64_t value, int count) {
+  for (int i = 0; i < count; ++i) put(static_cast<char>(value >> (kBitsPerByte * i)));
+}
+
+void PickleWriter::begin_list() {
+  put(kEmptyList);
+  put(kMark);
+}
+
+void PickleWriter::end_list() {
+  put(kAppends);
+}
+
+void PickleWriter::begin_dict() {
+  put(kEmptyDict);
+  put(kMark);
+}
+
+void PickleWriter::end_dict() {
+  put(kSetItems);
+}
+
+void PickleWriter::text(std::string_view value) {
+  const std::string key = "text " + std::string(value);
+  if (recall(key)) return;
+  put(kBinUnicode);
+  put_little_endian(value.size(), 4);
+  bytes_ += value;
+  remember(key);
+}
+
+void PickleWriter::integer(int64_t value) {
+  if (value >= 0 && value <= std::numeric_limits<uint8_t>::max()) {
+    put(kBinInt1);
+    put_little_endian(static_cast<uint64_t>(value), 1);
+  } else if (value >= 0 && value <= std::numeric_limits<uint16_t>::max()) {
+    put(kBinInt2);
+    put_little_endian(static_cast<uint64_t>(value), 2);
+  } else if (value >= std::numeric_limits<int32_t>::min() &&
+             value <= std::numeric_limits<int32_t>::max()) {
+    put(kBinInt);
+    put_little_endian(static_cast<uint64_t>(value), 4);
+  } else {
+    put(kLong1);
+    put_little_endian(sizeof value, 1);
+    put_little_endian(static_cast<uint64_t>(value), sizeof value);
+  }
+}
+
+void PickleWriter::number(double value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  put(kBinFloat);
+  for (int i = static_cast<int>(sizeof bits) - 1; i >= 0; --i) {
+    put(static_cast<char>(bits >> (kBitsPerByte * i)));  // the highest byte first
+  }
+}
+
+bool PickleWriter::recall(const std::string& key) {
+  const auto found = remembered_.find(key);
+  if (found == remembered_.end()) return false;
+  const bool short_form = found->second <= kLargestByte;
+  put(short_form ? kBinGet : kLongBinGet);
+  put_little_endian(found->second, short_form ? 1 : 4);
+  return true;
+}
+
+void PickleWriter::remember(const std::string& key) {
+  const auto place = static_cast<uint32_t>(remembered_.size());
+  remembered_[key] = place;
+  const bool short_form = place <= kLargestByte;
+  put(short_form ? kBinPut : kLongBinPut);
+  put_little_endian(place, short_form ? 1 : 4);
+}
+
+std::string PickleWriter::finish() {
+  put(kStop);
+  return std::move(bytes_);
+}
+
 namespace {
 
 using memopt::AllocationRecord;
@@ -27,12 +142,43 @@ std::string_view category_of(Owner owner) {
   return owner == Owner::kUnattributed ? kUnknown : memopt::owner_name(owner);
 }
 
+/// Writes what was live at the opening and is in no event, a block for each owner in whose
+/// OwnerScope it was born. Their numbers count down from the highest, which no allocator reaches.
+std::vector<BlockLife> unseen_lives(const AllocationRecord& record,
+                                    const std::vector<BlockLife>& seen) {
+  std::array<int64_t, memopt::kOwnerCount> rest{};
+  std::copy(std::begin(record.baseline.born_bytes), std::end(record.baseline.born_bytes),
+            rest.begin());
+  rest.back() = record.baseline.live_bytes - std::accumulate(rest.begin(), rest.end(), int64_t{0});
+  for (const BlockLife& life : seen) {
+    if (life.birth == 0) rest[static_cast<size_t>(life.block.born_as)] -= life.block.bytes;
+  }
+  std::vector<BlockLife> lives;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    if (rest[i] <= 0) continue;
+    const auto owner = static_cast<Owner>(i);
+    BlockLife life;
+    life.block = {std::numeric_limits<uint64_t>::max() - i, rest[i], owner};
+    life.owner = owner;
+    lives.push_back(life);
+  }
+  return lives;
+}
+
+/// Every block of a record, those that the log has not seen behind the others.
+std::vector<BlockLife> all_lives(const AllocationRecord& record) {
+  std::vector<BlockLife> lives = memopt::block_lives(record);
+  const std::vector<BlockLife> unseen = unseen_lives(record, lives);
+  lives.insert(lives.end(), unseen.begin(), unseen.end());
+  return lives;
+}
+
 class Snapshot {
  public:
   Snapshot(const AllocationRecord& record, c10::Device device)
       : record_(record),
         device_(device.is_cpu() || !device.has_index() ? 0 : device.index()),
-        lives_(memopt::block_lives(record)) {
+        lives_(all_lives(record)) {
     for (size_t i = 0; i < lives_.size(); ++i) by_number_[lives_[i].block.number] = i;
   }
 
@@ -64,17 +210,10 @@ class Snapshot {
     out_.end_list();
   }
 
-  /// What was live before, the rest of it as one block.
   void write_opening() {
-    int64_t known = 0;
     for (const BlockLife& life : lives_) {
-      if (life.birth != 0) continue;
-      known += life.block.bytes;
-      write_allocation(life, 0);
+      if (life.birth == 0) write_allocation(life, 0);
     }
-    if (record_.baseline.live_bytes <= known) return;
-    rest_.block.bytes = record_.baseline.live_bytes - known;
-    write_allocation(rest_, 0);
   }
 
   void write_event(const LogEvent& event) {
@@ -173,8 +312,7 @@ class Snapshot {
   void write_segments() {
     std::map<int64_t, const BlockLife*> live;  // by address
     for (const auto& [number, address] : addresses_) {
-      const auto found = by_number_.find(number);
-      live[address] = found == by_number_.end() ? &rest_ : &lives_[found->second];
+      live[address] = &lives_[by_number_.at(number)];
     }
     out_.begin_list();
     if (space_.extent() > 0) write_segment(live);
@@ -255,7 +393,6 @@ class Snapshot {
   const std::vector<BlockLife> lives_;
   std::unordered_map<uint64_t, size_t> by_number_;   ///< index in lives_
   std::unordered_map<uint64_t, int64_t> addresses_;  ///< of what is live, by number
-  BlockLife rest_;  ///< live at the opening and in no event; number 0 is no block's
   AddressSpace space_;
   PickleWriter out_;
 };

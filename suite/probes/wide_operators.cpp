@@ -41,7 +41,7 @@ bool gives_an_argument(const at::RecordFunction& function) {
   return returns.empty() || returns.front().alias_info() != nullptr;
 }
 
-/// Of what an operator gave.
+/// The results that an operator gave.
 struct Results {
   int64_t bytes = 0;  ///< of those in a wider type
   bool any = false;   ///< a floating-point one

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 
 namespace noisemark::suite {
 

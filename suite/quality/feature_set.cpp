@@ -3,24 +3,127 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <utility>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
-#include "suite/config/canonical.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/sha256.h"
 #include "suite/config/catalogue.h"
-#include "suite/io/npy.h"
-#include "suite/io/npz.h"
-#include "suite/quality/distance/mixture_distance.h"
-#include "suite/quality/feature_cache.h"
-#include "suite/quality/statistics_file.h"
+#include "suite/config/lock.h"
+#include "suite/io/numpy.h"
+#include "suite/io/safetensors.h"
+#include "suite/io/tensors.h"
+#include "suite/quality/distance/measures.h"
 
 namespace noisemark::suite {
+namespace {
+
+constexpr size_t kKeyDigits = 16;  // of the folder's name; the whole key is in the files
+constexpr const char* kFeatures = "features";
+
+std::map<std::string, std::string> metadata_of(const std::string& key, int64_t begin, int64_t end,
+                                               const at::Tensor& features) {
+  return {{"key", key},
+          {"begin", std::to_string(begin)},
+          {"end", std::to_string(end)},
+          {"sha256", tensors_sha256({{kFeatures, features}})}};
+}
+
+}  // namespace
+
+FeatureCache::FeatureCache(const std::filesystem::path& folder, std::string key)
+    : folder_(folder / key.substr(0, kKeyDigits)), key_(std::move(key)) {
+  reports::make_folder(folder_);
+  reports::remove_leftovers(folder_);
+}
+
+std::filesystem::path FeatureCache::file(int64_t begin, int64_t end) const {
+  return folder_ / fmt::format("{:010}-{:010}.safetensors", begin, end);
+}
+
+std::optional<at::Tensor> FeatureCache::load(int64_t begin, int64_t end) const {
+  const std::string path = file(begin, end).string();
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    const SafetensorsFile stored = read_safetensors(path);
+    if (stored.tensors.size() != 1) return std::nullopt;
+    const at::Tensor& features = stored.tensors.front().second;
+    if (features.dim() != 2 || features.size(0) != end - begin) return std::nullopt;
+    if (stored.metadata != metadata_of(key_, begin, end, features)) return std::nullopt;
+    return features;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+void FeatureCache::store(int64_t begin, int64_t end, const at::Tensor& features) const {
+  write_safetensors(file(begin, end).string(), {{kFeatures, features}},
+                    metadata_of(key_, begin, end, features));
+}
+
+namespace {
+
+at::Tensor bytes_tensor(const std::string& text) {
+  const at::Tensor bytes =
+      at::empty({static_cast<int64_t>(text.size())}, at::TensorOptions().dtype(at::kByte));
+  std::copy(text.begin(), text.end(), bytes.mutable_data_ptr<uint8_t>());
+  return bytes;
+}
+
+int64_t read_samples(const NpzFile& file) {
+  const at::Tensor n = file.array("n");
+  if (n.scalar_type() != at::kLong || n.numel() != 1 || n.item<int64_t>() < 2) {
+    throw bad_input(file.path(), "n", "no number of samples", "one int64 of at least 2");
+  }
+  return n.item<int64_t>();
+}
+
+}  // namespace
+
+bool has_statistics(const NpzFile& file) {
+  const bool mean = file.has("mu");
+  if (mean != file.has("sigma")) {
+    throw bad_input(file.path(), mean ? "sigma" : "mu", "missing", "both mu and sigma, or neither");
+  }
+  return mean;
+}
+
+StatisticsFile read_statistics(const NpzFile& file) {
+  StatisticsFile statistics;
+  statistics.gaussian = checked_gaussian(file.array("mu"), file.array("sigma"), file.path());
+  if (file.has("n")) statistics.gaussian.samples = read_samples(file);
+  if (file.has("extractor")) {
+    const at::Tensor json = file.array("extractor");
+    if (json.scalar_type() != at::kByte) {
+      throw bad_input(file.path(), "extractor", c10::toString(json.scalar_type()), "uint8");
+    }
+    statistics.extractor = parse_extractor(bytes_of(json), file.path());
+  }
+  return statistics;
+}
+
+void write_statistics(const std::string& path, const StatisticsFile& statistics) {
+  NamedTensors arrays = {{"mu", statistics.gaussian.mean},
+                         {"sigma", statistics.gaussian.covariance}};
+  if (statistics.gaussian.samples > 0) {
+    arrays.emplace_back(
+        "n", at::scalar_tensor(statistics.gaussian.samples, at::TensorOptions().dtype(at::kLong)));
+  }
+  if (statistics.extractor) {
+    arrays.emplace_back("extractor", bytes_tensor(extractor_json(*statistics.extractor)));
+  }
+  write_npz(path, arrays);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,7 +132,8 @@ constexpr int64_t kChunk = 1024;  // pictures of a file in the cache; part of th
 constexpr const char* kAccepted =
     "a folder of pictures, FILE.npz, FILE.npy, ID:train, ID:test or gmm16:exact";
 
-/// With the device, the batch and the threads: kernels are chosen by them, and round otherwise.
+/// The key holds the device, the batch and the threads too: kernels are chosen by them, and round
+/// otherwise.
 std::string cache_key(const ExtractorInfo& info, const std::string& pictures_sha256,
                       at::Device device, int64_t batch) {
   return reports::sha256_of(fmt::format("features v3\n{}\n{}\n{}\n{}\n{}\n{}\n",

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,11 +13,54 @@
 #include <vector>
 
 #include "suite/data/gaussian_mixture.h"
-#include "suite/quality/distance/moments.h"
+#include "suite/io/numpy.h"
+#include "suite/quality/distance/frechet.h"
 #include "suite/quality/features.h"
 #include "suite/quality/picture_set.h"
 
 namespace noisemark::suite {
+
+/// Features that were computed already, in a folder, so that an evaluation that was killed goes on
+/// where it was. One safetensors file per range of pictures, below a folder of the key; written
+/// beside its place, flushed and renamed, with the key, the range and a SHA-256 of the values
+/// inside, so that half a file, a changed one and one of another set are never taken for features.
+class FeatureCache {
+ public:
+  /// `key` is a SHA-256 of all that the features depend on. Throws Error, exit code 74, when the
+  /// folder cannot be made.
+  FeatureCache(const std::filesystem::path& folder, std::string key);
+
+  /// [end - begin, d] of pictures [begin, end), or nothing, also where the file is damaged or not
+  /// of this key: it is then computed and written again.
+  [[nodiscard]] std::optional<at::Tensor> load(int64_t begin, int64_t end) const;
+
+  /// Throws Error, exit code 74.
+  void store(int64_t begin, int64_t end, const at::Tensor& features) const;
+
+  [[nodiscard]] std::filesystem::path file(int64_t begin, int64_t end) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::string key_;
+};
+
+/// Mean and covariance on disk: .npz with `mu` [d] and `sigma` [d, d], which is what pytorch-fid
+/// and TTUR write and read. Ours also have `n` (int64) and `extractor` (uint8: JSON), which the
+/// peers pass over.
+struct StatisticsFile {
+  Gaussian gaussian;                       ///< samples 0: the file does not say
+  std::optional<ExtractorInfo> extractor;  ///< absent from the peers' files
+};
+
+/// Whether the file is one of statistics and not of features.
+[[nodiscard]] bool has_statistics(const NpzFile& file);
+
+/// Throws Error, exit code 2, naming the file: absent or damaged arrays, shapes that do not fit,
+/// values that are not finite, an n below 2.
+[[nodiscard]] StatisticsFile read_statistics(const NpzFile& file);
+
+/// Throws Error, exit code 74.
+void write_statistics(const std::string& path, const StatisticsFile& statistics);
 
 /// One side of a distance: features, their moments, or both.
 struct FeatureSet {
@@ -30,7 +74,7 @@ struct FeatureSet {
   std::optional<ExtractorInfo> extractor;  ///< absent where nobody says
   bool extractor_asserted = false;         ///< by the user, and not by who made the features
   std::string contents_sha256;             ///< of the pictures in a folder; empty: not of one
-  /// Of what is `exact`.
+  /// The distribution where the set is `exact`, else null.
   std::shared_ptr<const GaussianMixture> mixture = nullptr;
   std::vector<std::string> notes;  ///< what the user should know, for standard error
 };
@@ -39,7 +83,7 @@ struct FeatureSet {
 /// samples.
 [[nodiscard]] Gaussian gaussian_of(const FeatureSet& set);
 
-/// On the user's word that `set`, of which nobody says so, was made as `like` was, with this
+/// Takes the user's word that `set`, of which nobody says so, was made as `like` was, with this
 /// resize. Throws Error, exit code 2, unless that of `like` is known and that of `set` is not.
 void assert_extractor(FeatureSet& set, const FeatureSet& like, const std::string& resize);
 
@@ -70,7 +114,7 @@ class FeatureSetReader {
   /// Throws Error: exit code 2 with what is wrong and where, 77 when data or weights are needed and
   /// not given, 74 when the cache cannot be written.
   ///
-  /// With `keep_features` as if the option were set, for this set alone.
+  /// `keep_features` sets that option for this set alone.
   [[nodiscard]] FeatureSet read(const std::string& given, bool keep_features = false);
 
   /// The extractor's class logits of a set whose features were kept. Throws Error, exit code 2,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
@@ -10,7 +11,7 @@
 
 namespace noisemark::suite {
 
-/// What must be equal for two sets of features to be comparable, and what a report says of them.
+/// The identity of an extractor: two sets of features are comparable where it is equal.
 struct ExtractorInfo {
   std::string name;      ///< "pixels"
   std::string distance;  ///< what a Fréchet distance of these features is called; "FID" is one
@@ -19,7 +20,7 @@ struct ExtractorInfo {
   std::string provenance;  ///< where the weights are from, in words
 };
 
-/// Whether features of both may be compared: all but `provenance`.
+/// Says whether features of both may be compared: all but `provenance`.
 [[nodiscard]] bool same_extractor(const ExtractorInfo& a, const ExtractorInfo& b);
 /// One line of JSON, and back. Throws Error, exit code 2, beginning with `where`.
 [[nodiscard]] std::string extractor_json(const ExtractorInfo& info);
@@ -68,5 +69,42 @@ struct ExtractorEntry {
 /// float32. d = 3 H W. Nothing is learned, so its distance sees brightness, colour and blur, and no
 /// content.
 [[nodiscard]] std::unique_ptr<FeatureExtractor> make_pixels(const ExtractorOptions& options);
+
+/// Extractors with learned weights.
+
+/// "inception": the 2048 features of FID's Inception network, of weights that
+/// the user supplies: `options.weights`, or a file of the usual name in `options.data`. Resize
+/// "tf1-bilinear" (the default, as torch-fidelity) or "bilinear" (as pytorch-fid). The distance is
+/// called FID with the weights of 2015-12-05 alone.
+[[nodiscard]] std::unique_ptr<FeatureExtractor> make_inception(const ExtractorOptions& options);
+
+/// "cifarnet": the 144 features of a small network that is part of the program,
+/// for small photographs. Nothing is resized. The distance is never FID.
+[[nodiscard]] std::unique_ptr<FeatureExtractor> make_cifarnet(const ExtractorOptions& options);
+
+/// No TF32 in the convolutions and matrix products of a GPU for as long as it lives, whatever is
+/// allowed; then what was. LibTorch allows it in convolutions unless it is told otherwise.
+class [[nodiscard]] FullFloat32Guard {
+ public:
+  explicit FullFloat32Guard(c10::Device device) : active_(device.is_cuda()) {
+    if (!active_) return;
+    convolutions_ = at::globalContext().allowTF32CuDNN();
+    products_ = at::globalContext().allowTF32CuBLAS();
+    at::globalContext().setAllowTF32CuDNN(false);
+    at::globalContext().setAllowTF32CuBLAS(false);
+  }
+  ~FullFloat32Guard() {
+    if (!active_) return;
+    at::globalContext().setAllowTF32CuDNN(convolutions_);
+    at::globalContext().setAllowTF32CuBLAS(products_);
+  }
+  FullFloat32Guard(const FullFloat32Guard&) = delete;
+  FullFloat32Guard& operator=(const FullFloat32Guard&) = delete;
+
+ private:
+  bool active_;
+  bool convolutions_ = false;
+  bool products_ = false;
+};
 
 }  // namespace noisemark::suite

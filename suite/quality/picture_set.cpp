@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 #include "suite/data/picture_files.h"
 
@@ -30,7 +30,7 @@ at::Tensor empty_pictures(int64_t count, int64_t height, int64_t width) {
 
 Picture decode(const fs::path& path) {
   try {
-    return decode_image(read_bytes(path));
+    return decode_image(read_bytes(path)).picture;
   } catch (const ImageError& error) {
     throw bad_input(path.string(), "", error.what(), "a whole PNG or JPEG file");
   }
@@ -48,9 +48,9 @@ class FolderPictures final : public PictureSet {
       throw bad_input(folder_.string(), "", "no pictures" + (note_.empty() ? "" : "; " + note_),
                       kPictureFiles);
     }
-    const Picture first = decode(folder_ / files_.front().path);
-    height_ = first.height;
-    width_ = first.width;
+    height_ = files_.front().height;
+    width_ = files_.front().width;
+    for (const PictureFile& file : files_) require_size(file.path, file.width, file.height);
   }
 
   [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(files_.size()); }
@@ -75,13 +75,15 @@ class FolderPictures final : public PictureSet {
   }
 
  private:
+  void require_size(const std::string& path, int64_t width, int64_t height) const {
+    if (height == height_ && width == width_) return;
+    throw bad_input((folder_ / path).string(), "", fmt::format("{} x {} pixels", width, height),
+                    fmt::format("{} x {}, as {}", width_, height_, files_.front().path));
+  }
+
   void read_one(const std::string& path, uint8_t* out) const {
     const Picture picture = decode(folder_ / path);
-    if (picture.height != height_ || picture.width != width_) {
-      throw bad_input((folder_ / path).string(), "",
-                      fmt::format("{} x {} pixels", picture.width, picture.height),
-                      fmt::format("{} x {}, as {}", width_, height_, files_.front().path));
-    }
+    require_size(path, picture.width, picture.height);
     const int64_t plane = height_ * width_;
     for (int64_t c = 0; c < kChannels; ++c) {
       for (int64_t i = 0; i < plane; ++i) {
@@ -129,6 +131,7 @@ class DatasetPictures final : public PictureSet {
   [[nodiscard]] std::string checksum() const override {
     std::string text = identity_ + (split_ == Split::kTrain ? " train\n" : " test\n");
     for (const reports::DataFile& file : dataset_->files()) {
+      if (reports::is_left_out(file)) continue;
       text += fmt::format("{} {} {}\n", file.name, file.bytes, file.sha256);
     }
     return reports::sha256_of(text);

@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "reports/error.h"
-#include "reports/quantity.h"
+#include "reports/base/error.h"
+#include "reports/base/quantity.h"
 
 namespace noisemark::suite {
 namespace {

@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "suite/quality/distance/draws.h"
 #include "suite/quality/distance/frechet.h"
-#include "suite/quality/distance/kernel_distance.h"
-#include "suite/quality/distance/mixture_distance.h"
-#include "suite/quality/distance/precision_recall.h"
-#include "suite/quality/distance/resampling.h"
+#include "suite/quality/distance/measures.h"
 #include "suite/quality/feature_set.h"
 
 namespace noisemark::suite {
@@ -22,7 +20,7 @@ struct SetDistanceOptions {
   ResamplingOptions resampling;  ///< of the evaluated set
 };
 
-/// How far an evaluated set is from a reference.
+/// The distance of an evaluated set from a reference.
 struct SetDistance {
   std::string name;  ///< "FID" only where the extractors of both sets say so
   FrechetDistance frechet;
@@ -45,12 +43,12 @@ struct SetDistance {
 /// of the covariances, which differs between models (Chong & Forsyth 2020).
 [[nodiscard]] int64_t fewest_samples(int64_t dimension);
 
-/// Why no gate may be decided with this set; empty: it may.
+/// Says why no gate may be decided with this set; empty: it may.
 [[nodiscard]] std::string why_no_gate(const FeatureSet& set);
 
-/// Why nobody can say that both sets were made alike: the extractor of one alone is known, and even
-/// the resize moves FID by more than models differ. Such a distance has no extractor's name and
-/// decides no gate. Empty: both are known, or neither is claimed to be of any.
+/// Says why nobody can tell whether both sets were made alike: the extractor of one alone is known,
+/// and even the resize moves FID by more than models differ. Such a distance has no extractor's
+/// name and decides no gate. Empty: both are known, or neither is claimed to be of any.
 [[nodiscard]] std::string why_not_alike(const FeatureSet& a, const FeatureSet& b);
 
 }  // namespace noisemark::suite

@@ -10,9 +10,9 @@
 #include <span>
 #include <string>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/data/gaussian_mixture.h"
-#include "suite/models/evaluation_mode.h"
+#include "suite/models/denoiser.h"
 #include "suite/random/counter_rng.h"
 
 namespace noisemark::suite {

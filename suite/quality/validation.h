@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 #include "suite/config/definition.h"
 #include "suite/data/dataset.h"
 #include "suite/diffusion/process.h"
@@ -35,7 +35,7 @@ struct EvaluationOptions {
 /// the same (x0, t, noise) under every mode and batch. Losses are per sample, the mean over pixels,
 /// and are added up in float64 in the order of the samples.
 ///
-/// Where the dataset knows its distribution, the Bayes-optimal losses of the very same draws are in
+/// If the dataset knows its distribution, the Bayes-optimal losses of the very same draws are in
 /// the result too, and excess_frac = (loss - optimal) / optimal.
 ///
 /// The model runs in evaluation mode (no dropout) and without gradients; its mode is restored, also

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "suite/random/normal_kernel.h"
+#include "suite/random/elementary.h"
 
 namespace noisemark::suite {
 namespace {

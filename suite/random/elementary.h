@@ -1,14 +1,20 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <numbers>
+#include <span>
+#include <string_view>
+#include <vector>
 
 /// Logarithm, sine and cosine in double precision, made of IEEE additions, multiplications and
 /// divisions alone. The C library picks another implementation per processor (with or without fused
 /// multiply-add), which may change the last bit; these are the same bits everywhere and free of
 /// branches, so that compilers vectorise loops over them. Arguments are integers, so range
-/// reduction is exact. Relies on round-to-nearest and on -ffp-contract=off.
+/// reduction is exact. Relies on round-to-nearest and on -ffp-contract=off. normal_kernels() makes
+/// standard normals of them in bulk: many Philox blocks at once, in the widest vectors of the
+/// processor.
 namespace noisemark::suite {
 
 /// Exact conversion that every instruction set can vectorise (2^52 + k has k as its low bits).
@@ -76,5 +82,27 @@ struct SinCos {
   return {std::bit_cast<double>(std::bit_cast<uint64_t>(swap ? cosine : sine) ^ sine_sign),
           std::bit_cast<double>(std::bit_cast<uint64_t>(swap ? sine : cosine) ^ cosine_sign)};
 }
+
+/// Key and counter of Philox4x32-10 (Salmon et al. 2011), as at::Philox4_32 holds them.
+struct PhiloxPosition {
+  std::array<uint32_t, 2> key;
+  std::array<uint32_t, 4> counter;  ///< counter[0] is the block
+};
+
+inline constexpr int64_t kNormalBlocks = 64;            ///< blocks of one kernel call
+inline constexpr int64_t kNormals = 4 * kNormalBlocks;  ///< normals of one kernel call
+
+/// Box-Muller on blocks counter[0] ... counter[0] + 63 (no carry into counter[1]). The four words
+/// w of block b give out[4b] = r(w0) cos(w1), r(w0) sin(w1), r(w2) cos(w3), r(w2) sin(w3) with
+/// r(w) = sqrt(-2 ln((w + 1) / 2^32)) and angles in turns of 2^32.
+using NormalKernel = void (*)(const PhiloxPosition& position, std::span<double, kNormals> out);
+
+struct NormalKernelEntry {
+  std::string_view instruction_set;
+  NormalKernel kernel;
+};
+
+/// The kernels that this processor can run, the fastest last. All give the same bits.
+[[nodiscard]] const std::vector<NormalKernelEntry>& normal_kernels();
 
 }  // namespace noisemark::suite

@@ -1,3 +1,5 @@
+#include "suite/run/pace.h"
+
 #include <nlohmann/json.hpp>
 
 #include <iostream>
@@ -5,16 +7,14 @@
 #include <sstream>
 #include <string>
 
-#include "reports/ab/same_work.h"
+#include "reports/base/streams.h"
+#include "reports/compare/sides.h"
 #include "suite/environment/environment.h"
 #include "suite/io/safetensors.h"
 #include "suite/probes/phase_timer.h"
-#include "suite/probes/slow_down.h"
-#include "suite/run/deterministic.h"
-#include "suite/run/identity.h"
-#include "suite/run/plan.h"
-#include "suite/run/run.h"
-#include "suite/run/single_run.h"
+#include "suite/run/passes/session.h"
+#include "suite/run/spec/identity.h"
+#include "suite/run/spec/plan.h"
 
 namespace noisemark::suite {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void answer(const Json& json) {
-  std::cout << json.dump() << std::endl;
+  reports::print_out(json.dump() + "\n");
 }
 
 /// K of «run K».
@@ -67,17 +67,17 @@ int64_t parameters_of(const Trainer& trainer) {
 Json ready(const PlannedRun& plan, const SessionOptions& options, const Trainer& trainer) {
   reports::Result result;
   result.identity = identity_of(plan, *options.dataset);
-  describe_machine(plan.variant.device, result);
+  describe_machine(plan.spec.device, result);
   result.seeds.base = plan.seed;
-  result.protocol.deterministic = plan.variant.deterministic;
+  result.protocol.deterministic = plan.spec.deterministic;
   result.protocol.loader_threads = options.loader_threads;
   result.provenance.data = options.dataset->files();
   result.provenance.init_weights_sha256 = tensors_sha256(trainer.weights());
   return {{"ready", true},
           {"benchmark", plan.id},
-          {"variant", variant_label(plan.variant)},
-          {"threads", plan.variant.threads},
-          {"batch", plan.definition.train.batch},
+          {"variant", variant_label(plan.spec)},
+          {"threads", plan.spec.threads},
+          {"batch", plan.spec.definition.train.batch},
           {"parameters", parameters_of(trainer)},
           {"identity", reports::same_work(result)},
           {"about", reports::about_build(result)}};
@@ -86,7 +86,6 @@ Json ready(const PlannedRun& plan, const SessionOptions& options, const Trainer&
 }  // namespace
 
 ExitCode pace(const RunOptions& options) {
-  choose_cublas_workspace();
   require_benchmark("pace", options.id);
   const std::vector<PlannedRun> plans = plan_runs(options);
   if (plans.size() != 1) {
@@ -94,15 +93,16 @@ ExitCode pace(const RunOptions& options) {
                     "one benchmark, one mode, one baseline");
   }
   const PlannedRun& plan = plans.front();
-  apply_variant(plan.variant);
+  configure_process(plan.spec);
   SessionOptions session_of = session_options(options, plan);
-  session_of.definition.train.steps = std::numeric_limits<int32_t>::max();
+  session_of.spec.definition.train.steps = std::numeric_limits<int32_t>::max();
   session_of.timed = true;
   const Session session = make_session(session_of);
   answer(ready(plan, session_of, *session.trainer));
-  for (std::string line; std::getline(std::cin, line) && line != "quit";) {
-    answer(
-        take_turn(*session.trainer, parse_turn(line), plan.variant.device, options.slow_down_frac));
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line == "quit") break;
+    answer(take_turn(*session.trainer, parse_turn(line), plan.spec.device, options.slow_down_frac));
   }
   return ExitCode::kPass;
 }

@@ -1,63 +1,354 @@
 #include "suite/run/run.h"
 
 #include <fmt/core.h>
+#include <sys/wait.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "suite/environment/missing_gpu.h"
+#include "reports/base/error.h"
+#include "reports/base/folder.h"
+#include "reports/base/sha256.h"
+#include "reports/base/streams.h"
+#include "reports/render/run_folder.h"
+#include "reports/seeds/study_files.h"
+#include "reports/seeds/study_markdown.h"
+#include "suite/config/catalogue.h"
+#include "suite/environment/child.h"
+#include "suite/environment/processor.h"
 #include "suite/environment/surroundings.h"
-#include "suite/run/deterministic.h"
-#include "suite/run/output_folder.h"
-#include "suite/run/plan.h"
+#include "suite/run/folder/output_folder.h"
+#include "suite/run/passes/watch.h"
 #include "suite/run/single_run.h"
-#include "suite/run/suite_run.h"
+#include "suite/run/spec/plan.h"
 
 namespace noisemark::suite {
 namespace {
 
-namespace fs = std::filesystem;
+/// The options of a process that makes `plan` alone.
+RunOptions child_options(const RunOptions& options, const PlannedRun& plan,
+                         const std::filesystem::path& out) {
+  RunOptions child = options;
+  child.modes = {plan.spec.mode.name};
+  child.baselines = {plan.spec.baseline.name};
+  child.precision = plan.spec.precision.name;
+  child.device = plan.spec.device.str();
+  child.threads = plan.spec.threads;
+  child.seed = plan.seed;
+  child.seeds = 1;
+  child.looks.reset();
+  child.out = out.string();
+  child.memory = options.memory && !plan.judged;
+  child.memory_snapshot = options.memory_snapshot && child.memory;
+  // A mode changes few operators: a suite, whose time is short, profiles mode "none" alone.
+  const bool profiled = plan.spec.mode.is_none() || find_suite(options.id) == nullptr;
+  child.profile = options.profile && profiled && !plan.judged;
+  // One seed shows as well as all what a step costs (tiers 0 and 1).
+  child.certificate = options.certificate && (!plan.judged || plan.first_seed);
+  if (plan.judged) child.fit_memory_bytes.reset();
+  return child;
+}
 
-fs::path output_path(const RunOptions& options, const std::vector<PlannedRun>& plans) {
-  if (!options.out.empty()) return options.out;
-  const PlannedRun& first = plans.front();
-  return fresh_output_folder(options.out_parent,
-                             plans.size() > 1 ? fs::path(options.id).stem().string()
-                                              : first.id + "-" + variant_label(first.variant));
+/// Leaves the child to be waited for: until then no other process gets its number, and with it the
+/// signals that are meant for the child.
+void forward_interrupts_until_end_of(pid_t child) {
+  const InterruptForwarding forwarding(child);
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == -1 &&
+         errno == EINTR) {
+  }
+}
+
+int wait_status_of(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
+  }
+  return status;
 }
 
 }  // namespace
 
-void require_one_way_with_what_is_there(const RunOptions& options) {
-  if (options.resume && options.out.empty()) {
-    throw bad_input("--resume", "needs --out", "", "the folder of the run to continue");
+ChildEnd end_of_child(int wait_status, bool ended_for_memory) {
+  if (WIFEXITED(wait_status)) return {static_cast<ExitCode>(WEXITSTATUS(wait_status)), ""};
+  const int signal = WTERMSIG(wait_status);
+  // The child was ended by the second Ctrl-C, or by one before there was anything to write.
+  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) {
+    return {ExitCode::kInterrupted, ""};
   }
-  if (options.resume && options.force) {
-    throw bad_input("--force", "given with --resume", "",
-                    "one of them: replace the run that is there, or continue it");
+  const std::string words = fmt::format("a run ended by signal {}", signal);
+  if (signal != SIGKILL) return {ExitCode::kInternal, words};
+  if (ended_for_memory) {
+    return {ExitCode::kOutOfMemory, words + ": the kernel ended it for want of memory"};
+  }
+  return {ExitCode::kInternal, words + "; the kernel may have ended it for want of memory"};
+}
+
+std::vector<std::string> child_arguments(const RunOptions& options, const PlannedRun& plan,
+                                         const std::filesystem::path& out) {
+  std::vector<std::string> arguments{"run", plan.given};
+  const RunOptions child = child_options(options, plan, out);
+  for (const SpelledOption& option : spell_run_options(child, command::kRun)) {
+    arguments.push_back(option.flag);
+    if (!option.value.empty()) arguments.push_back(option.value);
+  }
+  return arguments;
+}
+
+std::vector<std::string> environment_with(const Variables& variables) {
+  std::vector<std::string> all = own_variables();
+  std::erase_if(all, [&](const std::string& entry) {
+    return variables.contains(entry.substr(0, entry.find('=')));
+  });
+  for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+  return all;
+}
+
+ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
+                      const std::filesystem::path& out, const Variables& variables) {
+  std::vector<std::string> arguments = child_arguments(options, plan, out);
+  arguments.insert(arguments.begin(), options.argv.empty() ? "noisemark" : options.argv.front());
+  const auto ended_before = processes_ended_for_memory();
+  const pid_t child = start_child({"/proc/self/exe", arguments, environment_with(variables)});
+  forward_interrupts_until_end_of(child);
+  const int status = wait_status_of(child);
+  const bool ended_for_memory = ended_before && processes_ended_for_memory() > ended_before;
+  const ChildEnd end = end_of_child(status, ended_for_memory);
+  if (!end.words.empty()) reports::say_on_stderr(end.words);
+  return end.code;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using ResultsByName = std::map<std::string, reports::Result>;
+
+int severity(ExitCode code) {
+  switch (code) {
+    case ExitCode::kPass:
+      return 0;
+    case ExitCode::kCannotRunHere:
+      return 1;
+    case ExitCode::kFailed:
+      return 3;
+    default:
+      return 2;
   }
 }
 
-void tell_of_unused_gpu(const RunOptions& options, c10::Device device) {
-  if (!options.device.empty() || !device.is_cpu()) return;
-  const std::string words = unused_gpu(look_around());
-  if (!words.empty()) fmt::print(stderr, "noisemark: {}\n", words);
+/// The suite that is continued; empty where none was begun.
+std::optional<reports::Suite> suite_to_resume(const std::string& title, const fs::path& out,
+                                              bool resume) {
+  auto suite = resume ? reports::read_suite(out) : std::nullopt;
+  if (suite && suite->title != title) {
+    throw Error(ExitCode::kNotComparable, (out / "suite.json").string() + ": " + suite->title +
+                                              " (this suite is " + title + ")");
+  }
+  return suite;
 }
+
+/// A new suite owns nothing of what lies in its folders; a continued one knows what is its own.
+bool is_earlier(const std::optional<reports::Suite>& resumed, const std::string& name,
+                const std::string& sha256) {
+  if (!resumed) return true;
+  const auto earlier = resumed->earlier.find(name);
+  return earlier != resumed->earlier.end() && earlier->second == sha256;
+}
+
+reports::Suite make_suite(const std::string& title, const std::vector<SeriesRun>& runs,
+                          const fs::path& out, bool resume) {
+  const auto resumed = suite_to_resume(title, out, resume);
+  reports::Suite suite;
+  suite.title = title;
+  for (const SeriesRun& run : runs) {
+    suite.names.push_back(run.name);
+    if (run.plan && run.plan->judged) suite.judged.insert(run.plan->id);
+    const fs::path result = out / run.name / "result.json";
+    if (!fs::exists(result)) continue;
+    const std::string sha256 = reports::sha256_of_file(result);
+    if (is_earlier(resumed, run.name, sha256)) suite.earlier[run.name] = sha256;
+  }
+  return suite;
+}
+
+/// The runs of a continued series that are finished. Throws Error as finished_result() does: a
+/// series that is not this one is found before anything is touched.
+ResultsByName finished_runs(const std::vector<SeriesRun>& runs, const fs::path& out,
+                            const reports::Suite& suite, bool resume) {
+  ResultsByName finished;
+  if (!resume) return finished;
+  for (const SeriesRun& run : runs) {
+    if (suite.earlier.contains(run.name) || holds_replacement(out / run.name)) continue;
+    if (!run.plan) continue;
+    if (auto result = finished_result(out / run.name, *run.plan)) {
+      finished.emplace(run.name, std::move(*result));
+    }
+  }
+  return finished;
+}
+
+/// `to_replace`: the folder holds the result of an earlier series.
+ExitCode run_one(const SeriesRun& run, const fs::path& folder, bool to_replace) {
+  if (!run.plan) return run.refused;
+  RunOptions options = run.options;
+  if (!fs::exists(folder)) options.resume = false;
+  if (options.resume && to_replace && !holds_replacement(folder)) {
+    // A series with --force was cut off before it came to this run.
+    options.resume = false;
+    options.force = true;
+  }
+  return run_in_child(options, *run.plan, folder, run.environment);
+}
+
+/// Empty where the run's result, or that there is none, tells how it ended.
+std::string why_not_run(ExitCode code, const fs::path& folder) {
+  if (code == ExitCode::kCannotRunHere) return "cannot run here";
+  const bool no_result = !fs::exists(folder / "result.json") || holds_replacement(folder);
+  if (code == ExitCode::kInterrupted && no_result) return "interrupted";
+  return "";
+}
+
+}  // namespace
+
+ExitCode worse(ExitCode a, ExitCode b) {
+  return severity(a) >= severity(b) ? a : b;
+}
+
+ExitCode worst_of(const SeriesEnd& end) {
+  ExitCode worst = ExitCode::kPass;
+  for (const auto& code : end.codes) worst = code ? worse(worst, *code) : worst;
+  return end.stopped ? worse(worst, ExitCode::kInterrupted) : worst;
+}
+
+SeriesEnd run_series(const std::string& title, const std::vector<SeriesRun>& runs,
+                     const fs::path& out, bool resume) {
+  reports::Suite suite = make_suite(title, runs, out, resume);
+  const ResultsByName finished = finished_runs(runs, out, suite, resume);
+  reports::write_suite(out, suite);
+  const InterruptGuard interrupt;
+  SeriesEnd end;
+  for (const SeriesRun& run : runs) {
+    if (end.stopped) {
+      suite.not_run[run.name] = "not started";
+      end.codes.emplace_back();
+      continue;
+    }
+    const fs::path folder = out / run.name;
+    const auto result = finished.find(run.name);
+    const ExitCode code = result != finished.end()
+                              ? leave_finished(result->second, folder)
+                              : run_one(run, folder, suite.earlier.contains(run.name));
+    const std::string not_run = why_not_run(code, folder);
+    if (!not_run.empty()) suite.not_run[run.name] = not_run;
+    end.stopped = code == ExitCode::kInterrupted || interrupt.requested();
+    end.codes.emplace_back(code);
+  }
+  reports::write_suite(out, suite);
+  reports::write_suite_report(out);
+  return end;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string label_of(const RunOptions& options, const std::vector<PlannedRun>& plans) {
+  const PlannedRun& first = plans.front();
+  return plans.size() > 1 ? fs::path(options.id).stem().string()
+                          : first.id + "-" + variant_label(first.spec);
+}
+
+ExitCode run_into(const RunOptions& options, const std::vector<PlannedRun>& plans,
+                  const fs::path& out) {
+  if (plans.size() == 1) return run_single(options, plans.front(), out);
+  return run_suite(options, plans, out);
+}
+
+}  // namespace
 
 ExitCode run(const RunOptions& options) {
   require_one_way_with_what_is_there(options);
-  choose_cublas_workspace();
   const std::vector<PlannedRun> plans = plan_runs(options);
-  tell_of_unused_gpu(options, plans.front().variant.device);
-  const fs::path out = output_path(options, plans);
-  if (options.resume && !fs::exists(out)) {
-    fmt::print(stderr, "noisemark: --resume: {}: nothing is there yet, the run begins\n",
-               out.string());
+  tell_of_unused_gpu(options, plans.front().spec.device);
+  if (options.out.empty()) {
+    const FreshFolder fresh(options.out_parent, label_of(options, plans));
+    return run_into(options, plans, fresh.path());
   }
-  if (plans.size() == 1) return run_single(options, plans.front(), out);
-  return run_suite(options, plans, out);
+  const fs::path out = options.out;
+  if (options.resume && !fs::exists(out)) {
+    reports::say_on_stderr(
+        fmt::format("--resume: {}: nothing is there yet, the run begins", out.string()));
+  }
+  return run_into(options, plans, out);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string name_of(const PlannedRun& plan) {
+  const std::string seed = plan.seeds > 1 ? "-seed" + std::to_string(plan.seed) : "";
+  return reports::portable_name(plan.id) + "/" + reports::portable_name(variant_label(plan.spec)) +
+         seed;
+}
+
+/// Found before anything is trained, and not by the look itself.
+void prepare_quality(const RunOptions& options, const fs::path& out) {
+  if (options.force) return reports::remove_quality(out);
+  const auto kept = reports::kept_quality(out);
+  if (!kept || !options.looks || *options.looks == kept->options.looks) return;
+  throw bad_input("--looks", "", std::to_string(*options.looks),
+                  fmt::format("{}, as was declared before the first look: {}", kept->options.looks,
+                              (out / "quality.json").string()));
+}
+
+/// Judges several seeds under several modes; nothing is said where there is nothing to judge.
+ExitCode say_quality(const RunOptions& options, const fs::path& out) {
+  const auto study = reports::write_suite_quality(out, options.looks);
+  if (!study) return ExitCode::kPass;
+  reports::print_out(
+      fmt::format("{} ({})\n", reports::quality_line(*study), (out / "quality.md").string()));
+  return reports::exit_code_of(*study);
+}
+
+bool is_there_to_judge(const std::vector<PlannedRun>& plans) {
+  return std::any_of(plans.begin(), plans.end(),
+                     [](const PlannedRun& plan) { return plan.judged; });
+}
+
+bool has_several_seeds(const std::vector<PlannedRun>& plans) {
+  return std::any_of(plans.begin(), plans.end(),
+                     [](const PlannedRun& plan) { return plan.seeds > 1; });
+}
+
+std::vector<SeriesRun> series_of(const RunOptions& options, const std::vector<PlannedRun>& plans) {
+  std::vector<SeriesRun> runs;
+  for (const PlannedRun& plan : plans) runs.push_back({name_of(plan), options, plan, {}});
+  return runs;
+}
+
+}  // namespace
+
+ExitCode with_quality(ExitCode worst, ExitCode quality, bool judged) {
+  return judged ? worse(worst, quality) : worst;
+}
+
+ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& plans,
+                   const fs::path& out) {
+  const reports::FolderLock lock(out);
+  prepare_suite_folder(out, options.force || options.resume);
+  prepare_quality(options, out);
+  const SeriesEnd end = run_series(options.id, series_of(options, plans), out, options.resume);
+  const ExitCode worst = worst_of(end);
+  // A look at half of the runs would be one of the few that there are.
+  if (end.stopped || !has_several_seeds(plans)) return worst;
+  return with_quality(worst, say_quality(options, out), is_there_to_judge(plans));
 }
 
 }  // namespace noisemark::suite

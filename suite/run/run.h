@@ -1,48 +1,75 @@
 #pragma once
 
-#include <c10/core/Device.h>
-
-#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
+#include "suite/run/spec/options.h"
+#include "suite/run/spec/plan.h"
 
 namespace noisemark::suite {
 
-/// What the user asked for, as typed; checked by run(). Empty or unset: the default named beside
-/// it.
-struct RunOptions {
-  std::string id;                      ///< benchmark, benchmark@scale, suite, or a definition file
-  std::vector<std::string> modes;      ///< {"none"}; for a suite: what the suite says
-  std::vector<std::string> baselines;  ///< {"plain"}
-  std::string precision;               ///< "fp32"
-  std::string device;                  ///< "cuda" where there is one, else "cpu"
-  std::optional<uint64_t> seed;        ///< the definition's
-  int64_t seeds = 1;                   ///< that many runs, of `seed` and the numbers after it
-  std::optional<int64_t> looks;        ///< at the quality over seeds: reports' default
-  std::optional<int64_t> threads;      ///< LibTorch's own choice
-  int64_t loader_threads = 1;          ///< that make batches ahead of time
-  std::string data;                    ///< folder of the pictures
-  std::string out;                     ///< a new folder in out_parent
-  bool force = false;                  ///< replace another run's files in `out`
-  std::vector<std::string> sets;       ///< "key=value"
-  std::string init_weights;            ///< safetensors under the peers' names
-  int64_t checkpoint_every = 0;        ///< steps; 0: never
-  bool resume = false;                 ///< continue the run in `out` from its checkpoint
-  bool deterministic = false;          ///< deterministic algorithms
-  bool memory = true;                  ///< make the memory pass
-  bool memory_snapshot = false;        ///< and keep what it saw for PyTorch's memory viewer
-  bool profile = true;                 ///< make the profile pass
-  bool certificate = true;             ///< train a memory mode beside "none"
-  std::optional<int64_t> fit_memory_bytes;  ///< look for the largest batch within so much
-  std::optional<double> slow_down_frac;     ///< pace only: a control, put into every step
-  bool verdict = true;                      ///< print the run's verdict
-  std::vector<std::string> argv;            ///< the whole command line, for the result
-  /// Where the new folder is made when `out` is empty.
-  std::string out_parent = "noisemark-out";
+/// Runs one plan of several in a process of its own (this very program), so that no run inherits
+/// another's memory, caches or settings. Standard output and error are shared, and an interrupt of
+/// this process, which must hold an InterruptGuard, goes on to it. `variables` are set in its
+/// environment, which is this process's otherwise. Returns its exit code, or that of end_of_child()
+/// when it was killed by a signal, which is then said on standard error.
+[[nodiscard]] ExitCode run_in_child(const RunOptions& options, const PlannedRun& plan,
+                                    const std::filesystem::path& out,
+                                    const Variables& variables = {});
+
+/// This process's environment with these variables in place of those of their names: "NAME=VALUE".
+[[nodiscard]] std::vector<std::string> environment_with(const Variables& variables);
+
+/// The meaning of a process's end to the one that waited for it.
+struct ChildEnd {
+  ExitCode code = ExitCode::kPass;
+  std::string words;  ///< for standard error, empty: nothing to say
 };
+
+/// Interprets `wait_status` as waitpid() gives it. `ended_for_memory`: meanwhile the kernel ended a
+/// process of this one's control group for want of memory. Without that a SIGKILL may still have
+/// been the kernel's: then it is kInternal, and said.
+[[nodiscard]] ChildEnd end_of_child(int wait_status, bool ended_for_memory);
+
+/// The arguments that make `noisemark` run exactly this plan, after the program's name.
+[[nodiscard]] std::vector<std::string> child_arguments(const RunOptions& options,
+                                                       const PlannedRun& plan,
+                                                       const std::filesystem::path& out);
+
+/// One of several runs of a command, each in a process of its own.
+struct SeriesRun {
+  std::string name;  ///< of its folder, below that of the series
+  RunOptions options;
+  /// Empty: it cannot be planned, and ends with `refused` without a process.
+  std::optional<PlannedRun> plan;
+  Variables environment;  ///< what its process has beside this one's
+  ExitCode refused = ExitCode::kBadInput;
+};
+
+/// The ends of the runs of a series.
+struct SeriesEnd {
+  std::vector<std::optional<ExitCode>> codes;  ///< in their order; empty: not begun
+  bool stopped = false;                        ///< by an interrupt
+};
+
+/// Makes the runs one after another below `out`, which prepare_suite_folder() has made ready, and
+/// writes suite.json before and report.md after them: only what these runs left counts. With
+/// `resume`, those that are finished stay as they are and the others are continued or begun. An
+/// interrupt ends the run that goes on, as it ends any, and the series after it. `title` says of
+/// what series the folder is: one with another title is not continued. Throws Error, exit code 3,
+/// for that, and where a folder holds a run of something else.
+[[nodiscard]] SeriesEnd run_series(const std::string& title, const std::vector<SeriesRun>& runs,
+                                   const std::filesystem::path& out, bool resume);
+
+/// Returns the worst exit code of all runs and of the interrupt.
+[[nodiscard]] ExitCode worst_of(const SeriesEnd& end);
+
+/// The one that outweighs the other when several runs end differently: a red run outweighs one that
+/// could not run, which outweighs a pass; of equals `a`.
+[[nodiscard]] ExitCode worse(ExitCode a, ExitCode b);
 
 /// Runs everything `options` names. One benchmark under one mode and baseline runs in this process
 /// and writes its result into `out`; several run one after another, each in a process of its own,
@@ -53,17 +80,16 @@ struct RunOptions {
 /// Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
 [[nodiscard]] ExitCode run(const RunOptions& options);
 
-/// Whoever names no device on a machine with a GPU expects it: where `device`, which was chosen, is
-/// the CPU for want of a GPU that can be used, says so and why on stderr.
-void tell_of_unused_gpu(const RunOptions& options, c10::Device device);
+/// Runs the plans one after another, each in a process of its own, into
+/// `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`, and writes suite.json before and report.md after
+/// them: only what these runs left counts. With `resume`, runs that are finished stay as they are
+/// and the others are continued or begun. Returns the worst exit code, of the verdict on quality
+/// too where the suite judges it.
+[[nodiscard]] ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& plans,
+                                 const std::filesystem::path& out);
 
-/// Throws Error, exit code 2, for --resume without a folder or with --force.
-void require_one_way_with_what_is_there(const RunOptions& options);
-
-/// Keeps one training session ready and obeys lines on standard input, so that several builds or
-/// frameworks can be timed in turns on one machine: «run K» makes K steps and answers {"step_s":
-/// [...], "loss": [...]}; «quit» or the end of input ends it. The first line out is {"ready": true,
-/// ...}: "identity" is what another build must agree in to do the same work, "about" may differ.
-[[nodiscard]] ExitCode pace(const RunOptions& options);
+/// Returns the exit code of a suite whose runs end with `worst` at the most and whose quality with
+/// `quality`: the worse, where it is there to judge quality; else `noisemark quality` gates.
+[[nodiscard]] ExitCode with_quality(ExitCode worst, ExitCode quality, bool judged);
 
 }  // namespace noisemark::suite

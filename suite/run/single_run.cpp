@@ -1,54 +1,352 @@
 #include "suite/run/single_run.h"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
-#include "memopt/tracking_allocator.h"
-#include "reports/error.h"
-#include "reports/gate.h"
-#include "reports/quality/gradient_bound.h"
-#include "reports/sha256.h"
-#include "reports/warmup.h"
-#include "reports/write_report.h"
-#include "suite/config/canonical.h"
+#include "reports/base/error.h"
+#include "reports/base/folder.h"
+#include "reports/base/sha256.h"
+#include "reports/base/streams.h"
+#include "reports/render/run_folder.h"
+#include "reports/result/gate.h"
+#include "reports/result/metrics.h"
+#include "reports/result/warmup.h"
+#include "reports/seeds/gates.h"
 #include "suite/config/lock.h"
-#include "suite/environment/changes.h"
-#include "suite/environment/energy.h"
 #include "suite/environment/environment.h"
-#include "suite/io/dtype_names.h"
-#include "suite/quality/validation.h"
+#include "suite/io/tensors.h"
 #include "suite/random/counter_rng.h"
-#include "suite/run/deterministic.h"
-#include "suite/run/earlier_run.h"
-#include "suite/run/event_log.h"
-#include "suite/run/failure.h"
-#include "suite/run/identity.h"
-#include "suite/run/interrupt.h"
-#include "suite/run/largest_batch.h"
-#include "suite/run/memory_pass.h"
-#include "suite/run/metrics.h"
-#include "suite/run/mode_figures.h"
-#include "suite/run/new_result.h"
-#include "suite/run/out_of_memory.h"
-#include "suite/run/output_folder.h"
-#include "suite/run/owners.h"
-#include "suite/run/pass_watch.h"
-#include "suite/run/profile_pass.h"
-#include "suite/run/progress.h"
-#include "suite/run/sampling_pass.h"
-#include "suite/run/side_by_side.h"
-#include "suite/run/training_pass.h"
-#include "suite/run/verdict.h"
+#include "suite/run/folder/event_log.h"
+#include "suite/run/folder/output_folder.h"
+#include "suite/run/passes/failure.h"
+#include "suite/run/passes/memory_pass.h"
+#include "suite/run/passes/mode_figures.h"
+#include "suite/run/passes/owners.h"
+#include "suite/run/passes/profile_pass.h"
+#include "suite/run/passes/side_by_side.h"
+#include "suite/run/passes/training_pass.h"
+#include "suite/run/passes/watch.h"
+#include "suite/run/spec/identity.h"
 #include "suite/sampling/folder.h"
 
 namespace noisemark::suite {
+namespace {
+
+const MeasureConfig& measure_of(const RunState& run) {
+  return run.plan.spec.definition.measure;
+}
+
+bool has_mode(const RunState& run) {
+  return !run.plan.spec.mode.is_none();
+}
+
+bool training_ended_early(const RunState& run) {
+  return !run.interrupted.empty() || !run.training.finiteness.finite;
+}
+
+void leave_fallbacks(RunState& run, const std::string& pass, const std::string& reason) {
+  if (has_mode(run)) set_fallbacks(run.result.memory_mode, no_fallbacks(pass, reason));
+}
+
+// The memory pass fills `memory`, and under a mode what it planned and how much mode "none" holds.
+
+bool measures_memory(const RunState& run) {
+  return run.options.memory && measure_of(run).memory_steps > 0;
+}
+
+void leave_memory(RunState& run) {
+  std::string& reason = run.result.memory.missing_reason;
+  reason = run.options.memory ? "the memory pass did not end"
+                              : "the memory pass was left out (--no-memory)";
+  if (measure_of(run).memory_steps == 0) {
+    reason = "the memory pass was left out (measure.memory_steps=0)";
+  }
+  leave_fallbacks(run, "memory", reason);
+}
+
+void measure_memory(RunState& run) {
+  reports::MemoryMode& mode = run.result.memory_mode;
+  const std::string snapshot = run.options.memory_snapshot ? run.folder.memory_snapshot() : "";
+  take_memory_section(
+      run, memory_pass(run.session, run.watch, has_mode(run) ? &mode : nullptr, snapshot));
+  if (has_mode(run)) {
+    SessionOptions plain = run.session;
+    plain.spec.mode = {};
+    plain.spec.baseline = {};
+    mode.plain = step_bytes(memory_pass(plain, run.watch));
+    mode.encoded_bytes = encoded_at_forward_end(run.result.memory);
+  }
+  run.result.protocol.memory_steps = measure_of(run).memory_steps;
+}
+
+// The mode's section is described from its name, and the certificate pass trains it beside "none".
+
+constexpr const char* kNoCertificate = "it was not trained beside none (--no-certificate)";
+
+std::string why_no_certificate(const RunState& run) {
+  return run.options.certificate ? "the certificate pass did not end" : kNoCertificate;
+}
+
+void leave_mode(RunState& run) {
+  run.result.memory_mode.missing_reason =
+      has_mode(run) ? "its passes did not end" : "mode none keeps what autograd keeps";
+  run.result.memory_mode.budget = budget_of(run.plan.spec.mode);
+}
+
+void describe_mode(RunState& run) {
+  reports::MemoryMode& mode = run.result.memory_mode;
+  mode.lossless = run.plan.spec.mode.lossless;
+  RunSpec reference = run.plan.spec;
+  reference.mode = {};
+  mode.reference = variant_label(reference);
+  const std::string missing = why_no_certificate(run);
+  mode.overhead.missing_reason = mode.gradient_error.missing_reason = missing;
+  mode.certificate.words = "Not applied: " + missing + ".";
+  mode.measured = true;
+  mode.missing_reason.clear();
+  if (!run.result.memory.measured) mode.plan_missing_reason = run.result.memory.missing_reason;
+}
+
+bool trains_beside_none(const RunState& run) {
+  return has_mode(run) && run.options.certificate;
+}
+
+void leave_certificate(RunState& run) {
+  leave_fallbacks(run, "certificate", why_no_certificate(run));
+}
+
+void train_beside_none(RunState& run) {
+  reports::MemoryMode& mode = run.result.memory_mode;
+  const SideBySide trained = train_side_by_side(run.session, run.watch);
+  mode.overhead = overhead_of(trained);
+  mode.certificate = certificate_of(trained, mode.lossless);
+  mode.gradient_error = gradient_error_of(trained);
+  set_fallbacks(mode, fallbacks_of("certificate", trained.mode_report));
+}
+
+// The search for the largest batch fills `batch_fit`.
+
+bool looks_for_a_batch(const RunState& run) {
+  return run.options.fit_memory_bytes.has_value();
+}
+
+void leave_batch_fit(RunState& run) {
+  if (!looks_for_a_batch(run)) return;
+  run.result.batch_fit.memory_bytes = run.options.fit_memory_bytes;
+  run.result.batch_fit.missing_reason = "the search for the largest batch did not end";
+}
+
+void look_for_a_batch(RunState& run) {
+  run.result.batch_fit = largest_batch(run.session, *run.options.fit_memory_bytes, run.watch);
+}
+
+// Training fills the samples, quality, determinism and `memory.training`.
+
+void leave_training(RunState& run) {
+  run.result.quality.missing_reason = "training did not begin";
+  run.result.memory.training.missing_reason = run.result.quality.missing_reason;
+  leave_fallbacks(run, "training", run.result.quality.missing_reason);
+}
+
+TrainingPassOptions training_options(RunState& run) {
+  TrainingPassOptions options;
+  options.session = run.session;
+  options.session.timed = true;
+  options.checkpoint_path = run.folder.checkpoint();
+  options.checkpoint_every = run.options.checkpoint_every;
+  options.resume = run.options.resume;
+  options.checkpoint_key = run_key(run.plan, run.session.dataset->files());
+  options.weights_path = run.folder.weights();
+  options.average_path = run.folder.average();
+  options.events = &run.events;
+  return options;
+}
+
+void take_outcome(RunState& run) {
+  const TrainingOutcome& outcome = run.training;
+  reports::Result& result = run.result;
+  result.samples = outcome.progress.samples;
+  result.quality = outcome.quality;
+  result.determinism = outcome.determinism;
+  result.memory.training = outcome.memory;
+  result.provenance.init_weights_sha256 = outcome.progress.init_weights_sha256;
+  result.utilization.parameters = outcome.parameters;
+  result.mixed_precision.loss_scale = outcome.loss_scale;
+  reports::Protocol& protocol = result.protocol;
+  protocol.steps = static_cast<int64_t>(result.samples.step_s.size());
+  protocol.resumed_at_step = outcome.resumed_at_step;
+  if (outcome.resumed_at_step > 0) {
+    run.energy = {std::nullopt, "the run was resumed: another process used a part of it", ""};
+  }
+  if (has_mode(run)) {
+    const int64_t steps = protocol.steps - protocol.resumed_at_step;
+    set_fallbacks(result.memory_mode,
+                  training_fallbacks(run.plan.spec.mode, outcome.mode,
+                                     steps * run.plan.spec.definition.train.accumulation));
+  }
+  const reports::Warmup warmup = reports::detect_warmup(result.samples.step_s);
+  protocol.warmup_steps = warmup.steps;
+  protocol.warmup_stable = warmup.stable;
+  protocol.warmup_reason = warmup.reason;
+}
+
+void train(RunState& run) {
+  const int64_t steps = run.plan.spec.definition.train.steps;
+  const c10::Device device = run.plan.spec.device;
+  run.watch.before_step("training", 0, steps);
+  const TrainingPassOptions options = training_options(run);
+  const EnergyReading before = energy_of(device);
+  const auto began = std::chrono::steady_clock::now();
+  run.training = training_pass(options, run.watch);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  run.energy = energy_used(before, energy_of(device), took.count());
+  add_changes(run.result.environment, machine_state(device));
+  take_outcome(run);
+  if (run.training.error) std::rethrow_exception(run.training.error);
+  if (run.training.interrupted) {
+    run.interrupted =
+        fmt::format("interrupted after step {} of {}", run.result.protocol.steps, steps);
+  }
+  std::vector<reports::Artifact>& artifacts = run.result.artifacts;
+  artifacts.push_back({"weights.safetensors", reports::sha256_of_file(run.folder.weights())});
+  if (!run.result.determinism.ema_sha256.empty()) {
+    artifacts.push_back({"ema.safetensors", reports::sha256_of_file(run.folder.average())});
+  }
+}
+
+// Sampling is outside the timed pass and takes the weights as they were written.
+
+bool samples(const RunState& run) {
+  return run.plan.spec.definition.sample.sampler != "none" && !training_ended_early(run);
+}
+
+void sample(RunState& run) {
+  const Definition& definition = run.plan.spec.definition;
+  SamplingPassOptions options;
+  options.spec = run.plan.spec;
+  options.sample = definition.sample;
+  options.seed = run.plan.seed;
+  options.weights = run.folder.path.string();
+  options.batch = definition.train.batch / definition.train.accumulation;
+  options.out = run.folder.samples();
+  prepare_sampling_folder(options.out, /*force=*/true);
+  sampling_pass(options, run.watch);
+  for (const char* name : {"sampling.json", "samples.npy", "sheet.png"}) {
+    run.result.artifacts.push_back(
+        {std::string("samples/") + name, reports::sha256_of_file(options.out / name)});
+  }
+}
+
+// The profile pass fills `utilization` and what autocast let stay in float32.
+
+bool profiles(const RunState& run) {
+  return run.options.profile && measure_of(run).profile_steps > 0 && !training_ended_early(run);
+}
+
+void give_no_profile(RunState& run, const std::string& reason) {
+  reports::Result& result = run.result;
+  result.utilization.missing_reason = reason;
+  if (run.plan.spec.device.is_cuda()) result.utilization.device_use.missing_reason = reason;
+  if (run.plan.spec.precision.autocast) result.mixed_precision.missing_reason = reason;
+}
+
+void leave_profile(RunState& run) {
+  std::string reason = "the profile pass did not begin";
+  if (training_ended_early(run)) reason = "it is made after training, which did not end";
+  if (measure_of(run).profile_steps == 0) {
+    reason = "the profile pass was left out (measure.profile_steps=0)";
+  }
+  if (!run.options.profile) reason = "the profile pass was left out (--no-profile)";
+  give_no_profile(run, reason);
+}
+
+void profile(RunState& run) {
+  give_no_profile(run, "the profile pass did not end");
+  reports::Result& result = run.result;
+  reports::Utilization measured = profile_pass(run.session, run.watch, &result.mixed_precision);
+  measured.parameters = result.utilization.parameters;
+  result.utilization = std::move(measured);
+  result.protocol.profile_steps = measure_of(run).profile_steps;
+  if (const auto rate = reports::images_per_second(result)) add_achieved(result.utilization, *rate);
+}
+
+bool always(const RunState& /*run*/) {
+  return true;
+}
+
+constexpr std::array<RunPass, 7> kPasses{{
+    {"memory_pass", measures_memory, leave_memory, measure_memory},
+    {"", has_mode, leave_mode, describe_mode},
+    {"certificate_pass", trains_beside_none, leave_certificate, train_beside_none},
+    {"fit_pass", looks_for_a_batch, leave_batch_fit, look_for_a_batch},
+    {"", always, leave_training, train},
+    {"", samples, nullptr, sample},
+    {"profile_pass", profiles, leave_profile, profile},
+}};
+
+void leave_empty(const RunPass& pass, RunState& run) {
+  if (pass.leave_empty != nullptr) pass.leave_empty(run);
+}
+
+void make_pass(const RunPass& pass, RunState& run) {
+  if (!pass.applies(run)) return leave_empty(pass, run);
+  if (!pass.event.empty()) run.events.pass_start(std::string(pass.event));
+  pass.make(run);
+  if (!pass.event.empty()) run.events.pass_stop(std::string(pass.event));
+}
+
+/// "memory pass" of the event's key "memory_pass".
+std::string words_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
+}
+
+}  // namespace
+
+RunState::RunState(const RunOptions& options, const PlannedRun& plan, const SessionOptions& session,
+                   const OutputFolder& folder, const PassWatch& watch, EventLog& events)
+    : options(options),
+      plan(plan),
+      session(session),
+      folder(folder),
+      watch(watch),
+      events(events) {}
+
+std::span<const RunPass> run_passes() {
+  return kPasses;
+}
+
+void leave_all_empty(RunState& run) {
+  for (const RunPass& pass : kPasses) leave_empty(pass, run);
+}
+
+void make_passes(RunState& run) {
+  run.events.init_start(run.plan.spec.definition, run.plan.seed);
+  try {
+    for (const RunPass& pass : kPasses) make_pass(pass, run);
+  } catch (const Interrupted& error) {
+    run.interrupted = error.what();
+  } catch (const NonFinite& error) {
+    const std::string pass = words_of(run.events.pass_abort());
+    run.training.finiteness = {
+        .finite = false,
+        .first_bad = fmt::format("{} at step {} of the {}", error.tensor(), error.step(), pass)};
+  }
+}
+
+void take_memory_section(RunState& run, reports::MemorySection section) {
+  section.training = std::move(run.result.memory.training);
+  run.result.memory = std::move(section);
+}
+
 namespace {
 
 using reports::Result;
@@ -68,14 +366,6 @@ reports::Seeds seeds_of(uint64_t base, const Definition& definition) {
   return seeds;
 }
 
-constexpr const char* kNoCertificate = "it was not trained beside none (--no-certificate)";
-
-/// "memory pass" of the event's key "memory_pass".
-std::string words_of(std::string key) {
-  std::replace(key.begin(), key.end(), '_', ' ');
-  return key;
-}
-
 std::vector<reports::GateRule> gate_rules(const Definition& definition) {
   std::vector<reports::GateRule> rules;
   for (const GateConfig& gate : definition.gates) {
@@ -84,31 +374,30 @@ std::vector<reports::GateRule> gate_rules(const Definition& definition) {
   return rules;
 }
 
-/// Fills a Result section by section, in the order of the passes.
+/// One run from the first event to the verdict.
 class SingleRun {
  public:
   SingleRun(const RunOptions& options, const PlannedRun& plan, const SessionOptions& session,
             const OutputFolder& folder, const InterruptGuard& interrupt)
-      : options_(options),
-        plan_(plan),
-        session_(session),
-        folder_(folder),
-        line_(plan.id + " " + variant_label(plan.variant), plan.definition.train.steps,
-              plan.definition.train.batch),
+      : line_(plan.id + " " + variant_label(plan.spec), plan.spec.definition.train.steps,
+              plan.spec.definition.train.batch),
         watch_{line_, interrupt},
-        events_(folder.events(), options.resume) {
+        events_(folder.events(), options.resume),
+        run_{options, plan, session, folder, watch_, events_},
+        report_folder_(folder.final_path) {
     describe();
+    leave_all_empty(run_);
   }
 
-  /// What ends it early is written into the result before it is thrown on.
+  /// The failure that ends it early is written into the result before it is thrown on.
   ExitCode execute() {
     try {
-      make_passes();
+      make_passes(run_);
       judge();
       write();
     } catch (const std::exception& error) {
       const auto* full = dynamic_cast<const OutOfMemory*>(&error);
-      if (full != nullptr && full->section()) take_section(*full->section());
+      if (full != nullptr && full->section()) take_memory_section(run_, *full->section());
       write_failed(failure_of(error));
       throw;
     }
@@ -117,245 +406,54 @@ class SingleRun {
 
  private:
   void describe() {
-    const Definition& definition = plan_.definition;
-    const Variant& variant = plan_.variant;
-    const bool pictures = session_.dataset->standing() != "generated";
-    result_ = new_result(options_.argv, pictures ? options_.data : "", variant.threads);
+    const RunSpec& spec = run_.plan.spec;
+    const Definition& definition = spec.definition;
+    const SessionOptions& session = run_.session;
+    const bool pictures = session.dataset->standing() != "generated";
+    result_ = new_result(run_.options.argv, pictures ? run_.options.data : "", spec.threads);
     result_.title = definition.title;
-    if (const std::string broken = fault_words(session_.fault); !broken.empty()) {
+    if (const std::string broken = fault_words(session.fault); !broken.empty()) {
       result_.title += ", broken on purpose: " + broken;
     }
     result_.definition = canonical_json(definition);
-    result_.seeds = seeds_of(plan_.seed, definition);
-    result_.identity = identity_of(plan_, *session_.dataset);
-    result_.provenance.data = session_.dataset->files();
-    describe_machine(variant.device, result_);
+    result_.seeds = seeds_of(run_.plan.seed, definition);
+    result_.identity = identity_of(run_.plan, *session.dataset);
+    result_.provenance.data = session.dataset->files();
+    describe_machine(spec.device, result_);
     reports::Protocol& protocol = result_.protocol;
     protocol.batch = definition.train.batch;
     protocol.accumulation = definition.train.accumulation;
-    protocol.deterministic = variant.deterministic;
-    protocol.loader_threads = session_.loader_threads;
-    result_.memory.missing_reason = options_.memory ? "the memory pass did not end"
-                                                    : "the memory pass was left out (--no-memory)";
-    result_.memory_mode.missing_reason =
-        has_mode() ? "its passes did not end" : "mode none keeps what autograd keeps";
-    result_.memory_mode.budget = budget_of(variant.mode);
-    result_.quality.missing_reason = "training did not begin";
-    result_.memory.training.missing_reason = result_.quality.missing_reason;
-    if (definition.measure.memory_steps == 0) {
-      result_.memory.missing_reason = "the memory pass was left out (measure.memory_steps=0)";
-    }
-    if (plan_.variant.precision.autocast) {
-      result_.mixed_precision.type = dtype_name(*plan_.variant.precision.autocast);
-    }
-    give_no_profile("the profile pass did not begin");
-    if (definition.measure.profile_steps == 0) {
-      give_no_profile("the profile pass was left out (measure.profile_steps=0)");
-    }
-    if (!options_.profile) give_no_profile("the profile pass was left out (--no-profile)");
-    if (has_mode()) result_.memory_mode.fallbacks = no_pass_yet();
-    if (options_.fit_memory_bytes) {
-      result_.batch_fit.memory_bytes = options_.fit_memory_bytes;
-      result_.batch_fit.missing_reason = "the search for the largest batch did not end";
+    protocol.deterministic = spec.deterministic;
+    protocol.loader_threads = session.loader_threads;
+    if (spec.precision.autocast) {
+      result_.mixed_precision.type = dtype_name(*spec.precision.autocast);
     }
   }
 
-  void make_passes() {
-    events_.init_start(plan_.definition, plan_.seed);
-    try {
-      const MeasureConfig& measure = plan_.definition.measure;
-      if (options_.memory && measure.memory_steps > 0) measure_memory();
-      if (has_mode()) describe_mode();
-      if (options_.fit_memory_bytes) fit();
-      train();
-      // Last: LibTorch's profiler leaves CUPTI attached, which slows every later launch on a GPU.
-      if (options_.profile && measure.profile_steps > 0) profile();
-    } catch (const Interrupted& error) {
-      interrupted_ = error.what();
-    } catch (const NonFinite& error) {
-      const std::string pass = words_of(events_.pass_abort());
-      outcome_.finiteness = {
-          .finite = false,
-          .first_bad = fmt::format("{} at step {} of the {}", error.tensor(), error.step(), pass)};
+  /// The metrics that no section of the result holds.
+  [[nodiscard]] std::vector<reports::Metric> measured() const {
+    std::vector<reports::Metric> all = {energy_metric(run_.energy)};
+    if (const auto steps = run_.training.skipped_steps) {
+      all.push_back(reports::metric_named("skipped_steps", {static_cast<double>(*steps)}));
     }
-  }
-
-  /// In the order of the passes.
-  [[nodiscard]] std::vector<reports::PassFallbacks> no_pass_yet() const {
-    return {no_fallbacks("memory", result_.memory.missing_reason),
-            no_fallbacks("certificate", options_.certificate ? "the certificate pass did not end"
-                                                             : kNoCertificate),
-            no_fallbacks("training", "training did not begin")};
-  }
-
-  [[nodiscard]] bool has_mode() const { return plan_.variant.mode != "none"; }
-
-  void measure_memory() {
-    events_.pass_start("memory_pass");
-    reports::MemoryMode& mode = result_.memory_mode;
-    take_section(memory_pass(session_, watch_, has_mode() ? &mode : nullptr,
-                             options_.memory_snapshot ? folder_.memory_snapshot() : ""));
-    if (has_mode()) {
-      SessionOptions plain = session_;
-      plain.variant.mode = "none";
-      plain.variant.baseline = "plain";
-      mode.plain = step_bytes(memory_pass(plain, watch_));
-      mode.encoded_bytes = encoded_at_forward_end(result_.memory);
-    }
-    events_.pass_stop("memory_pass");
-    result_.protocol.memory_steps = plan_.definition.measure.memory_steps;
-  }
-
-  /// The mode beside "none".
-  void describe_mode() {
-    reports::MemoryMode& mode = result_.memory_mode;
-    mode.lossless = memopt::make_mode(plan_.variant.mode)->lossless();
-    Variant reference = plan_.variant;
-    reference.mode = "none";
-    mode.reference = variant_label(reference);
-    const std::string missing =
-        options_.certificate ? "the certificate pass did not end" : kNoCertificate;
-    mode.overhead.missing_reason = mode.gradient_error.missing_reason = missing;
-    mode.certificate.words = "Not applied: " + missing + ".";
-    mode.measured = true;
-    mode.missing_reason.clear();
-    if (!result_.memory.measured) mode.plan_missing_reason = result_.memory.missing_reason;
-    if (!options_.certificate) return;
-    events_.pass_start("certificate_pass");
-    const SideBySide trained = train_side_by_side(session_, watch_);
-    mode.overhead = overhead_of(trained);
-    mode.certificate = certificate_of(trained, mode.lossless);
-    mode.gradient_error = gradient_error_of(trained);
-    set_fallbacks(mode, fallbacks_of("certificate", trained.mode_report));
-    events_.pass_stop("certificate_pass");
-  }
-
-  void fit() {
-    events_.pass_start("fit_pass");
-    result_.batch_fit = largest_batch(session_, *options_.fit_memory_bytes, watch_);
-    events_.pass_stop("fit_pass");
-  }
-
-  void give_no_profile(const std::string& reason) {
-    result_.utilization.missing_reason = reason;
-    if (plan_.variant.device.is_cuda()) result_.utilization.device_use.missing_reason = reason;
-    if (plan_.variant.precision.autocast) result_.mixed_precision.missing_reason = reason;
-  }
-
-  void profile() {
-    if (!interrupted_.empty() || !outcome_.finiteness.finite) {
-      return give_no_profile("it is made after training, which did not end");
-    }
-    give_no_profile("the profile pass did not end");
-    events_.pass_start("profile_pass");
-    reports::Utilization measured = profile_pass(session_, watch_, &result_.mixed_precision);
-    events_.pass_stop("profile_pass");
-    measured.parameters = result_.utilization.parameters;
-    result_.utilization = std::move(measured);
-    result_.protocol.profile_steps = plan_.definition.measure.profile_steps;
-    if (const auto rate = images_per_second(result_)) add_achieved(result_.utilization, *rate);
-  }
-
-  void train() {
-    watch_.before_step("training", 0, plan_.definition.train.steps);
-    TrainingPassOptions options;
-    options.session = session_;
-    options.session.timed = true;
-    options.checkpoint_path = folder_.checkpoint();
-    options.checkpoint_every = options_.checkpoint_every;
-    options.resume = options_.resume;
-    options.checkpoint_key = run_key(plan_, session_.dataset->files());
-    options.weights_path = folder_.weights();
-    options.average_path = folder_.average();
-    options.events = &events_;
-    const EnergyReading before = energy_of(plan_.variant.device);
-    const auto began = std::chrono::steady_clock::now();
-    outcome_ = training_pass(options, watch_);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    energy_ = energy_used(before, energy_of(plan_.variant.device), took.count());
-    add_changes(result_.environment, machine_state(plan_.variant.device));
-    take_outcome();
-    if (outcome_.error) std::rethrow_exception(outcome_.error);
-    if (outcome_.interrupted) {
-      interrupted_ = fmt::format("interrupted after step {} of {}", result_.protocol.steps,
-                                 plan_.definition.train.steps);
-    }
-    result_.artifacts.push_back(
-        {"weights.safetensors", reports::sha256_of_file(folder_.weights())});
-    if (!result_.determinism.ema_sha256.empty()) {
-      result_.artifacts.push_back({"ema.safetensors", reports::sha256_of_file(folder_.average())});
-    }
-    if (interrupted_.empty() && outcome_.finiteness.finite) sample();
-  }
-
-  /// Outside the timed pass, from the weights as they were written.
-  void sample() {
-    const Definition& definition = plan_.definition;
-    if (definition.sample.sampler == "none") return;
-    SamplingPassOptions options;
-    options.definition = definition;
-    options.sample = definition.sample;
-    options.seed = plan_.seed;
-    options.variant = plan_.variant;
-    options.weights = folder_.path.string();
-    options.batch = definition.train.batch / definition.train.accumulation;
-    options.out = folder_.samples();
-    prepare_sampling_folder(options.out, /*force=*/true);
-    sampling_pass(options, watch_);
-    for (const char* name : {"sampling.json", "samples.npy", "sheet.png"}) {
-      result_.artifacts.push_back(
-          {std::string("samples/") + name, reports::sha256_of_file(options.out / name)});
-    }
-  }
-
-  void take_outcome() {
-    result_.samples = outcome_.progress.samples;
-    result_.quality = outcome_.quality;
-    result_.determinism = outcome_.determinism;
-    result_.memory.training = outcome_.memory;
-    result_.provenance.init_weights_sha256 = outcome_.progress.init_weights_sha256;
-    result_.utilization.parameters = outcome_.parameters;
-    result_.mixed_precision.loss_scale = outcome_.loss_scale;
-    reports::Protocol& protocol = result_.protocol;
-    protocol.steps = static_cast<int64_t>(result_.samples.step_s.size());
-    protocol.resumed_at_step = outcome_.resumed_at_step;
-    if (outcome_.resumed_at_step > 0) {
-      energy_ = {std::nullopt, "the run was resumed: another process used a part of it", ""};
-    }
-    if (has_mode()) {
-      const int64_t steps = protocol.steps - protocol.resumed_at_step;
-      set_fallbacks(result_.memory_mode,
-                    training_fallbacks(*memopt::make_mode(plan_.variant.mode), outcome_.mode,
-                                       steps * plan_.definition.train.accumulation));
-    }
-    const reports::Warmup warmup = reports::detect_warmup(result_.samples.step_s);
-    protocol.warmup_steps = warmup.steps;
-    protocol.warmup_stable = warmup.stable;
-    protocol.warmup_reason = warmup.reason;
+    return all;
   }
 
   void judge() {
-    result_.metrics = derive_metrics(result_, outcome_.skipped_steps);
-    result_.metrics.push_back(energy_metric(energy_));
-    std::vector<reports::GateRule> rules = gate_rules(plan_.definition);
+    const Definition& definition = run_.plan.spec.definition;
+    result_.metrics = reports::derive_metrics(result_, measured());
+    std::vector<reports::GateRule> rules = gate_rules(definition);
     const reports::MemoryMode& mode = result_.memory_mode;
-    if (mode.measured && !mode.lossless && options_.certificate) {
+    if (mode.measured && !mode.lossless && run_.options.certificate) {
       rules.push_back(
           {"gradient_error", "gradient_error", "at most", reports::gradient_error_bound(result_)});
     }
-    result_.gates = reports::evaluate_gates(result_, rules, outcome_.finiteness);
+    result_.gates = reports::evaluate_gates(result_, rules, run_.training.finiteness);
     result_.exit = reports::exit_of(result_.gates, result_.identity.custom);
-    if (!interrupted_.empty()) {
-      result_.exit = {static_cast<int>(ExitCode::kInterrupted), "interrupted", {interrupted_}};
+    if (!run_.interrupted.empty()) {
+      result_.exit = {static_cast<int>(ExitCode::kInterrupted), "interrupted", {run_.interrupted}};
     }
-    const Definition& definition = plan_.definition;
     if (definition.unlocked) result_.exit.reasons.push_back(unlocked_words(definition));
-  }
-
-  /// All of the section but what another pass has to say.
-  void take_section(reports::MemorySection section) {
-    section.training = std::move(result_.memory.training);
-    result_.memory = std::move(section);
   }
 
   /// No gate is judged that was not: what was measured is not what the definition asks for. Throws
@@ -368,53 +466,75 @@ class SingleRun {
         result_.exit.reasons.push_back("at the peak of the memory pass: " +
                                        holders(result_.memory));
       }
-      if (result_.gates.empty()) result_.metrics = derive_metrics(result_);
+      if (result_.gates.empty()) result_.metrics = reports::derive_metrics(result_);
       write_what_fits();
-      (void)finish();
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "noisemark: no result was written: {}\n", failure_of(error).message);
+      place();
+    } catch (const std::exception& other) {
+      reports::say_on_stderr("no result was written: " + failure_of(other).message);
+      return;
     }
+    (void)told();
+  }
+
+  /// Only a run that came to its end takes the place of one that did.
+  void place() {
+    if (reports::is_finished(result_) || !replaces_run_to_keep(run_.folder)) {
+      return put_in_place(run_.folder);
+    }
+    report_folder_ = run_.folder.path;
+    line_.clear();
+    reports::say_on_stderr(
+        fmt::format("--force: {} keeps the earlier result, and {} has that of the run that {}: "
+                    "--resume continues it, --force begins anew",
+                    run_.folder.final_path.string(), report_folder_.string(),
+                    run_.interrupted.empty() ? "failed" : "was interrupted"));
   }
 
   void write() {
-    for (const std::string& file : {folder_.events(), folder_.memory_snapshot()}) {
+    for (const std::string& file : {run_.folder.events(), run_.folder.memory_snapshot()}) {
       const std::string name = std::filesystem::path(file).filename().string();
       std::erase_if(result_.artifacts, [&](const auto& one) { return one.path == name; });
       if (!std::filesystem::exists(file)) continue;
       result_.artifacts.push_back({name, reports::sha256_of_file(file)});
     }
-    reports::write_run_folder(folder_.path, result_);
+    reports::write_run_folder(run_.folder.path, result_);
   }
 
   void write_what_fits() {
     try {
       write();
     } catch (const Error&) {
-      reports::write_result_alone(folder_.path, result_);
+      reports::write_result_alone(run_.folder.path, result_);
     }
   }
 
   ExitCode finish() {
-    put_in_place(folder_);
+    place();
     line_.clear();
-    if (options_.verdict) {
-      fmt::print("{}", verdict_text(result_, folder_.final_path));
-      std::fflush(stdout);
-    }
-    return static_cast<ExitCode>(result_.exit.code);
+    const ExitCode code = static_cast<ExitCode>(result_.exit.code);
+    return told() || code != ExitCode::kPass ? code : ExitCode::kCannotWrite;
   }
 
-  const RunOptions& options_;
-  const PlannedRun& plan_;
-  const SessionOptions& session_;
-  const OutputFolder& folder_;
+  /// Says the verdict. The result stands in its folder by now, so that a standard output which
+  /// takes nothing costs no more than its exit code. Returns whether it was taken.
+  [[nodiscard]] bool told() const {
+    if (!run_.options.verdict) return true;
+    try {
+      reports::print_out(verdict_text(result_, report_folder_));
+      return true;
+    } catch (const Error& error) {
+      reports::say_on_stderr(
+          fmt::format("{}; the result is in {}", error.what(), report_folder_.string()));
+      return false;
+    }
+  }
+
   Progress line_;
   PassWatch watch_;
   EventLog events_;
-  TrainingOutcome outcome_;
-  EnergyUsed energy_{std::nullopt, "training did not begin", ""};
-  std::string interrupted_;  // where, in words; empty: it was not
-  Result result_;
+  RunState run_;
+  Result& result_ = run_.result;
+  std::filesystem::path report_folder_;  ///< where its files are at the end
 };
 
 ExistingRun existing_run(const RunOptions& options) {
@@ -424,60 +544,33 @@ ExistingRun existing_run(const RunOptions& options) {
 
 }  // namespace
 
-void apply_variant(const Variant& variant) {
-  at::set_num_threads(static_cast<int>(variant.threads));
-  if (variant.deterministic && variant.device.is_cuda()) require_cublas_workspace();
-  set_deterministic(variant.deterministic);
-  at::globalContext().setAllowTF32CuBLAS(variant.precision.tf32);
-  at::globalContext().setAllowTF32CuDNN(variant.precision.tf32);
-  const baselines::Execution execution = baselines::parse_baseline(variant.baseline);
-  at::globalContext().setBenchmarkCuDNN(execution.autotuned);
-  baselines::apply_process_settings(execution);
-}
-
-SessionOptions session_options(const RunOptions& options, const PlannedRun& plan) {
-  SessionOptions session;
-  session.definition = plan.definition;
-  session.definition.seed = plan.seed;
-  session.variant = plan.variant;
-  {
-    const memopt::OwnerScope owner(memopt::Owner::kInput);
-    const auto start = std::chrono::steady_clock::now();
-    session.dataset = open_dataset(session.definition, options.data);
-    session.data_open_s =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  const std::string note = session.dataset->note();
-  if (!note.empty()) fmt::print(stderr, "noisemark: --data {}: {}\n", options.data, note);
-  require_evaluation_samples(session.definition, *session.dataset);
-  session.init_weights = options.init_weights;
-  session.loader_threads = options.loader_threads;
-  return session;
-}
-
 ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
                     const std::filesystem::path& out, const Fault& fault) {
   if (options.memory_snapshot && !options.memory) {
     throw bad_input("--memory-snapshot", "", "--no-memory", "with the memory pass, which it is of");
   }
-  if (options.fit_memory_bytes) require_countable_batch(plan.variant);
-  apply_variant(plan.variant);
-  // What cannot begin is found before anything is touched.
+  if (options.fit_memory_bytes) require_countable_batch(plan.spec);
+  configure_process(plan.spec);
+  // A run that cannot begin is refused before anything is touched.
   SessionOptions session = session_options(options, plan);
   session.fault = fault;
   CheckpointKey key = run_key(plan, session.dataset->files());
   if (!options.init_weights.empty()) {
     key.init_weights_sha256 = tensors_sha256(make_session(session).trainer->weights());
   }
+  const reports::FolderLock lock(out);
   const OutputFolder folder = prepare_output_folder(out, existing_run(options));
   if (options.resume) {
     const auto earlier = earlier_result(folder.path, key);
-    if (earlier && reports::is_finished(*earlier)) return leave_finished(*earlier, folder.path);
+    if (earlier && reports::is_finished(*earlier)) {
+      put_in_place(folder);
+      return leave_finished(*earlier, folder.final_path);
+    }
     if (std::filesystem::exists(folder.checkpoint())) {
-      require_continuable(folder.checkpoint(), key, plan.variant.mode);
+      require_continuable(folder.checkpoint(), key, plan.spec.mode);
     }
   }
-  if (options.checkpoint_every > 0) tell_of_checkpoints(plan.variant.mode);
+  if (options.checkpoint_every > 0) tell_of_checkpoints(plan.spec.mode);
   const InterruptGuard interrupt;
   return SingleRun(options, plan, session, folder, interrupt).execute();
 }

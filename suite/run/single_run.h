@@ -1,12 +1,63 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
 
-#include "reports/result.h"
-#include "suite/run/plan.h"
-#include "suite/run/run.h"
+#include "reports/base/error.h"
+#include "reports/result/result.h"
+#include "suite/environment/energy.h"
+#include "suite/run/folder/event_log.h"
+#include "suite/run/folder/output_folder.h"
+#include "suite/run/passes/session.h"
+#include "suite/run/passes/training_pass.h"
+#include "suite/run/passes/watch.h"
+#include "suite/run/spec/options.h"
+#include "suite/run/spec/plan.h"
+#include "suite/train/fault.h"
 
 namespace noisemark::suite {
+
+/// The state that the passes of one run share: what was asked for, and what they found.
+struct RunState {
+  RunState(const RunOptions& options, const PlannedRun& plan, const SessionOptions& session,
+           const OutputFolder& folder, const PassWatch& watch, EventLog& events);
+
+  const RunOptions& options;
+  const PlannedRun& plan;
+  const SessionOptions& session;
+  const OutputFolder& folder;
+  const PassWatch& watch;
+  EventLog& events;
+  reports::Result result;
+  TrainingOutcome training;
+  EnergyUsed energy = {std::nullopt, "training did not begin", ""};
+  std::string interrupted;  ///< where, in words; empty: it was not
+};
+
+/// One pass of a run. It fails by an exception, which ends the passes: Interrupted and NonFinite
+/// end the run early, and any other one also ends the program.
+struct RunPass {
+  std::string_view event;  ///< its key in events.mlog; empty: it writes no pair of its own
+  bool (*applies)(const RunState&);  ///< asked when its turn comes
+  void (*leave_empty)(RunState&);    ///< says in its sections why they are empty; may be null
+  void (*make)(RunState&);           ///< fills its sections of the result
+};
+
+/// Every pass, in the order in which they are made. The profile is last: LibTorch's profiler leaves
+/// CUPTI attached, which slows every later launch on a GPU.
+[[nodiscard]] std::span<const RunPass> run_passes();
+
+/// Says in every section that a pass fills why it is still empty.
+void leave_all_empty(RunState& run);
+
+/// Makes the passes that apply. Throws what ends the program; what ends the run early is noted in
+/// `run`.
+void make_passes(RunState& run);
+
+/// Puts `section` into the result, but for what the training pass has to say.
+void take_memory_section(RunState& run, reports::MemorySection section);
 
 /// Runs one plan in this process: memory pass, profile pass, training pass, gates. Writes
 /// result.json, report.md, plots, events.mlog, weights.safetensors and, where the definition has an
@@ -16,12 +67,5 @@ namespace noisemark::suite {
 /// on.
 [[nodiscard]] ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
                                   const std::filesystem::path& out, const Fault& fault = {});
-
-/// What run_single and pace share: threads, determinism and the C library's memory, for the rest of
-/// the process.
-void apply_variant(const Variant& variant);
-
-/// Session options of a plan, with the data opened.
-[[nodiscard]] SessionOptions session_options(const RunOptions& options, const PlannedRun& plan);
 
 }  // namespace noisemark::suite

@@ -1,22 +1,246 @@
 #include "suite/run/sweep.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <set>
+#include <stdexcept>
 
-#include "reports/error.h"
-#include "reports/file.h"
-#include "reports/json_io.h"
-#include "reports/sweep_table.h"
-#include "reports/write_report.h"
-#include "suite/run/deterministic.h"
-#include "suite/run/output_folder.h"
-#include "suite/run/plan.h"
-#include "suite/run/run_series.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/folder.h"
+#include "reports/base/nearest.h"
+#include "reports/base/streams.h"
+#include "reports/render/run_folder.h"
+#include "reports/render/table.h"
+#include "reports/result/json_io.h"
+#include "suite/config/keys.h"
+#include "suite/probes/convolutions.h"
+#include "suite/run/folder/output_folder.h"
+#include "suite/run/run.h"
+#include "suite/run/spec/plan.h"
+#include "suite/run/spec/run_spec.h"
+#include "suite/train/precision.h"
 
 namespace noisemark::suite {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+const std::string kAxis = "--axis";
+constexpr std::string_view kForm = "KEY=V1,V2,...";
+constexpr std::string_view kBatch = "batch";
+constexpr std::string_view kBatchKey = "train.batch";
+
+int64_t integer_of(const std::string& value, int64_t minimum, const std::string& key) {
+  int64_t number = 0;
+  const char* end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, number);
+  if (error != std::errc{} || stop != end || number < minimum) {
+    throw bad_input(kAxis, key, value, fmt::format("an integer of at least {}", minimum));
+  }
+  return number;
+}
+
+/// An axis that is no key of a definition: whether the command line says the same, and what a value
+/// of it does.
+struct NamedAxis {
+  std::string_view key;
+  bool (*given)(const RunOptions&);
+  void (*apply)(const std::string& value, SweepCell& cell);
+};
+
+const std::array kNamedAxes{
+    NamedAxis{"mode", [](const RunOptions& o) { return !o.modes.empty(); },
+              [](const std::string& v, SweepCell& c) { c.options.modes = {v}; }},
+    NamedAxis{"baseline", [](const RunOptions& o) { return !o.baselines.empty(); },
+              [](const std::string& v, SweepCell& c) { c.options.baselines = {v}; }},
+    NamedAxis{"precision", [](const RunOptions& o) { return !o.precision.empty(); },
+              [](const std::string& v, SweepCell& c) { c.options.precision = v; }},
+    NamedAxis{"threads", [](const RunOptions& o) { return o.threads.has_value(); },
+              [](const std::string& v, SweepCell& c) {
+                c.options.threads = integer_of(v, 1, "threads");
+              }},
+    NamedAxis{"seed", [](const RunOptions& o) { return o.seed.has_value(); },
+              [](const std::string& v, SweepCell& c) {
+                c.options.seed = static_cast<uint64_t>(integer_of(v, 0, "seed"));
+              }},
+    NamedAxis{"cudnn.workspace_mib", [](const RunOptions& /*o*/) { return false; },
+              [](const std::string& v, SweepCell& c) {
+                c.environment[kWorkspaceLimitVariable] =
+                    std::to_string(integer_of(v, 0, "cudnn.workspace_mib"));
+              }}};
+
+const NamedAxis* find_named(const std::string& key) {
+  const auto* found = std::find_if(kNamedAxes.begin(), kNamedAxes.end(),
+                                   [&](const NamedAxis& axis) { return axis.key == key; });
+  return found == kNamedAxes.end() ? nullptr : found;
+}
+
+bool is_settable(const Key& key) {
+  return key.standing == Standing::kLocked;
+}
+
+/// The key of a definition that an axis moves; empty for a named axis.
+std::string definition_key(const std::string& key) {
+  if (find_named(key) != nullptr) return "";
+  return key == kBatch ? std::string(kBatchKey) : key;
+}
+
+void require_key(const std::string& key) {
+  if (find_named(key) != nullptr) return;
+  const Key* found = find_key(definition_key(key));
+  if (found != nullptr && is_settable(*found)) return;
+  Texts valid;
+  for (const NamedAxis& axis : kNamedAxes) valid.emplace_back(axis.key);
+  valid.emplace_back(kBatch);
+  for (const Key& one : keys()) {
+    if (is_settable(one)) valid.push_back(key_path(one));
+  }
+  throw bad_input(kAxis, key, "unknown key", reports::accepted_names(key, valid));
+}
+
+/// Splits at every comma outside of brackets.
+Texts divided(const std::string& text) {
+  Texts parts{""};
+  int brackets = 0;
+  for (const char c : text) {
+    if (c == '[') ++brackets;
+    if (c == ']') --brackets;
+    if (c == ',' && brackets == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+/// «error=0.01» is a part of the mode before it; «budget:saved=1GiB» is a mode.
+bool continues_a_mode(const std::string& part) {
+  const size_t equals = part.find('=');
+  return equals != std::string::npos && part.find(':') > equals;
+}
+
+Texts modes_of(const Texts& parts) {
+  Texts modes;
+  for (const std::string& part : parts) {
+    if (!modes.empty() && continues_a_mode(part)) {
+      modes.back() += "," + part;
+    } else {
+      modes.push_back(part);
+    }
+  }
+  return modes;
+}
+
+/// The value as the axis has it. Throws where no cell could take it.
+std::string checked(const std::string& key, const std::string& value) {
+  if (value.empty()) throw bad_input(kAxis, key, "an empty value", std::string(kForm));
+  if (value.find('/') != std::string::npos) {
+    throw bad_input(kAxis, key, value, "a value without a slash: it names a folder");
+  }
+  try {
+    if (key == "mode") return resolve_mode(value).name;
+    if (key == "baseline") (void)resolve_baseline(value);
+  } catch (const std::invalid_argument& error) {
+    throw bad_input(kAxis, key, error.what(), "");
+  }
+  // Whether the device has it each cell finds out.
+  if (key == "precision") (void)parse_precision(value, at::Device(at::kCUDA));
+  if (const NamedAxis* named = find_named(key)) {
+    SweepCell nobody;
+    named->apply(value, nobody);
+  }
+  return value;
+}
+
+SweepAxis parse_axis(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw bad_input(kAxis, "", text, std::string(kForm));
+  }
+  SweepAxis axis;
+  axis.key = text.substr(0, equals);
+  require_key(axis.key);
+  const Texts parts = divided(text.substr(equals + 1));
+  std::set<std::string> seen;
+  for (const std::string& value : axis.key == "mode" ? modes_of(parts) : parts) {
+    axis.values.push_back(checked(axis.key, value));
+    if (seen.insert(axis.values.back()).second) continue;
+    throw bad_input(kAxis, axis.key, axis.values.back() + ": given twice", "each once");
+  }
+  return axis;
+}
+
+/// The name under which two spellings of a key are one.
+std::string identity_of(const std::string& key) {
+  const std::string path = definition_key(key);
+  return path.empty() ? key : path;
+}
+
+void require_said_once(const RunOptions& base, const SweepAxis& axis) {
+  const NamedAxis* named = find_named(axis.key);
+  const std::string set = definition_key(axis.key) + "=";
+  const bool given =
+      named != nullptr ? named->given(base)
+                       : std::any_of(base.sets.begin(), base.sets.end(),
+                                     [&](const std::string& one) { return one.starts_with(set); });
+  if (!given) return;
+  const std::string option =
+      named != nullptr ? "--" + axis.key : "--set " + set.substr(0, set.size() - 1);
+  throw bad_input(kAxis, axis.key, "given with " + option, "one of them");
+}
+
+void apply(const SweepAxis& axis, const std::string& value, SweepCell& cell) {
+  cell.values.push_back(value);
+  if (!cell.name.empty()) cell.name += ',';
+  cell.name += reports::portable_name(axis.key + "=" + value);
+  if (const NamedAxis* named = find_named(axis.key)) {
+    named->apply(value, cell);
+  } else {
+    cell.options.sets.push_back(definition_key(axis.key) + "=" + value);
+  }
+}
+
+}  // namespace
+
+std::vector<SweepAxis> parse_axes(const Texts& texts) {
+  if (texts.empty()) throw bad_input(kAxis, "", "nothing given", std::string(kForm));
+  std::vector<SweepAxis> axes;
+  std::set<std::string> seen;
+  for (const std::string& text : texts) {
+    axes.push_back(parse_axis(text));
+    const std::string& key = axes.back().key;
+    if (!seen.insert(identity_of(key)).second) {
+      throw bad_input(kAxis, key, "given twice", "each once");
+    }
+  }
+  return axes;
+}
+
+std::vector<SweepCell> sweep_cells(const RunOptions& base, const std::vector<SweepAxis>& axes) {
+  std::vector<SweepCell> cells{{"", {}, base, {}}};
+  for (const SweepAxis& axis : axes) {
+    require_said_once(base, axis);
+    std::vector<SweepCell> more;
+    for (const SweepCell& cell : cells) {
+      for (const std::string& value : axis.values) {
+        more.push_back(cell);
+        apply(axis, value, more.back());
+      }
+    }
+    cells = std::move(more);
+  }
+  return cells;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -56,11 +280,6 @@ const PlannedRun& first_plan(const std::vector<PlannedCell>& cells) {
   return *first->run.plan;
 }
 
-fs::path output_of(const RunOptions& options) {
-  if (!options.out.empty()) return options.out;
-  return fresh_output_folder(options.out_parent, fs::path(options.id).stem().string() + "-sweep");
-}
-
 SeriesEnd run_cells(const std::string& title, const std::vector<PlannedCell>& cells,
                     const fs::path& out, bool resume) {
   std::vector<SeriesRun> runs;
@@ -91,7 +310,7 @@ reports::Sweep sweep_of(const std::string& title, const std::vector<SweepAxis>& 
   return sweep;
 }
 
-/// Without what a sweep is made to find.
+/// Leaves out what a sweep is made to find.
 SeriesEnd without_full_memory(SeriesEnd end) {
   for (auto& code : end.codes) {
     if (code == ExitCode::kOutOfMemory) code = ExitCode::kPass;
@@ -104,17 +323,20 @@ SeriesEnd without_full_memory(SeriesEnd end) {
 ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes) {
   require_benchmark("sweep", options.id);
   require_one_way_with_what_is_there(options);
-  choose_cublas_workspace();
   const std::vector<PlannedCell> cells = planned_cells(options, axes);
   const std::string title = first_plan(cells).id;
-  tell_of_unused_gpu(options, first_plan(cells).variant.device);
-  const fs::path out = output_of(options);
+  tell_of_unused_gpu(options, first_plan(cells).spec.device);
+  std::optional<FreshFolder> fresh;
+  if (options.out.empty()) {
+    fresh.emplace(options.out_parent, fs::path(options.id).stem().string() + "-sweep");
+  }
+  const fs::path out = fresh ? fresh->path() : fs::path(options.out);
+  const reports::FolderLock lock(out);
   prepare_suite_folder(out, options.force || options.resume);
   const SeriesEnd end = run_cells(title, cells, out, options.resume);
   const std::string text = reports::sweep_markdown(sweep_of(title, axes, cells, end, out));
   reports::write_file_atomically(out / "sweep.md", text);
-  fmt::print("{}", text);
-  std::fflush(stdout);
+  reports::print_out(text);
   return worst_of(without_full_memory(end));
 }
 

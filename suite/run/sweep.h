@@ -1,11 +1,39 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include "suite/run/run.h"
-#include "suite/run/sweep_axes.h"
+#include "reports/base/error.h"
+#include "suite/run/spec/options.h"
 
 namespace noisemark::suite {
+
+/// One axis of a sweep.
+struct SweepAxis {
+  std::string key;                  ///< as it was typed: "batch"
+  std::vector<std::string> values;  ///< modes in their canonical spelling, all else as typed
+};
+
+/// The axes in «KEY=V1,V2,...», one text each. KEY is mode, baseline, precision, threads, seed,
+/// cudnn.workspace_mib (the limit of a convolution's scratch memory), batch (train.batch) or a key
+/// that --set takes. A comma within brackets divides nothing ([1,2]), and a mode has what follows
+/// it with an equals sign («budget:1GiB,error=0.01»). Throws Error, exit code 2: no axis, unknown
+/// key (with the nearest), no value, an empty one, one that no cell could take, one that names no
+/// folder, or a key or value twice.
+[[nodiscard]] std::vector<SweepAxis> parse_axes(const std::vector<std::string>& texts);
+
+/// One combination of values.
+struct SweepCell {
+  std::string name;                 ///< of its folder: "batch=16,mode=none"
+  std::vector<std::string> values;  ///< one for each axis
+  RunOptions options;
+  Variables environment;  ///< what the cell's process has beside this one's
+};
+
+/// Every combination, the last axis first to change. Throws Error, exit code 2, where `base` says
+/// itself what an axis is to say.
+[[nodiscard]] std::vector<SweepCell> sweep_cells(const RunOptions& base,
+                                                 const std::vector<SweepAxis>& axes);
 
 /// Trains one benchmark at every combination of the axes' values, each in a process of its own,
 /// into `out/KEY=VALUE[,KEY=VALUE...]`. Prints a table with a row for every cell, which is also

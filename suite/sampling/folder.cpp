@@ -1,26 +1,71 @@
 #include "suite/sampling/folder.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
 
-#include "reports/error.h"
-#include "reports/file.h"
-#include "reports/sha256.h"
-#include "suite/config/canonical.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/sha256.h"
+#include "reports/render/run_folder.h"
+#include "suite/config/lock.h"
 #include "suite/data/picture_files.h"
-#include "suite/io/npy.h"
+#include "suite/io/numpy.h"
 #include "suite/io/png.h"
-#include "suite/sampling/pictures.h"
 
 namespace noisemark::suite {
+namespace {
+
+constexpr int64_t kGap = 2;        // pixels around every tile
+constexpr int64_t kTileSide = 64;  // that small pictures are enlarged to, about
+
+int64_t columns_for(int64_t tiles) {
+  int64_t columns = 1;
+  while (columns * columns < tiles) ++columns;
+  return columns;
+}
+
+}  // namespace
+
+at::Tensor to_pixels(const at::Tensor& samples) {
+  const at::Tensor values = samples.detach().to(at::kCPU, at::kFloat);
+  return ((values + 1) * 127.5F)
+      .round()
+      .clamp(0, 255)
+      .to(at::kByte)
+      .permute({0, 2, 3, 1})
+      .contiguous();
+}
+
+at::Tensor contact_sheet(const at::Tensor& pixels) {
+  const int64_t tiles = std::min(pixels.size(0), kSheetTiles);
+  const int64_t zoom = std::max<int64_t>(1, kTileSide / pixels.size(1));
+  const at::Tensor enlarged =
+      pixels.narrow(0, 0, tiles).repeat_interleave(zoom, 1).repeat_interleave(zoom, 2);
+  const int64_t height = enlarged.size(1);
+  const int64_t width = enlarged.size(2);
+  const int64_t columns = columns_for(tiles);
+  const int64_t rows = (tiles + columns - 1) / columns;
+  at::Tensor sheet =
+      at::full({rows * (height + kGap) + kGap, columns * (width + kGap) + kGap, pixels.size(3)},
+               255, at::kByte);
+  for (int64_t i = 0; i < tiles; ++i) {
+    const int64_t top = kGap + i / columns * (height + kGap);
+    const int64_t left = kGap + i % columns * (width + kGap);
+    sheet.narrow(0, top, height).narrow(1, left, width).copy_(enlarged[i]);
+  }
+  return sheet;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -30,6 +75,8 @@ constexpr const char* kPictures = "pictures";
 constexpr const char* kSheet = "sheet.png";
 constexpr const char* kSamples = "samples.npy";
 constexpr const char* kRecord = "sampling.json";
+/// A sub-folder for the samples until all of them are written.
+using reports::kReplacementFolder;
 constexpr std::array<const char*, 3> kFiles = {kSheet, kSamples, kRecord};
 constexpr size_t kDigits = 5;  // of a picture's number, at least
 
@@ -50,13 +97,15 @@ bool is_free(const fs::path& folder) {
   return !fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder));
 }
 
-/// Nothing in `folder` but what a sampling writes.
+/// Whether nothing is in `folder` but what a sampling writes, whole or killed.
 bool holds_only_samples(const fs::path& folder) {
   if (!fs::is_directory(folder)) return false;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (name == kPictures && entry.is_directory()) {
       if (!holds_only_pictures(entry.path())) return false;
+    } else if (name == kReplacementFolder) {
+      if (!holds_only_samples(entry.path())) return false;
     } else if (std::find(kFiles.begin(), kFiles.end(), name) == kFiles.end()) {
       return false;
     }
@@ -74,13 +123,15 @@ void writing(const fs::path& path, const Action& action) {
   }
 }
 
-/// The record goes first: what is there without it is known to be incomplete.
-void remove_earlier(const fs::path& folder) {
-  writing(folder, [&] {
-    fs::remove(folder / kRecord);
-    for (const char* name : kFiles) fs::remove(folder / name);
-    fs::remove_all(folder / kPictures);
-  });
+/// Puts the written samples in the place of earlier ones. The record goes first and comes last:
+/// what is there without it is known to be incomplete.
+void put_in_place(const fs::path& folder) {
+  fs::remove(folder / kRecord);
+  fs::remove_all(folder / kPictures);
+  for (const char* name : {kPictures, kSheet, kSamples, kRecord}) {
+    fs::rename(folder / kReplacementFolder / name, folder / name);
+  }
+  fs::remove(folder / kReplacementFolder);
 }
 
 /// Not flushed to the disk one by one, which for thousands of small files takes minutes.
@@ -125,6 +176,8 @@ Json sampler_json(const SampleConfig& sample, int64_t timesteps) {
   if (sample.sampler == "ddim") {
     json["steps"] = sample.ddim_steps;
     json["eta"] = sample.ddim_eta;
+    // Left out where it is what it always was, as in a definition's canonical form.
+    if (sample.grid != SampleConfig().grid) json["grid"] = sample.grid;
   } else {
     json["steps"] = timesteps;
     json["variance"] = sample.ddpm_variance;
@@ -139,7 +192,7 @@ Json noise_json(const SamplingRecord& record) {
           {"sha256", record.noise_sha256}};
 }
 
-/// What a distance between sets of pictures calls the contents of this one.
+/// Returns the checksum by which distances between sets of pictures know the contents of this one.
 std::string pictures_sha256(const fs::path& folder) {
   return listing_of(find_pictures(folder).pictures).sha256;
 }
@@ -170,7 +223,9 @@ std::string record_text(const fs::path& folder, const at::Tensor& samples,
 }  // namespace
 
 void prepare_sampling_folder(const fs::path& folder, bool force) {
-  reports::remove_leftovers(folder, kFiles);
+  for (const fs::path& place : {folder, folder / kReplacementFolder}) {
+    reports::remove_leftovers(place, kFiles);
+  }
   bool free = false;
   writing(folder, [&] { free = is_free(folder) || (force && holds_only_samples(folder)); });
   if (!free) {
@@ -182,10 +237,18 @@ void prepare_sampling_folder(const fs::path& folder, bool force) {
 
 void write_sampling_folder(const fs::path& folder, const at::Tensor& samples,
                            const SamplingRecord& record) {
-  remove_earlier(folder);
-  write_pictures(folder, samples);
-  write_npy((folder / kSamples).string(), samples.to(at::kFloat));
-  reports::write_file_atomically(folder / kRecord, record_text(folder, samples, record));
+  const fs::path written = folder / kReplacementFolder;
+  try {
+    writing(written, [&] { fs::remove_all(written); });
+    write_pictures(written, samples);
+    write_npy((written / kSamples).string(), samples.to(at::kFloat));
+    reports::write_file_atomically(written / kRecord, record_text(written, samples, record));
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(written, ignored);
+    throw;
+  }
+  writing(folder, [&] { put_in_place(folder); });
 }
 
 void require_picture_channels(const Definition& definition) {
@@ -193,6 +256,95 @@ void require_picture_channels(const Definition& definition) {
   if (channels == 1 || channels == 3) return;
   throw bad_input(definition.id, "model.channels", std::to_string(channels),
                   "1 or 3, for pictures");
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kShownDigits = 12;  // of a checksum
+
+/// "a/pictures/" and "a/pictures" are one folder.
+fs::path without_slash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
+std::string sampler_words(const Json& sampler) {
+  const auto name = sampler.at("name").get<std::string>();
+  const bool ddim = name == "ddim";
+  const Json& setting = sampler.at(ddim ? "eta" : "variance");
+  const std::string grid =
+      sampler.contains("grid") ? fmt::format(" ({} grid)", sampler["grid"].get<std::string>()) : "";
+  return fmt::format("{}, {} steps{}, {} {}", name, sampler.at("steps").get<int64_t>(), grid,
+                     ddim ? "eta" : "variance",
+                     setting.is_string() ? setting.get<std::string>() : setting.dump());
+}
+
+std::string weights_words(const Json& weights) {
+  const Json& kind = weights.at("kind");
+  const std::string which = kind.is_null() ? "" : kind == "ema" ? "averaged (EMA) " : "trained ";
+  return which + "weights " + weights.at("sha256").get<std::string>().substr(0, kShownDigits);
+}
+
+std::string noise_words(const Json& record) {
+  const Json& noise = record.at("noise");
+  const std::string seed = fmt::format("seed {}", record.at("seed").get<uint64_t>());
+  if (noise.at("source") == "drawn") return seed;
+  return fmt::format("{}, initial noise of a file {}", seed,
+                     noise.at("sha256").get<std::string>().substr(0, kShownDigits));
+}
+
+std::string precision_words(const Json& record) {
+  const auto precision = record.at("execution").at("precision").get<std::string>();
+  return precision.empty() ? "" : ", " + precision;
+}
+
+SamplingOrigin origin_of(const Json& record) {
+  Json kept = Json::object();
+  for (const char* name : {"definition", "weights", "sampler", "seed", "noise"}) {
+    kept[name] = record.at(name);
+  }
+  // Not how long it took, which is no part of what was drawn.
+  for (const char* name : {"baseline", "precision", "device"}) {
+    kept["execution"][name] = record.at("execution").at(name);
+  }
+  return {fmt::format("{}, {}, {}{}", sampler_words(record.at("sampler")),
+                      weights_words(record.at("weights")), noise_words(record),
+                      precision_words(record)),
+          kept.dump()};
+}
+
+/// Whether sampling.json speaks of what is there; false: it has no checksum of it. Throws where it
+/// speaks of something else.
+bool is_bound(const Json& samples, const fs::path& given, const std::string& sha256) {
+  const bool pictures = given.filename() == "pictures";
+  const char* key = pictures ? "pictures_sha256" : "sha256";
+  if (!samples.contains(key)) return false;
+  const std::string found = pictures ? sha256 : reports::sha256_of_file(given);
+  if (samples.at(key).get<std::string>() == found) return true;
+  throw bad_input(given.string(), "", "other samples than those that sampling.json speaks of",
+                  "them unchanged, or no sampling.json beside them");
+}
+
+}  // namespace
+
+std::optional<SamplingOrigin> sampling_origin(const fs::path& samples, int64_t count,
+                                              const std::string& sha256) {
+  const fs::path given = without_slash(samples);
+  const std::string name = given.filename().string();
+  const fs::path path = given.parent_path() / "sampling.json";
+  if ((name != "pictures" && name != "samples.npy") || !fs::exists(path)) return std::nullopt;
+  try {
+    const Json record = Json::parse(reports::read_file(path));
+    if (record.at("schema") != "noisemark.sampling") return std::nullopt;
+    if (record.at("samples").at("shape").at(0).get<int64_t>() < count) return std::nullopt;
+    SamplingOrigin origin = origin_of(record);
+    if (!is_bound(record.at("samples"), given, sha256)) return std::nullopt;
+    return origin;
+  } catch (const Json::exception&) {
+    throw bad_input(path.string(), "", "not what a sampling writes", "a whole sampling.json");
+  }
 }
 
 }  // namespace noisemark::suite

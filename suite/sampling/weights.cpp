@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/train/checkpoint.h"
 
 namespace noisemark::suite {
@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a file of one kind is called in a run's folder.
+/// Names the file of one kind in a run's folder.
 struct KindEntry {
   const char* kind;
   const char* file;

@@ -12,7 +12,7 @@ endforeach()
 file(WRITE "${OUTPUT}" "// Made from suite/selftest/recorded/ by suite/selftest/embed.cmake.
 #include <array>
 
-#include \"suite/selftest/recorded_rounds.h\"
+#include \"suite/selftest/selftest.h\"
 
 namespace noisemark::suite {
 namespace {

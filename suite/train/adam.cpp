@@ -23,7 +23,7 @@ at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_n
   const at::NoGradGuard no_grad;
   const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)), 2);
   const at::Tensor factor = at::clamp(max_norm / (norm + 1e-6), /*min=*/std::nullopt, 1.0);
-  // On the CPU looking is free and saves a pass over all gradients; elsewhere it would wait for the
+  // Looking is free on the CPU and saves a pass over all gradients; elsewhere it would wait for the
   // device.
   if (!norm.is_cpu()) {
     at::_foreach_mul_(gradients, at::nan_to_num(factor, 1.0));

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/io/safetensors.h"
 
 namespace noisemark::suite {
@@ -177,7 +177,7 @@ SafetensorsFile read_own(const std::string& path, const CheckpointKey& key) {
   return file;
 }
 
-/// Those whose names begin with `prefix`, without it.
+/// Returns those whose names begin with `prefix`, without it.
 NamedTensors without_prefix(const std::string& prefix, const NamedTensors& tensors) {
   NamedTensors found;
   for (const auto& [name, tensor] : tensors) {

@@ -3,13 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 #include "suite/io/safetensors.h"
 #include "suite/train/trainer.h"
 
 namespace noisemark::suite {
 
-/// What a run has measured so far; goes into a checkpoint so that a resumed run's result is whole.
+/// The measurements of a run so far; a checkpoint holds them, so that a resumed run's result is
+/// whole.
 struct TrainingProgress {
   reports::Samples samples;
   std::vector<reports::Evaluation> evaluations;
@@ -17,7 +18,7 @@ struct TrainingProgress {
   std::string init_weights_sha256;  ///< of the weights that the first session began with
 };
 
-/// What a checkpoint belongs to. Resuming under another one is refused.
+/// The run that a checkpoint belongs to. Resuming under another one is refused.
 struct CheckpointKey {
   std::string definition_sha256;
   std::string variant;  ///< label, device, threads, seed and determinism
@@ -40,9 +41,9 @@ void write_checkpoint(const std::string& path, const Trainer& trainer, const Che
 /// Whether a file says of itself that it is a checkpoint.
 [[nodiscard]] bool is_checkpoint(const SafetensorsFile& file);
 
-/// Of a checkpoint, whichever run's: its weights under the names of the model ("model"), or with
-/// their average in the place of each parameter ("ema"). `path` is for messages. Throws Error, exit
-/// code 2, when the checkpoint is not whole or holds no average.
+/// Returns the weights of a checkpoint, whichever run's, under the names of the model ("model"), or
+/// with their average in the place of each parameter ("ema"). `path` is for messages. Throws Error,
+/// exit code 2, when the checkpoint is not whole or holds no average.
 [[nodiscard]] NamedTensors checkpoint_weights(const SafetensorsFile& file, const std::string& path,
                                               const std::string& kind);
 

@@ -9,8 +9,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "reports/error.h"
-#include "reports/nearest.h"
+#include "reports/base/error.h"
+#include "reports/base/nearest.h"
 
 namespace noisemark::suite {
 

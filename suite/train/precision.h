@@ -9,7 +9,7 @@
 
 namespace noisemark::suite {
 
-/// What "fp32", "tf32", "bf16", "fp16" and "fp64" mean on a device.
+/// The meaning of "fp32", "tf32", "bf16", "fp16" and "fp64" on a device.
 struct Precision {
   std::string name;
   at::ScalarType weights = at::kFloat;
@@ -38,7 +38,7 @@ class [[nodiscard]] AutocastGuard {
   at::ScalarType previous_ = at::kFloat;
 };
 
-/// Of loss scaling; torch.amp.GradScaler's own.
+/// The settings of loss scaling, which are torch.amp.GradScaler's own.
 struct LossScaling {
   double initial = 65536.0;
   double growth = 2.0;   ///< factor after `interval` good steps in a row

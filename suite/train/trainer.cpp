@@ -4,6 +4,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
@@ -12,17 +14,26 @@
 #include <exception>
 #include <limits>
 
-#include "memopt/saved_tensor_scope.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/device/repeated_work.h"
+#include "reports/base/error.h"
 #include "suite/random/counter_rng.h"
-#include "suite/train/backward_order.h"
-#include "suite/train/named_parameters.h"
-#include "suite/train/non_finite_watch.h"
-#include "suite/train/step_scopes.h"
+#include "suite/train/non_finite.h"
+#include "suite/train/observer.h"
 
 namespace noisemark::suite {
+
+NamedTensors named_parameters(const Denoiser& model) {
+  NamedTensors parameters;
+  for (const auto& item : model.named_parameters()) {
+    parameters.emplace_back(item.key(), item.value());
+  }
+  return parameters;
+}
+
 namespace {
 
-/// On the device, in the type and memory format of `options`, ready to train.
+/// Moves the model to the device, type and memory format of `options`, ready to train.
 std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
                                         const TrainerOptions& options) {
   place_model(*model, options.device, options.precision.weights, options.channels_last);
@@ -41,7 +52,7 @@ NamedTensors with_buffers(NamedTensors weights, const Denoiser& model) {
   return weights;
 }
 
-/// By the largest absolute value of each, which unlike the sum of squares cannot overflow.
+/// Looks at the largest absolute value of each, which unlike the sum of squares cannot overflow.
 bool each_finite(const std::vector<at::Tensor>& tensors) {
   constexpr double kMaximum = std::numeric_limits<double>::infinity();
   return all_finite(at::stack(at::_foreach_norm(tensors, kMaximum)));
@@ -222,7 +233,7 @@ std::string Trainer::not_finite_in_forward(int64_t micro) {
   const int64_t all = definition_.train.accumulation;
   const std::string which =
       all == 1 ? "" : " of micro-batch " + std::to_string(micro + 1) + " of " + std::to_string(all);
-  // Of the micro-batches before the last one nothing but the loss is left.
+  // Nothing but the loss is left of the micro-batches before the last one.
   const bool known = micro + 1 == all && !all_finite(micro_.prediction);
   const std::string maker = operator_not_finite(micro);
   if (!maker.empty()) return "output of " + maker + " in forward" + which;
@@ -230,7 +241,7 @@ std::string Trainer::not_finite_in_forward(int64_t micro) {
 }
 
 std::string Trainer::gradient_not_finite() const {
-  // Of a repeated step no gradient is left.
+  // No gradient is left of a repeated step.
   if (!micro_.loss.defined()) return "norm of the gradients";
   for (const auto& [name, parameter] : in_backward_order(micro_.loss, parameters())) {
     if (!all_finite(parameter.grad())) return "gradient of " + name;
@@ -342,6 +353,134 @@ StepRecord Trainer::step(const std::vector<StepObserver*>& observers,
   ++next_step_;
   for (StepObserver* observer : observers) observer->on_step_end(record.step);
   return record;
+}
+
+// The part of the trainer that has a device repeat a recorded step.
+
+namespace {
+
+/// Steps on the stream that is recorded: enough for libraries to make what they need there, and for
+/// searches among algorithms to end.
+constexpr int64_t kWarmUps = 3;
+
+/// A mode that has not settled by then never will.
+constexpr int64_t kMostIssued = 64;
+
+/// 1 where not finite, else 0; a scalar of float32.
+at::Tensor not_finite(const at::Tensor& scalar) {
+  return at::isfinite(scalar).logical_not().to(at::kFloat);
+}
+
+}  // namespace
+
+bool Trainer::repeats(const memopt::SavedTensorSink* sink) const {
+  if (!options_.make_graph || sink != nullptr) return false;
+  if (recorded_.warm_ups > 0) return true;
+  const int64_t forwards = issued_steps_ * definition_.train.accumulation;
+  const bool watched = forwards > mode_.forwards_until_steady();
+  if (watched && mode_.steady()) return true;
+  if (issued_steps_ < kMostIssued) return false;
+  throw bad_input("--baseline", "cuda-graph",
+                  "mode " + mode_.name() + " has no plan to keep to after " +
+                      std::to_string(issued_steps_) + " steps",
+                  "a mode that settles");
+}
+
+/// Copies the batch to where the recorded step reads it.
+void Trainer::place_batch() {
+  const at::NoGradGuard no_grad;
+  if (!recorded_.images.defined()) {
+    recorded_.images = batch_.images.clone();
+    recorded_.timesteps = batch_.timesteps.clone();
+    recorded_.noise = batch_.noise.clone();
+  } else {
+    recorded_.images.copy_(batch_.images);
+    recorded_.timesteps.copy_(batch_.timesteps);
+    recorded_.noise.copy_(batch_.noise);
+  }
+  batch_.images = recorded_.images;
+  batch_.timesteps = recorded_.timesteps;
+  batch_.noise = recorded_.noise;
+}
+
+/// Clips and finds out on the device whether the weights may be touched.
+at::Tensor Trainer::issue_checks(const std::vector<at::Tensor>& gradients) {
+  const at::NoGradGuard no_grad;
+  at::Tensor bad = not_finite(at::stack(losses_).sum());
+  if (scaler_) bad = at::maximum(bad, scaler_->unscale(gradients));
+  if (definition_.optimizer.clip_norm > 0) {
+    recorded_.norm = clip_gradients(gradients, definition_.optimizer.clip_norm);
+    if (!scaler_) bad = at::maximum(bad, not_finite(recorded_.norm));
+  } else if (!scaler_) {
+    constexpr double kMaximum = std::numeric_limits<double>::infinity();
+    bad = at::maximum(bad, not_finite(at::stack(at::_foreach_norm(gradients, kMaximum)).max()));
+  }
+  return bad;
+}
+
+/// Everything of a step but the reading of the batch: nothing in it asks what the device knows.
+void Trainer::issue_step(int64_t step) {
+  losses_.clear();
+  {
+    StepRecord unread;
+    unread.step = step;
+    run_micro_batches({}, mode_, unread);
+  }
+  recorded_.bad = issue_checks(adam_.gradients());
+  adam_.issue(recorded_.bad);
+  if (scaler_) scaler_->update(recorded_.bad);
+  adam_.release_gradients();
+  if (ema_.repeats()) ema_.issue();
+  recorded_.losses = losses_;
+}
+
+void Trainer::capture_step(int64_t step) {
+  try {
+    const memopt::RepeatedWorkScope recording;
+    recorded_.graph->capture([this, step] { issue_step(step); });
+    recording.check();
+  } catch (const memopt::NotRepeatable& error) {
+    throw bad_input("--baseline", "cuda-graph", "under mode " + mode_.name() + " " + error.what(),
+                    "a mode whose steps need no host");
+  }
+  micro_ = {};
+  recorded_.captured = true;
+}
+
+std::optional<int64_t> Trainer::recording_bytes() const {
+  return recorded_.captured ? std::optional(recorded_.graph->own_bytes()) : std::nullopt;
+}
+
+void Trainer::read_repeated(StepRecord& record) {
+  losses_ = recorded_.losses;
+  record.loss = mean_loss();
+  mode_.check_step();
+  if (recorded_.norm.defined() && !scaler_) record.grad_norm = recorded_.norm.item<double>();
+  micro_ = {};
+  if (scaler_) return throw_if_beyond_scaling(record);
+  if (std::isfinite(record.loss) && recorded_.bad.item<double>() == 0) return;
+  throw NonFinite(record.step, first_non_finite());
+}
+
+void Trainer::repeat_step(const std::vector<StepObserver*>& observers, StepRecord& record) {
+  {
+    const PhaseScope phase(observers, Phase::kForward);
+    if (!recorded_.graph) recorded_.graph = options_.make_graph(options_.device);
+    place_batch();
+    adam_.prepare_issued();
+    if (recorded_.warm_ups < kWarmUps) {
+      ++recorded_.warm_ups;
+      recorded_.graph->warm_up([&] { issue_step(record.step); });
+    } else {
+      if (!recorded_.captured) capture_step(record.step);
+      recorded_.graph->replay();
+      ++repeated_steps_;
+    }
+    read_repeated(record);
+    adam_.count_issued();
+  }
+  const PhaseScope phase(observers, Phase::kEma);
+  ema_.repeats() ? ema_.count_issued() : ema_.update();
 }
 
 }  // namespace noisemark::suite

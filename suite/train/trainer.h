@@ -10,20 +10,23 @@
 #include <vector>
 
 #include "baselines/device_graph.h"
-#include "memopt/mode.h"
+#include "memopt/modes/mode.h"
 #include "suite/config/definition.h"
 #include "suite/data/loader.h"
 #include "suite/diffusion/process.h"
+#include "suite/io/safetensors.h"
 #include "suite/models/denoiser.h"
 #include "suite/train/adam.h"
-#include "suite/train/broken_saving.h"
-#include "suite/train/build_observer.h"
 #include "suite/train/ema.h"
 #include "suite/train/fault.h"
-#include "suite/train/phase.h"
+#include "suite/train/observer.h"
 #include "suite/train/precision.h"
 
 namespace noisemark::suite {
+
+/// The model's parameters under their names in the state dict, in the peer's order; shared, not
+/// copied.
+[[nodiscard]] NamedTensors named_parameters(const Denoiser& model);
 
 /// Training met a NaN or an infinity that is not loss scaling's to skip.
 class NonFinite : public std::runtime_error {
@@ -33,10 +36,11 @@ class NonFinite : public std::runtime_error {
         step_(step),
         tensor_(tensor) {}
   [[nodiscard]] int64_t step() const { return step_; }
-  /// What was not finite first, in the order of the step: "weight mid.conv.weight", "input images",
-  /// "output of aten::mul in forward" (where there are several, "of micro-batch 1 of 2"; "loss" or
-  /// "prediction" where the forward pass, repeated, is finite), "gradient of mid.conv.weight", or
-  /// "norm of the gradients" where each of them is finite and their norm is not.
+  /// Names what was not finite first, in the order of the step: "weight mid.conv.weight", "input
+  /// images", "output of aten::mul in forward" (where there are several, "of micro-batch 1 of 2";
+  /// "loss" or "prediction" where the forward pass, repeated, is finite), "gradient of
+  /// mid.conv.weight", or "norm of the gradients" where each of them is finite and their norm is
+  /// not.
   [[nodiscard]] const std::string& tensor() const { return tensor_; }
 
  private:
@@ -100,7 +104,8 @@ class Trainer {
   [[nodiscard]] const std::optional<LossScaler>& scaler() const { return scaler_; }
   /// Steps that repeated a recorded one.
   [[nodiscard]] int64_t repeated_steps() const { return repeated_steps_; }
-  /// Of the device's memory, what is the recorded step's own; empty before one was recorded.
+  /// Returns the part of the device's memory that is the recorded step's own; empty before one was
+  /// recorded.
   [[nodiscard]] std::optional<int64_t> recording_bytes() const;
 
   /// Parameters and buffers under the peers' names.
@@ -120,7 +125,7 @@ class Trainer {
     at::Tensor images, timesteps, noise, noisy, target, prediction, loss;
   };
 
-  /// What a recorded step reads and writes at fixed places.
+  /// The tensors that a recorded step reads and writes at fixed places.
   struct Recorded {
     std::unique_ptr<baselines::DeviceGraph> graph;
     at::Tensor images, timesteps, noise;

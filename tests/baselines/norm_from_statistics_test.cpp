@@ -18,10 +18,10 @@
 
 #include "baselines/fused_norm.h"
 #include "baselines/ops.h"
-#include "memopt/mode_grammar.h"
-#include "memopt/planned_mode.h"
-#include "memopt/policies.h"
-#include "memopt/saved_tensor_scope.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/modes/mode_grammar.h"
+#include "memopt/modes/planned_mode.h"
+#include "memopt/modes/policies.h"
 #include "tests/baselines/norm_cases.h"
 
 // A fused norm made again from its statistics: alone, and as memory modes do it.

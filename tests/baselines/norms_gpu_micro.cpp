@@ -14,7 +14,8 @@
 #include <string>
 
 #include "baselines/fused_norm.h"
-#include "memopt/device_parts.h"
+#include "memopt/device/device_clock.h"
+#include "memopt/treatment/norm_chain.h"
 #include "tests/memopt/timed_launches.h"
 
 // The fused norms on a GPU at the shapes of the U-Nets, in tensors too large for any cache: 256 MiB

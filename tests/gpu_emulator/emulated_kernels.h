@@ -5,8 +5,8 @@
 #include "baselines/kernels/group_norm.h"
 #include "baselines/kernels/rms_norm.h"
 #include "memopt/codecs/codec_device.h"
-#include "memopt/replay/kernels/norm_chain.h"
 #include "memopt/replay/sample_device.h"
+#include "memopt/treatment/kernels/norm_chain.h"
 
 /// The kernels' sources as emulated, under names of their own: memopt/cuda/*.h and
 /// baselines/cuda/norms.h have the contracts.

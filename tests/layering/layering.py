@@ -18,6 +18,12 @@ SUITE_LAYERS = [
     {"selftest"},
     {"cli"},
 ]
+# Floors, from the lowest: each uses itself and those before it. "" stands for files beside the rooms.
+FLOORS = {
+    "memopt": ["device", "autograd", "accounting", "codecs", "record", "treatment", "plan", "replay", "modes", "cuda"],
+    "reports": ["base", "result", "render", "compare", "ab", "seeds", "export", "history", "references"],
+    "suite/run": ["spec", "folder", "passes", ""],
+}
 CODE = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
@@ -48,6 +54,22 @@ def folder_of(path: str) -> str:
     return "/".join(parts[:2]) if parts[0] == "suite" else parts[0]
 
 
+def room_of(path: str) -> str:
+    """The room of its folder that the file is in; empty for a file beside the rooms."""
+    rest = path.removeprefix(folder_of(path) + "/").split("/")
+    return rest[0] if len(rest) > 1 else ""
+
+
+def floor_of(path: str) -> int | None:
+    """The number of the floor that the file is on; None where its folder has no floors, or it is an example."""
+    folder = folder_of(path)
+    floors = FLOORS.get(folder)
+    room = room_of(path)
+    if floors is None or room == "example":
+        return None
+    return floors.index(room) if room in floors else -1
+
+
 def check_include(root: pathlib.Path, path: str, quote: str, target: str) -> str | None:
     """What is wrong with one include of the file `path`, or None."""
     folder = folder_of(path)
@@ -63,6 +85,8 @@ def check_include(root: pathlib.Path, path: str, quote: str, target: str) -> str
     accepted = allowed_arrows()[folder]
     if folder_of(target) not in accepted:
         return f"{folder} may include only {', '.join(sorted(accepted))}"
+    if folder == folder_of(target) and (floor := floor_of(path)) is not None and floor_of(target) > floor:
+        return f"{room_of(path)}/ is below {room_of(target) or folder}/"
     return None
 
 
@@ -75,6 +99,9 @@ def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
             if folder_of(path) not in allowed_arrows():
                 errors.append(f"{path}: its folder has no place among the layers")
                 continue
+            if floor_of(path) == -1:
+                errors.append(f"{path}: its folder has no place among the floors of {folder_of(path)}/")
+                continue
             for number, line in enumerate(file.read_text().splitlines(), 1):
                 if match := INCLUDE.match(line):
                     count += 1
@@ -85,28 +112,33 @@ def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
 
 def self_test() -> list[str]:
     """Plants one include at a time in a small correct tree, and returns the verdicts that were wrong."""
-    files = ["reports/a.h", "memopt/a.h", "baselines/a.h", "suite/random/a.h", "suite/config/a.h", "suite/data/a.h",
-             "suite/io/a.h", "suite/train/a.h", "suite/run/a.h", "suite/cli/a.h", "tests/a.h"]
+    files = ["reports/base/a.h", "reports/result/a.h", "reports/render/a.h", "memopt/device/a.h", "memopt/plan/a.h",
+             "memopt/modes/a.h", "baselines/a.h", "suite/random/a.h", "suite/config/a.h", "suite/data/a.h",
+             "suite/io/a.h", "suite/train/a.h", "suite/run/a.h", "suite/run/spec/a.h", "suite/run/passes/a.h",
+             "suite/cli/a.h", "tests/a.h"]
     bad = [
-        ("reports/a.h", '"memopt/a.h"'), ("reports/a.h", "<ATen/core/Tensor.h>"), ("reports/a.h", "<torch/types.h>"),
-        ("memopt/a.h", '"reports/a.h"'), ("memopt/a.h", '"baselines/a.h"'), ("memopt/a.h", '"suite/random/a.h"'),
-        ("memopt/a.h", "<torch/torch.h>"), ("baselines/a.h", '"reports/a.h"'), ("baselines/a.h", '"suite/train/a.h"'),
+        ("reports/result/a.h", '"memopt/plan/a.h"'), ("reports/result/a.h", "<ATen/core/Tensor.h>"), ("reports/result/a.h", "<torch/types.h>"),
+        ("memopt/plan/a.h", '"reports/result/a.h"'), ("memopt/plan/a.h", '"baselines/a.h"'), ("memopt/plan/a.h", '"suite/random/a.h"'),
+        ("memopt/plan/a.h", "<torch/torch.h>"), ("baselines/a.h", '"reports/result/a.h"'), ("baselines/a.h", '"suite/train/a.h"'),
         ("suite/random/a.h", '"suite/config/a.h"'), ("suite/data/a.h", '"suite/io/a.h"'),
         ("suite/data/a.h", '"suite/train/a.h"'), ("suite/run/a.h", '"suite/cli/a.h"'),
-        ("memopt/a.h", "<suite/run/a.h>"), ("reports/a.h", "<memopt/a.h>"),
-        ("reports/a.h", "<boost/program_options.hpp>"), ("reports/a.h", "<gtest/gtest.h>"),
-        ("memopt/a.h", "<fmt/format.h>"), ("memopt/a.h", "<nlohmann/json.hpp>"), ("memopt/a.h", "<unistd.h>"),
+        ("memopt/plan/a.h", "<suite/run/a.h>"), ("reports/result/a.h", "<memopt/plan/a.h>"),
+        ("reports/result/a.h", "<boost/program_options.hpp>"), ("reports/result/a.h", "<gtest/gtest.h>"),
+        ("memopt/plan/a.h", "<fmt/format.h>"), ("memopt/plan/a.h", "<nlohmann/json.hpp>"), ("memopt/plan/a.h", "<unistd.h>"),
+        ("memopt/plan/a.h", '"memopt/modes/a.h"'), ("reports/base/a.h", '"reports/render/a.h"'),
+        ("suite/run/spec/a.h", '"suite/run/passes/a.h"'), ("suite/run/passes/a.h", '"suite/run/a.h"'),
         ("suite/cli/a.h", '"tests/a.h"'), ("suite/cli/a.h", '"suite/run/absent.h"'), ("suite/cli/a.h", '"a.h"'),
     ]
     good = [
-        ("reports/a.h", "<string>"), ("memopt/a.h", "<ATen/core/Tensor.h>"), ("baselines/a.h", '"memopt/a.h"'),
+        ("reports/result/a.h", "<string>"), ("memopt/plan/a.h", "<ATen/core/Tensor.h>"), ("baselines/a.h", '"memopt/plan/a.h"'),
         ("suite/cli/a.h", "<suite/run/a.h>"), ("suite/cli/a.h", "<boost/program_options.hpp>"),
-        ("reports/a.h", "<boost/math/distributions/normal.hpp>"), ("reports/a.h", "<sys/stat.h>"),
-        ("memopt/a.h", "<cuda_runtime_api.h>"), ("memopt/a.h", "<cub/device/device_scan.cuh>"),
-        ("memopt/a.h", "<unordered_map>"),
+        ("reports/result/a.h", "<boost/math/distributions/normal.hpp>"), ("reports/result/a.h", "<sys/stat.h>"),
+        ("memopt/plan/a.h", "<cuda_runtime_api.h>"), ("memopt/plan/a.h", "<cub/device/device_scan.cuh>"),
+        ("memopt/plan/a.h", "<unordered_map>"),
         ("suite/data/a.h", '"suite/random/a.h"'), ("suite/train/a.h", '"suite/data/a.h"'),
-        ("suite/cli/a.h", '"suite/run/a.h"'), ("suite/cli/a.h", '"baselines/a.h"'), ("suite/cli/a.h", '"reports/a.h"'),
-        ("tests/a.h", '"suite/cli/a.h"'), ("reports/a.h", '"reports/a.h"'),
+        ("suite/cli/a.h", '"suite/run/a.h"'), ("suite/cli/a.h", '"baselines/a.h"'), ("suite/cli/a.h", '"reports/result/a.h"'),
+        ("tests/a.h", '"suite/cli/a.h"'), ("reports/result/a.h", '"reports/base/a.h"'), ("memopt/plan/a.h", '"memopt/device/a.h"'),
+        ("suite/run/passes/a.h", '"suite/run/spec/a.h"'), ("suite/run/a.h", '"suite/run/passes/a.h"'),
     ]
     wrong = []
     for path, include in bad + good:

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/budget_mode.h"
+#include "memopt/modes/budget_mode.h"
 #include "memopt/replay/execution.h"
 
 namespace noisemark::memopt::test {

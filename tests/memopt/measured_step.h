@@ -8,16 +8,16 @@
 #include <memory>
 #include <vector>
 
-#include "memopt/allocation_log.h"
-#include "memopt/attribution.h"
-#include "memopt/mode.h"
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
-#include "tests/memopt/block_net.h"
+#include "memopt/accounting/allocation_log.h"
+#include "memopt/accounting/attribution.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/modes/mode.h"
+#include "tests/memopt/nets.h"
 
 namespace noisemark::memopt::test {
 
-/// What one training step held, as the allocator saw it.
+/// The bytes that one training step held, as the allocator saw it.
 struct StepMemory {
   int64_t saved_bytes = 0;
   int64_t peak_saved_bytes = 0;

@@ -20,11 +20,11 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/budget_mode.h"
-#include "memopt/planned_mode.h"
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
-#include "tests/memopt/block_net.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/modes/budget_mode.h"
+#include "memopt/modes/planned_mode.h"
+#include "tests/memopt/nets.h"
 
 /// Any model under any mode, for tests that hold for modes of every kind.
 namespace noisemark::memopt::test {
@@ -125,7 +125,7 @@ class ModeRun {
   TestModel model_;
 };
 
-/// Of the gradient, by "budget,error".
+/// The error of the gradient, by "budget,error".
 inline constexpr double kAllowedError = 0.05;
 
 /// The spelling of a mode of kModesOfEveryKind for a model: a budget halfway between all that it
@@ -149,9 +149,9 @@ inline std::string mode_for(const std::string& kind, const MakeModel& make) {
   return spell_budget({kTarget, bytes, error});
 }
 
-/// Whose gradients a mode's must be, bit for bit: the exact ones where it is lossless, or those of
-/// an untroubled run of the same. A budget with an error is planned by what operators took, so two
-/// runs round differently.
+/// The mode whose gradients a mode's must be, bit for bit: the exact ones where it is lossless, or
+/// those of an untroubled run of the same. A budget with an error is planned by what operators
+/// took, so two runs round differently.
 inline std::string reference_of(const std::string& mode) {
   const bool planned = mode.find(",error") != std::string::npos;
   return planned || make_mode(mode)->lossless() ? "none" : mode;
@@ -178,10 +178,10 @@ inline void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at:
   }
 }
 
-/// Of reference_of(mode) and a run under the mode, in a step with the same number.
+/// Compares reference_of(mode) and a run under the mode, in a step with the same number.
 inline void expect_right(const std::string& mode, const std::vector<at::Tensor>& reference,
                          const std::vector<at::Tensor>& got) {
-  // What is allowed was measured on another step, with other dropout: twice as much is.
+  // The error was measured on another step, with other dropout, so twice as much is allowed.
   if (mode.find(",error") != std::string::npos) {
     return expect_near(reference, got, 2 * kAllowedError);
   }

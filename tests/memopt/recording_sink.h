@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/record/recorder.h"
-#include "memopt/saved_tensor_scope.h"
 
 namespace noisemark::memopt::test {
 

@@ -8,10 +8,10 @@
 #include <chrono>
 #include <memory>
 
-#include "memopt/mode.h"
-#include "memopt/record/call_watch.h"
-#include "memopt/saved_tensor_scope.h"
-#include "tests/memopt/small_net.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/modes/mode.h"
+#include "memopt/record/history.h"
+#include "tests/memopt/nets.h"
 
 namespace noisemark::memopt::test {
 
@@ -49,7 +49,7 @@ class ScopedSteps {
     return seconds_since(begin);
   }
 
-  /// What a planned mode looks at in every forward pass.
+  /// Looks at a forward pass as every planned mode does.
   double under_call_watch() {
     const auto begin = Clock::now();
     at::Tensor loss;

@@ -10,14 +10,14 @@
 #include <functional>
 #include <memory>
 
-#include "memopt/device_parts.h"
+#include "memopt/device/device_clock.h"
 
 /// How long a kernel takes on a device, and the device's copy bandwidth to hold it against.
 namespace noisemark::memopt::test {
 
-/// What a GPU's tensor must have for its figure to be one of DRAM: several times the L2 of an H100
-/// (50 MiB) or an H200 (60 MiB), so that a launch finds little there of what the one before it read
-/// or wrote.
+/// The size that a GPU's tensor must have for its figure to be one of DRAM: several times the L2 of
+/// an H100 (50 MiB) or an H200 (60 MiB), so that a launch finds little there of what the one before
+/// it read or wrote.
 constexpr int64_t kMoreBytesThanCachesHold = int64_t{256} << 20;
 
 /// Between two marks. On a GPU these take about as long as a small kernel: by many launches,

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
 #include "tests/run_tests.h"
 
 /// The main of tests that look at memory: both replacements must be in place before LibTorch works.

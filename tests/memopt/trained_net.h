@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "memopt/planned_mode.h"
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
-#include "tests/memopt/block_net.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/modes/planned_mode.h"
+#include "tests/memopt/nets.h"
 
 namespace noisemark::memopt::test {
 
-/// What one training step leaves behind, and the bytes that lived between forward and backward.
+/// The outcome of one training step, and the bytes that lived between forward and backward.
 struct StepOutcome {
   at::Tensor loss;
   std::vector<at::Tensor> gradients;

@@ -25,14 +25,12 @@
 #include <utility>
 #include <vector>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/io/safetensors.h"
+#include "suite/quality/distance/draws.h"
 #include "suite/quality/distance/frechet.h"
-#include "suite/quality/distance/inception_score.h"
-#include "suite/quality/distance/kernel_distance.h"
-#include "suite/quality/distance/subset_draws.h"
+#include "suite/quality/distance/measures.h"
 #include "suite/quality/inception/extractor.h"
-#include "suite/quality/inception/prepare.h"
 #include "suite/quality/inception/weights.h"
 
 namespace noisemark::suite::inception {

@@ -14,16 +14,18 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
-#include "memopt/mode.h"
-#include "reports/error.h"
+#include "memopt/modes/mode.h"
+#include "reports/base/error.h"
 #include "suite/data/dataset.h"
+#include "suite/data/image_file.h"
 #include "suite/data/loader.h"
+#include "suite/data/picture_files.h"
 #include "suite/diffusion/process.h"
 #include "suite/io/safetensors.h"
 #include "suite/models/denoiser.h"
 #include "suite/sampling/sampler.h"
+#include "suite/sampling/steps.h"
 #include "suite/train/ema.h"
-#include "suite/train/named_parameters.h"
 #include "suite/train/precision.h"
 #include "suite/train/trainer.h"
 
@@ -40,7 +42,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OptimizerConfig, lr, beta1, beta
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(EmaConfig, kind, decay, update_every,
                                                 update_after_step, inv_gamma, power)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SampleConfig, sampler, count, ddim_steps, ddim_eta,
-                                                ddpm_variance)
+                                                grid, ddpm_variance)
 
 namespace {
 
@@ -189,19 +191,32 @@ Definition training_definition(const Request& request) {
   return definition;
 }
 
-// All that is random in the steps: x0[s], t[s], noise[s].
-NamedTensors batches_of(const Definition& definition, std::shared_ptr<const Dataset> dataset) {
+// All that is random in the steps from `first` on: x0[s], t[s], noise[s].
+NamedTensors batches_of(const Definition& definition, std::shared_ptr<const Dataset> dataset,
+                        int64_t first = 0) {
   LoaderOptions options;
+  options.first_step = first;
   options.last_step = definition.train.steps;
   Loader loader(std::move(dataset), definition, options);
   std::vector<at::Tensor> x0, t, noise;
-  for (int64_t s = 0; s < definition.train.steps; ++s) {
+  for (int64_t s = first; s < definition.train.steps; ++s) {
     const Batch batch = loader.next();
     x0.push_back(batch.images);
     t.push_back(batch.timesteps);
     noise.push_back(batch.noise);
   }
   return {{"x0", at::stack(x0)}, {"t", at::stack(t)}, {"noise", at::stack(noise)}};
+}
+
+NamedTensors batches(const Request& request) {
+  Definition definition = training_definition(request);
+  definition.seed = request.get<uint64_t>("seed", 0);
+  definition.data.name = request.get<std::string>("data", "gmm16");
+  definition.data.seed = request.get<int64_t>("data_seed", 0);
+  definition.data.train_samples = request.get<int64_t>("train_samples", 0);
+  definition.data.flip = request.get("flip", false);
+  const auto dataset = open_dataset(definition, request.get<std::string>("folder", ""));
+  return batches_of(definition, dataset, request.get<int64_t>("first", 0));
 }
 
 // The product's own steps on its own batches, which the reply holds too.
@@ -271,6 +286,23 @@ NamedTensors scaler(const Request& request) {
           {"growth", at::stack(growths)}};
 }
 
+// DDIM's timesteps and those to which they lead, a row for each number of steps; the rest is -2.
+NamedTensors timesteps(const Request& request) {
+  const auto count = request.get<int64_t>("timesteps", 1000);
+  const at::Tensor times = at::full({count, count}, -2, at::kLong);
+  const at::Tensor next = times.clone();
+  auto time_of = times.accessor<int64_t, 2>();
+  auto next_of = next.accessor<int64_t, 2>();
+  for (int64_t steps = 1; steps <= count; ++steps) {
+    const auto all = ddim_timesteps(request.get<std::string>("grid", "lucid"), count, steps);
+    for (size_t i = 0; i < all.size(); ++i) {
+      time_of[steps - 1][static_cast<int64_t>(i)] = all[i].t;
+      next_of[steps - 1][static_cast<int64_t>(i)] = all[i].next;
+    }
+  }
+  return {{"t", times}, {"next", next}};
+}
+
 // Noise of the request: x_T is "initial" [N, C, H, W], draw k is "noise" [S, N, C, H, W] at k - 1.
 NoiseSource injected_noise(const at::Tensor& initial, const at::Tensor& noise) {
   return [=](const NoiseDraw& draw, const at::Tensor& out) {
@@ -295,6 +327,20 @@ NamedTensors sample(const Request& request) {
   return {{"samples", draw_samples(*model, request.process(), task, options)}};
 }
 
+// The pixels [H, W, 3] of those of the request's files that are not refused, by their paths.
+NamedTensors decode(const Request& request) {
+  NamedTensors reply;
+  for (const auto& path : request.get("files", std::vector<std::string>{})) {
+    try {
+      const Picture picture = decode_image(read_bytes(path)).picture;
+      reply.emplace_back(path, at::tensor(picture.pixels, at::kByte)
+                                   .reshape({picture.height, picture.width, picture.channels}));
+    } catch (const ImageError&) {  // left out of the reply
+    }
+  }
+  return reply;
+}
+
 struct Command {
   std::string_view name;
   NamedTensors (*run)(const Request&);
@@ -304,6 +350,7 @@ constexpr std::array kCommands{
     Command{"init", init},       Command{"schedule", schedule}, Command{"gradients", gradients},
     Command{"loss", loss},       Command{"output", output},     Command{"train", train},
     Command{"average", average}, Command{"sample", sample},     Command{"scaler", scaler},
+    Command{"decode", decode},   Command{"batches", batches},   Command{"timesteps", timesteps},
 };
 
 void run(const std::string& text) {

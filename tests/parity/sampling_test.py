@@ -50,13 +50,13 @@ def lucid_samples(peer, diffusion, noise, **sampling):
         return process.sample(batch_size=SAMPLES)
 
 
-def ddim_samples(peer, betas, noise, eta):
+def ddim_samples(peer, betas, noise, eta, steps=DDIM_STEPS):
     """diffusers' DDIMScheduler; "trailing" is lucidrains' grid where it has whole numbers."""
     scheduler = DDIMScheduler(
         trained_betas=betas.numpy(), clip_sample=True, set_alpha_to_one=True,
         timestep_spacing="trailing",
     )
-    scheduler.set_timesteps(DDIM_STEPS)
+    scheduler.set_timesteps(steps)
     x = noise["initial"].clone()
     for k, t in enumerate(scheduler.timesteps):
         out = peer(x, t.expand(SAMPLES))
@@ -154,6 +154,37 @@ class Sampling(parity.ParityTest):
                 ours = our_samples(peer, config, {}, ddim(eta), noise)
                 self.assert_close(ours, ddim_samples(peer, betas, noise, eta), 1e-4,
                                   f"diffusers ddim eta {eta}")
+
+    def test_diffusers_ddim_whose_number_of_steps_does_not_divide_the_timesteps(self):
+        config, dtype = parity.HO_SMALL, torch.float32
+        peer = peer_of(config, dtype)
+        betas = parity.diffusion_of(peer, {}, config["resolution"]).betas
+        for steps in (3, 7, 13):
+            with self.subTest(steps=steps), torch.inference_mode():
+                noise = noise_of(config, steps, dtype)
+                sample = {"sampler": "ddim", "ddim_steps": steps, "ddim_eta": 0.7}
+                peers = ddim_samples(peer, betas, noise, 0.7, steps)
+                ours = our_samples(peer, config, {}, sample | {"grid": "trailing"}, noise)
+                self.assert_close(ours, peers, 1e-4, f"diffusers ddim of {steps} steps")
+                with self.assertRaises(AssertionError):
+                    self.assert_close(our_samples(peer, config, {}, sample, noise), peers, 1e-4,
+                                      "the other grid")
+
+    def test_the_timesteps_of_trailing_are_those_of_diffusers(self):
+        for count in (30, 100, 1000):
+            ours = parity.probe("timesteps", timesteps=count, grid="trailing")
+            scheduler = DDIMScheduler(num_train_timesteps=count, timestep_spacing="trailing")
+            for steps in range(1, count + 1):
+                scheduler.set_timesteps(steps)
+                peers = scheduler.timesteps[scheduler.timesteps >= 0]
+                self.assertEqual(ours["t"][steps - 1, :steps].tolist(), peers.tolist(), (count, steps))
+                following = (peers - count // steps).clamp(min=-1)
+                self.assertEqual(ours["next"][steps - 1, :steps].tolist(), following.tolist(), (count, steps))
+
+    def test_the_grids_agree_where_the_number_of_steps_divides_the_timesteps(self):
+        lucid, trailing = (parity.probe("timesteps", timesteps=1000, grid=grid)["t"] for grid in ("lucid", "trailing"))
+        same = [steps for steps in range(1, 101) if torch.equal(lucid[steps - 1], trailing[steps - 1])]
+        self.assertEqual(same, [1, 2, 4, 5, 8, 10, 20, 25, 40, 50, 100])
 
     def test_diffusers_ddpm(self):
         config, dtype = parity.HO_SMALL, torch.float32

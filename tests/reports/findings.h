@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/check.h"
+#include "reports/render/check.h"
 
 namespace noisemark::reports::test {
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "reports/file.h"
+#include "reports/base/file.h"
 
 namespace noisemark::reports::test {
 

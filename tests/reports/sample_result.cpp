@@ -1,8 +1,8 @@
 #include "tests/reports/sample_result.h"
 
-#include "reports/gate.h"
-#include "reports/sha256.h"
-#include "reports/statistics.h"
+#include "reports/base/sha256.h"
+#include "reports/base/statistics.h"
+#include "reports/result/gate.h"
 
 namespace noisemark::reports::test {
 namespace {
@@ -162,7 +162,7 @@ void fill_utilization(Result& result) {
   u.convolutions.missing_reason = "the CPU's library does not name them";
 }
 
-/// Of a GPU: with a limit that is kept to.
+/// The result of a GPU with a limit that is kept to.
 void fill_convolutions(Result& result) {
   result.memory.convolution_workspace = {48 * kMiB, 56 * kMiB, 64 * kMiB, ""};
   result.environment["torch_cudnn_benchmark"] = "off";
@@ -278,7 +278,7 @@ Result result_under_echo() {
   mode.recipes = 120;
   mode.kept_after_mismatch = 1;
   mode.irreplaceable_bytes = 165 * kMiB;
-  // The words of memopt/plan/treatment.cpp, which a test of memopt knows too.
+  // The words of memopt/treatment/treatment.cpp, which a test of memopt knows too.
   mode.held = {{"aten::convolution", "operator is not replayed in this mode", 36, 150 * kMiB},
                {"aten::add", "crosses segments", 4, 15 * kMiB},
                {"aten::native_group_norm", "must be kept", 1, 5 * kMiB},

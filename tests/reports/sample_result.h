@@ -1,6 +1,6 @@
 #pragma once
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 
 namespace noisemark::reports::test {
 

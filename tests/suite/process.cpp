@@ -60,7 +60,8 @@ std::string shell_quoted(const std::string& text) {
 
 }  // namespace
 
-/// Where the process writes: two files, or a file and a terminal that is read as it is written.
+/// The places to which the process writes: two files, or a file and a terminal that is read as it
+/// is written.
 class Process::Streams {
  public:
   explicit Streams(StandardError error) : error_(folder_.path() / "err") {
@@ -78,7 +79,7 @@ class Process::Streams {
   [[nodiscard]] fs::path out() const { return folder_.path() / "out"; }
   [[nodiscard]] const fs::path& error() const { return error_; }
 
-  /// To the end: a terminal's buffer is small, and whoever writes into a full one waits.
+  /// Reads to the end: a terminal's buffer is small, and whoever writes into a full one waits.
   std::string read_error() {
     if (terminal_ < 0) return {};
     std::string text;
@@ -120,7 +121,12 @@ Process::Process(Texts command, const Variables& variables, StandardError error)
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), kWrite, 0644);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  // Whoever started the tests may have let them ignore what these send.
+  sigset_t usual;
+  sigemptyset(&usual);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&usual, number);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
   const int failure = posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), envp.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
@@ -176,16 +182,6 @@ bool wait_for_file(const fs::path& path, const std::string& text) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (fs::path(::testing::TempDir()) / "noisemark-XXXXXX").string();
-  path_ = mkdtemp(pattern.data());
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
 }
 
 }  // namespace noisemark::suite::test

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/suite/scratch.h"
+
 namespace noisemark::suite::test {
 
 struct Finished {
@@ -39,7 +41,7 @@ class Process {
   void signal(int number) const;
   /// As a parent that passes on a signal of its own.
   void pass_on(int number) const;
-  /// To its children too, as a terminal's Ctrl-C.
+  /// Sends it to its children too, as a terminal's Ctrl-C.
   void signal_all(int number) const;
   [[nodiscard]] Finished wait();
   [[nodiscard]] bool running() const;
@@ -61,18 +63,5 @@ class Process {
 
 /// Waits until `path` exists and holds `text`; false after a minute.
 [[nodiscard]] bool wait_for_file(const std::filesystem::path& path, const std::string& text = "");
-
-/// An empty folder of the running test, removed when the object dies.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace noisemark::suite::test

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-/// For the tests that read real pictures, which a machine need not have.
+/// Serves the tests that read real pictures, which a machine need not have.
 namespace noisemark::suite::test {
 
 /// The folder with cifar-10-batches-bin/; null where there is none. A test is then skipped, or red

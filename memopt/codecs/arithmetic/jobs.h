@@ -2,13 +2,12 @@
 
 #include <cstdint>
 
-#include "memopt/codecs/arithmetic/field_ops.h"
 #include "memopt/codecs/arithmetic/fields.h"
+#include "memopt/codecs/arithmetic/floats.h"
 #include "memopt/codecs/arithmetic/groups.h"
-#include "memopt/codecs/arithmetic/real.h"
 
-/// What a device is asked to do. All pointers are into its memory, made by the caller; `count` is
-/// elements of the tensor in memory order. A block is the elements of 32 words (fields.h).
+/// The jobs that a device is given. All pointers are into its memory, made by the caller; `count`
+/// is elements of the tensor in memory order. A block is the elements of 32 words (fields.h).
 namespace noisemark::memopt::codecs {
 
 /// A code of a few bits for each element.
@@ -24,6 +23,16 @@ enum class FieldForm : uint8_t {
   kReduced8,
   kPoolPosition,
 };
+
+/// Those that multiply all elements by a power of two and round each, the finest first.
+inline constexpr FieldForm kReducedForms[] = {FieldForm::kReduced16, FieldForm::kReduced10,
+                                              FieldForm::kReduced8};
+constexpr bool is_reduced(FieldForm form) {
+  for (const FieldForm reduced : kReducedForms) {
+    if (form == reduced) return true;
+  }
+  return false;
+}
 
 struct FieldJob {
   FieldForm form = FieldForm::kBoolean;

@@ -5,7 +5,7 @@
 #include "memopt/codecs/arithmetic/bits.h"
 #include "memopt/codecs/arithmetic/jobs.h"
 
-/// Where the values of a sparse tensor lie, as one lane of a warp works on a block: row by row, 32
+/// The places of a sparse tensor's values, as one lane of a warp works on a block: row by row, 32
 /// elements that follow each other, one for each lane. `row_bits` says which of a row's are there,
 /// bit l for lane l; `next` is the place of the row's first value.
 namespace noisemark::memopt::codecs {
@@ -44,7 +44,8 @@ NOISEMARK_SHARED void scatter_lane(const SparseJob& job, int64_t block, int row,
       is_there(row_bits, lane) ? static_cast<const T*>(job.values)[place] : T{0};
 }
 
-/// Of the whole tensor, once words and offsets are made: those before the last block and its own.
+/// Counts the values of the whole tensor, once words and offsets are made: those before the last
+/// block and its own.
 NOISEMARK_SHARED int64_t values_in_all(const SparseJob& job, int64_t blocks) {
   int64_t values = job.offsets[blocks - 1];
   for (int lane = 0; lane < kLanes; ++lane) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "memopt/codecs/arithmetic/jobs.h"
-#include "memopt/cpu_level.h"
+#include "memopt/device/cpu_level.h"
 
 /// The codecs' loops for a CPU: plain memory, no torch. Their source is compiled once per
 /// instruction set; all give the same bits. Each function does blocks [begin, end) of a job, which
@@ -31,7 +31,7 @@ struct SparseKernels {
 };
 
 struct SearchKernels {
-  /// Of elements [begin, end).
+  /// Searches elements [begin, end).
   Extent (*extent)(const SearchJob& job, int64_t begin, int64_t end);
 };
 

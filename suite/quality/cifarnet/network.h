@@ -11,11 +11,12 @@
 /// A small network for 32 x 32 photographs, trained by train_cifarnet.py to tell CIFAR-10's ten
 /// classes apart. Its weights are part of the program, so that quality has a learned measure where
 /// FID's weights are not at hand. Its distance is no FID and is comparable with no other.
+
 namespace noisemark::suite::cifarnet {
 
 inline constexpr std::string_view kName = "cifarnet-v1";
-/// Of the safetensors file that is in the program. Other weights are another version of the
-/// network.
+/// The SHA-256 of the safetensors file that is in the program. Other weights are another version of
+/// the network.
 inline constexpr std::string_view kSha256 =
     "ea17c26f6393df9ac2d22944ed5468553751c3d33159cb57303a51f79fba262a";
 /// 48 of the maps of 16 x 16 pixels, which see texture and noise, and 96 of the last ones, which
@@ -32,7 +33,7 @@ class Network {
   /// the network's.
   Network(const NamedTensors& weights, at::Device device, const std::string& where);
 
-  /// With the weights that are in the program.
+  /// Takes the weights that are in the program.
   [[nodiscard]] static Network shipped(at::Device device);
 
   /// pictures uint8 [N, 3, H, W], H and W at least kSmallest, on any device -> [N, kFeatures]

@@ -8,10 +8,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
-#include "suite/io/dtype_names.h"
-#include "suite/quality/inception/layout.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
+#include "suite/io/tensors.h"
 
 namespace noisemark::suite::inception {
 namespace {
@@ -99,6 +98,7 @@ Weights read_weights(const std::string& path) {
 Weights weights_of(const SafetensorsFile& file, const std::string& path) {
   Weights weights;
   weights.tensors = wanted_tensors();
+  tell_of_conversion(file.tensors, path);
   copy_by_name(file.tensors, weights.tensors, path);
   check_types(file.tensors, path);
   check_finite(weights.tensors, path);
@@ -108,7 +108,7 @@ Weights weights_of(const SafetensorsFile& file, const std::string& path) {
     throw bad_input(path, "tensors", "SHA-256 " + weights.tensors_sha256,
                     converted + ", which the converter recorded in the file");
   }
-  // Without the tensors' own hash nothing ties them to the file that they are said to come from.
+  // Nothing but the tensors' own hash ties them to the file that they are said to come from.
   if (!converted.empty()) weights.source_sha256 = recorded(file, "source_sha256");
   return weights;
 }

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "reports/check.h"
-#include "reports/statistics.h"
-#include "reports/warmup.h"
+#include "reports/base/statistics.h"
+#include "reports/render/check.h"
+#include "reports/result/warmup.h"
 #include "suite/cli/list.h"
-#include "suite/config/canonical.h"
 #include "suite/config/catalogue.h"
+#include "suite/config/lock.h"
 #include "suite/data/cifar10.h"
 #include "suite/environment/environment.h"
 

@@ -10,10 +10,8 @@
 
 #include <cstring>
 
-#include "memopt/codecs/chained.h"
-#include "memopt/codecs/codec_table.h"
-#include "memopt/codecs/reduced.h"
-#include "memopt/codecs/sparse.h"
+#include "memopt/codecs/codecs.h"
+#include "memopt/modes/mode_grammar.h"
 
 namespace noisemark::memopt::test {
 
@@ -77,9 +75,12 @@ at::Tensor in_memory_order(const at::Tensor& x, at::IntArrayRef dims) {
 }
 
 std::vector<NamedCodec> all_codecs() {
-  std::vector<NamedCodec> all;
-  for (const CodecEntry& entry : codec_table()) {
-    all.push_back({std::string(entry.name), entry.make()});
+  std::vector<NamedCodec> all = {{"narrow", make_narrow_codec()},
+                                 {"narrow_fp16", make_narrow_codec(at::kHalf)},
+                                 {"mask1", make_mask_codec()},
+                                 {"sign1", make_sign_codec()}};
+  for (const ModePart& part : mode_parts()) {
+    if (part.make_codec != nullptr) all.push_back({std::string(part.word), part.make_codec()});
   }
   all.push_back({"ssdc", make_sparse_codec(0.6)});
   all.push_back(

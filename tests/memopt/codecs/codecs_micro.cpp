@@ -12,10 +12,10 @@
 #include <tuple>
 #include <utility>
 
+#include "memopt/codecs/codec_device.h"
+#include "memopt/codecs/codecs.h"
 #include "memopt/codecs/host_offload.h"
-#include "memopt/codecs/mask.h"
-#include "memopt/codecs/pool_map.h"
-#include "memopt/device_parts.h"
+#include "memopt/device/device_clock.h"
 #include "tests/memopt/codecs/bits.h"
 #include "tests/memopt/timed_launches.h"
 
@@ -38,14 +38,14 @@ namespace {
 
 const EncodeKey kKey;
 
-/// Where the tensors are.
+/// The place of the tensors.
 struct Place {
   c10::Device device;
   std::string prefix;
 };
 
-/// Of a plain copy. Measured when the first benchmark asks: before all tensors are made the GPU
-/// would fall back to its idle clocks in between.
+/// The bandwidth of a plain copy. Measured when the first benchmark asks: before all tensors are
+/// made the GPU would fall back to its idle clocks in between.
 double copy_bandwidth_of(c10::Device gpu) {
   static const double bandwidth = test::copy_bandwidth(gpu);
   return bandwidth;
@@ -127,7 +127,7 @@ void add_host(const Place& place, const at::Tensor& x) {
   add_codec(place, std::string(host->name()) + "/fp32", host, x);
 }
 
-/// Where the place is; on a GPU repeated along the batch, until no cache holds it.
+/// The same on the device of the place; on a GPU repeated along the batch, until no cache holds it.
 at::Tensor placed(const at::Tensor& x, const Place& place) {
   if (place.device.is_cpu()) return x;
   const auto bytes = static_cast<int64_t>(x.nbytes());

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 
-# Of memopt/README.md, "Codecs"; "offload" is a GPU's name for "copy".
+# These are the codecs of memopt/codecs/README.md; "offload" is a GPU's name for "copy".
 _CODECS = (
     "copy", "dpr10", "dpr16", "dpr8", "mask1", "narrow", "narrow_fp16", "pool4", "q2", "q4", "sign1",
     "ssdc", "ssdc+dpr8",

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
 #include "tests/run_tests.h"
 
 /// The main of tests that need a GPU: without one they are skipped (77), or fail where the

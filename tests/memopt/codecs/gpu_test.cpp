@@ -12,11 +12,8 @@
 #include <tuple>
 #include <vector>
 
+#include "memopt/codecs/codecs.h"
 #include "memopt/codecs/host_offload.h"
-#include "memopt/codecs/mask.h"
-#include "memopt/codecs/narrow.h"
-#include "memopt/codecs/pool_map.h"
-#include "memopt/codecs/sparse.h"
 #include "tests/memopt/codecs/bits.h"
 
 // The GPU's kernels against the CPU's, bit for bit: parts and decoded tensors.
@@ -40,7 +37,7 @@ void expect_as_on_cpu(const Codec& codec, const at::Tensor& x, const std::string
   const auto expected = codec.encode(x, kKey);
   const auto encoded = codec.encode(x.to(kGpu), kKey);
   if (!expected) {
-    // What only the values forbid, a GPU says by its verdict.
+    // If only the values forbid it, a GPU says so by its verdict.
     EXPECT_TRUE(!encoded ||
                 (encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost))
         << what;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <stdexcept>
 
 #include "tests/memopt/plan/block_oracle.h"
@@ -121,63 +120,6 @@ TEST(BlockProgram, the_smallest_peak_suffices_and_one_byte_less_does_not) {
   EXPECT_GT(excluded, 0);
 }
 
-TEST(BlockProgram, the_smallest_held_bytes_suffice_and_one_less_does_not) {
-  int excluded = 0;
-  for_random_problems([&](const std::vector<Block>& blocks, Limits limits) {
-    limits.held_bytes = kMost;
-    int64_t expected = kMost;
-    for (const Solution& s : every_selection(blocks, limits)) {
-      expected = std::min(expected, s.held_bytes);
-    }
-    EXPECT_EQ(smallest_held(blocks, limits), expected);
-    excluded += expected == kMost ? 1 : 0;
-    if (expected == kMost) return;
-    limits.held_bytes = expected;
-    EXPECT_TRUE(solve(blocks, limits).has_value());
-    limits.held_bytes = expected - 1;
-    EXPECT_FALSE(solve(blocks, limits).has_value());
-  });
-  EXPECT_GT(excluded, 0);
-}
-
-TEST(BlockProgram, the_curve_has_every_pair_of_peak_and_cost_that_no_other_beats) {
-  size_t longest = 0;
-  for_random_problems([&](const std::vector<Block>& blocks, const Limits& limits) {
-    std::map<int64_t, double> least;  // cost within each peak
-    for (const Solution& s : every_selection(blocks, limits)) {
-      const auto [at, added] = least.emplace(s.peak_bytes, s.cost_ns);
-      at->second = std::min(at->second, s.cost_ns);
-    }
-    std::vector<std::pair<int64_t, double>> expected;  // from the smallest peak
-    for (const auto& [peak, cost] : least) {
-      if (expected.empty() || cost < expected.back().second) expected.emplace_back(peak, cost);
-    }
-    const std::vector<Solution> curve = pareto_curve(blocks, limits);
-    ASSERT_EQ(curve.size(), expected.size());
-    longest = std::max(longest, curve.size());
-    for (size_t i = 0; i < curve.size(); ++i) {
-      EXPECT_EQ(curve[i].peak_bytes, expected[expected.size() - 1 - i].first);
-      EXPECT_EQ(curve[i].cost_ns, expected[expected.size() - 1 - i].second);
-    }
-  });
-  EXPECT_GE(longest, 8U);
-}
-
-TEST(BlockProgram, a_long_curve_is_thinned_evenly_and_keeps_its_ends) {
-  const std::vector<Block> blocks = large_blocks(1);
-  const std::vector<Solution> curve = pareto_curve(blocks, {}, 9);
-  ASSERT_EQ(curve.size(), 9U);
-  EXPECT_EQ(curve.front().cost_ns, 0);
-  EXPECT_EQ(curve.back().peak_bytes, smallest_peak(blocks));
-  const auto range = static_cast<double>(curve.front().peak_bytes - curve.back().peak_bytes);
-  for (size_t i = 0; i < curve.size(); ++i) {
-    const auto below = static_cast<double>(curve.front().peak_bytes - curve[i].peak_bytes);
-    // A point lies below its budget by what no choice is small enough to fill.
-    EXPECT_NEAR(below / range, static_cast<double>(i) / 8, 0.01);
-    EXPECT_EQ(curve[i].gap(), 0);
-  }
-}
-
 // An independent dynamic program over every sum of bytes and errors, which needs no dominance, no
 // bounds and no labels.
 double least_cost_by_table(const std::vector<Block>& blocks, const Limits& limits) {
@@ -272,9 +214,11 @@ TEST(BlockProgram, prefers_fewer_held_bytes_then_less_error_then_smaller_indices
   EXPECT_EQ(solve({split, split}, {2, 1, 0})->chosen, (std::vector<size_t>{0, 1}));
 }
 
-TEST(BlockProgram, takes_no_choice_that_another_one_beats) {
+TEST(BlockProgram, takes_no_choice_that_another_one_beats_and_the_first_of_equals) {
   const Block block = {{3, 9, 1, 0}, {3, 5, 1, 0}};
   EXPECT_EQ(solve({block}, {})->chosen, std::vector<size_t>{1});
+  const Block equals = {{5, 5, 5, 0}, {4, 9, 2, 0}, {4, 9, 2, 0}};
+  EXPECT_EQ(solve({equals}, {})->chosen, std::vector<size_t>{1});
 }
 
 TEST(BlockProgram, one_block_is_its_cheapest_choice_that_fits) {
@@ -305,7 +249,6 @@ TEST(BlockProgram, no_blocks_cost_nothing) {
   EXPECT_TRUE(nothing->chosen.empty());
   EXPECT_EQ(nothing->gap(), 0);
   EXPECT_EQ(smallest_peak({}), 0);
-  EXPECT_EQ(pareto_curve({}).size(), 1U);
   EXPECT_FALSE(solve({}, {-1}).has_value());
 }
 
@@ -334,16 +277,6 @@ TEST(BlockProgram, refuses_figures_that_mean_nothing) {
   }
   EXPECT_THROW((void)solve({Block{}}, {}), std::invalid_argument);
   EXPECT_THROW((void)solve({{{1, 1, 1, 1}}}, {kMost, kMost, nan}), std::invalid_argument);
-}
-
-TEST(BlockProgram, without_dominated_keeps_the_first_of_equals_and_the_order) {
-  const Block block = {{5, 5, 5, 0}, {1, 9, 9, 0}, {5, 5, 5, 0}, {5, 6, 5, 0}, {0, 9, 9, 1}};
-  const Block kept = without_dominated(block);
-  ASSERT_EQ(kept.size(), 3U);
-  EXPECT_EQ(kept[0].held_bytes, 5);
-  EXPECT_EQ(kept[0].window_bytes, 5);
-  EXPECT_EQ(kept[1].held_bytes, 1);
-  EXPECT_EQ(kept[2].held_bytes, 0);
 }
 
 }  // namespace

@@ -5,13 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "memopt/codecs/chained.h"
+#include "memopt/codecs/codecs.h"
 #include "memopt/codecs/host_offload.h"
-#include "memopt/codecs/mask.h"
-#include "memopt/codecs/narrow.h"
-#include "memopt/codecs/pool_map.h"
-#include "memopt/codecs/reduced.h"
-#include "memopt/codecs/sparse.h"
 
 namespace noisemark::memopt {
 namespace {

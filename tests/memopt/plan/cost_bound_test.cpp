@@ -16,8 +16,7 @@
 #include <random>
 #include <string>
 
-#include "memopt/codecs/mask.h"
-#include "memopt/codecs/narrow.h"
+#include "memopt/codecs/codecs.h"
 #include "tests/memopt/plan/recorded_nets.h"
 
 namespace noisemark::memopt {
@@ -74,7 +73,7 @@ constexpr int kWays = 4;
 constexpr int kAgain = 3;
 using Ways = std::map<StorageId, int>;
 
-/// What a plan that treats the storages in these ways holds and costs.
+/// The bytes and cost of a plan that treats the storages in these ways.
 PeakTimeline timeline_of(const std::shared_ptr<const StepGraph>& graph, const Ways& ways,
                          Ask* may_replay) {
   Overrides overrides;
@@ -234,7 +233,7 @@ int64_t bytes_made_by(const StepGraph& graph, Ask* which) {
   return bytes;
 }
 
-/// Of the rounding that the bound allows for.
+/// The bound allows for so much rounding.
 constexpr double kPart = 1e-6;
 
 // One call of max_pool2d_with_indices gives the values and the map. Counted once for each, the
@@ -355,7 +354,7 @@ bool is_sum_or_relu(const StepGraph& /*graph*/, const RecordedOperator& op) {
   return op.name == "aten::relu" || op.name == "aten::add";
 }
 
-// Of the result of ReLU alone it would be half of that.
+// For the result of ReLU alone it would be half of that.
 TEST(CostBound, counts_what_nobody_saved_on_the_way) {
   const std::shared_ptr<const StepGraph> graph = unsaved_sum_net();
   const CostBound bound = bound_of(options_of(graph, &is_sum_or_relu, /*encodes=*/false));

@@ -1,4 +1,4 @@
-// Which of the ways to treat a block are there to be chosen, and when each of them is.
+// The ways to treat a block that are there to be chosen, and when each of them is.
 
 #include "memopt/plan/options.h"
 
@@ -33,7 +33,7 @@ test::TestModel block_net(bool relu) {
   return model;
 }
 
-/// What a budget mode chooses from once it has tried everything.
+/// The options that a budget mode chooses from once it has tried everything.
 std::shared_ptr<const Planner> planner_of(const test::MakeModel& make) {
   test::ModeRun run("budget:saved=64GiB", make);
   for (int64_t number = 1; number <= 4; ++number) static_cast<void>(run.step(number));
@@ -129,7 +129,7 @@ TEST(BlockOptions, of_gist_are_those_without_it_where_nothing_is_sparse) {
   EXPECT_NE(smooth->same_as(option_named(*smooth, "exact")), 0U) << "there are masks";
 }
 
-// What codecs cost is part of the prices, so it is known before the options are.
+// The cost of codecs is part of the prices, so it is known before the options are.
 TEST(BudgetMode, measures_codecs_before_it_plans_and_apart) {
   test::ModeRun run("budget:saved=64GiB", [] { return block_net(true); });
   for (int64_t number = 1; number <= 2; ++number) static_cast<void>(run.step(number));
@@ -158,7 +158,7 @@ TEST(BlockOptions, give_no_value_a_codec_that_did_not_take_it) {
   EXPECT_GT(dense, 0);
 }
 
-/// What the first layer's ReLU gave, of which about 47 % are above zero.
+/// The result of the first layer's ReLU, of which about 47 % is above zero.
 test::TestModel nearly_half_zero() {
   test::TestModel model;
   const at::Tensor x = at::randn({128, 128});

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <string>
 
+#include "memopt/modes/planned_mode.h"
 #include "memopt/plan/codec_figures.h"
-#include "memopt/planned_mode.h"
 #include "tests/memopt/measured_step.h"
 
 namespace noisemark::memopt {

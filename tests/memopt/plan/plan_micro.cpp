@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kBlocks = 40;
 constexpr size_t kChoices = 50;
 
-/// What saving all of a block's bytes costs, and how the cost grows up to there.
+/// The cost of saving all of a block's bytes, and how it grows up to there.
 enum class Cost {
   kConvex,        ///< the first bytes are cheap, as when the cheapest operators are replayed first
   kProportional,  ///< every byte costs the same, as when everything is copied to the host
@@ -55,11 +55,6 @@ void solve_at(benchmark::State& state, Cost cost) {
   state.counters["gap"] = solve(blocks, limits)->gap();
 }
 
-void curve(benchmark::State& state) {
-  const std::vector<Block> blocks = make_blocks(Cost::kConvex);
-  for (auto _ : state) benchmark::DoNotOptimize(pareto_curve(blocks));
-}
-
 void add_all() {
   const std::vector<std::pair<const char*, Cost>> kinds = {
       {"solve/convex", Cost::kConvex},
@@ -73,7 +68,6 @@ void add_all() {
         ->Arg(80)
         ->Unit(benchmark::kMillisecond);
   }
-  benchmark::RegisterBenchmark("curve/convex", curve)->Unit(benchmark::kMillisecond);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "memopt/plan/planner.h"
+#include "memopt/modes/budget.h"
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "memopt/accounting/tracking_allocator.h"
 #include "memopt/plan/options.h"
-#include "memopt/tracking_allocator.h"
-#include "tests/memopt/block_net.h"
+#include "tests/memopt/nets.h"
 #include "tests/memopt/recording_sink.h"
 
 /// Recorded steps for tests of planning.
@@ -71,7 +71,7 @@ inline std::shared_ptr<StepGraph> recorded_small_relu_net() {
   return recorded_small_net([](const at::Tensor& x) { return at::relu(x); });
 }
 
-/// Of the storages that the step saved and that are not the model's or the batch's.
+/// The storages that the step saved and that are not the model's or the batch's.
 inline std::vector<StorageId> saved_storages(const StepGraph& graph) {
   std::vector<StorageId> saved;
   for (size_t s = 0; s < graph.storages.size(); ++s) {
@@ -84,7 +84,8 @@ inline std::vector<StorageId> saved_storages(const StepGraph& graph) {
   return saved;
 }
 
-/// Of a value's bytes the same part whatever the codec, and so much time each way.
+/// Figures by which every codec holds the same part of a value's bytes, and takes so much time each
+/// way.
 inline CodecFigures even_codecs(int64_t one_in, int64_t ns) {
   return [one_in, ns](const Codec&, const RecordedValue& value) {
     return CodecFigure{value.bytes() / one_in, ns, ns};

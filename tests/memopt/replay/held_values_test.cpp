@@ -12,9 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/codecs/mask.h"
-#include "memopt/codecs/narrow.h"
-#include "memopt/codecs/sparse.h"
+#include "memopt/codecs/codecs.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -37,7 +35,7 @@ class Liar final : public Codec {
   }
 };
 
-/// Of one saved value, on which the codecs are tried: those that are found not to take it.
+/// Tries the codecs on one saved value, and names those that do not take it.
 std::vector<std::string> refused_of(const at::Tensor& x, Codecs codecs, bool whole = false) {
   auto graph = std::make_shared<StepGraph>();
   RecordedValue value;

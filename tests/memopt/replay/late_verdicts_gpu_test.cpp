@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/memopt/two_layers.h"
+#include "tests/memopt/nets.h"
 
-// What is held narrow on a GPU that is far behind the host.
+// Values that are held narrow on a GPU that is far behind the host.
 namespace noisemark::memopt {
 namespace {
 
@@ -60,8 +60,8 @@ struct Behind {
   size_t held = 0;            ///< tensors as they were saved, when forward had ended
 };
 
-/// Of a step that is issued while the GPU is busy with something else; its gradients must be those
-/// of mode "none".
+/// The gradients of a step that is issued while the GPU is busy with something else; they must be
+/// those of mode "none".
 Behind step_behind(const Narrowed& narrowed) {
   Layers none("none", narrowed);
   Layers echo("echo", narrowed);

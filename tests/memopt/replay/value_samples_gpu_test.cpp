@@ -11,11 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "memopt/device_parts.h"
-#include "memopt/mode.h"
-#include "memopt/saved_tensor_scope.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/modes/mode.h"
 
-// What a GPU compares must be what the CPU would, and be found without the host in between.
+// A GPU must compare what the CPU would, and without the host in between.
 namespace noisemark::memopt {
 namespace {
 
@@ -67,7 +66,7 @@ at::Tensor parameter(at::IntArrayRef sizes) {
   return at::randn(sizes).mul_(0.2).to(kGpu).set_requires_grad(true);
 }
 
-/// Which of two tensors is read shows in their values alone.
+/// Only their values show which of two tensors is read.
 TEST(GpuValueSamples, find_a_change_that_only_values_show) {
   const at::Tensor x = at::randn({16, 32}).to(kGpu);
   const at::Tensor a = parameter({32, 32});

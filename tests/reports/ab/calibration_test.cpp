@@ -6,10 +6,11 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "reports/ab/ab_fields.h"
 #include "reports/ab/strict_json.h"
-#include "reports/compare/proportion.h"
-#include "reports/error.h"
-#include "reports/file.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/compare/inference.h"
 #include "tests/reports/ab/simulated.h"
 
 namespace noisemark::reports {
@@ -283,12 +284,12 @@ TEST(Calibration, of_another_version_or_with_a_key_that_nobody_reads_is_refused)
   OrderedJson body = parse_json(calibration_json(calibration_of(40, 0)), "calibration.json");
   body.erase("schema");
   body.erase("checksum");
-  EXPECT_EQ(refusal(sealed_json(kCalibrationSchemaName, kCalibrationSchemaVersion, body)), "");
-  EXPECT_NE(refusal(sealed_json(kCalibrationSchemaName, "1.9.0", body)).find("schema.version"),
-            std::string::npos);
+  json::Document later = json::kCalibrationDocument;
+  later.version = "1.9.0";
+  EXPECT_EQ(refusal(sealed_json(json::kCalibrationDocument, body)), "");
+  EXPECT_NE(refusal(sealed_json(later, body)).find("schema.version"), std::string::npos);
   body["mood"] = 1;
-  EXPECT_NE(refusal(sealed_json(kCalibrationSchemaName, kCalibrationSchemaVersion, body))
-                .find("mood: unknown key"),
+  EXPECT_NE(refusal(sealed_json(json::kCalibrationDocument, body)).find("mood: unknown key"),
             std::string::npos);
   fs::remove(file);
 }

@@ -2,13 +2,196 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "reports/ab/ab_markdown.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/reports/ab/simulated.h"
+#include "tests/reports/compare/runs.h"
 
 namespace noisemark::reports {
+namespace {
+
+using test::Change;
+using Results = std::vector<Result>;
+
+/// Runs of one build, under the deterministic profile.
+Results runs(const std::string& build, size_t count, const Change& change = {}) {
+  const auto deterministic = [&](Result& result, size_t i) {
+    result.protocol.deterministic = true;
+    result.metrics.push_back(
+        {"flop_per_image", "FLOP", Direction::kNeutral, 36.0, "", "exact", {}, 1, ""});
+    if (change) change(result, i);
+  };
+  Results results;
+  for (const NamedResult& run :
+       test::side(build, test::rates_around(100, count), deterministic).runs) {
+    results.push_back(run.result);
+  }
+  return results;
+}
+
+ExactRow row_of(const std::vector<ExactRow>& rows, const std::string& metric) {
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&](const ExactRow& row) { return row.metric == metric; });
+  EXPECT_NE(found, rows.end()) << metric;
+  return found == rows.end() ? ExactRow{} : *found;
+}
+
+TEST(ExactFigures, of_equal_builds_are_equal_whatever_their_software) {
+  const auto newer = [](Result& r, size_t) { r.identity.software["libtorch"] = "9"; };
+  const std::vector<ExactRow> rows = compare_exact_figures(runs("old", 1), runs("new", 1, newer));
+  EXPECT_GT(rows.size(), 20U);
+  for (const ExactRow& row : rows) {
+    EXPECT_EQ(row.verdict, CompareVerdict::kEquivalent) << row.metric;
+  }
+  EXPECT_EQ(row_of(rows, "loss trace").base_digest.size(), 64U);
+  EXPECT_EQ(row_of(rows, "peak_bytes").unit, "bytes");
+  EXPECT_TRUE(std::none_of(rows.begin(), rows.end(),
+                           [](const ExactRow& row) { return row.metric == "parameters"; }));
+}
+
+TEST(ExactFigures, differ_by_a_byte_a_flop_or_a_bit_of_a_loss) {
+  const struct {
+    const char* metric;
+    Change change;
+  } faults[] = {
+      {"peak_bytes", [](Result& r, size_t) { *test::metric(r, "peak_bytes").value += 1; }},
+      {"saved_bytes", [](Result& r, size_t) { *test::metric(r, "saved_bytes").value += 1; }},
+      {"flop_per_image", [](Result& r, size_t) { *test::metric(r, "flop_per_image").value -= 1; }},
+      {"peak: workspace", [](Result& r, size_t) { r.memory.peak.by_category["workspace"] += 1; }},
+      {"loss trace", [](Result& r, size_t) { r.determinism.loss_trace_sha256[0] ^= 1; }},
+      {"absolute gates",
+       [](Result& r, size_t) {
+         r.exit = {1, "failed", {"leak"}};
+       }},
+  };
+  const Results base = runs("old", 1);
+  for (const auto& fault : faults) {
+    const auto rows = compare_exact_figures(base, runs("new", 1, fault.change));
+    EXPECT_EQ(row_of(rows, fault.metric).verdict, CompareVerdict::kRegression) << fault.metric;
+  }
+}
+
+TEST(ExactFigures, that_do_not_repeat_within_a_build_prove_nothing) {
+  const auto unsteady = [](Result& r, size_t i) {
+    *test::metric(r, "saved_bytes").value += static_cast<double>(i);
+  };
+  const auto twice = compare_exact_figures(runs("old", 2), runs("new", 2, unsteady));
+  EXPECT_EQ(row_of(twice, "saved_bytes").verdict, CompareVerdict::kInconclusive);
+  // Beyond everything that A did, however unsteady B is.
+  const auto worse = [](Result& r, size_t i) {
+    *test::metric(r, "saved_bytes").value += static_cast<double>(i + 1);
+  };
+  const auto leaking = compare_exact_figures(runs("old", 2), runs("new", 2, worse));
+  EXPECT_EQ(row_of(leaking, "saved_bytes").verdict, CompareVerdict::kRegression);
+  const auto more = [](Result& r, size_t) { *test::metric(r, "saved_bytes").value += 1; };
+  const auto steady = compare_exact_figures(runs("old", 2), runs("new", 2, more));
+  EXPECT_EQ(row_of(steady, "saved_bytes").verdict, CompareVerdict::kRegression);
+}
+
+TEST(ExactFigures, of_other_work_are_not_compared) {
+  const auto other = [](Result& r, size_t) { r.identity.threads += 1; };
+  EXPECT_TRUE(compare_exact_figures(runs("old", 1), runs("new", 1, other)).empty());
+  EXPECT_TRUE(compare_exact_figures({}, runs("new", 1)).empty());
+  const auto clocks = [](Result& r, size_t) {
+    r.identity.hardware["cpu_clocks"] = "governor performance";
+  };
+  EXPECT_TRUE(compare_exact_figures(runs("old", 1), runs("new", 1, clocks)).empty());
+}
+
+}  // namespace
+
+namespace {
+
+using test::simulate;
+
+/// Changes a loss of one side in every pair, or in one of them.
+void change_loss(AbRecord& record, AbSide side, double (*change)(double), size_t from = 0,
+                 size_t to = 6) {
+  for (size_t i = from; i < to; ++i) {
+    for (AbTurn& turn : record.pairs[i].turns) {
+      if (turn.side != side) continue;
+      turn.loss[3] = change(turn.loss[3]);
+      break;
+    }
+  }
+}
+
+double next_bit(double loss) {
+  return std::nextafter(loss, 1.0);
+}
+
+double one_percent(double loss) {
+  return 1.01 * loss;
+}
+
+TEST(Losses, that_are_equal_bit_for_bit_pass) {
+  const LossFinding finding = compare_losses(simulate({}), "cell", false);
+  ASSERT_TRUE(finding.row);
+  EXPECT_EQ(finding.row->verdict, CompareVerdict::kEquivalent);
+  EXPECT_EQ(finding.row->base_digest, finding.row->candidate_digest);
+  EXPECT_EQ(finding.row->metric, "losses of 25 steps");
+}
+
+TEST(Losses, that_differ_in_the_last_bit_are_a_regression_and_the_step_is_named) {
+  AbRecord record = simulate({});
+  change_loss(record, AbSide::kB, next_bit);
+  const LossFinding finding = compare_losses(record, "cell", false);
+  EXPECT_EQ(finding.row->verdict, CompareVerdict::kRegression);
+  EXPECT_NE(finding.row->words.find("first at step 8: 0.1111111111111111 and 0.11111111111111112"),
+            std::string::npos)
+      << finding.row->words;
+  EXPECT_NE(finding.row->base_digest, finding.row->candidate_digest);
+  EXPECT_EQ(judge_ab(record).comparison.verdict, CompareVerdict::kRegression);
+}
+
+TEST(Losses, may_differ_where_that_is_allowed_and_it_is_said) {
+  AbRecord record = simulate({});
+  change_loss(record, AbSide::kB, one_percent);
+  AbOptions options;
+  options.other_losses = true;
+  const AbVerdict verdict = judge_ab(record, options);
+  EXPECT_EQ(verdict.comparison.verdict, CompareVerdict::kEquivalent);
+  ASSERT_EQ(verdict.comparison.notes.size(), 2U) << "the other one: there were no short runs";
+  EXPECT_EQ(verdict.comparison.notes[0].find("the losses differ, as they may: "), 0U);
+}
+
+TEST(Losses, that_b_does_not_repeat_are_inconclusive) {
+  AbRecord record = simulate({});
+  change_loss(record, AbSide::kB, next_bit, 4, 5);
+  const LossFinding finding = compare_losses(record, "cell", false);
+  EXPECT_EQ(finding.row->verdict, CompareVerdict::kInconclusive);
+  EXPECT_EQ(finding.row->words, "B does not repeat its own losses");
+}
+
+TEST(Losses, that_a_does_not_repeat_are_judged_only_in_the_deterministic_profile) {
+  AbRecord record = simulate({});
+  change_loss(record, AbSide::kA, next_bit, 4, 5);
+  const LossFinding finding = compare_losses(record, "cell", false);
+  EXPECT_FALSE(finding.row);
+  EXPECT_NE(finding.note.find("A does not repeat its own losses"), std::string::npos);
+  record.a.identity["protocol.deterministic"] = "yes";
+  EXPECT_EQ(compare_losses(record, "cell", false).row->verdict, CompareVerdict::kInconclusive);
+}
+
+TEST(Losses, of_a_process_that_made_fewer_steps_are_compared_as_far_as_they_go) {
+  AbRecord record = simulate({});
+  record.pairs.back().turns.resize(3);
+  EXPECT_EQ(compare_losses(record, "cell", false).row->verdict, CompareVerdict::kEquivalent);
+}
+
+TEST(Losses, of_no_pair_say_nothing) {
+  test::Simulated machine;
+  machine.made = 0;
+  const LossFinding finding = compare_losses(simulate(machine), "cell", false);
+  EXPECT_FALSE(finding.row);
+  EXPECT_EQ(finding.note, "");
+}
+
+}  // namespace
+
 namespace {
 
 using test::simulate;
@@ -89,7 +272,7 @@ TEST(JudgeAb, a_machine_that_slows_down_all_along_is_no_difference_between_build
   machine.turn_noise = 0;
   machine.pair_noise = 0;
   const AbVerdict verdict = judge_ab(simulate(machine));
-  // What is left of exp() over a block, where the drift within it is linear in the logarithm:
+  // The rest of exp() over a block, where the drift within it is linear in the logarithm:
   // nothing.
   for (const AbPairFigure& figure : verdict.pairs) EXPECT_NEAR(figure.worsening, 0, 1e-12);
 }
@@ -283,4 +466,5 @@ TEST(JudgeAb, a_block_that_is_none_is_refused) {
 }
 
 }  // namespace
+
 }  // namespace noisemark::reports

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "reports/ab/ab_fields.h"
 #include "reports/ab/ab_markdown.h"
 #include "reports/ab/judge.h"
 #include "reports/ab/strict_json.h"
-#include "reports/environment_changes.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
+#include "reports/result/environment_changes.h"
 #include "tests/reports/ab/simulated.h"
+#include "tests/reports/golden_file.h"
 
 namespace noisemark::reports {
 namespace {
@@ -26,6 +30,19 @@ std::string with(std::string text, const std::string& from, const std::string& t
   const size_t place = text.find(from);
   EXPECT_NE(place, std::string::npos) << from;
   return text.replace(place, from.size(), to);
+}
+
+// When a field changed: NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_ab_test
+TEST(AbRecord, is_published_with_its_documentation_as_its_fields_say) {
+  const std::filesystem::path room = NOISEMARK_AB_ROOM;
+  const json::Shape record = json::shape_of<AbRecord>();
+  const json::Shape calibration = json::shape_of<CalibrationFile>();
+  test::expect_golden(room / "ab.schema.json", json::schema_text(json::kAbDocument, record));
+  test::expect_golden(room / "calibration.schema.json",
+                      json::schema_text(json::kCalibrationDocument, calibration));
+  test::expect_golden(room / "fields.md",
+                      json::fields_markdown(json::kAbDocument, record) + "\n" +
+                          json::fields_markdown(json::kCalibrationDocument, calibration));
 }
 
 TEST(AbRecord, reads_back_bit_for_bit) {
@@ -56,7 +73,7 @@ TEST(AbRecord, reads_back_bit_for_bit) {
   EXPECT_EQ(again.ended, record.ended);
 }
 
-TEST(AbRecord, carries_the_environment_and_an_older_one_none) {
+TEST(AbRecord, carries_the_environment_where_it_was_read) {
   AbRecord record = test::simulate({});
   EXPECT_EQ(ab_json(record).find("environment"), std::string::npos);
   EXPECT_TRUE(ab_from_json(ab_json(record), "ab.json").environment.empty());
@@ -102,15 +119,25 @@ TEST(AbRecord, what_was_changed_or_cut_off_is_refused) {
             "ab.json: created_utc: this key twice in one object (every key once)");
 }
 
-TEST(AbRecord, a_key_that_nobody_reads_is_refused) {
+TEST(AbRecord, what_departs_from_its_fields_is_refused) {
   const AbRecord record = test::simulate({});
   OrderedJson body = parse_json(ab_json(record), "ab.json");
   body.erase("schema");
   body.erase("checksum");
-  const auto sealed = [&] { return sealed_json(kAbSchemaName, kAbSchemaVersion, body); };
+  const auto sealed = [&] { return sealed_json(json::kAbDocument, body); };
   EXPECT_EQ(ab_json(ab_from_json(sealed(), "ab.json")), ab_json(record));
   body["pairs"][1]["turns"][0]["mood"] = 1;
-  EXPECT_EQ(refusal(sealed()), "ab.json: pairs[1].turns[0].mood: unknown key");
+  EXPECT_EQ(refusal(sealed()),
+            "ab.json: pairs[1].turns[0].mood: unknown key (one of: side, step_s, loss)");
+  body["pairs"][1]["turns"][0].erase("mood");
+  body["pairs"][1]["turns"][0]["step_s"][2] = 0;
+  EXPECT_EQ(refusal(sealed()), "ab.json: pairs[1].turns[0].step_s[2]: 0 (a number above 0)");
+  body["pairs"][1]["turns"][0]["step_s"][2] = 1;
+  body["pairs"][1]["turns"][0]["loss"].erase(0);
+  EXPECT_EQ(refusal(sealed()),
+            "ab.json: pairs[1].turns[0].loss: 4 numbers (as many numbers as step_s, at least one)");
+  body["plan"].erase("turn_s");
+  EXPECT_EQ(refusal(sealed()), "ab.json: plan.turn_s: missing (every key must be there)");
 }
 
 TEST(AbRecord, is_read_from_its_folder_too_and_what_is_missing_is_named) {

@@ -6,7 +6,7 @@
 
 namespace noisemark::reports::test {
 
-/// How a simulated machine behaves.
+/// The behaviour of a simulated machine.
 struct Simulated {
   double slow_down = 0;       ///< of B
   double turn_noise = 0.004;  ///< standard deviation of a turn's log time
@@ -18,8 +18,8 @@ struct Simulated {
   uint64_t seed = 1;
 };
 
-/// What `ab` would have recorded there. The losses are those of real training in shape only: equal
-/// on both sides.
+/// The record that `ab` would have made there. The losses are those of real training in shape only:
+/// equal on both sides.
 [[nodiscard]] AbRecord simulate(const Simulated& machine);
 
 }  // namespace noisemark::reports::test

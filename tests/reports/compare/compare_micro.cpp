@@ -19,11 +19,12 @@
 #include <system_error>
 #include <vector>
 
+#include "reports/base/file.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison_markdown.h"
 #include "reports/compare/stochastic_tier.h"
-#include "reports/file.h"
-#include "reports/json_io.h"
+#include "reports/result/json_io.h"
+#include "reports/result/metrics.h"
 #include "tests/reports/compare/runs.h"
 
 namespace {
@@ -123,7 +124,7 @@ class Fastest : public benchmark::ConsoleReporter {
     }
     ConsoleReporter::ReportRuns(runs);
   }
-  /// Of the case that takes longest.
+  /// The seconds of the case that takes longest.
   [[nodiscard]] double seconds() const {
     double longest = 0;
     for (const auto& [name, seconds] : seconds_) longest = std::max(longest, seconds);

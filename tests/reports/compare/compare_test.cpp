@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "reports/compare/comparison_json.h"
+#include "reports/base/error.h"
+#include "reports/compare/comparison.h"
 #include "reports/compare/comparison_markdown.h"
-#include "reports/compare/next_step.h"
-#include "reports/environment_changes.h"
+#include "reports/result/environment_changes.h"
 #include "tests/reports/compare/comparing.h"
+#include "tests/reports/free_text.h"
+#include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
 namespace {
@@ -136,6 +138,18 @@ TEST(Compare, lets_bytes_change_owners_where_the_peak_falls) {
   });
   expect_code(moved, ExitCode::kPass);
   EXPECT_EQ(exact_row_of(moved, "peak: encoded").verdict, CompareVerdict::kImproved);
+}
+
+TEST(Compare, takes_an_owner_that_one_side_does_not_know_for_one_that_held_nothing_there) {
+  const auto given = [](int64_t bytes) {
+    return compared(
+        1, [&](Result& result, size_t) { result.memory.peak.by_category["dataset"] = bytes; });
+  };
+  expect_code(given(0), ExitCode::kPass);
+  expect_code(given(1), ExitCode::kFailed);
+  const Comparison lost =
+      compared(1, [](Result& result, size_t) { result.memory.peak.by_category.erase("weights"); });
+  expect_code(lost, ExitCode::kFailed);
 }
 
 /// Takes bytes from an owner at the first boundary, the peak left alone.
@@ -462,6 +476,37 @@ TEST(Compare, compares_a_hundred_results_a_side_in_a_second) {
 #if !defined(__SANITIZE_ADDRESS__)  // which alone makes it twice as slow
   EXPECT_LT(elapsed.count(), 1);
 #endif
+}
+
+/// The runs of a side that are like `model` in all but what makes each a run of its own.
+Side side_like(const Result& model, const std::string& name) {
+  Side side = test::side("any", test::rates_around(16, 2), [&](Result& result, size_t) {
+    Result own = model;
+    own.run_id = name == "new" ? "ff" + result.run_id.substr(2) : result.run_id;
+    own.created_utc = result.created_utc;
+    result = std::move(own);
+  });
+  side.name = name;
+  for (NamedResult& run : side.runs) run.name = name + run.name;
+  return side;
+}
+
+/// Texts by which results cannot be compared at all have no page.
+std::string page_of(const Side& base, const Side& candidate) {
+  try {
+    return comparison_markdown(compare(base, candidate));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+TEST(ComparisonMarkdown, is_broken_by_no_text_of_a_result) {
+  test::expect_no_text_makes_blocks(test::full_result(), [](const Result& result) {
+    return page_of(side_like(result, result.title), side_like(result, result.title));
+  });
+  test::expect_no_text_makes_blocks(test::full_result(), [](const Result& result) {
+    return page_of(side_like(test::full_result(), "old"), side_like(result, "new"));
+  });
 }
 
 }  // namespace

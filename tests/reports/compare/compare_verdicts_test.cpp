@@ -1,5 +1,5 @@
-// Which of its verdicts compare() comes to, and why.
-#include "reports/compare/next_step.h"
+// The verdicts of compare(), and the reasons for each.
+#include "reports/compare/comparison_markdown.h"
 #include "tests/reports/compare/comparing.h"
 
 namespace noisemark::reports {

@@ -5,9 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "reports/compare/comparison_json.h"
+#include "reports/compare/comparison.h"
 #include "reports/compare/comparison_markdown.h"
-#include "reports/compare/next_step.h"
 #include "tests/reports/golden_file.h"
 
 namespace noisemark::reports {

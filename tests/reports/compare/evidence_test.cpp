@@ -44,7 +44,7 @@ TEST(StoredEvidence, of_days_that_differ_as_calibrated_cries_wolf_no_more_than_a
 }
 
 TEST(StoredEvidence, of_days_that_differ_more_than_anybody_calibrated_cries_wolf) {
-  // What comparisons in turns stay within knows nothing of days: of 3 % days it calls one in six a
+  // The bound of comparisons in turns knows nothing of days: of 3 % days it calls one in six a
   // regression. Calibrations therefore keep how far separate units differ.
   EXPECT_GT(alarm_rate(0.005), 0.15);
 }

@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <unistd.h>
-
 #include <filesystem>
 
-#include "reports/error.h"
-#include "reports/file.h"
-#include "reports/json_io.h"
-#include "reports/sha256.h"
-#include "reports/utc_now.h"
-#include "reports/write_report.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
+#include "reports/render/run_folder.h"
+#include "reports/result/json_io.h"
 #include "tests/reports/compare/runs.h"
 #include "tests/reports/sample_result.h"
 
@@ -198,9 +197,24 @@ TEST(Sides, of_a_suite_hold_only_the_results_of_its_runs_and_name_the_others) {
   EXPECT_EQ(side.lost[0].name, "died");
   EXPECT_EQ(side.lost[0].why, "it left no result");
   EXPECT_TRUE(side.lost[1].skipped);
-  EXPECT_EQ(side.lost[2].why, "the result there is of an earlier suite");
+  EXPECT_EQ(side.lost[2].why, "it left no result: the one there is of an earlier suite");
   ASSERT_EQ(side.left_out.size(), 1U);
   EXPECT_EQ(side.left_out[0], "foreign: of no run of the suite that lies there");
+}
+
+TEST(Sides, hold_no_replacement_of_a_run) {
+  const Folder folder("replacement");
+  write_run(folder.path() / "1", "00000000000000a0");
+  for (const char* name : {"replacement", "replacing", "arriving"}) {
+    write_run(folder.path() / "1" / name, "00000000000000a1");
+  }
+  fs::create_directories(folder.path() / "2" / "replacement");
+  write_file_atomically(folder.path() / "2" / "events.mlog", "");
+  const Side side = read_side(folder.path().string());
+  ASSERT_EQ(side.runs.size(), 1U);
+  EXPECT_EQ(side.runs[0].result.run_id, "00000000000000a0");
+  ASSERT_EQ(side.lost.size(), 1U);
+  EXPECT_EQ(side.lost[0].name, "2");
 }
 
 TEST(Sides, name_runs_that_were_begun_and_left_no_result) {
@@ -296,5 +310,112 @@ TEST(Sides, cells_of_two_gpus_of_a_machine_are_one_and_peers_are_others) {
   EXPECT_EQ(cell_name(id), first + ", peer:eager");
 }
 
+TEST(Sides, cells_of_changed_definitions_say_so_whichever_side_changed_them) {
+  const auto customize = [](Result& result, size_t) {
+    result.identity.custom = true;
+    result.identity.overrides = {"train.steps=60"};
+  };
+  const std::string official = cell_name(test::full_result().identity);
+  for (const bool base : {true, false}) {
+    const Side a = test::side("a", {1}, base ? test::Change(customize) : test::Change());
+    const Side b = test::side("b", {1}, base ? test::Change() : test::Change(customize));
+    EXPECT_EQ(pair_runs(a, b).both.at(0).name, official + ", custom train.steps=60") << base;
+  }
+}
+
+std::vector<std::string> names_of(const std::vector<FieldDifference>& differences) {
+  std::vector<std::string> names;
+  for (const FieldDifference& one : differences) names.push_back(one.field);
+  return names;
+}
+
+TEST(DifferingFields, are_those_of_other_values_and_those_that_one_side_lacks) {
+  const Strings a = {{"both", "1"}, {"clocks", "default"}, {"same", "x"}};
+  const Strings b = {{"both", "2"}, {"later", "y"}, {"same", "x"}};
+  const std::vector<FieldDifference> found = differing_fields(a, b, "cell");
+  EXPECT_EQ(names_of(found), (std::vector<std::string>{"both", "clocks", "later"}));
+  EXPECT_EQ(found[0].cell, "cell");
+  EXPECT_EQ(found[0].base, "1");
+  EXPECT_EQ(found[0].candidate, "2");
+  EXPECT_EQ(found[1].candidate, "") << "unknown";
+  EXPECT_EQ(found[2].base, "") << "unknown";
+  EXPECT_EQ(names_of(differing_fields(b, a)), names_of(found));
+  EXPECT_TRUE(differing_fields(a, a).empty());
+}
+
+TEST(DifferingFields, include_one_that_is_empty_on_one_side_and_lacking_on_the_other) {
+  EXPECT_EQ(differing_fields({{"x", ""}}, {}).size(), 1U);
+}
+
+TEST(DifferingFields, are_named_by_the_first_and_how_many_more) {
+  EXPECT_EQ(first_of({}), "");
+  EXPECT_EQ(first_of({{"", "a", "", ""}}), "a");
+  EXPECT_EQ(first_of({{"", "a", "", ""}, {"", "b", "", ""}, {"", "c", "", ""}}), "a and 2 more");
+}
+
+TEST(IdentityFields, include_the_clocks_policy_and_leave_out_what_belongs_to_the_seed) {
+  Result result = test::full_result();
+  result.identity.hardware["gpu_clocks"] = "default";
+  const Strings fields = identity_fields(result);
+  EXPECT_EQ(fields.at("identity.hardware.gpu_clocks"), "default");
+  Result other = result;
+  other.seeds.base += 1;
+  other.provenance.init_weights_sha256 = std::string(64, 'a');
+  EXPECT_EQ(identity_fields(other), fields);
+}
+
+TEST(IdentityDifferences, look_at_initial_weights_of_equal_seeds_alone) {
+  const auto differences = [](uint64_t seed) {
+    const Side base = test::side("a", {1});
+    const Side candidate = test::side("b", {1}, [=](Result& r, size_t) {
+      r.seeds.base = seed;
+      r.provenance.init_weights_sha256 = std::string(64, 'a');
+    });
+    return identity_differences({"cell", {{&base.runs[0], &candidate.runs[0]}}});
+  };
+  EXPECT_TRUE(differences(8).empty());
+  EXPECT_EQ(names_of(differences(7)),
+            std::vector<std::string>{"provenance.init_weights_sha256 (seed 7)"});
+}
+
+TEST(SameWork, changes_with_definition_data_settings_hardware_and_weights) {
+  const Result result = test::full_result();
+  const auto differs = [&](void (*change)(Result&)) {
+    Result other = result;
+    change(other);
+    return same_work(other) != same_work(result);
+  };
+  EXPECT_TRUE(differs([](Result& r) { r.identity.definition_sha256 = "other"; }));
+  EXPECT_TRUE(differs([](Result& r) { r.identity.version += 1; }));
+  EXPECT_TRUE(differs([](Result& r) { r.identity.mode = "other"; }));
+  EXPECT_TRUE(differs([](Result& r) { r.identity.threads += 1; }));
+  EXPECT_TRUE(differs([](Result& r) { r.identity.hardware["cpu"] = "other"; }));
+  EXPECT_TRUE(differs([](Result& r) { r.identity.data = "other"; }));
+  EXPECT_TRUE(differs([](Result& r) { r.seeds.base += 1; }));
+  EXPECT_TRUE(differs([](Result& r) { r.provenance.init_weights_sha256 = "other"; }));
+  EXPECT_TRUE(differs([](Result& r) { r.protocol.deterministic = !r.protocol.deterministic; }));
+}
+
+TEST(SameWork, does_not_change_with_what_was_left_out_of_a_data_folder) {
+  const Result result = test::full_result();
+  Result other = result;
+  other.provenance.data.push_back(
+      {"1 entry is not used: a.txt", std::string(64, 'a'), 0, false, 0});
+  EXPECT_EQ(same_work(other), same_work(result));
+  other.provenance.data.back().pictures = 1;
+  EXPECT_NE(same_work(other), same_work(result));
+}
+
+TEST(SameWork, does_not_change_with_the_build) {
+  const Result result = test::full_result();
+  Result other = result;
+  other.identity.software["libtorch"] = "other";
+  other.provenance.git_commit = "other";
+  other.provenance.binary_sha256 = "other";
+  EXPECT_EQ(same_work(other), same_work(result));
+  EXPECT_NE(about_build(other), about_build(result));
+}
+
 }  // namespace
+
 }  // namespace noisemark::reports

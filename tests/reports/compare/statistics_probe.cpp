@@ -11,12 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/compare/equivalence.h"
-#include "reports/compare/multiplicity.h"
-#include "reports/compare/paired_estimate.h"
-#include "reports/compare/proportion.h"
-#include "reports/compare/repetitions.h"
-#include "reports/compare/signed_rank.h"
+#include "reports/compare/inference.h"
 #include "reports/history/change_points.h"
 
 namespace noisemark::reports {

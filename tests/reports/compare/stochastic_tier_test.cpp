@@ -8,6 +8,7 @@
 #include <numbers>
 #include <random>
 
+#include "reports/result/metrics.h"
 #include "tests/reports/compare/runs.h"
 
 namespace noisemark::reports {
@@ -81,7 +82,7 @@ TEST(StochasticTier, proves_what_is_plain) {
 
 TEST(StochasticTier, gates_throughput_and_validation_loss) {
   std::vector<std::string> names;
-  for (const GatedMetric& gate : gated_metrics()) names.push_back(gate.name);
+  for (const MetricRow& gate : gated_metrics()) names.emplace_back(gate.name);
   EXPECT_EQ(names, (std::vector<std::string>{"images_per_s", "val_loss"}));
 }
 

@@ -51,20 +51,30 @@ class Consumers(unittest.TestCase):
 
     def test_junit_of_ours_has_the_form_of_every_schema_and_that_of_ctest_of_the_oldest(self):
         for name in ("results.xml", "comparison.xml"):
-            for schema in (junit_form.CURRENT, junit_form.OLDEST):
+            for schema in (junit_form.CURRENT, junit_form.OLDEST, junit_form.ANT):
                 self.assertEqual(junit_form.problems((self.folder / name).read_text(), schema), [], name)
         ctest = self.ctest("passes true") / "junit.xml"
         self.assertEqual(junit_form.problems(ctest.read_text(), junit_form.OLDEST), [])
         self.assertIn("testsuite may not have disabled", junit_form.problems(ctest.read_text()))
 
-    def test_the_form_has_no_count_of_what_was_skipped_at_the_root_and_no_more_than_milliseconds(self):
+    def test_the_forms_have_no_count_of_what_was_skipped_at_the_root_and_no_more_than_milliseconds(self):
         good = (self.folder / "results.xml").read_text()
         skipped = junit_form.counts(ElementTree.fromstring(good))["skipped"]
-        counted = good.replace("<testsuites ", f'<testsuites skipped="{skipped}" ')
-        finer = re.sub(r'(<testsuites [^>]* time="[0-9.]*)', r"\g<1>5", good)
-        for schema in (junit_form.CURRENT, junit_form.OLDEST):
+        counted = good.replace("<testsuites>", f'<testsuites skipped="{skipped}">')
+        finer = re.sub(r'(<testsuite [^>]* time="[0-9.]*)', r"\g<1>5", good, count=1)
+        for schema in (junit_form.CURRENT, junit_form.OLDEST, junit_form.ANT):
             self.assertEqual(junit_form.problems(counted, schema), ["testsuites may not have skipped"])
-            self.assertRegex(" ".join(junit_form.problems(finer, schema)), "^testsuites has no time in seconds and ")
+            self.assertRegex(" ".join(junit_form.problems(finer, schema)), "^testsuite has no time in seconds and ")
+
+    def test_the_form_of_ant_has_a_name_a_time_a_host_and_every_child(self):
+        good = (self.folder / "results.xml").read_text()
+        for what, found, wrong in [("host", ' hostname="localhost"', ""), ("host", '"localhost"', '" "'),
+                                   ("number", ' id="0"', ' id="1"'), ("type", ' type="gate"', ""),
+                                   ("properties", "<properties>", "<system-out></system-out><properties>"),
+                                   ("output", "<system-err></system-err>", ""), ("root", "<testsuites>", '<testsuites tests="9">')]:
+            changed = good.replace(found, wrong, 1)
+            self.assertNotEqual(changed, good, what)
+            self.assertNotEqual(junit_form.problems(changed, junit_form.ANT), [], what)
 
     def test_the_check_of_the_form_finds_what_is_wrong(self):
         good = (self.folder / "results.xml").read_text()

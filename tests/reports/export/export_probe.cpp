@@ -2,10 +2,10 @@
 //   noisemark_export_probe FOLDER
 #include <filesystem>
 
+#include "reports/base/file.h"
 #include "reports/compare/compare.h"
-#include "reports/export/ctest_lines.h"
+#include "reports/export/exporters.h"
 #include "reports/export/junit.h"
-#include "reports/file.h"
 #include "tests/reports/compare/runs.h"
 #include "tests/reports/sample_result.h"
 

@@ -1,12 +1,17 @@
-"""The form of JUnit XML, as a strict check. Of those who publish what they read the xUnit plug-in of Jenkins refuses
-most, so this restates its schema: junit-10.xsd in src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd of
-github.com/jenkinsci/xunit-plugin. The file kept its name while its text changed:
+"""The form of JUnit XML, as a strict check of two schemas that refuse most. One is that of the xUnit plug-in of Jenkins:
+junit-10.xsd in src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd of github.com/jenkinsci/xunit-plugin. The
+file kept its name while its text changed:
 
 CURRENT  commit 031e285, with the change of July 2025 that allows any number of decimals in a suite's time.
 OLDEST   commit 0c37522, before the plug-in's version 2.0 of 2018, with more attributes and fewer that are required.
          ctest 3.25 writes this one.
 
-Every element has exactly the attributes that its schema allows. Stricter than both are: one order of the children, one
+The other is that of the reports of Apache Ant, which many readers and validators use:
+
+ANT      JUnit.xsd of github.com/windyroad/JUnit-Schema, commit 2378e66. It asks for nearly everything, for one order of
+         a suite's children, each of which must be there, and has no attributes at the root.
+
+Every element has exactly the attributes that its schema allows. Stricter than all are: one order of the children, one
 outcome of a case, counts that are those of the cases, a time of a suite in at most milliseconds, as the plug-in asked
 for from 2.0 until July 2025, and a timestamp without a zone. Reruns, flaky tests and suites within suites are left out.
 """
@@ -36,6 +41,15 @@ OLDEST = CURRENT | {
     "testcase": ({"name"}, {"assertions", "time", "timestamp", "classname", "status", "class", "file", "line", "log",
                             "group", "url"}),
 }
+ANT = CURRENT | {
+    "testsuites": (set(), set()),
+    "testsuite": ({"name", "package", "id", "timestamp", "hostname", "tests", "failures", "errors", "time"}, {"skipped"}),
+    "testcase": ({"name", "classname", "time"}, set()),
+    "failure": ({"type"}, {"message"}),
+    "error": ({"type"}, {"message"}),
+}
+# The attributes in which ANT takes no blank.
+NAMES = {"testsuite": ("name", "hostname"), "property": ("name",)}
 # Element -> its children in the order in which they may come.
 CHILDREN = {
     "testsuites": ["testsuite"],
@@ -54,7 +68,24 @@ def problems(text: str, schema=CURRENT) -> list[str]:
         return [f"not XML: {error}"]
     if root.tag not in ("testsuites", "testsuite"):
         return [f"the root is {root.tag}"]
-    return [*_of_element(root, schema), *_of_counts(root)]
+    return [*_of_element(root, schema), *_of_counts(root), *(_of_ant(root) if schema is ANT else [])]
+
+
+def _of_ant(root) -> list[str]:
+    found = []
+    for place, suite in enumerate(root.findall("testsuite")):
+        if suite.get("id") != str(place):
+            found.append(f"suite {place} has the id {suite.get('id')}")
+        for name in ("properties", "system-out", "system-err"):
+            if len(suite.findall(name)) != 1:
+                found.append(f"{suite.get('name')} has {len(suite.findall(name))} {name}")
+    for element in root.iter():
+        for name in NAMES.get(element.tag, ()):
+            if not element.get(name, "").split():
+                found.append(f"{element.tag} has a blank {name}")
+        if "time" in element.attrib and not re.fullmatch(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)", element.get("time")):
+            found.append(f"no decimal: {element.get('time')}")
+    return found
 
 
 def _of_element(element, schema) -> list[str]:

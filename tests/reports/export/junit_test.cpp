@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "reports/base/error.h"
 #include "reports/compare/compare.h"
-#include "reports/error.h"
-#include "reports/export/xml_text.h"
 #include "tests/reports/compare/runs.h"
+#include "tests/reports/free_text.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -62,16 +64,39 @@ TEST(Junit, of_a_gate_that_was_not_applied_is_skipped) {
   EXPECT_TRUE(holds(xml, "skipped=\"1\"")) << xml;
 }
 
-TEST(Junit, counts_at_the_root_what_the_schema_has_a_place_for) {
+TEST(Junit, counts_in_its_suite_alone_and_names_it_time_and_host) {
   Result result = test::full_result();
   result.gates.back().verdict = Verdict::kNotApplied;
   result.samples.step_s = {61.9672056};
   const std::string xml = junit_of(collected(result));
-  const std::string gates = std::to_string(result.gates.size() + 1);
-  EXPECT_TRUE(holds(xml, "<testsuites name=\"noisemark smoke\" tests=\"" + gates +
-                             "\" failures=\"0\" errors=\"0\" time=\"61.967\">\n"))
+  const std::string cases = std::to_string(result.gates.size() + 1);
+  EXPECT_TRUE(holds(xml, "\n<testsuites>\n")) << xml;
+  EXPECT_TRUE(holds(xml, "package=\"noisemark smoke\" id=\"0\" tests=\"" + cases +
+                             "\" failures=\"0\" errors=\"0\" skipped=\"1\" time=\"61.967\" "
+                             "timestamp=\"2026-01-02T03:04:05\" hostname=\"localhost\">\n"))
       << xml;
-  EXPECT_TRUE(holds(xml, "errors=\"0\" skipped=\"1\" time=\"61.967\" timestamp=")) << xml;
+}
+
+TEST(Junit, has_a_name_and_a_time_of_whatever_has_none) {
+  Result result = test::full_result();
+  result.gates.back().name = " \n";
+  result.created_utc = "yesterday";
+  const std::string xml = junit_of(collected(result));
+  EXPECT_TRUE(holds(xml, "<testcase name=\"without a name\"")) << xml;
+  EXPECT_TRUE(holds(xml, "timestamp=\"1970-01-01T00:00:00\"")) << xml;
+  EXPECT_TRUE(holds(junit_of(CollectedResults{"smoke", {{"a", test::full_result()}}, {{"b", ""}}}),
+                    "id=\"1\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\" "
+                    "time=\"0.000\" timestamp=\"2026-01-02T03:04:05\""))
+      << "a run that was lost has the time of its suite";
+}
+
+TEST(JunitComparison, has_the_time_of_the_newest_run) {
+  Side candidate = test::side("new", test::rates_around(16, 8));
+  candidate.runs.back().result.created_utc = "2031-01-02T03:04:05Z";
+  const std::string xml =
+      junit_of(compare(test::side("old", test::rates_around(16, 8)), candidate));
+  EXPECT_TRUE(holds(xml, "timestamp=\"2031-01-02T03:04:05\"")) << xml;
+  EXPECT_FALSE(holds(xml, "timestamp=\"2026")) << xml;
 }
 
 TEST(Junit, of_a_run_that_did_not_end_is_an_error_and_of_one_that_cannot_be_made_skipped) {
@@ -172,6 +197,24 @@ TEST(JunitComparison, calls_a_regression_a_failure_and_the_rest_errors) {
   EXPECT_TRUE(holds(elsewhere, "<testcase name=\"identity.threads\"")) << elsewhere;
   EXPECT_TRUE(holds(elsewhere, "BASE has &quot;2&quot;, NEW has &quot;4&quot;")) << elsewhere;
   EXPECT_FALSE(holds(elsewhere, "<failure")) << elsewhere;
+}
+
+TEST(Junit, has_the_same_elements_whatever_the_texts_of_a_result_are) {
+  const auto xml = [](const Result& result) {
+    return junit_of(CollectedResults{result.title, {{result.title, result}}, {{result.title, ""}}});
+  };
+  const auto elements = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '<');
+  };
+  std::vector<std::ptrdiff_t> with_a_word;
+  test::with_each_text(test::full_result(), "word", [&](const Result& changed, size_t) {
+    with_a_word.push_back(elements(xml(changed)));
+  });
+  test::with_each_text(test::full_result(), test::kFreeText, [&](const Result& changed, size_t i) {
+    const std::string text = xml(changed);
+    EXPECT_EQ(elements(text), with_a_word.at(i)) << text;
+    EXPECT_EQ(text.find_first_of("\x1b\x07\r\t\xff"), std::string::npos) << text;
+  });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Change points beside an implementation of E-divisive means of its own, written from Matteson and
 James (Journal of the American Statistical Association 109, 2014), sections 2 and 3: energy distance
-with exponent 1, the split found by trying all of them, its p-value by permuting within the clusters
-found before.
+with exponent 1, the split and the end of its right part found by trying all of them, the p-value by
+permuting within the clusters found before.
 
 The first argument is the path of noisemark_statistics_probe, then unittest's own."""
 
@@ -42,24 +42,24 @@ class Distances:
         return n * m / (n + m) * (2 * self.between(a, t, t, k) / (n * m) - within)
 
 
-def best_split(values, bounds, free_end):
+def best_split(values, bounds):
     """(energy, position) of the best split of any cluster, the first of equals; None: all are too
-    short. With `free_end` the right part may end before the cluster does, as in equation 7."""
+    short. The right part may end before the cluster does, as in equation 7."""
     distances, best = Distances(values), None
     for a, b in zip(bounds, bounds[1:]):
         for t in range(a + SHORTEST, b - SHORTEST + 1):
-            for k in range(t + SHORTEST, b + 1) if free_end else (b,):
+            for k in range(t + SHORTEST, b + 1):
                 energy = distances.energy(a, t, k)
                 if best is None or energy > best[0] * (1 + ROUNDING):
                     best = (energy, t)
     return best
 
 
-def e_divisive(values, seed, free_end=False):
+def e_divisive(values, seed):
     """[(position, p)], by rising position. The permutations are those of the program."""
     generator, bounds, found = Mt19937_64(seed), [0, len(values)], []
     while True:
-        best = best_split(values, bounds, free_end)
+        best = best_split(values, bounds)
         if best is None or best[0] <= 0:
             break
         shuffled, as_great = list(values), 1
@@ -68,7 +68,7 @@ def e_divisive(values, seed, free_end=False):
                 for i in range(b - 1, a, -1):
                     other = a + generator.below(i - a + 1)
                     shuffled[i], shuffled[other] = shuffled[other], shuffled[i]
-            as_great += best_split(shuffled, bounds, free_end)[0] >= best[0] * (1 - ROUNDING)
+            as_great += best_split(shuffled, bounds)[0] >= best[0] * (1 - ROUNDING)
             if as_great > LEVEL * (PERMUTATIONS + 1):
                 break
         p = as_great / (PERMUTATIONS + 1)
@@ -106,7 +106,7 @@ class EDivisive(unittest.TestCase):
         answers = probe.ask(PROBE, [{"statistic": "best_split", "values": values, "shortest": SHORTEST}
                                     for values in long_enough])
         for values, answer in zip(long_enough, answers):
-            energy, at = best_split(values, [0, len(values)], free_end=False)
+            energy, at = best_split(values, [0, len(values)])
             self.assertEqual(answer["at"], at, values)
             self.assertTrue(probe.is_close(answer["energy"], energy), (answer, energy, values))
 
@@ -119,13 +119,6 @@ class EDivisive(unittest.TestCase):
                 self.assertTrue(probe.is_close(ours["p"], p), (answer, theirs))
             found += len(theirs)
         self.assertGreaterEqual(found, 6)
-
-    def test_change_points_are_those_of_the_paper_where_right_parts_may_end_early(self):
-        """The program lets a right part reach to the end of its cluster; steps are found where the
-        paper's search over both ends finds them."""
-        for values, answer in zip(STEPS + NO_STEPS, probe.ask(PROBE, [question(v) for v in STEPS + NO_STEPS])):
-            theirs = e_divisive(values, seed=17, free_end=True)
-            self.assertEqual([each["at"] for each in answer], [at for at, _ in theirs], values)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
-#include "reports/error.h"
-#include "reports/history/history_markdown.h"
+#include "reports/base/error.h"
 #include "tests/reports/compare/runs.h"
+#include "tests/reports/free_text.h"
+#include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
 namespace {
@@ -156,6 +157,23 @@ TEST(HistoryPlots, draw_the_gated_figures_the_peak_and_what_changed) {
   }
   const std::string text = history_markdown(history, links);
   EXPECT_TRUE(holds(text, "![images_per_s](plots/history_1_images_per_s.svg)")) << text;
+}
+
+TEST(History, is_broken_by_no_text_of_a_result) {
+  test::expect_no_text_makes_blocks(test::full_result(), [](const Result& result) {
+    std::vector<NamedResult> all;
+    for (const char* time : {"2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"}) {
+      all.push_back({result.title, result});
+      all.back().result.created_utc = time;
+    }
+    all.push_back(all.front());
+    all.back().result.exit = {71, "out of memory", {result.title}};
+    const History history = history_of(all);
+    for (const PlotSource& plot : history_plots(history)) {
+      EXPECT_EQ(plot.script.find("\n\n"), std::string::npos) << plot.script;
+    }
+    return history_markdown(history);
+  });
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
-#include "suite/cli/cli.h"
-#include "suite/run/plan.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "suite/cli/commands.h"
 #include "suite/run/single_run.h"
+#include "suite/run/spec/plan.h"
 
 namespace noisemark::suite {
 namespace {
@@ -27,7 +27,7 @@ Words values_of(const Words& words, const std::string& name) {
   return values;
 }
 
-/// Of the options those that the tests give.
+/// Reads only the options that the tests give.
 ExitCode run_faulty(const Words& words) {
   RunOptions options;
   options.id = words.at(1);

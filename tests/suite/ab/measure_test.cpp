@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {

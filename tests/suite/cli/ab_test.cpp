@@ -8,7 +8,7 @@
 
 #include "reports/ab/calibration.h"
 #include "reports/ab/judge.h"
-#include "reports/file.h"
+#include "reports/base/file.h"
 #include "tests/reports/ab/simulated.h"
 #include "tests/suite/process.h"
 

@@ -1,5 +1,6 @@
 // The real binary, as a user or a script meets it.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,9 +12,8 @@
 #include <sstream>
 #include <thread>
 
-#include "reports/sha256.h"
+#include "reports/base/sha256.h"
 #include "suite/cli/arguments.h"
-#include "suite/cli/cli.h"
 #include "suite/cli/commands.h"
 #include "suite/cli/list.h"
 #include "suite/config/catalogue.h"
@@ -39,7 +39,7 @@ void expect_bad_input(const std::vector<std::string>& arguments, const std::stri
   EXPECT_EQ(result.out, "");
 }
 
-/// What the same words print in this process: starting one of its own takes longer than parsing.
+/// Returns what the same words print in this process: starting another takes longer than parsing.
 std::string printed(const std::vector<std::string>& words) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(run_command_line(words, words), ExitCode::kPass);
@@ -68,13 +68,14 @@ TEST(CommandLine, shows_an_overview) {
 }
 
 TEST(CommandLine, takes_the_command_that_the_sample_report_says_would_repeat_it) {
-  std::istringstream line(reports::test::full_result().repeat_command);
-  std::vector<std::string> words(std::istream_iterator<std::string>(line), {});
+  std::istringstream text(reports::test::full_result().repeat_command);
+  std::vector<std::string> words(std::istream_iterator<std::string>(text), {});
   ASSERT_EQ(words.front(), "noisemark");
   const Command& command = find_command(words.at(1));
-  const Arguments arguments(command, {words.begin() + 2, words.end()});
-  EXPECT_EQ(arguments.positional(), std::vector<std::string>{"ho-cifar10@cpu"});
-  EXPECT_EQ(arguments.integer("seed", 0), 7);
+  const CommandLine line = read_command_line(command, {words.begin() + 2, words.end()}, words);
+  EXPECT_EQ(line.positional, std::vector<std::string>{"ho-cifar10@cpu"});
+  EXPECT_EQ(line.options.run.seed, 7U);
+  EXPECT_EQ(line.argv, words);
 }
 
 TEST(CommandLine, helps_with_every_command_in_both_ways) {
@@ -83,8 +84,9 @@ TEST(CommandLine, helps_with_every_command_in_both_ways) {
     const std::string after = printed({name, "--help"});
     EXPECT_EQ(after, help_text(command));
     EXPECT_EQ(printed({"help", name}), help_text(command));
-    for (const Flag& flag : command.flags) {
-      EXPECT_NE(after.find("--" + std::string(flag.name)), std::string::npos);
+    Options defaults;
+    for (const BoundOption& bound : options_of(command.bit, defaults)) {
+      EXPECT_NE(after.find("--" + std::string(bound.option->name)), std::string::npos);
     }
   }
   const Finished run = noisemark({"run", "--help"});
@@ -362,14 +364,25 @@ TEST(CommandLine, markdown_is_made_from_the_same_text) {
   }
 }
 
-TEST(CommandLine, markdown_has_the_options_of_every_command_that_has_any) {
+/// The row of a table of `text` that begins with an option's name; empty without one.
+std::string row_of_option(const std::string& text, std::string_view name) {
+  for (const char* end : {" ", "`"}) {
+    const size_t begin = text.find(fmt::format("\n| `--{}{}", name, end));
+    if (begin != std::string::npos) return text.substr(begin, text.find('\n', begin + 1) - begin);
+  }
+  return "";
+}
+
+TEST(CommandLine, markdown_has_every_option_with_its_meaning_to_each_command_that_takes_it) {
   const std::string text = help_markdown();
   for (const Command& command : commands()) {
-    const size_t section = text.find("\n`noisemark " + std::string(command.name) + "`:");
-    EXPECT_EQ(section == std::string::npos, command.flags.empty()) << command.name;
-    for (const Flag& flag : command.flags) {
-      EXPECT_NE(text.find("| `--" + std::string(flag.name), section), std::string::npos)
-          << command.name << " --" << flag.name;
+    Options defaults;
+    for (const BoundOption& bound : options_of(command.bit, defaults)) {
+      const std::string row = row_of_option(text, bound.option->name);
+      const size_t use = row.find(fmt::format("`{}`", command.name));
+      ASSERT_NE(use, std::string::npos) << command.name << " --" << bound.option->name;
+      EXPECT_NE(row.find(": " + option_meaning(bound), use), std::string::npos) << row;
+      EXPECT_NE(row.find(option_spelling(*bound.option)), std::string::npos) << row;
     }
   }
 }

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/ab/calibration.h"
-#include "reports/ab/same_work.h"
-#include "reports/file.h"
-#include "reports/json_io.h"
+#include "reports/base/file.h"
+#include "reports/compare/sides.h"
+#include "reports/result/json_io.h"
 #include "tests/reports/sample_result.h"
 #include "tests/suite/process.h"
 

@@ -14,9 +14,8 @@
 
 #include "suite/config/catalogue.h"
 #include "suite/data/dataset.h"
-#include "suite/data/smooth_field.h"
-#include "suite/io/npy.h"
-#include "suite/io/npz.h"
+#include "suite/data/generated.h"
+#include "suite/io/numpy.h"
 #include "suite/io/safetensors.h"
 #include "suite/quality/inception/weights.h"
 #include "suite/quality/picture_set.h"
@@ -57,19 +56,20 @@ at::Tensor generated_pictures(int64_t begin) {
   return (values * 80 + grain * 30 + 128).round().clamp(0, 255).to(at::kByte);
 }
 
-/// Of the test split of CIFAR-10, 32 x 32.
+/// Returns images of the test split of CIFAR-10, 32 x 32.
 at::Tensor photographs(int64_t begin) {
   const Definition definition = load_definition("ho-cifar10", "cpu");
   const auto dataset = open_dataset(definition, test::real_pictures());
   return open_dataset_pictures(dataset, Split::kTest, "controls")->read(begin, begin + kPictures);
 }
 
-/// To half of the size, each pixel the average of four.
+/// Shrinks to half of the size, each pixel the average of four.
 at::Tensor halved(const at::Tensor& pictures) {
   return at::avg_pool2d(pictures.to(at::kFloat), {2, 2}).round().to(at::kByte);
 }
 
-/// To half of the size by leaving pixels out, which is what `bilinear` without antialiasing does.
+/// Shrinks to half of the size by leaving pixels out, which is what `bilinear` without antialiasing
+/// does.
 at::Tensor halved_wrongly(const at::Tensor& pictures) {
   return pictures.slice(2, 0, pictures.size(2), 2).slice(3, 0, pictures.size(3), 2).contiguous();
 }
@@ -80,7 +80,8 @@ at::Tensor paler(const at::Tensor& pictures) {
   return (pictures.to(at::kFloat) * 0.85 + 19.2).round().to(at::kByte);
 }
 
-/// To half of the size and back, as if somebody had forgotten that nothing is to be resized.
+/// Shrinks to half of the size and back, as if somebody had forgotten that nothing is to be
+/// resized.
 at::Tensor blocky(const at::Tensor& pictures) {
   return halved(pictures).repeat_interleave(2, 2).repeat_interleave(2, 3);
 }

@@ -13,8 +13,7 @@
 #include <thread>
 
 #include "suite/data/gaussian_mixture.h"
-#include "suite/io/npy.h"
-#include "suite/io/npz.h"
+#include "suite/io/numpy.h"
 #include "tests/suite/process.h"
 #include "tests/suite/quality/distance/gaussians.h"
 

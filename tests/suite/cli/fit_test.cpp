@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "reports/file.h"
-#include "reports/json_io.h"
-#include "reports/result.h"
+#include "reports/base/file.h"
+#include "reports/result/json_io.h"
+#include "reports/result/result.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -21,7 +21,7 @@ test::Finished fit(std::vector<std::string> arguments) {
   return test::run_noisemark(arguments, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
 }
 
-/// Of the row of `mode`, the cell of column `column`; empty without one.
+/// Returns the cell of the row `mode` in a column; empty without one.
 std::string cell(const std::string& table, const std::string& mode, int column) {
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
@@ -58,7 +58,7 @@ TEST(Fit, under_a_budget_ends_at_the_batch_that_the_budget_does_not_admit) {
   const size_t at = refused.err.find(words);
   ASSERT_NE(at, std::string::npos) << refused.err;
   const int64_t smallest = std::stoll(refused.err.substr(at + words.size()));
-  // For batches a little larger than 4, and for none of a thousand.
+  // The memory is enough for batches a little larger than 4, and for none of a thousand.
   const std::string mode = "budget:" + std::to_string(smallest * 105 / 100);
   const test::Finished result = fit({"--memory", "64GiB", "--mode", mode});
   ASSERT_EQ(result.code, 0) << result.both();

@@ -20,7 +20,7 @@ test::Finished plan(std::vector<std::string> arguments) {
   return test::run_noisemark(arguments, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
 }
 
-/// What follows `word` in `text`, up to the next blank.
+/// Returns the text behind `word`, up to the next blank.
 std::string word_after(const std::string& text, const std::string& word) {
   const size_t at = text.find(word);
   if (at == std::string::npos) return "";
@@ -153,8 +153,9 @@ TEST(Plan, refuses_what_is_no_budget) {
     const test::Finished result = plan({"--budget", budget});
     EXPECT_EQ(result.code, 2) << budget;
     EXPECT_EQ(result.err, "noisemark: --budget: " + std::string(budget) +
-                              " (SIZE or saved=SIZE, and behind it ,error=E where rounding is "
-                              "allowed, 0 < E <= 1; SIZE is a number with GiB, MiB or KiB behind "
+                              " (SIZE or saved=SIZE, behind it ,error=E where rounding is "
+                              "allowed, 0 < E <= 1, and ,strict where a step over the budget is an "
+                              "error; SIZE is a number with GiB, MiB or KiB behind "
                               "it, such as 20.05MiB, or a whole number of bytes)\n");
   }
 }

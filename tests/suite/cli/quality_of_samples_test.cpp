@@ -1,5 +1,5 @@
-// From training to a verdict on samples, with every real part: `run` draws them, `fid` measures
-// each run's own, `quality` judges what was measured.
+// The way from training to a verdict on samples, with every real part: `run` draws them, `fid`
+// measures each run's own, `quality` judges what was measured.
 
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "reports/file.h"
-#include "suite/io/npy.h"
+#include "reports/base/file.h"
+#include "suite/io/numpy.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -65,7 +65,7 @@ class QualityOfSamples : public ::testing::Test {
                                        "--no-certificate",
                                        "--out",
                                        out});
-    // What two seeds of so short a training say of the losses is beside the point here.
+    // The losses of two seeds of so short a training are beside the point here.
     ASSERT_TRUE(finished.code == 0 || finished.code == 4) << finished.both();
     ASSERT_EQ(runs_in(trained->path() / "runs").size(), 4U) << finished.both();
   }
@@ -113,7 +113,7 @@ class QualityOfSamples : public ::testing::Test {
     return Json::parse(finished.out);
   }
 
-  /// Why the distances do not count, those that do left out.
+  /// Says why the distances do not count, those that do left out.
   static std::vector<std::string> problems(const Json& study) {
     std::vector<std::string> words;
     for (const Json& value : study.at("distance_values")) {

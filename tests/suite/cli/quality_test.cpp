@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "reports/file.h"
-#include "reports/json_io.h"
-#include "reports/write_report.h"
-#include "tests/reports/quality/seeds.h"
+#include "reports/base/file.h"
+#include "reports/render/run_folder.h"
+#include "reports/result/json_io.h"
+#include "tests/reports/seeds/seeds.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -128,7 +128,7 @@ TEST_F(QualityCommand, holds_to_the_looks_that_were_declared) {
   EXPECT_EQ(quality({runs, "--looks", "11"}).err, "noisemark: quality: --looks: 11 (1 to 10)\n");
 }
 
-/// Of runs that no suite keeps the looks of.
+/// These are runs whose looks no suite keeps.
 TEST_F(QualityCommand, says_when_a_look_is_not_kept_and_not_when_it_is) {
   const std::string runs = keep("runs", 0.001, 0.001);
   const std::string words = "this look is not kept, and seeds that are added";

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "reports/file.h"
-#include "reports/json_io.h"
+#include "reports/base/file.h"
+#include "reports/result/json_io.h"
 #include "tests/reports/compare/runs.h"
 #include "tests/suite/process.h"
 
@@ -174,6 +174,58 @@ TEST(ResultCommands, doctor_explains_this_machine) {
     EXPECT_NE(text.out.find(what), std::string::npos) << what << "\n" << text.out;
   }
   EXPECT_TRUE(nlohmann::json::parse(noisemark({"doctor", "--json"}).out).is_array());
+}
+
+TEST(ResultCommands, name_a_path_that_cannot_be_looked_at_and_never_call_it_an_internal_error) {
+  const test::TemporaryFolder folder;
+  const std::string runs = write_runs(folder.path() / "runs", {16});
+  fs::create_symlink(folder.path() / "loop", folder.path() / "loop");
+  const std::string out = (folder.path() / "out.npz").string();
+  const std::string free = (folder.path() / "free").string();
+  for (const std::string& path : {(folder.path() / "loop" / "run").string(),
+                                  (folder.path() / std::string(300, 'a')).string()}) {
+    const std::vector<std::vector<std::string>> lines = {
+        {"check", path},
+        {"report", path},
+        {"report", path, "--format", "md"},
+        {"report", runs, "--format", "md", "--out", path},
+        {"table", path},
+        {"history", path},
+        {"history", runs, "--out", path},
+        {"compare", path, runs},
+        {"compare", runs, runs, "--calibration", path},
+        {"quality", path},
+        {"quality", runs, "--out", path},
+        {"baseline", "promote", path},
+        {"baseline", "show", path},
+        {"ab", "--from", path},
+        {"calibrate", "--from", path},
+        {"fid", path, "--out", out},
+        {"fid", runs, runs, "--features-cache", path},
+        {"run", path + ".toml"},
+        {"run", "gmm16", "--flags", path},
+        {"run", "gmm16", "--init-weights", path, "--out", free},
+        {"run", "gmm16", "--set", "train.steps=1", "--out", path},
+        {"run", "gmm16", "--set", "train.steps=1", "--out", path, "--resume"},
+        {"run", "gmm16", "--set", "train.steps=1", "--out", path, "--force"},
+        {"run", "lucid-cifar10", "--data", path, "--out", free},
+        {"run", "gmm16", "--set", "data.name=folder", "--set", "model.channels=3", "--data", path,
+         "--out", free},
+        {"sample", "gmm16", "--weights", path, "--out", free},
+        {"sample", "gmm16", "--weights", runs, "--out", path},
+        {"sample", "gmm16", "--weights", runs, "--noise", path, "--out", free},
+        {"sweep", "gmm16", "--axis", "seed=1", "--out", path}};
+    for (std::vector<std::string> words : lines) {
+      if (words.front() == "run" || words.front() == "sample" || words.front() == "sweep") {
+        words.insert(words.end(), {"--device", "cpu"});
+      }
+      const test::Finished finished = noisemark(words);
+      const bool told = finished.code == 2 || finished.code == 74 || finished.code == 77;
+      EXPECT_TRUE(told) << fmt::format("{}", words.front()) << ": " << finished.code << ": "
+                        << finished.both();
+      EXPECT_EQ(finished.err.find("internal error"), std::string::npos) << finished.err;
+    }
+  }
 }
 
 }  // namespace

@@ -13,10 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "reports/json_io.h"
-#include "reports/result.h"
-#include "suite/io/npy.h"
-#include "suite/sampling/noise.h"
+#include "reports/result/json_io.h"
+#include "reports/result/result.h"
+#include "suite/io/numpy.h"
+#include "suite/io/safetensors.h"
+#include "suite/sampling/sampler.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -46,7 +47,7 @@ class Sample : public ::testing::Test {
     return folder_.path() / name;
   }
 
-  /// Of 6 samples in 3 steps, unless `more` says otherwise.
+  /// Draws 6 samples in 3 steps, unless `more` says otherwise.
   [[nodiscard]] static Words command(const Words& more) {
     Words words = {"sample", "gmm16", "--device", "cpu"};
     const auto add = [&](const std::string& flag, const std::string& value) {
@@ -217,6 +218,27 @@ TEST_F(Sample, says_when_the_weights_were_trained_otherwise) {
       sample({"--out", out("same").string(), "--set", "train.steps=6", "--set", "train.batch=4",
               "--set", "eval.samples=8", "--set", "eval.every=0"});
   EXPECT_EQ(same.err, "") << "where it is not so";
+}
+
+TEST_F(Sample, tells_that_weights_of_another_type_are_converted) {
+  NamedTensors halved = read_safetensors(weights()).tensors;
+  for (auto& [name, tensor] : halved) tensor = tensor.to(at::kHalf);
+  const std::string file = (folder_.path() / "half.safetensors").string();
+  write_safetensors(file, halved);
+  const Finished finished = sample({"--weights", file, "--out", out().string()});
+  EXPECT_EQ(finished.code, 0) << finished.both();
+  EXPECT_NE(finished.err.find("tensors are F16 and are converted to F32"), std::string::npos)
+      << finished.err;
+}
+
+TEST_F(Sample, on_a_full_disk_keeps_the_earlier_samples) {
+  const at::Tensor first = drawn("out");
+  const Finished finished = test::run_noisemark_after(
+      "trap '' XFSZ; ulimit -f 8", command({"--out", out().string(), "--force", "--seed", "1"}));
+  EXPECT_EQ(finished.code, 74) << finished.both();
+  EXPECT_TRUE(read_npy((out() / "samples.npy").string()).equal(first));
+  EXPECT_TRUE(fs::exists(out() / "sampling.json"));
+  EXPECT_FALSE(fs::exists(out() / "replacement"));
 }
 
 TEST_F(Sample, never_writes_over_anything_without_force) {

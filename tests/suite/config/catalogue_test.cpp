@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "reports/error.h"
-#include "reports/warmup.h"
-#include "suite/config/canonical.h"
+#include "reports/base/error.h"
+#include "reports/result/warmup.h"
+#include "suite/config/lock.h"
 #include "tests/suite/config/definition_text.h"
 
 namespace noisemark::suite {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "reports/error.h"
-#include "suite/config/canonical.h"
-#include "suite/config/draft.h"
+#include "reports/base/error.h"
+#include "suite/config/lock.h"
+#include "suite/config/toml_reader.h"
 #include "tests/suite/config/definition_text.h"
 
 namespace noisemark::suite {

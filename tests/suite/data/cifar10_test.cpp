@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
-#include "suite/data/pixels.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
+#include "suite/data/picture.h"
 #include "tests/suite/data/image_writer.h"
 #include "tests/suite/real_pictures.h"
 
@@ -89,6 +90,54 @@ TEST(Cifar10, lists_every_file_with_its_checksum_and_calls_other_bytes_unofficia
               reports::sha256_of_file(folder.path() / kFolder / kCifarFiles[file].name));
     EXPECT_FALSE(files[file].verified);
   }
+}
+
+constexpr const char* kNeeded =
+    " (the binary version, unpacked: https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz)";
+
+TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
+  const std::vector<std::pair<std::string, std::string>> kCopies{
+      {"cifar-10-batches-py/data_batch_1",
+       "cifar-10-batches-py shows that this is the Python version of CIFAR-10"},
+      {"data_batch_1", "data_batch_1 shows that this is the Python version of CIFAR-10"},
+      {"data_batch_1.mat", "data_batch_1.mat shows that this is the Matlab version of CIFAR-10"},
+      {"trainLabels.csv",
+       "trainLabels.csv shows that this is Kaggle's copy of CIFAR-10, which is PNG files"},
+      {"train.7z", "train.7z shows that this is Kaggle's copy of CIFAR-10, which is PNG files"},
+      {"train/1.png",
+       "train shows that this is a folder of picture files, for which data.name is \"folder\""},
+      {"plain_text/train-00000-of-00001.parquet",
+       "plain_text shows that this is CIFAR-10 as Parquet files"},
+      {"cifar-100-binary/train.bin", "cifar-100-binary shows that this is CIFAR-100"},
+      {"cifar-10-binary.tar.gz", "cifar-10-binary.tar.gz was not unpacked"},
+      {"CIFAR-10.ZIP", "CIFAR-10.ZIP was not unpacked"}};
+  for (const auto& [name, words] : kCopies) {
+    const TemporaryFolder folder;
+    folder.write(name, {'x'});
+    expect_error(folder.path(), "--data " + folder.path().string() + ": " + words + kNeeded);
+  }
+  const TemporaryFolder inner;
+  inner.write(kFolder + "data_batch_1", {'x'});
+  expect_error(inner.path(),
+               "--data " + inner.path().string() +
+                   ": data_batch_1 shows that this is the Python version of CIFAR-10" + kNeeded);
+}
+
+TEST(Cifar10, a_file_given_as_the_folder_is_named_and_an_archive_as_not_unpacked) {
+  const TemporaryFolder folder;
+  const std::string archive = folder.write("cifar-10-binary.tar.gz", {'x'}).string();
+  expect_error(archive, "--data " + archive +
+                            ": is a file that was not unpacked (tar -xzf), not a folder" + kNeeded);
+  const std::string file = folder.write("data_batch_1.bin", {'x'}).string();
+  expect_error(file, "--data " + file + ": is a file, not a folder" + kNeeded);
+}
+
+TEST(Cifar10, a_copy_beside_the_right_files_does_not_matter) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  folder.write("cifar-10-binary.tar.gz", {'x'});
+  folder.write("cifar-10-batches-py/data_batch_1", {'x'});
+  EXPECT_EQ(open(folder.path())->size(Split::kTrain), 15);
 }
 
 TEST(Cifar10, official_checksums_are_six_different_sha256) {

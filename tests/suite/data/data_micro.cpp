@@ -1,6 +1,6 @@
-/// How fast data are made: normals, pictures of each source, whole batches by number of threads.
-/// Real CIFAR-10 is used when NOISEMARK_CIFAR10 names its folder, and the folder of PNG files is
-/// then made of it.
+/// Measures how fast data are made: normals, pictures of each source, whole batches by number of
+/// threads. Real CIFAR-10 is used when NOISEMARK_CIFAR10 names its folder, and the folder of PNG
+/// files is then made of it.
 
 #include <benchmark/benchmark.h>
 
@@ -14,7 +14,7 @@
 #include "suite/data/dataset.h"
 #include "suite/data/loader.h"
 #include "suite/random/counter_rng.h"
-#include "suite/random/normal_kernel.h"
+#include "suite/random/elementary.h"
 #include "tests/suite/data/image_writer.h"
 
 namespace {

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "reports/sha256.h"
+#include "reports/base/sha256.h"
 
 namespace noisemark::suite {
 namespace {

@@ -1,20 +1,27 @@
 #include "suite/data/image_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
-#include "suite/data/pixels.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
+#include "suite/data/image_file.h"
 #include "tests/suite/data/image_writer.h"
 
 namespace noisemark::suite {
 namespace {
+
+namespace fs = std::filesystem;
 
 using test::encode_jpeg;
 using test::encode_png;
@@ -195,12 +202,193 @@ TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   folder.write("train/README.txt", {'h', 'i'});
   folder.write("train/empty", {});
   const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
-  EXPECT_EQ(
-      dataset->note(),
-      "test/labels.csv is no picture and left out, as are 2 other files; beside 3 good pictures");
+  EXPECT_EQ(dataset->note(),
+            "test/labels.csv is no picture and left out, as are train/README.txt and train/empty; "
+            "beside 3"
+            " good pictures");
+  ASSERT_EQ(dataset->files().size(), 2U);
+  EXPECT_EQ(dataset->files()[1].name,
+            "3 entries are not used: test/labels.csv is no picture and left out, as are "
+            "train/README.txt and train/empty");
+  EXPECT_EQ(dataset->files()[1].pictures, 0);
   EXPECT_EQ(dataset->size(Split::kTrain), 2);
   EXPECT_EQ(dataset->size(Split::kTest), 1);
   EXPECT_EQ(dataset->files()[0].sha256, clean->files()[0].sha256);
+}
+
+std::string note_of_folder(const TemporaryFolder& folder) {
+  return open_image_folder(definition_of(3, 4), folder.path())->note();
+}
+
+void expect_words(const std::string& text, const std::vector<std::string>& all) {
+  for (const std::string& words : all) EXPECT_NE(text.find(words), std::string::npos) << text;
+}
+
+TEST(ImageFolder, linked_folders_and_files_are_read) {
+  const TemporaryFolder elsewhere;
+  elsewhere.write("cats/0.png", shade(1));
+  elsewhere.write("cats/deep/1.png", shade(2));
+  elsewhere.write("dog.png", shade(3));
+  const TemporaryFolder folder;
+  folder.write("birds/0.png", shade(4));
+  fs::create_directory_symlink(elsewhere.path() / "cats", folder.path() / "cats");
+  fs::create_symlink(elsewhere.path() / "dog.png", folder.path() / "dog.png");
+  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 4);
+  EXPECT_EQ(dataset->note(), "cats/ is a link to a folder, whose pictures are used");
+}
+
+TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) {
+  const TemporaryFolder folder;
+  folder.write("cats/0.png", shade(1));
+  folder.write("cats/1.png", shade(2));
+  folder.write(".hidden.png", shade(3));
+  folder.write(".cache/0.png", shade(3));
+  folder.write("cats/0.webp", {'R', 'I', 'F', 'F', 0, 0, 0, 0, 'W', 'E', 'B', 'P'});
+  folder.write("cats/1.webp", {'R', 'I', 'F', 'F', 0, 0, 0, 0, 'W', 'E', 'B', 'P'});
+  fs::create_directory(folder.path() / "empty");
+  fs::create_directory_symlink(folder.path(), folder.path() / "circle");
+  fs::create_directory_symlink("../cats", folder.path() / "cats" / "again");
+  fs::create_directory_symlink("cats", folder.path() / "a_link_to_cats");
+  fs::create_symlink("nowhere", folder.path() / "dangling.png");
+  fs::create_symlink("itself.png", folder.path() / "itself.png");
+  folder.write("more.zip", {'P', 'K', 3, 4});
+  ASSERT_EQ(mkfifo((folder.path() / "pipe.png").c_str(), 0600), 0);
+  expect_words(
+      note_of_folder(folder),
+      {".cache/ is hidden and left out, as is .hidden.png",
+       "a_link_to_cats/ is a folder that is read already and left out, as are cats/again/"
+       " and circle/",
+       "cats/0.webp is a WebP picture, which is not read and left out, as is cats/1.webp",
+       "dangling.png is a link to nothing and left out", "empty/ is an empty folder and left out",
+       "itself.png is a link that leads to itself and left out",
+       "more.zip is an archive, which is not unpacked and left out",
+       "pipe.png is no regular file and left out", "beside 2 good pictures"});
+}
+
+TEST(ImageFolder, a_folder_of_links_that_lead_nowhere_says_so) {
+  const TemporaryFolder folder;
+  fs::create_directory_symlink("nowhere", folder.path() / "cats");
+  expect_words(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+               {"no pictures to train on", "cats is a link to nothing"});
+}
+
+TEST(ImageFolder, links_to_the_splits_are_the_splits_even_to_the_same_folder) {
+  const TemporaryFolder folder;
+  folder.write("all/0.png", shade(1));
+  folder.write("all/1.png", shade(2));
+  fs::create_directory_symlink("all", folder.path() / "train");
+  fs::create_directory_symlink("all", folder.path() / "test");
+  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain), 2);
+  EXPECT_EQ(dataset->size(Split::kTest), 2);
+  expect_words(dataset->note(), {"all/ is in neither split and left out"});
+}
+
+TEST(ImageFolder, other_spellings_of_the_splits_are_splits_and_are_named) {
+  const std::vector<std::pair<std::string, std::string>> kSpellings{
+      {"train", "val"},           {"train", "valid"},       {"Train", "Test"},
+      {"training", "testing"},    {"TRAIN", "Validation"},  {"train", "dev"},
+      {"training", "eval"},       {"train2017", "val2017"}, {"training_set", "test_set"},
+      {"train-images", "TestSet"}};
+  for (const auto& [train, test] : kSpellings) {
+    const TemporaryFolder folder;
+    for (int i = 0; i < 9; ++i) {
+      folder.write(train + "/c/" + std::to_string(i) + ".png", shade(10));
+    }
+    folder.write(test + "/c/x.png", shade(20));
+    folder.write(test + "/c/y.png", shade(20));
+    const auto dataset = open_image_folder(definition_of(1, 4), folder.path());
+    ASSERT_EQ(dataset->size(Split::kTrain), 9) << train;
+    ASSERT_EQ(dataset->size(Split::kTest), 2) << test;
+    EXPECT_EQ(read(*dataset, Split::kTest, 1)[0], pixel_value(20));
+    EXPECT_EQ(dataset->note(), train + "/ is the training split, and " + test + "/ the test split");
+  }
+}
+
+TEST(ImageFolder, with_splits_everything_beside_them_is_named) {
+  const TemporaryFolder folder;
+  folder.write("train/0.png", shade(1));
+  folder.write("test/0.png", shade(2));
+  folder.write("val/0.png", shade(3));
+  folder.write("extra.png", shade(4));
+  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain), 1);
+  expect_words(dataset->note(), {"extra.png is in neither split and left out, as is val/"});
+}
+
+TEST(ImageFolder, two_folders_for_one_split_are_an_error) {
+  const TemporaryFolder folder;
+  folder.write("train/0.png", shade(1));
+  folder.write("Training/0.png", shade(1));
+  folder.write("val/0.png", shade(2));
+  expect_words(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+               {"Training/ and train/ could both be the training split"});
+}
+
+TEST(ImageFolder, a_test_folder_without_training_folder_is_pictures_like_others_and_named) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 5; ++i) folder.write("cats/" + std::to_string(i) + ".png", shade(1));
+  folder.write("test/0.png", shade(1));
+  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 6);
+  expect_words(dataset->note(), {"test/ is no split, because splits are two folders"});
+}
+
+TEST(ImageFolder, splits_that_lie_deeper_are_named) {
+  const TemporaryFolder folder;
+  folder.write("archive/train/0.png", shade(1));
+  folder.write("archive/val/0.png", shade(1));
+  expect_words(note_of_folder(folder),
+               {"archive/val/ is no split, because splits are two folders"});
+}
+
+TEST(ImageFolder, classes_that_are_called_nearly_like_splits_are_classes) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/0.png", "valley/0.png", "protest/0.png", "trainer/0.png"}) {
+    folder.write(name, shade(1));
+  }
+  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 4);
+  EXPECT_EQ(dataset->note(), "");
+}
+
+TEST(ImageFolder, a_split_without_pictures_is_an_error) {
+  const TemporaryFolder folder;
+  folder.write("train/0.png", shade(1));
+  folder.write("val/labels.csv", {'x'});
+  expect_words(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+               {"no pictures in val/", "val/labels.csv is no picture"});
+}
+
+TEST(ImageFolder, counts_and_names_what_is_odd_but_whole) {
+  const TemporaryFolder folder;
+  auto odd = shade(1);
+  odd.push_back('x');
+  folder.write("train/a.png", odd);
+  folder.write("train/b.png", shade(2));
+  auto unfinished = shade(3);
+  unfinished.resize(unfinished.size() - 12);
+  folder.write("test/c.png", unfinished);
+  const auto dataset = open_image_folder(definition_of(1, 4), folder.path());
+  EXPECT_EQ(dataset->note(),
+            "2 pictures are odd but whole and read as Pillow does: test/c.png (no end after the"
+            " pixels) and train/a.png (bytes after the end)");
+  const auto files = dataset->files();
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_EQ(files[0].pictures, 3);
+  EXPECT_EQ(files[1].name, dataset->note());
+  EXPECT_EQ(files[1].pictures, 2);
+  EXPECT_EQ(files[1].bytes, static_cast<int64_t>(odd.size() + unfinished.size()));
+  EXPECT_EQ(read(*dataset, Split::kTest, 0)[0], pixel_value(3));
+}
+
+TEST(ImageFolder, names_the_first_of_many_and_counts_the_rest) {
+  const TemporaryFolder folder;
+  folder.write("a.png", shade(1));
+  for (int i = 10; i < 30; ++i) folder.write(std::to_string(i) + ".txt", {'x'});
+  expect_words(note_of_folder(folder), {"10.txt is no picture and left out, as are 11.txt, 12.txt,",
+                                        "19.txt, 20.txt and 9 more; beside 1 good picture"});
 }
 
 TEST(ImageFolder, strays_do_not_move_pictures_between_the_splits) {
@@ -230,7 +418,6 @@ class AsNobody {
 };
 
 TEST(ImageFolder, names_a_folder_that_cannot_be_read) {
-  namespace fs = std::filesystem;
   const TemporaryFolder folder;
   folder.write("a.png", shade(1));
   folder.write("closed/b.png", shade(2));
@@ -252,6 +439,33 @@ TEST(ImageFolder, names_a_folder_that_cannot_be_read) {
   fs::permissions(closed, fs::perms::owner_all);
 }
 
+TEST(ImageFolder, is_read_where_no_more_threads_are_to_be_had) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 20; ++i) folder.write(std::to_string(i) + ".png", shade(1));
+  fs::permissions(folder.path(), fs::perms{0755});
+  const auto read_without_threads = [&] {
+    constexpr uid_t kUserOfNothing = 54'321;  // limits do not bind root
+    const rlimit none{1, 1};
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 || (getuid() == 0 && setuid(kUserOfNothing) != 0)) {
+      std::_Exit(2);
+    }
+    if (eaccess(folder.path().c_str(), R_OK | X_OK) != 0) std::_Exit(2);
+    try {
+      const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+      std::_Exit(dataset->size(Split::kTrain) == 18 ? 0 : 1);
+    } catch (const std::exception&) {
+      std::_Exit(1);
+    }
+  };
+  const pid_t child = fork();
+  if (child == 0) read_without_threads();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no other user can be taken here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(ImageFolder, a_file_given_as_the_folder_is_named) {
   const TemporaryFolder folder;
   const std::string file = folder.write("notes.txt", {'h', 'i'}).string();
@@ -259,23 +473,16 @@ TEST(ImageFolder, a_file_given_as_the_folder_is_named) {
             "--data " + file + ": is a file, not a folder (PNG or JPEG files, at any depth)");
 }
 
-TEST(ImageFolder, a_file_damaged_inside_is_named_when_it_is_read) {
+TEST(ImageFolder, a_file_damaged_inside_is_named_when_the_folder_is_opened) {
   const TemporaryFolder folder;
   auto damaged = encode_jpeg(test_picture(64, 64, 3), 90);
   damaged.erase(damaged.end() - 402, damaged.end() - 2);
   folder.write("train/a.jpg", damaged);
   folder.write("train/b.png", shade(1));
   folder.write("test/c.png", shade(1));
-  const auto dataset = open_image_folder(definition_of(3, 16), folder.path());
-  try {
-    read(*dataset, Split::kTrain, 0);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    const std::string what = error.what();
-    EXPECT_NE(what.find("train/a.jpg: JPEG: "), std::string::npos) << what;
-    EXPECT_NE(what.find("2 other files"), std::string::npos) << what;
-  }
+  const std::string what = message_of(folder.path(), definition_of(3, 16), ExitCode::kBadInput);
+  EXPECT_NE(what.find("train/a.jpg: JPEG: "), std::string::npos) << what;
+  EXPECT_NE(what.find("2 files are good, 1 not"), std::string::npos) << what;
 }
 
 TEST(ImageFolder, refuses_a_folder_without_pictures_or_that_is_missing) {

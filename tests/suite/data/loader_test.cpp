@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/tracking_allocator.h"
-#include "reports/error.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "reports/base/error.h"
 #include "suite/random/counter_rng.h"
 
 namespace noisemark::suite {

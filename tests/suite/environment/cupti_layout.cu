@@ -5,7 +5,7 @@
 #include <cupti_profiler_target.h>
 #include <cupti_target.h>
 
-#include "suite/environment/cupti_types.h"
+#include "suite/environment/cupti.h"
 
 namespace noisemark::suite::cupti {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "suite/environment/energy.h"
 #include "suite/environment/graphics.h"
-#include "suite/environment/missing_gpu.h"
+#include "suite/environment/surroundings.h"
 
 namespace noisemark::suite {
 namespace {
@@ -56,12 +56,12 @@ Surroundings good_surroundings() {
   return around;
 }
 
-/// What no driver tells of any GPU.
+/// The diagnosis of what no driver tells of any GPU.
 const std::string kNeverKnown = "GPU clock lock";
 
 using Change = std::function<void(Machine&, Surroundings&)>;
 
-/// What is said of `what` after one change to good circumstances.
+/// Returns what is said of `what` after one change to good circumstances.
 Diagnosis after(const std::string& what, const Change& change) {
   Machine machine = good_machine();
   Surroundings around = good_surroundings();

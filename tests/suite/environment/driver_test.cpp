@@ -1,13 +1,12 @@
-// What is asked of NVIDIA's driver, and what becomes of its answers: beside stand-ins for its two
-// libraries, because the machines that run these tests mostly have none.
+// Tests what is asked of NVIDIA's driver, and what becomes of its answers, beside stand-ins for its
+// two libraries, because the machines that run these tests mostly have none.
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <stdexcept>
 
-#include "reports/sha256.h"
-#include "suite/environment/gpm.h"
+#include "reports/base/sha256.h"
 #include "suite/environment/gpu_counters.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/nvml.h"
@@ -63,7 +62,7 @@ TEST(Driver, says_nothing_of_a_gpu_that_it_does_not_have) {
   EXPECT_TRUE(none.environment.empty());
 }
 
-/// Of one metric of gpm_metrics(), by its name.
+/// Finds the value of one metric of gpm_metrics() by its name.
 const GpmValue& named(const std::vector<GpmValue>& values, const std::string& name) {
   const auto& metrics = gpm_metrics();
   for (size_t i = 0; i < metrics.size(); ++i) {

@@ -39,7 +39,6 @@ TEST_F(Energy, is_missing_with_the_reason_where_linux_counts_none) {
   const EnergyReading found = processor_energy(root_);
   EXPECT_TRUE(found.counters.empty());
   EXPECT_EQ(found.missing_reason, "Linux counts no energy of this processor");
-  EXPECT_EQ(energy_text(found), "");
 }
 
 TEST_F(Energy, is_read_of_whole_packages_and_of_nothing_within_or_around_them) {
@@ -56,11 +55,11 @@ TEST_F(Energy, is_read_of_whole_packages_and_of_nothing_within_or_around_them) {
   EXPECT_DOUBLE_EQ(found.counters[0].joules, 2.0);
   EXPECT_DOUBLE_EQ(found.counters[1].joules, 3.5);
   EXPECT_DOUBLE_EQ(found.counters[1].range_j.value_or(0), 262143.0);
-  EXPECT_EQ(energy_text(found), "package-0: 2.0 J, package-1: 3.5 J");
+  EXPECT_EQ(found.counters[1].name, "package-1");
 }
 
-/// What root alone may read cannot be made for a test that root runs: a folder cannot be read by
-/// anyone.
+/// A file that root alone may read cannot be made for a test that root runs: a folder cannot be
+/// read by anyone.
 TEST_F(Energy, is_missing_with_the_reason_where_it_cannot_be_read) {
   package(0, "1");
   write("intel-rapl:1", "name", "package-1");
@@ -108,6 +107,17 @@ TEST(EnergyUsed, is_never_guessed) {
 TEST(EnergyOf, this_processor_has_counters_or_says_why_not) {
   const EnergyReading found = energy_of(c10::Device(c10::kCPU));
   EXPECT_EQ(found.counters.empty(), !found.missing_reason.empty());
+}
+
+TEST(EnergyMetric, is_that_of_the_counters_or_missing_with_their_reason) {
+  const reports::Metric known = energy_metric({12.5, "", "package-0"});
+  EXPECT_EQ(known.name, "energy_j");
+  EXPECT_EQ(known.unit, "J");
+  EXPECT_EQ(known.value, 12.5);
+  EXPECT_TRUE(known.method.starts_with("package-0")) << known.method;
+  const reports::Metric unknown = energy_metric({std::nullopt, "to root alone", ""});
+  EXPECT_EQ(unknown.value, std::nullopt);
+  EXPECT_EQ(unknown.missing_reason, "to root alone");
 }
 
 }  // namespace

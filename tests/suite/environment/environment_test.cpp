@@ -1,24 +1,26 @@
 #include "suite/environment/environment.h"
 
+#include <unistd.h>
+
 #include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
+#include "reports/result/environment_changes.h"
 #include "suite/environment/graphics.h"
 #include "suite/environment/installation.h"
-#include "suite/environment/missing_gpu.h"
 #include "suite/environment/processor.h"
 #include "suite/environment/surroundings.h"
-#include "suite/environment/system_file.h"
+#include "suite/environment/system.h"
 
 namespace noisemark::suite {
 namespace {
@@ -195,6 +197,148 @@ TEST(Machine, prints_the_same_facts_as_text_and_as_json) {
     EXPECT_EQ(json["software"][key], value);
     EXPECT_NE(text.find(value), std::string::npos) << key;
   }
+}
+
+using reports::Strings;
+
+const std::string kChanged{reports::kChangedWhileItRan};
+
+Strings before() {
+  return {{"cpu_governor", "performance"}, {"gpu_clock_reasons", "idle"},
+          {"gpu_other_processes", "0"},    {"gpu_sm_clock_mhz", "345"},
+          {"kernel", "Linux 6"},           {"package libfmt-dev", "9"}};
+}
+
+/// Returns what is recorded where `key` is `value` at the end, and all else as before.
+Strings after_change(const std::string& key, const std::string& value) {
+  Strings environment = before();
+  Strings end = before();
+  end[key] = value;
+  add_changes(environment, end);
+  return environment;
+}
+
+TEST(Changes, of_a_setting_are_named_and_both_values_kept) {
+  const Strings found = after_change("cpu_governor", "powersave");
+  EXPECT_EQ(found.at(kChanged), "cpu_governor");
+  EXPECT_EQ(found.at("cpu_governor"), "performance");
+  EXPECT_EQ(found.at("at the end: cpu_governor"), "powersave");
+}
+
+TEST(Changes, name_a_processor_that_heat_or_a_quota_slowed_down) {
+  for (const char* count : {"cpu_thermal_throttles", "cpu_quota_throttles"}) {
+    Strings environment = {{count, "7"}};
+    add_changes(environment, {{count, "8"}});
+    EXPECT_EQ(environment.at(kChanged), count);
+  }
+}
+
+TEST(Changes, are_none_where_all_is_as_it_was) {
+  Strings environment = before();
+  add_changes(environment, before());
+  Strings expected = before();
+  expected[kChanged] = "nothing";
+  EXPECT_EQ(environment, expected);
+}
+
+TEST(Changes, of_what_differs_always_are_kept_but_not_named) {
+  const Strings found = after_change("gpu_sm_clock_mhz", "1980");
+  EXPECT_EQ(found.at(kChanged), "nothing");
+  EXPECT_EQ(found.at("at the end: gpu_sm_clock_mhz"), "1980");
+}
+
+TEST(Changes, tell_a_gpu_that_got_to_work_from_one_that_is_held_down) {
+  EXPECT_EQ(after_change("gpu_clock_reasons", "none").at(kChanged), "nothing");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap").at(kChanged), "nothing");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap").at("at the end: gpu_clock_reasons"),
+            "power cap");
+  EXPECT_EQ(after_change("gpu_clock_reasons", "power cap, thermal slow-down").at(kChanged),
+            "gpu_clock_reasons");
+}
+
+TEST(Changes, count_other_processes_only_where_they_can_be_told_from_this_one) {
+  EXPECT_EQ(after_change("gpu_other_processes", "1").at(kChanged), "gpu_other_processes");
+  Strings environment = {{"gpu_other_processes", process_count(0, true)}};
+  add_changes(environment, {{"gpu_other_processes", process_count(1, true)}});
+  EXPECT_EQ(environment.at(kChanged), "nothing");
+  EXPECT_EQ(environment.at("at the end: gpu_other_processes"), process_count(1, true));
+}
+
+TEST(Changes, include_what_can_no_longer_be_read) {
+  Strings environment = before();
+  add_changes(environment, {});
+  EXPECT_EQ(environment.at("at the end: cpu_governor"), "not known");
+  EXPECT_NE(environment.at(kChanged).find("cpu_governor"), std::string::npos);
+}
+
+TEST(Changes, are_looked_for_in_what_the_environment_began_with) {
+  const Strings environment = capture_machine(c10::Device(c10::kCPU)).environment;
+  for (const auto& [key, value] : machine_state(c10::Device(c10::kCPU))) {
+    EXPECT_TRUE(environment.contains(key)) << key;
+  }
+}
+
+TEST(Graphics, says_of_a_count_of_processes_that_a_container_made_it) {
+  EXPECT_EQ(process_count(3, false), "3");
+  EXPECT_EQ(process_count(3, true), "3 seen from a container");
+  EXPECT_TRUE(is_count_of_container(process_count(0, true)));
+  EXPECT_FALSE(is_count_of_container("0"));
+}
+
+TEST(Graphics, names_the_clocks_policy_only_where_both_clocks_are_known) {
+  EXPECT_EQ(clock_policy(1980, 1980), "default");
+  EXPECT_EQ(clock_policy(1410, 1980), "set to 1410 MHz");
+  EXPECT_EQ(clock_policy(std::nullopt, 1980), "");
+  EXPECT_EQ(clock_policy(1980, std::nullopt), "");
+}
+
+TEST(Processor, names_the_clocks_policy_as_far_as_linux_shows_it) {
+  EXPECT_EQ(cpu_clock_policy({{"cpu_governor", "powersave"}, {"cpu_turbo", "on"}}),
+            "governor powersave, turbo on");
+  EXPECT_EQ(cpu_clock_policy({{"cpu_turbo", "off"}}), "turbo off");
+  EXPECT_EQ(cpu_clock_policy({{"kernel", "Linux 6"}}), "");
+}
+
+namespace fs = std::filesystem;
+using reports::EventMetadata;
+using reports::EventValue;
+
+/// A file system with the processors that Linux would show.
+class MachineFigures : public testing::Test {
+ protected:
+  MachineFigures() : root_(fs::path(testing::TempDir()) / ("now_" + std::to_string(getpid()))) {}
+  ~MachineFigures() override { fs::remove_all(root_); }
+
+  [[nodiscard]] EventMetadata with(const std::string& processors) const {
+    fs::create_directories(root_ / "proc");
+    std::ofstream(root_ / "proc/cpuinfo") << processors;
+    return machine_figures(c10::Device(c10::kCPU), root_);
+  }
+
+  fs::path root_;
+};
+
+void expect_missing(const EventMetadata& figures, const std::string& why) {
+  EXPECT_EQ(figures.at("cpu_clock_mhz"), EventValue{});
+  EXPECT_EQ(figures.at("cpu_clock_mhz_missing"), EventValue(why));
+}
+
+TEST_F(MachineFigures, hold_the_mean_clock_of_the_processors) {
+  const EventMetadata figures = with(
+      "processor\t: 0\ncpu MHz\t\t: 2400.5\nflags\t\t: fpu avx2\n\nprocessor\t: 1\n"
+      "cpu MHz\t\t: 800.5\nflags\t\t: fpu avx2\n");
+  EXPECT_EQ(figures, (EventMetadata{{"cpu_clock_mhz", 1600.5}}));
+}
+
+TEST_F(MachineFigures, of_a_virtual_machine_are_missing_for_they_are_a_constant) {
+  expect_missing(with("cpu MHz\t\t: 2596.096\nflags\t\t: fpu hypervisor avx2\n"),
+                 "a virtual machine: its host does not show it");
+}
+
+TEST_F(MachineFigures, that_linux_does_not_show_are_missing) {
+  expect_missing(with("processor : 0\nBogoMIPS : 50\n"), "Linux does not show it");
+  expect_missing(machine_figures(c10::Device(c10::kCPU), root_ / "nowhere"),
+                 "Linux does not show it");
 }
 
 }  // namespace

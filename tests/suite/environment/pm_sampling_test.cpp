@@ -1,4 +1,4 @@
-// What is asked of CUPTI, and what becomes of its answers, beside a stand-in for it.
+// Tests what is asked of CUPTI, and what becomes of its answers, beside a stand-in for it.
 #include "suite/environment/pm_sampling.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::vector<SampledValue> first_window() {
   return counters->end(kWindow_s);
 }
 
-/// Why the first metric is in no window, or why its window gave nothing.
+/// Says why the first metric is in no window, or why its window gave nothing.
 std::string why_not() {
   const std::string missing = make_sampled_counters(0)->plan().missing.at(0);
   return missing.empty() ? first_window().at(0).missing_reason : missing;

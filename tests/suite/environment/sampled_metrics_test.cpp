@@ -1,4 +1,4 @@
-#include "suite/environment/sampled_metrics.h"
+#include "suite/environment/pm_sampling.h"
 
 #include <gtest/gtest.h>
 
@@ -7,15 +7,14 @@
 #include <limits>
 
 #include "suite/environment/cupti.h"
-#include "suite/environment/gpm.h"
-#include "suite/environment/pm_sampling.h"
+#include "suite/environment/gpu_counters.h"
 
 namespace noisemark::suite {
 namespace {
 
 constexpr uint64_t kEach_ns = 1'000'000;
 
-/// Of one metric: `count` samples of a millisecond, after one that began long before.
+/// Makes `count` samples of one metric, each of a millisecond, after one that began long before.
 std::vector<CounterSample> steady(size_t count, double percent) {
   std::vector<CounterSample> samples{{0, kEach_ns, {77}}};
   for (size_t i = 1; i <= count; ++i) {
@@ -84,7 +83,7 @@ TEST(Summarise, refuses_what_no_share_can_be) {
   EXPECT_FALSE(value_of(short_of_one, 0.1).frac);
 }
 
-/// Which metrics, by their place, each window has.
+/// Lists the metrics of each window by their place.
 std::vector<std::vector<size_t>> places(const SamplingPlan& plan) {
   std::vector<std::vector<size_t>> all;
   for (const SamplingWindow& window : plan.windows) all.push_back(window.metrics);

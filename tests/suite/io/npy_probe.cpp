@@ -4,9 +4,8 @@
 #include <cstdio>
 #include <string>
 
-#include "reports/error.h"
-#include "suite/io/npy.h"
-#include "suite/io/npz.h"
+#include "reports/base/error.h"
+#include "suite/io/numpy.h"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "suite/io/dtype_names.h"
 #include "suite/io/safetensors.h"
-#include "tests/suite/io/scratch.h"
+#include "suite/io/tensors.h"
+#include "tests/suite/scratch.h"
 
 namespace noisemark::suite::test {
 namespace {
@@ -57,6 +57,42 @@ TEST(CopyByName, names_what_is_missing_unexpected_and_misshapen_and_changes_noth
             "w.safetensors: tensors: missing c; unexpected z; misshapen b [1, 2] instead of [3] "
             "(exactly the 3 that are wanted)");
   EXPECT_TRUE(a.equal(at::zeros({2})));
+}
+
+TEST(CopyByName, takes_no_whole_numbers_or_booleans_for_weights_and_no_weights_for_them) {
+  const at::Tensor weight = at::zeros({2});
+  const at::Tensor count = at::zeros({2}, at::kLong);
+  const auto expect_mistyped = [](const at::Tensor& from, const at::Tensor& to,
+                                  const std::string& words) {
+    const auto [code, message] = outcome([&] { copy_by_name({{"a", from}}, {{"a", to}}, "w"); });
+    EXPECT_EQ(code, ExitCode::kBadInput) << words;
+    EXPECT_NE(message.find("of another kind of number a " + words), std::string::npos) << message;
+  };
+  for (const at::ScalarType dtype : {at::kLong, at::kInt, at::kShort, at::kChar, at::kByte}) {
+    expect_mistyped(at::ones({2}, dtype), weight,
+                    std::string(dtype_name(dtype)) + " instead of F32");
+  }
+  expect_mistyped(at::ones({2}, at::kBool), weight, "BOOL instead of F32");
+  expect_mistyped(at::ones({2}), count, "F32 instead of I64");
+  EXPECT_TRUE(weight.equal(at::zeros({2})));
+  copy_by_name({{"a", at::ones({2}, at::kInt)}}, {{"a", count}}, "w");
+  EXPECT_TRUE(count.equal(at::ones({2}, at::kLong)));
+  copy_by_name({{"a", at::ones({2}, at::kBFloat16)}}, {{"a", weight}}, "w");
+  EXPECT_TRUE(weight.equal(at::ones({2})));
+}
+
+TEST(Conversion, is_told_by_type_and_not_where_there_is_none) {
+  const auto told = [](const NamedTensors& tensors) {
+    testing::internal::CaptureStderr();
+    tell_of_conversion(tensors, "w.safetensors");
+    return testing::internal::GetCapturedStderr();
+  };
+  const at::Tensor half = at::ones({2}, at::kHalf);
+  const at::Tensor real = at::ones({2});
+  EXPECT_EQ(told({{"a", real}, {"n", at::ones({1}, at::kLong)}}), "");
+  EXPECT_EQ(told({{"a", half}, {"b", real}, {"c", half}, {"d", at::ones({1}, at::kDouble)}}),
+            "noisemark: w.safetensors: 2 of its 4 tensors are F16 and are converted to F32\n"
+            "noisemark: w.safetensors: 1 of its 4 tensors are F64 and are converted to F32\n");
 }
 
 TEST(CopyByName, shortens_long_lists) {

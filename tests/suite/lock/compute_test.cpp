@@ -2,8 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+
 #include "baselines/ops.h"
+#include "reports/compare/stochastic_tier.h"
+#include "reports/result/metrics.h"
+#include "reports/result/warmup.h"
 #include "suite/config/catalogue.h"
+#include "suite/config/lock.h"
 
 namespace noisemark::suite {
 namespace {
@@ -12,8 +21,8 @@ Definition with(const std::vector<std::string>& sets, const std::string& id = "g
   return load_definition(id, "cpu", sets);
 }
 
-/// What LOCK would say about a definition whose own hash is left out of the comparison: the words
-/// for a change of code that computes something else.
+/// Returns what LOCK would say about a definition whose own hash is left out of the comparison: the
+/// words for a change of code that computes something else.
 std::string verdict(const Definition& changed) {
   LockEntry locked = LockComputer().compute(with({}));
   LockEntry found = LockComputer().compute(changed);
@@ -47,7 +56,7 @@ class SwappedOps final : public baselines::Ops {
   const baselines::Ops& plain_ = baselines::plain_ops();
 };
 
-/// What LOCK would say of losses and evaluation of a network with these operators.
+/// Returns what LOCK would say of losses and evaluation of a network with these operators.
 std::vector<std::string> words_about(const baselines::Ops& ops) {
   const Definition definition = with({}, "gmm16@cpu");
   LockEntry locked;
@@ -121,7 +130,7 @@ LockEntry trace_only(const Definition& definition) {
   return entry;
 }
 
-/// Of the unchanged benchmark: made once, because a trace takes seconds.
+/// Returns the trace of the unchanged benchmark, made once because it takes seconds.
 const LockEntry& locked_trace() {
   static const LockEntry kLocked = trace_only(with({}));
   return kLocked;
@@ -181,6 +190,38 @@ TEST(Semantics, accumulation_does_not_change_the_losses_beyond_rounding) {
   const LockEntry whole = trace_only(with({"model.dropout=0"}));
   const LockEntry split = trace_only(with({"model.dropout=0", "train.accumulation=2"}));
   EXPECT_TRUE(lock_differences(whole, split).empty());
+}
+
+TEST(Judging, names_every_gated_metric_with_its_margin) {
+  const std::string text = judging_text();
+  for (const reports::MetricRow& gated : reports::gated_metrics()) {
+    std::ostringstream line;
+    line << "\n" << gated.name << ": margin " << gated.gate_margin_frac << "\n";
+    EXPECT_NE(text.find(line.str()), std::string::npos) << line.str();
+  }
+}
+
+TEST(Judging, asks_the_warm_up_rule_about_all_that_it_tells_apart) {
+  std::map<std::string, int> answers;
+  const std::string text = judging_text();
+  const std::regex line("warm-up of (\\d+) steps, [^:]*: (\\d+) (stable|not stable)\n");
+  for (std::sregex_iterator at(text.begin(), text.end(), line), end; at != end; ++at) {
+    const bool short_run = std::stoul((*at)[1]) < reports::kFewestStepsToTell;
+    const bool none = (*at)[2] == "0";
+    ++answers[short_run ? "too few" : (*at)[3].str() + (none ? " from the start" : " later")];
+  }
+  EXPECT_GT(answers["too few"], 0);
+  EXPECT_GT(answers["stable from the start"], 0);
+  EXPECT_GT(answers["stable later"], 0);
+  EXPECT_GT(answers["not stable later"], 0) << "half of the run is dropped";
+}
+
+TEST(Judging, is_what_every_benchmark_was_locked_with) {
+  ASSERT_FALSE(shipped_lock().empty());
+  for (const auto& [name, entry] : shipped_lock()) {
+    EXPECT_EQ(entry.judging_sha256, judging_sha256())
+        << name << ": the warm-up rule or a margin changed";
+  }
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "reports/check.h"
-#include "reports/file.h"
-#include "reports/json_io.h"
+#include "reports/base/file.h"
+#include "reports/render/check.h"
+#include "reports/result/json_io.h"
 #include "suite/config/lock.h"
 
 namespace noisemark::suite {

@@ -79,7 +79,7 @@ TEST(HoDownsample, pads_to_the_right_and_below) {
   EXPECT_TRUE(down.forward(x).equal(x.slice(2, 0, 16, 2).slice(3, 0, 16, 2)));
 }
 
-// With the identity as its kernel, the pooled way down is the maximum of ReLU over 2x2 pixels.
+// The pooled way down is, with the identity as its kernel, the maximum of ReLU over 2x2 pixels.
 TEST(HoDownsample, by_pooling_takes_the_largest_of_four_after_the_activation) {
   ho::Downsample down(1, true, baselines::Activation::kRelu);
   const at::NoGradGuard no_grad;

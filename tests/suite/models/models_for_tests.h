@@ -8,7 +8,7 @@
 #include <string>
 
 #include "baselines/ops.h"
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/models/denoiser.h"
 
 /// Small networks, and what the tests of both ask of them.
@@ -50,7 +50,8 @@ inline ModelConfig locked_ho() {
   return config;
 }
 
-/// With every parameter moved, so that no norm keeps the weights 1 and 0 that hide mistakes.
+/// Makes a model with every parameter moved, so that no norm keeps the weights 1 and 0 that hide
+/// mistakes.
 std::shared_ptr<Denoiser> perturbed(const ModelConfig& config);
 
 struct Inputs {

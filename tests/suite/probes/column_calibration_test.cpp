@@ -1,4 +1,4 @@
-#include "suite/probes/column_calibration.h"
+#include "tests/suite/probes/column_calibration.h"
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "suite/environment/sampled_metrics.h"
-#include "suite/probes/calibration_loads.h"
+#include "suite/environment/pm_sampling.h"
 #include "tests/suite/probes/fake_counters.h"
 #include "tests/suite/probes/fake_sampled.h"
 
@@ -86,7 +85,7 @@ reports::DeviceColumn& column(CalibrationRow& row, const std::string& name) {
                        [&](const auto& one) { return one.name == name; });
 }
 
-/// What does not hold, or is not known, in the checks' own words.
+/// Returns what does not hold, or is not known, in the checks' own words.
 std::vector<std::string> not_holding(const std::vector<CalibrationRow>& rows) {
   std::vector<std::string> words;
   for (const CalibrationCheck& check : check_columns(rows)) {

@@ -36,7 +36,7 @@ TEST(GemmPeak, names_the_sizes_that_were_timed_and_no_others) {
   EXPECT_EQ(measure_gemm_peak(at::kCPU, at::kFloat, 1e-5).sizes, std::vector<int64_t>{512});
 }
 
-/// Where MKL is slower than oneDNN, a network of convolutions would be above the peak of at::mm.
+/// If MKL is slower than oneDNN, a network of convolutions would be above the peak of at::mm.
 TEST(GemmPeak, is_at_least_what_a_convolution_of_the_same_products_reaches) {
   const double peak = measure_gemm_peak(at::kCPU, at::kFloat, 0.5).flop_per_s;
   const at::Tensor pixels = at::ones({1, 512, 32, 16}).contiguous(at::MemoryFormat::ChannelsLast);

@@ -1,6 +1,7 @@
-// By hand, on a machine with a GPU that nothing else uses: bin/noisemark_gpu_columns [SECONDS].
-// Shows every column of the first GPU under known loads, and whether it says what is known of them.
-// Exit code 0: all of it holds; 1: something does not; 77: no GPU, or nothing that could be judged.
+// Run it by hand, on a machine with a GPU that nothing else uses: bin/noisemark_gpu_columns
+// [SECONDS]. Shows every column of the first GPU under known loads, and whether it says what is
+// known of them. Exit code 0: all of it holds; 1: something does not; 77: no GPU, or nothing that
+// could be judged.
 #include <ATen/Context.h>
 #include <fmt/core.h>
 
@@ -13,7 +14,7 @@
 #include "suite/environment/environment.h"
 #include "suite/environment/gpu_counters.h"
 #include "suite/environment/pm_sampling.h"
-#include "suite/probes/calibration_loads.h"
+#include "tests/suite/probes/column_calibration.h"
 
 namespace {
 

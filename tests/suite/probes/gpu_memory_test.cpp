@@ -7,17 +7,17 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "memopt/device_parts.h"
-#include "suite/probes/convolution_workspace.h"
+#include "memopt/accounting/allocation_source.h"
+#include "suite/probes/convolutions.h"
 #include "suite/probes/memory_probe.h"
 #include "suite/probes/snapshot_file.h"
-#include "suite/run/interrupt.h"
-#include "suite/run/memory_pass.h"
-#include "suite/run/out_of_memory.h"
-#include "suite/run/owners.h"
+#include "suite/run/passes/failure.h"
+#include "suite/run/passes/memory_pass.h"
+#include "suite/run/passes/owners.h"
+#include "suite/run/passes/watch.h"
 #include "tests/suite/train/tiny.h"
 
-// Who owns every byte of a GPU's allocator, and what lies around it.
+// Tests who owns every byte of a GPU's allocator, and what lies around it.
 namespace noisemark::suite {
 namespace {
 
@@ -111,12 +111,13 @@ constexpr int64_t kTooLargeABatch = 16384;
 
 TEST(GpuMemory, that_is_used_up_is_told_by_owner_and_kept_for_the_viewer) {
   SessionOptions options;
-  options.definition = tiny_definition();
-  options.definition.data.train_samples = options.definition.train.batch = kTooLargeABatch;
-  options.definition.measure.memory_steps = 2;
-  options.variant.device = kGpu;
-  options.variant.precision = parse_precision("fp32", kGpu);
-  options.dataset = open_dataset(options.definition, "");
+  options.spec.definition = tiny_definition();
+  options.spec.definition.data.train_samples = options.spec.definition.train.batch =
+      kTooLargeABatch;
+  options.spec.definition.measure.memory_steps = 2;
+  options.spec.device = kGpu;
+  options.spec.precision = parse_precision("fp32", kGpu);
+  options.dataset = open_dataset(options.spec.definition, "");
   const std::filesystem::path file =
       std::filesystem::path(testing::TempDir()) / "gpu_out_of_memory.pickle";
   Progress line("test", 2, kTooLargeABatch);

@@ -6,8 +6,8 @@
 
 #include "suite/environment/gpu_counters.h"
 #include "suite/environment/pm_sampling.h"
-#include "suite/probes/calibration_loads.h"
 #include "suite/probes/operator_profile.h"
+#include "tests/suite/probes/column_calibration.h"
 
 // The columns of a GPU under loads of which is known what they must say. Nothing else should use
 // the GPU meanwhile.

@@ -1,21 +1,65 @@
 #include "suite/probes/memory_probe.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
-#include "tests/memopt/small_net.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "suite/train/fault.h"
+#include "tests/memopt/nets.h"
 
 namespace noisemark::suite {
 namespace {
+
+std::vector<reports::MemoryPoint> wave(size_t points) {
+  std::vector<reports::MemoryPoint> result;
+  for (size_t i = 0; i < points; ++i) {
+    const auto level = static_cast<int64_t>(1000 + 900 * std::sin(static_cast<double>(i) / 7));
+    result.push_back({static_cast<double>(i) * 0.001, {level, 1}});
+  }
+  return result;
+}
+
+TEST(Timeline, keeps_a_short_one_whole) {
+  EXPECT_EQ(thin_timeline(wave(400), 400).size(), 400U);
+  EXPECT_TRUE(thin_timeline({}, 400).empty());
+}
+
+TEST(Timeline, stays_within_the_limit_in_order_with_its_ends) {
+  const auto points = wave(10'007);
+  const auto kept = thin_timeline(points, 400);
+  EXPECT_LE(kept.size(), 400U);
+  EXPECT_GE(kept.size(), 300U);
+  EXPECT_EQ(kept.front().time_s, points.front().time_s);
+  EXPECT_EQ(kept.back().time_s, points.back().time_s);
+  EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end(),
+                             [](const auto& a, const auto& b) { return a.time_s < b.time_s; }));
+}
+
+TEST(Timeline, keeps_a_spike_of_one_point) {
+  auto points = wave(5000);
+  points[3210].by_category = {1'000'000, 0};
+  const auto kept = thin_timeline(points, 400);
+  EXPECT_TRUE(std::any_of(kept.begin(), kept.end(),
+                          [](const auto& p) { return p.by_category[0] == 1'000'000; }));
+}
+
+TEST(Timeline, copes_with_points_at_one_instant) {
+  auto points = wave(5000);
+  for (auto& point : points) point.time_s = 1;
+  const auto kept = thin_timeline(points, 400);
+  EXPECT_LE(kept.size(), 400U);
+  EXPECT_GE(kept.size(), 3U);
+}
 
 using memopt::test::SmallNet;
 
@@ -229,5 +273,22 @@ TEST(MemoryProbe, keeps_an_error_for_whoever_asks) {
   EXPECT_THROW(static_cast<void>(training.probe.section()), std::runtime_error);
 }
 
+int64_t bytes_of(const memopt::AllocationSource& source, const at::Tensor& tensor) {
+  return source.find(*tensor.storage().unsafeGetStorageImpl()).value().bytes;
+}
+
+TEST(ShortCount, is_wrong_about_one_storage_alone) {
+  const at::Tensor short_one = at::empty({100});
+  const at::Tensor other = at::empty({100});
+  memopt::AllocationSource& truth = memopt::cpu_allocation_source();
+  const ShortCount source(truth, short_one, 1);
+  EXPECT_EQ(bytes_of(source, short_one), 399);
+  EXPECT_EQ(bytes_of(source, short_one.narrow(0, 10, 5)), 399);
+  EXPECT_EQ(bytes_of(source, other), 400);
+  EXPECT_EQ(source.live_bytes(), truth.live_bytes());
+  EXPECT_EQ(source.name(), truth.name());
+}
+
 }  // namespace
+
 }  // namespace noisemark::suite

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
+#include "suite/probes/convolutions.h"
 #include "suite/probes/flop_counter.h"
-#include "suite/probes/host_range.h"
-#include "tests/memopt/small_net.h"
+#include "tests/memopt/nets.h"
 
 namespace noisemark::suite {
 namespace {

@@ -10,11 +10,11 @@
 #include <limits>
 #include <string>
 
-#include "memopt/tracking_allocator.h"
-#include "reports/file.h"
+#include "memopt/accounting/attribution.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "reports/base/file.h"
 #include "suite/probes/memory_probe.h"
-#include "suite/probes/snapshot_pickle.h"
-#include "tests/memopt/small_net.h"
+#include "tests/memopt/nets.h"
 
 namespace noisemark::suite {
 namespace {
@@ -27,8 +27,8 @@ struct Answer {
   std::string text;
 };
 
-/// What the script beside this test says of a file: «pickle» shows the value, «snapshot» checks it
-/// as PyTorch's memory viewer reads it.
+/// Returns what the script beside this test says of a file: «pickle» shows the value, «snapshot»
+/// checks it as PyTorch's memory viewer reads it.
 Answer ask_python(const std::string& what, const std::string& pickle) {
   const fs::path file =
       fs::path(testing::TempDir()) / ("snapshot_" + std::to_string(getpid()) + ".pickle");
@@ -159,6 +159,21 @@ TEST(Snapshot, has_every_block_with_its_owner_operators_and_phase) {
             "free_completed 100 temporary 5: temporary, aten::conv2d, step_begin\n"
             "snapshot 0 unknown 6: \n");
   EXPECT_EQ(answer.code, 0);
+}
+
+TEST(Snapshot, gives_what_it_has_not_seen_to_the_owners_that_a_result_gives_it_to) {
+  memopt::AllocationRecord record = small_record();
+  record.baseline.born_bytes[static_cast<size_t>(memopt::Owner::kInput)] = 300;
+  record.events[1].block.born_as = memopt::Owner::kInput;  // born later: no part of the 300
+  const memopt::OwnedInstant opening = memopt::attribute(record).timeline.front();
+  EXPECT_EQ(opening.of(memopt::Owner::kInput), 300);
+  const Answer answer = ask_python("trace", snapshot_of(record, c10::Device("cpu")));
+  EXPECT_TRUE(
+      answer.text.starts_with("alloc 600 weights 0: weights, before the step\n"
+                              "alloc 300 input 0: input, before the step\n"
+                              "alloc 100 unknown 0: unknown, before the step\n"))
+      << answer.text;
+  EXPECT_EQ(ask_python("snapshot", snapshot_of(record, c10::Device("cpu"))).code, 0);
 }
 
 TEST(Snapshot, is_read_by_the_memory_viewer) {

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "memopt/mode.h"
-#include "memopt/tracking_allocator.h"
-#include "reports/gate.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/modes/mode.h"
+#include "reports/result/gate.h"
 #include "suite/config/catalogue.h"
 #include "suite/data/dataset.h"
 #include "suite/models/denoiser.h"
 #include "suite/probes/memory_probe.h"
-#include "suite/run/owners.h"
+#include "suite/run/passes/owners.h"
 #include "suite/train/trainer.h"
 
 namespace noisemark::suite {

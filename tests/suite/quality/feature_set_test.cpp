@@ -5,6 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -12,15 +13,123 @@
 #include <filesystem>
 #include <limits>
 
-#include "suite/io/npy.h"
-#include "suite/io/npz.h"
-#include "suite/quality/statistics_file.h"
+#include "reports/base/sha256.h"
+#include "suite/io/numpy.h"
 #include "tests/suite/data/image_writer.h"
-#include "tests/suite/io/scratch.h"
 #include "tests/suite/quality/distance/gaussians.h"
+#include "tests/suite/scratch.h"
 
 namespace noisemark::suite::test {
 namespace {
+
+const at::Tensor& features() {
+  static const at::Tensor kFeatures = at::arange(30).to(at::kFloat).view({10, 3});
+  return kFeatures;
+}
+
+TEST(FeatureCache, gives_back_what_was_stored_of_that_range_and_key) {
+  const TemporaryFolder folder;
+  const FeatureCache cache(folder.path("cache"), reports::sha256_of("a"));
+  EXPECT_FALSE(cache.load(0, 10).has_value());
+  cache.store(0, 10, features());
+  const auto loaded = FeatureCache(folder.path("cache"), reports::sha256_of("a")).load(0, 10);
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_TRUE(loaded->equal(features()));
+  EXPECT_FALSE(cache.load(10, 20).has_value());
+  EXPECT_FALSE(FeatureCache(folder.path("cache"), reports::sha256_of("b")).load(0, 10).has_value());
+}
+
+TEST(FeatureCache, never_trusts_a_file_that_is_cut_or_changed_at_any_byte) {
+  const TemporaryFolder folder;
+  const FeatureCache cache(folder.path("cache"), reports::sha256_of("a"));
+  cache.store(0, 10, features());
+  const std::string file = cache.file(0, 10);
+  const std::string whole = file_bytes(file);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    put_bytes(file, whole.substr(0, bytes));
+    EXPECT_FALSE(cache.load(0, 10).has_value()) << bytes;
+  }
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 4);
+    put_bytes(file, changed);
+    const auto loaded = cache.load(0, 10);
+    // A changed blank or name in the header changes no value.
+    if (loaded) {
+      EXPECT_TRUE(loaded->equal(features())) << at;
+    }
+  }
+  put_bytes(file, whole);
+  EXPECT_TRUE(cache.load(0, 10).has_value());
+}
+
+TEST(FeatureCache, takes_no_file_for_another_range_or_key_by_its_place) {
+  const TemporaryFolder folder;
+  const FeatureCache cache(folder.path("cache"), reports::sha256_of("a"));
+  const FeatureCache other(folder.path("cache"), reports::sha256_of("b"));
+  cache.store(0, 10, features());
+  std::filesystem::copy(cache.file(0, 10), cache.file(10, 20));
+  std::filesystem::copy(cache.file(0, 10), other.file(0, 10));
+  EXPECT_FALSE(cache.load(10, 20).has_value());
+  EXPECT_FALSE(other.load(0, 10).has_value());
+}
+
+TEST(FeatureCache, that_cannot_be_made_says_so) {
+  const TemporaryFolder folder;
+  put_bytes(folder.path("file"), "x");
+  const auto [code, message] =
+      outcome([&] { (void)FeatureCache(folder.path("file"), reports::sha256_of("a")); });
+  EXPECT_EQ(code, ExitCode::kCannotWrite) << message;
+}
+
+Gaussian gaussian(int64_t samples) {
+  return {at::arange(4).to(at::kDouble) / 3, at::eye(4, at::kDouble) * 0.3, samples};
+}
+
+StatisticsFile read_archive(const std::string& path) {
+  return read_statistics(NpzFile(path));
+}
+
+TEST(StatisticsFile, comes_back_bit_for_bit) {
+  const TemporaryFolder folder;
+  const ExtractorInfo info{"net", "FID", "0123", "tf1-bilinear", "a file"};
+  write_statistics(folder.path("a.npz"), {gaussian(77), info});
+  const StatisticsFile file = read_archive(folder.path("a.npz"));
+  EXPECT_TRUE(file.gaussian.mean.equal(gaussian(0).mean));
+  EXPECT_TRUE(file.gaussian.covariance.equal(gaussian(0).covariance));
+  EXPECT_EQ(file.gaussian.samples, 77);
+  ASSERT_TRUE(file.extractor.has_value());
+  EXPECT_TRUE(same_extractor(*file.extractor, info));
+}
+
+TEST(StatisticsFile, of_the_peers_says_neither_n_nor_extractor) {
+  const TemporaryFolder folder;
+  write_npz(folder.path("a.npz"),
+            {{"mu", gaussian(0).mean.to(at::kFloat)}, {"sigma", gaussian(0).covariance}});
+  const StatisticsFile file = read_archive(folder.path("a.npz"));
+  EXPECT_EQ(file.gaussian.samples, 0);
+  EXPECT_FALSE(file.extractor.has_value());
+  EXPECT_EQ(file.gaussian.mean.scalar_type(), at::kDouble);
+}
+
+TEST(StatisticsFile, of_other_dimensions_or_a_wrong_n_is_refused) {
+  const TemporaryFolder folder;
+  const at::Tensor mu = gaussian(0).mean;
+  const at::Tensor sigma = gaussian(0).covariance;
+  const at::Tensor one = at::scalar_tensor(int64_t{1}, at::kLong);
+  for (const NamedTensors& arrays :
+       {NamedTensors{{"mu", mu.slice(0, 0, 3)}, {"sigma", sigma}},
+        NamedTensors{{"mu", sigma}, {"sigma", sigma}},
+        NamedTensors{{"mu", mu}, {"sigma", sigma.slice(0, 0, 3)}},
+        NamedTensors{{"mu", mu}, {"sigma", sigma}, {"n", one}},
+        NamedTensors{{"mu", mu}, {"sigma", sigma}, {"n", mu}},
+        NamedTensors{{"mu", mu}, {"sigma", sigma}, {"extractor", mu}}}) {
+    write_npz(folder.path("a.npz"), arrays);
+    const auto [code, message] = outcome([&] { (void)read_archive(folder.path("a.npz")); });
+    EXPECT_EQ(code, ExitCode::kBadInput);
+    EXPECT_NE(message.find(folder.path("a.npz")), std::string::npos) << message;
+  }
+}
 
 FeatureSet read(const std::string& given, const FeatureSetOptions& options = {}) {
   return FeatureSetReader(options).read(given);
@@ -38,7 +147,7 @@ void expect_bad_input(const std::string& given, const std::string& words) {
 }
 
 TEST(FeatureSet, of_pictures_has_the_moments_of_their_features) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_npy(folder.path("a.npy"), pictures(40));
   const FeatureSet set = read(folder.path("a.npy"));
   EXPECT_EQ(set.samples, 40);
@@ -52,7 +161,7 @@ TEST(FeatureSet, of_pictures_has_the_moments_of_their_features) {
 }
 
 TEST(FeatureSet, keeps_features_where_they_are_few_or_asked_for) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_npy(folder.path("few.npy"), pictures(12));
   write_npy(folder.path("many.npy"), pictures(13));
   EXPECT_TRUE(read(folder.path("few.npy")).features.defined());
@@ -78,7 +187,7 @@ TEST(FeatureSet, of_a_folder_is_that_of_its_pictures) {
 }
 
 TEST(FeatureSet, of_a_limit_takes_the_first) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_npy(folder.path("a.npy"), pictures(40));
   write_npy(folder.path("f.npy"), normals(1, 40, 3));
   FeatureSetOptions options;
@@ -89,7 +198,7 @@ TEST(FeatureSet, of_a_limit_takes_the_first) {
 }
 
 TEST(FeatureSet, does_not_depend_on_the_batch) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_npy(folder.path("a.npy"), pictures(1500));
   FeatureSetOptions options;
   options.batch = 7;
@@ -98,7 +207,7 @@ TEST(FeatureSet, does_not_depend_on_the_batch) {
 }
 
 TEST(FeatureSet, reads_statistics_features_and_the_exact_mixture) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_statistics(folder.path("s.npz"),
                    {{at::zeros({3}, doubles()), at::eye(3, doubles()), 9}, std::nullopt});
   const FeatureSet statistics = read(folder.path("s.npz"));
@@ -116,7 +225,7 @@ TEST(FeatureSet, reads_statistics_features_and_the_exact_mixture) {
 }
 
 TEST(FeatureSet, has_classes_only_where_its_extractor_tells_some) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_npy(folder.path("a.npy"), pictures(40));
   write_npy(folder.path("f.npy"), normals(1, 8, 12));
   FeatureSetReader reader((FeatureSetOptions()));
@@ -139,7 +248,7 @@ TEST(FeatureSet, reads_a_split_of_a_benchmarks_data) {
 }
 
 TEST(FeatureSet, names_what_it_cannot_read) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   put_bytes(folder.path("a.txt"), "x");
   write_npz(folder.path("two.npz"), {{"a", at::ones({2})}, {"b", at::ones({2})}});
   write_npy(folder.path("flat.npy"), at::ones({5}));
@@ -147,6 +256,8 @@ TEST(FeatureSet, names_what_it_cannot_read) {
   at::Tensor nan = normals(1, 5, 2);
   nan[3][0] = std::numeric_limits<double>::quiet_NaN();
   write_npy(folder.path("nan.npy"), nan);
+  write_npz(folder.path("half.npz"), {{"mu", at::ones({2})}});
+  expect_bad_input(folder.path("half.npz"), "sigma: missing");
   expect_bad_input(folder.path("absent"), "no such file or folder");
   expect_bad_input(folder.path("a.txt"), "neither .npz nor .npy");
   expect_bad_input(folder.path("two.npz"),
@@ -163,7 +274,7 @@ TEST(FeatureSet, of_a_dataset_without_its_files_cannot_be_read_here) {
 }
 
 TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_npy(folder.path("a.npy"), pictures(3000));
   FeatureSetOptions options;
   options.cache = folder.path("cache");
@@ -204,4 +315,5 @@ TEST(FeatureSet, takes_from_the_cache_what_is_whole_and_computes_the_rest_again)
 }
 
 }  // namespace
+
 }  // namespace noisemark::suite::test

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "suite/data/dataset.h"
-#include "suite/data/pixels.h"
+#include "suite/data/image_file.h"
 #include "tests/suite/data/image_writer.h"
-#include "tests/suite/io/scratch.h"
+#include "tests/suite/scratch.h"
 
 namespace noisemark::suite::test {
 namespace {

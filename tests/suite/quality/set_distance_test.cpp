@@ -3,8 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
-#include "tests/suite/io/scratch.h"
 #include "tests/suite/quality/distance/gaussians.h"
+#include "tests/suite/scratch.h"
 
 namespace noisemark::suite::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/data/gaussian_mixture.h"
 #include "suite/random/counter_rng.h"
 #include "tests/suite/bayes_denoiser.h"

@@ -21,12 +21,12 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/saved_tensor_scope.h"
-#include "memopt/tracking_allocator.h"
-#include "reports/error.h"
-#include "suite/run/plan.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "reports/base/error.h"
+#include "suite/run/passes/session.h"
 #include "suite/run/run.h"
-#include "suite/run/single_run.h"
+#include "suite/run/spec/plan.h"
 #include "tests/suite/run/bare_training.h"
 
 namespace noisemark::suite {
@@ -36,7 +36,7 @@ constexpr std::array kAccountings{std::pair{std::string_view("none"), Accounting
                                   std::pair{std::string_view("followed"), Accounting::kFollowed},
                                   std::pair{std::string_view("logged"), Accounting::kLogged}};
 
-/// Of words that come in pairs behind the benchmark's name.
+/// Reads words that come in pairs behind the benchmark's name.
 class Arguments {
  public:
   Arguments(int argc, char** argv) {
@@ -103,15 +103,16 @@ int serve(const Arguments& arguments) {
   if (accounting != Accounting::kNone) memopt::install_tracking_allocator();
   if (accounting == Accounting::kLogged) memopt::install_saved_tensor_engine();
   const PlannedRun plan = plan_runs(arguments.run()).front();
-  if (plan.variant.precision.loss_scaling) {
-    throw bad_input("noisemark_bare_loop", "--precision", plan.variant.precision.name,
+  if (plan.spec.precision.loss_scaling) {
+    throw bad_input("noisemark_bare_loop", "--precision", plan.spec.precision.name,
                     "one without loss scaling");
   }
-  apply_variant(plan.variant);
+  configure_process(plan.spec);
   SessionOptions session = session_options(arguments.run(), plan);
-  session.definition.train.steps = std::numeric_limits<int32_t>::max();
+  session.spec.definition.train.steps = std::numeric_limits<int32_t>::max();
   BareTraining training(session, accounting);
-  std::cout << nlohmann::json{{"ready", true}, {"batch", plan.definition.train.batch}} << std::endl;
+  std::cout << nlohmann::json{{"ready", true}, {"batch", plan.spec.definition.train.batch}}
+            << std::endl;
   std::string verb;
   for (int64_t steps = 0; std::cin >> verb && verb == "run" && std::cin >> steps;) {
     std::cout << take_turn(training, steps) << std::endl;

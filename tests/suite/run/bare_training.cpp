@@ -6,28 +6,28 @@
 #include <utility>
 
 #include "baselines/baseline.h"
-#include "memopt/device_parts.h"
-#include "memopt/saved_tensor_scope.h"
+#include "memopt/accounting/allocation_source.h"
+#include "memopt/autograd/saved_tensor_scope.h"
 #include "suite/random/counter_rng.h"
-#include "suite/train/named_parameters.h"
-#include "suite/train/step_scopes.h"
+#include "suite/train/observer.h"
+#include "suite/train/trainer.h"
 
 namespace noisemark::suite {
 namespace {
 
 std::shared_ptr<Denoiser> make_model(const SessionOptions& options) {
-  at::manual_seed(options.definition.seed);
-  const auto execution = baselines::parse_baseline(options.variant.baseline);
-  std::shared_ptr<Denoiser> model = make_denoiser(options.definition.model, execution.ops());
-  model->to(options.variant.device);
+  at::manual_seed(options.spec.definition.seed);
+  const baselines::Execution& execution = options.spec.baseline.execution;
+  std::shared_ptr<Denoiser> model = make_denoiser(options.spec.definition.model, execution.ops());
+  model->to(options.spec.device);
   return model;
 }
 
 LoaderOptions loader_options(const SessionOptions& options) {
   LoaderOptions loader;
   loader.threads = options.loader_threads;
-  loader.last_step = options.definition.train.steps;
-  loader.pinned = options.variant.device.is_cuda();
+  loader.last_step = options.spec.definition.train.steps;
+  loader.pinned = options.spec.device.is_cuda();
   return loader;
 }
 
@@ -40,18 +40,18 @@ std::vector<at::Tensor> tensors_of(const NamedTensors& named) {
 }  // namespace
 
 BareTraining::BareTraining(const SessionOptions& options, Accounting accounting)
-    : definition_(options.definition),
-      variant_(options.variant),
+    : definition_(options.spec.definition),
+      spec_(options.spec),
       model_(make_model(options)),
-      process_(definition_.diffusion, variant_.device),
+      process_(definition_.diffusion, spec_.device),
       adam_(named_parameters(*model_), definition_.optimizer),
       ema_(named_parameters(*model_), definition_.ema),
       loader_(options.dataset, definition_, loader_options(options)) {
   if (accounting == Accounting::kNone) return;
-  static_cast<void>(memopt::find_allocation_source(variant_.device));  // a GPU's is attached by it
+  static_cast<void>(memopt::find_allocation_source(spec_.device));  // a GPU's is attached by it
   if (accounting == Accounting::kFollowed) return;
   probe_.emplace(
-      *none_, [this] { return roots(); }, variant_.device);
+      *none_, [this] { return roots(); }, spec_.device);
   observers_.push_back(&*probe_);
 }
 
@@ -73,7 +73,7 @@ void BareTraining::load_batch() {
   const PhaseScope phase(observers_, Phase::kData);
   batch_ = loader_.next();
   for (at::Tensor* tensor : {&batch_.images, &batch_.timesteps, &batch_.noise}) {
-    *tensor = tensor->to(variant_.device, /*non_blocking=*/true);
+    *tensor = tensor->to(spec_.device, /*non_blocking=*/true);
   }
 }
 
@@ -90,7 +90,7 @@ void BareTraining::backward_of_batch() {
     if (probe_) scope.emplace(probe_->sink());
     at::Tensor prediction;
     {
-      const AutocastGuard autocast(variant_.precision, variant_.device);
+      const AutocastGuard autocast(spec_.precision, spec_.device);
       prediction = model_->forward(noisy, batch_.timesteps);
     }
     loss_ = process_.training_loss(prediction.to(at::kFloat), target, batch_.timesteps);

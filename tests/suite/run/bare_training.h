@@ -8,18 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "memopt/mode.h"
+#include "memopt/modes/mode.h"
 #include "suite/data/loader.h"
 #include "suite/diffusion/process.h"
 #include "suite/models/denoiser.h"
 #include "suite/probes/memory_probe.h"
-#include "suite/run/session.h"
+#include "suite/run/passes/session.h"
 #include "suite/train/adam.h"
 #include "suite/train/ema.h"
 
 namespace noisemark::suite {
 
-/// How much a training knows of its memory.
+/// The knowledge that a training has of its memory.
 enum class Accounting : uint8_t {
   kNone,      ///< LibTorch's own allocator, and nobody listens
   kFollowed,  ///< every allocation is counted, as in every run of `noisemark`
@@ -43,7 +43,7 @@ class BareTraining {
   [[nodiscard]] OwnerRoots roots() const;
 
   Definition definition_;
-  Variant variant_;
+  RunSpec spec_;
   std::shared_ptr<Denoiser> model_;
   DiffusionProcess process_;
   Adam adam_;

@@ -9,11 +9,10 @@
 #include <ostream>
 #include <string>
 
-#include "suite/run/interrupt.h"
-#include "suite/run/memory_pass.h"
-#include "suite/run/plan.h"
-#include "suite/run/progress.h"
-#include "suite/run/single_run.h"
+#include "suite/run/passes/memory_pass.h"
+#include "suite/run/passes/session.h"
+#include "suite/run/passes/watch.h"
+#include "suite/run/spec/plan.h"
 
 namespace noisemark::suite {
 namespace {
@@ -74,7 +73,7 @@ const reports::MemorySection& without_mode(const std::string& id, const std::str
                               : known.emplace(key, measured(id, "none", precision)).first->second;
 }
 
-/// For gtest, which takes letters and digits.
+/// The name for gtest, which takes letters and digits.
 std::string plain(std::string name) {
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
@@ -113,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, ByteTargets,
                                         (fp32 ? "" : '_' + target.precision));
                          });
 
-/// Those of the modes that have no target of bytes.
+/// Returns those of the modes that have no target of bytes.
 class PredictedPeaks : public testing::TestWithParam<const char*> {};
 
 TEST_P(PredictedPeaks, are_within_three_percent_of_those_measured) {

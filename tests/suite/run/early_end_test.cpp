@@ -7,7 +7,7 @@
 #include <regex>
 #include <sstream>
 
-#include "suite/run/interrupt.h"
+#include "suite/run/passes/watch.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -247,7 +247,7 @@ TEST(Failure, out_of_memory_in_training_names_owners_too) {
   }
 }
 
-/// Of this process, which has loaded the libraries that the program loads.
+/// Measures this process, which has loaded the libraries that the program loads.
 int64_t address_space_kib() {
   int64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -370,6 +370,78 @@ TEST(Force, keeps_the_old_result_when_the_new_run_cannot_begin) {
   EXPECT_EQ(run.code, 2) << run.both();
   EXPECT_EQ(result_in(out).run_id, before);
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+}
+
+TEST(Force, keeps_the_old_result_when_the_new_run_fails_and_continues_that_one) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  const std::string before = result_in(out).run_id;
+  const auto arguments = with(timed_only(out, 12), {"--checkpoint-every", "4"});
+  const Finished failed = run_noisemark_after(kDiskOf512Kib, with(arguments, {"--force"}));
+  EXPECT_EQ(failed.code, 74) << failed.both();
+  EXPECT_NE(failed.err.find("keeps the earlier result"), std::string::npos) << failed.err;
+  EXPECT_NE(failed.out.find("replacement/report.md"), std::string::npos) << failed.out;
+  EXPECT_EQ(result_in(out).run_id, before);
+  EXPECT_EQ(result_in(out / "replacement").exit.code, 74);
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+
+  const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_EQ(result_in(out).protocol.steps, 12);
+  EXPECT_FALSE(fs::exists(out / "replacement"));
+}
+
+TEST(Force, keeps_the_old_result_when_the_new_run_is_interrupted_and_continues_that_one) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  const std::string before = result_in(out).run_id;
+  const auto arguments = with(timed_only(out, 40), {"--checkpoint-every", "1"});
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    fs::remove_all(out / "replacement");  // so that the checkpoint there is this run's
+    Process process(noisemark_command(with(arguments, {"--force"})));
+    ASSERT_TRUE(test::wait_for_file(out / "replacement" / "checkpoint.safetensors"));
+    process.signal(signal);
+    const Finished interrupted = process.wait();
+    EXPECT_EQ(interrupted.code, 130) << interrupted.both();
+    EXPECT_NE(interrupted.err.find("that of the run that was interrupted"), std::string::npos)
+        << interrupted.err;
+    EXPECT_NE(interrupted.out.find("replacement/report.md"), std::string::npos) << interrupted.out;
+    EXPECT_EQ(result_in(out).run_id, before) << signal;
+    EXPECT_EQ(result_in(out / "replacement").exit.status, "interrupted");
+    EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+  }
+  const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.both();
+  EXPECT_GT(result_in(out).protocol.resumed_at_step, 0);
+  EXPECT_FALSE(fs::exists(out / "replacement"));
+}
+
+TEST(Force, keeps_a_result_that_cannot_be_read_until_the_new_run_has_ended) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(timed_only(out), {"--checkpoint-every", "4", "--force"});
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  std::ofstream(out / "result.json") << "{\"schema_version\": \"99.0.0\"}";
+  const std::string before = bytes_of(out / "result.json");
+  const Finished failed = run_noisemark_after(kDiskOf512Kib, arguments);
+  EXPECT_EQ(failed.code, 74) << failed.both();
+  EXPECT_EQ(bytes_of(out / "result.json"), before);
+  EXPECT_EQ(run_noisemark(arguments).code, 0);
+  EXPECT_EQ(result_in(out).exit.status, "custom");
+  EXPECT_FALSE(fs::exists(out / "replacement"));
+}
+
+TEST(Force, replaces_a_result_that_failed_by_another_one) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const auto arguments = with(timed_only(out), {"--checkpoint-every", "4"});
+  ASSERT_EQ(run_noisemark_after(kDiskOf512Kib, arguments).code, 74);
+  const std::string before = result_in(out).run_id;
+  EXPECT_EQ(run_noisemark_after(kDiskOf512Kib, with(arguments, {"--force"})).code, 74);
+  EXPECT_NE(result_in(out).run_id, before);
+  EXPECT_FALSE(fs::exists(out / "replacement"));
 }
 
 TEST(Force, a_killed_run_leaves_the_old_one_whole_and_can_be_continued_into_its_place) {

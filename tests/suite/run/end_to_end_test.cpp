@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <variant>
+#include <vector>
 
-#include "reports/check.h"
-#include "reports/events.h"
-#include "reports/file.h"
-#include "reports/gate.h"
+#include "reports/base/file.h"
+#include "reports/render/check.h"
+#include "reports/result/events.h"
+#include "reports/result/gate.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -75,6 +77,23 @@ TEST(Run, notes_how_fast_the_machine_ran_and_what_it_used_or_why_that_is_not_kno
   const reports::Metric* energy = reports::find_metric(result, "energy_j");
   ASSERT_NE(energy, nullptr);
   EXPECT_EQ(energy->value.has_value(), energy->missing_reason.empty());
+}
+
+TEST(Run, logs_the_samples_seen_at_both_ends_of_an_evaluation) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  const reports::Result result = result_in(out);
+  std::vector<int64_t> starts, stops;
+  for (const auto& event :
+       reports::read_events(reports::read_file(out / "events.mlog"), "events.mlog")) {
+    if (event.key != "eval_start" && event.key != "eval_stop") continue;
+    const auto count = std::get<int64_t>(event.metadata.at("samples_count"));
+    (event.key == "eval_start" ? starts : stops).push_back(count);
+  }
+  EXPECT_FALSE(starts.empty());
+  EXPECT_EQ(starts, stops);
+  EXPECT_EQ(starts.back(), result.protocol.steps * result.protocol.batch);
 }
 
 TEST(Run, never_overwrites_another_run_without_force) {
@@ -242,7 +261,8 @@ TEST(Run, an_interrupt_ends_after_the_step_and_marks_the_result) {
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }
 
-/// Which one depends on the library: the weights are of the size of the learning rate, 1e30.
+/// The first bad tensor depends on the library: the weights are of the size of the learning rate,
+/// 1e30.
 bool names_an_operator(const std::string& words, const std::string& where) {
   const size_t begin = words.find("output of aten::");
   const size_t end = words.find(" in forward " + where);

@@ -1,13 +1,13 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <gtest/gtest.h>
 
-#include "memopt/device_parts.h"
-#include "suite/run/interrupt.h"
-#include "suite/run/memory_pass.h"
+#include "memopt/accounting/allocation_source.h"
+#include "suite/run/passes/memory_pass.h"
+#include "suite/run/passes/watch.h"
 #include "tests/suite/train/tiny.h"
 
-// What `noisemark run` does to a GPU first. A program of its own: once anything has used the GPU,
-// the test proves nothing.
+// Tests what `noisemark run` does to a GPU first. A program of its own: once anything has used the
+// GPU, the test proves nothing.
 namespace noisemark::suite {
 namespace {
 
@@ -15,11 +15,11 @@ const at::Device kGpu("cuda:0");
 
 SessionOptions options() {
   SessionOptions options;
-  options.definition = test::tiny_definition();
-  options.definition.measure.memory_steps = 2;
-  options.variant.device = kGpu;
-  options.variant.precision = parse_precision("fp32", kGpu);
-  options.dataset = open_dataset(options.definition, "");
+  options.spec.definition = test::tiny_definition();
+  options.spec.definition.measure.memory_steps = 2;
+  options.spec.device = kGpu;
+  options.spec.precision = parse_precision("fp32", kGpu);
+  options.dataset = open_dataset(options.spec.definition, "");
   return options;
 }
 
@@ -35,7 +35,8 @@ TEST(GpuFirstUse, of_a_session_is_followed_to_the_last_weight) {
     bytes += static_cast<int64_t>(weight.nbytes());
   }
   EXPECT_GE(source->live_bytes(), bytes);
-  Progress line("test", tiny.definition.measure.memory_steps, tiny.definition.train.batch);
+  Progress line("test", tiny.spec.definition.measure.memory_steps,
+                tiny.spec.definition.train.batch);
   const InterruptGuard interrupt;
   const reports::MemorySection section = memory_pass(tiny, {line, interrupt});
   ASSERT_TRUE(section.measured) << section.missing_reason;

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "memopt/budget_mode.h"
+#include "memopt/modes/budget_mode.h"
 #include "suite/probes/memory_probe.h"
-#include "suite/run/owners.h"
-#include "suite/run/plan.h"
-#include "suite/run/single_run.h"
+#include "suite/run/passes/owners.h"
+#include "suite/run/passes/session.h"
+#include "suite/run/spec/plan.h"
 #include "tests/memopt/followed_plans.h"
 
 namespace noisemark::suite {
@@ -35,7 +35,7 @@ SessionOptions options_of(int64_t batch) {
   options.sets = {"data.name=synthetic", "data.train_samples=16", "train.steps=64",
                   "train.batch=" + std::to_string(batch)};
   const PlannedRun plan = plan_runs(options).front();
-  apply_variant(plan.variant);
+  configure_process(plan.spec);
   return session_options(options, plan);
 }
 
@@ -74,8 +74,8 @@ class FullNet {
   memopt::ModelView view_;
 };
 
-/// From the largest to the smallest that can be met, which is the last of them; a few are larger
-/// than what is held when everything is kept.
+/// Budgets from the largest to the smallest that can be met, which is the last of them; a few are
+/// larger than what is held when everything is kept.
 std::vector<int64_t> random_budgets(const Planner& planner, int count) {
   const int64_t smallest = planner.smallest_bytes();
   const int64_t largest = planner.curve().front().peak_bytes;
@@ -91,7 +91,7 @@ std::vector<int64_t> random_budgets(const Planner& planner, int count) {
 
 TEST(FullNetBudgets, fifty_at_random_are_never_exceeded_and_peaks_fall_with_them) {
   memopt::test::FollowedPlans mode(BudgetTarget::kPeak);
-  // Of fewer pictures the optimizer and the gradients leave budgets little to decide.
+  // Fewer pictures would have the optimizer and the gradients leave budgets little to decide.
   FullNet net(mode, 4);
   net.warm_up();
   const Planner& planner = mode.planner();
@@ -112,7 +112,7 @@ TEST(FullNetBudgets, fifty_at_random_are_never_exceeded_and_peaks_fall_with_them
   size_t followed = 0;
   for (size_t i = 0; i < asked.size(); ++i) {
     const auto& [budget, point] = asked[i];
-    // Of the budgets that get one plan the smallest has least room for it.
+    // The smallest of the budgets that get one plan has least room for it.
     if (i + 1 < asked.size() && asked[i + 1].second.same_plan_as(point)) continue;
     mode.follow(planner.plan(point));
     const int64_t measured = net.measured_step().peak_bytes;
@@ -121,7 +121,7 @@ TEST(FullNetBudgets, fifty_at_random_are_never_exceeded_and_peaks_fall_with_them
     EXPECT_LE(measured, before) << "at " << budget;
     before = measured;
     ++followed;
-    // What is asked of every mode; 1 % is the aim.
+    // The bound for every mode; 1 % is the aim.
     EXPECT_NEAR(static_cast<double>(measured), static_cast<double>(point.peak_bytes),
                 0.03 * static_cast<double>(point.peak_bytes));
   }
@@ -129,7 +129,7 @@ TEST(FullNetBudgets, fifty_at_random_are_never_exceeded_and_peaks_fall_with_them
   RecordProperty("followed_plans", std::to_string(followed));
 }
 
-/// What is asked for, on one thread. The fastest of a few is what planning takes where nothing else
+/// The bound on one thread. The fastest of a few is what planning takes where nothing else
 /// runs.
 TEST(FullNetPlanning, takes_at_most_fifty_milliseconds) {
 #if defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)

@@ -17,15 +17,15 @@
 #include <string>
 
 #include "baselines/device_graph.h"
-#include "memopt/device_parts.h"
-#include "reports/error.h"
+#include "memopt/accounting/allocation_source.h"
+#include "reports/base/error.h"
 #include "suite/data/loader.h"
 #include "suite/io/safetensors.h"
-#include "suite/run/single_run.h"
+#include "suite/run/passes/session.h"
 #include "tests/suite/train/recorded_modes.h"
 #include "tests/suite/train/tiny.h"
 
-// What only a GPU has: loss scaling, tf32, page-locked batches.
+// Tests what only a GPU has: loss scaling, tf32, page-locked batches.
 namespace noisemark::suite {
 namespace {
 
@@ -109,11 +109,11 @@ TEST(GpuTraining, the_scale_doubles_after_2000_good_steps) {
 
 /// Largest error of a product of float32 matrices, relative to the largest value.
 double error_of_product(const std::string& precision) {
-  Variant variant;
-  variant.threads = 1;
-  variant.device = kGpu;
-  variant.precision = parse_precision(precision, kGpu);
-  apply_variant(variant);
+  RunSpec spec;
+  spec.threads = 1;
+  spec.device = kGpu;
+  spec.precision = parse_precision(precision, kGpu);
+  configure_process(spec);
   at::manual_seed(1);
   const at::Tensor a = at::randn({512, 512}).to(kGpu);
   const at::Tensor exact = at::matmul(a.to(at::kDouble), a.to(at::kDouble));
@@ -251,7 +251,7 @@ TEST(GpuGraph, repeats_the_steps_that_the_host_would_issue_under_every_mode_that
   }
 }
 
-/// Where a plan holds narrow what is not known to be a cast, the recording is refused, and says
+/// If a plan holds narrow what is not known to be a cast, the recording is refused, and says
 /// which mode it was and why.
 bool repeats_or_says_why_not(const GraphCase& c) {
   try {

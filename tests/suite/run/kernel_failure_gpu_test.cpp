@@ -6,7 +6,7 @@
 
 #include <exception>
 
-#include "suite/run/failure.h"
+#include "suite/run/passes/failure.h"
 
 // A kernel that fails after the host has gone on. A program of its own: nothing in a process can
 // use the GPU after that.

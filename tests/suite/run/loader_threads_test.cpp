@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "suite/run/child_run.h"
+#include "suite/run/run.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 

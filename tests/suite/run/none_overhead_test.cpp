@@ -1,18 +1,18 @@
-// What it costs to train under mode "none", which asks for every saved tensor and is told to keep
-// it.
+// Measures what it costs to train under mode "none", which asks for every saved tensor and is told
+// to keep it.
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "reports/statistics.h"
+#include "reports/base/statistics.h"
 #include "tests/memopt/scoped_steps.h"
 
 namespace noisemark::suite {
 namespace {
 
-/// What is asked for is at most 1 %. A machine is not quiet enough to prove that by a few seconds;
+/// At most 1 % is asked for. A machine is not quiet enough to prove that by a few seconds;
 /// what is red is a cost of which the whole 95 % interval of the median ratio is above.
 TEST(ModeNone, costs_no_more_than_one_percent_of_a_step) {
   constexpr int kRounds = 400;

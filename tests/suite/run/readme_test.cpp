@@ -10,7 +10,7 @@ namespace {
 
 TEST(Readme, shows_the_command_line_as_the_program_prints_it) {
   std::ostringstream readme;
-  readme << std::ifstream(NOISEMARK_SOURCE "/README.md").rdbuf();
+  readme << std::ifstream(NOISEMARK_SOURCE "/suite/cli/README.md").rdbuf();
   const std::string text = readme.str();
   const std::string begin = "<!-- begin: noisemark help --markdown -->\n";
   const size_t from = text.find(begin);

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "reports/file.h"
+#include "reports/base/file.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -43,7 +43,7 @@ void expect_the_same_bits(const std::vector<std::string>& how) {
 }
 
 TEST(Resume, ends_with_the_same_bits_under_a_lossless_mode) {
-  // With dropout, whose masks are not kept but drawn again.
+  // The net has dropout, whose masks are not kept but drawn again.
   expect_the_same_bits({"--set", "model.dropout=0.1", "--mode", "echo", "--no-certificate"});
 }
 

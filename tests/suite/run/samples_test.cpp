@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "reports/sha256.h"
+#include "reports/base/sha256.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <system_error>
 
-#include "reports/json_io.h"
+#include "reports/result/json_io.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite::test {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/result.h"
+#include "reports/result/result.h"
 
 /// Command lines of runs that take a second.
 namespace noisemark::suite::test {

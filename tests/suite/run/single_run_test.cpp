@@ -9,19 +9,19 @@
 #include <string_view>
 
 #include "baselines/norm_device.h"
-#include "memopt/mode.h"
-#include "memopt/tracking_allocator.h"
-#include "reports/gate.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/modes/mode.h"
+#include "reports/result/gate.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"
 #include "suite/data/cifar10.h"
 #include "suite/io/safetensors.h"
-#include "suite/run/interrupt.h"
-#include "suite/run/largest_batch.h"
-#include "suite/run/new_result.h"
-#include "suite/run/out_of_memory.h"
-#include "suite/run/progress.h"
-#include "suite/run/training_pass.h"
+#include "suite/run/passes/failure.h"
+#include "suite/run/passes/memory_pass.h"
+#include "suite/run/passes/session.h"
+#include "suite/run/passes/training_pass.h"
+#include "suite/run/passes/watch.h"
+#include "suite/run/spec/identity.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 #include "tests/suite/train/recorded_modes.h"
@@ -122,7 +122,7 @@ TEST(Run, writes_the_average_that_was_evaluated_beside_the_weights) {
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }
 
-/// What the kernel would end a process for, taken as the allocator's limit by hand.
+/// The bytes for which the kernel would end a process, taken as the allocator's limit by hand.
 TEST(Run, in_less_memory_than_it_needs_says_who_held_what_and_fits_in_what_it_needs) {
   const TemporaryFolder folder;
   const RunOptions options = training_alone({"train.steps=2", "train.batch=4", "eval.samples=8"});
@@ -149,11 +149,11 @@ TEST(Run, in_less_memory_than_it_needs_says_who_held_what_and_fits_in_what_it_ne
 }
 
 TEST(LargestBatch, is_not_looked_for_where_a_recordings_memory_would_be_left_out) {
-  Variant variant;
-  variant.baseline = "fused+cuda-graph";
-  EXPECT_THROW(require_countable_batch(variant), Error);
-  variant.baseline = "fused+channels-last";
-  EXPECT_NO_THROW(require_countable_batch(variant));
+  RunSpec spec;
+  spec.baseline = resolve_baseline("fused+cuda-graph");
+  EXPECT_THROW(require_countable_batch(spec), Error);
+  spec.baseline = resolve_baseline("fused+channels-last");
+  EXPECT_NO_THROW(require_countable_batch(spec));
 }
 
 TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_so) {
@@ -161,10 +161,10 @@ TEST(Run, of_a_shipped_definition_that_is_not_the_locked_one_is_custom_and_says_
   const RunOptions options = training_alone({});
   PlannedRun plan = plan_runs(options).front();
   // As a program has it that was built from an edited file.
-  plan.definition.train.steps = 2;
-  plan.definition.train.batch = 4;
-  plan.definition.eval.samples = 8;
-  hold_to_lock(shipped_lock(), plan.definition);
+  plan.spec.definition.train.steps = 2;
+  plan.spec.definition.train.batch = 4;
+  plan.spec.definition.eval.samples = 8;
+  hold_to_lock(shipped_lock(), plan.spec.definition);
   EXPECT_EQ(run_single(options, plan, folder.path()), ExitCode::kPass);
   const reports::Result result = result_in(folder.path());
   EXPECT_TRUE(result.identity.custom);
@@ -217,18 +217,18 @@ TEST(Run, leaves_out_the_passes_whose_steps_are_zero_and_says_why) {
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }
 
-Variant variant_of(const std::string& baseline, const std::string& precision, at::Device device) {
-  Variant variant;
-  variant.baseline = baseline;
-  variant.precision.name = precision;
-  variant.device = device;
-  return variant;
+RunSpec spec_of(const std::string& baseline, const std::string& precision, at::Device device) {
+  RunSpec spec;
+  spec.baseline = resolve_baseline(baseline);
+  spec.precision.name = precision;
+  spec.device = device;
+  return spec;
 }
 
 /// In the program's words; empty: it is taken.
-std::string refused(const Variant& variant) {
+std::string refused(const RunSpec& spec) {
   try {
-    require_kernels(variant);
+    require_kernels(spec);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
     return error.what();
@@ -240,21 +240,21 @@ TEST(Plan, refuses_fused_kernels_where_there_are_none) {
   const at::Device gpu(at::kCUDA, 0);
   const bool built_for_gpus = baselines::find_norm_device(gpu) != nullptr;
   for (const char* precision : {"fp32", "bf16"}) {
-    EXPECT_EQ(refused(variant_of("fused", precision, at::kCPU)), "");
-    EXPECT_EQ(refused(variant_of("plain", precision, gpu)), "");
-    EXPECT_EQ(refused(variant_of("fused+channels-last", precision, gpu)).empty(), built_for_gpus);
+    EXPECT_EQ(refused(spec_of("fused", precision, at::kCPU)), "");
+    EXPECT_EQ(refused(spec_of("plain", precision, gpu)), "");
+    EXPECT_EQ(refused(spec_of("fused+channels-last", precision, gpu)).empty(), built_for_gpus);
   }
-  EXPECT_EQ(refused(variant_of("fused+channels-last", "fp16", gpu)),
+  EXPECT_EQ(refused(spec_of("fused+channels-last", "fp16", gpu)),
             "--baseline: fused+channels-last in fp16 on cuda:0 (fused takes the CPU or CUDA, fp32, "
             "tf32 or bf16)");
-  EXPECT_EQ(refused(variant_of("plain", "fp64", at::kCPU)), "");
-  EXPECT_NE(refused(variant_of("fused", "fp64", at::kCPU)), "");
+  EXPECT_EQ(refused(spec_of("plain", "fp64", at::kCPU)), "");
+  EXPECT_NE(refused(spec_of("fused", "fp64", at::kCPU)), "");
 }
 
 TEST(Plan, refuses_on_a_cpu_what_only_a_gpu_does) {
   for (const char* baseline : {"cuda-graph", "autotuned", "channels-last+cuda-graph"}) {
     try {
-      require_kernels(variant_of(baseline, "fp32", at::kCPU));
+      require_kernels(spec_of(baseline, "fp32", at::kCPU));
       FAIL() << baseline;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kBadInput);
@@ -268,8 +268,8 @@ TEST(Plan, takes_a_recorded_step_under_the_modes_that_are_tested_so_and_under_no
   size_t taken = 0;
   for (const memopt::ModeEntry& entry : memopt::modes()) {
     for (const char* baseline : {"cuda-graph", "channels-last+cuda-graph"}) {
-      Variant recorded = variant_of(baseline, "fp32", at::Device(at::kCUDA, 0));
-      recorded.mode = entry.name;
+      RunSpec recorded = spec_of(baseline, "fp32", at::Device(at::kCUDA, 0));
+      recorded.mode = resolve_mode(std::string(entry.name));
       const std::string words = refused(recorded);
       EXPECT_EQ(words.empty(), tested.contains(entry.name)) << entry.name << ": " << words;
       if (words.empty()) continue;
@@ -285,13 +285,13 @@ TEST(Plan, takes_a_recorded_step_under_the_modes_that_are_tested_so_and_under_no
 
 TEST(Plan, refuses_a_recorded_step_whose_mode_needs_the_host_and_a_search_that_must_repeat) {
   const at::Device gpu(at::kCUDA, 0);
-  Variant recorded = variant_of("cuda-graph", "fp32", gpu);
+  RunSpec recorded = spec_of("cuda-graph", "fp32", gpu);
   for (const char* mode : test::kComposedRecordedModes) {
-    recorded.mode = mode;
+    recorded.mode = resolve_mode(mode);
     EXPECT_NO_THROW(require_kernels(recorded)) << mode;
   }
   for (const char* mode : {"offload", "gist", "q4", "budget:1GiB"}) {
-    recorded.mode = mode;
+    recorded.mode = resolve_mode(mode);
     try {
       require_kernels(recorded);
       FAIL() << mode;
@@ -302,7 +302,7 @@ TEST(Plan, refuses_a_recorded_step_whose_mode_needs_the_host_and_a_search_that_m
       EXPECT_NE(words.find("host"), std::string::npos) << words;
     }
   }
-  Variant searched = variant_of("autotuned", "fp32", gpu);
+  RunSpec searched = spec_of("autotuned", "fp32", gpu);
   EXPECT_NO_THROW(require_kernels(searched));
   searched.deterministic = true;
   EXPECT_THROW(require_kernels(searched), Error);
@@ -385,6 +385,21 @@ TEST(RepeatCommand, names_the_threads_that_came_from_a_variable_or_the_machine) 
   }
   EXPECT_EQ(repeat_command({"noisemark", "run", "gmm16", "--loader-threads", "2"}, "", 3),
             "noisemark run gmm16 --loader-threads 2 --threads 3");
+}
+
+TEST(RunPasses, end_with_the_profile_which_slows_what_a_gpu_does_after_it) {
+  ASSERT_FALSE(run_passes().empty());
+  EXPECT_EQ(run_passes().back().event, "profile_pass");
+}
+
+TEST(RunPasses, have_events_of_different_names_and_can_be_asked_and_made) {
+  std::set<std::string_view> events;
+  for (const RunPass& pass : run_passes()) {
+    EXPECT_NE(pass.applies, nullptr) << pass.event;
+    EXPECT_NE(pass.make, nullptr) << pass.event;
+    if (pass.event.empty()) continue;
+    EXPECT_TRUE(events.insert(pass.event).second) << pass.event;
+  }
 }
 
 }  // namespace

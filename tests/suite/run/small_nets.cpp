@@ -12,11 +12,10 @@
 #include <span>
 #include <utility>
 
-#include "suite/run/interrupt.h"
-#include "suite/run/memory_plan.h"
-#include "suite/run/plan.h"
-#include "suite/run/progress.h"
-#include "suite/run/single_run.h"
+#include "suite/run/passes/memory_plan.h"
+#include "suite/run/passes/session.h"
+#include "suite/run/passes/watch.h"
+#include "suite/run/spec/plan.h"
 
 namespace noisemark::suite::test {
 namespace {
@@ -109,8 +108,8 @@ SideBySide beside_none(const SmallTraining& training) {
 
 FollowedPlan follow_plan(const SmallTraining& training) {
   SessionOptions options = small_session(training);
-  const int64_t steps = memopt::make_mode(options.variant.mode)->forwards_until_steady() + 2;
-  options.definition.train.steps = steps;
+  const int64_t steps = options.spec.mode.forwards_until_steady + 2;
+  options.spec.definition.train.steps = steps;
   const Session session = make_session(options);
   perturb(session.trainer->parameters());
   while (session.trainer->next_step() < steps) static_cast<void>(session.trainer->step());

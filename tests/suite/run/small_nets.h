@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "memopt/planned_mode.h"
-#include "suite/run/session.h"
-#include "suite/run/side_by_side.h"
+#include "memopt/modes/planned_mode.h"
+#include "suite/run/passes/session.h"
+#include "suite/run/passes/side_by_side.h"
 
 /// Both U-Nets in small, trained by the real trainer in this process: a fraction of a second.
 namespace noisemark::suite::test {
@@ -22,14 +22,15 @@ struct SmallTraining {
 /// A budget of peak bytes halfway between keeping everything and the smallest that can be met.
 inline constexpr const char* kHalfBudget = "budget:half";
 
-/// How a failed test names it.
+/// The name in a failed test.
 std::ostream& operator<<(std::ostream& to, const SmallTraining& training);
 /// The same in letters, digits and underscores.
 [[nodiscard]] std::string test_name(const SmallTraining& training);
 
 /// Dropout, and two pictures of 16x16 a step.
 [[nodiscard]] SessionOptions small_session(const SmallTraining& training);
-/// What `noisemark run` adds to the benchmark "gmm16@cpu" or "gmm16-ho@cpu" for the same.
+/// The arguments that `noisemark run` adds to the benchmark "gmm16@cpu" or "gmm16-ho@cpu" for the
+/// same.
 [[nodiscard]] std::vector<std::string> small_sets(const std::string& net);
 
 /// As a run makes its certificate.

@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "memopt/budget.h"
-#include "memopt/mode.h"
-#include "reports/quality/gradient_bound.h"
-#include "suite/run/child_run.h"
-#include "suite/run/mode_figures.h"
-#include "suite/run/plan.h"
-#include "suite/run/suite_run.h"
+#include "memopt/modes/budget.h"
+#include "memopt/modes/mode.h"
+#include "reports/seeds/gates.h"
+#include "suite/run/passes/mode_figures.h"
+#include "suite/run/run.h"
+#include "suite/run/spec/plan.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -40,7 +39,7 @@ std::vector<PlannedRun> smoke_runs() {
 std::set<std::string> kinds_run(const std::string& id, const std::vector<PlannedRun>& runs) {
   std::set<std::string> kinds;
   for (const PlannedRun& run : runs) {
-    if (run.id == id) kinds.insert(kind_of(run.variant.mode));
+    if (run.id == id) kinds.insert(kind_of(run.spec.mode.name));
   }
   return kinds;
 }
@@ -57,15 +56,15 @@ TEST_P(SmokeSuite, runs_every_mode_of_the_table) {
 TEST_P(SmokeSuite, has_budgets_that_can_be_met_and_take_a_plan) {
   int budgets = 0;
   for (const PlannedRun& run : smoke_runs()) {
-    if (run.id != GetParam() || !run.variant.mode.starts_with(memopt::kBudgetPrefix)) continue;
+    if (run.id != GetParam() || !run.spec.mode.name.starts_with(memopt::kBudgetPrefix)) continue;
     ++budgets;
-    const std::string budget = run.variant.mode.substr(memopt::kBudgetPrefix.size());
+    const std::string budget = run.spec.mode.name.substr(memopt::kBudgetPrefix.size());
     const test::Finished plan =
         test::run_noisemark({"plan", run.id, "--device", "cpu", "--budget", budget});
-    EXPECT_EQ(plan.code, 0) << run.variant.mode << '\n' << plan.both();
+    EXPECT_EQ(plan.code, 0) << run.spec.mode.name << '\n' << plan.both();
     const bool treated = plan.out.find("| made again") != std::string::npos ||
                          plan.out.find("| encoded by ") != std::string::npos;
-    EXPECT_TRUE(treated) << run.variant.mode << plan.out;
+    EXPECT_TRUE(treated) << run.spec.mode.name << plan.out;
   }
   EXPECT_GE(budgets, 2);
 }
@@ -74,7 +73,7 @@ TEST_P(SmokeSuite, has_budgets_that_can_be_met_and_take_a_plan) {
 std::vector<uint64_t> seeds_of(const std::string& id, const std::string& mode) {
   std::vector<uint64_t> seeds;
   for (const PlannedRun& run : runs_of("cpu")) {
-    if (run.id == id && run.variant.mode == mode) seeds.push_back(run.seed);
+    if (run.id == id && run.spec.mode.name == mode) seeds.push_back(run.seed);
   }
   return seeds;
 }
@@ -90,7 +89,7 @@ TEST(CpuSuite, judges_every_lossy_mode_over_the_same_seeds_as_none) {
     }
     for (const PlannedRun& run : runs_of("cpu")) {
       if (run.id != id) continue;
-      EXPECT_EQ(seeds_of(id, run.variant.mode), seeds) << run.variant.mode;
+      EXPECT_EQ(seeds_of(id, run.spec.mode.name), seeds) << run.spec.mode.name;
     }
   }
   EXPECT_EQ(seeds_of("gmm16-ho@cpu", "none").size(), 1U);
@@ -116,7 +115,7 @@ TEST(CpuSuite, has_a_bound_of_its_own_for_the_gradient_under_every_lossy_mode) {
     if (entry.lossless) continue;
     reports::Result result;
     result.identity.mode = entry.name;
-    result.memory_mode.budget = budget_of(result.identity.mode);
+    result.memory_mode.budget = budget_of(resolve_mode(result.identity.mode));
     const bool loosest = entry.name == "q2";
     EXPECT_EQ(reports::gradient_error_bound(result) == reports::kLoosestGradientBound, loosest)
         << entry.name;

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "reports/json_io.h"
-#include "reports/sha256.h"
-#include "reports/write_report.h"
+#include "reports/base/sha256.h"
+#include "reports/render/run_folder.h"
+#include "reports/result/json_io.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -68,6 +68,22 @@ TEST(SuiteRun, with_force_never_shows_the_results_of_the_suite_before) {
   ASSERT_EQ(run_noisemark(with(two_runs(out), {"--force"})).code, 0);
   expect_reported(out, kAllEnded);
   EXPECT_NE(id_in(out, 0), before);
+}
+
+TEST(SuiteRun, with_force_that_is_interrupted_keeps_the_earlier_result) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(two_runs(out)).code, 0);
+  const std::string before = id_in(out, 0);
+  {
+    Process process(noisemark_command(with(two_runs(out, 100'000), {"--force"})));
+    ASSERT_TRUE(test::wait_for_file(out / kNames[0] / "replacement" / "events.mlog", "run_start"));
+    process.signal_all(SIGINT);
+    EXPECT_EQ(process.wait().code, 130);
+  }
+  EXPECT_EQ(id_in(out, 0), before);
+  expect_reported(out, "# INCOMPLETE: gmm16@cpu\n\n0 of 2 runs passed, 2 not finished.");
+  expect_reported(out, "`" + kNames[0] + "`: interrupted");
 }
 
 TEST(SuiteRun, takes_over_only_the_folder_of_a_suite) {
@@ -169,7 +185,7 @@ TEST(SuiteRun, with_force_that_was_cut_off_is_continued_as_one) {
   ASSERT_EQ(run_noisemark(two_runs(out)).code, 0);
   const std::string first = id_in(out, 0);
   const std::string second = id_in(out, 1);
-  // What --force left that was killed when its first run had ended.
+  // The files that --force left when it was killed when its first run had ended.
   const std::string digest = reports::sha256_of_file(out / kNames[1] / "result.json");
   reports::write_suite(out, {"gmm16@cpu", kNames, {{kNames[1], digest}}});
 

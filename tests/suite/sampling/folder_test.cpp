@@ -2,20 +2,21 @@
 
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
-#include "suite/config/canonical.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
+#include "suite/config/lock.h"
 #include "suite/data/image_file.h"
 #include "suite/data/picture_files.h"
-#include "suite/io/npy.h"
-#include "suite/sampling/pictures.h"
-#include "tests/suite/io/scratch.h"
+#include "suite/io/numpy.h"
+#include "tests/suite/scratch.h"
 
 namespace noisemark::suite {
 namespace {
@@ -23,14 +24,15 @@ namespace {
 namespace fs = std::filesystem;
 using test::file_bytes;
 using test::outcome;
-using test::ScratchFolder;
+using test::TemporaryFolder;
 
 Picture picture_at(const std::string& path) {
   const std::string bytes = file_bytes(path);
-  return decode_image(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+  return decode_image(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()))
+      .picture;
 }
 
-SamplingRecord record_in(const ScratchFolder& folder) {
+SamplingRecord record_in(const TemporaryFolder& folder) {
   SamplingRecord record;
   record.definition.id = "mine";
   record.definition.scale = "cpu";
@@ -48,7 +50,7 @@ SamplingRecord record_in(const ScratchFolder& folder) {
 }
 
 TEST(SamplingFolder, holds_every_sample_as_it_is_and_as_a_picture) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const fs::path out = folder.path("out");
   for (const int64_t channels : {1, 3}) {
     const at::Tensor samples = at::randn({3, channels, 8, 8});
@@ -72,7 +74,7 @@ TEST(SamplingFolder, holds_every_sample_as_it_is_and_as_a_picture) {
 }
 
 TEST(SamplingFolder, says_where_the_samples_come_from) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const fs::path out = folder.path("out");
   const SamplingRecord record = record_in(folder);
   prepare_sampling_folder(out, false);
@@ -96,7 +98,7 @@ TEST(SamplingFolder, says_where_the_samples_come_from) {
 }
 
 TEST(SamplingFolder, is_never_written_over_unless_it_holds_samples_and_force_says_so) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const fs::path out = folder.path("out");
   prepare_sampling_folder(out, false);
   prepare_sampling_folder(out, false);  // an empty one is as good as a new one
@@ -116,6 +118,30 @@ TEST(SamplingFolder, is_never_written_over_unless_it_holds_samples_and_force_say
   EXPECT_EQ(outcome([&] { prepare_sampling_folder(out / "notes.txt", true); }).first,
             ExitCode::kBadInput);
   EXPECT_EQ(file_bytes(out / "notes.txt"), "x");
+}
+
+/// Returns a number that no process has: one that had it was waited for.
+pid_t ended_process() {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  return child;
+}
+
+TEST(SamplingFolder, loses_what_a_killed_sampling_left_half_written) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path("out");
+  const std::string dead = ".tmp-" + std::to_string(ended_process());
+  fs::create_directories(out / "replacement");
+  for (const char* name : {"samples.npy", "sampling.json"}) {
+    test::put_bytes(out / (name + dead), "half");
+    test::put_bytes(out / "replacement" / (name + dead), "half");
+  }
+  EXPECT_NO_THROW(prepare_sampling_folder(out, /*force=*/true));
+  EXPECT_TRUE(fs::is_empty(out / "replacement"));
+  write_sampling_folder(out, at::randn({2, 1, 8, 8}), record_in(folder));
+  EXPECT_TRUE(fs::exists(out / "sampling.json"));
+  EXPECT_FALSE(fs::exists(out / "replacement"));
 }
 
 TEST(SamplingFolder, is_for_gray_and_colour_pictures) {

@@ -1,4 +1,4 @@
-#include "suite/sampling/origin.h"
+#include "suite/sampling/folder.h"
 
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,8 @@
 #include <string>
 
 #include "suite/data/picture_files.h"
-#include "suite/io/npy.h"
-#include "suite/sampling/folder.h"
-#include "tests/suite/io/scratch.h"
+#include "suite/io/numpy.h"
+#include "tests/suite/scratch.h"
 
 namespace noisemark::suite {
 namespace {
@@ -50,7 +49,7 @@ class Origin : public ::testing::Test {
     return sampling_origin(out() / "pictures", count, pictures_sha256());
   }
 
-  test::ScratchFolder scratch_;
+  test::TemporaryFolder scratch_;
 };
 
 TEST_F(Origin, tells_what_decides_the_samples) {
@@ -105,7 +104,7 @@ TEST_F(Origin, is_bound_to_the_samples_themselves) {
   refused([&] { (void)sampling_origin(out() / "samples.npy", 3); });
 }
 
-/// From before there was a checksum of the pictures.
+/// A record from before there was a checksum of the pictures.
 TEST_F(Origin, is_not_claimed_of_pictures_that_have_no_checksum) {
   write(record());
   const fs::path file = out() / "sampling.json";

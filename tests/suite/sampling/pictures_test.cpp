@@ -1,4 +1,4 @@
-#include "suite/sampling/pictures.h"
+#include "suite/sampling/folder.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "suite/data/pixels.h"
+#include "suite/data/picture.h"
 
 namespace noisemark::suite {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 
 namespace noisemark::suite {
 namespace {
@@ -62,18 +62,47 @@ ExitCode code_of(const SampleConfig& config) {
   return ExitCode::kPass;
 }
 
+/// The timesteps and behind them that to which the last step leads.
+std::vector<int64_t> grid_of(const std::string& grid, int64_t timesteps, int64_t steps) {
+  std::vector<int64_t> times;
+  for (const DdimTimes& one : ddim_timesteps(grid, timesteps, steps)) times.push_back(one.t);
+  times.push_back(ddim_timesteps(grid, timesteps, steps).back().next);
+  return times;
+}
+
+TEST(DdimTimesteps, of_trailing_are_those_of_diffusers) {
+  EXPECT_EQ(grid_of("trailing", 1000, 10), grid_of("lucid", 1000, 10));
+  EXPECT_EQ(grid_of("trailing", 1000, 3), (std::vector<int64_t>{999, 666, 332, -1}));
+  EXPECT_EQ(grid_of("trailing", 1000, 7),
+            (std::vector<int64_t>{999, 856, 713, 570, 428, 285, 142, 0}))
+      << "142 less 1000 div 7: noise is left";
+  EXPECT_EQ(grid_of("trailing", 1000, 61).size(), 62U) << "without the -1 that rounding adds";
+  EXPECT_EQ(grid_of("trailing", 1000, 16)[1], 937) << "937.5 is rounded to even";
+}
+
+TEST(DdimTimesteps, of_lucid_lead_from_one_to_the_next_and_of_trailing_by_whole_strides) {
+  for (int64_t steps = 1; steps <= 100; ++steps) {
+    const std::vector<DdimTimes> lucid = ddim_timesteps("lucid", 100, steps);
+    for (size_t i = 1; i < lucid.size(); ++i) EXPECT_EQ(lucid[i - 1].next, lucid[i].t);
+    for (const DdimTimes& one : ddim_timesteps("trailing", 100, steps)) {
+      EXPECT_EQ(one.next, std::max<int64_t>(-1, one.t - 100 / steps)) << steps;
+      EXPECT_GE(one.t, 0) << steps;
+    }
+  }
+}
+
 TEST(DdimTimesteps, are_the_peers_grid) {
-  EXPECT_EQ(ddim_timesteps(1000, 10),
+  EXPECT_EQ(grid_of("lucid", 1000, 10),
             (std::vector<int64_t>{999, 899, 799, 699, 599, 499, 399, 299, 199, 99, -1}));
-  EXPECT_EQ(ddim_timesteps(1000, 1), (std::vector<int64_t>{999, -1}));
-  EXPECT_EQ(ddim_timesteps(4, 4), (std::vector<int64_t>{3, 2, 1, 0, -1}));
-  EXPECT_EQ(ddim_timesteps(8, 3), (std::vector<int64_t>{7, 4, 1, -1})) << "rounded towards 0";
+  EXPECT_EQ(grid_of("lucid", 1000, 1), (std::vector<int64_t>{999, -1}));
+  EXPECT_EQ(grid_of("lucid", 4, 4), (std::vector<int64_t>{3, 2, 1, 0, -1}));
+  EXPECT_EQ(grid_of("lucid", 8, 3), (std::vector<int64_t>{7, 4, 1, -1})) << "rounded towards 0";
 }
 
 TEST(DdimTimesteps, never_repeat_one) {
   for (const int64_t timesteps : {8, 50, 1000}) {
     for (int64_t steps = 1; steps <= timesteps; ++steps) {
-      const std::vector<int64_t> times = ddim_timesteps(timesteps, steps);
+      const std::vector<int64_t> times = grid_of("lucid", timesteps, steps);
       ASSERT_EQ(times.size(), static_cast<size_t>(steps) + 1);
       ASSERT_EQ(times.front(), timesteps - 1);
       ASSERT_EQ(times.back(), -1);

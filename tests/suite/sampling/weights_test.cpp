@@ -6,17 +6,17 @@
 #include <filesystem>
 #include <string>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/train/checkpoint.h"
-#include "suite/train/named_parameters.h"
-#include "tests/suite/io/scratch.h"
+#include "suite/train/trainer.h"
+#include "tests/suite/scratch.h"
 #include "tests/suite/train/tiny.h"
 
 namespace noisemark::suite {
 namespace {
 
 using test::outcome;
-using test::ScratchFolder;
+using test::TemporaryFolder;
 
 at::Tensor filled(double value) {
   return at::full({2, 3}, value);
@@ -35,7 +35,7 @@ std::string refusal(const std::string& source, const std::string& kind,
 }
 
 TEST(SamplingWeights, of_a_file_come_with_what_it_says_of_them) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_kind(folder.path("any.safetensors"), 1);
   const SamplingWeights weights = read_sampling_weights(folder.path("any.safetensors"), "", "ema");
   ASSERT_EQ(weights.tensors.size(), 1U);
@@ -46,7 +46,7 @@ TEST(SamplingWeights, of_a_file_come_with_what_it_says_of_them) {
 }
 
 TEST(SamplingWeights, of_a_folder_are_the_kind_that_was_asked_for) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   write_kind(folder.path("weights.safetensors"), 1);
   write_kind(folder.path("ema.safetensors"), 2);
   const auto value = [&](const std::string& kind, const std::string& otherwise) {
@@ -61,7 +61,7 @@ TEST(SamplingWeights, of_a_folder_are_the_kind_that_was_asked_for) {
 }
 
 TEST(SamplingWeights, that_are_not_there_are_named) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   EXPECT_NE(refusal(folder.path(""), "").find("weights.safetensors: not there"), std::string::npos);
   write_kind(folder.path("weights.safetensors"), 1);
   EXPECT_NE(refusal(folder.path(""), "ema").find("ema.safetensors: not there"), std::string::npos);
@@ -92,7 +92,7 @@ class CheckpointWeights : public ::testing::Test {
     }
   }
 
-  ScratchFolder folder_;
+  TemporaryFolder folder_;
   test::TinySession session_;
 };
 

@@ -10,18 +10,18 @@
 #include <filesystem>
 #include <map>
 
-#include "reports/file.h"
-#include "reports/gate.h"
-#include "reports/json_io.h"
-#include "reports/quality/gradient_bound.h"
-#include "reports/quality/judge.h"
-#include "reports/quality/measures.h"
-#include "reports/quality/quality_markdown.h"
-#include "suite/config/canonical.h"
+#include "reports/base/file.h"
+#include "reports/result/gate.h"
+#include "reports/result/json_io.h"
+#include "reports/seeds/gates.h"
+#include "reports/seeds/judge.h"
+#include "reports/seeds/measures.h"
+#include "reports/seeds/study_markdown.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/keys.h"
-#include "suite/run/plan.h"
+#include "suite/config/lock.h"
 #include "suite/run/single_run.h"
+#include "suite/run/spec/plan.h"
 #include "suite/train/fault.h"
 #include "tests/suite/process.h"
 
@@ -34,7 +34,7 @@ using reports::QualityStudy;
 using reports::QualityVerdict;
 using reports::Side;
 
-/// What is trained beside mode "none".
+/// A training beside mode "none".
 struct Control {
   std::string name;  ///< of its folder
   std::string mode;

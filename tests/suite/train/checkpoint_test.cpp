@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/io/safetensors.h"
 #include "tests/suite/train/tiny.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "memopt/mode.h"
+#include "memopt/modes/mode.h"
 
 namespace noisemark::suite::test {
 

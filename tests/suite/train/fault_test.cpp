@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "baselines/ops.h"
-#include "memopt/mode.h"
+#include "memopt/modes/mode.h"
 #include "suite/config/catalogue.h"
 #include "suite/data/dataset.h"
 #include "suite/io/safetensors.h"

@@ -6,7 +6,7 @@
 
 #include "suite/data/loader.h"
 #include "suite/random/counter_rng.h"
-#include "suite/train/named_parameters.h"
+#include "suite/train/trainer.h"
 #include "tests/suite/train/tiny.h"
 
 // The trainer beside the loop that one would write by hand with the same parts.

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/error.h"
+#include "reports/base/error.h"
 #include "suite/train/checkpoint.h"
 #include "tests/suite/train/tiny.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "baselines/device_graph.h"
-#include "memopt/mode.h"
-#include "reports/error.h"
+#include "memopt/modes/mode.h"
+#include "reports/base/error.h"
 #include "suite/io/safetensors.h"
 #include "tests/suite/train/doubtful_mode.h"
 #include "tests/suite/train/recorded_modes.h"
@@ -100,7 +100,7 @@ Trace trained(const TinySession& session, int64_t steps = kSteps) {
   return trace;
 }
 
-/// Of `mode` beside the same steps issued by the host; returns what the graph was asked for.
+/// Trains `mode` beside the same steps issued by the host; returns what the graph was asked for.
 Calls expect_same_bits(const Definition& definition, const std::string& mode,
                        const TrainerOptions& options) {
   Calls calls;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "baselines/ops.h"
-#include "memopt/mode.h"
+#include "memopt/modes/mode.h"
 #include "suite/config/definition.h"
 #include "suite/data/dataset.h"
 #include "suite/models/denoiser.h"

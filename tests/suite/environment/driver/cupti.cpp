@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "suite/environment/cupti_types.h"
+#include "suite/environment/cupti.h"
 #include "tests/suite/environment/driver/cupti_stand_in.h"
 
 namespace {
@@ -64,7 +64,7 @@ bool is_known(const std::string& name) {
   return false;
 }
 
-/// What the host half and a sampling are known by.
+/// The handles by which the host half and a sampling are known.
 int the_host = 0;
 int the_sampling = 0;
 size_t passes_of_host = 0;

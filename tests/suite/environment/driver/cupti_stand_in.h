@@ -1,12 +1,12 @@
 #pragma once
 
-/// What a test tells the stand-in for CUPTI, and what it asks.
+/// A test's words to the stand-in for CUPTI, and its questions.
 extern "C" {
 
 /// As it was before any call: nothing fails, nothing was called.
 void cupti_stand_in_reset();
 
-/// From now on `function` returns `code` and does nothing else.
+/// Makes `function` return `code` and do nothing else from now on.
 void cupti_stand_in_fail(const char* function, int code);
 
 /// "version" of the interface; "longer_by", bytes of every structure; "support" and its parts, of

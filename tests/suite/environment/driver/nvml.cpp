@@ -25,7 +25,7 @@ std::map<std::string, int>& failures() {
   return the_failures;
 }
 
-/// What a test made of `function`; 0: nothing.
+/// The code that a test gave to `function`; 0: none.
 int failure_of(const char* function) {
   const auto found = failures().find(function);
   return found == failures().end() ? 0 : found->second;
@@ -151,7 +151,7 @@ int nvmlDeviceGetComputeMode(Device device, unsigned* value) {
   return number(device, value, 3);
 }
 
-// Of a divided GPU: the part that CUDA names is its instance 3.
+// On a divided GPU the part that CUDA names is its instance 3.
 int nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
   *device = &the_part;
   const bool is_part = std::strcmp(uuid, "MIG-00112233-4455-6677-8899-aabbccddeeff") == 0;

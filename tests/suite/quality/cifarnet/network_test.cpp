@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "reports/sha256.h"
-#include "tests/suite/io/scratch.h"
+#include "reports/base/sha256.h"
+#include "tests/suite/scratch.h"
 
 namespace noisemark::suite::cifarnet {
 namespace {

@@ -3,8 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "suite/quality/distance/frechet.h"
-#include "suite/quality/distance/kernel_distance.h"
-#include "suite/quality/distance/precision_recall.h"
+#include "suite/quality/distance/measures.h"
 #include "tests/suite/quality/distance/gaussians.h"
 
 namespace {

@@ -16,8 +16,8 @@
 #include <system_error>
 #include <vector>
 
-#include "reports/error.h"
-#include "suite/io/npz.h"
+#include "reports/base/error.h"
+#include "suite/io/numpy.h"
 #include "suite/quality/distance/frechet.h"
 
 namespace noisemark::suite {

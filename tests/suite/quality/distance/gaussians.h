@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "suite/quality/distance/moments.h"
+#include "suite/quality/distance/frechet.h"
 #include "suite/random/counter_rng.h"
 
 namespace noisemark::suite::test {
@@ -32,7 +32,7 @@ inline at::Tensor rotation(uint64_t seed, int64_t d) {
   return std::get<0>(at::linalg_qr(normals(seed, d, d)));
 }
 
-/// From 1 down to 10^-decades, evenly in the logarithm.
+/// Values from 1 down to 10^-decades, evenly in the logarithm.
 inline at::Tensor spectrum(int64_t d, double decades) {
   return (at::linspace(0, -decades, d, doubles()) * std::log(10.0)).exp();
 }

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "reports/error.h"
-#include "suite/io/npy.h"
-#include "suite/quality/distance/inception_score.h"
-#include "suite/quality/distance/subset_draws.h"
+#include "reports/base/error.h"
+#include "suite/io/numpy.h"
+#include "suite/quality/distance/draws.h"
+#include "suite/quality/distance/measures.h"
 
 int main(int argc, char** argv) {
   using namespace noisemark;  // NOLINT(google-build-using-namespace): a program, not a header

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "suite/quality/inception/layout.h"
+#include "suite/quality/inception/weights.h"
 #include "tests/suite/quality/inception/random_weights.h"
 
 namespace noisemark::suite::inception::test {

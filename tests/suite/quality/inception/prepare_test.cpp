@@ -1,4 +1,4 @@
-#include "suite/quality/inception/prepare.h"
+#include "suite/quality/inception/extractor.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
@@ -10,8 +10,8 @@
 #include <cmath>
 #include <string>
 
-#include "reports/error.h"
-#include "suite/quality/inception/layout.h"
+#include "reports/base/error.h"
+#include "suite/quality/inception/weights.h"
 
 namespace noisemark::suite::inception {
 namespace {

@@ -9,20 +9,19 @@
 #include <set>
 #include <string>
 
-#include "reports/error.h"
-#include "reports/sha256.h"
-#include "suite/quality/inception/layout.h"
-#include "tests/suite/io/scratch.h"
+#include "reports/base/error.h"
+#include "reports/base/sha256.h"
 #include "tests/suite/quality/inception/random_weights.h"
+#include "tests/suite/scratch.h"
 
 namespace noisemark::suite::inception::test {
 namespace {
 
 using suite::test::outcome;
 using suite::test::put_bytes;
-using suite::test::ScratchFolder;
+using suite::test::TemporaryFolder;
 
-/// What weights_of() says of the tensors with one of them changed.
+/// Returns what weights_of() says of the tensors with one of them changed.
 template <typename Change>
 std::pair<ExitCode, std::string> refusal(const Change& change) {
   SafetensorsFile file{random_tensors(), {}};
@@ -58,7 +57,7 @@ TEST(InceptionWeights, are_the_parameters_of_inception_v3_with_1008_classes) {
 }
 
 TEST(InceptionWeights, come_back_from_a_file_in_order) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   NamedTensors backwards = random_tensors();
   std::reverse(backwards.begin(), backwards.end());
   write_safetensors(folder.path("w.safetensors"), backwards);
@@ -123,7 +122,7 @@ TEST(InceptionWeights, that_are_no_float32_or_not_finite_are_refused) {
 }
 
 TEST(InceptionWeights, that_are_not_there_are_said_where_to_put_and_how_to_get) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::string usual(kFileName);
   const std::string mine = folder.path("mine.safetensors");
   struct Case {

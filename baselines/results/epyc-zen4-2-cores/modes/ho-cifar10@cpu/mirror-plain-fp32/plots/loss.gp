@@ -11,6 +11,7 @@ set ylabel 'loss'
 set xrange [0:6]
 set logscale y
 set yrange [0.0592:1.34388]
+set ytics (0.1, 0.2, 0.5, 1)
 plot 'loss.dat' index 0 using ($1+1):3 with lines linewidth 1 linecolor rgb '#9CCBE8' title 'training', \
      'loss.dat' index 1 using 1:2 with linespoints linewidth 2 pointtype 7 pointsize 0.6 linecolor rgb '#0072B2' title 'validation', \
      0.074 with lines linewidth 1.5 dashtype 3 linecolor rgb '#E69F00' title 'target'

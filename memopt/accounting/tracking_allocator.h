@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "memopt/accounting/allocation_source.h"
+#include "memopt/accounting/owner.h"
+
+namespace noisemark::memopt {
+
+/// Wraps LibTorch's CPU allocator so that every allocation of every thread is counted exactly. Each
+/// block carries a 64-byte header in front of the data (size, a number that is never used twice,
+/// owner tag), so finding out costs no table and no lock. Call first thing in main, before LibTorch
+/// allocates; idempotent. Figures are requested bytes, headers excluded. Out of memory is
+/// LibTorch's own exception, and so is an allocation with which there would be more than
+/// `limit_bytes` live: what the kernel would grant and then end the process for. The limit is that
+/// of the last call; empty: none.
+void install_tracking_allocator(std::optional<int64_t> limit_bytes = std::nullopt);
+
+struct AllocatorTotals {
+  int64_t live_bytes = 0;
+  int64_t peak_bytes = 0;   ///< since the last reset_peak()
+  int64_t allocations = 0;  ///< since the process began
+};
+[[nodiscard]] AllocatorTotals cpu_allocator_totals();
+void reset_cpu_allocator_peak();
+
+/// The CPU's allocations as events. Throws when install_tracking_allocator() was not called.
+[[nodiscard]] AllocationSource& cpu_allocation_source();
+
+/// While alive, allocations of this thread are born with `owner` (the loader's threads use it for
+/// their buffers).
+class [[nodiscard]] OwnerScope {
+ public:
+  explicit OwnerScope(Owner owner);
+  ~OwnerScope();
+  OwnerScope(const OwnerScope&) = delete;
+  OwnerScope& operator=(const OwnerScope&) = delete;
+
+ private:
+  Owner previous_;
+};
+
+/// The owner of this thread's innermost OwnerScope; kUnattributed outside.
+[[nodiscard]] Owner current_birth_owner() noexcept;
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace noisemark::memopt {
+
+/// The view that a mode has of the model it serves. Tensors are shared, not copied.
+struct ModelView {
+  std::vector<std::pair<std::string, at::Tensor>> parameters;  ///< names as in state dict
+  std::vector<at::Tensor> buffers;
+  uint64_t seed = 0;  ///< for modes that round stochastically
+};
+
+/// Says which block of the model runs, where the names of its parameters do not
+/// (segments_of()): while it is alive, whatever the calling thread computes belongs to the
+/// block of this name, of nested scopes the innermost. Blocks are what "mirror" keeps the inputs of
+/// and runs again, and what a budget decides about one by one. "mirror:sqrt" cuts the step by
+/// itself.
+///
+/// Open it around part of every forward pass, with the same name in each. Parts of the same name
+/// are one block, so what runs more than once should not carry one name if its runs are to be
+/// blocks of their own. Costs two stores where nothing is recorded.
+class [[nodiscard]] SegmentScope {
+ public:
+  /// Throws std::invalid_argument for an empty name.
+  explicit SegmentScope(std::string name);
+  ~SegmentScope();
+  SegmentScope(const SegmentScope&) = delete;
+  SegmentScope& operator=(const SegmentScope&) = delete;
+
+  /// The name of the calling thread's innermost scope; null where none is open.
+  [[nodiscard]] static const std::string* current();
+
+ private:
+  std::string name_;
+  const SegmentScope* outer_;
+};
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,149 @@
+#include "memopt/autograd/saved_tensor_scope.h"
+
+#include <ATen/SavedTensorHooks.h>
+#include <c10/util/Exception.h>
+#include <c10/util/Type.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+#include <vector>
+
+namespace noisemark::memopt {
+namespace {
+
+/// Autograd passes nothing along from forward to backward but the graph, so the thread is where the
+/// two find each other.
+thread_local std::weak_ptr<BackwardWatcher> current_watcher;
+thread_local bool telling = false;
+
+class TellingScope {
+ public:
+  TellingScope() { telling = true; }
+  ~TellingScope() { telling = false; }
+  TellingScope(const TellingScope&) = delete;
+  TellingScope& operator=(const TellingScope&) = delete;
+};
+
+}  // namespace
+
+void watch_backward(std::weak_ptr<BackwardWatcher> watcher) {
+  current_watcher = std::move(watcher);
+}
+
+void tell_backward_watcher(const BackwardAgain& again) {
+  if (telling) return;
+  const std::shared_ptr<BackwardWatcher> watcher = current_watcher.lock();
+  if (watcher == nullptr) return;
+  const TellingScope scope;
+  watcher->before_backward(again);
+}
+
+namespace {
+
+/// "the result of SiluBackward0", as autograd itself speaks of it.
+std::string words_for(const std::type_info* made_by) {
+  if (made_by == nullptr) return "a tensor without history";
+  const std::string name = c10::demangle(made_by->name());
+  const size_t scope = name.rfind("::");
+  return "the result of " + (scope == std::string::npos ? name : name.substr(scope + 2));
+}
+
+}  // namespace
+
+void refuse_changed(const at::Tensor& tensor, int64_t saved_version, const std::string& what,
+                    const std::string& saver) {
+  TORCH_CHECK(false, what, ", of shape ", tensor.sizes(), ", was changed in place after ", saver,
+              " had saved it for backward: it is at version ", tensor._version(), ", and version ",
+              saved_version, " was saved");
+}
+
+void KeepingHooks::call_pack_hook(const at::Tensor& tensor) {
+  kept_ = tensor.tensor_data();  // shares the version counter, unlike detach() of inference code
+  version_ = tensor._version();
+  const auto& node = tensor.grad_fn();
+  made_by_ = node ? &typeid(*node) : nullptr;
+}
+
+at::Tensor KeepingHooks::call_unpack_hook() {
+  if (changed()) refuse(words_for(made_by_), "an operator");
+  return kept_;
+}
+
+void KeepingHooks::refuse(const std::string& what, const std::string& saver) const {
+  refuse_changed(kept_, version_, what, saver);
+}
+
+namespace {
+
+/// The innermost scope of this thread. LibTorch asks its process-wide engine for hooks and passes
+/// nothing along, so the thread is the only place where the answer can be kept.
+thread_local SavedTensorSink* current_sink = nullptr;
+thread_local SavedTensorScope* innermost_scope = nullptr;
+
+class ScopedEngine final : public torch::autograd::Engine {
+ public:
+  ~ScopedEngine() override { stop(); }
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    return current_sink == nullptr ? nullptr : current_sink->make_hooks();
+  }
+
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph, bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    if (!create_graph) {
+      tell_backward_watcher([&](const std::vector<at::Tensor>& leaves) {
+        torch::autograd::edge_list edges;
+        edges.reserve(leaves.size());
+        for (const at::Tensor& leaf : leaves) {
+          edges.push_back(torch::autograd::impl::gradient_edge(leaf));
+        }
+        return Engine::execute(roots, inputs, /*keep_graph=*/true, /*create_graph=*/false,
+                               /*accumulate_grad=*/false, edges);
+      });
+    }
+    return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+};
+
+torch::autograd::Engine& scoped_engine() {
+  static ScopedEngine engine;
+  return engine;
+}
+
+}  // namespace
+
+void install_saved_tensor_engine() {
+  torch::autograd::set_default_engine_stub(&scoped_engine);
+  at::SavedTensorDefaultHooks::lazy_initialize();
+}
+
+void require_saved_tensor_engine() {
+  TORCH_CHECK(&torch::autograd::Engine::get_default_engine() == &scoped_engine(),
+              "SavedTensorScope: the engine of saved tensors is not installed (call ",
+              "install_saved_tensor_engine() first thing in main)");
+}
+
+SavedTensorScope::SavedTensorScope(SavedTensorSink& sink) : sink_(sink), outer_(innermost_scope) {
+  if (!is_part_of_another()) sink.begin_forward();
+  innermost_scope = this;
+  current_sink = &sink;
+}
+
+SavedTensorScope::~SavedTensorScope() {
+  innermost_scope = outer_;
+  current_sink = outer_ == nullptr ? nullptr : &outer_->sink_;
+  if (!is_part_of_another()) sink_.end_forward();
+}
+
+bool SavedTensorScope::is_part_of_another() const {
+  const SavedTensorScope* scope = outer_;
+  while (scope != nullptr && &scope->sink_ != &sink_) scope = scope->outer_;
+  return scope != nullptr;
+}
+
+}  // namespace noisemark::memopt

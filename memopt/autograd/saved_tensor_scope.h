@@ -1,0 +1,106 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+namespace noisemark::memopt {
+
+/// Runs a backward pass that has not begun yet, as often as it is called. Gives the gradients of
+/// `leaves`, undefined where there is none, and changes nothing: no `.grad`, and the graph stays.
+/// Hooks that somebody put on tensors or nodes between the leaves and the loss run every time.
+using BackwardAgain = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& leaves)>;
+
+/// Is told of a backward pass before it begins.
+class BackwardWatcher {
+ public:
+  virtual ~BackwardWatcher() = default;
+  /// On the thread that calls backward. What it throws, backward throws.
+  virtual void before_backward(const BackwardAgain& again) = 0;
+};
+
+/// Tells the watcher of the backward passes that this thread begins from now on, as long as it
+/// lives; null: nobody. Passes that are differentiated themselves are left out. Needs
+/// install_saved_tensor_engine().
+void watch_backward(std::weak_ptr<BackwardWatcher> watcher);
+
+/// For the engine. While the watcher is told, it is told of nothing else.
+void tell_backward_watcher(const BackwardAgain& again);
+
+/// Throws the c10::Error of a tensor that was changed in place after it was saved. `what` names it
+/// ("the result of aten::silu"), `saver` who saved it ("aten::mul").
+[[noreturn]] void refuse_changed(const at::Tensor& tensor, int64_t saved_version,
+                                 const std::string& what, const std::string& saver);
+
+/// Does what autograd does without hooks: keeps the tensor, and refuses to hand it out when it was
+/// changed in place since (with hooks installed, autograd itself no longer checks). Keeps no
+/// history, so an operator's output can be kept without a cycle.
+class KeepingHooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  void call_pack_hook(const at::Tensor& tensor) override;
+  /// May be called more than once. Throws c10::Error after a change in place, which names the
+  /// autograd node that made the tensor.
+  at::Tensor call_unpack_hook() override;
+
+  [[nodiscard]] bool changed() const { return kept_._version() != version_; }
+  /// The error of a change, for one who knows more than the node's name.
+  [[noreturn]] void refuse(const std::string& what, const std::string& saver) const;
+
+ private:
+  at::Tensor kept_;
+  int64_t version_ = 0;
+  const std::type_info* made_by_ = nullptr;  ///< null: nothing that autograd knows
+};
+
+}  // namespace noisemark::memopt
+
+namespace torch::autograd {
+struct SavedVariableHooks;
+}
+
+namespace noisemark::memopt {
+
+/// The receiver of saved tensors while a scope is open.
+class SavedTensorSink {
+ public:
+  virtual ~SavedTensorSink() = default;
+  /// Null: autograd keeps the tensor itself.
+  virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() = 0;
+  /// A scope opened and closed, on the thread of the scope. Must not throw in end_forward().
+  virtual void begin_forward() {}
+  virtual void end_forward() {}
+};
+
+/// Installs our autograd engine, whose default saved-variable hooks ask the current thread's
+/// innermost SavedTensorScope. Call once, early in main, before the first backward. Idempotent.
+/// Threads without a scope are not affected.
+void install_saved_tensor_engine();
+
+/// Throws c10::Error where it was not called, or where another engine was installed since: no saved
+/// tensor would arrive.
+void require_saved_tensor_engine();
+
+/// One forward pass: while alive, tensors that autograd saves on this thread are offered to `sink`
+/// (not owned). Nests: the innermost scope has the word. A scope inside of one of the same sink is
+/// part of its forward pass.
+class [[nodiscard]] SavedTensorScope {
+ public:
+  explicit SavedTensorScope(SavedTensorSink& sink);
+  ~SavedTensorScope();
+  SavedTensorScope(const SavedTensorScope&) = delete;
+  SavedTensorScope& operator=(const SavedTensorScope&) = delete;
+
+ private:
+  [[nodiscard]] bool is_part_of_another() const;
+
+  SavedTensorSink& sink_;
+  SavedTensorScope* outer_;
+};
+
+}  // namespace noisemark::memopt

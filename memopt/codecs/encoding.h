@@ -1,0 +1,89 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "memopt/codecs/arithmetic/floats.h"
+#include "memopt/codecs/codec.h"
+#include "memopt/codecs/codec_device.h"
+#include "memopt/codecs/codecs.h"
+
+/// The work of all codecs on tensors around that of a CodecDevice.
+namespace noisemark::memopt::codecs {
+
+/// Brings a flag home from a device with streams: copied to pinned memory behind the work issued so
+/// far on the current stream. Not for streams that are being captured into a graph.
+class AsyncVerdict final : public Verdict {
+ public:
+  /// `flag` int32 [1]: not 0 when the encoding is lost.
+  explicit AsyncVerdict(const at::Tensor& flag);
+  State poll() override;
+  State wait() override;
+
+ private:
+  State read();
+
+  std::mutex mutex_;
+  at::Tensor answer_;  ///< pinned; undefined once it was read
+  c10::Event arrived_;
+  State state_ = State::kPending;
+};
+
+/// Not empty, no gaps or overlaps in memory, not lazily negated: data_ptr() begins all of it.
+[[nodiscard]] bool is_dense(const at::Tensor& x);
+
+/// Null when x is not dense, or on a device that this build has no codecs for.
+[[nodiscard]] const CodecDevice* device_for(const at::Tensor& x);
+/// The device of parts that one of these codecs made.
+[[nodiscard]] const CodecDevice& device_of(const Encoded& encoded);
+
+/// Empty for a type that is none of float32, bfloat16 and float16.
+[[nodiscard]] std::optional<Real> real_of(at::ScalarType type);
+
+/// Sizes, strides and type of x, without parts.
+[[nodiscard]] Encoded described(const at::Tensor& x);
+
+/// Uninitialised memory for a part, [count], on x's device. Owner::kEncoded.
+[[nodiscard]] at::Tensor new_part(const at::Tensor& x, int64_t count, at::ScalarType type);
+/// Uninitialised memory for what decode() gives, where the parts are. Owner::kRematerialized.
+[[nodiscard]] at::Tensor new_decoded(const Encoded& encoded);
+
+[[nodiscard]] inline uint32_t* words_of(const at::Tensor& part) {
+  return static_cast<uint32_t*>(part.mutable_data_ptr());
+}
+
+/// A device's answer whether anything was lost.
+class LossFlag {
+ public:
+  explicit LossFlag(const at::Tensor& x);
+  [[nodiscard]] int32_t* data() const { return flag_.mutable_data_ptr<int32_t>(); }
+  /// After the work was issued. On a CPU the answer is there: false when the encoding is lost. On
+  /// a GPU true, and `encoded` gets a verdict.
+  [[nodiscard]] bool settle(Encoded& encoded) const;
+
+ private:
+  at::Tensor flag_;
+};
+
+/// Throws c10::Error when the verdict of `encoded` is that it is lost.
+void require_kept(const Codec& codec, const Encoded& encoded);
+
+/// Whether a codec that takes such values refuses the tensor of this extent (arithmetic/floats.h),
+/// int32 [1].
+[[nodiscard]] bool refuses(RoundedValues values, const at::Tensor& extent);
+
+struct FieldJob;
+
+/// Encodes with a fixed number of bits for each element. The parts are the words
+/// (arithmetic/fields.h), int32, and where the form needs one number of the whole tensor that
+/// number, int32 [1]. `job` says the form, and its parameters; the rest is filled in here. `fits`:
+/// whatever the values, the form is known to hold them. Empty as Codec::encode().
+[[nodiscard]] std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job,
+                                                   bool fits = false);
+[[nodiscard]] at::Tensor decode_fields(const Codec& codec, const Encoded& encoded, FieldJob job);
+
+}  // namespace noisemark::memopt::codecs

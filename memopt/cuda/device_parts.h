@@ -1,0 +1,69 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace at {
+class Tensor;
+}  // namespace at
+
+namespace noisemark::memopt {
+class AllocationSource;
+class DeviceClock;
+namespace codecs {
+class CodecDevice;
+}  // namespace codecs
+namespace replay {
+struct NormChain;
+class SampleDevice;
+}  // namespace replay
+}  // namespace noisemark::memopt
+
+// The parts that device_parts.cpp hands out for a CUDA device. C++17.
+namespace noisemark::memopt {
+
+/// Allocations of LibTorch's caching allocator on one GPU, in requested bytes, by its trace
+/// tracker. That cannot be detached, so a source lives as long as the process; without a listener
+/// it keeps only its table of live blocks. A block is released when LibTorch gives it back, as in
+/// its own `allocated_bytes`, though another stream may still be using it.
+[[nodiscard]] AllocationSource& cuda_allocation_source(c10::Device device);
+
+/// Workspaces that LibTorch took from its caching allocator for cuBLAS and cuBLASLt, and keeps:
+/// each as a tensor of one byte over the beginning of its block, which owns nothing.
+[[nodiscard]] std::vector<at::Tensor> cuda_library_workspaces(c10::Device device);
+
+/// Marks are CUDA events on the device's current stream; it is held by a kernel of one thread that
+/// looks at a word of the host's memory.
+[[nodiscard]] std::unique_ptr<DeviceClock> make_cuda_event_clock(c10::Device device);
+
+/// As the driver calls it: "NVIDIA H200".
+[[nodiscard]] std::string cuda_device_model(c10::Device device);
+
+}  // namespace noisemark::memopt
+
+namespace noisemark::memopt::codecs {
+
+/// Kernels on the current stream of the current device, a warp for each block.
+[[nodiscard]] const CodecDevice& cuda_codec_device();
+
+/// Replaces each of `count` numbers by the sum of those before it, on the current stream of the
+/// current device; all of them add up to less than 2^32. Takes scratch memory of LibTorch's
+/// allocator, which after the first time has it at hand, and does not wait.
+void exclusive_sum_on_cuda(uint32_t* numbers, int64_t count);
+
+}  // namespace noisemark::memopt::codecs
+
+namespace noisemark::memopt::replay {
+
+/// All of a job, on the current stream of the current device; its pointers are to that device's
+/// memory.
+void run_norm_chain_on_cuda(const NormChain& job);
+
+/// One block of threads for each sample.
+[[nodiscard]] const SampleDevice& cuda_sample_device();
+
+}  // namespace noisemark::memopt::replay

@@ -1,0 +1,129 @@
+#include "memopt/example/table.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+
+#include "memopt/example/promises.h"
+#include "memopt/example/training.h"
+#include "memopt/modes/budget_mode.h"
+
+namespace example {
+namespace {
+
+namespace memopt = noisemark::memopt;
+
+std::string printed(const char* format, double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, number);
+  return text;
+}
+
+/// "40%" of what mode "none" holds becomes a number of bytes; other spellings stay.
+std::string spelled_for(const std::string& mode, const Outcome& none) {
+  if (mode.find('%') == std::string::npos) return mode;
+  const size_t number = mode.find('=') + 1;
+  const int64_t percent = std::stoll(mode.substr(number));
+  return mode.substr(0, number) + std::to_string(none.peak_saved_bytes * percent / 100) +
+         mode.substr(mode.find('%') + 1);
+}
+
+/// "2.31 / 1.94"
+std::string factors(const Outcome& none, const Outcome& outcome) {
+  const auto factor = [](int64_t of_none, int64_t bytes) {
+    return printed("%.2f", static_cast<double>(of_none) / static_cast<double>(bytes));
+  };
+  return factor(none.saved_bytes, outcome.saved_bytes) + " / " +
+         factor(none.peak_saved_bytes, outcome.peak_saved_bytes);
+}
+
+/// At the peak, less than a twentieth.
+bool saves_nothing(const Outcome& none, const Outcome& outcome) {
+  return outcome.peak_saved_bytes * 20 > none.peak_saved_bytes * 19;
+}
+
+/// A mode's row, model by model.
+struct Row {
+  std::string cells;
+  double error = 0;  ///< the largest
+  bool same_bits = true;
+
+  void add(const Outcome& none, const Outcome& outcome) {
+    cells += factors(none, outcome) + " | ";
+    error = std::max(error, outcome.gradient_error);
+    same_bits = same_bits && same_bits_as(outcome, none);
+  }
+  void add_refused() { cells += "refused | "; }
+  [[nodiscard]] std::string text(const std::string& mode) const {
+    return "| `" + mode + "` | " + cells + (error == 0 ? "0" : printed("%.1g", error)) + " | " +
+           (same_bits ? "yes" : "no") + " |\n";
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> modes_of_table() {
+  return {"none",
+          "mirror",
+          "mirror:sqrt",
+          "mirror+echo",
+          "echo",
+          "echo+attn",
+          "gist",
+          "echo+attn+gist",
+          "q4",
+          "echo+attn+dpr8",
+          "offload:all",
+          "budget:saved=60%",
+          "budget:saved=30%,error"};
+}
+
+namespace {
+
+/// A model with its training under mode "none".
+struct Subject {
+  TaskEntry task;
+  Outcome none;
+};
+
+void add_cell(Table& table, Row& row, const Subject& subject, const std::string& mode) {
+  const std::string spelled = spelled_for(mode, subject.none);
+  const std::string who = std::string(subject.task.name) + " under " + spelled + ": ";
+  try {
+    const Outcome outcome =
+        mode == "none" ? subject.none : train(subject.task, spelled, TrainingOptions());
+    const std::string broken = broken_promise(spelled, outcome, subject.none);
+    if (!broken.empty()) table.broken.push_back(who + broken);
+    const bool saves = mode != "none" && mode.find("offload") == std::string::npos;
+    if (saves && saves_nothing(subject.none, outcome)) {
+      table.in_the_way.push_back(who + outcome.keeps);
+    }
+    row.add(subject.none, outcome);
+  } catch (const memopt::BudgetTooSmall& refused) {
+    table.in_the_way.push_back(who + refused.what());
+    row.add_refused();
+  }
+}
+
+}  // namespace
+
+Table make_table(const std::vector<TaskEntry>& tasks, const std::vector<std::string>& modes) {
+  Table table;
+  std::vector<Subject> subjects;
+  std::string head = "| mode | ";
+  std::string line = "|---|";
+  for (const TaskEntry& task : tasks) {
+    subjects.push_back({task, train(task, "none", TrainingOptions())});
+    head.append(task.name).append(" | ");
+    line += "---|";
+  }
+  table.markdown = head + "error | bit for bit |\n" + line + "---|---|\n";
+  for (const std::string& mode : modes) {
+    Row row;
+    for (const Subject& subject : subjects) add_cell(table, row, subject, mode);
+    table.markdown += row.text(mode);
+  }
+  return table;
+}
+
+}  // namespace example

@@ -1,0 +1,234 @@
+#include "memopt/modes/budget.h"
+
+#include <array>
+#include <charconv>
+#include <limits>
+#include <stdexcept>
+
+#include "memopt/modes/policies.h"
+
+namespace noisemark::memopt {
+namespace {
+
+constexpr std::string_view kSaved = "saved=";
+constexpr std::string_view kError = ",error";
+constexpr std::string_view kStrict = ",strict";
+
+struct Unit {
+  std::string_view name;
+  int64_t bytes;
+};
+/// The largest first.
+constexpr std::array<Unit, 4> kUnits = {
+    {{"GiB", int64_t{1} << 30}, {"MiB", int64_t{1} << 20}, {"KiB", int64_t{1} << 10}, {"", 1}}};
+
+/// So many that their product with the largest unit fits 63 bits.
+constexpr size_t kMostDecimals = 9;
+
+struct Decimal {
+  int64_t whole = 0;
+  int64_t part = 0;  ///< in units of 1 / one
+  int64_t one = 1;
+};
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// Takes it off the front of `text`. Empty where there is none.
+std::optional<Decimal> take_decimal(std::string_view& text) {
+  if (text.empty() || !is_digit(text.front())) return std::nullopt;
+  Decimal number;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number.whole);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  if (!text.starts_with('.')) return number;
+  text.remove_prefix(1);
+  size_t decimals = 0;
+  for (; decimals < text.size() && is_digit(text[decimals]); ++decimals) {
+    if (decimals == kMostDecimals) return std::nullopt;
+    number.part = number.part * 10 + (text[decimals] - '0');
+    number.one *= 10;
+  }
+  if (decimals == 0) return std::nullopt;
+  text.remove_prefix(decimals);
+  return number;
+}
+
+std::optional<double> read_error(std::string_view text) {
+  if (text.empty()) return kDefaultError;
+  if (!text.starts_with('=')) return std::nullopt;
+  text.remove_prefix(1);
+  double error = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), error);
+  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  // More than the gradient itself is no bound.
+  if (!(error > 0 && error <= 1)) return std::nullopt;
+  return error;
+}
+
+std::string spell(const Budget& budget, const std::string& size) {
+  std::string spelling(kBudgetPrefix);
+  if (budget.target == BudgetTarget::kPeakSaved) spelling += kSaved;
+  spelling += size;
+  if (budget.error) {
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), *budget.error).ptr;
+    spelling.append(kError).append("=").append(digits.data(), end);
+  }
+  if (budget.strict) spelling += kStrict;
+  return spelling;
+}
+
+}  // namespace
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  const std::optional<Decimal> number = take_decimal(text);
+  if (!number) return std::nullopt;
+  for (const Unit& unit : kUnits) {
+    if (unit.name != text) continue;
+    if (unit.bytes == 1 && number->one > 1) return std::nullopt;
+    const int64_t part = (number->part * unit.bytes + number->one - 1) / number->one;
+    if (number->whole > (std::numeric_limits<int64_t>::max() - part) / unit.bytes) {
+      return std::nullopt;
+    }
+    const int64_t bytes = number->whole * unit.bytes + part;
+    return bytes > 0 ? std::optional(bytes) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::string spell_bytes(int64_t bytes) {
+  for (const Unit& unit : kUnits) {
+    if (bytes % unit.bytes == 0) {
+      return std::to_string(bytes / unit.bytes).append(unit.name);
+    }
+  }
+  return {};
+}
+
+std::string spell_at_least(int64_t bytes) {
+  for (const Unit& unit : kUnits) {
+    if (bytes < unit.bytes) continue;
+    const int64_t rest = bytes % unit.bytes;
+    const int64_t hundredths =
+        bytes / unit.bytes * 100 + (rest * 100 + unit.bytes - 1) / unit.bytes;
+    std::string text = std::to_string(hundredths / 100);
+    if (const int64_t decimals = hundredths % 100; decimals > 0) {
+      text.append(decimals < 10 ? ".0" : ".").append(std::to_string(decimals));
+    }
+    return text.append(unit.name);
+  }
+  return {};
+}
+
+std::string budget_forms() {
+  return "SIZE or saved=SIZE, behind it ,error=E where rounding is allowed, 0 < E <= 1, and "
+         ",strict where a step over the budget is an error; " +
+         std::string(kSizeForms);
+}
+
+std::optional<Budget> read_budget(std::string_view text) {
+  Budget budget;
+  if (text.starts_with(kSaved)) {
+    text.remove_prefix(kSaved.size());
+    budget.target = BudgetTarget::kPeakSaved;
+  }
+  if (text.ends_with(kStrict)) {
+    budget.strict = true;
+    text.remove_suffix(kStrict.size());
+  }
+  if (const size_t comma = text.find(kError); comma != std::string_view::npos) {
+    budget.error = read_error(text.substr(comma + kError.size()));
+    if (!budget.error) return std::nullopt;
+    text = text.substr(0, comma);
+  }
+  const std::optional<int64_t> bytes = parse_bytes(text);
+  if (!bytes) return std::nullopt;
+  budget.bytes = *bytes;
+  return budget;
+}
+
+Budget parse_budget(std::string_view spelling) {
+  std::optional<Budget> budget;
+  if (spelling.starts_with(kBudgetPrefix)) {
+    budget = read_budget(spelling.substr(kBudgetPrefix.size()));
+  }
+  if (budget) return *budget;
+  throw std::invalid_argument("\"" + std::string(spelling) + "\" (expected: budget: and then " +
+                              budget_forms() + ")");
+}
+
+std::string spell_budget(const Budget& budget) {
+  return spell(budget, spell_bytes(budget.bytes));
+}
+
+std::string spell_budget_of_at_least(const Budget& budget, int64_t bytes) {
+  return spell(budget, spell_at_least(bytes));
+}
+
+namespace {
+
+using Place = ModePart::Place;
+
+/// The ways in which a budget may make values again in a block: none, or that of a word.
+std::vector<ModeParts> replays() {
+  std::vector<ModeParts> all = {{}};
+  for (const ModePart* part : budget_parts(Place::kReplay)) all.push_back(ModeParts{}.with(*part));
+  return all;
+}
+
+/// The word of the forms alone, without that of what is made again; "" where they are exact.
+std::string forms_of(const ModeParts& parts) {
+  const ModeParts forms = parts.without(Place::kReplay);
+  return forms == ModeParts{} ? "" : spelling_of(forms);
+}
+
+BlockOption lossless_option(const ModeParts& parts) {
+  return {parts == ModeParts{} ? "keep" : spelling_of(parts), policy_of(parts), forms_of(parts), "",
+          parts.replay() != nullptr};
+}
+
+/// The forms in which a mode that makes values again holds the others.
+CodecChoice forms_beside_replay(const ModeParts& parts) {
+  return codec_choice(parts.with(*budget_parts(Place::kReplay).front()));
+}
+
+/// Keeps everything, in the forms that the modes have which make values again.
+BlockOption exact_option() {
+  BlockOption option = lossless_option({});
+  option.name = "exact";
+  option.policy.codec = forms_beside_replay({});
+  return option;
+}
+
+BlockOption rounding_option(const ModeParts& replay, const ModePart& rounding) {
+  const ModeParts parts = replay.with(rounding);
+  BlockOption option{spelling_of(parts), policy_of(parts),          forms_of(parts),
+                     forms_of(parts),    parts.replay() != nullptr, rounding.compares_blocks};
+  if (parts.replay() == nullptr) option.policy.codec = forms_beside_replay(parts);
+  return option;
+}
+
+}  // namespace
+
+std::vector<BlockOption> lossless_options() {
+  const ModePart& gist = *parse_mode("gist").gist();
+  std::vector<BlockOption> options;
+  for (const ModeParts& parts : replays()) {
+    options.push_back(lossless_option(parts));
+    if (parts.replay() == nullptr) options.push_back(exact_option());
+    options.push_back(lossless_option(parts.with(gist)));
+  }
+  return options;
+}
+
+std::vector<BlockOption> all_options() {
+  std::vector<BlockOption> options = lossless_options();
+  for (const ModePart* rounding : budget_parts(Place::kRounding)) {
+    for (const ModeParts& parts : replays()) options.push_back(rounding_option(parts, *rounding));
+  }
+  return options;
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,280 @@
+#include "memopt/modes/budget_mode.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "memopt/modes/budget.h"
+#include "memopt/plan/codec_figures.h"
+#include "memopt/replay/rehearsal.h"
+
+namespace noisemark::memopt {
+namespace {
+
+/// So often the error model is corrected by what was measured. Then nothing is rounded, which is
+/// followed whatever is measured: a device may give another gradient each time.
+constexpr int kCorrections = 8;
+/// A correction lowers what is allowed at least by so much, or it might go on forever.
+constexpr double kLeastCorrection = 1.25;
+/// No model is that wrong: the plan's gradient was not finite.
+constexpr double kMostCorrection = 1e6;
+
+std::string too_small_words(const Budget& budget, int64_t smallest_bytes) {
+  return spell_budget(budget) + " cannot be met: the smallest budget that can is " +
+         std::to_string(smallest_bytes) + " bytes (" +
+         spell_budget_of_at_least(budget, smallest_bytes) + ")";
+}
+
+/// Adds to `total_s` what its scope takes, less what `measuring_s` grows by meanwhile.
+class PlanningScope {
+ public:
+  PlanningScope(double& total_s, const double& measuring_s)
+      : total_s_(total_s), measuring_s_(measuring_s), measuring_before_s_(measuring_s) {}
+  ~PlanningScope() {
+    const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin_;
+    total_s_ += all.count() - (measuring_s_ - measuring_before_s_);
+  }
+  PlanningScope(const PlanningScope&) = delete;
+  PlanningScope& operator=(const PlanningScope&) = delete;
+
+ private:
+  double& total_s_;
+  const double& measuring_s_;
+  double measuring_before_s_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+constexpr double kMeasuresNothing = 0;
+
+}  // namespace
+
+BudgetTooSmall::BudgetTooSmall(const Budget& budget, int64_t smallest_bytes)
+    : std::invalid_argument(too_small_words(budget, smallest_bytes)),
+      smallest_bytes_(smallest_bytes) {}
+
+BudgetMode::BudgetMode(const Budget& budget)
+    : PlannedMode(spell_budget(budget), /*lossless=*/!budget.error, {}), budget_(budget) {}
+
+void BudgetMode::attach(const ModelView& model) {
+  PlannedMode::attach(model);
+  options_.reset();
+  probed_passes_ = 0;
+  planning_s_ = codec_measuring_s_ = apart_s_ = 0;
+  failure_ = nullptr;
+  kept_ = {};
+  step_exceeded_ = false;
+  steps_ = 0;
+  step_mark_.reset();
+  forget_plan();
+}
+
+void BudgetMode::forget_plan() {
+  needed_bytes_ = 0;
+  planner_.reset();
+  answer_.reset();
+  measured_error_.reset();
+  together_ = 1;
+}
+
+void BudgetMode::begin_step(int64_t step) {
+  PlannedMode::begin_step(step);
+  if (is_planned_too_early()) {
+    failure_ = nullptr;
+    start_over("the first step was too early to plan");
+  }
+  ++steps_;
+  if (failure_) std::rethrow_exception(failure_);
+  AllocationSource* memory = recorded_memory();
+  step_mark_ = memory == nullptr ? nullptr : std::make_unique<HighMark>(*memory);
+  passes_before_ = passes();
+  const PlannedModeReport before = PlannedMode::report();
+  followed_before_ = before.followed_passes;
+  retained_before_ = before.retained_passes;
+}
+
+void BudgetMode::end_step() {
+  PlannedMode::end_step();
+  const int64_t high_bytes = step_mark_ == nullptr ? kNone : step_mark_->take();
+  step_mark_.reset();
+  step_exceeded_ = false;
+  if (passes_before_ < forwards_until_steady() || passes() == passes_before_) return;
+  ++kept_.steps;
+  const std::string reason = why_exceeded(high_bytes);
+  if (reason.empty()) return;
+  step_exceeded_ = true;
+  ++kept_.exceeded;
+  kept_.reason = reason;
+}
+
+/// Empty where the step that ends kept the budget.
+std::string BudgetMode::why_exceeded(int64_t high_bytes) const {
+  const PlannedModeReport now = PlannedMode::report();
+  const int64_t unplanned = passes() - passes_before_ - (now.followed_passes - followed_before_);
+  const int64_t retained = now.retained_passes - retained_before_;
+  std::string reason;
+  const bool measured = budget_.target == BudgetTarget::kPeak && high_bytes != kNone;
+  if (measured && high_bytes <= budget_.bytes) return reason;
+  if (measured) reason = std::to_string(high_bytes) + " bytes were live at most; ";
+  if (unplanned > 0) {
+    reason += std::to_string(unplanned) + " forward passes followed no plan: ";
+    reason +=
+        now.missing_reason.empty() ? "they departed from the recorded ones" : now.missing_reason;
+  } else if (needed_bytes_ > 0) {
+    reason += "what its forward passes have become needs at least " +
+              std::to_string(needed_bytes_) + " bytes";
+  } else if (retained > 0) {
+    reason += std::to_string(retained) + " graphs were retained after their backward";
+  } else if (measured) {
+    reason += "the steps are not like the recorded one";
+  }
+  return reason;
+}
+
+void BudgetMode::check_step() {
+  PlannedMode::check_step();
+  if (budget_.strict && step_exceeded_) {
+    throw BudgetNotKept(spell_budget(budget_) + " was not kept: " + kept_.reason);
+  }
+}
+
+PlannedModeReport BudgetMode::report() const {
+  PlannedModeReport report = PlannedMode::report();
+  report.budget = kept_;
+  return report;
+}
+
+/// In the first step, whose memory lacks what the optimizer keeps from then on.
+bool BudgetMode::is_planned_too_early() const {
+  const bool planned = plan() != nullptr || failure_ != nullptr;
+  return steps_ == 1 && planned && budget_.target == BudgetTarget::kPeak;
+}
+
+int64_t BudgetMode::share() const {
+  return budget_.target == BudgetTarget::kPeakSaved ? budget_.bytes / together_ : budget_.bytes;
+}
+
+void BudgetMode::before_pass() {
+  if (planner_ == nullptr || together_ == passes_together()) return;
+  together_ = passes_together();
+  if (budget_.target == BudgetTarget::kPeak) return;
+  measured_error_.reset();
+  plan_again();
+}
+
+int64_t BudgetMode::forwards_until_steady() const {
+  return PlannedMode::forwards_until_steady() + (budget_.error ? 1 : 0);
+}
+
+TreatmentPlan BudgetMode::plan_for(std::shared_ptr<const StepGraph> graph,
+                                   const Overrides& overrides, bool verified) {
+  const PlanningScope timed(planning_s_, apart_s_);
+  try {
+    const std::shared_ptr<const BlockOptions> before = std::move(options_);
+    const auto options = std::make_shared<BlockOptions>(
+        std::move(graph), budget_.error ? all_options() : lossless_options(), overrides);
+    options_ = options;
+    if (!verified) return options_->plan_to_verify();
+    // This choice was measured, whatever a codec refused since.
+    if (measured_error_) {
+      options->add_price_limits_of(*before);
+      return answered();
+    }
+    options->add_price_limits(measured_figures());
+    // Nothing is dropped before the errors are known.
+    if (budget_.error) return options_->plan(std::vector<size_t>(options_->blocks(), 0));
+    plan_within({});
+    return answered();
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
+}
+
+/// Figures that are known: what a codec costs is measured here, not while the planner is at work.
+CodecFigures BudgetMode::measured_figures() {
+  CodecFigures figures = measured_codec_figures(device());
+  const double before_s = apart_s_;
+  {
+    const PlanningScope timed(apart_s_, kMeasuresNothing);
+    options_->ask_for_all(figures);
+  }
+  codec_measuring_s_ += apart_s_ - before_s;
+  return figures;
+}
+
+/// The cheapest choice within the budget and the error that is expected of it.
+void BudgetMode::plan_within(ErrorModel errors) {
+  const bool unknown = options_->graph()->at_end.live_bytes < 0;
+  TORCH_CHECK(budget_.target == BudgetTarget::kPeakSaved || !unknown, name(),
+              ": the allocations of the device cannot be followed");
+  planner_ = std::make_shared<const Planner>(options_, budget_.target, measured_figures(),
+                                             std::move(errors));
+  together_ = passes_together();
+  answer_ = planner_->within(share());
+}
+
+TreatmentPlan BudgetMode::answered() {
+  needed_bytes_ = 0;
+  if (answer_) return options_->plan(answer_->point.chosen, answer_->point.held);
+  const bool shared = budget_.target == BudgetTarget::kPeakSaved;
+  needed_bytes_ = planner_->smallest_bytes() * (shared ? together_ : 1);
+  // A training that kept it before and has changed goes on, and the report counts its steps.
+  if (kept_.steps == kept_.exceeded) throw BudgetTooSmall(budget_, needed_bytes_);
+  return planner_->plan(planner_->curve().back());
+}
+
+std::optional<int64_t> BudgetMode::irreplaceable_bytes() const {
+  if (plan() == nullptr || options_ == nullptr) return std::nullopt;
+  return memopt::irreplaceable_bytes(options_->plan_to_verify());
+}
+
+bool BudgetMode::wants_rehearsal() const {
+  return budget_.error && !measured_error_;
+}
+
+void BudgetMode::rehearse(GradientProbe& probe) {
+  const PlanningScope timed(planning_s_, apart_s_);
+  try {
+    plan_and_measure(probe);
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
+}
+
+/// Until a plan is found whose error was measured to be allowed. Also for a budget that cannot be
+/// met: the smallest that can is that of a plan that was measured.
+void BudgetMode::plan_and_measure(GradientProbe& probe) {
+  const double limit = *budget_.error;
+  const auto error_of = [&](const std::shared_ptr<const TreatmentPlan>& plan) {
+    const PlanningScope timed(apart_s_, kMeasuresNothing);
+    return probe.error_of(plan);
+  };
+  ErrorModel errors = measured_error_model(*options_, error_of, limit);
+  for (int corrections = 0;; ++corrections) {
+    plan_within(errors);
+    const PlanPoint& point = answer_ ? answer_->point : planner_->curve().back();
+    const double measured = error_of(std::make_shared<const TreatmentPlan>(planner_->plan(point)));
+    probed_passes_ = probe.passes();
+    if (measured <= limit || corrections > kCorrections) {
+      measured_error_ = measured;
+      return;
+    }
+    if (corrections == kCorrections) {
+      errors.forbid_rounding(options_->options());
+    } else {
+      const double excess = measured / std::max(point.error, std::numeric_limits<double>::min());
+      errors.scale(std::clamp(excess * excess, kLeastCorrection, kMostCorrection));
+    }
+  }
+}
+
+std::unique_ptr<Mode> make_budget_mode(std::string_view spelling) {
+  return std::make_unique<BudgetMode>(parse_budget(spelling));
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "memopt/accounting/allocation_source.h"
+#include "memopt/modes/budget.h"
+#include "memopt/modes/planned_mode.h"
+#include "memopt/plan/planner.h"
+
+namespace noisemark::memopt {
+
+/// No plan is within a budget: the program asked for what cannot be, so trying again is in vain.
+class BudgetTooSmall : public std::invalid_argument {
+ public:
+  BudgetTooSmall(const Budget& budget, int64_t smallest_bytes);
+  /// The smallest budget that can be met.
+  [[nodiscard]] int64_t smallest_bytes() const { return smallest_bytes_; }
+
+ private:
+  int64_t smallest_bytes_;
+};
+
+/// A step did not keep a budget that is strict.
+class BudgetNotKept : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A planned mode whose plan is the cheapest that the planner knows within a budget. The third pass
+/// compares whatever any option could make again. Where the budget cannot be met,
+/// the next begin_step() throws BudgetTooSmall, and everything is kept until then. A training that
+/// kept the budget and then needs more, because its model or its batches changed, goes on under the
+/// smallest plan.
+///
+/// A plan of the first step within "budget:SIZE" is made again in the second, because an optimizer
+/// makes its state between the two. Where several forward passes run before their backwards, each
+/// gets its share of "saved=". report() counts the steps that did not keep the budget. If it is
+/// strict, check_step() throws BudgetNotKept for such a step.
+///
+/// With an error the options that round are tried in the fourth pass, which keeps everything: its
+/// backward is run several times more, to measure what each way to round would do to the gradient
+/// (plan/error_model.h), and once under each plan that is chosen. A plan whose measured error is
+/// above the bound is not followed; a more careful one is chosen. Where the gradient of that pass
+/// is zero or not finite, the pass after it serves.
+class BudgetMode final : public PlannedMode {
+ public:
+  explicit BudgetMode(const Budget& budget);
+
+  void attach(const ModelView& model) override;
+  void begin_step(int64_t step) override;
+  void end_step() override;
+  void check_step() override;
+  [[nodiscard]] PlannedModeReport report() const override;
+  [[nodiscard]] int64_t forwards_until_steady() const override;
+  /// By all options together: what one of them could make again does not count.
+  [[nodiscard]] std::optional<int64_t> irreplaceable_bytes() const override;
+
+  /// The planner and the answer of the plan in force; null and empty before it was made.
+  [[nodiscard]] std::shared_ptr<const Planner> planner() const { return planner_; }
+  [[nodiscard]] const std::optional<BudgetAnswer>& answer() const { return answer_; }
+  /// All that was done to plan: the plan that is compared, what each option does to each block, the
+  /// search, and the plan in force. What had to be measured first is no part of it: codecs, and
+  /// errors by backward passes.
+  [[nodiscard]] double planning_s() const { return planning_s_; }
+  /// To learn what codecs cost on this device; next to nothing where the process knew it before.
+  [[nodiscard]] double codec_measuring_s() const { return codec_measuring_s_; }
+  /// The error of the fourth pass's gradient under the plan in force, or under the plan that a
+  /// budget too small would have needed; empty where no error is allowed.
+  [[nodiscard]] const std::optional<double>& measured_error() const { return measured_error_; }
+  /// Backward passes that were run to measure errors.
+  [[nodiscard]] int probed_passes() const { return probed_passes_; }
+
+ private:
+  TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph, const Overrides& overrides,
+                         bool verified) override;
+  [[nodiscard]] bool wants_rehearsal() const override;
+  void rehearse(GradientProbe& probe) override;
+  void before_pass() override;
+  [[nodiscard]] bool serves_later() const override { return needed_bytes_ == 0; }
+  void forget_plan() override;
+  /// The bytes that one pass may take of the budget.
+  [[nodiscard]] int64_t share() const;
+  [[nodiscard]] bool is_planned_too_early() const;
+  [[nodiscard]] std::string why_exceeded(int64_t high_bytes) const;
+  [[nodiscard]] CodecFigures measured_figures();
+  void plan_within(ErrorModel errors);
+  void plan_and_measure(GradientProbe& probe);
+  [[nodiscard]] TreatmentPlan answered();
+
+  Budget budget_;
+  std::shared_ptr<const BlockOptions> options_;  ///< by what is known of recipes and codecs
+  std::shared_ptr<const Planner> planner_;
+  std::optional<BudgetAnswer> answer_;
+  std::optional<double> measured_error_;
+  int probed_passes_ = 0;
+  double planning_s_ = 0;
+  double codec_measuring_s_ = 0;
+  double apart_s_ = 0;  ///< of probed_passes_ and of measuring codecs
+  std::exception_ptr failure_;
+  int64_t together_ = 1;                 ///< passes that share the budget
+  int64_t needed_bytes_ = 0;             ///< by the plan in force, where that is not within it
+  std::unique_ptr<HighMark> step_mark_;  ///< of the step in progress; null: not read
+  int64_t passes_before_ = 0;            ///< of the step
+  int64_t followed_before_ = 0;
+  int64_t retained_before_ = 0;
+  KeptBudget kept_;
+  bool step_exceeded_ = false;  ///< the last one
+  int64_t steps_ = 0;           ///< that have begun
+};
+
+/// Throws std::invalid_argument, as parse_budget() does.
+[[nodiscard]] std::unique_ptr<Mode> make_budget_mode(std::string_view spelling);
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,243 @@
+#include "memopt/modes/mode_grammar.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "memopt/codecs/codecs.h"
+#include "memopt/modes/budget.h"
+#include "memopt/modes/policies.h"
+
+namespace noisemark::memopt {
+namespace {
+
+using Place = ModePart::Place;
+
+constexpr std::string_view kPool = "tensors go to the host's memory, whose pool the host keeps";
+constexpr std::string_view kRandom =
+    "values are rounded at random, by the number of the step, which the host gives";
+
+constexpr ModePart kParts[] = {
+    {.place = Place::kReplay,
+     .word = "mirror",
+     .summary = "keep what crosses blocks, replay blocks in backward",
+     .budget_rank = 4,
+     .may_replay = is_any_operator,
+     .keeps_what_crosses = true},
+    {.place = Place::kReplay,
+     .word = "mirror:sqrt",
+     .summary = "mirror, in the square root of n segments of equal bytes",
+     .may_replay = is_any_operator,
+     .keeps_what_crosses = true,
+     .equal_segments = true},
+    {.place = Place::kReplay,
+     .word = "mirror+echo",
+     .summary = "mirror, whose replayed blocks keep what echo keeps",
+     .budget_rank = 3,
+     .may_replay = is_any_operator,
+     .light = is_cheap,
+     .keeps_what_crosses = true},
+    {.place = Place::kReplay,
+     .word = "mirror:sqrt+echo",
+     .may_replay = is_any_operator,
+     .light = is_cheap,
+     .keeps_what_crosses = true,
+     .equal_segments = true},
+    {.place = Place::kReplay,
+     .word = "echo",
+     .summary = "replay norms, activations, cat, upsampling and element-wise operators",
+     .budget_rank = 1,
+     .may_replay = is_cheap},
+    {.place = Place::kReplay,
+     .word = "echo+attn",
+     .summary = "echo, and attention with its projections",
+     .budget_rank = 2,
+     .may_replay = is_cheap_or_in_attention},
+    {.place = Place::kGist,
+     .word = "gist",
+     .summary = "ReLU's signs and masks in 1 bit, pooling maps in 4, sparse storage",
+     .needs_host = "the host reads whether sparse tensors found room"},
+    {.place = Place::kRounding,
+     .word = "dpr16",
+     .summary = "floating tensors as float16",
+     .budget_rank = 1,
+     .bits = 16,
+     .make_codec = [] { return make_reduced_codec(16, RoundedValues::kFinite); }},
+    {.place = Place::kRounding,
+     .word = "dpr10",
+     .summary = "floating tensors in 10 bits, three in a word",
+     .budget_rank = 2,
+     .bits = 32.0 / 3,
+     .make_codec = [] { return make_reduced_codec(10, RoundedValues::kFinite); }},
+    {.place = Place::kRounding,
+     .word = "dpr8",
+     .summary = "floating tensors in 8 bits",
+     .budget_rank = 3,
+     .bits = 8,
+     .make_codec = [] { return make_reduced_codec(8, RoundedValues::kFinite); },
+     .compares_blocks = true},
+    {.place = Place::kRounding,
+     .word = "q4",
+     .summary = "floating tensors in 4 bits, groups of 256 rounded at random",
+     .needs_host = kRandom,
+     .budget_rank = 4,
+     .bits = 4.125,
+     .make_codec = [] { return make_grouped_codec(4, RoundedValues::kFinite); }},
+    {.place = Place::kRounding,
+     .word = "q2",
+     .summary = "floating tensors in 2 bits, groups of 256 rounded at random",
+     .needs_host = kRandom,
+     .budget_rank = 5,
+     .bits = 2.125,
+     .make_codec = [] { return make_grouped_codec(2, RoundedValues::kFinite); }},
+    {.place = Place::kOffload,
+     .word = "offload",
+     .summary = "convolution inputs in host memory",
+     .needs_host = kPool,
+     .goes_to_host = is_saved_by_convolution},
+    {.place = Place::kOffload,
+     .word = "offload:all",
+     .summary = "every saved tensor in host memory",
+     .needs_host = kPool,
+     .goes_to_host = is_any_value},
+};
+
+/// Behind a composition that offloads.
+constexpr std::string_view kHost = ",host=";
+
+/// Each of `all`, with no word of the place and with every one of it.
+std::vector<ModeParts> with_each_of(Place place, const std::vector<ModeParts>& all) {
+  std::vector<ModeParts> longer;
+  for (const ModeParts& parts : all) {
+    longer.push_back(parts);
+    for (const ModePart& part : kParts) {
+      if (part.place == place) longer.push_back(parts.with(part));
+    }
+  }
+  return longer;
+}
+
+std::vector<ModeParts> make_all() {
+  std::vector<ModeParts> all = {{}};
+  for (const Place place : {Place::kReplay, Place::kGist, Place::kRounding, Place::kOffload}) {
+    all = with_each_of(place, all);
+  }
+  return all;
+}
+
+std::set<std::string, std::less<>> words_in(std::string_view spelling) {
+  std::set<std::string, std::less<>> words;
+  while (!spelling.empty()) {
+    const size_t end = std::min(spelling.find('+'), spelling.size());
+    if (spelling.substr(0, end) != "none") words.emplace(spelling.substr(0, end));
+    spelling.remove_prefix(std::min(end + 1, spelling.size()));
+  }
+  return words;
+}
+
+/// Levenshtein's distance, one row at a time.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+/// First by words, then by letters.
+std::string nearest_to(std::string_view spelling) {
+  const auto words = words_in(spelling);
+  std::string nearest;
+  size_t least = std::string::npos;
+  for (const ModeParts& parts : all_mode_parts()) {
+    std::string candidate = spelling_of(parts);
+    if (words_in(candidate) == words) return candidate;
+    const size_t distance = edit_distance(candidate, spelling);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = std::move(candidate);
+  }
+  return nearest;
+}
+
+ModeParts parse_composition(std::string_view spelling) {
+  for (const ModeParts& parts : all_mode_parts()) {
+    if (spelling_of(parts) == spelling) return parts;
+  }
+  throw std::invalid_argument("\"" + std::string(spelling) + "\" (nearest valid: \"" +
+                              nearest_to(spelling) + "\")");
+}
+
+}  // namespace
+
+std::span<const ModePart> mode_parts() {
+  return kParts;
+}
+
+ModeParts ModeParts::with(const ModePart& part) const {
+  ModeParts parts = *this;
+  parts.words[static_cast<size_t>(part.place)] = &part;
+  return parts;
+}
+
+ModeParts ModeParts::without(ModePart::Place place) const {
+  ModeParts parts = *this;
+  parts.words[static_cast<size_t>(place)] = nullptr;
+  return parts;
+}
+
+std::string spelling_of(const ModeParts& parts) {
+  std::string spelling;
+  for (const ModePart* part : parts.words) {
+    if (part == nullptr) continue;
+    if (!spelling.empty()) spelling += '+';
+    spelling += part->word;
+  }
+  if (parts.host_bytes) spelling.append(kHost).append(spell_bytes(*parts.host_bytes));
+  return spelling.empty() ? "none" : spelling;
+}
+
+std::vector<std::vector<std::string_view>> mode_alternatives() {
+  std::vector<std::vector<std::string_view>> words(ModeParts::kPlaces);
+  for (const ModePart& part : kParts) {
+    words[static_cast<size_t>(part.place)].push_back(part.word);
+  }
+  return words;
+}
+
+const std::vector<ModeParts>& all_mode_parts() {
+  static const std::vector<ModeParts> all = make_all();
+  return all;
+}
+
+std::vector<const ModePart*> budget_parts(ModePart::Place place) {
+  std::vector<const ModePart*> tried;
+  for (const ModePart& part : kParts) {
+    if (part.place == place && part.budget_rank > 0) tried.push_back(&part);
+  }
+  std::sort(tried.begin(), tried.end(),
+            [](const ModePart* a, const ModePart* b) { return a->budget_rank < b->budget_rank; });
+  return tried;
+}
+
+ModeParts parse_mode(std::string_view spelling) {
+  const size_t end = std::min(spelling.find(kHost), spelling.size());
+  ModeParts parts = parse_composition(spelling.substr(0, end));
+  if (end == spelling.size()) return parts;
+  parts.host_bytes = parse_bytes(spelling.substr(end + kHost.size()));
+  if (parts.host_bytes && parts.offload() != nullptr) return parts;
+  throw std::invalid_argument("\"" + std::string(spelling) +
+                              "\" (expected: ,host=SIZE behind offload or offload:all; " +
+                              std::string(kSizeForms) + ")");
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "memopt/record/step_graph.h"
+
+namespace noisemark::memopt {
+
+class Codec;
+
+/// A word of the grammar of modes, with all that is known of it.
+struct ModePart {
+  /// The places of a spelling in their order: what is made again, then how the rest is held. Each
+  /// part is applied to what the ones before it keep.
+  enum class Place : uint8_t { kReplay, kGist, kRounding, kOffload };
+
+  Place place = Place::kReplay;
+  std::string_view word = {};        ///< "echo+attn"
+  std::string_view summary = {};     ///< one line for `noisemark list`; empty: it is not listed
+  std::string_view needs_host = {};  ///< why every step needs the host; empty: not by this word
+  int budget_rank = 0;  ///< when a budget tries it among its place's; 0: no budget does
+
+  // These are of kReplay.
+  using OperatorRule = bool (*)(const StepGraph& graph, const RecordedOperator& op);
+  OperatorRule may_replay = nullptr;
+  OperatorRule light = nullptr;     ///< see Policy::light; null: no operator is
+  bool keeps_what_crosses = false;  ///< see Policy::keep_what_crosses_segments
+  bool equal_segments = false;      ///< see Policy::segments_of_equal_bytes
+
+  // These are of kRounding.
+  double bits = 0;  ///< held of each element
+  std::unique_ptr<Codec> (*make_codec)() = nullptr;
+  bool compares_blocks = false;  ///< see BlockOption::compares_blocks; of one word
+
+  // This is of kOffload.
+  bool (*goes_to_host)(const StepGraph& graph, ValueId id) = nullptr;
+};
+
+/// The one table of the grammar's words, place by place. Constant.
+[[nodiscard]] std::span<const ModePart> mode_parts();
+
+/// The composition of a mode: at most one word of each place.
+struct ModeParts {
+  static constexpr size_t kPlaces = 4;
+  std::array<const ModePart*, kPlaces> words = {};  ///< by place; null: nothing
+  /// The most host memory that offloading may take; empty: as much as the recorded step needs.
+  std::optional<int64_t> host_bytes = {};
+
+  bool operator==(const ModeParts&) const = default;
+  [[nodiscard]] const ModePart* at(ModePart::Place place) const {
+    return words[static_cast<size_t>(place)];
+  }
+  [[nodiscard]] const ModePart* replay() const { return at(ModePart::Place::kReplay); }
+  [[nodiscard]] const ModePart* gist() const { return at(ModePart::Place::kGist); }
+  [[nodiscard]] const ModePart* rounding() const { return at(ModePart::Place::kRounding); }
+  [[nodiscard]] const ModePart* offload() const { return at(ModePart::Place::kOffload); }
+  /// The same with this word at its place.
+  [[nodiscard]] ModeParts with(const ModePart& part) const;
+  [[nodiscard]] ModeParts without(ModePart::Place place) const;
+  /// Every gradient is bitwise what mode "none" gives.
+  [[nodiscard]] bool lossless() const { return rounding() == nullptr; }
+};
+
+/// The one canonical spelling: "echo+attn+gist+dpr8+offload", "offload:all,host=512MiB"; "none"
+/// where there is no part.
+[[nodiscard]] std::string spelling_of(const ModeParts& parts);
+
+/// How parts are put together, one alternative of each line or none: what may come first, then what
+/// may be joined to it by "+", in this order.
+[[nodiscard]] std::vector<std::vector<std::string_view>> mode_alternatives();
+
+/// Every composition there is, "none" first; without limits of host memory.
+[[nodiscard]] const std::vector<ModeParts>& all_mode_parts();
+
+/// The words of a place that budgets try, in their order.
+[[nodiscard]] std::vector<const ModePart*> budget_parts(ModePart::Place place);
+
+/// Throws std::invalid_argument for anything but a canonical spelling, where only the size of
+/// ",host=SIZE" may be written in other ways (budget.h). It names the nearest: that of the same
+/// parts in the right order, each once, or else the one that takes the fewest letters to change.
+[[nodiscard]] ModeParts parse_mode(std::string_view spelling);
+
+}  // namespace noisemark::memopt

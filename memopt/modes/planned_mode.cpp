@@ -1,0 +1,734 @@
+#include "memopt/modes/planned_mode.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <exception>
+#include <unordered_set>
+#include <utility>
+
+#include "memopt/accounting/allocation_source.h"
+#include "memopt/device/repeated_work.h"
+#include "memopt/modes/policies.h"
+#include "memopt/plan/codec_figures.h"
+#include "memopt/plan/peak_timeline.h"
+#include "memopt/replay/value_samples.h"
+
+namespace noisemark::memopt {
+namespace {
+
+constexpr const char* kNothingRecorded = "no forward pass was recorded yet";
+constexpr const char* kNoBackward =
+    "the backward of a recorded forward pass did not begin before its step ended, or each was "
+    "differentiated itself";
+constexpr const char* kOneRecorded = "one forward pass was recorded, of two that are needed";
+constexpr const char* kDeparted = "passes departed from the recorded one";
+constexpr const char* kNotCompared =
+    "backward asked for nothing that a plan could be compared with";
+constexpr const char* kNotRehearsed =
+    "no error was measured: the gradient was zero or not finite, or backward was called on another "
+    "thread than its forward pass";
+constexpr const char* kNoTwoAlike = "no two of the recorded passes were alike";
+
+/// Passes of so many kinds are compared with new ones while the mode watches.
+constexpr size_t kMostSeen = 3;
+/// Plans that wait for passes of their kind.
+constexpr size_t kMostKnown = 3;
+/// So many passes are watched in vain before the mode rests.
+constexpr int kMostInVain = 16;
+/// So many passes that depart from a plan are let by at first, and at most.
+constexpr int64_t kFirstPatience = 4;
+constexpr int64_t kMostPatience = 256;
+
+/// So often a codec may refuse a value before the next one is taken.
+constexpr int kRefusalsOfACodec = 2;
+
+/// So many passes that were cut short are seen again; then what a backward leaves out is taken
+/// for what this model leaves out.
+constexpr int kPassesCutShort = 2;
+
+/// Backward asked for the same slots: an exception may end it early.
+bool asked_alike(const StepGraph& a, const StepGraph& b) {
+  if (a.slots.size() != b.slots.size()) return true;  // another flow, which shows elsewhere
+  return std::equal(a.slots.begin(), a.slots.end(), b.slots.begin(),
+                    [](const RecordedSlot& x, const RecordedSlot& y) {
+                      return (x.unpack_order == kNone) == (y.unpack_order == kNone);
+                    });
+}
+
+}  // namespace
+
+/// Chooses the plan of a pass by the first tensor that it saves.
+class PlannedMode::FirstHooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit FirstHooks(PlannedMode& mode) : mode_(&mode) {}
+  void call_pack_hook(const at::Tensor& tensor) override {
+    hooks_ = std::exchange(mode_, nullptr)->hooks_for_first(tensor);
+    if (hooks_ == nullptr) hooks_ = std::make_unique<KeepingHooks>();
+    hooks_->call_pack_hook(tensor);
+  }
+  at::Tensor call_unpack_hook() override { return hooks_->call_unpack_hook(); }
+
+ private:
+  PlannedMode* mode_;  ///< null once the tensor has come; the mode may go then
+  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_;
+};
+
+/// Between a pass that is rehearsed and its backward.
+class PlannedMode::Watcher final : public BackwardWatcher {
+ public:
+  explicit Watcher(PlannedMode& mode) : mode_(mode) {}
+  void before_backward(const BackwardAgain& again) override { mode_.rehearse_before(again); }
+
+ private:
+  PlannedMode& mode_;  ///< owns this
+};
+
+PlannedMode::PlannedMode(std::string name, bool lossless, Policy policy)
+    : name_(std::move(name)), lossless_(lossless), policy_(std::move(policy)) {
+  report_.missing_reason = kNothingRecorded;
+}
+
+PlannedMode::~PlannedMode() = default;
+
+void PlannedMode::attach(const ModelView& model) {
+  model_ = model;
+  // A module may register a parameter or buffer that it does not have.
+  std::erase_if(model_.parameters, [](const auto& named) { return !named.second.defined(); });
+  std::erase_if(model_.buffers, [](const at::Tensor& buffer) { return !buffer.defined(); });
+  enter(Recording{});
+  known_.clear();
+  alternatives_.clear();
+  other_ = {};
+  departures_ = passes_ = 0;
+  open_passes_.clear();
+  patience_ = kFirstPatience;
+  together_ = 1;
+  graph_.reset();
+  plan_.reset();
+  past_.clear();
+  awaited_.clear();
+  doubt_.reset();
+  doubted_.reset();
+  asked_.reset();
+  unchecked_ = false;
+  cut_short_ = 0;
+  overrides_ = {};
+  refusals_.clear();
+  if (policy_.host != nullptr) policy_.host->reset();
+  report_ = {};
+  report_.missing_reason = kNothingRecorded;
+}
+
+void PlannedMode::begin_step(int64_t step) {
+  step_ = step;
+  check_unchecked_step();
+}
+
+void PlannedMode::end_step() {
+  finish_pass();
+  forget_other_models();
+  open_passes_.clear();
+}
+
+void PlannedMode::check_step() {
+  unchecked_ = false;
+  asked_.reset();
+  if (doubt_ != nullptr) refuse_doubtful_step();
+}
+
+/// Never waits: what is not known yet is looked at again when the next step begins.
+void PlannedMode::check_unchecked_step() {
+  if (doubt_ == nullptr || !unchecked_ || work_is_recorded()) return;
+  if (asked_ == nullptr) asked_ = doubt_->ask();
+  const Verdict::State state = asked_->poll();
+  if (state == Verdict::State::kPending) return;
+  asked_.reset();
+  if (state == Verdict::State::kLost) refuse_doubtful_step();
+}
+
+void PlannedMode::refuse_doubtful_step() {
+  const int32_t number = doubt_->take();
+  if (number == 0) return;
+  const std::shared_ptr<const TreatmentPlan> plan = doubted_;
+  const SlotId slot = ValueSamples::slot_of(number);
+  ++report_.counters.mismatches;
+  if (!is<GivenUp>()) keep_what_differed({plan->slots[static_cast<size_t>(slot)].value}, *plan);
+  TORCH_CHECK(false, not_what_forward_had(*plan->graph, slot));
+}
+
+const replay::SampleDevice* PlannedMode::late_comparison() const {
+  return device().is_cpu() ? nullptr : find_sample_device(device().type());
+}
+
+std::shared_ptr<DeviceDoubt> PlannedMode::doubt() {
+  const replay::SampleDevice* kernels = late_comparison();
+  if (doubt_ == nullptr && kernels != nullptr) {
+    doubt_ = std::make_shared<DeviceDoubt>(device(), *kernels);
+  }
+  return doubt_;
+}
+
+void PlannedMode::begin_forward() {
+  require_saved_tensor_engine();
+  finish_pass();
+  std::erase_if(open_passes_, [](const auto& pass) { return pass.expired(); });
+  together_ = std::max(together_, std::ssize(open_passes_) + 1);
+  forget_other_models();
+  try {
+    if (verified()) before_pass();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+  begin_pass();
+  if (is<GivenUp>()) return;
+  const EncodeKey key{model_.seed, step_, 0};
+  for (const auto& plan : known_) {
+    alternatives_.push_back({plan, std::make_unique<PlanExecution>(
+                                       plan, key, PlanExecution::Purpose::kFollow, doubt())});
+  }
+}
+
+namespace {
+
+using Storages = std::unordered_set<const c10::StorageImpl*>;
+
+Storages storages_of(const ModelView& model) {
+  Storages storages;
+  const auto note = [&storages](const at::Tensor& tensor) {
+    if (tensor.has_storage()) storages.insert(tensor.storage().unsafeGetStorageImpl());
+  };
+  for (const auto& [name, parameter] : model.parameters) note(parameter);
+  for (const at::Tensor& buffer : model.buffers) note(buffer);
+  return storages;
+}
+
+/// The graph was recorded when the model had other memory.
+bool is_of_another_model(const StepGraph& graph, const Storages& now) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [&now](const RecordedValue& value) {
+    return value.origin == RecordedValue::Origin::kModel && value.model_tensor.has_storage() &&
+           now.count(value.model_tensor.storage().unsafeGetStorageImpl()) == 0;
+  });
+}
+
+}  // namespace
+
+/// A plan makes values again from the memory that parameters had, and holds it.
+void PlannedMode::forget_other_models() {
+  const Storages now = storages_of(model_);
+  const auto is_of_another = [&now](const auto& graph) { return is_of_another_model(*graph, now); };
+  std::erase_if(known_, [&](const auto& plan) { return is_of_another(plan->graph); });
+  if (auto* recording = std::get_if<Recording>(&phase_)) {
+    std::erase_if(recording->seen, is_of_another);
+  }
+  if (graph_ == nullptr || !is_of_another(graph_)) return;
+  plan_.reset();
+  record_again("parameters got other memory");
+}
+
+void PlannedMode::begin_pass() {
+  ++passes_;
+  if (auto* resting = std::get_if<Resting>(&phase_)) {
+    if (--resting->passes_left <= 0) enter(Recording{});
+    return;
+  }
+  if (auto* recording = std::get_if<Recording>(&phase_)) {
+    // The second pass is the one whose times are taken, and all that it launches has been loaded.
+    const auto queue =
+        recording->seen.empty() ? OperatorTimes::Queue::kAsItComes : OperatorTimes::Queue::kHeld;
+    recording->pass = std::make_unique<StepRecorder>(model_, recorded_memory(), queue);
+    return;
+  }
+  const EncodeKey key{model_.seed, step_, 0};
+  if (auto* verifying = std::get_if<Verifying>(&phase_)) {
+    verifying->pass = std::make_unique<PlanExecution>(plan_, key, PlanExecution::Purpose::kVerify);
+  } else if (verified() && wants_rehearsal()) {
+    doubted_ = plan_;
+    enter(Rehearsing{std::make_unique<Rehearsal>(graph_, key, doubt()), nullptr});
+  } else if (verified()) {
+    doubted_ = plan_;
+    unchecked_ = true;
+    enter(Following{
+        std::make_unique<PlanExecution>(plan_, key, PlanExecution::Purpose::kFollow, doubt())});
+  }
+}
+
+PlanExecution* PlannedMode::execution() const {
+  if (other_.pass != nullptr) return other_.pass.get();
+  if (const auto* verifying = std::get_if<Verifying>(&phase_)) return verifying->pass.get();
+  if (const auto* following = std::get_if<Following>(&phase_)) return following->pass.get();
+  return nullptr;
+}
+
+void PlannedMode::end_forward() {
+  const auto* recording = std::get_if<Recording>(&phase_);
+  if (recording != nullptr && recording->pass != nullptr) recording->pass->end_forward();
+  auto* rehearsing = std::get_if<Rehearsing>(&phase_);
+  if (rehearsing != nullptr && rehearsing->pass != nullptr) {
+    rehearsing->pass->end_forward();
+    rehearsing->watcher = std::make_shared<Watcher>(*this);
+    watch_backward(rehearsing->watcher);
+  }
+  if (execution() == nullptr) return;
+  try {
+    execution()->end_forward();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+}
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::make_hooks() {
+  if (!alternatives_.empty()) return std::make_unique<FirstHooks>(*this);
+  return hooks_of_pass();
+}
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::hooks_for_first(
+    const at::Tensor& tensor) {
+  std::vector<Alternative> alternatives = std::exchange(alternatives_, {});
+  if (begins_as_planned(tensor)) return hooks_of_pass();
+  const auto fitting = std::find_if(
+      alternatives.begin(), alternatives.end(),
+      [&](const Alternative& alternative) { return alternative.pass->begins_with(tensor); });
+  if (fitting != alternatives.end()) {
+    // The pass is none of the kind that the mode is at work on.
+    std::visit(
+        [](auto& phase) {
+          if constexpr (requires { phase.pass; }) phase.pass.reset();
+        },
+        phase_);
+    other_ = std::move(*fitting);
+    doubted_ = other_.plan;
+    unchecked_ = true;
+  }
+  return hooks_of_pass();
+}
+
+/// Asked of a pass under the plan in force, or that rehearses others for it.
+bool PlannedMode::begins_as_planned(const at::Tensor& tensor) {
+  if (execution() != nullptr) return execution()->begins_with(tensor);
+  const auto* rehearsing = std::get_if<Rehearsing>(&phase_);
+  return rehearsing != nullptr && rehearsing->pass != nullptr &&
+         rehearsing->pass->begins_with(tensor);
+}
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::hooks_of_pass() {
+  if (other_.pass != nullptr) return other_.pass->make_hooks();
+  return std::visit(
+      [](auto& phase) -> std::unique_ptr<torch::autograd::SavedVariableHooks> {
+        if constexpr (requires { phase.pass; }) {
+          if (phase.pass != nullptr) return phase.pass->make_hooks();
+        }
+        return nullptr;
+      },
+      phase_);
+}
+
+std::vector<at::Tensor> PlannedMode::held() const {
+  return execution() == nullptr ? std::vector<at::Tensor>{} : execution()->held();
+}
+
+PlannedModeReport PlannedMode::report() const {
+  PlannedModeReport report = report_;
+  if (plan_ != nullptr) report.plan = summarize(*plan_);
+  report.verified = verified() && !wants_rehearsal();
+  report.host = host_memory();
+  return report;
+}
+
+bool PlannedMode::steady() const {
+  return is<GivenUp>() || (verified() && !wants_rehearsal());
+}
+
+std::optional<HostMemoryReport> PlannedMode::host_memory() const {
+  if (policy_.host == nullptr) return std::nullopt;
+  const std::optional<HostOffloadUsage> usage = policy_.host->usage();
+  if (!usage) return std::nullopt;
+  HostMemoryReport report;
+  report.capacity_bytes = usage->capacity_bytes;
+  for (const StorageId storage : overrides_.no_room) {
+    ++report.refused_tensors;
+    report.refused_bytes += graph_->storages[static_cast<size_t>(storage)].bytes;
+  }
+  return report;
+}
+
+std::optional<PlanEstimate> PlannedMode::estimate() const {
+  if (plan_ == nullptr) return std::nullopt;
+  const PeakTimeline timeline = simulate(*plan_, measured_codec_figures(device()));
+  PlanEstimate estimate;
+  estimate.saved_bytes = timeline.saved_bytes;
+  estimate.peak_saved_bytes = timeline.peak_saved_bytes;
+  estimate.cost_ns = timeline.cost_ns;
+  const bool followed = plan_->graph->at_end.live_bytes >= 0;
+  if (followed) estimate.peak_bytes = peak_bytes(timeline, other_bytes(plan_->graph));
+  return estimate;
+}
+
+std::optional<int64_t> PlannedMode::irreplaceable_bytes() const {
+  if (plan_ == nullptr) return std::nullopt;
+  return memopt::irreplaceable_bytes(*plan_);
+}
+
+c10::Device PlannedMode::device() const {
+  return model_.parameters.empty() ? c10::Device(c10::kCPU)
+                                   : model_.parameters.front().second.device();
+}
+
+AllocationSource* PlannedMode::recorded_memory() const {
+  try {
+    return find_allocation_source(device());
+  } catch (const c10::Error&) {
+    return nullptr;  // nobody follows the CPU's allocations in this program
+  }
+}
+
+// Called from destructors: what goes wrong here ends the plan, not the training.
+void PlannedMode::finish_pass() {
+  note_open_pass();
+  try {
+    alternatives_.clear();
+    if (other_.pass != nullptr) {
+      finish_alternative();
+    } else if (auto* recording = std::get_if<Recording>(&phase_)) {
+      finish_recording(*recording);
+    } else if (auto* verifying = std::get_if<Verifying>(&phase_)) {
+      if (const auto pass = std::move(verifying->pass)) finish_verifying(*pass);
+    } else if (auto* following = std::get_if<Following>(&phase_)) {
+      if (const auto pass = std::move(following->pass)) finish_following(*pass);
+    } else if (auto* rehearsing = std::get_if<Rehearsing>(&phase_)) {
+      const auto pass = std::move(rehearsing->pass);
+      rehearsing->watcher.reset();
+      if (pass != nullptr && pass->departed()) {
+        note_departure();
+      } else if (pass != nullptr && wants_rehearsal()) {
+        report_.missing_reason = kNotRehearsed;
+      }
+    }
+    learn_from_verdicts();
+    learn_from_backwards();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+}
+
+/// A backward of another forward pass is let by; what goes wrong ends the plan, not the training.
+void PlannedMode::rehearse_before(const BackwardAgain& again) {
+  auto* rehearsing = std::get_if<Rehearsing>(&phase_);
+  if (rehearsing == nullptr || rehearsing->pass == nullptr) return;
+  Rehearsal& rehearsal = *rehearsing->pass;
+  try {
+    std::vector<at::Tensor> parameters;
+    for (const auto& [name, parameter] : model_.parameters) {
+      if (parameter.requires_grad()) parameters.push_back(parameter);
+    }
+    const std::unique_ptr<GradientProbe> probe = probe_of(rehearsal, again, std::move(parameters));
+    if (probe != nullptr && rehearsal.asked() == 0) return;
+    if (probe != nullptr && probe->usable()) {
+      rehearse(*probe);
+      if (doubt_ != nullptr) refuse_doubtful_step();
+      report_.missing_reason.clear();
+      make_plan();
+    }
+    rehearsal.end();
+  } catch (const std::exception& error) {
+    rehearsal.end();
+    give_up(error.what());
+  }
+}
+
+/// Null where the program's own backward fails: it says so itself when it is run.
+std::unique_ptr<GradientProbe> PlannedMode::probe_of(Rehearsal& rehearsal,
+                                                     const BackwardAgain& again,
+                                                     std::vector<at::Tensor> parameters) {
+  try {
+    return std::make_unique<GradientProbe>(rehearsal, again, std::move(parameters));
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+void PlannedMode::give_up(const std::string& reason) {
+  enter(GivenUp{});
+  plan_.reset();
+  known_.clear();
+  past_.clear();
+  awaited_.clear();
+  report_.missing_reason = reason;
+}
+
+void PlannedMode::finish_recording(Recording& recording) {
+  const std::unique_ptr<StepRecorder> pass = std::move(recording.pass);
+  if (pass == nullptr) return;
+  StepGraph graph = pass->take();
+  // A pass that failed before backward began says nothing about the next one.
+  if (!graph.backward_ran) {
+    if (recording.seen.empty()) report_.missing_reason = kNoBackward;
+    return;
+  }
+  const auto alike = std::find_if(
+      recording.seen.rbegin(), recording.seen.rend(), [&](const std::shared_ptr<StepGraph>& seen) {
+        const bool cut_short = !asked_alike(*seen, graph) && is_seen_again();
+        return !cut_short && reconcile(*seen, graph, report_.unrepeatable);
+      });
+  if (alike == recording.seen.rend()) return keep_recording(recording, std::move(graph));
+  // The second pass is warm: its times and bytes are those of a steady step.
+  take_measurements(**alike, graph);
+  if (policy_.segments_of_equal_bytes) cut_into_equal_segments(**alike);
+  graph_ = *alike;
+  departures_ = 0;
+  ++report_.recordings;
+  enter(Verifying{});
+  report_.missing_reason.clear();
+  make_plan();
+}
+
+void PlannedMode::keep_recording(Recording& recording, StepGraph graph) {
+  report_.missing_reason = recording.seen.empty() ? kOneRecorded : kNoTwoAlike;
+  if (recording.seen.size() == kMostSeen) recording.seen.erase(recording.seen.begin());
+  recording.seen.push_back(std::make_shared<StepGraph>(std::move(graph)));
+  if (++recording.passes < kMostInVain) return;
+  patience_ = std::min(2 * patience_, kMostPatience);
+  enter(Resting{patience_});
+}
+
+void PlannedMode::note_open_pass() {
+  const auto* recording = std::get_if<Recording>(&phase_);
+  if (execution() != nullptr) {
+    open_passes_.push_back(execution()->held_pass());
+  } else if (recording != nullptr && recording->pass != nullptr) {
+    open_passes_.push_back(recording->pass->held_pass());
+  }
+}
+
+void PlannedMode::finish_alternative() {
+  const Alternative other = std::exchange(other_, {});
+  note_pass(*other.pass, other.plan);
+  report_.counters.codec_fallbacks += std::ssize(other.pass->refused());
+  if (other.pass->departed()) {
+    // Passes of another kind begin as those of this plan, which would keep them from being watched.
+    std::erase(known_, other.plan);
+    note_departure();
+  } else {
+    ++report_.followed_passes;
+    if (other.pass->is_retained()) ++report_.retained_passes;
+  }
+}
+
+/// A pass was of a kind that no plan is for.
+void PlannedMode::note_departure() {
+  if (++departures_ < patience_) return;
+  patience_ = std::min(2 * patience_, kMostPatience);
+  record_again(kDeparted);
+}
+
+void PlannedMode::record_again(const std::string& reason) {
+  if (verified() && plan_ != nullptr && !wants_rehearsal() && serves_later()) {
+    if (known_.size() == kMostKnown) known_.erase(known_.begin());
+    known_.push_back(plan_);
+  }
+  plan_.reset();
+  graph_.reset();
+  overrides_ = {};
+  refusals_.clear();
+  awaited_.clear();
+  departures_ = 0;
+  cut_short_ = 0;
+  forget_plan();
+  report_.missing_reason = reason;
+  enter(Recording{});
+}
+
+void PlannedMode::start_over(const std::string& reason) {
+  plan_.reset();
+  known_.clear();
+  record_again(reason);
+}
+
+void PlannedMode::plan_again() {
+  known_.clear();
+  make_plan();
+}
+
+void PlannedMode::note_pass(const PlanExecution& pass,
+                            std::shared_ptr<const TreatmentPlan> followed) {
+  if (pass.departed()) ++report_.counters.departures;
+  if (policy_.host != nullptr) overrides_.no_room.merge(policy_.host->take_refused());
+  past_.push_back({pass.findings(), std::move(followed), {}});
+}
+
+void PlannedMode::finish_verifying(const PlanExecution& pass) {
+  note_pass(pass, nullptr);
+  if (pass.departed()) return note_departure();
+  if (!pass.compared_any()) {
+    report_.missing_reason = kNotCompared;
+    return;
+  }
+  report_.missing_reason.clear();
+  learn_from(pass);
+}
+
+void PlannedMode::finish_following(PlanExecution& pass) {
+  note_pass(pass, plan_);
+  count_fallbacks(pass.refused());
+  if (pass.departed()) return note_departure();
+  ++report_.followed_passes;
+  if (pass.is_retained()) ++report_.retained_passes;
+  for (AwaitedVerdict& awaited : pass.awaited()) awaited_.push_back(std::move(awaited));
+}
+
+/// Hears what a device had not said of an encoding when its pass ended, once a later pass ends.
+void PlannedMode::learn_from_verdicts() {
+  if (work_is_recorded()) return;
+  std::vector<Refusal> lost;
+  std::erase_if(awaited_, [&lost](const AwaitedVerdict& awaited) {
+    const Verdict::State verdict = awaited.verdict->poll();
+    if (verdict == Verdict::State::kLost) lost.push_back(awaited.if_lost);
+    return verdict != Verdict::State::kPending;
+  });
+  count_fallbacks(lost);
+}
+
+void PlannedMode::count_fallbacks(const std::vector<Refusal>& refused) {
+  report_.counters.codec_fallbacks += std::ssize(refused);
+  replace_codecs(refused);
+}
+
+/// Hears passes that are over. A backward that comes later is heard the next time.
+void PlannedMode::learn_from_backwards() {
+  std::vector<PastPass> open;
+  for (PastPass& pass : std::exchange(past_, {})) {
+    const bool ended = pass.findings.use_count() == 1;  // no hook is left to find more
+    BackwardFinding found = pass.findings->all();
+    ExecutionCounters& counters = report_.counters;
+    counters.recipes_run += found.recipes_run - pass.heard.recipes_run;
+    counters.recipes_run_again += found.recipes_run_again - pass.heard.recipes_run_again;
+    const auto news = found.mismatched.begin() + std::ssize(pass.heard.mismatched);
+    counters.mismatches += found.mismatched.end() - news;
+    if (pass.plan != nullptr) keep_what_differed({news, found.mismatched.end()}, *pass.plan);
+    if (!ended) open.push_back({pass.findings, pass.plan, std::move(found)});
+  }
+  past_ = std::move(open);
+}
+
+/// From a pass that verified the plan.
+void PlannedMode::learn_from(const PlanExecution& execution) {
+  if (execution.cut_short() && is_seen_again()) return;
+  const auto is_encoded = [this](ValueId value) {
+    return plan_->values[static_cast<size_t>(value)].source == Source::kEncoded;
+  };
+  const std::vector<ValueId> mismatched = execution.findings()->all().mismatched;
+  const std::set<ValueId> wrong(mismatched.begin(), mismatched.end());
+  overrides_.shortcut_ns = execution.shortcut_ns();
+  if (give_up_shortcuts(wrong)) return make_plan();
+  report_.kept_after_mismatch += static_cast<int32_t>(wrong.size());
+  for (const Refusal& refusal : execution.refused()) {
+    overrides_.refused[refusal.value].insert(refusal.form);
+  }
+  for (const auto& [value, trial] : plan_->trials) {
+    const bool saved = !graph_->values[static_cast<size_t>(value)].slots.empty();
+    if (!saved) overrides_.tried_parts.insert(value);
+  }
+  for (const ValueId value : wrong) {
+    if (is_encoded(value)) {
+      overrides_.as_saved.insert(encoded_as(value));
+    } else {
+      overrides_.keep.insert(value);
+    }
+  }
+  // A codec keeps its promise whether backward asked or not; of a recipe nothing is known.
+  for (const ValueId value : execution.not_compared()) {
+    if (!is_encoded(value)) overrides_.keep.insert(value);
+  }
+  if (wrong.empty()) enter(Following{});
+  make_plan();
+}
+
+/// A backward that got an error for a value, and was perhaps not the end of the training. Which of
+/// the operators behind the value changed is not known.
+void PlannedMode::keep_what_differed(std::vector<ValueId> suspects, const TreatmentPlan& plan) {
+  if (suspects.empty()) return;
+  if (plan.graph != graph_) {
+    std::erase_if(known_, [&plan](const auto& known) { return known->graph == plan.graph; });
+    return;
+  }
+  const size_t before = overrides_.keep.size();
+  // Nothing is made again from what the program writes before backward.
+  for (const ValueId value : suspects) {
+    if (plan.values[static_cast<size_t>(value)].source == Source::kModel) {
+      overrides_.keep.insert(value);
+    }
+  }
+  while (!suspects.empty()) {
+    const ValueId value = suspects.back();
+    suspects.pop_back();
+    const ValueTreatment& treatment = plan.values[static_cast<size_t>(value)];
+    if (treatment.source != Source::kMadeAgain || !overrides_.keep.insert(value).second) continue;
+    const Recipe& recipe = *plan.recipes[static_cast<size_t>(treatment.recipe)];
+    suspects.insert(suspects.end(), recipe.inputs.begin(), recipe.inputs.end());
+  }
+  report_.kept_after_mismatch += static_cast<int32_t>(overrides_.keep.size() - before);
+  make_plan();
+}
+
+bool PlannedMode::is_seen_again() {
+  return ++cut_short_ <= kPassesCutShort;
+}
+
+/// Other wrong values may have been made from what a wrong shortcut gave: the next pass tells.
+bool PlannedMode::give_up_shortcuts(const std::set<ValueId>& wrong) {
+  const size_t before = overrides_.replay.size();
+  std::set<ValueId> seen;
+  std::vector<ValueId> suspects(wrong.begin(), wrong.end());
+  while (!suspects.empty()) {
+    const ValueId value = suspects.back();
+    suspects.pop_back();
+    const int32_t recipe = plan_->values[static_cast<size_t>(value)].recipe;
+    if (recipe == kNone || !seen.insert(value).second) continue;
+    const Recipe& made_by = *plan_->recipes[static_cast<size_t>(recipe)];
+    if (made_by.is_shortcut) overrides_.replay.insert(value);
+    for (const ValueId input : made_by.inputs) {
+      // A saved value was compared itself.
+      if (graph_->values[static_cast<size_t>(input)].slots.empty()) suspects.push_back(input);
+    }
+  }
+  report_.replayed_after_mismatch = static_cast<int32_t>(overrides_.replay.size());
+  return overrides_.replay.size() > before;
+}
+
+ValueId PlannedMode::encoded_as(ValueId value) const {
+  const ValueId with = plan_->values[static_cast<size_t>(value)].encoded_with;
+  return with == kNone ? value : with;
+}
+
+/// A codec that did not take a value twice makes room for the next.
+void PlannedMode::replace_codecs(const std::vector<Refusal>& refused) {
+  bool any = false;
+  for (const Refusal& refusal : refused) {
+    if (++refusals_[refusal.value] < kRefusalsOfACodec) continue;
+    refusals_.erase(refusal.value);
+    overrides_.refused[refusal.value].insert(refusal.form);
+    any = true;
+  }
+  if (any) make_plan();
+}
+
+void PlannedMode::make_plan() {
+  plan_ = std::make_shared<const TreatmentPlan>(plan_for(graph_, overrides_, verified()));
+}
+
+TreatmentPlan PlannedMode::plan_for(std::shared_ptr<const StepGraph> graph,
+                                    const Overrides& overrides, bool /*verified*/) {
+  return resolve(std::move(graph), policy_, overrides);
+}
+
+PlannedModeReport report_of(const Mode& mode) {
+  if (const auto* planned = dynamic_cast<const PlannedMode*>(&mode)) return planned->report();
+  PlannedModeReport report;
+  report.missing_reason = "the mode makes no plan";
+  return report;
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,284 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "memopt/accounting/allocation_source.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/modes/mode.h"
+#include "memopt/plan/resolve.h"
+#include "memopt/record/recorder.h"
+#include "memopt/replay/execution.h"
+#include "memopt/replay/rehearsal.h"
+#include "memopt/replay/value_samples.h"
+#include "memopt/treatment/treatment.h"
+
+namespace noisemark::memopt {
+
+/// Counts of events in the forward passes that followed a plan, or compared one.
+struct ExecutionCounters {
+  int64_t recipes_run = 0;
+  int64_t recipes_run_again = 0;  ///< beyond once per pass: their result was gone too early
+  int64_t codec_fallbacks = 0;    ///< tensors that a codec did not take, kept as they were
+  int64_t departures = 0;         ///< passes that left the recorded path
+  int64_t mismatches = 0;         ///< values that a recipe or codec did not give bit for bit
+};
+
+/// The host memory of a mode that offloads.
+struct HostMemoryReport {
+  int64_t capacity_bytes = 0;   ///< what was taken for it
+  int64_t refused_tensors = 0;  ///< saved storages that found it full, in at least one pass
+  int64_t refused_bytes = 0;    ///< of those, as they were saved
+};
+
+/// How a mode kept its budget, in the steps that began after it had watched as many forward passes
+/// as it needs.
+struct KeptBudget {
+  int64_t steps = 0;
+  int64_t exceeded = 0;  ///< steps that held more; of "saved=" those with a pass that followed no
+                         ///< plan or was retained
+  std::string reason;    ///< why the last of them did; empty when none did
+};
+
+/// The work of a planned mode since attach().
+struct PlannedModeReport {
+  PlanSummary plan;                     ///< of the plan in force
+  ExecutionCounters counters;           ///< over all passes that are over
+  int32_t kept_after_mismatch = 0;      ///< values whose recipe was not exact
+  int32_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact
+  int32_t unrepeatable = 0;     ///< operators whose arguments changed between recorded passes
+  int64_t followed_passes = 0;  ///< that followed a verified plan from beginning to end
+  int64_t retained_passes = 0;  ///< of these, whose graph was retained, unlike the recorded one
+  int64_t recordings = 0;  ///< plans that were made for passes of a new kind, the first included
+  bool verified = false;   ///< the next pass follows the plan
+  std::optional<HostMemoryReport> host;  ///< of a mode that offloads, since it has planned
+  std::string missing_reason;            ///< why there is no plan, empty when there is one
+  std::optional<KeptBudget> budget;      ///< of a mode that has one
+};
+
+/// The bytes and the cost that are expected of a plan, from the recorded step
+/// (plan/peak_timeline.h).
+struct PlanEstimate {
+  std::optional<int64_t> peak_bytes;  ///< of all owners; empty where the device's allocations could
+                                      ///< not be followed
+  int64_t saved_bytes = 0;            ///< when forward returns
+  int64_t peak_saved_bytes = 0;
+  int64_t cost_ns = 0;  ///< added to a step: what is made again, encoded and decoded
+};
+
+/// A mode that watches forward passes until two are alike, makes a plan from a policy, compares
+/// every planned value with the true one bit for bit in the next such pass (but those that a codec
+/// rounds), and follows the plan from then on. A codec that refuses a value makes room for the
+/// policy's next one: in the third pass at once, later between passes, after it has refused twice;
+/// until then the value is kept, and counted. A value for which host memory had no room goes the
+/// same way, and report() tells of it whatever the pass. While the mode watches it keeps
+/// everything, as mode "none" does. A pass that departs from the recorded one is finished by
+/// keeping. After some of them, and at once where parameters have got other memory, the mode
+/// watches again, each time after twice as many; the plans that it had serve the passes that still
+/// begin as theirs did, so batches of several shapes have a plan each. A value that is made again
+/// and is not what forward had is an error of backward, or of check_step() where the device alone
+/// knows it, and kept from the next pass on. A model that cannot be recorded is trained as under
+/// "none", and report() says why. What is recorded or compared is what backward asked for before
+/// end_step() or the next forward pass; a backward that comes later gets its tensors, and is heard
+/// when the next pass begins.
+class PlannedMode : public Mode {
+ public:
+  PlannedMode(std::string name, bool lossless, Policy policy);
+  ~PlannedMode() override;
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] bool lossless() const override { return lossless_; }
+  void attach(const ModelView& model) override;
+  void begin_step(int64_t step) override;
+  void end_step() override;
+  void check_step() override;
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
+  void begin_forward() override;
+  void end_forward() override;
+  [[nodiscard]] int64_t forwards_until_steady() const override { return 3; }
+  /// It follows a verified plan, or has given up making one.
+  [[nodiscard]] bool steady() const override;
+  [[nodiscard]] std::vector<at::Tensor> held() const override;
+
+  /// Null before the second recorded pass has ended.
+  [[nodiscard]] std::shared_ptr<const TreatmentPlan> plan() const { return plan_; }
+  [[nodiscard]] virtual PlannedModeReport report() const;
+  /// The estimate of the plan in force; empty when there is none. Measures codecs, where it has not
+  /// been done.
+  [[nodiscard]] std::optional<PlanEstimate> estimate() const;
+  /// The saved bytes that no plan of this mode could make again, by what is known of the
+  /// recorded step (plan/treatment.h); empty when there is no plan.
+  [[nodiscard]] virtual std::optional<int64_t> irreplaceable_bytes() const;
+
+ protected:
+  /// The plan for a recorded step: the policy's. `verified`: its recipes and codecs were compared
+  /// in a pass, and `overrides` knows the outcome; otherwise the plan is for that pass. What it
+  /// throws ends the mode's work, not the training.
+  [[nodiscard]] virtual TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph,
+                                               const Overrides& overrides, bool verified);
+  [[nodiscard]] c10::Device device() const;
+  /// The memory that is read while a step is recorded. Null where nobody follows it.
+  [[nodiscard]] AllocationSource* recorded_memory() const;
+
+  /// Compares values that are made again where they lie, without the host. Null where the host
+  /// does: on a CPU.
+  [[nodiscard]] virtual const replay::SampleDevice* late_comparison() const;
+
+  /// Whether a pass is needed, after the one that verified, in which everything is kept and plans
+  /// are tried. Asked before every pass.
+  [[nodiscard]] virtual bool wants_rehearsal() const { return false; }
+  /// In such a pass, before its backward. Afterwards plan_for() is asked again.
+  virtual void rehearse(GradientProbe& /*probe*/) {}
+
+  /// A pass begins that may follow the plan in force. What it throws ends the mode's work.
+  virtual void before_pass() {}
+  /// Whether the plan in force may be followed again once another is in force.
+  [[nodiscard]] virtual bool serves_later() const { return true; }
+  /// The plan in force is of the past: the next is for another kind of pass.
+  virtual void forget_plan() {}
+  /// The most forward passes so far that were held at once, for a backward after the last of them.
+  [[nodiscard]] int64_t passes_together() const { return together_; }
+  /// Forward passes that have begun since attach().
+  [[nodiscard]] int64_t passes() const { return passes_; }
+  /// Forgets every plan and watches again.
+  void start_over(const std::string& reason);
+  /// Makes the plan in force anew, and forgets those of other passes.
+  void plan_again();
+
+ private:
+  class Watcher;
+  // The phases of a mode, in their order. Each owns the pass in progress.
+  /// Keeps everything and watches, until two passes are alike.
+  struct Recording {
+    std::vector<std::shared_ptr<StepGraph>> seen;  ///< passes that another one may be like
+    int passes = 0;                                ///< that were like none of them
+    std::unique_ptr<StepRecorder> pass;
+  };
+  /// Keeps everything, after watching many passes in vain.
+  struct Resting {
+    int64_t passes_left = 0;
+  };
+  /// Keeps everything, and compares it with what the plan would have given.
+  struct Verifying {
+    std::unique_ptr<PlanExecution> pass;
+  };
+  /// Keeps everything, and tries plans before the pass's own backward.
+  struct Rehearsing {
+    std::unique_ptr<Rehearsal> pass;
+    std::shared_ptr<Watcher> watcher;
+  };
+  /// Holds what the plan says.
+  struct Following {
+    std::unique_ptr<PlanExecution> pass;
+  };
+  /// Keeps everything from now on.
+  struct GivenUp {};
+  using Phase = std::variant<Recording, Resting, Verifying, Rehearsing, Following, GivenUp>;
+
+  /// A verified plan that is not in force, and a pass that may follow it.
+  struct Alternative {
+    std::shared_ptr<const TreatmentPlan> plan;
+    std::unique_ptr<PlanExecution> pass;
+  };
+  class FirstHooks;
+
+  /// A forward pass that is over, unlike its backward perhaps.
+  struct PastPass {
+    std::shared_ptr<const BackwardFindings> findings;
+    std::shared_ptr<const TreatmentPlan> plan;  ///< that it followed; null where it compared one
+    BackwardFinding heard;                      ///< of its findings
+  };
+
+  [[nodiscard]] std::optional<HostMemoryReport> host_memory() const;
+  /// Null where nothing is compared late. The same for all passes, so that a repetition of one
+  /// writes where the host looks.
+  [[nodiscard]] std::shared_ptr<DeviceDoubt> doubt();
+  void check_unchecked_step();
+  void refuse_doubtful_step();
+  /// The one place where the phase changes: from recording to verifying, when two passes were
+  /// alike; from there to following, when all that was compared was right; between following and
+  /// rehearsing, before each pass; between recording and resting, where no two passes are alike;
+  /// back to recording, when passes are of another kind; and from anywhere to giving up.
+  void enter(Phase next) { phase_ = std::move(next); }
+  template <typename InPhase>
+  [[nodiscard]] bool is() const {
+    return std::holds_alternative<InPhase>(phase_);
+  }
+  /// All that the plan makes again was compared in a pass, and was right.
+  [[nodiscard]] bool verified() const { return is<Following>() || is<Rehearsing>(); }
+  /// Null where the pass in progress has no plan.
+  [[nodiscard]] PlanExecution* execution() const;
+  void begin_pass();
+  void finish_pass();
+  void note_open_pass();
+  void finish_alternative();
+  [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_of_pass();
+  [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_for_first(
+      const at::Tensor& tensor);
+  [[nodiscard]] bool begins_as_planned(const at::Tensor& tensor);
+  void forget_other_models();
+  void note_departure();
+  /// Watches again; passes that begin as the plan's did still follow it, if it was verified.
+  void record_again(const std::string& reason);
+  void rehearse_before(const BackwardAgain& again);
+  [[nodiscard]] static std::unique_ptr<GradientProbe> probe_of(Rehearsal& rehearsal,
+                                                               const BackwardAgain& again,
+                                                               std::vector<at::Tensor> parameters);
+  void finish_recording(Recording& recording);
+  void keep_recording(Recording& recording, StepGraph graph);
+  void finish_verifying(const PlanExecution& pass);
+  void finish_following(PlanExecution& pass);
+  /// Notes what any pass under a plan tells, whatever its purpose.
+  void note_pass(const PlanExecution& pass, std::shared_ptr<const TreatmentPlan> followed);
+  void learn_from(const PlanExecution& execution);
+  void learn_from_verdicts();
+  void count_fallbacks(const std::vector<Refusal>& refused);
+  [[nodiscard]] bool give_up_shortcuts(const std::set<ValueId>& wrong);
+  void learn_from_backwards();
+  void keep_what_differed(std::vector<ValueId> suspects, const TreatmentPlan& plan);
+  /// Asked about a pass whose backward did not come to its end.
+  [[nodiscard]] bool is_seen_again();
+  void replace_codecs(const std::vector<Refusal>& refused);
+  [[nodiscard]] ValueId encoded_as(ValueId value) const;
+  void make_plan();
+  void give_up(const std::string& reason);
+
+  std::string name_;
+  bool lossless_;
+  Policy policy_;
+  ModelView model_;
+  int64_t step_ = 0;
+  Phase phase_ = Recording{};
+  std::vector<PastPass> past_;
+  std::vector<AwaitedVerdict> awaited_;  ///< of passes that are over
+  std::shared_ptr<DeviceDoubt> doubt_;
+  std::shared_ptr<const TreatmentPlan> doubted_;  ///< the last plan that was followed
+  std::unique_ptr<Verdict> asked_;                ///< of `doubt_`, where nobody calls check_step()
+  bool unchecked_ = false;                        ///< a plan was followed since check_step()
+  std::shared_ptr<StepGraph> graph_;              ///< that plans are for; null while recording
+  std::vector<std::shared_ptr<const TreatmentPlan>> known_;  ///< that are not in force
+  std::vector<Alternative> alternatives_;  ///< until the pass has saved its first tensor
+  Alternative other_;                      ///< the one that the pass follows; null: none
+  int64_t departures_ = 0;                 ///< since the plan was made
+  int64_t patience_ = 0;                   ///< so many of them are let by
+  std::vector<std::weak_ptr<const void>> open_passes_;  ///< of this step, as long as they are held
+  int64_t together_ = 1;
+  int64_t passes_ = 0;
+  int cut_short_ = 0;  ///< passes whose backward was, while they were watched
+  Overrides overrides_;
+  std::map<ValueId, int> refusals_;  ///< of the codecs of the plan in force
+  std::shared_ptr<const TreatmentPlan> plan_;
+  PlannedModeReport report_;
+};
+
+/// The work of a mode since it was attached. For one that makes no plan it says just that.
+[[nodiscard]] PlannedModeReport report_of(const Mode& mode);
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,277 @@
+#include "memopt/record/exact_storages.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace noisemark::memopt {
+namespace {
+
+/// The arguments and results of an operator, as bits: argument i is bit i.
+using Places = uint32_t;
+constexpr Places kNothing = 0;
+constexpr Places kFirst = 1;
+constexpr Places kSecond = 2;
+constexpr Places kThird = 4;
+constexpr Places kAny = ~Places{0};
+
+struct Bounded {
+  std::string_view name;
+  Places arguments = kNothing;  ///< that it may save rounded
+  Places results = kNothing;
+};
+
+/// The operators whose saved tensors enter their derivatives linearly, or through a function of
+/// bounded slope. Names are those of the recorder: below composite operators, in-place forms
+/// without "_".
+constexpr std::array kBounded = {
+    Bounded{"aten::_prelu_kernel", kFirst | kSecond},
+    Bounded{"aten::_scaled_dot_product_cudnn_attention", kFirst | kSecond | kThird, kFirst},
+    Bounded{"aten::_scaled_dot_product_efficient_attention", kFirst | kSecond | kThird, kFirst},
+    Bounded{"aten::_scaled_dot_product_flash_attention", kFirst | kSecond | kThird, kFirst},
+    Bounded{"aten::_scaled_dot_product_flash_attention_for_cpu", kFirst | kSecond | kThird, kFirst},
+    Bounded{"aten::_softmax", kNothing, kFirst},
+    Bounded{"aten::addbmm", kSecond | kThird},
+    Bounded{"aten::addcmul", kSecond | kThird},
+    Bounded{"aten::addmm", kSecond | kThird},
+    Bounded{"aten::addmv", kSecond | kThird},
+    Bounded{"aten::addr", kSecond | kThird},
+    Bounded{"aten::avg_pool2d", kFirst},
+    Bounded{"aten::baddbmm", kSecond | kThird},
+    Bounded{"aten::bmm", kFirst | kSecond},
+    Bounded{"aten::convolution", kFirst | kSecond},
+    Bounded{"aten::convolution_overrideable", kFirst | kSecond},
+    Bounded{"aten::cos", kFirst},
+    Bounded{"aten::cudnn_batch_norm", kFirst},
+    Bounded{"aten::dot", kFirst | kSecond},
+    Bounded{"aten::elu", kFirst, kFirst},
+    Bounded{"aten::gelu", kFirst},
+    Bounded{"aten::glu", kFirst},
+    Bounded{"aten::hardswish", kFirst},
+    Bounded{"aten::leaky_relu", kFirst, kFirst},
+    Bounded{"aten::lerp", kFirst | kSecond | kThird},
+    Bounded{"aten::linear", kFirst | kSecond},
+    Bounded{"aten::log_sigmoid_forward", kFirst},
+    Bounded{"aten::max_pool2d_with_indices", kFirst},
+    Bounded{"aten::mish", kFirst},
+    Bounded{"aten::mm", kFirst | kSecond},
+    Bounded{"aten::mul", kFirst | kSecond},
+    Bounded{"aten::mv", kFirst | kSecond},
+    Bounded{"aten::native_batch_norm", kFirst},
+    Bounded{"aten::native_dropout", kFirst},
+    Bounded{"aten::native_group_norm", kFirst},
+    Bounded{"aten::native_layer_norm", kFirst},
+    Bounded{"aten::pow", kFirst},
+    Bounded{"aten::relu", kNothing, kFirst},
+    Bounded{"aten::sigmoid", kNothing, kFirst},
+    Bounded{"aten::silu", kFirst},
+    Bounded{"aten::sin", kFirst},
+    Bounded{"aten::softplus", kFirst},
+    Bounded{"aten::tanh", kNothing, kFirst},
+    Bounded{"aten::threshold", kFirst, kFirst},
+    Bounded{"noisemark::group_norm_act", kFirst},
+    Bounded{"noisemark::rms_norm_act", kAny},
+};
+
+/// Their gradients are sums over many elements, of which none is multiplied by a value of its own.
+constexpr std::array<std::string_view, 22> kMixing = {
+    "aten::_scaled_dot_product_cudnn_attention",
+    "aten::_scaled_dot_product_efficient_attention",
+    "aten::_scaled_dot_product_flash_attention",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "aten::_scaled_dot_product_fused_attention_overrideable",
+    "aten::addbmm",
+    "aten::addmm",
+    "aten::addmv",
+    "aten::baddbmm",
+    "aten::bmm",
+    "aten::convolution",
+    "aten::convolution_overrideable",
+    "aten::cudnn_batch_norm",
+    "aten::linear",
+    "aten::mm",
+    "aten::mse_loss",
+    "aten::mv",
+    "aten::native_batch_norm",
+    "aten::native_group_norm",
+    "aten::native_layer_norm",
+    "noisemark::group_norm_act",
+    "noisemark::rms_norm_act",
+};
+
+/// Their derivatives have no bound.
+constexpr std::array<std::string_view, 33> kSteep = {
+    "aten::acos",
+    "aten::acosh",
+    "aten::addcdiv",
+    "aten::asin",
+    "aten::atanh",
+    "aten::binary_cross_entropy",
+    "aten::cosh",
+    "aten::cumprod",
+    "aten::div",
+    "aten::erfinv",
+    "aten::exp",
+    "aten::exp2",
+    "aten::expm1",
+    "aten::linalg_inv_ex",
+    "aten::linalg_solve_ex",
+    "aten::log",
+    "aten::log10",
+    "aten::log1p",
+    "aten::log2",
+    "aten::logcumsumexp",
+    "aten::logit",
+    "aten::pow",
+    "aten::prod",
+    "aten::reciprocal",
+    "aten::rsqrt",
+    "aten::sinh",
+    "aten::special_entr",
+    "aten::special_xlog1py",
+    "aten::sqrt",
+    "aten::std",
+    "aten::std_mean",
+    "aten::tan",
+    "aten::xlogy",
+};
+static_assert(std::is_sorted(kMixing.begin(), kMixing.end()));
+static_assert(std::is_sorted(kSteep.begin(), kSteep.end()));
+
+std::string_view base_name(const RecordedOperator& op) {
+  std::string_view name = op.name;
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return name;
+}
+
+constexpr Places place(size_t i) {
+  return i < 32 ? Places{1} << i : kNothing;
+}
+
+const Bounded* find_bounded(const RecordedOperator& op) {
+  const std::string_view name = base_name(op);
+  const auto found = std::find_if(kBounded.begin(), kBounded.end(),
+                                  [&](const Bounded& one) { return one.name == name; });
+  return found == kBounded.end() ? nullptr : &*found;
+}
+
+bool mixes(const RecordedOperator& op) {
+  return std::binary_search(kMixing.begin(), kMixing.end(), base_name(op));
+}
+
+/// A power of 1 to 4 that is a whole number: its derivative grows no faster than its base.
+bool is_gentle_power(const RecordedOperator& op) {
+  if (op.arguments.size() < 2 || !op.arguments[1].constant.isScalar()) return false;
+  const double exponent = op.arguments[1].constant.toScalar().toComplexDouble().real();
+  return exponent == 1 || exponent == 2 || exponent == 3 || exponent == 4;
+}
+
+class Rules {
+ public:
+  explicit Rules(const StepGraph& graph)
+      : graph_(graph), reaches_(graph.values.size(), false), comes_(graph.values.size(), false) {
+    // Results are read by later operators alone.
+    for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) mark_inputs(*op);
+    for (const RecordedOperator& op : graph.operators) mark_results(op);
+  }
+
+  [[nodiscard]] bool is_exact(const RecordedSlot& slot) const {
+    if (slot.saved_by == kNone) return true;
+    const RecordedOperator& op = graph_.operators[static_cast<size_t>(slot.saved_by)];
+    return !saves_boundedly(op, slot.value) || (!mixes(op) && is_near_steep(op, slot.value));
+  }
+
+ private:
+  [[nodiscard]] const RecordedValue& value(ValueId id) const {
+    return graph_.values[static_cast<size_t>(id)];
+  }
+  static bool any_of(const std::vector<ValueId>& values, const auto& holds) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](ValueId id) { return id != kNone && holds(id); });
+  }
+  static bool any_input(const RecordedOperator& op, const auto& holds) {
+    return std::any_of(op.arguments.begin(), op.arguments.end(),
+                       [&](const Argument& argument) { return any_of(argument.values, holds); });
+  }
+
+  void mark_inputs(const RecordedOperator& op) {
+    const bool on = any_of(op.results, [this](ValueId id) { return marked(reaches_, id); });
+    if (!is_steep(op) && (mixes(op) || !on)) return;
+    for (const Argument& argument : op.arguments) {
+      for (const ValueId id : argument.values) mark(reaches_, id);
+    }
+  }
+
+  void mark_results(const RecordedOperator& op) {
+    const bool from = any_input(op, [this](ValueId id) { return marked(comes_, id); });
+    if (!is_steep(op) && (mixes(op) || !from)) return;
+    for (const ValueId id : op.results) {
+      if (id != kNone && value(id).has_history) mark(comes_, id);
+    }
+  }
+
+  static void mark(std::vector<bool>& marks, ValueId id) {
+    if (id != kNone) marks[static_cast<size_t>(id)] = true;
+  }
+  static bool marked(const std::vector<bool>& marks, ValueId id) {
+    return marks[static_cast<size_t>(id)];
+  }
+
+  /// A product multiplies the gradient of one operand by the other alone.
+  [[nodiscard]] bool is_near_steep(const RecordedOperator& op, ValueId saved) const {
+    if (any_of(op.results, [this](ValueId id) { return marked(reaches_, id); })) return true;
+    const bool product = base_name(op) == "aten::mul" && op.arguments.size() == 2 &&
+                         op.arguments[0].values != op.arguments[1].values;
+    return any_input(op, [&](ValueId id) {
+      return marked(comes_, id) && !(product && value(id).storage == value(saved).storage);
+    });
+  }
+
+  /// All elements of a result have the same factor where it is that of a single number.
+  [[nodiscard]] bool is_steep(const RecordedOperator& op) const {
+    const std::string_view name = base_name(op);
+    if (!std::binary_search(kSteep.begin(), kSteep.end(), name)) return false;
+    if (name == "aten::pow" && is_gentle_power(op)) return false;
+    const auto has_elements = [this](ValueId id) {
+      return value(id).bytes() > static_cast<int64_t>(c10::elementSize(value(id).dtype));
+    };
+    if (name != "aten::div") return any_input(op, has_elements);
+    return op.arguments.size() > 1 && any_of(op.arguments[1].values, has_elements);
+  }
+
+  /// The operator is on the list with every place at which it had this memory.
+  [[nodiscard]] bool saves_boundedly(const RecordedOperator& op, ValueId saved) const {
+    const Bounded* rule = find_bounded(op);
+    if (rule == nullptr || (base_name(op) == "aten::pow" && !is_gentle_power(op))) return false;
+    const auto is_saved = [&](ValueId id) { return value(id).storage == value(saved).storage; };
+    Places arguments = kNothing;
+    Places results = kNothing;
+    for (size_t i = 0; i < op.arguments.size(); ++i) {
+      if (any_of(op.arguments[i].values, is_saved)) arguments |= place(i);
+    }
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      if (any_of({op.results[i]}, is_saved)) results |= place(i);
+    }
+    const bool seen = (arguments | results) != kNothing;
+    return seen && (arguments & ~rule->arguments) == 0 && (results & ~rule->results) == 0;
+  }
+
+  const StepGraph& graph_;
+  std::vector<bool> reaches_;  ///< by value: a steep operator reads it, or something made of it
+  std::vector<bool> comes_;    ///< by value: a steep operator made it, or something in it
+};
+
+}  // namespace
+
+void mark_exact_storages(StepGraph& graph) {
+  const Rules rules(graph);
+  for (RecordedSlot& slot : graph.slots) {
+    slot.exact = rules.is_exact(slot);
+    if (!slot.exact) continue;
+    const StorageId storage = graph.values[static_cast<size_t>(slot.value)].storage;
+    graph.storages[static_cast<size_t>(storage)].exact = true;
+  }
+}
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "memopt/record/step_graph.h"
+
+namespace noisemark::memopt {
+
+/// Marks what a lossy mode must not round: slots (RecordedSlot::exact), and the storages of their
+/// values (RecordedStorage::exact). An error of rounding must reach the gradient as it is, or
+/// smaller. What a derivative divides by, raises to a negative power, exponentiates or compares
+/// could turn it into any error. A slot is exact unless all of this holds:
+///
+/// - The operator that saved it is on a list of those whose derivative is linear in what they
+///   saved, or bends it by a bounded factor: matrix products, convolutions, products, norms (whose
+///   statistics are exact), activations. What an unknown operator saved is exact.
+/// - Its result reaches no steep operator, one with an unbounded derivative, through element-wise
+///   operators, reductions and views: log(p + eps) gives the derivative of p the factor 1 / p.
+/// - Nothing whose gradient it serves comes from a steep operator in the same way: in a * exp(b)
+///   the gradient of b is a, multiplied by exp(b) once more.
+///
+/// Matrix products, convolutions, norms and attention end such a way, because each of their
+/// gradients is a sum over many elements.
+void mark_exact_storages(StepGraph& graph);
+
+}  // namespace noisemark::memopt

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "memopt/codecs/codec.h"
+#include "memopt/record/step_graph.h"
+#include "memopt/treatment/recipe.h"
+
+namespace noisemark::memopt {
+
+/// The place that a value comes from when backward needs it.
+enum class Source : uint8_t {
+  kUnavailable,  ///< from nowhere: nobody saved it and nothing may make it again
+  kModel,        ///< the parameter or buffer itself
+  kHeld,         ///< kept as it was saved
+  kEncoded,      ///< kept in another form
+  kSliced,       ///< cut out of another saved value and kept
+  kMadeAgain,    ///< by a recipe
+};
+
+/// Why a saved value is held although the policy would rather drop it, or have it elsewhere.
+enum class KeepReason : uint8_t {
+  kNone,            ///< it is not held
+  kForeign,         ///< made outside the recorded pass
+  kNotAllowed,      ///< the policy does not replay its operator
+  kUnrepeatable,    ///< its operator draws random numbers, or its arguments change
+  kNoHistory,       ///< made without autograd, which could not tell if it were made otherwise
+  kWrittenInPlace,  ///< its memory was written after it was made
+  kAsItIs,  ///< a cast of a parameter, or read in a form that is not plain (conjugate, sparse)
+  kCrossesSegments,  ///< Mirror keeps it
+  kSmall,            ///< a small result of a large computation
+  kInputMissing,     ///< an input of its operator is not to be had
+  kMustBeKept,       ///< a recipe was not exact, would come too late, or would free no memory
+  kNoRoomOnHost,     ///< it was to go to host memory, which was full
+  kDear,             ///< a budget has room for it, and others cost less to make again
+  kExact,            ///< to round it could spoil a gradient (record/exact_storages.h)
+  kTypeNotRounded,   ///< the mode rounds no tensor of its type: it is float64 or complex
+};
+[[nodiscard]] std::string_view keep_reason_name(KeepReason reason);
+/// The policy could make the value again and prefers to keep it.
+[[nodiscard]] bool is_choice(KeepReason reason);
+/// The policy rounds, and does not round this value.
+[[nodiscard]] bool is_refused_rounding(KeepReason reason);
+
+struct ValueTreatment {
+  Source source = Source::kUnavailable;
+  KeepReason reason = KeepReason::kNone;  ///< of kHeld and kEncoded
+  const Codec* codec = nullptr;           ///< of kEncoded, and of kSliced where it is encoded too
+  /// To try in this order where `codec` does not take the value.
+  std::vector<const Codec*> next_codecs = {};
+  /// For kEncoded, the value whose slot brings all of the memory that they share; kNone: alone.
+  ValueId encoded_with = kNone;
+  int32_t recipe = kNone;      ///< of kMadeAgain, index into TreatmentPlan::recipes
+  SlotId supplied_by = kNone;  ///< of kHeld, kEncoded, kSliced: the slot that brings it
+  bool light = false;          ///< of kMadeAgain in a two-level plan: made again rather than kept
+                               ///< while a heavy operator is replayed
+  int32_t reads = 0;           ///< expected in one backward pass, by recipes and by slots
+  bool rounded = false;        ///< not the bits that were saved: a codec rounds it, or some of what
+                               ///< it is made from
+};
+
+struct SlotTreatment {
+  ValueId value = kNone;
+  bool drops = false;          ///< the slot keeps nothing; unpacking makes or decodes the value
+  bool supplies = false;       ///< others need the value: it is held for them too
+  std::vector<Slice> slices;   ///< cut out of the saved tensor when it is saved
+  std::vector<ValueId> needs;  ///< all that must stay held until this slot is done with
+};
+
+/// Codecs to find out about in a pass that verifies, whatever the plan does with the value.
+struct CodecTrial {
+  std::vector<std::shared_ptr<const Codec>> codecs;  ///< lossless; of one name fewer bits first
+  bool whole = false;  ///< they are given all of the memory that the value lies in
+};
+
+/// The treatment of every tensor that autograd saves in a step like the recorded one.
+struct TreatmentPlan {
+  std::shared_ptr<const StepGraph> graph;
+  std::vector<ValueTreatment> values;
+  std::vector<SlotTreatment> slots;
+  std::vector<std::shared_ptr<const Recipe>> recipes;
+  std::vector<std::shared_ptr<const Codec>> codecs;  ///< used above
+  std::map<ValueId, CodecTrial> trials;  ///< of saved values and of slices; the first saved value
+                                         ///< of a storage stands for all of it
+};
+
+/// The figures of a plan, for reports; bytes count storages once and leave the model's out.
+struct PlanSummary {
+  int64_t recorded_bytes = 0;  ///< saved without a plan
+  int64_t held_bytes = 0;      ///< kept as saved, and slices
+  int64_t encoded_from_bytes = 0;
+  int64_t dropped_bytes = 0;
+  int32_t recipes = 0;
+  int64_t unrounded_storages = 0;  ///< that a lossy mode does not round: held_groups() says why
+  int64_t unrounded_bytes = 0;     ///< of those, as they were saved
+};
+[[nodiscard]] PlanSummary summarize(const TreatmentPlan& plan);
+
+/// Bytes of the storages that a plan keeps, in whatever form, for a reason that is no choice: no
+/// plan of the same policy could make them again.
+[[nodiscard]] int64_t irreplaceable_bytes(const TreatmentPlan& plan);
+
+/// Storages that a plan holds as they were saved, by who made them and why they stay.
+struct HeldGroup {
+  std::string made_by;  ///< operator, "outside" for the batch
+  KeepReason reason = KeepReason::kNone;
+  int64_t storages = 0;
+  int64_t bytes = 0;
+};
+/// The largest first.
+[[nodiscard]] std::vector<HeldGroup> held_groups(const TreatmentPlan& plan);
+
+}  // namespace noisemark::memopt

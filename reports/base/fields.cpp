@@ -1,0 +1,233 @@
+#include "reports/base/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "reports/base/markdown.h"
+
+namespace noisemark::reports::json {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = Shape::Kind;
+
+std::vector<std::string> parts_of(std::string_view joined) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= joined.size();) {
+    const size_t end = std::min(joined.find('|', begin), joined.size());
+    parts.emplace_back(joined.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+Json accepted(const Shape& shape, const Rule& rule) {
+  Json list = Json::array();
+  if (rule.one_of.empty()) return shape.names;
+  for (const std::string& part : parts_of(rule.one_of)) {
+    shape.kind == Kind::kInteger ? list.push_back(std::stoll(part)) : list.push_back(part);
+  }
+  return list;
+}
+
+Json number_of(double bound) {
+  const auto whole = static_cast<int64_t>(bound);
+  return static_cast<double>(whole) == bound ? Json(whole) : Json(bound);
+}
+
+/// The structs of a document that are not its own body, each once, in the order of their first use.
+void collect(const Shape& shape, std::vector<const Shape*>& all) {
+  if (shape.entry) collect(*shape.entry, all);
+  for (const Shape::Member& member : shape.members) {
+    const Shape* used = member.shape.get();
+    while (used->entry) used = used->entry.get();
+    const bool known = std::any_of(all.begin(), all.end(), [&](const Shape* one) {
+      return one->about.name == used->about.name;
+    });
+    if (used->kind == Kind::kStruct && !known) all.push_back(used);
+    collect(*used, all);
+  }
+}
+
+Json reference_to(const Shape& shape) {
+  return {{"$ref", fmt::format("#/definitions/{}", shape.about.name)}};
+}
+
+Json schema_of(const Shape& shape, const Rule& rule) {
+  constexpr std::array kTypes{"boolean", "integer", "number", "string"};
+  switch (shape.kind) {
+    case Kind::kStruct:
+      if (!shape.nullable) return reference_to(shape);
+      return {{"anyOf", {reference_to(shape), {{"type", "null"}}}}};
+    case Kind::kList: {
+      Shape entry = *shape.entry;
+      entry.nullable = entry.nullable || rule.gaps;
+      return {{"type", "array"}, {"items", schema_of(entry, rule)}};
+    }
+    case Kind::kMap:
+      return {{"type", "object"}, {"additionalProperties", schema_of(*shape.entry, rule)}};
+    default:
+      break;
+  }
+  Json json;
+  if (!shape.names.empty() || !rule.one_of.empty()) {
+    json["enum"] = accepted(shape, rule);
+    if (shape.nullable) json["enum"].push_back(nullptr);
+    return json;
+  }
+  const char* type = kTypes.at(static_cast<size_t>(shape.kind));
+  json["type"] = shape.nullable ? Json{type, "null"} : Json(type);
+  if (rule.at_least) json["minimum"] = number_of(*rule.at_least);
+  if (rule.above) json["exclusiveMinimum"] = number_of(*rule.above);
+  if (rule.at_most) json["maximum"] = number_of(*rule.at_most);
+  if (!rule.pattern.empty()) json["pattern"] = rule.pattern;
+  if (rule.not_empty) json["minLength"] = 1;
+  return json;
+}
+
+/// JSON on one line, with a space behind colons and commas.
+std::string line_of(const Json& json) {
+  if (!json.is_structured()) return json.dump();
+  std::string text;
+  for (const auto& item : json.items()) {
+    if (!text.empty()) text += ", ";
+    if (json.is_object()) text += Json(item.key()).dump() + ": ";
+    text += line_of(item.value());
+  }
+  return json.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
+
+std::string property_line(const Shape::Member& member) {
+  Json json = schema_of(*member.shape, member.rule);
+  if (!member.text.empty()) {
+    // Beside a reference draft-07 ignores every other key.
+    if (json.contains("$ref")) json = {{"allOf", {json}}};
+    json["description"] = member.text;
+  }
+  return fmt::format("\"{}\": {}", member.key, line_of(json));
+}
+
+/// The members of an object, each on a line of its own; `extra` stand before those of the shape.
+std::string object_text(const Shape& shape, const std::vector<std::string>& extra,
+                        const std::vector<std::string>& extra_keys, int depth) {
+  const std::string indent(static_cast<size_t>(depth), ' ');
+  Json required(extra_keys);
+  std::vector<std::string> lines = extra;
+  for (const Shape::Member& member : shape.members) {
+    if (!member.rule.left_out_if_empty) required.push_back(member.key);
+    lines.push_back(property_line(member));
+  }
+  return fmt::format(
+      "{0}\"type\": \"object\",\n{0}\"additionalProperties\": false,\n{0}\"required\": {1},\n"
+      "{0}\"properties\": {{\n{0}  {2}\n{0}}}",
+      indent, line_of(required), fmt::join(lines, ",\n" + indent + "  "));
+}
+
+/// "bytes" of `peak_bytes`: units are in the names.
+std::string_view unit_of(std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kUnits{
+      {{"_flop_per_s", "FLOP/s"},
+       {"_per_s", "1/s"},
+       {"_flop_per_image", "FLOP"},
+       {"_s", "s"},
+       {"_bytes", "bytes"},
+       {"_frac", "share of 1"},
+       {"_mhz", "MHz"},
+       {"_w", "W"},
+       {"_c", "degrees Celsius"}}};
+  for (const auto& [ending, unit] : kUnits) {
+    if (key.ends_with(ending)) return unit;
+  }
+  return key == "bytes" ? key : "";
+}
+
+/// The anchor that GitHub gives to a heading.
+std::string anchor_of(std::string_view heading) {
+  std::string anchor(heading);
+  std::transform(anchor.begin(), anchor.end(), anchor.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return anchor;
+}
+
+std::string type_words(const Shape& shape, const Rule& rule) {
+  constexpr std::array kTypes{"true or false", "integer", "number", "text"};
+  std::string words;
+  if (shape.kind == Kind::kStruct) {
+    words = fmt::format("[{}](#{})", shape.about.name, anchor_of(shape.about.name));
+  } else if (shape.kind == Kind::kList) {
+    words = "list of " + type_words(*shape.entry, rule) + (rule.gaps ? " or null" : "");
+  } else if (shape.kind == Kind::kMap) {
+    words = "object of " + type_words(*shape.entry, rule);
+  } else if (!shape.names.empty() || !rule.one_of.empty()) {
+    for (const Json& name : accepted(shape, rule)) {
+      words += (words.empty() ? "" : ", ") + code(name.dump());
+    }
+  } else {
+    words = kTypes.at(static_cast<size_t>(shape.kind));
+  }
+  return shape.nullable ? words + " or null" : words;
+}
+
+std::string table_of(const Shape& shape) {
+  MarkdownTable table({{"key"}, {"type"}, {"unit"}, {"meaning"}});
+  for (const Shape::Member& member : shape.members) {
+    const char* absent = member.rule.left_out_if_empty ? " (absent where empty)" : "";
+    table.add_row({code(member.key), type_words(*member.shape, member.rule) + absent,
+                   std::string(unit_of(member.key)), std::string(member.text)});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string schema_text(const Document& document, const Shape& body) {
+  const std::string schema = line_of(
+      {{"type", "object"},
+       {"additionalProperties", false},
+       {"required", {"name", "version"}},
+       {"properties",
+        {{"name", {{"const", document.name}}}, {"version", {{"const", document.version}}}}}});
+  const std::string checksum =
+      line_of({{"type", "string"},
+               {"pattern", kSha256},
+               {"description",
+                "SHA-256 of the bytes of this file with these 64 digits replaced by zeros"}});
+  std::vector<const Shape*> structs;
+  collect(body, structs);
+  std::vector<std::string> definitions;
+  for (const Shape* one : structs) {
+    const std::string words = one->about.text.empty() ? ""
+                                                      : fmt::format("      \"description\": {},\n",
+                                                                    Json(one->about.text).dump());
+    definitions.push_back(fmt::format("    \"{}\": {{\n{}{}\n    }}", one->about.name, words,
+                                      object_text(*one, {}, {}, 6)));
+  }
+  return fmt::format(
+      "{{\n  \"$schema\": \"http://json-schema.org/draft-07/schema#\",\n"
+      "  \"title\": \"{} {}\",\n  \"description\": {},\n{},\n  \"definitions\": {{\n{}\n  }}\n}}\n",
+      document.name, document.version, Json(document.text).dump(),
+      object_text(body, {"\"schema\": " + schema, "\"checksum\": " + checksum},
+                  {"schema", "checksum"}, 2),
+      fmt::join(definitions, ",\n"));
+}
+
+std::string fields_markdown(const Document& document, const Shape& body) {
+  std::string text = fmt::format(
+      "# The fields of {0} {1}\n\n{2} Every key is always there, but for those that are marked, "
+      "and no other.\n\n{3}",
+      document.name, document.version, document.text, table_of(body));
+  std::vector<const Shape*> structs;
+  collect(body, structs);
+  for (const Shape* one : structs) {
+    text += fmt::format("\n### {}\n\n", one->about.name);
+    if (!one->about.text.empty()) text += fmt::format("{}\n\n", one->about.text);
+    text += table_of(*one);
+  }
+  return text;
+}
+
+}  // namespace noisemark::reports::json

@@ -1,0 +1,239 @@
+#include "reports/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "reports/base/error.h"
+
+namespace noisemark::reports {
+namespace {
+
+Error cannot_write(const std::filesystem::path& path, int cause) {
+  return {ExitCode::kCannotWrite,
+          path.string() + ": cannot be written: " + std::generic_category().message(cause)};
+}
+
+constexpr std::string_view kTemporary = ".tmp-";  // the number of the process follows
+
+// Returns the file that `path` is the temporary file of, and the process that wrote it; {} for
+// none.
+struct TemporaryName {
+  std::string of;
+  pid_t process = 0;
+};
+
+TemporaryName temporary_name(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const size_t at = name.rfind(kTemporary);
+  if (at == std::string::npos) return {};
+  TemporaryName parts{name.substr(0, at)};
+  const char* end = name.data() + name.size();
+  const auto [stop, error] =
+      std::from_chars(name.data() + at + kTemporary.size(), end, parts.process);
+  if (error != std::errc{} || stop != end || parts.process <= 0) return {};
+  return parts;
+}
+
+// This process has written nothing yet where it looks for leftovers: in a container every run has
+// the same number.
+bool is_no_more(pid_t process) {
+  return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH);
+}
+
+// Makes the rename itself survive a power cut. Not every file system can; that is no error.
+void sync_folder(const std::filesystem::path& folder) {
+  const std::string name = folder.empty() ? "." : folder.string();
+  const int descriptor = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  (void)fsync(descriptor);
+  (void)close(descriptor);
+}
+
+void write_to(int descriptor, std::string_view text, const std::filesystem::path& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw cannot_write(path, errno);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+// The stream of this process that `status` is of (/dev/stdout); -1 for none. A file that it is
+// redirected to must not be replaced under it.
+int own_stream(const struct stat& status) {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat own {};
+    if (fstat(stream, &own) == 0 && own.st_dev == status.st_dev && own.st_ino == status.st_ino) {
+      return stream;
+    }
+  }
+  return -1;
+}
+
+// A device or a pipe takes bytes and cannot be replaced; it is no file that could be left half
+// written either.
+void write_through(const std::filesystem::path& path, int stream,
+                   std::span<const std::string_view> pieces) {
+  const int descriptor = stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 0)
+                                     : open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  if (descriptor < 0) throw cannot_write(path, errno);
+  try {
+    for (const std::string_view piece : pieces) write_to(descriptor, piece, path);
+  } catch (...) {
+    close(descriptor);
+    throw;
+  }
+  if (close(descriptor) != 0) throw cannot_write(path, errno);
+}
+
+// The file behind links, which stay. One that leads nowhere yet is made where it leads.
+std::filesystem::path behind_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // as Linux follows them
+  std::error_code error;
+  for (int followed = 0; std::filesystem::is_symlink(path, error); ++followed) {
+    if (followed == kMostLinks) throw cannot_write(path, ELOOP);
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) throw cannot_write(path, error.value());
+    path = path.parent_path() / target;  // an absolute one replaces what is before it
+  }
+  return path;
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw bad_input(path.string(), "cannot be read", "a folder", "a file");
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw bad_input(path.string(), "cannot be read", std::strerror(errno), "");
+  // Not through iterators, from which an error of reading comes as an exception without the path.
+  std::string text;
+  std::vector<char> block(size_t{1} << 16U);
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
+    text.append(block.data(), static_cast<size_t>(in.gcount()));
+  }
+  if (in.bad()) throw bad_input(path.string(), "cannot be read", std::strerror(errno), "");
+  return text;
+}
+
+StagedFile::StagedFile(std::filesystem::path path, std::span<const std::string_view> pieces)
+    : path_(std::move(path)),
+      beside_(path_.string() + std::string(kTemporary) + std::to_string(getpid())),
+      descriptor_(open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) throw cannot_write(path_, errno);
+  try {
+    for (const std::string_view piece : pieces) write_all(piece);
+    flush();
+  } catch (...) {
+    if (descriptor_ >= 0) close(descriptor_);
+    unlink(beside_.c_str());
+    throw;
+  }
+}
+
+StagedFile::~StagedFile() {
+  if (!in_place_) unlink(beside_.c_str());
+}
+
+void StagedFile::write_all(std::string_view text) const {
+  write_to(descriptor_, text, path_);
+}
+
+// A delayed write error (network file systems, quotas) shows up in fsync or close, not in write.
+void StagedFile::flush() {
+  if (fsync(descriptor_) != 0) throw cannot_write(path_, errno);
+  const int closed = close(descriptor_);
+  descriptor_ = -1;
+  if (closed != 0) throw cannot_write(path_, errno);
+}
+
+void StagedFile::put_in_place() {
+  if (rename(beside_.c_str(), path_.c_str()) != 0) throw cannot_write(path_, errno);
+  in_place_ = true;
+  sync_folder(path_.parent_path());
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_file_atomically(path, std::span(&text, 1));
+}
+
+void write_file_atomically(const std::filesystem::path& path,
+                           std::span<const std::string_view> pieces) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) {
+    const int stream = own_stream(status);
+    const bool replaceable = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
+    if (!replaceable || (stream >= 0 && S_ISREG(status.st_mode))) {
+      return write_through(path, stream, pieces);
+    }
+  }
+  StagedFile(behind_links(path), pieces).put_in_place();
+}
+
+void remove_leftovers(const std::filesystem::path& folder, std::span<const char* const> names) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return;
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const TemporaryName name = temporary_name(entry.path());
+    const bool ours =
+        names.empty() || std::find(names.begin(), names.end(), name.of) != names.end();
+    if (!name.of.empty() && ours && is_no_more(name.process)) leftovers.push_back(entry.path());
+  }
+  for (const auto& path : leftovers) {
+    if (!std::filesystem::remove(path, error) && error) throw cannot_write(path, error.value());
+  }
+}
+
+std::vector<std::filesystem::directory_entry> read_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::directory_entry> entries;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    entries.push_back(*at);
+  }
+  if (error) throw bad_input(folder.string(), "", "cannot be read: " + error.message(), "");
+  return entries;
+}
+
+std::vector<std::filesystem::path> files_named(const std::filesystem::path& folder,
+                                               std::string_view name) {
+  std::vector<std::filesystem::path> files;
+  for (const std::filesystem::directory_entry& entry : read_folder(folder)) {
+    std::error_code unknown;  // as good as no folder
+    if (entry.path().filename() == name) files.push_back(entry.path());
+    if (entry.is_symlink(unknown) || !entry.is_directory(unknown)) continue;
+    const std::vector<std::filesystem::path> below = files_named(entry.path(), name);
+    files.insert(files.end(), below.begin(), below.end());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void make_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  std::error_code unknown;
+  if (!error && !std::filesystem::is_directory(path, unknown)) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
+  if (error == std::errc::file_exists && std::filesystem::is_symlink(path, unknown)) {
+    throw bad_input(path.string(), "", "is a link to nothing", "a folder, or a free name");
+  }
+  if (error) throw cannot_write(path, error.value());
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Whole files in and out, with the project's errors.
+namespace noisemark::reports {
+
+/// Throws Error (bad input) when the file is missing or cannot be read.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path);
+
+/// A whole file whose bytes are on the disk, but beside `path` still: putting it in place needs no
+/// more room. Removed when it was not.
+class [[nodiscard]] StagedFile {
+ public:
+  /// Throws Error (cannot write) with the cause, a full disk for example.
+  StagedFile(std::filesystem::path path, std::span<const std::string_view> pieces);
+  StagedFile(const std::filesystem::path& path, std::string_view text)
+      : StagedFile(path, std::span(&text, 1)) {}
+  ~StagedFile();
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+
+  /// `path` is whole at any moment: the old bytes or the new ones. Throws Error (cannot write).
+  void put_in_place();
+
+ private:
+  void write_all(std::string_view text) const;
+  void flush();
+
+  std::filesystem::path path_;
+  std::filesystem::path beside_;
+  int descriptor_ = -1;
+  bool in_place_ = false;
+};
+
+/// Writes a temporary file beside `path`, flushes it to the disk and renames it, so that `path` is
+/// always whole: the old bytes or the new ones. A link stays, and the file behind it is written.
+/// A device, a pipe or this process's own output is no regular file and never replaced: the bytes
+/// go into it. Throws Error (cannot write) with the cause, a full disk for example, and
+/// leaves no temporary file behind.
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Writes several pieces likewise, one after the other, without joining them in memory.
+void write_file_atomically(const std::filesystem::path& path,
+                           std::span<const std::string_view> pieces);
+
+/// Removes from `folder` the temporary files that write_file_atomically() of processes which are no
+/// more left there: those of the files `names`, or with none of any file. A folder that is not
+/// there holds none. Throws Error (cannot write).
+void remove_leftovers(const std::filesystem::path& folder, std::span<const char* const> names = {});
+
+/// Lists what lies in a folder, in no order. Throws Error (bad input), «PATH: cannot be read: ...».
+[[nodiscard]] std::vector<std::filesystem::directory_entry> read_folder(
+    const std::filesystem::path& folder);
+
+/// The files of that name in `folder` and below it, in the order of their paths; links to folders
+/// are not followed. Throws as read_folder().
+[[nodiscard]] std::vector<std::filesystem::path> files_named(const std::filesystem::path& folder,
+                                                             std::string_view name);
+
+/// Makes the folder and its parents. Throws Error (cannot write).
+void make_folder(const std::filesystem::path& path);
+
+}  // namespace noisemark::reports

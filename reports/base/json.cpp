@@ -1,0 +1,48 @@
+#include "reports/base/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace noisemark::reports {
+namespace {
+
+std::string place_of(std::string_view text, size_t offset) {
+  if (text.empty()) return "it is empty";
+  if (offset >= text.size()) return "it ends too early";
+  const std::string_view before = text.substr(0, offset);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const size_t column = offset - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
+  return fmt::format("from line {}, column {} on", line, column);
+}
+
+}  // namespace
+
+std::string json_fault(std::string_view text) {
+  try {
+    [[maybe_unused]] const auto json = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    return place_of(text, error.byte == 0 ? 0 : error.byte - 1);
+  } catch (const nlohmann::json::out_of_range&) {
+    return "a number is too large";
+  }
+  return "";
+}
+
+std::string fault_words(std::string_view text, const nlohmann::json::exception& error) {
+  const std::string place = json_fault(text);
+  if (!place.empty()) return "not JSON: " + place;
+  const std::string_view said = error.what();
+  if (dynamic_cast<const nlohmann::json::out_of_range*>(&error) != nullptr) {
+    const size_t begin = said.find('\'');
+    const size_t end = said.rfind('\'');
+    if (begin < end) return fmt::format("{}: missing", said.substr(begin + 1, end - begin - 1));
+    return "a list is too short";
+  }
+  const size_t begin = said.find("] ");
+  return fmt::format("a value of another type: {}",
+                     said.substr(begin == std::string_view::npos ? 0 : begin + 2));
+}
+
+}  // namespace noisemark::reports

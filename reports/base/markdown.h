@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Markdown that also reads well as plain text. Names, titles, notes and messages come from users
+/// and their machines: they are shown as they are, and make no heading, row, link or tag.
+namespace noisemark::reports {
+
+/// Bytes of the first character of `text`, which is not empty; 0 where they are not UTF-8.
+[[nodiscard]] size_t utf8_size(std::string_view text);
+
+/// `text` on one line, which can be printed: line ends and tabs as blanks, other control
+/// characters, those that turn the direction of writing, and bytes that are not UTF-8 as U+FFFD.
+[[nodiscard]] std::string one_line(std::string_view text);
+
+/// `text` on one line of Markdown that shows it as it is, whatever it holds. Code spans stay, for
+/// messages name commands and options in them, and so do links within the page.
+[[nodiscard]] std::string plain(std::string_view text);
+
+/// A link to a file by a path relative to the page.
+[[nodiscard]] std::string link(std::string_view text, std::string_view path);
+/// Shows a picture, likewise.
+[[nodiscard]] std::string picture(std::string_view text, std::string_view path);
+
+/// `lines` as a block of code in that language, whatever fences they hold.
+[[nodiscard]] std::string code_block(std::string_view lines, std::string_view language);
+
+enum class Align { kLeft, kRight };
+
+/// Decides when a column leaves its table, so that the others fit on a page.
+enum class Fold {
+  kNever,
+  kIfEmpty,  ///< where every cell is empty
+  kIfAlike,  ///< also where all cells are alike: a sentence before the table says so
+};
+
+/// A table whose columns are padded to one width. Cells are shown as plain() shows a text, and one
+/// that is `**text**` is bold; an empty cell stays empty. Rows must have as many cells as there are
+/// columns (std::logic_error).
+class MarkdownTable {
+ public:
+  struct Column {
+    std::string title;
+    Align align = Align::kLeft;
+    Fold fold = Fold::kNever;
+  };
+
+  explicit MarkdownTable(std::vector<Column> columns);
+  void add_row(const std::vector<std::string>& cells);
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  /// Ends with a line end.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  [[nodiscard]] bool is_folded(size_t column) const;
+  /// "Every row has precision fp32.", with an empty line behind it; empty where nothing is said.
+  [[nodiscard]] std::string alike() const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// `text` as a code span on one line, whatever quotes it holds; pipes are escaped by the table.
+[[nodiscard]] std::string code(std::string_view text);
+
+/// Characters on the screen, for UTF-8 without wide or combining ones.
+[[nodiscard]] size_t display_width(std::string_view text);
+
+}  // namespace noisemark::reports

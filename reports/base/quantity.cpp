@@ -1,0 +1,109 @@
+#include "reports/base/quantity.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <ctime>
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kKibi = 1024;
+
+// Two decimals of value / base^k under the k-th prefix, the largest that leaves at least 1.
+template <size_t N>
+std::string scaled(double value, double base, const std::array<const char*, N>& prefixes,
+                   const char* unit) {
+  size_t prefix = 0;
+  while (prefix + 1 < N && std::abs(value) >= base) {
+    value /= base;
+    ++prefix;
+  }
+  return fmt::format("{:.2f} {}{}", value, prefixes[prefix], unit);
+}
+
+constexpr std::array kDecimal{"", "k", "M", "G", "T", "P", "E"};
+constexpr std::array kBinary{"", "Ki", "Mi", "Gi", "Ti", "Pi"};
+constexpr int64_t kKibiBytes = 1024;
+
+}  // namespace
+
+std::string format_count(int64_t count) {
+  std::string digits = fmt::format("{}", count);
+  const size_t first = count < 0 ? 1 : 0;
+  for (size_t place = digits.size(); place > first + 3;) {
+    place -= 3;
+    digits.insert(place, 1, ',');
+  }
+  return digits;
+}
+
+std::string format_bytes(int64_t bytes) {
+  if (bytes > -kKibiBytes && bytes < kKibiBytes) return fmt::format("{} B", bytes);
+  return scaled(static_cast<double>(bytes), kKibi, kBinary, "B");
+}
+
+std::string format_mib(int64_t bytes) {
+  return fmt::format("{:.2f}", static_cast<double>(bytes) / (kKibi * kKibi));
+}
+
+std::string format_exact_bytes(int64_t bytes) {
+  return format_count(bytes) + " B";
+}
+
+std::string format_seconds(double seconds) {
+  const double size = std::abs(seconds);
+  if (size >= 120) {
+    const int64_t whole = std::llround(seconds);
+    return fmt::format("{} min {:02} s", whole / 60, std::abs(whole % 60));
+  }
+  if (size >= 1) return fmt::format("{:.2f} s", seconds);
+  if (size >= 1e-3) return fmt::format("{:.2f} ms", seconds * 1e3);
+  if (size >= 1e-6) return fmt::format("{:.2f} us", seconds * 1e6);
+  return size == 0 ? "0 s" : fmt::format("{:.2f} ns", seconds * 1e9);
+}
+
+std::string format_ms(double seconds) {
+  return fmt::format("{:.3f}", seconds * 1e3);
+}
+
+std::string format_per_s(double per_s) {
+  return fmt::format("{:.2f}", per_s);
+}
+
+std::string format_flop(double flop) {
+  return scaled(flop, 1000, kDecimal, "FLOP");
+}
+
+std::string format_flop_per_s(double flop_per_s) {
+  return scaled(flop_per_s, 1000, kDecimal, "FLOP/s");
+}
+
+std::string format_percent(double frac) {
+  return fmt::format("{:.1f} %", 100 * frac);
+}
+
+std::string format_number(double value) {
+  return fmt::format("{:.6g}", value);
+}
+
+std::string format_quantity(double value, std::string_view unit) {
+  if (unit == "bytes") return format_bytes(std::llround(value));
+  if (unit == "s") return format_seconds(value);
+  if (unit == "frac") return format_percent(value);
+  if (unit == "FLOP") return format_flop(value);
+  if (unit == "FLOP/s") return format_flop_per_s(value);
+  if (unit == "1/s") return format_per_s(value) + " /s";
+  if (unit == "count") return format_count(std::llround(value));
+  if (unit.empty() || unit == "1") return format_number(value);
+  return format_number(value) + " " + std::string(unit);
+}
+
+std::string utc_now(std::chrono::seconds ahead) {
+  const std::time_t time = std::time(nullptr) + ahead.count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+}
+
+}  // namespace noisemark::reports

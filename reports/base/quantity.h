@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// The only place where a number of base units becomes text for people. Digits are fixed per
+/// function, so that a changed digit in a diff is a changed value; never locale dependent.
+namespace noisemark::reports {
+
+[[nodiscard]] std::string format_count(int64_t count);        ///< "35,746,307"
+[[nodiscard]] std::string format_bytes(int64_t bytes);        ///< "0 B", "12.50 KiB", "204.94 MiB"
+[[nodiscard]] std::string format_mib(int64_t bytes);          ///< "204.94", for columns in MiB
+[[nodiscard]] std::string format_exact_bytes(int64_t bytes);  ///< "214,900,736 B"
+[[nodiscard]] std::string format_seconds(double seconds);  ///< "1.23 s", "45.60 ms", "3 min 05 s"
+[[nodiscard]] std::string format_ms(double seconds);       ///< "45.600", for columns in ms
+[[nodiscard]] std::string format_per_s(double per_s);      ///< "16.38", without the unit
+[[nodiscard]] std::string format_flop(double flop);        ///< "6.02 GFLOP"
+[[nodiscard]] std::string format_flop_per_s(double flop_per_s);  ///< "351.92 GFLOP/s"
+[[nodiscard]] std::string format_percent(double frac);           ///< 0.123 -> "12.3 %"
+[[nodiscard]] std::string format_number(double value);  ///< six significant digits: "0.0312345"
+
+/// A value in a unit of result.json: "bytes", "s", "frac", "FLOP", "FLOP/s", "count", "1/s"; any
+/// other unit ("images/s") is appended to format_number as it is, and "" or "1" means a plain
+/// number.
+[[nodiscard]] std::string format_quantity(double value, std::string_view unit);
+
+/// The time of day as results carry it: "2026-01-31T23:59:59Z"; `ahead` of now.
+[[nodiscard]] std::string utc_now(std::chrono::seconds ahead = {});
+
+}  // namespace noisemark::reports

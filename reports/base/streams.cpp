@@ -1,0 +1,26 @@
+#include "reports/base/streams.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "reports/base/error.h"
+
+namespace noisemark::reports {
+
+void print_out(std::string_view text) {
+  if (text.empty()) return;
+  std::clearerr(stdout);  // an earlier failure is told already
+  errno = 0;
+  const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written == text.size() && std::fflush(stdout) == 0) return;
+  const int cause = errno;
+  throw Error(ExitCode::kCannotWrite,
+              "standard output: cannot be written: " + std::generic_category().message(cause));
+}
+
+void say_on_stderr(std::string_view words) noexcept {
+  (void)std::fprintf(stderr, "noisemark: %.*s\n", static_cast<int>(words.size()), words.data());
+}
+
+}  // namespace noisemark::reports

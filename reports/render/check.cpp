@@ -1,0 +1,263 @@
+#include "reports/render/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/sha256.h"
+#include "reports/base/system_error.h"
+#include "reports/render/plot.h"
+#include "reports/render/report.h"
+#include "reports/render/run_folder.h"
+#include "reports/result/events.h"
+#include "reports/result/json_io.h"
+#include "reports/result/schema.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAccepted = "a result.json, its folder, or a folder of such folders";
+
+/// Throws Error (bad input) for a file of another kind, which no rule of results is about.
+void require_result_file(const fs::path& path, const std::string& text) {
+  if (path.extension() == ".json" || nlohmann::json::accept(text)) return;
+  throw bad_input(path.string(), "", read_mark(text) ? "the report of a run" : "not JSON",
+                  kAccepted);
+}
+
+std::vector<Finding> checksum_findings(const std::string& text, const std::string& file) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("checksum") || !json["checksum"].is_string()) return {};
+  const auto stated = json["checksum"].get<std::string>();
+  const std::string expected = expected_checksum(text, stated);
+  if (expected == stated) return {};
+  return {{file, "checksum",
+           "the file was changed after it was written: its checksum is " +
+               (expected.empty() ? std::string("malformed") : "now " + expected)}};
+}
+
+void append(std::vector<Finding>& to, std::vector<Finding> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// Reads the result as far as it can be read, and adds what is wrong with the file.
+std::optional<Result> check_file(const std::string& text, const std::string& file,
+                                 std::vector<Finding>& findings) {
+  if (nlohmann::json::accept(text)) {  // else reading it says where it is not
+    for (const std::string& words : schema_problems(text))
+      findings.push_back({file, "schema", words});
+  }
+  append(findings, checksum_findings(text, file));
+  try {
+    Result result = from_json_unverified(text, file);
+    append(findings, check_values(result, file));
+    return result;
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    findings.push_back({file, "schema", what.substr(std::min(what.size(), file.size() + 2))});
+    return std::nullopt;
+  }
+}
+
+/// Far larger than all the rest.
+bool are_weights(std::string_view artifact) {
+  return artifact == "weights.safetensors" || artifact == "ema.safetensors";
+}
+
+std::vector<Finding> artifact_findings(const fs::path& folder, const Result& result) {
+  std::vector<Finding> findings;
+  for (const Artifact& artifact : result.artifacts) {
+    const fs::path relative = artifact.path;
+    const fs::path path = folder / relative;
+    const auto add = [&](const std::string& words) {
+      findings.push_back({path.string(), "artifacts", words});
+    };
+    if (relative.empty() || relative.is_absolute() ||
+        std::find(relative.begin(), relative.end(), "..") != relative.end()) {
+      add("its path leaves the folder of the result");
+    } else if (!fs::is_regular_file(path)) {
+      if (!are_weights(artifact.path)) add("the result lists it and it is not there");
+    } else if (sha256_of_file(path) != artifact.sha256) {
+      add("it was changed after the run: its SHA-256 is not that of the result");
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> event_findings(const fs::path& folder, const Result& result) {
+  const fs::path path = folder / "events.mlog";
+  std::vector<Finding> findings;
+  if (!fs::exists(path)) {
+    const auto listed = [](const Artifact& one) { return one.path == "events.mlog"; };
+    const auto& artifacts = result.artifacts;
+    const bool known = std::any_of(artifacts.begin(), artifacts.end(), listed);
+    // Files that the result lists are missed as artifacts. A run that left any left its events.
+    const bool run_folder = result.identity.framework == "noisemark" && !artifacts.empty();
+    if (run_folder && !known) {
+      findings.push_back({path.string(), "events", "every run writes it and it is not there"});
+    }
+    return findings;
+  }
+  const bool finished = result.exit.code <= static_cast<int>(ExitCode::kFailed);
+  try {
+    const auto events = read_events(read_file(path), path.string());
+    for (const std::string& words : event_problems(events, finished)) {
+      findings.push_back({path.string(), "events", words});
+    }
+  } catch (const Error& error) {
+    findings.push_back({path.string(), "events", error.what()});
+  }
+  return findings;
+}
+
+std::vector<Finding> report_findings(const fs::path& folder, const std::string& text,
+                                     const Result& result) {
+  const fs::path path = folder / "report.md";
+  if (!fs::exists(path)) return {};
+  const std::string report = read_file(path);
+  const auto mark = read_mark(report);
+  if (!mark) return {{path.string(), "report", "it names no run and no result"}};
+  if (mark->run_id != result.run_id) {
+    return {{path.string(), "report", "it belongs to run " + mark->run_id}};
+  }
+  if (mark->result_sha256 != sha256_of(text)) {
+    return {{path.string(), "report", "it is stale: rendered from other bytes of result.json"}};
+  }
+  const std::string difference = report_difference(report, result, mark->result_sha256);
+  if (difference.empty()) return {};
+  return {{path.string(), "report", "it was changed after it was rendered: " + difference}};
+}
+
+// Only of the data and the script: another gnuplot draws the same plot with other bytes.
+std::vector<Finding> plot_findings(const fs::path& folder, const Result& result) {
+  std::vector<Finding> findings;
+  for (const PlotSource& source : plot_sources(result)) {
+    for (const auto& [ending, text] :
+         {std::pair(".dat", &source.data), std::pair(".gp", &source.script)}) {
+      const fs::path path = folder / "plots" / (source.name + ending);
+      if (!fs::exists(path) || read_file(path) == *text) continue;
+      findings.push_back({path.string(), "plots", "it is not what the result says"});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> suite_findings(const fs::path& folder) {
+  const fs::path report = folder / "report.md";
+  if (!fs::exists(folder / "suite.json") || !fs::exists(report)) return {};
+  try {
+    const CollectedResults all = collect_results(folder);
+    const std::string difference = text_difference(
+        read_file(report), render_suite_report(all.title, all.results, all.missing));
+    if (difference.empty()) return {};
+    return {{report.string(), "report", "it was changed or is stale: " + difference}};
+  } catch (const Error& error) {
+    return {{report.string(), "report", fmt::format("it cannot be compared: {}", error.what())}};
+  }
+}
+
+std::vector<Finding> check_folder(const fs::path& folder) {
+  const fs::path file = folder / "result.json";
+  const std::string text = read_file(file);
+  std::vector<Finding> findings;
+  const auto result = check_file(text, file.string(), findings);
+  if (!result) return findings;
+  append(findings, artifact_findings(folder, *result));
+  append(findings, event_findings(folder, *result));
+  append(findings, report_findings(folder, text, *result));
+  append(findings, plot_findings(folder, *result));
+  return findings;
+}
+
+void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
+                        std::vector<Finding>* lost) {
+  or_lost(folder, lost, [&] {
+    for (const fs::directory_entry& entry : read_folder(folder)) {
+      if (entry.path().filename() == "result.json") found.push_back(folder);
+      const bool folder_of_runs = !entry.is_symlink() && entry.is_directory();
+      if (folder_of_runs && !is_of_a_replacement(entry.path())) {
+        add_result_folders(entry.path(), found, lost);
+      }
+    }
+  });
+}
+
+/// An error's words, without the path that a finding names already.
+Finding finding_of(const fs::path& path, const Error& error) {
+  const std::string before = path.string() + ": ";
+  std::string words = error.what();
+  if (words.starts_with(before)) words.erase(0, before.size());
+  const bool unwritable = error.code() == ExitCode::kCannotWrite;
+  return {path.string(), unwritable ? kUnwritable : "unreadable", words};
+}
+
+}  // namespace
+
+void or_lost(const fs::path& path, std::vector<Finding>* lost,
+             const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    if (lost == nullptr) throw;
+    lost->push_back(finding_of(path, error));
+  } catch (const std::system_error& error) {
+    if (lost == nullptr) throw error_of(error);
+    lost->push_back(finding_of(path, error_of(error)));
+  }
+}
+
+std::vector<fs::path> result_folders(const fs::path& path, std::vector<Finding>* lost) {
+  std::error_code none;
+  if (fs::exists(path / "result.json", none)) return {path};
+  if (!fs::exists(path, none)) throw bad_input(path.string(), "not there", "", kAccepted);
+  std::vector<fs::path> folders;
+  const size_t lost_before = lost == nullptr ? 0 : lost->size();
+  add_result_folders(path, folders, lost);
+  if (folders.empty() && (lost == nullptr || lost->size() == lost_before)) {
+    throw bad_input(path.string(), "no result.json in it or below it", "", kAccepted);
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+std::vector<fs::path> absent_weights(const fs::path& path) {
+  std::vector<fs::path> absent;
+  std::error_code unknown;
+  if (fs::is_regular_file(path, unknown)) return absent;
+  std::vector<Finding> lost;  // check() names them
+  for (const fs::path& folder : result_folders(path, &lost)) {
+    const fs::path file = folder / "result.json";
+    or_lost(file, &lost, [&] {
+      const Result result = from_json_unverified(read_file(file), file.string());
+      for (const Artifact& artifact : result.artifacts) {
+        const bool here = fs::exists(folder / artifact.path);
+        if (are_weights(artifact.path) && !here) absent.push_back(folder / artifact.path);
+      }
+    });
+  }
+  return absent;
+}
+
+std::vector<Finding> check(const fs::path& path) {
+  std::vector<Finding> findings;
+  if (fs::is_regular_file(path)) {
+    const std::string text = read_file(path);
+    require_result_file(path, text);
+    (void)check_file(text, path.string(), findings);
+    return findings;
+  }
+  for (const fs::path& folder : result_folders(path, &findings)) {
+    or_lost(folder, &findings, [&] { append(findings, check_folder(folder)); });
+  }
+  or_lost(path, &findings, [&] { append(findings, suite_findings(path)); });
+  return findings;
+}
+
+}  // namespace noisemark::reports

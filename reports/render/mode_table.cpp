@@ -1,0 +1,222 @@
+#include "reports/render/mode_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/base/statistics.h"
+#include "reports/render/report.h"
+#include "reports/result/gate.h"
+
+namespace noisemark::reports {
+namespace {
+
+bool under_a_mode(const NamedResult& named) {
+  return named.result.identity.mode != "none";
+}
+
+using Row = std::vector<std::string>;
+
+std::string mib(const std::optional<int64_t>& bytes) {
+  return bytes ? format_mib(*bytes) : "";
+}
+
+std::string percent(const std::optional<double>& frac) {
+  return frac ? fmt::format("{:+.1f}", 100 * *frac) : "";
+}
+
+/// Measured, predicted, times fewer.
+Row figure(const Result& result, std::optional<int64_t> StepBytes::*of, int64_t bytes) {
+  const MemoryMode& mode = result.memory_mode;
+  if (!result.memory.measured) return {"none", mib(mode.predicted.*of), ""};
+  const std::optional<double> times = times_fewer(mode.plain.*of, bytes);
+  return {format_mib(bytes), mib(mode.predicted.*of), times ? fmt::format("{:.2f}", *times) : ""};
+}
+
+/// The figure of the training pass; where that was too short, of the turns beside "none".
+std::string rate(const Result& result) {
+  const Metric* metric = find_metric(result, "images_per_s");
+  if (metric != nullptr && metric->value) return format_per_s(*metric->value);
+  const std::vector<double>& turns = result.memory_mode.overhead.step_s;
+  if (turns.empty()) return "none";
+  return format_per_s(static_cast<double>(result.protocol.batch) / median(turns));
+}
+
+std::string overhead(const Overhead& overhead) {
+  std::string text = percent(overhead.frac);
+  if (overhead.frac && overhead.ci95) {
+    text += fmt::format(" [{}, {}]", percent(overhead.ci95->low), percent(overhead.ci95->high));
+  }
+  return text;
+}
+
+std::string proof(const MemoryMode& mode) {
+  if (mode.certificate.verdict == Verdict::kPass) return "PASS";
+  if (mode.certificate.verdict == Verdict::kFail) return "**FAIL**";
+  if (mode.certificate.verdict == Verdict::kUnavailable) return "**UNAVAILABLE**";
+  if (mode.lossless || !mode.gradient_error.error_frac) return "none";
+  return "error " + format_number(*mode.gradient_error.error_frac);
+}
+
+std::string fallbacks(const Result& result) {
+  int64_t all = 0;
+  bool any = false;
+  for (const PassFallbacks& one : result.memory_mode.fallbacks) {
+    if (!one.missing_reason.empty()) continue;
+    if (!one.plan_missing_reason.empty()) return "no plan";
+    all += one.kept_after_mismatch + one.replayed_after_mismatch + one.codec_fallbacks +
+           one.departures;
+    any = true;
+  }
+  // This count is of the memory pass, and 0 where it was not made.
+  all += result.memory_mode.host_memory.refused_tensors;
+  return any ? format_count(all) : "not measured";
+}
+
+/// The columns with which every table begins.
+Row name_of(const Result& result) {
+  return {benchmark_name(result.identity) + (result.identity.custom ? " (custom)" : ""),
+          result.identity.precision, result.identity.mode};
+}
+
+Row joined(Row row, const std::vector<Row>& more) {
+  for (const Row& cells : more) row.insert(row.end(), cells.begin(), cells.end());
+  return row;
+}
+
+Row bytes_row(const Result& result) {
+  return joined(name_of(result),
+                {figure(result, &StepBytes::peak_bytes, result.memory.peak_bytes),
+                 figure(result, &StepBytes::saved_bytes, result.memory.saved_bytes)});
+}
+
+Row at_most_row(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  const bool encodes = result.identity.mode != "none" && result.memory.measured;
+  const std::optional<double> at_most = most_times_fewer(mode);
+  return joined(name_of(result),
+                {figure(result, &StepBytes::peak_saved_bytes, result.memory.peak_saved_bytes),
+                 {encodes ? format_mib(mode.encoded_bytes) : "", mib(mode.irreplaceable_bytes),
+                  at_most ? fmt::format("{:.2f}", *at_most) : ""}});
+}
+
+Row time_row(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  const bool none = result.identity.mode == "none";
+  return joined(name_of(result),
+                {{rate(result), overhead(mode.overhead), percent(predicted_overhead_frac(mode)),
+                  none ? "" : proof(mode), none ? "" : fallbacks(result)}});
+}
+
+Row fit_row(const Result& result) {
+  const BatchFit& fit = result.batch_fit;
+  const Row within = {format_mib(*fit.memory_bytes)};
+  if (!fit.missing_reason.empty()) return joined(name_of(result), {within, {"none", "", ""}});
+  return joined(name_of(result),
+                {within,
+                 {format_count(fit.batch), mib(fit.peak_bytes),
+                  fit.next_peak_bytes ? format_mib(*fit.next_peak_bytes) : fit.next_words}});
+}
+
+std::vector<MarkdownTable::Column> columns(const std::vector<MarkdownTable::Column>& more) {
+  std::vector<MarkdownTable::Column> all{{"benchmark", Align::kLeft, Fold::kIfAlike},
+                                         {"precision", Align::kLeft, Fold::kIfAlike},
+                                         {"mode"}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+constexpr const char* kBytesWords =
+    "The peak is that of all owners. Saved are the bytes that forward leaves for backward. The "
+    "plan "
+    "predicts both from the recorded step. A factor says how many times fewer bytes there are than "
+    "under none in plain.";
+constexpr const char* kAtMostWords =
+    "Saved at most is the most over the step, with what is made again. Encoded is the part of "
+    "saved "
+    "that is in another form. What stays is what no plan of the mode could make again, in the form "
+    "in which it was saved; its factor is relative to what none saves, and only other forms take "
+    "saved's factor beyond it.";
+constexpr const char* kTimeWords =
+    "The overhead is the time of a step beside none, in turns in one process. A certificate of "
+    "PASS "
+    "means bitwise none; UNAVAILABLE proves nothing, because a compared step followed no plan or "
+    "none differs from itself; a lossy mode has its relative gradient error instead. Fallbacks are "
+    "recipes and shortcuts that were not exact, tensors that no codec took or host memory had no "
+    "room for, and passes on another path, over all passes of the run.";
+
+constexpr const char* kFitWords =
+    "The largest batch is the one that trains within so much memory of all owners. Its peak and "
+    "that of the next larger batch were measured.";
+
+/// A row for each run that asked for one; empty where none did.
+std::string fit_table(const std::vector<NamedResult>& results,
+                      const std::set<std::string>& benchmarks) {
+  const Align right = Align::kRight;
+  MarkdownTable table(columns({{"within MiB", right},
+                               {"largest batch", right},
+                               {"its peak", right},
+                               {"peak of the next", right}}));
+  bool any = false;
+  for (const auto& [name, result] : results) {
+    if (!result.batch_fit.memory_bytes) continue;
+    if (!benchmarks.contains(benchmark_name(result.identity))) continue;
+    table.add_row(fit_row(result));
+    any = true;
+  }
+  return any ? fmt::format("\n{}\n{}\n", table.text(), kFitWords) : "";
+}
+
+}  // namespace
+
+std::string mode_table(const std::vector<NamedResult>& results) {
+  std::set<std::string> benchmarks;
+  for (const NamedResult& named : results) {
+    if (under_a_mode(named)) benchmarks.insert(benchmark_name(named.result.identity));
+  }
+  if (benchmarks.empty()) return "";
+  const Align right = Align::kRight;
+  MarkdownTable bytes(columns({{"peak MiB", right},
+                               {"predicted", right},
+                               {"factor", right},
+                               {"saved MiB", right},
+                               {"predicted", right},
+                               {"factor", right}}));
+  MarkdownTable at_most(columns({{"saved at most MiB", right},
+                                 {"predicted", right},
+                                 {"factor", right},
+                                 {"encoded", right},
+                                 {"stays", right},
+                                 {"factor", right}}));
+  MarkdownTable times(columns({{"images/s", right},
+                               {"overhead % [95 %]", right},
+                               {"predicted", right},
+                               {"certificate"},
+                               {"fallbacks", right}}));
+  for (const auto& [name, result] : results) {
+    if (!benchmarks.contains(benchmark_name(result.identity))) continue;
+    bytes.add_row(bytes_row(result));
+    at_most.add_row(at_most_row(result));
+    times.add_row(time_row(result));
+  }
+  return fmt::format("{}\n{}\n\n{}\n{}\n\n{}\n{}\n{}", bytes.text(), kBytesWords, at_most.text(),
+                     kAtMostWords, times.text(), kTimeWords, fit_table(results, benchmarks));
+}
+
+std::optional<double> most_times_fewer(const MemoryMode& mode) {
+  return times_fewer(mode.plain.saved_bytes, mode.irreplaceable_bytes.value_or(0));
+}
+
+std::optional<double> predicted_overhead_frac(const MemoryMode& mode) {
+  const std::vector<double>& steps_s = mode.overhead.reference_step_s;
+  if (!mode.predicted_added_s || steps_s.empty()) return std::nullopt;
+  const double step_s = median(steps_s);
+  if (!(step_s > 0)) return std::nullopt;
+  return *mode.predicted_added_s / step_s;
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/result/result.h"
+
+/// SVG plots by gnuplot, with their data and scripts beside them: `plots/NAME.dat`, `.gp`, `.svg`.
+namespace noisemark::reports {
+
+struct PlotLink {
+  std::string title;
+  std::string file;  ///< relative to the folder of the report: "plots/loss.svg"
+};
+
+struct Plots {
+  std::vector<PlotLink> links;
+  std::string left_out;  ///< reason why plots are missing; empty when none is
+};
+
+/// The input of gnuplot for one plot.
+struct PlotSource {
+  std::string name;
+  std::string title;
+  std::string data;
+  std::string script;
+};
+
+/// `text` as a string of a script, whatever it holds: it ends no string and begins no command.
+[[nodiscard]] std::string gnuplot_text(std::string_view text);
+
+/// The first lines of every script: size, colours, axes, the names of the files.
+[[nodiscard]] std::string plot_head(const std::string& name);
+
+/// Step time, loss, and memory by owner, those that `result` has samples for. A pure function.
+[[nodiscard]] std::vector<PlotSource> plot_sources(const Result& result);
+
+/// Writes the sources and runs gnuplot on them in `folder`/plots. Without gnuplot, a plot that is
+/// already there and was drawn from the same data and script is kept; others are left out with the
+/// reason. Throws Error (cannot write).
+[[nodiscard]] Plots write_plots(const std::filesystem::path& folder,
+                                const std::vector<PlotSource>& sources);
+/// Writes the plots of plot_sources().
+[[nodiscard]] Plots write_plots(const std::filesystem::path& folder, const Result& result);
+
+struct ParetoPoint {
+  int64_t bytes = 0;
+  double added_s = 0;  ///< to a step
+  bool chosen = false;
+};
+
+/// Time against bytes of the plans that a budget can choose from. `bytes_label`: what the bytes
+/// are. A pure function.
+[[nodiscard]] PlotSource pareto_plot(const std::vector<ParetoPoint>& points, int64_t budget_bytes,
+                                     const std::string& bytes_label);
+
+}  // namespace noisemark::reports

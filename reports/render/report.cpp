@@ -1,0 +1,417 @@
+#include "reports/render/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "reports/base/error.h"
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
+#include "reports/render/plot.h"
+#include "reports/render/report_sections.h"
+#include "reports/result/environment_changes.h"
+#include "reports/result/gate.h"
+#include "reports/result/warmup.h"
+
+namespace noisemark::reports {
+namespace {
+
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+std::string plot_line(const Plots& plots, const std::string& name) {
+  const std::string file = "plots/" + name + ".svg";
+  for (const PlotLink& link : plots.links) {
+    if (link.file == file) return fmt::format("\n![{}]({})\n", link.title, link.file);
+  }
+  return "";
+}
+
+std::string verdict_of(const Gate& gate) {
+  if (gate.verdict == Verdict::kNotApplied) return "not applied";
+  return gate.verdict == Verdict::kPass ? "PASS" : "**FAIL**";
+}
+
+// The two or three figures that a reader came for.
+std::string headline(const Result& result) {
+  std::vector<std::string> figures;
+  const Metric* rate = find_metric(result, "images_per_s");
+  if (rate != nullptr && rate->value) {
+    figures.push_back(fmt::format("**{} images/s**{}", format_per_s(*rate->value),
+                                  rate_caveat(result.protocol.warmup_stable)));
+  }
+  if (result.memory.measured) {
+    figures.push_back(fmt::format("peak memory **{}**", format_bytes(result.memory.peak_bytes)));
+  }
+  if (!result.quality.evaluations.empty()) {
+    const auto& evaluations = result.quality.evaluations;
+    const std::string at_start = "at the start " + format_number(evaluations.front().loss);
+    figures.push_back(evaluations.size() == 1
+                          ? "validation loss " + at_start
+                          : fmt::format("validation loss **{}** ({})",
+                                        format_number(evaluations.back().loss), at_start));
+  }
+  const std::string text = fmt::format("{}", fmt::join(figures, ", "));
+  const bool interrupted = result.exit.code == static_cast<int>(ExitCode::kInterrupted);
+  if (text.empty() || !interrupted) return text;
+  return fmt::format("Not finished, after training step {}: {}", result.protocol.steps, text);
+}
+
+}  // namespace
+
+std::string verdict_words(const Result& result) {
+  switch (static_cast<ExitCode>(result.exit.code)) {
+    case ExitCode::kPass:
+      return result.exit.status == "custom" ? "CUSTOM (no gate of the definition applies)" : "PASS";
+    case ExitCode::kFailed:
+      return "FAIL";
+    default:
+      return upper(result.exit.status);
+  }
+}
+
+std::string benchmark_name(const Identity& identity) {
+  return identity.benchmark + "@" + identity.scale;
+}
+
+namespace sections {
+
+std::string not_measured(const std::string& reason) {
+  return fmt::format("Not measured: {}.\n",
+                     reason.empty() ? "no reason was recorded" : plain(reason));
+}
+
+std::vector<double> steady(const Result& result, const std::vector<double>& samples) {
+  const auto dropped = std::min<int64_t>(std::max<int64_t>(0, result.protocol.warmup_steps),
+                                         static_cast<int64_t>(samples.size()));
+  return {samples.begin() + dropped, samples.end()};
+}
+
+std::string verdict(const Result& result) {
+  const Identity& id = result.identity;
+  std::string text = fmt::format("# {}: {}\n\n{}\n\n", plain(verdict_words(result)),
+                                 plain(benchmark_name(id)), plain(result.title));
+  const std::string figures = headline(result);
+  if (!figures.empty()) text += figures + ".\n\n";
+  const auto count = [&](Verdict verdict) {
+    return std::count_if(result.gates.begin(), result.gates.end(),
+                         [&](const Gate& gate) { return gate.verdict == verdict; });
+  };
+  text += fmt::format(
+      "Of the gates {} passed, {} failed and {} were not applied. The exit code is {} ({}).\n",
+      count(Verdict::kPass), count(Verdict::kFail), count(Verdict::kNotApplied), result.exit.code,
+      plain(result.exit.status));
+  if (!result.exit.reasons.empty()) text += '\n';
+  for (const std::string& reason : result.exit.reasons)
+    text += fmt::format("- {}\n", plain(reason));
+  return text;
+}
+
+std::string what_ran(const Result& result) {
+  const Identity& id = result.identity;
+  const Protocol& protocol = result.protocol;
+  MarkdownTable table({{"what"}, {"value"}});
+  table.add_row({"benchmark", fmt::format("{}, version {}", benchmark_name(id), id.version)});
+  table.add_row({"framework", id.framework});
+  table.add_row({"mode", id.mode});
+  table.add_row({"baseline", id.baseline});
+  table.add_row({"precision", id.precision});
+  table.add_row({"device", fmt::format("{}, {} threads", id.device, id.threads)});
+  table.add_row({"data", id.data});
+  if (protocol.loader_threads > 1) {
+    table.add_row({"loader", fmt::format("{} threads", protocol.loader_threads)});
+  }
+  table.add_row(
+      {"steps", fmt::format("{} of {} images ({} micro-batches each)", format_count(protocol.steps),
+                            format_count(protocol.batch), protocol.accumulation)});
+  if (protocol.resumed_at_step > 0) {
+    table.add_row({"resumed", fmt::format("at step {}", format_count(protocol.resumed_at_step))});
+  }
+  if (const Metric* skipped = find_metric(result, "skipped_steps");
+      skipped != nullptr && skipped->value) {
+    table.add_row({"skipped by loss scaling",
+                   fmt::format("{} steps", format_count(static_cast<int64_t>(*skipped->value)))});
+  }
+  table.add_row({"deterministic", protocol.deterministic ? "yes" : "no"});
+  std::vector<std::string> overrides;
+  for (const std::string& one : id.overrides) overrides.push_back(code(one));
+  if (overrides.empty()) overrides.emplace_back("not the locked definition");
+  table.add_row({"custom", id.custom ? fmt::format("{}", fmt::join(overrides, " ")) : "no"});
+  return "## What ran\n\n" + table.text();
+}
+
+std::string gates(const Result& result) {
+  if (result.gates.empty()) return "## Gates\n\nNone was evaluated.\n";
+  MarkdownTable table({{"gate"}, {"verdict"}, {"value", Align::kRight}, {"must be"}, {"in words"}});
+  for (const Gate& gate : result.gates) {
+    table.add_row({gate.name, verdict_of(gate),
+                   gate.value ? format_quantity(*gate.value, gate.unit) : "",
+                   gate.relation + " " + format_quantity(gate.bound, gate.unit), gate.words});
+  }
+  return "## Gates\n\n" + table.text();
+}
+
+std::string throughput(const Result& result) {
+  const Metric* rate = find_metric(result, "images_per_s");
+  const Utilization& use = result.utilization;
+  MarkdownTable table({{"figure"}, {"value", Align::kRight}, {"how"}});
+  if (rate != nullptr && rate->value) {
+    table.add_row({"images/s", format_per_s(*rate->value), rate->method});
+    table.add_row({"95 % interval",
+                   rate->ci95 ? fmt::format("{} to {}", format_per_s(rate->ci95->low),
+                                            format_per_s(rate->ci95->high))
+                              : "none",
+                   rate->ci95 ? fmt::format("of this run, {} steps", rate->n)
+                              : fmt::format("{} steps are too few", rate->n)});
+  } else {
+    table.add_row({"images/s", "none", rate == nullptr ? "no such metric" : rate->missing_reason});
+  }
+  if (use.parameters > 0) table.add_row({"parameters", format_count(use.parameters), ""});
+  if (use.measured) {
+    const auto forward = static_cast<double>(use.forward_flop_per_image);
+    const auto backward = static_cast<double>(use.backward_flop_per_image);
+    table.add_row({"work per image", format_flop(forward + backward),
+                   fmt::format("forward {}, backward {}; a fused multiply-add counts as two",
+                               format_flop(forward), format_flop(backward))});
+    table.add_row(
+        {"achieved", format_flop_per_s(use.achieved_flop_per_s), "work per image x images/s"});
+    table.add_row(
+        {"measured peak", format_flop_per_s(use.gemm_peak_flop_per_s), use.gemm_peak_method});
+    table.add_row({"utilization (MFU)", format_percent(use.mfu_frac), "achieved / measured peak"});
+  }
+  std::string text = "## Throughput\n\n" + table.text();
+  if (!use.measured) text += "\nUtilization. " + not_measured(use.missing_reason);
+  return text;
+}
+
+namespace {
+
+std::string or_unknown(const std::string& text) {
+  return text.empty() ? "not recorded" : text;
+}
+
+void add_all(MarkdownTable& table, const std::string& kind, const Strings& strings) {
+  for (const auto& [key, value] : strings) table.add_row({kind, key, value});
+}
+
+// A reader should not have to find these in a long table.
+std::string changes(const Strings& environment) {
+  if (!environment.contains(std::string(kChangedWhileItRan))) return "";
+  const std::vector<std::string> changed = changes_while_it_ran(environment);
+  if (changed.empty()) {
+    return "Settings of the machine were read again at the end; none had changed.\n\n";
+  }
+  return fmt::format("**Changed while it ran: {}.** What it was at the end is in the table.\n\n",
+                     plain(fmt::format("{}", fmt::join(changed, ", "))));
+}
+
+}  // namespace
+
+std::string environment(const Result& result) {
+  MarkdownTable table({{"part"}, {"what"}, {"value"}});
+  add_all(table, "hardware", result.identity.hardware);
+  add_all(table, "software", result.identity.software);
+  add_all(table, "system", result.environment);
+  if (table.empty()) return "## Environment\n\nNothing was recorded.\n";
+  return "## Environment\n\n" + changes(result.environment) + table.text();
+}
+
+std::string seeds(const Result& result) {
+  MarkdownTable table({{"stream"}, {"seed", Align::kRight}});
+  table.add_row({"base", fmt::format("{}", result.seeds.base)});
+  for (const auto& [stream, seed] : result.seeds.streams) {
+    table.add_row({stream, fmt::format("{}", seed)});
+  }
+  return "## Seeds\n\n" + table.text();
+}
+
+std::string data(const Result& result) {
+  std::string text = fmt::format("## Data ({})\n\n", plain(or_unknown(result.identity.data)));
+  if (result.provenance.data.empty()) return text + "No file was read.\n";
+  MarkdownTable table({{"file"},
+                       {"bytes", Align::kRight},
+                       {"pictures", Align::kRight},
+                       {"SHA-256"},
+                       {"is the locked one"}});
+  std::string left_out;
+  for (const DataFile& file : result.provenance.data) {
+    if (is_left_out(file)) {
+      left_out +=
+          fmt::format("\n{} (their list has SHA-256 {}).\n", plain(file.name), code(file.sha256));
+      continue;
+    }
+    table.add_row({code(file.name), format_count(file.bytes),
+                   file.pictures ? format_count(*file.pictures) : "not counted", code(file.sha256),
+                   file.verified ? "yes" : "no"});
+  }
+  return text + table.text() + left_out;
+}
+
+std::string repeat(const Result& result) {
+  if (result.repeat_command.empty()) return "## Repeat it\n\nNo command was recorded.\n";
+  std::string text = fmt::format("## Repeat it\n\n{}", code_block(result.repeat_command, "sh"));
+  if (result.repeat_command.starts_with("noisemark ")) {
+    text += "\n`noisemark` is in `bin/` of the build folder (`build/release/bin/noisemark`).\n";
+  }
+  return text;
+}
+
+std::string provenance(const Result& result, const std::string& result_sha256) {
+  const Provenance& from = result.provenance;
+  MarkdownTable table({{"what"}, {"value"}});
+  const auto add_digest = [&](const std::string& name, const std::string& digest) {
+    table.add_row({name, digest.empty() ? "not recorded" : code(digest)});
+  };
+  add_digest("definition, SHA-256", result.identity.definition_sha256);
+  add_digest("initial weights, SHA-256", from.init_weights_sha256);
+  add_digest("trained weights, SHA-256", result.determinism.weights_sha256);
+  if (const std::string& average = result.determinism.ema_sha256; !average.empty()) {
+    add_digest("their average, SHA-256", average);
+  }
+  add_digest("loss trace, SHA-256", result.determinism.loss_trace_sha256);
+  for (const auto& [key, value] : from.build) table.add_row({"build: " + key, value});
+  for (const auto& [key, value] : from.container) table.add_row({"container: " + key, value});
+  if (from.container.empty()) table.add_row({"container", "none"});
+  add_digest("commit", from.git_commit);
+  table.add_row({"working tree", from.git_dirty ? "changed since the commit" : "as committed"});
+  if (from.git_dirty) add_digest("changes, SHA-256", from.git_diff_sha256);
+  add_digest("binary, SHA-256", from.binary_sha256);
+  for (const Artifact& artifact : result.artifacts) {
+    add_digest(fmt::format("{}, SHA-256", artifact.path), artifact.sha256);
+  }
+  table.add_row({"run", code(result.run_id)});
+  table.add_row({"made", result.created_utc});
+  add_digest("result.json, SHA-256", result_sha256);
+  return "## Provenance\n\n" + table.text();
+}
+
+}  // namespace sections
+
+std::string render_report(const Result& result, const std::string& result_sha256,
+                          const Plots& plots) {
+  const std::array parts{sections::verdict(result),
+                         sections::what_ran(result),
+                         sections::gates(result),
+                         sections::throughput(result),
+                         sections::step_time(result, plot_line(plots, "step_time")),
+                         sections::memory(result, plot_line(plots, "memory")),
+                         sections::saved_tensors(result),
+                         sections::memory_mode(result),
+                         sections::batch_fit(result),
+                         sections::operators(result),
+                         sections::device_use(result),
+                         sections::mixed_precision(result),
+                         sections::quality(result, plot_line(plots, "loss")),
+                         sections::samples(result),
+                         sections::noise(result),
+                         sections::environment(result),
+                         sections::seeds(result),
+                         sections::data(result),
+                         sections::repeat(result),
+                         sections::provenance(result, result_sha256)};
+  std::string text = mark_line({result.run_id, result_sha256}) + "\n";
+  text += parts.front();
+  if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].empty()) continue;
+    text += '\n';
+    text += parts[i];
+  }
+  return text;
+}
+
+namespace {
+
+constexpr std::string_view kLeftOut = "\nPlots were left out: ";
+constexpr std::string_view kReason = "gnuplot ";
+
+/// Returns the reason why plots are missing, by the text; empty when it gives none of gnuplot's
+/// reasons.
+std::string stated_reason(std::string_view text) {
+  const size_t begin = text.find(kLeftOut);
+  if (begin == std::string_view::npos) return "";
+  std::string_view reason = text.substr(begin + kLeftOut.size());
+  reason = reason.substr(0, reason.find('\n'));
+  if (!reason.starts_with(kReason) || !reason.ends_with('.')) return "";
+  reason.remove_suffix(1);
+  return std::string(reason);
+}
+
+/// The plots that the report may have left out or not.
+Plots plots_in(std::string_view text, const Result& result) {
+  Plots plots;
+  const std::string reason = stated_reason(text);
+  for (const PlotSource& source : plot_sources(result)) {
+    const std::string file = fmt::format("plots/{}.svg", source.name);
+    const bool shown = text.find(fmt::format("]({})", file)) != std::string_view::npos;
+    if (shown || reason.empty()) {
+      plots.links.push_back({source.title, file});
+    } else {
+      plots.left_out = reason;
+    }
+  }
+  return plots;
+}
+
+std::string_view take_line(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+}  // namespace
+
+std::string text_difference(std::string_view text, std::string_view rendered) {
+  if (text == rendered) return "";
+  for (int line = 1; !text.empty() || !rendered.empty(); ++line) {
+    const std::string_view found = take_line(text);
+    const std::string_view expected = take_line(rendered);
+    if (found == expected) continue;
+    return fmt::format("line {} is \"{}\", and the results say \"{}\"", line, found, expected);
+  }
+  return "its last line has no end";
+}
+
+std::string report_difference(std::string_view text, const Result& result,
+                              const std::string& result_sha256) {
+  return text_difference(text, render_report(result, result_sha256, plots_in(text, result)));
+}
+
+namespace {
+
+constexpr std::string_view kBegin = "<!-- noisemark run_id=";
+constexpr std::string_view kMiddle = " result_sha256=";
+constexpr std::string_view kEnd = " -->";
+
+}  // namespace
+
+std::string mark_line(const Mark& mark) {
+  std::string line(kBegin);
+  line += mark.run_id;
+  line += kMiddle;
+  line += mark.result_sha256;
+  return line += kEnd;
+}
+
+std::optional<Mark> read_mark(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const size_t middle = line.find(kMiddle);
+  if (!line.starts_with(kBegin) || !line.ends_with(kEnd) || middle == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const size_t digest = middle + kMiddle.size();
+  Mark mark;
+  mark.run_id = line.substr(kBegin.size(), middle - kBegin.size());
+  mark.result_sha256 = line.substr(digest, line.size() - kEnd.size() - digest);
+  if (mark.run_id.empty() || !is_sha256(mark.result_sha256)) return std::nullopt;
+  return mark;
+}
+
+}  // namespace noisemark::reports

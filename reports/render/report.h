@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "reports/render/plot.h"
+#include "reports/result/result.h"
+
+namespace noisemark::reports {
+
+/// report.md of one result: the verdict first, what changes from run to run last. A pure function,
+/// byte for byte. `result_sha256` is of the bytes of result.json; it and the run id stand in the
+/// first line (Mark) and at the end.
+[[nodiscard]] std::string render_report(const Result& result, const std::string& result_sha256,
+                                        const Plots& plots);
+
+/// "PASS", "FAIL", "CUSTOM (no gate of the definition applies)", "INTERRUPTED" ...
+[[nodiscard]] std::string verdict_words(const Result& result);
+
+/// "ho-cifar10@cpu"
+[[nodiscard]] std::string benchmark_name(const Identity& identity);
+
+/// Returns one sentence on where a report.md first departs from what its result renders to; empty
+/// when it does not. Only what the machine that rendered it decides is free: whether a plot is
+/// there, or gnuplot's reason why not. `result_sha256` is of the bytes of result.json.
+[[nodiscard]] std::string report_difference(std::string_view text, const Result& result,
+                                            const std::string& result_sha256);
+
+/// Compares the report of a suite likewise with what it should be, `rendered`.
+[[nodiscard]] std::string text_difference(std::string_view text, std::string_view rendered);
+
+/// Ties a report to the result that it was rendered from.
+struct Mark {
+  std::string run_id;
+  std::string result_sha256;  ///< digest of the bytes of result.json
+};
+
+/// The comment with which report.md begins: one line, invisible once rendered.
+[[nodiscard]] std::string mark_line(const Mark& mark);
+
+/// The mark of a report's text; empty when it has none or a malformed one.
+[[nodiscard]] std::optional<Mark> read_mark(std::string_view text);
+
+}  // namespace noisemark::reports

@@ -1,0 +1,370 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/render/mode_table.h"
+#include "reports/render/report_sections.h"
+
+namespace noisemark::reports::sections {
+namespace {
+
+std::vector<const MemorySnapshot*> instants(const MemorySection& memory) {
+  std::vector<const MemorySnapshot*> all;
+  for (const MemorySnapshot& shot : memory.boundaries) all.push_back(&shot);
+  all.push_back(&memory.peak);
+  return all;
+}
+
+int64_t bytes_of(const MemorySnapshot& shot, const std::string& category) {
+  const auto entry = shot.by_category.find(category);
+  return entry == shot.by_category.end() ? 0 : entry->second;
+}
+
+MarkdownTable owners_table(const std::vector<const MemorySnapshot*>& shots) {
+  std::vector<MarkdownTable::Column> columns{{"owner (MiB)"}};
+  for (const MemorySnapshot* shot : shots) {
+    std::string title = shot->at.empty() ? "peak" : shot->at;
+    std::replace(title.begin(), title.end(), '_', ' ');
+    columns.push_back({title, Align::kRight});
+  }
+  return MarkdownTable(columns);
+}
+
+// Rows of owners that hold something at any instant; the names of the others go to `idle`.
+void add_owners(const MemorySection& memory, const std::vector<const MemorySnapshot*>& shots,
+                MarkdownTable& table, std::vector<std::string>& idle) {
+  for (const std::string& category : memory.categories) {
+    std::vector<std::string> row{category};
+    bool any = false;
+    for (const MemorySnapshot* shot : shots) {
+      const int64_t bytes = bytes_of(*shot, category);
+      any = any || bytes != 0;
+      row.push_back(format_mib(bytes));
+    }
+    if (any) table.add_row(row);
+    if (!any) idle.push_back(plain(category));
+  }
+}
+
+void add_closure(const std::vector<const MemorySnapshot*>& shots, MarkdownTable& table) {
+  std::vector<std::string> total{"**live, by the allocator**"};
+  std::vector<std::string> closure{"without an owner"};
+  for (const MemorySnapshot* shot : shots) {
+    total.push_back(format_mib(shot->allocator_bytes));
+    closure.push_back(format_exact_bytes(shot->unattributed_bytes));
+  }
+  table.add_row(closure);
+  table.add_row(total);
+}
+
+}  // namespace
+
+std::string memory(const Result& result, const std::string& plot) {
+  const MemorySection& m = result.memory;
+  std::string text = "## Memory by owner\n\n";
+  if (!m.measured) return text + not_measured(m.missing_reason) + training_memory(result);
+  const auto shots = instants(m);
+  MarkdownTable table = owners_table(shots);
+  std::vector<std::string> idle;
+  add_owners(m, shots, table, idle);
+  add_closure(shots, table);
+  text += table.text();
+  text += fmt::format(
+      "\nThe peak was {} ({}), in {}, inside {}. Every storage counts once, and the rows add up "
+      "to what the allocator holds.\n",
+      format_bytes(m.peak_bytes), format_exact_bytes(m.peak_bytes),
+      m.peak_phase.empty() ? "no known phase" : plain(m.peak_phase),
+      m.peak_operator.empty() ? "no operator" : code(m.peak_operator));
+  text +=
+      "Temporary is what an operator made in the current phase and nobody keeps when the phase "
+      "ends; "
+      "if it lives on, it is without an owner from then on.\n";
+  if (!idle.empty()) text += fmt::format("These owners held nothing: {}.\n", fmt::join(idle, ", "));
+  text += fmt::format(
+      "What lies outside the allocator is {}. After the step {} were left over. A step made {} "
+      "allocations.\nThe source of these figures is {}.\n",
+      m.outside_allocator_bytes ? format_bytes(*m.outside_allocator_bytes) : "not known",
+      format_exact_bytes(m.leaked_bytes), format_count(m.allocations),
+      m.source.empty() ? "not recorded" : fmt::format("the {}", plain(m.source)));
+  text += device_memory(m);
+  text += convolution_workspace(m);
+  text += training_memory(result);
+  text += plot;
+  return text;
+}
+
+std::string saved_tensors(const Result& result) {
+  const MemorySection& m = result.memory;
+  std::string text = "## Saved for backward\n\n";
+  if (!m.measured) return text + not_measured(m.missing_reason);
+  MarkdownTable table({{"figure"}, {"value", Align::kRight}, {"what"}});
+  table.add_row(
+      {"saved", format_bytes(m.saved_bytes),
+       "distinct storages that forward leaves: for backward, and the prediction and losses"});
+  table.add_row({"at most", format_bytes(m.peak_saved_bytes),
+                 "maximum over the step, with what is decoded or recomputed"});
+  table.add_row({"summed per variable", format_bytes(m.naive_saved_bytes),
+                 m.saved_bytes > 0
+                     ? fmt::format("counts shared storages again: {:.2f} times too much",
+                                   static_cast<double>(m.naive_saved_bytes) /
+                                       static_cast<double>(m.saved_bytes))
+                     : "counts shared storages again"});
+  table.add_row({"saved variables", format_count(m.saved_tensors), "packed in one step"});
+  return text + table.text();
+}
+
+std::string batch_fit(const Result& result) {
+  const BatchFit& fit = result.batch_fit;
+  if (!fit.memory_bytes) return "";
+  std::string text = fmt::format("## Largest batch within {}\n\n", format_bytes(*fit.memory_bytes));
+  if (!fit.missing_reason.empty()) return text + not_measured(fit.missing_reason);
+  MarkdownTable table({{"batch"}, {"value", Align::kRight}, {"peak", Align::kRight}});
+  table.add_row({"the largest that fits", format_count(fit.batch),
+                 fit.peak_bytes ? format_bytes(*fit.peak_bytes) : "none fits"});
+  table.add_row({"the next larger", "",
+                 fit.next_peak_bytes ? format_bytes(*fit.next_peak_bytes) : fit.next_words});
+  return text + table.text() +
+         fmt::format(
+             "\nUnder mode {}. Peaks were measured in steady steps; nothing is extrapolated.\n",
+             code(result.identity.mode));
+}
+
+namespace {
+
+constexpr size_t kTensorsShown = 8;
+constexpr size_t kHeldShown = 12;
+
+std::string bytes_cell(const std::optional<int64_t>& bytes) {
+  return bytes ? format_bytes(*bytes) : "";
+}
+
+std::string factor_text(const std::optional<double>& times) {
+  return times ? fmt::format("{:.2f}", *times) : "";
+}
+
+std::string factor_cell(const std::optional<int64_t>& plain, int64_t under_mode) {
+  return factor_text(times_fewer(plain, under_mode));
+}
+
+std::string signed_percent(double frac) {
+  return fmt::format("{}{}", frac < 0 ? "-" : "+", format_percent(frac < 0 ? -frac : frac));
+}
+
+std::string bytes_table(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  const MemorySection& m = result.memory;
+  if (!m.measured) return not_measured(m.missing_reason);
+  MarkdownTable table({{"bytes"},
+                       {"none, plain", Align::kRight},
+                       {"predicted", Align::kRight},
+                       {"measured", Align::kRight},
+                       {"times fewer", Align::kRight}});
+  struct Row {
+    const char* name;
+    std::optional<int64_t> StepBytes::*figure;
+    int64_t measured;
+  };
+  const std::array rows{Row{"peak", &StepBytes::peak_bytes, m.peak_bytes},
+                        Row{"saved", &StepBytes::saved_bytes, m.saved_bytes},
+                        Row{"saved, at most", &StepBytes::peak_saved_bytes, m.peak_saved_bytes}};
+  for (const Row& row : rows) {
+    const std::optional<int64_t>& plain = mode.plain.*row.figure;
+    table.add_row({row.name, bytes_cell(plain), bytes_cell(mode.predicted.*row.figure),
+                   format_bytes(row.measured), factor_cell(plain, row.measured)});
+  }
+  table.add_row({"of saved, in another form", "", "", format_bytes(mode.encoded_bytes), ""});
+  if (mode.irreplaceable_bytes) {
+    table.add_row({"cannot be made again", "", bytes_cell(mode.irreplaceable_bytes), "",
+                   factor_text(most_times_fewer(mode))});
+  }
+  return table.text();
+}
+
+std::string budget_words(const ModeBudget& budget) {
+  if (!budget.bytes) return "";
+  std::string text = fmt::format("\nThe budget bounds {} of a steady step to {}",
+                                 plain(budget.figure), format_exact_bytes(*budget.bytes));
+  if (budget.error_frac) {
+    text +=
+        fmt::format(" and the gradient's relative error to {}", format_number(*budget.error_frac));
+  }
+  if (budget.measured_error_frac) {
+    text += fmt::format(" ({} on the step by which the plan was chosen)",
+                        format_number(*budget.measured_error_frac));
+  }
+  return text + ".\n";
+}
+
+std::string overhead_words(const MemoryMode& mode) {
+  const Overhead& overhead = mode.overhead;
+  std::string text = "\nOverhead. ";
+  if (!overhead.frac) return text + not_measured(overhead.missing_reason);
+  text += fmt::format("Time of a step beside {}: {}", plain(mode.reference),
+                      signed_percent(*overhead.frac));
+  if (overhead.ci95) {
+    text += fmt::format(" [95 %: {}, {}]", signed_percent(overhead.ci95->low),
+                        signed_percent(overhead.ci95->high));
+  }
+  text += fmt::format(", over {} rounds in turns in one process", overhead.step_s.size());
+  if (overhead.noise_frac) {
+    text += fmt::format("; none beside itself: {}", signed_percent(*overhead.noise_frac));
+  }
+  return text + ".\n";
+}
+
+std::string prediction_words(const MemoryMode& mode) {
+  if (!mode.predicted_added_s) return "";
+  const std::optional<double> share = predicted_overhead_frac(mode);
+  return fmt::format(
+      "The plan predicted {}{} more in a step, from the recorded operators' times.\n",
+      share ? signed_percent(*share) + " of the step of none, " : "",
+      format_seconds(*mode.predicted_added_s));
+}
+
+std::string_view verdict_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPass:
+      return "PASS. ";
+    case Verdict::kFail:
+      return "**FAIL.** ";
+    case Verdict::kUnavailable:
+      return "**UNAVAILABLE.** ";
+    case Verdict::kNotApplied:
+      break;
+  }
+  return "";
+}
+
+std::string certificate_words(const MemoryMode& mode) {
+  const Certificate& proof = mode.certificate;
+  std::string text =
+      fmt::format("\nCertificate. {}{}\n", verdict_word(proof.verdict), plain(proof.words));
+  const bool judged = proof.verdict == Verdict::kPass || proof.verdict == Verdict::kFail;
+  if (!judged || proof.steps.empty()) return text;
+  MarkdownTable table({{"after step", Align::kRight}, {"SHA-256"}, {"of none"}});
+  for (size_t i = 0; i < proof.steps.size(); ++i) {
+    const bool same = proof.sha256.at(i) == proof.reference_sha256.at(i);
+    table.add_row({fmt::format("{}", proof.steps[i]), code(proof.sha256[i]),
+                   same ? "the same" : code(proof.reference_sha256[i])});
+  }
+  return text + "\n" + table.text();
+}
+
+std::string gradient_words(const MemoryMode& mode) {
+  const GradientError& error = mode.gradient_error;
+  std::string text = "\nGradient error. ";
+  if (!error.error_frac) return text + not_measured(error.missing_reason);
+  text +=
+      fmt::format("{} of the gradient's 2-norm, in one step at the weights and batch of none.\n",
+                  format_number(*error.error_frac));
+  if (*error.error_frac == 0) return text;
+  std::vector<TensorError> worst = error.tensors;
+  std::stable_sort(worst.begin(), worst.end(), [](const TensorError& a, const TensorError& b) {
+    return a.error_frac > b.error_frac;
+  });
+  MarkdownTable table({{"gradient of"}, {"relative error", Align::kRight}});
+  for (size_t i = 0; i < std::min(kTensorsShown, worst.size()); ++i) {
+    table.add_row({code(worst[i].name), format_number(worst[i].error_frac)});
+  }
+  return text +
+         fmt::format("These are the largest of {} tensors:\n\n", format_count(std::ssize(worst))) +
+         table.text();
+}
+
+std::string host_words(const HostMemory& host) {
+  if (!host.capacity_bytes) return "";
+  const std::string text = fmt::format("Host memory: {}; ", format_bytes(*host.capacity_bytes));
+  if (host.refused_tensors == 0) return text + "all that was to go there found room.\n";
+  return text + fmt::format("{} tensors ({}) found no room there and stayed on the device.\n",
+                            format_count(host.refused_tensors), format_bytes(host.refused_bytes));
+}
+
+std::string fallback_words(const MemoryMode& mode) {
+  MarkdownTable table({{"fallbacks in the"},
+                       {"recipe not exact", Align::kRight},
+                       {"shortcut not exact", Align::kRight},
+                       {"not repeatable", Align::kRight},
+                       {"not taken by codec", Align::kRight},
+                       {"other path", Align::kRight},
+                       {"made twice", Align::kRight}});
+  std::string notes;
+  for (const PassFallbacks& one : mode.fallbacks) {
+    const std::string pass = one.pass + " pass";
+    if (!one.missing_reason.empty()) {
+      table.add_row({pass, "", "", "", "", "", ""});
+      notes +=
+          fmt::format("Fallbacks in the {}. {}", plain(pass), not_measured(one.missing_reason));
+      continue;
+    }
+    table.add_row({pass, format_count(one.kept_after_mismatch),
+                   format_count(one.replayed_after_mismatch), format_count(one.unrepeatable),
+                   format_count(one.codec_fallbacks), format_count(one.departures),
+                   format_count(one.recipes_run_again)});
+    if (one.plan_missing_reason.empty()) continue;
+    notes += fmt::format("The {} ended without a plan and kept everything: {}.\n", plain(pass),
+                         plain(one.plan_missing_reason));
+  }
+  return fmt::format("\n{}{}{}", table.text(), notes.empty() ? "" : "\n", notes);
+}
+
+std::string held_table(const MemoryMode& mode) {
+  if (mode.held.empty()) return "";
+  MarkdownTable table(
+      {{"held, made by"}, {"because"}, {"storages", Align::kRight}, {"MiB", Align::kRight}});
+  for (size_t i = 0; i < std::min(kHeldShown, mode.held.size()); ++i) {
+    const HeldStorages& group = mode.held[i];
+    table.add_row(
+        {code(group.made_by), group.reason, format_count(group.storages), format_mib(group.bytes)});
+  }
+  return fmt::format("\n{}", table.text());
+}
+
+/// The reason why nothing is known of the plan of the memory pass; empty where it was made.
+std::string why_no_memory_pass(const Result& result) {
+  for (const PassFallbacks& one : result.memory_mode.fallbacks) {
+    if (one.pass == "memory") return one.missing_reason;
+  }
+  return "";
+}
+
+std::string plan_words(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  const std::string no_pass = why_no_memory_pass(result);
+  if (!no_pass.empty()) return fmt::format("\nPlan. {}", not_measured(no_pass));
+  if (!mode.plan_missing_reason.empty()) {
+    return fmt::format("\nPlan. None: {}. Everything is kept.\n", plain(mode.plan_missing_reason));
+  }
+  std::string text = fmt::format(
+      "\nPlan. Of {} that autograd saves, {} are held as they are, {} in another form, {} are made "
+      "again by {} recipes.\n",
+      format_bytes(mode.recorded_bytes), format_bytes(mode.held_bytes),
+      format_bytes(mode.encoded_from_bytes), format_bytes(mode.dropped_bytes),
+      format_count(mode.recipes));
+  if (mode.irreplaceable_bytes) {
+    text += fmt::format(
+        "Of them {} cannot be made again: whatever a plan of this mode chose, it would keep them, "
+        "as they are or in another form, because their operator is not replayed or not repeatable, "
+        "or has an input that is not to be had.\n",
+        format_bytes(*mode.irreplaceable_bytes));
+  }
+  return text + host_words(mode.host_memory) + held_table(mode);
+}
+
+}  // namespace
+
+std::string memory_mode(const Result& result) {
+  const MemoryMode& mode = result.memory_mode;
+  if (result.identity.mode == "none") return "";
+  std::string text = fmt::format("## Memory mode {}\n\n", code(result.identity.mode));
+  if (!mode.measured) return text + not_measured(mode.missing_reason);
+  return text + bytes_table(result) + budget_words(mode.budget) + overhead_words(mode) +
+         prediction_words(mode) + certificate_words(mode) + gradient_words(mode) +
+         plan_words(result) + fallback_words(mode);
+}
+
+}  // namespace noisemark::reports::sections

@@ -1,0 +1,198 @@
+#include "reports/render/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/folder.h"
+#include "reports/base/json.h"
+#include "reports/base/sha256.h"
+#include "reports/render/check.h"
+#include "reports/render/plot.h"
+#include "reports/render/report.h"
+#include "reports/render/table.h"
+#include "reports/result/json_io.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kSuiteSchema = "noisemark.suite 1";
+
+void render(const fs::path& folder, const Result& result, const std::string& result_sha256) {
+  const Plots plots = write_plots(folder, result);
+  write_file_atomically(folder / "report.md", render_report(result, result_sha256, plots));
+}
+
+void render_folder(const fs::path& folder) {
+  const fs::path file = folder / "result.json";
+  const std::string text = read_file(file);
+  render(folder, from_json(text, file.string()), sha256_of(text));
+}
+
+Error not_a_suite(const fs::path& file, const std::string& what) {
+  return bad_input(file.string(), "not a suite", what, std::string(kSuiteSchema));
+}
+
+/// Says how the run ended that was to replace the result of an earlier suite.
+std::string why_not_replaced(const fs::path& folder) {
+  const fs::path file = folder / kReplacementFolder / "result.json";
+  const std::string earlier = "the one there is of an earlier suite";
+  const std::string none = fmt::format("{}: {}", kNoResult, earlier);
+  try {
+    if (!fs::exists(file)) return none;
+    const Exit exit = read_result(file).exit;
+    return fmt::format("{}: {} ({}/ has its result, and {})", exit.status,
+                       fmt::join(exit.reasons, "; "), kReplacementFolder, earlier);
+  } catch (const Error&) {
+    return none;
+  }
+}
+
+}  // namespace
+
+bool is_of_a_replacement(const fs::path& folder) {
+  const fs::path name = folder.filename();
+  if (name != kReplacementFolder && name != kReplacingFolder && name != kArrivingFolder) {
+    return false;
+  }
+  const fs::path run = folder.parent_path();
+  return fs::exists(run / "result.json") || fs::exists(run / "events.mlog");
+}
+
+void write_run_folder(const fs::path& folder, const Result& result) {
+  make_folder(folder);
+  const fs::path path = folder / "result.json";
+  const std::string text = to_json(result);
+  StagedFile file(path, text);
+  // A name need not be UTF-8, and a file of JSON is: the report tells what the file holds.
+  render(folder, from_json(text, path.string()), sha256_of(text));
+  file.put_in_place();
+}
+
+void write_result_alone(const fs::path& folder, const Result& result) {
+  std::error_code ignored;
+  fs::remove(folder / "report.md", ignored);
+  write_file_atomically(folder / "result.json", to_json(result));
+}
+
+void write_suite(const fs::path& folder, const Suite& suite) {
+  make_folder(folder);
+  Json json;
+  json["schema"] = kSuiteSchema;
+  json["title"] = suite.title;
+  json["folders"] = suite.names;
+  json["earlier"] = suite.earlier;
+  json["not_run"] = suite.not_run;
+  if (!suite.judged.empty()) json["judged"] = suite.judged;
+  write_file_atomically(folder / "suite.json",
+                        json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::optional<Suite> read_suite(const fs::path& folder) {
+  const fs::path file = folder / "suite.json";
+  if (!fs::exists(file)) return std::nullopt;
+  const std::string text = read_file(file);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  try {
+    const auto schema = json.at("schema").get<std::string>();
+    if (schema != kSuiteSchema) throw not_a_suite(file, schema);
+    Suite suite;
+    json.at("title").get_to(suite.title);
+    json.at("folders").get_to(suite.names);
+    if (json.contains("earlier")) json["earlier"].get_to(suite.earlier);
+    if (json.contains("not_run")) json["not_run"].get_to(suite.not_run);
+    if (json.contains("judged")) json["judged"].get_to(suite.judged);
+    return suite;
+  } catch (const nlohmann::json::exception& error) {
+    throw not_a_suite(file, fault_words(text, error));
+  }
+}
+
+std::vector<SuiteRun> suite_runs(const fs::path& folder, const Suite& suite) {
+  std::vector<SuiteRun> runs;
+  for (const std::string& name : suite.names) {
+    const fs::path file = folder / name / "result.json";
+    const auto not_run = suite.not_run.find(name);
+    const auto earlier = suite.earlier.find(name);
+    SuiteRun run{name, "", not_run != suite.not_run.end()};
+    if (run.not_run) {
+      run.lost = not_run->second;
+    } else if (!fs::exists(file)) {
+      run.lost = kNoResult;
+    } else if (earlier != suite.earlier.end() && earlier->second == sha256_of_file(file)) {
+      run.lost = why_not_replaced(folder / name);
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+void write_suite_report(const fs::path& folder) {
+  const auto all = collect_suite(folder);
+  if (!all) throw bad_input(folder.string(), "no suite.json in it", "", "the folder of a suite");
+  write_file_atomically(folder / "report.md",
+                        render_suite_report(all->title, all->results, all->missing));
+}
+
+std::vector<fs::path> rewrite_report(const fs::path& folder, std::vector<Finding>* lost) {
+  const bool suite = fs::exists(folder / "suite.json");
+  std::vector<fs::path> written;
+  for (const fs::path& one : result_folders(folder, lost)) {
+    or_lost(one, lost, [&] {
+      // The caller holds the folder itself.
+      std::optional<FolderLock> lock;
+      if (one != folder) lock.emplace(one);
+      render_folder(one);
+      written.push_back(one / "report.md");
+    });
+  }
+  if (suite) {
+    or_lost(folder, lost, [&] {
+      write_suite_report(folder);
+      written.push_back(folder / "report.md");
+    });
+  }
+  return written;
+}
+
+namespace fs = std::filesystem;
+
+std::optional<CollectedResults> collect_suite(const fs::path& folder) {
+  const auto suite = read_suite(folder);
+  if (!suite) return {};
+  CollectedResults collected{suite->title, {}, {}};
+  for (const SuiteRun& run : suite_runs(folder, *suite)) {
+    if (run.lost.empty()) {
+      collected.results.push_back({run.name, read_result(folder / run.name / "result.json")});
+    } else {
+      MissingRun missing{run.name};
+      (run.not_run ? missing.not_run : missing.failed) = run.lost;
+      collected.missing.push_back(std::move(missing));
+    }
+  }
+  return collected;
+}
+
+CollectedResults collect_results(const fs::path& path, std::vector<Finding>* lost) {
+  if (fs::is_regular_file(path)) return {path.string(), {{path.string(), read_result(path)}}, {}};
+  if (auto suite = collect_suite(path)) return *std::move(suite);
+  CollectedResults collected{path.string(), {}, {}};
+  std::vector<Finding> missed;
+  std::vector<Finding>* const to = lost == nullptr ? nullptr : &missed;
+  for (const fs::path& folder : result_folders(path, to)) {
+    or_lost(folder, to, [&] {
+      collected.results.push_back({folder.string(), read_result(folder / "result.json")});
+    });
+  }
+  for (const Finding& one : missed) collected.missing.push_back({one.file, one.words});
+  if (lost != nullptr) lost->insert(lost->end(), missed.begin(), missed.end());
+  return collected;
+}
+
+}  // namespace noisemark::reports

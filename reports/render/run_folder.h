@@ -1,0 +1,94 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "reports/render/table.h"
+#include "reports/result/result.h"
+
+/// The files that a run leaves behind.
+namespace noisemark::reports {
+
+/// The sub-folders of a run's folder for the run that is to replace it: until it has ended, while
+/// the old files go, and while its own come up.
+inline constexpr const char* kReplacementFolder = "replacement";
+inline constexpr const char* kReplacingFolder = "replacing";
+inline constexpr const char* kArrivingFolder = "arriving";
+
+/// Says whether `folder` is such a sub-folder of a run that is there: what is in it is no run of
+/// its own yet. Elsewhere the names are the user's.
+[[nodiscard]] bool is_of_a_replacement(const std::filesystem::path& folder);
+
+/// Writes plots/, report.md and result.json into `folder` (made when missing). The result's bytes
+/// are on the disk before anything is drawn, and come in place last: a result that is there has its
+/// report. Throws Error (cannot write), and then no result is put in place.
+void write_run_folder(const std::filesystem::path& folder, const Result& result);
+
+/// result.json alone, where there is no room for its report; one of another result does not stay.
+/// Throws Error (cannot write).
+void write_result_alone(const std::filesystem::path& folder, const Result& result);
+
+/// Several runs with a common report, as suite.json tells of them.
+struct Suite {
+  std::string title;
+  std::vector<std::string> names;  ///< names of the runs' folders, below the suite's
+  /// The SHA-256, by name, of a result.json that lay there before: it is none of this suite.
+  std::map<std::string, std::string> earlier;
+  /// The reason, by name, why a run left no result without having failed: "cannot run here".
+  std::map<std::string, std::string> not_run = {};
+  /// "gmm16-ho-long@cpu": whose quality over seeds it judges. Empty: of whatever has several.
+  std::set<std::string> judged = {};
+};
+
+/// Writes `folder`/suite.json. To be done before the runs, so that one that cannot begin is missed
+/// and no earlier result is taken for its own. Throws Error (cannot write).
+void write_suite(const std::filesystem::path& folder, const Suite& suite);
+
+/// Empty without a suite.json. Throws Error (bad input) when that is none of ours.
+[[nodiscard]] std::optional<Suite> read_suite(const std::filesystem::path& folder);
+
+/// The outcome of a run of a suite.
+struct SuiteRun {
+  std::string name;
+  std::string lost;      ///< reason why it has no result of its own; empty: it has one
+  bool not_run = false;  ///< it was never run, so that a missing result is no failure
+};
+
+/// Every run of the suite in `folder`, in its order: the one rule of which results are a suite's.
+/// A result of a run that was not run, or that lay there before, is none of it; where a run was to
+/// replace that one and did not, the reason says how it ended.
+[[nodiscard]] std::vector<SuiteRun> suite_runs(const std::filesystem::path& folder,
+                                               const Suite& suite);
+
+/// Writes report.md by `folder`/suite.json: the results side by side. A run without a result of its
+/// own is named, and counts as failed where it was run. Throws Error (bad input, cannot write).
+void write_suite_report(const std::filesystem::path& folder);
+
+/// Renders report.md and plots/ again from the result.json in `folder`, or those of every result
+/// below it and then, where there is a suite.json, the report of the suite. Returns the reports
+/// that it wrote, the suite's last. What cannot be read, or is being written by another process,
+/// goes to `lost`, and the others are rendered; without `lost` it is thrown. Throws Error (bad
+/// input, cannot write).
+std::vector<std::filesystem::path> rewrite_report(const std::filesystem::path& folder,
+                                                  std::vector<Finding>* lost = nullptr);
+
+/// Results that belong together.
+struct CollectedResults {
+  std::string title;  ///< title of the suite, else the path
+  std::vector<NamedResult> results;
+  std::vector<MissingRun> missing;  ///< runs of the suite without a result of their own
+};
+
+/// Reads the folder of a suite; empty where there is no suite.json. Throws Error (bad input).
+[[nodiscard]] std::optional<CollectedResults> collect_suite(const std::filesystem::path& folder);
+
+/// Reads a result.json, its folder, the folder of a suite, or a folder of results. Throws Error
+/// (bad input); with `lost`, what cannot be read goes there and is also a run without a result.
+[[nodiscard]] CollectedResults collect_results(const std::filesystem::path& path,
+                                               std::vector<Finding>* lost = nullptr);
+
+}  // namespace noisemark::reports

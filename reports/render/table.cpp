@@ -1,0 +1,486 @@
+#include "reports/render/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "reports/base/error.h"
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/render/check.h"
+#include "reports/render/mode_table.h"
+#include "reports/render/report.h"
+#include "reports/render/report_sections.h"
+#include "reports/result/gate.h"
+#include "reports/result/json_io.h"
+#include "reports/result/warmup.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The metric beside whose column a table shows a ratio.
+constexpr std::string_view kRate = "images_per_s";
+
+/// The settings that tell results apart, beside their names.
+struct Trait {
+  const char* title;
+  std::string (*of)(const Identity& id);
+};
+
+constexpr std::array kTraits{
+    Trait{"benchmark",
+          [](const Identity& id) { return benchmark_name(id) + (id.custom ? " (custom)" : ""); }},
+    Trait{"framework", [](const Identity& id) { return id.framework; }},
+    Trait{"mode", [](const Identity& id) { return id.mode; }},
+    Trait{"baseline", [](const Identity& id) { return id.baseline; }},
+    Trait{"precision", [](const Identity& id) { return id.precision; }},
+    Trait{"device",
+          [](const Identity& id) { return fmt::format("{} x{}", id.device, id.threads); }}};
+
+/// Whether the names of differing results say it already, as those of a suite's runs do.
+bool is_told_by_names(const Trait& trait, const std::vector<NamedResult>& results) {
+  std::set<std::string> values;
+  for (const auto& [name, result] : results) {
+    const std::string value = trait.of(result.identity);
+    if (name.find(value) == std::string::npos) return false;
+    values.insert(value);
+  }
+  return values.size() > 1;
+}
+
+std::vector<Trait> traits_of(const std::vector<NamedResult>& results) {
+  std::vector<Trait> traits(kTraits.begin(), kTraits.end());
+  std::erase_if(traits, [&](const Trait& one) { return is_told_by_names(one, results); });
+  return traits;
+}
+
+std::vector<std::string> row_of(const NamedResult& named, const std::string& ratio,
+                                Verdicts verdicts, const std::vector<Trait>& traits) {
+  const Result& result = named.result;
+  std::vector<std::string> row{named.name};
+  // A red gate in a suite is found by its name, so the verdict carries no more than that.
+  if (verdicts == Verdicts::kShown) row.push_back(verdict_cell(result));
+  for (const MetricRow& metric : metric_table()) {
+    if (metric.column.empty()) continue;
+    row.push_back(metric_cell(result, metric));
+    if (metric.name == kRate) row.push_back(ratio);
+  }
+  for (const Trait& trait : traits) row.push_back(trait.of(result.identity));
+  return row;
+}
+
+// Custom runs did other work under the same name.
+std::string comparable_key(const Identity& id) {
+  return fmt::format("{} {} {}", benchmark_name(id), id.version, id.definition_sha256);
+}
+
+/// The verdict that the runs of a suite came to.
+struct Tally {
+  int64_t passed = 0;
+  int64_t failed = 0;
+  int64_t unfinished = 0;
+  int64_t custom = 0;
+
+  void add(const Exit& exit) {
+    const auto code = static_cast<ExitCode>(exit.code);
+    if (exit.status == "pass") {
+      ++passed;
+    } else if (exit.status == "custom") {
+      ++custom;
+    } else if (code == ExitCode::kCannotRunHere || code == ExitCode::kInterrupted) {
+      ++unfinished;
+    } else {
+      ++failed;
+    }
+  }
+
+  void add(const MissingRun& run) { ++(run.not_run.empty() ? failed : unfinished); }
+
+  [[nodiscard]] std::string headline() const {
+    if (failed > 0) return "FAIL";
+    if (unfinished > 0 || all() == 0) return "INCOMPLETE";
+    return custom > 0 ? "CUSTOM" : "PASS";
+  }
+
+  [[nodiscard]] std::string words() const {
+    std::string text = fmt::format("{} of {} runs passed", passed, all());
+    if (failed > 0) text += fmt::format(", {} failed", failed);
+    if (unfinished > 0) text += fmt::format(", {} not finished", unfinished);
+    if (custom > 0) text += fmt::format(", {} custom", custom);
+    return text + ".";
+  }
+
+ private:
+  [[nodiscard]] int64_t all() const { return passed + failed + unfinished + custom; }
+};
+
+/// Whether `run` judges the quality of some of these: several seeds under several variants.
+bool can_be_judged(const std::vector<NamedResult>& results) {
+  std::map<std::string, std::pair<std::set<uint64_t>, std::set<std::string>>> benchmarks;
+  for (const NamedResult& named : results) {
+    const Identity& id = named.result.identity;
+    auto& [seeds, variants] = benchmarks[benchmark_name(id)];
+    seeds.insert(named.result.seeds.base);
+    variants.insert(fmt::format("{} {} {}", id.mode, id.baseline, id.precision));
+  }
+  return std::any_of(benchmarks.begin(), benchmarks.end(), [](const auto& one) {
+    return one.second.first.size() > 1 && one.second.second.size() > 1;
+  });
+}
+
+}  // namespace
+
+std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts) {
+  const std::vector<Trait> traits = traits_of(results);
+  std::vector<MarkdownTable::Column> columns{{"result"}};
+  if (verdicts == Verdicts::kShown) columns.push_back({"verdict"});
+  for (const MetricRow& metric : metric_table()) {
+    if (metric.column.empty()) continue;
+    columns.push_back({std::string(metric.column), Align::kRight});
+    if (metric.name == kRate) columns.push_back({"ratio", Align::kRight});
+  }
+  for (const Trait& trait : traits) columns.push_back({trait.title, Align::kLeft, Fold::kIfAlike});
+  MarkdownTable table(columns);
+  std::map<std::string, double> first_rate;
+  for (const NamedResult& named : results) {
+    const Metric* rate = find_metric(named.result, std::string(kRate));
+    std::string ratio;
+    if (rate != nullptr && rate->value && *rate->value > 0) {
+      const double base =
+          first_rate.emplace(comparable_key(named.result.identity), *rate->value).first->second;
+      ratio = fmt::format("{:.3f}", *rate->value / base);
+    }
+    table.add_row(row_of(named, ratio, verdicts, traits));
+  }
+  return table.text() +
+         "\nThe ratio is that of images/s to the first row of the same definition. "
+         "Peak and saved are bytes in one training step; x is followed by the number of threads. "
+         "A run is not steady where no end of its warm-up was found.\n";
+}
+
+std::string table_markdown(const std::vector<std::string>& paths, std::vector<Finding>* lost) {
+  std::vector<NamedResult> results;
+  const auto add = [&](const std::string& name, const fs::path& file) {
+    or_lost(file, lost, [&] { results.push_back({name, read_result(file)}); });
+  };
+  for (const std::string& path : paths) {
+    if (fs::is_regular_file(path)) {
+      add(path, path);
+      continue;
+    }
+    for (const fs::path& folder : result_folders(path, lost)) {
+      add(folder.string(), folder / "result.json");
+    }
+  }
+  std::string text = side_by_side(results, Verdicts::kLeftOut);
+  for (const std::string& more : {mode_table(results), workspace_table(results)}) {
+    if (!more.empty()) text += "\n" + more;
+  }
+  if (lost == nullptr || lost->empty()) return text;
+  text += "\nNot in the table:\n\n";
+  for (const Finding& one : *lost) text += fmt::format("- {}: {}\n", code(one.file), one.words);
+  return text;
+}
+
+std::string suite_summary(const std::string& title, const std::vector<NamedResult>& results,
+                          const std::vector<MissingRun>& missing) {
+  Tally tally;
+  for (const NamedResult& named : results) tally.add(named.result.exit);
+  for (const MissingRun& run : missing) tally.add(run);
+  std::string text = fmt::format("# {}: {}\n\n{}\n", tally.headline(), plain(title), tally.words());
+  std::string reasons;
+  for (const MissingRun& run : missing) {
+    reasons += fmt::format("- {}: {}\n", code(run.name),
+                           plain(run.not_run.empty() ? run.failed : run.not_run));
+  }
+  for (const NamedResult& named : results) {
+    for (const std::string& reason : named.result.exit.reasons) {
+      reasons += fmt::format("- {}: {}\n", code(named.name), plain(reason));
+    }
+  }
+  if (!reasons.empty()) text += fmt::format("\n{}", reasons);
+  text += fmt::format("\n## Side by side\n\n{}", side_by_side(results, Verdicts::kShown));
+  const std::string modes = mode_table(results);
+  if (!modes.empty()) text += fmt::format("\n## Memory modes\n\n{}", modes);
+  return text;
+}
+
+std::string render_suite_report(const std::string& title, const std::vector<NamedResult>& results,
+                                const std::vector<MissingRun>& missing) {
+  std::string text = suite_summary(title, results, missing) + "\n## Reports\n\n";
+  for (const NamedResult& named : results) {
+    text += fmt::format("- {}\n", link(named.name, named.name + "/report.md"));
+  }
+  if (can_be_judged(results)) {
+    text += fmt::format("\nWhat several seeds say about quality is in {}, beside this file.\n",
+                        code("quality.md"));
+  }
+  return text;
+}
+
+std::string rate_cell(const Result& result) {
+  const Metric* rate = find_metric(result, std::string(kRate));
+  if (rate == nullptr || !rate->value) return "none";
+  const std::string_view caveat = rate_caveat(result.protocol.warmup_stable);
+  if (!rate->ci95) return fmt::format("{}{}", format_per_s(*rate->value), caveat);
+  return fmt::format("{} [{}, {}]{}", format_per_s(*rate->value), format_per_s(rate->ci95->low),
+                     format_per_s(rate->ci95->high), caveat);
+}
+
+std::string metric_cell(const Result& result, const MetricRow& row) {
+  if (row.name == kRate) return rate_cell(result);
+  std::optional<double> value;
+  if (const Metric* listed = find_metric(result, std::string(row.name))) {
+    value = listed->value;
+  } else if (row.of != nullptr) {
+    value = row.of(result).value_or(MetricValue()).value;
+  }
+  if (!value) return "none";
+  return row.unit == "bytes" ? format_bytes(static_cast<int64_t>(*value)) : format_number(*value);
+}
+
+std::string verdict_cell(const Result& result) {
+  const std::string words = verdict_words(result);
+  return words.substr(0, words.find(" ("));
+}
+
+namespace {
+
+std::optional<double> rate_of(const SweepRow& row) {
+  if (!row.result) return std::nullopt;
+  const Metric* rate = find_metric(*row.result, std::string(kRate));
+  if (rate == nullptr || !rate->value || *rate->value <= 0) return std::nullopt;
+  return rate->value;
+}
+
+std::string time_ratio(const SweepRow& row, const SweepRow& first) {
+  const std::optional<double> base = rate_of(first);
+  const std::optional<double> own = rate_of(row);
+  return base && own ? fmt::format("{:.3f}", *base / *own) : "";
+}
+
+std::string workspace_cell(const Result& result) {
+  const ConvolutionWorkspace& workspace = result.memory.convolution_workspace;
+  std::string text =
+      workspace.largest_bytes ? format_bytes(*workspace.largest_bytes) : std::string("none");
+  if (!workspace.limit_bytes) return text;
+  text +=
+      fmt::format(" (limit {}: {})", format_bytes(*workspace.limit_bytes), limit_words(workspace));
+  return limit_of(workspace) == WorkspaceLimit::kExceeded ? fmt::format("**{}**", text) : text;
+}
+
+bool is(const SweepRow& row, ExitCode code) {
+  return row.exit_code == static_cast<int>(code);
+}
+
+std::string verdict_of(const SweepRow& row) {
+  if (!row.exit_code) return "not started";
+  if (row.result && is(row, ExitCode::kPass)) return verdict_cell(*row.result);
+  const std::string words = row.result                        ? verdict_cell(*row.result)
+                            : is(row, ExitCode::kOutOfMemory) ? "OUT OF MEMORY"
+                                                              : "no result";
+  return fmt::format("{}, exit code {}", words, *row.exit_code);
+}
+
+std::vector<std::string> cells_of(const SweepRow& row, const SweepRow& first) {
+  std::vector<std::string> cells = row.values;
+  cells.push_back(verdict_of(row));
+  for (const MetricRow& metric : metric_table()) {
+    if (!metric.in_sweeps) continue;
+    cells.push_back(row.result ? metric_cell(*row.result, metric) : "none");
+    if (metric.name == kRate) cells.push_back(time_ratio(row, first));
+  }
+  cells.push_back(row.result ? workspace_cell(*row.result) : "none");
+  return cells;
+}
+
+std::string table_of(const Sweep& sweep) {
+  std::vector<MarkdownTable::Column> columns;
+  for (const std::string& key : sweep.keys) columns.push_back({key});
+  columns.push_back({"verdict"});
+  for (const MetricRow& metric : metric_table()) {
+    if (!metric.in_sweeps) continue;
+    columns.push_back({std::string(metric.column), Align::kRight});
+    if (metric.name == kRate) columns.push_back({"time", Align::kRight});
+  }
+  columns.push_back({"convolution workspace", Align::kRight});
+  MarkdownTable table(columns);
+  for (const SweepRow& row : sweep.rows) table.add_row(cells_of(row, sweep.rows.front()));
+  return table.text();
+}
+
+/// The gates of its definition did not apply, so it is counted apart, as in report.md.
+bool is_custom(const SweepRow& row) {
+  return row.result && row.result->exit.status == "custom";
+}
+
+std::string headline(const Sweep& sweep) {
+  const auto count = [&](const auto& holds) {
+    return std::count_if(sweep.rows.begin(), sweep.rows.end(), holds);
+  };
+  const auto custom = count(is_custom);
+  const auto passed = count([](const SweepRow& row) { return is(row, ExitCode::kPass); }) - custom;
+  const auto full = count([](const SweepRow& row) { return is(row, ExitCode::kOutOfMemory); });
+  const auto waiting = count([](const SweepRow& row) { return !row.exit_code; });
+  const auto failed = static_cast<int64_t>(sweep.rows.size()) - passed - custom - full - waiting;
+  std::string text = fmt::format("{} of {} cells passed", passed, sweep.rows.size());
+  if (full > 0) text += fmt::format(", {} found no memory", full);
+  if (failed > 0) text += fmt::format(", {} did not pass", failed);
+  if (waiting > 0) text += fmt::format(", {} not started", waiting);
+  if (custom > 0) text += fmt::format(", {} custom", custom);
+  return text + ".";
+}
+
+std::string reasons(const Sweep& sweep) {
+  std::string text;
+  for (const SweepRow& row : sweep.rows) {
+    if (!row.words.empty()) text += fmt::format("- {}: {}\n", code(row.name), plain(row.words));
+    if (!row.result) continue;
+    for (const std::string& reason : row.result->exit.reasons) {
+      text += fmt::format("- {}: {}\n", code(row.name), plain(reason));
+    }
+  }
+  return text.empty() ? "" : "\n" + text;
+}
+
+/// The reason why there is no workspace, which most rows share.
+std::string missing_workspace(const Sweep& sweep) {
+  std::set<std::string> all;
+  for (const SweepRow& row : sweep.rows) {
+    if (!row.result) continue;
+    const MemorySection& memory = row.result->memory;
+    const std::string& why =
+        memory.measured ? memory.convolution_workspace.missing_reason : memory.missing_reason;
+    if (!memory.convolution_workspace.largest_bytes && !why.empty()) all.insert(why);
+  }
+  return all.empty() ? ""
+                     : fmt::format("No convolution workspace: {}.\n",
+                                   plain(fmt::format("{}", fmt::join(all, "; "))));
+}
+
+}  // namespace
+
+std::string sweep_markdown(const Sweep& sweep) {
+  return fmt::format(
+      "# Sweep of {}\n\n{}\n\n{}\nThe time is that of an image, as a multiple of the first row's. "
+      "Peak and saved are bytes in "
+      "one training step. The convolution workspace is the scratch memory that one call of cuDNN "
+      "took. A run is not steady where no end of its warm-up was found.\n{}{}",
+      plain(sweep.title), headline(sweep), table_of(sweep), missing_workspace(sweep),
+      reasons(sweep));
+}
+
+namespace {
+
+std::string mib(const std::optional<int64_t>& bytes) {
+  return bytes ? format_mib(*bytes) : "none";
+}
+
+std::string setting(const Result& result, const std::string& name) {
+  const auto found = result.environment.find(name);
+  return found == result.environment.end() ? "not known" : found->second;
+}
+
+std::string rate(const Result& result) {
+  const Metric* metric = find_metric(result, "images_per_s");
+  return metric != nullptr && metric->value ? format_per_s(*metric->value) : "none";
+}
+
+bool has_any(const Result& result) {
+  const ConvolutionWorkspace& workspace = result.memory.convolution_workspace;
+  return workspace.largest_bytes || workspace.limit_bytes;
+}
+
+}  // namespace
+
+WorkspaceLimit limit_of(const ConvolutionWorkspace& workspace) {
+  if (!workspace.limit_bytes) return WorkspaceLimit::kNone;
+  if (!workspace.largest_bytes) return WorkspaceLimit::kUnknown;
+  return *workspace.largest_bytes <= *workspace.limit_bytes ? WorkspaceLimit::kKept
+                                                            : WorkspaceLimit::kExceeded;
+}
+
+std::string limit_words(const ConvolutionWorkspace& workspace) {
+  switch (limit_of(workspace)) {
+    case WorkspaceLimit::kNone:
+      return "none";
+    case WorkspaceLimit::kUnknown:
+      return "not known";
+    case WorkspaceLimit::kKept:
+      return "kept to";
+    case WorkspaceLimit::kExceeded:
+      return "no effect";
+  }
+  return "";
+}
+
+std::string workspace_table(const std::vector<NamedResult>& results) {
+  MarkdownTable table({{"result"},
+                       {"cuDNN times algorithms"},
+                       {"deterministic"},
+                       {"images/s", Align::kRight},
+                       {"limit (MiB)", Align::kRight},
+                       {"largest (MiB)", Align::kRight},
+                       {"all at most (MiB)", Align::kRight},
+                       {"limit was"}});
+  for (const NamedResult& named : results) {
+    const Result& result = named.result;
+    if (!has_any(result)) continue;
+    const ConvolutionWorkspace& workspace = result.memory.convolution_workspace;
+    const std::string limit = limit_words(workspace);
+    table.add_row({named.name, setting(result, "torch_cudnn_benchmark"),
+                   setting(result, "torch_deterministic_cudnn"), rate(result),
+                   mib(workspace.limit_bytes), mib(workspace.largest_bytes),
+                   mib(workspace.peak_bytes),
+                   limit_of(workspace) == WorkspaceLimit::kExceeded ? "**" + limit + "**" : limit});
+  }
+  if (table.empty()) return "";
+  return table.text() +
+         "\nThe largest is the scratch memory that one call of cuDNN took for a convolution in one "
+         "training step. All is the most of category workspace at one instant. "
+         "CUDNN_CONV_WSCAP_DBG sets the limit.\n";
+}
+
+namespace sections {
+
+std::string convolution_workspace(const MemorySection& memory) {
+  const ConvolutionWorkspace& workspace = memory.convolution_workspace;
+  std::string text;
+  if (workspace.largest_bytes) {
+    text = fmt::format(
+        "\nScratch memory of convolutions: at most {} in one call of cuDNN; of all operators, with "
+        "what cuBLAS keeps, at most {} at one instant.\n",
+        format_bytes(*workspace.largest_bytes), format_bytes(workspace.peak_bytes.value_or(0)));
+  } else if (!workspace.missing_reason.empty()) {
+    text = "\nScratch memory of convolutions. " + not_measured(workspace.missing_reason);
+  }
+  if (!workspace.limit_bytes) return text;
+  const std::string limit = format_bytes(*workspace.limit_bytes);
+  switch (limit_of(workspace)) {
+    case WorkspaceLimit::kExceeded:
+      return text + fmt::format(
+                        "**The limit of {} (CUDNN_CONV_WSCAP_DBG) had no effect: a "
+                        "convolution took more.**\n",
+                        limit);
+    case WorkspaceLimit::kKept:
+      return text + fmt::format("The limit of {} (CUDNN_CONV_WSCAP_DBG) was kept to.\n", limit);
+    default:
+      return text +
+             fmt::format(
+                 "Whether the limit of {} (CUDNN_CONV_WSCAP_DBG) took effect is not known.\n",
+                 limit);
+  }
+}
+
+}  // namespace sections
+
+}  // namespace noisemark::reports

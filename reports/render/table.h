@@ -1,0 +1,108 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/render/check.h"
+#include "reports/result/metrics.h"
+#include "reports/result/result.h"
+
+/// Any results side by side, whatever they ran on. Descriptive: it never says which is better than
+/// another, and it gates nothing.
+namespace noisemark::reports {
+
+struct NamedResult {
+  std::string name;  ///< how the reader knows it: its folder
+  Result result;
+};
+
+/// Whether a table ends with the verdict that each run came to.
+enum class Verdicts { kLeftOut, kShown };
+
+/// One row per result, in the order given. The ratio is of images/s to the first row that ran the
+/// same benchmark at the same scale.
+[[nodiscard]] std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts);
+
+/// The same, without verdicts, for result.json files, their folders, and folders of such folders,
+/// with the tables of memory modes and of convolutions' scratch memory where there are any.
+/// Anything that cannot be read goes to `lost`, and stands below the table; without `lost` it is
+/// thrown as Error (bad input).
+[[nodiscard]] std::string table_markdown(const std::vector<std::string>& paths,
+                                         std::vector<Finding>* lost = nullptr);
+
+inline constexpr const char* kNoResult = "it left no result";
+
+/// A run of a suite that left no result.
+struct MissingRun {
+  std::string name;
+  std::string not_run = {};  ///< reason why that is no failure: "cannot run here"; else it failed
+  std::string failed = kNoResult;  ///< how it failed
+};
+
+/// report.md of several results of one command: verdict, side_by_side(), what failed, and for
+/// several seeds of several variants where their quality is judged. Each name
+/// is the path of the result's folder relative to the report.
+///
+/// The headline is the worst of the runs: FAIL; INCOMPLETE where one could not run here or did not
+/// come to its end; CUSTOM where the gates of a definition did not apply; PASS when every run
+/// passed.
+[[nodiscard]] std::string render_suite_report(const std::string& title,
+                                              const std::vector<NamedResult>& results,
+                                              const std::vector<MissingRun>& missing);
+
+/// Renders it without the links to the runs' reports, for a reader who has not got them.
+[[nodiscard]] std::string suite_summary(const std::string& title,
+                                        const std::vector<NamedResult>& results,
+                                        const std::vector<MissingRun>& missing);
+
+/// «16.38 [16.21, 16.52]», with «(not steady)» where it applies; "none".
+[[nodiscard]] std::string rate_cell(const Result& result);
+
+/// The metric of that row in one result, as it is listed there or else follows from its sections:
+/// rate_cell(), bytes or a number; "none".
+[[nodiscard]] std::string metric_cell(const Result& result, const MetricRow& row);
+
+/// The verdict without its explanation: "CUSTOM".
+[[nodiscard]] std::string verdict_cell(const Result& result);
+
+/// One combination of the settings of a sweep.
+struct SweepRow {
+  std::string name;                 ///< name of its folder
+  std::vector<std::string> values;  ///< one for each key of the sweep
+  std::optional<Result> result;     ///< the result that it left
+  std::optional<int> exit_code;     ///< empty: it was not begun
+  std::string words;                ///< reason why it left no result
+};
+
+/// One benchmark trained under every combination of some settings. Its table judges nothing.
+struct Sweep {
+  std::string title;  ///< the benchmark: "gmm16@cpu"
+  std::vector<std::string> keys;
+  std::vector<SweepRow> rows;
+};
+
+/// Counts the ends of the cells, shows a row for every cell, and repeats the words of those that
+/// did not pass. Times are beside the first row's.
+[[nodiscard]] std::string sweep_markdown(const Sweep& sweep);
+
+// The scratch memory of convolutions on a GPU, and whether a limit that was set for it took
+// effect.
+
+enum class WorkspaceLimit {
+  kNone,      ///< none was set
+  kUnknown,   ///< set, and what convolutions took was not measured
+  kKept,      ///< no convolution took more
+  kExceeded,  ///< at least one did: it had no effect there
+};
+
+[[nodiscard]] WorkspaceLimit limit_of(const ConvolutionWorkspace& workspace);
+
+/// "none", "not known", "kept to", "no effect".
+[[nodiscard]] std::string limit_words(const ConvolutionWorkspace& workspace);
+
+/// Limits and what convolutions took, beside what cuDNN was told of its algorithms; one row for
+/// each result that has either. Empty where none has.
+[[nodiscard]] std::string workspace_table(const std::vector<NamedResult>& results);
+
+}  // namespace noisemark::reports

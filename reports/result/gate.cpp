@@ -1,0 +1,281 @@
+#include "reports/result/gate.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "reports/base/quantity.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kPeakClosure = 0.01;
+
+std::string sentence(const Gate& gate) {
+  return fmt::format("{} is {}, {} ({} {}).", gate.metric, format_quantity(*gate.value, gate.unit),
+                     gate.verdict == Verdict::kPass ? "as it must be" : "which it must not be",
+                     gate.relation, format_quantity(gate.bound, gate.unit));
+}
+
+Gate decided(Gate gate, double value) {
+  gate.value = value;
+  gate.verdict = satisfies(value, gate.relation, gate.bound) ? Verdict::kPass : Verdict::kFail;
+  gate.words = sentence(gate);
+  return gate;
+}
+
+/// `skipped`: by loss scaling, because something was not finite.
+Gate finite_loss(const Finiteness& finiteness, double skipped) {
+  Gate gate{"finite_loss", "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
+  gate = decided(gate, finiteness.finite ? 0 : 1);
+  const std::string but_for =
+      skipped > 0 ? ", but for the steps that loss scaling skipped (" + format_number(skipped) + ")"
+                  : "";
+  gate.words =
+      finiteness.finite
+          ? "Every training loss and gradient norm was finite" + but_for + "."
+          : "Training left the finite numbers; the first was " + finiteness.first_bad + ".";
+  return gate;
+}
+
+Gate without_memory(Gate gate, const MemorySection& memory) {
+  gate.verdict = Verdict::kNotApplied;
+  gate.words = "Not applied: memory was not measured (" + memory.missing_reason + ").";
+  return gate;
+}
+
+Gate closure_boundaries(const MemorySection& memory) {
+  Gate gate{"closure_boundaries", "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
+  if (!memory.measured) return without_memory(gate, memory);
+  if (memory.boundaries.empty()) {
+    gate.verdict = Verdict::kFail;
+    gate.words = "No phase boundary was recorded, so nothing shows that the bytes close.";
+    return gate;
+  }
+  const MemorySnapshot* worst = &memory.boundaries.front();
+  for (const MemorySnapshot& snapshot : memory.boundaries) {
+    if (std::llabs(snapshot.unattributed_bytes) > std::llabs(worst->unattributed_bytes)) {
+      worst = &snapshot;
+    }
+  }
+  gate = decided(gate, static_cast<double>(std::llabs(worst->unattributed_bytes)));
+  gate.words =
+      gate.verdict == Verdict::kPass
+          ? fmt::format("Every live byte has an owner at all {} phase boundaries.",
+                        memory.boundaries.size())
+          : fmt::format("At {}, {} are off: the owners' sum is not what the allocator holds.",
+                        worst->at, format_exact_bytes(worst->unattributed_bytes));
+  return gate;
+}
+
+Gate closure_peak(const MemorySection& memory) {
+  Gate gate{
+      "closure_peak", "unattributed_frac_at_peak", "at most", {}, kPeakClosure, "frac", {}, {}};
+  if (!memory.measured) return without_memory(gate, memory);
+  if (memory.peak.allocator_bytes <= 0) {
+    gate.verdict = Verdict::kFail;
+    gate.words = "No peak was recorded, so nothing shows that the bytes close there.";
+    return gate;
+  }
+  const auto off = static_cast<double>(std::llabs(memory.peak.unattributed_bytes));
+  gate = decided(gate, off / static_cast<double>(memory.peak.allocator_bytes));
+  gate.words = fmt::format("At the peak {} of {} have no owner ({}, at most {}).",
+                           format_exact_bytes(memory.peak.unattributed_bytes),
+                           format_exact_bytes(memory.peak.allocator_bytes),
+                           format_percent(*gate.value), format_percent(kPeakClosure));
+  return gate;
+}
+
+Gate leak(const MemorySection& memory) {
+  Gate gate{"leak", "leaked_bytes", "equals", {}, 0, "bytes", {}, {}};
+  if (!memory.measured) return without_memory(gate, memory);
+  gate = decided(gate, static_cast<double>(memory.leaked_bytes));
+  gate.words = gate.verdict == Verdict::kPass
+                   ? "After the step as many bytes are live as before it."
+                   : fmt::format("After the step {} more are live than before it.",
+                                 format_exact_bytes(memory.leaked_bytes));
+  return gate;
+}
+
+Gate certificate(const MemoryMode& mode) {
+  Gate gate{"certificate", "differing_steps", "equals", {}, 0, "count", {}, {}};
+  const Certificate& proof = mode.certificate;
+  gate.verdict = proof.verdict;
+  gate.words = mode.measured ? proof.words : "Not applied: " + mode.missing_reason + ".";
+  if (proof.verdict == Verdict::kNotApplied) return gate;
+  if (proof.verdict == Verdict::kUnavailable) {
+    gate.verdict = Verdict::kFail;  // the mode claims to be lossless, and nothing shows it
+    return gate;
+  }
+  double differing = 0;
+  for (size_t i = 0; i < proof.sha256.size(); ++i) {
+    if (proof.sha256[i] != proof.reference_sha256.at(i)) ++differing;
+  }
+  gate = decided(gate, differing);
+  gate.words = proof.words;
+  return gate;
+}
+
+/// Returns the reason why a mode kept everything in a pass that was made, or nothing shows that it
+/// did not; empty where it followed a plan or the pass says nothing.
+std::string why_without_plan(const MemoryMode& mode, const PassFallbacks& pass) {
+  if (!pass.missing_reason.empty()) return "";
+  if (!pass.plan_missing_reason.empty()) return pass.plan_missing_reason;
+  // A lossy mode has this in place of a certificate: without it, it may have rounded nothing.
+  const bool unproven = !mode.lossless && !mode.gradient_error.error_frac;
+  if (pass.pass != "certificate" || !unproven) return "";
+  return "the gradient error is missing: " + mode.gradient_error.missing_reason;
+}
+
+/// A mode that keeps everything is exact, leaks nothing and is as fast as none: no other gate sees
+/// it.
+Gate plan(const MemoryMode& mode) {
+  Gate gate{"plan", "passes_without_plan", "equals", {}, 0, "count", {}, {}};
+  std::vector<std::string> made;
+  std::vector<std::string> without;
+  for (const PassFallbacks& pass : mode.fallbacks) {
+    if (pass.missing_reason.empty()) made.push_back(pass.pass);
+    const std::string why = why_without_plan(mode, pass);
+    if (!why.empty()) without.push_back(fmt::format("{} ({})", pass.pass, why));
+  }
+  if (made.empty()) {
+    gate.verdict = Verdict::kNotApplied;
+    gate.words = "Not applied: no pass was made that could have followed a plan.";
+    return gate;
+  }
+  gate = decided(gate, static_cast<double>(without.size()));
+  gate.words = without.empty()
+                   ? fmt::format("The mode had a plan in every pass: {}.", fmt::join(made, ", "))
+                   : fmt::format("Without a plan the mode saves nothing; it had none in: {}.",
+                                 fmt::join(without, "; "));
+  return gate;
+}
+
+Gate budget(const Result& result) {
+  const ModeBudget& asked = result.memory_mode.budget;
+  const MemorySection& memory = result.memory;
+  const auto bound = static_cast<double>(asked.bytes.value_or(0));
+  Gate gate{"budget", asked.figure, "at most", {}, bound, "bytes", {}, {}};
+  if (!memory.measured) return without_memory(gate, memory);
+  const int64_t held = asked.figure == "peak_bytes" ? memory.peak_bytes : memory.peak_saved_bytes;
+  gate = decided(gate, static_cast<double>(held));
+  gate.words = fmt::format(
+      "{} of a steady step are {}, {} the budget of {}.", asked.figure, format_exact_bytes(held),
+      gate.verdict == Verdict::kPass ? "within" : "above", format_exact_bytes(*asked.bytes));
+  return gate;
+}
+
+/// Judges a step beside "none". The planner's own measurement is no evidence: it takes no plan that
+/// it found to be above the bound.
+Gate budget_error(const MemoryMode& mode) {
+  const double bound = *mode.budget.error_frac;
+  Gate gate{"budget_error", "gradient_error", "at most", {}, bound, "frac", {}, {}};
+  const GradientError& error = mode.gradient_error;
+  if (!error.error_frac) {
+    gate.verdict = Verdict::kNotApplied;
+    gate.words =
+        fmt::format("Not applied: {}.",
+                    error.missing_reason.empty() ? "no error was measured" : error.missing_reason);
+    return gate;
+  }
+  gate = decided(gate, *error.error_frac);
+  gate.words = fmt::format(
+      "In a step beside none the gradient is off by {} of its length, {} the error of {} that was "
+      "asked for.",
+      format_number(*gate.value), gate.verdict == Verdict::kPass ? "within" : "above",
+      format_number(bound));
+  return gate;
+}
+
+std::string missing_value(const Metric* metric, const std::string& name) {
+  if (metric == nullptr) return fmt::format("{} is missing: the run has no such metric.", name);
+  if (metric->value) return fmt::format("{} is not a finite number.", name);
+  return fmt::format("{} is missing: {}.", name,
+                     metric->missing_reason.empty() ? "no reason given" : metric->missing_reason);
+}
+
+/// Empty when the rule applies.
+std::string why_not_applied(const Identity& identity, const GateRule& rule) {
+  if (identity.custom && identity.overrides.empty()) return "the definition is not the locked one";
+  if (identity.custom) return "the definition was changed by --set";
+  const auto& known = rule.precisions;
+  if (known.empty() || std::find(known.begin(), known.end(), identity.precision) != known.end()) {
+    return "";
+  }
+  return fmt::format("calibrated for {} only", fmt::join(known, " and "));
+}
+
+Gate by_rule(const Result& result, const GateRule& rule) {
+  Gate gate{rule.name, rule.metric, rule.relation, {}, rule.bound, "", {}, {}};
+  const Metric* metric = find_metric(result, rule.metric);
+  if (metric != nullptr) gate.unit = metric->unit;
+  const bool known = metric != nullptr && metric->value && std::isfinite(*metric->value);
+  if (known) gate = decided(gate, *metric->value);
+  if (!known) {
+    gate.verdict = Verdict::kFail;
+    gate.words = missing_value(metric, rule.metric);
+  }
+  const std::string reason = why_not_applied(result.identity, rule);
+  if (!reason.empty()) {
+    gate.verdict = Verdict::kNotApplied;
+    gate.words = "Not applied: " + reason + ".";
+  }
+  return gate;
+}
+
+}  // namespace
+
+bool satisfies(double value, const std::string& relation, double bound) {
+  if (relation == "at most") return value <= bound;
+  if (relation == "at least") return value >= bound;
+  if (relation == "equals") return value == bound;
+  throw std::logic_error("gate: unknown relation \"" + relation + "\"");
+}
+
+const Metric* find_metric(const Result& result, const std::string& name) {
+  for (const Metric& metric : result.metrics) {
+    if (metric.name == name) return &metric;
+  }
+  return nullptr;
+}
+
+std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRule>& rules,
+                                 const Finiteness& finiteness) {
+  const Metric* skipped = find_metric(result, "skipped_steps");
+  std::vector<Gate> gates{
+      finite_loss(finiteness, skipped != nullptr ? skipped->value.value_or(0) : 0),
+      closure_boundaries(result.memory), closure_peak(result.memory), leak(result.memory)};
+  if (result.identity.mode != "none") {
+    gates.push_back(certificate(result.memory_mode));
+    gates.push_back(plan(result.memory_mode));
+  }
+  const ModeBudget& asked = result.memory_mode.budget;
+  if (asked.bytes) gates.push_back(budget(result));
+  if (asked.error_frac) gates.push_back(budget_error(result.memory_mode));
+  for (const GateRule& rule : rules) {
+    (void)satisfies(0, rule.relation, 0);  // a gate that is not applied must be well formed too
+    gates.push_back(by_rule(result, rule));
+  }
+  return gates;
+}
+
+bool is_finished(const Result& result) {
+  if (result.exit.code == static_cast<int>(ExitCode::kPass)) return true;
+  return result.exit.code == static_cast<int>(ExitCode::kFailed) && !result.gates.empty();
+}
+
+Exit exit_of(const std::vector<Gate>& gates, bool custom) {
+  Exit exit;
+  for (const Gate& gate : gates) {
+    if (gate.verdict == Verdict::kFail) exit.reasons.push_back(gate.name + ": " + gate.words);
+  }
+  const ExitCode code = exit.reasons.empty() ? ExitCode::kPass : ExitCode::kFailed;
+  exit.code = static_cast<int>(code);
+  exit.status = code == ExitCode::kFailed ? "failed" : custom ? "custom" : "pass";
+  return exit;
+}
+
+}  // namespace noisemark::reports

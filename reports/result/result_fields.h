@@ -1,0 +1,442 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "reports/base/fields.h"
+#include "reports/result/memory_fields.h"
+#include "reports/result/result.h"
+
+/// The fields of result.json, in the order in which they are written.
+namespace noisemark::reports::json {
+
+inline constexpr Document kResultDocument{
+    "noisemark.result", "1.0.0",
+    "Everything that one run measured, and everything needed to repeat it. Units are in the names: "
+    "_s seconds, _bytes bytes, _frac 0-1, _per_s per second. A number that could not be had is "
+    "null with its reason beside it."};
+
+template <>
+inline constexpr std::array kNames<Direction>{
+    std::pair{Direction::kLower, std::string_view{"lower"}},
+    std::pair{Direction::kHigher, std::string_view{"higher"}},
+    std::pair{Direction::kNeutral, std::string_view{"neutral"}}};
+
+template <>
+struct Fields<Identity> {
+  static constexpr About kAbout{"Identity",
+                                "Everything that must agree before two results may be compared."};
+  static constexpr std::tuple kAll{
+      field("benchmark", &Identity::benchmark, "name of the benchmark: \"ho-cifar10\"").not_empty(),
+      field("scale", &Identity::scale, "").one_of("cpu|gpu"),
+      field("version", &Identity::version, "version of the definition").at_least(1),
+      field("custom", &Identity::custom,
+            "true where this is not the locked definition; its gates do not apply then"),
+      field("overrides", &Identity::overrides,
+            "changes to the definition, \"key=value\" as given to --set"),
+      field("definition_sha256", &Identity::definition_sha256,
+            "SHA-256 of the canonical resolved definition")
+          .pattern(kSha256),
+      field("mode", &Identity::mode, "memory mode in its canonical spelling"),
+      field("baseline", &Identity::baseline, "how a step is executed: \"plain\", \"cuda-graph\""),
+      field("precision", &Identity::precision, "").one_of("fp32|tf32|bf16|fp16|fp64"),
+      field("device", &Identity::device, "\"cpu\", \"cuda:0\"").pattern("^(cpu|cuda:[0-9]+)$"),
+      field("framework", &Identity::framework,
+            "\"noisemark\", or \"peer:\" and the peer's variant: \"peer:eager\", "
+            "\"peer:compiled-budget=0.5\"")
+          .pattern("^(noisemark|peer:[a-z0-9.=-]+)$"),
+      field("threads", &Identity::threads, "threads of one operator on the CPU").at_least(0),
+      field("data", &Identity::data, "whether the data are the published files")
+          .one_of("official|unofficial|generated"),
+      field("hardware", &Identity::hardware, "CPU model, instruction set, GPU model, memory ..."),
+      field("software", &Identity::software,
+            "LibTorch, oneDNN, CUDA, cuDNN, driver, compiler ...")};
+};
+
+template <>
+struct Fields<DataFile> {
+  static constexpr About kAbout{"DataFile", "A file of the data folder."};
+  static constexpr std::tuple kAll{
+      field("name", &DataFile::name, "path relative to the data folder"),
+      field("sha256", &DataFile::sha256, "").pattern(kSha256),
+      field("bytes", &DataFile::bytes, "").at_least(0),
+      field("verified", &DataFile::verified, "true where the digest equals the locked one"),
+      field("pictures", &DataFile::pictures,
+            "whole pictures in the file; null where they were not counted")
+          .at_least(0)};
+};
+
+template <>
+struct Fields<Provenance> {
+  static constexpr About kAbout{"Provenance", "The sources, the program and the data of the run."};
+  static constexpr std::tuple kAll{
+      field("git_commit", &Provenance::git_commit, "commit of the sources"),
+      field("git_dirty", &Provenance::git_dirty,
+            "true where the sources had changes that were not committed"),
+      field("git_diff_sha256", &Provenance::git_diff_sha256,
+            "SHA-256 of those changes; empty without any")
+          .pattern(kSha256OrEmpty),
+      field("binary_sha256", &Provenance::binary_sha256, "SHA-256 of the program")
+          .pattern(kSha256OrEmpty),
+      field("build", &Provenance::build, "type, compiler and flags of the build"),
+      field("container", &Provenance::container, "image and digest; empty outside a container"),
+      field("data", &Provenance::data, "every file of the data folder that was read"),
+      field("init_weights_sha256", &Provenance::init_weights_sha256,
+            "SHA-256 of the weights before the first step")
+          .pattern(kSha256OrEmpty)};
+};
+
+template <>
+struct Fields<Seeds> {
+  static constexpr About kAbout{"Seeds", "Seeds of every random stream of the run."};
+  static constexpr std::tuple kAll{
+      field("base", &Seeds::base, "0 to 2^64 - 1"),
+      field("streams", &Seeds::streams, "seed of each random stream, by name")};
+};
+
+template <>
+struct Fields<Protocol> {
+  static constexpr About kAbout{"Protocol", "How the run was made."};
+  static constexpr std::tuple kAll{
+      field("steps", &Protocol::steps, "optimizer steps of the training pass").at_least(0),
+      field("batch", &Protocol::batch, "images per optimizer step").at_least(0),
+      field("accumulation", &Protocol::accumulation, "micro-batches per optimizer step")
+          .at_least(1),
+      field("warmup_steps", &Protocol::warmup_steps,
+            "steps before the steady part; detected, not chosen")
+          .at_least(0),
+      field("warmup_reason", &Protocol::warmup_reason,
+            "one sentence on how the warm-up was detected"),
+      field("warmup_stable", &Protocol::warmup_stable, "true where a steady part was found"),
+      field("memory_steps", &Protocol::memory_steps,
+            "steps of the memory pass; 0 where it was not made")
+          .at_least(0),
+      field("profile_steps", &Protocol::profile_steps,
+            "steps of the profile pass; 0 where it was not made")
+          .at_least(0),
+      field("deterministic", &Protocol::deterministic,
+            "true where only deterministic operators ran"),
+      field("resumed_at_step", &Protocol::resumed_at_step,
+            "step at which the run was resumed; 0 from the start")
+          .at_least(0),
+      field("loader_threads", &Protocol::loader_threads,
+            "threads that make batches ahead of time; 0 where the training loop does it itself")
+          .at_least(0)};
+};
+
+template <>
+struct Fields<Samples> {
+  static constexpr About kAbout{
+      "Samples", "Raw samples of every optimizer step of the training pass, warm-up included."};
+  static constexpr std::tuple kAll{
+      field("step_s", &Samples::step_s, "whole steps").at_least(0),
+      field("data_wait_s", &Samples::data_wait_s, "waits for the batch").at_least(0),
+      field("forward_s", &Samples::forward_s, "forward passes").at_least(0),
+      field("backward_s", &Samples::backward_s, "backward passes").at_least(0),
+      field("optimizer_s", &Samples::optimizer_s, "optimizer updates").at_least(0),
+      field("ema_s", &Samples::ema_s, "updates of the averaged weights").at_least(0),
+      field("loss", &Samples::loss,
+            "training losses, each the mean over micro-batches; null where it was not finite and "
+            "loss scaling skipped the step")
+          .gaps(),
+      field("grad_norm", &Samples::grad_norm,
+            "norms of the gradient before clipping; empty where it is not clipped")};
+};
+
+template <>
+struct Fields<Interval> {
+  static constexpr About kAbout{"Interval", "An interval with both its ends."};
+  static constexpr std::tuple kAll{field("low", &Interval::low, ""),
+                                   field("high", &Interval::high, "")};
+};
+
+template <>
+struct Fields<Metric> {
+  static constexpr About kAbout{"Metric", "A named figure of the run."};
+  static constexpr std::tuple kAll{
+      field("name", &Metric::name, "\"images_per_s\"").not_empty(),
+      field("unit", &Metric::unit, "unit of the value"),
+      field("direction", &Metric::direction, "good direction of the value"),
+      field("value", &Metric::value, ""),
+      field("missing_reason", &Metric::missing_reason, "reason why the value is null"),
+      field("statistic", &Metric::statistic, "\"median\", \"exact\", ..."),
+      field("ci95", &Metric::ci95, "interval of 95 % confidence"),
+      field("n", &Metric::n, "samples behind the value").at_least(0),
+      field("method", &Metric::method, "how the value was obtained")};
+};
+
+template <>
+struct Fields<OperatorRow> {
+  static constexpr About kAbout{"OperatorRow", "One operator of the profile."};
+  static constexpr std::tuple kAll{
+      field("name", &OperatorRow::name, "\"aten::convolution_backward\""),
+      field("calls", &OperatorRow::calls, "calls per step").at_least(0),
+      field("self_s", &OperatorRow::self_s,
+            "time per step: host time on a CPU, device time on a GPU")
+          .at_least(0),
+      field("share_frac", &OperatorRow::share_frac, "share of the time of all operators")
+          .at_least(0)
+          .at_most(1),
+      field("flops", &OperatorRow::flops, "FLOP per step; 0 where the operator has no formula")
+          .at_least(0)};
+};
+
+template <>
+struct Fields<DeviceColumn> {
+  static constexpr About kAbout{"DeviceColumn", "One figure of a GPU in one window of time."};
+  static constexpr std::tuple kAll{
+      field("name", &DeviceColumn::name, "\"sm_active\"").not_empty(),
+      field("unit", &DeviceColumn::unit, "\"C\" is degrees Celsius").one_of("frac|W|MHz|C|J"),
+      field("value", &DeviceColumn::value,
+            "figure over the wall time of the window; the mean of the readings where there are any")
+          .at_least(0),
+      field("over_kernels", &DeviceColumn::over_kernels,
+            "share while at least one kernel ran: the value over the kernels' share of the window; "
+            "null where that would be more than all")
+          .at_least(0),
+      field("lowest", &DeviceColumn::lowest, "lowest reading").at_least(0),
+      field("highest", &DeviceColumn::highest, "highest reading").at_least(0),
+      field("readings", &DeviceColumn::readings,
+            "number of readings; 0 for counters and for what was counted")
+          .at_least(0),
+      field("window_s", &DeviceColumn::window_s, "length of the window").at_least(0),
+      field("source", &DeviceColumn::source, "\"NVML GPM SM_UTIL\"").not_empty(),
+      field("missing_reason", &DeviceColumn::missing_reason, "reason why the value is null")};
+};
+
+template <>
+struct Fields<DeviceReading> {
+  static constexpr About kAbout{"DeviceReading", "A GPU at one moment of a window."};
+  static constexpr std::tuple kAll{
+      field("at_s", &DeviceReading::at_s, "time since the window began").at_least(0),
+      field("power_w", &DeviceReading::power_w, "").at_least(0),
+      field("sm_clock_mhz", &DeviceReading::sm_clock_mhz, "").at_least(0),
+      field("memory_clock_mhz", &DeviceReading::memory_clock_mhz, "").at_least(0),
+      field("temperature_c", &DeviceReading::temperature_c, ""),
+      field("clock_reasons", &DeviceReading::clock_reasons,
+            "NVML's mask of the reasons that hold the clocks down")
+          .at_least(0)};
+};
+
+template <>
+struct Fields<DeviceUse> {
+  static constexpr About kAbout{"DeviceUse",
+                                "Readings of a GPU while training went on. Empty on a CPU."};
+  static constexpr std::tuple kAll{
+      field("measured", &DeviceUse::measured, "true where the device was read"),
+      field("missing_reason", &DeviceUse::missing_reason, "reason why it was not"),
+      field("steps", &DeviceUse::steps, "steps in the window").at_least(0),
+      field("images", &DeviceUse::images, "images in the window").at_least(0),
+      field("window_s", &DeviceUse::window_s, "length of the window").at_least(0),
+      field("clock_reasons", &DeviceUse::clock_reasons,
+            "reasons that held the clocks down, and in how many of the readings"),
+      field("columns", &DeviceUse::columns, "one figure each"),
+      field("trace", &DeviceUse::trace, "every reading, in its order")};
+};
+
+template <>
+struct Fields<ConvolutionKernel> {
+  static constexpr About kAbout{
+      "ConvolutionKernel",
+      "A kernel that ran for convolutions of one shape in one direction: what a GPU's profile "
+      "tells of the algorithm that was chosen for them."};
+  static constexpr std::tuple kAll{
+      field("direction", &ConvolutionKernel::direction,
+            "data and weight are the gradients of these; gradient: the kernel's name does not say "
+            "of which")
+          .one_of("forward|data|weight|gradient"),
+      field("input", &ConvolutionKernel::input, "sizes, [N, C, H, W]").at_least(0),
+      field("weight", &ConvolutionKernel::weight, "sizes, [out, in / groups, height, width]")
+          .at_least(0),
+      field("stride", &ConvolutionKernel::stride, "strides; empty where the profiler did not tell")
+          .at_least(1),
+      field("kernel", &ConvolutionKernel::kernel, "whole name of the kernel").not_empty(),
+      field("calls", &ConvolutionKernel::calls, "calls per step").above(0),
+      field("time_s", &ConvolutionKernel::time_s, "time per step").at_least(0)};
+};
+
+template <>
+struct Fields<ConvolutionKernels> {
+  static constexpr About kAbout{
+      "ConvolutionKernels",
+      "Kernels that cuDNN chose for the convolutions of a step. Empty on a CPU."};
+  static constexpr std::tuple kAll{
+      field("measured", &ConvolutionKernels::measured, "true where the kernels were read"),
+      field("missing_reason", &ConvolutionKernels::missing_reason, "reason why they were not"),
+      field("kernels", &ConvolutionKernels::kernels, "kernels by falling time")};
+};
+
+template <>
+struct Fields<Utilization> {
+  static constexpr About kAbout{"Utilization", "How much of the hardware the training used."};
+  static constexpr std::tuple kAll{
+      field("measured", &Utilization::measured, "true where the profile pass was made"),
+      field("missing_reason", &Utilization::missing_reason, "reason why it was not"),
+      field("parameters", &Utilization::parameters, "trainable parameters").at_least(0),
+      field("forward_flop_per_image", &Utilization::forward_flop_per_image,
+            "a fused multiply-add counts as two")
+          .at_least(0),
+      field("backward_flop_per_image", &Utilization::backward_flop_per_image, "").at_least(0),
+      field("achieved_flop_per_s", &Utilization::achieved_flop_per_s,
+            "FLOP of the training by our formulas over its time")
+          .at_least(0),
+      field("gemm_peak_flop_per_s", &Utilization::gemm_peak_flop_per_s,
+            "peak measured in the same process, at the same precision and threads")
+          .at_least(0),
+      field("gemm_peak_method", &Utilization::gemm_peak_method, "how the peak was measured"),
+      field("mfu_frac", &Utilization::mfu_frac, "achieved over measured peak"),
+      field("profiler_overhead_frac", &Utilization::profiler_overhead_frac,
+            "time that the profiler added to a step"),
+      field("operators", &Utilization::operators, "operators by falling self time"),
+      field("device_use", &Utilization::device_use, ""),
+      field("convolutions", &Utilization::convolutions, "")};
+};
+
+template <>
+struct Fields<Evaluation> {
+  static constexpr About kAbout{"Evaluation", "One evaluation on the validation images."};
+  static constexpr std::tuple kAll{
+      field("step", &Evaluation::step, "optimizer steps before it").at_least(0),
+      field("samples_seen", &Evaluation::samples_seen, "images trained on before it").at_least(0),
+      field("elapsed_s", &Evaluation::elapsed_s,
+            "time since data was first touched: opened, trained, evaluated")
+          .at_least(0),
+      field("loss", &Evaluation::loss, "unweighted validation loss"),
+      field("weighted_loss", &Evaluation::weighted_loss,
+            "validation loss with the training weights"),
+      field("timesteps", &Evaluation::timesteps, "timesteps of the next two lists").at_least(0),
+      field("per_timestep", &Evaluation::per_timestep, "unweighted loss at each timestep"),
+      field("optimal_per_timestep", &Evaluation::optimal_per_timestep,
+            "Bayes-optimal loss at each timestep; empty where it is not known"),
+      field("excess_frac", &Evaluation::excess_frac, "(loss - optimal) / optimal")};
+};
+
+template <>
+struct Fields<Quality> {
+  static constexpr About kAbout{"Quality", "How good the model became, and how fast."};
+  static constexpr std::tuple kAll{
+      field("weights", &Quality::weights, "weights that were evaluated: \"model\" or \"ema\""),
+      field("samples", &Quality::samples, "images per evaluation").at_least(0),
+      field("evaluations", &Quality::evaluations, ""),
+      field("target_loss", &Quality::target_loss, "loss that counts as reaching quality"),
+      field("time_to_quality_s", &Quality::time_to_quality_s, "time until the target was reached")
+          .at_least(0),
+      field("samples_to_quality", &Quality::samples_to_quality,
+            "images until the target was reached")
+          .at_least(0),
+      field("missing_reason", &Quality::missing_reason,
+            "reason why the target was not reached or not set")};
+};
+
+template <>
+struct Fields<Determinism> {
+  static constexpr About kAbout{"Determinism",
+                                "Digests by which two runs can be compared bit for bit."};
+  static constexpr std::tuple kAll{
+      field("loss_trace_sha256", &Determinism::loss_trace_sha256,
+            "digest of the bits of every training loss")
+          .pattern(kSha256OrEmpty),
+      field("weights_sha256", &Determinism::weights_sha256,
+            "digest of name, type, shape and bytes of every weight after training")
+          .pattern(kSha256OrEmpty),
+      field("ema_sha256", &Determinism::ema_sha256,
+            "the same of the averaged weights; empty where the definition has none")
+          .pattern(kSha256OrEmpty)};
+};
+
+template <>
+struct Fields<WideOperator> {
+  static constexpr About kAbout{"WideOperator",
+                                "An operator that computed in float32 although autocast was on."};
+  static constexpr std::tuple kAll{
+      field("name", &WideOperator::name, "\"aten::native_group_norm\"").not_empty(),
+      field("calls", &WideOperator::calls, "calls in one forward pass with a result in float32")
+          .at_least(1),
+      field("result_bytes", &WideOperator::result_bytes, "bytes of those results").at_least(0)};
+};
+
+template <>
+struct Fields<MixedPrecision> {
+  static constexpr About kAbout{"MixedPrecision",
+                                "Effects of computing in less than float32. Empty where everything "
+                                "was computed in one type."};
+  static constexpr std::tuple kAll{
+      field("measured", &MixedPrecision::measured, "true where operators and wide were read"),
+      field("missing_reason", &MixedPrecision::missing_reason, "reason why they were not"),
+      field("type", &MixedPrecision::type, "type of autocast: \"BF16\"; empty without autocast"),
+      field("loss_scale", &MixedPrecision::loss_scale,
+            "scale of the loss after the last step; null without scaling")
+          .above(0),
+      field("operators", &MixedPrecision::operators,
+            "calls with a floating-point result in one forward pass")
+          .at_least(0),
+      field("wide", &MixedPrecision::wide,
+            "operators that stayed in float32, the most bytes first")};
+};
+
+template <>
+struct Fields<Gate> {
+  static constexpr About kAbout{"Gate", "A bound, the value beside it, and the verdict."};
+  static constexpr std::tuple kAll{
+      field("name", &Gate::name, "").not_empty(),
+      field("metric", &Gate::metric, "metric that the gate looks at"),
+      field("relation", &Gate::relation, "").one_of("at most|at least|equals"),
+      field("value", &Gate::value, "measured value; null where it is missing"),
+      field("bound", &Gate::bound, ""),
+      field("unit", &Gate::unit, ""),
+      field("verdict", &Gate::verdict, "").one_of("pass|fail|not_applied"),
+      field("words", &Gate::words, "one sentence that a person can read")};
+};
+
+template <>
+struct Fields<Artifact> {
+  static constexpr About kAbout{"Artifact", "Another file of the run."};
+  static constexpr std::tuple kAll{field("path", &Artifact::path, "path relative to the result"),
+                                   field("sha256", &Artifact::sha256, "").pattern(kSha256)};
+};
+
+template <>
+struct Fields<Exit> {
+  static constexpr About kAbout{"Exit", "How the process ended."};
+  static constexpr std::tuple kAll{
+      field("code", &Exit::code, "exit code of the process").one_of("0|1|2|3|4|5|70|71|74|77|130"),
+      field("status", &Exit::status,
+            "\"pass\", \"failed\", \"interrupted\", \"custom\", \"out of memory\" ..."),
+      field("reasons", &Exit::reasons, "one sentence for each reason")};
+};
+
+template <>
+struct Fields<Result> {
+  static constexpr About kAbout{"Result", ""};
+  static constexpr std::tuple kAll{
+      field("run_id", &Result::run_id, "16 hexadecimal digits that name the run")
+          .pattern("^[0-9a-f]{16}$"),
+      field("created_utc", &Result::created_utc, "time in the form of RFC 3339")
+          .pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z$"),
+      field("title", &Result::title, "title of the benchmark"),
+      field("argv", &Result::argv, "command line of the run"),
+      field("repeat_command", &Result::repeat_command, "command line that repeats the run"),
+      field("exit", &Result::exit, ""),
+      field("identity", &Result::identity, ""),
+      field("definition", &Result::definition, "canonical resolved definition as JSON text"),
+      field("provenance", &Result::provenance, ""),
+      field("environment", &Result::environment,
+            "everything else about the machine: governor, kernel, libc, packages, variables"),
+      field("seeds", &Result::seeds, ""),
+      field("protocol", &Result::protocol, ""),
+      field("samples", &Result::samples, ""),
+      field("metrics", &Result::metrics, "named figures; gates look here"),
+      field("memory", &Result::memory, ""),
+      field("memory_mode", &Result::memory_mode, ""),
+      field("batch_fit", &Result::batch_fit, ""),
+      field("utilization", &Result::utilization, ""),
+      field("quality", &Result::quality, ""),
+      field("determinism", &Result::determinism, ""),
+      field("mixed_precision", &Result::mixed_precision, ""),
+      field("gates", &Result::gates, ""),
+      field("artifacts", &Result::artifacts, "other files of the run")};
+};
+
+}  // namespace noisemark::reports::json

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/base/statistics.h"
+#include "reports/result/result.h"
+#include "reports/seeds/difference_test.h"
+#include "reports/seeds/judge.h"
+#include "reports/seeds/measures.h"
+#include "reports/seeds/study.h"
+#include "reports/seeds/variants.h"
+
+namespace noisemark::reports {
+
+/// A row and the figures that it is judged by.
+struct RowSample {
+  QualityRow row;  ///< names, scale, seeds and means filled in
+  Measure measure;
+  SeedValues values;
+  bool same_bits = false;  ///< every pair trained to the same weights
+  /// The finding that forbids a PASS before anything is tested: a run without the figure, or one
+  /// that was not finite, which is a FAIL where the reference was. kPass: nothing.
+  QualityVerdict problem = QualityVerdict::kPass;
+  std::string problem_words;
+};
+
+/// Takes the figures of all pairs of a pairing; pairs without the figure on both sides are left out
+/// and are a problem.
+[[nodiscard]] RowSample sample_row(const Pairing& pairing, const Measure& measure);
+
+/// The same of the unweighted loss at one timestep.
+[[nodiscard]] RowSample sample_timestep(const Pairing& pairing, int64_t timestep);
+
+/// Fills in the difference of a row with its interval, and by what test: of two seeds or more.
+void describe_row(RowSample& sample, double alpha);
+
+/// Describes, tests and judges all gated rows as one family, by the rules of judge.h, with the
+/// share of alpha that the gates of this look have. Returns how many were tested.
+int64_t judge_rows(const std::vector<RowSample*>& samples, const QualityOptions& options,
+                   const Looks& looks = {});
+
+// Tier 3: must a distance (FID, KID, or one of another name) lie in a range on both sides? Too
+// small a distance is as suspicious as too large a one: stale reference statistics, too few
+// samples.
+
+/// The interval of a distance that was computed from features, from `replicates`: the same distance
+/// of features drawn again with replacement. What they spread about their mean turned about
+/// `value`, as the basic bootstrap interval does (Davison and Hinkley 1997, section 5.2), but
+/// without their bias: a Fréchet distance of resampled features is larger than that of the features
+/// themselves as that one is than the truth, and a range is set for what so many samples give, not
+/// for the truth. Throws std::logic_error for no replicates, or values that are not finite.
+[[nodiscard]] Interval resampled_interval(double value, std::span<const double> replicates,
+                                          double confidence);
+
+/// Fewer seeds give no interval that can be believed: a mean's percentile bootstrap of three misses
+/// it in a quarter of the cases.
+inline constexpr size_t kFewestSeedsOfRange = 5;
+
+/// The interval of the mean over seeds: the percentile bootstrap (Efron 1979) and Student's t
+/// interval together, from the lower end of both to the upper, because the bootstrap of a few seeds
+/// is too short. Throws std::logic_error for fewer than two values, or values that are not finite.
+[[nodiscard]] Interval seed_interval(std::span<const double> values,
+                                     const BootstrapOptions& options);
+
+struct RangeVerdict {
+  QualityVerdict verdict = QualityVerdict::kInconclusive;
+  std::string words;
+};
+
+/// PASS within [low, high], FAIL outside of it, INCONCLUSIVE across one of its ends. Throws
+/// std::logic_error unless low < high.
+[[nodiscard]] RangeVerdict judge_range(const Interval& interval, double low, double high);
+
+/// A row of `range` over the runs of one variant. `confidence` is of the interval: its caller
+/// shares alpha among all ranges, and between them, the gates and the looks. Claims nothing where
+/// no look is left.
+[[nodiscard]] RangeRow judge_range_row(const std::vector<const NamedResult*>& runs,
+                                       const QualityRange& range, const BootstrapOptions& options,
+                                       const Looks& looks = {});
+
+// Tier 1: how far one step of a lossy mode may move the gradient.
+
+struct CodecBound {
+  std::string_view codec;  ///< as modes spell it
+  double bound = 0;        ///< of |g - g0| / |g0|, all gradients together
+};
+
+/// The bound of every codec, the finest first. It is twice what the codec may do to one value, or
+/// more where the trainings of the suites showed more (reports/seeds/README.md has the figures):
+///   dpr16  2^-10  float16 rounds to 2^-11 of a value
+///   dpr10  2^-4   four bits of mantissa: 2^-5
+///   dpr8   2^-3   three bits of mantissa: 2^-4
+///   q4     0.3    15 steps from the least to the greatest of 256 values: 0.15 of their deviation
+///   q2     0.7    beyond it no step is sure to go down: an angle of more than 45 degrees
+[[nodiscard]] std::span<const CodecBound> codec_bounds();
+
+/// A step's gradient may be off by so much; beyond it training is another one. At an angle of at
+/// most 45 degrees to the exact step it still goes down.
+inline constexpr double kLoosestGradientBound = 0.7;
+/// A budget promises its error of the step that it was planned by; another one has other values.
+inline constexpr double kBudgetSlack = 2;
+
+/// The bound for a run under a lossy mode: quality.gradient_error_max, if the run's definition sets
+/// it; for a budget kBudgetSlack times the error that it allows; else that of the mode's codec
+/// ("echo+dpr8"). Throws bad_input() for a mode without a codec of codec_bounds().
+[[nodiscard]] double gradient_error_bound(const Result& result);
+
+/// Tiers 0 and 1: what is known about every step of a mode, before any statistics. Nothing for a
+/// variant whose mode says neither (its runs never came to their passes), and for mode "none".
+///
+/// Tier 0, of a lossless mode: bits.
+///   FAIL          a run's certificate failed; or both runs of a seed were deterministic, and
+///                 weights or their averages differ;
+///   PASS          every seed has the bits of its reference, or a certificate that passed;
+///   INCONCLUSIVE  a certificate was to be made and is unavailable;
+///   else not judged, and words say why.
+/// Tier 1, of a lossy mode: the largest relative error of one step's gradient over the seeds that
+/// measured it is at most the definition's bound. Not judged where none did.
+[[nodiscard]] std::vector<StepRow> step_rows(const Pairing& pairing);
+
+}  // namespace noisemark::reports

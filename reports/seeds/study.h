@@ -1,0 +1,246 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/base/error.h"
+#include "reports/compare/comparison.h"
+#include "reports/result/result.h"
+
+/// The parts of a distance between sets of images.
+namespace noisemark::reports {
+
+/// The samples that a kernel distance looked at.
+struct KernelOrigin {
+  int64_t subsets = 0;
+  int64_t subset_size = 0;
+  std::string draws;             ///< "counter" or "numpy"; empty: nobody says
+  std::optional<uint64_t> seed;  ///< of those draws; empty likewise
+
+  bool operator==(const KernelOrigin&) const = default;
+};
+
+/// The facts that decide what a distance is: equal in all runs, or they are not comparable.
+struct DistanceOrigin {
+  std::string metric;     ///< "fid", "kid", "cifarnet_distance"
+  std::string name;       ///< as its extractor calls it: "FID"
+  std::string extractor;  ///< empty: of the values themselves
+  std::string checksum;   ///< of the extractor's weights
+  std::string resize;
+  bool resize_asserted = false;  ///< of one side it is the user's word and not its maker's
+  int64_t dimension = 0;
+  int64_t samples = 0;
+  std::optional<KernelOrigin> kernel = std::nullopt;  ///< of a kernel distance
+  std::string definition;  ///< of the sampling: "ho-cifar10@cpu 0123456789ab"; empty: nobody says
+  std::string sampler;     ///< "ddim, 50 steps, eta 0"
+  std::string weights;     ///< "model" or "ema"
+  std::string noise;       ///< "the run's seed", "seed 7", "a file 0123456789ab, seed 7"
+  std::string precision;   ///< of the sampling: "the run's", "bf16"; empty: nobody says
+  std::string reference;
+  std::optional<int64_t> reference_samples;  ///< empty: a distribution itself, or not known
+  std::string reference_sha256;              ///< of its moments; empty: not known
+
+  bool operator==(const DistanceOrigin&) const = default;
+};
+
+/// A distance of one run's samples.
+struct DistanceValue {
+  std::string benchmark;  ///< "gmm16-ho@cpu"
+  std::string variant;    ///< "echo+dpr8-plain-fp32"
+  uint64_t seed = 0;
+  std::string metric;
+  int64_t samples = 0;
+  std::optional<double> value;
+  std::optional<double> standard_error;
+  std::optional<Interval> interval;  ///< of other samples of these weights
+  std::string problem;               ///< why it counts as missing; empty: it does not
+};
+
+// A study of several seeds under several modes, as a value. The unit of replication is
+// the training run: one seed gives one difference to the reference, however many samples or steps
+// were behind it.
+
+/// By rising severity; the worst decides.
+enum class QualityVerdict {
+  kPass,            ///< proven to lie within the margin, or better by more than it
+  kInconclusive,    ///< neither that nor the opposite is proven
+  kBaselineNeeded,  ///< the reference has no run
+  kNotComparable,   ///< other work or another machine, or no seed in common
+  kFail,            ///< proven to be worse by more than the margin, or training was not finite
+};
+
+/// "PASS", "INCONCLUSIVE", "BASELINE NEEDED", "NOT COMPARABLE", "FAIL".
+[[nodiscard]] std::string_view verdict_name(QualityVerdict verdict);
+[[nodiscard]] ExitCode exit_code_of(QualityVerdict verdict);
+
+/// The way in which a difference of means is tested.
+enum class TestDesign {
+  kPaired,  ///< Student's t test of the differences within seeds
+  kWelch,   ///< Welch's, of two samples whose seeds tell nothing about each other
+};
+
+/// "paired", "Welch".
+[[nodiscard]] std::string_view design_name(TestDesign design);
+
+/// In what a variant differs from its reference.
+enum class DifferenceScale {
+  kLogRatio,    ///< log(variant / reference): 0.01 is about 1 %
+  kDifference,  ///< variant - reference, for figures that may be zero or negative
+};
+
+/// A measure that is judged. Without a margin the definition's, else its default.
+struct QualityGate {
+  std::string measure;
+  std::optional<double> margin;
+};
+
+/// A figure that must lie in a range, in every variant.
+struct QualityRange {
+  std::string measure;
+  double low = 0;
+  double high = 0;
+};
+
+/// The ids of the runs that were looked at together, sorted.
+using RunIds = std::vector<std::string>;
+
+/// The number of times that runs are judged while seeds are added to them (looks.h).
+struct Looks {
+  int64_t declared = 2;       ///< before the first one, at the most
+  int64_t number = 1;         ///< of this one; beyond `declared` nothing is claimed
+  std::vector<RunIds> taken;  ///< this one too, where something was left to chance
+};
+
+/// One seed of a row.
+struct SeedPair {
+  uint64_t seed = 0;
+  double reference = 0;
+  double candidate = 0;
+  double worsening = 0;  ///< in the row's scale, positive is worse
+};
+
+/// One measure of one variant beside its reference. Differences, intervals and margins are in the
+/// row's scale and positive where the variant is worse.
+struct QualityRow {
+  std::string benchmark;                           ///< "gmm16-ho@cpu"
+  std::string variant;                             ///< "echo+dpr8-plain-fp32"
+  std::string reference;                           ///< "none-plain-fp32"
+  std::string measure;                             ///< a metric of the result, or "loss"
+  std::optional<int64_t> timestep = std::nullopt;  ///< of "loss": the one that it is of
+  std::string unit;
+  DifferenceScale scale = DifferenceScale::kLogRatio;
+  bool gated = false;
+  std::optional<double> margin;          ///< of a gated row
+  std::string margin_from;               ///< "definition", "default", "given"
+  std::vector<SeedPair> seeds;           ///< that have a value on both sides, by seed
+  std::optional<double> reference_mean;  ///< over seeds; geometric for log-ratios
+  std::optional<double> candidate_mean;
+  std::optional<double> correlation;  ///< of both sides across seeds
+  std::optional<TestDesign> design;   ///< empty: nothing was tested
+  std::optional<double> difference;
+  std::optional<Interval> interval;       ///< of confidence 1 - 2 alpha
+  std::optional<double> degrees;          ///< of freedom
+  std::optional<double> p;                ///< of "it differs by the margin or more": TOST
+  std::optional<double> p_adjusted;       ///< by Holm among the tested rows
+  std::optional<double> detectable;       ///< smallest true difference that these seeds would show
+  std::optional<int64_t> seeds_needed;    ///< to decide, in all; of an inconclusive row
+  std::optional<QualityVerdict> verdict;  ///< of a gated row
+  std::string words;
+};
+
+/// The knowledge about every step of a mode: that it changes no bit, or how far it moves a
+/// gradient.
+struct StepRow {
+  int tier = 0;  ///< 0: bits, of a lossless mode; 1: the gradient's error, of a lossy one
+  std::string benchmark;
+  std::string variant;
+  std::string reference;
+  int64_t seeds = 0;                      ///< of tier 0: proven equal; of tier 1: that measured it
+  std::optional<double> value;            ///< of tier 1: the largest relative error
+  std::optional<double> bound;            ///< likewise: what it may be
+  std::optional<QualityVerdict> verdict;  ///< empty: not judged
+  std::string words;
+};
+
+/// A figure that must lie in a range, over the seeds of one variant.
+struct RangeRow {
+  std::string benchmark;
+  std::string variant;
+  std::string measure;
+  std::string unit;
+  double low = 0;
+  double high = 0;
+  int64_t seeds = 0;
+  std::optional<double> mean;
+  std::optional<Interval> interval;
+  QualityVerdict verdict = QualityVerdict::kPass;
+  std::string words;
+};
+
+/// A variant, or its reference, and the runs behind it.
+struct VariantRuns {
+  std::string benchmark;
+  std::string variant;
+  std::vector<uint64_t> seeds;
+  std::vector<std::string> run_ids;  ///< in the order of the seeds
+  std::vector<std::string> commits;  ///< sorted, without repetition; "+" behind: with changes
+  /// Reasons why it is not the locked work, likewise: "custom definition: train.steps=60", "data:
+  /// unofficial".
+  std::vector<std::string> remarks;
+  std::string repeat_command;  ///< of the first seed
+};
+
+struct QualityStudy {
+  QualityVerdict verdict = QualityVerdict::kPass;
+  int exit_code = 0;                 ///< of a study in a file: exit_code_of()
+  std::vector<std::string> reasons;  ///< one sentence per finding that is not a pass
+  std::vector<VariantRuns> variants;
+  std::vector<QualityRow> rows;  ///< gated ones first, then the others, timesteps last
+  std::vector<RangeRow> ranges;
+  std::vector<StepRow> steps;                  ///< tiers 0 and 1
+  std::vector<DistanceOrigin> distances;       ///< one of each metric, more where they differ
+  std::vector<DistanceValue> distance_values;  ///< of every run
+  std::vector<std::string> sheets;             ///< pictures of samples, as the page links to them
+  std::vector<FieldDifference> differences;    ///< of runs that are not comparable
+  std::vector<std::string> unpaired;           ///< seeds that one side lacks
+  std::vector<std::string> without_result;     ///< runs that were planned or begun and left none
+  std::vector<std::string> notes;
+  bool inconclusive_passes = false;  ///< --inconclusive=warn
+  std::vector<QualityGate> asked_gates;
+  std::vector<QualityRange> asked_ranges;
+  Looks looks;
+  double alpha = 0;  ///< of all looks together
+  double power = 0;
+  int64_t tests = 0;  ///< that share the alpha of the gates of this look by Holm
+  int64_t resamples = 0;
+  uint64_t seed = 0;
+};
+
+/// Returns the exit code of a process that judged.
+[[nodiscard]] ExitCode exit_code_of(const QualityStudy& study);
+
+/// quality.json, whose fields study_fields.h describes. Doubles read back bit for bit.
+[[nodiscard]] std::string quality_json(const QualityStudy& study);
+
+/// Reads it. Version 1.1.0, which had no checksum, is read too. Throws Error (bad input), which
+/// begins with `where`: not JSON, a key that is unknown or missing, a wrong type, another version,
+/// a file that was changed or that lost its looks.
+[[nodiscard]] QualityStudy quality_from_json(std::string_view text, const std::string& where);
+
+// Differences of a row's scale as text for people.
+
+/// "+0.314 %" of a log-ratio, "+0.000123" of a difference.
+[[nodiscard]] std::string difference_text(const QualityRow& row, double difference);
+/// The same without a sign, for what is said to be better or worse.
+[[nodiscard]] std::string size_text(const QualityRow& row, double difference);
+/// "-0.210 % to +0.838 %"
+[[nodiscard]] std::string interval_text(const QualityRow& row, const Interval& interval);
+/// "1 %" or "0.001"
+[[nodiscard]] std::string margin_text(const QualityRow& row);
+/// "val_loss", "loss at t 62"
+[[nodiscard]] std::string measure_text(const QualityRow& row);
+
+}  // namespace noisemark::reports

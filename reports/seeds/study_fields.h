@@ -1,0 +1,244 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "reports/base/fields.h"
+#include "reports/result/result_fields.h"
+#include "reports/seeds/study.h"
+
+/// The fields of quality.json, in the order in which they are written.
+namespace noisemark::reports::json {
+
+inline constexpr Document kQualityDocument{
+    "noisemark.quality", "1.2.0",
+    "Several seeds under several modes, judged beside a reference, and how they were judged."};
+
+template <>
+inline constexpr std::array kNames<QualityVerdict>{
+    std::pair{QualityVerdict::kPass, std::string_view{"PASS"}},
+    std::pair{QualityVerdict::kInconclusive, std::string_view{"INCONCLUSIVE"}},
+    std::pair{QualityVerdict::kBaselineNeeded, std::string_view{"BASELINE NEEDED"}},
+    std::pair{QualityVerdict::kNotComparable, std::string_view{"NOT COMPARABLE"}},
+    std::pair{QualityVerdict::kFail, std::string_view{"FAIL"}}};
+
+template <>
+inline constexpr std::array kNames<TestDesign>{
+    std::pair{TestDesign::kPaired, std::string_view{"paired"}},
+    std::pair{TestDesign::kWelch, std::string_view{"Welch"}}};
+
+template <>
+inline constexpr std::array kNames<DifferenceScale>{
+    std::pair{DifferenceScale::kLogRatio, std::string_view{"log-ratio"}},
+    std::pair{DifferenceScale::kDifference, std::string_view{"difference"}}};
+
+template <>
+struct Fields<VariantRuns> {
+  static constexpr About kAbout{"VariantRuns", "A variant, or its reference, and its runs."};
+  static constexpr std::tuple kAll{
+      field("benchmark", &VariantRuns::benchmark, "\"gmm16-ho@cpu\""),
+      field("variant", &VariantRuns::variant, "\"echo+dpr8-plain-fp32\""),
+      field("seeds", &VariantRuns::seeds, ""),
+      field("run_ids", &VariantRuns::run_ids, "ids of the runs, in the order of the seeds"),
+      field("commits", &VariantRuns::commits, "sorted; \"+\" behind one: with changes"),
+      field("remarks", &VariantRuns::remarks, "reasons why this is not the locked work"),
+      field("repeat_command", &VariantRuns::repeat_command, "command of the first seed")};
+};
+
+template <>
+struct Fields<SeedPair> {
+  static constexpr About kAbout{"SeedPair", "One seed of a row."};
+  static constexpr std::tuple kAll{
+      field("seed", &SeedPair::seed, ""), field("reference", &SeedPair::reference, ""),
+      field("candidate", &SeedPair::candidate, ""),
+      field("worsening", &SeedPair::worsening, "in the row's scale; positive is worse")};
+};
+
+template <>
+struct Fields<QualityRow> {
+  static constexpr About kAbout{
+      "QualityRow",
+      "A measure of a variant beside its reference. Differences, intervals and margins are in the "
+      "row's scale and positive where the variant is worse."};
+  static constexpr std::tuple kAll{
+      field("benchmark", &QualityRow::benchmark, "\"gmm16-ho@cpu\""),
+      field("variant", &QualityRow::variant, "\"echo+dpr8-plain-fp32\""),
+      field("reference", &QualityRow::reference, "\"none-plain-fp32\""),
+      field("measure", &QualityRow::measure, "a metric of the result, or \"loss\""),
+      field("timestep", &QualityRow::timestep, "timestep of \"loss\""),
+      field("unit", &QualityRow::unit, ""),
+      field("scale", &QualityRow::scale, "log(variant / reference), or variant - reference"),
+      field("gated", &QualityRow::gated, "whether it has a verdict"),
+      field("margin", &QualityRow::margin, "margin of a gated row"),
+      field("margin_from", &QualityRow::margin_from, "\"definition\", \"default\" or \"given\""),
+      field("seeds", &QualityRow::seeds, "seeds that have a value on both sides"),
+      field("reference_mean", &QualityRow::reference_mean,
+            "mean over seeds; geometric for log-ratios"),
+      field("candidate_mean", &QualityRow::candidate_mean, "likewise"),
+      field("correlation", &QualityRow::correlation, "of both sides across seeds"),
+      field("design", &QualityRow::design, "test; null: nothing was tested"),
+      field("difference", &QualityRow::difference, ""),
+      field("interval", &QualityRow::interval, "interval of confidence 1 - 2 alpha"),
+      field("degrees", &QualityRow::degrees, "degrees of freedom"),
+      field("p", &QualityRow::p, "p of \"it differs by the margin or more\" (TOST)"),
+      field("p_adjusted", &QualityRow::p_adjusted, "the same by Holm among the tested rows"),
+      field("detectable", &QualityRow::detectable,
+            "smallest true difference that these seeds would show"),
+      field("seeds_needed", &QualityRow::seeds_needed,
+            "seeds, in all, that would decide an inconclusive row"),
+      field("verdict", &QualityRow::verdict, "verdict of a gated row"),
+      field("words", &QualityRow::words, "reason of the verdict")};
+};
+
+template <>
+struct Fields<RangeRow> {
+  static constexpr About kAbout{"RangeRow",
+                                "A figure that must lie in a range, over the seeds of a variant."};
+  static constexpr std::tuple kAll{field("benchmark", &RangeRow::benchmark, ""),
+                                   field("variant", &RangeRow::variant, ""),
+                                   field("measure", &RangeRow::measure, ""),
+                                   field("unit", &RangeRow::unit, ""),
+                                   field("low", &RangeRow::low, "lower end of the range"),
+                                   field("high", &RangeRow::high, "upper end of the range"),
+                                   field("seeds", &RangeRow::seeds, "number of seeds"),
+                                   field("mean", &RangeRow::mean, ""),
+                                   field("interval", &RangeRow::interval, ""),
+                                   field("verdict", &RangeRow::verdict, ""),
+                                   field("words", &RangeRow::words, "reason of the verdict")};
+};
+
+template <>
+struct Fields<StepRow> {
+  static constexpr About kAbout{"StepRow",
+                                "The knowledge about every step of a mode, before any statistics."};
+  static constexpr std::tuple kAll{
+      field("tier", &StepRow::tier, "0: bits, of a lossless mode; 1: the gradient's error"),
+      field("benchmark", &StepRow::benchmark, ""),
+      field("variant", &StepRow::variant, ""),
+      field("reference", &StepRow::reference, ""),
+      field("seeds", &StepRow::seeds, "seeds that are proven equal, or that measured the error"),
+      field("value", &StepRow::value, "largest relative error of tier 1"),
+      field("bound", &StepRow::bound, "largest error that is allowed"),
+      field("verdict", &StepRow::verdict, "null: not judged"),
+      field("words", &StepRow::words, "reason of the verdict")};
+};
+
+template <>
+struct Fields<KernelOrigin> {
+  static constexpr About kAbout{"KernelOrigin", "The samples that a kernel distance looked at."};
+  static constexpr std::tuple kAll{
+      field("subsets", &KernelOrigin::subsets, ""),
+      field("subset_size", &KernelOrigin::subset_size, ""),
+      field("draws", &KernelOrigin::draws, "\"counter\" or \"numpy\"; empty: not known"),
+      field("seed", &KernelOrigin::seed, "seed of those draws")};
+};
+
+template <>
+struct Fields<DistanceOrigin> {
+  static constexpr About kAbout{"DistanceOrigin", "The facts that decide what a distance is."};
+  static constexpr std::tuple kAll{
+      field("metric", &DistanceOrigin::metric, "\"fid\", \"kid\", \"cifarnet_distance\""),
+      field("name", &DistanceOrigin::name, "name that its extractor gives it"),
+      field("extractor", &DistanceOrigin::extractor, "empty: of the values themselves"),
+      field("checksum", &DistanceOrigin::checksum, "checksum of the extractor's weights"),
+      field("resize", &DistanceOrigin::resize, ""),
+      field("resize_asserted", &DistanceOrigin::resize_asserted,
+            "whether the user, and not the maker of one side, says so"),
+      field("dimension", &DistanceOrigin::dimension, ""),
+      field("samples", &DistanceOrigin::samples, ""),
+      field("kernel", &DistanceOrigin::kernel, "null unless it is a kernel distance"),
+      field("definition", &DistanceOrigin::definition, "definition of the sampling"),
+      field("sampler", &DistanceOrigin::sampler, "\"ddim, 50 steps, eta 0\""),
+      field("weights", &DistanceOrigin::weights, "\"model\" or \"ema\""),
+      field("noise", &DistanceOrigin::noise, "\"the run's seed\", \"seed 7\""),
+      field("precision", &DistanceOrigin::precision, "precision of the sampling"),
+      field("reference", &DistanceOrigin::reference, ""),
+      field("reference_samples", &DistanceOrigin::reference_samples,
+            "null: a distribution itself, or not known"),
+      field("reference_sha256", &DistanceOrigin::reference_sha256,
+            "SHA-256 of its moments; empty: not known")};
+};
+
+template <>
+struct Fields<DistanceValue> {
+  static constexpr About kAbout{"DistanceValue", "A distance of one run's samples."};
+  static constexpr std::tuple kAll{
+      field("benchmark", &DistanceValue::benchmark, ""),
+      field("variant", &DistanceValue::variant, ""),
+      field("seed", &DistanceValue::seed, ""),
+      field("metric", &DistanceValue::metric, ""),
+      field("samples", &DistanceValue::samples, ""),
+      field("value", &DistanceValue::value, ""),
+      field("standard_error", &DistanceValue::standard_error, ""),
+      field("interval", &DistanceValue::interval, "interval of other samples of these weights"),
+      field("problem", &DistanceValue::problem, "reason why it counts as missing")};
+};
+
+template <>
+struct Fields<FieldDifference> {
+  static constexpr About kAbout{"FieldDifference", "A field in which runs differ."};
+  static constexpr std::tuple kAll{field("cell", &FieldDifference::cell, ""),
+                                   field("field", &FieldDifference::field, "path in result.json"),
+                                   field("reference", &FieldDifference::base, ""),
+                                   field("candidate", &FieldDifference::candidate, "")};
+};
+
+template <>
+struct Fields<QualityGate> {
+  static constexpr About kAbout{"QualityGate", "A measure that is judged."};
+  static constexpr std::tuple kAll{
+      field("measure", &QualityGate::measure, ""),
+      field("margin", &QualityGate::margin, "null: the definition's, else the default")};
+};
+
+template <>
+struct Fields<QualityRange> {
+  static constexpr About kAbout{"QualityRange",
+                                "A figure that must lie in a range, in every variant."};
+  static constexpr std::tuple kAll{field("measure", &QualityRange::measure, ""),
+                                   field("low", &QualityRange::low, ""),
+                                   field("high", &QualityRange::high, "")};
+};
+
+template <>
+struct Fields<Looks> {
+  static constexpr About kAbout{"Looks",
+                                "How often runs are judged while seeds are added to them."};
+  static constexpr std::tuple kAll{
+      field("declared", &Looks::declared, "looks that were declared before the first one"),
+      field("number", &Looks::number, "number of this one"),
+      field("taken", &Looks::taken, "ids of the runs of each look")};
+};
+
+template <>
+struct Fields<QualityStudy> {
+  static constexpr About kAbout{"QualityStudy", ""};
+  static constexpr std::tuple kAll{
+      field("verdict", &QualityStudy::verdict, "worst verdict of the rows"),
+      field("exit_code", &QualityStudy::exit_code, "exit code of the process that judged"),
+      field("reasons", &QualityStudy::reasons, "a sentence per finding that is not a pass"),
+      field("variants", &QualityStudy::variants, ""),
+      field("rows", &QualityStudy::rows, "gated ones first, then the others, timesteps last"),
+      field("ranges", &QualityStudy::ranges, ""),
+      field("steps", &QualityStudy::steps, ""),
+      field("distances", &QualityStudy::distances, "one of each metric, more where they differ"),
+      field("distance_values", &QualityStudy::distance_values, "distances of every run"),
+      field("sheets", &QualityStudy::sheets, "pictures of samples, as quality.md links to them"),
+      field("differences", &QualityStudy::differences, "of runs that are not comparable"),
+      field("unpaired", &QualityStudy::unpaired, "seeds that one side lacks"),
+      field("without_result", &QualityStudy::without_result, "runs that left no result"),
+      field("notes", &QualityStudy::notes, ""),
+      field("inconclusive_passes", &QualityStudy::inconclusive_passes, "--inconclusive=warn"),
+      field("asked_gates", &QualityStudy::asked_gates, ""),
+      field("asked_ranges", &QualityStudy::asked_ranges, ""),
+      field("looks", &QualityStudy::looks, ""),
+      field("alpha", &QualityStudy::alpha, "wrong verdicts that are accepted, of all looks"),
+      field("power", &QualityStudy::power, "power that the seeds needed are computed for"),
+      field("tests", &QualityStudy::tests, "tests that share alpha by Holm"),
+      field("resamples", &QualityStudy::resamples, "resamples of a bootstrap"),
+      field("seed", &QualityStudy::seed, "seed of the resamples")};
+};
+
+}  // namespace noisemark::reports::json

@@ -1,0 +1,257 @@
+#include "reports/seeds/variants.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "reports/base/error.h"
+#include "reports/render/report.h"
+#include "reports/render/run_folder.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Benchmarks that the suite in a folder judges; empty: all of the folder.
+std::set<std::string> judged_in(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return {};
+  const auto suite = read_suite(folder);
+  return suite ? suite->judged : std::set<std::string>{};
+}
+
+template <typename T>
+void move_into(std::vector<T>& all, std::vector<T>& some) {
+  std::move(some.begin(), some.end(), std::back_inserter(all));
+}
+
+/// Moves the runs that their suite does not judge over seeds out of `side`.
+void leave_out(const std::set<std::string>& judged, Side& side, Side& by_steps) {
+  std::set<std::string> benchmarks;
+  const auto others = std::stable_partition(
+      side.runs.begin(), side.runs.end(),
+      [&](const NamedResult& run) { return judged.contains(benchmark_name(run.result.identity)); });
+  for (auto run = others; run != side.runs.end(); ++run) {
+    benchmarks.insert(benchmark_name(run->result.identity));
+    by_steps.runs.push_back(std::move(*run));
+  }
+  side.runs.erase(others, side.runs.end());
+  for (const std::string& benchmark : benchmarks) {
+    side.left_out.push_back(benchmark + ": not there for its quality over seeds");
+  }
+  std::erase_if(side.lost, [&](const LostRun& run) {
+    return std::none_of(judged.begin(), judged.end(), [&](const std::string& benchmark) {
+      return run.name.find(benchmark + "/") != std::string::npos;
+    });
+  });
+}
+
+fs::path whole(const fs::path& path) {
+  return fs::absolute(path).lexically_normal();
+}
+
+std::vector<std::string> sheets_of(const Side& side, const fs::path& page) {
+  std::vector<std::string> sheets;
+  for (const NamedResult& run : side.runs) {
+    const fs::path sheet = fs::path(run.name) / "samples" / "sheet.png";
+    if (!fs::exists(sheet)) continue;
+    sheets.push_back(whole(sheet).lexically_proximate(whole(page)).generic_string());
+  }
+  std::sort(sheets.begin(), sheets.end());
+  return sheets;
+}
+
+}  // namespace
+
+QualitySide read_quality_side(const std::vector<std::string>& paths, const fs::path& page) {
+  QualitySide read;
+  read.side.name = read_runs(paths).name;  // for what it refuses
+  for (const std::string& path : paths) {
+    Side side = read_side(path);
+    const std::set<std::string> judged = judged_in(path);
+    if (!judged.empty()) leave_out(judged, side, read.by_steps);
+    move_into(read.side.runs, side.runs);
+    move_into(read.side.lost, side.lost);
+    move_into(read.side.left_out, side.left_out);
+  }
+  read.distances = read_distances(read.side);
+  attach_distances(read.distances, read.side);
+  const fs::path only = paths.size() == 1 ? paths.front() : ".";
+  read.sheets = sheets_of(read.side, page.empty() ? only : page);
+  return read;
+}
+
+namespace {
+
+using Runs = std::vector<const NamedResult*>;
+
+struct Variant {
+  std::string mode;
+  std::string baseline;
+  std::string precision;
+
+  auto operator<=>(const Variant&) const = default;
+};
+
+/// Variants of one workload.
+using Workload = std::map<Variant, Runs>;
+
+const Variant kPlain = {"none", "plain", "fp32"};
+
+std::string device_kind(const Identity& id) {
+  return id.device.substr(0, id.device.find(':'));
+}
+
+Variant variant_of(const Identity& id) {
+  return {id.mode, id.baseline, id.precision};
+}
+
+uint64_t seed_of(const NamedResult& run) {
+  return run.result.seeds.base;
+}
+
+void sort_by_seed(Runs& runs) {
+  std::sort(runs.begin(), runs.end(), [](const NamedResult* a, const NamedResult* b) {
+    return std::pair(seed_of(*a), a->result.run_id) < std::pair(seed_of(*b), b->result.run_id);
+  });
+  const auto twice = std::adjacent_find(
+      runs.begin(), runs.end(),
+      [](const NamedResult* a, const NamedResult* b) { return seed_of(*a) == seed_of(*b); });
+  if (twice == runs.end()) return;
+  throw bad_input((*(twice + 1))->name, "",
+                  fmt::format("seed {} a second time: {} is of the same variant and seed",
+                              seed_of(**twice), (*twice)->name),
+                  "one run of each seed, for a repetition is no new training");
+}
+
+std::map<std::string, Workload> workloads_of(const Side& side) {
+  std::map<std::string, Workload> workloads;
+  for (const NamedResult& run : side.runs) {
+    const Identity& id = run.result.identity;
+    workloads[workload_name(id)][variant_of(id)].push_back(&run);
+  }
+  for (auto& [name, workload] : workloads) {
+    for (auto& [variant, runs] : workload) sort_by_seed(runs);
+  }
+  return workloads;
+}
+
+/// Empty for what is only a reference.
+std::optional<Variant> reference_of(const Variant& variant, const Workload& workload) {
+  if (variant.mode != kPlain.mode) return Variant{"none", variant.baseline, variant.precision};
+  if (variant == kPlain || !workload.contains(kPlain)) return std::nullopt;
+  return kPlain;
+}
+
+std::string lone_seed(const std::string& variant, const NamedResult& run) {
+  return fmt::format("{}: seed {} (run {})", variant, seed_of(run), run.result.run_id);
+}
+
+void pair_seeds(const Runs& reference, const Runs& candidate, Pairing& pairing) {
+  size_t i = 0;
+  size_t j = 0;
+  while (i < reference.size() || j < candidate.size()) {
+    const bool left = i < reference.size();
+    const bool right = j < candidate.size();
+    if (left && right && seed_of(*reference[i]) == seed_of(*candidate[j])) {
+      pairing.cell.pairs.emplace_back(reference[i++], candidate[j++]);
+    } else if (left && (!right || seed_of(*reference[i]) < seed_of(*candidate[j]))) {
+      pairing.unpaired.push_back(lone_seed(pairing.reference, *reference[i++]));
+    } else {
+      pairing.unpaired.push_back(lone_seed(pairing.variant, *candidate[j++]));
+    }
+  }
+}
+
+/// Says why a run is not the locked work on the official data.
+std::vector<std::string> remarks_of(const Identity& id) {
+  std::vector<std::string> remarks;
+  if (id.custom) {
+    remarks.push_back(id.overrides.empty()
+                          ? "custom definition"
+                          : fmt::format("custom definition: {}", fmt::join(id.overrides, " ")));
+  }
+  if (id.data == "unofficial") remarks.emplace_back("data: unofficial");
+  return remarks;
+}
+
+VariantRuns described(const std::string& benchmark, const Runs& runs) {
+  VariantRuns variant;
+  variant.benchmark = benchmark;
+  variant.variant = variant_name(runs.front()->result.identity);
+  std::set<std::string> commits;
+  std::set<std::string> remarks;
+  for (const NamedResult* run : runs) {
+    const Provenance& from = run->result.provenance;
+    variant.seeds.push_back(seed_of(*run));
+    variant.run_ids.push_back(run->result.run_id);
+    commits.insert(from.git_commit + (from.git_dirty ? "+" : ""));
+    for (std::string& remark : remarks_of(run->result.identity)) remarks.insert(std::move(remark));
+  }
+  variant.commits.assign(commits.begin(), commits.end());
+  variant.remarks.assign(remarks.begin(), remarks.end());
+  variant.repeat_command = runs.front()->result.repeat_command;
+  return variant;
+}
+
+}  // namespace
+
+std::string variant_name(const Identity& identity) {
+  return fmt::format("{}-{}-{}", identity.mode, identity.baseline, identity.precision);
+}
+
+std::string workload_name(const Identity& identity) {
+  std::string name = benchmark_name(identity);
+  const std::string device = device_kind(identity);
+  if (device != (identity.scale == "gpu" ? "cuda" : "cpu")) name += ", " + device;
+  if (identity.framework != "noisemark") name += ", " + identity.framework;
+  return name;
+}
+
+std::vector<VariantRuns> variants_of(const Side& side) {
+  std::vector<VariantRuns> variants;
+  for (const auto& [name, workload] : workloads_of(side)) {
+    for (const auto& [variant, runs] : workload) variants.push_back(described(name, runs));
+  }
+  return variants;
+}
+
+std::vector<const NamedResult*> runs_of(const Side& side, const VariantRuns& variant) {
+  Runs runs;
+  for (const NamedResult& run : side.runs) {
+    const Identity& id = run.result.identity;
+    if (workload_name(id) == variant.benchmark && variant_name(id) == variant.variant) {
+      runs.push_back(&run);
+    }
+  }
+  sort_by_seed(runs);
+  return runs;
+}
+
+std::vector<Pairing> pairings_of(const Side& side) {
+  std::vector<Pairing> pairings;
+  for (const auto& [name, workload] : workloads_of(side)) {
+    for (const auto& [variant, runs] : workload) {
+      const auto reference = reference_of(variant, workload);
+      if (!reference) continue;
+      Pairing& pairing = pairings.emplace_back();
+      pairing.benchmark = name;
+      pairing.variant = variant_name(runs.front()->result.identity);
+      pairing.cell.name = fmt::format("{}, {}", name, pairing.variant);
+      const auto found = workload.find(*reference);
+      if (found == workload.end()) continue;
+      pairing.reference = variant_name(found->second.front()->result.identity);
+      pair_seeds(found->second, runs, pairing);
+    }
+  }
+  return pairings;
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,396 @@
+#include "suite/ab/build.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "reports/ab/strict_json.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/folder.h"
+#include "reports/base/sha256.h"
+#include "reports/result/json_io.h"
+#include "suite/environment/child.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNoSuchProgram = 127;
+
+/// Runs a program to its end, found as a shell finds it, without input. Appends both of its streams
+/// to `log`. Returns its exit code, 128 + signal when one ended it, kNoSuchProgram when it cannot
+/// be started.
+int run_program(const std::vector<std::string>& command, const fs::path& log) {
+  pid_t pid = 0;
+  try {
+    pid = start_child({command.front(), command, own_variables(), log});
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) throw;
+    return kNoSuchProgram;
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) == -1 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+using Words = std::vector<std::string>;
+
+std::string last_line_of(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+/// An answer of git's: its last line, because warnings come before it; or why there is none.
+struct GitAnswer {
+  std::string line;  ///< empty: git refused
+  std::string why;   ///< git's own words, in one line
+};
+
+std::string in_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    const bool space = c == '\n' || c == '\t' || c == ' ';
+    if (!space) line += c;
+    if (space && !line.empty() && line.back() != ' ') line += ' ';
+  }
+  if (line.ends_with(' ')) line.pop_back();
+  return line;
+}
+
+GitAnswer ask_git(const fs::path& folder, const Words& question) {
+  const reports::ScratchFolder scratch("ab");
+  const fs::path answer = scratch.path() / "answer";
+  Words command = {"git", "-C", folder.string()};
+  command.insert(command.end(), question.begin(), question.end());
+  const int code = run_program(command, answer);
+  if (code == kNoSuchProgram) return {"", "git is not installed"};
+  const std::string said = reports::read_file(answer);
+  if (code != 0) return {"", "git says: " + in_one_line(said)};
+  return {last_line_of(said), ""};
+}
+
+/// A worktree has no environment of its own: it takes that of the repository, unless the user's
+/// variables name another.
+Words with_libtorch(const fs::path& top, Words command) {
+  const fs::path venv = top / "build" / "venv";
+  if (std::getenv("NOISEMARK_VENV") == nullptr && std::getenv("NOISEMARK_TORCH_ROOT") == nullptr &&
+      fs::exists(venv)) {
+    command.insert(command.begin(), {"env", "NOISEMARK_VENV=" + venv.string()});
+  }
+  return command;
+}
+
+/// Other words for cmake make another program, and so another folder beside the first.
+std::string build_name(const Words& configure) {
+  if (configure.empty()) return "ab";
+  constexpr size_t kDigits = 12;
+  std::string all;
+  for (const std::string& word : configure) all += word + '\0';
+  return "ab-" + reports::sha256_of(all).substr(0, kDigits);
+}
+
+// Later ones win, so these come behind the user's. A steady step for the memory pass, a few losses,
+// one profiled step for the FLOPs, and the shortest evaluation that there is.
+constexpr std::array kShort = {"train.steps=4", "eval.samples=8", "eval.every=0",
+                               "measure.profile_steps=1"};
+constexpr const char* kDeterministic = "--deterministic";
+
+std::vector<std::string> command_of(const std::string& binary,
+                                    const std::vector<std::string>& words, const fs::path& out) {
+  std::vector<std::string> command = {binary, "run"};
+  command.insert(command.end(), words.begin(), words.end());
+  for (const char* assignment : kShort) command.push_back(fmt::format("--set={}", assignment));
+  if (std::find(words.begin(), words.end(), kDeterministic) == words.end()) {
+    command.emplace_back(kDeterministic);
+  }
+  command.emplace_back("--no-certificate");
+  command.push_back("--out=" + out.string());
+  return command;
+}
+
+std::string last_line(const fs::path& log) {
+  return last_line_of(reports::read_file(log));
+}
+
+/// A code of Noisemark's that says why it could not go on; anything else is no answer at all.
+ExitCode code_of(int status) {
+  for (const ExitCode code : {ExitCode::kBadInput, ExitCode::kOutOfMemory, ExitCode::kCannotWrite,
+                              ExitCode::kCannotRunHere}) {
+    if (status == static_cast<int>(code)) return code;
+  }
+  return ExitCode::kInternal;
+}
+
+reports::Result result_in(const fs::path& out, const std::string& name) {
+  try {
+    return reports::read_result(out / "result.json");
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: its short run: {}", name, error.what()));
+  }
+}
+
+}  // namespace
+
+fs::path build_revision(const std::string& revision, const fs::path& from,
+                        const std::vector<std::string>& configure) {
+  const GitAnswer repository = ask_git(from, {"rev-parse", "--show-toplevel"});
+  if (repository.line.empty()) {
+    throw bad_input("ab", revision, from.string() + ": " + repository.why, "a git repository");
+  }
+  const std::string& top = repository.line;
+  const std::string commit =
+      ask_git(top, {"rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"})
+          .line;
+  if (commit.empty()) throw bad_input("ab", "", revision, "a revision of " + top);
+  const fs::path folder = fs::path(top) / "build" / "ab";
+  const fs::path tree = folder / commit;
+  const fs::path log = folder / (commit + ".log");
+  const fs::path build = tree / "build" / build_name(configure);
+  const fs::path program = build / "bin" / "noisemark";
+  if (fs::exists(program)) return program;
+  reports::make_folder(folder);
+  const auto run = [&](const Words& command) {
+    if (run_program(command, log) == 0) return;
+    throw bad_input("ab", revision, "does not build", "see " + log.string());
+  };
+  if (!fs::exists(tree / ".git")) {
+    // The rest of a worktree that was deleted, or not made to its end, would be in the way.
+    fs::remove_all(tree);
+    run({"git", "-C", top, "worktree", "prune"});
+    run({"git", "-C", top, "worktree", "add", "--detach", tree.string(), commit});
+  }
+  Words words = with_libtorch(top, {"cmake", "-G", "Ninja", "-S", tree.string(), "-B",
+                                    build.string(), "-DCMAKE_BUILD_TYPE=Release"});
+  words.insert(words.end(), configure.begin(), configure.end());
+  run(words);
+  run({"cmake", "--build", build.string(), "--target", "noisemark", "--parallel"});
+  if (!fs::exists(program)) {
+    throw bad_input("ab", revision, "built, but without bin/noisemark", "see " + log.string());
+  }
+  return program;
+}
+
+std::optional<reports::Result> short_run(const std::string& name, const std::string& binary,
+                                         const std::vector<std::string>& words) {
+  if (access(binary.c_str(), X_OK) != 0) {
+    throw bad_input(name, binary, std::strerror(errno), "a program: noisemark");
+  }
+  const reports::ScratchFolder scratch("ab");
+  const fs::path log = scratch.path() / "log";
+  const fs::path out = scratch.path() / "run";
+  const int status = run_program(command_of(binary, words, out), log);
+  // A run that fails a gate of its own has a result too.
+  if (status == static_cast<int>(ExitCode::kPass) ||
+      status == static_cast<int>(ExitCode::kFailed)) {
+    return result_in(out, name);
+  }
+  if (status == static_cast<int>(ExitCode::kInterrupted)) return std::nullopt;
+  throw Error(code_of(status), fmt::format("{}: its short run ended with exit code {}: {}", name,
+                                           status, last_line(log)));
+}
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr size_t kShownCharacters = 80;
+
+/// The child's ends and ours. A socket for its input, because writing to one whose other end is
+/// gone need not raise a signal.
+struct Channels {
+  std::array<int, 2> input = {-1, -1};   // child's, ours
+  std::array<int, 2> output = {-1, -1};  // ours, child's
+};
+
+Channels open_channels() {
+  Channels channels;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channels.input.data()) != 0 ||
+      pipe2(channels.output.data(), O_CLOEXEC) != 0) {
+    throw Error(ExitCode::kInternal,
+                std::string("cannot open a channel to a process: ") + std::strerror(errno));
+  }
+  return channels;
+}
+
+/// Its number, or the negative error.
+pid_t spawn(std::vector<std::string>& command, const Channels& channels) {
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, channels.input[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, channels.output[1], STDOUT_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, words.front(), &files, &attributes, words.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  return error == 0 ? pid : -error;
+}
+
+/// The same of a process's end, where a failed gate is an answer too.
+ExitCode code_of_end(int status) {
+  if (!WIFEXITED(status)) return ExitCode::kInternal;
+  for (const ExitCode code : {ExitCode::kFailed, ExitCode::kBadInput, ExitCode::kOutOfMemory,
+                              ExitCode::kCannotWrite, ExitCode::kCannotRunHere}) {
+    if (WEXITSTATUS(status) == static_cast<int>(code)) return code;
+  }
+  return ExitCode::kInternal;
+}
+
+std::string ended_words(int status) {
+  return WIFEXITED(status) ? fmt::format("ended with exit code {}", WEXITSTATUS(status))
+                           : fmt::format("ended by signal {}", WTERMSIG(status));
+}
+
+std::string shown(const std::string& line) {
+  return line.size() > kShownCharacters ? line.substr(0, kShownCharacters) + "..." : line;
+}
+
+}  // namespace
+
+PaceProcess::PaceProcess(std::string name, std::vector<std::string> command,
+                         std::chrono::milliseconds patience)
+    : name_(std::move(name)), patience_(patience) {
+  const Channels channels = open_channels();
+  const pid_t pid = spawn(command, channels);
+  close(channels.input[0]);
+  close(channels.output[1]);
+  to_child_ = channels.input[1];
+  from_child_ = channels.output[0];
+  if (pid < 0) {
+    close(to_child_);
+    close(from_child_);
+    throw bad_input(name_, command.front(), std::strerror(-pid), "a program: noisemark");
+  }
+  pid_ = pid;
+}
+
+PaceProcess::~PaceProcess() {
+  if (pid_ != 0) {
+    kill(-pid_, SIGKILL);
+    (void)reap();
+  }
+  close(to_child_);
+  close(from_child_);
+}
+
+int PaceProcess::reap() {
+  int status = 0;
+  const pid_t pid = std::exchange(pid_, 0);
+  while (waitpid(pid, &status, 0) == -1 && errno == EINTR) {
+  }
+  return status;
+}
+
+void PaceProcess::fail(const std::string& words) {
+  kill(-pid_, SIGKILL);
+  (void)reap();
+  throw Error(ExitCode::kInternal, name_ + ": " + words);
+}
+
+void PaceProcess::fail_ended() {
+  const int status = reap();
+  throw Error(code_of_end(status), name_ + ": " + ended_words(status));
+}
+
+void PaceProcess::send(const std::string& line) const {
+  // If it has ended, reading will say how.
+  (void)::send(to_child_, line.data(), line.size(), MSG_NOSIGNAL);
+}
+
+std::string PaceProcess::read_line() {
+  const auto end = steady_clock::now() + patience_;
+  for (;;) {
+    const size_t stop = buffer_.find('\n');
+    if (stop != std::string::npos) {
+      std::string line = buffer_.substr(0, stop);
+      buffer_.erase(0, stop + 1);
+      return line;
+    }
+    const auto left = std::chrono::duration_cast<milliseconds>(end - steady_clock::now());
+    pollfd waited{from_child_, POLLIN, 0};
+    const int ready = poll(&waited, 1, static_cast<int>(std::max<int64_t>(0, left.count())));
+    if (ready == -1 && errno == EINTR) continue;
+    if (ready <= 0) {
+      fail(fmt::format("no answer in {} s", std::chrono::duration<double>(patience_).count()));
+    }
+    std::array<char, 65536> bytes{};
+    const ssize_t count = read(from_child_, bytes.data(), bytes.size());
+    if (count == -1 && errno == EINTR) continue;
+    if (count <= 0) fail_ended();
+    buffer_.append(bytes.data(), static_cast<size_t>(count));
+  }
+}
+
+reports::AbBuild PaceProcess::await_ready() {
+  const std::string line = read_line();
+  try {
+    const reports::OrderedJson json = reports::parse_json(line, name_);
+    const reports::JsonFields fields(json, name_);
+    if (!fields.flag("ready")) throw fields.refusal("ready", "true");
+    return reports::ab_build_of(fields);
+  } catch (const Error& error) {
+    fail(fmt::format("not the first answer of noisemark pace: {}: {}", error.what(), shown(line)));
+  }
+}
+
+reports::AbTurn PaceProcess::run(int64_t steps) {
+  send(fmt::format("run {}\n", steps));
+  const std::string line = read_line();
+  try {
+    const reports::OrderedJson json = reports::parse_json(line, name_);
+    const reports::JsonFields fields(json, name_);
+    reports::AbTurn turn;
+    turn.step_s = fields.numbers("step_s");
+    turn.loss = fields.numbers("loss");
+    const auto count = static_cast<size_t>(steps);
+    if (turn.step_s.size() != count || turn.loss.size() != count ||
+        std::any_of(turn.step_s.begin(), turn.step_s.end(), [](double s) { return s <= 0; })) {
+      throw fields.refusal("step_s", fmt::format("{} positive numbers, as many losses", steps));
+    }
+    return turn;
+  } catch (const Error& error) {
+    fail(fmt::format("not the answer to a turn: {}: {}", error.what(), shown(line)));
+  }
+}
+
+void PaceProcess::quit() {
+  send("quit\n");
+  shutdown(to_child_, SHUT_WR);
+  const auto end = steady_clock::now() + patience_;
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0) {
+    if (steady_clock::now() > end) fail("does not end");
+    usleep(1000);
+  }
+  const int status = reap();
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    throw Error(code_of_end(status), name_ + ": " + ended_words(status));
+  }
+}
+
+}  // namespace noisemark::suite

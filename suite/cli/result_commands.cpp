@@ -1,0 +1,307 @@
+#include "suite/cli/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "reports/ab/calibration.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/folder.h"
+#include "reports/base/nearest.h"
+#include "reports/base/streams.h"
+#include "reports/compare/compare.h"
+#include "reports/compare/comparison.h"
+#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/sides.h"
+#include "reports/export/exporters.h"
+#include "reports/history/history.h"
+#include "reports/references/promote.h"
+#include "reports/render/check.h"
+#include "reports/render/run_folder.h"
+#include "reports/render/table.h"
+#include "reports/seeds/looks.h"
+#include "reports/seeds/study.h"
+#include "reports/seeds/study_files.h"
+#include "reports/seeds/study_markdown.h"
+#include "suite/cli/arguments.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// Writes the verdict on quality again where a suite has one.
+void rewrite_quality(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / "suite.json")) return;
+  if (!std::filesystem::exists(folder / "quality.json")) return;
+  (void)reports::write_suite_quality(folder);
+}
+
+}  // namespace
+
+Answer check_results(const CommandLine& line) {
+  const std::string& path = line.positional.front();
+  auto findings = reports::check(path);
+  reports::or_lost(path, &findings, [&] {
+    const auto more = reports::check_quality(path);
+    findings.insert(findings.end(), more.begin(), more.end());
+  });
+  Answer answer;
+  for (const reports::Finding& finding : findings) {
+    answer.text += fmt::format("{}: {}: {}\n", finding.file, finding.rule, finding.words);
+  }
+  for (const auto& weights : reports::absent_weights(path)) {
+    answer.text += fmt::format("{}: left out, so not compared\n", weights.string());
+  }
+  if (findings.empty()) answer.text += fmt::format("{}: nothing is wrong\n", path);
+  answer.code = findings.empty() ? ExitCode::kPass : ExitCode::kFailed;
+  return answer;
+}
+
+namespace {
+
+/// The list of what was left out is an answer of its own, said on standard error too.
+ExitCode code_without(const std::vector<reports::Finding>& lost) {
+  ExitCode code = ExitCode::kPass;
+  for (const reports::Finding& one : lost) {
+    reports::say_on_stderr(fmt::format("{}: {}", one.file, one.words));
+    if (one.rule == reports::kUnwritable) code = ExitCode::kCannotWrite;
+    if (code == ExitCode::kPass) code = ExitCode::kBadInput;
+  }
+  return code;
+}
+
+}  // namespace
+
+Answer tabulate_results(const CommandLine& line) {
+  std::vector<reports::Finding> lost;
+  const std::string text = reports::table_markdown(line.positional, &lost);
+  return {text, code_without(lost)};
+}
+
+Answer report_results(const CommandLine& line) {
+  const std::string& path = line.positional.front();
+  const Options& options = line.options;
+  if (options.format.empty()) {
+    if (!options.run.out.empty()) throw bad_input("report", "--out", "without --format", "both");
+    std::string said;
+    std::error_code no_folder;  // then it is refused below
+    std::optional<reports::FolderLock> lock;
+    if (std::filesystem::is_directory(path, no_folder)) lock.emplace(path);
+    std::vector<reports::Finding> lost;
+    for (const auto& report : reports::rewrite_report(path, &lost)) {
+      said += fmt::format("report: {}\n", report.string());
+    }
+    reports::or_lost(path, &lost, [&] { rewrite_quality(path); });
+    return {said, code_without(lost)};
+  }
+  const reports::ExportFormat& format = reports::export_format(options.format);
+  std::vector<reports::Finding> lost;
+  const std::string text = format.of_results(reports::collect_results(path, &lost));
+  return {deliver(options, text), code_without(lost)};
+}
+
+using reports::Comparison;
+
+namespace {
+
+/// Each cell gets the noise of the calibration that is of its work; a cell of which there is
+/// none is judged without, and the comparison says so. At least one must be of a cell here.
+reports::StochasticOptions options_of(const Options& given, const reports::Side& base,
+                                      const reports::Side& candidate) {
+  reports::StochasticOptions options;
+  options.gates = !given.exact;
+  if (given.calibration.empty()) return options;
+  const auto calibrations = reports::read_calibrations(given.calibration);
+  std::optional<reports::Strings> first;
+  for (const reports::Side* side : {&base, &candidate}) {
+    for (const reports::NamedResult& run : side->runs) {
+      const reports::Strings work = reports::same_work(run.result);
+      if (!first) first = work;
+      if (const auto noise = reports::fitting_noise(calibrations, work)) {
+        options.noise[reports::cell_name(run.result.identity) + ": images_per_s"] = *noise;
+      }
+    }
+  }
+  // Says why.
+  if (options.noise.empty() && first) (void)reports::usable_noise(calibrations, *first);
+  return options;
+}
+
+}  // namespace
+
+Answer compare_results(const CommandLine& line) {
+  const Options& options = line.options;
+  const auto [base, candidate] = reports::read_sides(line.positional[0], line.positional[1]);
+  Comparison comparison = reports::compare(base, candidate, options_of(options, base, candidate));
+  comparison.inconclusive = inconclusive_of(options);
+  Answer answer;
+  const reports::ExportFormat& format =
+      reports::export_format(options.format.empty() ? "md" : options.format);
+  answer.text = deliver(options, format.of_comparison(comparison));
+  answer.code = exit_code_of(comparison);
+  answer.warning = reports::let_pass(comparison);
+  return answer;
+}
+
+namespace {
+
+using reports::QualityStudy;
+
+std::optional<double> number(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+/// "val_loss" or "val_loss=0.02".
+reports::QualityGate gate_of(const std::string& words) {
+  const size_t equals = words.find('=');
+  if (equals == std::string::npos) return {words, {}};
+  const auto margin = number(words.substr(equals + 1));
+  if (!margin || !(*margin > 0)) {
+    throw bad_input("quality", "--gate", words, "a margin above 0, as in val_loss=0.01");
+  }
+  return {words.substr(0, equals), margin};
+}
+
+/// "fid=3.1:3.4".
+reports::QualityRange range_of(const std::string& words) {
+  const size_t equals = words.find('=');
+  const size_t colon = words.find(':', equals == std::string::npos ? 0 : equals);
+  if (equals != std::string::npos && colon != std::string::npos) {
+    const auto low = number(words.substr(equals + 1, colon - equals - 1));
+    const auto high = number(words.substr(colon + 1));
+    if (low && high) return {words.substr(0, equals), *low, *high};
+  }
+  throw bad_input("quality", "--range", words, "METRIC=LOW:HIGH, as in fid=3.1:3.4");
+}
+
+/// Returns the folders that may hold a quality.json of these runs.
+std::vector<std::filesystem::path> folders_of(const CommandLine& line) {
+  std::vector<std::filesystem::path> folders(line.positional.begin(), line.positional.end());
+  if (!line.options.run.out.empty()) folders.emplace_back(line.options.run.out);
+  return folders;
+}
+
+/// The path without the slash that a shell adds.
+std::filesystem::path plain(const std::filesystem::path& folder) {
+  const std::filesystem::path path = std::filesystem::weakly_canonical(folder);
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// `run` and `report` write quality.md of a suite's own runs into its folder, and a folder keeps
+/// the looks of one study: what was asked for of other runs must not be lost to either.
+void require_own_folder(const CommandLine& line, const reports::Side& side) {
+  const std::filesystem::path folder = line.options.run.out;
+  const auto& given = line.positional;
+  const bool of_it_alone = given.size() == 1 && plain(given.front()) == plain(folder);
+  if (std::filesystem::exists(folder / "suite.json") && !of_it_alone) {
+    throw bad_input("quality", "--out", folder.string(),
+                    "a folder that is not a suite's, for what is judged are not its runs alone");
+  }
+  const auto kept = reports::kept_quality(folder);
+  if (!kept || kept->options.earlier.empty()) return;
+  const reports::RunIds runs = reports::run_ids_of(side);
+  const auto& taken = kept->options.earlier;
+  if (std::any_of(taken.begin(), taken.end(),
+                  [&](const reports::RunIds& one) { return reports::share_a_run(one, runs); })) {
+    return;
+  }
+  throw bad_input("quality", "--out", folder.string(),
+                  "another folder: the quality.json there keeps the looks at other runs");
+}
+
+constexpr const char* kLookIsNotKept =
+    "this look is not kept, and seeds that are added are judged as if it had never been: --out DIR "
+    "keeps it";
+
+/// Reads what --gate and --range ask for. Throws Error (exit code 2) for words that say nothing.
+reports::QualityOptions quality_options(const Options& given) {
+  reports::QualityOptions options;
+  if (!given.gates.empty()) options.gates.clear();
+  for (const std::string& words : given.gates) options.gates.push_back(gate_of(words));
+  for (const std::string& words : given.ranges) options.ranges.push_back(range_of(words));
+  return options;
+}
+
+}  // namespace
+
+Answer judge_seeds(const CommandLine& line) {
+  const std::string& out = line.options.run.out;
+  reports::QualityOptions options = quality_options(line.options);
+  const reports::QualitySide judged = reports::read_quality_side(line.positional, out);
+  std::optional<reports::FolderLock> lock;
+  if (!out.empty()) lock.emplace(out);
+  reports::take_up_looks(folders_of(line), judged.side, line.options.run.looks, options);
+  if (!out.empty()) require_own_folder(line, judged.side);
+  QualityStudy study = reports::judge_quality(judged, options);
+  study.inconclusive_passes = inconclusive_of(line.options) == reports::Inconclusive::kWarns;
+  Answer answer;
+  answer.code = reports::exit_code_of(study);
+  if (!out.empty()) {
+    const std::filesystem::path folder = out;
+    reports::write_quality(folder, study);
+    answer.text = reports::quality_line(study) + "\n" + (folder / "quality.md").string() + "\n";
+  } else {
+    const bool json = line.options.format == "json";
+    answer.text = json ? reports::quality_json(study) : reports::quality_markdown(study);
+    if (reports::is_new_look(study.looks, options.earlier)) {
+      reports::say_on_stderr(fmt::format("quality: {}", kLookIsNotKept));
+      if (!json) answer.text += fmt::format("\nNo quality.json: {}.\n", kLookIsNotKept);
+    }
+  }
+  return answer;
+}
+
+namespace fs = std::filesystem;
+
+Answer show_history(const CommandLine& line) {
+  const reports::Side side = reports::read_runs(line.positional);
+  reports::History history = reports::history_of(side.runs, line.options.metrics);
+  for (const reports::LostRun& run : side.lost) {
+    history.left_out.push_back(run.name + ": " + run.why);
+  }
+  history.left_out.insert(history.left_out.end(), side.left_out.begin(), side.left_out.end());
+  if (line.options.run.out.empty()) return {reports::history_markdown(history)};
+  const fs::path folder = line.options.run.out;
+  const reports::FolderLock lock(folder);
+  const reports::Plots plots = reports::write_plots(folder, reports::history_plots(history));
+  reports::write_file_atomically(folder / "history.md", reports::history_markdown(history, plots));
+  return {(folder / "history.md").string() + "\n", ExitCode::kPass};
+}
+
+namespace {
+
+Answer promote(const Options& given, const std::vector<std::string>& paths) {
+  reports::PromoteOptions options;
+  if (!given.into.empty()) options.into = given.into;
+  options.hardware = given.hardware;
+  options.force = given.run.force;
+  return {reports::promote_baseline(paths, options).text, ExitCode::kPass};
+}
+
+Answer show(const std::vector<std::string>& paths) {
+  Answer answer;
+  for (const std::string& path : paths) answer.text += reports::show_baselines(path);
+  return answer;
+}
+
+}  // namespace
+
+Answer keep_baseline(const CommandLine& line) {
+  const std::string& action = line.positional.front();
+  const std::vector<std::string> paths(line.positional.begin() + 1, line.positional.end());
+  if (action == "promote") return promote(line.options, paths);
+  if (action == "show") return show(paths);
+  const std::vector<std::string> actions = {"promote", "show"};
+  throw bad_input("baseline", "", action, reports::accepted_names(action, actions));
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace noisemark::suite {
+
+/// A process to start.
+struct ChildCommand {
+  std::string program;                 ///< found as a shell finds it
+  std::vector<std::string> words;      ///< its arguments, beginning with its name
+  std::vector<std::string> variables;  ///< "NAME=VALUE", its whole environment
+  /// The file to which both of its streams are appended, and then it has no input; empty: it
+  /// shares this process's streams.
+  std::filesystem::path log = {};
+};
+
+/// Starts a process that does not outlive the thread which started it: the kernel kills it when
+/// this process ends in whatever way. Returns its number once the program runs, so that no signal
+/// is lost on the way. The caller waits for it. Throws std::system_error with the cause.
+[[nodiscard]] pid_t start_child(ChildCommand command);
+
+/// This process's environment as start_child() takes it.
+[[nodiscard]] std::vector<std::string> own_variables();
+
+}  // namespace noisemark::suite

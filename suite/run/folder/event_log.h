@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "reports/result/events.h"
+#include "reports/result/result.h"
+#include "suite/config/definition.h"
+
+namespace noisemark::suite {
+
+/// The events of one run under MLPerf's keys (mlcommons/logging, common.yaml): init, run, eval,
+/// seed, batch size, optimizer.
+class EventLog {
+ public:
+  /// Throws Error, exit code 74, when the file cannot be written.
+  EventLog(const std::string& path, bool resume) : writer_(path, resume) {}
+
+  void init_start(const Definition& definition, uint64_t seed);
+  void run_start();
+  /// After `step` steps, in which the training has seen so many images.
+  void eval_start(int64_t step, int64_t samples_seen);
+  void eval_stop(const reports::Evaluation& evaluation);
+  /// After `step` steps.
+  void machine_state(int64_t step, const reports::EventMetadata& figures);
+  /// `status`: "success", or "aborted" for a run that ended early.
+  void run_stop(const std::string& status, int64_t samples_seen);
+
+  void pass_start(const std::string& pass);
+  void pass_stop(const std::string& pass);
+  /// Closes the pass in progress, and the initialisation where it is a part of that: no run follows
+  /// then. Returns the pass.
+  std::string pass_abort();
+
+ private:
+  reports::EventWriter writer_;
+  std::string pass_;  // in progress
+  bool in_init_ = false;
+};
+
+}  // namespace noisemark::suite

@@ -1,0 +1,339 @@
+#include "suite/run/folder/output_folder.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/folder.h"
+#include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
+#include "reports/base/streams.h"
+#include "reports/render/report.h"
+#include "reports/render/run_folder.h"
+#include "reports/result/gate.h"
+#include "reports/result/json_io.h"
+#include "reports/result/warmup.h"
+#include "suite/config/lock.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Everything that a run may leave in its folder. The result is the last to arrive.
+constexpr std::array<const char*, 9> kRunFiles = {"plots",
+                                                  "report.md",
+                                                  "events.mlog",
+                                                  "weights.safetensors",
+                                                  "ema.safetensors",
+                                                  "checkpoint.safetensors",
+                                                  "memory_snapshot.pickle",
+                                                  "samples",
+                                                  "result.json"};
+constexpr std::array<const char*, 2> kSuiteFiles = {"suite.json", "report.md"};
+using reports::kArrivingFolder;
+using reports::kReplacementFolder;
+using reports::kReplacingFolder;
+
+bool is_empty_folder(const fs::path& path) {
+  return fs::is_directory(path) && fs::directory_iterator(path) == fs::directory_iterator();
+}
+
+/// Tells by what only a run leaves: its events are the first file that it writes, its result the
+/// last.
+bool holds_run(const fs::path& path) {
+  for (const fs::path& folder :
+       {path, path / kReplacementFolder, path / kReplacingFolder, path / kArrivingFolder}) {
+    if (fs::exists(folder / "events.mlog") || fs::exists(folder / "result.json")) return true;
+  }
+  return false;
+}
+
+template <typename Action>
+void writing(const fs::path& path, const Action& action) {
+  try {
+    action();
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ExitCode::kCannotWrite, "--out: " + path.string() + ": " + error.code().message());
+  }
+}
+
+/// Goes on from wherever a killed process stopped: before a complete replacement only what it
+/// replaces may go, and files on their way up only arrive.
+void complete_replacement(const fs::path& path) {
+  const fs::path arriving = path / kArrivingFolder;
+  if (fs::exists(path / kReplacingFolder / "result.json")) {
+    fs::remove(path / "result.json");
+    for (const char* name : kRunFiles) fs::remove_all(path / name);
+    fs::rename(path / kReplacingFolder, arriving);
+  }
+  if (!fs::exists(arriving)) return;
+  for (const char* name : kRunFiles) {
+    if (fs::exists(arriving / name)) fs::rename(arriving / name, path / name);
+  }
+  fs::remove_all(arriving);
+}
+
+/// Removes what a killed run was about to write.
+void remove_leftovers_of_runs(const fs::path& path) {
+  for (const fs::path& folder : {path, path / kReplacementFolder}) {
+    reports::remove_leftovers(folder, kRunFiles);
+    if (holds_run(folder)) reports::remove_leftovers(folder / "plots");
+  }
+}
+
+void refuse(const fs::path& path) {
+  const std::string found = holds_run(path) ? "holds another run" : "is not an empty folder";
+  throw bad_input("--out", path.string(), found,
+                  "a new or empty folder; --force replaces a run, --resume continues it");
+}
+
+void refuse_to_resume(const fs::path& path) {
+  throw bad_input("--resume", path.string(), "holds no run of this program",
+                  "the folder of the run to continue, or a new or empty one");
+}
+
+Error cannot_make(const fs::path& path, const std::error_code& error) {
+  return {ExitCode::kCannotWrite, "--out: " + path.string() + ": " + error.message()};
+}
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw cannot_make(path, error);
+}
+
+OutputFolder folder_to_resume(const fs::path& path) {
+  const bool anything = fs::exists(path) && !is_empty_folder(path);
+  if (anything && !holds_run(path)) refuse_to_resume(path);
+  writing(path, [&] { complete_replacement(path); });
+  if (fs::exists(path / kReplacementFolder)) return {path / kReplacementFolder, path};
+  OutputFolder folder{path, path};
+  if (anything && !fs::exists(folder.events())) refuse_to_resume(path);
+  make_folder(path);
+  return folder;
+}
+
+OutputFolder folder_to_replace(const fs::path& path) {
+  writing(path, [&] {
+    complete_replacement(path);
+    fs::remove_all(path / kReplacementFolder);
+  });
+  make_folder(path / kReplacementFolder);
+  return {path / kReplacementFolder, path};
+}
+
+}  // namespace
+
+OutputFolder prepare_output_folder(const fs::path& path, ExistingRun existing) {
+  remove_leftovers_of_runs(path);
+  if (existing == ExistingRun::kResume) return folder_to_resume(path);
+  if (fs::exists(path) && !is_empty_folder(path)) {
+    if (existing == ExistingRun::kRefuse || !holds_run(path)) refuse(path);
+    return folder_to_replace(path);
+  }
+  make_folder(path);
+  return {path, path};
+}
+
+bool replaces_run_to_keep(const OutputFolder& folder) {
+  const fs::path earlier = folder.final_path / "result.json";
+  if (folder.path == folder.final_path || !fs::exists(earlier)) return false;
+  try {
+    return reports::is_finished(reports::read_result(earlier));
+  } catch (const Error&) {  // nobody knows what it is worth
+    return true;
+  }
+}
+
+void put_in_place(const OutputFolder& folder) {
+  if (folder.path == folder.final_path) return;
+  writing(folder.final_path, [&] {
+    fs::rename(folder.path, folder.final_path / kReplacingFolder);
+    complete_replacement(folder.final_path);
+  });
+}
+
+bool holds_replacement(const fs::path& path) {
+  return fs::exists(path / kReplacementFolder);
+}
+
+void prepare_suite_folder(const fs::path& path, bool existing) {
+  reports::remove_leftovers(path, kSuiteFiles);
+  const bool anything = fs::exists(path) && !is_empty_folder(path);
+  const bool allowed = existing && fs::is_directory(path) && reports::read_suite(path);
+  if (anything && !allowed) {
+    throw bad_input("--out", path.string(), "is not an empty folder",
+                    "a new or empty folder; --force and --resume take that of a suite too");
+  }
+  make_folder(path);
+}
+
+FreshFolder::FreshFolder(const fs::path& parent, const std::string& label) {
+  if (!parent.empty()) make_folder(parent);
+  for (int number = 1;; ++number) {
+    path_ = parent / (reports::portable_name(label) + "-" + std::to_string(number));
+    std::error_code error;
+    if (fs::create_directory(path_, error)) return;
+    if (error && error != std::errc::file_exists) throw cannot_make(path_, error);
+  }
+}
+
+FreshFolder::~FreshFolder() {
+  std::error_code ignored;
+  fs::remove(path_, ignored);  // only where it is empty
+}
+
+namespace {
+
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  return text;
+}
+
+std::string figures(const reports::Result& result) {
+  std::string text;
+  const auto add = [&text](const std::string& figure) {
+    text += (text.empty() ? ": " : ", ") + figure;
+  };
+  const auto value = [&result](const char* name) {
+    const reports::Metric* metric = reports::find_metric(result, name);
+    return metric != nullptr ? metric->value : std::nullopt;
+  };
+  if (const auto rate = value("images_per_s")) {
+    add(fmt::format("{:.1f} images/s{}", *rate,
+                    reports::rate_caveat(result.protocol.warmup_stable)));
+  }
+  if (const auto peak = value("peak_bytes")) {
+    add("peak " + reports::format_bytes(static_cast<int64_t>(*peak)));
+  }
+  if (const auto loss = value("val_loss")) {
+    add(fmt::format("validation loss {:.4f} (at the start {:.4f})", *loss,
+                    value("val_loss_initial").value_or(*loss)));
+  }
+  if (const auto excess = value("excess_loss")) {
+    add(fmt::format("{:.1f} % above the Bayes-optimal loss", 100 * *excess));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string verdict_text(const reports::Result& result, const std::filesystem::path& folder) {
+  const reports::Identity& id = result.identity;
+  std::string text = fmt::format("{} {}@{} {} {} {}{}\n", upper(result.exit.status), id.benchmark,
+                                 id.scale, id.mode, id.baseline, id.precision, figures(result));
+  for (const std::string& reason : result.exit.reasons) text += "  " + reason + "\n";
+  return text + "  report: " + (folder / "report.md").string() + "\n";
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string data_checksum(const std::vector<reports::DataFile>& files) {
+  if (files.empty()) return {};
+  reports::Sha256 sha;
+  for (const reports::DataFile& file : files) {
+    if (reports::is_left_out(file)) continue;
+    sha.update(file.name + "\n" + file.sha256 + "\n");
+  }
+  return sha.hex();
+}
+
+/// Everything outside the definition that decides which bits come next.
+std::string execution_of(const reports::Identity& identity, uint64_t seed, bool deterministic) {
+  return fmt::format("{}-{}-{} {} {} threads, seed {}{}", identity.mode, identity.baseline,
+                     identity.precision, identity.device, identity.threads, seed,
+                     deterministic ? ", deterministic" : "");
+}
+
+bool has_its_report(const fs::path& folder, const reports::Result& result) {
+  const fs::path path = folder / "report.md";
+  if (!fs::exists(path)) return false;
+  const auto mark = reports::read_mark(reports::read_file(path));
+  return mark && mark->run_id == result.run_id;
+}
+
+void require_own(const fs::path& path, const reports::Result& result, const CheckpointKey& own) {
+  const std::string& framework = result.identity.framework;
+  if (framework != "noisemark") {
+    throw Error(ExitCode::kNotComparable,
+                path.string() + ": framework: " + framework + " (this run has noisemark)");
+  }
+  require_same_run(path.string(), run_key(result), own);
+}
+
+}  // namespace
+
+CheckpointKey run_key(const PlannedRun& plan, const std::vector<reports::DataFile>& data) {
+  const RunSpec& spec = plan.spec;
+  reports::Identity identity;
+  identity.mode = spec.mode.name;
+  identity.baseline = spec.baseline.name;
+  identity.precision = spec.precision.name;
+  identity.device = spec.device.str();
+  identity.threads = spec.threads;
+  return {definition_sha256(plan.spec.definition),
+          execution_of(identity, plan.seed, spec.deterministic), data_checksum(data)};
+}
+
+CheckpointKey run_key(const reports::Result& result) {
+  return {result.identity.definition_sha256,
+          execution_of(result.identity, result.seeds.base, result.protocol.deterministic),
+          data_checksum(result.provenance.data), result.provenance.init_weights_sha256};
+}
+
+std::optional<reports::Result> earlier_result(const fs::path& folder, const CheckpointKey& own) {
+  const fs::path path = folder / "result.json";
+  if (!fs::exists(path)) return std::nullopt;
+  reports::Result result = reports::read_result(path);
+  require_own(path, result, own);
+  return result;
+}
+
+std::optional<reports::Result> finished_result(const fs::path& folder, const PlannedRun& plan) {
+  const fs::path path = folder / "result.json";
+  if (!fs::exists(path)) return std::nullopt;
+  reports::Result result = reports::read_result(path);
+  require_own(path, result, run_key(plan, result.provenance.data));
+  return reports::is_finished(result) ? std::optional(std::move(result)) : std::nullopt;
+}
+
+void require_continuable(const std::string& checkpoint, const CheckpointKey& own,
+                         const ModeSpec& mode) {
+  require_checkpoint(checkpoint, own);
+  if (mode.lossless) return;
+  throw Error(
+      ExitCode::kNotComparable,
+      "--resume: " + checkpoint + ": of " + mode.name +
+          ", a mode that rounds, but not in the first passes of a process: the run would not end "
+          "as one that was not stopped (a lossless mode; without this file --resume begins the run "
+          "anew)");
+}
+
+void tell_of_checkpoints(const ModeSpec& mode) {
+  if (mode.lossless) return;
+  reports::say_on_stderr(
+      fmt::format("--checkpoint-every: {} is a mode that rounds: --resume will not continue from "
+                  "its checkpoints",
+                  mode.name));
+}
+
+ExitCode leave_finished(const reports::Result& result, const fs::path& folder) {
+  if (!has_its_report(folder, result)) reports::rewrite_report(folder);
+  reports::say_on_stderr(
+      fmt::format("--resume: {}: the run is finished and stays as it is", folder.string()));
+  reports::print_out(verdict_text(result, folder));
+  return static_cast<ExitCode>(result.exit.code);
+}
+
+}  // namespace noisemark::suite

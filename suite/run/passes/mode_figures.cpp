@@ -1,0 +1,268 @@
+#include "suite/run/passes/mode_figures.h"
+
+#include <ATen/ops/linalg_vector_norm.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "memopt/modes/budget_mode.h"
+#include "memopt/modes/planned_mode.h"
+#include "memopt/treatment/treatment.h"
+#include "reports/base/sha256.h"
+#include "reports/compare/inference.h"
+
+namespace noisemark::suite {
+namespace {
+
+std::string digest_of(const StepDigests& digests) {
+  reports::Sha256 sha;
+  for (const auto& [name, digest] : digests) sha.update(name + " " + digest + "\n");
+  return sha.hex();
+}
+
+/// Name of the first tensor that differs; empty when none does.
+std::string first_difference(const StepDigests& a, const StepDigests& b) {
+  if (a.size() != b.size()) return "the number of tensors";
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) return a[i].first;
+  }
+  return "";
+}
+
+struct Difference {
+  int64_t step = 0;  ///< 0: there is none
+  std::string tensor;
+};
+
+Difference first_difference(const std::vector<int64_t>& steps, const Evidence& a,
+                            const Evidence& b) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const std::string tensor = first_difference(a.digests.at(i), b.digests.at(i));
+    if (!tensor.empty()) return {steps[i], tensor};
+  }
+  return {};
+}
+
+/// The first compared step that did not follow the mode's plan; 0: all did.
+struct NotFollowed {
+  int64_t step = 0;
+  std::string reason;
+};
+
+NotFollowed first_not_followed(const SideBySide& trained) {
+  for (size_t i = 0; i < trained.mode.not_followed.size(); ++i) {
+    const std::string& reason = trained.mode.not_followed[i];
+    if (!reason.empty()) return {trained.compared.at(i), reason};
+  }
+  return {};
+}
+
+double squared_norm(const at::Tensor& tensor) {
+  const double norm = at::linalg_vector_norm(tensor.to(at::kDouble), 2).item<double>();
+  return norm * norm;
+}
+
+/// Returns a relative norm, from the squares of a difference and of what it is a difference from.
+double relative(double difference, double reference) {
+  return std::sqrt(reference > 0 ? difference / reference : difference);
+}
+
+double excess(const std::vector<double>& base, const std::vector<double>& candidate) {
+  return std::expm1(reports::hodges_lehmann(reports::log_ratios(base, candidate)));
+}
+
+std::optional<int64_t> positive(int64_t bytes) {
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+/// Judges a lossless mode.
+std::pair<reports::Verdict, std::string> judge(const SideBySide& trained) {
+  const Difference itself = first_difference(trained.compared, trained.none, trained.none_again);
+  const Difference found = first_difference(trained.compared, trained.mode, trained.none);
+  if (itself.step == 0 && found.step > 0) {
+    return {reports::Verdict::kFail,
+            fmt::format("Differs from mode none after step {}, first in {}.", found.step,
+                        found.tensor)};
+  }
+  const NotFollowed kept = first_not_followed(trained);
+  if (kept.step > 0) {
+    return {reports::Verdict::kUnavailable,
+            fmt::format("Nothing is proven: compared step {} did not follow a plan and kept what "
+                        "none keeps; {}.",
+                        kept.step, kept.reason)};
+  }
+  if (itself.step > 0) {
+    return {reports::Verdict::kUnavailable,
+            fmt::format("Nothing is proven: mode none differs from itself after step {}, first in "
+                        "{}.",
+                        itself.step, itself.tensor)};
+  }
+  return {reports::Verdict::kPass,
+          fmt::format("Loss, gradients and weights ({} tensors) are bitwise those of mode none "
+                      "after steps {}.",
+                      trained.mode.digests.front().size(), fmt::join(trained.compared, ", "))};
+}
+
+}  // namespace
+
+void describe_plan(const memopt::Mode& mode, reports::MemoryMode& to) {
+  const memopt::PlannedModeReport report = memopt::report_of(mode);
+  set_fallbacks(to, fallbacks_of("memory", report));
+  to.plan_missing_reason = report.missing_reason;
+  const auto* planned = dynamic_cast<const memopt::PlannedMode*>(&mode);
+  if (planned == nullptr) return;
+  to.recorded_bytes = report.plan.recorded_bytes;
+  to.held_bytes = report.plan.held_bytes;
+  to.encoded_from_bytes = report.plan.encoded_from_bytes;
+  to.dropped_bytes = report.plan.dropped_bytes;
+  to.recipes = report.plan.recipes;
+  to.irreplaceable_bytes = planned->irreplaceable_bytes();
+  to.kept_after_mismatch = report.kept_after_mismatch;
+  to.unrepeatable = report.unrepeatable;
+  to.codec_fallbacks = report.counters.codec_fallbacks;
+  to.departures = report.counters.departures;
+  to.recipes_run_again = report.counters.recipes_run_again;
+  if (report.host) {
+    to.host_memory = {report.host->capacity_bytes, report.host->refused_tensors,
+                      report.host->refused_bytes};
+  }
+  if (const auto* budgeted = dynamic_cast<const memopt::BudgetMode*>(planned)) {
+    to.budget.measured_error_frac = budgeted->measured_error();
+  }
+  if (const auto plan = planned->plan()) {
+    for (const memopt::HeldGroup& group : memopt::held_groups(*plan)) {
+      to.held.push_back({group.made_by, std::string(memopt::keep_reason_name(group.reason)),
+                         group.storages, group.bytes});
+    }
+  }
+  if (const auto estimate = planned->estimate()) {
+    to.predicted = {estimate->peak_bytes, estimate->saved_bytes, estimate->peak_saved_bytes};
+    to.predicted_added_s = static_cast<double>(estimate->cost_ns) * 1e-9;
+  }
+}
+
+reports::PassFallbacks fallbacks_of(const std::string& pass,
+                                    const memopt::PlannedModeReport& report) {
+  reports::PassFallbacks fallbacks;
+  fallbacks.pass = pass;
+  // A mode that watches again had a plan; the passes that left it are counted as departures.
+  const bool had_one = report.followed_passes > 0 && report.counters.departures > 0;
+  if (!had_one) fallbacks.plan_missing_reason = report.missing_reason;
+  fallbacks.kept_after_mismatch = report.kept_after_mismatch;
+  fallbacks.replayed_after_mismatch = report.replayed_after_mismatch;
+  fallbacks.unrepeatable = report.unrepeatable;
+  fallbacks.codec_fallbacks = report.counters.codec_fallbacks;
+  fallbacks.departures = report.counters.departures;
+  fallbacks.recipes_run_again = report.counters.recipes_run_again;
+  return fallbacks;
+}
+
+reports::PassFallbacks no_fallbacks(const std::string& pass, const std::string& reason) {
+  reports::PassFallbacks fallbacks;
+  fallbacks.pass = pass;
+  fallbacks.missing_reason = reason;
+  return fallbacks;
+}
+
+reports::PassFallbacks training_fallbacks(const ModeSpec& mode,
+                                          const memopt::PlannedModeReport& report,
+                                          int64_t forwards) {
+  if (report.missing_reason.empty() || forwards >= mode.forwards_until_steady) {
+    return fallbacks_of("training", report);
+  }
+  return no_fallbacks("training", fmt::format("it had too few forward passes for a plan: {} ({})",
+                                              forwards, report.missing_reason));
+}
+
+void set_fallbacks(reports::MemoryMode& to, const reports::PassFallbacks& fallbacks) {
+  const auto known = std::find_if(to.fallbacks.begin(), to.fallbacks.end(),
+                                  [&](const auto& one) { return one.pass == fallbacks.pass; });
+  if (known == to.fallbacks.end()) {
+    to.fallbacks.push_back(fallbacks);
+  } else {
+    *known = fallbacks;
+  }
+}
+
+reports::ModeBudget budget_of(const ModeSpec& mode) {
+  if (!mode.budget) return {};
+  const bool all = mode.budget->target == memopt::BudgetTarget::kPeak;
+  return {all ? "peak_bytes" : "peak_saved_bytes", mode.budget->bytes, mode.budget->error, {}};
+}
+
+reports::StepBytes step_bytes(const reports::MemorySection& memory) {
+  if (!memory.measured) return {};
+  return {positive(memory.peak_bytes), memory.saved_bytes, memory.peak_saved_bytes};
+}
+
+int64_t encoded_at_forward_end(const reports::MemorySection& memory) {
+  int64_t most = 0;  // over micro-batches
+  for (const reports::MemorySnapshot& snapshot : memory.boundaries) {
+    const auto encoded = snapshot.by_category.find("encoded");
+    if (encoded == snapshot.by_category.end() || !snapshot.at.starts_with("forward_end")) continue;
+    most = std::max(most, encoded->second);
+  }
+  return most;
+}
+
+reports::Certificate certificate_of(const SideBySide& trained, bool lossless) {
+  reports::Certificate certificate;
+  certificate.steps = trained.compared;
+  for (const StepDigests& step : trained.mode.digests)
+    certificate.sha256.push_back(digest_of(step));
+  for (const StepDigests& step : trained.none.digests) {
+    certificate.reference_sha256.push_back(digest_of(step));
+  }
+  if (lossless) {
+    std::tie(certificate.verdict, certificate.words) = judge(trained);
+  } else {
+    certificate.words = "Not applied: the mode is not lossless; see its gradient error.";
+  }
+  return certificate;
+}
+
+reports::GradientError gradient_error_of(const SideBySide& trained) {
+  reports::GradientError error;
+  const auto& not_followed = trained.mode.not_followed;
+  if (!not_followed.empty() && !not_followed.front().empty()) {
+    error.missing_reason = "the step did not follow a plan; " + not_followed.front();
+    return error;
+  }
+  const std::map<std::string, at::Tensor> exact(trained.none.gradients.begin(),
+                                                trained.none.gradients.end());
+  double all = 0;
+  double all_exact = 0;
+  for (const auto& [name, gradient] : trained.mode.gradients) {
+    const at::Tensor& reference = exact.at(name);
+    const double difference = squared_norm(gradient.to(at::kDouble) - reference.to(at::kDouble));
+    const double size = squared_norm(reference);
+    error.tensors.push_back({name, relative(difference, size)});
+    all += difference;
+    all_exact += size;
+  }
+  if (!std::isfinite(all) || !std::isfinite(all_exact)) {
+    error.tensors.clear();
+    error.missing_reason = "a gradient was not finite";
+  } else {
+    error.error_frac = relative(all, all_exact);
+  }
+  return error;
+}
+
+reports::Overhead overhead_of(const SideBySide& trained) {
+  reports::Overhead overhead;
+  overhead.step_s = trained.mode.step_s;
+  overhead.reference_step_s = trained.none.step_s;
+  const std::vector<double> ratios = reports::log_ratios(trained.none.step_s, trained.mode.step_s);
+  overhead.frac = std::expm1(reports::hodges_lehmann(ratios));
+  const reports::Interval interval = reports::bootstrap_hodges_lehmann(ratios);
+  overhead.ci95 = reports::Interval{std::expm1(interval.low), std::expm1(interval.high)};
+  overhead.noise_frac = excess(trained.none.step_s, trained.none_again.step_s);
+  return overhead;
+}
+
+}  // namespace noisemark::suite

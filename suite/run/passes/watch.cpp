@@ -1,0 +1,203 @@
+#include "suite/run/passes/watch.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace noisemark::suite {
+namespace {
+
+// A signal handler can reach nothing but globals, and share nothing but lock-free atomics.
+static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<int> direct = 0;       // from a terminal, a person, a batch system
+std::atomic<int> passed_on = 0;    // by the parent, which was sent them too or alone
+std::atomic<pid_t> child_now = 0;  // 0: none
+std::atomic<int> forwarded = 0;    // to child_now
+std::atomic<int> latest = SIGINT;
+constexpr std::array kRequests = {SIGINT, SIGTERM, SIGHUP};
+
+/// A signal that reached this process in both ways is one request.
+int requests() {
+  return std::max(direct.load(), passed_on.load());
+}
+
+/// Each request once, whichever thread comes here first.
+void forward(int signal) {
+  int sent = forwarded;
+  while (sent < requests()) {
+    if (!forwarded.compare_exchange_weak(sent, sent + 1)) continue;
+    sigqueue(child_now, signal, sigval{});
+    ++sent;
+  }
+}
+
+/// A terminal that is closed sends SIGHUP to all, and its shell sends it to all once more: it asks
+/// for an end however often it comes.
+bool says_nothing_new(int signal) {
+  return signal == SIGHUP && requests() > 0;
+}
+
+void on_interrupt(int signal, siginfo_t* info, void*) {
+  if (says_nothing_new(signal)) return;
+  const int error = errno;
+  latest = signal;
+  const bool by_parent = info->si_code == SI_QUEUE && info->si_pid == getppid();
+  ++(by_parent ? passed_on : direct);
+  if (child_now != 0) {
+    forward(signal);
+  } else if (requests() > 1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+  errno = error;
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  direct = 0;
+  passed_on = 0;
+  struct sigaction action {};
+  action.sa_sigaction = on_interrupt;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const int signal : kRequests) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    const bool ignored = (before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_IGN;
+    if (!ignored) sigaction(signal, &action, nullptr);
+  }
+  pipe_ends_ = std::signal(SIGPIPE, SIG_IGN) == SIG_DFL;
+}
+
+InterruptGuard::~InterruptGuard() {
+  for (const int signal : kRequests) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt) {
+      std::signal(signal, SIG_DFL);
+    }
+  }
+  if (pipe_ends_) std::signal(SIGPIPE, SIG_DFL);
+}
+
+bool InterruptGuard::requested() const {
+  return requests() > 0;
+}
+
+InterruptForwarding::InterruptForwarding(pid_t child) {
+  forwarded = 0;
+  child_now = child;
+  forward(latest);
+}
+
+InterruptForwarding::~InterruptForwarding() {
+  child_now = 0;
+}
+
+namespace {
+
+constexpr double kSmoothing = 0.1;
+constexpr auto kShowEvery = std::chrono::milliseconds(200);
+
+std::string remaining_text(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+}  // namespace
+
+void TimeLeft::step(double seconds) {
+  step_s_ = step_s_ == 0 ? seconds : (1 - kSmoothing) * step_s_ + kSmoothing * seconds;
+}
+
+void TimeLeft::evaluation(double seconds) {
+  evaluations_s_ += seconds;
+  ++evaluations_;
+}
+
+double TimeLeft::seconds(int64_t steps, int64_t evaluations) const {
+  const double each = evaluations_ == 0 ? 0 : evaluations_s_ / static_cast<double>(evaluations_);
+  return static_cast<double>(steps) * step_s_ + static_cast<double>(evaluations) * each;
+}
+
+namespace {
+
+/// Returns more than any text has where the terminal does not say.
+size_t columns_of_terminal() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : std::numeric_limits<size_t>::max();
+}
+
+/// Replaces the line that is there. A terminal that is gone takes no run with it.
+void rewrite_line(const std::string& text) {
+  (void)std::fprintf(stderr, "\r\033[K%s", cut_to_width(text, columns_of_terminal()).c_str());
+  (void)std::fflush(stderr);
+}
+
+}  // namespace
+
+std::string cut_to_width(const std::string& text, size_t columns) {
+  // The last column stays free: some terminals go to the next line when it is taken.
+  size_t left = columns;
+  size_t end = 0;
+  while (end < text.size()) {
+    const bool begins_a_character = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+    if (begins_a_character && --left == 0) break;
+    ++end;
+  }
+  return text.substr(0, end);
+}
+
+Progress::Progress(std::string label, int64_t steps, int64_t images_per_step)
+    : label_(std::move(label)),
+      steps_(steps),
+      images_per_step_(images_per_step),
+      terminal_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  clear();
+}
+
+void Progress::clear() {
+  if (!terminal_) return;
+  rewrite_line("");
+}
+
+void Progress::say(const std::string& doing) {
+  if (!terminal_) return;
+  rewrite_line(fmt::format("{}: {}", label_, doing));
+}
+
+void Progress::show(int64_t step, double step_s, double loss, int64_t evaluations) {
+  left_.step(step_s);
+  const auto now = std::chrono::steady_clock::now();
+  const bool last = step + 1 == steps_;
+  if (!terminal_ || (!last && now - last_shown_ < kShowEvery)) return;
+  last_shown_ = now;
+  const double rate = static_cast<double>(images_per_step_) / left_.step_s();
+  const double left_s = left_.seconds(steps_ - step - 1, evaluations);
+  rewrite_line(fmt::format("{}: step {}/{}, {:.1f} images/s, loss {:.4f}, {} left", label_,
+                           step + 1, steps_, rate, loss, remaining_text(left_s)));
+}
+
+void PassWatch::before_step(const std::string& pass, int64_t step, int64_t steps) const {
+  if (interrupt.requested()) {
+    throw Interrupted(fmt::format("interrupted in the {} after step {} of {}", pass, step, steps));
+  }
+  line.say(fmt::format("{}, step {}/{}", pass, step + 1, steps));
+}
+
+}  // namespace noisemark::suite

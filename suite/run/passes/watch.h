@@ -1,0 +1,107 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace noisemark::suite {
+
+/// While alive, the first Ctrl-C (or SIGTERM, or SIGHUP of a terminal that is closed) only asks for
+/// an end after the current step; a second one, unless it is SIGHUP, ends the process as usual. One
+/// that InterruptForwarding of the parent passed on and that came by itself too, from a terminal
+/// that sends it to all, is one. A signal that the process was started to ignore stays ignored
+/// (nohup). A reader that closes its end of a pipe meanwhile ends nothing: what is written there
+/// fails. One guard at a time.
+class [[nodiscard]] InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  [[nodiscard]] bool requested() const;
+
+ private:
+  bool pipe_ends_ = false;  ///< whether SIGPIPE ended the process before
+};
+
+/// While alive, within an InterruptGuard, every interrupt of this process goes on to `child`, an
+/// earlier one too, and not even a second one ends this process: it stays to tell how the child
+/// ended. `child` must not be waited for before the end.
+class [[nodiscard]] InterruptForwarding {
+ public:
+  explicit InterruptForwarding(pid_t child);
+  ~InterruptForwarding();
+  InterruptForwarding(const InterruptForwarding&) = delete;
+  InterruptForwarding& operator=(const InterruptForwarding&) = delete;
+};
+
+/// A pass that has nothing to keep ended because it was asked to. what() says after which step.
+class Interrupted : public std::runtime_error {
+ public:
+  explicit Interrupted(const std::string& what) : std::runtime_error(what) {}
+};
+
+/// Estimates how long a training still takes, from what its steps and evaluations took so far; 0
+/// before the first of them. Checkpoints are not counted.
+class TimeLeft {
+ public:
+  void step(double seconds);
+  void evaluation(double seconds);
+
+  /// Smoothed, because steps change as a machine does.
+  [[nodiscard]] double step_s() const { return step_s_; }
+  /// Evaluations are all alike: their mean.
+  [[nodiscard]] double seconds(int64_t steps, int64_t evaluations) const;
+
+ private:
+  double step_s_ = 0;
+  double evaluations_s_ = 0;
+  int64_t evaluations_ = 0;
+};
+
+/// Returns the beginning of `text` (UTF-8) that leaves one of `columns` free.
+[[nodiscard]] std::string cut_to_width(const std::string& text, size_t columns);
+
+/// One line on standard error that is rewritten as a run goes on, cut to the terminal's width.
+/// Silent where standard error is no terminal, so that logs stay readable.
+class Progress {
+ public:
+  Progress(std::string label, int64_t steps, int64_t images_per_step);
+  ~Progress();  ///< clears the line
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// "LABEL: DOING": what begins now.
+  void say(const std::string& doing);
+  /// An evaluation took `seconds`; the time left counts those that are to come.
+  void evaluated(double seconds) { left_.evaluation(seconds); }
+  /// Step, rate, loss and time left, after training step `step` (from 0) took `step_s`, with
+  /// `evaluations` still to come.
+  void show(int64_t step, double step_s, double loss, int64_t evaluations);
+  void clear();
+
+ private:
+  std::string label_;
+  int64_t steps_;
+  int64_t images_per_step_;
+  bool terminal_;
+  TimeLeft left_;
+  std::chrono::steady_clock::time_point last_shown_{};
+};
+
+/// The means that every pass of a run is given: where to show what it does, and whether it is to
+/// end. Owns neither.
+struct PassWatch {
+  Progress& line;
+  const InterruptGuard& interrupt;
+
+  /// Call it before step `step` (from 0) of `steps`: shows "PASS, step 2/5". Throws
+  /// Interrupted when an end was requested.
+  void before_step(const std::string& pass, int64_t step, int64_t steps) const;
+};
+
+}  // namespace noisemark::suite

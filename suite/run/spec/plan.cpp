@@ -1,0 +1,173 @@
+#include "suite/run/spec/plan.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "reports/base/error.h"
+#include "reports/base/streams.h"
+#include "reports/seeds/judge.h"
+#include "suite/config/catalogue.h"
+#include "suite/environment/environment.h"
+#include "suite/environment/surroundings.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// Names of other folders come back as std::invalid_argument, because those folders know no exit
+/// codes.
+template <typename Function>
+auto as_bad_input(const std::string& where, const Function& function) {
+  try {
+    return function();
+  } catch (const std::invalid_argument& error) {
+    throw bad_input(where, "", error.what(), "");
+  }
+}
+
+void require_each_once(const std::string& where, const std::vector<std::string>& names) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!seen.insert(name).second) throw bad_input(where, name, "given twice", "each once");
+  }
+}
+
+/// One size has many spellings, so that equal modes show in their names only.
+std::vector<ModeSpec> resolve_modes(const std::string& where,
+                                    const std::vector<std::string>& spellings) {
+  std::vector<ModeSpec> modes;
+  std::vector<std::string> names;
+  for (const std::string& spelling : spellings) {
+    modes.push_back(as_bad_input(where, [&] { return resolve_mode(spelling); }));
+    names.push_back(modes.back().name);
+  }
+  require_each_once(where, names);
+  return modes;
+}
+
+/// More only wait for each other, and enough of them end the process. What LibTorch was told
+/// otherwise (OMP_NUM_THREADS) holds all the same.
+int64_t checked_threads(const std::optional<int64_t>& given) {
+  const int64_t own = at::get_num_threads();
+  if (!given) return own;
+  const int64_t processors = std::thread::hardware_concurrency();
+  if (processors > 0 && *given > std::max(own, processors)) {
+    throw bad_input(
+        "--threads", "", std::to_string(*given),
+        "at most " + std::to_string(processors) + ", the logical processors of this machine");
+  }
+  return *given;
+}
+
+RunSpec make_spec(const RunOptions& options, const Definition& definition, const ModeSpec& mode,
+                  const std::string& baseline, at::Device device) {
+  RunSpec spec;
+  spec.definition = definition;
+  spec.mode = mode;
+  spec.baseline = as_bad_input("--baseline", [&] { return resolve_baseline(baseline); });
+  const std::string& fixed = spec.baseline.execution.precision;
+  if (!fixed.empty() && !options.precision.empty() && fixed != options.precision) {
+    throw bad_input("--precision", "", options.precision,
+                    "the baseline " + baseline + " fixes " + fixed);
+  }
+  std::string precision = options.precision.empty() ? fixed : options.precision;
+  if (precision.empty()) precision = "fp32";
+  spec.precision = parse_precision(precision, device);
+  spec.device = device;
+  spec.deterministic = options.deterministic;
+  require_kernels(spec);
+  spec.threads = checked_threads(options.threads);
+  return spec;
+}
+
+constexpr int64_t kMostSeeds = 1000;
+
+void require_few_seeds(int64_t seeds) {
+  if (seeds >= 1 && seeds <= kMostSeeds) return;
+  throw bad_input("--seeds", "", std::to_string(seeds), "1 to " + std::to_string(kMostSeeds));
+}
+
+void require_few_looks(std::optional<int64_t> looks) {
+  if (!looks || (*looks >= 1 && *looks <= reports::kMostLooks)) return;
+  throw bad_input("--looks", "", std::to_string(*looks),
+                  "1 to " + std::to_string(reports::kMostLooks));
+}
+
+struct Entry {
+  std::string id;
+  std::string scale;
+  int64_t seeds = 1;
+};
+
+std::vector<Entry> entries_of(const RunOptions& options, at::Device device) {
+  const std::string scale = device.is_cuda() ? "gpu" : "cpu";
+  std::vector<Entry> entries;
+  if (const Suite* suite = find_suite(options.id)) {
+    for (const SuiteEntry& entry : suite->entries) {
+      entries.push_back({std::string(entry.benchmark), scale, entry.seeds});
+    }
+    return entries;
+  }
+  return {{options.id, scale}};
+}
+
+}  // namespace
+
+void require_benchmark(const std::string& command, const std::string& id) {
+  if (find_suite(id) == nullptr) return;
+  throw bad_input(command, id, "a suite", "one benchmark, or a definition file");
+}
+
+std::vector<PlannedRun> plan_runs(const RunOptions& options) {
+  const at::Device device = parse_device(options.device);
+  const bool is_suite = find_suite(options.id) != nullptr;
+  const std::vector<std::string> baselines =
+      options.baselines.empty() ? std::vector<std::string>{"plain"} : options.baselines;
+  require_each_once("--baseline", baselines);
+  require_few_seeds(options.seeds);
+  require_few_looks(options.looks);
+  std::vector<PlannedRun> runs;
+  for (const Entry& entry : entries_of(options, device)) {
+    const Definition definition = load_definition(entry.id, entry.scale, options.sets);
+    const uint64_t first = options.seed.value_or(definition.seed);
+    const std::vector<ModeSpec> own_modes =
+        resolve_modes(entry.id + ": benchmark.modes", definition.modes);
+    std::vector<ModeSpec> modes = resolve_modes("--mode", options.modes);
+    if (modes.empty() && is_suite) modes = own_modes;
+    if (modes.empty()) modes = {ModeSpec{}};
+    const int64_t seeds = std::max(options.seeds, entry.seeds);
+    for (uint64_t seed = first; seed < first + static_cast<uint64_t>(seeds); ++seed) {
+      for (const std::string& baseline : baselines) {
+        for (const ModeSpec& mode : modes) {
+          runs.push_back({make_spec(options, definition, mode, baseline, device), seed,
+                          definition.id + "@" + definition.scale, entry.id, seeds, entry.seeds > 1,
+                          seed == first});
+        }
+      }
+    }
+  }
+  return runs;
+}
+
+void require_one_way_with_what_is_there(const RunOptions& options) {
+  if (options.resume && options.out.empty()) {
+    throw bad_input("--resume", "needs --out", "", "the folder of the run to continue");
+  }
+  if (options.resume && options.force) {
+    throw bad_input("--force", "given with --resume", "",
+                    "one of them: replace the run that is there, or continue it");
+  }
+}
+
+void tell_of_unused_gpu(const RunOptions& options, c10::Device device) {
+  if (!options.device.empty() || !device.is_cpu()) return;
+  const std::string words = unused_gpu(look_around());
+  if (!words.empty()) reports::say_on_stderr(words);
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "suite/run/spec/options.h"
+#include "suite/run/spec/run_spec.h"
+
+namespace noisemark::suite {
+
+/// One run of a benchmark, checked.
+struct PlannedRun {
+  RunSpec spec;       ///< its definition's seed is the definition's own
+  uint64_t seed = 0;  ///< in force: --seed, or the definition's
+  std::string id;     ///< with its scale: "gmm16@cpu"
+  std::string given;  ///< what names it to a process of its own: a benchmark or a definition file
+  int64_t seeds = 1;  ///< that its benchmark is trained with
+  /// There for its quality: by its suite, which makes no other pass of it, but trains its first
+  /// seed beside none, for a certificate or the gradient's error.
+  bool judged = false;
+  bool first_seed = true;
+};
+
+/// Throws Error, exit code 2, when `id` is a suite, for a `command` that takes one benchmark.
+void require_benchmark(const std::string& command, const std::string& id);
+
+/// Everything that `options` asks for, checked. A benchmark that a suite trains with several seeds
+/// has as many, or --seeds where that is more. All modes of a seed come before the next seed: a
+/// suite that is cut off can be judged by the seeds it has (`noisemark quality`), and what moves
+/// the machine moves all modes alike. Throws Error: exit code 2 for an unknown benchmark, mode,
+/// baseline, precision or device, a mode or baseline given twice (two runs of one name), more
+/// threads than the machine has logical processors, more than 1,000 seeds, or more looks than prove
+/// anything; exit code 77 when the device is not here.
+[[nodiscard]] std::vector<PlannedRun> plan_runs(const RunOptions& options);
+
+/// Whoever names no device on a machine with a GPU expects it: where `device`, which was chosen, is
+/// the CPU for want of a GPU that can be used, says so and why on stderr.
+void tell_of_unused_gpu(const RunOptions& options, c10::Device device);
+
+/// Throws Error, exit code 2, for --resume without a folder or with --force.
+void require_one_way_with_what_is_there(const RunOptions& options);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,56 @@
+#include "suite/run/spec/run_spec.h"
+
+#include "baselines/norm_device.h"
+#include "reports/base/error.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// Checks what only a GPU does, and a mode whose steps need the host.
+void require_gpu(const RunSpec& spec) {
+  const auto& [name, execution] = spec.baseline;
+  if (!execution.cuda_graph && !execution.autotuned) return;
+  if (!spec.device.is_cuda()) {
+    throw bad_input("--baseline", "", name + " on " + spec.device.str(),
+                    "cuda-graph and autotuned take a CUDA device");
+  }
+  if (execution.autotuned && spec.deterministic) {
+    throw bad_input("--baseline", "", name + " with --deterministic",
+                    "autotuned may choose another algorithm each time");
+  }
+  if (!execution.cuda_graph || spec.mode.needs_host.empty()) return;
+  throw bad_input("--baseline", "",
+                  name + " under mode " + spec.mode.name + ": " + spec.mode.needs_host,
+                  "cuda-graph takes modes whose steps need no host");
+}
+
+}  // namespace
+
+ModeSpec resolve_mode(const std::string& spelling) {
+  const std::unique_ptr<memopt::Mode> mode = memopt::make_mode(spelling);
+  ModeSpec spec{mode->name(), mode->lossless(), mode->forwards_until_steady(),
+                memopt::why_host_is_needed(mode->name()), std::nullopt};
+  if (spec.name.starts_with(memopt::kBudgetPrefix)) spec.budget = memopt::parse_budget(spec.name);
+  return spec;
+}
+
+BaselineSpec resolve_baseline(const std::string& spelling) {
+  return {spelling, baselines::parse_baseline(spelling)};
+}
+
+std::string variant_label(const RunSpec& spec) {
+  return spec.mode.name + "-" + spec.baseline.name + "-" + spec.precision.name;
+}
+
+void require_kernels(const RunSpec& spec) {
+  require_gpu(spec);
+  if (!spec.baseline.execution.fused) return;
+  const std::string& precision = spec.precision.name;
+  const bool type = precision == "fp32" || precision == "tf32" || precision == "bf16";
+  if (type && baselines::find_norm_device(spec.device) != nullptr) return;
+  throw bad_input("--baseline", "",
+                  spec.baseline.name + " in " + precision + " on " + spec.device.str(),
+                  "fused takes the CPU or CUDA, fp32, tf32 or bf16");
+}
+
+}  // namespace noisemark::suite

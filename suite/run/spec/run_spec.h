@@ -1,0 +1,63 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "baselines/baseline.h"
+#include "memopt/modes/budget.h"
+#include "memopt/modes/mode.h"
+#include "suite/config/definition.h"
+#include "suite/train/precision.h"
+
+namespace noisemark::suite {
+
+/// A memory mode, resolved from its spelling. The default is mode "none".
+struct ModeSpec {
+  std::string name = "none";             ///< canonical spelling
+  bool lossless = true;                  ///< every gradient is bitwise that of mode "none"
+  int64_t forwards_until_steady = 0;     ///< passes before the mode does what its name says
+  std::string needs_host;                ///< why a device cannot repeat its steps; empty: it can
+  std::optional<memopt::Budget> budget;  ///< what a budget mode was asked for
+
+  [[nodiscard]] bool is_none() const { return name == "none"; }
+  /// Makes the mode anew, attached to nothing.
+  [[nodiscard]] std::unique_ptr<memopt::Mode> make() const { return memopt::make_mode(name); }
+};
+
+/// Throws std::invalid_argument, which names the nearest valid spelling.
+[[nodiscard]] ModeSpec resolve_mode(const std::string& spelling);
+
+/// The way in which the locked computation is executed, resolved from its spelling. The default is
+/// "plain".
+struct BaselineSpec {
+  std::string name = "plain";  ///< canonical spelling
+  baselines::Execution execution;
+};
+
+/// Throws std::invalid_argument, which names the nearest valid spelling.
+[[nodiscard]] BaselineSpec resolve_baseline(const std::string& spelling);
+
+/// The training and how it is executed: everything that may change a number, resolved once where
+/// the command line or a file is read.
+struct RunSpec {
+  Definition definition;  ///< as locked or overridden
+  ModeSpec mode;
+  BaselineSpec baseline;
+  Precision precision;
+  c10::Device device = c10::kCPU;
+  int64_t threads = 0;  ///< in force
+  bool deterministic = false;
+};
+
+/// "none-plain-fp32": the folder and label of a run of this spec.
+[[nodiscard]] std::string variant_label(const RunSpec& spec);
+
+/// Throws Error, exit code 2, when the baseline has no kernels for this device and precision (plain
+/// operators would run under its name), or cannot be had together with the mode.
+void require_kernels(const RunSpec& spec);
+
+}  // namespace noisemark::suite

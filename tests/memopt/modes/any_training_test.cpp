@@ -1,0 +1,443 @@
+/// Training loops that are legal under mode "none" and unlike a benchmark's: nested scopes, weights
+/// that are written before they are used, accumulation, shapes that alternate or change for good,
+/// graphs that are retained, several forward passes before their backwards.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/memopt/mode_run.h"
+
+namespace noisemark::memopt::test {
+namespace {
+
+/// Linear layers with an activation behind each, on a batch that the test chooses.
+struct Layers {
+  std::vector<at::Tensor> weights;                                 ///< [32, 32]
+  at::Tensor shift;                                                ///< [32], a buffer
+  std::shared_ptr<at::Tensor> x = std::make_shared<at::Tensor>();  ///< [N, 32]
+
+  [[nodiscard]] at::Tensor forward() const {
+    at::Tensor h = *x;
+    for (const at::Tensor& weight : weights) {
+      h = at::sigmoid(at::silu(at::linear(h, weight)) + shift) * h;
+    }
+    return h.square().mean();
+  }
+};
+
+constexpr int kLayers = 4;
+
+MakeModel make_layers(const std::shared_ptr<Layers>& layers) {
+  return [layers] {
+    TestModel model;
+    layers->weights.clear();
+    for (int i = 0; i < kLayers; ++i) {
+      layers->weights.push_back(at::randn({32, 32}).mul_(0.2).set_requires_grad(true));
+      model.view.parameters.emplace_back("layers." + std::to_string(i) + ".weight",
+                                         layers->weights.back());
+    }
+    layers->shift = at::randn({32});
+    model.view.buffers.push_back(layers->shift);
+    *layers->x = at::randn({64, 32});
+    model.loss = [layers] { return layers->forward(); };
+    return model;
+  };
+}
+
+/// The same training under "none" and under a mode.
+class Twins {
+ public:
+  explicit Twins(const std::string& mode)
+      : none_("none", make_layers(exact_)), run_(mode, make_layers(layers_)) {}
+
+  /// `act(layers, run, number)` is one step of a run, without its end.
+  template <typename Act>
+  void step(Act act) {
+    ++number_;
+    SCOPED_TRACE(number_);
+    none_.begin(number_);
+    act(*exact_, none_);
+    none_.mode().end_step();
+    run_.begin(number_);
+    act(*layers_, run_);
+    run_.mode().end_step();
+    expect_equal(none_.take_gradients(), run_.take_gradients());
+  }
+
+  [[nodiscard]] ModeRun& run() { return run_; }
+  [[nodiscard]] Layers& layers() { return *layers_; }
+  [[nodiscard]] PlannedModeReport report() { return run_.report(); }
+
+ private:
+  std::shared_ptr<Layers> exact_ = std::make_shared<Layers>();
+  std::shared_ptr<Layers> layers_ = std::make_shared<Layers>();
+  ModeRun none_;
+  ModeRun run_;
+  int64_t number_ = 0;
+};
+
+void plain_step(Layers& /*layers*/, ModeRun& run) {
+  run.forward().backward();
+}
+
+class AnyTraining : public testing::TestWithParam<const char*> {};
+
+TEST_P(AnyTraining, with_a_scope_inside_one_of_the_same_mode) {
+  Twins twins(GetParam());
+  for (int step = 0; step < 6; ++step) {
+    twins.step([](Layers& layers, ModeRun& run) {
+      at::Tensor loss;
+      {
+        const SavedTensorScope outer(run.mode());
+        at::Tensor h = layers.weights.front().square().sum();
+        const SavedTensorScope inner(run.mode());
+        loss = h + layers.forward();
+      }
+      loss.backward();
+    });
+  }
+  EXPECT_GT(twins.report().followed_passes, 0);
+}
+
+TEST_P(AnyTraining, with_another_mode_inside) {
+  Twins twins(GetParam());
+  const std::unique_ptr<Mode> other = make_mode("echo");
+  other->attach(twins.run().model().view);
+  for (int step = 0; step < 6; ++step) {
+    other->begin_step(step);
+    twins.step([&](Layers& layers, ModeRun& run) {
+      at::Tensor loss;
+      {
+        const SavedTensorScope outer(run.mode());
+        loss = layers.forward();
+        const SavedTensorScope inner(*other);
+        loss = loss + layers.forward();
+      }
+      loss.backward();
+    });
+    other->end_step();
+  }
+}
+
+TEST_P(AnyTraining, with_weights_that_are_written_before_they_are_used) {
+  Twins twins(GetParam());
+  for (int step = 0; step < 8; ++step) {
+    twins.step([](Layers& layers, ModeRun& run) {
+      at::Tensor loss;
+      {
+        const SavedTensorScope scope(run.mode());
+        {
+          const c10::NoGradGuard no_grad;
+          for (at::Tensor& weight : layers.weights) weight.sub_(weight.mean());
+        }
+        loss = layers.forward();
+      }
+      loss.backward();
+    });
+  }
+}
+
+TEST_P(AnyTraining, with_a_buffer_that_is_written_before_backward) {
+  Twins twins(GetParam());
+  for (int step = 0; step < 8; ++step) {
+    twins.step([](Layers& layers, ModeRun& run) {
+      const at::Tensor loss = run.forward();
+      layers.shift.mul_(0.9);
+      loss.backward();
+    });
+  }
+  EXPECT_GT(twins.report().followed_passes, 0);
+}
+
+TEST_P(AnyTraining, that_begins_late_to_write_a_buffer_before_backward_has_one_error) {
+  Twins twins(GetParam());
+  int errors = 0;
+  for (int step = 0; step < 10; ++step) {
+    twins.step([&](Layers& layers, ModeRun& run) {
+      const at::Tensor loss = run.forward();
+      const at::Tensor shift = layers.shift.clone();
+      if (step >= 5) layers.shift.mul_(0.9);
+      try {
+        loss.backward(/*gradient=*/{}, /*retain_graph=*/true);
+      } catch (const c10::Error& error) {
+        ++errors;
+        EXPECT_NE(std::string(error.what()).find("a buffer, of shape [32]"), std::string::npos);
+        // The gradients of the step are those of its next try.
+        static_cast<void>(run.take_gradients());
+        run.mode().end_step();
+        layers.shift.copy_(shift);
+        const at::Tensor again = run.forward();
+        layers.shift.mul_(0.9);
+        again.backward();
+      }
+    });
+  }
+  EXPECT_LE(errors, 1);
+}
+
+TEST_P(AnyTraining, with_accumulated_gradients_follows_its_plan) {
+  Twins twins(GetParam());
+  constexpr int kSteps = 6;
+  constexpr int kPasses = 4;
+  for (int step = 0; step < kSteps; ++step) {
+    twins.step([](Layers& layers, ModeRun& run) {
+      for (int pass = 0; pass < kPasses; ++pass) run.forward().backward();
+      const c10::NoGradGuard no_grad;
+      for (at::Tensor& weight : layers.weights) weight.sub_(weight.grad(), 1e-3);
+    });
+  }
+  EXPECT_EQ(twins.report().counters.departures, 0);
+  EXPECT_EQ(twins.report().followed_passes, kSteps * kPasses - 3);
+}
+
+TEST_P(AnyTraining, with_another_batch_for_good_records_again) {
+  Twins twins(GetParam());
+  for (int step = 0; step < 20; ++step) {
+    twins.step([&](Layers& layers, ModeRun& run) {
+      if (step == 6) *layers.x = layers.x->slice(0, 0, 48).clone();
+      plain_step(layers, run);
+    });
+  }
+  EXPECT_TRUE(twins.report().verified);
+  EXPECT_EQ(twins.report().recordings, 2);
+  EXPECT_EQ(twins.report().followed_passes, 3 + 7) << "four depart, two are recorded, one compared";
+}
+
+TEST_P(AnyTraining, with_alternating_batches_has_a_plan_for_each) {
+  Twins twins(GetParam());
+  const at::Tensor batch = *twins.layers().x;
+  constexpr int kSteps = 30;
+  for (int step = 0; step < kSteps; ++step) {
+    twins.step([&](Layers& layers, ModeRun& run) {
+      *layers.x = step % 2 == 0 ? batch : batch.slice(0, 0, 40).clone();
+      plain_step(layers, run);
+    });
+  }
+  EXPECT_EQ(twins.report().recordings, 2);
+  EXPECT_GE(twins.report().followed_passes, 16);
+  const int64_t departures = twins.report().counters.departures;
+  for (int step = 0; step < 6; ++step) {
+    twins.step([&](Layers& layers, ModeRun& run) {
+      *layers.x = step % 2 == 0 ? batch : batch.slice(0, 0, 40).clone();
+      plain_step(layers, run);
+    });
+  }
+  EXPECT_EQ(twins.report().counters.departures, departures);
+}
+
+TEST_P(AnyTraining, that_unfreezes_a_layer_records_again) {
+  Twins twins(GetParam());
+  for (int step = 0; step < 16; ++step) {
+    twins.step([&](Layers& layers, ModeRun& run) {
+      layers.weights.front().set_requires_grad(step >= 6);
+      plain_step(layers, run);
+    });
+  }
+  EXPECT_EQ(twins.report().recordings, 2);
+  EXPECT_TRUE(twins.report().verified);
+}
+
+TEST_P(AnyTraining, that_gives_parameters_other_memory_lets_go_of_the_old) {
+  Twins twins(GetParam());
+  c10::weak_intrusive_ptr<c10::StorageImpl> old(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+      twins.layers().weights.front().storage().unsafeGetStorageImpl()));
+  for (int step = 0; step < 14; ++step) {
+    twins.step([&](Layers& layers, ModeRun& run) {
+      if (step == 6) {
+        for (at::Tensor& weight : layers.weights) weight.set_data(weight.detach().clone());
+      }
+      plain_step(layers, run);
+    });
+  }
+  EXPECT_TRUE(old.expired());
+  EXPECT_EQ(twins.report().recordings, 2);
+  EXPECT_TRUE(twins.report().verified);
+}
+
+TEST_P(AnyTraining, with_a_retained_graph_gives_the_same_gradients_again) {
+  Twins twins(GetParam());
+  for (int step = 0; step < 6; ++step) {
+    twins.step([](Layers& /*layers*/, ModeRun& run) {
+      const at::Tensor loss = run.forward();
+      loss.backward(/*gradient=*/{}, /*retain_graph=*/true);
+      loss.backward();
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lossless, AnyTraining,
+                         testing::Values("echo", "mirror:sqrt", "gist", "offload:all",
+                                         "budget:saved=1GiB"),
+                         [](const auto& info) { return plain_name(info.param); });
+
+TEST(RetainedGraph, frees_what_was_made_again_at_its_last_use) {
+  int64_t held_bytes = 0;
+  const auto high = [&held_bytes](bool retained) {
+    const auto layers = std::make_shared<Layers>();
+    ModeRun run("mirror", make_layers(layers));
+    *layers->x = at::randn({4096, 32});
+    int64_t most = 0;
+    for (int step = 1; step <= 5; ++step) {
+      run.begin(step);
+      const int64_t before = live_bytes();
+      const at::Tensor loss = run.forward();
+      held_bytes = live_bytes() - before;
+      reset_cpu_allocator_peak();
+      loss.backward(/*gradient=*/{}, retained);
+      most = cpu_allocator_totals().peak_bytes - before;
+      run.mode().end_step();
+      static_cast<void>(run.take_gradients());
+    }
+    return most;
+  };
+  const int64_t released = high(false);
+  // A graph that is retained lets go of nothing that it held when forward ended.
+  EXPECT_LE(high(true), released + held_bytes);
+  EXPECT_LT(held_bytes, released / 2) << "the test would not see what is made again";
+}
+
+TEST(Engine, that_was_not_installed_is_an_error_of_the_scope) {
+  struct Other final : torch::autograd::Engine {
+    ~Other() override { stop(); }
+  };
+  static Other other;
+  torch::autograd::set_default_engine_stub([]() -> torch::autograd::Engine& { return other; });
+  const std::unique_ptr<Mode> mode = make_mode("echo");
+  EXPECT_THROW(SavedTensorScope scope(*mode), c10::Error);
+  install_saved_tensor_engine();
+  EXPECT_NO_THROW(SavedTensorScope scope(*mode));
+}
+
+TEST(Attach, takes_a_model_with_a_buffer_that_is_not_there) {
+  const auto layers = std::make_shared<Layers>();
+  const MakeModel make = [&] {
+    TestModel model = make_layers(layers)();
+    model.view.buffers.emplace_back();
+    return model;
+  };
+  ModeRun run("echo", make);
+  for (int step = 1; step <= 5; ++step) static_cast<void>(run.step(step));
+  EXPECT_TRUE(run.report().verified);
+}
+
+/// An optimizer's state, which is made in the first step.
+TEST(Budgets, are_kept_when_the_optimizer_makes_its_state_after_they_were_planned) {
+  const auto layers = std::make_shared<Layers>();
+  const auto train = [&](const std::string& mode, int steps) {
+    ModeRun run(mode, make_layers(layers));
+    *layers->x = at::randn({512, 32});
+    std::vector<at::Tensor> state;
+    int64_t most = 0;
+    for (int step = 1; step <= steps; ++step) {
+      reset_cpu_allocator_peak();
+      run.begin(step);
+      for (int pass = 0; pass < 4; ++pass) run.forward().backward();
+      run.mode().end_step();
+      run.mode().check_step();
+      most = cpu_allocator_totals().peak_bytes;
+      for (const at::Tensor& weight : layers->weights) {
+        if (step == 1) {
+          for (int i = 0; i < 8; ++i) state.push_back(at::zeros_like(weight.detach()));
+        }
+        weight.mutable_grad().zero_();
+      }
+    }
+    return most;
+  };
+  const int64_t none = train("none", 3);
+  const int64_t level = live_bytes();
+  const int64_t budget = level + (none - level) * 9 / 10;
+  EXPECT_LE(train("budget:" + std::to_string(budget), 4), budget);
+}
+
+TEST(Budgets, of_saved_bytes_are_shared_by_passes_that_are_open_together) {
+  const auto layers = std::make_shared<Layers>();
+  const MakeModel make = make_layers(layers);
+  const std::string mode = mode_for("budget", make);
+  ModeRun run(mode, make);
+  const auto step = [&run](int64_t number) {
+    run.begin(number);
+    const at::Tensor first = run.forward();
+    const at::Tensor second = run.forward();
+    (first + second).backward();
+    run.mode().end_step();
+    static_cast<void>(run.take_gradients());
+    run.mode().check_step();
+  };
+  // Half of the budget is too little for one pass, which is said rather than ignored.
+  EXPECT_THROW(
+      {
+        for (int64_t number = 1; number <= 8; ++number) step(number);
+      },
+      BudgetTooSmall);
+}
+
+TEST(Budgets, that_are_strict_are_errors_where_no_plan_is_followed) {
+  const auto layers = std::make_shared<Layers>();
+  const auto train = [&](const std::string& mode) {
+    ModeRun run(mode, make_layers(layers));
+    for (int64_t number = 1; number <= 8; ++number) {
+      *layers->x = at::randn({16 + number, 32});
+      static_cast<void>(run.step(number));
+      run.mode().check_step();
+    }
+    return run.report();
+  };
+  const PlannedModeReport report = train("budget:saved=1GiB");
+  ASSERT_TRUE(report.budget.has_value());
+  EXPECT_EQ(report.budget->steps, 5);
+  EXPECT_EQ(report.budget->exceeded, 5);
+  EXPECT_NE(report.budget->reason.find("followed no plan"), std::string::npos);
+  EXPECT_THROW(static_cast<void>(train("budget:saved=1GiB,strict")), BudgetNotKept);
+}
+
+TEST(Budgets, of_saved_bytes_count_a_graph_that_is_retained_into_the_next_step) {
+  const auto layers = std::make_shared<Layers>();
+  ModeRun run(mode_for("budget", make_layers(layers)), make_layers(layers));
+  at::Tensor loss;
+  for (int64_t number = 1; number <= 8; ++number) {
+    run.begin(number);
+    loss = run.forward();
+    loss.backward({}, /*retain_graph=*/true);
+    run.mode().end_step();
+    static_cast<void>(run.take_gradients());
+  }
+  const PlannedModeReport report = run.report();
+  EXPECT_EQ(report.budget->exceeded, report.budget->steps);
+  EXPECT_NE(report.budget->reason.find("retained"), std::string::npos) << report.budget->reason;
+}
+
+TEST(Budgets, that_a_changed_training_can_no_longer_keep_are_counted_and_not_refused) {
+  const auto layers = std::make_shared<Layers>();
+  ModeRun run(mode_for("budget", make_layers(layers)), make_layers(layers));
+  int64_t number = 0;
+  const auto take_steps = [&](int64_t steps) {
+    for (const int64_t last = number + steps; number < last;) static_cast<void>(run.step(++number));
+  };
+  take_steps(8);
+  EXPECT_EQ(run.report().budget->exceeded, 0);
+  const int64_t rows = layers->x->size(0);
+  // The first kind comes back when its plan is not in force any more.
+  for (const int64_t factor : {4, 8, 4}) {
+    *layers->x = at::randn({factor * rows, 32});
+    take_steps(24);
+    EXPECT_GT(run.report().followed_passes, 0);
+  }
+  EXPECT_EQ(run.report().budget->exceeded, 72);
+}
+
+}  // namespace
+}  // namespace noisemark::memopt::test

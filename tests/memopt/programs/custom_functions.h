@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+/// Parts of models that are more than one operator, as random programs call them.
+namespace noisemark::memopt::programs {
+
+/// silu(linear(x, w)), whose backward computes it again and calls backward itself.
+[[nodiscard]] at::Tensor reentrant_linear(const at::Tensor& x, const at::Tensor& w);
+/// linear(x, w), whose backward writes the gradient of `w` into the .grad of what it saved.
+[[nodiscard]] at::Tensor grad_setting_linear(const at::Tensor& x, const at::Tensor& w);
+/// x * x, whose backward overwrites what it saved.
+[[nodiscard]] at::Tensor overwriting_square(const at::Tensor& x);
+/// A product with a sparse COO matrix over the batch. x [B, C].
+[[nodiscard]] at::Tensor sparse_mix(const at::Tensor& x);
+/// The same with its rows compressed.
+[[nodiscard]] at::Tensor sparse_rows_mix(const at::Tensor& x);
+/// log_softmax where the last element is masked by minus infinity.
+[[nodiscard]] at::Tensor masked_log_softmax(const at::Tensor& x);
+/// Attention of a sequence with itself under a boolean mask. x [B, T, C].
+[[nodiscard]] at::Tensor masked_attention(const at::Tensor& x);
+/// The same under minus infinity that is added.
+[[nodiscard]] at::Tensor added_mask_attention(const at::Tensor& x);
+/// [B, 1]. x [B, C]
+[[nodiscard]] at::Tensor cross_entropy(const at::Tensor& x);
+[[nodiscard]] at::Tensor binary_cross_entropy(const at::Tensor& x);
+/// The likelihood of `x` where the variance is learned.
+[[nodiscard]] at::Tensor gaussian_likelihood(const at::Tensor& x, const at::Tensor& spread);
+/// The nearest row of `codes`, straight through (vector quantisation). x [B, C], codes [N, C]
+[[nodiscard]] at::Tensor nearest_code(const at::Tensor& x, const at::Tensor& codes);
+/// linear(x, w / its norm), by one step of the power iteration, which writes `direction` [C].
+[[nodiscard]] at::Tensor spectral_norm(const at::Tensor& x, const at::Tensor& w,
+                                       const at::Tensor& direction);
+/// LSTM and GRU over a sequence. x [B, T, C], w and u [4C, C] or [3C, C].
+[[nodiscard]] at::Tensor lstm(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u);
+[[nodiscard]] at::Tensor gru(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u);
+
+}  // namespace noisemark::memopt::programs

@@ -1,0 +1,472 @@
+#include "tests/memopt/programs/execute.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "memopt/accounting/allocation_log.h"
+#include "memopt/accounting/attribution.h"
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/modes/budget_mode.h"
+#include "tests/memopt/programs/operators.h"
+
+namespace noisemark::memopt::programs {
+namespace {
+
+/// A program throws it itself.
+struct Injected : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+constexpr const char* kInjected = "thrown by the program";
+
+int64_t live_bytes() {
+  return cpu_allocator_totals().live_bytes;
+}
+
+Elements elements_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  const at::Tensor dense = tensor.detach().to(at::kDouble).contiguous();
+  const double* data = dense.const_data_ptr<double>();
+  return {data, data + dense.numel()};
+}
+
+at::Tensor initial(const State& state, at::ScalarType type) {
+  if (state.buffer) return at::ones(state.shape, type);
+  if (state.shape.size() == 1) return at::randn(state.shape, type).mul_(0.1).add_(1);
+  return at::randn(state.shape, type).mul_(state.shape.size() == 2 ? 0.3 : 0.1);
+}
+
+/// Hands saved tensors to the mode, and lets a log look on.
+class LoggedSink final : public SavedTensorSink {
+ public:
+  LoggedSink(SavedTensorSink& sink, AllocationLog& log) : sink_(sink), log_(log) {}
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
+    return log_.observe(sink_.make_hooks());
+  }
+  void begin_forward() override { sink_.begin_forward(); }
+  void end_forward() override { sink_.end_forward(); }
+
+ private:
+  SavedTensorSink& sink_;
+  AllocationLog& log_;
+};
+
+class [[nodiscard]] AutocastGuard {
+ public:
+  explicit AutocastGuard(bool on) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
+    at::autocast::set_autocast_enabled(at::kCPU, on);
+  }
+  ~AutocastGuard() {
+    at::autocast::set_autocast_enabled(at::kCPU, before_);
+    at::autocast::clear_cache();
+  }
+  AutocastGuard(const AutocastGuard&) = delete;
+  AutocastGuard& operator=(const AutocastGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+void run_on(bool thread, const std::function<void()>& work) {
+  if (!thread) return work();
+  std::exception_ptr failure;
+  std::thread([&] {
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+class Training {
+ public:
+  Training(const Program& program, const Execution& execution)
+      : program_(program), loop_(program.loop), execution_(execution) {
+    at::manual_seed(program.seed);
+    ModelView view;
+    for (size_t i = 0; i < program.states.size(); ++i) {
+      const State& state = program.states[i];
+      states_.push_back(
+          initial(state, state_type(program)).requires_grad_(state.trained && !state.buffer));
+      if (state.buffer) {
+        view.buffers.push_back(states_.back());
+      } else {
+        view.parameters.emplace_back(name_of(program, i), states_.back());
+      }
+    }
+    first_moments_.resize(states_.size());
+    second_moments_.resize(states_.size());
+    view.seed = 5;
+    mode_ = execution.make_mode();
+    mode_->attach(view);
+    if (loop_.scopes == Scopes::kInsideAnother || loop_.scopes == Scopes::kAroundAnother) {
+      another_ = make_mode("echo");
+      another_->attach(view);
+    }
+  }
+
+  void run(Trace& trace) {
+    for (int step = 1; step <= loop_.steps; ++step) {
+      trace.steps.emplace_back();
+      try {
+        take_step(step, trace);
+      } catch (const BudgetTooSmall& refusal) {
+        trace.smallest_budget_bytes = refusal.smallest_bytes();
+        trace.steps.back().error = refusal.what();
+      } catch (const std::exception& error) {
+        trace.steps.back().error = error.what();
+      }
+      if (!trace.steps.back().error.empty()) break;
+    }
+    if (const auto* planned = dynamic_cast<const PlannedMode*>(mode_.get())) {
+      const PlannedModeReport report = planned->report();
+      trace.makes_plans = true;
+      trace.missing_reason = report.missing_reason;
+    }
+  }
+
+ private:
+  void take_step(int step, Trace& trace) {
+    StepTrace& traced = trace.steps.back();
+    prepare(step);
+    const bool logged = execution_.measures_saved && step == loop_.steps && !loop_.other_thread;
+    std::optional<AllocationLog> log;
+    traced.begin_bytes = live_bytes();
+    reset_cpu_allocator_peak();
+    if (logged) log.emplace(cpu_allocation_source(), states_);
+    log_ = log ? &*log : nullptr;
+    walk("begin");
+    std::optional<LoggedSink> logged_sink;
+    if (log) logged_sink.emplace(*mode_, *log);
+    sink_ = log ? static_cast<SavedTensorSink*>(&*logged_sink) : mode_.get();
+    mode_->begin_step(step);
+    if (another_ != nullptr) another_->begin_step(step);
+    try {
+      train(step, traced);
+    } catch (const Injected&) {
+    } catch (const std::exception& error) {
+      // Autograd may wrap what a hook throws.
+      if (std::string(error.what()).find(kInjected) == std::string::npos) {
+        end_step();
+        throw;
+      }
+    }
+    end_step();
+    log_ = nullptr;
+    traced.peak_bytes = cpu_allocator_totals().peak_bytes;
+    if (log) trace.peak_saved_bytes = attribute(log->close()).peak_saved_bytes;
+    mode_->check_step();
+    finish(step, traced);
+  }
+
+  /// Without it the log takes what autograd saved of weights for activations. Batches are born as
+  /// inputs; kept for a walk they would live longer than the program's.
+  void walk(const char* name) const {
+    if (log_ == nullptr) return;
+    log_->walk(name, {{Owner::kWeights, states_}, {Owner::kActivations, mode_->held()}});
+  }
+
+  void end_step() {
+    mode_->end_step();
+    if (another_ != nullptr) another_->end_step();
+  }
+
+  void prepare(int step) {
+    number_changed_ = step >= loop_.changes_at;
+    throws_in_forward_ = throws_in_backward_ = evaluates_inside_ = false;
+    for (const Happening& happening : loop_.happenings) {
+      if (happening.step == step) happen(happening);
+    }
+  }
+
+  void happen(const Happening& happening) {
+    const auto state = static_cast<size_t>(happening.state);
+    switch (happening.event) {
+      case Event::kThrowInForward:
+        throws_in_forward_ = true;
+        break;
+      case Event::kThrowInBackward:
+        throws_in_backward_ = true;
+        break;
+      case Event::kOtherBatch:
+        other_batch_ = true;
+        break;
+      case Event::kUnfreeze:
+        states_.at(state).requires_grad_(true);
+        break;
+      case Event::kFreeze:
+        states_.at(state).requires_grad_(false);
+        break;
+      case Event::kLoadByCopy:
+        load(/*set_data=*/false);
+        break;
+      case Event::kLoadBySetData:
+        load(/*set_data=*/true);
+        break;
+      case Event::kEvaluate:
+        evaluate();
+        break;
+      case Event::kEvaluateInside:
+        evaluates_inside_ = true;
+        break;
+    }
+  }
+
+  void load(bool set_data) {
+    const at::NoGradGuard no_grad;
+    at::manual_seed(program_.seed + 77);
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const at::Tensor loaded = initial(program_.states[i], state_type(program_));
+      if (set_data) {
+        states_[i].set_data(loaded);
+      } else {
+        states_[i].copy_(loaded);
+      }
+    }
+  }
+
+  void evaluate() {
+    const at::NoGradGuard no_grad;
+    training_ = false;
+    const bool throws = std::exchange(throws_in_forward_, false);
+    static_cast<void>(model(draw_batch(loop_.batch), program_.calls.size()));
+    training_ = true;
+    throws_in_forward_ = throws;
+  }
+
+  void train(int step, StepTrace& traced) {
+    if (evaluates_inside_) {
+      const SavedTensorScope scope(*sink_);
+      evaluate();
+    }
+    std::vector<at::Tensor> losses;
+    for (int pass = 0; pass < loop_.passes; ++pass) {
+      at::manual_seed(program_.seed * 1000 + static_cast<uint64_t>(step * 10 + pass));
+      losses.push_back(forward(step, pass));
+      traced.losses.push_back(losses.back().item<double>());
+      traced.held_bytes = std::max(traced.held_bytes, live_bytes() - traced.begin_bytes);
+      walk("forward");
+      if (loop_.together) continue;
+      backward(std::exchange(losses, {}));
+      walk("backward");
+    }
+    if (loop_.together) backward(std::move(losses));
+  }
+
+  at::Tensor forward(int step, int pass) {
+    at::Tensor loss;
+    run_on(loop_.other_thread, [&] { loss = forward_here(step, pass); });
+    if (loop_.writes_biases) write_biases();
+    return loss;
+  }
+
+  at::Tensor forward_here(int step, int pass) {
+    const at::Tensor batch = draw_batch(other_batch_ ? loop_.other_batch : batch_of(loop_, step));
+    const size_t all = program_.calls.size();
+    const size_t calls = loop_.halves && (step + pass) % 2 == 0 ? (all + 1) / 2 : all;
+    at::Tensor loss;
+    {
+      std::optional<SavedTensorScope> outer;
+      if (loop_.scopes == Scopes::kTwice) outer.emplace(*sink_);
+      if (loop_.scopes == Scopes::kInsideAnother) outer.emplace(*another_);
+      const SavedTensorScope scope(*sink_);
+      loss = model(batch, calls);
+      if (loop_.gradient_penalty && loop_.penalty_inside) loss = penalized(loss);
+    }
+    return loop_.gradient_penalty && !loop_.penalty_inside ? penalized(loss) : loss;
+  }
+
+  at::Tensor draw_batch(int64_t size) const {
+    const OwnerScope owner(Owner::kInput);
+    Shape shape = program_.input.shape;
+    shape[0] = size;
+    if (program_.input.dtype == at::kLong) return at::randint(16, shape, at::kLong);
+    return at::randn(shape, program_.input.dtype);
+  }
+
+  void write_biases() {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      if (nobody_saves(program_, i)) states_[i].mul_(0.999);
+    }
+  }
+
+  at::Tensor model(const at::Tensor& batch, size_t calls) const {
+    const AutocastGuard autocast(loop_.autocast);
+    const auto types = types_of(program_, batch.size(0));
+    std::vector<at::Tensor> values = {batch};
+    std::vector<bool> used(calls + 1, false);
+    std::optional<SavedTensorScope> inner;
+    for (size_t i = 0; i < calls; ++i) {
+      if (throws_in_forward_ && i >= calls / 2) throw Injected(kInjected);
+      if (loop_.scopes == Scopes::kAroundAnother && training_ && i == calls / 2) {
+        inner.emplace(*another_);
+      }
+      const Call& call = program_.calls[i];
+      values.push_back(result_of(call, values));
+      check_type(call, values.back(), types->at(i + 1));
+      for (const int input : call.inputs) used[static_cast<size_t>(input)] = true;
+    }
+    inner.reset();
+    if (throws_in_backward_) throw_in_backward_of(values);
+    at::Tensor loss = at::zeros({});
+    for (size_t i = 1; i < values.size(); ++i) {
+      if (!used[i] && values[i].scalar_type() != at::kBool) loss = loss + loss_of(values[i]);
+    }
+    return loss;
+  }
+
+  at::Tensor result_of(const Call& call, const std::vector<at::Tensor>& values) const {
+    Arguments arguments;
+    for (const int input : call.inputs) {
+      arguments.in.push_back(values[static_cast<size_t>(input)]);
+    }
+    for (const int state : call.states) {
+      arguments.states.push_back(states_[static_cast<size_t>(state)]);
+    }
+    arguments.number = number_changed_ ? call.later : call.number;
+    arguments.training = training_;
+    return find_operator(call.op).run(arguments);
+  }
+
+  /// A rule of operators.cpp that is wrong makes the program invalid.
+  static void check_type(const Call& call, const at::Tensor& value, const Type& type) {
+    TORCH_CHECK(value.scalar_type() == type.dtype && value.sizes() == at::IntArrayRef(type.shape),
+                "programs: operator: ", call.op, " gives ", value.scalar_type(), value.sizes(),
+                ", its rule ", type.dtype, at::IntArrayRef(type.shape));
+  }
+
+  static at::Tensor loss_of(const at::Tensor& value) {
+    return value.is_complex() ? at::view_as_real(value.resolve_conj()).square().mean()
+                              : value.square().mean(value.scalar_type() == at::kBFloat16
+                                                        ? std::optional(at::kFloat)
+                                                        : std::nullopt);
+  }
+
+  static void throw_in_backward_of(const std::vector<at::Tensor>& values) {
+    for (size_t i = values.size() / 2; i < values.size(); ++i) {
+      if (!values[i].requires_grad()) continue;
+      values[i].register_hook([](const at::Tensor& gradient) -> at::Tensor {
+        throw Injected(kInjected);
+        return gradient;
+      });
+      return;
+    }
+  }
+
+  at::Tensor penalized(const at::Tensor& loss) const {
+    const std::vector<at::Tensor> trained = trained_states();
+    if (!loss.requires_grad() || trained.empty()) return loss;
+    const auto gradients = torch::autograd::grad({loss}, trained, {}, /*retain_graph=*/true,
+                                                 /*create_graph=*/true, /*allow_unused=*/true);
+    at::Tensor sum = loss;
+    for (const at::Tensor& gradient : gradients) {
+      if (gradient.defined()) sum = sum + gradient.square().sum() * 0.01;
+    }
+    return sum;
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> trained_states() const {
+    std::vector<at::Tensor> trained;
+    for (const at::Tensor& state : states_) {
+      if (state.requires_grad()) trained.push_back(state);
+    }
+    return trained;
+  }
+
+  void backward(std::vector<at::Tensor> losses) const {
+    at::Tensor loss = losses[0];
+    for (size_t i = 1; i < losses.size(); ++i) loss = loss + losses[i];
+    losses.clear();
+    if (!loss.requires_grad()) return;
+    run_on(loop_.backward_thread, [&] {
+      for (int i = 1; i <= loop_.backwards; ++i)
+        loss.backward({}, /*retain_graph=*/i < loop_.backwards);
+    });
+  }
+
+  void finish(int step, StepTrace& traced) {
+    for (const at::Tensor& state : states_) traced.gradients.push_back(elements_of(state.grad()));
+    update();
+    for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
+    if (execution_.follow != nullptr)
+      set_states(execution_.follow->steps.at(static_cast<size_t>(step - 1)));
+    for (const at::Tensor& state : states_) traced.states.push_back(elements_of(state));
+    traced.end_bytes = live_bytes();
+    if (const auto* planned = dynamic_cast<const PlannedMode*>(mode_.get())) {
+      const PlannedModeReport report = planned->report();
+      traced.followed_passes = report.followed_passes;
+      traced.departures = report.counters.departures;
+      if (report.budget) traced.exceeded_steps = report.budget->exceeded;
+    }
+  }
+
+  void update() {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const at::Tensor& gradient = states_[i].grad();
+      if (!gradient.defined()) continue;
+      if (loop_.optimizer == Optimizer::kSgd) {
+        states_[i].sub_(gradient, 0.01);
+        continue;
+      }
+      if (!first_moments_[i].defined()) {
+        first_moments_[i] = at::zeros_like(gradient);
+        second_moments_[i] = at::zeros_like(gradient);
+      }
+      first_moments_[i].mul_(0.9).add_(gradient, 0.1);
+      second_moments_[i].mul_(0.99).addcmul_(gradient, gradient, 0.01);
+      states_[i].sub_(first_moments_[i] / (second_moments_[i].sqrt() + 1e-4), 0.01);
+    }
+  }
+
+  void set_states(const StepTrace& step) {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      states_[i].copy_(at::from_blob(const_cast<double*>(step.states[i].data()), states_[i].sizes(),
+                                     at::kDouble));
+    }
+  }
+
+  const Program& program_;
+  const Loop& loop_;
+  const Execution& execution_;
+  std::vector<at::Tensor> states_;
+  std::vector<at::Tensor> first_moments_, second_moments_;
+  std::unique_ptr<Mode> mode_;
+  std::unique_ptr<Mode> another_;  ///< for the scopes that need a second mode; else null
+  SavedTensorSink* sink_ = nullptr;
+  AllocationLog* log_ = nullptr;  ///< of the step in progress; null: it has none
+  bool number_changed_ = false;
+  bool other_batch_ = false;
+  bool training_ = true;
+  bool throws_in_forward_ = false;
+  bool throws_in_backward_ = false;
+  bool evaluates_inside_ = false;
+};
+
+}  // namespace
+
+Trace execute(const Program& program, const Execution& execution) {
+  Trace trace;
+  const int64_t before = live_bytes();
+  {
+    Training training(program, execution);
+    training.run(trace);
+  }
+  trace.left_bytes = live_bytes() - before;
+  return trace;
+}
+
+}  // namespace noisemark::memopt::programs

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memopt/modes/mode.h"
+#include "tests/memopt/programs/program.h"
+
+namespace noisemark::memopt::programs {
+
+/// The elements of a tensor, outside of the memory that is counted; empty: undefined.
+using Elements = std::vector<double>;
+
+/// Records what one step of a program did.
+struct StepTrace {
+  std::vector<double> losses;
+  std::vector<Elements> gradients;  ///< by state, before the update
+  std::vector<Elements> states;     ///< after it
+  std::string error;                ///< what it threw, but for what the program itself throws
+  int64_t begin_bytes = 0;          ///< live when it began
+  int64_t held_bytes = 0;           ///< the most when a forward pass had ended, above begin_bytes
+  int64_t peak_bytes = 0;           ///< the most live until its end
+  int64_t end_bytes = 0;            ///< live when its gradients were gone
+  int64_t followed_passes = 0;      ///< of the mode since it was made
+  int64_t departures = 0;           ///< of passes from its plans, likewise
+  int64_t exceeded_steps = 0;       ///< in which it says that it did not keep its budget, likewise
+};
+
+struct Trace {
+  std::vector<StepTrace> steps;   ///< fewer than asked for where one threw
+  int64_t peak_saved_bytes = -1;  ///< in the last step; -1: not measured
+  std::string missing_reason;
+  bool makes_plans = false;
+  int64_t smallest_budget_bytes = 0;  ///< as a refusal named it; 0: none was refused
+  int64_t left_bytes = 0;             ///< live when all was over, above what was live before
+};
+
+struct Execution {
+  std::function<std::unique_ptr<Mode>()> make_mode;
+  /// Weights are set to those of this trace after every step, so that every gradient of a mode that
+  /// rounds can be compared. Null: they are the program's own.
+  const Trace* follow = nullptr;
+  bool measures_saved = false;  ///< fills Trace::peak_saved_bytes
+};
+
+/// Trains the program under a mode. The program's own exceptions are caught as a program would;
+/// any other ends it and stands in the last step's `error`.
+[[nodiscard]] Trace execute(const Program& program, const Execution& execution);
+
+}  // namespace noisemark::memopt::programs

@@ -1,0 +1,42 @@
+#include "tests/memopt/programs/known.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace noisemark::memopt::programs {
+namespace {
+
+bool uses(const Program& program, std::initializer_list<std::string_view> names) {
+  return std::any_of(program.calls.begin(), program.calls.end(), [&](const Call& call) {
+    return std::find(names.begin(), names.end(), call.op) != names.end();
+  });
+}
+
+bool sets_grad(const Program& program) {
+  return uses(program, {"grad_setting_linear"});
+}
+
+bool rehearses_what_is_overwritten(const Program& program) {
+  return program.mode.error > 0 && program.loop.passes > 1 && uses(program, {"overwriting_square"});
+}
+
+}  // namespace
+
+const std::vector<KnownKind>& known_kinds() {
+  static const std::vector<KnownKind> table = {
+      {"a backward pass sets .grad of what it saved", "26, item 5: not promised", sets_grad, 36,
+       "bits"},
+      {"a rehearsal of several passes disturbs a backward pass that overwrites", "26, item 2",
+       rehearses_what_is_overwritten, 125, "throws"},
+  };
+  return table;
+}
+
+const KnownKind* known_kind(const Program& program) {
+  const auto& table = known_kinds();
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const KnownKind& kind) { return kind.matches(program); });
+  return found == table.end() ? nullptr : &*found;
+}
+
+}  // namespace noisemark::memopt::programs

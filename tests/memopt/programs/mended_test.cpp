@@ -1,0 +1,214 @@
+/// Faults that were mended, each as the smallest program that showed it.
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "memopt/modes/mode.h"
+#include "tests/memopt/programs/children.h"
+
+namespace noisemark::memopt::programs {
+namespace {
+
+/// A program on vectors of 8, whose square weights are numbered as calls name them.
+Program on_vectors(std::vector<Call> calls, std::string mode) {
+  Program program;
+  program.seed = 3;
+  program.input = {c10::kFloat, {1, 8}};
+  size_t weights = 0;
+  for (const Call& call : calls) weights += call.states.size();
+  for (size_t i = 0; i < weights; ++i) {
+    program.states.push_back({{8, 8}, static_cast<int>(i), true, false});
+  }
+  program.calls = std::move(calls);
+  program.mode.spelling = std::move(mode);
+  program.loop.steps = 18;
+  return program;
+}
+
+Call call(std::string_view op, std::vector<int> inputs, std::vector<int> states = {},
+          double number = 0.5, double later = 0.5) {
+  return {op, std::move(inputs), std::move(states), number, later};
+}
+
+/// Returns the finding of the oracle; empty where the mode keeps its promises.
+std::string finding_of(const Program& program) {
+  EXPECT_TRUE(valid(program));
+  const std::optional<Finding> finding =
+      judge_in_child(program, [](const std::string& spelling) { return make_mode(spelling); });
+  return finding ? finding->kind + ": " + finding->detail : "";
+}
+
+TEST(Mended, a_lazy_conjugate_and_its_base_keep_their_own_values) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}),   call("fft", {1}),
+                                   call("linear", {0}, {1}),   call("fft", {3}),
+                                   call("conj", {2}),          call("complex_mul", {4, 5}),
+                                   call("conj", {4}),          call("complex_mul", {2, 7}),
+                                   call("complex_add", {6, 8})};
+  for (const char* mode : {"offload:all", "echo", "mirror:sqrt", "gist", "budget:saved"}) {
+    EXPECT_EQ(finding_of(on_vectors(calls, mode)), "") << mode;
+  }
+}
+
+TEST(Mended, a_lazy_negative_keeps_its_own_values) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}), call("fft", {1}),
+                                   call("conj", {2}),        call("imag", {3}),
+                                   call("tanh", {4}),        call("mul", {4, 5})};
+  for (const char* mode : {"offload:all", "echo", "mirror:sqrt"}) {
+    EXPECT_EQ(finding_of(on_vectors(calls, mode)), "") << mode;
+  }
+}
+
+TEST(Mended, a_write_without_history_is_followed_when_its_constant_changes) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}),
+                                   call("no_grad_clamp_", {1}, {}, 0.5, 0.25), call("gelu", {2}),
+                                   call("linear", {3}, {1}), call("tanh", {4})};
+  for (const char* mode : {"mirror:sqrt", "mirror", "echo", "echo+attn", "budget:saved"}) {
+    Program program = on_vectors(calls, mode);
+    program.loop.changes_at = 6;
+    EXPECT_EQ(finding_of(program), "") << mode;
+  }
+}
+
+TEST(Mended, a_rehearsal_leaves_alone_what_a_backward_in_a_backward_accumulates) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}), call("tanh", {1}),
+                                   call("reentrant_linear", {2}, {1}), call("tanh", {3})};
+  Program program = on_vectors(calls, "budget:saved");
+  program.mode.error = 0.05;
+  EXPECT_EQ(finding_of(program), "");
+}
+
+TEST(Mended, a_rehearsal_leaves_alone_what_a_backward_overwrites) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}), call("tanh", {1}),
+                                   call("overwriting_square", {2}), call("tanh", {3})};
+  Program program = on_vectors(calls, "budget:saved");
+  program.mode.error = 0.05;
+  EXPECT_EQ(finding_of(program), "");
+}
+
+TEST(Mended, a_sparse_operand_is_kept) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}), call("sparse_mix", {1}),
+                                   call("gelu", {2}), call("linear", {3}, {1})};
+  for (const char* mode : {"echo", "mirror:sqrt", "offload:all", "budget:saved"}) {
+    EXPECT_EQ(finding_of(on_vectors(calls, mode)), "") << mode;
+  }
+}
+
+TEST(Mended, a_scope_inside_of_one_of_the_same_mode_is_part_of_its_pass) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}), call("gelu", {1}),
+                                   call("linear", {2}, {1})};
+  for (const char* mode : {"none", "echo", "offload:all", "dpr8"}) {
+    Program program = on_vectors(calls, mode);
+    program.loop.scopes = Scopes::kTwice;
+    EXPECT_EQ(finding_of(program), "") << mode;
+  }
+}
+
+TEST(Mended, a_mode_may_be_used_inside_of_another) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}), call("gelu", {1}),
+                                   call("linear", {2}, {1})};
+  for (const char* mode : {"echo", "offload:all", "dpr8"}) {
+    Program program = on_vectors(calls, mode);
+    program.loop.scopes = Scopes::kInsideAnother;
+    EXPECT_EQ(finding_of(program), "") << mode;
+  }
+}
+
+TEST(Mended, a_mode_may_begin_to_watch_inside_of_an_operator_that_another_watches) {
+  Program program = on_vectors({call("nearest_code", {0}, {0})}, "echo");
+  program.loop.batches = Batches::kPartial;
+  program.loop.scopes = Scopes::kAroundAnother;
+  EXPECT_EQ(finding_of(program), "");
+}
+
+TEST(Mended, what_a_steep_derivative_reads_is_not_rounded) {
+  const std::vector<std::vector<Call>> nets = {
+      {call("linear", {0}, {0}), call("masked_log_softmax", {1})},
+      {call("linear", {0}, {0}), call("log", {1})},
+      {call("linear", {0}, {0}), call("linear", {0}, {1}), call("variance_head", {1, 2})},
+      {call("linear", {0}, {0}), call("linear", {0}, {1}), call("div", {1, 2})},
+      {call("linear", {0}, {0}), call("unit_length", {1})},
+      {call("linear", {0}, {0}), call("cross_entropy", {1})},
+      {call("linear", {0}, {0}), call("linear", {0}, {1}), call("gaussian_likelihood", {1, 2})},
+  };
+  for (const auto& calls : nets) {
+    for (const char* mode : {"q4", "q2", "dpr8", "echo+q4", "gist+dpr8"}) {
+      EXPECT_EQ(finding_of(on_vectors(calls, mode)), "") << mode << ", " << calls.back().op;
+    }
+  }
+}
+
+TEST(Mended, a_pass_that_differentiates_inside_of_its_scope_follows_its_plan) {
+  Program norm = on_vectors({}, "");
+  norm.input = {c10::kFloat, {2, 2, 2, 2}};
+  norm.states = {{{2}, 0, true, false}, {{2}, 0, true, false}};
+  norm.calls = {call("group_norm", {0}, {0, 1})};
+  // Its gates are written in place before they are saved.
+  Program recurrent = on_vectors({}, "");
+  recurrent.input = {c10::kFloat, {2, 3, 8}};
+  recurrent.states = {{{24, 8}, 0, true, false}, {{24, 8}, 0, true, false}};
+  recurrent.calls = {call("gru", {0}, {0, 1})};
+  for (Program program : {norm, recurrent}) {
+    program.loop.gradient_penalty = program.loop.penalty_inside = true;
+    for (const char* mode : {"offload:all", "echo+offload:all", "mirror:sqrt+gist", "q4"}) {
+      program.mode.spelling = mode;
+      EXPECT_EQ(finding_of(program), "") << mode << ", " << program.calls.front().op;
+    }
+  }
+}
+
+TEST(Mended, a_budget_counts_what_a_retained_graph_holds) {
+  Program program = on_vectors(
+      {call("linear", {0}, {0}), call("gelu", {1}), call("linear", {2}, {1}), call("mul", {3, 1})},
+      "budget:saved");
+  program.loop.backwards = 2;
+  for (const double share : {0.3, 0.6, 0.9}) {
+    program.mode.share = share;
+    EXPECT_EQ(finding_of(program), "") << share;
+  }
+}
+
+TEST(Mended, a_budget_counts_what_a_differentiated_backward_holds) {
+  for (const bool inside : {false, true}) {
+    Program program = on_vectors({call("log", {0}), call("linear", {1}, {0}), call("gelu", {2}),
+                                  call("linear", {3}, {1}), call("masked_attention", {4})},
+                                 "budget:saved");
+    program.input = {c10::kFloat, {2, 3, 8}};
+    program.loop.gradient_penalty = true;
+    program.loop.penalty_inside = inside;
+    for (const int passes : {1, 2}) {
+      program.loop.passes = passes;
+      program.loop.together = passes > 1;
+      for (const double share : {0.4, 0.7}) {
+        program.mode.share = share;
+        EXPECT_EQ(finding_of(program), "") << inside << ", " << passes << ", " << share;
+      }
+    }
+  }
+}
+
+TEST(Mended, a_size_that_a_refusal_named_is_taken_where_passes_run_together) {
+  Program program = on_vectors({call("reentrant_linear", {0}, {0})}, "budget:saved");
+  program.loop.passes = 2;
+  program.loop.together = true;
+  program.mode.share = 0.3;
+  EXPECT_EQ(finding_of(program), "");
+}
+
+TEST(Mended, a_size_that_a_refusal_named_is_taken_though_the_training_changes) {
+  const std::vector<Call> calls = {call("gelu", {0}), call("linear", {1}, {0})};
+  for (const Happening happening : {Happening{Event::kOtherBatch, 4}, {Event::kLoadBySetData, 5}}) {
+    Program program = on_vectors(calls, "budget");
+    program.loop.happenings = {happening};
+    EXPECT_EQ(finding_of(program), "");
+    program.mode = {"budget:saved", 0.7};
+    EXPECT_EQ(finding_of(program), "");
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::memopt::programs

@@ -1,0 +1,254 @@
+#include "tests/memopt/programs/oracle.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "memopt/modes/budget.h"
+#include "tests/memopt/programs/execute.h"
+#include "tests/memopt/programs/operators.h"
+
+namespace noisemark::memopt::programs {
+namespace {
+
+/// Blocks of a mode that are rounded up, and masks of a few elements, are no waste.
+constexpr int64_t kSlackBytes = 2048;
+/// So many steps at the end must be free of happenings for a plan to be expected.
+constexpr int kQuietSteps = 10;
+
+bool same(const Elements& a, const Elements& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+std::string in_step(size_t step) {
+  return "in step " + std::to_string(step + 1);
+}
+
+std::optional<Finding> compare_bits(const Program& program, const Trace& none, const Trace& got) {
+  for (size_t step = 0; step < got.steps.size(); ++step) {
+    const StepTrace& a = none.steps[step];
+    const StepTrace& b = got.steps[step];
+    if (!same(a.losses, b.losses)) return Finding{"bits", "of a loss " + in_step(step)};
+    for (size_t i = 0; i < a.gradients.size(); ++i) {
+      if (same(a.gradients[i], b.gradients[i])) continue;
+      return Finding{"bits", "of the gradient of " + name_of(program, i) + " " + in_step(step)};
+    }
+    for (size_t i = 0; i < a.states.size(); ++i) {
+      if (same(a.states[i], b.states[i])) continue;
+      return Finding{"bits", "of " + name_of(program, i) + " after the update " + in_step(step)};
+    }
+  }
+  return std::nullopt;
+}
+
+/// The largest relative error of the gradient that a part of a mode explains: elements of a group
+/// may be that much smaller than its largest. What is made again of rounded values multiplies a
+/// gradient that has the same error.
+double error_bound(const std::string& spelling) {
+  constexpr std::pair<const char*, double> kBounds[] = {
+      {"dpr16", 0.05}, {"dpr10", 1}, {"dpr8", 2}, {"q4", 4}, {"q2", 12}};
+  const bool makes_again = spelling.starts_with("echo") || spelling.starts_with("mirror");
+  for (const auto& [part, bound] : kBounds) {
+    if (spelling.find(part) == std::string::npos) continue;
+    return makes_again ? (1 + bound) * (1 + bound) - 1 : bound;
+  }
+  return 1;  // a budget's error, which is measured on one step alone
+}
+
+std::optional<Finding> compare_roughly(const std::string& spelling, const Trace& none,
+                                       const Trace& got) {
+  for (size_t step = 0; step < got.steps.size(); ++step) {
+    double difference = 0;
+    double size = 0;
+    for (size_t i = 0; i < none.steps[step].gradients.size(); ++i) {
+      const Elements& a = none.steps[step].gradients[i];
+      const Elements& b = got.steps[step].gradients[i];
+      if (a.size() != b.size()) return Finding{"error", "a gradient is missing " + in_step(step)};
+      for (size_t e = 0; e < a.size(); ++e) {
+        difference += std::pow(a[e] - b[e], 2);
+        size += std::pow(a[e], 2);
+      }
+    }
+    if (!std::isfinite(size)) continue;
+    if (!std::isfinite(difference)) return Finding{"not finite", "a gradient " + in_step(step)};
+    const double bound = error_bound(spelling);
+    if (difference <= bound * bound * size) continue;
+    return Finding{"error", "of the gradient: " + std::to_string(std::sqrt(difference / size)) +
+                                " " + in_step(step)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> look_at_memory(const Trace& none, const Trace& got) {
+  if (got.left_bytes > 0) {
+    return Finding{"leak", std::to_string(got.left_bytes) + " bytes are live when all is over"};
+  }
+  const StepTrace& last = got.steps.back();
+  const StepTrace& reference = none.steps.back();
+  const int64_t more = (last.end_bytes - got.steps.front().begin_bytes) -
+                       (reference.end_bytes - none.steps.front().begin_bytes);
+  if (more > kSlackBytes) {
+    return Finding{"leak", std::to_string(more) + " bytes of the last step are live at its end"};
+  }
+  if (!got.missing_reason.empty()) return std::nullopt;
+  // A pass that departs has encoded what it then keeps as well, and so does one that compares.
+  const auto steps = got.steps.size();
+  const bool followed = steps > 1 && last.departures == got.steps[steps - 2].departures &&
+                        last.followed_passes > got.steps[steps - 2].followed_passes;
+  const int64_t allowed_bytes = (followed ? 1 : 2) * reference.held_bytes + kSlackBytes;
+  if (last.held_bytes > allowed_bytes) {
+    return Finding{"holds more", std::to_string(last.held_bytes) + " bytes, not " +
+                                     std::to_string(reference.held_bytes)};
+  }
+  return std::nullopt;
+}
+
+/// Whether so many steps at the end are alike.
+bool quiet(const Program& program, int steps) {
+  const Loop& loop = program.loop;
+  const int quiet_from = loop.steps - steps;
+  if (std::any_of(program.calls.begin(), program.calls.end(),
+                  [](const Call& call) { return call.op == "routed"; })) {
+    return false;
+  }
+  return loop.batches == Batches::kSame && !loop.halves && loop.changes_at <= quiet_from &&
+         std::all_of(loop.happenings.begin(), loop.happenings.end(),
+                     [&](const Happening& happening) { return happening.step <= quiet_from; });
+}
+
+std::optional<Finding> look_at_plan(const Program& program, const Trace& got) {
+  const auto steps = got.steps.size();
+  if (!got.makes_plans || !got.missing_reason.empty() || !quiet(program, kQuietSteps)) {
+    return std::nullopt;
+  }
+  const std::vector<Elements>& gradients = got.steps.back().gradients;
+  const bool trains = std::any_of(gradients.begin(), gradients.end(),
+                                  [](const Elements& gradient) { return !gradient.empty(); });
+  if (!trains) return std::nullopt;
+  if (steps < 2 || got.steps[steps - 1].followed_passes > got.steps[steps - 2].followed_passes) {
+    return std::nullopt;
+  }
+  return Finding{"idle", "no pass of the last step followed the plan, " +
+                             std::to_string(got.steps.back().departures) +
+                             " departed, and no reason is given"};
+}
+
+std::optional<Finding> look_at_budget(const Budget& budget, const Trace& got) {
+  const auto steps = got.steps.size();
+  const bool said =
+      steps > 1 && got.steps[steps - 1].exceeded_steps > got.steps[steps - 2].exceeded_steps;
+  if (said || !got.missing_reason.empty()) return std::nullopt;
+  const int64_t bytes =
+      budget.target == BudgetTarget::kPeak ? got.steps.back().peak_bytes : got.peak_saved_bytes;
+  if (bytes <= budget.bytes) return std::nullopt;
+  return Finding{"budget",
+                 std::to_string(bytes) + " bytes, of " + std::to_string(budget.bytes) + " allowed"};
+}
+
+bool writes_states(const Program& program) {
+  return program.loop.writes_biases ||
+         std::any_of(program.calls.begin(), program.calls.end(), [](const Call& call) {
+           const Effects& effects = find_operator(call.op).effects;
+           return effects.writes_state || call.op == "running_shift";
+         });
+}
+
+/// The contract allows one error of backward where what a value would be made from is written, or
+/// where nothing that autograd keeps shows a change (memopt/README.md). The program would go on.
+bool is_detected(const Program& program, const Trace& got) {
+  const auto step = static_cast<int>(got.steps.size());
+  const bool changes = step == program.loop.changes_at || writes_states(program);
+  return changes && got.steps.back().error.find("is not what forward had") != std::string::npos;
+}
+
+/// The share of what mode "none" needs beyond what is live anyway.
+Budget budget_of(const ModeChoice& choice, const Trace& none) {
+  const StepTrace& last = none.steps.back();
+  Budget budget;
+  if (choice.spelling == "budget") {
+    const auto needed = static_cast<double>(last.peak_bytes - last.begin_bytes);
+    budget.bytes = last.begin_bytes + static_cast<int64_t>(choice.share * needed);
+  } else {
+    budget.target = BudgetTarget::kPeakSaved;
+    budget.bytes = static_cast<int64_t>(choice.share * static_cast<double>(last.held_bytes));
+  }
+  budget.bytes = std::max<int64_t>(budget.bytes, 1);
+  if (choice.error > 0) budget.error = choice.error;
+  return budget;
+}
+
+class Judgement {
+ public:
+  Judgement(const Program& program, const MakeMode& make) : program_(program), make_(make) {}
+
+  std::optional<Finding> run() {
+    // Once to fill what LibTorch keeps for good, and to know that training can be repeated.
+    static_cast<void>(run_under("none"));
+    none_ = run_under("none");
+    const Trace again = run_under("none");
+    if (!none_.steps.back().error.empty()) return Finding{"invalid", none_.steps.back().error};
+    if (compare_bits(program_, none_, again)) return Finding{"invalid", "it cannot be repeated"};
+    if (!program_.mode.budget()) return look_at(program_.mode.spelling, std::nullopt);
+    return run_within(budget_of(program_.mode, none_));
+  }
+
+ private:
+  Trace run_under(const std::string& spelling, bool measures_saved = false) {
+    const auto mode = [&] { return spelling == "none" ? make_mode("none") : make_(spelling); };
+    const bool rounds = !mode()->lossless();
+    return execute(program_, {mode, rounds ? &none_ : nullptr, measures_saved});
+  }
+
+  /// The size that a refusal names is taken in its place. Passes that change later need other ones.
+  std::optional<Finding> run_within(Budget budget) {
+    std::string spelling = spell_budget(budget);
+    // A process learns some things once and keeps them, and a budget counts all that is live.
+    static_cast<void>(run_under(spelling));
+    const int most_refusals = quiet(program_, program_.loop.steps) ? 1 : 3;
+    for (int refusals = 0;; ++refusals) {
+      const int64_t smallest_bytes = run_under(spelling).smallest_budget_bytes;
+      if (smallest_bytes == 0) return look_at(spelling, budget);
+      if (refusals == most_refusals) {
+        return Finding{"refused twice", spelling + " was named by a refusal, then " +
+                                            std::to_string(smallest_bytes) + " bytes"};
+      }
+      spelling = spell_budget_of_at_least(budget, smallest_bytes);
+      budget = parse_budget(spelling);
+    }
+  }
+
+  std::optional<Finding> look_at(const std::string& spelling, const std::optional<Budget>& budget) {
+    const bool saved = budget && budget->target == BudgetTarget::kPeakSaved;
+    // A process keeps what it learns once: how fast a codec is, which arithmetic ATen has.
+    static_cast<void>(run_under(spelling));
+    const Trace got = run_under(spelling, saved);
+    if (got.smallest_budget_bytes > 0) return std::nullopt;  // costs are measured anew
+    if (is_detected(program_, got)) return std::nullopt;
+    if (!got.steps.back().error.empty()) {
+      return Finding{"throws", in_step(got.steps.size() - 1) + ": " + got.steps.back().error};
+    }
+    if (auto finding = make_(spelling)->lossless() ? compare_bits(program_, none_, got)
+                                                   : compare_roughly(spelling, none_, got)) {
+      return finding;
+    }
+    if (auto finding = look_at_memory(none_, got)) return finding;
+    if (auto finding = look_at_plan(program_, got)) return finding;
+    return budget ? look_at_budget(*budget, got) : std::nullopt;
+  }
+
+  const Program& program_;
+  const MakeMode& make_;
+  Trace none_;
+};
+
+}  // namespace
+
+std::optional<Finding> judge(const Program& program, const MakeMode& make) {
+  return Judgement(program, make).run();
+}
+
+}  // namespace noisemark::memopt::programs

@@ -1,0 +1,127 @@
+#include "tests/memopt/programs/program.h"
+
+#include <algorithm>
+
+#include "tests/memopt/programs/operators.h"
+
+namespace noisemark::memopt::programs {
+namespace {
+
+/// Whether value `value` may be written by call `writer`: nobody saved it, and no view of it is
+/// used.
+bool may_be_written(const Program& program, int value, size_t writer) {
+  if (value == 0) return false;
+  const Effects& made_by = find_operator(program.calls[static_cast<size_t>(value - 1)].op).effects;
+  if (!made_by.saves_nothing || made_by.view) return false;
+  for (size_t call = 0; call < program.calls.size(); ++call) {
+    const auto& inputs = program.calls[call].inputs;
+    if (call != writer && std::count(inputs.begin(), inputs.end(), value) > 0) return false;
+  }
+  return true;
+}
+
+bool states_fit(const Program& program, const Call& call, const Operator& op,
+                const std::vector<Type>& in) {
+  const std::vector<Shape> shapes = op.states(in);
+  if (shapes.size() != call.states.size()) return false;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const auto number = static_cast<size_t>(call.states[i]);
+    if (number >= program.states.size()) return false;
+    const State& state = program.states[number];
+    const bool buffer = i + static_cast<size_t>(op.buffers) >= shapes.size();
+    if (state.shape != shapes[i] || state.buffer != buffer) return false;
+  }
+  return true;
+}
+
+int users_of(const Program& program, int state) {
+  int users = 0;
+  for (const Call& call : program.calls) {
+    users += static_cast<int>(std::count(call.states.begin(), call.states.end(), state));
+  }
+  return users;
+}
+
+bool loop_allows(const Program& program, const Call& call, const Effects& effects) {
+  const Loop& loop = program.loop;
+  const bool several_before_backward = loop.passes > 1 && loop.together;
+  if (effects.writes_state && (several_before_backward || loop.gradient_penalty)) return false;
+  if (effects.once_differentiable && loop.gradient_penalty) return false;
+  if (effects.no_autocast && loop.autocast) return false;
+  if (effects.backward_once && loop.backwards > 1) return false;
+  if (!effects.owns_states) return true;
+  return std::all_of(call.states.begin(), call.states.end(),
+                     [&](int state) { return users_of(program, state) == 1; });
+}
+
+}  // namespace
+
+std::optional<std::vector<Type>> types_of(const Program& program, int64_t batch) {
+  std::vector<Type> types = {program.input};
+  types[0].shape[0] = batch;
+  for (size_t i = 0; i < program.calls.size(); ++i) {
+    const Call& call = program.calls[i];
+    const Operator& op = find_operator(call.op);
+    if (static_cast<int>(call.inputs.size()) != op.inputs) return std::nullopt;
+    std::vector<Type> in;
+    for (const int value : call.inputs) {
+      if (value < 0 || value > static_cast<int>(i)) return std::nullopt;
+      in.push_back(types[static_cast<size_t>(value)]);
+    }
+    std::optional<Type> result = op.result(in);
+    if (!result || !states_fit(program, call, op, in)) return std::nullopt;
+    if (op.effects.lowered && program.loop.autocast) result->dtype = c10::kBFloat16;
+    if (op.effects.writes_input && !may_be_written(program, call.inputs[0], i)) return std::nullopt;
+    if (!loop_allows(program, call, op.effects)) return std::nullopt;
+    types.push_back(*result);
+  }
+  return types;
+}
+
+bool valid(const Program& program) {
+  const Loop& loop = program.loop;
+  if (program.calls.empty() || loop.steps < 1) return false;
+  if (loop.autocast && program.input.dtype == c10::kDouble) return false;
+  // What a budget holds is measured in one scope.
+  if (loop.scopes != Scopes::kOne && program.mode.budget()) return false;
+  const bool trains = std::any_of(program.states.begin(), program.states.end(),
+                                  [](const State& state) { return state.trained; });
+  return trains && types_of(program, loop.batch) && types_of(program, loop.other_batch);
+}
+
+int64_t batch_of(const Loop& loop, int step) {
+  constexpr int kPartialEvery = 4;
+  constexpr int kSizes = 5;
+  switch (loop.batches) {
+    case Batches::kSame:
+      break;
+    case Batches::kAlternating:
+      return step % 2 == 0 ? loop.other_batch : loop.batch;
+    case Batches::kPartial:
+      return step % kPartialEvery == 0 ? loop.other_batch : loop.batch;
+    case Batches::kVarying:
+      return loop.batch + step % kSizes;
+  }
+  return loop.batch;
+}
+
+c10::ScalarType state_type(const Program& program) {
+  return program.input.dtype == c10::kDouble ? c10::kDouble : c10::kFloat;
+}
+
+bool nobody_saves(const Program& program, size_t state) {
+  return std::all_of(program.calls.begin(), program.calls.end(), [&](const Call& call) {
+    const size_t last = call.states.size() - 1;
+    for (size_t i = 0; i < call.states.size(); ++i) {
+      if (call.states[i] != static_cast<int>(state)) continue;
+      if (i != last || !find_operator(call.op).effects.last_unsaved) return false;
+    }
+    return true;
+  });
+}
+
+std::string name_of(const Program& program, size_t state) {
+  return "blocks." + std::to_string(program.states[state].block) + ".p" + std::to_string(state);
+}
+
+}  // namespace noisemark::memopt::programs

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Random training programs as data: generated from a seed, executed, shrunk and printed.
+namespace noisemark::memopt::programs {
+
+using Shape = std::vector<int64_t>;
+
+/// The type of a value. Dimension 0 of every value is the batch.
+struct Type {
+  c10::ScalarType dtype = c10::kFloat;
+  Shape shape;
+  bool operator==(const Type&) const = default;
+};
+
+/// A parameter or buffer of the model. It is called "blocks.BLOCK.pNUMBER".
+struct State {
+  Shape shape;
+  int block = 0;
+  bool trained = true;  ///< false: a buffer, or a parameter that is frozen
+  bool buffer = false;
+};
+
+/// One call of an operator (operators.h). Its result is the value number `1 + its place`; value 0
+/// is the batch.
+struct Call {
+  std::string_view op;
+  std::vector<int> inputs;  ///< values made earlier
+  std::vector<int> states;  ///< parameters and buffers, in the operator's order
+  double number = 0.5;      ///< the constant, of operators that take one
+  double later = 0.5;       ///< the constant from step Loop::changes_at on
+};
+
+/// Something that happens once, before or in a step, or from a step on.
+enum class Event : uint8_t {
+  kThrowInForward,
+  kThrowInBackward,
+  kOtherBatch,      ///< from this step on the batch has the other size
+  kUnfreeze,        ///< a frozen parameter is trained from this step on
+  kFreeze,          ///< and the reverse
+  kLoadByCopy,      ///< all weights are overwritten before this step
+  kLoadBySetData,   ///< all weights get other memory before this step
+  kEvaluate,        ///< a forward pass without gradients comes before the step
+  kEvaluateInside,  ///< the same inside of a scope
+};
+
+struct Happening {
+  Event event = Event::kEvaluate;
+  int step = 1;
+  int state = 0;  ///< of kUnfreeze and kFreeze
+};
+
+enum class Optimizer : uint8_t { kSgd, kAdam };
+
+/// The scopes that are open while the model's operators run.
+enum class Scopes : uint8_t {
+  kOne,            ///< the mode's
+  kTwice,          ///< two of the mode, one in the other
+  kInsideAnother,  ///< the mode's, in one of another mode
+  kAroundAnother,  ///< the mode's, and in it one of another mode for the second half
+};
+
+/// How the size of the batch changes from step to step.
+enum class Batches : uint8_t {
+  kSame,         ///< Loop::batch
+  kAlternating,  ///< every second step has Loop::other_batch rows
+  kPartial,      ///< every fourth step has
+  kVarying,      ///< five sizes in turn
+};
+
+/// How the program trains. Every field's default is the plainest loop.
+struct Loop {
+  int steps = 8;
+  int64_t batch = 4;
+  int64_t other_batch = 6;
+  int changes_at = 6;             ///< step from which Call::later counts
+  int passes = 1;                 ///< forward passes of a step
+  bool together = false;          ///< all of them come before one backward
+  int backwards = 1;              ///< of one forward pass; all but the last retain the graph
+  bool gradient_penalty = false;  ///< differentiates through the gradient
+  bool penalty_inside = false;    ///< the inner gradient is taken inside of the scope
+  bool halves = false;            ///< every second pass runs the first half of the calls alone
+  Batches batches = Batches::kSame;
+  Scopes scopes = Scopes::kOne;
+  bool other_thread = false;     ///< forward runs on a thread of its own
+  bool backward_thread = false;  ///< and so does backward
+  bool writes_biases = false;    ///< parameters nobody saved are written before backward
+  bool autocast = false;         ///< bfloat16
+  Optimizer optimizer = Optimizer::kSgd;
+  std::vector<Happening> happenings;
+};
+
+/// A mode. A budget is a share of what mode "none" needs, which is measured first.
+struct ModeChoice {
+  std::string spelling = "echo";  ///< "budget", "budget:saved" or a whole spelling
+  double share = 1;               ///< of a budget
+  double error = 0;               ///< of a budget; 0: lossless
+  [[nodiscard]] bool budget() const { return spelling.starts_with("budget"); }
+};
+
+struct Program {
+  uint64_t seed = 0;  ///< of weights and batches
+  Type input;         ///< of the batch; its dimension 0 is one of batch_of()
+  std::vector<State> states;
+  std::vector<Call> calls;
+  Loop loop;
+  ModeChoice mode;
+};
+
+/// The rows of the batch in a step, as Loop::batches says.
+[[nodiscard]] int64_t batch_of(const Loop& loop, int step);
+/// The type of all parameters and buffers: double where the batch is.
+[[nodiscard]] c10::ScalarType state_type(const Program& program);
+
+/// Whether every use of the state is one that saves nothing of it (Effects::last_unsaved).
+[[nodiscard]] bool nobody_saves(const Program& program, size_t state);
+
+/// Types of all values, the batch first; empty where the program is not valid: a call takes what
+/// its operator does not, or training would be an error or not be repeatable without any mode.
+[[nodiscard]] std::optional<std::vector<Type>> types_of(const Program& program, int64_t batch);
+[[nodiscard]] bool valid(const Program& program);
+
+/// "blocks.0.p3"
+[[nodiscard]] std::string name_of(const Program& program, size_t state);
+
+}  // namespace noisemark::memopt::programs

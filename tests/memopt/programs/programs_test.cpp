@@ -1,0 +1,200 @@
+/// The generator, the oracle and the shrinker are put to the test by modes that are broken on
+/// purpose.
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "memopt/modes/mode.h"
+#include "tests/memopt/programs/children.h"
+#include "tests/memopt/programs/generate.h"
+#include "tests/memopt/programs/known.h"
+#include "tests/memopt/programs/operators.h"
+#include "tests/memopt/programs/print.h"
+#include "tests/memopt/programs/shrink.h"
+
+namespace noisemark::memopt::programs {
+namespace {
+
+using Spoil = std::function<at::Tensor(const at::Tensor&)>;
+
+class SpoilingHooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit SpoilingHooks(const Spoil& spoil) : spoil_(spoil) {}
+  void call_pack_hook(const at::Tensor& tensor) override { tensor_ = tensor.detach(); }
+  at::Tensor call_unpack_hook() override { return spoil_(tensor_); }
+
+ private:
+  const Spoil& spoil_;  ///< of the mode
+  at::Tensor tensor_;
+};
+
+/// Hands every saved tensor to `spoil` before backward gets it; without one autograd keeps all.
+class BrokenMode final : public Mode {
+ public:
+  explicit BrokenMode(Spoil spoil) : spoil_(std::move(spoil)) {}
+  std::string name() const override { return "broken"; }
+  bool lossless() const override { return true; }
+  void attach(const ModelView& /*model*/) override {}
+  void begin_step(int64_t /*step*/) override {}
+  void end_step() override {}
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
+    return spoil_ ? std::make_unique<SpoilingHooks>(spoil_) : nullptr;
+  }
+
+ private:
+  Spoil spoil_;
+};
+
+MakeMode broken(const Spoil& spoil) {
+  return [spoil](const std::string& /*spelling*/) { return std::make_unique<BrokenMode>(spoil); };
+}
+
+Call layer(std::string_view op, int input, std::vector<int> states) {
+  return {op, {input}, std::move(states), 0.5, 0.5};
+}
+
+/// Three layers, of which a fault needs one at most, in a loop with more than it needs.
+Program three_layers() {
+  Program program;
+  program.seed = 1;
+  program.input = {c10::kFloat, {1, 8}};
+  for (int block = 0; block < 3; ++block) program.states.push_back({{8, 8}, block, true, false});
+  program.calls = {layer("linear", 0, {0}), layer("tanh", 1, {}), layer("linear", 2, {1}),
+                   layer("tanh", 3, {}), layer("linear", 4, {2})};
+  program.loop.steps = 4;
+  program.loop.passes = 2;
+  program.loop.happenings = {{Event::kEvaluate, 2, 0}};
+  program.mode = {"offload:all"};
+  return program;
+}
+
+std::string kind_of(const Program& program, const MakeMode& make, unsigned timeout_s = 60) {
+  const std::optional<Finding> finding = judge_in_child(program, make, timeout_s);
+  return finding ? finding->kind : "";
+}
+
+TEST(Oracle, finds_nothing_where_nothing_is_wrong) {
+  EXPECT_EQ(kind_of(three_layers(), broken(nullptr)), "");
+  EXPECT_EQ(
+      kind_of(three_layers(), [](const std::string& spelling) { return make_mode(spelling); }), "");
+}
+
+TEST(Oracle, finds_a_mode_that_gives_back_another_tensor) {
+  EXPECT_EQ(kind_of(three_layers(), broken([](const at::Tensor& saved) { return saved * 1.0001; })),
+            "bits");
+}
+
+TEST(Oracle, finds_a_mode_that_leaks) {
+  const MakeMode make = broken([](const at::Tensor& saved) {
+    static std::vector<at::Tensor> leaked;
+    leaked.push_back(saved.clone());
+    return saved;
+  });
+  EXPECT_EQ(kind_of(three_layers(), make), "leak");
+}
+
+TEST(Oracle, finds_a_mode_that_ignores_its_budget) {
+  Program program = three_layers();
+  program.loop.passes = 1;
+  program.mode = {"budget", 0.5};
+  EXPECT_EQ(kind_of(program, broken(nullptr)), "budget");
+}
+
+TEST(Oracle, finds_crashes_exceptions_and_steps_without_an_end) {
+  EXPECT_EQ(kind_of(three_layers(), broken([](const at::Tensor& saved) {
+                      static_cast<void>(std::raise(SIGKILL));
+                      return saved;
+                    })),
+            "crash");
+  EXPECT_EQ(kind_of(three_layers(), broken([](const at::Tensor& saved) {
+                      return saved.view({-1, 3});
+                    })),
+            "throws");
+  EXPECT_EQ(kind_of(three_layers(), broken([](const at::Tensor& saved) {
+                      std::this_thread::sleep_for(std::chrono::hours(1));
+                      return saved;
+                    }),
+                    /*timeout_s=*/3),
+            "timeout");
+}
+
+TEST(Shrinking, leaves_one_layer_and_one_step_of_a_program_that_needs_no_more) {
+  const MakeMode make = broken([](const at::Tensor& saved) { return saved * 1.0001; });
+  const Program smallest = shrink(
+      three_layers(), [&](const Program& candidate) { return kind_of(candidate, make) == "bits"; });
+  EXPECT_EQ(smallest.calls.size(), 1u);
+  EXPECT_EQ(smallest.states.size(), 1u);
+  EXPECT_EQ(smallest.loop.steps, 1);
+  EXPECT_EQ(smallest.loop.passes, 1);
+  EXPECT_TRUE(smallest.loop.happenings.empty());
+}
+
+TEST(Printing, gives_the_lines_of_a_test) {
+  Program program = three_layers();
+  program.calls.resize(2);
+  program.states.resize(1);
+  program.loop = {};
+  EXPECT_EQ(cpp_of(program),
+            "at::manual_seed(1);\n"
+            "at::Tensor p0 = at::randn({8, 8}).mul_(0.3).requires_grad_();\n"
+            "auto mode = make_mode(\"offload:all\");\n"
+            "mode->attach({{{\"blocks.0.p0\", p0}}, {}, 5});\n"
+            "for (int step = 1; step <= 8; ++step) {\n"
+            "  mode->begin_step(step);\n"
+            "  at::Tensor x = at::randn({4, 8});\n"
+            "  at::Tensor loss = at::zeros({});\n"
+            "  {\n"
+            "    const SavedTensorScope scope(*mode);\n"
+            "    at::Tensor v1 = at::linear(x, p0);\n"
+            "    at::Tensor v2 = at::tanh(v1);\n"
+            "    loss = loss + v2.square().mean();\n"
+            "  }\n"
+            "  loss.backward({}, /*retain_graph=*/false);\n"
+            "  mode->end_step();\n"
+            "  // SGD, learning rate 0.01; then every gradient is undefined\n"
+            "}\n");
+}
+
+TEST(Generating, gives_the_same_valid_program_for_the_same_seed) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const Program program = generate(seed);
+    EXPECT_TRUE(valid(program)) << seed;
+    EXPECT_EQ(cpp_of(program), cpp_of(generate(seed))) << seed;
+  }
+}
+
+TEST(Generating, uses_every_operator) {
+  std::vector<std::string_view> missing;
+  for (const Operator& op : operators()) {
+    bool used = false;
+    for (uint64_t seed = 1; seed <= 3000 && !used; ++seed) {
+      for (const Call& call : generate(seed).calls) used = used || call.op == op.name;
+    }
+    if (!used) missing.push_back(op.name);
+  }
+  EXPECT_EQ(missing, std::vector<std::string_view>{});
+}
+
+/// A row of the table that no longer fails is to be removed.
+TEST(KnownKinds, still_fail_as_the_table_says) {
+  const MakeMode make = [](const std::string& spelling) { return make_mode(spelling); };
+  for (const KnownKind& kind : known_kinds()) {
+    const Program program = generate(kind.example);
+    EXPECT_TRUE(kind.matches(program)) << kind.name;
+    EXPECT_EQ(kind_of(program, make), kind.finding) << kind.name;
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::memopt::programs

@@ -1,0 +1,169 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "memopt/record/exact_storages.h"
+#include "tests/memopt/mode_run.h"
+#include "tests/memopt/recording_sink.h"
+
+/// Which saved tensors a lossy mode must not round, told by the operators that saved them.
+
+namespace noisemark::memopt::test {
+namespace {
+
+using Net = std::function<at::Tensor(const at::Tensor& h, const at::Tensor& w)>;
+
+/// Names the operators that saved what may be rounded, of a net behind a linear layer.
+std::set<std::string> rounded(const Net& net) {
+  at::manual_seed(3);
+  const at::Tensor w = at::randn({32, 32}).mul_(0.2).requires_grad_();
+  RecordingSink sink(ModelView{{{"w", w}}, {}, 1});
+  at::Tensor loss;
+  {
+    const SavedTensorScope scope(sink);
+    loss = at::linear(net(at::linear(at::randn({32, 32}), w), w), w).sum();
+  }
+  loss.backward();
+  const StepGraph graph = sink.take();
+  std::set<std::string> savers;
+  for (size_t s = 0; s < graph.slots.size(); ++s) {
+    const RecordedValue& value = graph.values[static_cast<size_t>(graph.slots[s].value)];
+    const RecordedStorage& storage = graph.storages[static_cast<size_t>(value.storage)];
+    if (storage.external || storage.exact || value.dtype == at::kBool) continue;
+    savers.insert(graph.saver_of(static_cast<SlotId>(s)));
+  }
+  return savers;
+}
+
+using Savers = std::set<std::string>;
+
+TEST(ExactStorages, are_not_those_of_matrix_products_norms_and_activations) {
+  EXPECT_EQ(rounded([](const at::Tensor& h, const at::Tensor&) { return at::silu(h); }),
+            (Savers{"aten::silu", "aten::mm"}));
+  EXPECT_EQ(rounded([](const at::Tensor& h, const at::Tensor&) { return at::relu(h); }),
+            (Savers{"aten::relu", "aten::mm"}));
+  EXPECT_TRUE(rounded([](const at::Tensor& h, const at::Tensor&) {
+                return at::layer_norm(h, {32});
+              }).contains("aten::native_layer_norm"));
+  EXPECT_TRUE(rounded([](const at::Tensor& h, const at::Tensor& w) {
+                return h * at::linear(h, w);
+              }).contains("aten::mul"));
+}
+
+TEST(ExactStorages, are_what_a_steep_derivative_reads) {
+  for (const Net& net : {
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::log(h.square() + 1); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::rsqrt(h.square() + 1); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::pow(h.square() + 1, -1.5); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::reciprocal(h.exp()); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::log_softmax(h, -1); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return h / (h.square() + 1); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::sqrt(h.square() + 1); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return h / h.norm(2, -1, true); }),
+       }) {
+    // The result is an operand of the next matrix product alone where its maker saved it not.
+    const Savers savers = rounded(net);
+    for (const std::string& saver : savers) EXPECT_EQ(saver, "aten::mm");
+  }
+}
+
+TEST(ExactStorages, are_what_passes_its_gradient_on_to_a_steep_derivative) {
+  EXPECT_FALSE(rounded([](const at::Tensor& h, const at::Tensor&) {
+                 return at::log(at::sigmoid(h) + 1e-8);
+               }).contains("aten::sigmoid"));
+  EXPECT_FALSE(rounded([](const at::Tensor& h, const at::Tensor&) {
+                 return at::log(at::softmax(h, -1).clamp_min(1e-8));
+               }).contains("aten::_softmax"));
+}
+
+TEST(ExactStorages, are_what_multiplies_a_gradient_that_a_steep_derivative_multiplies_again) {
+  const Net variance_head = [](const at::Tensor& h, const at::Tensor& w) {
+    const at::Tensor spread = at::linear(h, w);
+    return h.square() * at::exp(-spread) + spread;
+  };
+  const Savers savers = rounded(variance_head);
+  EXPECT_FALSE(savers.contains("aten::mul"));
+  EXPECT_FALSE(savers.contains("aten::exp"));
+}
+
+TEST(ExactStorages, are_masks_and_what_is_compared) {
+  const Net masked = [](const at::Tensor& h, const at::Tensor&) {
+    const at::Tensor mask = at::zeros({32, 32}).masked_fill_(
+        at::ones({32, 32}, at::kBool).triu(1), -std::numeric_limits<float>::infinity());
+    const at::Tensor heads = h.view({1, 1, 32, 32});
+    return at::scaled_dot_product_attention(heads, heads, heads, mask).view({32, 32});
+  };
+  at::manual_seed(3);
+  RecordingSink sink(ModelView{{}, {}, 1});
+  at::Tensor loss;
+  {
+    const SavedTensorScope scope(sink);
+    loss = masked(at::randn({32, 32}).requires_grad_(), {}).sum();
+  }
+  loss.backward();
+  const StepGraph graph = sink.take();
+  int minus_infinite = 0;
+  for (const RecordedSlot& slot : graph.slots) {
+    const RecordedOperator* made_by = graph.producer_of(slot.value);
+    if (made_by == nullptr || made_by->name != "aten::masked_fill_") continue;
+    EXPECT_TRUE(slot.exact);
+    ++minus_infinite;
+  }
+  EXPECT_LE(minus_infinite, 1);
+  EXPECT_FALSE(rounded([](const at::Tensor& h, const at::Tensor& w) {
+                 return at::maximum(h, at::linear(h, w));
+               }).contains("aten::maximum"));
+}
+
+TEST(ExactStorages, are_those_of_operators_that_are_not_known) {
+  EXPECT_FALSE(rounded([](const at::Tensor& h, const at::Tensor&) {
+                 return at::erf(h);
+               }).contains("aten::erf"));
+}
+
+TEST(ExactStorages, are_not_told_by_a_factor_that_all_elements_share) {
+  EXPECT_TRUE(rounded([](const at::Tensor& h, const at::Tensor&) {
+                const at::Tensor s = at::silu(h);
+                return s / s.detach().square().mean().sqrt();
+              }).contains("aten::silu"));
+}
+
+TEST(Rounding, of_a_steep_loss_gives_gradients_near_those_of_none) {
+  const auto make = [] {
+    TestModel model;
+    const at::Tensor w = at::randn({32, 32}).mul_(0.3).requires_grad_();
+    const at::Tensor u = at::randn({32, 32}).mul_(0.3).requires_grad_();
+    const at::Tensor x = at::randn({32, 32});
+    model.view.parameters = {{"w", w}, {"u", u}};
+    model.loss = [w, u, x] {
+      const at::Tensor h = at::silu(at::linear(x, w));
+      const at::Tensor mean = at::linear(h, u);
+      const at::Tensor spread = 8 * at::tanh(at::linear(h, w));
+      const at::Tensor hidden = at::ones({32, 32}, at::kBool).triu(1);
+      const at::Tensor logits = mean.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+      return (mean.square() * at::exp(-spread) + spread).mean() -
+             at::log(at::softmax(mean * 20, -1) + 1e-8).mean() -
+             at::log_softmax(logits, -1).masked_fill(hidden, 0).mean();
+    };
+    return model;
+  };
+  for (const char* mode : {"dpr8", "q4", "q2", "echo+q4", "gist+dpr8"}) {
+    ModeRun exact("none", make);
+    ModeRun run(mode, make);
+    for (int64_t step = 1; step <= 6; ++step) {
+      const auto expected = exact.step(step);
+      const auto got = run.step(step);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const double error = ((got[i] - expected[i]).norm() / expected[i].norm()).item<double>();
+        EXPECT_LT(error, 1) << mode << ", parameter " << i << ", step " << step;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::memopt::test

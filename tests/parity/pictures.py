@@ -1,0 +1,173 @@
+"""Picture files of every kind, made byte by byte, for images_test.py."""
+
+import io
+import random
+import struct
+import zlib
+
+from PIL import Image, ImageCms
+
+SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+KINDS = [(0, 1), (0, 2), (0, 4), (0, 8), (0, 16), (2, 8), (2, 16), (3, 1), (3, 2), (3, 4), (3, 8),
+         (4, 8), (4, 16), (6, 8), (6, 16)]  # colour type and depth
+PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+
+
+def chunk(kind, data):
+    body = kind + data
+    return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def paeth(left, above, corner):
+    guess = left + above - corner
+    return min((left, above, corner), key=lambda value: abs(guess - value))
+
+
+def filtered(row, above, step, kind):
+    """A row as the PNG filter `kind` stores it."""
+    out = bytearray([kind])
+    for i, value in enumerate(row):
+        left, corner = (row[i - step], above[i - step]) if i >= step else (0, 0)
+        out.append((value - [0, left, above[i], (left + above[i]) // 2, paeth(left, above[i], corner)][kind]) % 256)
+    return bytes(out)
+
+
+def rows_of(width, height, colour, depth, interlaced, rng):
+    """The bytes before compression: random pixels, every row with a random filter. The upper byte of 16-bit gray is
+    often zero, so that both sides of where Pillow cuts it off are met."""
+    bits = SAMPLES[colour] * depth
+    step = max(1, bits // 8)
+    out = b""
+    for x, y, dx, dy in PASSES if interlaced else [(0, 0, 1, 1)]:
+        columns, rows = len(range(x, width, dx)), len(range(y, height, dy))
+        above = bytes((columns * bits + 7) // 8)
+        for _ in range(rows if columns else 0):
+            row = bytearray(rng.randrange(256) for _ in above)
+            if (colour, depth) == (0, 16):
+                row[::2] = bytes(rng.choice((0, 0, 1, value)) for value in row[::2])
+            out += filtered(row, above, step, rng.randrange(5))
+            above = bytes(row)
+    return out
+
+
+def png(width, height, colour, depth, interlaced=0, before=(), between=(), after=(), seed=0, palette=None):
+    """A PNG with extra chunks before the palette, before the pixels and after them."""
+    rng = random.Random(f"{seed} {width} {height} {colour} {depth} {interlaced}")
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+    data += b"".join(chunk(*extra) for extra in before)
+    if colour == 3:
+        colours = palette if palette is not None else bytes(rng.randrange(256) for _ in range(3 << depth))
+        data += chunk(b"PLTE", colours)
+    data += b"".join(chunk(*extra) for extra in between)
+    stream = zlib.compress(rows_of(width, height, colour, depth, interlaced, rng))
+    cut = rng.randrange(len(stream))  # two chunks of pixels, and one without any
+    data += b"".join(chunk(b"IDAT", part) for part in (stream[:cut], b"", stream[cut:]))
+    return data + b"".join(chunk(*extra) for extra in after) + chunk(b"IEND", b"")
+
+
+def ancillary(colour, depth):
+    """Name -> arguments of png(): what may stand beside the pixels, right and wrong."""
+    icc = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # orientation: turned
+    gamma = lambda value: (b"gAMA", struct.pack(">I", value))
+    chrm = (b"cHRM", struct.pack(">8I", 30000, 32900, 60000, 30000, 30000, 60000, 15000, 6000))
+    first = {
+        "gAMA 1/2.2": [gamma(45455)], "gAMA 1": [gamma(100000)], "gAMA 0": [gamma(0)], "gAMA twice": [gamma(45455)] * 2,
+        "sRGB": [(b"sRGB", b"\0")], "sRGB of no intent": [(b"sRGB", b"\x09")],
+        "cHRM": [chrm], "cHRM of zeros": [(b"cHRM", bytes(32))],
+        "sRGB beside gAMA and cHRM": [(b"sRGB", b"\0"), gamma(100000), chrm],
+        "iCCP": [(b"iCCP", b"ICC Profile\0\0" + zlib.compress(icc))],
+        "iCCP cut": [(b"iCCP", b"ICC Profile\0\0" + zlib.compress(icc)[:-9])],
+        "iCCP of another": [(b"iCCP", b"x\0\0" + zlib.compress(b"no profile"))],
+        "iCCP beside sRGB": [(b"iCCP", b"x\0\0" + zlib.compress(icc)), (b"sRGB", b"\0")],
+        "sBIT": [(b"sBIT", b"\x03" * SAMPLES[colour])], "sBIT long": [(b"sBIT", b"\x08" * 9)], "sBIT 0": [(b"sBIT", b"\0")],
+        "cICP": [(b"cICP", b"\x09\x10\0\1")], "private": [(b"prVt", b"anything")], "oFFs": [(b"oFFs", bytes(9))],
+        "pHYs": [(b"pHYs", struct.pack(">IIB", 2835, 5670, 1))], "sPLT": [(b"sPLT", b"p\0\x08" + bytes(6))],
+        "tEXt": [(b"tEXt", b"Comment\0hi")], "tEXt bare": [(b"tEXt", b"\0hi")],
+        "zTXt": [(b"zTXt", b"a\0\0" + zlib.compress(b"hi"))], "zTXt broken": [(b"zTXt", b"a\0\0junk")],
+        "iTXt": [(b"iTXt", b"a\0\0\0en\0b\0hi")], "eXIf": [(b"eXIf", exif.tobytes()[6:])],
+        "tIME": [(b"tIME", bytes(7))], "tIME long": [(b"tIME", bytes(9))],
+        "animated": [(b"acTL", struct.pack(">II", 1, 0)),
+                     (b"fcTL", struct.pack(">IIIIIHHBB", 0, 9, 8, 0, 0, 1, 10, 1, 1))],
+        "animated, default apart": [(b"acTL", struct.pack(">II", 1, 0))],
+    }
+    background = {0: 2, 4: 2, 3: 1, 2: 6, 6: 6}[colour]
+    second = {"bKGD": [(b"bKGD", bytes(background))], "hIST": [(b"hIST", bytes(2 << min(depth, 8)))]}
+    if colour in (0, 2):
+        second["tRNS"] = [(b"tRNS", bytes([0, 1] * SAMPLES[colour]))]
+        second["tRNS long"] = [(b"tRNS", bytes(20))]
+    if colour == 3:
+        second["tRNS"] = [(b"tRNS", b"\x80\0\xff")]
+        second["tRNS of one"] = [(b"tRNS", b"\xff\0\xff")]
+        second["tRNS long"] = [(b"tRNS", b"\x80" * 300)]
+    files = {name: {"before": extra} for name, extra in first.items()}
+    files |= {name: {"between": extra} for name, extra in second.items()}
+    return files | {f"{name} late": {"after": first[name]} for name in ("tEXt", "eXIf", "private", "tIME")}
+
+
+def all_pngs():
+    """Name -> bytes: every colour type, depth and interlacing, in every small size and with every ancillary chunk."""
+    files = {}
+    for colour, depth in KINDS:
+        for interlaced in (0, 1):
+            name = f"colour {colour}, {depth} bits, {'interlaced' if interlaced else 'plain'}"
+            for width, height in [(1, 1), (2, 1), (1, 5), (3, 3), (5, 2), (8, 8), (9, 17), (33, 6)]:
+                files[f"{name}, {width} x {height}"] = png(width, height, colour, depth, interlaced)
+            for extra, arguments in ancillary(colour, depth).items():
+                files[f"{name}, {extra}"] = png(9, 8, colour, depth, interlaced, **arguments)
+    for depth in (1, 2, 4, 8):
+        for colours in (bytes([9, 8, 7]), bytes([9, 8, 7, 1]), bytes(range(256)) * 3):
+            files[f"palette of {len(colours)} bytes, {depth} bits"] = png(9, 8, 3, depth, palette=colours)
+    return files
+
+
+def photo(width, height, seed=0):
+    rng = random.Random(seed)
+    slopes = [rng.randrange(1, 12) for _ in range(6)]
+    return Image.frombytes("RGB", (width, height), bytes(
+        (slopes[c] * x + slopes[3 + c] * y + rng.randrange(20) + 60 * c) % 256
+        for y in range(height) for x in range(width) for c in range(3)))
+
+
+def jpeg(image, **options):
+    out = io.BytesIO()
+    image.save(out, "JPEG", **({"quality": 90} | options))
+    return out.getvalue()
+
+
+def with_segment(data, marker, body):
+    return data[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(body) + 2) + body + data[2:]
+
+
+def all_jpegs():
+    """Name -> bytes: every kind that Pillow writes, and what others put into such files."""
+    files = {}
+    for width, height in [(1, 1), (7, 5), (8, 8), (16, 16), (17, 33), (40, 24)]:
+        for subsampling in (0, 1, 2):
+            for quality in (5, 60, 100):
+                for progressive in (False, True):
+                    options = {"subsampling": subsampling, "quality": quality, "progressive": progressive}
+                    files[f"{width} x {height}, {options}"] = jpeg(photo(width, height, quality), **options)
+        files[f"gray {width} x {height}"] = jpeg(photo(width, height).convert("L"))
+        files[f"gray, progressive {width} x {height}"] = jpeg(photo(width, height).convert("L"), progressive=True)
+        files[f"RGB {width} x {height}"] = jpeg(photo(width, height), keep_rgb=True)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    icc = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    base = jpeg(photo(24, 16))
+    bare = base[:2] + base[20:]  # without JFIF's segment
+    adobe = lambda transform: with_segment(bare, 0xEE, b"Adobe\0\x64\0\0\0\0" + bytes([transform]))
+    return files | {
+        "turned by EXIF": jpeg(photo(24, 16), exif=exif), "with a profile": jpeg(photo(24, 16), icc_profile=icc),
+        "restarts": jpeg(photo(24, 16), restart_marker_blocks=1), "optimised": jpeg(photo(24, 16), optimize=True),
+        "comment": jpeg(photo(24, 16), comment=b"hi"), "an empty comment": with_segment(base, 0xFE, b""),
+        "two in one": base + base, "padded": base + bytes(64), "text behind": base + b"Hello",
+        "fill bytes": base[:2] + b"\xff" * 3 + base[2:],
+        "bytes before the end": base[:-2] + bytes(range(1, 41)) + b"\xff\xd9",
+        "no JFIF": bare, "JFIF of version 9": base.replace(b"JFIF\0\1\1", b"JFIF\0\x09\1"),
+        "APP segments": with_segment(with_segment(base, 0xE1, b"junk"), 0xED, b"Photoshop 3.0\0"),
+        "a profile cut": with_segment(base, 0xE2, b"ICC_PROFILE\0\1\2cut"),
+        "Adobe, of YCbCr": adobe(1), "Adobe, of RGB": adobe(0), "Adobe, unknown": adobe(7),
+    }

@@ -1,0 +1,82 @@
+#include "reports/base/file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "reports/base/error.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(FilesNamed, are_found_below_in_the_order_of_their_paths_and_links_are_not_followed) {
+  const fs::path folder =
+      fs::path(::testing::TempDir()) / "are_found_below_in_the_order_of_their_paths";
+  fs::remove_all(folder);
+  for (const char* below : {"b/c", "a", "b"}) {
+    make_folder(folder / below);
+    write_file_atomically(folder / below / "page.md", "");
+  }
+  write_file_atomically(folder / "a" / "other.md", "");
+  fs::create_directory_symlink(folder / "b", folder / "link");
+  fs::create_directory_symlink(folder / "loop", folder / "loop");
+  EXPECT_EQ(files_named(folder, "page.md"),
+            (std::vector{folder / "a/page.md", folder / "b/c/page.md", folder / "b/page.md"}));
+  fs::remove_all(folder);
+}
+
+TEST(WriteFile, goes_through_what_is_no_regular_file_and_replaces_none) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "goes_through_what_is_no_regular_file";
+  fs::remove_all(folder);
+  make_folder(folder);
+
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_file_atomically(pipe, "through");
+  char bytes[16] = {};
+  EXPECT_EQ(read(reader, bytes, sizeof bytes), 7);
+  close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  write_file_atomically(folder / "old", "old");
+  fs::create_symlink("old", folder / "link");
+  fs::create_symlink("new", folder / "dangling");
+  fs::create_symlink("loop", folder / "loop");
+  write_file_atomically(folder / "link", "behind");
+  write_file_atomically(folder / "dangling", "made");
+  EXPECT_EQ(read_file(folder / "old"), "behind");
+  EXPECT_EQ(read_file(folder / "new"), "made");
+  EXPECT_TRUE(fs::is_symlink(folder / "link") && fs::is_symlink(folder / "dangling"));
+
+  for (const fs::path& refused : {folder / "loop", fs::path("/dev/full"), folder}) {
+    try {
+      write_file_atomically(refused, "x");
+      ADD_FAILURE() << refused << " was written";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kCannotWrite) << error.what();
+    }
+  }
+  EXPECT_NO_THROW(write_file_atomically("/dev/null", "x"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null") && fs::is_character_file("/dev/full"));
+  fs::remove_all(folder);
+}
+
+TEST(ReadFolder, names_a_folder_that_cannot_be_read) {
+  const fs::path missing = fs::path(::testing::TempDir()) / "names_a_folder_that_cannot_be_read";
+  try {
+    (void)read_folder(missing);
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_EQ(std::string(error.what()).find(missing.string() + ": cannot be read: "), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace noisemark::reports

@@ -1,0 +1,132 @@
+#include "reports/result/schema.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "reports/result/json_io.h"
+#include "tests/reports/golden_file.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+using Json = nlohmann::json;
+
+// Walks every object of the schema that has properties.
+void for_each_object(const Json& schema, const std::function<void(const Json&)>& visit) {
+  if (schema.is_object() && schema.contains("properties") && schema["properties"].is_object()) {
+    visit(schema);
+  }
+  if (!schema.is_structured()) return;
+  for (const Json& part : schema) for_each_object(part, visit);
+}
+
+// When a field changed: NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_test
+TEST(Schema, is_published_with_its_documentation_as_the_fields_of_the_result_say) {
+  const std::filesystem::path room = NOISEMARK_RESULT_ROOM;
+  test::expect_golden(room / "result.schema.json", result_schema());
+  test::expect_golden(room / "fields.md", result_fields_markdown());
+}
+
+TEST(Schema, accepts_a_full_and_a_minimal_result) {
+  EXPECT_EQ(schema_problems(to_json(test::full_result())), std::vector<std::string>{});
+  EXPECT_EQ(schema_problems(to_json(test::minimal_result())), std::vector<std::string>{});
+}
+
+TEST(Schema, accepts_a_memory_mode_with_every_verdict_of_its_certificate) {
+  Result result = test::result_under_echo();
+  for (const Verdict verdict :
+       {Verdict::kPass, Verdict::kFail, Verdict::kNotApplied, Verdict::kUnavailable}) {
+    result.memory_mode.certificate.verdict = verdict;
+    EXPECT_EQ(schema_problems(to_json(result)), std::vector<std::string>{});
+  }
+}
+
+TEST(Schema, accepts_what_a_gpu_did_and_refuses_another_unit) {
+  Result result = test::result_on_a_gpu();
+  EXPECT_EQ(schema_problems(to_json(result)), std::vector<std::string>{});
+  EXPECT_EQ(to_json(from_json(to_json(result), "a GPU's")), to_json(result));
+  result.utilization.device_use.columns.front().unit = "%";
+  EXPECT_FALSE(schema_problems(to_json(result)).empty());
+}
+
+TEST(Schema, refuses_a_direction_of_a_convolution_that_is_none) {
+  Result result = test::result_on_a_gpu();
+  result.utilization.convolutions.kernels.front().direction = "backward";
+  EXPECT_FALSE(schema_problems(to_json(result)).empty());
+}
+
+TEST(Schema, requires_every_key_and_allows_no_other) {
+  int objects = 0;
+  for_each_object(Json::parse(result_schema()), [&](const Json& object) {
+    ++objects;
+    EXPECT_EQ(object["additionalProperties"], false) << object.dump();
+    std::vector<std::string> required = object["required"];
+    std::sort(required.begin(), required.end());
+    std::vector<std::string> properties;
+    for (const auto& [key, value] : object["properties"].items()) properties.push_back(key);
+    EXPECT_EQ(required, properties);
+  });
+  EXPECT_EQ(objects, 42) << "the file, its schema entry and 40 structs of result.h";
+}
+
+TEST(Schema, refuses_every_kind_of_error_and_names_the_place) {
+  struct Case {
+    std::string pointer;
+    Json value;
+    std::string place;
+  };
+  const std::vector<Case> cases{
+      {"/identity/threads", "two", "identity.threads"},
+      {"/identity/scale", "tpu", "identity.scale"},
+      {"/identity/definition_sha256", "abc", "identity.definition_sha256"},
+      {"/identity/device", "gpu", "identity.device"},
+      {"/run_id", "0123", "run_id"},
+      {"/created_utc", "yesterday", "created_utc"},
+      {"/protocol/steps", -1, "protocol.steps"},
+      {"/samples/loss/3", "x", "samples.loss[3]"},
+      {"/samples/forward_s/3", nullptr, "samples.forward_s[3]"},
+      {"/samples/step_s/0", -0.5, "samples.step_s[0]"},
+      {"/metrics/0/direction", "up", "metrics[0].direction"},
+      {"/metrics/0/ci95/low", "x", "metrics[0].ci95"},
+      {"/gates/0/verdict", "maybe", "gates[0].verdict"},
+      {"/memory/peak/by_category/weights", 1.5, "memory.peak.by_category.weights"},
+      {"/exit/code", 9, "exit.code"},
+      {"/schema/version", "2.0.0", "schema.version"},
+      {"/environment/kernel", 6, "environment.kernel"}};
+  for (const Case& one : cases) {
+    Json file = Json::parse(to_json(test::full_result()));
+    file[Json::json_pointer(one.pointer)] = one.value;
+    const auto problems = schema_problems(file.dump());
+    const bool named = std::any_of(problems.begin(), problems.end(), [&](const std::string& words) {
+      return words.starts_with(one.place);
+    });
+    EXPECT_TRUE(named) << one.pointer << ": " << (problems.empty() ? "accepted" : problems.front());
+  }
+}
+
+TEST(Schema, refuses_a_missing_and_an_unknown_key_of_every_object) {
+  const Json whole = Json::parse(to_json(test::full_result()));
+  for (const auto& [section, value] : whole.items()) {
+    Json file = whole;
+    file.erase(section);
+    EXPECT_FALSE(schema_problems(file.dump()).empty()) << section;
+    const bool free_keys = section == "environment";
+    if (!value.is_object() || free_keys) continue;
+    file = whole;
+    file[section]["no_such_key"] = 1;
+    EXPECT_FALSE(schema_problems(file.dump()).empty()) << section;
+    file = whole;
+    const std::string first = file[section].begin().key();
+    file[section].erase(first);
+    EXPECT_FALSE(schema_problems(file.dump()).empty()) << section;
+  }
+  EXPECT_EQ(schema_problems("{"), std::vector<std::string>{"the file is not valid JSON"});
+}
+
+}  // namespace
+}  // namespace noisemark::reports

@@ -1,0 +1,524 @@
+// Gives the program files that accidents and careless programs have changed, thousands of them, and
+// counts what must never happen: a crash, exit code 70, a hang, and a changed file that is taken
+// where a checksum says that it was changed.
+//
+// Usage: mutated_inputs [--seed N] [--count N] [--only N] [--folder DIR]
+// The N-th input is the same for a seed whatever the count; --only makes that one alone and keeps
+// it in DIR (default: a folder of its own, removed at the end).
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "memopt/accounting/tracking_allocator.h"
+#include "memopt/autograd/saved_tensor_scope.h"
+#include "reports/ab/calibration.h"
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/compare/sides.h"
+#include "reports/result/json_io.h"
+#include "suite/cli/commands.h"
+#include "suite/io/numpy.h"
+#include "suite/io/png.h"
+#include "suite/run/passes/failure.h"
+#include "tests/suite/data/image_writer.h"
+#include "tests/suite/mutated/mutate.h"
+
+namespace noisemark::suite::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr unsigned kPatience_s = 120;
+
+int program(const Words& words) {
+  try {
+    return static_cast<int>(run_command_line(words, words));
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    fmt::print(stderr, "noisemark: {}\n", failure.message);
+    return static_cast<int>(failure.code);
+  }
+}
+
+struct Ended {
+  int code = 0;    ///< exit code
+  int signal = 0;  ///< that ended it; 0: none
+  std::string said;
+};
+
+/// The program with these words, in a process of its own.
+Ended in_a_process(const Words& words, const fs::path& log) {
+  std::fflush(stdout);
+  std::fflush(stderr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int input = open("/dev/null", O_RDONLY);
+    dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    alarm(kPatience_s);
+    const rlimit address_space{rlim_t{16} << 30U, rlim_t{16} << 30U};
+    setrlimit(RLIMIT_AS, &address_space);
+    const int code = program(words);
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  Ended ended{WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+              WIFSIGNALED(status) ? WTERMSIG(status) : 0, reports::read_file(log)};
+  return ended;
+}
+
+/// The place of the good files, each made by the program itself or recorded in the repository.
+class Seeds {
+ public:
+  explicit Seeds(fs::path folder) : folder_(std::move(folder)) {
+    make_runs();
+    make_arrays();
+    make_pictures();
+    make_cifar();
+    fs::copy_file(source() / "tests/reports/ab/recorded/gmm16-ho.json", folder_ / "ab.json");
+    fs::copy_file(source() / "suite/benchmarks/v1/gmm16.toml", folder_ / "definition.toml");
+    make_calibration();
+    reports::write_file_atomically(folder_ / "flags.toml",
+                                   "seed = 7\nset = [\"train.batch=4\"]\nthreads = 1\n"
+                                   "precision = \"fp32\"\ndeterministic = true\n");
+  }
+
+  [[nodiscard]] fs::path operator/(const std::string& name) const { return folder_ / name; }
+  [[nodiscard]] std::string text(const std::string& name) const {
+    return (folder_ / name).string();
+  }
+  static Words short_run(const std::string& id, const Words& more) {
+    Words words = {"run",
+                   id,
+                   "--device",
+                   "cpu",
+                   "--threads",
+                   "1",
+                   "--no-memory",
+                   "--no-profile",
+                   "--no-certificate"};
+    for (const char* set : {"train.steps=4", "train.batch=4", "eval.samples=8", "eval.every=2"}) {
+      words.insert(words.end(), {"--set", set});
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  [[nodiscard]] fs::path log() const { return folder_ / "log"; }
+
+ private:
+  static fs::path source() { return NOISEMARK_SOURCE; }
+
+  void make(const Words& words) const {
+    const Ended ended = in_a_process(words, log());
+    if (ended.code != 0 || ended.signal != 0) {
+      throw std::runtime_error(fmt::format("a seed cannot be made ({}, signal {}): {}", ended.code,
+                                           ended.signal, ended.said));
+    }
+  }
+
+  void make_runs() const {
+    for (const char* name : {"run", "again"}) {
+      make(short_run(
+          "gmm16", {"--out", text(name), "--checkpoint-every", "2", "--set", "sample.sampler=ddim",
+                    "--set", "sample.ddim_steps=2", "--set", "sample.count=4"}));
+    }
+    for (const char* mode : {"none", "echo"}) {
+      for (const char* seed : {"1", "2", "3"}) {
+        make(short_run("gmm16", {"--mode", mode, "--seed", seed, "--out",
+                                 text(fmt::format("study/{}-{}", mode, seed))}));
+      }
+    }
+    make({"quality", text("study"), "--out", text("judged"), "--inconclusive", "warn"});
+    fs::create_directories(folder_ / "suite");
+    fs::copy(folder_ / "study/none-1", folder_ / "suite/one", fs::copy_options::recursive);
+    reports::write_file_atomically(
+        folder_ / "suite/suite.json",
+        "{\n  \"schema\": \"noisemark.suite 1\",\n  \"title\": \"a sweep\",\n  \"folders\": "
+        "[\n    \"one\",\n    \"two\"\n  ],\n  \"earlier\": {},\n  \"not_run\": {\n    \"two\": "
+        "\"interrupted\"\n  }\n}\n");
+  }
+
+  /// A recorded one, said to be of the runs that were made here.
+  void make_calibration() const {
+    reports::Calibration calibration = reports::read_calibration(
+        source() / "baselines/results/xeon-model-167-2-cores/calibration/gmm16-ho@cpu");
+    calibration.identity = reports::same_work(reports::read_result(folder_ / "run/result.json"));
+    reports::write_file_atomically(folder_ / "calibration.json",
+                                   reports::calibration_json(calibration));
+  }
+
+  void make_arrays() const {
+    write_npy(text("features.npy"), at::arange(24, at::kFloat).view({8, 3}).sin());
+    write_npy(text("noise.npy"), at::arange(512, at::kFloat).view({2, 1, 16, 16}).cos());
+    make({"fid", text("features.npy"), "--out", text("moments.npz")});
+  }
+
+  void make_pictures() const {
+    for (int i = 0; i < 3; ++i) {
+      const Picture picture = test_picture(8, 8, 3);
+      const std::vector<uint8_t> png = encode_png(picture);
+      const std::vector<uint8_t> jpeg = encode_jpeg(picture, 90);
+      write(fmt::format("png/{}.png", i), {png.begin(), png.end()});
+      write(fmt::format("jpeg/{}.jpg", i), {jpeg.begin(), jpeg.end()});
+    }
+  }
+
+  void make_cifar() const {
+    constexpr size_t kRecord = 3073;
+    for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                             "data_batch_5", "test_batch"}) {
+      std::string bytes(3 * kRecord, '\0');
+      for (size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<char>(i % kRecord == 0 ? i % 10 : i * 7 % 251);
+      }
+      write(fmt::format("cifar/{}.bin", name), bytes);
+    }
+  }
+
+  void write(const std::string& name, const std::string& bytes) const {
+    fs::create_directories((folder_ / name).parent_path());
+    reports::write_file_atomically(folder_ / name, bytes);
+  }
+
+  fs::path folder_;
+};
+
+/// Changes a file.
+using How = std::string (*)(const std::string& good, Random& random);
+
+/// A kind of file that the program reads.
+struct Kind {
+  const char* name;
+  const char* file;  ///< below the seeds
+  How how;
+  bool sealed;  ///< something says what its bytes were: changed ones must not pass
+  size_t share;
+  std::vector<std::function<Words(const Seeds&)>> readers;
+  /// Words of the answer to the good file, which ends with exit code 2; empty: it passes.
+  std::string_view answer = {};
+
+  /// Returns whether a reader went through the file as it does with the good one.
+  [[nodiscard]] bool takes(const Ended& ended) const {
+    if (ended.signal != 0) return false;
+    if (answer.empty()) return ended.code == static_cast<int>(ExitCode::kPass);
+    return ended.code == static_cast<int>(ExitCode::kBadInput) &&
+           ended.said.find(answer) != std::string::npos;
+  }
+};
+
+Words drawn(const Seeds& at, const Words& more) {
+  Words words = {"sample", "gmm16", "--device", "cpu", "--force", "--out", at.text("drawn")};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// The words of a calibration that was read and used, on two runs.
+constexpr std::string_view kJudged = "too few pairs (1 pair can";
+
+std::vector<Kind> kinds() {
+  using S = const Seeds&;
+  const auto check_run = [](S at) -> Words { return {"check", at.text("run")}; };
+  const auto report = [](S at) -> Words { return {"report", at.text("run"), "--format", "md"}; };
+  const auto table = [](S at) -> Words { return {"table", at.text("run")}; };
+  const auto history = [](S at) -> Words { return {"history", at.text("run")}; };
+  const auto compare = [](S at) -> Words {
+    return {"compare", at.text("run"), at.text("again"), "--exact"};
+  };
+  const auto resumed = [](S at) -> Words {
+    return Seeds::short_run(
+        "gmm16",
+        {"--out", at.text("resumed"), "--checkpoint-every", "2", "--set", "sample.sampler=ddim",
+         "--set", "sample.ddim_steps=2", "--set", "sample.count=4", "--resume"});
+  };
+  const auto defined = [](S at) -> Words {
+    return {"pace", at.text("definition.toml"), "--device", "cpu", "--threads", "1"};
+  };
+  const auto flagged = [](S at) -> Words {
+    return {"pace", "gmm16", "--device", "cpu", "--flags", at.text("flags.toml")};
+  };
+  const auto pictures = [](const char* folder) {
+    return [folder](S at) -> Words {
+      return {"fid", at.text(folder), at.text("png-good"), "--extractor", "pixels"};
+    };
+  };
+  const auto weights = [](S at) -> Words {
+    return drawn(
+        at, {"--weights", at.text("run/weights.safetensors"), "--samples", "1", "--steps", "1"});
+  };
+  const auto noise = [](S at) -> Words {
+    return drawn(at, {"--weights", at.text("study/none-1/weights.safetensors"), "--noise",
+                      at.text("noise.npy"), "--steps", "1"});
+  };
+  const auto features = [](S at) -> Words {
+    return {"fid", at.text("features.npy"), at.text("moments.npz")};
+  };
+  const auto cifar = [](S at) -> Words {
+    return {"fid", "ho-cifar10:train", "ho-cifar10:test", "--data", at.text("cifar"), "--limit",
+            "2"};
+  };
+  const auto judged = [](S at) -> Words {
+    return {"quality", at.text("study"), "--out", at.text("judged"), "--inconclusive", "warn"};
+  };
+  const auto ab = [](S at) -> Words { return {"ab", "--from", at.text("ab.json")}; };
+  const auto calibrated = [](S at) -> Words {
+    return {"compare",
+            at.text("run"),
+            at.text("again"),
+            "--calibration",
+            at.text("calibration.json"),
+            "--inconclusive",
+            "warn"};
+  };
+  const auto suite_report = [](S at) -> Words {
+    return {"report", at.text("suite"), "--format", "md"};
+  };
+  const auto suite_check = [](S at) -> Words { return {"check", at.text("suite")}; };
+  const auto origin = [](S at) -> Words {
+    return {"fid", at.text("run/samples/samples.npy"), "gmm16:exact"};
+  };
+  return {
+      {"result.json",
+       "run/result.json",
+       mutated_text,
+       true,
+       5,
+       {check_run, report, table, history, compare}},
+      {"result.json, sealed again",
+       "run/result.json",
+       mutated_json,
+       false,
+       8,
+       {check_run, report, table, history, compare}},
+      {"events.mlog", "run/events.mlog", mutated_text, true, 2, {check_run}},
+      {"report.md", "run/report.md", mutated_text, true, 1, {check_run}},
+      {"quality.json", "judged/quality.json", mutated_text, true, 2, {judged}},
+      {"quality.json, sealed again", "judged/quality.json", mutated_json, false, 2, {judged}},
+      {"suite.json", "suite/suite.json", mutated_text, false, 2, {suite_report, suite_check}},
+      {"suite.json, as JSON",
+       "suite/suite.json",
+       mutated_json,
+       false,
+       2,
+       {suite_report, suite_check}},
+      {"ab.json", "ab.json", mutated_text, true, 1, {ab}},
+      {"ab.json, sealed again", "ab.json", mutated_json, false, 2, {ab}},
+      {"calibration.json", "calibration.json", mutated_text, true, 2, {calibrated}, kJudged},
+      {"calibration.json, sealed again",
+       "calibration.json",
+       mutated_json,
+       false,
+       2,
+       {calibrated},
+       kJudged},
+      {"definition", "definition.toml", mutated_text, false, 2, {defined}},
+      {"definition, values", "definition.toml", mutated_values, false, 6, {defined}},
+      {"flags", "flags.toml", mutated_text, false, 1, {flagged}},
+      {"flags, values", "flags.toml", mutated_values, false, 2, {flagged}},
+      {"PNG", "png/0.png", mutated_bytes, false, 1, {pictures("png")}},
+      {"PNG, chunks", "png/0.png", mutated_png, false, 6, {pictures("png")}},
+      {"JPEG", "jpeg/0.jpg", mutated_bytes, false, 3, {pictures("jpeg")}},
+      {"JPEG, segments", "jpeg/0.jpg", mutated_jpeg, false, 5, {pictures("jpeg")}},
+      {".npy of features", "features.npy", mutated_bytes, false, 1, {features}},
+      {".npy of features, header", "features.npy", mutated_npy, false, 3, {features}},
+      {".npz of moments", "moments.npz", mutated_bytes, false, 1, {features}},
+      {".npz of moments, members", "moments.npz", mutated_npz, false, 4, {features}},
+      {".npy of noise", "noise.npy", mutated_bytes, false, 1, {noise}},
+      {"CIFAR-10", "cifar/data_batch_1.bin", mutated_bytes, false, 2, {cifar}},
+      {"weights", "run/weights.safetensors", mutated_bytes, false, 1, {weights}},
+      {"weights, header", "run/weights.safetensors", mutated_safetensors, false, 3, {weights}},
+      {"checkpoint", "resumed/checkpoint.safetensors", mutated_bytes, true, 1, {resumed}},
+      {"sampling.json", "run/samples/sampling.json", mutated_text, false, 1, {origin}},
+      {"sampling.json, as JSON", "run/samples/sampling.json", mutated_json, false, 1, {origin}},
+  };
+}
+
+struct Count {
+  size_t inputs = 0;
+  size_t refused = 0;
+  size_t crashes = 0;
+  size_t internal = 0;
+  size_t hangs = 0;
+  size_t taken = 0;  ///< changed files that pass where a checksum says so
+
+  [[nodiscard]] size_t bad() const { return crashes + internal + hangs + taken; }
+};
+
+struct Options {
+  uint64_t seed = 0;
+  size_t count = 5000;
+  std::optional<size_t> only;
+  fs::path folder;
+};
+
+class Campaign {
+ public:
+  Campaign(Options options, const Seeds& seeds)
+      : options_(std::move(options)), seeds_(seeds), kinds_(kinds()) {
+    for (size_t i = 0; i < kinds_.size(); ++i) order_.insert(order_.end(), kinds_[i].share, i);
+  }
+
+  /// Returns whether each reader takes the good file, and names those that do not: one that ends
+  /// early for another reason would prove nothing.
+  [[nodiscard]] bool controls_pass() const {
+    bool pass = true;
+    for (const Kind& kind : kinds_) {
+      for (const auto& reader : kind.readers) {
+        const Words words = reader(seeds_);
+        const Ended ended = in_a_process(words, seeds_.log());
+        fs::remove(seeds_ / "resumed/result.json");
+        if (kind.takes(ended)) continue;
+        fmt::print("{}, unchanged: noisemark {} ends with {}\n    {}\n", kind.name,
+                   fmt::join(words, " "), ended.code, ended.said);
+        pass = false;
+      }
+    }
+    std::fflush(stdout);
+    return pass;
+  }
+
+  bool run() {
+    if (!controls_pass()) return false;
+    if (options_.only) {
+      one(*options_.only);
+    } else {
+      for (size_t i = 0; i < options_.count; ++i) one(i);
+    }
+    return tell();
+  }
+
+ private:
+  void one(size_t number) {
+    const Kind& kind = kinds_[order_[number % order_.size()]];
+    Random random(options_.seed * 1'000'003 + number);
+    const fs::path file = seeds_ / kind.file;
+    const std::string good = reports::read_file(file);
+    std::string bad = good;
+    while (bad == good) bad = kind.how(good, random);
+    const Words words = kind.readers[random() % kind.readers.size()](seeds_);
+    reports::write_file_atomically(file, bad);
+    take(kind, number, words, in_a_process(words, seeds_.log()));
+    if (!options_.only) reports::write_file_atomically(file, good);
+    fs::remove(seeds_ / "resumed/result.json");
+  }
+
+  void take(const Kind& kind, size_t number, const Words& words, const Ended& ended) {
+    Count& count = counts_[kind.name];
+    ++count.inputs;
+    if (ended.code != 0) ++count.refused;
+    const char* fault = nullptr;
+    if (ended.signal == SIGALRM) {
+      fault = "hangs";
+      ++count.hangs;
+    } else if (ended.signal != 0) {
+      fault = "crashes";
+      ++count.crashes;
+    } else if (ended.code == static_cast<int>(ExitCode::kInternal)) {
+      fault = "ends with 70";
+      ++count.internal;
+    } else if (kind.sealed && kind.takes(ended)) {
+      fault = "takes a changed file";
+      ++count.taken;
+    }
+    if (fault == nullptr && !options_.only) return;
+    fmt::print("--only {}: {}: {}: noisemark", number, kind.name,
+               fault == nullptr ? fmt::format("exit code {}", ended.code) : fault);
+    for (const std::string& word : words) fmt::print(" {}", word);
+    fmt::print("\n    {}\n", ended.said.substr(0, 400));
+    std::fflush(stdout);
+  }
+
+  [[nodiscard]] bool tell() const {
+    Count all;
+    fmt::print("{:<32} {:>7} {:>8} {:>7} {:>5} {:>5} {:>6}\n", "", "inputs", "refused", "crash",
+               "70", "hang", "taken");
+    const auto row = [](const std::string& name, const Count& one) {
+      fmt::print("{:<32} {:>7} {:>8} {:>7} {:>5} {:>5} {:>6}\n", name, one.inputs, one.refused,
+                 one.crashes, one.internal, one.hangs, one.taken);
+    };
+    for (const auto& [name, one] : counts_) {
+      row(name, one);
+      all.inputs += one.inputs;
+      all.refused += one.refused;
+      all.crashes += one.crashes;
+      all.internal += one.internal;
+      all.hangs += one.hangs;
+      all.taken += one.taken;
+    }
+    row("all", all);
+    return all.bad() == 0 && all.inputs > 0;
+  }
+
+  Options options_;
+  const Seeds& seeds_;
+  std::vector<Kind> kinds_;
+  std::vector<size_t> order_;  ///< of kinds, each as often as its share
+  std::map<std::string, Count> counts_;
+};
+
+Options options_of(const Words& words) {
+  Options options;
+  for (size_t i = 0; i + 1 < words.size(); i += 2) {
+    if (words[i] == "--seed") options.seed = std::stoull(words[i + 1]);
+    if (words[i] == "--count") options.count = std::stoull(words[i + 1]);
+    if (words[i] == "--only") options.only = std::stoull(words[i + 1]);
+    if (words[i] == "--folder") options.folder = words[i + 1];
+  }
+  return options;
+}
+
+int campaign(const Options& options) {
+  fs::path folder = options.folder;
+  if (folder.empty()) {
+    std::string pattern = (fs::temp_directory_path() / "noisemark-mutated-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) return 1;
+    folder = pattern;
+  } else {
+    fs::create_directories(folder);
+  }
+  const Seeds seeds(folder);
+  fs::copy(seeds / "png", seeds / "png-good", fs::copy_options::recursive);
+  fs::copy(seeds / "run", seeds / "resumed", fs::copy_options::recursive);
+  fs::remove(seeds / "resumed/result.json");
+  const bool good = Campaign(options, seeds).run();
+  if (options.folder.empty()) fs::remove_all(folder);
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace noisemark::suite::test
+
+int main(int argc, char** argv) {
+  namespace test = noisemark::suite::test;
+  std::signal(SIGXFSZ, SIG_IGN);
+  setenv("OMP_NUM_THREADS", "1", 1);
+  noisemark::memopt::install_saved_tensor_engine();
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  // A series starts its runs by this program.
+  if (!words.empty() && !words.front().starts_with("--")) return test::program(words);
+  try {
+    return test::campaign(test::options_of(words));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
