@@ -102,10 +102,10 @@ const std::array kCommands{
         "or Welch's by the measured correlation, by Holm over modes and measures. PASS is "
         "proven to lie within the margin. FAIL is proven to be worse by more. INCONCLUSIVE is "
         "neither; the text then says which difference these seeds would show and how many would "
-        "decide. Seeds may be added once: quality.json, which --out and a suite's run write, "
-        "keeps which runs were looked at, and each of --looks has its share of the 5 % of wrong "
-        "verdicts. Without --out a look is forgotten, and the output says so. Beside ranges, "
-        "gates have half of it. The margin is the definition's, else val_loss 1 %, "
+        "decide. Seeds may be added as often as --looks allows: quality.json, which --out and a "
+        "suite's run write, keeps which runs were looked at, and each look has its share of the "
+        "5 % of wrong verdicts. Without --out a look is forgotten, and the output says so. "
+        "Beside ranges, gates have half of it. The margin is the definition's, else val_loss 1 %, "
         "time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % (at least 5 seeds). Other work, "
         "or another machine, is not comparable. A lossless mode must also have the bits of "
         "none, and a lossy one bounded gradients, where that was measured. The output of "
@@ -140,13 +140,15 @@ const std::array kCommands{
             "in others changes are found by E-divisive means with a permutation test at 1 %. The "
             "command judges nothing. The table is Markdown, on stdout.",
             show_history},
-    Command{"baseline", command::kBaseline, "ACTION PATH...", 2, -1, "keep runs to compare with",
-            "ACTION is promote or show. promote copies at least three passing runs of one "
-            "identity, whole, to HARDWARE/BENCHMARK/VARIANT/RUN/result.json below --into, with a "
-            "page for the reviewer; a commit makes it the baseline. show prints those pages. "
-            "`compare` takes such a folder as BASE, with --exact, or with --calibration for what "
-            "has noise.",
-            keep_baseline},
+    Command{
+        "baseline", command::kBaseline, "ACTION PATH...", 2, -1, "keep runs to compare with",
+        "ACTION is promote or show. promote copies at least three passing runs of one "
+        "identity, whole, to "
+        "HARDWARE/BENCHMARK@SCALE/MODE-BASELINE-PRECISION-DEVICE/RUN/result.json below --into, "
+        "with a page for the reviewer; a commit makes it the baseline. show prints those pages. "
+        "`compare` takes such a folder as BASE, with --exact, or with --calibration for what "
+        "has noise.",
+        keep_baseline},
     Command{"selftest", command::kSelftest, "", 0, 0,
             "test on this machine that the comparison finds faults",
             "The command slows recorded rounds down by 5 and 10 %, and puts into short real runs a "
@@ -189,10 +191,12 @@ struct ExitRow {
 constexpr ExitRow kExitRows[] = {
     {ExitCode::kPass, "pass"},
     {ExitCode::kFailed, "failed gate or check, regression, or non-finite training"},
-    {ExitCode::kBadInput, "bad input or usage"},
-    {ExitCode::kNotComparable, "not comparable"},
+    {ExitCode::kBadInput, "bad input or usage, a budget that no plan can keep, or too few pairs"},
+    {ExitCode::kNotComparable,
+     "not comparable: other work or machine, a GPU that slowed itself down, or a missing result"},
     {ExitCode::kInconclusive, "inconclusive"},
-    {ExitCode::kBaselineNeeded, "calibration or baseline needed"},
+    {ExitCode::kBaselineNeeded,
+     "calibration or baseline needed: there is none, or it has more noise than a gate can bear"},
     {ExitCode::kInternal, "internal error"},
     {ExitCode::kOutOfMemory, "out of memory"},
     {ExitCode::kCannotWrite, "cannot write (full disk)"},
