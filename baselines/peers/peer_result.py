@@ -9,6 +9,7 @@ import shlex
 import sys
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -18,9 +19,10 @@ from definition import Definition
 from source_state import source_state
 from steady import Warmup, detect_warmup, median_interval
 
-_SCHEMA = {"name": "noisemark.result", "version": "1.0.0"}
 _ZEROS = "0" * 64
 _CHECKOUT = Path(__file__).resolve().parents[2]
+_SCHEMA = json.loads((_CHECKOUT / "reports/result/result.schema.json").read_text())
+_METRICS = _CHECKOUT / "reports/result/metrics.md"
 _PACKAGES = ("torch", "denoising-diffusion-pytorch", "diffusers", "ema-pytorch", "numpy")
 _NOT_MADE = "not measured on a peer"
 _NO_OWNERS = "whose the bytes at the peak are is not known of a peer"
@@ -112,53 +114,52 @@ def _identity(run: PeerRun) -> dict[str, Any]:
     }
 
 
+def _empty(field: dict[str, Any]) -> Any:
+    """The value of a field of which nothing is known."""
+    for part in field.get("allOf", [field]):
+        if "$ref" in part:
+            return _section(part["$ref"].rpartition("/")[2])
+    if "enum" in field:
+        return "not_applied" if "not_applied" in field["enum"] else field["enum"][0]
+    empty = {"array": [], "object": {}, "string": "", "integer": 0, "number": 0.0, "boolean": False}
+    return empty.get(str(field.get("type")))
+
+
+def _section(name: str, missing_reason: str = _NOT_MADE, /, **known: Any) -> dict[str, Any]:
+    """A section as the schema has it, of which only this much is known."""
+    fields = _SCHEMA["definitions"][name]["properties"]
+    section = {key: missing_reason if key == "missing_reason" else _empty(field) for key, field in fields.items()}
+    assert known.keys() <= fields.keys(), f"{name} has no such field: {known.keys() - fields.keys()}"
+    return {**section, **known}
+
+
 def _provenance(run: PeerRun) -> dict[str, Any]:
     source = source_state(_CHECKOUT, "baselines/peers")
-    return {
-        "git_commit": source.commit,
-        "git_dirty": source.dirty,
-        "git_diff_sha256": source.diff_sha256,
-        "binary_sha256": "",
-        "build": {},
-        "container": {},
-        "data": run.data_files,
-        "init_weights_sha256": "",
-    }
+    return _section("Provenance", git_commit=source.commit, git_dirty=source.dirty,
+                    git_diff_sha256=source.diff_sha256, data=run.data_files)
 
 
 def _protocol(run: PeerRun, warmup: Warmup) -> dict[str, Any]:
-    train = run.definition["train"]
-    return {
-        "steps": train["steps"],
-        "batch": train["batch"],
-        "accumulation": train["accumulation"],
-        "warmup_steps": warmup.steps,
-        "warmup_reason": warmup.reason,
-        "warmup_stable": warmup.stable,
-        "memory_steps": run.memory.steps,
-        "profile_steps": 0,
-        "deterministic": False,
-        "resumed_at_step": 0,
-        "loader_threads": 0,
-    }
+    train = {key: run.definition["train"][key] for key in ("steps", "batch", "accumulation")}
+    return _section("Protocol", **train, warmup_steps=warmup.steps, warmup_reason=warmup.reason,
+                    warmup_stable=warmup.stable, memory_steps=run.memory.steps)
 
 
-def _metric(name: str, unit: str, direction: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "unit": unit,
-        "direction": direction,
-        "value": None,
-        "missing_reason": "no step after the warm-up",
-        "statistic": "",
-        "ci95": None,
-        "n": 0,
-        "method": "",
-    }
+@cache
+def _known_metrics() -> dict[str, tuple[str, str]]:
+    """Units and directions by name, in the order in which results list them."""
+    rows = [[cell.strip(" `") for cell in line.split("|")] for line in _METRICS.read_text().splitlines()
+            if line.startswith("| `")]
+    return {name: (unit, better or "neutral") for _, name, unit, better, *_ in rows}
 
 
-def _median_metric(name: str, direction: str, steady: list[float]) -> dict[str, Any]:
-    metric = _metric(name, "s", direction)
+def _metric(name: str, missing_reason: str = "no step after the warm-up") -> dict[str, Any]:
+    unit, direction = _known_metrics()[name]
+    return _section("Metric", missing_reason, name=name, unit=unit, direction=direction)
+
+
+def _median_metric(name: str, steady: list[float]) -> dict[str, Any]:
+    metric = _metric(name)
     if not steady:
         return metric
     metric.update(value=median(steady), missing_reason="", statistic="median", n=len(steady))
@@ -169,7 +170,7 @@ def _median_metric(name: str, direction: str, steady: list[float]) -> dict[str, 
 
 
 def _throughput(batch: int, step: dict[str, Any]) -> dict[str, Any]:
-    metric = _metric("images_per_s", "images/s", "higher")
+    metric = _metric("images_per_s")
     if step["value"] is None:
         return metric
     metric.update(value=batch / step["value"], missing_reason="", statistic="median", n=step["n"])
@@ -180,161 +181,26 @@ def _throughput(batch: int, step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bytes_metric(name: str, figure: Figure) -> dict[str, Any]:
-    metric = _metric(name, "bytes", "lower")
     if figure.value is None:
-        return {**metric, "missing_reason": figure.words}
+        return _metric(name, figure.words)
     exact = {"value": figure.value, "missing_reason": "", "statistic": "exact", "n": 1}
-    return {**metric, **exact, "method": figure.words}
+    return {**_metric(name), **exact, "method": figure.words}
 
 
-def memory_metrics(figures: dict[str, Figure]) -> list[dict[str, Any]]:
-    """Those of Noisemark's own runs that a peer can have, in the same order."""
-    absent = {"peak_saved_bytes": Figure(None, _NO_OWNERS)}
-    missing = Figure(None, _NOT_MADE)
-    names = ("peak_bytes", "saved_bytes", "peak_saved_bytes")
-    return [_bytes_metric(name, {**absent, **figures}.get(name, missing)) for name in names]
+def _memory_figures(found: dict[str, Figure]) -> dict[str, Figure]:
+    """Bytes of a step by the name of their metric: those of `found`, and why a peer lacks the others."""
+    return {"peak_bytes": Figure(None, _NOT_MADE), "saved_bytes": Figure(None, _NOT_MADE),
+            "peak_saved_bytes": Figure(None, _NO_OWNERS), **found}
 
 
-def derive_metrics(samples: dict[str, list[float]], batch: int, warmup: int) -> list[dict[str, Any]]:
-    """The same figures of time as of Noisemark's own runs, in the same order."""
-    step = _median_metric("step_s", "lower", samples["step_s"][warmup:])
-    phases = ("data_wait_s", "forward_s", "backward_s", "optimizer_s", "ema_s")
-    parts = [_median_metric(name, "neutral", samples[name][warmup:]) for name in phases]
-    return [_throughput(batch, step), step, *parts]
-
-
-def _nulls(*names: str) -> dict[str, None]:
-    return dict.fromkeys(names)
-
-
-def _memory() -> dict[str, Any]:
-    counts = ("peak", "saved", "peak_saved", "naive_saved", "leaked")
-    empty = {"at": "", "by_category": {}, "allocator_bytes": 0, "unattributed_bytes": 0}
-    return {
-        "measured": False,
-        "missing_reason": _NO_OWNERS,
-        "source": "",
-        "categories": [],
-        "boundaries": [],
-        "peak": empty,
-        "peak_phase": "",
-        "peak_operator": "",
-        **{f"{name}_bytes": 0 for name in counts},
-        "saved_tensors": 0,
-        "outside_allocator_bytes": None,
-        "allocations": 0,
-        "timeline": [],
-        "device_memory": {
-            **_nulls(
-                "allocated_bytes", "rounding_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes",
-                "fragmentation_bytes", "unusable_bytes", "process_bytes",
-            ),
-            "retries": 0,
-            "failures": 0,
-            "missing_reason": _NOT_MADE,
-        },
-        "convolution_workspace": {
-            **_nulls("largest_bytes", "peak_bytes", "limit_bytes"),
-            "missing_reason": _NOT_MADE,
-        },
-        "training": {
-            "repeated_steps": 0,
-            **_nulls("peak_allocated_bytes", "peak_reserved_bytes", "recording_bytes"),
-            "missing_reason": _NOT_MADE,
-        },
-    }
-
-
-def _memory_mode() -> dict[str, Any]:
-    counts = ("recorded_bytes", "held_bytes", "encoded_from_bytes", "dropped_bytes")
-    more_counts = ("encoded_bytes", "recipes", "kept_after_mismatch", "unrepeatable", "codec_fallbacks", "departures",
-                   "recipes_run_again")
-    peaks = ("peak_bytes", "saved_bytes", "peak_saved_bytes")
-    return {
-        "measured": False,
-        "missing_reason": "a peer has no memory mode",
-        "lossless": False,
-        "budget": {"figure": "", **_nulls("bytes", "error_frac", "measured_error_frac")},
-        "reference": "",
-        "plain": _nulls(*peaks),
-        "predicted": _nulls(*peaks),
-        "predicted_added_s": None,
-        "plan_missing_reason": "",
-        **{name: 0 for name in counts},
-        "irreplaceable_bytes": None,
-        **{name: 0 for name in more_counts},
-        "host_memory": {"capacity_bytes": None, "refused_tensors": 0, "refused_bytes": 0},
-        "held": [],
-        "fallbacks": [],
-        "overhead": {
-            **_nulls("frac", "ci95", "noise_frac"),
-            "missing_reason": _NOT_MADE,
-            "step_s": [],
-            "reference_step_s": [],
-        },
-        "certificate": {"verdict": "not_applied", "words": "", "steps": [], "sha256": [], "reference_sha256": []},
-        "gradient_error": {"error_frac": None, "missing_reason": _NOT_MADE, "tensors": []},
-    }
-
-
-def _batch_fit() -> dict[str, Any]:
-    return {
-        "memory_bytes": None,
-        "missing_reason": "",
-        "batch": 0,
-        **_nulls("peak_bytes", "next_peak_bytes"),
-        "next_words": "",
-    }
-
-
-def _utilization(parameters: int) -> dict[str, Any]:
-    return {
-        "measured": False,
-        "missing_reason": _NOT_MADE,
-        "parameters": parameters,
-        "forward_flop_per_image": 0,
-        "backward_flop_per_image": 0,
-        "achieved_flop_per_s": 0.0,
-        "gemm_peak_flop_per_s": 0.0,
-        "gemm_peak_method": "",
-        "mfu_frac": 0.0,
-        "profiler_overhead_frac": 0.0,
-        "operators": [],
-        "device_use": {
-            "measured": False,
-            "missing_reason": _NOT_MADE,
-            "steps": 0,
-            "images": 0,
-            "window_s": 0.0,
-            "clock_reasons": "",
-            "columns": [],
-            "trace": [],
-        },
-        "convolutions": {"measured": False, "missing_reason": _NOT_MADE, "kernels": []},
-    }
-
-
-def _mixed_precision() -> dict[str, Any]:
-    return {
-        "measured": False,
-        "missing_reason": "",
-        "type": "",
-        "loss_scale": None,
-        "operators": 0,
-        "wide": [],
-    }
-
-
-def _quality() -> dict[str, Any]:
-    return {
-        "weights": "model",
-        "samples": 0,
-        "evaluations": [],
-        "target_loss": None,
-        "time_to_quality_s": None,
-        "samples_to_quality": None,
-        "missing_reason": _NOT_MADE,
-    }
+def derive_metrics(run: PeerRun, warmup: int) -> list[dict[str, Any]]:
+    """Those of Noisemark's own runs that a peer can have."""
+    medians = {name: _median_metric(name, samples[warmup:])
+               for name, samples in run.samples.items() if name in _known_metrics()}
+    throughput = _throughput(run.definition["train"]["batch"], medians["step_s"])
+    figures = _memory_figures(run.memory.figures).items()
+    found = {"images_per_s": throughput, **medians, **{name: _bytes_metric(name, figure) for name, figure in figures}}
+    return [found[name] for name in _known_metrics() if name in found]
 
 
 def _gates(definition: Definition) -> list[dict[str, Any]]:
@@ -354,12 +220,11 @@ def _gates(definition: Definition) -> list[dict[str, Any]]:
 
 
 def result_of(run: PeerRun) -> dict[str, Any]:
-    """The result as JSON values, keys in the order of reports/result/result.h, checksum still zero."""
+    """The result as JSON values, checksum still zero."""
     warmup = detect_warmup(run.samples["step_s"])
-    batch = run.definition["train"]["batch"]
     seed = run.definition["benchmark"]["seed"]
     return {
-        "schema": _SCHEMA,
+        "schema": {key: field["const"] for key, field in _SCHEMA["properties"]["schema"]["properties"].items()},
         "checksum": _ZEROS,
         "run_id": secrets.token_hex(8),
         "created_utc": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -374,17 +239,14 @@ def result_of(run: PeerRun) -> dict[str, Any]:
         "seeds": {"base": seed, "streams": {"torch": seed}},
         "protocol": _protocol(run, warmup),
         "samples": run.samples,
-        "metrics": [
-            *derive_metrics(run.samples, batch, warmup.steps),
-            *memory_metrics(run.memory.figures),
-        ],
-        "memory": _memory(),
-        "memory_mode": _memory_mode(),
-        "batch_fit": _batch_fit(),
-        "utilization": _utilization(run.parameters),
-        "quality": _quality(),
-        "determinism": {"loss_trace_sha256": "", "weights_sha256": "", "ema_sha256": ""},
-        "mixed_precision": _mixed_precision(),
+        "metrics": derive_metrics(run, warmup.steps),
+        "memory": _section("MemorySection", _NO_OWNERS),
+        "memory_mode": _section("MemoryMode", "a peer has no memory mode"),
+        "batch_fit": _section("BatchFit", ""),
+        "utilization": _section("Utilization", parameters=run.parameters),
+        "quality": _section("Quality", weights="model"),
+        "determinism": _section("Determinism"),
+        "mixed_precision": _section("MixedPrecision", ""),
         "gates": _gates(run.definition),
         "artifacts": [],
     }
