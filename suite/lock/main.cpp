@@ -1,5 +1,5 @@
-// noisemark_lock FILE [--force] [ID@SCALE ...]: adds missing entries to FILE
-// (suite/benchmarks/v1/LOCK), all benchmarks when none is named. An entry that would change is
+// noisemark_lock FILE [--force] [ID@SCALE ...] [DEFINITION.toml@SCALE ...]: adds missing entries to
+// FILE (suite/benchmarks/v1/LOCK), all benchmarks when none is named. An entry that would change is
 // refused: a change needs a new version of the benchmark. --force is for benchmarks that nobody has
 // run yet.
 
@@ -55,9 +55,10 @@ ExitCode update(const std::string& path, bool force, const std::vector<std::stri
   Lock lock = parse_lock(reports::read_file(path), path);
   LockComputer computer;
   bool refused = false;
-  for (const std::string& name : names) {
-    const LockEntry entry =
-        with_locked_numbers(lock, name, computer.compute(load_definition(name, "cpu")));
+  for (const std::string& given : names) {  // a name, or the path of a definition file
+    const Definition definition = load_definition(given, "cpu");
+    const std::string name = fmt::format("{}@{}", definition.id, definition.scale);
+    const LockEntry entry = with_locked_numbers(lock, name, computer.compute(definition));
     if (may_write(lock, name, entry, force)) {
       lock[name] = entry;
       reports::write_file_atomically(path, lock_json(lock));
