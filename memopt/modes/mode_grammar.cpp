@@ -214,6 +214,19 @@ std::vector<std::vector<std::string_view>> mode_alternatives() {
   return words;
 }
 
+std::vector<std::string> modes_meant_by(const std::vector<std::string>& names) {
+  std::vector<std::string> meant;
+  for (const std::string& name : names) {
+    const size_t before = meant.size();
+    for (const ModePart& part : kParts) {
+      const std::string_view kind = part.place == Place::kRounding ? "lossy" : "lossless";
+      if (name == "every" || name == kind) meant.emplace_back(part.word);
+    }
+    if (meant.size() == before) meant.push_back(name);
+  }
+  return meant;
+}
+
 const std::vector<ModeParts>& all_mode_parts() {
   static const std::vector<ModeParts> all = make_all();
   return all;

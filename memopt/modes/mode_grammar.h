@@ -77,6 +77,10 @@ struct ModeParts {
 /// may be joined to it by "+", in this order.
 [[nodiscard]] std::vector<std::vector<std::string_view>> mode_alternatives();
 
+/// The names with words of the table in the place of "every" (all), "lossless" and "lossy" (those
+/// that do not round, and that do).
+[[nodiscard]] std::vector<std::string> modes_meant_by(const std::vector<std::string>& names);
+
 /// Every composition there is, "none" first; without limits of host memory.
 [[nodiscard]] const std::vector<ModeParts>& all_mode_parts();
 

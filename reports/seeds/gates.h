@@ -90,12 +90,7 @@ struct CodecBound {
 };
 
 /// The bound of every codec, the finest first. It is twice what the codec may do to one value, or
-/// more where the trainings of the suites showed more (reports/seeds/README.md has the figures):
-///   dpr16  2^-10  float16 rounds to 2^-11 of a value
-///   dpr10  2^-4   four bits of mantissa: 2^-5
-///   dpr8   2^-3   three bits of mantissa: 2^-4
-///   q4     0.3    15 steps from the least to the greatest of 256 values: 0.15 of their deviation
-///   q2     0.7    beyond it no step is sure to go down: an angle of more than 45 degrees
+/// more where the trainings of the suites showed more.
 [[nodiscard]] std::span<const CodecBound> codec_bounds();
 
 /// A step's gradient may be off by so much; beyond it training is another one. At an angle of at

@@ -70,7 +70,7 @@ Json scale_json(const Lock& lock, std::string_view id, std::string_view scale) {
   json["definition"] = Json::parse(canonical_json(definition));
   json["definition_sha256"] = definition_sha256(definition);
   json["locked"] = is_locked(lock, definition);
-  json["modes"] = definition.modes;
+  json["modes"] = memopt::modes_meant_by(definition.modes);
   return json;
 }
 

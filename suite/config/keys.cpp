@@ -88,7 +88,8 @@ constexpr Key kKeys[] = {
      kAlways,
      S::kDisplay,
      true,
-     "memory modes that a suite runs it under"},
+     "memory modes that a suite runs it under; \"every\", \"lossless\" and \"lossy\" stand for all "
+     "words of the grammar, those that round nothing and those that round"},
 
     {"model", "name", in<&D::model, &ModelConfig::name>, one_of("lucid-unet", "ho-unet"), kAlways,
      S::kLocked, true, "the network"},

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "memopt/modes/mode_grammar.h"
 #include "reports/base/error.h"
 #include "reports/base/streams.h"
 #include "reports/seeds/judge.h"
@@ -136,7 +137,7 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
     const Definition definition = load_definition(entry.id, entry.scale, options.sets);
     const uint64_t first = options.seed.value_or(definition.seed);
     const std::vector<ModeSpec> own_modes =
-        resolve_modes(entry.id + ": benchmark.modes", definition.modes);
+        resolve_modes(entry.id + ": benchmark.modes", memopt::modes_meant_by(definition.modes));
     std::vector<ModeSpec> modes = resolve_modes("--mode", options.modes);
     if (modes.empty() && is_suite) modes = own_modes;
     if (modes.empty()) modes = {ModeSpec{}};

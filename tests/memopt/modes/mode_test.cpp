@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -116,6 +117,21 @@ TEST(ModeGrammar, calls_lossless_what_rounds_nothing) {
   for (const char* spelling : {"dpr16", "q2", "gist+dpr8", "echo+attn+q4+offload"}) {
     EXPECT_FALSE(parse_mode(spelling).lossless()) << spelling;
   }
+}
+
+TEST(ModeGrammar, has_words_that_stand_for_all_modes_those_that_round_and_those_that_do_not) {
+  const std::vector<std::string> every = modes_meant_by({"every"});
+  ASSERT_EQ(every.size(), mode_parts().size());
+  for (const std::string kind : {"lossless", "lossy"}) {
+    const std::vector<std::string> meant = modes_meant_by({kind});
+    ASSERT_FALSE(meant.empty());
+    for (const std::string& word : every) {
+      const bool listed = std::count(meant.begin(), meant.end(), word) == 1;
+      EXPECT_EQ(listed, parse_mode(word).lossless() == (kind == "lossless")) << word;
+    }
+  }
+  const std::vector<std::string> others = {"none", "echo+dpr8", "ecko"};
+  EXPECT_EQ(modes_meant_by(others), others);
 }
 
 TEST(ModeGrammar, refuses_another_order_and_names_the_right_one) {

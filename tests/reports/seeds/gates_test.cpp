@@ -52,7 +52,7 @@ TEST(GradientBound, of_every_codec_passes_what_is_within_and_fails_what_is_beyon
 }
 
 TEST(GradientBound, of_a_finer_codec_is_never_looser) {
-  ASSERT_EQ(codec_bounds().size(), 5U);
+  ASSERT_GE(codec_bounds().size(), 5U);
   for (size_t i = 1; i < codec_bounds().size(); ++i) {
     EXPECT_LT(codec_bounds()[i - 1].bound, codec_bounds()[i].bound) << codec_bounds()[i].codec;
   }
@@ -83,14 +83,17 @@ TEST(GradientBound, of_the_definition_comes_before_all_others) {
 }
 
 TEST(GradientBound, of_what_has_no_known_codec_is_an_error_that_names_the_known_ones) {
-  for (const char* mode : {"dpr", "dpr12", "echo+dpr12", ""}) {
+  std::string known;
+  for (const CodecBound& one : codec_bounds()) {
+    known.append(known.empty() ? "" : ", ").append(one.codec);
+  }
+  for (const char* mode : {"dpr", "dpr7", "echo+dpr7", ""}) {
     try {
       (void)gradient_error_bound(under(mode));
       ADD_FAILURE() << mode;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      EXPECT_NE(std::string(error.what()).find("dpr16, dpr10, dpr8, q4, q2"), std::string::npos)
-          << error.what();
+      EXPECT_NE(std::string(error.what()).find(known), std::string::npos) << error.what();
     }
   }
 }
