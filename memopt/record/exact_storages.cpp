@@ -136,6 +136,28 @@ constexpr std::array<std::string_view, 33> kSteep = {
     "aten::tan",
     "aten::xlogy",
 };
+
+/// Their results have no bound, unless they are taken of what was reduced, as a norm's divisor is.
+constexpr std::array<std::string_view, 11> kGrowing = {
+    "aten::cosh", "aten::cumprod",    "aten::div",   "aten::exp",  "aten::exp2", "aten::expm1",
+    "aten::pow",  "aten::reciprocal", "aten::rsqrt", "aten::sinh", "aten::tan",
+};
+
+/// Their results have a bound, or the scale of what was normalized.
+constexpr std::array<std::string_view, 10> kBounding = {
+    "aten::_softmax",
+    "aten::cos",
+    "aten::cudnn_batch_norm",
+    "aten::native_batch_norm",
+    "aten::native_group_norm",
+    "aten::native_layer_norm",
+    "aten::sigmoid",
+    "aten::sin",
+    "aten::tanh",
+    "noisemark::group_norm_act",
+};
+static_assert(std::is_sorted(kGrowing.begin(), kGrowing.end()));
+static_assert(std::is_sorted(kBounding.begin(), kBounding.end()));
 static_assert(std::is_sorted(kMixing.begin(), kMixing.end()));
 static_assert(std::is_sorted(kSteep.begin(), kSteep.end()));
 
@@ -156,8 +178,18 @@ const Bounded* find_bounded(const RecordedOperator& op) {
   return found == kBounded.end() ? nullptr : &*found;
 }
 
+template <size_t kCount>
+bool is_one_of(const std::array<std::string_view, kCount>& names, const RecordedOperator& op) {
+  return std::binary_search(names.begin(), names.end(), base_name(op));
+}
+
+/// Exponentiates its input: a softmax, and attention, which does so again in backward.
+bool exponentiates(const RecordedOperator& op) {
+  return base_name(op) == "aten::_softmax" || op.name.find("_attention") != std::string::npos;
+}
+
 bool mixes(const RecordedOperator& op) {
-  return std::binary_search(kMixing.begin(), kMixing.end(), base_name(op));
+  return is_one_of(kMixing, op);
 }
 
 /// A power of 1 to 4 that is a whole number: its derivative grows no faster than its base.
@@ -170,7 +202,11 @@ bool is_gentle_power(const RecordedOperator& op) {
 class Rules {
  public:
   explicit Rules(const StepGraph& graph)
-      : graph_(graph), reaches_(graph.values.size(), false), comes_(graph.values.size(), false) {
+      : graph_(graph),
+        reaches_(graph.values.size(), false),
+        comes_(graph.values.size(), false),
+        ends_(graph.values.size(), false),
+        large_(graph.values.size(), false) {
     // Results are read by later operators alone.
     for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) mark_inputs(*op);
     for (const RecordedOperator& op : graph.operators) mark_results(op);
@@ -179,7 +215,12 @@ class Rules {
   [[nodiscard]] bool is_exact(const RecordedSlot& slot) const {
     if (slot.saved_by == kNone) return true;
     const RecordedOperator& op = graph_.operators[static_cast<size_t>(slot.saved_by)];
-    return !saves_boundedly(op, slot.value) || (!mixes(op) && is_near_steep(op, slot.value));
+    if (!saves_boundedly(op, slot.value)) return true;
+    if (base_name(op) == "aten::_softmax" && marked(ends_, slot.value)) return true;
+    if (exponentiates(op) && any_input(op, [this](ValueId id) { return marked(large_, id); })) {
+      return true;
+    }
+    return !mixes(op) && is_near_steep(op, slot.value);
   }
 
  private:
@@ -196,19 +237,55 @@ class Rules {
   }
 
   void mark_inputs(const RecordedOperator& op) {
+    if (ends_unmixed(op)) mark_arguments(op, ends_);
     const bool on = any_of(op.results, [this](ValueId id) { return marked(reaches_, id); });
-    if (!is_steep(op) && (mixes(op) || !on)) return;
+    if (is_steep(op) || (!mixes(op) && on)) mark_arguments(op, reaches_);
+  }
+
+  static void mark_arguments(const RecordedOperator& op, std::vector<bool>& marks) {
     for (const Argument& argument : op.arguments) {
-      for (const ValueId id : argument.values) mark(reaches_, id);
+      for (const ValueId id : argument.values) mark(marks, id);
     }
   }
 
+  /// Something that it gives is the end of the pass, or gets there without being mixed.
+  [[nodiscard]] bool ends_unmixed(const RecordedOperator& op) const {
+    if (mixes(op) && base_name(op) != "aten::mse_loss") return false;
+    const auto read = [this](ValueId id) { return !value(id).readers.empty(); };
+    return !any_of(op.results, read) ||
+           any_of(op.results, [this](ValueId id) { return marked(ends_, id); });
+  }
+
   void mark_results(const RecordedOperator& op) {
+    mark_large(op);
     const bool from = any_input(op, [this](ValueId id) { return marked(comes_, id); });
     if (!is_steep(op) && (mixes(op) || !from)) return;
     for (const ValueId id : op.results) {
       if (id != kNone && value(id).has_history) mark(comes_, id);
     }
+  }
+
+  void mark_large(const RecordedOperator& op) {
+    if (is_one_of(kBounding, op)) return;
+    const bool grows = is_one_of(kGrowing, op) && is_steep(op);
+    const bool from = any_input(op, [this](ValueId id) { return marked(large_, id); });
+    const size_t read = base_name(op) == "aten::div" ? 1 : 0;
+    if (grows ? is_reduced(op.arguments[read]) : !from) return;
+    for (const ValueId id : op.results) mark(large_, id);
+  }
+
+  /// It was made of something that has more elements, as the norm of each row is.
+  [[nodiscard]] bool is_reduced(const Argument& argument) const {
+    const Argument* from = &argument;
+    while (!from->values.empty() && from->values.front() != kNone) {
+      const ValueId result = from->values.front();
+      const RecordedOperator* op = graph_.producer_of(result);
+      if (op == nullptr || op->arguments.empty()) return false;
+      from = &op->arguments.front();
+      if (from->values.empty() || from->values.front() == kNone) return false;
+      if (value(from->values.front()).bytes() > value(result).bytes()) return true;
+    }
+    return false;
   }
 
   static void mark(std::vector<bool>& marks, ValueId id) {
@@ -231,7 +308,7 @@ class Rules {
   /// All elements of a result have the same factor where it is that of a single number.
   [[nodiscard]] bool is_steep(const RecordedOperator& op) const {
     const std::string_view name = base_name(op);
-    if (!std::binary_search(kSteep.begin(), kSteep.end(), name)) return false;
+    if (!is_one_of(kSteep, op)) return false;
     if (name == "aten::pow" && is_gentle_power(op)) return false;
     const auto has_elements = [this](ValueId id) {
       return value(id).bytes() > static_cast<int64_t>(c10::elementSize(value(id).dtype));
@@ -260,6 +337,8 @@ class Rules {
   const StepGraph& graph_;
   std::vector<bool> reaches_;  ///< by value: a steep operator reads it, or something made of it
   std::vector<bool> comes_;    ///< by value: a steep operator made it, or something in it
+  std::vector<bool> ends_;     ///< by value: something made of it is an end of the pass, unmixed
+  std::vector<bool> large_;    ///< by value: nothing bounds what a growing operator made in it
 };
 
 }  // namespace

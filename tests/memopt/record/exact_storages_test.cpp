@@ -17,15 +17,19 @@ namespace {
 
 using Net = std::function<at::Tensor(const at::Tensor& h, const at::Tensor& w)>;
 
-/// Names the operators that saved what may be rounded, of a net behind a linear layer.
-std::set<std::string> rounded(const Net& net) {
+enum class End { kLinear, kNone };
+
+/// Names the operators that saved what may be rounded, of a net behind a linear layer, and before
+/// another unless it is the end.
+std::set<std::string> rounded(const Net& net, End end = End::kLinear) {
   at::manual_seed(3);
   const at::Tensor w = at::randn({32, 32}).mul_(0.2).requires_grad_();
   RecordingSink sink(ModelView{{{"w", w}}, {}, 1});
   at::Tensor loss;
   {
     const SavedTensorScope scope(sink);
-    loss = at::linear(net(at::linear(at::randn({32, 32}), w), w), w).sum();
+    const at::Tensor result = net(at::linear(at::randn({32, 32}), w), w);
+    loss = (end == End::kLinear ? at::linear(result, w) : result).sum();
   }
   loss.backward();
   const StepGraph graph = sink.take();
@@ -88,6 +92,48 @@ TEST(ExactStorages, are_what_multiplies_a_gradient_that_a_steep_derivative_multi
   const Savers savers = rounded(variance_head);
   EXPECT_FALSE(savers.contains("aten::mul"));
   EXPECT_FALSE(savers.contains("aten::exp"));
+}
+
+TEST(ExactStorages, are_a_softmax_that_nothing_mixes) {
+  const Net softmax = [](const at::Tensor& h, const at::Tensor&) {
+    return (2 * at::softmax(h, -1)).view({4, 8, 32}).flatten(0, 1);
+  };
+  const Net attention = [](const at::Tensor& h, const at::Tensor&) {
+    return at::softmax(h.mm(h.t()), -1).mm(h);
+  };
+  const Net squared = [&softmax](const at::Tensor& h, const at::Tensor& w) {
+    return softmax(h, w).square();
+  };
+  EXPECT_TRUE(rounded(softmax).contains("aten::_softmax"));
+  EXPECT_TRUE(rounded(attention, End::kNone).contains("aten::_softmax"));
+  EXPECT_FALSE(rounded(softmax, End::kNone).contains("aten::_softmax"));
+  EXPECT_EQ(rounded(squared, End::kNone), (Savers{}));
+}
+
+TEST(ExactStorages, are_a_softmax_and_an_attention_of_what_nothing_bounds) {
+  const auto attend = [](const at::Tensor& h) {
+    const at::Tensor heads = h.view({1, 1, 32, 32});
+    return at::scaled_dot_product_attention(heads, heads, heads).view({32, 32});
+  };
+  const std::string attention = "aten::_scaled_dot_product_flash_attention_for_cpu";
+  const Net large = [&](const at::Tensor& h, const at::Tensor& w) {
+    return attend(at::linear(at::pow(h.square() + 0.1, -1.5), w));
+  };
+  const Net normed = [&](const at::Tensor& h, const at::Tensor& w) {
+    return attend(at::layer_norm(at::linear(at::exp(h), w), {32}));
+  };
+  const Net unit = [&](const at::Tensor& h, const at::Tensor& w) {
+    const at::Tensor length = at::clamp_min(h.norm(2, -1, true), 1e-3);
+    return attend(at::linear(h / length.expand_as(h), w));
+  };
+  const Net scores = [&](const at::Tensor& h, const at::Tensor&) {
+    const at::Tensor large = at::reciprocal(h.square() + 0.1);
+    return at::softmax(large.mm(large.t()), -1).mm(large);
+  };
+  EXPECT_FALSE(rounded(large).contains(attention));
+  EXPECT_TRUE(rounded(normed).contains(attention));
+  EXPECT_TRUE(rounded(unit).contains(attention));
+  EXPECT_FALSE(rounded(scores).contains("aten::_softmax"));
 }
 
 TEST(ExactStorages, are_masks_and_what_is_compared) {
