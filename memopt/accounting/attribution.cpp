@@ -184,7 +184,7 @@ void Attributor::claim_by_birth() {
 bool Attributor::is_scratch_of_a_replay(const Life& life) const {
   if (life.block.born_as != Owner::kRematerialized || life.frame == 0) return false;
   const OperatorFrame& frame = record_.frames[life.frame - 1];
-  return frame.calls_library && life.death <= frame.closed_at && life.death != kNever;
+  return life.death <= frame.closed_at && life.death != kNever;
 }
 
 void Attributor::claim_for_operator(Life& life) const {

@@ -157,19 +157,21 @@ TEST(Attribution, tells_scratch_of_a_library_from_its_result) {
 }
 
 TEST(Attribution, tells_scratch_of_an_operator_that_is_run_again_from_what_it_makes_again) {
-  Script script;
-  const uint32_t frame = script.open_frame("aten::convolution");
-  script.record.frames[frame - 1].calls_library = true;
-  script.add(Kind::kAllocate, 1, 8, frame, Owner::kRematerialized);
-  script.add(Kind::kAllocate, 2, 100, frame, Owner::kRematerialized);
-  script.add(Kind::kRelease, 2, 100, frame, Owner::kRematerialized);
-  script.close_frame(frame);
-  script.add(Kind::kRelease, 1, 8, 0, Owner::kRematerialized);
-  const Attribution result = attribute(script.record);
-  EXPECT_EQ(result.peak.of(Owner::kRematerialized), 8);
-  EXPECT_EQ(result.peak.of(Owner::kWorkspace), 100);
-  EXPECT_EQ(result.peak_saved_bytes, 8);
-  expect_closed(result);
+  for (const bool library : {true, false}) {
+    Script script;
+    const uint32_t frame = script.open_frame("aten::convolution");
+    script.record.frames[frame - 1].calls_library = library;
+    script.add(Kind::kAllocate, 1, 8, frame, Owner::kRematerialized);
+    script.add(Kind::kAllocate, 2, 100, frame, Owner::kRematerialized);
+    script.add(Kind::kRelease, 2, 100, frame, Owner::kRematerialized);
+    script.close_frame(frame);
+    script.add(Kind::kRelease, 1, 8, 0, Owner::kRematerialized);
+    const Attribution result = attribute(script.record);
+    EXPECT_EQ(result.peak.of(Owner::kRematerialized), 8);
+    EXPECT_EQ(result.peak.of(library ? Owner::kWorkspace : Owner::kTemporary), 100);
+    EXPECT_EQ(result.peak_saved_bytes, 8);
+    expect_closed(result);
+  }
 }
 
 TEST(Attribution, knows_the_cast_of_a_weight_for_all_its_life) {
