@@ -1,6 +1,7 @@
 #include "tests/memopt/programs/execute.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -76,11 +77,15 @@ class [[nodiscard]] AutocastGuard {
   bool before_;
 };
 
-void run_on(bool thread, const std::function<void()>& work) {
+/// A log follows the operators of threads that have the state of the one that opened it.
+void run_on(bool thread, const std::function<void()>& work, bool logged = false) {
   if (!thread) return work();
   std::exception_ptr failure;
+  const at::ThreadLocalState state;
   std::thread([&] {
     try {
+      std::optional<at::ThreadLocalStateGuard> guard;
+      if (logged) guard.emplace(state);
       work();
     } catch (...) {
       failure = std::current_exception();
@@ -185,6 +190,7 @@ class Training {
   void prepare(int step) {
     number_changed_ = step >= loop_.changes_at;
     throws_in_forward_ = throws_in_backward_ = evaluates_inside_ = false;
+    batches_.clear();
     for (const Happening& happening : loop_.happenings) {
       if (happening.step == step) happen(happening);
     }
@@ -238,7 +244,7 @@ class Training {
 
   void evaluate() {
     const at::NoGradGuard no_grad;
-    training_ = false;
+    training_ = detaches_ = false;
     const bool throws = std::exchange(throws_in_forward_, false);
     static_cast<void>(model(draw_batch(loop_.batch), program_.calls.size()));
     training_ = true;
@@ -258,10 +264,10 @@ class Training {
       traced.held_bytes = std::max(traced.held_bytes, live_bytes() - traced.begin_bytes);
       walk("forward");
       if (loop_.together) continue;
-      backward(std::exchange(losses, {}));
+      backward(std::exchange(losses, {}), step);
       walk("backward");
     }
-    if (loop_.together) backward(std::move(losses));
+    if (loop_.together) backward(std::move(losses), step);
   }
 
   at::Tensor forward(int step, int pass) {
@@ -272,7 +278,8 @@ class Training {
   }
 
   at::Tensor forward_here(int step, int pass) {
-    const at::Tensor batch = draw_batch(other_batch_ ? loop_.other_batch : batch_of(loop_, step));
+    const at::Tensor batch = next_batch(other_batch_ ? loop_.other_batch : batch_of(loop_, step));
+    detaches_ = detaches_in(loop_, step, pass);
     const size_t all = program_.calls.size();
     const size_t calls = loop_.halves && (step + pass) % 2 == 0 ? (all + 1) / 2 : all;
     at::Tensor loss;
@@ -295,6 +302,16 @@ class Training {
     return at::randn(shape, program_.input.dtype);
   }
 
+  at::Tensor next_batch(int64_t size) {
+    at::Tensor batch = draw_batch(size);
+    if (loop_.carries_state && carried_.defined() && carried_.sizes() == batch.sizes()) {
+      const OwnerScope owner(Owner::kInput);
+      batch = batch + at::tanh(carried_) * 0.5;
+    }
+    if (loop_.input_penalty) batches_.push_back(batch.requires_grad_());
+    return batch;
+  }
+
   void write_biases() {
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < states_.size(); ++i) {
@@ -302,7 +319,7 @@ class Training {
     }
   }
 
-  at::Tensor model(const at::Tensor& batch, size_t calls) const {
+  at::Tensor model(const at::Tensor& batch, size_t calls) {
     const AutocastGuard autocast(loop_.autocast);
     const auto types = types_of(program_, batch.size(0));
     std::vector<at::Tensor> values = {batch};
@@ -314,7 +331,7 @@ class Training {
         inner.emplace(*another_);
       }
       const Call& call = program_.calls[i];
-      values.push_back(result_of(call, values));
+      values.push_back(result_of(call, detaches_ && i >= half() ? detached(values) : values));
       check_type(call, values.back(), types->at(i + 1));
       for (const int input : call.inputs) used[static_cast<size_t>(input)] = true;
     }
@@ -322,9 +339,28 @@ class Training {
     if (throws_in_backward_) throw_in_backward_of(values);
     at::Tensor loss = at::zeros({});
     for (size_t i = 1; i < values.size(); ++i) {
-      if (!used[i] && values[i].scalar_type() != at::kBool) loss = loss + loss_of(values[i]);
+      const bool ends = !used[i] && values[i].scalar_type() != at::kBool;
+      if (ends && !(detaches_ && i <= half())) loss = loss + loss_of(values[i]);
     }
+    if (loop_.carries_state && training_) carry(values);
     return loss;
+  }
+
+  [[nodiscard]] size_t half() const { return program_.calls.size() / 2; }
+
+  /// The results of the first half without their history.
+  [[nodiscard]] std::vector<at::Tensor> detached(std::vector<at::Tensor> values) const {
+    for (size_t i = 1; i <= half() && i < values.size(); ++i) values[i] = values[i].detach();
+    return values;
+  }
+
+  void carry(const std::vector<at::Tensor>& values) {
+    for (const at::Tensor& value : values) {
+      const bool alike = value.sizes() == values[0].sizes() &&
+                         at::isFloatingType(value.scalar_type()) &&
+                         value.scalar_type() == values[0].scalar_type();
+      if (alike) carried_ = value.detach();
+    }
   }
 
   at::Tensor result_of(const Call& call, const std::vector<at::Tensor>& values) const {
@@ -385,23 +421,41 @@ class Training {
     return trained;
   }
 
-  void backward(std::vector<at::Tensor> losses) const {
+  void backward(std::vector<at::Tensor> losses, int step) {
+    const std::vector<at::Tensor> batches = std::exchange(batches_, {});
     at::Tensor loss = losses[0];
     for (size_t i = 1; i < losses.size(); ++i) loss = loss + losses[i];
     losses.clear();
     if (!loss.requires_grad()) return;
-    run_on(loop_.backward_thread, [&] {
-      for (int i = 1; i <= loop_.backwards; ++i)
-        loss.backward({}, /*retain_graph=*/i < loop_.backwards);
-    });
+    const bool keeps = !updates_in(loop_, step);
+    if (at::Tensor before = std::exchange(kept_loss_, {}); before.defined()) loss = loss + before;
+    const auto run = [&] {
+      for (int i = 1; i <= loop_.backwards; ++i) {
+        loss.backward({}, /*retain_graph=*/i < loop_.backwards || keeps || loop_.input_penalty);
+      }
+      if (loop_.input_penalty) penalize_inputs(loss, batches);
+    };
+    run_on(loop_.backward_thread, run, log_ != nullptr);
+    if (keeps) kept_loss_ = loss;
+  }
+
+  static void penalize_inputs(const at::Tensor& loss, const std::vector<at::Tensor>& batches) {
+    at::Tensor sum = at::zeros({});
+    for (const at::Tensor& gradient : torch::autograd::grad(
+             {loss}, batches, {}, /*retain_graph=*/true, /*create_graph=*/true, true)) {
+      if (gradient.defined()) sum = sum + gradient.square().sum() * 0.01;
+    }
+    if (sum.requires_grad()) sum.backward();
   }
 
   void finish(int step, StepTrace& traced) {
     for (const at::Tensor& state : states_) traced.gradients.push_back(elements_of(state.grad()));
-    update();
-    for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
-    if (execution_.follow != nullptr)
-      set_states(execution_.follow->steps.at(static_cast<size_t>(step - 1)));
+    if (updates_in(loop_, step)) {
+      update(step);
+      for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
+      if (execution_.follow != nullptr)
+        set_states(execution_.follow->steps.at(static_cast<size_t>(step - 1)));
+    }
     for (const at::Tensor& state : states_) traced.states.push_back(elements_of(state));
     traced.end_bytes = live_bytes();
     if (const auto* planned = dynamic_cast<const PlannedMode*>(mode_.get())) {
@@ -412,9 +466,11 @@ class Training {
     }
   }
 
-  void update() {
+  void update(int step) {
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < states_.size(); ++i) {
+      const bool alone = loop_.adversarial && loop_.passes == 1;
+      if (alone && !is_of_half(program_, i, detaches_in(loop_, step, 0))) continue;
       const at::Tensor& gradient = states_[i].grad();
       if (!gradient.defined()) continue;
       if (loop_.optimizer == Optimizer::kSgd) {
@@ -447,7 +503,11 @@ class Training {
   std::unique_ptr<Mode> mode_;
   std::unique_ptr<Mode> another_;  ///< for the scopes that need a second mode; else null
   SavedTensorSink* sink_ = nullptr;
-  AllocationLog* log_ = nullptr;  ///< of the step in progress; null: it has none
+  AllocationLog* log_ = nullptr;     ///< of the step in progress; null: it has none
+  std::vector<at::Tensor> batches_;  ///< of passes whose backward is to come (input_penalty)
+  at::Tensor carried_;               ///< by Loop::carries_state
+  at::Tensor kept_loss_;             ///< with its graph, by Loop::keeps_graph
+  bool detaches_ = false;
   bool number_changed_ = false;
   bool other_batch_ = false;
   bool training_ = true;

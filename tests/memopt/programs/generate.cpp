@@ -52,6 +52,7 @@ class Generator {
     const auto wanted = static_cast<size_t>(3 + dice_.pick(10));
     for (int i = 0; i < kAttempts && program_.calls.size() < wanted; ++i) try_call();
     draw_happenings();
+    draw_more();
     return std::move(program_);
   }
 
@@ -169,6 +170,29 @@ class Generator {
       }
       program_.loop.happenings.push_back(happening);
     }
+  }
+
+  /// By dice of its own: without it a seed's program stays what it was.
+  void draw_more() {
+    Dice dice(~program_.seed);
+    if (!dice.percent(20)) return;
+    const Loop before = program_.loop;
+    Loop& loop = program_.loop;
+    switch (dice.pick(4)) {
+      case 0:
+        loop.adversarial = true;
+        break;
+      case 1:
+        loop.carries_state = true;
+        break;
+      case 2:
+        loop.keeps_graph = true;
+        break;
+      default:
+        loop.input_penalty = true;
+        loop.gradient_penalty = false;
+    }
+    if (!valid(program_)) loop = before;
   }
 
   Dice dice_;

@@ -115,7 +115,8 @@ bool quiet(const Program& program, int steps) {
                   [](const Call& call) { return call.op == "routed"; })) {
     return false;
   }
-  return loop.batches == Batches::kSame && !loop.halves && loop.changes_at <= quiet_from &&
+  return loop.batches == Batches::kSame && !loop.halves && !loop.adversarial &&
+         loop.changes_at <= quiet_from &&
          std::all_of(loop.happenings.begin(), loop.happenings.end(),
                      [&](const Happening& happening) { return happening.step <= quiet_from; });
 }

@@ -150,10 +150,24 @@ class Printer {
         text_ << in << "no_grad([&] { " << state_name(static_cast<int>(i)) << ".mul_(0.999); });\n";
       }
     }
+    if (loop_.carries_state) {
+      text_ << in << "// the last value like x is detached; tanh of it, times 0.5, is added to the "
+            << "next x\n";
+    }
+    if (loop_.keeps_graph) {
+      text_ << in
+            << "// odd steps retain their graph and update nothing; even steps add their loss "
+            << "to that of the step before\n";
+    }
     if (loop_.backward_thread) text_ << in << "// on a thread of its own:\n";
     for (int i = 1; i <= loop_.backwards; ++i) {
       text_ << in << "loss.backward({}, /*retain_graph=*/"
             << (i < loop_.backwards ? "true" : "false") << ");\n";
+    }
+    if (loop_.input_penalty) {
+      text_ << in << "// x requires a gradient, and each backward above retains its graph:\n"
+            << in << "(grad({loss}, {x}, {}, true, /*create_graph=*/true)[0].square().sum() * 0.01)"
+            << ".backward();\n";
     }
     if (loop_.passes > 1) text_ << "  }\n";
     text_ << "  mode->end_step();\n  // " << (loop_.optimizer == Optimizer::kSgd ? "SGD" : "Adam")
@@ -192,6 +206,10 @@ class Printer {
       text_ << in << "  // half of the operators run in a scope of a second mode, echo\n";
     }
     if (loop_.halves) text_ << in << "  // every second pass runs the first half alone\n";
+    if (loop_.adversarial) {
+      text_ << in << "  // two networks, a half of the operators each: in odd passes the first is "
+            << "detached and the second trained\n";
+    }
     if (loop_.autocast) text_ << in << "  // under autocast of the CPU, bfloat16\n";
     print_calls(in);
     if (loop_.gradient_penalty) {

@@ -45,13 +45,22 @@ int users_of(const Program& program, int state) {
 bool loop_allows(const Program& program, const Call& call, const Effects& effects) {
   const Loop& loop = program.loop;
   const bool several_before_backward = loop.passes > 1 && loop.together;
-  if (effects.writes_state && (several_before_backward || loop.gradient_penalty)) return false;
-  if (effects.once_differentiable && loop.gradient_penalty) return false;
+  const bool twice = differentiates_twice(loop);
+  if (effects.writes_state && (several_before_backward || twice || loop.keeps_graph)) return false;
+  if (effects.once_differentiable && twice) return false;
   if (effects.no_autocast && loop.autocast) return false;
-  if (effects.backward_once && loop.backwards > 1) return false;
+  if (effects.backward_once && (loop.backwards > 1 || loop.keeps_graph)) return false;
   if (!effects.owns_states) return true;
   return std::all_of(call.states.begin(), call.states.end(),
                      [&](int state) { return users_of(program, state) == 1; });
+}
+
+/// Each step has one backward pass, and nothing that it saved is written before the next.
+bool may_keep_graph(const Loop& loop) {
+  if (loop.passes > 1 && !loop.together) return false;
+  return std::none_of(loop.happenings.begin(), loop.happenings.end(), [](const Happening& one) {
+    return one.event == Event::kLoadByCopy || one.event == Event::kLoadBySetData;
+  });
 }
 
 }  // namespace
@@ -78,10 +87,33 @@ std::optional<std::vector<Type>> types_of(const Program& program, int64_t batch)
   return types;
 }
 
+bool differentiates_twice(const Loop& loop) {
+  return loop.gradient_penalty || loop.input_penalty;
+}
+
+bool updates_in(const Loop& loop, int step) {
+  return !loop.keeps_graph || step % 2 == 0;
+}
+
+bool detaches_in(const Loop& loop, int step, int pass) {
+  return loop.adversarial && (step + pass) % 2 == 1;
+}
+
+bool is_of_half(const Program& program, size_t state, bool second) {
+  const size_t calls = program.calls.size();
+  for (size_t i = second ? calls / 2 : 0; i < (second ? calls : calls / 2); ++i) {
+    const auto& states = program.calls[i].states;
+    if (std::count(states.begin(), states.end(), static_cast<int>(state)) > 0) return true;
+  }
+  return false;
+}
+
 bool valid(const Program& program) {
   const Loop& loop = program.loop;
   if (program.calls.empty() || loop.steps < 1) return false;
   if (loop.autocast && program.input.dtype == c10::kDouble) return false;
+  if (loop.input_penalty && program.input.dtype == c10::kLong) return false;
+  if (loop.keeps_graph && !may_keep_graph(loop)) return false;
   // What a budget holds is measured in one scope.
   if (loop.scopes != Scopes::kOne && program.mode.budget()) return false;
   const bool trains = std::any_of(program.states.begin(), program.states.end(),

@@ -86,7 +86,13 @@ struct Loop {
   int backwards = 1;              ///< of one forward pass; all but the last retain the graph
   bool gradient_penalty = false;  ///< differentiates through the gradient
   bool penalty_inside = false;    ///< the inner gradient is taken inside of the scope
+  bool input_penalty = false;     ///< after backward, through the gradient of the batch (R1)
   bool halves = false;            ///< every second pass runs the first half of the calls alone
+  bool adversarial = false;       ///< the halves are two networks: every second pass the first is
+                                  ///< detached and the second trained, otherwise the first alone
+  bool carries_state = false;     ///< what a pass gave is detached and added to the next batch
+  bool keeps_graph = false;  ///< every second backward runs the graph of the step before again,
+                             ///< and only then weights are updated
   Batches batches = Batches::kSame;
   Scopes scopes = Scopes::kOne;
   bool other_thread = false;     ///< forward runs on a thread of its own
@@ -113,6 +119,15 @@ struct Program {
   Loop loop;
   ModeChoice mode;
 };
+
+/// Something in the step is differentiated twice.
+[[nodiscard]] bool differentiates_twice(const Loop& loop);
+/// Whether weights are updated at the end of the step, and gradients begin anew.
+[[nodiscard]] bool updates_in(const Loop& loop, int step);
+/// Whether the first half of the calls is detached in a pass (Loop::adversarial).
+[[nodiscard]] bool detaches_in(const Loop& loop, int step, int pass);
+/// Whether a state is used by the second half of the calls, or by the first.
+[[nodiscard]] bool is_of_half(const Program& program, size_t state, bool second);
 
 /// The rows of the batch in a step, as Loop::batches says.
 [[nodiscard]] int64_t batch_of(const Loop& loop, int step);

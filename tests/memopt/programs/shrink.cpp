@@ -91,6 +91,10 @@ void plainer_loops(const Program& program, Candidates& candidates) {
   if (loop.backwards > 1) with([](Loop& l) { l.backwards = 1; });
   if (loop.gradient_penalty) with([](Loop& l) { l.gradient_penalty = false; });
   if (loop.penalty_inside) with([](Loop& l) { l.penalty_inside = false; });
+  if (loop.input_penalty) with([](Loop& l) { l.input_penalty = false; });
+  if (loop.adversarial) with([](Loop& l) { l.adversarial = false; });
+  if (loop.carries_state) with([](Loop& l) { l.carries_state = false; });
+  if (loop.keeps_graph) with([](Loop& l) { l.keeps_graph = false; });
   if (loop.halves) with([](Loop& l) { l.halves = false; });
   if (loop.batches != Batches::kSame) with([](Loop& l) { l.batches = Batches::kSame; });
   if (loop.scopes != Scopes::kOne) with([](Loop& l) { l.scopes = Scopes::kOne; });
