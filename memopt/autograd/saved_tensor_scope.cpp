@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -18,11 +19,19 @@ namespace {
 /// two find each other.
 thread_local std::weak_ptr<BackwardWatcher> current_watcher;
 thread_local bool telling = false;
+/// Devices have threads of their own for backward.
+std::atomic<int> tellings = 0;
 
 class TellingScope {
  public:
-  TellingScope() { telling = true; }
-  ~TellingScope() { telling = false; }
+  TellingScope() {
+    telling = true;
+    ++tellings;
+  }
+  ~TellingScope() {
+    telling = false;
+    --tellings;
+  }
   TellingScope(const TellingScope&) = delete;
   TellingScope& operator=(const TellingScope&) = delete;
 };
@@ -39,6 +48,10 @@ void tell_backward_watcher(const BackwardAgain& again) {
   if (watcher == nullptr) return;
   const TellingScope scope;
   watcher->before_backward(again);
+}
+
+bool backward_runs_again() {
+  return tellings > 0;
 }
 
 namespace {
@@ -69,7 +82,7 @@ void KeepingHooks::call_pack_hook(const at::Tensor& tensor) {
 
 at::Tensor KeepingHooks::call_unpack_hook() {
   if (changed()) refuse(words_for(made_by_), "an operator");
-  return kept_;
+  return backward_runs_again() ? kept_.clone() : kept_;
 }
 
 void KeepingHooks::refuse(const std::string& what, const std::string& saver) const {

@@ -33,6 +33,10 @@ void watch_backward(std::weak_ptr<BackwardWatcher> watcher);
 /// For the engine. While the watcher is told, it is told of nothing else.
 void tell_backward_watcher(const BackwardAgain& again);
 
+/// A watcher is told, and may run the pass: what it does to saved tensors must not be seen when the
+/// program runs it. Hooks hand out copies meanwhile.
+[[nodiscard]] bool backward_runs_again();
+
 /// Throws the c10::Error of a tensor that was changed in place after it was saved. `what` names it
 /// ("the result of aten::silu"), `saver` who saved it ("aten::mul").
 [[noreturn]] void refuse_changed(const at::Tensor& tensor, int64_t saved_version,

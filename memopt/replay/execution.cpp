@@ -420,7 +420,10 @@ class PlanExecution::State::Hooks final : public torch::autograd::SavedVariableH
   }
 
   at::Tensor call_unpack_hook() override {
-    if (!kept_.has_value()) return state_->unpack(slot_);
+    if (!kept_.has_value()) {
+      const at::Tensor tensor = state_->unpack(slot_);
+      return backward_runs_again() ? tensor.clone() : tensor;
+    }
     state_->note_asked();
     if (slot_ != kNone && kept_->changed()) state_->refuse_changed_slot(slot_, *kept_);
     at::Tensor kept = kept_->call_unpack_hook();

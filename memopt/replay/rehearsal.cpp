@@ -55,17 +55,12 @@ class Rehearsal::State {
 
   at::Tensor unpack(SlotId slot, KeepingHooks& kept) {
     torch::autograd::SavedVariableHooks* rehearsed = nullptr;
-    bool ended = false;
     {
       const std::lock_guard lock(mutex_);
       ++asked_;
-      ended = ended_;
       if (slot != kNone && !slots_.empty()) rehearsed = slots_[static_cast<size_t>(slot)].get();
     }
-    at::Tensor tensor =
-        rehearsed == nullptr ? kept.call_unpack_hook() : rehearsed->call_unpack_hook();
-    // A backward may overwrite what it saved; the next one must find it as it was.
-    return ended ? tensor : tensor.clone();
+    return rehearsed == nullptr ? kept.call_unpack_hook() : rehearsed->call_unpack_hook();
   }
 
   [[nodiscard]] int64_t asked() const {

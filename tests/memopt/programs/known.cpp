@@ -16,18 +16,12 @@ bool sets_grad(const Program& program) {
   return uses(program, {"grad_setting_linear"});
 }
 
-bool rehearses_what_is_overwritten(const Program& program) {
-  return program.mode.error > 0 && program.loop.passes > 1 && uses(program, {"overwriting_square"});
-}
-
 }  // namespace
 
 const std::vector<KnownKind>& known_kinds() {
   static const std::vector<KnownKind> table = {
       {"a backward pass sets .grad of what it saved", "26, item 5: not promised", sets_grad, 36,
        "bits"},
-      {"a rehearsal of several passes disturbs a backward pass that overwrites", "26, item 2",
-       rehearses_what_is_overwritten, 125, "throws"},
   };
   return table;
 }

@@ -88,6 +88,10 @@ TEST(Mended, a_rehearsal_leaves_alone_what_a_backward_overwrites) {
   Program program = on_vectors(calls, "budget:saved");
   program.mode.error = 0.05;
   EXPECT_EQ(finding_of(program), "");
+  // The first of the passes is none that the mode rehearses.
+  program.loop.passes = 2;
+  program.loop.together = true;
+  EXPECT_EQ(finding_of(program), "");
 }
 
 TEST(Mended, a_sparse_operand_is_kept) {
@@ -140,6 +144,42 @@ TEST(Mended, what_a_steep_derivative_reads_is_not_rounded) {
       EXPECT_EQ(finding_of(on_vectors(calls, mode)), "") << mode << ", " << calls.back().op;
     }
   }
+}
+
+TEST(Mended, what_a_saturated_softmax_reads_is_not_rounded) {
+  Program program = on_vectors({}, "");
+  program.input = {c10::kFloat, {1, 6, 8}};
+  program.states = {{{8, 8}, 0, true, false}, {{8, 8}, 1, true, false}};
+  for (const std::string_view attention :
+       {"masked_attention", "added_mask_attention", "attention"}) {
+    program.calls = {call("linear", {0}, {0}), call("pow", {1}), call("linear", {2}, {1}),
+                     call(attention, {3})};
+    for (const char* mode : {"q4", "q2", "dpr8", "mirror+echo+gist+q4+offload:all"}) {
+      program.mode.spelling = mode;
+      EXPECT_EQ(finding_of(program), "") << mode << ", " << attention;
+    }
+  }
+  program.calls = {call("linear", {0}, {0}), call("mul_number", {1}, {}, 0.01),
+                   call("softmax", {2})};
+  program.states.resize(1);
+  for (const char* mode : {"q4", "dpr8", "echo+dpr8"}) {
+    program.mode.spelling = mode;
+    EXPECT_EQ(finding_of(program), "") << mode << ", softmax alone";
+  }
+}
+
+TEST(Mended, what_an_operator_takes_for_itself_is_not_held_for_backward) {
+  Program program = on_vectors({}, "");
+  program.input = {c10::kFloat, {1, 2}};
+  program.states = {{{2}, 0, true, false},
+                    {{2}, 0, true, false},
+                    {{2, 2}, 1, true, false},
+                    {{2, 2}, 2, true, false}};
+  program.calls = {call("layer_norm", {0}, {0, 1}), call("weight_norm", {1}, {2}),
+                   call("linear_bias", {2}, {3, 0}), call("fft", {3}), call("abs", {4})};
+  program.loop.batch = 2;
+  program.mode = {"budget:saved", 0.3, 0.05};
+  EXPECT_EQ(finding_of(program), "");
 }
 
 TEST(Mended, a_pass_that_differentiates_inside_of_its_scope_follows_its_plan) {
