@@ -216,7 +216,7 @@ class Rules {
     if (slot.saved_by == kNone) return true;
     const RecordedOperator& op = graph_.operators[static_cast<size_t>(slot.saved_by)];
     if (!saves_boundedly(op, slot.value)) return true;
-    if (base_name(op) == "aten::_softmax" && marked(ends_, slot.value)) return true;
+    if (is_unmixed_softmax(op)) return true;
     if (exponentiates(op) && any_input(op, [this](ValueId id) { return marked(large_, id); })) {
       return true;
     }
@@ -259,7 +259,7 @@ class Rules {
   void mark_results(const RecordedOperator& op) {
     mark_large(op);
     const bool from = any_input(op, [this](ValueId id) { return marked(comes_, id); });
-    if (!is_steep(op) && (mixes(op) || !from)) return;
+    if (!is_steep(op) && !is_unmixed_softmax(op) && (mixes(op) || !from)) return;
     for (const ValueId id : op.results) {
       if (id != kNone && value(id).has_history) mark(comes_, id);
     }
@@ -303,6 +303,11 @@ class Rules {
     return any_input(op, [&](ValueId id) {
       return marked(comes_, id) && !(product && value(id).storage == value(saved).storage);
     });
+  }
+
+  [[nodiscard]] bool is_unmixed_softmax(const RecordedOperator& op) const {
+    return base_name(op) == "aten::_softmax" &&
+           any_of(op.results, [this](ValueId id) { return marked(ends_, id); });
   }
 
   /// All elements of a result have the same factor where it is that of a single number.

@@ -16,10 +16,9 @@ namespace noisemark::memopt {
 ///   operators, reductions and views: log(p + eps) gives the derivative of p the factor 1 / p.
 /// - Nothing whose gradient it serves comes from a steep operator in the same way: in a * exp(b)
 ///   the gradient of b is a, multiplied by exp(b) once more.
-/// - It is no softmax whose result reaches the end of the pass unmixed: its gradient is what is
-/// left
-///   of two that nearly cancel where all get much the same. What a matrix product reads it for has
-///   a gradient of its own, which does not.
+/// - It is no softmax whose result reaches the end of the pass unmixed, and nothing that follows
+///   such a one: its gradient is what is left of two that nearly cancel where all get much the
+///   same. What a matrix product reads it for has a gradient of its own, which does not.
 /// - It is no softmax and no attention of what nothing bounds: of the result of a growing operator
 ///   (exp, reciprocal, pow ...) that no norm follows. Where a softmax is saturated, its gradient is
 ///   smaller than any rounding, and attention's backward exponentiates what it saved.

@@ -152,7 +152,7 @@ TEST(Mended, what_a_saturated_softmax_reads_is_not_rounded) {
   program.states = {{{8, 8}, 0, true, false}, {{8, 8}, 1, true, false}};
   for (const std::string_view attention :
        {"masked_attention", "added_mask_attention", "attention"}) {
-    program.calls = {call("linear", {0}, {0}), call("pow", {1}), call("linear", {2}, {1}),
+    program.calls = {call("linear", {0}, {0}), call("reciprocal", {1}), call("linear", {2}, {1}),
                      call(attention, {3})};
     for (const char* mode : {"q4", "q2", "dpr8", "mirror+echo+gist+q4+offload:all"}) {
       program.mode.spelling = mode;
