@@ -451,6 +451,7 @@ class Training {
   void finish(int step, StepTrace& traced) {
     for (const at::Tensor& state : states_) traced.gradients.push_back(elements_of(state.grad()));
     if (updates_in(loop_, step)) {
+      kept_loss_ = at::Tensor();  // of a step whose forward threw; its weights are written now
       update(step);
       for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
       if (execution_.follow != nullptr)
