@@ -142,25 +142,25 @@ const std::vector<SampledMetric>& sampled_metrics() {
   return kMetrics;
 }
 
-SamplingPlan plan_windows(const CountPasses& passes) {
-  SamplingPlan plan;
+SamplingWindows choose_windows(const CountPasses& passes) {
+  SamplingWindows chosen;
   const std::vector<SampledMetric>& metrics = sampled_metrics();
-  plan.missing.resize(metrics.size());
+  chosen.missing.resize(metrics.size());
   for (size_t i = 0; i < metrics.size(); ++i) {
-    std::vector<SamplingWindow> tried = plan.windows;
+    std::vector<SamplingWindow> tried = chosen.windows;
     tried.emplace_back();
     bool placed = false;
     for (size_t w = 0; w < tried.size() && !placed; ++w) {
       const auto name = fitting_name(metrics[i], tried[w], passes);
       if (!name) continue;
-      if (w == plan.windows.size()) plan.windows.emplace_back();
-      plan.windows[w].metrics.push_back(i);
-      plan.windows[w].called.push_back(*name);
+      if (w == chosen.windows.size()) chosen.windows.emplace_back();
+      chosen.windows[w].metrics.push_back(i);
+      chosen.windows[w].called.push_back(*name);
       placed = true;
     }
-    if (!placed) plan.missing[i] = why_nowhere(metrics[i], passes);
+    if (!placed) chosen.missing[i] = why_nowhere(metrics[i], passes);
   }
-  return plan;
+  return chosen;
 }
 
 std::vector<SampledValue> summarise(const SamplingWindow& window,
@@ -415,16 +415,16 @@ class Sampling {
 class CuptiCounters final : public SampledCounters {
  public:
   explicit CuptiCounters(int ordinal) : device_(cupti_, ordinal) {
-    if (device_.why_not().empty()) plan_ = make_plan();
+    if (device_.why_not().empty()) sampled_ = make_windows();
     if (device_.why_not().empty()) return;
-    plan_.missing.assign(sampled_metrics().size(), device_.why_not());
+    sampled_.missing.assign(sampled_metrics().size(), device_.why_not());
   }
 
-  const SamplingPlan& plan() const override { return plan_; }
+  const SamplingWindows& sampled() const override { return sampled_; }
 
   void begin(size_t window, double expected_s) override {
     sampling_.reset();
-    window_ = plan_.windows.at(window);
+    window_ = sampled_.windows.at(window);
     set_ = std::make_unique<CounterSet>(cupti_, device_.chip(), device_.availability(),
                                         window_.called);
     sampling_ = std::make_unique<Sampling>(cupti_);
@@ -449,21 +449,22 @@ class CuptiCounters final : public SampledCounters {
   }
 
  private:
-  SamplingPlan make_plan() {
+  SamplingWindows make_windows() {
     std::string refused;
-    SamplingPlan plan = plan_windows([&](const std::vector<std::string>& called) {
+    SamplingWindows chosen = choose_windows([&](const std::vector<std::string>& called) {
       const CounterSet set(cupti_, device_.chip(), device_.availability(), called);
       if (refused.empty()) refused = set.why_not();
       return set.why_not().empty() ? std::optional(set.passes()) : std::nullopt;
     });
     // Not one counter is known: then it is not the counters that are refused.
-    if (plan.windows.empty() && !refused.empty()) plan.missing.assign(plan.missing.size(), refused);
-    return plan;
+    if (chosen.windows.empty() && !refused.empty())
+      chosen.missing.assign(chosen.missing.size(), refused);
+    return chosen;
   }
 
   Cupti cupti_;
   CuptiDevice device_;
-  SamplingPlan plan_;
+  SamplingWindows sampled_;
   SamplingWindow window_;  ///< that was begun last
   std::unique_ptr<CounterSet> set_;
   std::unique_ptr<Sampling> sampling_;

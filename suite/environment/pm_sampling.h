@@ -33,7 +33,7 @@ struct SamplingWindow {
   std::vector<std::string> called;  ///< one for each
 };
 
-struct SamplingPlan {
+struct SamplingWindows {
   std::vector<SamplingWindow> windows;
   std::vector<std::string> missing;  ///< for each metric why it is in no window; empty: it is
 };
@@ -44,7 +44,7 @@ using CountPasses = std::function<std::optional<size_t>(const std::vector<std::s
 
 /// Returns as few windows as come of putting each metric into the first in which it fits: sampling
 /// has one pass, so that what needs more than one is sampled in windows of their own.
-[[nodiscard]] SamplingPlan plan_windows(const CountPasses& passes);
+[[nodiscard]] SamplingWindows choose_windows(const CountPasses& passes);
 
 /// The counters between two moments of the device.
 struct CounterSample {
@@ -82,8 +82,8 @@ class SampledCounters {
  public:
   virtual ~SampledCounters() = default;
   /// Returns what is sampled in which window, and why some is in none.
-  [[nodiscard]] virtual const SamplingPlan& plan() const = 0;
-  /// Begins a window of plan() that is expected to last `expected_s`, which decides how often
+  [[nodiscard]] virtual const SamplingWindows& sampled() const = 0;
+  /// Begins a window of sampled() that is expected to last `expected_s`, which decides how often
   /// counters are read.
   virtual void begin(size_t window, double expected_s) = 0;
   /// Ends it: one for each metric of the window, of the time since begin().

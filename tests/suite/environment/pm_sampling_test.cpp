@@ -23,14 +23,14 @@ class PmSampling : public testing::Test {
 
 std::vector<SampledValue> first_window() {
   const auto counters = make_sampled_counters(0);
-  if (counters->plan().windows.empty()) return {};
+  if (counters->sampled().windows.empty()) return {};
   counters->begin(0, kExpected_s);
   return counters->end(kWindow_s);
 }
 
 /// Says why the first metric is in no window, or why its window gave nothing.
 std::string why_not() {
-  const std::string missing = make_sampled_counters(0)->plan().missing.at(0);
+  const std::string missing = make_sampled_counters(0)->sampled().missing.at(0);
   return missing.empty() ? first_window().at(0).missing_reason : missing;
 }
 
@@ -48,13 +48,13 @@ TEST_F(PmSampling, gives_means_of_samples_and_their_spread) {
 
 TEST_F(PmSampling, samples_what_does_not_fit_in_a_window_of_its_own) {
   const auto counters = make_sampled_counters(0);
-  const SamplingPlan& plan = counters->plan();
-  ASSERT_EQ(plan.windows.size(), 2U);
-  EXPECT_EQ(plan.windows[0].metrics, (std::vector<size_t>{0, 1, 2, 3}));
-  EXPECT_EQ(plan.windows[1].metrics, (std::vector<size_t>{4}));
-  EXPECT_EQ(plan.windows[1].called[0],
+  const SamplingWindows& chosen = counters->sampled();
+  ASSERT_EQ(chosen.windows.size(), 2U);
+  EXPECT_EQ(chosen.windows[0].metrics, (std::vector<size_t>{0, 1, 2, 3}));
+  EXPECT_EQ(chosen.windows[1].metrics, (std::vector<size_t>{4}));
+  EXPECT_EQ(chosen.windows[1].called[0],
             "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_elapsed");
-  EXPECT_EQ(plan.missing[5], "this chip has no counter for it");
+  EXPECT_EQ(chosen.missing[5], "this chip has no counter for it");
   counters->begin(1, kExpected_s);
   EXPECT_NEAR(counters->end(kWindow_s).at(0).frac.value(), 0.105, 1e-14);
 }

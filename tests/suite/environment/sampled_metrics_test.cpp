@@ -84,42 +84,45 @@ TEST(Summarise, refuses_what_no_share_can_be) {
 }
 
 /// Lists the metrics of each window by their place.
-std::vector<std::vector<size_t>> places(const SamplingPlan& plan) {
+std::vector<std::vector<size_t>> places(const SamplingWindows& chosen) {
   std::vector<std::vector<size_t>> all;
-  for (const SamplingWindow& window : plan.windows) all.push_back(window.metrics);
+  for (const SamplingWindow& window : chosen.windows) all.push_back(window.metrics);
   return all;
 }
 
 using Windows = std::vector<std::vector<size_t>>;
 
 TEST(PlanWindows, puts_what_fits_into_one_pass_into_one_window) {
-  const SamplingPlan plan = plan_windows([](const auto&) { return std::optional<size_t>(1); });
-  EXPECT_EQ(places(plan), (Windows{{0, 1, 2, 3, 4, 5}}));
-  EXPECT_EQ(plan.windows[0].called[1], sampled_metrics()[1].called[0]) << "the first name is taken";
-  for (const std::string& reason : plan.missing) EXPECT_EQ(reason, "");
+  const SamplingWindows chosen =
+      choose_windows([](const auto&) { return std::optional<size_t>(1); });
+  EXPECT_EQ(places(chosen), (Windows{{0, 1, 2, 3, 4, 5}}));
+  EXPECT_EQ(chosen.windows[0].called[1], sampled_metrics()[1].called[0])
+      << "the first name is taken";
+  for (const std::string& reason : chosen.missing) EXPECT_EQ(reason, "");
 }
 
 TEST(PlanWindows, opens_a_window_for_what_does_not_fit) {
   // Two at once, not more.
-  const SamplingPlan plan =
-      plan_windows([](const auto& called) { return std::optional((called.size() + 1) / 2); });
-  EXPECT_EQ(places(plan), (Windows{{0, 1}, {2, 3}, {4, 5}}));
+  const SamplingWindows chosen =
+      choose_windows([](const auto& called) { return std::optional((called.size() + 1) / 2); });
+  EXPECT_EQ(places(chosen), (Windows{{0, 1}, {2, 3}, {4, 5}}));
 }
 
 TEST(PlanWindows, takes_a_later_name_of_a_metric_where_a_chip_lacks_the_first) {
   const std::string first(sampled_metrics()[4].called[0]);
-  const SamplingPlan plan = plan_windows([&](const auto& called) {
+  const SamplingWindows chosen = choose_windows([&](const auto& called) {
     const bool lacks = std::find(called.begin(), called.end(), first) != called.end();
     return lacks ? std::nullopt : std::optional<size_t>(1);
   });
-  EXPECT_EQ(plan.windows.at(0).called.at(4), sampled_metrics()[4].called[1]);
+  EXPECT_EQ(chosen.windows.at(0).called.at(4), sampled_metrics()[4].called[1]);
 }
 
 TEST(PlanWindows, says_why_a_metric_is_in_none) {
-  const SamplingPlan unknown = plan_windows([](const auto&) { return std::optional<size_t>(); });
+  const SamplingWindows unknown =
+      choose_windows([](const auto&) { return std::optional<size_t>(); });
   EXPECT_TRUE(unknown.windows.empty());
   EXPECT_EQ(unknown.missing.at(0), "this chip has no counter for it");
-  const SamplingPlan wide = plan_windows([](const auto&) { return std::optional<size_t>(3); });
+  const SamplingWindows wide = choose_windows([](const auto&) { return std::optional<size_t>(3); });
   EXPECT_EQ(wide.missing.at(5), "it needs 3 passes, and sampling has one");
 }
 
@@ -133,25 +136,25 @@ TEST(SampledMetrics, have_each_a_column_of_nvmls_beside_them) {
 }
 
 /// The real library's half that knows chips needs no GPU.
-SamplingPlan plan_of(const std::string& chip) {
-  return plan_windows(
+SamplingWindows windows_of(const std::string& chip) {
+  return choose_windows(
       [&](const std::vector<std::string>& called) { return passes_on_chip(chip, called); });
 }
 
 TEST(SampledMetrics, are_counted_in_one_pass_by_hopper_and_in_few_by_others) {
   if (const Cupti cupti; !cupti.why_not().empty()) GTEST_SKIP() << cupti.why_not();
-  const SamplingPlan hopper = plan_of("GH100");
+  const SamplingWindows hopper = windows_of("GH100");
   EXPECT_EQ(places(hopper), (Windows{{0, 1, 2, 3, 4, 5}}));
   for (const std::string& reason : hopper.missing) EXPECT_EQ(reason, "");
-  const SamplingPlan a100 = plan_of("GA100");
+  const SamplingWindows a100 = windows_of("GA100");
   EXPECT_EQ(places(a100), (Windows{{0, 1, 2, 3, 4}}));
   EXPECT_EQ(a100.missing.at(5), "this chip has no counter for it");
   for (const char* chip : {"GA102", "AD102", "GB100", "GB202"}) {
-    const SamplingPlan plan = plan_of(chip);
-    EXPECT_LE(plan.windows.size(), 4U) << chip;
-    for (const std::string& reason : plan.missing) EXPECT_EQ(reason, "") << chip;
+    const SamplingWindows chosen = windows_of(chip);
+    EXPECT_LE(chosen.windows.size(), 4U) << chip;
+    for (const std::string& reason : chosen.missing) EXPECT_EQ(reason, "") << chip;
   }
-  EXPECT_TRUE(plan_of("no such chip").windows.empty());
+  EXPECT_TRUE(windows_of("no such chip").windows.empty());
 }
 
 }  // namespace

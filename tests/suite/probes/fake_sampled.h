@@ -10,15 +10,15 @@ class FakeSampled final : public SampledCounters {
  public:
   explicit FakeSampled(size_t windows = 1) {
     const size_t metrics = sampled_metrics().size();
-    plan_.missing.resize(metrics);
-    plan_.windows.resize(windows);
-    if (windows == 0) plan_.missing.assign(metrics, "no permission");
+    sampled_.missing.resize(metrics);
+    sampled_.windows.resize(windows);
+    if (windows == 0) sampled_.missing.assign(metrics, "no permission");
     if (windows == 0) return;
-    for (size_t i = 0; i + 1 < metrics; ++i) plan_.windows[i % windows].metrics.push_back(i);
-    plan_.missing.back() = "this chip has no counter for it";
+    for (size_t i = 0; i + 1 < metrics; ++i) sampled_.windows[i % windows].metrics.push_back(i);
+    sampled_.missing.back() = "this chip has no counter for it";
   }
 
-  const SamplingPlan& plan() const override { return plan_; }
+  const SamplingWindows& sampled() const override { return sampled_; }
   void begin(size_t window, double expected_s) override {
     now_ = window;
     expected_s_ = expected_s;
@@ -32,7 +32,7 @@ class FakeSampled final : public SampledCounters {
     value.samples = 1000;
     value.interval_s = window_s / 1000;
     value.called = "a__counter";
-    return std::vector<SampledValue>(plan_.windows.at(now_).metrics.size(), value);
+    return std::vector<SampledValue>(sampled_.windows.at(now_).metrics.size(), value);
   }
   [[nodiscard]] double expected_s() const { return expected_s_; }
 
@@ -40,7 +40,7 @@ class FakeSampled final : public SampledCounters {
   int begun = 0;
 
  private:
-  SamplingPlan plan_;
+  SamplingWindows sampled_;
   size_t now_ = 0;
   double expected_s_ = 0;
 };
