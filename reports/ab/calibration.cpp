@@ -9,13 +9,13 @@
 #include <stdexcept>
 
 #include "reports/ab/ab_fields.h"
-#include "reports/ab/strict_json.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sealed_json.h"
 #include "reports/base/statistics.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "reports/ab/ab_fields.h"
-#include "reports/ab/strict_json.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
+#include "reports/base/sealed_json.h"
 
 namespace noisemark::reports {
 namespace {

@@ -118,7 +118,8 @@ std::string object_text(const Shape& shape, const std::vector<std::string>& extr
   Json required(extra_keys);
   std::vector<std::string> lines = extra;
   for (const Shape::Member& member : shape.members) {
-    if (!member.rule.left_out_if_empty) required.push_back(member.key);
+    const bool may_be_absent = member.rule.left_out_if_empty || member.rule.came_later;
+    if (!may_be_absent) required.push_back(member.key);
     lines.push_back(property_line(member));
   }
   return fmt::format(
@@ -175,7 +176,9 @@ std::string type_words(const Shape& shape, const Rule& rule) {
 std::string table_of(const Shape& shape) {
   MarkdownTable table({{"key"}, {"type"}, {"unit"}, {"meaning"}});
   for (const Shape::Member& member : shape.members) {
-    const char* absent = member.rule.left_out_if_empty ? " (absent where empty)" : "";
+    const char* absent = member.rule.left_out_if_empty ? " (absent where empty)"
+                         : member.rule.came_later      ? " (absent in early files)"
+                                                       : "";
     table.add_row({code(member.key), type_words(*member.shape, member.rule) + absent,
                    std::string(unit_of(member.key)), std::string(member.text)});
   }
@@ -191,11 +194,21 @@ std::string schema_text(const Document& document, const Shape& body) {
        {"required", {"name", "version"}},
        {"properties",
         {{"name", {{"const", document.name}}}, {"version", {{"const", document.version}}}}}});
-  const std::string checksum =
-      line_of({{"type", "string"},
-               {"pattern", kSha256},
-               {"description",
-                "SHA-256 of the bytes of this file with these 64 digits replaced by zeros"}});
+  std::vector<std::string> lines;
+  std::vector<std::string> keys;
+  if (document.nested) {
+    keys.emplace_back("schema");
+    lines.push_back("\"schema\": " + schema);
+  }
+  if (document.sealed) {
+    keys.emplace_back("checksum");
+    lines.push_back("\"checksum\": " +
+                    line_of({{"type", "string"},
+                             {"pattern", kSha256},
+                             {"description",
+                              "SHA-256 of the bytes of this file with these 64 digits replaced by "
+                              "zeros"}}));
+  }
   std::vector<const Shape*> structs;
   collect(body, structs);
   std::vector<std::string> definitions;
@@ -210,9 +223,7 @@ std::string schema_text(const Document& document, const Shape& body) {
       "{{\n  \"$schema\": \"http://json-schema.org/draft-07/schema#\",\n"
       "  \"title\": \"{} {}\",\n  \"description\": {},\n{},\n  \"definitions\": {{\n{}\n  }}\n}}\n",
       document.name, document.version, Json(document.text).dump(),
-      object_text(body, {"\"schema\": " + schema, "\"checksum\": " + checksum},
-                  {"schema", "checksum"}, 2),
-      fmt::join(definitions, ",\n"));
+      object_text(body, lines, keys, 2), fmt::join(definitions, ",\n"));
 }
 
 std::string fields_markdown(const Document& document, const Shape& body) {

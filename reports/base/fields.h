@@ -37,6 +37,7 @@ struct Rule {
   bool not_empty = false;          ///< a text has at least one character
   bool gaps = false;               ///< a list of numbers may have gaps: NaN here, null in the file
   bool left_out_if_empty = false;  ///< the key is absent where the value is empty
+  bool came_later = false;         ///< a file from before has no such key
   bool one_line = false;           ///< a list of structs takes one line of the file
 };
 
@@ -71,6 +72,9 @@ struct Field {
   constexpr Field left_out_if_empty() const {
     return changed([](Rule& to) { to.left_out_if_empty = true; });
   }
+  constexpr Field came_later() const {
+    return changed([](Rule& to) { to.came_later = true; });
+  }
   constexpr Field on_one_line() const {
     return changed([](Rule& to) { to.one_line = true; });
   }
@@ -88,6 +92,29 @@ template <class Struct, class Value>
 constexpr Field<Struct, Value> field(std::string_view key, Value Struct::*member,
                                      std::string_view text) {
   return {key, member, text};
+}
+
+/// The same of a member that `Struct` inherits: field<Struct>(...).
+template <class Struct, class Base, class Value>
+requires std::is_base_of_v<Base, Struct>
+constexpr Field<Struct, Value> field(std::string_view key, Value Base::*member,
+                                     std::string_view text) {
+  return {key, member, text};
+}
+
+/// A key whose value is made from the others, in a document that is only written.
+template <class Struct, class Value>
+struct Computed {
+  std::string_view key;
+  Value (*of)(const Struct& object);
+  std::string_view text;
+  Rule rule = {};
+};
+
+template <class Struct, class Value>
+constexpr Computed<Struct, Value> computed(std::string_view key, Value (*of)(const Struct&),
+                                           std::string_view text) {
+  return {key, of, text};
 }
 
 inline constexpr std::string_view kSha256 = "^[0-9a-f]{64}$";
@@ -111,6 +138,15 @@ concept Described = requires {
 /// Specialized for every enumeration of a document: its constants and their texts.
 template <class Enum>
 inline constexpr std::array<std::pair<Enum, std::string_view>, 0> kNames{};
+
+/// The text of a constant; empty: it has none.
+template <class Enum>
+constexpr std::string_view name_of(Enum constant) {
+  for (const auto& [known, name] : kNames<Enum>) {
+    if (known == constant) return name;
+  }
+  return {};
+}
 
 /// The type of a value in a document, as a value: for the schema and the documentation.
 struct Shape {
@@ -169,10 +205,11 @@ Shape shape_of() {
             .entry = std::make_shared<Shape>(shape_of<typename T::mapped_type>())};
   } else if constexpr (Described<T>) {
     Shape shape{.kind = Kind::kStruct, .about = Fields<T>::kAbout};
-    const auto add = [&]<class Value>(const Field<T, Value>& one) {
-      shape.members.push_back(
-          {one.key, one.text, one.rule, std::make_shared<Shape>(shape_of<Value>())});
-    };
+    const auto add =
+        [&]<template <class, class> class Kind_, class Value>(const Kind_<T, Value>& one) {
+          shape.members.push_back(
+              {one.key, one.text, one.rule, std::make_shared<Shape>(shape_of<Value>())});
+        };
     std::apply([&](const auto&... all) { (add(all), ...); }, Fields<T>::kAll);
     return shape;
   } else if constexpr (std::is_enum_v<T>) {
@@ -196,10 +233,11 @@ struct Document {
   std::string_view name;
   std::string_view version;
   std::string_view text;  ///< a sentence on the document, for the schema and the documentation
+  bool sealed = true;     ///< it has a checksum
+  bool nested = true;     ///< `schema` is an object; else the body has `schema` and `version`
 };
 
-/// The JSON Schema (draft-07) of a document with a checksum whose other members are those of
-/// `body`, a struct.
+/// The JSON Schema (draft-07) of a document whose other members are those of `body`, a struct.
 [[nodiscard]] std::string schema_text(const Document& document, const Shape& body);
 
 /// Tables of every field in Markdown, a struct each: type, unit and text.

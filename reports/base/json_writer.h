@@ -65,10 +65,11 @@ class Printer {
   template <class Enum>
   requires std::is_enum_v<Enum>
   void value(Enum constant, const Path& path) {
-    for (const auto& [known, name] : kNames<Enum>) {
-      if (known == constant) return value(std::string(name), path);
+    const std::string_view name = name_of(constant);
+    if (name.empty()) {
+      throw std::logic_error(where_ + ": " + path.text() + " is no constant of its enumeration");
     }
-    throw std::logic_error(where_ + ": " + path.text() + " is no constant of its enumeration");
+    value(std::string(name), path);
   }
 
   template <class T>
@@ -200,17 +201,21 @@ nlohmann::ordered_json tree_of(const T& value) {
   } else if constexpr (Described<T>) {
     Json object = Json::object();
     const auto add = [&](const auto& field) {
-      const auto& member = value.*field.member;
+      const auto& member = [&]() -> decltype(auto) {
+        if constexpr (requires { field.member; }) {
+          return (value.*field.member);
+        } else {
+          return field.of(value);
+        }
+      }();
       if (field.rule.left_out_if_empty && is_empty(member)) return;
       object[std::string(field.key)] = tree_of(member);
     };
     std::apply([&](const auto&... fields) { (add(fields), ...); }, Fields<T>::kAll);
     return object;
   } else if constexpr (std::is_enum_v<T>) {
-    for (const auto& [constant, name] : kNames<T>) {
-      if (constant == value) return std::string(name);
-    }
-    throw std::logic_error("tree_of: a constant has no name");
+    if (name_of(value).empty()) throw std::logic_error("tree_of: a constant has no name");
+    return std::string(name_of(value));
   } else {
     return value;
   }

@@ -160,11 +160,7 @@ struct Comparison {
 /// "Exit code 4", and why where it was let pass: "Exit code 0: inconclusive, let pass by ...".
 [[nodiscard]] std::string exit_words(const Comparison& comparison);
 
-inline constexpr std::string_view kComparisonSchemaName = "noisemark.comparison";
-inline constexpr std::string_view kComparisonSchemaVersion = "1.3.0";
-
-/// comparison.json: keys are the field names of comparison.h in their order, verdicts by their
-/// names, what is missing null. Doubles read back bit for bit.
+/// comparison.json (comparison_fields.h). Doubles read back bit for bit.
 [[nodiscard]] std::string comparison_json(const Comparison& comparison);
 
 }  // namespace noisemark::reports

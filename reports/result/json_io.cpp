@@ -8,6 +8,7 @@
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
+#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/result/result_fields.h"
 
@@ -70,19 +71,6 @@ std::string to_json(const Result& result) {
 
 void write_result(const std::filesystem::path& path, const Result& result) {
   write_file_atomically(path, to_json(result));
-}
-
-std::string expected_checksum(std::string_view text, std::string_view stated) {
-  const size_t place = text.find(stated);
-  if (!is_sha256(stated) || place == std::string_view::npos ||
-      text.find(stated, place + 1) != std::string_view::npos) {
-    return "";
-  }
-  Sha256 hash;
-  hash.update(text.substr(0, place));
-  hash.update(std::string(stated.size(), '0'));
-  hash.update(text.substr(place + stated.size()));
-  return hash.hex();
 }
 
 Result from_json_unverified(std::string_view text, const std::string& where) {

@@ -25,10 +25,6 @@ namespace noisemark::reports {
 /// Reads without verifying the checksum, to see what else is wrong with a changed file.
 [[nodiscard]] Result from_json_unverified(std::string_view text, const std::string& where);
 
-/// The checksum that the file should carry: of `text` with the digits of `stated` as zeros. Empty
-/// unless `stated` is a digest that occurs exactly once in `text`.
-[[nodiscard]] std::string expected_checksum(std::string_view text, std::string_view stated);
-
 /// Throws Error (cannot write).
 void write_result(const std::filesystem::path& path, const Result& result);
 

@@ -8,6 +8,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
+#include "reports/result/result_fields.h"
 
 namespace noisemark::reports {
 namespace {
@@ -421,8 +422,7 @@ std::vector<Metric> device_metrics(const Result& result) {
 }
 
 std::string direction_words(Direction direction) {
-  if (direction == kLower) return "lower";
-  return direction == kHigher ? "higher" : "";
+  return direction == Direction::kNeutral ? "" : std::string(json::name_of(direction));
 }
 
 std::string margin_words(double frac) {

@@ -15,7 +15,10 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/json.h"
+#include "reports/base/json_reader.h"
+#include "reports/base/sealed_json.h"
 #include "reports/result/definition.h"
+#include "reports/seeds/distance_file.h"
 #include "reports/seeds/variants.h"
 
 namespace noisemark::reports {
@@ -24,17 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t kVersion = 1;
 constexpr size_t kShownDigits = 12;  // of a checksum
 constexpr const char* kFolder = "distances";
-
-/// Returns null where the key is absent: keys came one by one.
-const Json& part(const Json& json, const char* key) {
-  static const Json kNull;
-  if (!json.is_object()) return kNull;
-  const auto found = json.find(key);
-  return found == json.end() ? kNull : *found;
-}
 
 std::string shown(const Json& json) {
   return json.is_string() ? json.get<std::string>() : json.dump();
@@ -48,22 +42,20 @@ struct Locked {
 };
 
 /// The keys of [sample], which a definition has where its sampler is not "none".
-std::vector<Locked> sampling_keys(const DefinitionView& definition, const Json& drawn,
+std::vector<Locked> sampling_keys(const DefinitionView& definition, const DrawnSamples& drawn,
                                   const DistanceOrigin& origin, const Result& run) {
   if (!definition.sample) return {};
   const DefinitionView::Sample& sample = *definition.sample;
-  const Json sampler = part(drawn, "sampler");
+  const DrawnSamples::Sampler& sampler = drawn.sampler;
   std::vector<Locked> keys = {
-      {"sample.sampler", or_null(sample.sampler), part(sampler, "name")},
+      {"sample.sampler", or_null(sample.sampler), sampler.name},
       {"sample.count", or_null(sample.count), origin.samples},
-      {"sample.ddim_steps", or_null(sample.ddim_steps), part(sampler, "steps")},
-      {"sample.ddim_eta", or_null(sample.ddim_eta), part(sampler, "eta")},
-      {"sample.grid", or_null(sample.grid), part(sampler, "grid")},
-      {"sample.ddpm_variance", or_null(sample.ddpm_variance), part(sampler, "variance")},
-      {"the seed", run.seeds.base, part(drawn, "seed")}};
-  if (const Json source = part(part(drawn, "noise"), "source"); source.is_string()) {
-    keys.push_back({"the initial noise", "drawn", source});
-  }
+      {"sample.ddim_steps", or_null(sample.ddim_steps), sampler.steps},
+      {"sample.ddim_eta", or_null(sample.ddim_eta), or_null(sampler.eta)},
+      {"sample.grid", or_null(sample.grid), or_null(sampler.grid)},
+      {"sample.ddpm_variance", or_null(sample.ddpm_variance), or_null(sampler.variance)},
+      {"the seed", run.seeds.base, or_null(drawn.seed)},
+      {"the initial noise", "drawn", drawn.noise.source}};
   if (!origin.weights.empty()) {
     keys.push_back({"eval.weights", or_null(definition.eval_weights), origin.weights});
   }
@@ -87,7 +79,7 @@ std::vector<Locked> distance_keys(const DefinitionView& definition, const Distan
 /// of [sample], the seed and eval.weights; with quality.extractor, its resize; with
 /// quality.reference, the reference's name or the SHA-256 of its moments. `drawn` is what
 /// sampling.json says. Empty: it does not depart, or nothing is locked.
-std::string why_not_locked_sampling(const Json& drawn, const DistanceOrigin& origin,
+std::string why_not_locked_sampling(const DrawnSamples& drawn, const DistanceOrigin& origin,
                                     const Result& run) {
   const DefinitionView definition = definition_of(run);
   std::vector<Locked> keys = sampling_keys(definition, drawn, origin, run);
@@ -100,192 +92,147 @@ std::string why_not_locked_sampling(const Json& drawn, const DistanceOrigin& ori
   return "";
 }
 
-std::string text_of(const Json& json) {
-  return json.is_string() ? json.get<std::string>() : "";
+std::string sampler_of(const DrawnSamples::Sampler& sampler) {
+  const bool ddim = sampler.name == "ddim";
+  return fmt::format("{}, {} steps, {} {}", sampler.name, sampler.steps, ddim ? "eta" : "variance",
+                     shown(ddim ? or_null(sampler.eta) : or_null(sampler.variance)));
 }
 
-std::optional<double> number_of(const Json& json) {
-  if (!json.is_number() || !std::isfinite(json.get<double>())) return std::nullopt;
-  return json.get<double>();
-}
-
-std::optional<Interval> interval_of(const Json& json) {
-  const auto low = number_of(part(json, "low"));
-  const auto high = number_of(part(json, "high"));
-  if (!low || !high) return std::nullopt;
-  return Interval{*low, *high};
-}
-
-std::string sampler_of(const Json& drawn) {
-  const Json& sampler = drawn.at("sampler");
-  const auto name = sampler.at("name").get<std::string>();
-  const char* setting = name == "ddim" ? "eta" : "variance";
-  const Json& value = sampler.at(setting);
-  return fmt::format("{}, {} steps, {} {}", name, sampler.at("steps").get<int64_t>(), setting,
-                     value.is_string() ? value.get<std::string>() : value.dump());
-}
-
-std::string definition_of(const Json& drawn) {
-  const Json& definition = part(drawn, "definition");
-  if (!definition.is_object()) return "";
-  return fmt::format("{}@{} {}{}", text_of(part(definition, "id")),
-                     text_of(part(definition, "scale")),
-                     text_of(part(definition, "sha256")).substr(0, kShownDigits),
-                     part(definition, "custom") == true ? " (custom)" : "");
+std::string definition_words(const DrawnSamples::Definition& definition) {
+  return fmt::format("{}@{} {}{}", definition.id, definition.scale,
+                     definition.sha256.substr(0, kShownDigits),
+                     definition.custom ? " (custom)" : "");
 }
 
 /// Seeds differ from run to run; that each has its own is what they have in common.
-std::string noise_of(const Json& drawn, const Result& run) {
-  const Json& seed = part(drawn, "seed");
-  if (!seed.is_number_unsigned()) return "";
-  const auto number = seed.get<uint64_t>();
+std::string noise_of(const DrawnSamples& drawn, const Result& run) {
+  if (!drawn.seed) return "";
   const std::string words =
-      number == run.seeds.base ? "the run's seed" : fmt::format("seed {}", number);
-  const Json& noise = drawn.at("noise");
-  if (text_of(part(noise, "source")) != "file") return words;
-  return fmt::format("a file {}, {}", text_of(part(noise, "sha256")).substr(0, kShownDigits),
-                     words);
+      *drawn.seed == run.seeds.base ? "the run's seed" : fmt::format("seed {}", *drawn.seed);
+  if (drawn.noise.source != "file") return words;
+  return fmt::format("a file {}, {}", drawn.noise.sha256.substr(0, kShownDigits), words);
 }
 
 /// Likewise: samples of modes in other precisions differ in nothing else.
-std::string precision_of(const Json& drawn, const Result& run) {
-  const std::string precision = text_of(part(part(drawn, "execution"), "precision"));
+std::string precision_of(const DrawnSamples& drawn, const Result& run) {
+  const std::string precision = drawn.execution ? drawn.execution->precision : "";
   return !precision.empty() && precision == run.identity.precision ? "the run's" : precision;
 }
 
-std::optional<KernelOrigin> kernel_of(const Json& kernel) {
-  if (!kernel.is_object()) return std::nullopt;
-  KernelOrigin origin;
-  origin.subsets = kernel.value("subsets", int64_t{0});
-  origin.subset_size = kernel.value("subset_size", int64_t{0});
-  origin.draws = text_of(part(kernel, "draws"));
-  const Json& seed = part(kernel, "seed");
-  if (seed.is_number_unsigned()) origin.seed = seed.get<uint64_t>();
-  return origin;
-}
-
-/// Reads one distance file, metric by metric.
-class DistanceFile {
+/// The metrics of one distance file.
+class DistanceMetrics {
  public:
-  DistanceFile(const Json& json, const Result& run, const std::string& file)
-      : json_(json), a_(json.at("a")), b_(json.at("b")), run_(run) {
+  DistanceMetrics(const DistanceFile& file, const Result& run, const std::string& name)
+      : file_(file), run_(run) {
     distance_.run_id = run.run_id;
-    distance_.file = file;
+    distance_.file = name;
     fill_origin();
     distance_.problem = problem();
   }
 
   [[nodiscard]] std::vector<RunDistance> all() const {
-    const auto name = json_.at("name").get<std::string>();
-    const bool fid = name == "FID";
-    std::vector<RunDistance> distances = {frechet_distance(fid, name)};
-    if (json_.contains("kernel")) distances.push_back(kernel_distance(fid, name));
-    if (json_.contains("precision_frac")) {
-      distances.push_back(higher("_precision", "precision", json_["precision_frac"]));
-      distances.push_back(higher("_recall", "recall", json_.at("recall_frac")));
+    const bool fid = file_.name == "FID";
+    std::vector<RunDistance> distances = {frechet_distance(fid)};
+    if (file_.kernel) distances.push_back(kernel_distance(fid));
+    if (file_.precision_frac) {
+      distances.push_back(higher("_precision", "precision", file_.precision_frac));
+      distances.push_back(higher("_recall", "recall", file_.recall_frac));
     }
-    if (json_.contains("inception_score")) distances.push_back(score());
+    if (file_.inception_score) distances.push_back(score());
     return distances;
   }
 
  private:
   void fill_origin() {
     DistanceOrigin& origin = distance_.origin;
-    const Json& extractor = part(a_, "extractor");
-    origin.extractor = text_of(part(extractor, "name"));
-    origin.checksum = text_of(part(extractor, "checksum"));
-    origin.resize = text_of(part(extractor, "resize"));
-    origin.resize_asserted =
-        part(a_, "extractor_asserted") == true || part(b_, "extractor_asserted") == true;
-    origin.dimension = json_.at("d").get<int64_t>();
-    origin.samples = a_.at("n").is_null() ? 0 : a_.at("n").get<int64_t>();
-    origin.reference = fs::path(b_.at("name").get<std::string>()).filename().string();
-    if (!b_.at("n").is_null()) origin.reference_samples = b_.at("n").get<int64_t>();
-    origin.reference_sha256 = text_of(part(b_, "moments_sha256"));
-    const Json& drawn = part(a_, "drawn");
-    if (!drawn.is_object()) return;
-    origin.definition = definition_of(drawn);
-    origin.sampler = sampler_of(drawn);
-    origin.weights = text_of(drawn.at("weights").at("kind"));
+    if (const auto& extractor = file_.a.extractor) {
+      origin.extractor = extractor->name;
+      origin.checksum = extractor->checksum;
+      origin.resize = extractor->resize;
+    }
+    origin.resize_asserted = file_.a.extractor_asserted || file_.b.extractor_asserted;
+    origin.dimension = file_.d;
+    origin.samples = file_.a.n.value_or(0);
+    origin.reference = fs::path(file_.b.name).filename().string();
+    origin.reference_samples = file_.b.n;
+    origin.reference_sha256 = file_.b.moments_sha256.value_or("");
+    if (!file_.a.drawn) return;
+    const DrawnSamples& drawn = *file_.a.drawn;
+    if (drawn.definition) origin.definition = definition_words(*drawn.definition);
+    origin.sampler = sampler_of(drawn.sampler);
+    origin.weights = drawn.weights.kind.value_or("");
     origin.noise = noise_of(drawn, run_);
     origin.precision = precision_of(drawn, run_);
-    distance_.noise_sha256 = text_of(drawn.at("noise").at("sha256"));
+    distance_.noise_sha256 = drawn.noise.sha256;
   }
-
-  [[nodiscard]] bool to_itself() const { return part(b_, "exact") == true; }
 
   [[nodiscard]] std::string prefix() const {
     const std::string& extractor = distance_.origin.extractor;
     if (!extractor.empty()) return extractor;
-    return to_itself() ? "mixture" : "unknown";
+    return file_.b.exact ? "mixture" : "unknown";
   }
 
   [[nodiscard]] std::string problem() const {
-    const Json& drawn = part(a_, "drawn");
-    if (!drawn.is_object()) return "nothing says which weights drew the samples";
-    const auto sha256 = text_of(drawn.at("weights").at("sha256"));
+    if (!file_.a.drawn) return "nothing says which weights drew the samples";
+    const std::string& sha256 = file_.a.drawn->weights.sha256;
     const Determinism& trained = run_.determinism;
     if (sha256.empty() || (sha256 != trained.weights_sha256 && sha256 != trained.ema_sha256)) {
       return "the samples were drawn with other weights than this run's";
     }
     if (std::string words = extractor_problem(); !words.empty()) return words;
-    return why_not_locked_sampling(drawn, distance_.origin, run_);
+    return why_not_locked_sampling(*file_.a.drawn, distance_.origin, run_);
   }
 
   [[nodiscard]] std::string extractor_problem() const {
-    const Json& a = part(a_, "extractor");
-    const Json& b = part(b_, "extractor");
-    if (a.is_null() && b.is_null()) return to_itself() ? "" : "nobody says what made the features";
-    if (a.is_null() || b.is_null()) {
-      return "nobody says which extractor and resize made one of the sets";
-    }
-    for (const char* key : {"name", "checksum", "resize"}) {
-      const std::string one = text_of(part(a, key));
-      const std::string other = text_of(part(b, key));
-      if (one == other) continue;
-      return fmt::format("the sets are not of one extractor: {} {} and {}", key, one, other);
+    using Extractor = DistanceFile::Extractor;
+    const std::optional<Extractor>& a = file_.a.extractor;
+    const std::optional<Extractor>& b = file_.b.extractor;
+    if (!a && !b) return file_.b.exact ? "" : "nobody says what made the features";
+    if (!a || !b) return "nobody says which extractor and resize made one of the sets";
+    for (const auto& [key, member] :
+         {std::pair{"name", &Extractor::name}, std::pair{"checksum", &Extractor::checksum},
+          std::pair{"resize", &Extractor::resize}}) {
+      if ((*a).*member == (*b).*member) continue;
+      return fmt::format("the sets are not of one extractor: {} {} and {}", key, (*a).*member,
+                         (*b).*member);
     }
     return "";
   }
 
   /// Says what is wrong with the covariances, which the Fréchet distance alone is made of.
   [[nodiscard]] std::string why_too_few() const {
-    for (const Json* set : {&a_, &b_}) {
-      if (!set->at("gateable").get<bool>()) return why_not_gateable(*set);
+    for (const DistanceFile::Set* set : {&file_.a, &file_.b}) {
+      if (set->gateable) continue;
+      return set->why_no_gate.value_or(fmt::format("fewer than 2 d = {} samples: N = {}",
+                                                   2 * distance_.origin.dimension,
+                                                   distance_.origin.samples));
     }
     return "";
   }
 
-  [[nodiscard]] std::string why_not_gateable(const Json& set) const {
-    const std::string words = text_of(part(set, "why_no_gate"));
-    if (!words.empty()) return words;
-    return fmt::format("fewer than 2 d = {} samples: N = {}", 2 * distance_.origin.dimension,
-                       distance_.origin.samples);
-  }
-
   [[nodiscard]] RunDistance named(const std::string& metric, const std::string& name,
-                                  const Json& value) const {
+                                  std::optional<double> value) const {
     RunDistance one = distance_;
     one.origin.metric = metric;
     one.origin.name = name;
-    one.value = number_of(value);
+    if (value && std::isfinite(*value)) one.value = value;
     if (!one.value) one.problem = "it is no finite number";
     return one;
   }
 
-  [[nodiscard]] RunDistance frechet_distance(bool fid, const std::string& name) const {
-    RunDistance one = named(fid ? "fid" : prefix() + "_distance", name, json_.at("value"));
-    one.interval = interval_of(part(json_, "bootstrap"));
+  [[nodiscard]] RunDistance frechet_distance(bool fid) const {
+    RunDistance one = named(fid ? "fid" : prefix() + "_distance", file_.name, file_.value);
+    if (const auto& drawn = file_.bootstrap) one.interval = Interval{drawn->low, drawn->high};
     if (one.problem.empty()) one.problem = why_too_few();
     return one;
   }
 
-  [[nodiscard]] RunDistance kernel_distance(bool fid, const std::string& name) const {
-    const Json& kernel = json_.at("kernel");
+  [[nodiscard]] RunDistance kernel_distance(bool fid) const {
+    const DistanceFile::Kernel& kernel = *file_.kernel;
     RunDistance one = named(fid ? "kid" : prefix() + "_kernel_distance",
-                            fid ? "KID" : name + ", kernel", kernel.at("mean"));
-    one.origin.kernel = kernel_of(kernel);
-    one.standard_error = number_of(part(kernel, "standard_error"));
+                            fid ? "KID" : file_.name + ", kernel", kernel.mean);
+    one.origin.kernel = KernelOrigin{kernel.subsets, kernel.subset_size, kernel.draws, kernel.seed};
+    one.standard_error = kernel.standard_error;
     if (one.problem.empty() && !one.standard_error) {
       one.problem = "no standard error: subsets of more than half of a set are almost the same set";
     }
@@ -293,7 +240,7 @@ class DistanceFile {
   }
 
   [[nodiscard]] RunDistance higher(const std::string& suffix, const std::string& name,
-                                   const Json& value) const {
+                                   std::optional<double> value) const {
     RunDistance one = named(prefix() + suffix, name, value);
     one.direction = Direction::kHigher;
     return one;
@@ -301,15 +248,13 @@ class DistanceFile {
 
   /// A score of the samples alone: the reference plays no part, but they have it in common.
   [[nodiscard]] RunDistance score() const {
-    const Json& score = json_.at("inception_score");
-    RunDistance one = higher("_class_score", score.at("name").get<std::string>(), score.at("mean"));
+    const DistanceFile::Score& score = *file_.inception_score;
+    RunDistance one = higher("_class_score", score.name, score.mean);
     if (one.origin.name == "Inception score") one.origin.metric = "inception_score";
     return one;
   }
 
-  const Json& json_;
-  const Json& a_;
-  const Json& b_;
+  const DistanceFile& file_;
   const Result& run_;
   RunDistance distance_;
 };
@@ -317,16 +262,10 @@ class DistanceFile {
 /// Returns the metrics that one distance file says of the samples of `run`. Throws Error (bad
 /// input), beginning with `where`, for what is no such file.
 std::vector<RunDistance> distances_in(const std::string& text, const Result& run,
-                                      const std::string& file, const std::string& where) {
-  const Json json = Json::parse(text, nullptr, false);
-  try {
-    if (json.at("schema") != "noisemark.distance" || json.at("version") != kVersion) {
-      throw bad_input(where, "schema", json.at("schema").dump(), "noisemark.distance 1");
-    }
-    return DistanceFile(json, run, file).all();
-  } catch (const Json::exception& error) {
-    throw bad_input(where, "", fault_words(text, error), "what `noisemark fid --json` writes");
-  }
+                                      const std::string& name, const std::string& where) {
+  DistanceFile file;
+  json::Reader(where).value(Json(parse_json(text, where)), file, json::Path{});
+  return DistanceMetrics(file, run, name).all();
 }
 
 std::vector<RunDistance> read_file_of(const fs::path& file, const Result& run) {

@@ -11,6 +11,7 @@
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/result/json_io.h"
 #include "reports/seeds/study_fields.h"
@@ -25,14 +26,6 @@ using Json = nlohmann::json;
 
 /// A version without a checksum; it is still read.
 constexpr std::string_view kUnsealed = "1.1.0";
-
-template <class Enum>
-std::string_view name_of(Enum constant) {
-  for (const auto& [known, name] : json::kNames<Enum>) {
-    if (known == constant) return name;
-  }
-  throw std::logic_error("name_of: a constant of quality has no name");
-}
 
 Error not_ours(const std::string& where, const std::string& found) {
   return bad_input(where, "", found,
@@ -76,7 +69,7 @@ void require_whole(std::string_view text, const Json& file, const json::Reader& 
 }  // namespace
 
 std::string_view verdict_name(QualityVerdict verdict) {
-  return name_of(verdict);
+  return json::name_of(verdict);
 }
 
 ExitCode exit_code_of(QualityVerdict verdict) {
@@ -101,7 +94,7 @@ ExitCode exit_code_of(const QualityStudy& study) {
 }
 
 std::string_view design_name(TestDesign design) {
-  return name_of(design);
+  return json::name_of(design);
 }
 
 std::string quality_json(const QualityStudy& study) {

@@ -18,10 +18,10 @@
 #include <system_error>
 #include <utility>
 
-#include "reports/ab/strict_json.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
+#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/result/json_io.h"
 #include "suite/environment/child.h"

@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <boost/math/distributions/chi_squared.hpp>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -13,12 +12,13 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/base/json.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/base/streams.h"
 #include "reports/result/result.h"
+#include "reports/seeds/distance_file.h"
 #include "reports/seeds/gates.h"
 #include "suite/cli/arguments.h"
 #include "suite/environment/environment.h"
@@ -34,7 +34,7 @@
 namespace noisemark::suite {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using reports::DistanceFile;
 using reports::format_count;
 using reports::format_number;
 
@@ -210,9 +210,9 @@ std::string gate_line(const FidOutcome& outcome) {
                      outcome.gate->verdict.words);
 }
 
-/// Hashes mean and covariance, so that a stale reference can be told; null where only features are
+/// Hashes mean and covariance, so that a stale reference can be told; empty where only features are
 /// held.
-Json moments_sha256(const FeatureSet& set) {
+std::optional<std::string> moments_sha256(const FeatureSet& set) {
   if (!set.gaussian) return {};
   reports::Sha256 sha256;
   for (const at::Tensor& part : {set.gaussian->mean, set.gaussian->covariance}) {
@@ -221,76 +221,68 @@ Json moments_sha256(const FeatureSet& set) {
   return sha256.hex();
 }
 
-Json set_json(const FeatureSet& set, const FeatureSet& other,
-              const std::optional<SamplingOrigin>& origin) {
+DistanceFile::Extractor extractor_of(const ExtractorInfo& info) {
+  return {info.name, info.distance, info.checksum, info.resize, info.provenance};
+}
+
+DistanceFile::Set set_of(const FeatureSet& set, const FeatureSet& other,
+                         const std::optional<SamplingOrigin>& origin) {
   const std::string why = why_no_gate(set, other);
-  Json json = Json::object();
-  json["name"] = set.name;
-  json["n"] = set.samples == 0 ? Json() : Json(set.samples);
-  json["exact"] = set.exact;
-  json["extractor"] = set.extractor ? Json::parse(extractor_json(*set.extractor)) : Json();
-  json["extractor_asserted"] = set.extractor_asserted;
-  json["moments_sha256"] = moments_sha256(set);
-  json["drawn"] = origin ? Json::parse(origin->json) : Json();
-  json["gateable"] = why.empty();
-  json["why_no_gate"] = why.empty() ? Json() : Json(why);
-  return json;
+  DistanceFile::Set file;
+  file.name = set.name;
+  if (set.samples != 0) file.n = set.samples;
+  file.exact = set.exact;
+  if (set.extractor) file.extractor = extractor_of(*set.extractor);
+  file.extractor_asserted = set.extractor_asserted;
+  file.moments_sha256 = moments_sha256(set);
+  if (origin) file.drawn = origin->drawn;
+  file.gateable = why.empty();
+  if (!why.empty()) file.why_no_gate = why;
+  return file;
 }
 
-Json kernel_json(const FidOutcome& outcome) {
+DistanceFile::Kernel kernel_of(const FidOutcome& outcome) {
   const KernelDistance& kernel = *outcome.distance.kernel;
-  return {{"mean", kernel.mean},
-          {"standard_deviation", kernel.standard_deviation},
-          {"standard_error", reports::or_null(kernel.standard_error)},
-          {"subsets", kernel.subsets},
-          {"subset_size", kernel.subset_size},
-          {"draws", outcome.draws},
-          {"seed", outcome.draw_seed}};
+  return {kernel.mean,
+          kernel.standard_deviation,
+          kernel.standard_error,
+          kernel.subsets,
+          kernel.subset_size,
+          outcome.draws,
+          static_cast<uint64_t>(outcome.draw_seed)};
 }
 
-Json bootstrap_json(const FidOutcome& outcome) {
-  return {{"replicates", outcome.options.resampling.replicates},
-          {"seed", outcome.options.resampling.seed},
-          {"drawn_again", "a"},
-          {"confidence", outcome.confidence},
-          {"low", outcome.interval->low},
-          {"high", outcome.interval->high}};
+DistanceFile::Gate judged(const FidGate& gate) {
+  const auto bound = [](double value) {
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  };
+  return {bound(gate.low), bound(gate.high), gate.verdict.verdict == reports::QualityVerdict::kPass,
+          gate.verdict.verdict, gate.verdict.words};
 }
 
-Json mixture_json(const MixtureDistance& mixture) {
-  return {{"floor_mean", mixture.floor_mean},
-          {"floor_largest", mixture.floor_largest},
-          {"component_share_frac", mixture.component_share_frac},
-          {"component_chi_square", mixture.component_chi_square},
-          {"degrees", degrees_of(mixture)},
-          {"p", p_of_shares(mixture)}};
-}
-
-Json gate_json(const FidGate& gate) {
-  return {{"min", std::isfinite(gate.low) ? Json(gate.low) : Json()},
-          {"max", std::isfinite(gate.high) ? Json(gate.high) : Json()},
-          {"pass", gate.verdict.verdict == reports::QualityVerdict::kPass},
-          {"verdict", reports::verdict_name(gate.verdict.verdict)},
-          {"words", gate.verdict.words}};
-}
-
-void add_parts(const FidOutcome& outcome, Json& json) {
+void add_parts(const FidOutcome& outcome, DistanceFile& file) {
   const SetDistance& distance = outcome.distance;
-  if (outcome.interval) json["bootstrap"] = bootstrap_json(outcome);
-  if (distance.kernel) json["kernel"] = kernel_json(outcome);
-  if (distance.precision_recall) {
-    json["precision_frac"] = distance.precision_recall->precision_frac;
-    json["recall_frac"] = distance.precision_recall->recall_frac;
-    json["neighbours"] = distance.precision_recall->neighbours;
+  if (const auto& interval = outcome.interval) {
+    const ResamplingOptions& drawn = outcome.options.resampling;
+    file.bootstrap = {drawn.replicates,   drawn.seed,    "a",
+                      outcome.confidence, interval->low, interval->high};
   }
-  if (outcome.score) {
-    json["inception_score"] = {{"name", score_name(outcome)},
-                               {"mean", outcome.score->mean},
-                               {"standard_deviation", outcome.score->standard_deviation},
-                               {"splits", outcome.score->splits}};
+  if (distance.kernel) file.kernel = kernel_of(outcome);
+  if (const auto& found = distance.precision_recall) {
+    file.precision_frac = found->precision_frac;
+    file.recall_frac = found->recall_frac;
+    file.neighbours = found->neighbours;
   }
-  if (distance.mixture) json["mixture"] = mixture_json(*distance.mixture);
-  if (outcome.gate) json["gate"] = gate_json(*outcome.gate);
+  if (const auto& score = outcome.score) {
+    file.inception_score = {score_name(outcome), score->mean, score->standard_deviation,
+                            score->splits};
+  }
+  if (const auto& mixture = distance.mixture) {
+    file.mixture = {mixture->floor_mean,           mixture->floor_largest,
+                    mixture->component_share_frac, mixture->component_chi_square,
+                    degrees_of(*mixture),          p_of_shares(*mixture)};
+  }
+  if (outcome.gate) file.gate = judged(*outcome.gate);
 }
 
 std::string fid_text(const FidOutcome& outcome) {
@@ -305,24 +297,21 @@ std::string fid_text(const FidOutcome& outcome) {
   return text;
 }
 
-/// "noisemark.distance" 1: keys are added, none is changed.
 std::string fid_json(const FidOutcome& outcome) {
   const FrechetDistance& frechet = outcome.distance.frechet;
-  Json json = Json::object();
-  json["schema"] = "noisemark.distance";
-  json["version"] = 1;
-  json["a"] = set_json(outcome.evaluated, outcome.reference, outcome.evaluated_origin);
-  json["b"] = set_json(outcome.reference, outcome.evaluated, outcome.reference_origin);
-  json["d"] = outcome.evaluated.dimension;
-  json["name"] = outcome.distance.name;
-  json["value"] = frechet.value;
-  json["mean_term"] = frechet.mean_term;
-  json["trace_term"] = frechet.trace_term;
-  json["cross_term"] = frechet.cross_term;
-  json["method"] = frechet.method;
-  json["frechet_s"] = outcome.distance.frechet_s;
-  add_parts(outcome, json);
-  return json.dump(2) + "\n";
+  DistanceFile file;
+  file.a = set_of(outcome.evaluated, outcome.reference, outcome.evaluated_origin);
+  file.b = set_of(outcome.reference, outcome.evaluated, outcome.reference_origin);
+  file.d = outcome.evaluated.dimension;
+  file.name = outcome.distance.name;
+  file.value = frechet.value;
+  file.mean_term = frechet.mean_term;
+  file.trace_term = frechet.trace_term;
+  file.cross_term = frechet.cross_term;
+  file.method = frechet.method;
+  file.frechet_s = outcome.distance.frechet_s;
+  add_parts(outcome, file);
+  return reports::json::tree_of(file).dump(2) + "\n";
 }
 
 FeatureSetOptions set_options(const Options& given) {

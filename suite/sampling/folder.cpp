@@ -15,6 +15,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/json_reader.h"
 #include "reports/base/sha256.h"
 #include "reports/render/run_folder.h"
 #include "suite/config/lock.h"
@@ -262,6 +263,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using reports::DrawnSamples;
 
 constexpr size_t kShownDigits = 12;  // of a checksum
 
@@ -270,37 +272,30 @@ fs::path without_slash(const fs::path& path) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-std::string sampler_words(const Json& sampler) {
-  const auto name = sampler.at("name").get<std::string>();
-  const bool ddim = name == "ddim";
-  const Json& setting = sampler.at(ddim ? "eta" : "variance");
-  const std::string grid =
-      sampler.contains("grid") ? fmt::format(" ({} grid)", sampler["grid"].get<std::string>()) : "";
-  return fmt::format("{}, {} steps{}, {} {}", name, sampler.at("steps").get<int64_t>(), grid,
-                     ddim ? "eta" : "variance",
-                     setting.is_string() ? setting.get<std::string>() : setting.dump());
+std::string sampler_words(const DrawnSamples::Sampler& sampler) {
+  const bool ddim = sampler.name == "ddim";
+  const std::string setting =
+      ddim ? Json(sampler.eta.value_or(0)).dump() : sampler.variance.value_or("");
+  return fmt::format("{}, {} steps{}, {} {}", sampler.name, sampler.steps,
+                     sampler.grid ? fmt::format(" ({} grid)", *sampler.grid) : "",
+                     ddim ? "eta" : "variance", setting);
 }
 
-std::string weights_words(const Json& weights) {
-  const Json& kind = weights.at("kind");
-  const std::string which = kind.is_null() ? "" : kind == "ema" ? "averaged (EMA) " : "trained ";
-  return which + "weights " + weights.at("sha256").get<std::string>().substr(0, kShownDigits);
+std::string weights_words(const DrawnSamples::Weights& weights) {
+  const std::string which = !weights.kind           ? ""
+                            : weights.kind == "ema" ? "averaged (EMA) "
+                                                    : "trained ";
+  return which + "weights " + weights.sha256.substr(0, kShownDigits);
 }
 
-std::string noise_words(const Json& record) {
-  const Json& noise = record.at("noise");
-  const std::string seed = fmt::format("seed {}", record.at("seed").get<uint64_t>());
-  if (noise.at("source") == "drawn") return seed;
+std::string noise_words(const DrawnSamples& drawn) {
+  const std::string seed = fmt::format("seed {}", drawn.seed.value_or(0));
+  if (drawn.noise.source == "drawn") return seed;
   return fmt::format("{}, initial noise of a file {}", seed,
-                     noise.at("sha256").get<std::string>().substr(0, kShownDigits));
+                     drawn.noise.sha256.substr(0, kShownDigits));
 }
 
-std::string precision_words(const Json& record) {
-  const auto precision = record.at("execution").at("precision").get<std::string>();
-  return precision.empty() ? "" : ", " + precision;
-}
-
-SamplingOrigin origin_of(const Json& record) {
+SamplingOrigin origin_of(const Json& record, const std::string& where) {
   Json kept = Json::object();
   for (const char* name : {"definition", "weights", "sampler", "seed", "noise"}) {
     kept[name] = record.at(name);
@@ -309,10 +304,14 @@ SamplingOrigin origin_of(const Json& record) {
   for (const char* name : {"baseline", "precision", "device"}) {
     kept["execution"][name] = record.at("execution").at(name);
   }
-  return {fmt::format("{}, {}, {}{}", sampler_words(record.at("sampler")),
-                      weights_words(record.at("weights")), noise_words(record),
-                      precision_words(record)),
-          kept.dump()};
+  SamplingOrigin origin;
+  DrawnSamples& drawn = origin.drawn;
+  reports::json::Reader(where).value(nlohmann::json(kept), drawn, reports::json::Path{});
+  const std::string& precision = drawn.execution->precision;
+  origin.words =
+      fmt::format("{}, {}, {}{}", sampler_words(drawn.sampler), weights_words(drawn.weights),
+                  noise_words(drawn), precision.empty() ? "" : ", " + precision);
+  return origin;
 }
 
 /// Whether sampling.json speaks of what is there; false: it has no checksum of it. Throws where it
@@ -339,7 +338,7 @@ std::optional<SamplingOrigin> sampling_origin(const fs::path& samples, int64_t c
     const Json record = Json::parse(reports::read_file(path));
     if (record.at("schema") != "noisemark.sampling") return std::nullopt;
     if (record.at("samples").at("shape").at(0).get<int64_t>() < count) return std::nullopt;
-    SamplingOrigin origin = origin_of(record);
+    SamplingOrigin origin = origin_of(record, path.string());
     if (!is_bound(record.at("samples"), given, sha256)) return std::nullopt;
     return origin;
   } catch (const Json::exception&) {

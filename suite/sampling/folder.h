@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "reports/seeds/distance_file.h"
 #include "suite/config/definition.h"
 #include "suite/sampling/weights.h"
 
@@ -63,8 +64,7 @@ void require_picture_channels(const Definition& definition);
 struct SamplingOrigin {
   /// "ddim, 50 steps, eta 0, averaged (EMA) weights 0123456789ab, seed 7, fp32"
   std::string words;
-  std::string
-      json;  ///< the definition, weights, sampler, seed, noise and execution of sampling.json
+  reports::DrawnSamples drawn;  ///< of sampling.json
 };
 
 /// Reads the origin of the pictures/ or samples.npy of a sampling's folder; nothing where there is

@@ -7,9 +7,9 @@
 #include <stdexcept>
 
 #include "reports/ab/ab_fields.h"
-#include "reports/ab/strict_json.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/sealed_json.h"
 #include "reports/compare/inference.h"
 #include "tests/reports/ab/simulated.h"
 

@@ -5,8 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "reports/compare/comparison.h"
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison_fields.h"
 #include "tests/reports/golden_file.h"
 
 namespace noisemark::reports {
@@ -126,10 +125,18 @@ TEST(ComparisonGolden, what_is_not_comparable_has_these_bytes) {
 
 TEST(ComparisonGolden, json_is_json_and_names_its_schema) {
   const auto json = nlohmann::json::parse(comparison_json(regression()));
-  EXPECT_EQ(json.at("schema").at("name"), kComparisonSchemaName);
+  EXPECT_EQ(json.at("schema").at("name"), json::kComparisonDocument.name);
   EXPECT_EQ(json.at("exit_code"), 1);
   EXPECT_EQ(json.at("stochastic").at(2).at("verdict"), nullptr);
   EXPECT_EQ(json.at("stochastic").at(0).at("ratio"), 0.904);
+}
+
+TEST(ComparisonGolden, the_kept_schema_and_documentation_are_those_of_the_fields) {
+  const auto shape = json::shape_of<Comparison>();
+  const std::filesystem::path room = NOISEMARK_TEST_FOLDER "/../../../reports/compare";
+  test::expect_golden(room / "comparison.schema.json",
+                      json::schema_text(json::kComparisonDocument, shape));
+  test::expect_golden(room / "fields.md", json::fields_markdown(json::kComparisonDocument, shape));
 }
 
 TEST(ComparisonGolden, next_steps_follow_the_verdict) {

@@ -17,6 +17,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/result/result_fields.h"
 #include "reports/result/schema.h"

@@ -1,4 +1,5 @@
 #include "reports/seeds/study_files.h"
+#include "reports/seeds/distance_file.h"
 
 #include <gtest/gtest.h>
 
@@ -179,7 +180,12 @@ TEST(QualityFile, is_published_with_its_documentation_as_its_fields_say) {
   const json::Shape study = json::shape_of<QualityStudy>();
   test::expect_golden(room / "quality.schema.json",
                       json::schema_text(json::kQualityDocument, study));
-  test::expect_golden(room / "fields.md", json::fields_markdown(json::kQualityDocument, study));
+  const json::Shape distance = json::shape_of<DistanceFile>();
+  test::expect_golden(room / "distance.schema.json",
+                      json::schema_text(json::kDistanceDocument, distance));
+  test::expect_golden(room / "fields.md",
+                      json::fields_markdown(json::kQualityDocument, study) + "\n" +
+                          json::fields_markdown(json::kDistanceDocument, distance));
 }
 
 TEST(QualityFile, of_every_recorded_study_reads_back_to_the_same_bytes) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "reports/base/json_writer.h"
 #include "suite/data/picture_files.h"
 #include "suite/io/numpy.h"
 #include "tests/suite/scratch.h"
@@ -58,7 +59,7 @@ TEST_F(Origin, tells_what_decides_the_samples) {
   ASSERT_TRUE(origin);
   EXPECT_EQ(origin->words,
             "ddim, 50 steps, eta 0.0, averaged (EMA) weights 0123456789ab, seed 7, bf16");
-  const auto json = nlohmann::json::parse(origin->json);
+  const nlohmann::json json = reports::json::tree_of(origin->drawn);
   EXPECT_EQ(json["weights"]["sha256"], "0123456789abcdef");
   EXPECT_EQ(json["sampler"]["steps"], 50);
   EXPECT_EQ(json["execution"],

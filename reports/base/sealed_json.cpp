@@ -1,4 +1,4 @@
-#include "reports/ab/strict_json.h"
+#include "reports/base/sealed_json.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 
 #include "reports/base/json.h"
 #include "reports/base/sha256.h"
-#include "reports/result/json_io.h"
 
 namespace noisemark::reports {
 namespace {
@@ -92,9 +91,9 @@ std::string JsonFields::text(const std::string& key) const {
   return value.get<std::string>();
 }
 
-Strings JsonFields::strings(const std::string& key) const {
+std::map<std::string, std::string> JsonFields::strings(const std::string& key) const {
   const JsonFields fields = object(key);
-  Strings all;
+  std::map<std::string, std::string> all;
   for (const auto& item : fields.json_->items()) all[item.key()] = fields.text(item.key());
   return all;
 }
@@ -134,6 +133,19 @@ std::string sealed_json(const json::Document& document, const OrderedJson& body)
   // The first: a schema's name and version come before it and hold no zeros.
   text.replace(text.find(zeros), zeros.size(), sha256_of(text));
   return text;
+}
+
+std::string expected_checksum(std::string_view text, std::string_view stated) {
+  const size_t place = text.find(stated);
+  if (!is_sha256(stated) || place == std::string_view::npos ||
+      text.find(stated, place + 1) != std::string_view::npos) {
+    return "";
+  }
+  Sha256 hash;
+  hash.update(text.substr(0, place));
+  hash.update(std::string(stated.size(), '0'));
+  hash.update(text.substr(place + stated.size()));
+  return hash.hex();
 }
 
 OrderedJson unseal_json(std::string_view text, const json::Document& document,

@@ -3,16 +3,15 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "reports/base/error.h"
 #include "reports/base/fields.h"
-#include "reports/result/result.h"
 
-/// JSON for the files and answers of `ab`: what is read names its place when it is refused, what is
-/// written can prove that nobody changed it.
+/// JSON that names its place when it is refused, and files that can prove that nobody changed them.
 namespace noisemark::reports {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -29,7 +28,7 @@ class JsonFields {
   [[nodiscard]] int64_t count(const std::string& key) const;  ///< at least 0
   [[nodiscard]] bool flag(const std::string& key) const;
   [[nodiscard]] std::string text(const std::string& key) const;
-  [[nodiscard]] Strings strings(const std::string& key) const;
+  [[nodiscard]] std::map<std::string, std::string> strings(const std::string& key) const;
   [[nodiscard]] std::vector<double> numbers(const std::string& key) const;
   [[nodiscard]] JsonFields object(const std::string& key) const;
   /// An error about a field: what stands there, and what should.
@@ -50,6 +49,10 @@ class JsonFields {
 /// `body` behind "schema" and "checksum", a SHA-256 over the text itself with the digits of the
 /// checksum as zeros. A list of plain values takes one line.
 [[nodiscard]] std::string sealed_json(const json::Document& document, const OrderedJson& body);
+
+/// The checksum that the file should carry: of `text` with the digits of `stated` as zeros. Empty
+/// unless `stated` is a digest that occurs exactly once in `text`.
+[[nodiscard]] std::string expected_checksum(std::string_view text, std::string_view stated);
 
 /// Reads such a text. Throws Error (bad input): another schema or version, or a checksum
 /// that does not hold.

@@ -1,0 +1,326 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "reports/base/fields.h"
+#include "reports/seeds/study_fields.h"
+
+/// What `noisemark fid A B --json` says, which RUN/distances/NAME.json keeps.
+namespace noisemark::reports {
+
+/// How the samples of a set were drawn: of their sampling.json what decides what they are.
+struct DrawnSamples {
+  struct Definition {
+    std::string id;
+    std::string scale;
+    std::string sha256;
+    bool custom = false;
+    std::vector<std::string> overrides;
+  };
+  struct Weights {
+    std::string file;
+    std::string file_sha256;
+    std::optional<std::string> kind;
+    std::string sha256;
+    std::optional<std::string> step;
+    std::optional<std::string> definition_sha256;
+  };
+  struct Sampler {
+    std::string name;
+    int64_t steps = 0;
+    std::optional<double> eta;
+    std::optional<std::string> grid;
+    std::optional<std::string> variance;
+  };
+  struct Noise {
+    std::string source;
+    std::optional<std::string> file;
+    std::string sha256;
+  };
+  struct Execution {
+    std::string baseline;
+    std::string precision;
+    std::string device;
+  };
+  std::optional<Definition> definition;
+  Weights weights;
+  Sampler sampler;
+  std::optional<uint64_t> seed;
+  Noise noise;
+  std::optional<Execution> execution;
+};
+
+struct DistanceFile {
+  struct Extractor {
+    std::string name;
+    std::string distance;
+    std::string checksum;
+    std::string resize;
+    std::string provenance;
+  };
+  struct Set {
+    std::string name;
+    std::optional<int64_t> n;
+    bool exact = false;
+    std::optional<Extractor> extractor;
+    bool extractor_asserted = false;
+    std::optional<std::string> moments_sha256;
+    std::optional<DrawnSamples> drawn;
+    bool gateable = false;
+    std::optional<std::string> why_no_gate;
+  };
+  struct Bootstrap {
+    int64_t replicates = 0;
+    uint64_t seed = 0;
+    std::string drawn_again = "a";
+    double confidence = 0;
+    double low = 0;
+    double high = 0;
+  };
+  struct Kernel {
+    std::optional<double> mean;
+    double standard_deviation = 0;
+    std::optional<double> standard_error;
+    int64_t subsets = 0;
+    int64_t subset_size = 0;
+    std::string draws;
+    std::optional<uint64_t> seed;
+  };
+  struct Score {
+    std::string name;
+    std::optional<double> mean;
+    double standard_deviation = 0;
+    int64_t splits = 0;
+  };
+  struct Mixture {
+    double floor_mean = 0;
+    double floor_largest = 0;
+    std::vector<double> component_share_frac;
+    double component_chi_square = 0;
+    double degrees = 0;
+    double p = 0;
+  };
+  struct Gate {
+    std::optional<double> min;
+    std::optional<double> max;
+    bool pass = false;
+    QualityVerdict verdict = QualityVerdict::kInconclusive;
+    std::string words;
+  };
+  std::string schema = "noisemark.distance";
+  int64_t version = 1;
+  Set a;
+  Set b;
+  int64_t d = 0;
+  std::string name;
+  std::optional<double> value;
+  double mean_term = 0;
+  double trace_term = 0;
+  double cross_term = 0;
+  std::string method;
+  double frechet_s = 0;
+  std::optional<Bootstrap> bootstrap;
+  std::optional<Kernel> kernel;
+  std::optional<double> precision_frac;
+  std::optional<double> recall_frac;
+  std::optional<int64_t> neighbours;
+  std::optional<Score> inception_score;
+  std::optional<Mixture> mixture;
+  std::optional<Gate> gate;
+};
+
+/// The fields of such a file, in the order in which they are written.
+namespace json {
+
+inline constexpr Document kDistanceDocument{
+    "noisemark.distance", "1", "How far two sets of samples are apart, and how that was measured.",
+    false, false};
+
+template <>
+struct Fields<DrawnSamples::Definition> {
+  using T = DrawnSamples::Definition;
+  static constexpr About kAbout{"Definition", "The definition under which samples were drawn."};
+  static constexpr std::tuple kAll{
+      field("id", &T::id, ""), field("scale", &T::scale, ""), field("sha256", &T::sha256, ""),
+      field("custom", &T::custom, ""),
+      field("overrides", &T::overrides, "changes by --set").came_later()};
+};
+
+template <>
+struct Fields<DrawnSamples::Weights> {
+  using T = DrawnSamples::Weights;
+  static constexpr About kAbout{"Weights", "The weights that drew the samples."};
+  static constexpr std::tuple kAll{
+      field("file", &T::file, "name of the file").came_later(),
+      field("file_sha256", &T::file_sha256, "").came_later(),
+      field("kind", &T::kind, "\"model\" or \"ema\"; null: the file does not say"),
+      field("sha256", &T::sha256, "SHA-256 of the tensors"),
+      field("step", &T::step, "steps behind the weights; null: the file does not say").came_later(),
+      field("definition_sha256", &T::definition_sha256, "definition that they were trained under")
+          .came_later()};
+};
+
+template <>
+struct Fields<DrawnSamples::Sampler> {
+  using T = DrawnSamples::Sampler;
+  static constexpr About kAbout{"Sampler", "How samples were drawn."};
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "\"ddim\" or \"ddpm\""), field("steps", &T::steps, ""),
+      field("eta", &T::eta, "of ddim").left_out_if_empty(),
+      field("grid", &T::grid, "of ddim; absent: \"lucid\"").left_out_if_empty(),
+      field("variance", &T::variance, "of ddpm").left_out_if_empty()};
+};
+
+template <>
+struct Fields<DrawnSamples::Noise> {
+  using T = DrawnSamples::Noise;
+  static constexpr About kAbout{"Noise", "The initial noise."};
+  static constexpr std::tuple kAll{field("source", &T::source, "\"drawn\" or \"file\""),
+                                   field("file", &T::file, "name of the file").came_later(),
+                                   field("sha256", &T::sha256, "SHA-256 of its values")};
+};
+
+template <>
+struct Fields<DrawnSamples::Execution> {
+  using T = DrawnSamples::Execution;
+  static constexpr About kAbout{"Execution", "How the network was executed."};
+  static constexpr std::tuple kAll{field("baseline", &T::baseline, "").came_later(),
+                                   field("precision", &T::precision, ""),
+                                   field("device", &T::device, "").came_later()};
+};
+
+template <>
+struct Fields<DrawnSamples> {
+  using T = DrawnSamples;
+  static constexpr About kAbout{"DrawnSamples", "What decides samples that noisemark drew."};
+  static constexpr std::tuple kAll{field("definition", &T::definition, "").came_later(),
+                                   field("weights", &T::weights, ""),
+                                   field("sampler", &T::sampler, ""),
+                                   field("seed", &T::seed, "").came_later(),
+                                   field("noise", &T::noise, ""),
+                                   field("execution", &T::execution, "").came_later()};
+};
+
+template <>
+struct Fields<DistanceFile::Extractor> {
+  using T = DistanceFile::Extractor;
+  static constexpr About kAbout{"Extractor", "What made the features of a set."};
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "\"inception\""),
+      field("distance", &T::distance, "name of its Fréchet distance").came_later(),
+      field("checksum", &T::checksum, "SHA-256 of its weights"),
+      field("resize", &T::resize, "what happens to images of another size"),
+      field("provenance", &T::provenance, "origin of the weights, in words").came_later()};
+};
+
+template <>
+struct Fields<DistanceFile::Set> {
+  using T = DistanceFile::Set;
+  static constexpr About kAbout{"Set", "One of the two sets."};
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "as given by the user"),
+      field("n", &T::n, "samples; null: not known, or the distribution itself"),
+      field("exact", &T::exact, "true: the distribution itself").came_later(),
+      field("extractor", &T::extractor, "null: not known, or plain values"),
+      field("extractor_asserted", &T::extractor_asserted,
+            "true: the user says so, and the file does not")
+          .came_later(),
+      field("moments_sha256", &T::moments_sha256, "SHA-256 of mean and covariance").came_later(),
+      field("drawn", &T::drawn, "null: nobody says"),
+      field("gateable", &T::gateable, "whether a gate may be judged by it"),
+      field("why_no_gate", &T::why_no_gate, "the reason why not").came_later()};
+};
+
+template <>
+struct Fields<DistanceFile::Bootstrap> {
+  using T = DistanceFile::Bootstrap;
+  static constexpr About kAbout{"Bootstrap", "The interval by drawing features again."};
+  static constexpr std::tuple kAll{field("replicates", &T::replicates, "").came_later(),
+                                   field("seed", &T::seed, "").came_later(),
+                                   field("drawn_again", &T::drawn_again, "the set").came_later(),
+                                   field("confidence", &T::confidence, "").came_later(),
+                                   field("low", &T::low, ""),
+                                   field("high", &T::high, "")};
+};
+
+template <>
+struct Fields<DistanceFile::Kernel> {
+  using T = DistanceFile::Kernel;
+  static constexpr About kAbout{"Kernel", "The kernel distance (KID)."};
+  static constexpr std::tuple kAll{
+      field("mean", &T::mean, "over the subsets"),
+      field("standard_deviation", &T::standard_deviation, "").came_later(),
+      field("standard_error", &T::standard_error, "null: subsets are more than half of a set")
+          .came_later(),
+      field("subsets", &T::subsets, "").came_later(),
+      field("subset_size", &T::subset_size, "").came_later(),
+      field("draws", &T::draws, "\"counter\" or \"numpy\"").came_later(),
+      field("seed", &T::seed, "seed of the draws").came_later()};
+};
+
+template <>
+struct Fields<DistanceFile::Score> {
+  using T = DistanceFile::Score;
+  static constexpr About kAbout{"Score", "The score of the samples alone."};
+  static constexpr std::tuple kAll{
+      field("name", &T::name, ""), field("mean", &T::mean, ""),
+      field("standard_deviation", &T::standard_deviation, "").came_later(),
+      field("splits", &T::splits, "").came_later()};
+};
+
+template <>
+struct Fields<DistanceFile::Mixture> {
+  using T = DistanceFile::Mixture;
+  static constexpr About kAbout{"Mixture", "Samples beside the exact mixture."};
+  static constexpr std::tuple kAll{
+      field("floor_mean", &T::floor_mean, "mean distance of perfect samples"),
+      field("floor_largest", &T::floor_largest, "the largest of these"),
+      field("component_share_frac", &T::component_share_frac, "shares of the components"),
+      field("component_chi_square", &T::component_chi_square,
+            "Pearson's statistic of these shares"),
+      field("degrees", &T::degrees, "degrees of freedom"),
+      field("p", &T::p, "")};
+};
+
+template <>
+struct Fields<DistanceFile::Gate> {
+  using T = DistanceFile::Gate;
+  static constexpr About kAbout{"Gate", "The judgement of --min and --max."};
+  static constexpr std::tuple kAll{field("min", &T::min, ""), field("max", &T::max, ""),
+                                   field("pass", &T::pass, ""), field("verdict", &T::verdict, ""),
+                                   field("words", &T::words, "reason of the verdict")};
+};
+
+template <>
+struct Fields<DistanceFile> {
+  using T = DistanceFile;
+  static constexpr About kAbout{"DistanceFile", ""};
+  static constexpr std::tuple kAll{
+      field("schema", &T::schema, "").one_of("noisemark.distance"),
+      field("version", &T::version, "").one_of("1"),
+      field("a", &T::a, "evaluated set"),
+      field("b", &T::b, "reference"),
+      field("d", &T::d, "features of a sample"),
+      field("name", &T::name, "\"FID\" only where both extractors say so"),
+      field("value", &T::value, "the Fréchet distance; null: not finite"),
+      field("mean_term", &T::mean_term, "squared distance of the means").came_later(),
+      field("trace_term", &T::trace_term, "sum of the traces").came_later(),
+      field("cross_term", &T::cross_term, "trace of the root of the product").came_later(),
+      field("method", &T::method, "method of the cross term").came_later(),
+      field("frechet_s", &T::frechet_s, "time that the distance took").came_later(),
+      field("bootstrap", &T::bootstrap, "").left_out_if_empty(),
+      field("kernel", &T::kernel, "").left_out_if_empty(),
+      field("precision_frac", &T::precision_frac, "").left_out_if_empty(),
+      field("recall_frac", &T::recall_frac, "").left_out_if_empty(),
+      field("neighbours", &T::neighbours, "of precision and recall").left_out_if_empty(),
+      field("inception_score", &T::inception_score, "").left_out_if_empty(),
+      field("mixture", &T::mixture, "").left_out_if_empty(),
+      field("gate", &T::gate, "").left_out_if_empty()};
+};
+
+}  // namespace json
+}  // namespace noisemark::reports
