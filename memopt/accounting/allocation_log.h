@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -136,7 +137,7 @@ struct AllocationRecord {
 };
 
 /// Tensors by owner, as a walk hands them over. Undefined tensors and foreign memory are skipped.
-using OwnedTensors = std::vector<std::pair<Owner, std::vector<at::Tensor>>>;
+using OwnedTensors = std::map<Owner, std::vector<at::Tensor>>;
 
 /// While open, writes down every allocation and release of a device, the operator and the phase
 /// that they belong to, and which blocks autograd has saved. Open, mark and close on the training

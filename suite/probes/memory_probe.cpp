@@ -23,6 +23,12 @@ int64_t total(const reports::MemoryPoint& point) {
 
 }  // namespace
 
+memopt::OwnedTensors owned_tensors(OwnerRoots roots) {
+  std::vector<at::Tensor>& gradients = roots.held[memopt::Owner::kGradients];
+  for (const at::Tensor& parameter : roots.parameters) gradients.push_back(parameter.grad());
+  return std::move(roots.held);
+}
+
 std::vector<reports::MemoryPoint> thin_timeline(const std::vector<reports::MemoryPoint>& points,
                                                 size_t limit) {
   if (points.size() <= limit) return points;
@@ -52,18 +58,6 @@ namespace {
 
 constexpr size_t kTimelinePoints = 400;
 constexpr int kPhases = 5;
-
-memopt::OwnedTensors owned_tensors(OwnerRoots roots) {
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& parameter : roots.parameters) gradients.push_back(parameter.grad());
-  return {{memopt::Owner::kWeights, std::move(roots.weights)},
-          {memopt::Owner::kOptimizer, std::move(roots.optimizer)},
-          {memopt::Owner::kEma, std::move(roots.ema)},
-          {memopt::Owner::kGradients, std::move(gradients)},
-          {memopt::Owner::kInput, std::move(roots.input)},
-          {memopt::Owner::kActivations, std::move(roots.step)},
-          {memopt::Owner::kWorkspace, std::move(roots.workspace)}};
-}
 
 reports::MemorySnapshot snapshot(const std::string& name, const memopt::OwnedInstant& instant) {
   reports::MemorySnapshot result;
@@ -226,13 +220,15 @@ void MemoryProbe::on_step_end(int64_t /*step*/) {
 }
 
 void MemoryProbe::boundary(const std::string& name) {
-  OwnerRoots roots = roots_();
-  for (const at::Tensor& tensor : sink_->held()) roots.step.push_back(tensor);
+  memopt::OwnedTensors owned = owned_tensors(roots_());
+  for (const at::Tensor& tensor : sink_->held()) {
+    owned[memopt::Owner::kActivations].push_back(tensor);
+  }
   // Kept by libraries for later steps too: scratch all the same.
   for (const at::Tensor& tensor : memopt::library_workspaces(device_)) {
-    roots.workspace.push_back(tensor);
+    owned[memopt::Owner::kWorkspace].push_back(tensor);
   }
-  log_->walk(name, owned_tensors(roots));
+  log_->walk(name, owned);
 }
 
 void MemoryProbe::finish() {

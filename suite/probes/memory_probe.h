@@ -30,16 +30,14 @@ namespace noisemark::suite {
 /// is not among these, not saved for backward and not born in an OwnerScope is reported as
 /// unattributed.
 struct OwnerRoots {
-  std::vector<at::Tensor> weights;     ///< parameters, buffers, tables of the diffusion process
-  std::vector<at::Tensor> optimizer;   ///< its state
-  std::vector<at::Tensor> ema;         ///< the average
-  std::vector<at::Tensor> input;       ///< the batch
-  std::vector<at::Tensor> step;        ///< loss, prediction and what else the trainer keeps of a
-                                       ///< micro-batch; counted as activations
-  std::vector<at::Tensor> workspace;   ///< scratch that is kept, beside that of the device's
-                                       ///< libraries, which the probe finds itself
+  /// Loss, prediction and what else the trainer keeps of a micro-batch count as activations. The
+  /// probe itself finds the scratch that the device's libraries keep.
+  memopt::OwnedTensors held;
   std::vector<at::Tensor> parameters;  ///< their `.grad` are the gradients
 };
+
+/// `held`, and the gradients.
+[[nodiscard]] memopt::OwnedTensors owned_tensors(OwnerRoots roots);
 
 /// Measures one training step's memory by owner. In every other step it costs nothing: it opens no
 /// log and hands the mode's hooks through.

@@ -24,12 +24,6 @@ std::vector<at::Tensor> tensors_of(const NamedTensors& named) {
   return tensors;
 }
 
-std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
-  return gradients;
-}
-
 /// A storage counts once, under the first that claims it.
 class StorageSum {
  public:
@@ -54,17 +48,20 @@ class StorageSum {
 }  // namespace
 
 OwnerRoots owner_roots(const Trainer& trainer) {
-  OwnerRoots roots;
-  roots.weights = tensors_of(trainer.weights());
-  for (const auto& [name, buffer] : trainer.process().buffers()) roots.weights.push_back(buffer);
-  roots.optimizer = tensors_of(trainer.optimizer_state());
-  if (trainer.scaler()) {
-    for (const auto& [name, tensor] : trainer.scaler()->state()) roots.optimizer.push_back(tensor);
+  OwnerRoots roots{{{Owner::kWeights, tensors_of(trainer.weights())},
+                    {Owner::kOptimizer, tensors_of(trainer.optimizer_state())},
+                    {Owner::kEma, tensors_of(trainer.ema().shadows())},
+                    {Owner::kInput, trainer.inputs()},
+                    {Owner::kActivations, trainer.step_tensors()}},
+                   tensors_of(trainer.parameters())};
+  for (const auto& [name, buffer] : trainer.process().buffers()) {
+    roots.held[Owner::kWeights].push_back(buffer);
   }
-  roots.ema = tensors_of(trainer.ema().shadows());
-  roots.input = trainer.inputs();
-  roots.step = trainer.step_tensors();
-  roots.parameters = tensors_of(trainer.parameters());
+  if (trainer.scaler()) {
+    for (const auto& [name, tensor] : trainer.scaler()->state()) {
+      roots.held[Owner::kOptimizer].push_back(tensor);
+    }
+  }
   return roots;
 }
 
@@ -84,14 +81,9 @@ std::string holders(const reports::MemorySection& section) {
 }
 
 std::string holders_now(const Trainer& trainer) {
-  const OwnerRoots roots = owner_roots(trainer);
-  const std::pair<Owner, std::vector<at::Tensor>> owned[] = {
-      {Owner::kWeights, roots.weights}, {Owner::kOptimizer, roots.optimizer},
-      {Owner::kEma, roots.ema},         {Owner::kGradients, gradients_of(roots.parameters)},
-      {Owner::kInput, roots.input},     {Owner::kActivations, roots.step}};
   StorageSum sum;
   std::string words;
-  for (const auto& [owner, tensors] : owned) {
+  for (const auto& [owner, tensors] : owned_tensors(owner_roots(trainer))) {
     append_holder(words, memopt::owner_name(owner), sum.add(tensors));
   }
   const memopt::AllocationSource* source = memopt::find_allocation_source(trainer.options().device);

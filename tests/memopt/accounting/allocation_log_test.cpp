@@ -89,10 +89,9 @@ class LoggedTraining {
                           {Owner::kOptimizer, net_.optimizer_state()},
                           {Owner::kEma, net_.ema},
                           {Owner::kInput, {input_, target_}},
-                          {Owner::kActivations, {prediction_, loss_}},
-                          {Owner::kGradients, {}}};
-    for (const at::Tensor& p : net_.parameters) owned.back().second.push_back(p.grad());
-    std::erase_if(owned, [&](const auto& entry) { return entry.first == forgotten_; });
+                          {Owner::kActivations, {prediction_, loss_}}};
+    for (const at::Tensor& p : net_.parameters) owned[Owner::kGradients].push_back(p.grad());
+    owned.erase(forgotten_);
     log->walk(name, owned);
   }
 

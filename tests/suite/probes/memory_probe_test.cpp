@@ -119,12 +119,12 @@ class ProbedTraining {
     ++calls_of_roots;
     if (fail_in_roots && calls_of_roots > 2) throw std::runtime_error("no roots");
     OwnerRoots roots;
-    roots.weights = net.parameters;
+    roots.held[memopt::Owner::kWeights] = net.parameters;
     roots.parameters = net.parameters;
-    roots.optimizer = net.optimizer_state();
-    if (!forget_ema) roots.ema = net.ema;
-    roots.input = batch_;
-    roots.step = held_;
+    roots.held[memopt::Owner::kOptimizer] = net.optimizer_state();
+    if (!forget_ema) roots.held[memopt::Owner::kEma] = net.ema;
+    roots.held[memopt::Owner::kInput] = batch_;
+    roots.held[memopt::Owner::kActivations] = held_;
     return roots;
   }
 

@@ -199,10 +199,10 @@ TEST(Snapshot, of_a_training_step_adds_up_to_what_was_live) {
   const auto mode = memopt::make_mode("none");
   MemoryProbe probe(*mode, [&] {
     OwnerRoots roots;
-    roots.weights = net.parameters;
+    roots.held[memopt::Owner::kWeights] = net.parameters;
     roots.parameters = net.parameters;
-    roots.optimizer = net.optimizer_state();
-    roots.ema = net.ema;
+    roots.held[memopt::Owner::kOptimizer] = net.optimizer_state();
+    roots.held[memopt::Owner::kEma] = net.ema;
     return roots;
   });
   const at::Tensor x = at::randn({2, 3, 16, 16});

@@ -114,9 +114,12 @@ TEST_P(ForgottenOwner, shows_at_the_peak_and_fails_its_gate) {
 
 INSTANTIATE_TEST_SUITE_P(
     Owners, ForgottenOwner,
-    testing::Values(Forgotten{"weights", [](OwnerRoots& roots) { roots.weights.clear(); }},
-                    Forgotten{"optimizer", [](OwnerRoots& roots) { roots.optimizer.clear(); }},
-                    Forgotten{"ema", [](OwnerRoots& roots) { roots.ema.clear(); }}),
+    testing::Values(
+        Forgotten{"weights",
+                  [](OwnerRoots& roots) { roots.held[memopt::Owner::kWeights].clear(); }},
+        Forgotten{"optimizer",
+                  [](OwnerRoots& roots) { roots.held[memopt::Owner::kOptimizer].clear(); }},
+        Forgotten{"ema", [](OwnerRoots& roots) { roots.held[memopt::Owner::kEma].clear(); }}),
     [](const auto& info) { return info.param.name; });
 
 // At a peak within backward they are what backward has made so far; its end tells.

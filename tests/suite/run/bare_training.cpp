@@ -114,15 +114,16 @@ void BareTraining::update() {
 OwnerRoots BareTraining::roots() const {
   OwnerRoots roots;
   roots.parameters = tensors_of(named_parameters(*model_));
-  roots.weights = roots.parameters;
-  for (const at::Tensor& buffer : model_->buffers()) roots.weights.push_back(buffer);
-  for (const auto& [name, buffer] : process_.buffers()) roots.weights.push_back(buffer);
-  roots.optimizer = tensors_of(adam_.state());
-  roots.ema = tensors_of(ema_.shadows());
+  std::vector<at::Tensor>& weights = roots.held[memopt::Owner::kWeights];
+  weights = roots.parameters;
+  for (const at::Tensor& buffer : model_->buffers()) weights.push_back(buffer);
+  for (const auto& [name, buffer] : process_.buffers()) weights.push_back(buffer);
+  roots.held[memopt::Owner::kOptimizer] = tensors_of(adam_.state());
+  roots.held[memopt::Owner::kEma] = tensors_of(ema_.shadows());
   for (const at::Tensor& tensor : {batch_.images, batch_.timesteps, batch_.noise}) {
-    if (tensor.defined()) roots.input.push_back(tensor);
+    if (tensor.defined()) roots.held[memopt::Owner::kInput].push_back(tensor);
   }
-  if (loss_.defined()) roots.step.push_back(loss_);
+  if (loss_.defined()) roots.held[memopt::Owner::kActivations].push_back(loss_);
   return roots;
 }
 
