@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/input_file.h"
 
 namespace noisemark::reports {
 namespace {
@@ -113,12 +114,7 @@ std::filesystem::path behind_links(std::filesystem::path path) {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw bad_input(path.string(), "cannot be read", "a folder", "a file");
-  }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw bad_input(path.string(), "cannot be read", std::strerror(errno), "");
+  std::ifstream in = open_file(path);
   // Not through iterators, from which an error of reading comes as an exception without the path.
   std::string text;
   std::vector<char> block(size_t{1} << 16U);

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <ctime>
 
+#include "reports/base/units.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -24,8 +26,6 @@ std::string scaled(double value, double base, const std::array<const char*, N>& 
   return fmt::format("{:.2f} {}{}", value, prefixes[prefix], unit);
 }
 
-constexpr std::array kDecimal{"", "k", "M", "G", "T", "P", "E"};
-constexpr std::array kBinary{"", "Ki", "Mi", "Gi", "Ti", "Pi"};
 constexpr int64_t kKibiBytes = 1024;
 
 }  // namespace
@@ -42,7 +42,7 @@ std::string format_count(int64_t count) {
 
 std::string format_bytes(int64_t bytes) {
   if (bytes > -kKibiBytes && bytes < kKibiBytes) return fmt::format("{} B", bytes);
-  return scaled(static_cast<double>(bytes), kKibi, kBinary, "B");
+  return scaled(static_cast<double>(bytes), kKibi, kBinaryPrefixes, "B");
 }
 
 std::string format_mib(int64_t bytes) {
@@ -74,11 +74,11 @@ std::string format_per_s(double per_s) {
 }
 
 std::string format_flop(double flop) {
-  return scaled(flop, 1000, kDecimal, "FLOP");
+  return scaled(flop, 1000, kDecimalPrefixes, "FLOP");
 }
 
 std::string format_flop_per_s(double flop_per_s) {
-  return scaled(flop_per_s, 1000, kDecimal, "FLOP/s");
+  return scaled(flop_per_s, 1000, kDecimalPrefixes, "FLOP/s");
 }
 
 std::string format_percent(double frac) {

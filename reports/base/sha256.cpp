@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/input_file.h"
 
 namespace noisemark::reports {
 
@@ -59,8 +60,7 @@ std::string sha256_of(std::string_view text) {
 }
 
 std::string sha256_of_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw bad_input(path.string(), "cannot be read", std::strerror(errno), "");
+  std::ifstream in = open_file(path);
   Sha256 hash;
   std::vector<char> block(size_t{1} << 20U);
   while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {

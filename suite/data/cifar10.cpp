@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/input_file.h"
 #include "reports/base/sha256.h"
 #include "suite/data/picture.h"
 
@@ -127,16 +128,17 @@ void check_labels(const fs::path& path, const Bytes& bytes) {
 
 Bytes read_batch(const fs::path& path) {
   std::error_code error;
-  const auto size = static_cast<int64_t>(fs::file_size(path, error));
-  if (error) {
-    throw bad_input(path.string(), "", fs::exists(path) ? error.message() : "missing",
-                    accepted_size());
+  if (!fs::exists(path, error) && !error) {
+    throw bad_input(path.string(), "", "missing", accepted_size());
   }
+  std::ifstream file = reports::open_file(path, accepted_size());
+  file.seekg(0, std::ios::end);
+  const auto size = static_cast<int64_t>(file.tellg());
+  file.seekg(0);
   if (size == 0 || size % kCifarRecordBytes != 0 || size > kFileBytes) {
     throw bad_input(path.string(), "size", std::to_string(size) + " bytes", accepted_size());
   }
   Bytes bytes(static_cast<size_t>(size));
-  std::ifstream file(path, std::ios::binary);
   if (!file.read(reinterpret_cast<char*>(bytes.data()), size)) {
     throw bad_input(path.string(), "", "cannot be read", accepted_size());
   }

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "reports/base/error.h"
+#include "reports/base/input_file.h"
 #include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 
@@ -112,21 +113,21 @@ struct Facts {
   PictureFile file;    ///< without its path; nothing where the file is left out
 };
 
+constexpr const char* kReadable = "a readable file";
+
 /// Says what the last call to the system said.
 Error cannot_read(const fs::path& path) {
   return bad_input(path.string(), "", "cannot be read: " + std::generic_category().message(errno),
-                   "a readable file");
+                   kReadable);
 }
 
 /// Reads as many bytes as a format is known by, or fewer of a shorter file.
 std::vector<uint8_t> read_beginning(const fs::path& path) {
   constexpr std::streamsize kLongest = 32;
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = reports::open_file(path, kReadable);
   std::vector<uint8_t> bytes(kLongest);
   file.read(reinterpret_cast<char*>(bytes.data()), kLongest);
-  if (!file.is_open() || file.bad()) {
-    throw cannot_read(path);
-  }
+  if (file.bad()) throw cannot_read(path);
   bytes.resize(static_cast<size_t>(file.gcount()));
   return bytes;
 }
@@ -261,7 +262,8 @@ void require_picture_folder(const fs::path& folder, const std::string& where) {
 }
 
 std::vector<uint8_t> read_bytes(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::ifstream file = reports::open_file(path, kReadable);
+  file.seekg(0, std::ios::end);
   const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
   file.seekg(0);

@@ -19,6 +19,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/input_file.h"
 #include "suite/io/tensors.h"
 
 namespace noisemark::suite {
@@ -248,10 +249,8 @@ std::string_view descr_of(const at::Tensor& tensor) {
 }  // namespace
 
 at::Tensor read_npy(const std::string& path) {
+  std::ifstream in = reports::open_file(path, "a .npy file");
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) throw bad_input(path, "", "a folder", "a file");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw bad_input(path, "", std::strerror(errno), "a .npy file");
   Source source{path, std::filesystem::file_size(path, error), nullptr};
   if (error) throw bad_input(path, "", error.message(), "a .npy file");
   source.read = [&](char* to, uint64_t count) {

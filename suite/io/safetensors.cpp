@@ -19,6 +19,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/input_file.h"
 #include "reports/base/json.h"
 #include "suite/io/tensors.h"
 
@@ -45,11 +46,8 @@ struct TensorEntry {
 class Source {
  public:
   explicit Source(const std::string& path) : path_(path) {
+    in_ = std::make_unique<std::ifstream>(reports::open_file(path, "a safetensors file"));
     std::error_code error;
-    if (std::filesystem::is_directory(path, error))
-      throw malformed("a folder", "a safetensors file");
-    in_ = std::make_unique<std::ifstream>(path, std::ios::binary);
-    if (!*in_) throw malformed(std::strerror(errno), "a safetensors file");
     size_ = std::filesystem::file_size(path, error);
     if (error) throw malformed(error.message(), "a safetensors file");
   }

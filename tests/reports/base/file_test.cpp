@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string>
 
 #include "reports/base/error.h"
+#include "reports/base/folder.h"
+#include "reports/base/sha256.h"
 
 namespace noisemark::reports {
 namespace {
@@ -65,6 +68,27 @@ TEST(WriteFile, goes_through_what_is_no_regular_file_and_replaces_none) {
   EXPECT_NO_THROW(write_file_atomically("/dev/null", "x"));
   EXPECT_TRUE(fs::is_character_file("/dev/null") && fs::is_character_file("/dev/full"));
   fs::remove_all(folder);
+}
+
+/// Opening a pipe for reading would wait for who writes into it.
+TEST(OpenFile, waits_for_no_pipe_and_reads_no_device) {
+  const ScratchFolder scratch("pipe");
+  const fs::path pipe = scratch.path() / "definition.toml";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto refusal = [](const fs::path& path) -> std::string {
+    try {
+      (void)read_file(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      return error.what();
+    }
+    return "read";
+  };
+  EXPECT_EQ(refusal(pipe), pipe.string() + ": cannot be read: a pipe (a file)");
+  EXPECT_EQ(refusal("/dev/zero"), "/dev/zero: cannot be read: a device (a file)");
+  EXPECT_EQ(refusal(scratch.path()),
+            scratch.path().string() + ": cannot be read: a folder (a file)");
+  EXPECT_THROW((void)sha256_of_file(pipe), Error);
 }
 
 TEST(ReadFolder, names_a_folder_that_cannot_be_read) {
