@@ -87,6 +87,20 @@ int64_t read_samples(const NpzFile& file) {
   return n.item<int64_t>();
 }
 
+/// Of the types that .npy is read of.
+std::string numpy_name(const at::Tensor& array) {
+  if (array.is_floating_point()) return array.scalar_type() == at::kDouble ? "float64" : "float32";
+  return array.scalar_type() == at::kLong ? "int64" : "uint8";
+}
+
+at::Tensor read_moments(const NpzFile& file, const std::string& name) {
+  at::Tensor moments = file.array(name);
+  if (!moments.is_floating_point()) {
+    throw bad_input(file.path(), name, numpy_name(moments), "float64 or float32");
+  }
+  return moments;
+}
+
 }  // namespace
 
 bool has_statistics(const NpzFile& file) {
@@ -99,7 +113,8 @@ bool has_statistics(const NpzFile& file) {
 
 StatisticsFile read_statistics(const NpzFile& file) {
   StatisticsFile statistics;
-  statistics.gaussian = checked_gaussian(file.array("mu"), file.array("sigma"), file.path());
+  statistics.gaussian =
+      checked_gaussian(read_moments(file, "mu"), read_moments(file, "sigma"), file.path());
   if (file.has("n")) statistics.gaussian.samples = read_samples(file);
   if (file.has("extractor")) {
     const at::Tensor json = file.array("extractor");
@@ -246,10 +261,9 @@ FeatureSet FeatureSetReader::from_array(const std::string& given, const at::Tens
     return from_pictures(given, *open_picture_array(array, given));
   }
   if (!array.is_floating_point() || array.dim() < 2 || array.numel() == 0) {
-    throw bad_input(
-        given, "array",
-        fmt::format("{} [{}]", c10::toString(array.scalar_type()), fmt::join(array.sizes(), ", ")),
-        "float [N, ...] or uint8 [N, 3, H, W]");
+    throw bad_input(given, "array",
+                    fmt::format("{} [{}]", numpy_name(array), fmt::join(array.sizes(), ", ")),
+                    "float [N, ...] or uint8 [N, 3, H, W]");
   }
   FeatureSet set;
   set.name = given;

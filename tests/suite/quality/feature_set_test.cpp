@@ -7,11 +7,13 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "reports/base/sha256.h"
 #include "suite/io/numpy.h"
@@ -128,6 +130,21 @@ TEST(StatisticsFile, of_other_dimensions_or_a_wrong_n_is_refused) {
     const auto [code, message] = outcome([&] { (void)read_archive(folder.path("a.npz")); });
     EXPECT_EQ(code, ExitCode::kBadInput);
     EXPECT_NE(message.find(folder.path("a.npz")), std::string::npos) << message;
+  }
+}
+
+TEST(StatisticsFile, of_integers_is_refused_by_the_name_of_their_type) {
+  const TemporaryFolder folder;
+  const auto [mu, sigma, n] = gaussian(0);
+  for (const auto& [dtype, name] : {std::pair(at::kLong, "int64"), std::pair(at::kByte, "uint8")}) {
+    for (const bool of_mean : {true, false}) {
+      write_npz(folder.path("a.npz"), {{"mu", of_mean ? mu.to(dtype) : mu},
+                                       {"sigma", of_mean ? sigma : sigma.to(dtype)}});
+      const auto [code, message] = outcome([&] { (void)read_archive(folder.path("a.npz")); });
+      EXPECT_EQ(code, ExitCode::kBadInput);
+      EXPECT_EQ(message, fmt::format("{}: {}: {} (float64 or float32)", folder.path("a.npz"),
+                                     of_mean ? "mu" : "sigma", name));
+    }
   }
 }
 
