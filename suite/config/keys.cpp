@@ -478,7 +478,10 @@ std::string accepted_text(const Key& key) {
                                             : "one of: " + choices_text(accepted);
   }
   if (type == "integer") return "an integer" + range_text(accepted, true);
-  if (type == "number") return "a number" + range_text(accepted, false);
+  if (type == "number") {
+    const bool bounded = std::isfinite(accepted.min) && std::isfinite(accepted.max);
+    return (bounded ? "a number" : "a finite number") + range_text(accepted, false);
+  }
   if (type == "switch") return "true or false";
   if (type == "list of strings") {
     return accepted.choices.front().empty() ? "a list of strings" + some

@@ -73,6 +73,14 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
+/// A decimal that is too large, or too close to zero.
+bool is_beyond_doubles(std::string_view text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc::result_out_of_range && stop == end;
+}
+
 std::vector<std::string> split_list(std::string_view text) {
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   std::vector<std::string> items;
@@ -171,7 +179,10 @@ void apply_override(const std::string& assignment, Draft& draft) {
   const Key& key = settable_key(path);
   const std::string text = assignment.substr(equals + 1);
   const std::optional<Value> value = parse_value(key, text);
-  if (!value) throw bad_input(kSet, path, text.empty() ? "nothing" : text, accepted_text(key));
+  if (!value) {
+    const char* why = is_beyond_doubles(text) ? ", which no double holds" : "";
+    throw bad_input(kSet, path, text.empty() ? "nothing" : text + why, accepted_text(key));
+  }
   assign(key, *value, kSet, draft.definition);
   draft.places[path] = kSet;
   draft.definition.overrides.push_back(assignment);

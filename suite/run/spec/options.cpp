@@ -37,7 +37,7 @@ int64_t read_integer(const Option& option, const std::string& text) {
 }
 
 double read_real(const Option& option, const std::string& text) {
-  return read_number<double>(option, text, "a number");
+  return read_number<double>(option, text, "a finite number");
 }
 
 int64_t read_size(const Option& option, const std::string& text) {

@@ -275,7 +275,7 @@ TEST_F(Fid, refuses_bad_input_with_the_reason) {
       {{a}, "A and B, or A and --out FILE.npz"},
       {{a, a, "--kid"}, "samples: 30 and 30 (at least 1000, the size of a subset)"},
       {{a, a, "--draws", "dice"}, "one of: counter, numpy"},
-      {{a, a, "--max", "-1"}, "a number of at least 0"},
+      {{a, a, "--max", "-1"}, "a finite number of at least 0"},
   };
   for (const auto& [arguments, reason] : cases) {
     const test::Finished refused = fid(arguments);

@@ -155,7 +155,13 @@ TEST(Set, gives_the_same_errors_as_a_file) {
   EXPECT_EQ(set_error("data.flip=yes"), "--set: data.flip: yes (true or false)");
   EXPECT_EQ(set_error("model.activation=rleu"),
             "--set: model.activation: \"rleu\" (nearest \"relu\"; one of: \"silu\", \"relu\")");
-  EXPECT_EQ(set_error("optimizer.lr=inf"), "--set: optimizer.lr: inf (a number above 0.0)");
+  const std::string finite = " (a finite number above 0.0)";
+  EXPECT_EQ(set_error("optimizer.lr=inf"), "--set: optimizer.lr: inf" + finite);
+  EXPECT_EQ(set_error("optimizer.lr=nan"), "--set: optimizer.lr: nan" + finite);
+  for (const std::string number : {"1e999", "1e-999"}) {
+    EXPECT_EQ(set_error("optimizer.lr=" + number),
+              "--set: optimizer.lr: " + number + ", which no double holds" + finite);
+  }
   EXPECT_EQ(set_error("model.attn_heads=2"),
             "--set: model.attn_heads: does not apply (only when model.name is \"lucid-unet\", here "
             "it is \"ho-unet\")");
