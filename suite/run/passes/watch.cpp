@@ -24,7 +24,7 @@ std::atomic<int> passed_on = 0;    // by the parent, which was sent them too or 
 std::atomic<pid_t> child_now = 0;  // 0: none
 std::atomic<int> forwarded = 0;    // to child_now
 std::atomic<int> latest = SIGINT;
-constexpr std::array kRequests = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kRequests = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 
 /// A signal that reached this process in both ways is one request.
 int requests() {
@@ -41,10 +41,10 @@ void forward(int signal) {
   }
 }
 
-/// A terminal that is closed sends SIGHUP to all, and its shell sends it to all once more: it asks
-/// for an end however often it comes.
+/// A terminal that is closed sends SIGHUP to all, and its shell sends it to all once more; beyond a
+/// limit of processor time SIGXCPU comes every second. They ask for an end however often they come.
 bool says_nothing_new(int signal) {
-  return signal == SIGHUP && requests() > 0;
+  return (signal == SIGHUP || signal == SIGXCPU) && requests() > 0;
 }
 
 void on_interrupt(int signal, siginfo_t* info, void*) {

@@ -120,15 +120,17 @@ TEST(KilledSeries, leaves_no_child_behind) {
   EXPECT_EQ(processes_of(out.string()), 0);
 }
 
-TEST(Hangup, however_often_it_comes_keeps_the_result) {
-  const TemporaryFolder folder;
-  const fs::path out = folder.path() / "out";
-  Process run(noisemark_command(timed_only(out, 100'000)));
-  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
-  run.signal(SIGHUP);
-  run.signal(SIGHUP);
-  EXPECT_EQ(run.wait().code, 130);
-  EXPECT_EQ(result_in(out).exit.status, "interrupted");
+TEST(Hangup, or_a_limit_of_processor_time_however_often_it_comes_keeps_the_result) {
+  for (const int signal : {SIGHUP, SIGXCPU}) {
+    const TemporaryFolder folder;
+    const fs::path out = folder.path() / "out";
+    Process run(noisemark_command(timed_only(out, 100'000)));
+    ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
+    run.signal(signal);
+    run.signal(signal);
+    EXPECT_EQ(run.wait().code, 130);
+    EXPECT_EQ(result_in(out).exit.status, "interrupted");
+  }
 }
 
 TEST(Hangup, stays_ignored_where_the_process_was_started_so) {
