@@ -1,10 +1,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "memopt/accounting/tracking_allocator.h"
@@ -47,6 +51,20 @@ void keep_numbers_of_streams() {
     (void)open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
+
+/// Where there is no working folder MKL ends the process in words of its own when it is loaded.
+/// What stands in .preinit_array comes before that, and has the C library alone.
+void require_working_folder() {
+  constexpr std::string_view kWords =
+      "noisemark: the working folder: cannot be found (a folder that is there)\n";
+  std::array<char, PATH_MAX> path;
+  if (getcwd(path.data(), path.size()) != nullptr || errno == ERANGE) return;
+  (void)!write(STDERR_FILENO, kWords.data(), kWords.size());
+  _exit(static_cast<int>(ExitCode::kBadInput));
+}
+
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const kBeforeLibraries)() = require_working_folder;
 
 }  // namespace
 

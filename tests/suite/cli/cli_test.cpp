@@ -265,6 +265,15 @@ TEST(CommandLine, refuses_results_that_are_not_there) {
   }
 }
 
+TEST(CommandLine, refuses_a_working_folder_that_was_removed) {
+  const test::Finished result =
+      test::run_noisemark_after("gone=$(mktemp -d) && cd \"$gone\" && rmdir \"$gone\"",
+                                {"run", "gmm16", "--out", "/tmp/none"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "noisemark: the working folder: cannot be found (a folder that is there)\n");
+}
+
 TEST(CommandLine, leaves_with_77_when_data_or_device_is_missing) {
   const Finished result = noisemark({"run", "ho-cifar10", "--device", "cpu"});
   EXPECT_EQ(result.code, 77) << result.err;
