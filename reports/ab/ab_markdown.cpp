@@ -221,9 +221,10 @@ std::string next(const AbRecord& record, const Comparison& comparison) {
 
 std::string ab_markdown(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
-  return head(record, verdict) + builds(record, comparison) + other_differences(record) +
-         gate(comparison) + pairs(record, verdict) + without_noise(comparison) + noise(verdict) +
-         "\n## Next\n\n" + next(record, comparison);
+  return finished_page(head(record, verdict) + builds(record, comparison) +
+                       other_differences(record) + gate(comparison) + pairs(record, verdict) +
+                       without_noise(comparison) + noise(verdict) + "\n## Next\n\n" +
+                       next(record, comparison));
 }
 
 }  // namespace noisemark::reports

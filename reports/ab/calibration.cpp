@@ -302,7 +302,7 @@ std::string units(const Calibration& calibration) {
 std::string calibration_markdown(const Calibration& calibration) {
   const CalibrationSummary summary = summarize(calibration);
   const bool usable = summary.refusal.empty();
-  return fmt::format(
+  return finished_page(fmt::format(
       "# {}: {}, {}\n\n{}Noise floor of images/s: {}. Measurements made apart differ by {} (one "
       "standard deviation, units from {} to {}). False alarms: {} in {} ({} to {}, Clopper "
       "and Pearson, 95 %). Verdicts: {}.\n\nA unit is a comparison of one build with itself: {} "
@@ -320,7 +320,7 @@ std::string calibration_markdown(const Calibration& calibration) {
       usable ? "Give this file to `noisemark ab` and `noisemark compare` with --calibration."
              : "Make the machine quieter (`noisemark doctor`) or add units: the same command with "
                "the same --out goes on; of recorded comparisons (--from) more are needed, and a "
-               "new --out.");
+               "new --out."));
 }
 
 }  // namespace noisemark::reports

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "reports/base/units.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -161,6 +163,43 @@ std::string address(std::string_view path) {
   return text;
 }
 
+constexpr std::string_view kNoBreakSpace = "\xC2\xA0";
+
+/// "[1.2, 3.4]" and "**12**" end with a number too.
+bool ends_with_number(std::string_view text) {
+  const size_t last = text.find_last_not_of("*])");
+  return last != std::string_view::npos &&
+         std::isdigit(static_cast<unsigned char>(text[last])) != 0;
+}
+
+bool begins_with_unit(std::string_view text) {
+  const auto is_of_unit = [](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '%' || c == '/';
+  };
+  const auto end = std::find_if_not(text.begin(), text.end(), is_of_unit);
+  const bool word_ends = end == text.end() || std::isalnum(static_cast<unsigned char>(*end)) == 0;
+  return word_ends && is_unit(text.substr(0, static_cast<size_t>(end - text.begin())));
+}
+
+/// Bytes of `text`, which is not empty, that are taken together: a span of code, quotes that begin
+/// none, an escaped character, or one byte.
+size_t piece(std::string_view text) {
+  if (text[0] == '\\' && text.size() > 1) return 2;
+  return std::max({code_span(text), quotes(text), size_t{1}});
+}
+
+std::string with_whole_quantities(std::string_view line) {
+  std::string text;
+  for (size_t i = 0; i < line.size();) {
+    const bool binds = is_blank(line[i]) && ends_with_number(line.substr(0, i)) &&
+                       begins_with_unit(line.substr(i + 1));
+    const size_t length = piece(line.substr(i));
+    text += binds ? kNoBreakSpace : line.substr(i, length);
+    i += length;
+  }
+  return text;
+}
+
 std::string padded(const std::string& cell, size_t width, Align align) {
   const std::string space(width - display_width(cell), ' ');
   return align == Align::kLeft ? cell + space : space + cell;
@@ -221,6 +260,28 @@ std::string picture(std::string_view text, std::string_view path) {
 std::string code_block(std::string_view lines, std::string_view language) {
   const std::string fence(std::max<size_t>(longest_quotes(lines), 2) + 1, '`');
   return fmt::format("{0}{1}\n{2}\n{0}\n", fence, language, lines);
+}
+
+std::string finished_page(std::string_view page) {
+  constexpr size_t kShortestFence = 3;
+  std::string text;
+  size_t fence = 0;  // of the block of code that a line is in
+  while (!page.empty()) {
+    const std::string_view line = page.substr(0, page.find('\n'));
+    const size_t run = quotes(line);
+    const bool in_code = fence > 0;
+    if (in_code && run >= fence && run == line.size()) {
+      fence = 0;
+    } else if (!in_code && run >= kShortestFence) {
+      fence = run;
+    }
+    text += in_code || fence > 0 ? std::string(line) : with_whole_quantities(line);
+    page.remove_prefix(line.size());
+    if (page.empty()) break;
+    text += '\n';
+    page.remove_prefix(1);
+  }
+  return text;
 }
 
 size_t display_width(std::string_view text) {

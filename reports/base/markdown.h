@@ -65,6 +65,10 @@ class MarkdownTable {
 /// `text` as a code span on one line, whatever quotes it holds; pipes are escaped by the table.
 [[nodiscard]] std::string code(std::string_view text);
 
+/// A finished page in which no line ends between a number and its unit: a no-break space stands
+/// there, but in code. Every page for people ends in it, and a page that did stays as it is.
+[[nodiscard]] std::string finished_page(std::string_view page);
+
 /// Characters on the screen, for UTF-8 without wide or combining ones.
 [[nodiscard]] size_t display_width(std::string_view text);
 

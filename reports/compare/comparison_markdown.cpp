@@ -400,11 +400,11 @@ std::string memory_by_owner(const Comparison& comparison) {
 }  // namespace
 
 std::string comparison_markdown(const Comparison& comparison, size_t limit) {
-  std::string text = head(comparison) + comparability(comparison) + gates(comparison) +
-                     without_noise(comparison) + memory_by_owner(comparison) +
-                     explanations(comparison) + noise(comparison) + "\n## Next\n\n" +
-                     next_step(comparison) + repeat(comparison);
-  const std::string details = everything_else(comparison);
+  std::string text = finished_page(
+      head(comparison) + comparability(comparison) + gates(comparison) + without_noise(comparison) +
+      memory_by_owner(comparison) + explanations(comparison) + noise(comparison) + "\n## Next\n\n" +
+      next_step(comparison) + repeat(comparison));
+  const std::string details = finished_page(everything_else(comparison));
   const bool fits = text.size() + details.size() + kMark.size() <= limit;
   text +=
       fits ? details : "\nEverything else was left out for its length; `--format json` has it.\n";

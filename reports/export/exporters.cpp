@@ -370,11 +370,12 @@ std::string folded(const NamedResult& named) {
 }  // namespace
 
 std::string summary_markdown(const CollectedResults& results, size_t limit) {
-  std::string text = suite_summary(results.title, results.results, results.missing);
-  text += memory(results.results) + utilization(results.results) + quality(results.results);
+  std::string text = finished_page(suite_summary(results.title, results.results, results.missing) +
+                                   memory(results.results) + utilization(results.results) +
+                                   quality(results.results));
   size_t left_out = 0;
   for (const NamedResult& named : results.results) {
-    const std::string more = folded(named);
+    const std::string more = finished_page(folded(named));
     const bool fits = text.size() + more.size() + kReserved <= limit;
     if (fits) text += more;
     left_out += fits ? 0 : 1;

@@ -337,7 +337,7 @@ std::string history_markdown(const History& history, const Plots& plots) {
   for (size_t i = 0; i < history.groups.size(); ++i) {
     text += section(i + 1, history.groups[i], history, plots);
   }
-  return text + method(history);
+  return finished_page(text + method(history));
 }
 
 namespace {

@@ -435,7 +435,7 @@ std::string baseline_markdown(const BaselineCell& cell) {
   const std::vector<std::string> flags = flags_of(cell);
   if (!flags.empty()) text += '\n';
   for (const std::string& flag : flags) text += fmt::format("- **To know**: {}.\n", plain(flag));
-  return text + fmt::format("\n{}\n{}\n{}", runs(cell), spread(cell), reach(cell));
+  return finished_page(text + fmt::format("\n{}\n{}\n{}", runs(cell), spread(cell), reach(cell)));
 }
 
 }  // namespace noisemark::reports

@@ -323,7 +323,7 @@ std::string render_report(const Result& result, const std::string& result_sha256
     text += '\n';
     text += parts[i];
   }
-  return text;
+  return finished_page(text);
 }
 
 namespace {

@@ -185,10 +185,10 @@ std::string table_markdown(const std::vector<std::string>& paths, std::vector<Fi
   for (const std::string& more : {mode_table(results), workspace_table(results)}) {
     if (!more.empty()) text += "\n" + more;
   }
-  if (lost == nullptr || lost->empty()) return text;
+  if (lost == nullptr || lost->empty()) return finished_page(text);
   text += "\nNot in the table:\n\n";
   for (const Finding& one : *lost) text += fmt::format("- {}: {}\n", code(one.file), one.words);
-  return text;
+  return finished_page(text);
 }
 
 std::string suite_summary(const std::string& title, const std::vector<NamedResult>& results,
@@ -224,7 +224,7 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
     text += fmt::format("\nWhat several seeds say about quality is in {}, beside this file.\n",
                         code("quality.md"));
   }
-  return text;
+  return finished_page(text);
 }
 
 std::string rate_cell(const Result& result) {
@@ -370,13 +370,13 @@ std::string missing_workspace(const Sweep& sweep) {
 }  // namespace
 
 std::string sweep_markdown(const Sweep& sweep) {
-  return fmt::format(
+  return finished_page(fmt::format(
       "# Sweep of {}\n\n{}\n\n{}\nThe time is that of an image, as a multiple of the first row's. "
       "Peak and saved are bytes in "
       "one training step. The convolution workspace is the scratch memory that one call of cuDNN "
       "took. A run is not steady where no end of its warm-up was found.\n{}{}",
       plain(sweep.title), headline(sweep), table_of(sweep), missing_workspace(sweep),
-      reasons(sweep));
+      reasons(sweep)));
 }
 
 namespace {

@@ -447,8 +447,9 @@ std::string distances_markdown(const QualityStudy& study) {
 }  // namespace
 
 std::string quality_markdown(const QualityStudy& study) {
-  return head(study) + gates(study) + ranges(study) + steps(study) + power(study) + others(study) +
-         timesteps(study) + distances_markdown(study) + sheets(study) + seeds(study) + runs(study);
+  return finished_page(head(study) + gates(study) + ranges(study) + steps(study) + power(study) +
+                       others(study) + timesteps(study) + distances_markdown(study) +
+                       sheets(study) + seeds(study) + runs(study));
 }
 
 std::string quality_line(const QualityStudy& study) {

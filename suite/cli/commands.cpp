@@ -10,6 +10,7 @@
 #include "reports/base/error.h"
 #include "reports/base/nearest.h"
 #include "reports/base/streams.h"
+#include "reports/base/units.h"
 #include "suite/cli/arguments.h"
 #include "suite/cli/list.h"
 #include "suite/cli/options.h"
@@ -220,20 +221,14 @@ std::string usage(const Command& command) {
                      has_options(command) ? " [options]" : "");
 }
 
-bool begins_with_unit(std::string_view text) {
-  constexpr std::array<std::string_view, 5> kUnits = {"%", "MiB", "GiB", "ms", "s"};
-  const std::string_view word = text.substr(0, text.find_first_of(" ,.;:)"));
-  return std::find(kUnits.begin(), kUnits.end(), word) != kUnits.end();
-}
-
 /// A number stays beside its unit: "16 MiB".
 size_t end_of_word(std::string_view text) {
   size_t end = std::min(text.find(' '), text.size());
   const bool number = end > 0 && text[end - 1] >= '0' && text[end - 1] <= '9';
-  if (number && end < text.size() && begins_with_unit(text.substr(end + 1))) {
-    end = std::min(text.find(' ', end + 1), text.size());
-  }
-  return end;
+  if (!number || end == text.size()) return end;
+  const std::string_view next = text.substr(end + 1);
+  const bool quantity = reports::is_unit(next.substr(0, next.find_first_of(" ,.;:)")));
+  return quantity ? std::min(text.find(' ', end + 1), text.size()) : end;
 }
 
 /// Breaks `text` into lines of at most `width` columns.

@@ -289,12 +289,12 @@ std::string fid_text(const FidOutcome& outcome) {
   std::string text = table_of(outcome) + "\n";
   text += set_line("A", outcome.evaluated, outcome.evaluated_origin);
   text += set_line("B", outcome.reference, outcome.reference_origin);
-  if (outcome.gate) return text + gate_line(outcome);
+  if (outcome.gate) return reports::finished_page(text + gate_line(outcome));
   for (const std::string& why : {why_no_gate(outcome.evaluated, outcome.reference),
                                  why_no_gate(outcome.reference, outcome.evaluated)}) {
     if (!why.empty()) text += fmt::format("- no gate: {}\n", why);
   }
-  return text;
+  return reports::finished_page(text);
 }
 
 std::string fid_json(const FidOutcome& outcome) {

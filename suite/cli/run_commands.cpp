@@ -134,9 +134,9 @@ Answer fit_batches(const CommandLine& line) {
     if (found.batch == 0) answer.code = ExitCode::kFailed;
     table.add_row(row_of(plan, found));
   }
-  answer.text =
-      deliver(line.options, fmt::format("# {} within {}\n\n{}", plans.front().id,
-                                        reports::format_bytes(memory_bytes), table.text()));
+  answer.text = deliver(line.options, reports::finished_page(fmt::format(
+                                          "# {} within {}\n\n{}", plans.front().id,
+                                          reports::format_bytes(memory_bytes), table.text())));
   return answer;
 }
 

@@ -121,7 +121,7 @@ std::string trials_markdown(const std::vector<TrialOutcome>& outcomes) {
   }
   std::string text = headline(outcomes) + table.text();
   if (!wrong.empty()) text += "\n" + wrong;
-  return text;
+  return reports::finished_page(text);
 }
 
 namespace {

@@ -20,8 +20,9 @@ def selftest(*words, **variables):
 
 
 def rows(table):
-    """Cells of the table's rows, by fault and what it was put into."""
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    """Cells of the table's rows, by fault and what it was put into. A no-break space keeps units beside numbers."""
+    lines = [[cell.strip() for cell in line.strip("|").replace("\u00a0", " ").split("|")]
+             for line in table.splitlines() if line[:1] == "|"]
     return {(cells[0], cells[1]): cells[2:] for cells in lines[2:]}
 
 

@@ -251,11 +251,11 @@ std::string memory_plan_text(const MemoryPlan& plan) {
   std::string text = fmt::format("# {} {}\n\n", plan.id, plan.variant);
   if (plan.answer) text += answer_table(plan) + "\n";
   text += "## Pareto curve\n\n" + curve_table(plan);
-  if (!plan.answer) return text;
+  if (!plan.answer) return reports::finished_page(text);
   const TreatmentPlan treatment = plan.planner->plan(plan.answer->point);
   text += "\n## Segments\n\n" + segments_table(*plan.planner, plan.answer->point);
   text += "\n## Saved storages\n\n" + storages_table(treatment);
-  return text;
+  return reports::finished_page(text);
 }
 
 }  // namespace noisemark::suite

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace noisemark::reports {
 namespace {
 
@@ -62,6 +65,35 @@ TEST(Markdown, says_in_a_line_what_all_rows_have_alike) {
   MarkdownTable empty({{"a"}, {"b", left, Fold::kIfAlike}});
   empty.add_row({"1", ""});
   EXPECT_EQ(empty.text(), "| a   |\n| --- |\n| 1   |\n");
+}
+
+/// A page in which the places that must not break are written as "_".
+std::string page_of(std::string words) {
+  for (size_t i = words.find('_'); i != std::string::npos; i = words.find('_', i)) {
+    words.replace(i, 1, "\u00A0");
+  }
+  return words;
+}
+
+TEST(FinishedPage, never_breaks_a_number_from_its_unit) {
+  for (const std::string words :
+       {"12.5_MiB", "3.2_%", "-0.4_%", "**1,024_images/s**", "3_min 05_s", "1.2 to 3.4_ms",
+        "[-0.1, 0.2]_%, 95_%", "| 7_B | 2.00_GFLOP/s|", "(1,410_MHz; 40_C.)", "1.00_J/image",
+        "**12**_s", "a `code` 5_%", "`` 5_s", "\\` 5_s", "0_B\n- 2_us"}) {
+    std::string broken = words;
+    std::replace(broken.begin(), broken.end(), '_', ' ');
+    EXPECT_EQ(finished_page(broken), page_of(words));
+    EXPECT_EQ(finished_page(page_of(words)), page_of(words)) << "a page that is finished already";
+  }
+}
+
+TEST(FinishedPage, leaves_what_is_no_quantity_as_it_is) {
+  for (const char* words :
+       {"in 2026 steps", "5 seeds", "seed 3 saved", "| 3 | s |", "a s", "5 mine", "12 of",
+        "`12.5 MiB`", "a ``5 s` 5 s``", "```sh\nsleep 5 s\n```\n", "````\n```\n5 s\n````", ""}) {
+    EXPECT_EQ(finished_page(words), words);
+  }
+  EXPECT_EQ(finished_page("```sh\n5 s\n```\n5 s\n"), page_of("```sh\n5 s\n```\n5_s\n"));
 }
 
 TEST(Markdown, keeps_a_bold_cell_bold) {

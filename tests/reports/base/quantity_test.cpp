@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "reports/base/units.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -51,6 +53,16 @@ TEST(Quantity, knows_the_units_of_the_result) {
   EXPECT_EQ(format_quantity(0.0931, ""), "0.0931");
   EXPECT_EQ(format_quantity(2e12, "FLOP/s"), "2.00 TFLOP/s");
   EXPECT_EQ(format_quantity(5e3, "FLOP"), "5.00 kFLOP");
+}
+
+TEST(Units, are_told_from_words) {
+  for (const char* unit : {"%", "/s", "s", "min", "us", "B", "MiB", "kB", "FLOP", "GFLOP/s", "MHz",
+                           "images", "images/s", "MiB/step", "W", "J", "C", "bytes"}) {
+    EXPECT_TRUE(is_unit(unit)) << unit;
+  }
+  for (const char* word : {"", "/", "steps", "of", "B5", "MiBs", "KiFLOP", "mine", "x/s"}) {
+    EXPECT_FALSE(is_unit(word)) << word;
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/markdown.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison_markdown.h"
 #include "reports/export/junit.h"
@@ -303,7 +304,7 @@ CollectedResults two() {
 }
 
 bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return text.find(finished_page(part)) != std::string::npos;
 }
 
 TEST(Summary, begins_with_the_verdict_and_ends_with_the_mark_of_the_comment) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "reports/base/error.h"
+#include "reports/base/markdown.h"
 #include "tests/reports/compare/runs.h"
 #include "tests/reports/free_text.h"
 #include "tests/reports/sample_result.h"
@@ -29,7 +30,7 @@ const HistorySeries& series_of(const HistoryGroup& group, const std::string& met
 }
 
 bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return text.find(finished_page(part)) != std::string::npos;
 }
 
 TEST(History, finds_when_the_rate_fell_and_between_which_commits) {

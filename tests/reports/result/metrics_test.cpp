@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "reports/base/units.h"
 #include "reports/result/gate.h"
 #include "tests/reports/golden_file.h"
 
@@ -106,6 +107,14 @@ TEST(Metrics, have_one_row_each) {
     EXPECT_FALSE(row.summary.empty()) << row.name;
     EXPECT_EQ(row.rule == MetricRule::kGated, row.gate_margin_frac > 0) << row.name;
     EXPECT_FALSE(row.in_sweeps && row.column.empty()) << row.name;
+  }
+}
+
+/// format_quantity() writes other words for these, or none.
+TEST(Metrics, have_units_that_pages_keep_beside_their_numbers) {
+  const std::set<std::string_view> converted = {"bytes", "frac", "count", "1", "of each"};
+  for (const MetricRow& row : metric_table()) {
+    EXPECT_TRUE(is_unit(row.unit) || converted.contains(row.unit)) << row.name;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "reports/ab/calibration.h"
 #include "reports/ab/judge.h"
 #include "reports/base/file.h"
+#include "reports/base/markdown.h"
 #include "tests/reports/ab/simulated.h"
 #include "tests/suite/process.h"
 
@@ -65,7 +66,7 @@ TEST(AbCommand, refuses_what_it_cannot_mean) {
   expect_bad_input({"ab", "gmm16-ho", "--a=x", "--b=x", "--pairs=4"},
                    "--pairs: 4 (an integer of at least 6)");
   expect_bad_input({"ab", "gmm16-ho", "--a=x", "--b=x", "--slow-down=-1"},
-                   "--slow-down: -1 (a number of at least 0)");
+                   "--slow-down: -1 (a finite number of at least 0)");
   expect_bad_input({"ab", "gmm16-ho", "--from=x"},
                    "ab: gmm16-ho: given with --from (nothing is run)");
   expect_bad_input({"ab", "--pairs=8", "--from=x"},
@@ -124,7 +125,8 @@ TEST(AbCommand, takes_a_calibration_and_refuses_one_that_gates_nothing) {
   const std::string usable = calibrated(folder.path(), 40, 0.04);
   const test::Finished wide = noisemark({"ab", "--from", slow, "--calibration", usable});
   EXPECT_NE(wide.code, 1);
-  EXPECT_NE(wide.out.find("8.2 %"), std::string::npos) << wide.out;  // 2 * expm1(0.04)
+  EXPECT_NE(wide.out.find(reports::finished_page("8.2 %")), std::string::npos)
+      << wide.out;  // 2 * expm1(0.04)
   EXPECT_EQ(
       noisemark({"ab", "--from", slow, "--calibration", calibrated(folder.path(), 10, 0.001)}).code,
       5);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "reports/base/error.h"
+#include "reports/base/markdown.h"
 #include "suite/probes/convolutions.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
@@ -196,7 +197,7 @@ Texts rows_of(const std::string& text) {
 }
 
 bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+  return text.find(reports::finished_page(part)) != std::string::npos;
 }
 
 TEST(Sweep, has_a_run_and_a_row_for_every_combination) {

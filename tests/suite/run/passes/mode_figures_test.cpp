@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "reports/base/file.h"
+#include "reports/base/markdown.h"
 #include "reports/result/gate.h"
 #include "suite/run/passes/session.h"
 #include "suite/run/passes/watch.h"
@@ -268,7 +269,8 @@ TEST(RunUnderAMode, goes_on_and_says_so_where_host_memory_is_full) {
   EXPECT_GT(mode.host_memory.refused_tensors, 0);
   EXPECT_GT(mode.host_memory.refused_bytes, 0);
   const std::string report = reports::read_file(out / "report.md");
-  EXPECT_NE(report.find("Host memory: 256.00 KiB; "), std::string::npos) << report;
+  EXPECT_NE(report.find(reports::finished_page("Host memory: 256.00 KiB; ")), std::string::npos)
+      << report;
   EXPECT_NE(report.find("found no room there"), std::string::npos);
   EXPECT_NE(report.find("no room in host memory"), std::string::npos) << "why it is held";
   EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
@@ -350,7 +352,7 @@ TEST(RunUnderAMode, without_the_memory_pass_says_that_its_plan_was_not_measured)
   EXPECT_EQ(mode.fallbacks[2].plan_missing_reason, "") << "and had a plan";
   const std::string report = reports::read_file(out / "report.md");
   EXPECT_NE(report.find("Plan. Not measured: " + reason), std::string::npos) << report;
-  EXPECT_EQ(report.find("Of 0 B"), std::string::npos) << report;
+  EXPECT_EQ(report.find(reports::finished_page("Of 0 B")), std::string::npos) << report;
 }
 
 TEST(RunUnderAMode, counts_fallbacks_in_each_of_its_passes_apart) {
