@@ -9,10 +9,11 @@
 #include "reports/base/fields.h"
 #include "reports/seeds/study_fields.h"
 
-/// What `noisemark fid A B --json` says, which RUN/distances/NAME.json keeps.
+/// The output of `noisemark fid A B --json`, which RUN/distances/NAME.json keeps.
 namespace noisemark::reports {
 
-/// How the samples of a set were drawn: of their sampling.json what decides what they are.
+/// How the samples of a set were drawn: those fields of their sampling.json that decide what they
+/// are.
 struct DrawnSamples {
   struct Definition {
     std::string id;

@@ -52,8 +52,8 @@ void keep_numbers_of_streams() {
   }
 }
 
-/// Where there is no working folder MKL ends the process in words of its own when it is loaded.
-/// What stands in .preinit_array comes before that, and has the C library alone.
+/// Without a working folder MKL ends the process in words of its own when it is loaded. A function
+/// in .preinit_array runs before that, and has the C library alone.
 void require_working_folder() {
   constexpr std::string_view kWords =
       "noisemark: the working folder: cannot be found (a folder that is there)\n";

@@ -87,7 +87,7 @@ int64_t read_samples(const NpzFile& file) {
   return n.item<int64_t>();
 }
 
-/// Of the types that .npy is read of.
+/// Names one of the types of which a .npy file is read.
 std::string numpy_name(const at::Tensor& array) {
   if (array.is_floating_point()) return array.scalar_type() == at::kDouble ? "float64" : "float32";
   return array.scalar_type() == at::kLong ? "int64" : "uint8";

@@ -97,7 +97,7 @@ void add_rms_norm(const Subject& s) {
   });
 }
 
-/// What `echo` makes again: from the norm's saved statistics, float32 alone.
+/// `echo` makes this again: from the norm's saved statistics, float32 alone.
 void add_norm_chain(const Subject& s) {
   const int64_t samples = s.x.size(0);
   const int64_t channels = s.x.size(1);

@@ -10,7 +10,7 @@
 #include "tests/memopt/mode_run.h"
 #include "tests/memopt/recording_sink.h"
 
-/// Which saved tensors a lossy mode must not round, told by the operators that saved them.
+/// The saved tensors that a lossy mode must not round, told by the operators that saved them.
 
 namespace noisemark::memopt::test {
 namespace {
