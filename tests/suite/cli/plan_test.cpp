@@ -56,8 +56,11 @@ double number_in_row(const std::string& text, const std::string& row) {
 /// The time in it, of those that are printed to a hundredth of their unit.
 double ns_in_row(const std::string& text, const std::string& row) {
   const std::string cell = cell_of_row(text, row);
-  for (const auto& [unit, ns] : {std::pair{" ns", 1.0}, {" us", 1e3}, {" ms", 1e6}, {" s", 1e9}}) {
-    if (cell.find(unit) != std::string::npos) return ns * number_in_row(text, row);
+  for (const auto& [unit, ns] : {std::pair{"ns", 1.0}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}) {
+    // A no-break space stands before it.
+    if (cell.find(std::string("\u00A0") + unit) != std::string::npos) {
+      return ns * number_in_row(text, row);
+    }
   }
   return -1;
 }
