@@ -78,8 +78,9 @@ cp -L "${programs[@]}" "$out/bin/"
 for name in "${!files[@]}"; do cp -L "${files[$name]}" "$out/lib/$name"; done
 cp "$root/containers/gpu-check.sh" "$root/containers/gpu-libraries.sh" "$root/tests/suite/run/gpu_program_test.py" \
   "$root/tests/memopt/sanitize_kernels.sh" "$out/"
-mkdir "$out/peers" "$out/run"
+mkdir -p "$out/peers/result" "$out/run"
 cp "$root"/baselines/peers/*.py "$out/peers/"
+cp "$root"/reports/result/{result.schema.json,metrics.md} "$out/peers/result/"
 for name in noisemark noisemark_gpu_columns noisemark_bare_loop; do
   [[ ! -x $out/bin/$name ]] || cp "$root/containers/gpu-program.sh" "$out/run/$name"
 done

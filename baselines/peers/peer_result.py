@@ -21,8 +21,10 @@ from steady import Warmup, detect_warmup, median_interval
 
 _ZEROS = "0" * 64
 _CHECKOUT = Path(__file__).resolve().parents[2]
-_SCHEMA = json.loads((_CHECKOUT / "reports/result/result.schema.json").read_text())
-_METRICS = _CHECKOUT / "reports/result/metrics.md"
+_BUNDLED = Path(__file__).resolve().parent / "result"  # containers/gpu-bundle.sh carries both files so
+_RESULT = _BUNDLED if _BUNDLED.exists() else _CHECKOUT / "reports/result"
+_SCHEMA = json.loads((_RESULT / "result.schema.json").read_text())
+_METRICS = _RESULT / "metrics.md"
 _PACKAGES = ("torch", "denoising-diffusion-pytorch", "diffusers", "ema-pytorch", "numpy")
 _NOT_MADE = "not measured on a peer"
 _NO_OWNERS = "whose the bytes at the peak are is not known of a peer"
