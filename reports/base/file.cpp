@@ -82,12 +82,33 @@ int own_stream(const struct stat& status) {
   return -1;
 }
 
+// A pipe without a reader would be waited for without an end and without a word; one whose reader
+// starts beside this program has it in a moment.
+int open_through(const std::filesystem::path& path) {
+  constexpr int kPauses = 200;
+  constexpr useconds_t kPause_us = 10'000;
+  for (int pause = 0;; ++pause) {
+    const int descriptor = open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor >= 0) {
+      (void)fcntl(descriptor, F_SETFL, O_WRONLY);
+      return descriptor;
+    }
+    std::error_code unknown;
+    const int cause = errno;
+    if (cause != ENXIO || !std::filesystem::is_fifo(path, unknown)) throw cannot_write(path, cause);
+    if (pause == kPauses) {
+      throw Error(ExitCode::kCannotWrite,
+                  path.string() + ": cannot be written: a pipe that no program reads");
+    }
+    usleep(kPause_us);
+  }
+}
+
 // A device or a pipe takes bytes and cannot be replaced; it is no file that could be left half
 // written either.
 void write_through(const std::filesystem::path& path, int stream,
                    std::span<const std::string_view> pieces) {
-  const int descriptor = stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 0)
-                                     : open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  const int descriptor = stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 0) : open_through(path);
   if (descriptor < 0) throw cannot_write(path, errno);
   try {
     for (const std::string_view piece : pieces) write_to(descriptor, piece, path);

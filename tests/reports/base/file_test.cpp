@@ -45,7 +45,7 @@ TEST(WriteFile, goes_through_what_is_no_regular_file_and_replaces_none) {
   char bytes[16] = {};
   EXPECT_EQ(read(reader, bytes, sizeof bytes), 7);
   close(reader);
-  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(fs::is_fifo(pipe));  // which no program reads any more
 
   write_file_atomically(folder / "old", "old");
   fs::create_symlink("old", folder / "link");
@@ -57,7 +57,7 @@ TEST(WriteFile, goes_through_what_is_no_regular_file_and_replaces_none) {
   EXPECT_EQ(read_file(folder / "new"), "made");
   EXPECT_TRUE(fs::is_symlink(folder / "link") && fs::is_symlink(folder / "dangling"));
 
-  for (const fs::path& refused : {folder / "loop", fs::path("/dev/full"), folder}) {
+  for (const fs::path& refused : {pipe, folder / "loop", fs::path("/dev/full"), folder}) {
     try {
       write_file_atomically(refused, "x");
       ADD_FAILURE() << refused << " was written";
