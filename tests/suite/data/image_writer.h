@@ -13,6 +13,7 @@ namespace noisemark::suite::test {
 
 [[nodiscard]] std::vector<uint8_t> encode_png(const Picture& picture);
 /// Gray, RGB or CMYK, by the number of channels.
-[[nodiscard]] std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality);
+[[nodiscard]] std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality,
+                                               bool progressive = false);
 
 }  // namespace noisemark::suite::test

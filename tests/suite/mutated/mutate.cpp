@@ -125,6 +125,17 @@ void replace_word(std::string& text, Random& random) {
   text.replace(begin, end - begin, kWords[below(kWords.size(), random)]);
 }
 
+/// As other systems' editors leave a text: a mark of the byte order before it, or their line ends.
+void save_elsewhere(std::string& text, Random& random) {
+  if (random() % 2 == 0) {
+    text = "\xef\xbb\xbf" + text;
+    return;
+  }
+  for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 2)) {
+    text.replace(at, 1, "\r\n");
+  }
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines{""};
   for (const char c : text) {
@@ -224,11 +235,19 @@ std::string mutated_text(const std::string& good, Random& random) {
   std::string text = good;
   const size_t accidents = 1 + below(3, random);
   for (size_t i = 0; i < accidents && !text.empty(); ++i) {
-    switch (random() % 4) {
+    switch (random() % 16) {
       case 0:
-        disturb_lines(text, random);
+        save_elsewhere(text, random);
         break;
       case 1:
+      case 2:
+      case 3:
+        disturb_lines(text, random);
+        break;
+      case 4:
+      case 5:
+      case 6:
+      case 7:
         kAccidents[below(kAccidents.size(), random)](text, random);
         break;
       default:

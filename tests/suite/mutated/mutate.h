@@ -33,4 +33,8 @@ using Random = std::mt19937_64;
 [[nodiscard]] std::string mutated_npz(const std::string& bytes, Random& random);
 [[nodiscard]] std::string mutated_safetensors(const std::string& bytes, Random& random);
 
+/// A PNG of 16 pixels by 16: interlaced, of 4 bits, with a palette that is transparent in
+/// part.
+[[nodiscard]] std::string interlaced_png();
+
 }  // namespace noisemark::suite::test

@@ -80,7 +80,17 @@ uint32_t crc_of(std::string_view bytes) {
       crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
 }
 
+constexpr std::string_view kSignature = "\x89PNG\r\n\x1a\n";
+
 /// A chunk is its type of four letters and its data.
+std::string png_of(const Parts& chunks) {
+  std::string png(kSignature);
+  for (const std::string& chunk : chunks) {
+    png += number(chunk.size() - 4, 4, true) + chunk + number(crc_of(chunk), 4, true);
+  }
+  return png;
+}
+
 std::string disturbed_chunk(const std::string& chunk, Random& random) {
   const std::string type = chunk.substr(0, 4);
   const std::string data = chunk.substr(4);
@@ -117,20 +127,24 @@ std::string mutated_values(const std::string& text, Random& random) {
 }
 
 std::string mutated_png(const std::string& bytes, Random& random) {
-  constexpr size_t kSignature = 8;
   Parts chunks;
-  for (size_t at = kSignature; at + 12 <= bytes.size();) {
+  for (size_t at = kSignature.size(); at + 12 <= bytes.size();) {
     const size_t length = number_at(bytes, at, 4, true);
     chunks.push_back(bytes.substr(at + 4, 4 + length));
     at += 12 + length;
   }
   disturb_parts(chunks, random,
                 [&](const std::string& chunk) { return disturbed_chunk(chunk, random); });
-  std::string png = bytes.substr(0, kSignature);
-  for (const std::string& chunk : chunks) {
-    png += number(chunk.size() - 4, 4, true) + chunk + number(crc_of(chunk), 4, true);
-  }
-  return png;
+  return png_of(chunks);
+}
+
+std::string interlaced_png() {
+  constexpr size_t kSide = 16;
+  constexpr size_t kPasses = 158;  // bytes of the seven passes, each row with its filter
+  const std::string size = number(kSide, 4, true) + number(kSide, 4, true);
+  return png_of({"IHDR" + size + std::string("\4\3\0\0\1", 5), "PLTEabcdefghijkl",
+                 "tRNS" + std::string("\0\x80\xff", 3),
+                 "IDAT" + deflated(std::string(kPasses, '\0')), "IEND"});
 }
 
 std::string mutated_jpeg(const std::string& bytes, Random& random) {

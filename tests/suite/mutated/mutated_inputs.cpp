@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -30,6 +31,7 @@
 #include "reports/compare/sides.h"
 #include "reports/result/json_io.h"
 #include "suite/cli/commands.h"
+#include "suite/config/lock.h"
 #include "suite/io/numpy.h"
 #include "suite/io/png.h"
 #include "suite/run/passes/failure.h"
@@ -46,6 +48,10 @@ constexpr unsigned kPatience_s = 120;
 
 int program(const Words& words) {
   try {
+    // The program holds the lock inside of it; noisemark_lock reads one from a file.
+    if (words.front() == "lock") {
+      return parse_lock(reports::read_file(words.back()), words.back()).empty() ? 2 : 0;
+    }
     return static_cast<int>(run_command_line(words, words));
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
@@ -94,8 +100,13 @@ class Seeds {
     make_arrays();
     make_pictures();
     make_cifar();
-    fs::copy_file(source() / "tests/reports/ab/recorded/gmm16-ho.json", folder_ / "ab.json");
+    fs::create_directories(folder_ / "promoted");
+    fs::copy(source() / "baselines/results/xeon-model-167-2-cores/gmm16-ho@cpu/none-plain-fp32-cpu",
+             folder_ / "kept", fs::copy_options::recursive);
+    fs::create_directories(folder_ / "ab");
+    fs::copy_file(source() / "tests/reports/ab/recorded/gmm16-ho.json", folder_ / "ab/ab.json");
     fs::copy_file(source() / "suite/benchmarks/v1/gmm16.toml", folder_ / "definition.toml");
+    fs::copy_file(source() / "suite/benchmarks/v1/LOCK", folder_ / "LOCK");
     make_calibration();
     reports::write_file_atomically(folder_ / "flags.toml",
                                    "seed = 7\nset = [\"train.batch=4\"]\nthreads = 1\n"
@@ -137,11 +148,14 @@ class Seeds {
   }
 
   void make_runs() const {
-    for (const char* name : {"run", "again"}) {
+    for (const char* name : {"run", "again", "measured"}) {
       make(short_run(
           "gmm16", {"--out", text(name), "--checkpoint-every", "2", "--set", "sample.sampler=ddim",
                     "--set", "sample.ddim_steps=2", "--set", "sample.count=4"}));
     }
+    make({"fid", text("measured/samples/samples.npy"), "gmm16:exact", "--json"});
+    fs::create_directories(folder_ / "measured/distances");
+    fs::copy_file(log(), folder_ / "measured/distances/mixture.json");
     for (const char* mode : {"none", "echo"}) {
       for (const char* seed : {"1", "2", "3"}) {
         make(short_run("gmm16", {"--mode", mode, "--seed", seed, "--out",
@@ -149,6 +163,11 @@ class Seeds {
       }
     }
     make({"quality", text("study"), "--out", text("judged"), "--inconclusive", "warn"});
+    reports::write_file_atomically(
+        folder_ / "study/suite.json",
+        R"({"schema": "noisemark.suite 1", "title": "a study", "folders": ["none-1", "none-2", )"
+        R"("none-3", "echo-1", "echo-2", "echo-3"], "earlier": {}, "not_run": {}})");
+    make({"quality", text("study"), "--out", text("study"), "--inconclusive", "warn"});
     fs::create_directories(folder_ / "suite");
     fs::copy(folder_ / "study/none-1", folder_ / "suite/one", fs::copy_options::recursive);
     reports::write_file_atomically(
@@ -169,18 +188,25 @@ class Seeds {
 
   void make_arrays() const {
     write_npy(text("features.npy"), at::arange(24, at::kFloat).view({8, 3}).sin());
+    write_npy(text("images.npy"), at::arange(3072).to(at::kByte).view({4, 16, 16, 3}));
     write_npy(text("noise.npy"), at::arange(512, at::kFloat).view({2, 1, 16, 16}).cos());
     make({"fid", text("features.npy"), "--out", text("moments.npz")});
   }
 
   void make_pictures() const {
     for (int i = 0; i < 3; ++i) {
-      const Picture picture = test_picture(8, 8, 3);
+      const Picture picture = test_picture(16, 16, 3);
       const std::vector<uint8_t> png = encode_png(picture);
       const std::vector<uint8_t> jpeg = encode_jpeg(picture, 90);
+      const std::vector<uint8_t> scans =
+          encode_jpeg(test_picture(16, 16, i == 0 ? 1 : 3), 90, true);
       write(fmt::format("png/{}.png", i), {png.begin(), png.end()});
       write(fmt::format("jpeg/{}.jpg", i), {jpeg.begin(), jpeg.end()});
+      write(fmt::format("scans/{}.jpg", i), {scans.begin(), scans.end()});
+      write(fmt::format("interlaced/{}.png", i), interlaced_png());
     }
+    make({"fid", text("png"), "--extractor", "cifarnet", "--features-cache", text("cache"), "--out",
+          text("stored.npz")});
   }
 
   void make_cifar() const {
@@ -209,20 +235,19 @@ using How = std::string (*)(const std::string& good, Random& random);
 /// A kind of file that the program reads.
 struct Kind {
   const char* name;
-  const char* file;  ///< below the seeds
+  const char* file;  ///< below the seeds; a folder: the one file in it, at any depth
   How how;
   bool sealed;  ///< something says what its bytes were: changed ones must not pass
   size_t share;
   std::vector<std::function<Words(const Seeds&)>> readers;
-  /// Words of the answer to the good file, which ends with exit code 2; empty: it passes.
+  /// Words of the answer to the good file.
   std::string_view answer = {};
+  int code = answer.empty() ? 0 : 2;  ///< that the good file ends with
 
   /// Returns whether a reader went through the file as it does with the good one.
   [[nodiscard]] bool takes(const Ended& ended) const {
     if (ended.signal != 0) return false;
-    if (answer.empty()) return ended.code == static_cast<int>(ExitCode::kPass);
-    return ended.code == static_cast<int>(ExitCode::kBadInput) &&
-           ended.said.find(answer) != std::string::npos;
+    return ended.code == code && ended.said.find(answer) != std::string::npos;
   }
 };
 
@@ -234,6 +259,12 @@ Words drawn(const Seeds& at, const Words& more) {
 
 /// The words of a calibration that was read and used, on two runs.
 constexpr std::string_view kJudged = "too few pairs (1 pair can";
+
+constexpr const char* kKept = "kept/c0c0438f36e7719a/result.json";
+
+/// Those of a study of one run, whose distances were read before.
+constexpr std::string_view kAlone = "nothing but the reference";
+constexpr int kNeeded = static_cast<int>(ExitCode::kBaselineNeeded);
 
 std::vector<Kind> kinds() {
   using S = const Seeds&;
@@ -279,7 +310,7 @@ std::vector<Kind> kinds() {
   const auto judged = [](S at) -> Words {
     return {"quality", at.text("study"), "--out", at.text("judged"), "--inconclusive", "warn"};
   };
-  const auto ab = [](S at) -> Words { return {"ab", "--from", at.text("ab.json")}; };
+  const auto ab = [](S at) -> Words { return {"ab", "--from", at.text("ab/ab.json")}; };
   const auto calibrated = [](S at) -> Words {
     return {"compare",
             at.text("run"),
@@ -293,6 +324,44 @@ std::vector<Kind> kinds() {
     return {"report", at.text("suite"), "--format", "md"};
   };
   const auto suite_check = [](S at) -> Words { return {"check", at.text("suite")}; };
+  const auto exported = [](const char* format) {
+    return [format](S at) -> Words { return {"report", at.text("run"), "--format", format}; };
+  };
+  const auto against_page = [](S at) -> Words {
+    return {"compare", at.text("run/report.md"), at.text("again"), "--exact"};
+  };
+  const auto finished = [resumed](S at) -> Words {
+    Words words = resumed(at);
+    std::replace(words.begin(), words.end(), at.text("resumed"), at.text("run"));
+    return words;
+  };
+  const auto check_measured = [](S at) -> Words { return {"check", at.text("measured")}; };
+  const auto measured = [](S at) -> Words { return {"quality", at.text("measured")}; };
+  const auto check_study = [](S at) -> Words { return {"check", at.text("study")}; };
+  const auto kept = [](S at) -> Words { return {"baseline", "show", at.text("kept")}; };
+  const auto check_kept = [](S at) -> Words { return {"check", at.text("kept")}; };
+  const auto promoted = [](S at) -> Words {
+    return {"baseline",          "promote",    at.text("kept"), "--into",
+            at.text("promoted"), "--hardware", "here",          "--force"};
+  };
+  const auto units = [](S at) -> Words { return {"calibrate", "--from", at.text("ab")}; };
+  const auto from_weights = [](S at) -> Words {
+    return {"pace",     "gmm16", "--init-weights", at.text("study/none-1/ema.safetensors"),
+            "--device", "cpu"};
+  };
+  const auto from_checkpoint = [](S at) -> Words {
+    return drawn(at, {"--weights", at.text("resumed/checkpoint.safetensors"), "--samples", "1",
+                      "--steps", "1"});
+  };
+  const auto images = [](S at) -> Words {
+    return {"fid", at.text("images.npy"), at.text("png-good"), "--extractor", "pixels"};
+  };
+  const auto cached = [](S at) -> Words {
+    return {"fid",      at.text("png"),       "--extractor",
+            "cifarnet", "--features-cache",   at.text("cache"),
+            "--out",    at.text("stored.npz")};
+  };
+  const auto lock = [](S at) -> Words { return {"lock", at.text("LOCK")}; };
   const auto origin = [](S at) -> Words {
     return {"fid", at.text("run/samples/samples.npy"), "gmm16:exact"};
   };
@@ -320,8 +389,8 @@ std::vector<Kind> kinds() {
        false,
        2,
        {suite_report, suite_check}},
-      {"ab.json", "ab.json", mutated_text, true, 1, {ab}},
-      {"ab.json, sealed again", "ab.json", mutated_json, false, 2, {ab}},
+      {"ab.json", "ab/ab.json", mutated_text, true, 1, {ab}},
+      {"ab.json, sealed again", "ab/ab.json", mutated_json, false, 2, {ab}},
       {"calibration.json", "calibration.json", mutated_text, true, 2, {calibrated}, kJudged},
       {"calibration.json, sealed again",
        "calibration.json",
@@ -349,6 +418,55 @@ std::vector<Kind> kinds() {
       {"checkpoint", "resumed/checkpoint.safetensors", mutated_bytes, true, 1, {resumed}},
       {"sampling.json", "run/samples/sampling.json", mutated_text, false, 1, {origin}},
       {"sampling.json, as JSON", "run/samples/sampling.json", mutated_json, false, 1, {origin}},
+      {"result.json, in other readers",
+       "run/result.json",
+       mutated_json,
+       false,
+       4,
+       {exported("junit"), exported("bmf"), exported("ctest"), exported("gha-smaller"),
+        against_page, finished}},
+      {"report.md of a base", "run/report.md", mutated_text, false, 1, {against_page}},
+      {"an artifact", "measured/samples/samples.npy", mutated_bytes, true, 1, {check_measured}},
+      {"plot data", "run/plots/loss.dat", mutated_text, true, 1, {check_run}},
+      {"plot script", "run/plots/loss.gp", mutated_text, true, 1, {check_run}},
+      {"quality.md", "study/quality.md", mutated_text, true, 1, {check_study}},
+      {"distance", "measured/distances/mixture.json", mutated_text, false, 1, {measured}, kAlone},
+      {"distance, as JSON",
+       "measured/distances/mixture.json",
+       mutated_json,
+       false,
+       2,
+       {measured},
+       kAlone},
+      {"baseline", kKept, mutated_text, true, 1, {check_kept, promoted}},
+      {"baseline, sealed again", kKept, mutated_json, false, 2, {kept, check_kept, promoted}},
+      {"baseline's page", "kept/baseline.md", mutated_text, false, 1, {kept}},
+      {"ab.json of a unit", "ab/ab.json", mutated_json, false, 1, {units}, "", kNeeded},
+      {"weights to start from",
+       "study/none-1/ema.safetensors",
+       mutated_safetensors,
+       false,
+       1,
+       {from_weights}},
+      {"weights in a checkpoint",
+       "resumed/checkpoint.safetensors",
+       mutated_safetensors,
+       false,
+       1,
+       {from_checkpoint}},
+      {".npy of images", "images.npy", mutated_npy, false, 2, {images}},
+      {"kept features", "cache", mutated_bytes, false, 1, {cached}},
+      {"kept features, header", "cache", mutated_safetensors, false, 1, {cached}},
+      {"PNG, interlaced palette",
+       "interlaced/0.png",
+       mutated_png,
+       false,
+       3,
+       {pictures("interlaced")}},
+      {"JPEG, progressive", "scans/1.jpg", mutated_jpeg, false, 2, {pictures("scans")}},
+      {"JPEG, gray", "scans/0.jpg", mutated_jpeg, false, 2, {pictures("scans")}},
+      {"LOCK", "LOCK", mutated_text, false, 1, {lock}},
+      {"LOCK, as JSON", "LOCK", mutated_json, false, 1, {lock}},
   };
 }
 
@@ -407,10 +525,18 @@ class Campaign {
   }
 
  private:
+  static fs::path file_of(const fs::path& path) {
+    if (fs::is_regular_file(path)) return path;
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) return entry.path();
+    }
+    throw std::runtime_error(path.string() + ": no file in it");
+  }
+
   void one(size_t number) {
     const Kind& kind = kinds_[order_[number % order_.size()]];
     Random random(options_.seed * 1'000'003 + number);
-    const fs::path file = seeds_ / kind.file;
+    const fs::path file = file_of(seeds_ / kind.file);
     const std::string good = reports::read_file(file);
     std::string bad = good;
     while (bad == good) bad = kind.how(good, random);
