@@ -43,7 +43,7 @@ Names entries_of(const fs::path& folder) {
       const std::string name = entry.path().filename().string();
       std::error_code unreachable;
       const bool is_folder = entry.is_directory(unreachable);
-      if (!is_system_name(name)) names.push_back(name + (is_folder ? "/" : ""));
+      names.push_back(name + (is_folder ? "/" : ""));
     }
   } catch (const fs::filesystem_error& error) {
     throw bad_input(folder.string(), "", error.code().message(), "a folder that can be read");

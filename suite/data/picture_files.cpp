@@ -1,7 +1,6 @@
 #include "suite/data/picture_files.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cctype>
 #include <cerrno>
@@ -26,9 +25,6 @@ namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array<std::string_view, 4> kSystemNames{"Thumbs.db", "desktop.ini", ".DS_Store",
-                                                       "__MACOSX"};
 
 bool has_picture_extension(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -70,10 +66,7 @@ bool Walk::add_folder(const fs::path& folder, const std::string& prefix) {
       left_out.push_back({prefix, "is a folder that is read already"});
       return false;
     }
-    std::vector<fs::directory_entry> entries;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-      if (!is_system_name(entry.path().filename().string())) entries.push_back(entry);
-    }
+    std::vector<fs::directory_entry> entries(fs::directory_iterator(folder), {});
     std::sort(entries.begin(), entries.end());
     if (entries.empty() && !prefix.empty()) left_out.push_back({prefix, "is an empty folder"});
     for (const fs::directory_entry& entry : entries) {
@@ -243,11 +236,6 @@ std::string links_of(const std::vector<std::string>& linked) {
 }
 
 }  // namespace
-
-bool is_system_name(const std::string& name) {
-  return name.starts_with("._") ||
-         std::find(kSystemNames.begin(), kSystemNames.end(), name) != kSystemNames.end();
-}
 
 void require_picture_folder(const fs::path& folder, const std::string& where) {
   std::error_code error;

@@ -44,9 +44,6 @@ struct PictureFiles {
 /// Throws Error, exit code 2, beginning with `where`, unless `folder` is one.
 void require_picture_folder(const std::filesystem::path& folder, const std::string& where);
 
-/// Whether nobody means an entry of this name: it is a system's.
-[[nodiscard]] bool is_system_name(const std::string& name);
-
 /// Reads and decodes every file once, on several threads; with `subfolders` only what is in those.
 /// Throws Error, exit code 2, when something cannot be read.
 [[nodiscard]] PictureFiles find_pictures(const std::filesystem::path& folder,

@@ -187,6 +187,18 @@ TEST(ImageFolder, a_picture_for_printers_is_an_error_before_anything_is_read) {
   EXPECT_NE(message.find("1 files are good, 1 not"), std::string::npos) << message;
 }
 
+TEST(ImageFolder, names_what_systems_leave_behind_like_all_that_is_no_picture) {
+  const TemporaryFolder folder;
+  folder.write("train/a.png", shade(1));
+  folder.write("test/c.png", shade(3));
+  folder.write("train/Thumbs.db", {1, 2, 3});
+  folder.write("train/__MACOSX/._a.png", {1, 2, 3});
+  folder.write(".DS_Store", {1, 2, 3});
+  EXPECT_EQ(open_image_folder(definition_of(3, 4), folder.path())->note(),
+            "train/Thumbs.db is no picture and left out; train/__MACOSX/._a.png is hidden and left "
+            "out; .DS_Store is in neither split and left out; beside 2 good pictures");
+}
+
 TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   const TemporaryFolder folder;
   folder.write("train/a.png", shade(1));
@@ -194,10 +206,6 @@ TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   folder.write("test/c.png", shade(3));
   const auto clean = open_image_folder(definition_of(3, 4), folder.path());
   EXPECT_EQ(clean->note(), "");
-  folder.write("train/Thumbs.db", {1, 2, 3});
-  folder.write("test/desktop.ini", {'x'});
-  folder.write("train/__MACOSX/._a.png", {1, 2, 3});
-  EXPECT_EQ(open_image_folder(definition_of(3, 4), folder.path())->note(), "");
   folder.write("test/labels.csv", {'0', '\n'});
   folder.write("train/README.txt", {'h', 'i'});
   folder.write("train/empty", {});
