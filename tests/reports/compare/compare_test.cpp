@@ -13,10 +13,8 @@
 #include "tests/reports/free_text.h"
 #include "tests/reports/sample_result.h"
 
-namespace noisemark::reports {
+namespace noisemark::reports::test::comparing {
 namespace {
-
-using namespace test::comparing;  // NOLINT: the words of these tests
 
 TEST(Compare, passes_an_untouched_twin) {
   const Comparison same = compared(1);
@@ -510,4 +508,4 @@ TEST(ComparisonMarkdown, is_broken_by_no_text_of_a_result) {
 }
 
 }  // namespace
-}  // namespace noisemark::reports
+}  // namespace noisemark::reports::test::comparing

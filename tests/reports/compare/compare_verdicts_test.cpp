@@ -2,10 +2,8 @@
 #include "reports/compare/comparison_markdown.h"
 #include "tests/reports/compare/comparing.h"
 
-namespace noisemark::reports {
+namespace noisemark::reports::test::comparing {
 namespace {
-
-using namespace test::comparing;  // NOLINT: the words of these tests
 
 Change varying(const std::string& name, double more) {
   return [=](Result& result, size_t i) {
@@ -229,4 +227,4 @@ TEST(CompareVerdicts, doubts_a_regression_that_only_a_few_pairs_show_beyond_the_
 }
 
 }  // namespace
-}  // namespace noisemark::reports
+}  // namespace noisemark::reports::test::comparing

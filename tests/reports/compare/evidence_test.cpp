@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kOfRuns = 0.004;  ///< standard deviation of a run within its session
 constexpr double kOfSessions = 0.03;
-constexpr double kMargin = 0.03;
+constexpr double kAllowed = 0.03;
 
 /// Two sessions of one build, each as fast as its day.
 TwoSamples sessions(std::mt19937_64& random) {
@@ -32,9 +32,9 @@ double alarm_rate(double session_deviation) {
   int alarms = 0;
   for (int i = 0; i < kTrials; ++i) {
     const TwoSamples sides = sessions(random);
-    const OneSided p = stored_p(sides, kMargin, session_deviation);
-    const Evidence evidence = stored_evidence(sides, kMargin, session_deviation, 0.05);
-    alarms += p.worse < 0.05 && p.beyond < 0.05 && evidence.wide.low > kMargin ? 1 : 0;
+    const OneSided p = stored_p(sides, kAllowed, session_deviation);
+    const Evidence evidence = stored_evidence(sides, kAllowed, session_deviation, 0.05);
+    alarms += p.worse < 0.05 && p.beyond < 0.05 && evidence.wide.low > kAllowed ? 1 : 0;
   }
   return static_cast<double>(alarms) / kTrials;
 }
@@ -56,8 +56,8 @@ TEST(StoredEvidence, still_finds_what_is_far_beyond_the_days) {
     sides.candidate.push_back(0.001 * (run % 4) + std::log(1.25));
   }
   const double deviation = std::numbers::sqrt2 * kOfSessions;
-  EXPECT_LT(stored_p(sides, kMargin, deviation).beyond, 0.001);
-  EXPECT_GT(stored_evidence(sides, kMargin, deviation, 0.05).wide.low, kMargin);
+  EXPECT_LT(stored_p(sides, kAllowed, deviation).beyond, 0.001);
+  EXPECT_GT(stored_evidence(sides, kAllowed, deviation, 0.05).wide.low, kAllowed);
 }
 
 }  // namespace

@@ -303,7 +303,7 @@ CollectedResults two() {
   return {"smoke", {{"a", test::full_result()}, {"b", test::result_under_echo()}}, {}};
 }
 
-bool holds(const std::string& text, const std::string& part) {
+bool shows(const std::string& text, const std::string& part) {
   return text.find(finished_page(part)) != std::string::npos;
 }
 
@@ -313,24 +313,24 @@ TEST(Summary, begins_with_the_verdict_and_ends_with_the_mark_of_the_comment) {
   EXPECT_TRUE(text.ends_with("<!-- noisemark results -->\n"));
   for (const char* heading : {"## Side by side", "## Memory at the peak, by owner",
                               "## Utilization", "## Quality", "<details><summary>b</summary>"}) {
-    EXPECT_TRUE(holds(text, heading)) << heading;
+    EXPECT_TRUE(shows(text, heading)) << heading;
   }
-  EXPECT_FALSE(holds(text, "report.md")) << "a comment has no files beside it";
-  EXPECT_FALSE(holds(text, "![")) << "nor pictures";
+  EXPECT_FALSE(shows(text, "report.md")) << "a comment has no files beside it";
+  EXPECT_FALSE(shows(text, "![")) << "nor pictures";
 }
 
 TEST(Summary, says_so_when_the_owners_do_not_add_up) {
   CollectedResults results = two();
-  EXPECT_FALSE(holds(summary_markdown(results), "does not close"));
+  EXPECT_FALSE(shows(summary_markdown(results), "does not close"));
   results.results[0].result.memory.peak_bytes += 1;
-  EXPECT_TRUE(holds(summary_markdown(results), "does not close"));
+  EXPECT_TRUE(shows(summary_markdown(results), "does not close"));
 }
 
 TEST(Summary, leaves_details_out_rather_than_growing_beyond_the_limit) {
   const std::string whole = summary_markdown(two());
   const std::string cut = summary_markdown(two(), whole.size() - 1);
   EXPECT_LT(cut.size(), whole.size());
-  EXPECT_TRUE(holds(cut, "Details left out for their length: 1.")) << cut;
+  EXPECT_TRUE(shows(cut, "Details left out for their length: 1.")) << cut;
   EXPECT_TRUE(cut.ends_with("<!-- noisemark results -->\n"));
 }
 
@@ -338,10 +338,10 @@ TEST(ComparisonComment, leaves_the_long_tables_out_rather_than_growing_beyond_th
   const Comparison comparison = compare(test::side("old", test::rates_around(16, 8)),
                                         test::side("new", test::rates_around(14, 8)));
   const std::string whole = comparison_markdown(comparison);
-  EXPECT_TRUE(holds(whole, "<details>"));
+  EXPECT_TRUE(shows(whole, "<details>"));
   const std::string cut = comparison_markdown(comparison, whole.size() - 1);
-  EXPECT_FALSE(holds(cut, "<details>"));
-  EXPECT_TRUE(holds(cut, "was left out for its length")) << cut;
+  EXPECT_FALSE(shows(cut, "<details>"));
+  EXPECT_TRUE(shows(cut, "was left out for its length")) << cut;
   EXPECT_TRUE(cut.ends_with("<!-- noisemark comparison -->\n"));
 }
 
@@ -354,12 +354,12 @@ TEST(ComparisonComment, shows_who_owned_the_bytes_and_that_they_add_up) {
                 test::metric(r, "peak_bytes").value = static_cast<double>(r.memory.peak_bytes);
               }));
   const std::string text = comparison_markdown(more);
-  EXPECT_TRUE(holds(text, "+4,096 B")) << text;
-  EXPECT_FALSE(holds(text, "The sum is not peak_bytes")) << text;
+  EXPECT_TRUE(shows(text, "+4,096 B")) << text;
+  EXPECT_FALSE(shows(text, "The sum is not peak_bytes")) << text;
   const Comparison lost = compare(
       base, test::side("new", test::rates_around(16, 8),
                        [](Result& r, size_t) { r.memory.peak.by_category["workspace"] += 4096; }));
-  EXPECT_TRUE(holds(comparison_markdown(lost), "The sum is not peak_bytes"));
+  EXPECT_TRUE(shows(comparison_markdown(lost), "The sum is not peak_bytes"));
 }
 
 TEST(Summary, is_broken_by_no_text_of_a_result) {

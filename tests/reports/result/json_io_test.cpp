@@ -26,7 +26,7 @@
 namespace noisemark::reports {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using test::full_result;
 using test::minimal_result;
 
@@ -75,7 +75,7 @@ static_assert(every_member_has_a_key<Artifact>());
 static_assert(every_member_has_a_key<Exit>());
 static_assert(every_member_has_a_key<Result>());
 
-std::string error_of(const std::string& text) {
+std::string reading_error(const std::string& text) {
   try {
     (void)from_json(text, "r.json");
   } catch (const Error& error) {
@@ -86,8 +86,8 @@ std::string error_of(const std::string& text) {
 }
 
 // The text after a change of the file's values, with a checksum that holds.
-std::string changed(const std::function<void(Json&)>& change) {
-  Json file = Json::parse(to_json(full_result()));
+std::string changed(const std::function<void(OrderedJson&)>& change) {
+  OrderedJson file = OrderedJson::parse(to_json(full_result()));
   change(file);
   std::string text = file.dump();
   if (!file.contains("checksum") || !file["checksum"].is_string()) return text;
@@ -146,12 +146,12 @@ TEST(JsonIo, a_loss_that_was_not_finite_is_null_in_the_file_and_no_number_after)
 }
 
 TEST(JsonIo, takes_whole_numbers_for_doubles_as_other_languages_write_them) {
-  const std::string text = changed([](Json& file) { file["samples"]["loss"][0] = 2; });
+  const std::string text = changed([](OrderedJson& file) { file["samples"]["loss"][0] = 2; });
   EXPECT_EQ(from_json(text, "r.json").samples.loss[0], 2.0);
 }
 
 TEST(JsonIo, keys_are_in_the_order_of_declaration) {
-  const Json file = Json::parse(to_json(full_result()));
+  const OrderedJson file = OrderedJson::parse(to_json(full_result()));
   std::vector<std::string> keys;
   for (const auto& [key, value] : file.items()) keys.push_back(key);
   ASSERT_GE(keys.size(), 5U);
@@ -195,7 +195,7 @@ TEST(JsonIo, refuses_to_read_what_is_no_number) {
   const size_t at = text.find(value) + value.size();
   const size_t end = text.find(',', at);
   for (const char* bad : {"NaN", "Infinity", "1e999"}) {
-    const std::string message = error_of(std::string(text).replace(at, end - at, bad));
+    const std::string message = reading_error(std::string(text).replace(at, end - at, bad));
     EXPECT_NE(message.find("r.json: not valid JSON"), std::string::npos) << message;
   }
 }
@@ -207,51 +207,53 @@ TEST(JsonIo, replaces_bytes_that_are_no_text) {
 }
 
 TEST(JsonIo, names_file_and_path_of_every_kind_of_error) {
-  const auto error = [](const std::function<void(Json&)>& change) {
-    return error_of(changed(change));
+  const auto error = [](const std::function<void(OrderedJson&)>& change) {
+    return reading_error(changed(change));
   };
-  EXPECT_EQ(error([](Json& f) { f["identity"]["threads"] = "two"; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["identity"]["threads"] = "two"; }),
             "r.json: identity.threads: \"two\" (an integer)");
-  EXPECT_EQ(error([](Json& f) { f["identity"]["threads"] = 2.5; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["identity"]["threads"] = 2.5; }),
             "r.json: identity.threads: 2.5 (an integer)");
-  EXPECT_EQ(error([](Json& f) { f["seeds"]["base"] = -1; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["seeds"]["base"] = -1; }),
             "r.json: seeds.base: -1 (an integer from 0)");
-  EXPECT_EQ(error([](Json& f) { f["identity"]["threads"] = 18446744073709551615U; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["identity"]["threads"] = 18446744073709551615U; }),
             "r.json: identity.threads: 18446744073709551615 (an integer)");
-  EXPECT_EQ(error([](Json& f) { f["samples"]["step_s"][3] = nullptr; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["samples"]["step_s"][3] = nullptr; }),
             "r.json: samples.step_s[3]: null (a number)");
-  EXPECT_EQ(error([](Json& f) { f["metrics"][1]["direction"] = "lowerr"; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["metrics"][1]["direction"] = "lowerr"; }),
             "r.json: metrics[1].direction: \"lowerr\" (nearest \"lower\"; one of: lower, higher, "
             "neutral)");
-  EXPECT_EQ(error([](Json& f) { f["protocol"].erase("batch"); }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["protocol"].erase("batch"); }),
             "r.json: protocol.batch: missing (every key must be there)");
-  EXPECT_EQ(error([](Json& f) { f["identity"]["custom"] = 0; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["identity"]["custom"] = 0; }),
             "r.json: identity.custom: 0 (true or false)");
-  EXPECT_EQ(error([](Json& f) { f["gates"] = Json::object(); }), "r.json: gates: {} (a list)");
-  EXPECT_EQ(error([](Json& f) { f["memory"] = 1; }), "r.json: memory: 1 (an object)");
-  EXPECT_EQ(error([](Json& f) { f["title"] = 1; }), "r.json: title: 1 (a string)");
-  const std::string unknown = error([](Json& f) { f["exit"]["cod"] = 1; });
+  EXPECT_EQ(error([](OrderedJson& f) { f["gates"] = OrderedJson::object(); }),
+            "r.json: gates: {} (a list)");
+  EXPECT_EQ(error([](OrderedJson& f) { f["memory"] = 1; }), "r.json: memory: 1 (an object)");
+  EXPECT_EQ(error([](OrderedJson& f) { f["title"] = 1; }), "r.json: title: 1 (a string)");
+  const std::string unknown = error([](OrderedJson& f) { f["exit"]["cod"] = 1; });
   EXPECT_EQ(unknown.substr(0, 44), "r.json: exit.cod: unknown key (nearest \"code") << unknown;
-  EXPECT_EQ(error([](Json& f) { f["schema"]["version"] = "1.1.0"; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["schema"]["version"] = "1.1.0"; }),
             "r.json: schema.version: \"1.1.0\" (noisemark.result 1.0.0 alone)");
-  EXPECT_EQ(error([](Json& f) { f["schema"]["name"] = "other"; }),
+  EXPECT_EQ(error([](OrderedJson& f) { f["schema"]["name"] = "other"; }),
             "r.json: schema.name: \"other\" (noisemark.result 1.0.0 alone)");
-  EXPECT_EQ(error([](Json& f) { f.erase("schema"); }),
+  EXPECT_EQ(error([](OrderedJson& f) { f.erase("schema"); }),
             "r.json: schema: missing (every key must be there)");
 }
 
 TEST(JsonIo, refuses_a_key_twice_and_half_a_file) {
   std::string text = to_json(full_result());
-  EXPECT_NE(error_of(text.substr(0, text.size() / 2)).find("not valid JSON"), std::string::npos);
-  EXPECT_NE(error_of("").find("not valid JSON"), std::string::npos);
+  EXPECT_NE(reading_error(text.substr(0, text.size() / 2)).find("not valid JSON"),
+            std::string::npos);
+  EXPECT_NE(reading_error("").find("not valid JSON"), std::string::npos);
   text.insert(text.find("\"title\""), "\"title\": \"first\", ");
-  EXPECT_NE(error_of(text).find("title: this key twice"), std::string::npos);
+  EXPECT_NE(reading_error(text).find("title: this key twice"), std::string::npos);
 }
 
 // The rule as another language would write it: zeros in place of the digits, then the hash.
 TEST(JsonIo, checksum_is_the_hash_of_the_file_with_zeros_in_its_place) {
   std::string text = to_json(full_result());
-  const auto stated = Json::parse(text)["checksum"].get<std::string>();
+  const auto stated = OrderedJson::parse(text)["checksum"].get<std::string>();
   text.replace(text.find(stated), 64, std::string(64, '0'));
   EXPECT_EQ(sha256_of(text), stated);
 }
@@ -260,9 +262,9 @@ TEST(JsonIo, a_changed_digit_breaks_the_checksum) {
   std::string text = to_json(full_result());
   const std::string key = "\"batch\": 16";
   text.replace(text.find(key), key.size(), "\"batch\": 17");
-  EXPECT_NE(error_of(text).find("r.json: checksum: "), std::string::npos);
+  EXPECT_NE(reading_error(text).find("r.json: checksum: "), std::string::npos);
   EXPECT_EQ(from_json_unverified(text, "r.json").protocol.batch, 17);
-  EXPECT_NE(error_of(changed([](Json& f) { f["checksum"] = "abc"; })).find("checksum"),
+  EXPECT_NE(reading_error(changed([](OrderedJson& f) { f["checksum"] = "abc"; })).find("checksum"),
             std::string::npos);
 }
 

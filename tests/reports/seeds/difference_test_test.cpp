@@ -103,21 +103,20 @@ TEST(Power, refuses_what_has_no_answer) {
 
 namespace {
 
-using Values = std::vector<double>;
-
 TEST(Correlation, is_that_of_a_textbook) {
   // Anscombe (1973), first set: r = 0.816 in the paper, sums of squares 110, 41.2727 and 55.01.
-  const Values x = {10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5};
-  const Values y = {8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68};
+  const std::vector<double> x = {10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5};
+  const std::vector<double> y = {8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68};
   EXPECT_NEAR(*correlation(x, y), 55.01 / std::sqrt(110 * 41.272690909090905), 1e-12);
   EXPECT_NEAR(*correlation(x, y), 0.816, 5e-4);
 }
 
 TEST(Correlation, of_two_pairs_or_of_no_spread_says_nothing) {
-  EXPECT_EQ(correlation(Values{1, 2}, Values{5, 7}), std::nullopt);
-  EXPECT_EQ(correlation(Values{1, 1, 1}, Values{5, 7, 6}), std::nullopt);
-  EXPECT_NEAR(*correlation(Values{1, 2, 3}, Values{3, 2, 1}), -1, 1e-15);
-  EXPECT_THROW((void)correlation(Values{1, 2, 3}, Values{1, 2}), std::logic_error);
+  EXPECT_EQ(correlation(std::vector<double>{1, 2}, std::vector<double>{5, 7}), std::nullopt);
+  EXPECT_EQ(correlation(std::vector<double>{1, 1, 1}, std::vector<double>{5, 7, 6}), std::nullopt);
+  EXPECT_NEAR(*correlation(std::vector<double>{1, 2, 3}, std::vector<double>{3, 2, 1}), -1, 1e-15);
+  EXPECT_THROW((void)correlation(std::vector<double>{1, 2, 3}, std::vector<double>{1, 2}),
+               std::logic_error);
 }
 
 TEST(DifferenceTest, is_chosen_by_the_rule_that_was_declared) {

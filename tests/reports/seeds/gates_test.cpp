@@ -124,14 +124,14 @@ test::ChangeSeed certified(Verdict verdict) {
 }
 
 /// Two seeds of a mode that costs next to nothing by its losses.
-QualityStudy judged(const std::string& mode, const test::ChangeSeed& change,
-                    const test::ChangeSeed& of_none = {}) {
+QualityStudy judged_step(const std::string& mode, const test::ChangeSeed& change,
+                         const test::ChangeSeed& of_none = {}) {
   const auto none = losses_of_none(4);
   return judge_quality(together(
       {seeds_of("none", none, of_none), seeds_of(mode, worse_by(1e-5, 1e-5, none), change)}));
 }
 
-const StepRow& row_of(const QualityStudy& study) {
+const StepRow& step_of(const QualityStudy& study) {
   return study.steps.at(0);
 }
 
@@ -144,24 +144,24 @@ test::ChangeSeed error_of(double frac) {
 
 TEST(StepGate, fails_a_lossless_mode_whose_deterministic_runs_have_other_weights) {
   const auto change = mode_that_is(true, deterministic());
-  const QualityStudy study = judged("echo", change, deterministic());
-  EXPECT_EQ(row_of(study).tier, 0);
-  EXPECT_EQ(row_of(study).verdict, QualityVerdict::kFail) << quality_markdown(study);
+  const QualityStudy study = judged_step("echo", change, deterministic());
+  EXPECT_EQ(step_of(study).tier, 0);
+  EXPECT_EQ(step_of(study).verdict, QualityVerdict::kFail) << quality_markdown(study);
   EXPECT_EQ(study.verdict, QualityVerdict::kFail) << "though its losses pass";
   EXPECT_EQ(study.rows.front().verdict, QualityVerdict::kPass);
 }
 
 TEST(StepGate, does_not_judge_bits_of_runs_that_were_not_deterministic) {
-  const QualityStudy study = judged("echo", mode_that_is(true));
-  EXPECT_EQ(row_of(study).verdict, std::nullopt) << quality_markdown(study);
+  const QualityStudy study = judged_step("echo", mode_that_is(true));
+  EXPECT_EQ(step_of(study).verdict, std::nullopt) << quality_markdown(study);
   EXPECT_EQ(study.verdict, QualityVerdict::kPass) << "by its losses";
 }
 
 TEST(StepGate, goes_by_the_certificate_of_each_run) {
-  EXPECT_EQ(row_of(judged("echo", certified(Verdict::kPass))).verdict, QualityVerdict::kPass);
-  EXPECT_EQ(row_of(judged("echo", certified(Verdict::kFail))).verdict, QualityVerdict::kFail);
-  EXPECT_EQ(judged("echo", certified(Verdict::kFail)).verdict, QualityVerdict::kFail);
-  EXPECT_EQ(judged("echo", certified(Verdict::kUnavailable)).verdict,
+  EXPECT_EQ(step_of(judged_step("echo", certified(Verdict::kPass))).verdict, QualityVerdict::kPass);
+  EXPECT_EQ(step_of(judged_step("echo", certified(Verdict::kFail))).verdict, QualityVerdict::kFail);
+  EXPECT_EQ(judged_step("echo", certified(Verdict::kFail)).verdict, QualityVerdict::kFail);
+  EXPECT_EQ(judged_step("echo", certified(Verdict::kUnavailable)).verdict,
             QualityVerdict::kInconclusive);
 }
 
@@ -170,7 +170,7 @@ TEST(StepGate, a_certificate_does_not_outweigh_other_weights_of_deterministic_ru
     certified(Verdict::kPass)(result, seed);
     deterministic()(result, seed);
   };
-  EXPECT_EQ(row_of(judged("echo", change, deterministic())).verdict, QualityVerdict::kFail);
+  EXPECT_EQ(step_of(judged_step("echo", change, deterministic())).verdict, QualityVerdict::kFail);
 }
 
 TEST(StepGate, of_a_run_without_proof_among_others_judges_nothing) {
@@ -178,18 +178,18 @@ TEST(StepGate, of_a_run_without_proof_among_others_judges_nothing) {
     if (seed == 2) return;
     result.memory_mode.certificate.verdict = Verdict::kPass;
   });
-  EXPECT_EQ(row_of(judged("echo", change)).verdict, std::nullopt);
+  EXPECT_EQ(step_of(judged_step("echo", change)).verdict, std::nullopt);
 }
 
 TEST(StepGate, fails_a_lossy_mode_whose_gradient_is_another_one_in_any_seed) {
-  const QualityStudy study = judged("q2", error_of(0.71));
-  EXPECT_EQ(row_of(study).tier, 1);
-  EXPECT_EQ(row_of(study).value, 0.71);
-  EXPECT_EQ(row_of(study).bound, 0.7);
+  const QualityStudy study = judged_step("q2", error_of(0.71));
+  EXPECT_EQ(step_of(study).tier, 1);
+  EXPECT_EQ(step_of(study).value, 0.71);
+  EXPECT_EQ(step_of(study).bound, 0.7);
   EXPECT_EQ(study.verdict, QualityVerdict::kFail) << quality_markdown(study);
-  EXPECT_EQ(judged("q2", error_of(0.7)).verdict, QualityVerdict::kPass);
+  EXPECT_EQ(judged_step("q2", error_of(0.7)).verdict, QualityVerdict::kPass);
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(judged("q2", error_of(kNan)).verdict, QualityVerdict::kFail);
+  EXPECT_EQ(judged_step("q2", error_of(kNan)).verdict, QualityVerdict::kFail);
 }
 
 TEST(StepGate, takes_the_bound_of_the_definition) {
@@ -199,24 +199,22 @@ TEST(StepGate, takes_the_bound_of_the_definition) {
     result.definition = definition;
   };
   const auto none = [=](Result& result, uint64_t) { result.definition = definition; };
-  EXPECT_EQ(row_of(judged("dpr8", strict, none)).verdict, QualityVerdict::kFail);
+  EXPECT_EQ(step_of(judged_step("dpr8", strict, none)).verdict, QualityVerdict::kFail);
 }
 
 TEST(StepGate, without_a_measured_gradient_judges_nothing_and_says_why) {
-  const QualityStudy study = judged("q2", mode_that_is(false, [](Result& result, uint64_t) {
-                                      result.memory_mode.gradient_error.missing_reason =
-                                          "it was not trained beside none";
-                                    }));
-  EXPECT_EQ(row_of(study).verdict, std::nullopt);
-  EXPECT_EQ(row_of(study).words, "not judged: it was not trained beside none");
+  const QualityStudy study = judged_step("q2", mode_that_is(false, [](Result& result, uint64_t) {
+                                           result.memory_mode.gradient_error.missing_reason =
+                                               "it was not trained beside none";
+                                         }));
+  EXPECT_EQ(step_of(study).verdict, std::nullopt);
+  EXPECT_EQ(step_of(study).words, "not judged: it was not trained beside none");
 }
-
-using Values = std::vector<double>;
 
 TEST(RangeGate, turns_the_spread_of_replicates_round_and_leaves_their_bias_out) {
   // Replicates 11 to 16 of a distance of 10: all too large, as those of a Fréchet distance are, and
   // further above their mean of 13 than below it.
-  const Values replicates = {11, 12, 12, 14, 16};
+  const std::vector<double> replicates = {11, 12, 12, 14, 16};
   const Interval interval = resampled_interval(10, replicates, 0.5);
   EXPECT_DOUBLE_EQ(interval.low, 10 - (14 - 13));
   EXPECT_DOUBLE_EQ(interval.high, 10 + (13 - 12));
@@ -226,7 +224,7 @@ TEST(RangeGate, turns_the_spread_of_replicates_round_and_leaves_their_bias_out) 
 }
 
 TEST(RangeGate, an_interval_over_seeds_is_at_least_students) {
-  const Values values = {3.1, 3.2, 3.0, 3.3, 3.15};
+  const std::vector<double> values = {3.1, 3.2, 3.0, 3.3, 3.15};
   const Interval interval = seed_interval(values, {2000, 1, 0.9});
   // Mean 3.15, deviation 0.1118, t_4 = 2.1318 (5 %, any table).
   EXPECT_LE(interval.low, 3.15 - 2.1318 * 0.111803 / 2.236068 + 1e-5);
@@ -234,7 +232,7 @@ TEST(RangeGate, an_interval_over_seeds_is_at_least_students) {
 }
 
 TEST(RangeGate, a_skewed_sample_is_widened_by_its_bootstrap) {
-  const Values values = {1, 1, 1, 1, 1, 1, 1, 1, 1, 11};
+  const std::vector<double> values = {1, 1, 1, 1, 1, 1, 1, 1, 1, 11};
   const Interval interval = seed_interval(values, {20000, 1, 0.9});
   // Mean 2, Student's upper end 2 + 1.833 = 3.833; of ten draws the value 11 comes up thrice or
   // more often in 7 % of the resamples, which is a mean of 4.
@@ -278,7 +276,7 @@ TEST(RangeGate, of_survivors_alone_claims_nothing) {
 
 TEST(RangeGate, refuses_what_has_no_answer) {
   EXPECT_THROW((void)resampled_interval(1, {}, 0.9), std::logic_error);
-  EXPECT_THROW((void)seed_interval(Values{1}, {}), std::logic_error);
+  EXPECT_THROW((void)seed_interval(std::vector<double>{1}, {}), std::logic_error);
   EXPECT_THROW((void)judge_range({1, 2}, 3, 3), std::logic_error);
 }
 

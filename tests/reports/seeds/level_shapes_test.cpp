@@ -16,20 +16,15 @@
 namespace noisemark::reports {
 namespace {
 
+using test::kAlpha;
+using test::kMargin;
 using test::Normals;
-
-constexpr double kAlpha = 0.05;
-constexpr double kMargin = 0.01;
+using test::Rates;
 
 /// Four standard errors of a rate of 5 % in so many studies.
 double tolerance(int studies) {
   return 4 * std::sqrt(kAlpha * (1 - kAlpha) / studies);
 }
-
-struct Rates {
-  double pass = 0;
-  double fail = 0;
-};
 
 /// The deviation of a seed's loss, in units of its spread: mean 0, variance 1.
 using Shape = std::function<double(Normals&)>;
@@ -47,7 +42,7 @@ double even(Normals& normals) {
 
 /// Seeds whose two sides share `common` of their variance and spread by 0.2 % and by `ratio` times
 /// that; the candidate is off by the margin.
-Rates rates_of(size_t seeds, double common, double ratio, const Shape& shape) {
+Rates rates_of_shape(size_t seeds, double common, double ratio, const Shape& shape) {
   constexpr int kStudies = 4000;
   constexpr double kSpread = 0.002;
   Normals normals(31 * seeds + static_cast<uint64_t>(100 * common + 10 * ratio));
@@ -60,9 +55,7 @@ Rates rates_of(size_t seeds, double common, double ratio, const Shape& shape) {
       values.reference.push_back(kSpread * one());
       values.candidate.push_back(kMargin + ratio * kSpread * one());
     }
-    const DifferenceTest found = test_difference(values, kMargin, kAlpha);
-    rates.pass += found.equivalence.p() <= kAlpha ? 1.0 / kStudies : 0;
-    rates.fail += found.p_worse <= kAlpha ? 1.0 / kStudies : 0;
+    rates.count(test_difference(values, kMargin, kAlpha), kAlpha, kStudies);
   }
   return rates;
 }
@@ -70,7 +63,7 @@ Rates rates_of(size_t seeds, double common, double ratio, const Shape& shape) {
 TEST(LevelOfShapes, holds_where_a_mode_spreads_its_seeds_thrice_as_far) {
   for (const size_t seeds : {2U, 3U, 5U}) {
     for (const double common : {0.0, 0.3, 0.9}) {
-      const Rates rates = rates_of(seeds, common, 3, [](Normals& n) { return n.draw(); });
+      const Rates rates = rates_of_shape(seeds, common, 3, [](Normals& n) { return n.draw(); });
       EXPECT_LE(rates.pass, kAlpha + tolerance(4000)) << seeds << " seeds, " << common;
       EXPECT_LE(rates.fail, kAlpha + tolerance(4000)) << seeds << " seeds, " << common;
     }
@@ -80,7 +73,7 @@ TEST(LevelOfShapes, holds_where_a_mode_spreads_its_seeds_thrice_as_far) {
 TEST(LevelOfShapes, holds_for_heavy_tails_and_for_none) {
   for (const Shape& shape : {Shape(heavy_tailed), Shape(even)}) {
     for (const double common : {0.0, 0.9}) {
-      const Rates rates = rates_of(5, common, 1, shape);
+      const Rates rates = rates_of_shape(5, common, 1, shape);
       EXPECT_LE(rates.pass, kAlpha + tolerance(4000)) << common;
       EXPECT_LE(rates.fail, kAlpha + tolerance(4000)) << common;
     }
@@ -125,8 +118,7 @@ Rates rates_of_a_range(size_t seeds, const std::function<double(Normals&)>& dist
     const Interval interval =
         seed_interval(values, {200, static_cast<uint64_t>(i), 1 - 2 * kAlpha});
     const QualityVerdict verdict = judge_range(interval, 0.5, 1).verdict;
-    rates.pass += verdict == QualityVerdict::kPass ? 1.0 / kStudies : 0;
-    rates.fail += verdict == QualityVerdict::kFail ? 1.0 / kStudies : 0;
+    rates.count(verdict == QualityVerdict::kPass, verdict == QualityVerdict::kFail, kStudies);
   }
   return rates;
 }

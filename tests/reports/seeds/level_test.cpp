@@ -16,14 +16,15 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr double kAlpha = 0.05;
-constexpr double kMargin = 0.01;
+using test::kAlpha;
+using test::kMargin;
+using test::Normals;
+using test::Rates;
+
 constexpr int kStudies = 10000;
 /// Four standard errors of a rate of 5 % in so many studies: 0.0087. One of the 30 rates below
 /// exceeds that by chance in one of a thousand seeds.
 const double kTolerance = 4 * std::sqrt(kAlpha * (1 - kAlpha) / kStudies);
-
-using test::Normals;
 
 /// Logarithms of losses: seeds move both sides by `correlation`, and the candidate is off by
 /// `difference`.
@@ -40,22 +41,14 @@ SeedValues draw_seeds(Normals& normals, size_t seeds, double correlation, double
   return values;
 }
 
-struct Rates {
-  double pass = 0;
-  double fail = 0;
-};
-
 Rates rates_of(size_t seeds, double correlation, double deviation, double difference) {
   Normals normals(1000 * seeds + static_cast<uint64_t>(100 * (1 + correlation)));
-  int passed = 0;
-  int failed = 0;
+  Rates rates;
   for (int i = 0; i < kStudies; ++i) {
     const SeedValues values = draw_seeds(normals, seeds, correlation, deviation, difference);
-    const DifferenceTest test = test_difference(values, kMargin, kAlpha);
-    passed += test.equivalence.p() <= kAlpha ? 1 : 0;
-    failed += test.p_worse <= kAlpha ? 1 : 0;
+    rates.count(test_difference(values, kMargin, kAlpha), kAlpha, kStudies);
   }
-  return {static_cast<double>(passed) / kStudies, static_cast<double>(failed) / kStudies};
+  return rates;
 }
 
 TEST(Level, of_a_pass_and_of_a_fail_holds_at_a_true_difference_equal_to_the_margin) {
@@ -110,8 +103,7 @@ void append(const SeedValues& more, SeedValues& to) {
 Rates rates_of_two_looks(double correlation, int64_t declared) {
   Normals normals(500 + static_cast<uint64_t>(100 * (1 + correlation)));
   const double alpha = alpha_of_a_look(kAlpha, declared);
-  int passed = 0;
-  int failed = 0;
+  Rates rates;
   for (int i = 0; i < kStudies; ++i) {
     SeedValues values = draw_seeds(normals, 5, correlation, 0.002, kMargin);
     DifferenceTest test = test_difference(values, kMargin, alpha);
@@ -120,10 +112,9 @@ Rates rates_of_two_looks(double correlation, int64_t declared) {
       append(draw_seeds(normals, nearest < 0.2 ? 5 : 15, correlation, 0.002, kMargin), values);
       test = test_difference(values, kMargin, alpha);
     }
-    passed += test.equivalence.p() <= alpha ? 1 : 0;
-    failed += test.p_worse <= alpha ? 1 : 0;
+    rates.count(test, alpha, kStudies);
   }
-  return {static_cast<double>(passed) / kStudies, static_cast<double>(failed) / kStudies};
+  return rates;
 }
 
 TEST(Level, holds_over_two_looks_that_share_it_and_not_over_two_that_do_not) {

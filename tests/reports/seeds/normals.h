@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <random>
 
+#include "reports/seeds/difference_test.h"
+
 namespace noisemark::reports::test {
 
 /// Seeded draws for simulations.
@@ -18,6 +20,24 @@ class Normals {
 
  private:
   std::mt19937_64 generator_;
+};
+
+inline constexpr double kAlpha = 0.05;
+inline constexpr double kMargin = 0.01;
+
+/// How often studies end in either verdict.
+struct Rates {
+  double pass = 0;
+  double fail = 0;
+
+  /// Counts one of `studies`.
+  void count(bool passed, bool failed, int studies) {
+    pass += passed ? 1.0 / studies : 0;
+    fail += failed ? 1.0 / studies : 0;
+  }
+  void count(const DifferenceTest& found, double alpha, int studies) {
+    count(found.equivalence.p() <= alpha, found.p_worse <= alpha, studies);
+  }
 };
 
 }  // namespace noisemark::reports::test

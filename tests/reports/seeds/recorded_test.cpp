@@ -14,30 +14,31 @@ namespace {
 
 const std::filesystem::path kRecorded = NOISEMARK_TEST_FOLDER "/recorded";
 
-QualityStudy judged(const char* control, const QualityOptions& options = {}) {
+QualityStudy judged_control(const char* control, const QualityOptions& options = {}) {
   return judge_quality(read_runs({(kRecorded / "none").string(), (kRecorded / control).string()}),
                        options);
 }
 
 TEST(RecordedQuality, the_twin_passes) {
-  const QualityStudy study = judged("twin");
+  const QualityStudy study = judged_control("twin");
   EXPECT_EQ(study.verdict, QualityVerdict::kPass) << quality_markdown(study);
   EXPECT_EQ(study.rows.front().difference, 0);
 }
 
 TEST(RecordedQuality, a_deliberately_worse_training_fails) {
-  const QualityStudy study = judged("drowned", {.looks = 1});
+  const QualityStudy study = judged_control("drowned", {.looks = 1});
   EXPECT_EQ(study.verdict, QualityVerdict::kFail) << quality_markdown(study);
   EXPECT_EQ(exit_code_of(study), ExitCode::kFailed);
 }
 
 TEST(RecordedQuality, noise_is_inconclusive) {
-  const QualityStudy study = judged("halved");
+  const QualityStudy study = judged_control("halved");
   EXPECT_EQ(study.verdict, QualityVerdict::kInconclusive) << quality_markdown(study);
 }
 
 TEST(RecordedQuality, would_pass_a_worse_training_only_by_a_margin_that_is_refused) {
-  const QualityStudy study = judged("drowned", {.gates = {{"val_loss", kWidestQualityMargin}}});
+  const QualityStudy study =
+      judged_control("drowned", {.gates = {{"val_loss", kWidestQualityMargin}}});
   EXPECT_NE(study.verdict, QualityVerdict::kPass) << quality_markdown(study);
 }
 
