@@ -171,8 +171,27 @@ Finished run_noisemark(const Texts& arguments, const Variables& variables) {
   return Process(noisemark_command(arguments), variables).wait();
 }
 
+Finished noisemark(const Texts& arguments, Variables variables) {
+  variables.try_emplace("NOISEMARK_DATA", "");
+  variables.try_emplace("NOISEMARK_REQUIRE", "");
+  return run_noisemark(arguments, variables);
+}
+
+void expect_bad_input(const Texts& arguments, const std::string& message) {
+  const Finished done = noisemark(arguments);
+  EXPECT_EQ(done.code, 2) << message;
+  EXPECT_EQ(done.err, "noisemark: " + message + "\n");
+  EXPECT_EQ(done.out, "") << message;
+}
+
 Finished run_noisemark_after(const std::string& shell_prefix, const Texts& arguments) {
   return Process(noisemark_command(arguments, shell_prefix)).wait();
+}
+
+int64_t address_space_kib() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 bool wait_for_file(const fs::path& path, const std::string& text) {

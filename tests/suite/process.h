@@ -57,9 +57,20 @@ class Process {
 [[nodiscard]] Finished run_noisemark(const std::vector<std::string>& arguments,
                                      const Variables& variables = {});
 
-/// The same after commands of a shell.
+/// The same where no pictures are at hand and nothing is asked of the machine, unless `variables`
+/// do.
+[[nodiscard]] Finished noisemark(const std::vector<std::string>& arguments,
+                                 Variables variables = {});
+
+/// Expects that noisemark() refuses the arguments with this message.
+void expect_bad_input(const std::vector<std::string>& arguments, const std::string& message);
+
+/// Runs `noisemark` after commands of a shell.
 [[nodiscard]] Finished run_noisemark_after(const std::string& shell_prefix,
                                            const std::vector<std::string>& arguments);
+
+/// Measures this process, which has loaded the libraries that the program loads.
+[[nodiscard]] int64_t address_space_kib();
 
 /// Waits until `path` exists and holds `text`; false after a minute.
 [[nodiscard]] bool wait_for_file(const std::filesystem::path& path, const std::string& text = "");

@@ -17,11 +17,9 @@ namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
+using test::expect_bad_input;
+using test::noisemark;
 using Words = std::vector<std::string>;
-
-test::Finished noisemark(const Words& words) {
-  return test::run_noisemark(words, {{"NOISEMARK_REQUIRE", ""}});
-}
 
 const Words kSmall = {"gmm16-ho@cpu", "--device=cpu", "--threads=1", "--seconds=6",
                       "--set=train.batch=1"};
@@ -29,12 +27,6 @@ const Words kSmall = {"gmm16-ho@cpu", "--device=cpu", "--threads=1", "--seconds=
 Words command(Words words) {
   words.insert(words.end(), kSmall.begin(), kSmall.end());
   return words;
-}
-
-void expect_bad_input(const Words& words, const std::string& message) {
-  const test::Finished done = noisemark(words);
-  EXPECT_EQ(done.code, 2) << message;
-  EXPECT_EQ(done.err, "noisemark: " + message + "\n");
 }
 
 /// A file with a simulated comparison.

@@ -24,20 +24,9 @@
 namespace noisemark::suite {
 namespace {
 
+using test::expect_bad_input;
 using test::Finished;
-
-Finished noisemark(const std::vector<std::string>& arguments, test::Variables variables = {}) {
-  variables.try_emplace("NOISEMARK_DATA", "");
-  variables.try_emplace("NOISEMARK_REQUIRE", "");
-  return test::run_noisemark(arguments, variables);
-}
-
-void expect_bad_input(const std::vector<std::string>& arguments, const std::string& message) {
-  const Finished result = noisemark(arguments);
-  EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err, "noisemark: " + message + "\n");
-  EXPECT_EQ(result.out, "");
-}
+using test::noisemark;
 
 /// Returns what the same words print in this process: starting another takes longer than parsing.
 std::string printed(const std::vector<std::string>& words) {

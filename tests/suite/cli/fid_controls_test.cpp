@@ -32,10 +32,10 @@ using Words = std::vector<std::string>;
 // 2 * 144 are the fewest that may be gated.
 constexpr int64_t kPictures = 400;
 
-test::Finished fid(Words words) {
+test::Finished control(Words words) {
   const Words first = {"fid", "--device", "cpu"};
   words.insert(words.begin(), first.begin(), first.end());
-  return test::run_noisemark(words, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
+  return test::noisemark(words);
 }
 
 /// Smooth colours with grain, 64 x 64.
@@ -161,11 +161,12 @@ class FidControls : public ::testing::Test {
                                         const Words& more) const {
     Words words = {samples, path(reference), "--extractor", "cifarnet"};
     words.insert(words.end(), more.begin(), more.end());
-    return fid(words);
+    return control(words);
   }
 
   void write_statistics(const std::string& pictures, const std::string& name) const {
-    const test::Finished written = fid({pictures, "--extractor", "cifarnet", "--out", path(name)});
+    const test::Finished written =
+        control({pictures, "--extractor", "cifarnet", "--out", path(name)});
     ASSERT_EQ(written.code, 0) << written.both();
   }
 
@@ -238,7 +239,7 @@ class FidControlsOfInception : public FidControls {
   [[nodiscard]] test::Finished measured(const Words& more) const {
     Words words = {"--extractor", "inception", "--weights", path("weights.safetensors")};
     words.insert(words.begin(), more.begin(), more.end());
-    return fid(words);
+    return control(words);
   }
 };
 
@@ -259,7 +260,7 @@ TEST_F(FidControlsOfInception, has_a_class_score_that_is_called_after_the_weight
   EXPECT_NE(found.out.find("| class score of other weights, no Inception score"), std::string::npos)
       << found.out;
   EXPECT_EQ(found.out.find("| Inception score"), std::string::npos) << found.out;
-  const test::Finished none = fid({path("a.npy"), path("b.npy"), "--inception-score"});
+  const test::Finished none = control({path("a.npy"), path("b.npy"), "--inception-score"});
   EXPECT_EQ(none.code, 2) << none.both();
   EXPECT_NE(none.err.find("inception, which tells classes"), std::string::npos) << none.err;
 }

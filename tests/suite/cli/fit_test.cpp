@@ -18,7 +18,7 @@ namespace {
 test::Finished fit(std::vector<std::string> arguments) {
   const std::vector<std::string> words = {"fit", "gmm16-ho", "--device", "cpu"};
   arguments.insert(arguments.begin(), words.begin(), words.end());
-  return test::run_noisemark(arguments, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
+  return test::noisemark(arguments);
 }
 
 /// Returns the cell of the row `mode` in a column; empty without one.
@@ -50,9 +50,8 @@ TEST(Fit, finds_larger_batches_under_modes_that_save_memory) {
 }
 
 TEST(Fit, under_a_budget_ends_at_the_batch_that_the_budget_does_not_admit) {
-  const test::Finished refused = test::run_noisemark(
-      {"plan", "gmm16-ho", "--device", "cpu", "--set", "train.batch=4", "--budget", "1KiB"},
-      {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
+  const test::Finished refused = test::noisemark(
+      {"plan", "gmm16-ho", "--device", "cpu", "--set", "train.batch=4", "--budget", "1KiB"});
   ASSERT_EQ(refused.code, 2) << refused.both();
   const std::string words = "the smallest that can be met is ";
   const size_t at = refused.err.find(words);
@@ -99,8 +98,7 @@ reports::Result run_within(const std::string& memory, const std::vector<std::str
       "--set", "train.batch=2",  "--set",    "train.steps=1", "--set",        "eval.every=0",
       "--set", "eval.samples=8", "--out",    out.string(),    "--fit-memory", memory};
   words.insert(words.end(), more.begin(), more.end());
-  const test::Finished run =
-      test::run_noisemark(words, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
+  const test::Finished run = test::noisemark(words);
   EXPECT_EQ(run.code, 0) << run.both();
   EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
   EXPECT_NE(reports::read_file(out / "report.md").find("## Largest batch within "),

@@ -17,7 +17,7 @@ test::Finished plan(std::vector<std::string> arguments) {
   const std::vector<std::string> words = {"plan", "gmm16-ho", "--device",
                                           "cpu",  "--set",    "train.batch=8"};
   arguments.insert(arguments.begin(), words.begin(), words.end());
-  return test::run_noisemark(arguments, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
+  return test::noisemark(arguments);
 }
 
 /// Returns the text behind `word`, up to the next blank.

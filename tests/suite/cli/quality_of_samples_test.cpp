@@ -24,47 +24,43 @@ using test::Finished;
 // 2 * 256 values are the fewest samples that may be gated.
 constexpr int64_t kSamples = 512;  // as in the words below
 
-Finished program(const std::vector<std::string>& words) {
-  return test::run_noisemark(words, {{"NOISEMARK_DATA", ""}, {"NOISEMARK_REQUIRE", ""}});
-}
-
 /// Two seeds of none and of dpr8, trained for a moment, once for all of these tests.
 class QualityOfSamples : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     trained = new test::TemporaryFolder;
     const std::string out = (trained->path() / "runs").string();
-    const Finished finished = program({"run",
-                                       "gmm16@cpu",
-                                       "--device",
-                                       "cpu",
-                                       "--mode",
-                                       "none",
-                                       "--mode",
-                                       "dpr8",
-                                       "--seeds",
-                                       "2",
-                                       "--set",
-                                       "train.steps=8",
-                                       "--set",
-                                       "train.batch=4",
-                                       "--set",
-                                       "eval.samples=8",
-                                       "--set",
-                                       "eval.every=0",
-                                       "--set",
-                                       "sample.sampler=ddim",
-                                       "--set",
-                                       "sample.ddim_steps=2",
-                                       "--set",
-                                       "sample.count=512",
-                                       "--set",
-                                       "quality.reference=gmm16:exact",
-                                       "--no-memory",
-                                       "--no-profile",
-                                       "--no-certificate",
-                                       "--out",
-                                       out});
+    const Finished finished = test::noisemark({"run",
+                                               "gmm16@cpu",
+                                               "--device",
+                                               "cpu",
+                                               "--mode",
+                                               "none",
+                                               "--mode",
+                                               "dpr8",
+                                               "--seeds",
+                                               "2",
+                                               "--set",
+                                               "train.steps=8",
+                                               "--set",
+                                               "train.batch=4",
+                                               "--set",
+                                               "eval.samples=8",
+                                               "--set",
+                                               "eval.every=0",
+                                               "--set",
+                                               "sample.sampler=ddim",
+                                               "--set",
+                                               "sample.ddim_steps=2",
+                                               "--set",
+                                               "sample.count=512",
+                                               "--set",
+                                               "quality.reference=gmm16:exact",
+                                               "--no-memory",
+                                               "--no-profile",
+                                               "--no-certificate",
+                                               "--out",
+                                               out});
     // The losses of two seeds of so short a training are beside the point here.
     ASSERT_TRUE(finished.code == 0 || finished.code == 4) << finished.both();
     ASSERT_EQ(runs_in(trained->path() / "runs").size(), 4U) << finished.both();
@@ -87,8 +83,8 @@ class QualityOfSamples : public ::testing::Test {
   }
 
   static Finished distance_of(const fs::path& run) {
-    return program({"fid", (run / "samples" / "samples.npy").string(), "gmm16:exact", "--device",
-                    "cpu", "--json"});
+    return test::noisemark({"fid", (run / "samples" / "samples.npy").string(), "gmm16:exact",
+                            "--device", "cpu", "--json"});
   }
 
   static void keep_distance(const fs::path& run, const std::string& json) {
@@ -106,8 +102,8 @@ class QualityOfSamples : public ::testing::Test {
 
   /// quality.json, with the distance as its only gate.
   [[nodiscard]] Json judged() const {
-    const Finished finished =
-        program({"quality", runs().string(), "--gate", "mixture_distance=0.1", "--format", "json"});
+    const Finished finished = test::noisemark(
+        {"quality", runs().string(), "--gate", "mixture_distance=0.1", "--format", "json"});
     EXPECT_LE(finished.code, 4) << finished.both();
     EXPECT_NE(finished.code, 2) << finished.both();
     return Json::parse(finished.out);

@@ -15,10 +15,7 @@ namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
-
-test::Finished noisemark(const std::vector<std::string>& arguments) {
-  return test::run_noisemark(arguments, {{"NOISEMARK_REQUIRE", ""}});
-}
+using test::noisemark;
 
 /// A folder of runs that passed.
 std::string write_runs(const fs::path& folder, const std::vector<double>& rates) {

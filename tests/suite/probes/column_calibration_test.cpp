@@ -80,7 +80,7 @@ std::vector<CalibrationRow> good_rows() {
                                                      {"graphics_active", 1.0}})};
 }
 
-reports::DeviceColumn& column(CalibrationRow& row, const std::string& name) {
+reports::DeviceColumn& column_in(CalibrationRow& row, const std::string& name) {
   return *std::find_if(row.use.columns.begin(), row.use.columns.end(),
                        [&](const auto& one) { return one.name == name; });
 }
@@ -103,8 +103,8 @@ TEST(ColumnCalibration, finds_nothing_in_columns_that_say_what_is_known) {
 TEST(ColumnCalibration, catches_a_column_that_is_another) {
   auto rows = good_rows();
   for (const std::string by : {"", "_sampled"}) {
-    std::swap(column(rows[1], "dram_active" + by).value,
-              column(rows[1], "tensor_active" + by).value);
+    std::swap(column_in(rows[1], "dram_active" + by).value,
+              column_in(rows[1], "tensor_active" + by).value);
   }
   EXPECT_EQ(not_holding(rows),
             (std::vector<std::string>{"copy: dram_active is at least 80.0 %: 0.0 %",
@@ -113,14 +113,14 @@ TEST(ColumnCalibration, catches_a_column_that_is_another) {
 
 TEST(ColumnCalibration, catches_a_counter_that_runs_while_nothing_does) {
   auto rows = good_rows();
-  column(rows[0], "sm_active").value = column(rows[0], "sm_active_sampled").value = 0.5;
+  column_in(rows[0], "sm_active").value = column_in(rows[0], "sm_active_sampled").value = 0.5;
   EXPECT_EQ(not_holding(rows),
             (std::vector<std::string>{"idle: sm_active is at most 1.0 %: 50.0 %"}));
 }
 
 TEST(ColumnCalibration, catches_two_sources_of_busy_time_that_differ) {
   auto rows = good_rows();
-  column(rows[2], "device_busy").value = 0.9;
+  column_in(rows[2], "device_busy").value = 0.9;
   EXPECT_EQ(not_holding(rows),
             (std::vector<std::string>{"product: device_busy is within 2.0 % of graphics_active: "
                                       "90.0 % and 100.0 %"}));
@@ -146,7 +146,7 @@ TEST(ColumnCalibration, catches_pipes_that_are_others_than_their_load_uses) {
         Wrong{0, "fp32_active", 0.1, "idle: fp32_active is at most 1.0 %: 10.0 %"},
         Wrong{0, "fp16_active", 0.1, "idle: fp16_active is at most 1.0 %: 10.0 %"}}) {
     auto rows = good_rows();
-    column(rows[wrong.row], wrong.column).value = wrong.value;
+    column_in(rows[wrong.row], wrong.column).value = wrong.value;
     const auto words = not_holding(rows);
     EXPECT_EQ(std::count(words.begin(), words.end(), wrong.words), 1) << wrong.words;
   }
@@ -154,8 +154,8 @@ TEST(ColumnCalibration, catches_pipes_that_are_others_than_their_load_uses) {
 
 TEST(ColumnCalibration, catches_sampled_columns_that_differ_from_nvmls_and_names_the_worst) {
   auto rows = good_rows();
-  column(rows[1], "dram_active_sampled").value = 0.88;
-  column(rows[1], "sm_active_sampled").value = 0.92;
+  column_in(rows[1], "dram_active_sampled").value = 0.88;
+  column_in(rows[1], "sm_active_sampled").value = 0.92;
   EXPECT_EQ(not_holding(rows), (std::vector<std::string>{
                                    "copy: sampled columns are within 2.0 % of NVML's: sm_active: "
                                    "97.0 % and 92.0 %"}));
@@ -163,11 +163,12 @@ TEST(ColumnCalibration, catches_sampled_columns_that_differ_from_nvmls_and_names
 
 TEST(ColumnCalibration, holds_against_no_source_that_it_defines_a_share_otherwise) {
   auto rows = good_rows();
-  column(rows[4], "fp32_active_sampled").value = 0.99;  // with the load's integers
-  column(rows[2], "dram_active_sampled").value = 0.25;  // at a lower clock of the multiprocessors
+  column_in(rows[4], "fp32_active_sampled").value = 0.99;  // with the load's integers
+  column_in(rows[2], "dram_active_sampled").value =
+      0.25;  // at a lower clock of the multiprocessors
   EXPECT_EQ(not_holding(rows), std::vector<std::string>{});
-  column(rows[1], "dram_active_sampled").value = 0.95;
-  column(rows[2], "tensor_active_sampled").value = 0.9;
+  column_in(rows[1], "dram_active_sampled").value = 0.95;
+  column_in(rows[2], "tensor_active_sampled").value = 0.9;
   EXPECT_EQ(not_holding(rows),
             (std::vector<std::string>{
                 "copy: sampled columns are within 2.0 % of NVML's: dram_active: 91.0 % and 95.0 %",
@@ -178,14 +179,14 @@ TEST(ColumnCalibration, holds_against_no_source_that_it_defines_a_share_otherwis
 TEST(ColumnCalibration, compares_no_sampled_column_with_one_that_is_missing) {
   auto rows = good_rows();
   for (const SampledMetric& metric : sampled_metrics()) {
-    column(rows[1], std::string(metric.name)).value.reset();
-    column(rows[1], std::string(metric.name)).missing_reason = "no permission";
+    column_in(rows[1], std::string(metric.name)).value.reset();
+    column_in(rows[1], std::string(metric.name)).missing_reason = "no permission";
   }
   EXPECT_EQ(not_holding(rows), (std::vector<std::string>{
                                    "copy: sampled columns are within 2.0 % of NVML's: sm_active: "
                                    "97.0 % and no permission"}));
   for (const CalibrationCheck& check : check_columns(rows)) EXPECT_NE(check.holds, false);
-  column(rows[2], "sm_occupancy_sampled").value.reset();
+  column_in(rows[2], "sm_occupancy_sampled").value.reset();
   for (const CalibrationCheck& check : check_columns({rows[2]})) {
     EXPECT_EQ(check.holds, true) << "the others are compared";
   }
@@ -193,8 +194,8 @@ TEST(ColumnCalibration, compares_no_sampled_column_with_one_that_is_missing) {
 
 TEST(ColumnCalibration, judges_nothing_by_a_column_that_is_missing) {
   auto rows = good_rows();
-  column(rows[2], "tensor_active").value.reset();
-  column(rows[2], "tensor_active").missing_reason = "no permission";
+  column_in(rows[2], "tensor_active").value.reset();
+  column_in(rows[2], "tensor_active").missing_reason = "no permission";
   const auto checks = check_columns(rows);
   EXPECT_EQ(std::count_if(checks.begin(), checks.end(),
                           [](const CalibrationCheck& check) { return !check.holds; }),
@@ -204,7 +205,7 @@ TEST(ColumnCalibration, judges_nothing_by_a_column_that_is_missing) {
 
 TEST(ColumnCalibration, says_all_of_it_in_words) {
   auto rows = good_rows();
-  column(rows[0], "sm_active").value = 0.5;
+  column_in(rows[0], "sm_active").value = 0.5;
   const std::string text = calibration_text(rows, check_columns(rows));
   EXPECT_NE(text.find("| **does not hold** |"), std::string::npos) << text;
   EXPECT_NE(text.find("| holds "), std::string::npos) << text;
@@ -227,10 +228,11 @@ TEST(MeasureLoad, makes_every_load_and_reads_beside_it) {
     EXPECT_EQ(made.load, calibration_loads()[i]);
     EXPECT_GE(made.use.window_s, 0.01);
     EXPECT_GT(made.use.steps, 0);
-    EXPECT_EQ(column(made, "device_busy").missing_reason, "the profiler saw nothing on the device")
+    EXPECT_EQ(column_in(made, "device_busy").missing_reason,
+              "the profiler saw nothing on the device")
         << "a CPU runs no kernel";
-    EXPECT_DOUBLE_EQ(column(made, "fp32_active_sampled").value.value(), 0.5);
-    EXPECT_GE(column(made, "fp32_active_sampled").window_s, 0.01);
+    EXPECT_DOUBLE_EQ(column_in(made, "fp32_active_sampled").value.value(), 0.5);
+    EXPECT_GE(column_in(made, "fp32_active_sampled").window_s, 0.01);
   }
   EXPECT_EQ(counters.windows, 5);
   EXPECT_EQ(sampled.begun, 10);

@@ -1,4 +1,5 @@
 #include "suite/probes/convolutions.h"
+#include "tests/gpu.h"
 
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/randn.h>
@@ -150,8 +151,6 @@ TEST(ConvolutionEvents, are_none_where_nothing_is_convolved) {
 
 using memopt::LogEvent;
 using Kind = LogEvent::Kind;
-
-const c10::Device kGpu("cuda:0");
 
 /// An allocation log written by hand, as the operators of a GPU would write it.
 class Script {

@@ -15,6 +15,7 @@
 #include "suite/run/passes/memory_pass.h"
 #include "suite/run/passes/owners.h"
 #include "suite/run/passes/watch.h"
+#include "tests/gpu.h"
 #include "tests/suite/train/tiny.h"
 
 // Tests who owns every byte of a GPU's allocator, and what lies around it.
@@ -23,8 +24,6 @@ namespace {
 
 using test::tiny_definition;
 using test::TinySession;
-
-const at::Device kGpu("cuda:0");
 
 /// The third step of a small training, told to a probe.
 struct MeasuredStep {

@@ -7,6 +7,7 @@
 #include "suite/environment/gpu_counters.h"
 #include "suite/environment/pm_sampling.h"
 #include "suite/probes/operator_profile.h"
+#include "tests/gpu.h"
 #include "tests/suite/probes/column_calibration.h"
 
 // The columns of a GPU under loads of which is known what they must say. Nothing else should use
@@ -14,7 +15,6 @@
 namespace noisemark::suite {
 namespace {
 
-const c10::Device kGpu("cuda:0");
 constexpr double kWindow_s = 3;
 
 CalibrationRow measured(CalibrationLoad load, double seconds) {

@@ -1,4 +1,5 @@
 #include "suite/probes/process_memory.h"
+#include "tests/gpu.h"
 
 #include <gtest/gtest.h>
 
@@ -52,8 +53,6 @@ TEST(DeviceMemory, of_a_cpu_is_nothing_and_needs_no_reason) {
   EXPECT_FALSE(memory.reserved_bytes);
   EXPECT_EQ(memory.missing_reason, "");
 }
-
-const c10::Device kGpu("cuda:0");
 
 TEST(TrainingMemory, has_the_peaks_of_the_pass_and_what_is_the_recordings_own) {
   const auto memory = training_memory_of(kGpu, stats(0), {12, 640});

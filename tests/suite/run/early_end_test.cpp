@@ -1,11 +1,9 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
-#include <sstream>
 
 #include "suite/run/passes/watch.h"
 #include "tests/suite/process.h"
@@ -16,6 +14,7 @@ namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
+using test::file_bytes;
 using test::Finished;
 using test::noisemark_command;
 using test::Process;
@@ -33,12 +32,6 @@ constexpr const char* kDiskOf512Kib = "trap '' XFSZ; ulimit -f 1024";
 
 std::vector<std::string> long_memory_pass(const fs::path& out) {
   return with(short_run(out), {"--set", "measure.memory_steps=1000"});
-}
-
-std::string bytes_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 void expect_interrupted_in(const fs::path& out, const Finished& finished, const std::string& pass) {
@@ -59,10 +52,10 @@ TEST(Interrupt, in_the_memory_pass_leaves_a_result_marked_so) {
   expect_interrupted_in(out, process.wait(), "memory pass");
   EXPECT_FALSE(result_in(out).memory.measured);
   EXPECT_TRUE(result_in(out).samples.loss.empty());
-  const std::string before = bytes_of(out / "result.json");
+  const std::string before = file_bytes(out / "result.json");
   const Finished other = run_noisemark(with(long_memory_pass(out), {"--resume", "--seed", "9"}));
   EXPECT_EQ(other.code, 3) << other.both();
-  EXPECT_EQ(bytes_of(out / "result.json"), before) << "of another run, although unfinished";
+  EXPECT_EQ(file_bytes(out / "result.json"), before) << "of another run, although unfinished";
   EXPECT_EQ(run_noisemark(with(long_memory_pass(out), {"--resume", "--no-memory"})).code, 0)
       << "a run that ended before its first checkpoint begins again";
 }
@@ -106,7 +99,7 @@ TEST(Interrupt, of_several_runs_ends_all_and_still_writes_their_report) {
   process.signal_all(SIGINT);
   expect_interrupted_in(first, process.wait(), "memory pass");
   EXPECT_FALSE(fs::exists(out / "gmm16@cpu" / "none-channels-last-fp32"));
-  const std::string report = bytes_of(out / "report.md");
+  const std::string report = file_bytes(out / "report.md");
   EXPECT_TRUE(report.starts_with("# INCOMPLETE: gmm16@cpu\n\n0 of 2 runs passed, 2 not finished."))
       << report;
   EXPECT_NE(report.find("- `gmm16@cpu/none-channels-last-fp32`: not started\n"), std::string::npos);
@@ -247,17 +240,10 @@ TEST(Failure, out_of_memory_in_training_names_owners_too) {
   }
 }
 
-/// Measures this process, which has loaded the libraries that the program loads.
-int64_t address_space_kib() {
-  int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 TEST(Failure, out_of_memory_while_the_model_is_made_names_owners_in_any_pass) {
   const TemporaryFolder folder;
   // The weights take half a GiB and fit, the optimizer's two tensors beside each take 1 GiB more.
-  const std::string limit = "ulimit -v " + std::to_string(address_space_kib() + 1'100'000);
+  const std::string limit = "ulimit -v " + std::to_string(test::address_space_kib() + 1'100'000);
   for (const bool memory_pass : {true, false}) {
     const fs::path out = folder.path() / (memory_pass ? "memory" : "training");
     const auto arguments = memory_pass ? short_run(out) : timed_only(out);
@@ -283,16 +269,16 @@ TEST(Resume, a_refused_checkpoint_is_found_before_anything_is_touched) {
     process.signal(SIGKILL);
     (void)process.wait();
   }
-  const std::string events = bytes_of(out / "events.mlog");
+  const std::string events = file_bytes(out / "events.mlog");
 
   const Finished other = run_noisemark(with(arguments, {"--resume", "--seed", "9"}));
   EXPECT_EQ(other.code, 3) << other.both();
-  EXPECT_EQ(bytes_of(out / "events.mlog"), events);
+  EXPECT_EQ(file_bytes(out / "events.mlog"), events);
 
   fs::resize_file(out / "checkpoint.safetensors", 100'000);
   const Finished damaged = run_noisemark(with(arguments, {"--resume"}));
   EXPECT_EQ(damaged.code, 2) << damaged.both();
-  EXPECT_EQ(bytes_of(out / "events.mlog"), events);
+  EXPECT_EQ(file_bytes(out / "events.mlog"), events);
   EXPECT_FALSE(fs::exists(out / "result.json"));
 }
 
@@ -304,21 +290,21 @@ TEST(Resume, leaves_a_finished_run_alone_and_ends_as_it_did) {
     const auto arguments = with(timed_only(out), checkpoints);
     const Finished first = run_noisemark(arguments);
     ASSERT_EQ(first.code, 0) << first.both();
-    const std::string result = bytes_of(out / "result.json");
-    const std::string report = bytes_of(out / "report.md");
+    const std::string result = file_bytes(out / "result.json");
+    const std::string report = file_bytes(out / "report.md");
     fs::remove(out / "report.md");  // as if killed before it was written
 
     const Finished again = run_noisemark(with(arguments, {"--resume"}));
     EXPECT_EQ(again.code, 0) << again.both();
     EXPECT_EQ(again.out, first.out);
     EXPECT_NE(again.err.find("finished"), std::string::npos) << again.err;
-    EXPECT_EQ(bytes_of(out / "result.json"), result);
-    EXPECT_EQ(bytes_of(out / "report.md"), report);
+    EXPECT_EQ(file_bytes(out / "result.json"), result);
+    EXPECT_EQ(file_bytes(out / "report.md"), report);
 
     const Finished other = run_noisemark(with(arguments, {"--resume", "--seed", "9"}));
     EXPECT_EQ(other.code, 3) << other.both();
     EXPECT_NE(other.err.find("result.json: variant: "), std::string::npos) << other.err;
-    EXPECT_EQ(bytes_of(out / "result.json"), result);
+    EXPECT_EQ(file_bytes(out / "result.json"), result);
   }
 }
 
@@ -327,7 +313,7 @@ TEST(Resume, never_touches_a_folder_that_holds_no_run) {
   std::ofstream(folder.path() / "report.md") << "years of work";
   const Finished run = run_noisemark(with(timed_only(folder.path()), {"--resume"}));
   EXPECT_EQ(run.code, 2) << run.both();
-  EXPECT_EQ(bytes_of(folder.path() / "report.md"), "years of work");
+  EXPECT_EQ(file_bytes(folder.path() / "report.md"), "years of work");
   EXPECT_FALSE(fs::exists(folder.path() / "events.mlog"));
 }
 
@@ -424,10 +410,10 @@ TEST(Force, keeps_a_result_that_cannot_be_read_until_the_new_run_has_ended) {
   const auto arguments = with(timed_only(out), {"--checkpoint-every", "4", "--force"});
   ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
   std::ofstream(out / "result.json") << "{\"schema_version\": \"99.0.0\"}";
-  const std::string before = bytes_of(out / "result.json");
+  const std::string before = file_bytes(out / "result.json");
   const Finished failed = run_noisemark_after(kDiskOf512Kib, arguments);
   EXPECT_EQ(failed.code, 74) << failed.both();
-  EXPECT_EQ(bytes_of(out / "result.json"), before);
+  EXPECT_EQ(file_bytes(out / "result.json"), before);
   EXPECT_EQ(run_noisemark(arguments).code, 0);
   EXPECT_EQ(result_in(out).exit.status, "custom");
   EXPECT_FALSE(fs::exists(out / "replacement"));

@@ -4,14 +4,13 @@
 #include "memopt/accounting/allocation_source.h"
 #include "suite/run/passes/memory_pass.h"
 #include "suite/run/passes/watch.h"
+#include "tests/gpu.h"
 #include "tests/suite/train/tiny.h"
 
 // Tests what `noisemark run` does to a GPU first. A program of its own: once anything has used the
 // GPU, the test proves nothing.
 namespace noisemark::suite {
 namespace {
-
-const at::Device kGpu("cuda:0");
 
 SessionOptions options() {
   SessionOptions options;

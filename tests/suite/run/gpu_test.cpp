@@ -22,6 +22,7 @@
 #include "suite/data/loader.h"
 #include "suite/io/safetensors.h"
 #include "suite/run/passes/session.h"
+#include "tests/gpu.h"
 #include "tests/suite/train/recorded_modes.h"
 #include "tests/suite/train/tiny.h"
 
@@ -31,8 +32,6 @@ namespace {
 
 using test::tiny_definition;
 using test::TinySession;
-
-const at::Device kGpu("cuda:0");
 
 /// The tensors that the scaler is made of, shared with it.
 std::map<std::string, at::Tensor> state_of(const LossScaler& scaler) {

@@ -7,13 +7,12 @@
 #include <exception>
 
 #include "suite/run/passes/failure.h"
+#include "tests/gpu.h"
 
 // A kernel that fails after the host has gone on. A program of its own: nothing in a process can
 // use the GPU after that.
 namespace noisemark::suite {
 namespace {
-
-const at::Device kGpu("cuda:0");
 
 TEST(GpuFailure, of_a_kernel_is_noticed_named_and_no_result) {
   const at::Tensor values = at::zeros({16}, at::device(kGpu));

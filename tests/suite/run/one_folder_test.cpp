@@ -4,7 +4,6 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "reports/base/folder.h"
@@ -18,6 +17,7 @@ namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
+using test::file_bytes;
 using test::Finished;
 using test::noisemark_command;
 using test::Process;
@@ -29,12 +29,6 @@ using test::timed_only;
 using test::with;
 
 constexpr const char* kBusy = "another process is writing there";
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 TEST(OneFolder, takes_one_run_at_a_time_whatever_else_was_asked_for) {
   const TemporaryFolder folder;
@@ -98,7 +92,7 @@ TEST(OneFolder, is_another_for_each_run_that_names_none) {
 int64_t processes_of(const std::string& text) {
   int64_t count = 0;
   for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string words = text_of(entry.path() / "cmdline");
+    const std::string words = file_bytes(entry.path() / "cmdline");
     if (words.find(text) != std::string::npos) ++count;
   }
   return count;

@@ -26,7 +26,7 @@ bool is_ho(const std::string& net) {
   return net.starts_with("ho");
 }
 
-SessionOptions session_of(const SmallTraining& training, const std::string& mode) {
+SessionOptions session_under(const SmallTraining& training, const std::string& mode) {
   RunOptions options;
   options.id = is_ho(training.net) ? "gmm16-" + training.net + "@cpu" : "gmm16@cpu";
   options.device = "cpu";
@@ -38,7 +38,7 @@ SessionOptions session_of(const SmallTraining& training, const std::string& mode
 }
 
 std::string half_budget(const SmallTraining& training) {
-  const MemoryPlan plan = make_memory_plan(session_of(training, "budget:64GiB"));
+  const MemoryPlan plan = make_memory_plan(session_under(training, "budget:64GiB"));
   const int64_t all_bytes = plan.planner->curve().front().peak_bytes;
   return "budget:" + std::to_string((all_bytes + plan.planner->smallest_bytes()) / 2);
 }
@@ -97,7 +97,7 @@ std::vector<std::string> small_sets(const std::string& net) {
 
 SessionOptions small_session(const SmallTraining& training) {
   const bool half = training.mode == kHalfBudget;
-  return session_of(training, half ? half_budget(training) : training.mode);
+  return session_under(training, half ? half_budget(training) : training.mode);
 }
 
 SideBySide beside_none(const SmallTraining& training) {

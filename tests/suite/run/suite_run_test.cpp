@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "reports/base/sha256.h"
 #include "reports/render/run_folder.h"
@@ -17,6 +16,7 @@ namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
+using test::file_bytes;
 using test::Finished;
 using test::noisemark_command;
 using test::Process;
@@ -34,18 +34,12 @@ std::vector<std::string> two_runs(const fs::path& out, int64_t steps = 6) {
   return with(timed_only(out, steps), {"--baseline", "plain", "--baseline", "channels-last"});
 }
 
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 std::string id_in(const fs::path& out, size_t run) {
   return result_in(out / kNames[run]).run_id;
 }
 
 void expect_reported(const fs::path& out, const std::string& words) {
-  const std::string report = text_of(out / "report.md");
+  const std::string report = file_bytes(out / "report.md");
   EXPECT_NE(report.find(words), std::string::npos) << report;
 }
 
@@ -93,7 +87,7 @@ TEST(SuiteRun, takes_over_only_the_folder_of_a_suite) {
     const Finished run = run_noisemark(with(two_runs(folder.path()), {option}));
     EXPECT_EQ(run.code, 2) << run.both();
   }
-  EXPECT_EQ(text_of(folder.path() / "report.md"), "years of work");
+  EXPECT_EQ(file_bytes(folder.path() / "report.md"), "years of work");
   EXPECT_FALSE(fs::exists(folder.path() / "suite.json"));
 }
 
@@ -211,11 +205,11 @@ TEST(SuiteRun, of_several_seeds_under_several_modes_is_judged) {
               static_cast<uint64_t>(name[std::strlen(name) - 1] - '0'))
         << name;
   }
-  EXPECT_NE(text_of(out / "quality.md").find("trained to the same bits in every seed"),
+  EXPECT_NE(file_bytes(out / "quality.md").find("trained to the same bits in every seed"),
             std::string::npos);
   const Finished judged = run_noisemark({"quality", out.string()});
   EXPECT_EQ(judged.code, 0) << judged.both();
-  EXPECT_EQ(judged.out, text_of(out / "quality.md"));
+  EXPECT_EQ(judged.out, file_bytes(out / "quality.md"));
 
   // More seeds are added to those that are there.
   const std::string first = result_in(out / "gmm16@cpu" / "none-plain-fp32-seed5").run_id;
@@ -234,7 +228,7 @@ TEST(SuiteRun, holds_to_the_looks_that_were_declared_with_the_first) {
   const auto arguments = with(
       timed_only(out), {"--mode", "none", "--mode", "dpr8", "--seeds", "2", "--no-certificate"});
   const Finished first = run_noisemark(with(arguments, {"--looks", "1"}));
-  EXPECT_NE(text_of(out / "quality.md").find("look 1 of 1 declared"), std::string::npos)
+  EXPECT_NE(file_bytes(out / "quality.md").find("look 1 of 1 declared"), std::string::npos)
       << first.both();
   const Finished other = run_noisemark(with(arguments, {"--resume", "--looks", "2"}));
   EXPECT_EQ(other.code, 2) << other.both();

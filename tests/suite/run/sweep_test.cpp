@@ -1,7 +1,6 @@
 #include "suite/run/sweep.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
@@ -147,6 +146,7 @@ TEST(SweepAxes, refuse_values_that_no_cell_could_take) {
 }
 
 namespace fs = std::filesystem;
+using test::file_bytes;
 using test::Finished;
 using test::noisemark_command;
 using test::Process;
@@ -171,12 +171,6 @@ Texts short_sweep(const fs::path& out, const Texts& axes, int64_t steps = 4) {
 
 Texts timed_sweep(const fs::path& out, const Texts& axes, int64_t steps = 4) {
   return with(short_sweep(out, axes, steps), {"--no-memory", "--no-certificate"});
-}
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 /// The rows of the table, cells joined by one bar.
@@ -206,7 +200,7 @@ TEST(Sweep, has_a_run_and_a_row_for_every_combination) {
   const Finished sweep =
       run_noisemark(with(short_sweep(out, {"batch=2,4", "mode=none,echo"}), {"--no-certificate"}));
   ASSERT_EQ(sweep.code, 0) << sweep.both();
-  const std::string table = text_of(out / "sweep.md");
+  const std::string table = file_bytes(out / "sweep.md");
   EXPECT_TRUE(has(sweep.out, table)) << sweep.out;
   EXPECT_TRUE(has(table, "# Sweep of gmm16@cpu\n\n0 of 4 cells passed, 4 custom.\n")) << table;
   const Texts rows = rows_of(table);
@@ -235,7 +229,7 @@ TEST(Sweep, goes_on_after_a_cell_that_fails_and_ends_with_its_exit_code) {
       run_noisemark(with(timed_sweep(out, {"optimizer.lr=1e30,1e-4", "batch=0,2"}),
                          {"--set", "optimizer.clip_norm=0"}));
   EXPECT_EQ(sweep.code, 1) << sweep.both();
-  const std::string table = text_of(out / "sweep.md");
+  const std::string table = file_bytes(out / "sweep.md");
   EXPECT_TRUE(has(table, "0 of 4 cells passed, 3 did not pass, 1 custom.")) << table;
   const Texts rows = rows_of(table);
   ASSERT_EQ(rows.size(), 4U) << table;
@@ -245,22 +239,15 @@ TEST(Sweep, goes_on_after_a_cell_that_fails_and_ends_with_its_exit_code) {
   EXPECT_TRUE(has(table, "- `optimizer.lr=1e30,batch=0`: --set: train.batch: 0 (")) << table;
 }
 
-/// Measures this process, which has loaded the libraries that the program loads.
-int64_t address_space_kib() {
-  int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 TEST(Sweep, finds_where_memory_ends_and_passes) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   // A network of 384 channels takes half a GiB, and three times that with its optimizer.
-  const std::string limit = "ulimit -v " + std::to_string(address_space_kib() + 1'100'000);
+  const std::string limit = "ulimit -v " + std::to_string(test::address_space_kib() + 1'100'000);
   const Finished sweep =
       run_noisemark_after(limit, with(timed_sweep(out, {"model.dim=384,16"}), {"--threads=1"}));
   EXPECT_EQ(sweep.code, 0) << sweep.both();
-  const std::string table = text_of(out / "sweep.md");
+  const std::string table = file_bytes(out / "sweep.md");
   EXPECT_TRUE(has(table, "0 of 2 cells passed, 1 found no memory, 1 custom.")) << table;
   const Texts rows = rows_of(table);
   ASSERT_EQ(rows.size(), 2U) << table;
@@ -276,9 +263,9 @@ TEST(Sweep, gives_the_limit_of_scratch_memory_to_each_cell_and_shows_it) {
   for (const int64_t mib : {8, 64}) {
     const fs::path cell = out / ("cudnn.workspace_mib=" + std::to_string(mib));
     EXPECT_EQ(result_in(cell).memory.convolution_workspace.limit_bytes, mib << 20);
-    EXPECT_TRUE(has(text_of(cell / "report.md"), "Whether the limit of "));
+    EXPECT_TRUE(has(file_bytes(cell / "report.md"), "Whether the limit of "));
   }
-  const std::string table = text_of(out / "sweep.md");
+  const std::string table = file_bytes(out / "sweep.md");
   EXPECT_TRUE(has(table, "none (limit 8.00 MiB: not known)")) << table;
   EXPECT_TRUE(has(run_noisemark({"table", out.string()}).out, "not known"));
 }
@@ -297,7 +284,7 @@ TEST(Sweep, resumed_leaves_finished_cells_alone_and_makes_the_others) {
   EXPECT_EQ(resumed.code, 0) << resumed.both();
   EXPECT_EQ(result_in(out / "batch=2").run_id, first);
   EXPECT_NE(result_in(out / "batch=4").run_id, second);
-  EXPECT_EQ(rows_of(text_of(out / "sweep.md")).size(), 3U);
+  EXPECT_EQ(rows_of(file_bytes(out / "sweep.md")).size(), 3U);
 
   const Finished other = run_noisemark(with(more, {"--resume", "--seed", "9"}));
   EXPECT_EQ(other.code, 3) << other.both();
@@ -318,14 +305,14 @@ TEST(Sweep, that_is_interrupted_shows_what_was_not_started) {
     process.signal_all(SIGINT);
     EXPECT_EQ(process.wait().code, 130);
   }
-  const std::string table = text_of(out / "sweep.md");
+  const std::string table = file_bytes(out / "sweep.md");
   const Texts rows = rows_of(table);
   ASSERT_EQ(rows.size(), 3U) << table;
   EXPECT_TRUE(rows[0].starts_with("|1|CUSTOM|")) << rows[0];
   EXPECT_TRUE(rows[2].starts_with("|3|not started|")) << rows[2];
   const Finished resumed = run_noisemark(with(words, {"--resume"}));
   EXPECT_EQ(resumed.code, 0) << resumed.both();
-  EXPECT_TRUE(has(text_of(out / "sweep.md"), "0 of 3 cells passed, 3 custom."));
+  EXPECT_TRUE(has(file_bytes(out / "sweep.md"), "0 of 3 cells passed, 3 custom."));
 }
 
 TEST(Sweep, that_has_no_cell_to_run_is_refused_before_anything_is_made) {
@@ -349,7 +336,7 @@ TEST(Sweep, takes_over_only_the_folder_of_a_sweep) {
   for (const char* option : {"--force", "--resume"}) {
     EXPECT_EQ(run_noisemark(with(timed_sweep(folder.path(), {"seed=1"}), {option})).code, 2);
   }
-  EXPECT_EQ(text_of(folder.path() / "sweep.md"), "years of work");
+  EXPECT_EQ(file_bytes(folder.path() / "sweep.md"), "years of work");
 }
 
 }  // namespace

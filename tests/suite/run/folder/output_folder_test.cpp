@@ -16,19 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ExitCode code_of(const fs::path& path, ExistingRun existing) {
-  try {
-    (void)prepare_output_folder(path, existing);
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return ExitCode::kPass;
+ExitCode prepared(const fs::path& path, ExistingRun existing) {
+  return test::outcome([&] { (void)prepare_output_folder(path, existing); }).first;
 }
 
 TEST(OutputFolder, takes_a_new_or_an_empty_folder) {
   const test::TemporaryFolder folder;
-  EXPECT_EQ(code_of(folder.path(), ExistingRun::kRefuse), ExitCode::kPass);
-  EXPECT_EQ(code_of(folder.path() / "new" / "deep", ExistingRun::kRefuse), ExitCode::kPass);
+  EXPECT_EQ(prepared(folder.path(), ExistingRun::kRefuse), ExitCode::kPass);
+  EXPECT_EQ(prepared(folder.path() / "new" / "deep", ExistingRun::kRefuse), ExitCode::kPass);
 }
 
 TEST(OutputFolder, a_fresh_one_has_the_first_number_that_is_free) {
@@ -45,7 +40,7 @@ TEST(OutputFolder, replaces_only_files_of_a_run) {
   const test::TemporaryFolder folder;
   std::ofstream(folder.path() / "result.json") << "{}";
   std::ofstream(folder.path() / "notes.txt") << "mine";
-  EXPECT_EQ(code_of(folder.path(), ExistingRun::kRefuse), ExitCode::kBadInput);
+  EXPECT_EQ(prepared(folder.path(), ExistingRun::kRefuse), ExitCode::kBadInput);
   const OutputFolder output = prepare_output_folder(folder.path(), ExistingRun::kReplace);
   EXPECT_TRUE(fs::exists(folder.path() / "result.json")) << "until there is another";
   std::ofstream(output.path / "result.json") << "{\"new\": 1}";
@@ -61,7 +56,7 @@ TEST(OutputFolder, completes_a_replacement_that_was_killed_while_the_old_files_w
   fs::create_directory(path / "replacing");
   std::ofstream(path / "weights.safetensors") << "old";
   std::ofstream(path / "replacing" / "result.json") << "new";
-  EXPECT_EQ(code_of(path, ExistingRun::kReplace), ExitCode::kPass);
+  EXPECT_EQ(prepared(path, ExistingRun::kReplace), ExitCode::kPass);
   EXPECT_TRUE(fs::exists(path / "result.json"));
   EXPECT_FALSE(fs::exists(path / "weights.safetensors"));
   EXPECT_FALSE(fs::exists(path / "replacing"));
@@ -73,8 +68,8 @@ TEST(OutputFolder, is_not_taken_by_a_replacement_that_nobody_put_in_place) {
   std::ofstream(path / "result.json") << "old";
   const OutputFolder failed = prepare_output_folder(path, ExistingRun::kReplace);
   std::ofstream(failed.path / "result.json") << "of a run that failed";
-  EXPECT_EQ(code_of(path, ExistingRun::kResume), ExitCode::kPass);
-  EXPECT_EQ(code_of(path, ExistingRun::kReplace), ExitCode::kPass);
+  EXPECT_EQ(prepared(path, ExistingRun::kResume), ExitCode::kPass);
+  EXPECT_EQ(prepared(path, ExistingRun::kReplace), ExitCode::kPass);
   EXPECT_EQ(fs::file_size(path / "result.json"), 3U);
   EXPECT_TRUE(fs::is_empty(failed.path)) << "--force begins it anew";
 }
@@ -85,7 +80,7 @@ TEST(OutputFolder, completes_a_replacement_that_was_killed_while_its_files_came)
   fs::create_directory(path / "arriving");
   std::ofstream(path / "events.mlog") << "new, has arrived";
   std::ofstream(path / "arriving" / "result.json") << "new";
-  EXPECT_EQ(code_of(path, ExistingRun::kRefuse), ExitCode::kBadInput);
+  EXPECT_EQ(prepared(path, ExistingRun::kRefuse), ExitCode::kBadInput);
   EXPECT_EQ(prepare_output_folder(path, ExistingRun::kReplace).path, path / "replacement");
   EXPECT_TRUE(fs::exists(path / "result.json"));
   EXPECT_TRUE(fs::exists(path / "events.mlog"));
@@ -108,13 +103,13 @@ TEST(OutputFolder, never_shows_the_old_files_of_a_run_beside_the_new_result) {
 TEST(OutputFolder, is_resumed_only_where_a_run_began) {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path();
-  EXPECT_EQ(code_of(path, ExistingRun::kResume), ExitCode::kPass);
+  EXPECT_EQ(prepared(path, ExistingRun::kResume), ExitCode::kPass);
   for (const char* name : {"thesis.tex", "report.md", "result.json"}) {
     std::ofstream(path / name) << "{}";
-    EXPECT_EQ(code_of(path, ExistingRun::kResume), ExitCode::kBadInput) << name;
+    EXPECT_EQ(prepared(path, ExistingRun::kResume), ExitCode::kBadInput) << name;
   }
   std::ofstream(path / "events.mlog") << "";
-  EXPECT_EQ(code_of(path, ExistingRun::kResume), ExitCode::kPass);
+  EXPECT_EQ(prepared(path, ExistingRun::kResume), ExitCode::kPass);
 }
 
 TEST(OutputFolder, names_that_users_choose_too_are_not_taken_for_a_run) {
@@ -126,7 +121,7 @@ TEST(OutputFolder, names_that_users_choose_too_are_not_taken_for_a_run) {
     std::ofstream(path / name / "report.md") << "mine";
   }
   for (const auto existing : {ExistingRun::kReplace, ExistingRun::kResume}) {
-    EXPECT_EQ(code_of(path, existing), ExitCode::kBadInput);
+    EXPECT_EQ(prepared(path, existing), ExitCode::kBadInput);
   }
   for (const char* name : {"plots", "replacement", "replacing", "arriving"}) {
     EXPECT_TRUE(fs::exists(path / name / "report.md")) << name;
@@ -145,7 +140,7 @@ TEST(OutputFolder, loses_what_killed_runs_left_half_written_and_nothing_else) {
   const test::TemporaryFolder folder;
   const std::string dead = ".tmp-" + std::to_string(ended_process());
   std::ofstream(folder.path() / ("events.mlog" + dead)) << "a run killed at its very beginning";
-  EXPECT_EQ(code_of(folder.path(), ExistingRun::kRefuse), ExitCode::kPass);
+  EXPECT_EQ(prepared(folder.path(), ExistingRun::kRefuse), ExitCode::kPass);
   EXPECT_TRUE(fs::is_empty(folder.path()));
 
   const std::vector<std::string> kept{"events.mlog", "notes.txt" + dead, "report.md.tmp-mine",
@@ -157,7 +152,7 @@ TEST(OutputFolder, loses_what_killed_runs_left_half_written_and_nothing_else) {
   for (const auto* names : {&kept, &lost}) {
     for (const std::string& name : *names) std::ofstream(folder.path() / name) << "half";
   }
-  EXPECT_EQ(code_of(folder.path(), ExistingRun::kResume), ExitCode::kPass);
+  EXPECT_EQ(prepared(folder.path(), ExistingRun::kResume), ExitCode::kPass);
   for (const std::string& name : kept) EXPECT_TRUE(fs::exists(folder.path() / name)) << name;
   for (const std::string& name : lost) EXPECT_FALSE(fs::exists(folder.path() / name)) << name;
 }
@@ -177,7 +172,7 @@ TEST(OutputFolder, of_several_runs_is_new_or_empty_unless_a_suite_that_is_there_
 TEST(OutputFolder, one_that_cannot_be_made_is_a_write_error) {
   const test::TemporaryFolder folder;
   std::ofstream(folder.path() / "file") << "";
-  EXPECT_EQ(code_of(folder.path() / "file" / "out", ExistingRun::kRefuse), ExitCode::kCannotWrite);
+  EXPECT_EQ(prepared(folder.path() / "file" / "out", ExistingRun::kRefuse), ExitCode::kCannotWrite);
 }
 
 }  // namespace
