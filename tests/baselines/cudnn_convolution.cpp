@@ -14,16 +14,6 @@ namespace {
 constexpr int kKernel = 3;
 constexpr int kMostFound = 32;
 
-void check(cudnnStatus_t status, const char* what) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  throw CudnnError(std::string(what) + ": " + cudnnGetErrorString(status));
-}
-
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  throw CudaError(std::string(what) + ": " + cudaGetErrorString(status));
-}
-
 /// Of a floating-point type's bits.
 struct Layout {
   size_t bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cuda_runtime_api.h>
 #include <cudnn.h>
 
 #include <cstddef>
@@ -20,6 +21,17 @@ class CudnnError : public std::runtime_error {
 class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// Throws where a call failed.
+inline void check(cudnnStatus_t status, const char* what) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  throw CudnnError(std::string(what) + ": " + cudnnGetErrorString(status));
+}
+
+inline void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw CudaError(std::string(what) + ": " + cudaGetErrorString(status));
+}
 
 /// Of a square 3x3 convolution, padded to keep the resolution.
 struct Shape {

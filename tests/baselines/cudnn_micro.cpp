@@ -42,6 +42,7 @@
 // --benchmark_min_time changes nothing.
 namespace {
 
+using noisemark::baselines::test::check;
 using noisemark::baselines::test::Choice;
 using noisemark::baselines::test::Convolution;
 using noisemark::baselines::test::CudaError;
@@ -124,16 +125,6 @@ struct Limit {
 constexpr std::array kLimits{Limit{"0", 0}, Limit{"8MiB", size_t{8} << 20},
                              Limit{"64MiB", size_t{64} << 20}, Limit{"512MiB", size_t{512} << 20},
                              Limit{"none", kNoLimit}};
-
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  throw CudaError(std::string(what) + ": " + cudaGetErrorString(status));
-}
-
-void check(cudnnStatus_t status, const char* what) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  throw CudnnError(std::string(what) + ": " + cudnnGetErrorString(status));
-}
 
 /// The first that the limit allows; null where none is.
 const Choice* first_within(const std::vector<Choice>& choices, size_t bytes) {

@@ -17,19 +17,8 @@
 #include "baselines/ops.h"
 #include "tests/baselines/norm_cases.h"
 
-namespace noisemark::baselines {
+namespace noisemark::baselines::test {
 namespace {
-
-using namespace test;  // NOLINT(google-build-using-namespace)
-
-/// Awkward ones.
-const std::vector<NormShape> kShapes = {
-    {"usual", {3, 64, 16, 16}, 32},     {"one_sample", {1, 24, 5, 7}, 4},
-    {"odd_channels", {2, 15, 9, 3}, 5}, {"channel_groups", {2, 8, 4, 4}, 8},
-    {"one_group", {2, 40, 6, 6}, 1},    {"one_pixel", {4, 32, 1, 1}, 8},
-    {"one_channel", {2, 1, 11, 13}, 1}, {"many_pixels", {2, 6, 33, 31}, 3},
-    {"wide", {2, 512, 4, 4}, 32},
-};
 
 void expect_equals_reference(const NormCase& c, const Group& group, const Inputs& inputs) {
   const at::Tensor dy = at::randn(c.sizes).to(c.type);
@@ -41,7 +30,7 @@ void expect_equals_reference(const NormCase& c, const Group& group, const Inputs
 void expect_equals_reference_everywhere(const GroupOfCase& group,
                                         const std::function<Inputs(const NormCase&)>& more,
                                         int64_t least_channels = 1) {
-  for_each_case(norm_cases(kShapes), group, more, expect_equals_reference, least_channels);
+  for_each_case(norm_cases(kNormShapes), group, more, expect_equals_reference, least_channels);
 }
 
 TEST(FusedOps, group_norm_silu_equals_plain_in_float64) {
@@ -187,4 +176,4 @@ TEST(FusedOps, non_finite_inputs_are_not_hidden) {
 }
 
 }  // namespace
-}  // namespace noisemark::baselines
+}  // namespace noisemark::baselines::test

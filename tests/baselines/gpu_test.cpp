@@ -13,14 +13,11 @@
 #include "baselines/fused_norm.h"
 #include "baselines/ops.h"
 #include "tests/baselines/norm_cases.h"
+#include "tests/gpu.h"
 
 // The fused norms on a GPU: against the plain operators in float64 and against the CPU's kernels.
-namespace noisemark::baselines {
+namespace noisemark::baselines::test {
 namespace {
-
-using namespace test;  // NOLINT(google-build-using-namespace)
-
-const c10::Device kGpu("cuda:0");
 
 /// Shapes of the U-Nets, and those at which a block, a warp or a pack is not full.
 const std::vector<NormShape> kShapes = {
@@ -182,4 +179,4 @@ TEST(GpuFusedNorms, under_autocast_bfloat16_goes_in_and_comes_out) {
 }
 
 }  // namespace
-}  // namespace noisemark::baselines
+}  // namespace noisemark::baselines::test

@@ -20,6 +20,15 @@ struct NormShape {
   int64_t groups;
 };
 
+/// Awkward ones.
+inline const std::vector<NormShape> kNormShapes = {
+    {"usual", {3, 64, 16, 16}, 32},     {"one_sample", {1, 24, 5, 7}, 4},
+    {"odd_channels", {2, 15, 9, 3}, 5}, {"channel_groups", {2, 8, 4, 4}, 8},
+    {"one_group", {2, 40, 6, 6}, 1},    {"one_pixel", {4, 32, 1, 1}, 8},
+    {"one_channel", {2, 1, 11, 13}, 1}, {"many_pixels", {2, 6, 33, 31}, 3},
+    {"wide", {2, 512, 4, 4}, 32},
+};
+
 struct NormCase {
   std::string name;
   std::vector<int64_t> sizes;  ///< N, C, H, W

@@ -25,19 +25,10 @@
 #include "tests/baselines/norm_cases.h"
 
 // A fused norm made again from its statistics: alone, and as memory modes do it.
-namespace noisemark::baselines {
+namespace noisemark::baselines::test {
 namespace {
 
-using namespace test;  // NOLINT(google-build-using-namespace)
 using kernels::Act;
-
-const std::vector<NormShape> kShapes = {
-    {"usual", {3, 64, 16, 16}, 32},     {"one_sample", {1, 24, 5, 7}, 4},
-    {"odd_channels", {2, 15, 9, 3}, 5}, {"channel_groups", {2, 8, 4, 4}, 8},
-    {"one_group", {2, 40, 6, 6}, 1},    {"one_pixel", {4, 32, 1, 1}, 8},
-    {"one_channel", {2, 1, 11, 13}, 1}, {"many_pixels", {2, 6, 33, 31}, 3},
-    {"wide", {2, 512, 4, 4}, 32},
-};
 
 void expect_same_bits(const at::Tensor& a, const at::Tensor& b) {
   ASSERT_EQ(a.scalar_type(), b.scalar_type());
@@ -49,7 +40,7 @@ void expect_same_bits(const at::Tensor& a, const at::Tensor& b) {
 void for_each_norm(const std::function<void(const NormCase&, const at::Tensor& x,
                                             const at::Tensor& weight, const at::Tensor& bias)>& f) {
   at::manual_seed(7);
-  for (const NormCase& c : norm_cases(kShapes)) {
+  for (const NormCase& c : norm_cases(kNormShapes)) {
     SCOPED_TRACE(c.name);
     const at::Tensor x = in_order((at::randn(c.sizes) * 2 + 0.5).to(c.type), c.order);
     f(c, x, at::randn({c.sizes[1]}), at::randn({c.sizes[1]}));
@@ -292,4 +283,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace noisemark::baselines
+}  // namespace noisemark::baselines::test

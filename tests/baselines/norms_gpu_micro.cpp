@@ -16,6 +16,7 @@
 #include "baselines/fused_norm.h"
 #include "memopt/device/device_clock.h"
 #include "memopt/treatment/norm_chain.h"
+#include "tests/gpu.h"
 #include "tests/memopt/timed_launches.h"
 
 // The fused norms on a GPU at the shapes of the U-Nets, in tensors too large for any cache: 256 MiB
@@ -28,7 +29,6 @@
 namespace noisemark::baselines {
 namespace {
 
-const c10::Device kGpu("cuda:0");
 constexpr int64_t kGroups = 32;
 
 struct Shape {

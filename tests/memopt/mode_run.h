@@ -63,6 +63,9 @@ inline TestModel block_model(bool channels_last = false) {
   return model;
 }
 
+/// From this step on a model that changes is another one: the plan is followed from the fourth.
+inline constexpr int64_t kChange = 6;
+
 /// A model under a mode.
 class ModeRun {
  public:

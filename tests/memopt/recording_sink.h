@@ -1,7 +1,10 @@
 #pragma once
 
+#include <ATen/TensorOperators.h>
+#include <gtest/gtest.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <cstring>
 #include <memory>
 
 #include "memopt/autograd/saved_tensor_scope.h"
@@ -24,5 +27,15 @@ class RecordingSink final : public SavedTensorSink {
  private:
   StepRecorder recorder_;
 };
+
+/// Expects the same bytes in the same order of memory, both dense.
+inline void expect_same_bits(const at::Tensor& a, const at::Tensor& b) {
+  ASSERT_TRUE(a.defined());
+  ASSERT_EQ(a.strides(), b.strides());
+  ASSERT_EQ(a.scalar_type(), b.scalar_type());
+  ASSERT_TRUE(a.is_non_overlapping_and_dense());
+  EXPECT_EQ(std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()), 0)
+      << (a - b).abs().max().item<float>();
+}
 
 }  // namespace noisemark::memopt::test

@@ -113,7 +113,7 @@ const OwnedBoundary& at_boundary(const Attribution& attribution, const std::stri
 }
 
 /// Test programs hold nothing else, so what is live must be owned to the byte.
-void expect_closed(const Attribution& attribution) {
+void expect_owned_to_the_byte(const Attribution& attribution) {
   for (const OwnedBoundary& boundary : attribution.boundaries) {
     EXPECT_EQ(boundary.at.of(Owner::kUnattributed), 0) << boundary.name;
     EXPECT_EQ(boundary.at.of(Owner::kTemporary), 0) << boundary.name;
@@ -128,7 +128,7 @@ TEST(AllocationLog, owns_every_byte_of_a_training_step) {
   LoggedTraining training;
   const Attribution result = attribute(training.record_step());
   ASSERT_EQ(result.boundaries.size(), 6U);
-  expect_closed(result);
+  expect_owned_to_the_byte(result);
   const test::SmallNet& net = training.net();
   const OwnedBoundary& backward = at_boundary(result, "backward_end");
   EXPECT_EQ(backward.at.of(Owner::kWeights), bytes_of(net.parameters));
@@ -141,7 +141,7 @@ TEST(AllocationLog, owns_every_byte_of_a_training_step) {
 TEST(AllocationLog, owns_every_byte_of_a_bf16_step_and_tells_the_casts_of_weights) {
   LoggedTraining training(Owner::kUnattributed, /*bf16=*/true);
   const Attribution result = attribute(training.record_step());
-  expect_closed(result);
+  expect_owned_to_the_byte(result);
   // Convolutions save the casts of their weights; those of the biases went with the cache.
   const auto& p = training.net().parameters;
   EXPECT_EQ(at_boundary(result, "forward_end").at.of(Owner::kAutocastCache),

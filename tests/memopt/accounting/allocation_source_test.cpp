@@ -10,17 +10,17 @@
 namespace noisemark::memopt {
 namespace {
 
-constexpr int64_t kBytes = 1 << 20;
+constexpr int64_t kAllocated = 1 << 20;
 
 void allocate_and_release() {
-  const at::Tensor tensor = at::empty({kBytes}, at::kByte);
+  const at::Tensor tensor = at::empty({kAllocated}, at::kByte);
 }
 
 TEST(HighMark, is_the_most_since_it_was_last_asked) {
   HighMark mark(cpu_allocation_source());
   const int64_t live = mark.live_bytes();
   allocate_and_release();
-  EXPECT_EQ(mark.take(), live + kBytes);
+  EXPECT_EQ(mark.take(), live + kAllocated);
   EXPECT_EQ(mark.take(), live);
 }
 
@@ -29,9 +29,9 @@ TEST(HighMark, of_one_reader_is_not_taken_away_by_another) {
   HighMark b(cpu_allocation_source());
   const int64_t live = a.live_bytes();
   allocate_and_release();
-  EXPECT_EQ(a.take(), live + kBytes);
+  EXPECT_EQ(a.take(), live + kAllocated);
   EXPECT_EQ(a.take(), live);
-  EXPECT_EQ(b.take(), live + kBytes) << "it has not been told";
+  EXPECT_EQ(b.take(), live + kAllocated) << "it has not been told";
   EXPECT_EQ(b.take(), live);
 }
 
@@ -41,7 +41,7 @@ TEST(HighMark, knows_nothing_of_what_was_before_it) {
   HighMark mark(cpu_allocation_source());
   const int64_t live = mark.live_bytes();
   EXPECT_EQ(mark.take(), live);
-  EXPECT_EQ(before.take(), live + kBytes) << "nor takes it away";
+  EXPECT_EQ(before.take(), live + kAllocated) << "nor takes it away";
 }
 
 TEST(HighMark, holds_while_another_thread_asks_all_the_time) {
@@ -59,7 +59,7 @@ TEST(HighMark, holds_while_another_thread_asks_all_the_time) {
   const int64_t live = mark.live_bytes();
   for (int i = 0; i < 100; ++i) {
     allocate_and_release();
-    EXPECT_EQ(mark.take(), live + kBytes) << i;
+    EXPECT_EQ(mark.take(), live + kAllocated) << i;
   }
   stop = true;
   other.join();

@@ -59,13 +59,13 @@ double gradient_of_square(const at::Tensor& x, const at::Tensor& y) {
   return x.grad().item<double>();
 }
 
-at::Tensor leaf() {
+at::Tensor three() {
   return at::ones({}, at::kDouble).mul_(3).set_requires_grad(true);
 }
 
 TEST(SavedTensorScope, offers_every_saved_tensor_to_its_sink) {
   DoublingSink sink;
-  const at::Tensor x = leaf();
+  const at::Tensor x = three();
   at::Tensor y;
   {
     const SavedTensorScope scope(sink);
@@ -76,7 +76,7 @@ TEST(SavedTensorScope, offers_every_saved_tensor_to_its_sink) {
 }
 
 TEST(SavedTensorScope, leaves_autograd_alone_outside_a_scope_and_when_the_sink_refuses) {
-  const at::Tensor x = leaf();
+  const at::Tensor x = three();
   EXPECT_EQ(gradient_of_square(x, x * x), 6);
   RefusingSink sink;
   const SavedTensorScope scope(sink);
@@ -86,7 +86,7 @@ TEST(SavedTensorScope, leaves_autograd_alone_outside_a_scope_and_when_the_sink_r
 
 TEST(SavedTensorScope, asks_the_innermost_scope) {
   DoublingSink outer, inner;
-  const at::Tensor x = leaf();
+  const at::Tensor x = three();
   const SavedTensorScope outer_scope(outer);
   at::Tensor y;
   {
@@ -104,7 +104,7 @@ TEST(SavedTensorScope, concerns_its_own_thread_alone) {
   const SavedTensorScope scope(sink);
   double gradient = 0;
   std::thread([&] {
-    const at::Tensor x = leaf();
+    const at::Tensor x = three();
     gradient = gradient_of_square(x, x * x);
   }).join();
   EXPECT_EQ(gradient, 6);
@@ -113,7 +113,7 @@ TEST(SavedTensorScope, concerns_its_own_thread_alone) {
 
 TEST(SavedTensorScope, closes_when_a_step_throws) {
   DoublingSink sink;
-  const at::Tensor x = leaf();
+  const at::Tensor x = three();
   try {
     const SavedTensorScope scope(sink);
     throw std::runtime_error("in the middle of a step");

@@ -16,6 +16,9 @@ namespace noisemark::memopt::test {
 /// `type` bfloat16 or float16.
 [[nodiscard]] at::Tensor half_tensor(const std::vector<uint16_t>& bits, at::ScalarType type);
 
+/// The key of an encoding whose draws are not looked at.
+inline const EncodeKey kAnyKey;
+
 /// Every kind of binary32: zeros, subnormals, normals, the ends of each, infinities, quiet and
 /// signalling NaN with payloads in every part, both signs.
 [[nodiscard]] std::vector<uint32_t> float_classes();

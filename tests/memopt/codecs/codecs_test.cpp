@@ -198,7 +198,7 @@ TEST(CodecContract, no_two_codecs_have_one_name) {
   }
 }
 
-const EncodeKey kAnyKey;
+using test::kAnyKey;
 
 int64_t bytes_of(const Encoded& encoded) {
   int64_t bytes = 0;

@@ -27,9 +27,8 @@ namespace noisemark::memopt {
 namespace {
 
 using test::float_tensor;
+using test::kAnyKey;
 using test::same_bits;
-
-const EncodeKey kKey;
 
 /// `count` elements whose last one is `bits`, the others 1.
 at::Tensor ones_and(uint32_t bits, int64_t count) {
@@ -43,7 +42,7 @@ TEST(Narrow, keeps_every_bfloat16_pattern) {
   for (uint32_t i = 0; i < bits.size(); ++i) bits[i] = i << 16;
   const at::Tensor x = float_tensor(bits);
   const auto codec = make_narrow_codec();
-  const auto encoded = codec->encode(x, kKey);
+  const auto encoded = codec->encode(x, kAnyKey);
   ASSERT_TRUE(encoded);
   EXPECT_TRUE(same_bits(codec->decode(*encoded), x));
   EXPECT_EQ(encoded->parts[0].nbytes() * 2, x.nbytes());
@@ -54,7 +53,7 @@ TEST(Narrow, keeps_every_float16_pattern) {
   for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<uint16_t>(i);
   const at::Tensor x = test::half_tensor(bits, at::kHalf).to(at::kFloat);
   const auto codec = make_narrow_codec(at::kHalf);
-  const auto encoded = codec->encode(x, kKey);
+  const auto encoded = codec->encode(x, kAnyKey);
   ASSERT_TRUE(encoded);
   EXPECT_TRUE(same_bits(codec->decode(*encoded), x));
 }
@@ -63,20 +62,20 @@ TEST(Narrow, refuses_one_bit_too_many_wherever_it_is) {
   for (const at::ScalarType to : {at::kBFloat16, at::kHalf}) {
     const auto codec = make_narrow_codec(to);
     for (const int64_t count : {64, 65, 1000, 100'000}) {
-      EXPECT_TRUE(codec->encode(ones_and(0x3f800000, count), kKey)) << count;
-      EXPECT_FALSE(codec->encode(ones_and(0x3f800001, count), kKey)) << count;
+      EXPECT_TRUE(codec->encode(ones_and(0x3f800000, count), kAnyKey)) << count;
+      EXPECT_FALSE(codec->encode(ones_and(0x3f800001, count), kAnyKey)) << count;
     }
   }
 }
 
 TEST(Narrow, to_float16_refuses_what_only_float32_holds) {
   const auto codec = make_narrow_codec(at::kHalf);
-  EXPECT_TRUE(codec->encode(ones_and(0x33800000, 64), kKey)) << "the smallest subnormal, 2^-24";
-  EXPECT_FALSE(codec->encode(ones_and(0x33000000, 64), kKey)) << "half of it";
-  EXPECT_TRUE(codec->encode(ones_and(0x477fe000, 64), kKey)) << "the largest, 65504";
-  EXPECT_FALSE(codec->encode(ones_and(0x47800000, 64), kKey)) << "the next, 65536";
-  EXPECT_TRUE(codec->encode(ones_and(0x7f800000, 64), kKey)) << "infinity";
-  EXPECT_FALSE(codec->encode(ones_and(0x7fc00001, 64), kKey)) << "NaN with a long payload";
+  EXPECT_TRUE(codec->encode(ones_and(0x33800000, 64), kAnyKey)) << "the smallest subnormal, 2^-24";
+  EXPECT_FALSE(codec->encode(ones_and(0x33000000, 64), kAnyKey)) << "half of it";
+  EXPECT_TRUE(codec->encode(ones_and(0x477fe000, 64), kAnyKey)) << "the largest, 65504";
+  EXPECT_FALSE(codec->encode(ones_and(0x47800000, 64), kAnyKey)) << "the next, 65536";
+  EXPECT_TRUE(codec->encode(ones_and(0x7f800000, 64), kAnyKey)) << "infinity";
+  EXPECT_FALSE(codec->encode(ones_and(0x7fc00001, 64), kAnyKey)) << "NaN with a long payload";
 }
 
 TEST(Narrow, of_what_is_known_to_have_been_narrow_is_the_same) {
@@ -89,7 +88,7 @@ TEST(Narrow, of_what_is_known_to_have_been_narrow_is_the_same) {
       const auto encoded = codec->encode(x, cast);
       ASSERT_TRUE(encoded);
       EXPECT_EQ(encoded->verdict, nullptr);
-      EXPECT_TRUE(test::same_parts(*encoded, codec->encode(x, kKey).value()));
+      EXPECT_TRUE(test::same_parts(*encoded, codec->encode(x, kAnyKey).value()));
       EXPECT_TRUE(same_bits(codec->decode(*encoded), x));
     }
     cast.cast_from = at::kDouble;
@@ -100,7 +99,7 @@ TEST(Narrow, of_what_is_known_to_have_been_narrow_is_the_same) {
 TEST(Narrow, takes_float32_only) {
   const auto codec = make_narrow_codec();
   for (const auto type : {at::kDouble, at::kBFloat16, at::kHalf, at::kInt}) {
-    EXPECT_FALSE(codec->encode(at::ones({256}, type), kKey)) << type;
+    EXPECT_FALSE(codec->encode(at::ones({256}, type), kAnyKey)) << type;
   }
 }
 
@@ -114,7 +113,7 @@ using test::half_tensor;
 using test::same_bits;
 
 void expect_kept(const Codec& codec, const at::Tensor& x) {
-  const auto encoded = codec.encode(x, kKey);
+  const auto encoded = codec.encode(x, kAnyKey);
   ASSERT_TRUE(encoded);
   EXPECT_TRUE(same_bits(codec.decode(*encoded), x));
 }
@@ -123,7 +122,7 @@ TEST(Mask, keeps_the_noise_of_dropout_in_a_bit) {
   const auto codec = make_mask_codec();
   const at::Tensor keep = at::ones({16, 33, 16, 16}).mul_(0.9);
   const at::Tensor noise = at::bernoulli(keep, at::detail::createCPUGenerator(3)).div_(0.9);
-  const auto encoded = codec->encode(noise, kKey);
+  const auto encoded = codec->encode(noise, kAnyKey);
   ASSERT_TRUE(encoded);
   EXPECT_TRUE(same_bits(codec->decode(*encoded), noise));
   EXPECT_EQ(encoded->parts[0].nbytes(), noise.numel() / 8);
@@ -163,9 +162,9 @@ TEST(Mask, refuses_a_third_value_wherever_it_is) {
     for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
       at::Tensor x = at::ones({70'000}, type);
       x.narrow(0, 5, 1).zero_();
-      ASSERT_TRUE(codec->encode(x, kKey));
+      ASSERT_TRUE(codec->encode(x, kAnyKey));
       x.narrow(0, at, 1).fill_(2);
-      EXPECT_FALSE(codec->encode(x, kKey)) << at << " " << type;
+      EXPECT_FALSE(codec->encode(x, kAnyKey)) << at << " " << type;
     }
   }
 }
@@ -175,12 +174,12 @@ TEST(Mask, counts_minus_zero_as_a_value) {
   bits[7] = 0x80000000;
   expect_kept(*make_mask_codec(), float_tensor(bits));
   bits[8] = 0x3f800000;
-  EXPECT_FALSE(make_mask_codec()->encode(float_tensor(bits), kKey));
+  EXPECT_FALSE(make_mask_codec()->encode(float_tensor(bits), kAnyKey));
 }
 
 TEST(Mask, refuses_other_types) {
   for (const auto type : {at::kDouble, at::kByte, at::kInt, at::kLong}) {
-    EXPECT_FALSE(make_mask_codec()->encode(at::zeros({4096}, type), kKey)) << type;
+    EXPECT_FALSE(make_mask_codec()->encode(at::zeros({4096}, type), kAnyKey)) << type;
   }
 }
 
@@ -188,7 +187,7 @@ TEST(Sign, decodes_to_one_and_zero) {
   const auto codec = make_sign_codec();
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor x = at::relu(test::normals({4099})).to(type);
-    const auto encoded = codec->encode(x, kKey);
+    const auto encoded = codec->encode(x, kAnyKey);
     ASSERT_TRUE(encoded);
     EXPECT_TRUE(same_bits(codec->decode(*encoded), x.gt(0).to(type)));
   }
@@ -197,7 +196,7 @@ TEST(Sign, decodes_to_one_and_zero) {
 /// Whether ReLU's backward gives the same bits from x as from what the codec makes of it.
 void expect_same_gradient(const at::Tensor& x) {
   const auto codec = make_sign_codec();
-  const auto encoded = codec->encode(x, kKey);
+  const auto encoded = codec->encode(x, kAnyKey);
   ASSERT_TRUE(encoded);
   const at::Tensor dy = test::normals(x.sizes(), 2).to(x.scalar_type());
   EXPECT_TRUE(same_bits(at::threshold_backward(dy, codec->decode(*encoded), 0),
@@ -221,29 +220,30 @@ TEST(Sign, gives_relus_backward_what_it_looks_at) {
 using test::float_tensor;
 using test::same_bits;
 
-struct Format {
+struct ReducedFormat {
   int bits;
   int mantissa_bits;
   int largest_exponent;
   int smallest_exponent;  ///< of the normal numbers
   int fields;             ///< in a word
 
-  friend std::ostream& operator<<(std::ostream& out, const Format& format) {
+  friend std::ostream& operator<<(std::ostream& out, const ReducedFormat& format) {
     return out << format.bits << " bits";
   }
 };
 
-class Reduced : public testing::TestWithParam<Format> {
+class Reduced : public testing::TestWithParam<ReducedFormat> {
  protected:
   at::Tensor through(const at::Tensor& x) const {
     const auto codec = make_reduced_codec(GetParam().bits);
-    return codec->decode(codec->encode(x, kKey).value());
+    return codec->decode(codec->encode(x, kAnyKey).value());
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Widths, Reduced,
-                         testing::Values(Format{16, 10, 15, -14, 2}, Format{10, 4, 15, -14, 3},
-                                         Format{8, 3, 7, -6, 4}),
+                         testing::Values(ReducedFormat{16, 10, 15, -14, 2},
+                                         ReducedFormat{10, 4, 15, -14, 3},
+                                         ReducedFormat{8, 3, 7, -6, 4}),
                          [](const auto& tested) {
                            return std::to_string(tested.param.bits) + "_bits";
                          });
@@ -267,7 +267,7 @@ TEST_P(Reduced, errs_by_half_a_place_at_most) {
 TEST_P(Reduced, keeps_what_needs_no_more_places) {
   // 1 + j / 2^mantissa over all exponents of the format, both signs.
   std::vector<float> values;
-  const Format format = GetParam();
+  const ReducedFormat format = GetParam();
   for (int e = format.smallest_exponent; e <= format.largest_exponent; ++e) {
     for (int j = 0; j < 1 << format.mantissa_bits; ++j) {
       values.push_back(
@@ -324,7 +324,7 @@ TEST_P(Reduced, keeps_zeros_and_tiny_values_in_a_tensor_without_larger_ones) {
 
 TEST_P(Reduced, takes_the_bytes_that_its_name_says) {
   const at::Tensor x = test::normals({96 * 128});
-  const auto encoded = make_reduced_codec(GetParam().bits)->encode(x, kKey);
+  const auto encoded = make_reduced_codec(GetParam().bits)->encode(x, kAnyKey);
   ASSERT_TRUE(encoded);
   EXPECT_EQ(encoded->parts[0].numel() * GetParam().fields, x.numel());
   EXPECT_EQ(encoded->parts[1].numel(), 1);
@@ -334,7 +334,7 @@ TEST_P(Reduced, takes_half_types_where_that_gains_bytes) {
   for (const auto type : {at::kBFloat16, at::kHalf}) {
     const at::Tensor x = test::normals({5001}).to(type);
     const auto codec = make_reduced_codec(GetParam().bits);
-    const auto encoded = codec->encode(x, kKey);
+    const auto encoded = codec->encode(x, kAnyKey);
     ASSERT_EQ(encoded.has_value(), GetParam().bits < 16);
     if (!encoded) continue;
     // As through float32: both types hold the format's 5 or 4 significant bits.
@@ -345,7 +345,7 @@ TEST_P(Reduced, takes_half_types_where_that_gains_bytes) {
 TEST_P(Reduced, refuses_other_types) {
   for (const auto type : {at::kDouble, at::kInt, at::kBool}) {
     const auto codec = make_reduced_codec(GetParam().bits);
-    EXPECT_FALSE(codec->encode(at::zeros({4096}, type), kKey)) << type;
+    EXPECT_FALSE(codec->encode(at::zeros({4096}, type), kAnyKey)) << type;
   }
 }
 
@@ -357,7 +357,7 @@ TEST(ReducedLayout, is_as_the_header_says) {
   x[64] = 0.5;
   x[33] = 1.75;
   const auto words = [&](int bits) {
-    const Encoded encoded = make_reduced_codec(bits)->encode(x, kKey).value();
+    const Encoded encoded = make_reduced_codec(bits)->encode(x, kAnyKey).value();
     const auto* first = static_cast<const uint32_t*>(encoded.parts[0].const_data_ptr());
     return std::pair(first[0], first[1]);
   };
@@ -379,7 +379,7 @@ at::Tensor index_map(const at::Tensor& x, const PoolGeometry& g, bool ceil_mode 
 
 void expect_kept(const at::Tensor& map, const PoolGeometry& geometry) {
   const auto codec = make_pool_map_codec(geometry);
-  const auto encoded = codec->encode(map, kKey);
+  const auto encoded = codec->encode(map, kAnyKey);
   ASSERT_TRUE(encoded) << map.sizes();
   EXPECT_TRUE(same_bits(codec->decode(*encoded), map)) << map.sizes();
 }
@@ -408,7 +408,7 @@ TEST(PoolMap, keeps_maps_of_many_geometries_in_both_layouts) {
 
 TEST(PoolMap, takes_4_bits_an_index) {
   const at::Tensor map = index_map(test::normals({4, 64, 16, 12}), kTwoByTwo);
-  const auto encoded = make_pool_map_codec(kTwoByTwo)->encode(map, kKey);
+  const auto encoded = make_pool_map_codec(kTwoByTwo)->encode(map, kAnyKey);
   ASSERT_TRUE(encoded);
   EXPECT_EQ(encoded->parts[0].nbytes() * 16, map.nbytes());
 }
@@ -419,31 +419,32 @@ TEST(PoolMap, refuses_an_index_that_is_no_position_of_a_4_by_4_window) {
   for (const int64_t wrong : {-1L, 4L, 11L, 16L, 40L, 48L, 191L, 192L, 1L << 32, -(1L << 40)}) {
     at::Tensor other = map.clone();
     other[0][0][0][0] = wrong;
-    EXPECT_FALSE(codec->encode(other, kKey)) << wrong;
+    EXPECT_FALSE(codec->encode(other, kAnyKey)) << wrong;
   }
   const at::Tensor huge = at::full({4, 64, 8, 6}, INT64_MAX, at::kLong);
-  EXPECT_FALSE(codec->encode(huge, kKey));
+  EXPECT_FALSE(codec->encode(huge, kAnyKey));
 }
 
 TEST(PoolMap, refuses_another_map) {
   const auto codec = make_pool_map_codec(kTwoByTwo);
   const at::Tensor map = index_map(test::normals({4, 64, 16, 12}), kTwoByTwo);
-  EXPECT_FALSE(codec->encode(map.to(at::kInt), kKey));
-  EXPECT_FALSE(codec->encode(test::in_memory_order(map, {0, 1, 3, 2}), kKey)) << "columns first";
-  EXPECT_FALSE(codec->encode(map.flatten(), kKey));
-  EXPECT_FALSE(make_pool_map_codec({{16, 13}, {2, 2}, {2, 2}, {0, 0}, {1, 1}})->encode(map, kKey));
+  EXPECT_FALSE(codec->encode(map.to(at::kInt), kAnyKey));
+  EXPECT_FALSE(codec->encode(test::in_memory_order(map, {0, 1, 3, 2}), kAnyKey)) << "columns first";
+  EXPECT_FALSE(codec->encode(map.flatten(), kAnyKey));
+  EXPECT_FALSE(
+      make_pool_map_codec({{16, 13}, {2, 2}, {2, 2}, {0, 0}, {1, 1}})->encode(map, kAnyKey));
 }
 
 TEST(PoolMap, refuses_windows_whose_rows_interleave) {
   // Columns are 2 apart and rows 3: the third of the first row lies behind the second row's first.
   const PoolGeometry geometry{{9, 3}, {2, 4}, {1, 1}, {0, 2}, {1, 2}};
   const at::Tensor map = index_map(test::normals({3, 37, 9, 3}), geometry);
-  EXPECT_FALSE(make_pool_map_codec(geometry)->encode(map, kKey));
+  EXPECT_FALSE(make_pool_map_codec(geometry)->encode(map, kAnyKey));
 }
 
 TEST(PoolMap, refuses_what_would_leave_32_bits) {
   const PoolGeometry wide{{1 << 20, 1 << 20}, {2, 2}, {2, 2}, {0, 0}, {1, 1}};
-  EXPECT_FALSE(make_pool_map_codec(wide)->encode(at::zeros({1, 1, 64, 64}, at::kLong), kKey));
+  EXPECT_FALSE(make_pool_map_codec(wide)->encode(at::zeros({1, 1, 64, 64}, at::kLong), kAnyKey));
 }
 
 TEST(PoolMap, refuses_a_geometry_that_does_not_exist) {

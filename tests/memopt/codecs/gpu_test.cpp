@@ -14,6 +14,7 @@
 
 #include "memopt/codecs/codecs.h"
 #include "memopt/codecs/host_offload.h"
+#include "tests/gpu.h"
 #include "tests/memopt/codecs/bits.h"
 
 // The GPU's kernels against the CPU's, bit for bit: parts and decoded tensors.
@@ -22,7 +23,6 @@ namespace {
 
 using test::same_bits;
 
-const c10::Device kGpu("cuda:0");
 const EncodeKey kKey{0x123456789abc, 11, 13};
 constexpr int64_t kMiB = 1 << 20;
 

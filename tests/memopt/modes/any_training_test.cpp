@@ -38,13 +38,11 @@ struct Layers {
   }
 };
 
-constexpr int kLayers = 4;
-
 MakeModel make_layers(const std::shared_ptr<Layers>& layers) {
   return [layers] {
     TestModel model;
     layers->weights.clear();
-    for (int i = 0; i < kLayers; ++i) {
+    for (int i = 0; i < 4; ++i) {
       layers->weights.push_back(at::randn({32, 32}).mul_(0.2).set_requires_grad(true));
       model.view.parameters.emplace_back("layers." + std::to_string(i) + ".weight",
                                          layers->weights.back());

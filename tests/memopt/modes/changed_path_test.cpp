@@ -22,8 +22,6 @@
 namespace noisemark::memopt::test {
 namespace {
 
-/// From this step on the model is another one: the plan is followed from the fourth.
-constexpr int64_t kChange = 6;
 constexpr int64_t kLast = 8;
 
 struct Tensors {

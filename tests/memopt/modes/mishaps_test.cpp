@@ -27,6 +27,8 @@
 namespace noisemark::memopt {
 namespace {
 
+using test::expect_equal;
+
 /// A model with a mode of its own.
 class Training {
  public:
@@ -75,11 +77,6 @@ class Training {
   at::Tensor x_;
   int64_t steps_ = 0;
 };
-
-void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << i;
-}
 
 TEST(PlannedModeMishaps, a_step_that_throws_leaves_no_byte_and_the_next_is_right) {
   Training none("none");

@@ -11,16 +11,12 @@
 #include "memopt/accounting/tracking_allocator.h"
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "tests/memopt/nets.h"
+#include "tests/memopt/trained_net.h"
 
 namespace noisemark::memopt {
 namespace {
 
-/// The outcome of one training step, and the bytes that lived between forward and backward.
-struct StepOutcome {
-  at::Tensor loss;
-  std::vector<at::Tensor> gradients;
-  int64_t held_bytes = 0;
-};
+using test::StepOutcome;
 
 class PlannedModes : public testing::TestWithParam<const char*> {
  protected:
@@ -54,13 +50,6 @@ class PlannedModes : public testing::TestWithParam<const char*> {
     return outcome;
   }
 
-  void expect_same(const StepOutcome& a, const StepOutcome& b) {
-    EXPECT_TRUE(a.loss.equal(b.loss));
-    for (size_t i = 0; i < a.gradients.size(); ++i) {
-      EXPECT_TRUE(a.gradients[i].equal(b.gradients[i])) << net_.view().parameters[i].first;
-    }
-  }
-
   void expect_same_gradients_as_none(bool bf16) {
     const std::unique_ptr<Mode> none = make_mode("none");
     const std::unique_ptr<Mode> mode = make_mode(GetParam());
@@ -68,7 +57,7 @@ class PlannedModes : public testing::TestWithParam<const char*> {
     mode->attach(net_.view());
     for (int64_t number = 1; number <= 6; ++number) {
       const auto seed = static_cast<uint64_t>(100 + number);
-      expect_same(step(*none, number, seed, bf16), step(*mode, number, seed, bf16));
+      test::expect_same(step(*none, number, seed, bf16), step(*mode, number, seed, bf16));
     }
     const PlannedModeReport report = dynamic_cast<PlannedMode&>(*mode).report();
     EXPECT_EQ(report.missing_reason, "");
@@ -118,10 +107,10 @@ TEST_P(PlannedModes, finish_a_step_that_departs_from_the_recorded_one) {
   mode->attach(net_.view());
   for (int64_t number = 1; number <= 4; ++number) step(*mode, number, 1);
   net_.dropout = 0;  // no dropout: other operators, other saved tensors
-  expect_same(step(*none, 5, 5), step(*mode, 5, 5));
+  test::expect_same(step(*none, 5, 5), step(*mode, 5, 5));
   EXPECT_EQ(dynamic_cast<PlannedMode&>(*mode).report().counters.departures, 1);
   net_.dropout = 0.1;
-  expect_same(step(*none, 6, 6), step(*mode, 6, 6));
+  test::expect_same(step(*none, 6, 6), step(*mode, 6, 6));
   EXPECT_EQ(dynamic_cast<PlannedMode&>(*mode).report().counters.departures, 1);
 }
 

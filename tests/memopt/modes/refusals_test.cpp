@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tests/memopt/mode_run.h"
 #include "tests/memopt/nets.h"
 #include "tests/memopt/trained_net.h"
 
@@ -13,6 +14,8 @@
 
 namespace noisemark::memopt {
 namespace {
+
+using test::expect_equal;
 
 /// Two layers with a ReLU between them, whose input is shifted: by much, and no result is zero.
 class ShiftedRelu : public test::TwoLayers {
@@ -43,10 +46,6 @@ class ShiftedRelu : public test::TwoLayers {
     return static_cast<double>(codec->encode(zeros, {})->parts.at(2).numel()) / 4096;
   }
 };
-
-void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << i;
-}
 
 TEST(CodecRefusals, in_the_verified_step_choose_the_smallest_room_that_suffices) {
   // About 16, 31, 55 and 69 % of the results are above zero.

@@ -61,8 +61,8 @@ Policy policy_with(Ask* may_replay, bool encodes) {
   return policy;
 }
 
-BlockOptions options_of(const std::shared_ptr<const StepGraph>& graph, Ask* may_replay,
-                        bool encodes) {
+BlockOptions two_options_of(const std::shared_ptr<const StepGraph>& graph, Ask* may_replay,
+                            bool encodes) {
   return {graph,
           {{"keep", policy_with(&is_nothing, false)}, {"free", policy_with(may_replay, encodes)}},
           Overrides{}};
@@ -112,7 +112,7 @@ double expect_below_every_plan(const std::shared_ptr<const StepGraph>& graph, As
   Ways ways;
   for (const StorageId storage : test::saved_storages(*graph)) ways[storage] = 0;
   EXPECT_LE(ways.size(), 8U) << "there are " << kWays << " ways for each";
-  const BlockOptions options = options_of(graph, may_replay, /*encodes=*/true);
+  const BlockOptions options = two_options_of(graph, may_replay, /*encodes=*/true);
   const CostBound of_saved = bound_of(options);
   const CostBound of_live = bound_of(options, /*live=*/true);
   const std::vector<OtherBytes> other = other_bytes(graph);
@@ -240,7 +240,7 @@ constexpr double kPart = 1e-6;
 // bound would be twice what it costs; not counted for one of them, half.
 TEST(CostBound, shares_out_an_operator_among_the_storages_that_it_makes) {
   const std::shared_ptr<const StepGraph> graph = pooled_net();
-  const CostBound bound = bound_of(options_of(graph, &is_pool, /*encodes=*/false));
+  const CostBound bound = bound_of(two_options_of(graph, &is_pool, /*encodes=*/false));
   const auto once = static_cast<double>(cost_of(*graph, &is_pool));
   const int64_t both = bytes_made_by(*graph, &is_pool);
   ASSERT_GT(both, 0);
@@ -268,7 +268,7 @@ std::shared_ptr<StepGraph> chunked_net() {
 // To free the memory all three parts must be made again, from one run of the operator behind them.
 TEST(CostBound, counts_what_views_are_made_from_once_for_the_memory_that_they_share) {
   const std::shared_ptr<const StepGraph> graph = chunked_net();
-  const CostBound bound = bound_of(options_of(graph, &is_anything, /*encodes=*/false));
+  const CostBound bound = bound_of(two_options_of(graph, &is_anything, /*encodes=*/false));
   const auto once = static_cast<double>(cost_of(*graph, &is_linear));
   const int64_t shared = bytes_made_by(*graph, &is_linear);
   ASSERT_EQ(shared, 64 * 48 * 4);
@@ -287,7 +287,7 @@ std::shared_ptr<StepGraph> one_storage_net() {
 
 TEST(CostBound, takes_the_cheaper_codec_first_and_the_smaller_form_where_that_does_not_suffice) {
   const std::shared_ptr<const StepGraph> graph = one_storage_net();
-  const CostBound bound = bound_of(options_of(graph, &is_nothing, /*encodes=*/true));
+  const CostBound bound = bound_of(two_options_of(graph, &is_nothing, /*encodes=*/true));
   const int64_t bytes = graph->saved_bytes();
   ASSERT_EQ(bytes, 2 * 4 * 8 * 8 * 4);
   const int64_t by_narrow = bytes / 2;
@@ -300,7 +300,7 @@ TEST(CostBound, takes_the_cheaper_codec_first_and_the_smaller_form_where_that_do
 
 TEST(CostBound, never_falls_when_more_is_to_be_freed) {
   const std::shared_ptr<const StepGraph> graph = random_net(5);
-  const CostBound bound = bound_of(options_of(graph, &is_anything, /*encodes=*/true));
+  const CostBound bound = bound_of(two_options_of(graph, &is_anything, /*encodes=*/true));
   double before = 0;
   for (int64_t bytes = 0; bytes <= graph->saved_bytes() * 5 / 4; bytes += 256) {
     const double ns = bound.to_free(bytes);
@@ -313,7 +313,7 @@ TEST(CostBound, never_falls_when_more_is_to_be_freed) {
 TEST(CostBound, never_falls_with_the_bytes_that_are_left) {
   const std::shared_ptr<const StepGraph> graph = random_net(5);
   for (const bool live : {false, true}) {
-    const CostBound bound = bound_of(options_of(graph, &is_anything, /*encodes=*/true), live);
+    const CostBound bound = bound_of(two_options_of(graph, &is_anything, /*encodes=*/true), live);
     double before = 0;
     for (int64_t bytes = 2 * graph->saved_bytes(); bytes >= 0; bytes -= 256) {
       const double ns = bound.within(bytes);
@@ -326,7 +326,7 @@ TEST(CostBound, never_falls_with_the_bytes_that_are_left) {
 
 TEST(CostBound, is_above_zero_wherever_something_must_be_freed) {
   for (const auto& graph : {test::recorded_small_net(), test::recorded_small_relu_net()}) {
-    const CostBound bound = bound_of(options_of(graph, &is_anything, /*encodes=*/true));
+    const CostBound bound = bound_of(two_options_of(graph, &is_anything, /*encodes=*/true));
     const int64_t kept_bytes = kept_timeline(graph).peak_saved_bytes;
     EXPECT_EQ(bound.within(kept_bytes), 0);
     for (int64_t bytes = kept_bytes - 1; bytes >= 0; bytes -= 1024) {
@@ -357,7 +357,7 @@ bool is_sum_or_relu(const StepGraph& /*graph*/, const RecordedOperator& op) {
 // For the result of ReLU alone it would be half of that.
 TEST(CostBound, counts_what_nobody_saved_on_the_way) {
   const std::shared_ptr<const StepGraph> graph = unsaved_sum_net();
-  const CostBound bound = bound_of(options_of(graph, &is_sum_or_relu, /*encodes=*/false));
+  const CostBound bound = bound_of(two_options_of(graph, &is_sum_or_relu, /*encodes=*/false));
   const auto both = static_cast<double>(cost_of(*graph, &is_sum_or_relu));
   ASSERT_EQ(both, 2 * 7'000);
   EXPECT_NEAR(bound.to_free(graph->saved_bytes()), both, kPart * both);

@@ -21,6 +21,8 @@ namespace noisemark::memopt {
 namespace {
 
 using test::no_codecs;
+using test::option_named;
+using test::options_of;
 
 TEST(PriceLimits, are_at_thirds_of_the_bytes_by_rising_price) {
   const std::vector<PriceLimit> limits =
@@ -62,24 +64,10 @@ std::shared_ptr<StepGraph> uneven_net() {
   return graph;
 }
 
-std::shared_ptr<BlockOptions> options_of(std::shared_ptr<const StepGraph> graph) {
-  std::vector<BlockOption> options = lossless_options();
-  for (BlockOption& option : options) option.policy.codec = nullptr;
-  return std::make_shared<BlockOptions>(std::move(graph), std::move(options), Overrides{});
-}
-
 std::shared_ptr<BlockOptions> limited_options_of(std::shared_ptr<const StepGraph> graph) {
   std::shared_ptr<BlockOptions> options = options_of(std::move(graph));
   options->add_price_limits(no_codecs());
   return options;
-}
-
-size_t option_named(const BlockOptions& options, const std::string& name) {
-  for (size_t o = 0; o < options.options().size(); ++o) {
-    if (options.options()[o].name.starts_with(name)) return o;
-  }
-  ADD_FAILURE() << name;
-  return 0;
 }
 
 TEST(FreedStorages, share_out_all_that_a_plan_costs) {
@@ -130,7 +118,7 @@ TEST(FreedStorages, of_encoded_ones_cost_what_their_codec_does) {
 /// A cheap value is made again; a dear one is held although the option could make it again.
 TEST(OptionsWithPriceLimits, treat_the_storages_of_one_block_differently) {
   const auto options = limited_options_of(uneven_net());
-  const size_t limited = option_named(*options, "echo, up to ");
+  const size_t limited = option_named(*options, "echo, up to ", /*rest=*/true);
   ASSERT_GE(limited, options->unlimited());
   const TreatmentPlan plan = options->plan(std::vector<size_t>(options->blocks(), limited));
   int made_again = 0;

@@ -15,10 +15,12 @@
 
 #include "memopt/plan/codec_figures.h"
 #include "tests/memopt/mode_run.h"
+#include "tests/memopt/plan/recorded_nets.h"
 
 namespace noisemark::memopt {
 namespace {
 
+using test::option_named;
 using Names = std::set<std::string>;
 
 /// A U-Net in small, with ReLU and max pooling or with SiLU.
@@ -61,14 +63,6 @@ Names codecs_in(const TreatmentPlan& plan) {
     if (value.codec != nullptr) names.emplace(value.codec->name());
   }
   return names;
-}
-
-size_t option_named(const BlockOptions& options, const std::string& name) {
-  for (size_t o = 0; o < options.options().size(); ++o) {
-    if (options.options()[o].name == name) return o;
-  }
-  ADD_FAILURE() << name;
-  return 0;
 }
 
 TEST(BlockOptions, hold_signs_maps_and_masks_in_few_bits_where_that_costs_least) {

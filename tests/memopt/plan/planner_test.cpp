@@ -17,19 +17,11 @@ namespace noisemark::memopt {
 namespace {
 
 using test::no_codecs;
+using test::option_named;
+using test::options_of;
+using test::options_without_codecs;
 using test::recorded_block_net;
 using test::recorded_small_net;
-
-std::vector<BlockOption> options_without_codecs() {
-  std::vector<BlockOption> options = lossless_options();
-  for (BlockOption& option : options) option.policy.codec = nullptr;
-  return options;
-}
-
-std::shared_ptr<const BlockOptions> options_of(std::shared_ptr<const StepGraph> graph) {
-  return std::make_shared<const BlockOptions>(std::move(graph), options_without_codecs(),
-                                              Overrides{});
-}
 
 class PlannerOfTarget : public testing::TestWithParam<BudgetTarget> {};
 
@@ -301,14 +293,6 @@ std::shared_ptr<const BlockOptions> rounding_options() {
   }
   return std::make_shared<const BlockOptions>(recorded_block_net(), std::move(options),
                                               Overrides{});
-}
-
-size_t option_named(const BlockOptions& options, const std::string& name) {
-  for (size_t o = 0; o < options.options().size(); ++o) {
-    if (options.options()[o].name == name) return o;
-  }
-  ADD_FAILURE() << name;
-  return 0;
 }
 
 TEST(ErrorModel, adds_up_over_blocks_to_what_was_measured_with_everything_rounded) {

@@ -2,10 +2,12 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/linear.h>
+#include <gtest/gtest.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -94,6 +96,28 @@ inline CodecFigures even_codecs(int64_t one_in, int64_t ns) {
 
 inline CodecFigures no_codecs() {
   return [](const Codec&, const RecordedValue& value) { return CodecFigure{value.bytes(), 0, 0}; };
+}
+
+/// Every lossless way to treat a block, without codecs.
+inline std::vector<BlockOption> options_without_codecs() {
+  std::vector<BlockOption> options = lossless_options();
+  for (BlockOption& option : options) option.policy.codec = nullptr;
+  return options;
+}
+
+inline std::shared_ptr<BlockOptions> options_of(std::shared_ptr<const StepGraph> graph) {
+  return std::make_shared<BlockOptions>(std::move(graph), options_without_codecs(), Overrides{});
+}
+
+/// The first option of that name or, with `rest`, whose name begins so.
+inline size_t option_named(const BlockOptions& options, const std::string& name,
+                           bool rest = false) {
+  for (size_t o = 0; o < options.options().size(); ++o) {
+    const std::string& found = options.options()[o].name;
+    if (rest ? found.starts_with(name) : found == name) return o;
+  }
+  ADD_FAILURE() << name;
+  return 0;
 }
 
 }  // namespace noisemark::memopt::test

@@ -14,13 +14,12 @@
 
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/device/device_clock.h"
+#include "tests/gpu.h"
 #include "tests/memopt/recording_sink.h"
 
 // A GPU's own time for work that takes less than to launch it.
 namespace noisemark::memopt {
 namespace {
-
-const c10::Device kGpu("cuda:0");
 
 /// Between two marks, while the host sleeps there.
 double seconds_beside_a_sleeping_host(DeviceClock& clock, bool held) {

@@ -13,7 +13,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -73,12 +72,7 @@ class RecordedDropout {
   at::Tensor input_;
 };
 
-void expect_same_bits(const at::Tensor& a, const at::Tensor& b) {
-  ASSERT_EQ(a.strides(), b.strides());
-  ASSERT_EQ(a.scalar_type(), b.scalar_type());
-  ASSERT_TRUE(a.is_non_overlapping_and_dense());
-  EXPECT_EQ(std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()), 0);
-}
+using test::expect_same_bits;
 
 TEST(MaskedDropout, makes_the_bits_of_the_result_again_from_input_and_mask) {
   at::manual_seed(4);

@@ -6,16 +6,16 @@
 namespace noisemark::memopt {
 namespace {
 
-using Names = std::vector<std::pair<std::string, at::Tensor>>;
+using NamedMatrices = std::vector<std::pair<std::string, at::Tensor>>;
 
-Names matrices(const std::vector<std::string>& names) {
-  Names parameters;
+NamedMatrices matrices(const std::vector<std::string>& names) {
+  NamedMatrices parameters;
   for (const std::string& name : names) parameters.emplace_back(name, at::empty({2, 2}));
   return parameters;
 }
 
 TEST(Segments, are_the_residual_and_attention_blocks_of_diffusers_names) {
-  Names parameters = matrices(
+  NamedMatrices parameters = matrices(
       {"conv_in.weight", "down_blocks.0.resnets.0.conv1.weight",
        "down_blocks.0.resnets.0.conv2.weight", "down_blocks.0.attentions.0.to_q.weight",
        "down_blocks.0.attentions.0.to_out.0.weight", "down_blocks.0.downsamplers.0.conv.weight"});
@@ -30,10 +30,10 @@ TEST(Segments, are_the_residual_and_attention_blocks_of_diffusers_names) {
 }
 
 TEST(Segments, are_the_residual_and_attention_blocks_of_lucidrains_names) {
-  Names parameters = matrices({"downs.0.0.mlp.1.weight", "downs.0.0.block1.proj.weight",
-                               "downs.0.0.block2.proj.weight", "downs.0.2.to_qkv.weight",
-                               "downs.0.2.to_out.0.weight", "mid_block1.block1.proj.weight",
-                               "mid_block1.block2.proj.weight"});
+  NamedMatrices parameters = matrices({"downs.0.0.mlp.1.weight", "downs.0.0.block1.proj.weight",
+                                       "downs.0.0.block2.proj.weight", "downs.0.2.to_qkv.weight",
+                                       "downs.0.2.to_out.0.weight", "mid_block1.block1.proj.weight",
+                                       "mid_block1.block2.proj.weight"});
   // A gain of four dimensions is no weight matrix: it does not make a block of its module.
   parameters.emplace_back("downs.0.0.block1.norm.g", at::empty({1, 2, 1, 1}));
   const auto segment = segments_of(parameters);

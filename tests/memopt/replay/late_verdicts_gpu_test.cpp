@@ -8,13 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "tests/gpu.h"
 #include "tests/memopt/nets.h"
 
 // Values that are held narrow on a GPU that is far behind the host.
 namespace noisemark::memopt {
 namespace {
-
-const c10::Device kGpu("cuda:0");
 
 using Narrowed = std::function<at::Tensor(const at::Tensor& h)>;
 

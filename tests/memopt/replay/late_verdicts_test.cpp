@@ -219,11 +219,11 @@ TEST(LateVerdicts, need_not_be_asked_for_where_the_codec_is_told_what_the_tensor
 }
 
 /// Two layers with a sigmoid between them, whose result alone is encoded.
-class Layers {
+class LateLayers {
  public:
   static constexpr int64_t kBytes = 128 * 128 * 4;
 
-  explicit Layers(bool encodes) {
+  explicit LateLayers(bool encodes) {
     Policy policy;
     policy.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
     if (encodes)
@@ -289,7 +289,7 @@ class Layers {
 /// Live bytes between a forward pass and its backward, when the device has answered after so many
 /// looks.
 int64_t live_before_backward(int late) {
-  Layers layers(/*encodes=*/true);
+  LateLayers layers(/*encodes=*/true);
   layers.reach_the_plan();
   layers.device->late = late;
   const int64_t before = cpu_allocator_totals().live_bytes;
@@ -303,11 +303,11 @@ int64_t live_before_backward(int late) {
 TEST(LateVerdicts, free_what_was_saved_before_backward_begins) {
   const int64_t at_once = live_before_backward(0);
   EXPECT_EQ(live_before_backward(2), at_once) << "a later tensor is saved, or forward ends";
-  EXPECT_EQ(live_before_backward(kNever), at_once + Layers::kBytes) << "nobody knows yet";
+  EXPECT_EQ(live_before_backward(kNever), at_once + LateLayers::kBytes) << "nobody knows yet";
 }
 
 TEST(LateVerdicts, that_come_between_forward_and_backward_are_heard_when_somebody_asks) {
-  Layers layers(/*encodes=*/true);
+  LateLayers layers(/*encodes=*/true);
   layers.reach_the_plan();
   layers.device->late = kNever;
   const at::Tensor loss = layers.forward();
@@ -320,8 +320,8 @@ TEST(LateVerdicts, that_come_between_forward_and_backward_are_heard_when_somebod
 }
 
 TEST(LateVerdicts, change_no_gradient_whenever_they_come_and_whatever_they_say) {
-  Layers none(/*encodes=*/false);
-  Layers layers(/*encodes=*/true);
+  LateLayers none(/*encodes=*/false);
+  LateLayers layers(/*encodes=*/true);
   for (int step = 0; step < 4; ++step) static_cast<void>(none.step());
   layers.reach_the_plan();
   for (const State end : {State::kHolds, State::kLost}) {
@@ -336,7 +336,7 @@ TEST(LateVerdicts, change_no_gradient_whenever_they_come_and_whatever_they_say) 
 }
 
 TEST(LateVerdicts, of_loss_that_come_after_their_pass_count_and_lead_to_the_next_codec) {
-  Layers layers(/*encodes=*/true);
+  LateLayers layers(/*encodes=*/true);
   layers.reach_the_plan();
   layers.device->end = State::kLost;
   layers.device->late = kNever;
@@ -355,7 +355,7 @@ TEST(LateVerdicts, of_loss_that_come_after_their_pass_count_and_lead_to_the_next
 }
 
 TEST(LateVerdicts, are_not_asked_for_while_a_step_is_recorded) {
-  Layers layers(/*encodes=*/true);
+  LateLayers layers(/*encodes=*/true);
   layers.reach_the_plan();
   layers.device->late = kNever;
   static_cast<void>(layers.step());
@@ -377,9 +377,6 @@ TEST(LateVerdicts, are_not_asked_for_while_a_step_is_recorded) {
 
 namespace noisemark::memopt::test {
 namespace {
-
-/// From this step on the model is another one: the plan is followed from the fourth.
-constexpr int64_t kChange = 6;
 
 class LateMode final : public PlannedMode {
  public:

@@ -13,12 +13,11 @@
 
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/modes/mode.h"
+#include "tests/gpu.h"
 
 // A GPU must compare what the CPU would, and without the host in between.
 namespace noisemark::memopt {
 namespace {
-
-const c10::Device kGpu("cuda:0");
 
 uint64_t digest_on_gpu(const at::Tensor& tensor) {
   const at::Tensor digest = at::empty({1}, at::device(kGpu).dtype(at::kLong));
@@ -62,15 +61,15 @@ TEST(GpuValueSamples, leave_the_number_of_the_first_slot_that_differs) {
   EXPECT_EQ(doubt->take(), 0);
 }
 
-at::Tensor parameter(at::IntArrayRef sizes) {
+at::Tensor small_parameter(at::IntArrayRef sizes) {
   return at::randn(sizes).mul_(0.2).to(kGpu).set_requires_grad(true);
 }
 
 /// Only their values show which of two tensors is read.
 TEST(GpuValueSamples, find_a_change_that_only_values_show) {
   const at::Tensor x = at::randn({16, 32}).to(kGpu);
-  const at::Tensor a = parameter({32, 32});
-  const at::Tensor b = parameter({32, 32});
+  const at::Tensor a = small_parameter({32, 32});
+  const at::Tensor b = small_parameter({32, 32});
   const at::Tensor one = at::randn({32}).to(kGpu);
   const at::Tensor other = at::randn({32}).to(kGpu);
   const std::unique_ptr<Mode> mode = make_mode("echo");

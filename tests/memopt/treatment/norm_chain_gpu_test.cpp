@@ -19,6 +19,7 @@
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/treatment/norm_chain.h"
 #include "memopt/treatment/recipe.h"
+#include "tests/gpu.h"
 #include "tests/memopt/recording_sink.h"
 
 // A value that `echo` makes again on a GPU must be what ATen made, bit for bit.
@@ -28,8 +29,6 @@ namespace {
 using replay::Activation;
 using replay::NormForm;
 using replay::NormGroup;
-
-const c10::Device kGpu("cuda:0");
 
 struct Shape {
   int64_t channels, groups, rows, columns;

@@ -12,7 +12,6 @@
 #include <ATen/ops/silu.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +25,7 @@ namespace {
 
 using replay::Activation;
 
+using test::expect_same_bits;
 using test::RecordingSink;
 
 struct Shape {
@@ -106,13 +106,6 @@ class NormedTensor {
   at::Tensor weight_, bias_;
   ModelView view_;
 };
-
-void expect_same_bits(const at::Tensor& a, const at::Tensor& b) {
-  ASSERT_TRUE(a.defined());
-  ASSERT_EQ(a.strides(), b.strides());
-  EXPECT_EQ(std::memcmp(a.const_data_ptr(), b.const_data_ptr(), b.nbytes()), 0)
-      << (a - b).abs().max().item<float>();
-}
 
 class NormChainOfShape : public testing::TestWithParam<Shape> {};
 

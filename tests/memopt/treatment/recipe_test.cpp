@@ -37,7 +37,7 @@ using Two = std::tuple<at::Tensor, at::Tensor>;
 
 // Operators of a library that memopt does not know: (x - mean) * by, and the mean, which is saved.
 
-enum Kind { kCentred, kOfOtherSchema, kWithoutKernel, kWithoutSaving };
+enum Centring { kCentred, kOfOtherSchema, kWithoutKernel, kWithoutSaving };
 constexpr const char* kNames[] = {"centred", "centred_other", "centred_nowhere", "centred_unsaved"};
 
 int runs_from_statistics = 0;
@@ -56,10 +56,10 @@ at::Tensor other_from_statistics_kernel(const at::Tensor& x, int64_t, const at::
   return x;
 }
 
-template <Kind kind>
+template <Centring kind>
 Two centred_autograd(const at::Tensor& x, double by);
 
-template <Kind kind>
+template <Centring kind>
 void define(torch::Library& library) {
   const std::string name = kNames[kind];
   library.def((name + "(Tensor x, float by) -> (Tensor, Tensor)").c_str());
@@ -88,7 +88,7 @@ class Operators {
     define<kWithoutSaving>(library_);
   }
 
-  static Two call(Kind kind, const at::Tensor& x, double by) {
+  static Two call(Centring kind, const at::Tensor& x, double by) {
     return c10::Dispatcher::singleton()
         .findSchemaOrThrow((std::string("noisemark_test::") + kNames[kind]).c_str(), "")
         .typed<decltype(centred_kernel)>()
@@ -99,7 +99,7 @@ class Operators {
   torch::Library library_;
 };
 
-template <Kind kind>
+template <Centring kind>
 struct Centred : torch::autograd::Function<Centred<kind>> {
   static variable_list forward(AutogradContext* ctx, const Variable& x, double by) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -114,7 +114,7 @@ struct Centred : torch::autograd::Function<Centred<kind>> {
   }
 };
 
-template <Kind kind>
+template <Centring kind>
 Two centred_autograd(const at::Tensor& x, double by) {
   const variable_list results = Centred<kind>::apply(x, by);
   return {results[0], results[1]};
@@ -151,7 +151,7 @@ Recorded record(const std::function<at::Tensor(const at::Tensor&)>& forward) {
   return recorded;
 }
 
-std::optional<Recipe> recipe_for(Kind kind) {
+std::optional<Recipe> recipe_for(Centring kind) {
   const Operators operators;
   const Recorded recorded =
       record([&](const at::Tensor& x) { return std::get<0>(Operators::call(kind, x, 0.7)); });

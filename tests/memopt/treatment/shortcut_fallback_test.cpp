@@ -53,9 +53,9 @@ class WrongRecipes final : public PlannedMode {
   IsWrong is_wrong_;
 };
 
-class Training {
+class TrainingUnder {
  public:
-  explicit Training(PlannedMode& mode) : mode_(mode) {
+  explicit TrainingUnder(PlannedMode& mode) : mode_(mode) {
     at::manual_seed(3);
     net_ = std::make_unique<test::BlockNet>();
     x_ = at::randn({2, 3, 16, 16});
@@ -84,7 +84,7 @@ class Training {
 
 TEST(Shortcuts, serve_the_norms_of_a_unet) {
   PlannedMode mode("echo", true, policy_of(parse_mode("echo")));
-  Training training(mode);
+  TrainingUnder training(mode);
   for (int64_t number = 1; number <= 4; ++number) (void)training.gradients_of_step(number);
   // The norms, their activations and the masked activations that convolutions read.
   EXPECT_GE(shortcuts_of(*mode.plan()), 9);
@@ -95,8 +95,8 @@ TEST(Shortcuts, serve_the_norms_of_a_unet) {
 TEST(Shortcuts, give_way_to_their_operators_where_they_are_not_exact) {
   PlannedMode right("echo", true, policy_of(parse_mode("echo")));
   WrongRecipes wrong([](const Recipe& recipe) { return recipe.is_shortcut; });
-  Training expected(right);
-  Training training(wrong);
+  TrainingUnder expected(right);
+  TrainingUnder training(wrong);
   int64_t shortcuts = 0;
   for (int64_t number = 1; number <= 7; ++number) {
     const std::vector<at::Tensor> a = expected.gradients_of_step(number);
@@ -119,8 +119,8 @@ int64_t replays_of(const TreatmentPlan& plan) {
 TEST(Replays, that_are_not_exact_are_given_up_for_keeping_and_counted) {
   PlannedMode right("echo", true, policy_of(parse_mode("echo")));
   WrongRecipes wrong([](const Recipe& recipe) { return !recipe.is_shortcut; });
-  Training expected(right);
-  Training training(wrong);
+  TrainingUnder expected(right);
+  TrainingUnder training(wrong);
   int64_t replays = 0;
   for (int64_t number = 1; number <= 8; ++number) {
     const std::vector<at::Tensor> a = expected.gradients_of_step(number);
@@ -141,8 +141,8 @@ TEST(Replays, that_turn_wrong_once_the_plan_is_followed_are_an_error_and_then_gi
   bool turned = false;
   PlannedMode right("echo", true, policy_of(parse_mode("echo")));
   WrongRecipes wrong([&](const Recipe& recipe) { return turned && !recipe.is_shortcut; });
-  Training expected(right);
-  Training training(wrong);
+  TrainingUnder expected(right);
+  TrainingUnder training(wrong);
   for (int64_t number = 1; number <= 5; ++number) {
     static_cast<void>(expected.gradients_of_step(number));
     static_cast<void>(training.gradients_of_step(number));
