@@ -15,7 +15,7 @@
 namespace noisemark::suite {
 namespace {
 
-std::string error_of(const std::string& id, const std::vector<std::string>& sets) {
+std::string loading_error(const std::string& id, const std::vector<std::string>& sets) {
   try {
     (void)load_definition(id, "cpu", sets);
   } catch (const Error& error) {
@@ -26,7 +26,7 @@ std::string error_of(const std::string& id, const std::vector<std::string>& sets
 }
 
 std::string set_error(const std::string& assignment) {
-  return error_of("gmm16-ho", {assignment});
+  return loading_error("gmm16-ho", {assignment});
 }
 
 std::string write_user_file(const std::string& text) {
@@ -82,18 +82,18 @@ TEST(Catalogue, trains_long_enough_to_tell_where_the_warm_up_ends) {
 TEST(Catalogue, takes_the_scale_from_the_id_before_the_device) {
   EXPECT_EQ(load_definition("ho-cifar10@gpu", "cpu").scale, "gpu");
   EXPECT_EQ(load_definition("ho-cifar10", "cpu").train.batch, 16);
-  EXPECT_EQ(error_of("ho-cifar10@tpu", {}),
+  EXPECT_EQ(loading_error("ho-cifar10@tpu", {}),
             "ho-cifar10@tpu: unknown scale \"tpu\" (nearest \"cpu\"; one of: cpu, gpu)");
-  EXPECT_EQ(error_of("ho-cifar10@cup", {}),
+  EXPECT_EQ(loading_error("ho-cifar10@cup", {}),
             "ho-cifar10@cup: unknown scale \"cup\" (nearest \"cpu\"; one of: cpu, gpu)");
-  EXPECT_EQ(error_of("ho-cifar10@gup", {}),
+  EXPECT_EQ(loading_error("ho-cifar10@gup", {}),
             "ho-cifar10@gup: unknown scale \"gup\" (nearest \"gpu\"; one of: cpu, gpu)");
-  EXPECT_EQ(error_of("ho-cifar10@mobile", {}),
+  EXPECT_EQ(loading_error("ho-cifar10@mobile", {}),
             "ho-cifar10@mobile: unknown scale \"mobile\" (one of: cpu, gpu)");
 }
 
 TEST(Catalogue, names_the_nearest_benchmark) {
-  EXPECT_EQ(error_of("ho-cifar", {}),
+  EXPECT_EQ(loading_error("ho-cifar", {}),
             "\"ho-cifar\": unknown benchmark or suite (nearest \"ho-cifar10\"; one of: gmm16, "
             "gmm16-ho, gmm16-ho-relu, gmm16-ho-long, gmm16-ho-relu-long, lucid-cifar10, "
             "ho-cifar10, ho-relu-cifar10, lucid-128, smoke, cpu, gpu)");
@@ -117,7 +117,7 @@ TEST(Catalogue, reads_a_users_own_file_as_custom) {
   EXPECT_TRUE(d.custom);
   EXPECT_EQ(d.source, path);
   EXPECT_EQ(load_definition(path + "@cpu", "gpu").train.batch, 8);
-  EXPECT_EQ(error_of("nowhere.toml", {}),
+  EXPECT_EQ(loading_error("nowhere.toml", {}),
             "nowhere.toml: cannot be read: No such file or directory");
 }
 

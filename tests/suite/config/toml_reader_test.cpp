@@ -11,7 +11,7 @@ namespace {
 using test::kDefinition;
 using test::replaced;
 
-std::string error_of(const std::string& text, const std::string& scale = "cpu") {
+std::string reading_error(const std::string& text, const std::string& scale = "cpu") {
   try {
     (void)read_toml(text, "tiny.toml", scale);
   } catch (const Error& error) {
@@ -22,7 +22,7 @@ std::string error_of(const std::string& text, const std::string& scale = "cpu") 
 }
 
 std::string error_with(const std::string& old, const std::string& with) {
-  return error_of(replaced(kDefinition, old, with));
+  return reading_error(replaced(kDefinition, old, with));
 }
 
 TEST(TomlReader, reads_every_kind_of_value) {
@@ -78,13 +78,14 @@ TEST(TomlReader, takes_modes_by_scale_and_no_other_key_of_the_benchmark) {
   for (const std::string line :
        {"id = \"other\"", "title = \"Other\"", "version = 2", "seed = 3"}) {
     const std::string key = line.substr(0, line.find(' '));
-    EXPECT_EQ(error_of(with(line)), "tiny.toml:37:1: scale.cpu.benchmark." + key +
-                                        ": the same at both scales (of this section only modes)");
-    EXPECT_EQ(error_of(with(line), "gpu"), error_of(with(line))) << "whichever is wanted";
+    EXPECT_EQ(reading_error(with(line)),
+              "tiny.toml:37:1: scale.cpu.benchmark." + key +
+                  ": the same at both scales (of this section only modes)");
+    EXPECT_EQ(reading_error(with(line), "gpu"), reading_error(with(line))) << "whichever is wanted";
   }
-  EXPECT_EQ(error_of(with("mode = \"none\"")),
+  EXPECT_EQ(reading_error(with("mode = \"none\"")),
             "tiny.toml:37:1: benchmark.mode: unknown key (nearest: benchmark.modes)");
-  EXPECT_EQ(error_of(with("modes = []")),
+  EXPECT_EQ(reading_error(with("modes = []")),
             "tiny.toml:37:9: benchmark.modes: [] (a list of strings, at least one)");
 }
 
@@ -211,7 +212,7 @@ TEST(TomlReader, places_a_syntax_error) {
 
 TEST(TomlReader, checks_the_scale_that_is_not_wanted_too) {
   const std::string text = replaced(kDefinition, "[scale.cpu.train]", "[scale.gpu.train]");
-  EXPECT_EQ(error_of(replaced(text, "batch = 8", "batch = 0"), "cpu"),
+  EXPECT_EQ(reading_error(replaced(text, "batch = 8", "batch = 0"), "cpu"),
             "tiny.toml:37:9: train.batch: 0 (an integer from 1 to 1048576)");
 }
 
@@ -237,7 +238,7 @@ TEST(TomlReader, checks_keys_against_each_other) {
 TEST(TomlReader, wants_an_average_when_it_is_evaluated) {
   const std::string none =
       replaced(kDefinition, "kind = \"power\"\ndecay = 0.995", "kind = \"none\"");
-  EXPECT_EQ(error_of(replaced(none, "samples = 64", "samples = 64\nweights = \"ema\"")),
+  EXPECT_EQ(reading_error(replaced(none, "samples = 64", "samples = 64\nweights = \"ema\"")),
             "tiny.toml:30:11: eval.weights: \"ema\" (\"model\", because ema.kind is \"none\")");
 }
 
@@ -245,7 +246,7 @@ TEST(TomlReader, wants_the_resolution_to_survive_every_halving) {
   const std::string lucid =
       replaced(replaced(kDefinition, "groups = 8\nattention_resolutions = [8]\n", ""), "ho-unet",
                "lucid-unet");
-  EXPECT_EQ(error_of(replaced(lucid, "dim_mults = [1, 2]", "dim_mults = [1, 2, 2, 2, 2, 2]")),
+  EXPECT_EQ(reading_error(replaced(lucid, "dim_mults = [1, 2]", "dim_mults = [1, 2, 2, 2, 2, 2]")),
             "tiny.toml:10:14: model.resolution: 16 (divisible by 32, for 6 stages)");
 }
 

@@ -47,14 +47,9 @@ std::shared_ptr<const Dataset> open(const std::filesystem::path& folder) {
   return open_cifar10(Definition{}, folder);
 }
 
-void expect_error(const std::filesystem::path& folder, const std::string& expected) {
-  try {
-    static_cast<void>(open(folder));
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_EQ(std::string(error.what()), expected);
-  }
+void expect_refused(const std::filesystem::path& folder, const std::string& expected) {
+  EXPECT_EQ(test::outcome([&] { static_cast<void>(open(folder)); }),
+            std::pair(ExitCode::kBadInput, expected));
 }
 
 constexpr const char* kAccepted =
@@ -114,22 +109,23 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
   for (const auto& [name, words] : kCopies) {
     const TemporaryFolder folder;
     folder.write(name, {'x'});
-    expect_error(folder.path(), "--data " + folder.path().string() + ": " + words + kNeeded);
+    expect_refused(folder.path(), "--data " + folder.path().string() + ": " + words + kNeeded);
   }
   const TemporaryFolder inner;
   inner.write(kFolder + "data_batch_1", {'x'});
-  expect_error(inner.path(),
-               "--data " + inner.path().string() +
-                   ": data_batch_1 shows that this is the Python version of CIFAR-10" + kNeeded);
+  expect_refused(inner.path(),
+                 "--data " + inner.path().string() +
+                     ": data_batch_1 shows that this is the Python version of CIFAR-10" + kNeeded);
 }
 
 TEST(Cifar10, a_file_given_as_the_folder_is_named_and_an_archive_as_not_unpacked) {
   const TemporaryFolder folder;
   const std::string archive = folder.write("cifar-10-binary.tar.gz", {'x'}).string();
-  expect_error(archive, "--data " + archive +
-                            ": is a file that was not unpacked (tar -xzf), not a folder" + kNeeded);
+  expect_refused(
+      archive,
+      "--data " + archive + ": is a file that was not unpacked (tar -xzf), not a folder" + kNeeded);
   const std::string file = folder.write("data_batch_1.bin", {'x'}).string();
-  expect_error(file, "--data " + file + ": is a file, not a folder" + kNeeded);
+  expect_refused(file, "--data " + file + ": is a file, not a folder" + kNeeded);
 }
 
 TEST(Cifar10, a_copy_beside_the_right_files_does_not_matter) {
@@ -155,7 +151,7 @@ TEST(Cifar10, names_a_missing_file) {
   write_all(folder);
   const auto path = folder.path() / (kFolder + "data_batch_3.bin");
   std::filesystem::remove(path);
-  expect_error(folder.path(), path.string() + ": missing" + kAccepted);
+  expect_refused(folder.path(), path.string() + ": missing" + kAccepted);
 }
 
 TEST(Cifar10, names_a_truncated_file_and_its_size) {
@@ -163,9 +159,9 @@ TEST(Cifar10, names_a_truncated_file_and_its_size) {
   write_all(folder);
   const auto path = folder.path() / (kFolder + "test_batch.bin");
   std::filesystem::resize_file(path, 6 * kCifarRecordBytes - 1);
-  expect_error(folder.path(), path.string() + ": size: 18437 bytes" + kAccepted);
+  expect_refused(folder.path(), path.string() + ": size: 18437 bytes" + kAccepted);
   std::filesystem::resize_file(path, 0);
-  expect_error(folder.path(), path.string() + ": size: 0 bytes" + kAccepted);
+  expect_refused(folder.path(), path.string() + ": size: 0 bytes" + kAccepted);
 }
 
 TEST(Cifar10, refuses_a_file_with_more_records_than_the_official_one) {
@@ -173,7 +169,7 @@ TEST(Cifar10, refuses_a_file_with_more_records_than_the_official_one) {
   write_all(folder);
   const auto path = folder.path() / (kFolder + "data_batch_1.bin");
   std::filesystem::resize_file(path, 10'001 * kCifarRecordBytes);  // sparse: costs no disk
-  expect_error(folder.path(), path.string() + ": size: 30733073 bytes" + kAccepted);
+  expect_refused(folder.path(), path.string() + ": size: 30733073 bytes" + kAccepted);
 }
 
 TEST(Cifar10, names_every_file_of_a_small_set_with_its_size) {
@@ -195,11 +191,11 @@ TEST(Cifar10, refuses_a_file_that_lost_its_end_beside_whole_ones) {
   EXPECT_EQ(open(folder.path())->note(), "") << "of the official size, though with other bytes";
   const auto path = folder.path() / (kFolder + "data_batch_4.bin");
   std::filesystem::resize_file(path, 9'999 * kCifarRecordBytes);
-  expect_error(folder.path(),
-               path.string() +
-                   ": size: 30726927 bytes, where other files are whole (1 to 10000 "
-                   "records of 3073 bytes; the official file has 30730000 bytes, and "
-                   "all or none are shorter)");
+  expect_refused(folder.path(),
+                 path.string() +
+                     ": size: 30726927 bytes, where other files are whole (1 to 10000 "
+                     "records of 3073 bytes; the official file has 30730000 bytes, and "
+                     "all or none are shorter)");
 }
 
 TEST(Cifar10, names_a_label_that_is_no_class) {
@@ -208,14 +204,14 @@ TEST(Cifar10, names_a_label_that_is_no_class) {
   auto bytes = batch(4, 5);
   bytes[3 * kCifarRecordBytes] = 10;
   const auto path = folder.write(kFolder + "data_batch_5.bin", bytes);
-  expect_error(folder.path(), path.string() + ": label of record 3: 10 (0 to 9)");
+  expect_refused(folder.path(), path.string() + ": label of record 3: 10 (0 to 9)");
 }
 
 TEST(Cifar10, says_when_there_is_no_such_folder) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "nowhere";
-  expect_error(path,
-               "--data " + path.string() + ": no such folder (a folder with cifar-10-batches-bin)");
+  expect_refused(
+      path, "--data " + path.string() + ": no such folder (a folder with cifar-10-batches-bin)");
 }
 
 /// Bits of torch: (tensor([0, 1, 127, 128, 255]).float().div(255) * 2 - 1).

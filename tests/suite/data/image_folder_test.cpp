@@ -25,23 +25,17 @@ namespace fs = std::filesystem;
 
 using test::encode_jpeg;
 using test::encode_png;
+using test::read;
 using test::TemporaryFolder;
 using test::test_picture;
 
-Definition definition_of(int64_t channels, int64_t resolution) {
+Definition folder_definition(int64_t channels, int64_t resolution) {
   Definition definition;
   definition.id = "test";
   definition.data.name = "folder";
   definition.model.channels = channels;
   definition.model.resolution = resolution;
   return definition;
-}
-
-std::vector<float> read(const Dataset& dataset, Split split, int64_t index) {
-  std::vector<float> out(
-      static_cast<size_t>(dataset.channels() * dataset.resolution() * dataset.resolution()));
-  dataset.read(split, index, out);
-  return out;
 }
 
 /// A picture of 4 x 4 in one shade, to tell pictures apart.
@@ -66,7 +60,7 @@ TEST(ImageFolder, reads_pixels_by_channel_in_the_peers_range) {
   const Picture picture = test_picture(8, 8, 3);
   folder.write("train/a.png", encode_png(picture));
   folder.write("test/b.png", shade(255));
-  const auto dataset = open_image_folder(definition_of(3, 8), folder.path());
+  const auto dataset = open_image_folder(folder_definition(3, 8), folder.path());
   const auto values = read(*dataset, Split::kTrain, 0);
   for (size_t i = 0; i < 64; ++i) {
     for (size_t c = 0; c < 3; ++c) {
@@ -84,7 +78,7 @@ TEST(ImageFolder, train_and_test_subfolders_are_the_splits_in_path_order) {
   folder.write("test/0.png", shade(40));
   folder.write(".hidden/0.png", shade(50));
   folder.write("train/.DS_Store", {1, 2, 3});
-  const auto dataset = open_image_folder(definition_of(1, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(1, 4), folder.path());
   ASSERT_EQ(dataset->size(Split::kTrain), 3);
   ASSERT_EQ(dataset->size(Split::kTest), 1);
   EXPECT_EQ(read(*dataset, Split::kTrain, 0)[0], pixel_value(30));
@@ -98,7 +92,7 @@ TEST(ImageFolder, without_subfolders_a_tenth_is_the_test_split_and_nothing_is_lo
   for (int i = 0; i < 40; ++i) {
     folder.write(std::to_string(i) + ".png", shade(static_cast<uint8_t>(i)));
   }
-  const auto dataset = open_image_folder(definition_of(1, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(1, 4), folder.path());
   ASSERT_EQ(dataset->size(Split::kTrain), 36);
   ASSERT_EQ(dataset->size(Split::kTest), 4);
   std::vector<int> seen(40, 0);
@@ -118,7 +112,7 @@ TEST(ImageFolder, resizes_and_converts_like_its_parts) {
   const Picture picture = test_picture(48, 37, 3);
   folder.write("train/a.png", encode_png(picture));
   folder.write("test/a.png", encode_png(picture));
-  const auto gray = open_image_folder(definition_of(1, 16), folder.path());
+  const auto gray = open_image_folder(folder_definition(1, 16), folder.path());
   const Picture expected = resize_and_crop(to_gray(picture), 16);
   const auto values = read(*gray, Split::kTrain, 0);
   for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], pixel_value(expected.pixels[i]));
@@ -134,7 +128,7 @@ TEST(ImageFolder, checksum_covers_paths_sizes_and_contents) {
     const std::string content(bytes.begin(), bytes.end());
     return name + " " + std::to_string(bytes.size()) + " " + reports::sha256_of(content) + "\n";
   };
-  const auto files = open_image_folder(definition_of(3, 4), folder.path())->files();
+  const auto files = open_image_folder(folder_definition(3, 4), folder.path())->files();
   ASSERT_EQ(files.size(), 1U);
   EXPECT_EQ(files[0].name, ".");
   EXPECT_EQ(files[0].bytes, static_cast<int64_t>(first.size() + second.size()));
@@ -152,7 +146,7 @@ TEST(ImageFolder, names_a_damaged_file_and_counts_the_good_ones) {
   damaged.resize(damaged.size() / 2);
   folder.write("c.png", damaged);
   folder.write("d.jpeg", {'h', 'i'});
-  EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+  EXPECT_EQ(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
             (folder.path() / "c.png").string() +
                 ": truncated PNG (PNG or JPEG files, at any depth; 2 files are good, 2 not)");
 }
@@ -162,7 +156,7 @@ TEST(ImageFolder, a_text_named_like_a_picture_is_an_error) {
   folder.write("a.png", shade(1));
   folder.write("b.JPG", {'h', 'i'});
   EXPECT_EQ(
-      message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+      message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
       (folder.path() / "b.JPG").string() +
           ": neither PNG nor JPEG (PNG or JPEG files, at any depth; 1 files are good, 1 not)");
 }
@@ -173,16 +167,17 @@ TEST(ImageFolder, a_damaged_picture_of_any_name_is_an_error) {
   damaged.resize(damaged.size() / 2);
   folder.write("a.png", shade(1));
   folder.write("b", damaged);
-  EXPECT_NE(
-      message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput).find("b: truncated PNG"),
-      std::string::npos);
+  EXPECT_NE(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput)
+                .find("b: truncated PNG"),
+            std::string::npos);
 }
 
 TEST(ImageFolder, a_picture_for_printers_is_an_error_before_anything_is_read) {
   const TemporaryFolder folder;
   folder.write("a.png", shade(1));
   folder.write("b.jpg", encode_jpeg(test_picture(8, 8, 4), 90));
-  const std::string message = message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput);
+  const std::string message =
+      message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput);
   EXPECT_NE(message.find("b.jpg: JPEG: CMYK"), std::string::npos) << message;
   EXPECT_NE(message.find("1 files are good, 1 not"), std::string::npos) << message;
 }
@@ -194,7 +189,7 @@ TEST(ImageFolder, names_what_systems_leave_behind_like_all_that_is_no_picture) {
   folder.write("train/Thumbs.db", {1, 2, 3});
   folder.write("train/__MACOSX/._a.png", {1, 2, 3});
   folder.write(".DS_Store", {1, 2, 3});
-  EXPECT_EQ(open_image_folder(definition_of(3, 4), folder.path())->note(),
+  EXPECT_EQ(open_image_folder(folder_definition(3, 4), folder.path())->note(),
             "train/Thumbs.db is no picture and left out; train/__MACOSX/._a.png is hidden and left "
             "out; .DS_Store is in neither split and left out; beside 2 good pictures");
 }
@@ -204,12 +199,12 @@ TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
   folder.write("train/a.png", shade(1));
   folder.write("train/b", shade(2));  // a picture by its content
   folder.write("test/c.png", shade(3));
-  const auto clean = open_image_folder(definition_of(3, 4), folder.path());
+  const auto clean = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(clean->note(), "");
   folder.write("test/labels.csv", {'0', '\n'});
   folder.write("train/README.txt", {'h', 'i'});
   folder.write("train/empty", {});
-  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->note(),
             "test/labels.csv is no picture and left out, as are train/README.txt and train/empty; "
             "beside 3"
@@ -225,7 +220,7 @@ TEST(ImageFolder, leaves_stray_files_out_and_counts_them) {
 }
 
 std::string note_of_folder(const TemporaryFolder& folder) {
-  return open_image_folder(definition_of(3, 4), folder.path())->note();
+  return open_image_folder(folder_definition(3, 4), folder.path())->note();
 }
 
 void expect_words(const std::string& text, const std::vector<std::string>& all) {
@@ -241,7 +236,7 @@ TEST(ImageFolder, linked_folders_and_files_are_read) {
   folder.write("birds/0.png", shade(4));
   fs::create_directory_symlink(elsewhere.path() / "cats", folder.path() / "cats");
   fs::create_symlink(elsewhere.path() / "dog.png", folder.path() / "dog.png");
-  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 4);
   EXPECT_EQ(dataset->note(), "cats/ is a link to a folder, whose pictures are used");
 }
@@ -277,7 +272,7 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
 TEST(ImageFolder, a_folder_of_links_that_lead_nowhere_says_so) {
   const TemporaryFolder folder;
   fs::create_directory_symlink("nowhere", folder.path() / "cats");
-  expect_words(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+  expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
                {"no pictures to train on", "cats is a link to nothing"});
 }
 
@@ -287,7 +282,7 @@ TEST(ImageFolder, links_to_the_splits_are_the_splits_even_to_the_same_folder) {
   folder.write("all/1.png", shade(2));
   fs::create_directory_symlink("all", folder.path() / "train");
   fs::create_directory_symlink("all", folder.path() / "test");
-  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain), 2);
   EXPECT_EQ(dataset->size(Split::kTest), 2);
   expect_words(dataset->note(), {"all/ is in neither split and left out"});
@@ -306,7 +301,7 @@ TEST(ImageFolder, other_spellings_of_the_splits_are_splits_and_are_named) {
     }
     folder.write(test + "/c/x.png", shade(20));
     folder.write(test + "/c/y.png", shade(20));
-    const auto dataset = open_image_folder(definition_of(1, 4), folder.path());
+    const auto dataset = open_image_folder(folder_definition(1, 4), folder.path());
     ASSERT_EQ(dataset->size(Split::kTrain), 9) << train;
     ASSERT_EQ(dataset->size(Split::kTest), 2) << test;
     EXPECT_EQ(read(*dataset, Split::kTest, 1)[0], pixel_value(20));
@@ -320,7 +315,7 @@ TEST(ImageFolder, with_splits_everything_beside_them_is_named) {
   folder.write("test/0.png", shade(2));
   folder.write("val/0.png", shade(3));
   folder.write("extra.png", shade(4));
-  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain), 1);
   expect_words(dataset->note(), {"extra.png is in neither split and left out, as is val/"});
 }
@@ -330,7 +325,7 @@ TEST(ImageFolder, two_folders_for_one_split_are_an_error) {
   folder.write("train/0.png", shade(1));
   folder.write("Training/0.png", shade(1));
   folder.write("val/0.png", shade(2));
-  expect_words(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+  expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
                {"Training/ and train/ could both be the training split"});
 }
 
@@ -338,7 +333,7 @@ TEST(ImageFolder, a_test_folder_without_training_folder_is_pictures_like_others_
   const TemporaryFolder folder;
   for (int i = 0; i < 5; ++i) folder.write("cats/" + std::to_string(i) + ".png", shade(1));
   folder.write("test/0.png", shade(1));
-  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 6);
   expect_words(dataset->note(), {"test/ is no split, because splits are two folders"});
 }
@@ -356,7 +351,7 @@ TEST(ImageFolder, classes_that_are_called_nearly_like_splits_are_classes) {
   for (const char* name : {"train/0.png", "valley/0.png", "protest/0.png", "trainer/0.png"}) {
     folder.write(name, shade(1));
   }
-  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 4);
   EXPECT_EQ(dataset->note(), "");
 }
@@ -365,7 +360,7 @@ TEST(ImageFolder, a_split_without_pictures_is_an_error) {
   const TemporaryFolder folder;
   folder.write("train/0.png", shade(1));
   folder.write("val/labels.csv", {'x'});
-  expect_words(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+  expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
                {"no pictures in val/", "val/labels.csv is no picture"});
 }
 
@@ -378,7 +373,7 @@ TEST(ImageFolder, counts_and_names_what_is_odd_but_whole) {
   auto unfinished = shade(3);
   unfinished.resize(unfinished.size() - 12);
   folder.write("test/c.png", unfinished);
-  const auto dataset = open_image_folder(definition_of(1, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(1, 4), folder.path());
   EXPECT_EQ(dataset->note(),
             "2 pictures are odd but whole and read as Pillow does: test/c.png (no end after the"
             " pixels) and train/a.png (bytes after the end)");
@@ -402,9 +397,9 @@ TEST(ImageFolder, names_the_first_of_many_and_counts_the_rest) {
 TEST(ImageFolder, strays_do_not_move_pictures_between_the_splits) {
   const TemporaryFolder folder;
   for (int i = 0; i < 20; ++i) folder.write(std::to_string(i) + ".png", shade(1));
-  const auto clean = open_image_folder(definition_of(3, 4), folder.path());
+  const auto clean = open_image_folder(folder_definition(3, 4), folder.path());
   for (int i = 0; i < 20; ++i) folder.write(std::to_string(i) + ".txt", {'x'});
-  const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+  const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain), clean->size(Split::kTrain));
   EXPECT_EQ(dataset->size(Split::kTest), clean->size(Split::kTest));
 }
@@ -438,9 +433,9 @@ TEST(ImageFolder, names_a_folder_that_cannot_be_read) {
     if (eaccess(folder.path().c_str(), R_OK | X_OK) != 0) {
       GTEST_SKIP() << "the temporary folder is root's alone";
     }
-    EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+    EXPECT_EQ(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
               closed.string() + ": Permission denied (a folder that can be read)");
-    EXPECT_EQ(message_of(closed / "deeper", definition_of(3, 4), ExitCode::kBadInput),
+    EXPECT_EQ(message_of(closed / "deeper", folder_definition(3, 4), ExitCode::kBadInput),
               "--data " + (closed / "deeper").string() +
                   ": Permission denied (PNG or JPEG files, at any depth)");
   }
@@ -459,7 +454,7 @@ TEST(ImageFolder, is_read_where_no_more_threads_are_to_be_had) {
     }
     if (eaccess(folder.path().c_str(), R_OK | X_OK) != 0) std::_Exit(2);
     try {
-      const auto dataset = open_image_folder(definition_of(3, 4), folder.path());
+      const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
       std::_Exit(dataset->size(Split::kTrain) == 18 ? 0 : 1);
     } catch (const std::exception&) {
       std::_Exit(1);
@@ -477,7 +472,7 @@ TEST(ImageFolder, is_read_where_no_more_threads_are_to_be_had) {
 TEST(ImageFolder, a_file_given_as_the_folder_is_named) {
   const TemporaryFolder folder;
   const std::string file = folder.write("notes.txt", {'h', 'i'}).string();
-  EXPECT_EQ(message_of(file, definition_of(3, 4), ExitCode::kBadInput),
+  EXPECT_EQ(message_of(file, folder_definition(3, 4), ExitCode::kBadInput),
             "--data " + file + ": is a file, not a folder (PNG or JPEG files, at any depth)");
 }
 
@@ -488,30 +483,30 @@ TEST(ImageFolder, a_file_damaged_inside_is_named_when_the_folder_is_opened) {
   folder.write("train/a.jpg", damaged);
   folder.write("train/b.png", shade(1));
   folder.write("test/c.png", shade(1));
-  const std::string what = message_of(folder.path(), definition_of(3, 16), ExitCode::kBadInput);
+  const std::string what = message_of(folder.path(), folder_definition(3, 16), ExitCode::kBadInput);
   EXPECT_NE(what.find("train/a.jpg: JPEG: "), std::string::npos) << what;
   EXPECT_NE(what.find("2 files are good, 1 not"), std::string::npos) << what;
 }
 
 TEST(ImageFolder, refuses_a_folder_without_pictures_or_that_is_missing) {
   const TemporaryFolder folder;
-  EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+  EXPECT_EQ(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
             "--data " + folder.path().string() +
                 ": no pictures to train on (PNG or JPEG files, at any depth)");
   folder.write("a.txt", {'h', 'i'});
-  EXPECT_EQ(message_of(folder.path(), definition_of(3, 4), ExitCode::kBadInput),
+  EXPECT_EQ(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
             "--data " + folder.path().string() +
                 ": no pictures to train on; a.txt is no picture and left out; beside 0 good"
                 " pictures (PNG or JPEG files, at any depth)");
   const std::string missing = (folder.path() / "missing").string();
-  EXPECT_EQ(message_of(missing, definition_of(3, 4), ExitCode::kBadInput),
+  EXPECT_EQ(message_of(missing, folder_definition(3, 4), ExitCode::kBadInput),
             "--data " + missing + ": no such folder (PNG or JPEG files, at any depth)");
 }
 
 TEST(ImageFolder, refuses_other_numbers_of_channels) {
   const TemporaryFolder folder;
   folder.write("a.png", shade(1));
-  EXPECT_EQ(message_of(folder.path(), definition_of(4, 4), ExitCode::kBadInput),
+  EXPECT_EQ(message_of(folder.path(), folder_definition(4, 4), ExitCode::kBadInput),
             "test: model.channels: 4 (1 or 3, for data.name \"folder\")");
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "suite/data/dataset.h"
 #include "suite/data/picture.h"
 #include "tests/suite/scratch.h"
 
@@ -15,5 +16,13 @@ namespace noisemark::suite::test {
 /// Gray, RGB or CMYK, by the number of channels.
 [[nodiscard]] std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality,
                                                bool progressive = false);
+
+/// A picture of a data set.
+[[nodiscard]] inline std::vector<float> read(const Dataset& dataset, Split split, int64_t index) {
+  std::vector<float> out(
+      static_cast<size_t>(dataset.channels() * dataset.resolution() * dataset.resolution()));
+  dataset.read(split, index, out);
+  return out;
+}
 
 }  // namespace noisemark::suite::test

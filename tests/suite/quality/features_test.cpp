@@ -79,7 +79,7 @@ TEST(Features, are_comparable_where_all_but_the_words_agree) {
   }
 }
 
-at::Tensor pictures(int64_t count) {
+at::Tensor random_pictures(int64_t count) {
   return at::randint(256, {count, 3, 32, 32}, at::kByte);
 }
 
@@ -115,7 +115,7 @@ TEST(LearnedFeatures, of_inception_differ_with_the_resize) {
   options.resize = "bilinear";
   const auto other = make_extractor("inception", options);
   EXPECT_FALSE(same_extractor(standard->info(), other->info()));
-  const at::Tensor one = pictures(1);
+  const at::Tensor one = random_pictures(1);
   const at::Tensor features = standard->extract(one);
   EXPECT_EQ(features.sizes(), at::IntArrayRef({1, 2048}));
   EXPECT_GT((features - other->extract(one)).abs().max().item<double>(), 1e-3);
@@ -135,7 +135,7 @@ TEST(LearnedFeatures, of_cifarnet_are_in_the_program_and_never_fid) {
   const auto extractor = make_extractor("cifarnet", {});
   EXPECT_EQ(extractor->info().checksum, cifarnet::kSha256);
   EXPECT_EQ(extractor->info().distance.find("FID"), std::string::npos);
-  EXPECT_EQ(extractor->extract(pictures(2)).sizes(), at::IntArrayRef({2, 144}));
+  EXPECT_EQ(extractor->extract(random_pictures(2)).sizes(), at::IntArrayRef({2, 144}));
 }
 
 TEST(LearnedFeatures, of_cifarnet_have_no_use_for_weights_or_a_resize) {

@@ -41,7 +41,7 @@ Drawn moments_of(const at::Tensor& samples) {
   return {mean, at::matmul(centered.t(), centered) / static_cast<double>(kSamples - 1)};
 }
 
-Drawn draw(const SampleConfig& sample, const std::string& objective, double scale = 1) {
+Drawn moments_drawn(const SampleConfig& sample, const std::string& objective, double scale = 1) {
   DiffusionConfig config;
   config.objective = objective;
   const DiffusionProcess process(config, at::kCPU, at::kDouble);
@@ -81,25 +81,26 @@ constexpr double kFineSteps = 0.01;  ///< of 1000 steps; the error of DDIM is of
 
 TEST(MixtureSamples, of_ddpm_have_the_mixtures_mean_and_covariance) {
   for (const char* objective : {"eps", "x0", "v"}) {
-    EXPECT_LT(excess(draw(sampler("ddpm"), objective), kFineSteps), 1) << objective;
+    EXPECT_LT(excess(moments_drawn(sampler("ddpm"), objective), kFineSteps), 1) << objective;
   }
 }
 
 TEST(MixtureSamples, of_ddpm_with_the_large_variance_have_them_too) {
   SampleConfig large = sampler("ddpm");
   large.ddpm_variance = "large";
-  EXPECT_LT(excess(draw(large, "v"), kFineSteps), 1);
+  EXPECT_LT(excess(moments_drawn(large, "v"), kFineSteps), 1);
 }
 
 TEST(MixtureSamples, of_ddim_have_them_with_and_without_fresh_noise) {
   for (const double eta : {0.0, 1.0}) {
-    EXPECT_LT(excess(draw(sampler("ddim", 1000, eta), "v"), kFineSteps), 1) << eta;
+    EXPECT_LT(excess(moments_drawn(sampler("ddim", 1000, eta), "v"), kFineSteps), 1) << eta;
   }
 }
 
 TEST(MixtureSamples, of_another_network_have_not) {
-  EXPECT_GT(excess(draw(sampler("ddim", 250), "x0", 0.9), 4 * kFineSteps), 1);
-  EXPECT_GT(excess(draw(sampler("ddim", 3), "x0"), kFineSteps), 1) << "nor those of three steps";
+  EXPECT_GT(excess(moments_drawn(sampler("ddim", 250), "x0", 0.9), 4 * kFineSteps), 1);
+  EXPECT_GT(excess(moments_drawn(sampler("ddim", 3), "x0"), kFineSteps), 1)
+      << "nor those of three steps";
 }
 
 }  // namespace

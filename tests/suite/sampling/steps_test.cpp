@@ -11,8 +11,8 @@
 namespace noisemark::suite {
 namespace {
 
-DiffusionProcess process_of(const std::string& objective, const std::string& schedule = "linear",
-                            int64_t timesteps = 1000) {
+DiffusionProcess process_under(const std::string& objective, const std::string& schedule = "linear",
+                               int64_t timesteps = 1000) {
   DiffusionConfig config;
   config.objective = objective;
   config.schedule = schedule;
@@ -55,7 +55,7 @@ struct Linear {
 
 ExitCode code_of(const SampleConfig& config) {
   try {
-    (void)sampler_steps(config, process_of("eps"));
+    (void)sampler_steps(config, process_under("eps"));
   } catch (const Error& error) {
     return error.code();
   }
@@ -118,7 +118,7 @@ TEST(SamplerSteps, know_x0_from_every_objective) {
   for (const int64_t t : {0, 1, 500, 999}) {
     const double a = exact.alpha_bar[t];
     const auto at_t = [t](const std::string& objective) {
-      return sampler_steps(ddpm("small"), process_of(objective))[static_cast<size_t>(999 - t)];
+      return sampler_steps(ddpm("small"), process_under(objective))[static_cast<size_t>(999 - t)];
     };
     EXPECT_EQ(at_t("eps").t, t);
     EXPECT_NEAR(at_t("eps").x0_from_x * std::sqrt(a), 1, 1e-6);
@@ -132,7 +132,7 @@ TEST(SamplerSteps, know_x0_from_every_objective) {
 
 TEST(SamplerSteps, of_ddpm_are_the_posterior_of_the_schedules_buffers) {
   for (const char* schedule : {"linear", "cosine", "sigmoid"}) {
-    const DiffusionProcess process = process_of("v", schedule);
+    const DiffusionProcess process = process_under("v", schedule);
     const std::vector<SamplerStep> steps = sampler_steps(ddpm("small"), process);
     ASSERT_EQ(steps.size(), 1000U);
     for (int64_t i = 0; i < 1000; ++i) {
@@ -148,8 +148,8 @@ TEST(SamplerSteps, of_ddpm_are_the_posterior_of_the_schedules_buffers) {
 /// logarithm, which is rounded to float32: 2^-24 of a number of at most 47.
 TEST(SamplerSteps, of_ddpm_have_the_variance_that_was_asked_for_and_none_at_the_end) {
   const Linear exact;
-  const auto small = sampler_steps(ddpm("small"), process_of("eps"));
-  const auto large = sampler_steps(ddpm("large"), process_of("eps"));
+  const auto small = sampler_steps(ddpm("small"), process_under("eps"));
+  const auto large = sampler_steps(ddpm("large"), process_under("eps"));
   for (const int64_t t : {1, 2, 10, 500, 999}) {
     const auto i = static_cast<size_t>(999 - t);
     const double posterior = (1 - exact.before[t]) / (1 - exact.alpha_bar[t]) * exact.beta[t];
@@ -165,8 +165,8 @@ TEST(SamplerSteps, of_ddpm_have_the_variance_that_was_asked_for_and_none_at_the_
 /// Song et al. 2021, section 4.1: with eta = 1 and every timestep DDIM is DDPM with the small
 /// variance. beta comes out of a difference of float32 numbers next to 1: 6e-8 / 1e-4 of it.
 TEST(SamplerSteps, of_ddim_with_all_noise_and_all_timesteps_are_those_of_ddpm) {
-  const auto all = sampler_steps(ddim(1000, 1), process_of("eps"));
-  const auto ddpm_steps = sampler_steps(ddpm("small"), process_of("eps"));
+  const auto all = sampler_steps(ddim(1000, 1), process_under("eps"));
+  const auto ddpm_steps = sampler_steps(ddpm("small"), process_under("eps"));
   ASSERT_EQ(all.size(), ddpm_steps.size());
   for (size_t i = 0; i + 1 < all.size(); ++i) {
     ASSERT_EQ(all[i].t, ddpm_steps[i].t);
@@ -180,7 +180,7 @@ TEST(SamplerSteps, of_ddim_with_all_noise_and_all_timesteps_are_those_of_ddpm) {
 
 /// Equation 12: what is made of x0 and eps has the energy that the next timestep asks for.
 TEST(SamplerSteps, of_ddim_keep_the_energy_of_the_next_timestep) {
-  const DiffusionProcess process = process_of("eps", "cosine");
+  const DiffusionProcess process = process_under("eps", "cosine");
   for (const double eta : {0.0, 0.5, 1.0}) {
     const auto steps = sampler_steps(ddim(20, eta), process);
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
@@ -198,7 +198,7 @@ TEST(SamplerSteps, of_ddim_keep_the_energy_of_the_next_timestep) {
 }
 
 TEST(SamplerSteps, of_ddim_end_with_x0) {
-  const SamplerStep last = sampler_steps(ddim(10, 1), process_of("v")).back();
+  const SamplerStep last = sampler_steps(ddim(10, 1), process_under("v")).back();
   EXPECT_EQ(last.t, 99);
   EXPECT_EQ(last.x_from_x0, 1);
   EXPECT_EQ(last.x_from_x, 0);

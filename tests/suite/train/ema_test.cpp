@@ -10,7 +10,7 @@
 namespace noisemark::suite {
 namespace {
 
-NamedTensors one_parameter(double value) {
+NamedTensors two_weights(double value) {
   at::Tensor parameter = at::full({2}, value);
   parameter.requires_grad_(true);
   return {{"w", parameter}};
@@ -26,7 +26,7 @@ double average(const Ema& ema) {
 }
 
 TEST(Ema, constant_decay_moves_by_one_minus_decay_each_step) {
-  const NamedTensors parameters = one_parameter(0.0);
+  const NamedTensors parameters = two_weights(0.0);
   EmaConfig config;
   config.kind = "constant";
   config.decay = 0.75;
@@ -39,7 +39,7 @@ TEST(Ema, constant_decay_moves_by_one_minus_decay_each_step) {
 }
 
 TEST(Ema, power_copies_until_update_after_step_and_then_only_every_few_steps) {
-  const NamedTensors parameters = one_parameter(0.0);
+  const NamedTensors parameters = two_weights(0.0);
   EmaConfig config;
   config.kind = "power";
   config.decay = 0.995;
@@ -62,13 +62,13 @@ TEST(Ema, power_copies_until_update_after_step_and_then_only_every_few_steps) {
 
 TEST(Ema, none_keeps_no_shadow) {
   EmaConfig config;
-  Ema ema(one_parameter(0.0), config);
+  Ema ema(two_weights(0.0), config);
   ema.update();
   EXPECT_TRUE(ema.shadows().empty());
 }
 
 TEST(EmaWeightsGuard, shows_the_average_and_puts_the_trained_weights_back) {
-  const NamedTensors parameters = one_parameter(3.0);
+  const NamedTensors parameters = two_weights(3.0);
   EmaConfig config;
   config.kind = "constant";
   Ema ema(parameters, config);

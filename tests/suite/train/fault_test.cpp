@@ -22,13 +22,13 @@ Fault biased(double factor) {
   return fault;
 }
 
-struct Trained {
+struct FaultyTraining {
   std::vector<double> losses;
   std::vector<double> norms;  ///< of gradients, before clipping
   std::string weights;
 };
 
-Trained train(const Fault& fault, int64_t accumulation = 1) {
+FaultyTraining train(const Fault& fault, int64_t accumulation = 1) {
   const Definition definition =
       load_definition("gmm16-ho", "cpu",
                       {"train.batch=4", "train.steps=3", "model.dim=8", "model.groups=4",
@@ -40,7 +40,7 @@ Trained train(const Fault& fault, int64_t accumulation = 1) {
   const std::unique_ptr<memopt::Mode> mode = memopt::make_mode("none");
   Trainer trainer(definition, make_denoiser(definition.model, baselines::plain_ops()),
                   open_dataset(definition, ""), *mode, options);
-  Trained trained;
+  FaultyTraining trained;
   for (int step = 0; step < 3; ++step) {
     const StepRecord record = trainer.step();
     trained.losses.push_back(record.loss);
@@ -71,8 +71,8 @@ TEST(Fault, says_what_it_breaks) {
 
 TEST(Fault, of_the_loss_multiplies_loss_and_gradient) {
   for (const int64_t accumulation : {1, 2}) {
-    const Trained sound = train({}, accumulation);
-    const Trained broken = train(biased(1.01), accumulation);
+    const FaultyTraining sound = train({}, accumulation);
+    const FaultyTraining broken = train(biased(1.01), accumulation);
     // The first step starts from the same weights; fp64 rounds a product to 1.1e-16.
     EXPECT_NEAR(broken.losses[0] / sound.losses[0], 1.01, 1e-14);
     EXPECT_NEAR(broken.norms[0] / sound.norms[0], 1.01, 1e-12);
@@ -82,8 +82,8 @@ TEST(Fault, of_the_loss_multiplies_loss_and_gradient) {
 TEST(Fault, that_halves_batches_changes_the_training_from_its_step_on) {
   Fault halved;
   halved.halved_from = 1;
-  const Trained sound = train({});
-  const Trained broken = train(halved);
+  const FaultyTraining sound = train({});
+  const FaultyTraining broken = train(halved);
   EXPECT_EQ(broken.losses[0], sound.losses[0]);
   EXPECT_NE(broken.losses[1], sound.losses[1]);
 }
@@ -92,8 +92,8 @@ TEST(Fault, that_only_leaks_changes_no_bit_of_the_training) {
   Fault leak;
   leak.leaked_bytes = 4096;
   leak.lost_bytes = 1;
-  const Trained sound = train({});
-  const Trained broken = train(leak);
+  const FaultyTraining sound = train({});
+  const FaultyTraining broken = train(leak);
   EXPECT_EQ(broken.losses, sound.losses);
   EXPECT_EQ(broken.norms, sound.norms);
   EXPECT_EQ(broken.weights, sound.weights);

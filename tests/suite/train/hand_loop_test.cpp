@@ -13,7 +13,7 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr int64_t kSteps = 10;
+constexpr int64_t kHandSteps = 10;
 
 struct Trained {
   std::vector<double> losses;
@@ -32,10 +32,10 @@ Trained train_by_hand(const Definition& definition) {
   Adam adam(named_parameters(*model), definition.optimizer);
   Ema ema(named_parameters(*model), definition.ema);
   LoaderOptions options;
-  options.last_step = kSteps;
+  options.last_step = kHandSteps;
   Loader loader(open_dataset(definition, ""), definition, options);
   Trained trained;
-  for (uint64_t step = 0; step < kSteps; ++step) {
+  for (uint64_t step = 0; step < kHandSteps; ++step) {
     const Batch batch = loader.next();
     at::manual_seed(derive_seed(definition.seed, Stream::kDropout, step));
     const at::Tensor noisy = process.q_sample(batch.images, batch.timesteps, batch.noise);
@@ -57,7 +57,7 @@ Trained train_by_hand(const Definition& definition) {
 Trained train_by_trainer(const Definition& definition) {
   const test::TinySession session(definition);
   Trained trained;
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < kHandSteps; ++step) {
     trained.losses.push_back(session.trainer->step().loss);
   }
   trained.weights = tensors_sha256(session.trainer->parameters());
@@ -69,7 +69,7 @@ class HandLoop : public testing::TestWithParam<EmaConfig> {};
 
 TEST_P(HandLoop, gives_the_trainers_losses_weights_and_averages_bit_for_bit) {
   Definition definition = test::tiny_definition();
-  definition.train.steps = kSteps;
+  definition.train.steps = kHandSteps;
   definition.ema = GetParam();
   const Trained by_hand = train_by_hand(definition);
   const Trained by_trainer = train_by_trainer(definition);

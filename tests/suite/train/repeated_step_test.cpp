@@ -30,7 +30,7 @@ constexpr int64_t kResumedSteps = 14;
 constexpr int64_t kWarmUps = 3;
 constexpr int64_t kRecordingBytes = 4711;
 
-Definition tiny_definition() {
+Definition resumed_definition() {
   Definition definition = test::tiny_definition();
   definition.train.steps = kResumedSteps;
   return definition;
@@ -120,20 +120,20 @@ Calls expect_same_bits(const Definition& definition, const std::string& mode,
 }
 
 TEST(RepeatedStep, has_the_bits_of_a_step_that_the_host_issues) {
-  const Calls calls = expect_same_bits(tiny_definition(), "none", options_of());
+  const Calls calls = expect_same_bits(resumed_definition(), "none", options_of());
   // One by the host, so that everything that is made lazily is there.
   EXPECT_EQ(calls.replays, kSteps - 1 - kWarmUps);
 }
 
 TEST(RepeatedStep, says_what_memory_is_the_recordings_own_once_there_is_one) {
   Calls calls;
-  const TinySession session(tiny_definition(), repeating(options_of(), calls));
+  const TinySession session(resumed_definition(), repeating(options_of(), calls));
   while (calls.captures == 0) {
     EXPECT_FALSE(session.trainer->recording_bytes());
     (void)session.trainer->step();
   }
   EXPECT_EQ(session.trainer->recording_bytes(), kRecordingBytes);
-  const TinySession issued(tiny_definition(), options_of());
+  const TinySession issued(resumed_definition(), options_of());
   (void)issued.trainer->step();
   EXPECT_FALSE(issued.trainer->recording_bytes());
 }
@@ -144,7 +144,7 @@ TEST(RepeatedStep, keeps_to_every_rule_of_the_optimizer_and_the_average) {
       for (const int64_t warmup_steps : {0, 7}) {
         SCOPED_TRACE(average.kind + ", clip " + std::to_string(clip_norm) + ", warm-up " +
                      std::to_string(warmup_steps));
-        Definition definition = tiny_definition();
+        Definition definition = resumed_definition();
         definition.ema = average;
         definition.optimizer.clip_norm = clip_norm;
         definition.optimizer.warmup_steps = warmup_steps;
@@ -155,7 +155,7 @@ TEST(RepeatedStep, keeps_to_every_rule_of_the_optimizer_and_the_average) {
 }
 
 TEST(RepeatedStep, holds_all_micro_batches) {
-  Definition definition = tiny_definition();
+  Definition definition = resumed_definition();
   definition.train.accumulation = 2;
   (void)expect_same_bits(definition, "none", options_of());
   definition.ema.kind = "none";
@@ -163,11 +163,11 @@ TEST(RepeatedStep, holds_all_micro_batches) {
 }
 
 TEST(RepeatedStep, of_a_scaled_loss_skips_where_the_host_would) {
-  (void)expect_same_bits(tiny_definition(), "none", options_of(/*loss_scaling=*/true));
+  (void)expect_same_bits(resumed_definition(), "none", options_of(/*loss_scaling=*/true));
   TrainerOptions overflowing = options_of(/*loss_scaling=*/true);
   overflowing.fault.loss_factor = 0x1p120;  // times any scale here no float32
   Calls calls;
-  const TinySession session(tiny_definition(), repeating(overflowing, calls));
+  const TinySession session(resumed_definition(), repeating(overflowing, calls));
   const std::string before = tensors_sha256(session.trainer->weights());
   (void)trained(session, 6);
   EXPECT_EQ(session.trainer->scaler()->skipped_steps(), 6);
@@ -179,7 +179,7 @@ TEST(RepeatedStep, of_a_scaled_loss_skips_where_the_host_would) {
 TEST(RepeatedStep, of_a_loss_that_is_not_finite_is_skipped_until_the_scale_is_at_its_least) {
   TrainerOptions infinite = options_of(/*loss_scaling=*/true);
   infinite.fault.loss_factor = std::numeric_limits<double>::infinity();
-  Definition definition = tiny_definition();
+  Definition definition = resumed_definition();
   definition.train.steps = 20;
   Calls calls;
   const TinySession session(definition, repeating(infinite, calls));
@@ -208,7 +208,7 @@ TEST_P(EveryRecordedMode, is_recorded_when_it_has_its_plan_and_follows_it) {
   ASSERT_EQ(memopt::why_host_is_needed(mode), "");
   TrainerOptions options = options_of();
   options.channels_last = channels_last;
-  const Calls calls = expect_same_bits(tiny_definition(), mode, options);
+  const Calls calls = expect_same_bits(resumed_definition(), mode, options);
   EXPECT_LE(calls.replays, kSteps - memopt::make_mode(mode)->forwards_until_steady() - kWarmUps);
 }
 
@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(RepeatedStep, EveryRecordedMode, testing::ValuesIn(ever
 
 std::string complaint_under(const std::string& mode) {
   Calls calls;
-  const TinySession session(tiny_definition(), repeating(options_of(), calls, true), mode);
+  const TinySession session(resumed_definition(), repeating(options_of(), calls, true), mode);
   try {
     (void)trained(session);
   } catch (const Error& error) {
@@ -256,7 +256,7 @@ TEST(RepeatedStep, refuses_a_mode_whose_steps_need_the_host_and_says_why) {
 
 TEST(RepeatedStep, that_is_not_finite_is_an_error_and_leaves_the_weights_alone) {
   Calls calls;
-  const TinySession session(tiny_definition(), repeating(options_of(), calls));
+  const TinySession session(resumed_definition(), repeating(options_of(), calls));
   (void)trained(session, 6);
   ASSERT_GT(calls.replays, 0);
   const NamedTensors parameters = session.trainer->parameters();
@@ -276,7 +276,7 @@ TEST(RepeatedStep, that_is_not_finite_is_an_error_and_leaves_the_weights_alone) 
 TEST(RepeatedStep, ends_where_the_mode_finds_its_gradient_wrong) {
   constexpr int64_t kWrong = 8;
   Calls calls;
-  const TinySession session(tiny_definition(), repeating(options_of(), calls),
+  const TinySession session(resumed_definition(), repeating(options_of(), calls),
                             std::make_unique<test::DoubtfulMode>(kWrong));
   (void)trained(session, kWrong);
   ASSERT_GT(calls.replays, 0);
@@ -285,8 +285,8 @@ TEST(RepeatedStep, ends_where_the_mode_finds_its_gradient_wrong) {
 
 TEST(RepeatedStep, goes_on_with_the_same_bits_where_a_run_is_resumed) {
   Calls calls;
-  const TinySession whole(tiny_definition(), options_of());
-  const TinySession resumed(tiny_definition(), repeating(options_of(), calls));
+  const TinySession whole(resumed_definition(), options_of());
+  const TinySession resumed(resumed_definition(), repeating(options_of(), calls));
   (void)trained(whole, 6);
   (void)trained(resumed, 6);
   resumed.trainer->resume_at(6);  // its own state, so nothing has to be copied
@@ -296,7 +296,7 @@ TEST(RepeatedStep, goes_on_with_the_same_bits_where_a_run_is_resumed) {
 
 TEST(RepeatedStep, is_not_taken_where_saved_tensors_are_looked_at) {
   Calls calls;
-  const TinySession session(tiny_definition(), repeating(options_of(), calls));
+  const TinySession session(resumed_definition(), repeating(options_of(), calls));
   for (int64_t step = 0; step < 8; ++step) (void)session.trainer->step({}, session.mode.get());
   EXPECT_EQ(calls.warm_ups, 0);
 }
