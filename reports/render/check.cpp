@@ -151,15 +151,18 @@ std::vector<Finding> plot_findings(const fs::path& folder, const Result& result)
 }
 
 std::vector<Finding> suite_findings(const fs::path& folder) {
+  const fs::path list = folder / "suite.json";
   const fs::path report = folder / "report.md";
-  if (!fs::exists(folder / "suite.json") || !fs::exists(report)) return {};
+  if (!fs::exists(list)) return {};
   try {
     const CollectedResults all = collect_results(folder);
+    if (!fs::exists(report)) return {};
     const std::string difference = text_difference(
         read_file(report), render_suite_report(all.title, all.results, all.missing));
     if (difference.empty()) return {};
     return {{report.string(), "report", "it was changed or is stale: " + difference}};
   } catch (const Error& error) {
+    if (!fs::exists(report)) return {{list.string(), "suite", error.what()}};
     return {{report.string(), "report", fmt::format("it cannot be compared: {}", error.what())}};
   }
 }

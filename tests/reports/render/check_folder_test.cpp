@@ -122,6 +122,16 @@ TEST_F(CheckFolder, finds_a_folder_that_cannot_be_read_beside_those_that_can) {
   EXPECT_EQ(lost.size(), 1U) << listed(lost);
 }
 
+TEST_F(CheckFolder, finds_a_list_of_a_suite_that_is_none_also_where_there_is_no_report) {
+  const fs::path suite = folder_ / "suite";
+  make_folder(suite / "a");
+  write_result(suite / "a" / "result.json", minimal_result());
+  EXPECT_EQ(listed(check(suite)), "");
+  write_file_atomically(suite / "suite.json", "[");
+  const std::string found = listed(check(suite));
+  EXPECT_NE(found.find("suite.json: not a suite"), std::string::npos) << found;
+}
+
 TEST_F(CheckFolder, knows_that_a_run_whose_events_nobody_lists_had_some) {
   Result result = full_result();
   result.artifacts = {{"weights.safetensors", std::string(64, 'a')}};
