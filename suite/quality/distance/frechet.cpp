@@ -31,6 +31,9 @@ namespace {
 // blocks on the diagonal, of which half is not needed, are few.
 constexpr int64_t kBlock = 256;
 constexpr double kAsymmetry = 1e-6;
+// Of what float32 can hold, all. A distance of larger ones, of which it takes fourth and sixth
+// powers, leaves the numbers of float64.
+constexpr double kLargest = 1e40;
 constexpr double kNegative = 1e-5;  // of the largest value: float32 at some thousand dimensions
 
 at::TensorOptions doubles_on(at::Device device) {
@@ -60,6 +63,19 @@ void require_no_negative_variance(const at::Tensor& covariance, double rounding,
                   "none below 0: a variance along each axis");
 }
 
+void require_at_most(double largest, const at::Tensor& values, const std::string& where,
+                     const std::string& what) {
+  if (values.numel() == 0) return;
+  const double found = values.abs().max().item<double>();
+  if (found <= largest) return;
+  throw bad_input(where, what, fmt::format("values as large as {:.6g}", found),
+                  fmt::format("at most {:g}", largest));
+}
+
+void require_no_overflow(const at::Tensor& features, const std::string& where) {
+  if (features.scalar_type() == at::kDouble) require_at_most(kLargest, features, where, "features");
+}
+
 std::string shape_of(const at::Tensor& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.sizes(), ", "));
 }
@@ -75,10 +91,10 @@ void require_finite_features(const at::Tensor& features, const std::string& wher
     throw bad_input(where, "features", c10::toString(features.scalar_type()), "floating point");
   }
   // The sum is finite unless a value is not or it overflows, and needs no second tensor.
-  if (at::isfinite(features.sum()).item<bool>()) return;
+  if (at::isfinite(features.sum()).item<bool>()) return require_no_overflow(features, where);
   const at::Tensor good = at::isfinite(features).all(1);
   const at::Tensor bad_rows = good.logical_not().nonzero();
-  if (bad_rows.size(0) == 0) return;
+  if (bad_rows.size(0) == 0) return require_no_overflow(features, where);
   throw bad_input(
       where, "features",
       fmt::format("{} of {} rows hold NaN or infinity, the first is row {}", bad_rows.size(0),
@@ -100,6 +116,8 @@ Gaussian checked_gaussian(const at::Tensor& mean, const at::Tensor& covariance,
   if (!at::isfinite(mu).all().item<bool>() || !at::isfinite(sigma).all().item<bool>()) {
     throw bad_input(where, "statistics", "NaN or infinity", "finite values");
   }
+  require_at_most(kLargest, mu, where, "mean");
+  require_at_most(kLargest * kLargest, sigma, where, "covariance");
   const double largest = sigma.abs().max().item<double>();
   if ((sigma - sigma.t()).abs().max().item<double>() > kAsymmetry * largest) {
     throw bad_input(where, "covariance", "not symmetric", "");

@@ -154,6 +154,11 @@ TEST(CheckedGaussian, refuses_what_is_no_mean_and_covariance) {
     EXPECT_NE(message.find(words), std::string::npos) << message;
   }
   EXPECT_EQ(outcome([&] { (void)checked_gaussian(good, good, "a"); }).first, ExitCode::kBadInput);
+  // Their distance would leave the numbers of float64.
+  EXPECT_EQ(outcome([&] { (void)checked_gaussian(mean + 1e41, good, "a"); }).second,
+            "a: mean: values as large as 1e+41 (at most 1e+40)");
+  EXPECT_EQ(outcome([&] { (void)checked_gaussian(mean, 1e100 * good, "a"); }).first,
+            ExitCode::kBadInput);
 }
 
 Gaussian gaussian(const at::Tensor& mean, const at::Tensor& covariance) {
@@ -326,6 +331,19 @@ TEST(Frechet, takes_narrow_types_and_leaves_the_arguments_alone) {
   const at::Tensor copy = x.clone();
   expect_near(frechet_distance(x, x + 1), 12);
   EXPECT_TRUE(x.equal(copy));
+}
+
+TEST(Frechet, takes_all_that_float32_can_hold_and_refuses_what_would_overflow) {
+  const at::Tensor features = at::eye(5, doubles()).repeat({2, 1});
+  const auto with = [&](double scale) {
+    return outcome([&, scaled = features * scale] {
+      const FrechetDistance distance = frechet_distance(scaled, features);
+      EXPECT_TRUE(std::isfinite(distance.value));
+    });
+  };
+  EXPECT_EQ(with(std::numeric_limits<float>::max()).second, "");
+  EXPECT_EQ(with(1e200).second,
+            "Fréchet distance: features: values as large as 1e+200 (at most 1e+40)");
 }
 
 TEST(Frechet, refuses_what_cannot_be_compared) {
