@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -236,8 +237,10 @@ at::Tensor FeatureSetReader::logits_of(const FeatureSet& set) {
 }
 
 FeatureSet FeatureSetReader::read_file(const std::string& path) {
-  if (path.ends_with(".npy")) return from_array(path, read_npy(path));
-  if (!path.ends_with(".npz")) throw bad_input(path, "", "neither .npz nor .npy", kAccepted);
+  std::string ending = fs::path(path).extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (ending == ".npy") return from_array(path, read_npy(path));
+  if (ending != ".npz") throw bad_input(path, "", "neither .npz nor .npy", kAccepted);
   const NpzFile file(path);
   if (has_statistics(file)) {
     StatisticsFile statistics = read_statistics(file);

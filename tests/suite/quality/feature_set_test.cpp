@@ -233,6 +233,8 @@ TEST(FeatureSet, reads_statistics_features_and_the_exact_mixture) {
   EXPECT_FALSE(statistics.extractor.has_value());
   write_npz(folder.path("f.npz"), {{"other", at::ones({2})}, {"features", normals(1, 8, 3)}});
   EXPECT_EQ(read(folder.path("f.npz")).samples, 8);
+  write_npy(folder.path("F.NPY"), normals(1, 8, 3));
+  EXPECT_EQ(read(folder.path("F.NPY")).samples, 8);
   write_npz(folder.path("one.npz"), {{"arr_0", normals(1, 8, 6).view({8, 1, 2, 3})}});
   EXPECT_EQ(read(folder.path("one.npz")).dimension, 6);
   const FeatureSet exact = read("gmm16:exact");
