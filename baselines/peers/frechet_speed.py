@@ -31,6 +31,7 @@ from statistics import median
 from typing import Any
 
 import pace
+import pages
 from definition import BadInput, CannotRunHere
 from speed_gate import Gate, Verdict, exit_code_of, judge, outcome, read_record
 
@@ -212,7 +213,7 @@ def _measure(args: argparse.Namespace) -> dict[str, Any]:
     record = _measured(args, peers)
     text = _table(record, absent)
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "frechet_speed.md").write_text(text)
+    pages.write(args.out / "frechet_speed.md", text)
     (args.out / "frechet_speed.json").write_text(json.dumps(record, indent=1) + "\n")
     print(text)
     return record

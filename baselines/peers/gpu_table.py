@@ -33,6 +33,7 @@ from typing import Any
 
 import accounting_cost
 import pace
+import pages
 from definition import BadInput
 from devices import GPU
 from memory_rows import PLAIN
@@ -277,7 +278,7 @@ class Parts:
                               "--timed", PLAIN, *contestants, *turns)
 
         def read(_: str, shown: str) -> list[Row]:
-            return target_rows((self._args.out / name / "memory.md").read_text(), precision, shown, timed)
+            return target_rows(pages.read(self._args.out / name / "memory.md"), precision, shown, timed)
 
         asked = [(_of_bytes(precision, what), how_much)
                  for what, how_much in asked_of(_BYTES_OF, precision, GPU, timed)]
@@ -412,7 +413,7 @@ def measure(args: argparse.Namespace, run: Run | None = None) -> list[Row]:
         code = _made(part, args, run, ended)
         if code is not None:
             rows += _rows_of(part, code, args.out / f"{part.key}.txt", _shown(part.command, args))
-            (args.out / "gpu.md").write_text(markdown(rows))
+            pages.write(args.out / "gpu.md", markdown(rows))
     return rows
 
 

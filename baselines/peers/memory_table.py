@@ -40,6 +40,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pace
+import pages
 from definition import BadInput, CannotRunHere
 from devices import CPU, asked_for, checked_device, scale_of, titled
 from memory_plot import draw, points_of
@@ -353,7 +354,7 @@ def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
     sections.append(f"No plot: {failure}.\n" if failure else "![Peak and time](plots/pareto.svg)\n")
     text = "\n".join(sections)
     (args.out / "pace.json").write_text(json.dumps(_kept(record, args)) + "\n")
-    (args.out / "memory.md").write_text(text)
+    pages.write(args.out / "memory.md", text)
     return text, targets, passes.failed
 
 

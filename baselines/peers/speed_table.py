@@ -22,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import pace
+import pages
 from definition import BadInput, CannotRunHere
 from devices import CPU, asked_for, checked_device, titled
 
@@ -178,7 +179,7 @@ def measure(args: argparse.Namespace) -> bool:
                           2 * args.steps)
     head = (f"# Training speed, {args.threads} threads\n\nImages per second, and the ratio within each "
             "round to the first contestant that can run, with the 95 % interval of the median.\n\n")
-    (args.out / "speed.md").write_text(head + table.text)
+    pages.write(args.out / "speed.md", head + table.text)
     return not table.failed
 
 

@@ -30,6 +30,7 @@ from gpu_table import (
     target_rows,
 )
 from memory_targets import Target, asked_of, targets_table
+from pages import read
 
 FIT = """# ho-cifar10 within 8.00 GiB
 
@@ -134,7 +135,7 @@ class GpuTableTest(unittest.TestCase):
 
     def test_every_row_has_the_command_it_is_from_and_no_path_of_this_machine(self) -> None:
         rows = self.rows()
-        text = (self.folder / "out" / "gpu.md").read_text()
+        text = read(self.folder / "out" / "gpu.md")
         self.assertEqual(text, markdown(rows))
         self.assertNotIn(str(self.folder), text)
         self.assertEqual(len(self.commands), len(PARTS))

@@ -27,6 +27,7 @@ from memory_targets import (
     targets_table,
     time_targets,
 )
+from pages import finished
 from peer_result import Figure
 
 MIB = 1 << 20
@@ -61,6 +62,15 @@ STEP_S = {"none": 0.5, "echo": 0.5, "peer-eager": 0.4, "peer-checkpoint": 1.0}
 
 def entries() -> list[Entry]:
     return entries_of(MEASURED, record(STEP_S))
+
+
+class PagesTest(unittest.TestCase):
+    def test_no_number_is_broken_from_its_unit_and_code_stays(self) -> None:
+        for words in ("12.5_MiB", "[0.1, 0.2]_%, 95_%", "**1,024_images/s**", "3_min", "5 seeds", "in 2026 steps",
+                      "| 3 | s |", "`--budget 12.5 MiB` of 2_GiB", "```\nsleep 5 s\n```\n5_s\n", "2_GFLOP/s", "12 of"):
+            page = words.replace("_", "\u00a0")
+            self.assertEqual(finished(words.replace("_", " ")), page)
+            self.assertEqual(finished(page), page)
 
 
 class RowsTest(unittest.TestCase):

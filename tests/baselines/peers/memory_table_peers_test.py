@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tiny
 import peers_required
+from pages import read
 
 NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
 
@@ -26,7 +27,7 @@ class MemoryTableWithPeersTest(unittest.TestCase):
                  "--variants", "checkpoint", "save-on-cpu"],
                 text=True, capture_output=True)
             self.assertEqual(done.returncode, 0, done.stderr)
-            text = (out / "memory.md").read_text()
+            text = read(out / "memory.md")
             results = {file.parent.name: json.loads(file.read_text())
                        for file in out.glob("results/*/result.json")}
             data = (out / "plots" / "pareto.dat").read_text()

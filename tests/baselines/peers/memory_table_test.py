@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tiny
 from memory_table import BUDGETS, MODES
+from pages import read
 
 NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
 
@@ -53,7 +54,7 @@ class MemoryTableTest(unittest.TestCase):
             done = memory_table(out, "--modes", "echo", "echo+dpr8", "--budgets", "0.9", "0.01",
                                 "--variants", "checkpoint", path=folder)
             self.assertEqual(done.returncode, 0, done.stderr)
-            text = (out / "memory.md").read_text()
+            text = read(out / "memory.md")
             self.assertEqual(done.stdout, text)
             record = json.loads((out / "pace.json").read_text())
             results = {file.parent.name: json.loads(file.read_text())
@@ -110,7 +111,7 @@ class MemoryTableTest(unittest.TestCase):
                                 "--variants=eager", path=folder)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("--check: echo: overhead to none: not measured", done.stderr)
-            self.assertIn("## Targets", (out / "memory.md").read_text())
+            self.assertIn("## Targets", read(out / "memory.md"))
 
     def test_a_mode_that_fails_a_gate_stays_in_the_table_and_makes_it_red(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +122,7 @@ class MemoryTableTest(unittest.TestCase):
             out = Path(folder) / "memory"
             done = memory_table(out, f"--noisemark={broken}", "--modes", "echo", "--budgets",
                                 "--variants=eager", path=folder)
-            text = (out / "memory.md").read_text()
+            text = read(out / "memory.md")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("echo failed: certificate: as the test has it.", done.stderr)
         self.assertIn("\necho failed: certificate: as the test has it.\n", text)
@@ -156,7 +157,7 @@ class MemoryTableTest(unittest.TestCase):
             words = ("--modes", "echo", "--budgets", "--variants=eager")
             self.assertEqual(memory_table(out, *words, path=folder).returncode, 0)
             self.assertIn("has a table", memory_table(out, *words, "--resume", path=folder).stderr)
-            text = (out / "memory.md").read_text()
+            text = read(out / "memory.md")
             (out / "memory.md").unlink()
             before = result_of("none")
             echo = out / "results" / "echo" / "result.json"
@@ -165,7 +166,7 @@ class MemoryTableTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(result_of("none"), before)
             self.assertIn("memory of echo", done.stderr)
-            self.assertEqual(row_of((out / "memory.md").read_text(), "none")[1:8], row_of(text, "none")[1:8])
+            self.assertEqual(row_of(read(out / "memory.md"), "none")[1:8], row_of(text, "none")[1:8])
 
             (out / "memory.md").unlink()
             other = Path(folder) / "other"

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import tiny
 import peers_required
+from pages import read
 from speed_table import Commands, phase_table
 
 NOISEMARK = os.environ["NOISEMARK_PROGRAM"]
@@ -65,7 +66,7 @@ class SpeedTableTest(unittest.TestCase):
                                "--contestants", "plain", "fused", "peer-eager",
                                "peer-eager+pooled")
             self.assertEqual(done.returncode, 0, done.stderr)
-            text = (out / "speed.md").read_text()
+            text = read(out / "speed.md")
             records = {file.name: json.loads(file.read_text()) for file in out.glob("*.json")}
         self.assertIn("## gmm16@cpu, fp32", text)
         self.assertRegex(text, r"\| plain \| [0-9.]+ \[too few rounds\] \| 1\.000")
@@ -89,7 +90,7 @@ class SpeedTableTest(unittest.TestCase):
             # The last of two --benchmarks counts; no peer has this one's pooling.
             done = speed_table(out, "--benchmarks=gmm16-ho-relu", "--contestants", "peer-eager", "plain")
             self.assertEqual(done.returncode, 0, done.stderr)
-            text = (out / "speed.md").read_text()
+            text = read(out / "speed.md")
         self.assertEqual(text.count("peer-eager"), 1)
         self.assertIn("Left out: peer-eager: cannot run here (exit code 77): ", text)
         self.assertIn("ratio to plain [95 %]", text)
@@ -99,7 +100,7 @@ class SpeedTableTest(unittest.TestCase):
             out = Path(folder) / "speed"
             done = speed_table(out, "--contestants", "nobody", "plain")
             self.assertEqual(done.returncode, 1, done.stderr)
-            text = (out / "speed.md").read_text()
+            text = read(out / "speed.md")
             record = json.loads((out / "gmm16-fp32.json").read_text())
         self.assertRegex(text, r"Left out: nobody: ended with exit code 2: noisemark: .*nobody")
         self.assertRegex(text, r"\| plain \| [0-9.]+ ")
