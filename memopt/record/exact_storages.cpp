@@ -216,7 +216,8 @@ class Rules {
     if (slot.saved_by == kNone) return true;
     const RecordedOperator& op = graph_.operators[static_cast<size_t>(slot.saved_by)];
     if (!saves_boundedly(op, slot.value)) return true;
-    if (is_unmixed_softmax(op)) return true;
+    // One element of a group may be so large that nothing is left of the others.
+    if (is_unmixed_softmax(op) || marked(large_, slot.value)) return true;
     if (exponentiates(op) && any_input(op, [this](ValueId id) { return marked(large_, id); })) {
       return true;
     }

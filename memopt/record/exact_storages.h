@@ -19,9 +19,9 @@ namespace noisemark::memopt {
 /// - It is no softmax whose result reaches the end of the pass unmixed, and nothing that follows
 ///   such a one: its gradient is what is left of two that nearly cancel where all get much the
 ///   same. What a matrix product reads it for has a gradient of its own, which does not.
-/// - It is no softmax and no attention of what nothing bounds: of the result of a growing operator
-///   (exp, reciprocal, pow ...) that no norm follows. Where a softmax is saturated, its gradient is
-///   smaller than any rounding, and attention's backward exponentiates what it saved.
+/// - Something bounds it: it is not what a growing operator (exp, reciprocal, pow ...) made and no
+///   norm followed, and no softmax of that. One element may be so large that nothing is left of the
+///   others in its group, and a saturated softmax has a gradient smaller than any rounding.
 ///
 /// Matrix products, convolutions, norms and attention end such a way, because each of their
 /// gradients is a sum over many elements.

@@ -137,6 +137,21 @@ TEST(ExactStorages, are_a_softmax_and_an_attention_of_what_nothing_bounds) {
   EXPECT_FALSE(rounded(scores).contains("aten::_softmax"));
 }
 
+TEST(ExactStorages, are_what_a_matrix_product_saves_of_what_nothing_bounds) {
+  const auto grown = [](const at::Tensor& h) { return at::pow(h.square() + 0.1, -1.5); };
+  const auto multiply = [](const at::Tensor& h, const at::Tensor& w) {
+    return at::bmm(h.unsqueeze(0), w.unsqueeze(0)).squeeze(0);
+  };
+  const Net growing = [&](const at::Tensor& h, const at::Tensor& w) {
+    return multiply(grown(h), w);
+  };
+  const Net bounded = [&](const at::Tensor& h, const at::Tensor& w) {
+    return multiply(at::layer_norm(grown(h), {32}), w);
+  };
+  EXPECT_FALSE(rounded(growing).contains("aten::bmm"));
+  EXPECT_TRUE(rounded(bounded).contains("aten::bmm"));
+}
+
 TEST(ExactStorages, are_masks_and_what_is_compared) {
   const Net masked = [](const at::Tensor& h, const at::Tensor&) {
     const at::Tensor mask = at::zeros({32, 32}).masked_fill_(
