@@ -221,7 +221,7 @@ TreatmentPlan BudgetMode::answered() {
   needed_bytes_ = 0;
   if (answer_) return options_->plan(answer_->point.chosen, answer_->point.held);
   const bool shared = budget_.target == BudgetTarget::kPeakSaved;
-  needed_bytes_ = planner_->smallest_bytes() * (shared ? together_ : 1);
+  needed_bytes_ = planner_->sure_bytes() * (shared ? together_ : 1);
   // A training that kept it before and has changed goes on, and the report counts its steps.
   if (kept_.steps == kept_.exceeded) throw BudgetTooSmall(budget_, needed_bytes_);
   return planner_->plan(planner_->curve().back());

@@ -55,6 +55,13 @@ std::vector<PlanPoint> pareto(std::vector<PlanPoint> points, BudgetTarget target
   return kept;
 }
 
+/// The first of those that are equally small, whatever they cost.
+const PlanPoint& smallest_of(const std::vector<PlanPoint>& points, BudgetTarget target) {
+  return *std::min_element(
+      points.begin(), points.end(),
+      [target](const PlanPoint& a, const PlanPoint& b) { return a.of(target) < b.of(target); });
+}
+
 /// The choices of the first `count` options.
 std::vector<plan::Block> first_of(std::vector<plan::Block> blocks, size_t count) {
   for (plan::Block& block : blocks) block.resize(count);
@@ -130,20 +137,26 @@ void Planner::add_allowed(std::vector<PlanPoint>& points, std::vector<PlanPoint>
 
 /// Adds to what was found among fewer options. True when all choices among the first so many
 /// options were tried.
-bool Planner::search(std::vector<PlanPoint>& points, size_t options) const {
+bool Planner::search(std::vector<PlanPoint>& points, size_t options) {
+  const bool first = options == options_->unlimited();
   std::set<std::vector<size_t>> known;
   for (const PlanPoint& point : points) {
     if (point.held.empty()) known.insert(point.chosen);
   }
   std::vector<std::vector<size_t>> choices = all_choices(options);
   const bool all = !choices.empty();
+  if (!all && first) {
+    lower_the_smallest(points);
+    sure_bytes_ = smallest_of(points, target_).of(target_);
+  }
   if (!all) choices = likely_choices(options);
   for (const std::vector<size_t>& chosen : choices) {
     if (errors_.allows(chosen) && !is_uniform(chosen) && known.count(chosen) == 0) {
       points.push_back(evaluate(chosen));
     }
   }
-  if (!all && options == options_->unlimited()) lower_the_smallest(points);
+  if (!all && first) lower_the_smallest(points);
+  if (all && first) sure_bytes_ = smallest_of(points, target_).of(target_);
   fill_gaps(points);
   return all;
 }
@@ -210,11 +223,8 @@ plan::Limits Planner::limits_within(int64_t peak_bytes) const {
 void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
   const std::vector<std::vector<size_t>> worth =
       worth_trying(first_of(blocks_, options_->unlimited()));
-  const auto smaller = [this](const PlanPoint& a, const PlanPoint& b) {
-    return std::pair(a.of(target_), a.cost_ns) < std::pair(b.of(target_), b.cost_ns);
-  };
   for (int descent = 0; descent < kDescents; ++descent) {
-    const PlanPoint smallest = *std::min_element(points.begin(), points.end(), smaller);
+    const PlanPoint smallest = smallest_of(points, target_);
     const PeakTimeline timeline = simulate(plan(smallest), figures_);
     size_t peak_event = 0;
     for (size_t e = 0; e < timeline.events.size(); ++e) {
@@ -233,7 +243,7 @@ void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
       std::vector<size_t> chosen = smallest.chosen;
       if (std::exchange(chosen[block], option) == option || !errors_.allows(chosen)) continue;
       points.push_back(evaluate(chosen));
-      lower = lower || smaller(points.back(), smallest);
+      lower = lower || points.back().of(target_) < smallest.of(target_);
     }
     if (!lower) return;
   }

@@ -88,6 +88,8 @@ class Planner {
   [[nodiscard]] int64_t smallest_bytes() const {
     return budget_for(target_, curve_.back().of(target_));
   }
+  /// Can be met whatever operators take; their costs guide the search for smaller plans.
+  [[nodiscard]] int64_t sure_bytes() const { return budget_for(target_, sure_bytes_); }
   /// Empty when the budget is below smallest_bytes().
   [[nodiscard]] std::optional<BudgetAnswer> within(int64_t budget_bytes) const;
   [[nodiscard]] TreatmentPlan plan(const PlanPoint& point) const {
@@ -102,7 +104,7 @@ class Planner {
   [[nodiscard]] std::vector<PlanPoint> uniform_points();
   void add_allowed(std::vector<PlanPoint>& points, std::vector<PlanPoint>::iterator begin,
                    std::vector<PlanPoint>::iterator end) const;
-  bool search(std::vector<PlanPoint>& points, size_t options) const;
+  bool search(std::vector<PlanPoint>& points, size_t options);
   [[nodiscard]] PlanPoint evaluate(const std::vector<size_t>& chosen,
                                    const std::vector<StorageId>& held = {}) const;
   [[nodiscard]] std::vector<std::vector<size_t>> all_choices(size_t count) const;
@@ -124,6 +126,7 @@ class Planner {
   CostBound bound_;
   std::vector<plan::Block> blocks_;
   bool tried_all_ = false;
+  int64_t sure_bytes_ = 0;
   std::vector<PlanPoint> curve_;
 };
 
