@@ -139,9 +139,10 @@ at::Tensor nearest_code(const at::Tensor& x, const at::Tensor& codes) {
   return x + (code - x).detach() + 0.1 * (code - x.detach());
 }
 
-at::Tensor spectral_norm(const at::Tensor& x, const at::Tensor& w, const at::Tensor& direction) {
+at::Tensor spectral_norm(const at::Tensor& x, const at::Tensor& w, const at::Tensor& direction,
+                         bool writes) {
   at::Tensor u = direction;
-  {
+  if (writes) {
     const at::NoGradGuard no_grad;
     const at::Tensor next = w.mv(w.t().mv(u));
     u.copy_(next / next.norm());

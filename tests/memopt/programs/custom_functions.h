@@ -30,7 +30,7 @@ namespace noisemark::memopt::programs {
 [[nodiscard]] at::Tensor nearest_code(const at::Tensor& x, const at::Tensor& codes);
 /// linear(x, w / its norm), by one step of the power iteration, which writes `direction` [C].
 [[nodiscard]] at::Tensor spectral_norm(const at::Tensor& x, const at::Tensor& w,
-                                       const at::Tensor& direction);
+                                       const at::Tensor& direction, bool writes);
 /// LSTM and GRU over a sequence. x [B, T, C], w and u [4C, C] or [3C, C].
 [[nodiscard]] at::Tensor lstm(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u);
 [[nodiscard]] at::Tensor gru(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u);

@@ -28,6 +28,8 @@ struct Injected : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 constexpr const char* kInjected = "thrown by the program";
+/// So many errors of one step are told from a training that is stopped for ever.
+constexpr int kMostDetected = 8;
 
 int64_t live_bytes() {
   return cpu_allocator_totals().live_bytes;
@@ -38,6 +40,12 @@ Elements elements_of(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().to(at::kDouble).contiguous();
   const double* data = dense.const_data_ptr<double>();
   return {data, data + dense.numel()};
+}
+
+std::vector<Elements> elements_of_all(const std::vector<at::Tensor>& tensors) {
+  std::vector<Elements> all;
+  for (const at::Tensor& tensor : tensors) all.push_back(elements_of(tensor));
+  return all;
 }
 
 at::Tensor initial(const State& state, at::ScalarType type) {
@@ -110,6 +118,9 @@ class Training {
         view.parameters.emplace_back(name_of(program, i), states_.back());
       }
     }
+    // A module may register what it does not have.
+    view.parameters.emplace_back("none", at::Tensor());
+    view.buffers.emplace_back();
     first_moments_.resize(states_.size());
     second_moments_.resize(states_.size());
     view.seed = 5;
@@ -123,14 +134,13 @@ class Training {
 
   void run(Trace& trace) {
     for (int step = 1; step <= loop_.steps; ++step) {
-      trace.steps.emplace_back();
-      try {
-        take_step(step, trace);
-      } catch (const BudgetTooSmall& refusal) {
-        trace.smallest_budget_bytes = refusal.smallest_bytes();
-        trace.steps.back().error = refusal.what();
-      } catch (const std::exception& error) {
-        trace.steps.back().error = error.what();
+      const std::vector<Elements> before = elements_of_all(states_);
+      try_step(step, trace);
+      for (int again = 0; again < kMostDetected && may_take_again(trace); ++again) {
+        set_states(before);
+        for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
+        trace.steps.pop_back();
+        try_step(step, trace);
       }
       if (!trace.steps.back().error.empty()) break;
     }
@@ -142,6 +152,24 @@ class Training {
   }
 
  private:
+  void try_step(int step, Trace& trace) {
+    trace.steps.emplace_back();
+    try {
+      take_step(step, trace);
+    } catch (const BudgetTooSmall& refusal) {
+      trace.smallest_budget_bytes = refusal.smallest_bytes();
+      trace.steps.back().error = refusal.what();
+    } catch (const std::exception& error) {
+      trace.steps.back().error = error.what();
+    }
+  }
+
+  /// A training that goes on after an error of a step takes the step again, as from a checkpoint.
+  [[nodiscard]] bool may_take_again(const Trace& trace) const {
+    return is_detected_write(program_, trace.steps.back().error) && !loop_.keeps_graph &&
+           !loop_.carries_state;
+  }
+
   void take_step(int step, Trace& trace) {
     StepTrace& traced = trace.steps.back();
     prepare(step);
@@ -189,6 +217,7 @@ class Training {
 
   void prepare(int step) {
     number_changed_ = step >= loop_.changes_at;
+    writes_ = step >= loop_.writes_from;
     throws_in_forward_ = throws_in_backward_ = evaluates_inside_ = false;
     batches_.clear();
     for (const Happening& happening : loop_.happenings) {
@@ -252,6 +281,7 @@ class Training {
   }
 
   void train(int step, StepTrace& traced) {
+    const AutocastGuard autocast(loop_.casts_once);
     if (evaluates_inside_) {
       const SavedTensorScope scope(*sink_);
       evaluate();
@@ -264,16 +294,16 @@ class Training {
       traced.held_bytes = std::max(traced.held_bytes, live_bytes() - traced.begin_bytes);
       walk("forward");
       if (loop_.together) continue;
-      backward(std::exchange(losses, {}), step);
+      backward(std::exchange(losses, {}), step, traced);
       walk("backward");
     }
-    if (loop_.together) backward(std::move(losses), step);
+    if (loop_.together) backward(std::move(losses), step, traced);
   }
 
   at::Tensor forward(int step, int pass) {
     at::Tensor loss;
     run_on(loop_.other_thread, [&] { loss = forward_here(step, pass); });
-    if (loop_.writes_biases) write_biases();
+    if (loop_.writes_biases && writes_) write_biases();
     return loss;
   }
 
@@ -285,7 +315,6 @@ class Training {
     at::Tensor loss;
     {
       std::optional<SavedTensorScope> outer;
-      if (loop_.scopes == Scopes::kTwice) outer.emplace(*sink_);
       if (loop_.scopes == Scopes::kInsideAnother) outer.emplace(*another_);
       const SavedTensorScope scope(*sink_);
       loss = model(batch, calls);
@@ -320,15 +349,17 @@ class Training {
   }
 
   at::Tensor model(const at::Tensor& batch, size_t calls) {
-    const AutocastGuard autocast(loop_.autocast);
+    std::optional<AutocastGuard> autocast;
+    if (!at::autocast::is_autocast_enabled(at::kCPU)) autocast.emplace(loop_.autocast);
     const auto types = types_of(program_, batch.size(0));
     std::vector<at::Tensor> values = {batch};
     std::vector<bool> used(calls + 1, false);
     std::optional<SavedTensorScope> inner;
     for (size_t i = 0; i < calls; ++i) {
       if (throws_in_forward_ && i >= calls / 2) throw Injected(kInjected);
-      if (loop_.scopes == Scopes::kAroundAnother && training_ && i == calls / 2) {
-        inner.emplace(*another_);
+      if (training_ && i == calls / 2) {
+        if (loop_.scopes == Scopes::kTwice) inner.emplace(*sink_);
+        if (loop_.scopes == Scopes::kAroundAnother) inner.emplace(*another_);
       }
       const Call& call = program_.calls[i];
       values.push_back(result_of(call, detaches_ && i >= half() ? detached(values) : values));
@@ -373,6 +404,7 @@ class Training {
     }
     arguments.number = number_changed_ ? call.later : call.number;
     arguments.training = training_;
+    arguments.writes = writes_;
     return find_operator(call.op).run(arguments);
   }
 
@@ -421,7 +453,7 @@ class Training {
     return trained;
   }
 
-  void backward(std::vector<at::Tensor> losses, int step) {
+  void backward(std::vector<at::Tensor> losses, int step, StepTrace& traced) {
     const std::vector<at::Tensor> batches = std::exchange(batches_, {});
     at::Tensor loss = losses[0];
     for (size_t i = 1; i < losses.size(); ++i) loss = loss + losses[i];
@@ -430,8 +462,10 @@ class Training {
     const bool keeps = !updates_in(loop_, step);
     if (at::Tensor before = std::exchange(kept_loss_, {}); before.defined()) loss = loss + before;
     const auto run = [&] {
+      const int64_t before_bytes = live_bytes();
       for (int i = 1; i <= loop_.backwards; ++i) {
         loss.backward({}, /*retain_graph=*/i < loop_.backwards || keeps || loop_.input_penalty);
+        if (i == 1) traced.retained_bytes += live_bytes() - before_bytes;
       }
       if (loop_.input_penalty) penalize_inputs(loss, batches);
     };
@@ -455,9 +489,9 @@ class Training {
       update(step);
       for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
       if (execution_.follow != nullptr)
-        set_states(execution_.follow->steps.at(static_cast<size_t>(step - 1)));
+        set_states(execution_.follow->steps.at(static_cast<size_t>(step - 1)).states);
     }
-    for (const at::Tensor& state : states_) traced.states.push_back(elements_of(state));
+    traced.states = elements_of_all(states_);
     traced.end_bytes = live_bytes();
     if (const auto* planned = dynamic_cast<const PlannedMode*>(mode_.get())) {
       const PlannedModeReport report = planned->report();
@@ -488,11 +522,11 @@ class Training {
     }
   }
 
-  void set_states(const StepTrace& step) {
+  void set_states(const std::vector<Elements>& elements) {
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < states_.size(); ++i) {
-      states_[i].copy_(at::from_blob(const_cast<double*>(step.states[i].data()), states_[i].sizes(),
-                                     at::kDouble));
+      states_[i].copy_(
+          at::from_blob(const_cast<double*>(elements[i].data()), states_[i].sizes(), at::kDouble));
     }
   }
 
@@ -510,6 +544,7 @@ class Training {
   at::Tensor kept_loss_;             ///< with its graph, by Loop::keeps_graph
   bool detaches_ = false;
   bool number_changed_ = false;
+  bool writes_ = true;
   bool other_batch_ = false;
   bool training_ = true;
   bool throws_in_forward_ = false;
@@ -518,6 +553,17 @@ class Training {
 };
 
 }  // namespace
+
+bool is_detected_write(const Program& program, const std::string& error) {
+  const bool says =
+      error.find("is not what forward had") != std::string::npos ||
+      error.find("changed in place between forward and backward") != std::string::npos;
+  return says && (program.loop.writes_biases ||
+                  std::any_of(program.calls.begin(), program.calls.end(), [](const Call& call) {
+                    return find_operator(call.op).effects.writes_state ||
+                           call.op == "running_shift";
+                  }));
+}
 
 Trace execute(const Program& program, const Execution& execution) {
   Trace trace;

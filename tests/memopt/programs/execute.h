@@ -23,6 +23,7 @@ struct StepTrace {
   int64_t begin_bytes = 0;          ///< live when it began
   int64_t held_bytes = 0;           ///< the most when a forward pass had ended, above begin_bytes
   int64_t peak_bytes = 0;           ///< the most live until its end
+  int64_t retained_bytes = 0;       ///< that first backwards added to what is live
   int64_t end_bytes = 0;            ///< live when its gradients were gone
   int64_t followed_passes = 0;      ///< of the mode since it was made
   int64_t departures = 0;           ///< of passes from its plans, likewise
@@ -46,8 +47,13 @@ struct Execution {
   bool measures_saved = false;  ///< fills Trace::peak_saved_bytes
 };
 
-/// Trains the program under a mode. The program's own exceptions are caught as a program would;
-/// any other ends it and stands in the last step's `error`.
+/// The contract allows one error of backward where what a value would be made from is written
+/// (memopt/README.md).
+[[nodiscard]] bool is_detected_write(const Program& program, const std::string& error);
+
+/// Trains the program under a mode. The program's own exceptions are caught as a program would, and
+/// a step with an error that is allowed is taken again, a few times. Any other error ends it and
+/// stands in the last step's `error`.
 [[nodiscard]] Trace execute(const Program& program, const Execution& execution);
 
 }  // namespace noisemark::memopt::programs

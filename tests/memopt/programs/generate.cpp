@@ -32,6 +32,10 @@ class Dice {
 
 constexpr int kAttempts = 200;
 constexpr int kCallsOfABlock = 3;
+/// A mode follows its plan by then.
+constexpr int kWritesFrom = 6;
+/// A program without anything to train is drawn again, by the seed so far away.
+constexpr uint64_t kStride = uint64_t{1} << 40;
 
 class Generator {
  public:
@@ -172,12 +176,31 @@ class Generator {
     }
   }
 
+  /// Few draws end with two complex numbers that have histories, of which one is conjugated.
+  void draw_spectra() {
+    Dice dice(program_.seed + kStride / 4);
+    const auto types = types_of(program_, program_.loop.batch);
+    if (!dice.percent(5) || program_.calls.empty() || !c10::isFloatingType(types->back().dtype))
+      return;
+    const std::vector<Call> before = program_.calls;
+    const auto last = static_cast<int>(before.size());
+    program_.calls.push_back({"tanh", {last}, {}});
+    program_.calls.push_back({"fft", {last}, {}});
+    program_.calls.push_back({"fft", {last + 1}, {}});
+    program_.calls.push_back({"conj_products", {last + 2, last + 3}, {}});
+    if (!valid(program_)) program_.calls = before;
+  }
+
   /// By dice of its own: without it a seed's program stays what it was.
   void draw_more() {
     Dice dice(~program_.seed);
+    if (Dice(program_.seed + kStride / 2).percent(40)) program_.loop.writes_from = kWritesFrom;
+    draw_spectra();
+    Loop& loop = program_.loop;
+    loop.casts_once = loop.autocast && Dice(program_.seed + kStride / 3).percent(50);
+    if (!valid(program_)) loop.casts_once = false;
     if (!dice.percent(20)) return;
     const Loop before = program_.loop;
-    Loop& loop = program_.loop;
     switch (dice.pick(4)) {
       case 0:
         loop.adversarial = true;
@@ -202,8 +225,6 @@ class Generator {
 }  // namespace
 
 Program generate(uint64_t seed) {
-  // A program without anything to train is drawn again.
-  constexpr uint64_t kStride = uint64_t{1} << 40;
   for (uint64_t again = 0;; ++again) {
     Program program = Generator(seed + again * kStride).run();
     program.seed = seed;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "memopt/modes/mode.h"
 #include "tests/memopt/programs/children.h"
+#include "tests/memopt/programs/generate.h"
 
 namespace noisemark::memopt::programs {
 namespace {
@@ -237,6 +239,10 @@ TEST(Mended, a_size_that_a_refusal_named_is_taken_where_passes_run_together) {
   program.loop.together = true;
   program.mode.share = 0.3;
   EXPECT_EQ(finding_of(program), "");
+}
+
+TEST(Mended, a_size_that_a_refusal_named_is_taken_whatever_the_operators_take_then) {
+  for (const uint64_t seed : {1633, 3199}) EXPECT_EQ(finding_of(generate(seed)), "") << seed;
 }
 
 TEST(Mended, a_size_that_a_refusal_named_is_taken_though_the_training_changes) {

@@ -488,7 +488,7 @@ std::vector<Operator> written_states() {
        square,
        [](Run a) {
          at::Tensor w = a.states[0];
-         {
+         if (a.writes) {
            const at::NoGradGuard no_grad;
            w.sub_(w.mean());
          }
@@ -503,7 +503,7 @@ std::vector<Operator> written_states() {
        scale_only,
        [](Run a) {
          at::Tensor scale = a.states[0];
-         {
+         if (a.writes) {
            const at::NoGradGuard no_grad;
            scale.mul_(0.9).add_(0.1);
          }
@@ -518,7 +518,7 @@ std::vector<Operator> written_states() {
        scale_only,
        [](Run a) {
          at::Tensor shift = a.states[0];
-         {
+         if (a.writes) {
            const at::NoGradGuard no_grad;
            shift.mul_(0.9).add_(0.1);
          }
@@ -531,7 +531,7 @@ std::vector<Operator> written_states() {
        {.writes_state = true, .owns_states = true, .lowered = true},
        features_last,
        square_and_vector,
-       [](Run a) { return spectral_norm(a.in[0], a.states[0], a.states[1]); }},
+       [](Run a) { return spectral_norm(a.in[0], a.states[0], a.states[1], a.writes); }},
   };
 }
 

@@ -16,6 +16,7 @@ struct Arguments {
   std::vector<at::Tensor> states;
   double number = 0;
   bool training = true;  ///< false while the program evaluates
+  bool writes = true;    ///< false before Loop::writes_from
 };
 
 /// The properties of an operator that not every loop allows.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "memopt/modes/budget.h"
@@ -45,18 +46,22 @@ std::optional<Finding> compare_bits(const Program& program, const Trace& none, c
   return std::nullopt;
 }
 
-/// The largest relative error of the gradient that a part of a mode explains: elements of a group
-/// may be that much smaller than its largest. What is made again of rounded values multiplies a
-/// gradient that has the same error.
+/// The largest relative error of the gradient that a mode explains: four times the bound for
+/// benchmarks (reports/seeds/README.md), which is twice what a codec may do to a value. A loss may
+/// be nearly invariant to a parameter, as to the scale of a batch norm that is standardized: of its
+/// gradient little is left, and "dpr8" was seen to miss that by 0.4. A program may itself round to
+/// bfloat16, whose last place is 2^-7; "q2" has 3 steps, and misses by 2 where values are few. What
+/// is made again of rounded values multiplies a gradient that has the same error. A budget measures
+/// its error on one step alone, and other steps have up to twice that.
 double error_bound(const std::string& spelling) {
-  constexpr std::pair<const char*, double> kBounds[] = {
-      {"dpr16", 0.05}, {"dpr10", 1}, {"dpr8", 2}, {"q4", 4}, {"q2", 12}};
   const bool makes_again = spelling.starts_with("echo") || spelling.starts_with("mirror");
+  constexpr std::pair<const char*, double> kBounds[] = {
+      {"dpr16", 0x1p-5}, {"dpr10", 0x1p-2}, {"dpr8", 0x1p-1}, {"q4", 1.2}, {"q2", 8}};
   for (const auto& [part, bound] : kBounds) {
     if (spelling.find(part) == std::string::npos) continue;
     return makes_again ? (1 + bound) * (1 + bound) - 1 : bound;
   }
-  return 1;  // a budget's error, which is measured on one step alone
+  return 2 * parse_budget(spelling).error.value_or(0);
 }
 
 std::optional<Finding> compare_roughly(const std::string& spelling, const Trace& none,
@@ -83,7 +88,14 @@ std::optional<Finding> compare_roughly(const std::string& spelling, const Trace&
   return std::nullopt;
 }
 
-std::optional<Finding> look_at_memory(const Trace& none, const Trace& got) {
+/// What several values share is decoded once, and released with the graph.
+bool may_encode(const std::string& spelling) {
+  constexpr const char* kParts[] = {"budget", "gist", "dpr", "q4", "q2", "offload"};
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](const char* part) { return spelling.find(part) != std::string::npos; });
+}
+
+std::optional<Finding> look_at_memory(const Trace& none, const Trace& got, bool retains) {
   if (got.left_bytes > 0) {
     return Finding{"leak", std::to_string(got.left_bytes) + " bytes are live when all is over"};
   }
@@ -104,6 +116,11 @@ std::optional<Finding> look_at_memory(const Trace& none, const Trace& got) {
     return Finding{"holds more", std::to_string(last.held_bytes) + " bytes, not " +
                                      std::to_string(reference.held_bytes)};
   }
+  const int64_t cached_bytes = last.retained_bytes - reference.retained_bytes;
+  if (followed && retains && cached_bytes > kSlackBytes) {
+    return Finding{"holds more", std::to_string(cached_bytes) + " bytes after a backward that " +
+                                     "retains its graph"};
+  }
   return std::nullopt;
 }
 
@@ -116,9 +133,15 @@ bool quiet(const Program& program, int steps) {
     return false;
   }
   return loop.batches == Batches::kSame && !loop.halves && !loop.adversarial &&
-         loop.changes_at <= quiet_from &&
+         std::max(loop.changes_at, loop.writes_from) <= std::max(quiet_from, 1) &&
          std::all_of(loop.happenings.begin(), loop.happenings.end(),
                      [&](const Happening& happening) { return happening.step <= quiet_from; });
+}
+
+bool is_steady(const Program& program) {
+  const Loop& loop = program.loop;
+  return quiet(program, loop.steps) && loop.backwards == 1 && !loop.keeps_graph &&
+         !differentiates_twice(loop) && !loop.other_thread && !loop.backward_thread;
 }
 
 std::optional<Finding> look_at_plan(const Program& program, const Trace& got) {
@@ -138,10 +161,12 @@ std::optional<Finding> look_at_plan(const Program& program, const Trace& got) {
                              " departed, and no reason is given"};
 }
 
-std::optional<Finding> look_at_budget(const Budget& budget, const Trace& got) {
+/// A training of which all steps are alike keeps its budget; of another it is enough to say so.
+std::optional<Finding> look_at_budget(const Program& program, const Budget& budget,
+                                      const Trace& got) {
   const auto steps = got.steps.size();
-  const bool said =
-      steps > 1 && got.steps[steps - 1].exceeded_steps > got.steps[steps - 2].exceeded_steps;
+  const bool said = !is_steady(program) && steps > 1 &&
+                    got.steps[steps - 1].exceeded_steps > got.steps[steps - 2].exceeded_steps;
   if (said || !got.missing_reason.empty()) return std::nullopt;
   const int64_t bytes =
       budget.target == BudgetTarget::kPeak ? got.steps.back().peak_bytes : got.peak_saved_bytes;
@@ -150,20 +175,10 @@ std::optional<Finding> look_at_budget(const Budget& budget, const Trace& got) {
                  std::to_string(bytes) + " bytes, of " + std::to_string(budget.bytes) + " allowed"};
 }
 
-bool writes_states(const Program& program) {
-  return program.loop.writes_biases ||
-         std::any_of(program.calls.begin(), program.calls.end(), [](const Call& call) {
-           const Effects& effects = find_operator(call.op).effects;
-           return effects.writes_state || call.op == "running_shift";
-         });
-}
-
-/// The contract allows one error of backward where what a value would be made from is written, or
-/// where nothing that autograd keeps shows a change (memopt/README.md). The program would go on.
+/// The error of a program that cannot take its step again.
 bool is_detected(const Program& program, const Trace& got) {
-  const auto step = static_cast<int>(got.steps.size());
-  const bool changes = step == program.loop.changes_at || writes_states(program);
-  return changes && got.steps.back().error.find("is not what forward had") != std::string::npos;
+  return (program.loop.keeps_graph || program.loop.carries_state) &&
+         is_detected_write(program, got.steps.back().error);
 }
 
 /// The share of what mode "none" needs beyond what is live anyway.
@@ -236,9 +251,11 @@ class Judgement {
                                                    : compare_roughly(spelling, none_, got)) {
       return finding;
     }
-    if (auto finding = look_at_memory(none_, got)) return finding;
+    if (auto finding =
+            look_at_memory(none_, got, program_.loop.backwards > 1 && !may_encode(spelling)))
+      return finding;
     if (auto finding = look_at_plan(program_, got)) return finding;
-    return budget ? look_at_budget(*budget, got) : std::nullopt;
+    return budget ? look_at_budget(program_, *budget, got) : std::nullopt;
   }
 
   const Program& program_;

@@ -197,7 +197,6 @@ class Printer {
     text_ << "\n" << in << "at::Tensor loss = at::zeros({});\n" << in << "{";
     if (loop_.other_thread) text_ << "  // on a thread of its own";
     text_ << "\n";
-    if (loop_.scopes == Scopes::kTwice) text_ << in << "  const SavedTensorScope outer(*mode);\n";
     if (loop_.scopes == Scopes::kInsideAnother) {
       text_ << in << "  const SavedTensorScope outer(*echo);  // a second mode\n";
     }
@@ -205,12 +204,21 @@ class Printer {
     if (loop_.scopes == Scopes::kAroundAnother) {
       text_ << in << "  // half of the operators run in a scope of a second mode, echo\n";
     }
+    if (loop_.scopes == Scopes::kTwice) {
+      text_ << in << "  // half of the operators run in a second scope of the mode\n";
+    }
+    if (loop_.writes_from > 1) {
+      text_ << in << "  // parameters and buffers are written from step " << loop_.writes_from
+            << " on\n";
+    }
     if (loop_.halves) text_ << in << "  // every second pass runs the first half alone\n";
     if (loop_.adversarial) {
       text_ << in << "  // two networks, a half of the operators each: in odd passes the first is "
             << "detached and the second trained\n";
     }
-    if (loop_.autocast) text_ << in << "  // under autocast of the CPU, bfloat16\n";
+    if (loop_.autocast)
+      text_ << in << "  // under autocast of the CPU, bfloat16"
+            << (loop_.casts_once ? ", as is the whole step\n" : "\n");
     print_calls(in);
     if (loop_.gradient_penalty) {
       text_ << (loop_.penalty_inside ? "" : in + "}\n" + in + "{\n") << in

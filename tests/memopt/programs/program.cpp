@@ -112,6 +112,8 @@ bool valid(const Program& program) {
   const Loop& loop = program.loop;
   if (program.calls.empty() || loop.steps < 1) return false;
   if (loop.autocast && program.input.dtype == c10::kDouble) return false;
+  if (loop.casts_once && (!loop.autocast || loop.other_thread || loop.backward_thread))
+    return false;
   if (loop.input_penalty && program.input.dtype == c10::kLong) return false;
   if (loop.keeps_graph && !may_keep_graph(loop)) return false;
   // What a budget holds is measured in one scope.

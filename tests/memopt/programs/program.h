@@ -62,7 +62,7 @@ enum class Optimizer : uint8_t { kSgd, kAdam };
 /// The scopes that are open while the model's operators run.
 enum class Scopes : uint8_t {
   kOne,            ///< the mode's
-  kTwice,          ///< two of the mode, one in the other
+  kTwice,          ///< two of the mode, one in the other for the second half
   kInsideAnother,  ///< the mode's, in one of another mode
   kAroundAnother,  ///< the mode's, and in it one of another mode for the second half
 };
@@ -81,6 +81,7 @@ struct Loop {
   int64_t batch = 4;
   int64_t other_batch = 6;
   int changes_at = 6;             ///< step from which Call::later counts
+  int writes_from = 1;            ///< step from which forward writes parameters and buffers
   int passes = 1;                 ///< forward passes of a step
   bool together = false;          ///< all of them come before one backward
   int backwards = 1;              ///< of one forward pass; all but the last retain the graph
@@ -98,7 +99,8 @@ struct Loop {
   bool other_thread = false;     ///< forward runs on a thread of its own
   bool backward_thread = false;  ///< and so does backward
   bool writes_biases = false;    ///< parameters nobody saved are written before backward
-  bool autocast = false;         ///< bfloat16
+  bool autocast = false;         ///< bfloat16, around each forward pass
+  bool casts_once = false;       ///< autocast is around the whole step, and keeps its casts
   Optimizer optimizer = Optimizer::kSgd;
   std::vector<Happening> happenings;
 };

@@ -97,6 +97,8 @@ void plainer_loops(const Program& program, Candidates& candidates) {
   if (loop.keeps_graph) with([](Loop& l) { l.keeps_graph = false; });
   if (loop.halves) with([](Loop& l) { l.halves = false; });
   if (loop.batches != Batches::kSame) with([](Loop& l) { l.batches = Batches::kSame; });
+  if (loop.casts_once) with([](Loop& l) { l.casts_once = false; });
+  if (loop.writes_from > 1) with([](Loop& l) { l.writes_from = 1; });
   if (loop.scopes != Scopes::kOne) with([](Loop& l) { l.scopes = Scopes::kOne; });
   if (loop.backward_thread) with([](Loop& l) { l.backward_thread = false; });
   if (loop.writes_biases) with([](Loop& l) { l.writes_biases = false; });
