@@ -198,6 +198,17 @@ Texts words_of(const Option& option, const TomlEntry& entry) {
       entry.value);
 }
 
+/// Names the line of the file where nobody typed what is wrong.
+void require_readable(const Command& command, Texts words, const Texts& more,
+                      const std::string& place) {
+  words.insert(words.end(), more.begin(), more.end());
+  try {
+    (void)read(command, words);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", place, error.what()));
+  }
+}
+
 Texts without_the_file(const Texts& words) {
   const std::string option = fmt::format("--{}", kFlags);
   Texts rest;
@@ -237,7 +248,9 @@ Texts with_flag_file(const Command& command, const Texts& words) {
   Texts all = without_the_file(words);
   for (const TomlEntry& entry : read_flat_toml(reports::read_file(file), file)) {
     const Texts more = words_of(option_named(options, entry), entry);
-    if (!typed.has(entry.name)) all.insert(all.end(), more.begin(), more.end());
+    if (typed.has(entry.name)) continue;
+    require_readable(command, typed.positional, more, entry.place);
+    all.insert(all.end(), more.begin(), more.end());
   }
   return all;
 }

@@ -62,6 +62,7 @@ TEST_F(FlagFile, is_refused_with_the_place_of_what_is_wrong) {
   EXPECT_EQ(refusal("\nforce = \"yes\"\n"), "2:9: force: \"yes\" (true or false)");
   EXPECT_EQ(refusal("seed = true\n"), "1:8: seed: true (N)");
   EXPECT_EQ(refusal("seed = [1, 2]\n"), "1:8: seed: [1, 2] (N)");
+  EXPECT_EQ(refusal("force = true\nseed = -1\n"), "2:8: --seed: -1 (an integer of at least 0)");
   EXPECT_EQ(refusal("[run]\nseed = 1\n").find("1:1: run: a table (text, a number"), 0U);
   EXPECT_EQ(refusal("flags = \"other.toml\"\n").find("1:1: flags: unknown option"), 0U);
   EXPECT_FALSE(refusal("seed = \n").empty());
