@@ -2,9 +2,12 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <new>
+#include <string>
 #include <system_error>
 
 #include "reports/base/error.h"
+#include "reports/base/markdown.h"
 
 namespace noisemark::reports {
 
@@ -20,6 +23,17 @@ void print_out(std::string_view text) {
 }
 
 void say_on_stderr(std::string_view words) noexcept {
+  std::string shown;
+  try {
+    for (size_t at = 0; at <= words.size();) {
+      const std::string_view line = words.substr(at, words.find('\n', at) - at);
+      if (at > 0) shown += '\n';
+      shown += one_line(line);
+      at += line.size() + 1;
+    }
+    words = shown;
+  } catch (const std::bad_alloc&) {  // nothing is left to say it better
+  }
   (void)std::fprintf(stderr, "noisemark: %.*s\n", static_cast<int>(words.size()), words.data());
 }
 

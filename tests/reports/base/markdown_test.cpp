@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "reports/base/streams.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -94,6 +96,13 @@ TEST(FinishedPage, leaves_what_is_no_quantity_as_it_is) {
     EXPECT_EQ(finished_page(words), words);
   }
   EXPECT_EQ(finished_page("```sh\n5 s\n```\n5 s\n"), page_of("```sh\n5 s\n```\n5_s\n"));
+}
+
+TEST(StandardError, takes_no_control_of_a_files_name_to_the_terminal) {
+  testing::internal::CaptureStderr();
+  say_on_stderr("a\x1b[31mred.png: is left out\nb\xff: too");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "noisemark: a\xEF\xBF\xBD[31mred.png: is left out\nb\xEF\xBF\xBD: too\n");
 }
 
 TEST(Markdown, keeps_a_bold_cell_bold) {
