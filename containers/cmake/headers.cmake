@@ -34,7 +34,7 @@ endforeach()
 
 add_library(noisemark_headers OBJECT ${noisemark_header_sources})
 target_compile_options(noisemark_headers PRIVATE -O0)
-set_target_properties(noisemark_headers PROPERTIES NOISEMARK_WITHOUT_PRECOMPILED ON)
+set_target_properties(noisemark_headers PROPERTIES NOISEMARK_WITHOUT_PRECOMPILED ON UNITY_BUILD OFF)
 target_link_libraries(noisemark_headers PRIVATE noisemark_options noisemark_torch fmt::fmt
   nlohmann_json::nlohmann_json Boost::program_options spdlog::spdlog OpenSSL::Crypto GTest::gtest)
 target_include_directories(noisemark_headers SYSTEM PRIVATE ${NOISEMARK_TOMLPLUSPLUS_INCLUDE})

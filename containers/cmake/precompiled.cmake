@@ -1,8 +1,8 @@
 # The headers of LibTorch that many files of ours include, compiled once: half of a build's time otherwise.
 #
 # There are three sets of them, since what a file has of them costs time too: templates that the headers use are
-# instantiated again in each file. A file gets the smallest set that holds what it includes, itself or through our
-# headers, and none if it includes nothing of LibTorch. That is looked up when CMake configures; a file that includes
+# instantiated again. A target gets the smallest set that holds what its files include, themselves or through our
+# headers, and none if they include nothing of LibTorch. That is looked up when CMake configures; a target that includes
 # more since then is compiled rightly, only not as fast.
 #
 # They lie outside the build folder, in a folder named after all that they depend on, so that configurations with the
@@ -77,9 +77,9 @@ function(noisemark_precompiled_set variable file)
   set(${variable} ${number} PARENT_SCOPE)
 endfunction()
 
-# noisemark_use_precompiled(folder): gives every C++ file of the targets in and below the folder its set; to be called
-# when all targets are there. A file with options of its own cannot use precompiled headers, and gets none; nor does a
-# target with the property NOISEMARK_WITHOUT_PRECOMPILED.
+# noisemark_use_precompiled(folder): gives the targets in and below the folder their sets; to be called when all targets
+# are there. Targets with the property NOISEMARK_WITHOUT_PRECOMPILED get none. The header is an option of the target and
+# not of its files: CMake joins no files that have options of their own (CMAKE_UNITY_BUILD).
 function(noisemark_use_precompiled folder)
   if(NOT noisemark_pch_headers)
     return()
@@ -91,19 +91,21 @@ function(noisemark_use_precompiled folder)
     if(without OR NOT sources)
       continue()
     endif()
+    set(largest -1)
     foreach(source IN LISTS sources)
       cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
-      get_property(own SOURCE ${source} DIRECTORY ${folder} PROPERTY COMPILE_OPTIONS)
-      if(NOT source MATCHES "\\.cpp$" OR NOT EXISTS ${source} OR own)
-        continue()
-      endif()
-      noisemark_precompiled_set(number ${source})
-      if(number GREATER -1)
-        list(GET noisemark_pch_headers ${number} header)
-        set_property(SOURCE ${source} DIRECTORY ${folder} APPEND PROPERTY COMPILE_OPTIONS
-          -include ${header} -Winvalid-pch -fpch-preprocess)
+      if(source MATCHES "\\.cpp$" AND EXISTS ${source})
+        noisemark_precompiled_set(number ${source})
+        if(number GREATER largest)
+          set(largest ${number})
+        endif()
       endif()
     endforeach()
+    if(largest GREATER -1)
+      list(GET noisemark_pch_headers ${largest} header)
+      target_compile_options(${target} PRIVATE
+        "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${header} -Winvalid-pch -fpch-preprocess>")
+    endif()
   endforeach()
   get_property(subfolders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
   foreach(subfolder IN LISTS subfolders)

@@ -4,6 +4,8 @@
 add_library(noisemark_options INTERFACE)
 target_compile_options(noisemark_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -ffp-contract=off>
+  # GCC takes anonymous namespaces for those of a header where files are joined.
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage>
   $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>)
 target_include_directories(noisemark_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(NOISEMARK_SANITIZE)
@@ -44,6 +46,7 @@ function(noisemark_kernels folder)
   foreach(level IN LISTS levels)
     set(kernels ${name}_kernels_${level})
     add_library(${kernels} OBJECT ${arg_SOURCES})
+    set_target_properties(${kernels} PROPERTIES UNITY_BUILD OFF)
     target_link_libraries(${kernels} PRIVATE noisemark_options)
     target_compile_definitions(${kernels} PRIVATE NOISEMARK_LEVEL=level_${level})
     target_compile_options(${kernels} PRIVATE -O3 -fopenmp-simd ${arg_OPTIONS} ${flags_${level}})
