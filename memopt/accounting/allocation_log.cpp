@@ -47,7 +47,7 @@ constexpr std::array<std::string_view, 20> kLibraryOperators = {
 /// here.
 std::atomic<OperatorTracker*> active{nullptr};
 /// Innermost operator of all threads that the tracker follows; they never run at the same time.
-std::atomic<uint32_t> innermost{0};
+std::atomic<uint32_t> innermost_operator{0};
 /// Innermost operator of this thread.
 thread_local uint32_t thread_frame = 0;
 
@@ -70,7 +70,7 @@ OperatorTracker::OperatorTracker(std::function<size_t()> clock,
   }
   OperatorTracker* none = nullptr;
   TORCH_CHECK(active.compare_exchange_strong(none, this), "operators are being followed already");
-  innermost = 0;
+  innermost_operator = 0;
   thread_frame = 0;
   handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
                                            .needsInputs(true)
@@ -85,7 +85,7 @@ OperatorTracker::~OperatorTracker() {
 
 uint32_t OperatorTracker::current() const noexcept {
   if (thread_frame != 0) return thread_frame;
-  return at::in_parallel_region() ? innermost.load(std::memory_order_relaxed) : 0;
+  return at::in_parallel_region() ? innermost_operator.load(std::memory_order_relaxed) : 0;
 }
 
 std::vector<OperatorFrame> OperatorTracker::take_frames() {
@@ -118,7 +118,7 @@ uint32_t OperatorTracker::open(std::string name, bool casts_weight) {
   frame.opened_at = clock_();
   frames_.push_back(std::move(frame));
   thread_frame = static_cast<uint32_t>(frames_.size());
-  innermost = thread_frame;
+  innermost_operator = thread_frame;
   return thread_frame;
 }
 
@@ -126,7 +126,7 @@ void OperatorTracker::close(uint32_t id, uint32_t thread_parent) {
   if (id > frames_.size()) return;
   frames_[id - 1].closed_at = clock_();
   thread_frame = thread_parent;
-  innermost = thread_parent;
+  innermost_operator = thread_parent;
 }
 
 OperatorCall::OperatorCall(const std::string& name) : thread_parent_(thread_frame) {

@@ -7,21 +7,21 @@ namespace noisemark::memopt {
 namespace {
 
 /// The recorder is called by LibTorch, which passes nothing along.
-thread_local const SegmentScope* innermost = nullptr;
+thread_local const SegmentScope* innermost_segment = nullptr;
 
 }  // namespace
 
-SegmentScope::SegmentScope(std::string name) : name_(std::move(name)), outer_(innermost) {
+SegmentScope::SegmentScope(std::string name) : name_(std::move(name)), outer_(innermost_segment) {
   if (name_.empty()) throw std::invalid_argument("segment scope: name: empty (a name)");
-  innermost = this;
+  innermost_segment = this;
 }
 
 SegmentScope::~SegmentScope() {
-  innermost = outer_;
+  innermost_segment = outer_;
 }
 
 const std::string* SegmentScope::current() {
-  return innermost == nullptr ? nullptr : &innermost->name_;
+  return innermost_segment == nullptr ? nullptr : &innermost_segment->name_;
 }
 
 }  // namespace noisemark::memopt

@@ -20,7 +20,7 @@ constexpr std::string_view kPool = "tensors go to the host's memory, whose pool 
 constexpr std::string_view kRandom =
     "values are rounded at random, by the number of the step, which the host gives";
 
-constexpr ModePart kParts[] = {
+constexpr ModePart kModeParts[] = {
     {.place = Place::kReplay,
      .word = "mirror",
      .summary = "keep what crosses blocks, replay blocks in backward",
@@ -113,7 +113,7 @@ std::vector<ModeParts> with_each_of(Place place, const std::vector<ModeParts>& a
   std::vector<ModeParts> longer;
   for (const ModeParts& parts : all) {
     longer.push_back(parts);
-    for (const ModePart& part : kParts) {
+    for (const ModePart& part : kModeParts) {
       if (part.place == place) longer.push_back(parts.with(part));
     }
   }
@@ -180,7 +180,7 @@ ModeParts parse_composition(std::string_view spelling) {
 }  // namespace
 
 std::span<const ModePart> mode_parts() {
-  return kParts;
+  return kModeParts;
 }
 
 ModeParts ModeParts::with(const ModePart& part) const {
@@ -208,7 +208,7 @@ std::string spelling_of(const ModeParts& parts) {
 
 std::vector<std::vector<std::string_view>> mode_alternatives() {
   std::vector<std::vector<std::string_view>> words(ModeParts::kPlaces);
-  for (const ModePart& part : kParts) {
+  for (const ModePart& part : kModeParts) {
     words[static_cast<size_t>(part.place)].push_back(part.word);
   }
   return words;
@@ -218,7 +218,7 @@ std::vector<std::string> modes_meant_by(const std::vector<std::string>& names) {
   std::vector<std::string> meant;
   for (const std::string& name : names) {
     const size_t before = meant.size();
-    for (const ModePart& part : kParts) {
+    for (const ModePart& part : kModeParts) {
       const std::string_view kind = part.place == Place::kRounding ? "lossy" : "lossless";
       if (name == "every" || name == kind) meant.emplace_back(part.word);
     }
@@ -234,7 +234,7 @@ const std::vector<ModeParts>& all_mode_parts() {
 
 std::vector<const ModePart*> budget_parts(ModePart::Place place) {
   std::vector<const ModePart*> tried;
-  for (const ModePart& part : kParts) {
+  for (const ModePart& part : kModeParts) {
     if (part.place == place && part.budget_rank > 0) tried.push_back(&part);
   }
   std::sort(tried.begin(), tried.end(),

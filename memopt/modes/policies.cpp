@@ -51,14 +51,10 @@ std::set<StorageId> OffloadPool::take_refused() const {
 namespace {
 
 constexpr std::string_view kMaxPool = "aten::max_pool2d_with_indices";
-constexpr int64_t kLargestKernel = 4;
-
-const RecordedValue& value_at(const StepGraph& graph, ValueId id) {
-  return graph.values[static_cast<size_t>(id)];
-}
+constexpr int64_t kLargestPoolKernel = 4;
 
 const RecordedStorage& storage_of(const StepGraph& graph, ValueId id) {
-  return graph.storages[static_cast<size_t>(value_at(graph, id).storage)];
+  return graph.storages[static_cast<size_t>(graph.value(id).storage)];
 }
 
 std::string_view saver_of(const StepGraph& graph, SlotId slot) {
@@ -95,8 +91,8 @@ std::optional<PoolGeometry> geometry_of(const StepGraph& graph, const RecordedOp
   const auto padding = pair_of(arguments[3]);
   const auto dilation = pair_of(arguments[4]);
   if (input == kNone || !kernel || !stride || !padding || !dilation) return {};
-  const std::vector<int64_t>& sizes = value_at(graph, input).sizes;
-  if (sizes.size() < 2 || std::max((*kernel)[0], (*kernel)[1]) > kLargestKernel) return {};
+  const std::vector<int64_t>& sizes = graph.value(input).sizes;
+  if (sizes.size() < 2 || std::max((*kernel)[0], (*kernel)[1]) > kLargestPoolKernel) return {};
   return PoolGeometry{
       {sizes[sizes.size() - 2], sizes.back()}, *kernel, *stride, *padding, *dilation};
 }
@@ -108,7 +104,7 @@ bool is_real(at::ScalarType type) {
 }
 
 bool is_statistic(const StepGraph& graph, ValueId id) {
-  const RecordedValue& value = value_at(graph, id);
+  const RecordedValue& value = graph.value(id);
   const bool of_its_own = storage_of(graph, id).values.front() == id;
   return is_small_result(graph, id) || (value.result_index > 0 && of_its_own);
 }
@@ -116,7 +112,7 @@ bool is_statistic(const StepGraph& graph, ValueId id) {
 bool only_sign_is_asked_for(const StepGraph& graph, ValueId id) {
   const std::vector<ValueId>& values = storage_of(graph, id).values;
   return std::all_of(values.begin(), values.end(), [&](ValueId other) {
-    const std::vector<SlotId>& slots = value_at(graph, other).slots;
+    const std::vector<SlotId>& slots = graph.value(other).slots;
     if (slots.empty()) return true;
     const RecordedOperator* producer = graph.producer_of(other);
     return producer != nullptr && is_relu(producer->name) &&
@@ -130,7 +126,7 @@ bool only_sign_is_asked_for(const StepGraph& graph, ValueId id) {
 bool is_saved_by_convolution(const StepGraph& graph, ValueId id) {
   const std::vector<ValueId>& values = storage_of(graph, id).values;
   return std::any_of(values.begin(), values.end(), [&](ValueId other) {
-    const std::vector<SlotId>& slots = value_at(graph, other).slots;
+    const std::vector<SlotId>& slots = graph.value(other).slots;
     return std::any_of(slots.begin(), slots.end(), [&](SlotId slot) {
       return saver_of(graph, slot).find("conv") != std::string_view::npos;
     });
@@ -143,7 +139,7 @@ bool is_any_value(const StepGraph& /*graph*/, ValueId /*id*/) {
 
 std::unique_ptr<Codec> pool_map_codec_of(const StepGraph& graph, ValueId id) {
   const RecordedOperator* producer = graph.producer_of(id);
-  if (producer == nullptr || producer->name != kMaxPool || value_at(graph, id).result_index != 1) {
+  if (producer == nullptr || producer->name != kMaxPool || graph.value(id).result_index != 1) {
     return nullptr;
   }
   const std::optional<PoolGeometry> geometry = geometry_of(graph, *producer);

@@ -12,7 +12,7 @@
 namespace noisemark::memopt::plan {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kWithoutLimit = std::numeric_limits<double>::infinity();
 
 struct Label {
   int64_t held_bytes = 0;
@@ -57,7 +57,7 @@ class Search {
       sort_candidates();
       remove_beaten(sorted_);
       if (sorted_.size() > limits_.max_labels) {
-        if (limits_.or_nothing) return {{}, kInfinity, kInfinity, true};
+        if (limits_.or_nothing) return {{}, kWithoutLimit, kWithoutLimit, true};
         thin(sorted_);
       }
       stages_.push_back(sorted_);
@@ -107,12 +107,12 @@ class Search {
   void sort_candidates() {
     const size_t count = candidates_.size();
     ranges_.divide(candidates_);
-    least_.assign(count, kInfinity);
+    least_.assign(count, kWithoutLimit);
     for (size_t i = 0; i < count; ++i) {
       double& least = least_[ranges_.of(i)];
       least = std::min(least, candidates_[i].cost);
     }
-    std::exclusive_scan(least_.begin(), least_.end(), least_.begin(), kInfinity,
+    std::exclusive_scan(least_.begin(), least_.end(), least_.begin(), kWithoutLimit,
                         [](double a, double b) { return std::min(a, b); });
     const auto beaten = [&](size_t i) {
       return !bounds_.error && candidates_[i].cost >= least_[ranges_.of(i)];
@@ -159,7 +159,7 @@ class Search {
   /// Sorted labels: whatever beats one is before it.
   void remove_beaten(std::vector<Label>& labels) const {
     if (bounds_.error) return remove_beaten_in_three(labels);
-    double least = kInfinity;
+    double least = kWithoutLimit;
     std::erase_if(labels, [&](const Label& label) {
       if (label.cost >= least) return true;
       least = label.cost;
@@ -221,7 +221,7 @@ class Search {
       // Labels are in the order of the other ties.
       if (chosen == nullptr || label.cost < chosen->cost) chosen = &label;
     }
-    if (chosen == nullptr) return {{}, kInfinity, discarded_, false};
+    if (chosen == nullptr) return {{}, kWithoutLimit, discarded_, false};
     Found found{std::vector<size_t>(stages_.size() - 1), chosen->cost, discarded_, false};
     for (size_t stage = stages_.size() - 1; stage > 0; --stage) {
       found.chosen[stage - 1] = chosen->option;
@@ -234,7 +234,7 @@ class Search {
   const Bounds& bounds_;
   const SearchLimits& limits_;
   std::vector<std::vector<Label>> stages_;  ///< after each block, one label before the first
-  double discarded_ = kInfinity;
+  double discarded_ = kWithoutLimit;
 
   // Room that every block uses again.
   std::vector<Label> candidates_;
@@ -390,7 +390,7 @@ Minimum minimize(const Problem& problem, const Effort& effort, std::vector<size_
   Bounds bounds = coarse_bounds(problem);
   take_better(minimum, search_labels(problem, bounds,
                                      {minimum.cost, std::min(kFirstWidth, effort.max_labels)}));
-  if (minimum.cost < kInfinity) {
+  if (minimum.cost < kWithoutLimit) {
     for (CompletionBound& bound : bounds.cost) bound = refined(problem, bound, minimum.chosen);
   }
   minimum.lower_bound = least_total(problem, bounds);
@@ -404,7 +404,7 @@ Minimum minimize(const Problem& problem, const Effort& effort, std::vector<size_
     const double discarded = found.discarded;
     take_better(minimum, std::move(found));
     minimum.lower_bound = std::max(minimum.lower_bound, std::min(minimum.cost, discarded));
-    if (discarded == kInfinity || labels == effort.max_labels) break;
+    if (discarded == kWithoutLimit || labels == effort.max_labels) break;
   }
   return minimum;
 }

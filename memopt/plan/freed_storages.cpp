@@ -13,7 +13,7 @@
 namespace noisemark::memopt {
 namespace {
 
-constexpr size_t kNever = std::numeric_limits<size_t>::max();
+constexpr size_t kNoInstant = std::numeric_limits<size_t>::max();
 
 size_t between(size_t event) {
   return 2 * event;
@@ -34,7 +34,7 @@ class FreeableSearch {
 
   [[nodiscard]] FreeableStorages::Span span_of(const RecordedStorage& storage) const {
     FreeableStorages::Span span;
-    size_t first_slot = kNever;
+    size_t first_slot = kNoInstant;
     size_t last_moment = 0;
     for (const ValueId id : storage.values) {
       const RecordedValue& value = graph_.values[static_cast<size_t>(id)];
@@ -43,10 +43,10 @@ class FreeableSearch {
         first_slot = std::min(first_slot, s);
         last_moment = std::max(last_moment, until(s));
         const bool whole = value.bytes() >= storage.bytes;
-        if (whole && asked_[s] != kNever) span.needed.push_back({at_event(asked_[s]), done(s)});
+        if (whole && asked_[s] != kNoInstant) span.needed.push_back({at_event(asked_[s]), done(s)});
       }
     }
-    if (first_slot == kNever) return span;
+    if (first_slot == kNoInstant) return span;
     span.saved = {std::max(at_event(first_slot), unused_from(storage)), last_moment};
     return span;
   }
@@ -62,7 +62,7 @@ class FreeableSearch {
   }
 
   void note_what_is_asked_for() {
-    asked_.assign(graph_.slots.size(), kNever);
+    asked_.assign(graph_.slots.size(), kNoInstant);
     for (size_t s = 0; s < graph_.slots.size(); ++s) {
       if (graph_.slots[s].unpack_order != kNone) order_.push_back(s);
     }
@@ -81,9 +81,9 @@ class FreeableSearch {
   /// The first moment at which the slot, when all is kept, has let go of its memory: when the node
   /// after its own begins. What backward does not ask for may go with another, or at the end.
   [[nodiscard]] size_t until(size_t slot) const {
-    if (asked_[slot] == kNever) return kNever;
+    if (asked_[slot] == kNoInstant) return kNoInstant;
     const auto asked_by_then = static_cast<int64_t>(node_end(slot) - graph_.slots.size());
-    return graph_.slots[slot].gone_at_unpack > asked_by_then ? kNever : done(slot);  // retained
+    return graph_.slots[slot].gone_at_unpack > asked_by_then ? kNoInstant : done(slot);  // retained
   }
 
   /// The first moment at which the node that asked for the slot is done with it.
@@ -98,18 +98,18 @@ class FreeableSearch {
       const auto event = std::lower_bound(ended_.begin(), ended_.end(), storage.gone_at_operator);
       return between(static_cast<size_t>(event - ended_.begin()));
     }
-    if (storage.gone_at_unpack == kNone) return kNever;
+    if (storage.gone_at_unpack == kNone) return kNoInstant;
     for (const size_t slot : order_) {
       const bool gone = graph_.slots[slot].unpack_order == storage.gone_at_unpack;
       if (gone) return at_event(asked_[slot]);
     }
-    return kNever;
+    return kNoInstant;
   }
 
   const StepGraph& graph_;
   std::vector<OperatorId> ended_;  ///< by event of forward, and after it: operators that have ended
   std::vector<size_t> order_;      ///< slots, as backward asks for them
-  std::vector<size_t> asked_;      ///< by slot, the event; or kNever
+  std::vector<size_t> asked_;      ///< by slot, the event; or kNoInstant
   std::vector<size_t> node_ends_;  ///< by place in order_, the event at which its node is done
 };
 
@@ -260,7 +260,7 @@ bool is_asked_for(const StepGraph& graph, ValueId id) {
 namespace {
 
 /// Shares of the bytes.
-constexpr std::array<double, 2> kParts = {1.0 / 3, 2.0 / 3};
+constexpr std::array<double, 2> kSharesOfBytes = {1.0 / 3, 2.0 / 3};
 /// So much more must a byte cost that is held than one that is freed.
 constexpr double kClearlyMore = 1.25;
 
@@ -313,7 +313,7 @@ std::vector<PriceLimit> price_limits(const std::vector<FreedStorage>& freed) {
                      return a.ns_per_byte() < b.ns_per_byte();
                    });
   std::vector<PriceLimit> limits;
-  for (const double part : kParts) {
+  for (const double part : kSharesOfBytes) {
     const double most = price_of_part(by_price, part);
     if (!tells_apart(most, freed)) continue;
     PriceLimit limit = limit_at(most, freed);

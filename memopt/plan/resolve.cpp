@@ -85,14 +85,10 @@ void take_shortcuts(TreatmentPlan& plan, const Overrides& overrides, RecipeBook&
 
 namespace {
 
-const RecordedValue& value_at(const StepGraph& graph, ValueId id) {
-  return graph.values[static_cast<size_t>(id)];
-}
-
 /// All of the memory is elements of one type, and the same whenever one of the values is saved.
 bool can_be_one(const StepGraph& graph, const RecordedStorage& storage, at::ScalarType type) {
   const bool one_type = std::all_of(storage.values.begin(), storage.values.end(), [&](ValueId id) {
-    return value_at(graph, id).slots.empty() || value_at(graph, id).dtype == type;
+    return graph.value(id).slots.empty() || graph.value(id).dtype == type;
   });
   return one_type && !storage.written_in_place &&
          storage.bytes % static_cast<int64_t>(c10::elementSize(type)) == 0;
@@ -128,7 +124,7 @@ class Encoder {
   }
 
  private:
-  [[nodiscard]] const RecordedValue& value(ValueId id) const { return value_at(graph_, id); }
+  [[nodiscard]] const RecordedValue& value(ValueId id) const { return graph_.value(id); }
   ValueTreatment& treatment(ValueId id) { return plan_.values[static_cast<size_t>(id)]; }
 
   void encode_storage(const RecordedStorage& storage) {
@@ -227,14 +223,14 @@ std::optional<SavedMemory> saved_memory(const StepGraph& graph, const RecordedSt
   if (storage.external || storage.kept_as_is) return std::nullopt;
   SavedMemory memory;
   for (const ValueId id : storage.values) {
-    const std::vector<SlotId>& slots = value_at(graph, id).slots;
+    const std::vector<SlotId>& slots = graph.value(id).slots;
     if (slots.empty()) continue;
     const bool shared = memory.first != kNone;
-    if (!shared || slots.front() < value_at(graph, memory.first).slots.front()) memory.first = id;
+    if (!shared || slots.front() < graph.value(memory.first).slots.front()) memory.first = id;
     memory.whole = memory.whole || shared;
   }
   if (memory.first == kNone) return std::nullopt;
-  const RecordedValue& first = value_at(graph, memory.first);
+  const RecordedValue& first = graph.value(memory.first);
   memory.whole = memory.whole || !first.fills_its_memory();
   if (memory.whole && !can_be_one(graph, storage, first.dtype)) return std::nullopt;
   return memory;
@@ -242,7 +238,7 @@ std::optional<SavedMemory> saved_memory(const StepGraph& graph, const RecordedSt
 
 RecordedValue form_to_encode(const StepGraph& graph, const RecordedStorage& storage,
                              const SavedMemory& memory) {
-  RecordedValue form = value_at(graph, memory.first);
+  RecordedValue form = graph.value(memory.first);
   if (memory.whole) {
     form.sizes = {storage.bytes / static_cast<int64_t>(c10::elementSize(form.dtype))};
   }

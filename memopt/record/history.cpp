@@ -40,17 +40,16 @@ uint64_t digest_of_list(at::IntArrayRef list) {
   return digest;
 }
 
-/// Called by a kernel, and no call of the program's.
-bool below_autograd() {
-  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality);
-}
-
 /// Operators that make no node of autograd: those that a kernel calls, and those without history.
 bool makes_no_node() {
   return !c10::GradMode::is_enabled() || below_autograd();
 }
 
 }  // namespace
+
+bool below_autograd() {
+  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality);
+}
 
 thread_local CallWatch* CallWatch::innermost_ = nullptr;
 

@@ -14,6 +14,9 @@
 
 namespace noisemark::memopt {
 
+/// Whether a kernel is running, so that what is called now is no call of the program's.
+[[nodiscard]] bool below_autograd();
+
 /// Sees with what the operators of one forward pass are called, as far as autograd may not keep it:
 /// the operator's name, its constants (the summand of an addition, the epsilon of a norm), which of
 /// the model's buffers it reads, how often and by which calls without autograd the memory of its

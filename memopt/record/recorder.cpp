@@ -3,7 +3,6 @@
 #include <ATen/core/enum_tag.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -59,11 +58,7 @@ struct OpenFrame final : at::ObserverContext {
 };
 
 /// Callbacks are plain functions, so what they serve is found here.
-thread_local OpenFrame* innermost = nullptr;
-
-bool below_autograd() {
-  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality);
-}
+thread_local OpenFrame* innermost_frame = nullptr;
 
 }  // namespace
 
@@ -77,7 +72,7 @@ class StepRecorder::State {
     for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");
     history_.emplace(graph_);
     outer_ = std::exchange(active_, this);
-    outer_frame_ = std::exchange(innermost, nullptr);
+    outer_frame_ = std::exchange(innermost_frame, nullptr);
     // The callback of an outer pass serves the innermost.
     if (outer_ != nullptr) return;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
@@ -92,7 +87,7 @@ class StepRecorder::State {
     history_->end();
     times_.end();
     active_ = outer_;
-    innermost = outer_frame_;
+    innermost_frame = outer_frame_;
     guarded([this] {
       note_gone();
       resolve_slots();
@@ -113,7 +108,7 @@ class StepRecorder::State {
     // An operator's result is saved before the operator has ended, when its value is not known yet.
     pinned_.emplace_back(tensor.getIntrusivePtr());
     pending_.push_back({tensor.unsafeGetTensorImpl(), tensor.tensor_data()});
-    if (innermost != nullptr) innermost->slots.push_back(slot);
+    if (innermost_frame != nullptr) innermost_frame->slots.push_back(slot);
     return slot;
   }
 
@@ -198,7 +193,7 @@ class StepRecorder::State {
     while (state != nullptr && state != frame->recorder)
       inner = std::exchange(state, state->outer_);
     if (state == nullptr) return;
-    (inner == nullptr ? innermost : inner->outer_frame_) = frame->outer;
+    (inner == nullptr ? innermost_frame : inner->outer_frame_) = frame->outer;
     state->guarded([&] { state->end(function, *frame); });
   }
 
@@ -230,10 +225,10 @@ class StepRecorder::State {
     for (const c10::IValue& input : function.inputs()) {
       frame.arguments.push_back(written_down(input, frame.writable));
     }
-    if (innermost == nullptr) times_.between_operators();
+    if (innermost_frame == nullptr) times_.between_operators();
     frame.followed = true;
     frame.recorder = this;
-    frame.outer = std::exchange(innermost, &frame);
+    frame.outer = std::exchange(innermost_frame, &frame);
     frame.began = times_.mark();
   }
 

@@ -111,7 +111,7 @@ bool grows(const StepGraph& graph, const RecordedOperator& op, ValueId input) {
 /// This many times smaller than what it was computed from.
 constexpr int64_t kSmallResult = 16;
 
-bool is_saved(const StepGraph& graph, const RecordedStorage& storage) {
+bool holds_saved(const StepGraph& graph, const RecordedStorage& storage) {
   return !storage.external &&
          std::any_of(storage.values.begin(), storage.values.end(), [&](ValueId value) {
            return !graph.values[static_cast<size_t>(value)].slots.empty();
@@ -163,7 +163,7 @@ std::optional<c10::Device> StepGraph::model_device() const {
 int64_t StepGraph::saved_bytes() const {
   int64_t sum = 0;
   for (const RecordedStorage& storage : storages) {
-    if (is_saved(*this, storage)) sum += storage.bytes;
+    if (holds_saved(*this, storage)) sum += storage.bytes;
   }
   return sum;
 }
@@ -224,7 +224,7 @@ void cut_into_equal_segments(StepGraph& graph) {
   std::vector<int64_t> bytes_made(graph.operators.size(), 0);
   int64_t storages = 0;
   for (const RecordedStorage& storage : graph.storages) {
-    if (!is_saved(graph, storage)) continue;
+    if (!holds_saved(graph, storage)) continue;
     const OperatorId producer = graph.values[static_cast<size_t>(storage.values.front())].producer;
     bytes_made[static_cast<size_t>(producer)] += storage.bytes;
     ++storages;

@@ -196,6 +196,9 @@ struct StepGraph {
   bool retained = false;              ///< backward asked twice for a slot
   bool backward_ran = false;          ///< and not only one that was differentiated itself
 
+  [[nodiscard]] const RecordedValue& value(ValueId id) const {
+    return values[static_cast<size_t>(id)];
+  }
   [[nodiscard]] const RecordedOperator* producer_of(ValueId value) const;
   /// Whether the operator was the first to save the value: that is then there before anything that
   /// is made from the operator's other results is saved. False of kNone.

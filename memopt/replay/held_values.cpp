@@ -19,7 +19,7 @@ namespace noisemark::memopt {
 namespace {
 
 /// A guard under which looks are neither recorded nor have history.
-class SilentScope {
+class LookScope {
   at::DisableRecordFunctionGuard no_callbacks_;
   at::AutoDispatchBelowADInplaceOrView below_autograd_;
 };
@@ -100,7 +100,7 @@ void HeldValues::bring(ValueId id, const at::Tensor& tensor,
 
 /// True when the tensor need not be held besides.
 bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held) {
-  const SilentScope silent;
+  const LookScope silent;
   const bool whole = treatment(id).encoded_with != kNone;
   const at::Tensor memory = whole ? all_memory_of(tensor) : tensor;
   if (tries_codecs_) return find_codec(id, memory, key, held);
@@ -139,7 +139,7 @@ void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {
   const auto trial = plan_.trials.find(id);
   if (trial == plan_.trials.end()) return;
   const EncodeKey key = key_of(id);
-  const SilentScope silent;
+  const LookScope silent;
   const at::Tensor x = trial->second.whole ? all_memory_of(tensor) : tensor;
   std::set<std::string_view> taken;  // of several rooms, the smallest that suffices is enough
   for (const std::shared_ptr<const Codec>& codec : trial->second.codecs) {

@@ -41,7 +41,7 @@ constexpr double kEps = 1e-5;
 constexpr int64_t kGroups = 2;
 
 /// A guard under which trials are neither recorded nor cast, and have no history.
-class SilentScope {
+class TrialScope {
   at::AutoDispatchBelowADInplaceOrView below_autograd_;
   c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
   at::DisableRecordFunctionGuard no_callbacks_;
@@ -97,7 +97,7 @@ std::optional<NormForm> try_forms(const NormGroup& group, c10::DeviceType device
   const NormChainOnDevice run = find_norm_chain(device);
   // On a GPU ATen's group norm takes nothing but planes: at::group_norm copies into them first.
   if (run == nullptr || (device != c10::kCPU && group.channels_last)) return std::nullopt;
-  const SilentScope silent;
+  const TrialScope silent;
   const NormSample sample(group, device);
   const at::Tensor own = at::empty_like(sample.x);
   if (own.strides() != sample.y.strides()) return std::nullopt;
@@ -119,7 +119,7 @@ std::optional<NormForm> try_forms(const NormGroup& group, c10::DeviceType device
 bool try_activation(Activation activation, c10::DeviceType device) {
   const NormChainOnDevice run = find_norm_chain(device);
   if (run == nullptr) return false;
-  const SilentScope silent;
+  const TrialScope silent;
   constexpr int64_t kSamples = 1 << 15;
   const at::Tensor x = at::linspace(-110, 110, kSamples, at::kFloat).to(at::device(device));
   const at::Tensor expected = activation == Activation::kSilu ? at::silu(x) : at::relu(x);
@@ -186,7 +186,7 @@ using replay::NormGroup;
 using replay::NormStore;
 
 /// Enough for a thread that handing it over costs little beside it.
-constexpr int64_t kElementsPerTask = 16384;
+constexpr int64_t kChainElementsPerTask = 16384;
 
 /// The facts that are read off the graph.
 struct Chain {
@@ -372,8 +372,8 @@ std::optional<NormChain> job_of(const Reader& reader, const NormArguments& norm,
   return job;
 }
 
-/// Places of the tensors among a recipe's inputs, which are distinct.
-class Places {
+/// RecipeInputs of the tensors among a recipe's inputs, which are distinct.
+class RecipeInputs {
  public:
   static constexpr size_t kAbsent = static_cast<size_t>(-1);
 
@@ -393,8 +393,8 @@ class Places {
 /// Runs with what it was bound to; copies are independent.
 class NormChainRun {
  public:
-  NormChainRun(const NormChain& job, const Chain& chain, Places& places, const NormArguments& norm,
-               ValueId mean, ValueId rstd)
+  NormChainRun(const NormChain& job, const Chain& chain, RecipeInputs& places,
+               const NormArguments& norm, ValueId mean, ValueId rstd)
       : job_(job),
         type_(chain.type),
         eps_(norm.eps),
@@ -415,10 +415,10 @@ class NormChainRun {
 
  private:
   static const float* data(const std::vector<at::Tensor>& inputs, size_t place) {
-    return place == Places::kAbsent ? nullptr : inputs[place].const_data_ptr<float>();
+    return place == RecipeInputs::kAbsent ? nullptr : inputs[place].const_data_ptr<float>();
   }
   static at::Tensor tensor(const std::vector<at::Tensor>& inputs, size_t place) {
-    return place == Places::kAbsent ? at::Tensor() : inputs[place];
+    return place == RecipeInputs::kAbsent ? at::Tensor() : inputs[place];
   }
 
   [[nodiscard]] at::Tensor in_one_pass(const std::vector<at::Tensor>& inputs) const {
@@ -468,7 +468,7 @@ class NormChainRun {
                               job_.samples, job_.channels, job_.pixels, job_.groups, eps_));
     if (job_.activation == Activation::kSilu) y = at::silu(y);
     if (job_.activation == Activation::kRelu) y = at::relu(y);
-    return factor_ == Places::kAbsent ? y : at::mul(y, inputs[factor_]);
+    return factor_ == RecipeInputs::kAbsent ? y : at::mul(y, inputs[factor_]);
   }
 
   NormChain job_;
@@ -483,7 +483,7 @@ void replay::run_norm_chain_on_cpu(const NormChain& job) {
   const NormChainKernels& kernels = norm_chain_kernels(current_cpu_level());
   kernels.prepare(job);
   const int64_t elements = job.samples * job.channels * job.pixels;
-  const int64_t rows_per_task = std::max<int64_t>(1, kElementsPerTask * job.rows() / elements);
+  const int64_t rows_per_task = std::max<int64_t>(1, kChainElementsPerTask * job.rows() / elements);
   at::parallel_for(0, job.rows(), rows_per_task,
                    [&](int64_t begin, int64_t end) { kernels.run(job, begin, end); });
 }
@@ -505,7 +505,7 @@ std::optional<Recipe> norm_chain_recipe(const StepGraph& graph, ValueId id) {
   }
   const std::optional<NormChain> job = job_of(reader, *norm, *chain, device->type());
   if (!job) return std::nullopt;
-  Places places;
+  RecipeInputs places;
   Recipe recipe;
   recipe.name = "group norm from its statistics";
   recipe.replaces = graph.values[static_cast<size_t>(id)].producer;

@@ -15,11 +15,6 @@ namespace {
 
 constexpr size_t kDigestDigits = 12;
 
-std::string text_of(const Strings& strings, const std::string& key) {
-  const auto found = strings.find(key);
-  return found == strings.end() ? "" : found->second;
-}
-
 std::string verdict_cell(CompareVerdict verdict) {
   const std::string name(verdict_name(verdict));
   return exit_code_of(verdict) == ExitCode::kPass ? name : "**" + name + "**";

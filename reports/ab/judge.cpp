@@ -200,11 +200,6 @@ double margin_of_gate() {
   return gate->gate_margin_frac;
 }
 
-std::string text_of(const Strings& strings, const std::string& key) {
-  const auto found = strings.find(key);
-  return found == strings.end() ? "" : found->second;
-}
-
 std::string cell_of(const AbRecord& record) {
   const std::string cell = text_of(record.a.identity, "cell");
   return cell.empty() ? record.a.benchmark : cell;

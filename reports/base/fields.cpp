@@ -8,11 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/base/markdown.h"
+#include "reports/base/nearest.h"
 
 namespace noisemark::reports::json {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Kind = Shape::Kind;
 
 std::vector<std::string> parts_of(std::string_view joined) {
@@ -25,8 +26,8 @@ std::vector<std::string> parts_of(std::string_view joined) {
   return parts;
 }
 
-Json accepted(const Shape& shape, const Rule& rule) {
-  Json list = Json::array();
+OrderedJson accepted(const Shape& shape, const Rule& rule) {
+  OrderedJson list = OrderedJson::array();
   if (rule.one_of.empty()) return shape.names;
   for (const std::string& part : parts_of(rule.one_of)) {
     shape.kind == Kind::kInteger ? list.push_back(std::stoll(part)) : list.push_back(part);
@@ -34,9 +35,9 @@ Json accepted(const Shape& shape, const Rule& rule) {
   return list;
 }
 
-Json number_of(double bound) {
+OrderedJson number_of(double bound) {
   const auto whole = static_cast<int64_t>(bound);
-  return static_cast<double>(whole) == bound ? Json(whole) : Json(bound);
+  return static_cast<double>(whole) == bound ? OrderedJson(whole) : OrderedJson(bound);
 }
 
 /// The structs of a document that are not its own body, each once, in the order of their first use.
@@ -53,11 +54,11 @@ void collect(const Shape& shape, std::vector<const Shape*>& all) {
   }
 }
 
-Json reference_to(const Shape& shape) {
+OrderedJson reference_to(const Shape& shape) {
   return {{"$ref", fmt::format("#/definitions/{}", shape.about.name)}};
 }
 
-Json schema_of(const Shape& shape, const Rule& rule) {
+OrderedJson schema_of(const Shape& shape, const Rule& rule) {
   constexpr std::array kTypes{"boolean", "integer", "number", "string"};
   switch (shape.kind) {
     case Kind::kStruct:
@@ -73,14 +74,14 @@ Json schema_of(const Shape& shape, const Rule& rule) {
     default:
       break;
   }
-  Json json;
+  OrderedJson json;
   if (!shape.names.empty() || !rule.one_of.empty()) {
     json["enum"] = accepted(shape, rule);
     if (shape.nullable) json["enum"].push_back(nullptr);
     return json;
   }
   const char* type = kTypes.at(static_cast<size_t>(shape.kind));
-  json["type"] = shape.nullable ? Json{type, "null"} : Json(type);
+  json["type"] = shape.nullable ? OrderedJson{type, "null"} : OrderedJson(type);
   if (rule.at_least) json["minimum"] = number_of(*rule.at_least);
   if (rule.above) json["exclusiveMinimum"] = number_of(*rule.above);
   if (rule.at_most) json["maximum"] = number_of(*rule.at_most);
@@ -90,19 +91,19 @@ Json schema_of(const Shape& shape, const Rule& rule) {
 }
 
 /// JSON on one line, with a space behind colons and commas.
-std::string line_of(const Json& json) {
+std::string line_of(const OrderedJson& json) {
   if (!json.is_structured()) return json.dump();
   std::string text;
   for (const auto& item : json.items()) {
     if (!text.empty()) text += ", ";
-    if (json.is_object()) text += Json(item.key()).dump() + ": ";
+    if (json.is_object()) text += OrderedJson(item.key()).dump() + ": ";
     text += line_of(item.value());
   }
   return json.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
 std::string property_line(const Shape::Member& member) {
-  Json json = schema_of(*member.shape, member.rule);
+  OrderedJson json = schema_of(*member.shape, member.rule);
   if (!member.text.empty()) {
     // Beside a reference draft-07 ignores every other key.
     if (json.contains("$ref")) json = {{"allOf", {json}}};
@@ -115,7 +116,7 @@ std::string property_line(const Shape::Member& member) {
 std::string object_text(const Shape& shape, const std::vector<std::string>& extra,
                         const std::vector<std::string>& extra_keys, int depth) {
   const std::string indent(static_cast<size_t>(depth), ' ');
-  Json required(extra_keys);
+  OrderedJson required(extra_keys);
   std::vector<std::string> lines = extra;
   for (const Shape::Member& member : shape.members) {
     const bool may_be_absent = member.rule.left_out_if_empty || member.rule.came_later;
@@ -146,25 +147,17 @@ std::string_view unit_of(std::string_view key) {
   return key == "bytes" ? key : "";
 }
 
-/// The anchor that GitHub gives to a heading.
-std::string anchor_of(std::string_view heading) {
-  std::string anchor(heading);
-  std::transform(anchor.begin(), anchor.end(), anchor.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return anchor;
-}
-
 std::string type_words(const Shape& shape, const Rule& rule) {
   constexpr std::array kTypes{"true or false", "integer", "number", "text"};
   std::string words;
   if (shape.kind == Kind::kStruct) {
-    words = fmt::format("[{}](#{})", shape.about.name, anchor_of(shape.about.name));
+    words = fmt::format("[{}](#{})", shape.about.name, lower_case(shape.about.name));
   } else if (shape.kind == Kind::kList) {
     words = "list of " + type_words(*shape.entry, rule) + (rule.gaps ? " or null" : "");
   } else if (shape.kind == Kind::kMap) {
     words = "object of " + type_words(*shape.entry, rule);
   } else if (!shape.names.empty() || !rule.one_of.empty()) {
-    for (const Json& name : accepted(shape, rule)) {
+    for (const OrderedJson& name : accepted(shape, rule)) {
       words += (words.empty() ? "" : ", ") + code(name.dump());
     }
   } else {
@@ -213,16 +206,17 @@ std::string schema_text(const Document& document, const Shape& body) {
   collect(body, structs);
   std::vector<std::string> definitions;
   for (const Shape* one : structs) {
-    const std::string words = one->about.text.empty() ? ""
-                                                      : fmt::format("      \"description\": {},\n",
-                                                                    Json(one->about.text).dump());
+    const std::string words =
+        one->about.text.empty()
+            ? ""
+            : fmt::format("      \"description\": {},\n", OrderedJson(one->about.text).dump());
     definitions.push_back(fmt::format("    \"{}\": {{\n{}{}\n    }}", one->about.name, words,
                                       object_text(*one, {}, {}, 6)));
   }
   return fmt::format(
       "{{\n  \"$schema\": \"http://json-schema.org/draft-07/schema#\",\n"
       "  \"title\": \"{} {}\",\n  \"description\": {},\n{},\n  \"definitions\": {{\n{}\n  }}\n}}\n",
-      document.name, document.version, Json(document.text).dump(),
+      document.name, document.version, OrderedJson(document.text).dump(),
       object_text(body, lines, keys, 2), fmt::join(definitions, ",\n"));
 }
 

@@ -1,18 +1,27 @@
 #include "reports/base/nearest.h"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 #include <vector>
 
 namespace noisemark::reports {
 namespace {
 
+char small(char letter) {
+  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+
 bool same_letter(char a, char b) {
-  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  return small(a) == small(b);
 }
 
 }  // namespace
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), small);
+  return lower;
+}
 
 size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;

@@ -8,6 +8,9 @@
 
 namespace noisemark::reports {
 
+/// ASCII letters become small; all else stays.
+[[nodiscard]] std::string lower_case(std::string_view text);
+
 /// Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours,
 /// one each, letter case ignored. Stops early and returns `limit + 1` once it must exceed `limit`.
 [[nodiscard]] size_t edit_distance(std::string_view a, std::string_view b, size_t limit);

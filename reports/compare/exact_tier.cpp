@@ -103,7 +103,7 @@ std::vector<Exact> figures_of(const Cell& cell) {
 }
 
 /// The figures of the runs that had the same seed.
-struct Runs {
+struct PairedFigures {
   std::vector<Figure> base;
   std::vector<Figure> candidate;
 
@@ -125,10 +125,10 @@ double greatest(const std::vector<Figure>& figures) {
   return value;
 }
 
-std::map<uint64_t, Runs> by_seed(const Cell& cell, const Exact& exact) {
-  std::map<uint64_t, Runs> seeds;
+std::map<uint64_t, PairedFigures> by_seed(const Cell& cell, const Exact& exact) {
+  std::map<uint64_t, PairedFigures> seeds;
   for (const auto& [base, candidate] : cell.pairs) {
-    Runs& runs = seeds[base->result.seeds.base];
+    PairedFigures& runs = seeds[base->result.seeds.base];
     runs.base.push_back(exact.of(base->result));
     runs.candidate.push_back(exact.of(candidate->result));
   }
@@ -180,7 +180,7 @@ void judge(ExactRow& row, Rule rule, const std::string& moved) {
 }
 
 /// BASE's own runs of the seed differ, so that a single difference proves nothing.
-void judge_noisy(ExactRow& row, const Runs& runs, bool numbers) {
+void judge_noisy(ExactRow& row, const PairedFigures& runs, bool numbers) {
   if (numbers && least(runs.candidate) > greatest(runs.base)) {
     row.verdict = CompareVerdict::kRegression;
     row.words = "rose beyond every run of BASE";
@@ -208,8 +208,8 @@ ExactRow row_of(const Cell& cell, const Exact& exact, const Figure& base, const 
           {}};
 }
 
-ExactRow compare_pair(const Cell& cell, const Exact& exact, const RunPair& pair, const Runs& runs,
-                      const std::string& moved) {
+ExactRow compare_pair(const Cell& cell, const Exact& exact, const RunPair& pair,
+                      const PairedFigures& runs, const std::string& moved) {
   const Figure base = exact.of(pair.first->result);
   const Figure candidate = exact.of(pair.second->result);
   ExactRow row = row_of(cell, exact, base, candidate);
@@ -239,7 +239,7 @@ std::set<std::string> units_of(const Cell& cell, const Exact& exact) {
 std::optional<ExactRow> compare_one(const Cell& cell, const Exact& exact, bool lower_peak) {
   const std::string moved = why_moved(cell, exact, lower_peak);
   const std::set<std::string> units = units_of(cell, exact);
-  const std::map<uint64_t, Runs> seeds = by_seed(cell, exact);
+  const std::map<uint64_t, PairedFigures> seeds = by_seed(cell, exact);
   std::optional<ExactRow> worst;
   for (const RunPair& pair : cell.pairs) {
     const bool missing =

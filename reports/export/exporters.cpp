@@ -22,31 +22,31 @@
 
 namespace noisemark::reports {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string bencher_json(const std::vector<Figure>& figures) {
-  Json benchmarks = Json::object();
+  OrderedJson benchmarks = OrderedJson::object();
   for (const Figure& figure : figures) {
-    Json metric = {{"value", figure.value}};
+    OrderedJson metric = {{"value", figure.value}};
     if (figure.interval) {
       metric["lower_value"] = figure.interval->low;
       metric["upper_value"] = figure.interval->high;
     }
     benchmarks[figure.cell][figure.metric] = std::move(metric);
   }
-  return benchmarks.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return benchmarks.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string github_benchmark_json(const std::vector<Figure>& figures, Direction direction) {
   if (direction == Direction::kNeutral) {
     throw std::logic_error("github-action-benchmark needs to know which way is good");
   }
-  Json entries = Json::array();
+  OrderedJson entries = OrderedJson::array();
   for (const Figure& figure : figures) {
     if (figure.direction != direction) continue;
-    Json entry = {{"name", fmt::format("{}: {}", figure.cell, figure.metric)},
-                  {"unit", figure.unit},
-                  {"value", figure.value}};
+    OrderedJson entry = {{"name", fmt::format("{}: {}", figure.cell, figure.metric)},
+                         {"unit", figure.unit},
+                         {"value", figure.value}};
     if (figure.interval) {
       entry["range"] = fmt::format("{} to {}", format_number(figure.interval->low),
                                    format_number(figure.interval->high));
@@ -54,7 +54,7 @@ std::string github_benchmark_json(const std::vector<Figure>& figures, Direction 
     entry["extra"] = figure.note;
     entries.push_back(std::move(entry));
   }
-  return entries.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return entries.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 namespace {

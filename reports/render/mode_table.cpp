@@ -21,7 +21,7 @@ bool under_a_mode(const NamedResult& named) {
 
 using Row = std::vector<std::string>;
 
-std::string mib(const std::optional<int64_t>& bytes) {
+std::string mib_or_blank(const std::optional<int64_t>& bytes) {
   return bytes ? format_mib(*bytes) : "";
 }
 
@@ -32,13 +32,14 @@ std::string percent(const std::optional<double>& frac) {
 /// Measured, predicted, times fewer.
 Row figure(const Result& result, std::optional<int64_t> StepBytes::*of, int64_t bytes) {
   const MemoryMode& mode = result.memory_mode;
-  if (!result.memory.measured) return {"none", mib(mode.predicted.*of), ""};
+  if (!result.memory.measured) return {"none", mib_or_blank(mode.predicted.*of), ""};
   const std::optional<double> times = times_fewer(mode.plain.*of, bytes);
-  return {format_mib(bytes), mib(mode.predicted.*of), times ? fmt::format("{:.2f}", *times) : ""};
+  return {format_mib(bytes), mib_or_blank(mode.predicted.*of),
+          times ? fmt::format("{:.2f}", *times) : ""};
 }
 
 /// The figure of the training pass; where that was too short, of the turns beside "none".
-std::string rate(const Result& result) {
+std::string rate_of_any_run(const Result& result) {
   const Metric* metric = find_metric(result, "images_per_s");
   if (metric != nullptr && metric->value) return format_per_s(*metric->value);
   const std::vector<double>& turns = result.memory_mode.overhead.step_s;
@@ -98,18 +99,19 @@ Row at_most_row(const Result& result) {
   const MemoryMode& mode = result.memory_mode;
   const bool encodes = result.identity.mode != "none" && result.memory.measured;
   const std::optional<double> at_most = most_times_fewer(mode);
-  return joined(name_of(result),
-                {figure(result, &StepBytes::peak_saved_bytes, result.memory.peak_saved_bytes),
-                 {encodes ? format_mib(mode.encoded_bytes) : "", mib(mode.irreplaceable_bytes),
-                  at_most ? fmt::format("{:.2f}", *at_most) : ""}});
+  return joined(
+      name_of(result),
+      {figure(result, &StepBytes::peak_saved_bytes, result.memory.peak_saved_bytes),
+       {encodes ? format_mib(mode.encoded_bytes) : "", mib_or_blank(mode.irreplaceable_bytes),
+        at_most ? fmt::format("{:.2f}", *at_most) : ""}});
 }
 
 Row time_row(const Result& result) {
   const MemoryMode& mode = result.memory_mode;
   const bool none = result.identity.mode == "none";
-  return joined(name_of(result),
-                {{rate(result), overhead(mode.overhead), percent(predicted_overhead_frac(mode)),
-                  none ? "" : proof(mode), none ? "" : fallbacks(result)}});
+  return joined(name_of(result), {{rate_of_any_run(result), overhead(mode.overhead),
+                                   percent(predicted_overhead_frac(mode)), none ? "" : proof(mode),
+                                   none ? "" : fallbacks(result)}});
 }
 
 Row fit_row(const Result& result) {
@@ -118,7 +120,7 @@ Row fit_row(const Result& result) {
   if (!fit.missing_reason.empty()) return joined(name_of(result), {within, {"none", "", ""}});
   return joined(name_of(result),
                 {within,
-                 {format_count(fit.batch), mib(fit.peak_bytes),
+                 {format_count(fit.batch), mib_or_blank(fit.peak_bytes),
                   fit.next_peak_bytes ? format_mib(*fit.next_peak_bytes) : fit.next_words}});
 }
 

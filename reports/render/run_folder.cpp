@@ -20,7 +20,7 @@ namespace noisemark::reports {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kSuiteSchema = "noisemark.suite 1";
 
@@ -83,7 +83,7 @@ void write_result_alone(const fs::path& folder, const Result& result) {
 
 void write_suite(const fs::path& folder, const Suite& suite) {
   make_folder(folder);
-  Json json;
+  OrderedJson json;
   json["schema"] = kSuiteSchema;
   json["title"] = suite.title;
   json["folders"] = suite.names;
@@ -91,7 +91,7 @@ void write_suite(const fs::path& folder, const Suite& suite) {
   json["not_run"] = suite.not_run;
   if (!suite.judged.empty()) json["judged"] = suite.judged;
   write_file_atomically(folder / "suite.json",
-                        json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+                        json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
 std::optional<Suite> read_suite(const fs::path& folder) {

@@ -152,12 +152,13 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
   MarkdownTable table(columns);
   std::map<std::string, double> first_rate;
   for (const NamedResult& named : results) {
-    const Metric* rate = find_metric(named.result, std::string(kRate));
+    const Metric* measured_rate = find_metric(named.result, std::string(kRate));
     std::string ratio;
-    if (rate != nullptr && rate->value && *rate->value > 0) {
+    if (measured_rate != nullptr && measured_rate->value && *measured_rate->value > 0) {
       const double base =
-          first_rate.emplace(comparable_key(named.result.identity), *rate->value).first->second;
-      ratio = fmt::format("{:.3f}", *rate->value / base);
+          first_rate.emplace(comparable_key(named.result.identity), *measured_rate->value)
+              .first->second;
+      ratio = fmt::format("{:.3f}", *measured_rate->value / base);
     }
     table.add_row(row_of(named, ratio, verdicts, traits));
   }
@@ -228,12 +229,13 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
 }
 
 std::string rate_cell(const Result& result) {
-  const Metric* rate = find_metric(result, std::string(kRate));
-  if (rate == nullptr || !rate->value) return "none";
+  const Metric* measured_rate = find_metric(result, std::string(kRate));
+  if (measured_rate == nullptr || !measured_rate->value) return "none";
   const std::string_view caveat = rate_caveat(result.protocol.warmup_stable);
-  if (!rate->ci95) return fmt::format("{}{}", format_per_s(*rate->value), caveat);
-  return fmt::format("{} [{}, {}]{}", format_per_s(*rate->value), format_per_s(rate->ci95->low),
-                     format_per_s(rate->ci95->high), caveat);
+  if (!measured_rate->ci95) return fmt::format("{}{}", format_per_s(*measured_rate->value), caveat);
+  return fmt::format("{} [{}, {}]{}", format_per_s(*measured_rate->value),
+                     format_per_s(measured_rate->ci95->low),
+                     format_per_s(measured_rate->ci95->high), caveat);
 }
 
 std::string metric_cell(const Result& result, const MetricRow& row) {
@@ -257,9 +259,10 @@ namespace {
 
 std::optional<double> rate_of(const SweepRow& row) {
   if (!row.result) return std::nullopt;
-  const Metric* rate = find_metric(*row.result, std::string(kRate));
-  if (rate == nullptr || !rate->value || *rate->value <= 0) return std::nullopt;
-  return rate->value;
+  const Metric* measured_rate = find_metric(*row.result, std::string(kRate));
+  if (measured_rate == nullptr || !measured_rate->value || *measured_rate->value <= 0)
+    return std::nullopt;
+  return measured_rate->value;
 }
 
 std::string time_ratio(const SweepRow& row, const SweepRow& first) {
@@ -381,16 +384,11 @@ std::string sweep_markdown(const Sweep& sweep) {
 
 namespace {
 
-std::string mib(const std::optional<int64_t>& bytes) {
+std::string mib_or_none(const std::optional<int64_t>& bytes) {
   return bytes ? format_mib(*bytes) : "none";
 }
 
-std::string setting(const Result& result, const std::string& name) {
-  const auto found = result.environment.find(name);
-  return found == result.environment.end() ? "not known" : found->second;
-}
-
-std::string rate(const Result& result) {
+std::string measured_rate(const Result& result) {
   const Metric* metric = find_metric(result, "images_per_s");
   return metric != nullptr && metric->value ? format_per_s(*metric->value) : "none";
 }
@@ -437,10 +435,10 @@ std::string workspace_table(const std::vector<NamedResult>& results) {
     if (!has_any(result)) continue;
     const ConvolutionWorkspace& workspace = result.memory.convolution_workspace;
     const std::string limit = limit_words(workspace);
-    table.add_row({named.name, setting(result, "torch_cudnn_benchmark"),
-                   setting(result, "torch_deterministic_cudnn"), rate(result),
-                   mib(workspace.limit_bytes), mib(workspace.largest_bytes),
-                   mib(workspace.peak_bytes),
+    table.add_row({named.name, text_of(result.environment, "torch_cudnn_benchmark", "not known"),
+                   text_of(result.environment, "torch_deterministic_cudnn", "not known"),
+                   measured_rate(result), mib_or_none(workspace.limit_bytes),
+                   mib_or_none(workspace.largest_bytes), mib_or_none(workspace.peak_bytes),
                    limit_of(workspace) == WorkspaceLimit::kExceeded ? "**" + limit + "**" : limit});
   }
   if (table.empty()) return "";

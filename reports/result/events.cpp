@@ -17,7 +17,7 @@
 namespace noisemark::reports {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kPrefix = ":::MLLOG ";
 constexpr std::array kTypes{
@@ -32,9 +32,9 @@ int64_t system_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-Json to_json_value(const EventValue& value) {
+OrderedJson to_json_value(const EventValue& value) {
   return std::visit(
-      [](const auto& held) -> Json {
+      [](const auto& held) -> OrderedJson {
         if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::monostate>) {
           return nullptr;
         } else {
@@ -44,7 +44,7 @@ Json to_json_value(const EventValue& value) {
       value);
 }
 
-EventValue from_json_value(const Json& value) {
+EventValue from_json_value(const OrderedJson& value) {
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_number_integer()) return value.get<int64_t>();
   if (value.is_number()) return value.get<double>();
@@ -69,10 +69,10 @@ std::string_view name_of(EventType type) {
 }
 
 Event parse_event(std::string_view json, const std::string& where) {
-  Json line;
+  OrderedJson line;
   try {
-    line = Json::parse(json);
-  } catch (const Json::exception&) {
+    line = OrderedJson::parse(json);
+  } catch (const OrderedJson::exception&) {
     throw bad_input(where, "not valid JSON", json_fault(json), "");
   }
   std::vector<std::string> keys;
@@ -158,15 +158,15 @@ std::string event_line(const Event& event) {
   replace_not_finite(written.value, "not_finite", noted);
   for (auto& [key, value] : written.metadata) replace_not_finite(value, key + "_not_finite", noted);
   written.metadata.merge(noted);
-  Json line;
+  OrderedJson line;
   line["namespace"] = "noisemark";
   line["time_ms"] = written.time_ms;
   line["event_type"] = name_of(written.type);
   line["key"] = written.key;
   line["value"] = to_json_value(written.value);
-  line["metadata"] = Json::object();
+  line["metadata"] = OrderedJson::object();
   for (const auto& [key, value] : written.metadata) line["metadata"][key] = to_json_value(value);
-  return std::string(kPrefix) + line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return std::string(kPrefix) + line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 EventWriter::EventWriter(const std::filesystem::path& path, bool resume, Clock clock)

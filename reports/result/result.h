@@ -18,6 +18,13 @@ namespace noisemark::reports {
 
 using Strings = std::map<std::string, std::string>;
 
+/// The text of `key`, or `otherwise` where there is none.
+[[nodiscard]] inline std::string text_of(const Strings& strings, const std::string& key,
+                                         const char* otherwise = "") {
+  const auto found = strings.find(key);
+  return found == strings.end() ? otherwise : found->second;
+}
+
 struct Identity {
   std::string benchmark;
   std::string scale;

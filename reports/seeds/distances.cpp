@@ -27,7 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr size_t kShownDigits = 12;  // of a checksum
 constexpr const char* kFolder = "distances";
 
 std::string shown(const Json& json) {
@@ -100,7 +99,7 @@ std::string sampler_of(const DrawnSamples::Sampler& sampler) {
 
 std::string definition_words(const DrawnSamples::Definition& definition) {
   return fmt::format("{}@{} {}{}", definition.id, definition.scale,
-                     definition.sha256.substr(0, kShownDigits),
+                     definition.sha256.substr(0, kChecksumDigits),
                      definition.custom ? " (custom)" : "");
 }
 
@@ -110,7 +109,7 @@ std::string noise_of(const DrawnSamples& drawn, const Result& run) {
   const std::string words =
       *drawn.seed == run.seeds.base ? "the run's seed" : fmt::format("seed {}", *drawn.seed);
   if (drawn.noise.source != "file") return words;
-  return fmt::format("a file {}, {}", drawn.noise.sha256.substr(0, kShownDigits), words);
+  return fmt::format("a file {}, {}", drawn.noise.sha256.substr(0, kChecksumDigits), words);
 }
 
 /// Likewise: samples of modes in other precisions differ in nothing else.

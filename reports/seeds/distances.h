@@ -10,6 +10,8 @@
 
 namespace noisemark::reports {
 
+inline constexpr size_t kChecksumDigits = 12;  ///< that pages show of one
+
 /// A distance of the samples that one run drew.
 struct RunDistance {
   std::string run_id;

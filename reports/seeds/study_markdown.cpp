@@ -10,6 +10,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/seeds/distances.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
 
@@ -344,10 +345,8 @@ std::string runs(const QualityStudy& study) {
   return text + list("To repeat the first seed of each", commands);
 }
 
-constexpr size_t kShownDigits = 12;  // of a checksum
-
 std::string shown(const std::string& sha256) {
-  return sha256.empty() ? "not known" : code(sha256.substr(0, kShownDigits));
+  return sha256.empty() ? "not known" : code(sha256.substr(0, kChecksumDigits));
 }
 
 std::string or_unknown(const std::string& text) {

@@ -13,6 +13,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/input_file.h"
+#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/data/picture.h"
 
@@ -33,17 +34,12 @@ std::string accepted_size() {
          std::to_string(kFileBytes) + " bytes";
 }
 
-std::string lower(std::string text) {
-  for (char& letter : text)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
-
-bool is_archive(const std::string& name) {
+bool is_archive_name(const std::string& name) {
   constexpr std::array<std::string_view, 6> kEndings{".tar.gz", ".tgz", ".tar",
                                                      ".gz",     ".zip", ".7z"};
-  return std::any_of(kEndings.begin(), kEndings.end(),
-                     [&](std::string_view ending) { return lower(name).ends_with(ending); });
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
+    return reports::lower_case(name).ends_with(ending);
+  });
 }
 
 constexpr const char* kNeeded =
@@ -84,11 +80,13 @@ std::string other_copy_in(const fs::path& folder) {
   }
   std::sort(names.begin(), names.end());
   for (const OtherCopy& copy : kOtherCopies) {
-    const auto named = [&](const std::string& name) { return is_named(lower(name), copy.name); };
+    const auto named = [&](const std::string& name) {
+      return is_named(reports::lower_case(name), copy.name);
+    };
     const auto found = std::find_if(names.begin(), names.end(), named);
     if (found != names.end()) return *found + " shows that this is " + std::string(copy.what);
   }
-  const auto archive = std::find_if(names.begin(), names.end(), is_archive);
+  const auto archive = std::find_if(names.begin(), names.end(), is_archive_name);
   return archive == names.end() ? "" : *archive + " was not unpacked";
 }
 
@@ -100,7 +98,7 @@ fs::path batches_folder(const fs::path& folder) {
   const fs::file_status status = fs::status(folder, error);
   if (fs::is_regular_file(status)) {
     throw bad_input(where, "",
-                    is_archive(folder.filename().string())
+                    is_archive_name(folder.filename().string())
                         ? "is a file that was not unpacked (tar -xzf), not a folder"
                         : "is a file, not a folder",
                     kNeeded);

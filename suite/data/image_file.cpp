@@ -7,7 +7,7 @@
 namespace noisemark::suite {
 namespace {
 
-using Bytes = std::span<const uint8_t>;
+using FileBytes = std::span<const uint8_t>;
 using namespace std::string_view_literals;
 
 constexpr auto kPng = "\x89PNG\r\n\x1a\n"sv;
@@ -41,7 +41,7 @@ constexpr std::array kArchives{"PK\x03\x04"sv,
                                "7z\xbc\xaf\x27\x1c"sv,
                                "Rar!"sv};
 
-bool has_at(Bytes bytes, size_t at, std::string_view signature) {
+bool has_at(FileBytes bytes, size_t at, std::string_view signature) {
   return bytes.size() >= at + signature.size() &&
          std::equal(signature.begin(), signature.end(), bytes.begin() + at,
                     [](char a, uint8_t b) { return static_cast<uint8_t>(a) == b; });

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 #include "suite/data/picture_files.h"
@@ -28,12 +29,6 @@ using Names = std::vector<std::string>;
 constexpr std::array<std::string_view, 2> kTrainNames{"train", "training"};
 constexpr std::array<std::string_view, 4> kTestNames{"test", "testing", "eval", "evaluation"};
 constexpr std::array<std::string_view, 4> kValidationNames{"val", "valid", "validation", "dev"};
-
-std::string lower(std::string text) {
-  for (char& letter : text)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
 
 /// Entries of `folder` that may be meant, in order; of a folder with a slash at its end.
 Names entries_of(const fs::path& folder) {
@@ -56,7 +51,7 @@ Names entries_of(const fs::path& folder) {
 /// and "trainset" are "train".
 std::string split_stem(const std::string& name) {
   constexpr std::array<std::string_view, 4> kEndings{"images", "data", "split", "set"};
-  std::string stem = lower(name);
+  std::string stem = reports::lower_case(name);
   const auto strip = [&] { stem.resize(stem.find_last_not_of("0123456789_-") + 1); };
   strip();
   for (const std::string_view ending : kEndings) {

@@ -19,9 +19,9 @@
 namespace noisemark::suite::detail {
 namespace {
 
-using Bytes = std::span<const uint8_t>;
+using FileBytes = std::span<const uint8_t>;
 
-constexpr const char* kTruncated = "truncated JPEG";
+constexpr const char* kTruncatedJpeg = "truncated JPEG";
 
 /// libjpeg reports errors by a callback that must not return; C++ exceptions must not cross its C
 /// frames, so the callback jumps back.
@@ -109,7 +109,7 @@ struct JpegReader {
   jpeg_source_mgr source{};
   JpegErrors errors{};
 
-  explicit JpegReader(Bytes bytes) {
+  explicit JpegReader(FileBytes bytes) {
     info.err = jpeg_std_error(&errors.manager);
     errors.manager.error_exit = leave;
     errors.manager.emit_message = judge_warning;
@@ -126,7 +126,7 @@ struct JpegReader {
   JpegReader& operator=(const JpegReader&) = delete;
 
   void require(Reading reading) const {
-    if (reading == Reading::kEnded) throw ImageError(kTruncated);
+    if (reading == Reading::kEnded) throw ImageError(kTruncatedJpeg);
     if (reading == Reading::kFailed) {
       throw ImageError(std::string("JPEG: ") + errors.message.data());
     }

@@ -18,6 +18,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/input_file.h"
+#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 
@@ -27,9 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool has_picture_extension(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& letter : extension)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  const std::string extension = reports::lower_case(path.extension().string());
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
 }
 

@@ -19,9 +19,9 @@
 namespace noisemark::suite::detail {
 namespace {
 
-using Bytes = std::span<const uint8_t>;
+using FileBytes = std::span<const uint8_t>;
 
-uint32_t big_endian(Bytes bytes, size_t at, size_t count) {
+uint32_t big_endian(FileBytes bytes, size_t at, size_t count) {
   uint32_t value = 0;
   for (size_t i = 0; i < count; ++i) value = value << 8 | bytes[at + i];
   return value;
@@ -44,7 +44,7 @@ struct Header {
   }
 };
 
-Header parse_header(Bytes data) {
+Header parse_header(FileBytes data) {
   if (data.size() < 13) throw ImageError("PNG with a header that is cut off");
   const Header header{big_endian(data, 0, 4), big_endian(data, 4, 4), data[8], data[9],
                       data[12] != 0};
@@ -65,24 +65,24 @@ Header parse_header(Bytes data) {
 /// The parts of a file on which its pixels depend.
 struct Parts {
   std::optional<Header> header;
-  std::optional<Bytes> palette;
+  std::optional<FileBytes> palette;
   std::vector<uint8_t> compressed;
   std::string remark;
 };
 
 struct Chunk {
   std::string_view type;
-  Bytes data;           ///< shorter than it says where the file ends
+  FileBytes data;       ///< shorter than it says where the file ends
   bool whole = false;   ///< the file does not end within it
   bool intact = false;  ///< it has the checksum that it should have
 };
 
 /// Section 3.2: length, type, data and CRC over type and data. Returns nothing at the file's end
 /// and where no type of four letters is found.
-std::optional<Chunk> read_chunk(Bytes bytes, size_t& at) {
+std::optional<Chunk> read_chunk(FileBytes bytes, size_t& at) {
   if (bytes.size() - at < 8) return std::nullopt;
   const size_t length = big_endian(bytes, at, 4);
-  const Bytes rest = bytes.subspan(at + 4);
+  const FileBytes rest = bytes.subspan(at + 4);
   const std::string_view type(reinterpret_cast<const char*>(rest.data()), 4);
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   if (!std::all_of(type.begin(), type.end(), is_letter)) return std::nullopt;
@@ -96,13 +96,13 @@ std::optional<Chunk> read_chunk(Bytes bytes, size_t& at) {
   return chunk;
 }
 
-constexpr const char* kTruncated = "truncated PNG";
+constexpr const char* kTruncatedPng = "truncated PNG";
 constexpr std::string_view kData = "IDAT";
 constexpr std::string_view kEnd = "IEND";
 
 /// Takes a chunk before the pixels. Every one must be intact, also those that do not matter.
 void take_leading_chunk(const Chunk& chunk, Parts& parts) {
-  if (!chunk.whole) throw ImageError(kTruncated);
+  if (!chunk.whole) throw ImageError(kTruncatedPng);
   if (!chunk.intact) throw ImageError("PNG chunk with a wrong checksum");
   if (chunk.type == "IHDR") parts.header = parse_header(chunk.data);
   if (chunk.type == "PLTE") parts.palette = chunk.data;
@@ -110,7 +110,7 @@ void take_leading_chunk(const Chunk& chunk, Parts& parts) {
 }
 
 /// Judges what follows the pixels, of which nothing is needed.
-void judge_trailing_chunks(Bytes bytes, size_t at, Parts& parts) {
+void judge_trailing_chunks(FileBytes bytes, size_t at, Parts& parts) {
   while (const auto chunk = read_chunk(bytes, at)) {
     if (!chunk->intact) add_remark(parts.remark, "a chunk after the pixels has a wrong checksum");
     if (chunk->type != kEnd) continue;
@@ -120,14 +120,14 @@ void judge_trailing_chunks(Bytes bytes, size_t at, Parts& parts) {
   add_remark(parts.remark, "no end after the pixels");
 }
 
-Parts read_parts(Bytes bytes) {
+Parts read_parts(FileBytes bytes) {
   Parts parts;
   size_t at = 8;
   auto chunk = read_chunk(bytes, at);
   for (; chunk && chunk->type != kData; chunk = read_chunk(bytes, at)) {
     take_leading_chunk(*chunk, parts);
   }
-  if (!chunk) throw ImageError(kTruncated);
+  if (!chunk) throw ImageError(kTruncatedPng);
   if (!parts.header) throw ImageError("PNG without a header");
   if (parts.header->colour == 3 && !parts.palette) throw ImageError("PNG without its palette");
   if (parts.palette && parts.header->colour == 3 && parts.palette->size() > 3 * 256) {
@@ -171,7 +171,7 @@ std::vector<uint8_t> inflate_bytes(const std::vector<uint8_t>& compressed, int64
   constexpr int64_t kLargestRatio = 1032;  // deflate's; spares what a false header asks for
   constexpr int64_t kLargest = std::numeric_limits<uInt>::max();  // zlib counts in 32 bits
   const auto size = static_cast<int64_t>(compressed.size());
-  if (count > (size + 1) * kLargestRatio) throw ImageError(kTruncated);
+  if (count > (size + 1) * kLargestRatio) throw ImageError(kTruncatedPng);
   if (count > kLargest || size > kLargest) throw ImageError("PNG of more than 4 GiB");
   std::vector<uint8_t> rows(static_cast<size_t>(count));
   Inflater inflater;
@@ -185,7 +185,7 @@ std::vector<uint8_t> inflate_bytes(const std::vector<uint8_t>& compressed, int64
   if (state == Z_DATA_ERROR || state == Z_NEED_DICT) {
     throw ImageError("PNG whose pixels are damaged");
   }
-  if (stream.avail_out > 0) throw ImageError(kTruncated);
+  if (stream.avail_out > 0) throw ImageError(kTruncatedPng);
   const std::string end = state == Z_STREAM_END ? "" : read_stream_end(stream);
   if (!end.empty()) add_remark(remark, end);
   return rows;
@@ -202,7 +202,7 @@ uint8_t paeth(int left, int above, int corner) {
 /// Undoes the filter of a row (section 6) in place by adding to every byte what `predict` makes of
 /// the byte one pixel to the left, the one above, and the one above that to the left.
 template <typename Predict>
-void add_prediction(std::span<uint8_t> row, Bytes above, size_t step, Predict predict) {
+void add_prediction(std::span<uint8_t> row, FileBytes above, size_t step, Predict predict) {
   for (size_t i = 0; i < std::min(step, row.size()); ++i) row[i] += predict(0, above[i], 0);
   for (size_t i = step; i < row.size(); ++i) {
     row[i] += predict(row[i - step], above[i], above[i - step]);
@@ -210,7 +210,7 @@ void add_prediction(std::span<uint8_t> row, Bytes above, size_t step, Predict pr
 }
 
 /// `above`: the row before, of zeros at first. `step`: bytes of a pixel, at least 1.
-void unfilter(uint8_t filter, std::span<uint8_t> row, Bytes above, size_t step) {
+void unfilter(uint8_t filter, std::span<uint8_t> row, FileBytes above, size_t step) {
   switch (filter) {
     case 0:
       return;
@@ -260,7 +260,7 @@ using Rgb = std::array<uint8_t, 3>;
 /// Makes 8-bit RGB of stored pixels.
 class Colours {
  public:
-  Colours(const Header& header, Bytes palette) : header_(header), palette_(palette) {}
+  Colours(const Header& header, FileBytes palette) : header_(header), palette_(palette) {}
 
   /// Pixel `x` of an unfiltered row.
   [[nodiscard]] Rgb pixel(const uint8_t* row, int64_t x) {
@@ -300,7 +300,7 @@ class Colours {
   }
 
   const Header& header_;
-  Bytes palette_;
+  FileBytes palette_;
   std::string remark_;
 };
 
@@ -311,7 +311,7 @@ size_t place_pass(const Header& header, const Pass& pass, std::span<uint8_t> row
   const auto bytes = static_cast<size_t>(header.row_bytes(columns));
   const auto step = static_cast<size_t>(std::max<int64_t>(1, header.row_bytes(1)));
   const std::vector<uint8_t> zeros(bytes);
-  Bytes above(zeros);
+  FileBytes above(zeros);
   size_t at = 0;
   for (int64_t y = pass.y; y < header.height; y += pass.dy, at += bytes + 1) {
     const std::span<uint8_t> row = rows.subspan(at + 1, bytes);
@@ -340,7 +340,7 @@ DecodedImage decode_png(std::span<const uint8_t> bytes) {
   }
   std::vector<uint8_t> rows = inflate_bytes(parts.compressed, count, image.remark);
   image.picture = new_picture(header.width, header.height);
-  Colours colours(header, parts.palette.value_or(Bytes{}));
+  Colours colours(header, parts.palette.value_or(FileBytes{}));
   size_t at = 0;
   for (const Pass& pass : passes) {
     at += place_pass(header, pass, std::span(rows).subspan(at), colours, image.picture);

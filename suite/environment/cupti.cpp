@@ -11,11 +11,7 @@ namespace {
 
 constexpr uint32_t kOldestVersion = 24;  // of CUDA 12.6, the first with PM sampling
 
-struct ErrorName {
-  int code;
-  std::string_view words;
-};
-constexpr std::array kErrors{
+constexpr std::array kCuptiErrors{
     ErrorName{1, "not accepted by this CUPTI, whose structures may have other sizes"},
     ErrorName{2, "no such device"},
     ErrorName{3, "no CUDA context"},
@@ -72,7 +68,7 @@ uint64_t system_time_ns() {
 }  // namespace
 
 std::string cupti_error(int code) {
-  for (const ErrorName& error : kErrors) {
+  for (const ErrorName& error : kCuptiErrors) {
     if (error.code == code) return std::string(error.words);
   }
   return fmt::format("CUPTI error {}", code);

@@ -23,7 +23,7 @@ constexpr double kPerMicro = 1e-6;
 constexpr double kPerMilli = 1e-3;
 constexpr double kMostWatts = 1000;
 
-std::optional<double> number_of(const std::optional<std::string>& text) {
+std::optional<double> count_of(const std::optional<std::string>& text) {
   int64_t number = 0;
   if (!text) return std::nullopt;
   const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), number);
@@ -32,7 +32,7 @@ std::optional<double> number_of(const std::optional<std::string>& text) {
 }
 
 std::optional<double> number_in(const fs::path& file) {
-  return number_of(read_system_file(file.string()));
+  return count_of(read_system_file(file.string()));
 }
 
 /// Folders of whole packages, in the order of their names; the part 1 of package 0 is
@@ -58,7 +58,7 @@ EnergyReading nothing(const std::string& reason) {
 EnergyReading gpu_energy(int ordinal) {
   const reports::Strings environment = describe_gpu(ordinal).environment;
   const auto found = environment.find("gpu_energy_mj");
-  const auto millijoules = found == environment.end() ? std::nullopt : number_of(found->second);
+  const auto millijoules = found == environment.end() ? std::nullopt : count_of(found->second);
   if (!millijoules) return nothing("the driver does not say it for this GPU");
   return {{{"GPU", *millijoules * kPerMilli, std::nullopt}}, ""};
 }

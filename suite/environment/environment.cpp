@@ -263,11 +263,6 @@ constexpr std::array kSettings = {"cgroup_cpu_max",
                                   "transparent_hugepage"};
 constexpr const char* kUnknown = "not known";
 
-std::string value_of(const Strings& strings, const std::string& key) {
-  const auto found = strings.find(key);
-  return found == strings.end() ? kUnknown : found->second;
-}
-
 bool equal(const std::string& key, const std::string& before, const std::string& after) {
   if (key == reports::kClockReasons) return reports::same_clock_reasons(before, after);
   if (key == "gpu_other_processes" && is_count_of_container(before)) return true;
@@ -289,14 +284,15 @@ void add_changes(Strings& environment, const Strings& end) {
   const Strings before = environment;
   std::vector<std::string> changed;
   const auto add = [&](const std::string& key) {
-    const std::string after = value_of(end, key);
-    if (value_of(before, key) == after) return;
+    const std::string after = reports::text_of(end, key, kUnknown);
+    if (reports::text_of(before, key, kUnknown) == after) return;
     environment[std::string(reports::kAtTheEnd) + key] = after;
   };
   for (const std::string_view key : reports::kReadings) add(std::string(key));
   for (const char* key : kSettings) {
     add(key);
-    if (!equal(key, value_of(before, key), value_of(end, key))) changed.emplace_back(key);
+    if (!equal(key, reports::text_of(before, key, kUnknown), reports::text_of(end, key, kUnknown)))
+      changed.emplace_back(key);
   }
   environment[std::string(reports::kChangedWhileItRan)] =
       changed.empty() ? "nothing" : fmt::format("{}", fmt::join(changed, ", "));
@@ -312,7 +308,7 @@ constexpr const char* kGpuNumbers[] = {"gpu_sm_clock_mhz", "gpu_memory_clock_mhz
                                        "gpu_temperature_c"};
 constexpr const char* kGpuReasons = "gpu_clock_reasons";
 
-std::optional<double> number_of(const std::optional<std::string>& text) {
+std::optional<double> decimal_of(const std::optional<std::string>& text) {
   double number = 0;
   if (!text) return std::nullopt;
   const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), number);
@@ -330,7 +326,7 @@ std::optional<double> mean_clock(std::string_view processors) {
   double sum = 0;
   int count = 0;
   for (const std::string& line : split_at(processors, '\n')) {
-    if (const auto clock = number_of(field_of(line, "cpu MHz", ':'))) {
+    if (const auto clock = decimal_of(field_of(line, "cpu MHz", ':'))) {
       sum += *clock;
       ++count;
     }
@@ -358,7 +354,7 @@ void put_gpu(EventMetadata& figures, int ordinal) {
   const reports::Strings found = describe_gpu(ordinal).environment;
   for (const char* key : kGpuNumbers) {
     const auto text = found.find(key);
-    const auto number = text == found.end() ? std::nullopt : number_of(text->second);
+    const auto number = text == found.end() ? std::nullopt : decimal_of(text->second);
     if (number) {
       figures[key] = *number;
     } else {

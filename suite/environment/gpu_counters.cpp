@@ -42,7 +42,7 @@ struct MetricsGet {
 };
 
 constexpr unsigned kMigOn = 1;
-constexpr double kMostPercent = 100.5;  // what rounding in the driver may add
+constexpr double kMostPercentOfGpm = 100.5;  // what rounding in the driver may add
 
 std::string refusal(const char* function, std::optional<int> code) {
   return code ? fmt::format("{}: {}", function, nvml_error(*code))
@@ -90,7 +90,7 @@ GpmValue gpm_value(int code, double percent, double window_s) {
             fmt::format("a window of {:.0f} ms is too short: GPM needs 100 ms", 1000 * window_s)};
   }
   if (code != 0) return {std::nullopt, nvml_error(code)};
-  if (!std::isfinite(percent) || percent < 0 || percent > kMostPercent) {
+  if (!std::isfinite(percent) || percent < 0 || percent > kMostPercentOfGpm) {
     return {std::nullopt, fmt::format("the driver gave {} %, which cannot be", percent)};
   }
   return {std::min(percent, 100.0) / 100, ""};

@@ -17,20 +17,17 @@ namespace {
 constexpr int kSensorGpu = 0;
 constexpr std::string_view kFirstNamespace = "pid:[4026531836]";  // PROC_PID_INIT_INO of Linux
 
-struct ErrorName {
-  int code;
-  std::string_view words;
-};
-constexpr std::array kErrors{ErrorName{1, "NVML is not initialised"},
-                             ErrorName{2, "not accepted by this driver"},
-                             ErrorName{3, "not supported by this GPU or driver"},
-                             ErrorName{4, "no permission"},
-                             ErrorName{6, "not found"},
-                             ErrorName{9, "the driver is not loaded"},
-                             ErrorName{13, "the driver is too old to have it"},
-                             ErrorName{15, "the GPU is lost"},
-                             ErrorName{18, "the library is of another version than the driver"},
-                             ErrorName{25, "the driver is too old or too new for this request"}};
+constexpr std::array kNvmlErrors{
+    ErrorName{1, "NVML is not initialised"},
+    ErrorName{2, "not accepted by this driver"},
+    ErrorName{3, "not supported by this GPU or driver"},
+    ErrorName{4, "no permission"},
+    ErrorName{6, "not found"},
+    ErrorName{9, "the driver is not loaded"},
+    ErrorName{13, "the driver is too old to have it"},
+    ErrorName{15, "the GPU is lost"},
+    ErrorName{18, "the library is of another version than the driver"},
+    ErrorName{25, "the driver is too old or too new for this request"}};
 
 /// nvmlProcessInfo_t of the functions that end in _v3.
 struct ProcessInfo {
@@ -45,7 +42,7 @@ constexpr unsigned kNoInstance = std::numeric_limits<unsigned>::max();
 }  // namespace
 
 std::string nvml_error(int code) {
-  for (const ErrorName& error : kErrors) {
+  for (const ErrorName& error : kNvmlErrors) {
     if (error.code == code) return std::string(error.words);
   }
   return fmt::format("NVML error {}", code);

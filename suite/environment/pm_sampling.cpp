@@ -12,7 +12,6 @@
 namespace noisemark::suite {
 namespace {
 
-constexpr double kSecondsPerNanosecond = 1e-9;
 constexpr double kMostPercent = 100.5;   // what rounding may add to a mean, as of GPM
 constexpr double kMostOfSample = 105.0;  // the parts of a GPU do not end a sample in the same cycle
 constexpr size_t kFewestSamples = 10;
@@ -196,7 +195,7 @@ uint64_t interval_ns(double expected_s) {
   return static_cast<uint64_t>(std::llround(each_s * kNanosecondsPerSecond));
 }
 
-std::vector<const char*> pointers_to(const std::vector<std::string>& names) {
+std::vector<const char*> c_names(const std::vector<std::string>& names) {
   std::vector<const char*> pointers;
   for (const std::string& name : names) pointers.push_back(name.c_str());
   return pointers;
@@ -208,7 +207,7 @@ class CounterSet {
   /// An empty `availability` stands for all counters.
   CounterSet(const Cupti& cupti, const std::string& chip, const std::vector<uint8_t>& availability,
              std::vector<std::string> called)
-      : cupti_(cupti), called_(std::move(called)), pointers_(pointers_to(called_)) {
+      : cupti_(cupti), called_(std::move(called)), pointers_(c_names(called_)) {
     why_not_ = configure(chip, availability);
   }
   ~CounterSet() {

@@ -14,6 +14,8 @@
 
 namespace noisemark::suite {
 
+inline constexpr double kSecondsPerNanosecond = 1e-9;
+
 /// A share of what the hardware could do at most in the same time.
 struct SampledMetric {
   std::string_view name;      ///< in results: "sm_active_sampled"

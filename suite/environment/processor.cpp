@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "reports/base/nearest.h"
 #include "suite/environment/system.h"
 
 namespace noisemark::suite {
@@ -48,12 +49,6 @@ const std::vector<IsaRule>& isa_rules() {
       {"sse41", {"sse4_1"}},
   };
   return kRules;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
 }
 
 void put(Strings& strings, const std::string& key, const std::optional<std::string>& value) {
@@ -101,7 +96,7 @@ std::string onednn_isa(const std::vector<std::string>& cpu_flags, std::string_vi
   const auto has = [&](std::string_view flag) {
     return std::find(cpu_flags.begin(), cpu_flags.end(), flag) != cpu_flags.end();
   };
-  const std::string limit = lower(cap);
+  const std::string limit = reports::lower_case(cap);
   const auto& rules = isa_rules();
   auto rule =
       std::find_if(rules.begin(), rules.end(), [&](const IsaRule& r) { return r.name == limit; });
@@ -200,14 +195,14 @@ constexpr std::pair<const char*, const char*> kFiles[] = {
     {"clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource"}};
 
 /// The number that `text` begins with; empty for "max".
-std::optional<int64_t> number_in(const std::optional<std::string>& text) {
+std::optional<int64_t> first_number_in(const std::optional<std::string>& text) {
   int64_t number = 0;
   if (!text) return std::nullopt;
   const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), number);
   return error == std::errc{} ? std::optional(number) : std::nullopt;
 }
 
-std::string text_of(const fs::path& file) {
+std::string text_in(const fs::path& file) {
   return read_system_file(file.string()).value_or("");
 }
 
@@ -218,7 +213,7 @@ std::optional<int64_t> thermal_throttles(const fs::path& root) {
   for (fs::directory_iterator at(root / kProcessors, error), end; !error && at != end;
        at.increment(error)) {
     const fs::path file = at->path() / "thermal_throttle" / "core_throttle_count";
-    if (const auto count = number_in(read_system_file(file.string()))) {
+    if (const auto count = first_number_in(read_system_file(file.string()))) {
       sum = sum.value_or(0) + *count;
     }
   }
@@ -228,7 +223,8 @@ std::optional<int64_t> thermal_throttles(const fs::path& root) {
 /// Reads the control group that a container sees as the root, of version 2 or 1.
 std::optional<int64_t> quota_throttles(const fs::path& root) {
   for (const char* file : {"sys/fs/cgroup/cpu.stat", "sys/fs/cgroup/cpu/cpu.stat"}) {
-    if (auto count = number_in(field_of(text_of(root / file), "nr_throttled", ' '))) return count;
+    if (auto count = first_number_in(field_of(text_in(root / file), "nr_throttled", ' ')))
+      return count;
   }
   return std::nullopt;
 }
@@ -237,10 +233,10 @@ std::optional<int64_t> quota_throttles(const fs::path& root) {
 /// get.
 std::optional<std::string> steal_s(const fs::path& root) {
   constexpr size_t kSteal = 8;
-  const std::string stat = text_of(root / "proc/stat");
+  const std::string stat = text_in(root / "proc/stat");
   const auto words = split_words(std::string_view(stat).substr(0, stat.find('\n')));
   if (words.size() <= kSteal || words.front() != "cpu") return std::nullopt;
-  const auto ticks = number_in(words[kSteal]);
+  const auto ticks = first_number_in(words[kSteal]);
   const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
   if (!ticks || !(per_second > 0)) return std::nullopt;
   return fmt::format("{:.2f}", static_cast<double>(*ticks) / per_second);
@@ -256,16 +252,17 @@ void put(Strings& strings, const char* key, const std::optional<T>& value) {
 Strings processor_pace(const fs::path& root) {
   Strings result;
   for (const auto& [key, file] : kFiles) {
-    const std::string value = text_of(root / file);
+    const std::string value = text_in(root / file);
     if (!value.empty()) result[key] = value;
   }
-  put(result, "cpu_clock_mhz", field_of(text_of(root / "proc/cpuinfo"), "cpu MHz", ':'));
+  put(result, "cpu_clock_mhz", field_of(text_in(root / "proc/cpuinfo"), "cpu MHz", ':'));
   put(result, "cpu_thermal_throttles", thermal_throttles(root));
   put(result, "cpu_quota_throttles", quota_throttles(root));
   put(result, "cpu_steal_s", steal_s(root));
   put(result, "cpus_allowed",
-      field_of(text_of(root / "proc/self/status"), "Cpus_allowed_list", ':'));
-  if (const auto kib = number_in(field_of(text_of(root / "proc/meminfo"), "SwapTotal", ':'))) {
+      field_of(text_in(root / "proc/self/status"), "Cpus_allowed_list", ':'));
+  if (const auto kib =
+          first_number_in(field_of(text_in(root / "proc/meminfo"), "SwapTotal", ':'))) {
     result["swap_bytes"] = std::to_string(*kib * 1024);
   }
   return result;
@@ -274,14 +271,14 @@ Strings processor_pace(const fs::path& root) {
 namespace {
 
 std::optional<int64_t> number_in_file(const fs::path& path) {
-  return number_in(read_system_file(path.string()));
+  return first_number_in(read_system_file(path.string()));
 }
 
 /// "MemTotal:  16384 kB", in bytes.
 std::optional<int64_t> kib_field(const fs::path& path, std::string_view key) {
   const auto text = read_system_file(path.string());
   if (!text) return std::nullopt;
-  const auto kib = number_in(field_of(*text, key, ':'));
+  const auto kib = first_number_in(field_of(*text, key, ':'));
   if (!kib) return std::nullopt;
   return *kib * 1024;
 }
@@ -355,7 +352,7 @@ std::optional<int64_t> ended_in(const Hierarchy& hierarchy) {
   const char* const name = hierarchy.unified ? "memory.events" : "memory.oom_control";
   for (const fs::path& folder : {hierarchy.mount / hierarchy.group, hierarchy.mount}) {
     const auto text = read_system_file((folder / name).string());
-    if (text) return number_in(field_of(*text, "oom_kill", ' '));
+    if (text) return first_number_in(field_of(*text, "oom_kill", ' '));
   }
   return std::nullopt;
 }

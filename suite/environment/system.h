@@ -21,6 +21,12 @@ namespace noisemark::suite {
 /// The parts between separators; of an empty text none, of "a,,b" also the empty one.
 [[nodiscard]] std::vector<std::string> split_at(std::string_view text, char separator);
 
+/// An error code of a library and what it means.
+struct ErrorName {
+  int code;
+  std::string_view words;
+};
+
 /// A shared library opened for as long as the object lives, whose functions return an error code, 0
 /// for success. So the same code serves machines without the library.
 class SharedLibrary {

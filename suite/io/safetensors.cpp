@@ -31,8 +31,9 @@ using Json = nlohmann::ordered_json;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kLargestHeaderBytes = 100'000'000;  // the limit of the reference implementation
-constexpr size_t kMostDimensions = 64;
+constexpr uint64_t kLargestTensorHeaderBytes =
+    100'000'000;  // the limit of the reference implementation
+constexpr size_t kMostTensorDimensions = 64;
 
 struct TensorEntry {
   std::string name;
@@ -43,16 +44,16 @@ struct TensorEntry {
 };
 
 // An open file, or bytes in memory, that knows its name and size, and names itself in errors.
-class Source {
+class TensorSource {
  public:
-  explicit Source(const std::string& path) : path_(path) {
+  explicit TensorSource(const std::string& path) : path_(path) {
     in_ = std::make_unique<std::ifstream>(reports::open_file(path, "a safetensors file"));
     std::error_code error;
     size_ = std::filesystem::file_size(path, error);
     if (error) throw malformed(error.message(), "a safetensors file");
   }
 
-  Source(std::string_view bytes, const std::string& name)
+  TensorSource(std::string_view bytes, const std::string& name)
       : path_(name),
         in_(std::make_unique<std::istringstream>(std::string(bytes))),
         size_(bytes.size()) {}
@@ -75,7 +76,7 @@ class Source {
   uint64_t size_ = 0;
 };
 
-std::string read_header(Source& source) {
+std::string read_header(TensorSource& source) {
   if (source.size() < kLengthBytes) {
     throw source.malformed(fmt::format("truncated: {} bytes", source.size()),
                            "at least 8, the length of the header");
@@ -86,10 +87,10 @@ std::string read_header(Source& source) {
   if ((length & 0xffffffffU) == kZip) {
     throw source.malformed("a ZIP archive, as torch.save writes", "a safetensors file");
   }
-  if (length > kLargestHeaderBytes) {
+  if (length > kLargestTensorHeaderBytes) {
     throw source.malformed(
         fmt::format("a header of {} bytes", length),
-        fmt::format("at most {}; is this a safetensors file?", kLargestHeaderBytes));
+        fmt::format("at most {}; is this a safetensors file?", kLargestTensorHeaderBytes));
   }
   if (length > source.size() - kLengthBytes) {
     throw source.malformed(fmt::format("truncated: the header has {} bytes, the file has {} left",
@@ -101,7 +102,7 @@ std::string read_header(Source& source) {
 }
 
 // A repeated name would silently hide a tensor, so it is refused.
-Json parse_header(const Source& source, const std::string& text) {
+Json parse_header(const TensorSource& source, const std::string& text) {
   std::vector<std::set<std::string>> open_objects;
   std::string repeated;
   const auto watch = [&](int, Json::parse_event_t event, Json& value) {
@@ -126,12 +127,13 @@ Json parse_header(const Source& source, const std::string& text) {
   return header;
 }
 
-std::vector<int64_t> parse_shape(const Source& source, const std::string& name, const Json& json) {
+std::vector<int64_t> parse_shape(const TensorSource& source, const std::string& name,
+                                 const Json& json) {
   const auto wrong = [&] {
     return source.malformed(fmt::format("{}: shape {}", name, json.dump()),
                             "a list of integers of at least 0");
   };
-  if (!json.is_array() || json.size() > kMostDimensions) throw wrong();
+  if (!json.is_array() || json.size() > kMostTensorDimensions) throw wrong();
   std::vector<int64_t> shape;
   int64_t largest = 1;  // strides of an empty tensor must not overflow either
   for (const Json& extent : json) {
@@ -154,7 +156,7 @@ uint64_t byte_count(const TensorEntry& entry) {
   return count;
 }
 
-TensorEntry parse_entry(const Source& source, const std::string& name, const Json& json) {
+TensorEntry parse_entry(const TensorSource& source, const std::string& name, const Json& json) {
   if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
       !json.contains("data_offsets")) {
     throw source.malformed(fmt::format("{}: {}", name, json.dump()),
@@ -187,7 +189,7 @@ TensorEntry parse_entry(const Source& source, const std::string& name, const Jso
   return entry;
 }
 
-std::map<std::string, std::string> parse_metadata(const Source& source, const Json& json) {
+std::map<std::string, std::string> parse_metadata(const TensorSource& source, const Json& json) {
   std::map<std::string, std::string> metadata;
   if (!json.is_object()) throw source.malformed("__metadata__ is not an object");
   for (const auto& [key, value] : json.items()) {
@@ -200,7 +202,7 @@ std::map<std::string, std::string> parse_metadata(const Source& source, const Js
 }
 
 // Entries in the order of their bytes. Together they must be all the bytes, each once.
-void sort_and_check_cover(const Source& source, std::vector<TensorEntry>& entries,
+void sort_and_check_cover(const TensorSource& source, std::vector<TensorEntry>& entries,
                           uint64_t data_bytes) {
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -223,7 +225,7 @@ void sort_and_check_cover(const Source& source, std::vector<TensorEntry>& entrie
   }
 }
 
-SafetensorsFile read_all(Source& source) {
+SafetensorsFile read_all(TensorSource& source) {
   const std::string text = read_header(source);
   const Json header = parse_header(source, text);
 
@@ -249,12 +251,12 @@ SafetensorsFile read_all(Source& source) {
 }  // namespace
 
 SafetensorsFile read_safetensors(const std::string& path) {
-  Source source(path);
+  TensorSource source(path);
   return read_all(source);
 }
 
 SafetensorsFile parse_safetensors(std::string_view bytes, const std::string& where) {
-  Source source(bytes, where);
+  TensorSource source(bytes, where);
   return read_all(source);
 }
 
@@ -262,7 +264,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr size_t kAlignment = 8;  // of the first tensor, so that a mapped file can be used in place
+constexpr size_t kHeaderAlignment =
+    8;  // of the first tensor, so that a mapped file can be used in place
 
 void check_names(const NamedTensors& tensors) {
   std::set<std::string_view> seen;
@@ -295,7 +298,7 @@ std::string header_of(const NamedTensors& tensors,
     offset = end;
   }
   std::string text = header.dump();
-  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  text.append((kHeaderAlignment - text.size() % kHeaderAlignment) % kHeaderAlignment, ' ');
   return text;
 }
 

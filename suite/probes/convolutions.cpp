@@ -12,6 +12,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "reports/base/nearest.h"
+#include "suite/probes/device_window.h"
+
 namespace noisemark::suite {
 namespace {
 
@@ -57,7 +60,6 @@ Key key_of(const ConvolutionCall& call, const LaunchedKernel& kernel) {
 }
 
 reports::ConvolutionKernel row_of(const Key& key, const Sum& sum, int steps) {
-  constexpr double kSecondsPerNanosecond = 1e-9;
   reports::ConvolutionKernel row;
   std::tie(row.direction, row.input, row.weight, row.stride, row.kernel) = key;
   row.calls = static_cast<double>(sum.calls) / steps;
@@ -68,9 +70,7 @@ reports::ConvolutionKernel row_of(const Key& key, const Sum& sum, int steps) {
 }  // namespace
 
 std::string_view gradient_direction(std::string_view kernel) {
-  std::string lower(kernel);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = reports::lower_case(kernel);
   for (const Direction& direction : kDirections) {
     if (lower.find(direction.word) != std::string::npos) return direction.name;
   }
@@ -99,10 +99,6 @@ std::vector<reports::ConvolutionKernel> convolution_kernels(const ConvolutionEve
 namespace {
 
 namespace kineto = torch::autograd::profiler;
-
-libkineto::ActivityType type_of(const kineto::KinetoEvent& event) {
-  return static_cast<libkineto::ActivityType>(event.activityType());
-}
 
 std::vector<int64_t> sizes_of(const kineto::KinetoEvent& event, size_t argument) {
   const auto shapes = event.shapes();

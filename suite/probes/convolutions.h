@@ -62,6 +62,11 @@ struct ConvolutionEvents {
 [[nodiscard]] std::vector<reports::ConvolutionKernel> convolution_kernels(
     const ConvolutionEvents& events, int steps);
 
+[[nodiscard]] inline libkineto::ActivityType type_of(
+    const torch::autograd::profiler::KinetoEvent& event) {
+  return static_cast<libkineto::ActivityType>(event.activityType());
+}
+
 /// Whether an event of LibTorch's profiler may be a range of the host that can launch kernels: an
 /// operator or a node of autograd. Calls of CUDA itself and what CUPTI cost stand on the host's
 /// time line too, but are numbered by CUPTI: their numbers would take kernels away from the

@@ -13,11 +13,6 @@
 #include "suite/environment/graphics.h"
 
 namespace noisemark::suite {
-namespace {
-
-constexpr double kSecondsPerNanosecond = 1e-9;
-
-}  // namespace
 
 int64_t merged_ns(std::vector<BusySpan> spans) {
   std::sort(spans.begin(), spans.end(),

@@ -20,8 +20,6 @@ namespace {
 namespace kineto = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
-constexpr double kSecondsPerNanosecond = 1e-9;
-
 struct OperatorSum {
   int64_t calls = 0;
   int64_t self_ns = 0;
@@ -67,10 +65,6 @@ double seconds_of_steps(const std::function<void()>& step, int steps, memopt::De
   const auto end = clock.mark();
   clock.synchronize();
   return clock.seconds_between(begin, end);
-}
-
-libkineto::ActivityType type_of(const kineto::KinetoEvent& event) {
-  return static_cast<libkineto::ActivityType>(event.activityType());
 }
 
 std::vector<const kineto::KinetoEvent*> host_ranges(const kineto::ProfilerResult& result) {

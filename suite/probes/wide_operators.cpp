@@ -15,7 +15,7 @@ namespace noisemark::suite {
 namespace {
 
 /// Callbacks are plain functions without a place for our data, so the watch is found here.
-thread_local WideOperators* active = nullptr;
+thread_local WideOperators* active_watch = nullptr;
 
 /// An operator above autograd that has not returned yet.
 struct OpenOperator final : at::ObserverContext {
@@ -58,8 +58,8 @@ void add(const at::Tensor& tensor, at::ScalarType narrow, Results& results) {
 
 WideOperators::WideOperators(c10::DeviceType device, at::ScalarType narrow)
     : device_(device), narrow_(narrow), handle_(0) {
-  TORCH_CHECK(active == nullptr, "operators under autocast are being looked at already");
-  active = this;
+  TORCH_CHECK(active_watch == nullptr, "operators under autocast are being looked at already");
+  active_watch = this;
   handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
                                            .needsOutputs(true)
                                            .scopes({at::RecordScope::FUNCTION}));
@@ -67,13 +67,13 @@ WideOperators::WideOperators(c10::DeviceType device, at::ScalarType narrow)
 
 WideOperators::~WideOperators() {
   at::removeCallback(handle_);
-  active = nullptr;
+  active_watch = nullptr;
   innermost = nullptr;
 }
 
 std::unique_ptr<at::ObserverContext> WideOperators::on_begin(
     const at::RecordFunction& /*function*/) {
-  if (active == nullptr || below_autograd()) return nullptr;
+  if (active_watch == nullptr || below_autograd()) return nullptr;
   auto context = std::make_unique<OpenOperator>();
   context->outer = std::exchange(innermost, context.get());
   if (context->outer != nullptr) {
@@ -81,16 +81,16 @@ std::unique_ptr<at::ObserverContext> WideOperators::on_begin(
     // Autocast turns itself off for what it calls.
     context->under_autocast = context->outer->under_autocast;
   } else {
-    context->under_autocast = at::autocast::is_autocast_enabled(active->device_);
+    context->under_autocast = at::autocast::is_autocast_enabled(active_watch->device_);
   }
   return context;
 }
 
 void WideOperators::on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto* open = static_cast<OpenOperator*>(context);
-  if (open == nullptr || active == nullptr) return;
+  if (open == nullptr || active_watch == nullptr) return;
   innermost = open->outer;
-  if (open->under_autocast && !open->calls_others) active->count(function);
+  if (open->under_autocast && !open->calls_others) active_watch->count(function);
 }
 
 void WideOperators::count(const at::RecordFunction& function) {

@@ -73,11 +73,11 @@ reports::MemorySection memory_pass(const SessionOptions& options, const PassWatc
 namespace {
 
 /// More than any memory.
-constexpr int64_t kFull = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMoreThanAny = std::numeric_limits<int64_t>::max();
 
 struct Peak {
   int64_t bytes = 0;
-  std::string why_none;  ///< of kFull
+  std::string why_none;  ///< of kMoreThanAny
 };
 
 /// Peaks by batch, in units of the accumulation.
@@ -104,9 +104,9 @@ class Peaks {
       return {memory_pass(own, watch_).peak_bytes, ""};
     } catch (const OutOfMemory&) {
       forget_refusals_of_gpu();
-      return {kFull, "out of memory"};
+      return {kMoreThanAny, "out of memory"};
     } catch (const memopt::BudgetTooSmall&) {
-      return {kFull, "below the smallest budget"};
+      return {kMoreThanAny, "below the smallest budget"};
     }
   }
 
@@ -120,7 +120,7 @@ class Peaks {
 int64_t between(Peaks& peaks, int64_t fits, int64_t too_large, int64_t memory_bytes) {
   const auto low = static_cast<double>(peaks.at(fits));
   const auto high = static_cast<double>(peaks.at(too_large));
-  if (peaks.at(too_large) == kFull) return fits + (too_large - fits) / 2;
+  if (peaks.at(too_large) == kMoreThanAny) return fits + (too_large - fits) / 2;
   const double part = (static_cast<double>(memory_bytes) - low) / (high - low);
   const auto guess = fits + static_cast<int64_t>(part * static_cast<double>(too_large - fits));
   return std::clamp(guess, fits + 1, too_large - 1);
@@ -136,7 +136,7 @@ reports::BatchFit answer(Peaks& peaks, int64_t memory_bytes, int64_t fits,
   if (fits > 0) fit.peak_bytes = peaks.at(fits);
   if (!next) {
     fit.next_words = "all of the data fit";
-  } else if (peaks.at(*next) == kFull) {
+  } else if (peaks.at(*next) == kMoreThanAny) {
     fit.next_words = peaks.of(*next).why_none;
   } else {
     fit.next_peak_bytes = peaks.at(*next);

@@ -58,7 +58,7 @@ std::string spelled(c10::ScalarType type) {
   return type == c10::kDouble ? ", at::kDouble" : "";
 }
 
-std::string initial(const State& state, c10::ScalarType type) {
+std::string initial_text(const State& state, c10::ScalarType type) {
   if (state.buffer) return "at::ones(" + spelled(state.shape) + spelled(type) + ")";
   const std::string drawn = "at::randn(" + spelled(state.shape) + spelled(type) + ")";
   if (state.shape.size() == 1) return drawn + ".mul_(0.1).add_(1)";
@@ -108,7 +108,7 @@ class Printer {
     for (size_t i = 0; i < program_.states.size(); ++i) {
       const State& state = program_.states[i];
       const std::string name = state_name(static_cast<int>(i));
-      text_ << "at::Tensor " << name << " = " << initial(state, state_type(program_))
+      text_ << "at::Tensor " << name << " = " << initial_text(state, state_type(program_))
             << (state.trained && !state.buffer ? ".requires_grad_()" : "") << ";\n";
       if (state.buffer) {
         buffers += (buffers.empty() ? "" : ", ") + name;

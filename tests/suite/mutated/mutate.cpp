@@ -14,11 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Below `count`, which is at least 1.
-size_t below(size_t count, Random& random) {
-  return static_cast<size_t>(random() % count);
-}
-
 struct Range {
   size_t begin = 0;
   size_t count = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -8,6 +9,11 @@
 namespace noisemark::suite::test {
 
 using Random = std::mt19937_64;
+
+/// Draws a number below `count`, which is at least 1.
+[[nodiscard]] inline size_t below(size_t count, Random& random) {
+  return static_cast<size_t>(random() % count);
+}
 
 /// Returns `bytes` after one to three accidents: bits that fell over, bytes that were lost,
 /// doubled, moved or zeroed, a file that was cut off, integers at their limits.

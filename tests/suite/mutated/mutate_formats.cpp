@@ -12,10 +12,6 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-size_t below(size_t count, Random& random) {
-  return static_cast<size_t>(random() % count);
-}
-
 uint64_t number_at(std::string_view bytes, size_t begin, size_t width, bool big_endian) {
   uint64_t value = 0;
   for (size_t i = 0; i < width; ++i) {

@@ -74,7 +74,7 @@ TEST(Features, are_comparable_where_all_but_the_words_agree) {
   for (std::string ExtractorInfo::*field : {&ExtractorInfo::name, &ExtractorInfo::distance,
                                             &ExtractorInfo::checksum, &ExtractorInfo::resize}) {
     other = info;
-    other.*field = "x";
+    other.*field += "x";
     EXPECT_FALSE(same_extractor(info, other));
   }
 }
