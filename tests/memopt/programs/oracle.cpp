@@ -22,7 +22,8 @@ constexpr int64_t kSlackBytes = 2048;
 constexpr int kQuietSteps = 10;
 
 bool same(const Elements& a, const Elements& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
 std::string in_step(size_t step) {
