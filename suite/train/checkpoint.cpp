@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -165,6 +166,16 @@ void require_whole(const SafetensorsFile& file, const std::string& path) {
   }
 }
 
+int64_t step_of(const SafetensorsFile& file, const std::string& path) {
+  const std::string& text = field_of(file, path, "step");
+  int64_t step = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  if (error != std::errc{} || stop != text.data() + text.size() || step < 0) {
+    throw bad_input(path, "step", text, "a whole number from 0 on");
+  }
+  return step;
+}
+
 /// The file, found whole and of this run.
 SafetensorsFile read_own(const std::string& path, const CheckpointKey& key) {
   SafetensorsFile file = read_safetensors(path);
@@ -240,13 +251,14 @@ void require_checkpoint(const std::string& path, const CheckpointKey& key) {
 TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,
                                  const CheckpointKey& key) {
   const SafetensorsFile file = read_own(path, key);
+  const int64_t step = step_of(file, path);
   NamedTensors state;
   for (const auto& named : file.tensors) {
     if (!is_progress(named.first)) state.push_back(named);
   }
   const at::NoGradGuard no_grad;
   copy_by_name(state, trainer_state(trainer), path);
-  trainer.resume_at(std::stoll(file.metadata.at("step")));
+  trainer.resume_at(step);
   TrainingProgress progress = progress_from(file.tensors);
   progress.init_weights_sha256 = file.metadata.at("init_weights_sha256");
   return progress;

@@ -136,6 +136,16 @@ TEST_F(Checkpoint, a_truncated_or_changed_file_is_never_taken_for_a_whole_one) {
   }
 }
 
+TEST_F(Checkpoint, a_step_that_is_no_number_is_bad_input) {
+  for (const char* step : {"x", "", "3x", "-1", "99999999999999999999"}) {
+    write_after(1);
+    SafetensorsFile file = read_safetensors(path_);
+    file.metadata["step"] = step;
+    write_safetensors(path_, file.tensors, file.metadata);
+    EXPECT_EQ(code_of_reading(key()), ExitCode::kBadInput) << step;
+  }
+}
+
 TEST_F(Checkpoint, weights_alone_are_no_checkpoint) {
   const TinySession session(tiny_definition());
   write_safetensors(path_, {{"model.x", session.trainer->weights()[0].second.detach()}});
