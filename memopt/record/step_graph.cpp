@@ -118,12 +118,18 @@ bool holds_saved(const StepGraph& graph, const RecordedStorage& storage) {
          });
 }
 
+/// Tensors of these keys are more than their memory: subclasses, and what function transforms wrap.
+constexpr c10::DispatchKeySet kWrappers({c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
+                                         c10::DispatchKey::FuncTorchBatched,
+                                         c10::DispatchKey::FuncTorchGradWrapper,
+                                         c10::DispatchKey::Batched, c10::DispatchKey::ZeroTensor});
+
 }  // namespace
 
 MemoryForm form_of(const at::Tensor& tensor) {
   const bool other = tensor.layout() != at::kStrided || !tensor.has_storage() ||
-                     tensor.is_quantized() || tensor.is_nested() ||
-                     tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Python}));
+                     tensor.is_quantized() || tensor.is_nested() || tensor.has_names() ||
+                     tensor.key_set().has_any(kWrappers);
   if (other) return MemoryForm::kOther;
   if (tensor.is_conj()) {
     return tensor.is_neg() ? MemoryForm::kNegativeConjugate : MemoryForm::kConjugate;

@@ -91,7 +91,7 @@ enum class MemoryForm : uint8_t {
   kConjugate,          ///< LibTorch conjugates lazily, when somebody reads
   kNegative,           ///< and negates
   kNegativeConjugate,  ///< both
-  kOther,              ///< sparse, quantized, nested, or a subclass's
+  kOther,              ///< sparse, quantized, nested, named, a subclass's, or wrapped
 };
 [[nodiscard]] MemoryForm form_of(const at::Tensor& tensor);
 

@@ -82,6 +82,20 @@ TEST(ExactStorages, are_what_passes_its_gradient_on_to_a_steep_derivative) {
   EXPECT_FALSE(rounded([](const at::Tensor& h, const at::Tensor&) {
                  return at::log(at::softmax(h, -1).clamp_min(1e-8));
                }).contains("aten::_softmax"));
+  for (const Net& steep : {
+           Net([](const at::Tensor&p, const at::Tensor&) { return at::lgamma(p); }),
+           Net([](const at::Tensor&p, const at::Tensor&) { return at::digamma(p); }),
+           Net([](const at::Tensor&p, const at::Tensor&) { return at::special_ndtri(p); }),
+           Net([](const at::Tensor&p, const at::Tensor&) { return at::atan2(p, p); }),
+           Net([](const at::Tensor&p, const at::Tensor&) { return at::logdet(p) + p; }),
+           Net([](const at::Tensor&p, const at::Tensor&) {
+             return std::get<0>(at::linalg_eigh(p)) + p;
+           }),
+       }) {
+    const Savers savers =
+        rounded([&](const at::Tensor& h, const at::Tensor& w) { return steep(at::sigmoid(h), w); });
+    EXPECT_FALSE(savers.contains("aten::sigmoid"));
+  }
 }
 
 TEST(ExactStorages, are_what_multiplies_a_gradient_that_a_steep_derivative_multiplies_again) {
