@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "memopt/accounting/tracking_allocator.h"
+#include "memopt/modes/budget.h"
 #include "memopt/plan/options.h"
 #include "tests/memopt/nets.h"
 #include "tests/memopt/recording_sink.h"
