@@ -10,13 +10,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <utility>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"
@@ -237,8 +237,7 @@ at::Tensor FeatureSetReader::logits_of(const FeatureSet& set) {
 }
 
 FeatureSet FeatureSetReader::read_file(const std::string& path) {
-  std::string ending = fs::path(path).extension().string();
-  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string ending = reports::lower_case(fs::path(path).extension().string());
   if (ending == ".npy") return from_array(path, read_npy(path));
   if (ending != ".npz") throw bad_input(path, "", "neither .npz nor .npy", kAccepted);
   const NpzFile file(path);

@@ -31,8 +31,8 @@ namespace {
 // blocks on the diagonal, of which half is not needed, are few.
 constexpr int64_t kBlock = 256;
 constexpr double kAsymmetry = 1e-6;
-// Of what float32 can hold, all. A distance of larger ones, of which it takes fourth and sixth
-// powers, leaves the numbers of float64.
+// It admits all that float32 can hold. A distance takes fourth and sixth powers of its features,
+// and those of larger ones leave the numbers of float64.
 constexpr double kLargest = 1e40;
 constexpr double kNegative = 1e-5;  // of the largest value: float32 at some thousand dimensions
 
