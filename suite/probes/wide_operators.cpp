@@ -4,12 +4,13 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
+
+#include "memopt/record/history.h"
 
 namespace noisemark::suite {
 namespace {
@@ -24,10 +25,6 @@ struct OpenOperator final : at::ObserverContext {
   bool calls_others = false;
 };
 thread_local OpenOperator* innermost = nullptr;
-
-bool below_autograd() {
-  return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality);
-}
 
 bool gives_raw_memory(std::string_view name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
@@ -73,7 +70,7 @@ WideOperators::~WideOperators() {
 
 std::unique_ptr<at::ObserverContext> WideOperators::on_begin(
     const at::RecordFunction& /*function*/) {
-  if (active_watch == nullptr || below_autograd()) return nullptr;
+  if (active_watch == nullptr || memopt::below_autograd()) return nullptr;
   auto context = std::make_unique<OpenOperator>();
   context->outer = std::exchange(innermost, context.get());
   if (context->outer != nullptr) {

@@ -14,7 +14,7 @@ namespace {
 constexpr int kKernel = 3;
 constexpr int kMostFound = 32;
 
-/// Of a floating-point type's bits.
+/// Says where the bits of a floating-point type lie.
 struct Layout {
   size_t bytes;
   int mantissa_bits;
@@ -270,7 +270,7 @@ std::vector<Choice> Convolution::usable(Direction direction, const std::vector<F
     choice.deterministic = found[i].determinism == CUDNN_DETERMINISTIC;
     choice.math = float32_alone ? type_.math : found[i].mathType;
     try {
-      // What was found holds for its own arithmetic, which may not be the one that is used.
+      // The choice holds for its own arithmetic, which may not be the one that is used.
       choice.workspace = workspace_of(direction, choice);
     } catch (const CudnnError& error) {
       choice.why_not = error.what();

@@ -33,14 +33,14 @@ inline void check(cudaError_t status, const char* what) {
   throw CudaError(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-/// Of a square 3x3 convolution, padded to keep the resolution.
+/// Describes a square 3x3 convolution that is padded to keep the resolution.
 struct Shape {
   int in, out, resolution, stride;
 };
 
 enum class Direction { kForward, kData, kWeight };
 
-/// Of storage, and what cuDNN may do with it.
+/// Says how numbers are stored, and what cuDNN may do with them.
 struct Type {
   const char* name;
   cudnnDataType_t storage;

@@ -59,9 +59,9 @@ constexpr size_t kNoLimit = SIZE_MAX;
 /// Between two events, which take about as long as a small convolution: by many launches, little.
 constexpr int kLaunches = 20;
 
-/// Of so many launches. Left to itself Google Benchmark, which is told the time of one of them,
-/// goes on until these make --benchmark_min_time: twenty times as long in truth, which for more
-/// than a thousand benchmarks is hours. A GPU that has warmed up and does nothing else varies
+/// Each turn has so many launches. Left to itself Google Benchmark, which is told the time of one
+/// of them, goes on until these make --benchmark_min_time: twenty times as long in truth, which for
+/// more than a thousand benchmarks is hours. A GPU that has warmed up and does nothing else varies
 /// little.
 constexpr int kTurns = 3;
 
@@ -170,7 +170,7 @@ class Subject {
     }
     return *timed_;
   }
-  /// Where none of timed() serves.
+  /// Says why none of timed() serves, where that is so.
   [[nodiscard]] const std::string& why_not_timed() const { return why_not_timed_; }
 
  private:
@@ -208,8 +208,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Of each of several turns. They are issued one behind the other, and all behind one that is not
-/// timed: it keeps the GPU busy while the host issues the next.
+/// Returns the seconds of each of several turns. They are issued one behind the other, and all
+/// behind one that is not timed: it keeps the GPU busy while the host issues the next.
 std::vector<double> seconds_of_turns(size_t turns, cudaStream_t stream,
                                      const std::function<void()>& issue_turn) {
   const std::vector<Event> marks(turns + 1);
@@ -228,8 +228,9 @@ std::vector<double> seconds_of_turns(size_t turns, cudaStream_t stream,
 using Graph = std::remove_pointer_t<cudaGraph_t>;
 using RunnableGraph = std::remove_pointer_t<cudaGraphExec_t>;
 
-/// What `issue` issues to the stream, which does none of it meanwhile. Null where a graph cannot
-/// hold it. Must have been issued once before: to load kernels is nothing that can be recorded.
+/// Records what `issue` issues to the stream, which does none of it meanwhile. Returns null where a
+/// graph cannot hold it. Must have been issued once before: to load kernels is nothing that can be
+/// recorded.
 std::shared_ptr<Graph> recorded(cudaStream_t stream, const std::function<void()>& issue) {
   // The mode in which a call that a graph could repeat wrongly makes the recording fail.
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording");
@@ -306,8 +307,8 @@ void skip(benchmark::State& state, const std::string& why) {
   ++skipped;
 }
 
-/// What fails by itself is named among the figures, and the others are measured all the same.
-/// Throws CudaError where the GPU is of no more use.
+/// A measurement that fails by itself is named among the figures, and the others are measured all
+/// the same. Throws CudaError where the GPU is of no more use.
 void measure_or_skip(benchmark::State& state, const std::function<void()>& work) {
   try {
     work();
