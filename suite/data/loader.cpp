@@ -81,6 +81,7 @@ struct Loader::State {
   Definition definition;
   LoaderOptions options;
   Order order;
+  int64_t samples;  ///< of a batch, this rank's
 
   std::mutex mutex;
   std::condition_variable work_appeared;
@@ -98,8 +99,10 @@ struct Loader::State {
     int64_t end;
   };
 
-  [[nodiscard]] bool is_full(const Slot& slot) const {
-    return slot.taken == definition.train.batch;
+  [[nodiscard]] bool is_full(const Slot& slot) const { return slot.taken == samples; }
+  /// The number of a sample of this rank's in the batch of all.
+  [[nodiscard]] int64_t number_of(int64_t sample) const {
+    return options.share.sample(sample, definition.train.batch, definition.train.accumulation);
   }
   /// Needs the lock. Null slot: nothing to do now.
   [[nodiscard]] Portion take_portion();
@@ -114,6 +117,7 @@ Loader::State::State(std::shared_ptr<const Dataset> pictures, const Definition& 
       definition(d),
       options(o),
       order(d.seed, dataset->size(Split::kTrain)),
+      samples(d.train.batch / o.share.ranks),
       next_slot_step(o.first_step) {
   TORCH_CHECK(options.threads >= 1 && options.prefetch >= 1, "a loader needs a thread and a slot");
   TORCH_CHECK(dataset->size(Split::kTrain) >= 1, "a loader needs pictures");
@@ -140,17 +144,16 @@ void Loader::State::stop() {
 
 void Loader::State::open_slot() {
   const memopt::OwnerScope owner(memopt::Owner::kInput);
-  const int64_t batch = definition.train.batch;
-  const std::vector<int64_t> shape{batch, dataset->channels(), dataset->resolution(),
+  const std::vector<int64_t> shape{samples, dataset->channels(), dataset->resolution(),
                                    dataset->resolution()};
   const auto pinned = at::TensorOptions().pinned_memory(options.pinned);
   Slot slot;
   slot.batch.step = next_slot_step;
   slot.batch.images = at::empty(shape, pinned.dtype(at::kFloat));
-  slot.batch.timesteps = at::empty({batch}, pinned.dtype(at::kLong));
+  slot.batch.timesteps = at::empty({samples}, pinned.dtype(at::kLong));
   if (options.noise) slot.batch.noise = at::empty(shape, pinned.dtype(at::kFloat));
-  for (int64_t i = 0; i < batch; ++i) {
-    slot.pictures.push_back(order.picture(next_slot_step * batch + i));
+  for (int64_t i = 0; i < samples; ++i) {
+    slot.pictures.push_back(order.picture(next_slot_step * definition.train.batch + number_of(i)));
   }
   slots.push_back(std::move(slot));  // a deque: slots that threads hold do not move
   ++next_slot_step;
@@ -165,7 +168,7 @@ Loader::State::Portion Loader::State::take_portion() {
   }
   Slot& slot = slots.back();
   const int64_t begin = slot.taken;
-  slot.taken = std::min(begin + kPortion, definition.train.batch);
+  slot.taken = std::min(begin + kPortion, samples);
   return {&slot, begin, slot.taken};
 }
 
@@ -173,7 +176,7 @@ void Loader::State::make_sample(const Slot& slot, int64_t sample) const {
   const int64_t width = dataset->resolution();
   const int64_t values = dataset->channels() * width * width;
   const auto step = static_cast<uint64_t>(slot.batch.step);
-  const auto key = static_cast<uint64_t>(sample);
+  const auto key = static_cast<uint64_t>(number_of(sample));
   const auto rng = [&](Stream stream) { return CounterRng(definition.seed, stream, step, key); };
 
   const std::span picture(slot.batch.images.mutable_data_ptr<float>() + sample * values,
@@ -218,7 +221,7 @@ void Loader::State::work() {
       slot.failure = error;
     }
     slot.done += portion.end - portion.begin;
-    if (slot.done == definition.train.batch) batch_ready.notify_all();
+    if (slot.done == samples) batch_ready.notify_all();
   }
 }
 
@@ -228,7 +231,7 @@ Batch Loader::State::next() {
   const bool exhausted = slots.empty() && next_slot_step >= options.last_step;
   TORCH_CHECK(!exhausted, "the loader ends before step ", options.last_step);
   const auto ready = [this] {
-    return slots.empty() ? failure != nullptr : slots.front().done == definition.train.batch;
+    return slots.empty() ? failure != nullptr : slots.front().done == samples;
   };
   batch_ready.wait(lock, ready);
   if (!slots.empty() && slots.front().failure) failure = slots.front().failure;

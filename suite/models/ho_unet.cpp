@@ -3,7 +3,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/dropout.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -56,7 +55,7 @@ at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& time) {
   const at::Tensor shift = time_emb_proj_(activate(time, options_.activation));
   h = h + shift.unsqueeze(-1).unsqueeze(-1);
   h = norm_act(h, norm2_, options_);
-  h = conv2_(at::dropout(h, options_.dropout, is_training()));
+  h = conv2_(dropout(h, options_.dropout, is_training()));
   return (conv_shortcut_ ? conv_shortcut_(x) : x) + h;
 }
 

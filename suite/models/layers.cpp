@@ -1,5 +1,9 @@
 #include "suite/models/layers.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/upsample_nearest2d.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -62,6 +66,36 @@ torch::nn::Conv2d same_conv(int64_t in_channels, int64_t out_channels, int64_t k
 at::Tensor upsample_twice(const at::Tensor& x) {
   const std::vector<double> factors{2.0, 2.0};
   return at::upsample_nearest2d(x, std::nullopt, factors);
+}
+
+namespace {
+
+thread_local BatchShare share_in_force;
+
+/// This rank's part of the masks that dropout gives the whole batch, whose kernels multiply by
+/// them.
+at::Tensor mask_of_share(const at::Tensor& x, double p) {
+  const at::NoGradGuard no_grad;
+  const auto [rank, ranks] = share_in_force;
+  std::vector<int64_t> whole = x.sizes().vec();
+  whole.front() *= ranks;
+  const at::Tensor ones = at::ones(whole, x.options().memory_format(x.suggest_memory_format()));
+  return at::dropout(ones, p, /*train=*/true).narrow(0, rank * x.size(0), x.size(0)).clone();
+}
+
+}  // namespace
+
+ShareGuard::ShareGuard(const BatchShare& share) : previous_(share_in_force) {
+  share_in_force = share;
+}
+
+ShareGuard::~ShareGuard() {
+  share_in_force = previous_;
+}
+
+at::Tensor dropout(const at::Tensor& x, double p, bool training) {
+  const bool whole = share_in_force.ranks == 1 || !training || p == 0;
+  return whole ? at::dropout(x, p, training) : at::mul(x, mask_of_share(x, p));
 }
 
 }  // namespace noisemark::suite

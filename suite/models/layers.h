@@ -8,6 +8,7 @@
 #include <string>
 
 #include "suite/config/definition.h"
+#include "suite/parallel/rank.h"
 
 /// Checks that both U-Nets need. The first two throw Error (exit code 2) naming the key.
 
@@ -37,5 +38,22 @@ void check_input(const at::Tensor& x, const at::Tensor& t, int64_t channels, int
 
 /// x [N, C, H, W] -> [N, C, 2H, 2W], nearest neighbour.
 [[nodiscard]] at::Tensor upsample_twice(const at::Tensor& x);
+
+/// While alive, what this thread's forward passes read is that share of a batch. Restores what was
+/// set.
+class [[nodiscard]] ShareGuard {
+ public:
+  explicit ShareGuard(const BatchShare& share);
+  ~ShareGuard();
+  ShareGuard(const ShareGuard&) = delete;
+  ShareGuard& operator=(const ShareGuard&) = delete;
+
+ private:
+  BatchShare previous_;
+};
+
+/// at::dropout. Of a share of a batch it draws the masks of the whole batch and keeps its own, so
+/// that a sample has the mask that it has on one rank.
+[[nodiscard]] at::Tensor dropout(const at::Tensor& x, double p, bool training);
 
 }  // namespace noisemark::suite

@@ -17,6 +17,7 @@
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/device/repeated_work.h"
 #include "reports/base/error.h"
+#include "suite/models/layers.h"
 #include "suite/random/counter_rng.h"
 #include "suite/train/non_finite.h"
 #include "suite/train/observer.h"
@@ -38,7 +39,26 @@ std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
                                         const TrainerOptions& options) {
   place_model(*model, options.device, options.precision.weights, options.channels_last);
   model->train();
+  if (options.group) {
+    const at::NoGradGuard no_grad;
+    options.group->broadcast(model->parameters());
+    options.group->broadcast(model->buffers());
+  }
   return model;
+}
+
+BatchShare share_of(const TrainerOptions& options) {
+  return options.group ? options.group->share() : BatchShare{};
+}
+
+/// Throws Error, exit code 2, for what ranks cannot share.
+const TrainerOptions& checked(const TrainerOptions& options, const Definition& definition) {
+  require_equal_shares(share_of(options).ranks, definition.train.batch,
+                       definition.train.accumulation);
+  if (options.group && options.make_graph) {
+    throw bad_input("--baseline", "cuda-graph", "several ranks", "one rank");
+  }
+  return options;
 }
 
 /// Parameters of which `part` is made next.
@@ -81,7 +101,7 @@ Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
                  std::shared_ptr<const Dataset> dataset, memopt::Mode& mode,
                  const TrainerOptions& options, BuildObserver* observer)
     : definition_(definition),
-      options_(options),
+      options_(checked(options, definition)),
       model_(prepare_model(std::move(model), options)),
       dataset_(std::move(dataset)),
       mode_(mode),
@@ -94,6 +114,9 @@ Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
   view.seed = definition.seed;
   for (const at::Tensor& buffer : model_->buffers()) view.buffers.push_back(buffer);
   mode_.attach(view);
+  if (options_.group) {
+    reducer_ = std::make_unique<GradientReducer>(options_.group, model_->parameters());
+  }
 }
 
 void Trainer::start_loader() {
@@ -101,6 +124,7 @@ void Trainer::start_loader() {
   loader.first_step = next_step_;
   loader.last_step = std::max(definition_.train.steps, next_step_ + 1);
   loader.pinned = options_.device.is_cuda();
+  loader.share = share_of(options_);
   loader_ = std::make_unique<Loader>(dataset_, definition_, loader);
 }
 
@@ -195,6 +219,7 @@ void Trainer::forward(memopt::SavedTensorSink& sink) {
 void Trainer::predict() {
   {
     const AutocastGuard autocast(options_.precision, options_.device);
+    const ShareGuard share(share_of(options_));
     micro_.prediction = model_->forward(micro_.noisy, micro_.timesteps);
   }
   const at::Tensor prediction = micro_.prediction.to(options_.precision.weights);
@@ -202,12 +227,13 @@ void Trainer::predict() {
   if (options_.fault.loss_factor) micro_.loss = micro_.loss * *options_.fault.loss_factor;
 }
 
-void Trainer::backward() {
+void Trainer::backward(bool last) {
   at::Tensor root = micro_.loss;
   if (definition_.train.accumulation > 1 && !options_.fault.undivided_loss) {
     root = root / static_cast<double>(definition_.train.accumulation);
   }
   if (scaler_) root = scaler_->scale(root);
+  if (reducer_) return reducer_->backward(root, last);
   root.backward();
 }
 
@@ -304,7 +330,7 @@ void Trainer::run_micro_batches(const std::vector<StepObserver*>& observers,
       forward(broken ? *broken : sink);
     }
     const PhaseScope phase(observers, Phase::kBackward);
-    backward();
+    backward(micro + 1 == definition_.train.accumulation);
     losses_.push_back(micro_.loss.detach());
   }
 }
@@ -312,7 +338,8 @@ void Trainer::run_micro_batches(const std::vector<StepObserver*>& observers,
 double Trainer::mean_loss() const {
   double sum = 0;
   for (const at::Tensor& loss : losses_) sum += loss.item<double>();
-  return sum / static_cast<double>(losses_.size());
+  const double mean = sum / static_cast<double>(losses_.size());
+  return options_.group ? options_.group->mean(mean) : mean;
 }
 
 void Trainer::issued_by_host(const std::vector<StepObserver*>& observers,

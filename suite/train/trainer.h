@@ -16,6 +16,7 @@
 #include "suite/diffusion/process.h"
 #include "suite/io/safetensors.h"
 #include "suite/models/denoiser.h"
+#include "suite/parallel/gradient_reducer.h"
 #include "suite/train/adam.h"
 #include "suite/train/ema.h"
 #include "suite/train/fault.h"
@@ -52,15 +53,16 @@ struct TrainerOptions {
   at::Device device = at::kCPU;
   Precision precision;
   bool channels_last = false;
-  LoaderOptions loader;  ///< first_step and last_step are the trainer's
-  Fault fault;           ///< none, but in a self-test
+  LoaderOptions loader;          ///< first_step, last_step and share are the trainer's
+  std::shared_ptr<Group> group;  ///< the ranks that train together; null: this process alone
+  Fault fault;                   ///< none, but in a self-test
   /// Makes what repeats recorded steps on the device; empty: every step is issued by the host.
   std::function<std::unique_ptr<baselines::DeviceGraph>(at::Device)> make_graph;
 };
 
 struct StepRecord {
   int64_t step = 0;
-  double loss = 0;  ///< mean over micro-batches; not finite: loss scaling skipped the step
+  double loss = 0;  ///< mean over micro-batches and ranks; not finite: scaling skipped the step
   std::optional<double> grad_norm;  ///< before clipping
   double loader_wait_s = 0;
 };
@@ -69,6 +71,10 @@ struct StepRecord {
 /// clocks, reports or gates. A step is: batch, (forward, backward) per micro-batch under the mode,
 /// clip, Adam, EMA. Everything random comes from counters, so a step depends only on the weights,
 /// the optimizer's state and the step's number.
+///
+/// In a group every rank trains on its share of each micro-batch, from the weights of rank 0, and
+/// gradients and loss are the means over the ranks. All ranks make the same steps and end with the
+/// same weights, those of one rank but for the order of sums.
 ///
 /// With a graph the first steps are as ever: until the mode is steady, and some on the stream that
 /// is recorded. Then one is recorded, and from there on every step is a repetition of it: the batch
@@ -98,6 +104,8 @@ class Trainer {
   void resume_at(int64_t step);
 
   [[nodiscard]] Denoiser& model() { return *model_; }
+  /// Null without a group.
+  [[nodiscard]] const GradientReducer* reducer() const { return reducer_.get(); }
   [[nodiscard]] const DiffusionProcess& process() const { return process_; }
   [[nodiscard]] const Ema& ema() const { return ema_; }
   [[nodiscard]] const TrainerOptions& options() const { return options_; }
@@ -146,7 +154,7 @@ class Trainer {
   [[nodiscard]] std::unique_ptr<BrokenSaving> broken_saving(memopt::SavedTensorSink& sink) const;
   void forward(memopt::SavedTensorSink& sink);
   void predict();
-  void backward();
+  void backward(bool last);
   void run_micro_batches(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
                          StepRecord& record);
   void issued_by_host(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
@@ -178,6 +186,7 @@ class Trainer {
   Ema ema_;
   std::optional<LossScaler> scaler_;
   std::unique_ptr<Loader> loader_;
+  std::unique_ptr<GradientReducer> reducer_;  ///< in a group
   int64_t next_step_ = 0;
   Batch batch_;
   MicroBatch micro_;

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 SUITE_LAYERS = [
-    {"random", "config", "environment"},
+    {"random", "config", "environment", "parallel"},
     {"data", "models", "diffusion", "io"},
     {"train"},
     {"probes", "quality", "sampling"},

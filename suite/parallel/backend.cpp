@@ -1,0 +1,69 @@
+// The only file that includes Gloo's headers: LibTorch has Gloo inside, but not its headers, and no
+// other file may see more of it than LibTorch shows.
+#include "suite/parallel/backend.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace noisemark::suite {
+namespace {
+
+using c10d::ProcessGroupGloo;
+
+bool is_this_machine(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
+
+/// By GLOO_SOCKET_IFNAME where a user sets it, as in Python's c10d.
+auto device_for(const std::string& address) {
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  if (interface != nullptr) return ProcessGroupGloo::createDeviceForInterface(interface);
+  if (is_this_machine(address)) return ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
+  return ProcessGroupGloo::createDefaultDevice();
+}
+
+class CountedGloo final : public ProcessGroupGloo {
+ public:
+  CountedGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+              const c10::intrusive_ptr<Options>& options, std::shared_ptr<Seen> seen)
+      : ProcessGroupGloo(store, rank, size, options), seen_(std::move(seen)) {}
+
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    ++seen_->operations;
+    for (const at::Tensor& tensor : tensors) {
+      seen_->bytes += static_cast<int64_t>(tensor.nbytes());
+    }
+    auto work = ProcessGroupGloo::allreduce(tensors, options);
+    work->getFuture()->addCallback([seen = seen_](c10::ivalue::Future& future) {
+      if (future.hasError()) seen->failed = true;
+    });
+    return work;
+  }
+
+ private:
+  std::shared_ptr<Seen> seen_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
+    const c10::intrusive_ptr<c10d::Store>& store, const Rank& rank, std::chrono::milliseconds limit,
+    const std::shared_ptr<Seen>& seen) {
+  const auto number = static_cast<int>(rank.rank);
+  const auto size = static_cast<int>(rank.ranks);
+  const auto options = ProcessGroupGloo::Options::create(limit);
+  options->devices.push_back(device_for(rank.address));
+  const auto own = c10::make_intrusive<c10d::PrefixStore>("gloo", store);
+  const auto gloo = c10::make_intrusive<CountedGloo>(own, number, size, options, seen);
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(own, number, size);
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
+  group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  return group;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "suite/parallel/group.h"
+
+namespace noisemark::suite {
+
+/// Makes every gradient the mean over the ranks, by c10d's Reducer: gradients lie in buckets of
+/// 25 MiB, each of which is reduced, while the backward pass goes on, as soon as it is full.
+/// `.grad` is a view of its bucket, so that nothing is kept twice. In the second step the buckets
+/// are made again in the order in which gradients came.
+class GradientReducer {
+ public:
+  /// `parameters` in the order of the forward pass, the same on all ranks.
+  GradientReducer(std::shared_ptr<Group> group, const std::vector<at::Tensor>& parameters);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// Runs the backward pass of `root`. With `reduce` the gradients are reduced, and with them what
+  /// passes since the last time have added up: only a step's last micro-batch asks for it. Throws
+  /// GroupLost, and what the pass throws.
+  void backward(const at::Tensor& root, bool reduce);
+
+  /// Counted in the last pass that reduced.
+  [[nodiscard]] Traffic reduced() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace noisemark::suite

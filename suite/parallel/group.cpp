@@ -1,0 +1,328 @@
+#include "suite/parallel/group.h"
+
+#include <ATen/ops/full.h>
+#include <fmt/core.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "suite/parallel/backend.h"
+
+namespace noisemark::suite {
+namespace {
+
+using std::chrono::milliseconds;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+/// How the time limit is divided, so that all of it together ends within the limit: a rank waits
+/// for the others, then asks the store, where it may have to wait too, who gives no sign of life.
+struct Limits {
+  explicit Limits(milliseconds whole) : whole(whole) {}
+  milliseconds whole;
+  milliseconds operation = whole * 55 / 100;
+  milliseconds store = whole * 15 / 100;  ///< of one question
+  milliseconds silence = whole / 10;      ///< after it a rank counts as gone
+  milliseconds sign = whole / 100;        ///< between two signs of life
+};
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+std::string text_of(const std::vector<uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+std::string address_of(const Rank& rank) {
+  return fmt::format("{}:{}", rank.address, rank.port);
+}
+
+/// "rank 2", "ranks 1, 3"
+std::string named(const std::vector<int64_t>& ranks) {
+  std::string names;
+  for (const int64_t rank : ranks) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", names);
+}
+
+StorePtr connect(const Rank& rank, milliseconds limit, bool serves) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(rank.port);
+  options.isServer = serves;
+  options.numWorkers = static_cast<size_t>(rank.ranks);
+  options.waitWorkers = false;
+  options.timeout = limit;
+  const std::string attempt = fmt::format("noisemark/{}", rank.attempt);
+  return c10::make_intrusive<c10d::PrefixStore>(
+      attempt, c10::make_intrusive<c10d::TCPStore>(rank.address, options));
+}
+
+StorePtr open_store(const Rank& rank, milliseconds limit) {
+  const bool serves = rank.rank == 0 && !rank.agent_store;
+  try {
+    return connect(rank, limit, serves);
+  } catch (const std::exception& error) {
+    throw bad_input("MASTER_ADDR and MASTER_PORT", address_of(rank), first_line(error.what()),
+                    serves ? "an address of this machine and a free port"
+                           : "the address and port of rank 0, which listens there");
+  }
+}
+
+std::string key_of(const std::string& what, int64_t rank) {
+  return fmt::format("{}/{}", what, rank);
+}
+
+/// Ranks whose key is not in the store.
+std::vector<int64_t> missing(c10d::Store& store, const std::string& what, int64_t ranks) {
+  std::vector<int64_t> absent;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    if (!store.check({key_of(what, rank)})) absent.push_back(rank);
+  }
+  return absent;
+}
+
+void wait_for_all(c10d::Store& store, const std::string& what, int64_t ranks, milliseconds limit) {
+  std::vector<std::string> keys;
+  for (int64_t rank = 0; rank < ranks; ++rank) keys.push_back(key_of(what, rank));
+  store.wait(keys, limit);
+}
+
+void meet(c10d::Store& store, const Rank& rank, milliseconds limit) {
+  store.set(key_of("here", rank.rank), bytes_of("1"));
+  try {
+    wait_for_all(store, "here", rank.ranks, limit);
+  } catch (const std::exception&) {
+    throw GroupLost(
+        ExitCode::kInternal,
+        fmt::format("{} did not come to {} within {} s", named(missing(store, "here", rank.ranks)),
+                    address_of(rank), std::chrono::duration<double>(limit).count()));
+  }
+}
+
+/// Runs `function`, which may ask a store that never answers (rank 0 may be stopped), on a thread
+/// that is left behind then: so it must own all that it uses.
+template <typename Function>
+auto within(milliseconds limit, Function function) {
+  std::packaged_task<std::invoke_result_t<Function>()> task(std::move(function));
+  auto answer = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (answer.wait_for(limit) != std::future_status::ready) throw std::runtime_error("no answer");
+  return answer.get();
+}
+
+/// Counts in the store, on a connection and thread of its own, as long as the process lives. The
+/// thread is left behind where the store does not answer any more.
+class SignsOfLife {
+ public:
+  SignsOfLife(const StorePtr& store, int64_t rank, const Limits& limits)
+      : patience_(limits.store), state_(std::make_shared<State>()) {
+    std::thread([state = state_, store, key = key_of("alive", rank), pause = limits.sign] {
+      try {
+        while (!state->told_to_stop(pause)) store->add(key, 1);
+      } catch (const std::exception&) {  // the store is gone, which others notice too
+      }
+      state->ended.set_value();
+    }).detach();
+  }
+  ~SignsOfLife() {
+    state_->stop();
+    state_->ended.get_future().wait_for(patience_);
+  }
+  SignsOfLife(const SignsOfLife&) = delete;
+  SignsOfLife& operator=(const SignsOfLife&) = delete;
+
+ private:
+  struct State {
+    /// Waits for it as long as a pause takes.
+    bool told_to_stop(milliseconds pause) {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, pause, [this] { return stopping; });
+    }
+    void stop() {
+      const std::scoped_lock lock(mutex);
+      stopping = true;
+      changed.notify_all();
+    }
+
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool stopping = false;
+    std::promise<void> ended;
+  };
+  milliseconds patience_;
+  std::shared_ptr<State> state_;
+};
+
+/// The first cause that was written down: this one, or that of another rank.
+GroupLost agree_on(c10d::Store& store, ExitCode code, const std::string& cause) {
+  const std::string own = fmt::format("{} {}", static_cast<int>(code), cause);
+  const std::string first = text_of(store.compareSet("cause", {}, bytes_of(own)));
+  return {static_cast<ExitCode>(std::stoi(first)), first.substr(first.find(' ') + 1)};
+}
+
+/// Those that gave no sign of life for as long as a living one never takes.
+std::vector<int64_t> silent_ranks(c10d::Store& store, int64_t ranks, milliseconds silence) {
+  const auto signs = [&](int64_t rank) { return store.add(key_of("alive", rank), 0); };
+  std::vector<int64_t> before;
+  for (int64_t rank = 0; rank < ranks; ++rank) before.push_back(signs(rank));
+  std::this_thread::sleep_for(silence);
+  std::vector<int64_t> silent;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    if (signs(rank) == before[static_cast<size_t>(rank)]) silent.push_back(rank);
+  }
+  return silent;
+}
+
+/// `words`: of the operation that failed.
+GroupLost first_cause(c10d::Store& store, int64_t ranks, milliseconds silence,
+                      const std::string& words) {
+  std::string cause = "the ranks lost each other: " + words;
+  if (!store.check({std::string("cause")})) {
+    const std::vector<int64_t> silent = silent_ranks(store, ranks, silence);
+    if (!silent.empty()) cause = named(silent) + " was killed or stopped: no sign of life";
+  }
+  return agree_on(store, ExitCode::kInternal, cause);
+}
+
+class JoinedGroup final : public Group {
+ public:
+  JoinedGroup(const Rank& rank, const Limits& limits)
+      : Group(rank), limits_(limits), store_(open_store(rank, limits.operation)) {
+    meet(*store_, rank, limits.operation);
+    store_->setTimeout(limits.store);
+    signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);
+    try {
+      process_group_ = make_process_group(store_, rank, limits.operation, seen_);
+    } catch (const std::exception& error) {
+      throw lost(error);
+    }
+  }
+
+  ~JoinedGroup() override {
+    try {
+      if (!broken_) say_goodbye();
+    } catch (const std::exception&) {  // nobody is left to whom it matters
+    }
+  }
+
+  [[nodiscard]] std::string backend() const override { return process_group_->getBackendName(); }
+
+  void broadcast(const std::vector<at::Tensor>& tensors) override {
+    guarded([&] {
+      for (const at::Tensor& tensor : tensors) {
+        std::vector<at::Tensor> one{tensor.detach()};
+        process_group_->broadcast(one)->wait();
+      }
+    });
+  }
+
+  [[nodiscard]] double mean(double value) override {
+    return guarded([&] {
+      std::vector<at::Tensor> sum{at::full({1}, value, at::kDouble)};
+      process_group_->allreduce(sum)->wait();
+      return sum.front().item<double>() / static_cast<double>(rank().ranks);
+    });
+  }
+
+  [[nodiscard]] std::vector<std::string> exchange(const std::string& text) override {
+    return guarded([&] {
+      const std::string round = fmt::format("exchange{}", exchanges_++);
+      store_->set(key_of(round, rank().rank), bytes_of(text));
+      wait_for_all(*store_, round, rank().ranks, limits_.operation);
+      std::vector<std::string> texts;
+      for (int64_t other = 0; other < rank().ranks; ++other) {
+        texts.push_back(text_of(store_->get(key_of(round, other))));
+      }
+      return texts;
+    });
+  }
+
+  [[nodiscard]] Traffic traffic() const override { return {seen_->operations, seen_->bytes}; }
+  [[nodiscard]] bool failed() const override { return seen_->failed; }
+
+  void leave(ExitCode code, const std::string& cause) noexcept override {
+    broken_ = true;
+    try {
+      (void)within(limits_.store,
+                   [store = store_, code, words = fmt::format("rank {}: {}", rank().rank, cause)] {
+                     return agree_on(*store, code, words);
+                   });
+    } catch (const std::exception&) {  // the others miss this rank's signs of life
+    }
+  }
+
+  [[nodiscard]] GroupLost lost(const std::exception& failure) noexcept override {
+    if (const auto* known = dynamic_cast<const GroupLost*>(&failure)) return *known;
+    broken_ = true;
+    try {
+      return within(limits_.store + limits_.silence,
+                    [store = store_, ranks = rank().ranks, silence = limits_.silence,
+                     words = first_line(failure.what())] {
+                      return first_cause(*store, ranks, silence, words);
+                    });
+    } catch (const std::exception&) {
+      return {ExitCode::kInternal,
+              fmt::format("the store at {} is gone, and with it {}", address_of(rank()),
+                          rank().agent_store ? "torchrun's agent" : "rank 0")};
+    }
+  }
+
+  [[nodiscard]] const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const {
+    return process_group_;
+  }
+
+ private:
+  template <typename Function>
+  std::invoke_result_t<const Function&> guarded(const Function& function) {
+    try {
+      return function();
+    } catch (const std::exception& error) {
+      throw lost(error);
+    }
+  }
+
+  void say_goodbye() {
+    store_->set(key_of("done", rank().rank), bytes_of("1"));
+    if (rank().rank == 0) wait_for_all(*store_, "done", rank().ranks, limits_.operation);
+  }
+
+  Limits limits_;
+  StorePtr store_;
+  std::optional<SignsOfLife> signs_;
+  std::shared_ptr<Seen> seen_ = std::make_shared<Seen>();
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  int64_t exchanges_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Group> Group::join(const Rank& rank, milliseconds limit) {
+  return std::make_shared<JoinedGroup>(rank, Limits(limit));
+}
+
+void Group::require_equal(const std::string& what, const std::string& value) {
+  const std::vector<std::string> values = exchange(value);
+  for (size_t other = 1; other < values.size(); ++other) {
+    if (values[other] == values.front()) continue;
+    throw Error(ExitCode::kNotComparable, fmt::format("{}: {} on rank {}, {} on rank 0", what,
+                                                      values[other], other, values.front()));
+  }
+}
+
+c10::intrusive_ptr<c10d::ProcessGroup> process_group_of(const Group& group) {
+  return dynamic_cast<const JoinedGroup&>(group).process_group();
+}
+
+}  // namespace noisemark::suite

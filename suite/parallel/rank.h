@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace noisemark::suite {
+
+/// One process of a training that several make together.
+struct Rank {
+  int64_t rank = 0;
+  int64_t ranks = 1;
+  int64_t local_rank = 0;  ///< among those of its machine
+  std::string address;     ///< where rank 0 listens, or the store of an agent
+  int64_t port = 0;
+  bool agent_store = false;  ///< torchrun's agent listens, rank 0 does not
+  int64_t attempt = 0;       ///< counts how often an agent has begun anew
+};
+
+/// Reads who this process is from the variables that torchrun, srun (of a job step), mpirun or a
+/// user set. Empty: it was started alone, or as the only one. Throws Error, exit code 2, for a
+/// variable that is missing or is no number in its range.
+[[nodiscard]] std::optional<Rank> rank_from(const std::map<std::string, std::string>& variables);
+
+/// The part of each micro-batch that one rank trains on. All ranks together train on the batch of
+/// the definition, in the order of their numbers.
+struct BatchShare {
+  int64_t rank = 0;
+  int64_t ranks = 1;
+
+  /// The number, in a batch of `batch` samples, of this rank's sample `mine`.
+  [[nodiscard]] int64_t sample(int64_t mine, int64_t batch, int64_t accumulation) const {
+    const int64_t part = batch / (accumulation * ranks);
+    return mine / part * part * ranks + rank * part + mine % part;
+  }
+};
+
+/// Throws Error, exit code 2, unless every rank gets as many samples of every micro-batch.
+void require_equal_shares(int64_t ranks, int64_t batch, int64_t accumulation);
+
+}  // namespace noisemark::suite
