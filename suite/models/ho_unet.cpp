@@ -55,7 +55,7 @@ at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& time) {
   const at::Tensor shift = time_emb_proj_(activate(time, options_.activation));
   h = h + shift.unsqueeze(-1).unsqueeze(-1);
   h = norm_act(h, norm2_, options_);
-  h = conv2_(dropout(h, options_.dropout, is_training()));
+  h = conv2_(suite::dropout(h, options_.dropout, is_training()));
   return (conv_shortcut_ ? conv_shortcut_(x) : x) + h;
 }
 

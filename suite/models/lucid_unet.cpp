@@ -36,7 +36,7 @@ Block::Block(int64_t in_channels, int64_t out_channels, double dropout, const ba
 
 at::Tensor Block::forward(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift) {
   const at::Tensor activated = ops_.rms_norm_film_silu(proj_(x), norm_->g, scale, shift);
-  return dropout(activated, dropout_, is_training());
+  return suite::dropout(activated, dropout_, is_training());
 }
 
 ResnetBlock::ResnetBlock(int64_t in_channels, int64_t out_channels, const BlockOptions& options) {

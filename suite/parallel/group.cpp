@@ -27,10 +27,10 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 struct Limits {
   explicit Limits(milliseconds whole) : whole(whole) {}
   milliseconds whole;
-  milliseconds operation = whole * 55 / 100;
-  milliseconds store = whole * 15 / 100;  ///< of one question
-  milliseconds silence = whole / 10;      ///< after it a rank counts as gone
-  milliseconds sign = whole / 100;        ///< between two signs of life
+  milliseconds operation = whole / 2;
+  milliseconds store = whole / 10;    ///< of one question
+  milliseconds silence = whole / 10;  ///< after it a rank counts as gone
+  milliseconds sign = whole / 100;    ///< between two signs of life
 };
 
 std::string first_line(const std::string& text) {
@@ -83,31 +83,34 @@ std::string key_of(const std::string& what, int64_t rank) {
   return fmt::format("{}/{}", what, rank);
 }
 
-/// Ranks whose key is not in the store.
-std::vector<int64_t> missing(c10d::Store& store, const std::string& what, int64_t ranks) {
-  std::vector<int64_t> absent;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    if (!store.check({key_of(what, rank)})) absent.push_back(rank);
-  }
-  return absent;
-}
-
 void wait_for_all(c10d::Store& store, const std::string& what, int64_t ranks, milliseconds limit) {
   std::vector<std::string> keys;
   for (int64_t rank = 0; rank < ranks; ++rank) keys.push_back(key_of(what, rank));
   store.wait(keys, limit);
 }
 
-void meet(c10d::Store& store, const Rank& rank, milliseconds limit) {
-  store.set(key_of("here", rank.rank), bytes_of("1"));
+/// The first value that was written down: this one, or that of another rank.
+std::string agreed(c10d::Store& store, const std::string& key, const std::string& value) {
+  return text_of(store.compareSet(key, {}, bytes_of(value)));
+}
+
+/// Throws GroupLost with the ranks that did not come. Whoever waits in vain first says of each rank
+/// that is not here that it is absent, which ends the waiting of the others.
+void meet(c10d::Store& store, const Rank& self, const Limits& limits) {
+  (void)agreed(store, key_of("here", self.rank), "here");
   try {
-    wait_for_all(store, "here", rank.ranks, limit);
-  } catch (const std::exception&) {
-    throw GroupLost(
-        ExitCode::kInternal,
-        fmt::format("{} did not come to {} within {} s", named(missing(store, "here", rank.ranks)),
-                    address_of(rank), std::chrono::duration<double>(limit).count()));
+    wait_for_all(store, "here", self.ranks, limits.operation);
+  } catch (const std::exception&) {  // each rank is asked for below
   }
+  std::vector<int64_t> absent;
+  for (int64_t rank = 0; rank < self.ranks; ++rank) {
+    if (agreed(store, key_of("here", rank), "absent") == "absent") absent.push_back(rank);
+  }
+  if (absent.empty()) return;
+  std::this_thread::sleep_for(limits.silence);  // the others ask rank 0
+  throw GroupLost(ExitCode::kInternal,
+                  fmt::format("{} did not come to {} within {} s", named(absent), address_of(self),
+                              std::chrono::duration<double>(limits.operation).count()));
 }
 
 /// Runs `function`, which may ask a store that never answers (rank 0 may be stopped), on a thread
@@ -126,7 +129,7 @@ auto within(milliseconds limit, Function function) {
 class SignsOfLife {
  public:
   SignsOfLife(const StorePtr& store, int64_t rank, const Limits& limits)
-      : patience_(limits.store), state_(std::make_shared<State>()) {
+      : patience_(limits.silence), state_(std::make_shared<State>()) {
     std::thread([state = state_, store, key = key_of("alive", rank), pause = limits.sign] {
       try {
         while (!state->told_to_stop(pause)) store->add(key, 1);
@@ -167,7 +170,7 @@ class SignsOfLife {
 /// The first cause that was written down: this one, or that of another rank.
 GroupLost agree_on(c10d::Store& store, ExitCode code, const std::string& cause) {
   const std::string own = fmt::format("{} {}", static_cast<int>(code), cause);
-  const std::string first = text_of(store.compareSet("cause", {}, bytes_of(own)));
+  const std::string first = agreed(store, "cause", own);
   return {static_cast<ExitCode>(std::stoi(first)), first.substr(first.find(' ') + 1)};
 }
 
@@ -199,7 +202,7 @@ class JoinedGroup final : public Group {
  public:
   JoinedGroup(const Rank& rank, const Limits& limits)
       : Group(rank), limits_(limits), store_(open_store(rank, limits.operation)) {
-    meet(*store_, rank, limits.operation);
+    meet(*store_, rank, limits);
     store_->setTimeout(limits.store);
     signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);
     try {
