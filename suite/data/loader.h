@@ -26,16 +26,16 @@ struct LoaderOptions {
   bool pinned = false;   ///< page-locked buffers, for copies to a CUDA device
   int64_t first_step = 0;
   int64_t last_step = 0;  ///< exclusive; next() past it is a programming error
-  BatchShare share;       ///< of one rank: the batch holds its samples alone
+  BatchShare share = {};  ///< of one rank: the batch holds its samples alone
   bool noise = true;      ///< off: Batch::noise stays undefined (to time the pictures alone)
 };
 
 /// Batches in step order, made by background threads. Same bits for every thread count and prefetch
 /// depth: order from Stream::kOrder (a new permutation each epoch; global sample step*batch+i is
 /// position (step*batch+i) mod n of epoch (step*batch+i)/n), flips, timesteps and noise from their
-/// streams keyed by (step, i). A rank's samples have
-/// the numbers that they have in the whole batch. All threads work on one batch before the next.
-/// Buffers are allocated under memopt::OwnerScope(Owner::kInput). Not thread-safe: one consumer.
+/// streams keyed by (step, i). A rank's samples have the numbers that they have in the whole batch.
+/// All threads work on one batch before the next. Buffers are allocated under
+/// memopt::OwnerScope(Owner::kInput). Not thread-safe: one consumer.
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, const Definition& definition,

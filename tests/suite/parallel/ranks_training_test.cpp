@@ -160,7 +160,7 @@ TEST(GradientsOfRanks, keep_every_bit_under_a_lossless_mode) {
   Way way{"fp32", "none", 2, "0.1"};
   const std::vector<NamedTensors> plain = trained_by_ranks(2, way);
   ASSERT_EQ(plain.size(), 2U);
-  for (const char* mode : {"mirror+echo", "gist", "offload:all", "budget:saved"}) {
+  for (const char* mode : {"mirror+echo", "gist", "offload:all", "budget:saved=1.7MiB"}) {
     way.mode = mode;
     const std::vector<NamedTensors> found = trained_by_ranks(2, way);
     ASSERT_EQ(found.size(), 2U) << mode;
