@@ -79,9 +79,9 @@ std::string fallbacks(const Result& result) {
 }
 
 /// The columns with which every table begins.
-Row name_of(const Result& result) {
-  return {benchmark_name(result.identity) + (result.identity.custom ? " (custom)" : ""),
-          result.identity.precision, result.identity.mode};
+Row name_of(const Result& result, const std::vector<NamedResult>& results) {
+  const Identity& id = result.identity;
+  return {definition_name(id, results), id.precision, id.mode};
 }
 
 Row joined(Row row, const std::vector<Row>& more) {
@@ -89,39 +89,36 @@ Row joined(Row row, const std::vector<Row>& more) {
   return row;
 }
 
-Row bytes_row(const Result& result) {
-  return joined(name_of(result),
-                {figure(result, &StepBytes::peak_bytes, result.memory.peak_bytes),
-                 figure(result, &StepBytes::saved_bytes, result.memory.saved_bytes)});
+Row bytes_row(const Row& name, const Result& result) {
+  return joined(name, {figure(result, &StepBytes::peak_bytes, result.memory.peak_bytes),
+                       figure(result, &StepBytes::saved_bytes, result.memory.saved_bytes)});
 }
 
-Row at_most_row(const Result& result) {
+Row at_most_row(const Row& name, const Result& result) {
   const MemoryMode& mode = result.memory_mode;
   const bool encodes = result.identity.mode != "none" && result.memory.measured;
   const std::optional<double> at_most = most_times_fewer(mode);
   return joined(
-      name_of(result),
-      {figure(result, &StepBytes::peak_saved_bytes, result.memory.peak_saved_bytes),
-       {encodes ? format_mib(mode.encoded_bytes) : "", mib_or_blank(mode.irreplaceable_bytes),
-        at_most ? fmt::format("{:.2f}", *at_most) : ""}});
+      name, {figure(result, &StepBytes::peak_saved_bytes, result.memory.peak_saved_bytes),
+             {encodes ? format_mib(mode.encoded_bytes) : "", mib_or_blank(mode.irreplaceable_bytes),
+              at_most ? fmt::format("{:.2f}", *at_most) : ""}});
 }
 
-Row time_row(const Result& result) {
+Row time_row(const Row& name, const Result& result) {
   const MemoryMode& mode = result.memory_mode;
   const bool none = result.identity.mode == "none";
-  return joined(name_of(result), {{rate_of_any_run(result), overhead(mode.overhead),
-                                   percent(predicted_overhead_frac(mode)), none ? "" : proof(mode),
-                                   none ? "" : fallbacks(result)}});
+  return joined(name, {{rate_of_any_run(result), overhead(mode.overhead),
+                        percent(predicted_overhead_frac(mode)), none ? "" : proof(mode),
+                        none ? "" : fallbacks(result)}});
 }
 
-Row fit_row(const Result& result) {
+Row fit_row(const Row& name, const Result& result) {
   const BatchFit& fit = result.batch_fit;
   const Row within = {format_mib(*fit.memory_bytes)};
-  if (!fit.missing_reason.empty()) return joined(name_of(result), {within, {"none", "", ""}});
-  return joined(name_of(result),
-                {within,
-                 {format_count(fit.batch), mib_or_blank(fit.peak_bytes),
-                  fit.next_peak_bytes ? format_mib(*fit.next_peak_bytes) : fit.next_words}});
+  if (!fit.missing_reason.empty()) return joined(name, {within, {"none", "", ""}});
+  return joined(name, {within,
+                       {format_count(fit.batch), mib_or_blank(fit.peak_bytes),
+                        fit.next_peak_bytes ? format_mib(*fit.next_peak_bytes) : fit.next_words}});
 }
 
 std::vector<MarkdownTable::Column> columns(const std::vector<MarkdownTable::Column>& more) {
@@ -167,7 +164,7 @@ std::string fit_table(const std::vector<NamedResult>& results,
   for (const auto& [name, result] : results) {
     if (!result.batch_fit.memory_bytes) continue;
     if (!benchmarks.contains(benchmark_name(result.identity))) continue;
-    table.add_row(fit_row(result));
+    table.add_row(fit_row(name_of(result, results), result));
     any = true;
   }
   return any ? fmt::format("\n{}\n{}\n", table.text(), kFitWords) : "";
@@ -201,9 +198,10 @@ std::string mode_table(const std::vector<NamedResult>& results) {
                                {"fallbacks", right}}));
   for (const auto& [name, result] : results) {
     if (!benchmarks.contains(benchmark_name(result.identity))) continue;
-    bytes.add_row(bytes_row(result));
-    at_most.add_row(at_most_row(result));
-    times.add_row(time_row(result));
+    const Row name_columns = name_of(result, results);
+    bytes.add_row(bytes_row(name_columns, result));
+    at_most.add_row(at_most_row(name_columns, result));
+    times.add_row(time_row(name_columns, result));
   }
   return fmt::format("{}\n{}\n\n{}\n{}\n\n{}\n{}\n{}", bytes.text(), kBytesWords, at_most.text(),
                      kAtMostWords, times.text(), kTimeWords, fit_table(results, benchmarks));

@@ -80,6 +80,12 @@ std::string benchmark_name(const Identity& identity) {
   return identity.benchmark + "@" + identity.scale;
 }
 
+std::string custom_words(const Identity& identity) {
+  if (!identity.custom) return "";
+  return fmt::format("custom{}{}", identity.overrides.empty() ? "" : " ",
+                     fmt::join(identity.overrides, " "));
+}
+
 namespace sections {
 
 std::string not_measured(const std::string& reason) {

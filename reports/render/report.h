@@ -21,6 +21,10 @@ namespace noisemark::reports {
 /// "ho-cifar10@cpu"
 [[nodiscard]] std::string benchmark_name(const Identity& identity);
 
+/// "custom train.steps=60": what a changed definition sets otherwise, and "custom" where that is
+/// not known by key. Empty for a locked one.
+[[nodiscard]] std::string custom_words(const Identity& identity);
+
 /// Returns one sentence on where a report.md first departs from what its result renders to; empty
 /// when it does not. Only what the machine that rendered it decides is free: whether a plot is
 /// there, or gnuplot's reason why not. `result_sha256` is of the bytes of result.json.

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,21 +30,11 @@ namespace fs = std::filesystem;
 /// The metric beside whose column a table shows a ratio.
 constexpr std::string_view kRate = "images_per_s";
 
-/// The settings that tell results apart, beside their names.
+/// A setting that tells results apart, beside their names.
 struct Trait {
   const char* title;
-  std::string (*of)(const Identity& id);
+  std::function<std::string(const Identity& id)> of;
 };
-
-constexpr std::array kTraits{
-    Trait{"benchmark",
-          [](const Identity& id) { return benchmark_name(id) + (id.custom ? " (custom)" : ""); }},
-    Trait{"framework", [](const Identity& id) { return id.framework; }},
-    Trait{"mode", [](const Identity& id) { return id.mode; }},
-    Trait{"baseline", [](const Identity& id) { return id.baseline; }},
-    Trait{"precision", [](const Identity& id) { return id.precision; }},
-    Trait{"device",
-          [](const Identity& id) { return fmt::format("{} x{}", id.device, id.threads); }}};
 
 /// Whether the names of differing results say it already, as those of a suite's runs do.
 bool is_told_by_names(const Trait& trait, const std::vector<NamedResult>& results) {
@@ -57,8 +47,15 @@ bool is_told_by_names(const Trait& trait, const std::vector<NamedResult>& result
   return values.size() > 1;
 }
 
+/// They hold on to `results`.
 std::vector<Trait> traits_of(const std::vector<NamedResult>& results) {
-  std::vector<Trait> traits(kTraits.begin(), kTraits.end());
+  std::vector<Trait> traits{
+      {"benchmark", [&](const Identity& id) { return definition_name(id, results); }},
+      {"framework", [](const Identity& id) { return id.framework; }},
+      {"mode", [](const Identity& id) { return id.mode; }},
+      {"baseline", [](const Identity& id) { return id.baseline; }},
+      {"precision", [](const Identity& id) { return id.precision; }},
+      {"device", [](const Identity& id) { return fmt::format("{} x{}", id.device, id.threads); }}};
   std::erase_if(traits, [&](const Trait& one) { return is_told_by_names(one, results); });
   return traits;
 }
@@ -138,6 +135,18 @@ bool can_be_judged(const std::vector<NamedResult>& results) {
 }
 
 }  // namespace
+
+std::string definition_name(const Identity& identity, const std::vector<NamedResult>& results) {
+  const auto plain_name = [](const Identity& id) {
+    return benchmark_name(id) + (id.custom ? fmt::format(" ({})", custom_words(id)) : "");
+  };
+  std::string name = plain_name(identity);
+  const bool alone = std::none_of(results.begin(), results.end(), [&](const NamedResult& other) {
+    const Identity& id = other.result.identity;
+    return id.definition_sha256 != identity.definition_sha256 && plain_name(id) == name;
+  });
+  return alone ? name : fmt::format("{} {}", name, identity.definition_sha256.substr(0, 12));
+}
 
 std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts) {
   const std::vector<Trait> traits = traits_of(results);

@@ -17,6 +17,12 @@ struct NamedResult {
   Result result;
 };
 
+/// Returns what a table calls the definition of one of `results`: "gmm16@cpu", of a changed one
+/// "gmm16@cpu (custom train.steps=60)". Where others of `results` have that name too and another
+/// definition, twelve digits of its SHA-256 follow.
+[[nodiscard]] std::string definition_name(const Identity& identity,
+                                          const std::vector<NamedResult>& results);
+
 /// Whether a table ends with the verdict that each run came to.
 enum class Verdicts { kLeftOut, kShown };
 

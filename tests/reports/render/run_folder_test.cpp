@@ -15,6 +15,7 @@
 #include "reports/base/file.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
+#include "reports/render/mode_table.h"
 #include "reports/render/plot.h"
 #include "reports/render/table.h"
 #include "tests/reports/sample_result.h"
@@ -400,6 +401,31 @@ TEST(SideBySide, ratios_are_to_the_first_of_the_same_definition) {
   EXPECT_NE(line("a").find("| 1.000 |"), std::string::npos) << text;
   EXPECT_NE(line("b").find("| 0.500 |"), std::string::npos) << text;
   EXPECT_NE(line("c").find("| 1.000 |"), std::string::npos) << text;
+}
+
+TEST(SideBySide, and_modes_tell_changed_definitions_apart) {
+  const auto custom = [](const std::vector<std::string>& overrides, const std::string& definition) {
+    Result result = test::full_result();
+    result.identity.mode = "echo";
+    result.identity.custom = true;
+    result.identity.overrides = overrides;
+    result.identity.definition_sha256 = sha256_of(definition);
+    return result;
+  };
+  const std::vector<NamedResult> results = {{"a", test::full_result()},
+                                            {"b", custom({"train.steps=60"}, "1")},
+                                            {"c", custom({"train.steps=80"}, "2")},
+                                            {"d", custom({}, "3")},
+                                            {"e", custom({}, "4")}};
+  for (const std::string& text : {side_by_side(results, Verdicts::kLeftOut), mode_table(results)}) {
+    for (const std::string& name :
+         {std::string("cifar10@cpu "), std::string("cifar10@cpu (custom train.steps=60) "),
+          std::string("cifar10@cpu (custom train.steps=80) "),
+          "cifar10@cpu (custom) " + sha256_of("3").substr(0, 12),
+          "cifar10@cpu (custom) " + sha256_of("4").substr(0, 12)}) {
+      EXPECT_NE(text.find(name), std::string::npos) << name << "\n" << text;
+    }
+  }
 }
 
 TEST(SideBySide, bytes_of_a_peer_are_those_of_its_metrics_because_it_knows_no_owners) {
