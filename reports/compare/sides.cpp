@@ -54,13 +54,26 @@ class Search {
   explicit Search(const fs::path& root) : root_(root.has_filename() ? root : root.parent_path()) {}
 
   FoundRuns find() {
-    visit(root_, false);
+    look_into(root_, false);
     for (auto& [name, run] : lost_) found_.lost.push_back(std::move(run));
     return std::move(found_);
   }
 
  private:
+  /// One below the root that cannot be read is missing, or a note where it is a run's own folder.
   void visit(const fs::path& folder, bool inside_run) {
+    std::vector<Finding> unreadable;
+    or_lost(folder, &unreadable, [&] { look_into(folder, inside_run); });
+    for (const Finding& one : unreadable) {
+      if (inside_run) {
+        found_.left_out.push_back(fmt::format("{}: {}", name_of(folder), one.words));
+      } else {
+        lose(folder, one.words);
+      }
+    }
+  }
+
+  void look_into(const fs::path& folder, bool inside_run) {
     const Entries entries = entries_of(folder);
     const bool result = fs::exists(folder / kResult);
     if (result) add_result(folder);
@@ -181,8 +194,9 @@ bool is_time(const std::string& text) {
     if (kShape[i] == 'd' ? !digit : text[i] != kShape[i]) return false;
   }
   const auto part = [&](size_t at) { return std::stoi(text.substr(at, 2)); };
-  return part(5) >= 1 && part(5) <= 12 && part(8) >= 1 && part(8) <= 31 && part(11) <= 23 &&
-         part(14) <= 59 && part(17) <= 60;
+  const std::chrono::year year(std::stoi(text.substr(0, 4)));
+  const std::chrono::month month(part(5));
+  return (year / month / part(8)).ok() && part(11) <= 23 && part(14) <= 59 && part(17) <= 60;
 }
 
 constexpr std::chrono::minutes kMostSkew{5};  // of two machines that ask the same time servers
@@ -234,6 +248,17 @@ std::optional<BaselinePlace> common_place(const std::vector<fs::path>& runs) {
   return common;
 }
 
+/// A result below the root that cannot be read is missing; one that was changed is refused.
+void read_run(const fs::path& root, const fs::path& folder, Side& side) {
+  const fs::path file = folder / kResult;
+  const std::string name = folder.lexically_proximate(root).generic_string();
+  std::string text;
+  std::vector<Finding> unreadable;
+  or_lost(file, name == "." ? nullptr : &unreadable, [&] { text = read_file(file); });
+  for (const Finding& one : unreadable) side.lost.push_back({name, one.words});
+  if (unreadable.empty()) side.runs.push_back({folder.string(), from_json(text, file.string())});
+}
+
 Side read_place(Place place) {
   Side side{place.path, {}};
   if (fs::is_regular_file(place.path)) {
@@ -243,11 +268,9 @@ Side read_place(Place place) {
     FoundRuns& found = place.found;
     // Says why there is nothing.
     if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(place.path);
-    for (const fs::path& folder : found.folders) {
-      side.runs.push_back({folder.string(), read_result(folder / "result.json")});
-    }
+    for (const fs::path& folder : found.folders) read_run(place.path, folder, side);
     side.baseline = common_place(found.folders);
-    side.lost = std::move(found.lost);
+    std::move(found.lost.begin(), found.lost.end(), std::back_inserter(side.lost));
     side.left_out = std::move(found.left_out);
   }
   check_runs(side.runs);
@@ -325,6 +348,7 @@ Side read_runs(const std::vector<std::string>& paths) {
   }
   if (all.runs.empty()) throw bad_input(all.name, "", "no run with a result", "at least one");
   check_runs(all.runs);
+  refuse_future(all);
   return all;
 }
 
@@ -352,9 +376,7 @@ std::string cell_name(const Identity& id) {
   std::string name = fmt::format("{}, mode {}, baseline {}, {}, {}{}", benchmark_name(id), id.mode,
                                  id.baseline, id.precision, device_kind(id),
                                  id.framework == "noisemark" ? "" : ", " + id.framework);
-  if (!id.custom) return name;
-  return fmt::format("{}, custom{}{}", name, id.overrides.empty() ? "" : " ",
-                     fmt::join(id.overrides, " "));
+  return id.custom ? fmt::format("{}, {}", name, custom_words(id)) : name;
 }
 
 Cells pair_runs(const Side& base, const Side& candidate) {

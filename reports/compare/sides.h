@@ -26,13 +26,13 @@ struct LostRun {
 struct FoundRuns {
   std::vector<std::filesystem::path> folders;  ///< with a result.json, by name
   std::vector<LostRun> lost;                   ///< by name
-  std::vector<std::string> left_out;           ///< results that are of no run of the suite there
+  std::vector<std::string> left_out;           ///< of no run of the suite, or unreadable in one
 };
 
 /// Finds the run in `folder` itself or, where it holds no result.json, in all folders below it.
 /// A suite.json there says which results are of its runs: one that lay there before is
-/// none. A run that was begun is known by its events.mlog, or by an empty folder. Throws Error (bad
-/// input) for a folder that cannot be read.
+/// none. A run that was begun is known by its events.mlog, or by an empty folder. A folder below
+/// that cannot be read is lost. Throws Error (bad input) when `folder` itself cannot be read.
 [[nodiscard]] FoundRuns find_runs(const std::filesystem::path& folder);
 
 /// The place where `noisemark baseline promote` keeps runs:
@@ -58,8 +58,8 @@ struct Side {
 /// of creation that is none.
 [[nodiscard]] Side read_side(const std::string& path);
 
-/// The runs of several such paths. Throws Error (bad input) likewise, and where no run of them left
-/// a result.
+/// The runs of several such paths. Throws Error (bad input) likewise, where no run of them left a
+/// result, and when one was made in the future, by this machine's clock.
 [[nodiscard]] Side read_runs(const std::vector<std::string>& paths);
 
 /// BASE and NEW. Throws Error: bad input as above, when both are the same place, and when a run was

@@ -80,14 +80,16 @@ std::vector<Finding> artifact_findings(const fs::path& folder, const Result& res
     const auto add = [&](const std::string& words) {
       findings.push_back({path.string(), "artifacts", words});
     };
-    if (relative.empty() || relative.is_absolute() ||
-        std::find(relative.begin(), relative.end(), "..") != relative.end()) {
-      add("its path leaves the folder of the result");
-    } else if (!fs::is_regular_file(path)) {
-      if (!are_weights(artifact.path)) add("the result lists it and it is not there");
-    } else if (sha256_of_file(path) != artifact.sha256) {
-      add("it was changed after the run: its SHA-256 is not that of the result");
-    }
+    or_lost(path, &findings, [&] {
+      if (relative.empty() || relative.is_absolute() ||
+          std::find(relative.begin(), relative.end(), "..") != relative.end()) {
+        add("its path leaves the folder of the result");
+      } else if (!fs::is_regular_file(path)) {
+        if (!are_weights(artifact.path)) add("the result lists it and it is not there");
+      } else if (sha256_of_file(path) != artifact.sha256) {
+        add("it was changed after the run: its SHA-256 is not that of the result");
+      }
+    });
   }
   return findings;
 }
@@ -143,8 +145,10 @@ std::vector<Finding> plot_findings(const fs::path& folder, const Result& result)
     for (const auto& [ending, text] :
          {std::pair(".dat", &source.data), std::pair(".gp", &source.script)}) {
       const fs::path path = folder / "plots" / (source.name + ending);
-      if (!fs::exists(path) || read_file(path) == *text) continue;
-      findings.push_back({path.string(), "plots", "it is not what the result says"});
+      or_lost(path, &findings, [&] {
+        if (!fs::exists(path) || read_file(path) == *text) return;
+        findings.push_back({path.string(), "plots", "it is not what the result says"});
+      });
     }
   }
   return findings;
@@ -174,8 +178,10 @@ std::vector<Finding> check_folder(const fs::path& folder) {
   const auto result = check_file(text, file.string(), findings);
   if (!result) return findings;
   append(findings, artifact_findings(folder, *result));
-  append(findings, event_findings(folder, *result));
-  append(findings, report_findings(folder, text, *result));
+  or_lost(folder / "events.mlog", &findings,
+          [&] { append(findings, event_findings(folder, *result)); });
+  or_lost(folder / "report.md", &findings,
+          [&] { append(findings, report_findings(folder, text, *result)); });
   append(findings, plot_findings(folder, *result));
   return findings;
 }

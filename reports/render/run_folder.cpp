@@ -54,6 +54,21 @@ std::string why_not_replaced(const fs::path& folder) {
   }
 }
 
+/// Empty: the run has a result of its own, which is not that of the SHA-256 `earlier`.
+std::string why_lost(const fs::path& folder, const std::string& earlier) {
+  const fs::path file = folder / "result.json";
+  std::string words;
+  std::vector<Finding> unreadable;
+  or_lost(file, &unreadable, [&] {
+    if (!fs::exists(file)) {
+      words = kNoResult;
+    } else if (!earlier.empty() && earlier == sha256_of_file(file)) {
+      words = why_not_replaced(folder);
+    }
+  });
+  return unreadable.empty() ? words : unreadable.front().words;
+}
+
 }  // namespace
 
 bool is_of_a_replacement(const fs::path& folder) {
@@ -117,24 +132,21 @@ std::optional<Suite> read_suite(const fs::path& folder) {
 std::vector<SuiteRun> suite_runs(const fs::path& folder, const Suite& suite) {
   std::vector<SuiteRun> runs;
   for (const std::string& name : suite.names) {
-    const fs::path file = folder / name / "result.json";
     const auto not_run = suite.not_run.find(name);
     const auto earlier = suite.earlier.find(name);
     SuiteRun run{name, "", not_run != suite.not_run.end()};
     if (run.not_run) {
       run.lost = not_run->second;
-    } else if (!fs::exists(file)) {
-      run.lost = kNoResult;
-    } else if (earlier != suite.earlier.end() && earlier->second == sha256_of_file(file)) {
-      run.lost = why_not_replaced(folder / name);
+    } else {
+      run.lost = why_lost(folder / name, earlier == suite.earlier.end() ? "" : earlier->second);
     }
     runs.push_back(std::move(run));
   }
   return runs;
 }
 
-void write_suite_report(const fs::path& folder) {
-  const auto all = collect_suite(folder);
+void write_suite_report(const fs::path& folder, std::vector<Finding>* lost) {
+  const auto all = collect_suite(folder, lost);
   if (!all) throw bad_input(folder.string(), "no suite.json in it", "", "the folder of a suite");
   write_file_atomically(folder / "report.md",
                         render_suite_report(all->title, all->results, all->missing));
@@ -154,7 +166,8 @@ std::vector<fs::path> rewrite_report(const fs::path& folder, std::vector<Finding
   }
   if (suite) {
     or_lost(folder, lost, [&] {
-      write_suite_report(folder);
+      std::vector<Finding> named_already;
+      write_suite_report(folder, lost == nullptr ? nullptr : &named_already);
       written.push_back(folder / "report.md");
     });
   }
@@ -163,17 +176,25 @@ std::vector<fs::path> rewrite_report(const fs::path& folder, std::vector<Finding
 
 namespace fs = std::filesystem;
 
-std::optional<CollectedResults> collect_suite(const fs::path& folder) {
+std::optional<CollectedResults> collect_suite(const fs::path& folder, std::vector<Finding>* lost) {
   const auto suite = read_suite(folder);
   if (!suite) return {};
   CollectedResults collected{suite->title, {}, {}};
   for (const SuiteRun& run : suite_runs(folder, *suite)) {
-    if (run.lost.empty()) {
-      collected.results.push_back({run.name, read_result(folder / run.name / "result.json")});
-    } else {
+    if (!run.lost.empty()) {
       MissingRun missing{run.name};
       (run.not_run ? missing.not_run : missing.failed) = run.lost;
       collected.missing.push_back(std::move(missing));
+      continue;
+    }
+    const fs::path file = folder / run.name / "result.json";
+    std::vector<Finding> unread;
+    or_lost(file, lost == nullptr ? nullptr : &unread, [&] {
+      collected.results.push_back({run.name, read_result(file)});
+    });
+    for (const Finding& one : unread) {
+      collected.missing.push_back({run.name, "", one.words});
+      lost->push_back(one);
     }
   }
   return collected;
@@ -181,7 +202,7 @@ std::optional<CollectedResults> collect_suite(const fs::path& folder) {
 
 CollectedResults collect_results(const fs::path& path, std::vector<Finding>* lost) {
   if (fs::is_regular_file(path)) return {path.string(), {{path.string(), read_result(path)}}, {}};
-  if (auto suite = collect_suite(path)) return *std::move(suite);
+  if (auto suite = collect_suite(path, lost)) return *std::move(suite);
   CollectedResults collected{path.string(), {}, {}};
   std::vector<Finding> missed;
   std::vector<Finding>* const to = lost == nullptr ? nullptr : &missed;

@@ -65,8 +65,9 @@ struct SuiteRun {
                                                const Suite& suite);
 
 /// Writes report.md by `folder`/suite.json: the results side by side. A run without a result of its
-/// own is named, and counts as failed where it was run. Throws Error (bad input, cannot write).
-void write_suite_report(const std::filesystem::path& folder);
+/// own is named, and counts as failed where it was run. `lost` as that of collect_suite(). Throws
+/// Error (bad input, cannot write).
+void write_suite_report(const std::filesystem::path& folder, std::vector<Finding>* lost = nullptr);
 
 /// Renders report.md and plots/ again from the result.json in `folder`, or those of every result
 /// below it and then, where there is a suite.json, the report of the suite. Returns the reports
@@ -83,8 +84,10 @@ struct CollectedResults {
   std::vector<MissingRun> missing;  ///< runs of the suite without a result of their own
 };
 
-/// Reads the folder of a suite; empty where there is no suite.json. Throws Error (bad input).
-[[nodiscard]] std::optional<CollectedResults> collect_suite(const std::filesystem::path& folder);
+/// Reads the folder of a suite; empty where there is no suite.json. Throws Error (bad input); with
+/// `lost`, a result that cannot be read goes there and is also a run without one.
+[[nodiscard]] std::optional<CollectedResults> collect_suite(const std::filesystem::path& folder,
+                                                            std::vector<Finding>* lost = nullptr);
 
 /// Reads a result.json, its folder, the folder of a suite, or a folder of results. Throws Error
 /// (bad input); with `lost`, what cannot be read goes there and is also a run without a result.

@@ -17,6 +17,7 @@
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/sealed_json.h"
+#include "reports/render/check.h"
 #include "reports/result/definition.h"
 #include "reports/seeds/distance_file.h"
 #include "reports/seeds/variants.h"
@@ -267,11 +268,6 @@ std::vector<RunDistance> distances_in(const std::string& text, const Result& run
   return DistanceMetrics(file, run, name).all();
 }
 
-std::vector<RunDistance> read_file_of(const fs::path& file, const Result& run) {
-  return distances_in(read_file(file), run, fmt::format("{}/{}", kFolder, file.filename().string()),
-                      file.string());
-}
-
 fs::path folder_of(const NamedResult& run) {
   const fs::path path = run.name;
   return fs::is_directory(path) ? path : path.parent_path();
@@ -281,11 +277,24 @@ std::vector<fs::path> files_of(const NamedResult& run) {
   const fs::path folder = folder_of(run) / kFolder;
   std::vector<fs::path> files;
   if (!fs::is_directory(folder)) return files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const fs::directory_entry& entry : read_folder(folder)) {
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+/// The files with their texts. What cannot be read goes to `lost`.
+std::map<fs::path, std::string> texts_of(const NamedResult& run, std::vector<LostRun>& lost) {
+  std::map<fs::path, std::string> texts;
+  std::vector<Finding> unreadable;
+  or_lost(folder_of(run) / kFolder, &unreadable, [&] {
+    for (const fs::path& file : files_of(run)) {
+      or_lost(file, &unreadable, [&] { texts[file] = read_file(file); });
+    }
+  });
+  for (const Finding& one : unreadable) lost.push_back({one.file, one.words});
+  return texts;
 }
 
 const NamedResult& run_of(const RunDistance& distance, const Side& side) {
@@ -306,12 +315,15 @@ void require_each_once(const std::vector<RunDistance>& of_a_run) {
 
 }  // namespace
 
-std::vector<RunDistance> read_distances(const Side& side) {
+std::vector<RunDistance> read_distances(Side& side) {
   std::vector<RunDistance> all;
   for (const NamedResult& run : side.runs) {
     std::vector<RunDistance> of_run;
-    for (const fs::path& file : files_of(run)) {
-      for (RunDistance& one : read_file_of(file, run.result)) of_run.push_back(std::move(one));
+    for (const auto& [file, text] : texts_of(run, side.lost)) {
+      const std::string name = fmt::format("{}/{}", kFolder, file.filename().string());
+      for (RunDistance& one : distances_in(text, run.result, name, file.string())) {
+        of_run.push_back(std::move(one));
+      }
     }
     require_each_once(of_run);
     all.insert(all.end(), of_run.begin(), of_run.end());

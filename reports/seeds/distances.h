@@ -40,9 +40,9 @@ struct RunDistance {
 /// - the run's definition locks another sampler, number of samples, seed, extractor, resize or
 ///   reference.
 ///
-/// Keys that came later may be absent from a file: what they would say is then not known. Throws
-/// Error (bad input) for a file that is no such thing.
-[[nodiscard]] std::vector<RunDistance> read_distances(const Side& side);
+/// Keys that came later may be absent from a file: what they would say is then not known. What
+/// cannot be read goes to `side.lost`. Throws Error (bad input) for a file that is no such thing.
+[[nodiscard]] std::vector<RunDistance> read_distances(Side& side);
 
 /// Gives the runs their distances as metrics.
 void attach_distances(const std::vector<RunDistance>& distances, Side& side);

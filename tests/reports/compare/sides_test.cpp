@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
 #include <filesystem>
+#include <map>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
@@ -12,6 +12,7 @@
 #include "reports/render/run_folder.h"
 #include "reports/result/json_io.h"
 #include "tests/reports/compare/runs.h"
+#include "tests/reports/plain_user.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -142,6 +143,7 @@ TEST(Sides, a_time_of_creation_that_is_none_is_refused) {
 TEST(Sides, a_time_that_is_on_no_calendar_is_refused) {
   const Folder folder("calendar");
   for (const char* time : {"2026-13-01T00:00:00Z", "2026-01-32T00:00:00Z", "2026-01-01T24:00:00Z",
+                           "2026-02-31T00:00:00Z", "2027-02-29T00:00:00Z", "2026-00-01T00:00:00Z",
                            "2026-01-01T00:60:00Z"}) {
     Result result = test::full_result();
     result.created_utc = time;
@@ -171,6 +173,7 @@ TEST(Sides, runs_of_the_future_are_refused) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
     EXPECT_NE(std::string(error.what()).find("which has not come yet"), std::string::npos);
   }
+  EXPECT_THROW((void)read_runs({folder.path().string()}), Error) << "for a history or a study";
 }
 
 /// A result in a folder of its own.
@@ -231,20 +234,47 @@ TEST(Sides, name_runs_that_were_begun_and_left_no_result) {
   EXPECT_EQ(side.lost[1].why, "its folder is empty");
 }
 
-TEST(Sides, a_folder_that_cannot_be_read_is_refused) {
+TEST(Sides, of_which_a_part_cannot_be_read_name_it_and_hold_the_rest) {
   const Folder folder("unreadable");
   write_run(folder.path() / "1", "00000000000000a0");
-  fs::create_directories(folder.path() / "2");
+  write_run(folder.path() / "2", "00000000000000a1");
+  write_run(folder.path() / "3", "00000000000000a2");
+  write_run(folder.path() / "listed", "00000000000000a3");
+  fs::create_directories(folder.path() / "1" / "plots");
+  fs::permissions(folder.path() / "1" / "plots", fs::perms::none);
   fs::permissions(folder.path() / "2", fs::perms::none);
-  const uid_t self = geteuid();
-  constexpr uid_t kNobody = 65534;
-  if (self == 0) {
-    ASSERT_EQ(seteuid(kNobody), 0);  // root may read everything
-  }
-  expect_refused(folder.path().string(), "cannot be read");
-  if (self == 0) {
-    ASSERT_EQ(seteuid(self), 0);
-  }
+  fs::permissions(folder.path() / "3" / "result.json", fs::perms::none);
+  fs::permissions(folder.path() / "listed", fs::perms::owner_read | fs::perms::others_read);
+  const test::PlainUserGuard guard;
+  const std::string denied = "cannot be read: Permission denied";
+  const auto expect_the_rest = [&](const std::string& path) {
+    const Side side = read_side(path);
+    ASSERT_EQ(side.runs.size(), 1U);
+    std::map<std::string, std::string> lost;
+    for (const LostRun& run : side.lost) lost[run.name] = run.why;
+    ASSERT_EQ(lost.size(), 3U);
+    EXPECT_EQ(lost["2"], denied);
+    EXPECT_EQ(lost["3"], denied);
+    EXPECT_NE(lost["listed"].find(denied), std::string::npos) << lost["listed"];
+    EXPECT_EQ(side.left_out, std::vector<std::string>{"1/plots: " + denied});
+  };
+  expect_the_rest(folder.path().string());
+  expect_the_rest(folder.path().string() + "/");
+  expect_refused((folder.path() / "2").string(), "cannot be read");
+  expect_refused((folder.path() / "3").string(), "cannot be read");
+}
+
+TEST(Sides, of_a_suite_of_which_a_part_cannot_be_read_name_its_runs) {
+  const Folder folder("unreadable_suite");
+  write_run(folder.path() / "a" / "1", "00000000000000a0");
+  write_run(folder.path() / "b" / "1", "00000000000000a1");
+  write_suite(folder.path(), {"smoke", {"a/1", "b/1"}, {}});
+  fs::permissions(folder.path() / "b", fs::perms::none);
+  const test::PlainUserGuard guard;
+  const Side side = read_side(folder.path().string());
+  EXPECT_EQ(side.runs.size(), 1U);
+  ASSERT_EQ(side.lost.size(), 2U);
+  EXPECT_EQ(side.lost[1].name, "b/1");
 }
 
 TEST(Sides, runs_are_paired_by_seed_and_then_by_time) {

@@ -18,6 +18,7 @@
 #include "reports/result/events.h"
 #include "reports/result/json_io.h"
 #include "tests/reports/findings.h"
+#include "tests/reports/plain_user.h"
 #include "tests/reports/sample_result.h"
 
 // These tests show what check() says about folders of results.
@@ -70,26 +71,6 @@ TEST_F(CheckFolder, finds_nothing_in_a_good_one) {
   EXPECT_EQ(listed(check(folder_.parent_path() / folder_.filename())), "");
 }
 
-/// Makes the process one that may not read everything, while it lives, where it is root.
-class [[nodiscard]] PlainUserGuard {
- public:
-  PlainUserGuard() : was_root_(geteuid() == 0) {
-    if (was_root_) {
-      EXPECT_EQ(seteuid(65534), 0);
-    }
-  }
-  ~PlainUserGuard() {
-    if (was_root_) {
-      EXPECT_EQ(seteuid(0), 0);
-    }
-  }
-  PlainUserGuard(const PlainUserGuard&) = delete;
-  PlainUserGuard& operator=(const PlainUserGuard&) = delete;
-
- private:
-  bool was_root_;
-};
-
 TEST_F(CheckFolder, finds_a_folder_that_cannot_be_read_beside_those_that_can) {
   const fs::path suite = folder_ / "suite";
   for (const char* name : {"a", "b", "z"}) make_folder(suite / name);
@@ -99,7 +80,7 @@ TEST_F(CheckFolder, finds_a_folder_that_cannot_be_read_beside_those_that_can) {
   make_folder(suite / "locked");
   fs::permissions(suite / "locked", fs::perms::none);
   {
-    const PlainUserGuard guard;
+    const test::PlainUserGuard guard;
     const std::string found = listed(check(suite));
     EXPECT_NE(found.find("unreadable: cannot be read: Permission denied"), std::string::npos)
         << found;
@@ -122,6 +103,35 @@ TEST_F(CheckFolder, finds_a_folder_that_cannot_be_read_beside_those_that_can) {
   EXPECT_EQ(lost.size(), 1U) << listed(lost);
 }
 
+TEST_F(CheckFolder, finds_each_part_that_cannot_be_read_beside_what_is_wrong_with_the_others) {
+  Result result = full_result();
+  make_folder(folder_ / "locked");
+  make_folder(folder_ / "plots");
+  write_file_atomically(folder_ / "weights.bin", "other");
+  result.artifacts = {{"locked/ema.bin", sha256_of("x")}, {"weights.bin", sha256_of("x")}};
+  write_result(folder_ / "result.json", result);
+  write_report();
+  const auto lock = [&](fs::perms to) {
+    for (const char* name : {"locked", "plots", "events.mlog", "report.md"}) {
+      fs::permissions(folder_ / name, to);
+    }
+  };
+  lock(fs::perms::none);
+  {
+    const test::PlainUserGuard guard;
+    std::map<std::string, std::string> words;
+    for (const Finding& one : check(folder_)) {
+      words[fs::path(one.file).lexically_relative(folder_).generic_string()] = one.words;
+    }
+    EXPECT_EQ(words["locked/ema.bin"], "cannot be read: Permission denied");
+    EXPECT_NE(words["weights.bin"].find("it was changed after the run"), std::string::npos);
+    EXPECT_NE(words["events.mlog"].find("cannot be read"), std::string::npos);
+    EXPECT_EQ(words["report.md"], "cannot be read: Permission denied");
+    EXPECT_EQ(words["plots/loss.dat"], "cannot be read: Permission denied");
+  }
+  lock(fs::perms::owner_all);
+}
+
 TEST_F(CheckFolder, finds_a_list_of_a_suite_that_is_none_also_where_there_is_no_report) {
   const fs::path suite = folder_ / "suite";
   make_folder(suite / "a");
@@ -130,6 +140,25 @@ TEST_F(CheckFolder, finds_a_list_of_a_suite_that_is_none_also_where_there_is_no_
   write_file_atomically(suite / "suite.json", "[");
   const std::string found = listed(check(suite));
   EXPECT_NE(found.find("suite.json: not a suite"), std::string::npos) << found;
+}
+
+TEST_F(CheckFolder, that_is_a_suite_with_a_broken_result_is_reported_with_the_others) {
+  const fs::path suite = folder_ / "suite";
+  for (const char* name : {"a", "b"}) {
+    make_folder(suite / name);
+    write_result(suite / name / "result.json", minimal_result());
+  }
+  write_suite(suite, {"smoke", {"a", "b"}, {}});
+  fs::resize_file(suite / "a" / "result.json", 100);
+  std::vector<Finding> lost;
+  EXPECT_EQ(rewrite_report(suite, &lost).size(), 2U);
+  EXPECT_EQ(lost.size(), 1U) << listed(lost);
+  const std::string report = read_file(suite / "report.md");
+  EXPECT_TRUE(report.starts_with("# FAIL: smoke")) << report;
+  EXPECT_NE(report.find("- `a`: not valid JSON"), std::string::npos) << report;
+  lost.clear();
+  EXPECT_EQ(collect_results(suite, &lost).results.size(), 1U);
+  EXPECT_EQ(lost.size(), 1U) << listed(lost);
 }
 
 TEST_F(CheckFolder, knows_that_a_run_whose_events_nobody_lists_had_some) {
@@ -154,7 +183,7 @@ TEST_F(CheckFolder, without_a_place_for_what_is_lost_an_unreadable_folder_is_ref
       {"report", [&] { (void)rewrite_report(suite); }},
       {"export", [&] { (void)collect_results(suite); }}};
   {
-    const PlainUserGuard guard;
+    const test::PlainUserGuard guard;
     for (const auto& [name, use] : uses) {
       try {
         use();

@@ -18,6 +18,7 @@
 #include "reports/seeds/study.h"
 #include "reports/seeds/study_markdown.h"
 #include "reports/seeds/variants.h"
+#include "tests/reports/plain_user.h"
 #include "tests/reports/seeds/seeds.h"
 
 namespace noisemark::reports {
@@ -101,6 +102,21 @@ TEST_F(Distances, of_runs_are_judged_like_any_metric) {
   keep(0.3);
   EXPECT_EQ(judged().verdict, QualityVerdict::kFail) << quality_markdown(judged());
   EXPECT_EQ(judged({}).verdict, QualityVerdict::kPass) << "the losses alone are judged";
+}
+
+TEST_F(Distances, that_cannot_be_read_are_named_and_the_others_judged) {
+  keep(0.001);
+  const fs::path locked = fs::path(read_side(folder_.string()).runs.front().name) / "distances";
+  fs::permissions(locked, fs::perms::none);
+  {
+    const test::PlainUserGuard guard;
+    const QualityStudy study = judged();
+    EXPECT_EQ(study.verdict, QualityVerdict::kInconclusive);
+    ASSERT_EQ(study.without_result.size(), 1U);
+    EXPECT_EQ(study.without_result[0], locked.string() + ": cannot be read: Permission denied");
+    EXPECT_EQ(study.distance_values.size(), 9U);
+  }
+  fs::permissions(locked, fs::perms::owner_all);
 }
 
 TEST_F(Distances, are_held_to_a_range_on_both_sides) {
