@@ -79,7 +79,7 @@ ChildEnd end_of_child(int wait_status, bool ended_for_memory) {
   if (WIFEXITED(wait_status)) return {static_cast<ExitCode>(WEXITSTATUS(wait_status)), ""};
   const int signal = WTERMSIG(wait_status);
   // The child was ended by the second Ctrl-C, or by one before there was anything to write.
-  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGXCPU) {
+  if (std::find(kEndRequests.begin(), kEndRequests.end(), signal) != kEndRequests.end()) {
     return {ExitCode::kInterrupted, ""};
   }
   const std::string words = fmt::format("a run ended by signal {}", signal);

@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "suite/run/passes/watch.h"
+
 namespace noisemark::suite::test {
 namespace {
 
@@ -124,7 +126,7 @@ Process::Process(Texts command, const Variables& variables, StandardError error)
   // Whoever started the tests may have let them ignore what these send.
   sigset_t usual;
   sigemptyset(&usual);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) sigaddset(&usual, number);
+  for (const int number : suite::kEndRequests) sigaddset(&usual, number);
   posix_spawnattr_setsigdefault(&attributes, &usual);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
   const int failure = posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), envp.data());

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -24,7 +23,6 @@ std::atomic<int> passed_on = 0;    // by the parent, which was sent them too or 
 std::atomic<pid_t> child_now = 0;  // 0: none
 std::atomic<int> forwarded = 0;    // to child_now
 std::atomic<int> latest = SIGINT;
-constexpr std::array kRequests = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 
 /// A signal that reached this process in both ways is one request.
 int requests() {
@@ -42,9 +40,12 @@ void forward(int signal) {
 }
 
 /// A terminal that is closed sends SIGHUP to all, and its shell sends it to all once more; beyond a
-/// limit of processor time SIGXCPU comes every second. They ask for an end however often they come.
+/// limit of processor time SIGXCPU comes every second; a scheduler warns a whole job, and the job's
+/// script passes that on. They ask for an end however often they come.
 bool says_nothing_new(int signal) {
-  return (signal == SIGHUP || signal == SIGXCPU) && requests() > 0;
+  const bool may_be_repeated =
+      signal == SIGHUP || signal == SIGXCPU || signal == SIGUSR1 || signal == SIGUSR2;
+  return may_be_repeated && requests() > 0;
 }
 
 void on_interrupt(int signal, siginfo_t* info, void*) {
@@ -70,7 +71,7 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action {};
   action.sa_sigaction = on_interrupt;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
-  for (const int signal : kRequests) {
+  for (const int signal : kEndRequests) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
     const bool ignored = (before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_IGN;
@@ -80,7 +81,7 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() {
-  for (const int signal : kRequests) {
+  for (const int signal : kEndRequests) {
     struct sigaction now {};
     sigaction(signal, nullptr, &now);
     if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt) {

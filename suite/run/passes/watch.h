@@ -2,16 +2,23 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 
 namespace noisemark::suite {
 
-/// While alive, the first Ctrl-C (or SIGTERM, or SIGHUP of a terminal that is closed) only asks for
-/// an end after the current step; a second one, unless it is SIGHUP, ends the process as usual. One
-/// that InterruptForwarding of the parent passed on and that came by itself too, from a terminal
+/// The signals that ask a run to end: of a person, of a terminal that is closed (SIGHUP), of a
+/// limit on processor time, and of a scheduler before its own limit.
+inline constexpr std::array kEndRequests = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,
+                                            SIGXCPU, SIGUSR1, SIGUSR2};
+
+/// While alive, the first of these signals only asks for an end after the current step; a second
+/// one, if it is SIGINT, SIGTERM or SIGQUIT, ends the process as usual. One that
+/// InterruptForwarding of the parent passed on and that came by itself too, from a terminal
 /// that sends it to all, is one. A signal that the process was started to ignore stays ignored
 /// (nohup). A reader that closes its end of a pipe meanwhile ends nothing: what is written there
 /// fails. One guard at a time.

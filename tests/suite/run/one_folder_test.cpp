@@ -114,8 +114,8 @@ TEST(KilledSeries, leaves_no_child_behind) {
   EXPECT_EQ(processes_of(out.string()), 0);
 }
 
-TEST(Hangup, or_a_limit_of_processor_time_however_often_it_comes_keeps_the_result) {
-  for (const int signal : {SIGHUP, SIGXCPU}) {
+TEST(Hangup, or_a_limit_or_its_warning_however_often_it_comes_keeps_the_result) {
+  for (const int signal : {SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2}) {
     const TemporaryFolder folder;
     const fs::path out = folder.path() / "out";
     Process run(noisemark_command(timed_only(out, 100'000)));
@@ -127,13 +127,23 @@ TEST(Hangup, or_a_limit_of_processor_time_however_often_it_comes_keeps_the_resul
   }
 }
 
-TEST(Hangup, stays_ignored_where_the_process_was_started_so) {
+TEST(Hangup, stays_ignored_like_the_others_where_the_process_was_started_so) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  Process run(noisemark_command(timed_only(out, 40), "trap '' HUP"));
+  Process run(noisemark_command(timed_only(out, 40), "trap '' HUP QUIT USR1 USR2"));
   ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
-  run.signal(SIGHUP);
+  for (const int signal : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) run.signal(signal);
   EXPECT_EQ(run.wait().code, 0);
+}
+
+TEST(Hangup, or_a_quit_from_the_keyboard_keeps_the_result) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process run(noisemark_command(timed_only(out, 100'000)));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
+  run.signal(SIGQUIT);
+  EXPECT_EQ(run.wait().code, 130);
+  EXPECT_EQ(result_in(out).exit.status, "interrupted");
 }
 
 TEST(Hangup, of_a_series_is_told_to_its_run) {
