@@ -232,14 +232,25 @@ CommandLine read_command_line(const Command& command, const Texts& words, const 
   CommandLine line = read(command, words);
   line.argv = argv;
   if (line.options.flags.empty()) return line;
-  Texts said = with_flag_file(command, words);
+  std::map<std::string, std::string> places;
+  Texts said = with_flag_file(command, words, places);
   line = read(command, said);
+  line.places = std::move(places);
   said.insert(said.begin(), {argv.empty() ? "noisemark" : argv.front(), std::string(command.name)});
   line.argv = std::move(said);
   return line;
 }
 
-Texts with_flag_file(const Command& command, const Texts& words) {
+std::string place_of_option(const CommandLine& line, std::string_view refusal) {
+  for (const auto& [option, place] : line.places) {
+    const std::string flag = "--" + option;
+    if (refusal.starts_with(flag + ":") || refusal.starts_with(flag + " ")) return place;
+  }
+  return "";
+}
+
+Texts with_flag_file(const Command& command, const Texts& words,
+                     std::map<std::string, std::string>& places) {
   const CommandLine typed = read(command, words);
   const std::string& file = typed.options.flags;
   if (file.empty()) return words;
@@ -251,6 +262,7 @@ Texts with_flag_file(const Command& command, const Texts& words) {
     if (typed.has(entry.name)) continue;
     require_readable(command, typed.positional, more, entry.place);
     all.insert(all.end(), more.begin(), more.end());
+    places[entry.name] = entry.place;
   }
   return all;
 }

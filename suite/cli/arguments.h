@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +18,15 @@ struct CommandLine {
   std::vector<std::string> given;  ///< names of the options that were typed or in their file
   std::vector<std::string> argv;   ///< the words that a result keeps
   bool help = false;               ///< --help; nothing else was checked
+  /// By option, "mine.toml:2:8": where the file of options gives it a value that counts.
+  std::map<std::string, std::string> places = {};
 
   [[nodiscard]] bool has(std::string_view option) const;
 };
+
+/// Returns where the file of options gave the option that a refusal begins with ("--mode: ...");
+/// empty where it was typed, or none.
+[[nodiscard]] std::string place_of_option(const CommandLine& line, std::string_view refusal);
 
 /// Reads the words behind a command. `argv` is the whole line as typed; where a file of options
 /// (--flags) was given, what the file says takes its place in CommandLine::argv. Throws Error (exit
@@ -32,9 +39,10 @@ struct CommandLine {
 /// Replaces `--flags FILE` among the words of a command by what that TOML file says: its keys are
 /// the command's options by name. A switch is true or false; an option that may be repeated takes a
 /// list too. An option that was typed wins over the file's. So the words, which a result keeps, say
-/// all and need no file. Throws Error (exit code 2): file missing or no TOML, unknown option (with
-/// the nearest), value of the wrong type.
+/// all and need no file. `places` takes CommandLine::places. Throws Error (exit code 2): file
+/// missing or no TOML, unknown option (with the nearest), value of the wrong type.
 [[nodiscard]] std::vector<std::string> with_flag_file(const Command& command,
-                                                      const std::vector<std::string>& words);
+                                                      const std::vector<std::string>& words,
+                                                      std::map<std::string, std::string>& places);
 
 }  // namespace noisemark::suite

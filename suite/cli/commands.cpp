@@ -392,6 +392,21 @@ std::string help_markdown() {
   return text;
 }
 
+namespace {
+
+/// Names the line of the file of options where nobody typed what is wrong.
+Answer act(const Command& command, const CommandLine& line) {
+  try {
+    return command.act(line);
+  } catch (const Error& error) {
+    const std::string place = place_of_option(line, error.what());
+    if (place.empty()) throw;
+    throw Error(error.code(), fmt::format("{}: {}", place, error.what()));
+  }
+}
+
+}  // namespace
+
 ExitCode run_command_line(const std::vector<std::string>& words,
                           const std::vector<std::string>& argv) {
   if (words.empty()) throw bad_input("", "no command", "", "see noisemark help");
@@ -399,7 +414,7 @@ ExitCode run_command_line(const std::vector<std::string>& words,
   if (words.front() == "--version") return say({version_text()});
   const Command& command = find_command(words.front());
   const CommandLine line = read_command_line(command, {words.begin() + 1, words.end()}, argv);
-  return say(line.help ? Answer{help_text(command)} : command.act(line));
+  return say(line.help ? Answer{help_text(command)} : act(command, line));
 }
 
 }  // namespace noisemark::suite

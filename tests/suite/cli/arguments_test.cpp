@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 
 #include "reports/base/error.h"
 #include "reports/result/json_io.h"
@@ -25,7 +26,8 @@ class FlagFile : public testing::Test {
     Texts all = typed;
     all.insert(all.begin(), {"--flags", write(text)});
     const Command& command = find_command("run");
-    return with_flag_file(command, all);
+    std::map<std::string, std::string> places;
+    return with_flag_file(command, all, places);
   }
 
   /// Without the file's name, which every refusal begins with.
@@ -68,11 +70,32 @@ TEST_F(FlagFile, is_refused_with_the_place_of_what_is_wrong) {
   EXPECT_FALSE(refusal("seed = \n").empty());
 }
 
+/// Only planning knows these values to be wrong.
+TEST_F(FlagFile, is_named_with_the_line_of_what_the_command_itself_refuses) {
+  const auto refused = [&](const std::string& text, const Texts& typed = {}) {
+    Texts all{"run", "gmm16@cpu", "--flags", write(text)};
+    all.insert(all.end(), typed.begin(), typed.end());
+    const test::Finished run = test::run_noisemark(all);
+    EXPECT_EQ(run.code, 2) << run.both();
+    return run.err;
+  };
+  const auto has = [&](const std::string& words, const std::string& part) {
+    return words.find((folder_.path() / "mine.toml").string() + ":" + part) != std::string::npos;
+  };
+  const std::string mode = refused("seed = 7\nmode = [\"none\", \"ecko\"]\n");
+  EXPECT_TRUE(has(mode, "2:8: --mode: \"ecko\" (nearest valid: \"echo\")")) << mode;
+  const std::string key = refused("set = [\"train.stps=3\"]\n");
+  EXPECT_TRUE(has(key, "1:7: --set: train.stps: unknown key")) << key;
+  EXPECT_EQ(refused("mode = \"echo\"\n", {"--mode", "ecko"}).find("mine.toml"), std::string::npos)
+      << "it was typed";
+}
+
 TEST_F(FlagFile, that_is_missing_is_bad_input) {
   const Command& command = find_command("run");
   const Texts all{"gmm16", "--flags", (folder_.path() / "none.toml").string()};
+  std::map<std::string, std::string> places;
   try {
-    (void)with_flag_file(command, all);
+    (void)with_flag_file(command, all, places);
     FAIL() << "not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
