@@ -27,7 +27,7 @@ void say_on_stderr(std::string_view words) noexcept {
   try {
     for (size_t at = 0; at <= words.size();) {
       const std::string_view line = words.substr(at, words.find('\n', at) - at);
-      if (at > 0) shown += '\n';
+      if (at > 0) shown += "\n  ";
       shown += one_line(line);
       at += line.size() + 1;
     }

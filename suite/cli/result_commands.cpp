@@ -13,6 +13,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
+#include "reports/base/markdown.h"
 #include "reports/base/nearest.h"
 #include "reports/base/streams.h"
 #include "reports/compare/compare.h"
@@ -52,12 +53,16 @@ Answer check_results(const CommandLine& line) {
   });
   Answer answer;
   for (const reports::Finding& finding : findings) {
-    answer.text += fmt::format("{}: {}: {}\n", finding.file, finding.rule, finding.words);
+    answer.text +=
+        reports::one_line(fmt::format("{}: {}: {}", finding.file, finding.rule, finding.words)) +
+        "\n";
   }
   for (const auto& weights : reports::absent_weights(path)) {
-    answer.text += fmt::format("{}: left out, so not compared\n", weights.string());
+    answer.text +=
+        fmt::format("{}: left out, so not compared\n", reports::one_line(weights.string()));
   }
-  if (findings.empty()) answer.text += fmt::format("{}: nothing is wrong\n", path);
+  if (findings.empty())
+    answer.text += fmt::format("{}: nothing is wrong\n", reports::one_line(path));
   answer.code = findings.empty() ? ExitCode::kPass : ExitCode::kFailed;
   return answer;
 }

@@ -102,7 +102,14 @@ TEST(StandardError, takes_no_control_of_a_files_name_to_the_terminal) {
   testing::internal::CaptureStderr();
   say_on_stderr("a\x1b[31mred.png: is left out\nb\xff: too");
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "noisemark: a\xEF\xBF\xBD[31mred.png: is left out\nb\xEF\xBF\xBD: too\n");
+            "noisemark: a\xEF\xBF\xBD[31mred.png: is left out\n  b\xEF\xBF\xBD: too\n");
+}
+
+TEST(StandardError, takes_no_line_of_a_files_name_for_a_message) {
+  testing::internal::CaptureStderr();
+  say_on_stderr("a\nnoisemark: all is well: cannot be read");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "noisemark: a\n  noisemark: all is well: cannot be read\n");
 }
 
 TEST(Markdown, keeps_a_bold_cell_bold) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -140,6 +141,15 @@ TEST(ResultCommands, check_of_a_report_says_that_it_wants_the_result) {
                              ": the report of a run (a result.json, its folder, or a folder of "
                              "such folders)\n");
   EXPECT_EQ(refused.out, "");
+}
+
+TEST(ResultCommands, check_says_one_line_of_a_folder_whose_name_has_several) {
+  const test::TemporaryFolder folder;
+  const std::string runs = write_runs(folder.path() / "a\nb: nothing is wrong", {16});
+  reports::write_file_atomically(fs::path(runs) / "0" / "report.md", "");
+  const test::Finished checked = noisemark({"check", runs});
+  EXPECT_EQ(checked.code, 1) << checked.both();
+  EXPECT_EQ(std::count(checked.out.begin(), checked.out.end(), '\n'), 1) << checked.out;
 }
 
 TEST(ResultCommands, baseline_keeps_runs_that_compare_takes) {
