@@ -1,8 +1,10 @@
 #include "memopt/example/table.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <system_error>
 
 #include "memopt/example/promises.h"
 #include "memopt/example/training.h"
@@ -19,13 +21,18 @@ std::string printed(const char* format, double number) {
   return text;
 }
 
-/// "40%" of what mode "none" holds becomes a number of bytes; other spellings stay.
+/// "40%" of what mode "none" holds becomes a number of bytes; other spellings stay, for the mode's
+/// own words on them.
 std::string spelled_for(const std::string& mode, const Outcome& none) {
-  if (mode.find('%') == std::string::npos) return mode;
   const size_t number = mode.find('=') + 1;
-  const int64_t percent = std::stoll(mode.substr(number));
+  const size_t sign = mode.find('%', number);
+  if (sign == std::string::npos) return mode;
+  const char* const end = mode.data() + sign;
+  int percent = 0;
+  const auto [stop, error] = std::from_chars(mode.data() + number, end, percent);
+  if (error != std::errc() || stop != end || percent < 0 || percent > 100) return mode;
   return mode.substr(0, number) + std::to_string(none.peak_saved_bytes * percent / 100) +
-         mode.substr(mode.find('%') + 1);
+         mode.substr(sign + 1);
 }
 
 /// "2.31 / 1.94"

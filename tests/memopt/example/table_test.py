@@ -23,10 +23,20 @@ def _rows(text: str) -> dict[str, list[str]]:
     return rows
 
 
+def _refusals() -> list[str]:
+    """A percentage that is none is refused in the words of the mode."""
+    problems = []
+    for mode in ("budget:saved=x%", "budget:saved=99999999999999999999%", "budget:saved=101%", "%"):
+        words = subprocess.run([sys.argv[1], "gpt", mode], check=False, capture_output=True, text=True).stderr
+        if f'"{mode}" (' not in words:
+            problems.append(f"{mode}: {words.strip()}")
+    return problems
+
+
 def main() -> int:
     printed = _rows(subprocess.run([sys.argv[1]], check=True, stdout=subprocess.PIPE, text=True).stdout)
     written = _rows(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8"))
-    problems = []
+    problems = _refusals()
     if list(printed) != list(written):
         problems.append(f"modes: {list(printed)} printed, {list(written)} in the README")
     for mode, cells in printed.items():
