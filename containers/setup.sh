@@ -24,9 +24,9 @@ Environment:
   NOISEMARK_CUDA=OFF     build without CUDA; no toolkit is installed
   NOISEMARK_TORCH_ROOT   use this LibTorch 2.11; no wheels are installed, and tests that need the peers skip
   NOISEMARK_VENV         the virtual environment (default: build/venv); several checkouts may share one
-  NOISEMARK_CIFAR10      folder that holds cifar-10-batches-bin/, for the tests that read real pictures
+  NOISEMARK_CIFAR10      folder that holds cifar-10-batches-bin/, for the tests that read real images
   NOISEMARK_CIFAR10_MAKER  a Python program that makes such a folder, where the one above is not set: FILE DIR --png
-  NOISEMARK_REQUIRE      of cuda,peers,pictures what is not to be missed: such tests fail; `test` adds peers that it installs
+  NOISEMARK_REQUIRE      one or several of cuda,peers,pictures: a test that lacks it fails; `test` adds peers that it installs
   NOISEMARK_OUT          where results go
   NOISEMARK_JOBS         parallel compilations (default: cores, at most one for each 2 GiB of memory)
   NOISEMARK_STAGES       a file to which `test` adds a line with the time of each stage
