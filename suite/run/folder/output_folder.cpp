@@ -215,12 +215,16 @@ std::string figures(const reports::Result& result) {
   if (const auto peak = value("peak_bytes")) {
     add("peak " + reports::format_bytes(static_cast<int64_t>(*peak)));
   }
-  if (const auto loss = value("val_loss")) {
+  const auto loss = value("val_loss");
+  const auto at_start = value("val_loss_initial");
+  if (loss && result.quality.evaluations.size() < 2) {
+    add(fmt::format("validation loss at the start {:.4f}", *loss));
+  } else if (loss) {
     add(fmt::format("validation loss {:.4f} (at the start {:.4f})", *loss,
-                    value("val_loss_initial").value_or(*loss)));
-  }
-  if (const auto excess = value("excess_loss")) {
-    add(fmt::format("{:.1f} % above the Bayes-optimal loss", 100 * *excess));
+                    at_start.value_or(*loss)));
+    if (const auto excess = value("excess_loss")) {
+      add(fmt::format("{:.1f} % above the Bayes-optimal loss", 100 * *excess));
+    }
   }
   return text;
 }
