@@ -26,8 +26,7 @@ std::string joined(const Items& items, Format format) {
 
 std::string scale_line(const Lock& lock, const Definition& d) {
   return fmt::format(
-      "@{}: {} steps of {} pictures{}, {} validation pictures{}", d.scale, d.train.steps,
-      d.train.batch,
+      "@{}: {} steps of {} images{}, {} validation images{}", d.scale, d.train.steps, d.train.batch,
       d.train.accumulation > 1 ? fmt::format(" in {} micro-batches", d.train.accumulation) : "",
       d.eval.samples, is_locked(lock, d) ? "" : "; custom: " + unlocked_words(d));
 }

@@ -317,8 +317,9 @@ TEST(CommandLine, list_json_holds_whole_definitions_and_their_hashes) {
 TEST(CommandLine, list_names_everything) {
   const Finished result = noisemark({"list"});
   ASSERT_EQ(result.code, 0);
-  for (const char* name : {"smoke", "ho-relu-cifar10", "none", "plain", "gate excess_loss",
-                           "budget:saved=2GiB", "mirror:sqrt+echo", "offload:all"}) {
+  for (const char* name :
+       {"smoke", "ho-relu-cifar10", "none", "plain", "gate excess_loss",
+        " images, 512 validation images", "budget:saved=2GiB", "mirror:sqrt+echo", "offload:all"}) {
     EXPECT_NE(result.out.find(name), std::string::npos) << name;
   }
 }
