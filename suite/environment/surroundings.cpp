@@ -115,7 +115,7 @@ std::optional<MissingGpu> driver_fault(const Surroundings& around) {
 
 MissingGpu missing_gpu(const Surroundings& around) {
   if (!around.gpu_device && !around.driver_library) {
-    return {"no driver", "Nothing, if there is no NVIDIA GPU here; else install its driver."};
+    return {"no driver", "Do nothing if there is no NVIDIA GPU here; else install its driver."};
   }
   if (!around.gpu_device) {
     return {"no device file", "In a container: start it with the GPU (`--gpus all`, `--nv`)."};
