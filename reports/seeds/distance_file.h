@@ -197,7 +197,8 @@ struct Fields<DrawnSamples::Execution> {
 template <>
 struct Fields<DrawnSamples> {
   using T = DrawnSamples;
-  static constexpr About kAbout{"DrawnSamples", "What decides samples that noisemark drew."};
+  static constexpr About kAbout{"DrawnSamples",
+                                "The facts that decide samples that noisemark drew."};
   static constexpr std::tuple kAll{field("definition", &T::definition, "").came_later(),
                                    field("weights", &T::weights, ""),
                                    field("sampler", &T::sampler, ""),
@@ -209,7 +210,7 @@ struct Fields<DrawnSamples> {
 template <>
 struct Fields<DistanceFile::Extractor> {
   using T = DistanceFile::Extractor;
-  static constexpr About kAbout{"Extractor", "What made the features of a set."};
+  static constexpr About kAbout{"Extractor", "The maker of the features of a set."};
   static constexpr std::tuple kAll{
       field("name", &T::name, "\"inception\""),
       field("distance", &T::distance, "name of its Fréchet distance").came_later(),
