@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -42,7 +44,6 @@ constexpr std::array kBounded = {
     Bounded{"aten::bmm", kFirst | kSecond},
     Bounded{"aten::convolution", kFirst | kSecond},
     Bounded{"aten::convolution_overrideable", kFirst | kSecond},
-    Bounded{"aten::cos", kFirst},
     Bounded{"aten::cudnn_batch_norm", kFirst},
     Bounded{"aten::dot", kFirst | kSecond},
     Bounded{"aten::elu", kFirst, kFirst},
@@ -66,7 +67,6 @@ constexpr std::array kBounded = {
     Bounded{"aten::relu", kNothing, kFirst},
     Bounded{"aten::sigmoid", kNothing, kFirst},
     Bounded{"aten::silu", kFirst},
-    Bounded{"aten::sin", kFirst},
     Bounded{"aten::softplus", kFirst},
     Bounded{"aten::tanh", kNothing, kFirst},
     Bounded{"aten::threshold", kFirst, kFirst},
@@ -209,11 +209,23 @@ bool mixes(const RecordedOperator& op) {
   return is_one_of(kMixing, op);
 }
 
+/// The number that an operator is called with in second place, after its input; NaN: none.
+double second_number(const RecordedOperator& op) {
+  if (op.arguments.size() < 2 || !op.arguments[1].constant.isScalar()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return op.arguments[1].constant.toScalar().toComplexDouble().real();
+}
+
 /// A power of 1 to 4 that is a whole number: its derivative grows no faster than its base.
 bool is_gentle_power(const RecordedOperator& op) {
-  if (op.arguments.size() < 2 || !op.arguments[1].constant.isScalar()) return false;
-  const double exponent = op.arguments[1].constant.toScalar().toComplexDouble().real();
+  const double exponent = second_number(op);
   return exponent == 1 || exponent == 2 || exponent == 3 || exponent == 4;
+}
+
+/// The derivative of softplus is a step that is as steep as its beta; at 4 it is that of GELU.
+bool is_gentle_softplus(const RecordedOperator& op) {
+  return std::abs(second_number(op)) <= 4;
 }
 
 class Rules {
@@ -344,6 +356,7 @@ class Rules {
   [[nodiscard]] bool saves_boundedly(const RecordedOperator& op, ValueId saved) const {
     const Bounded* rule = find_bounded(op);
     if (rule == nullptr || (base_name(op) == "aten::pow" && !is_gentle_power(op))) return false;
+    if (base_name(op) == "aten::softplus" && !is_gentle_softplus(op)) return false;
     const auto is_saved = [&](ValueId id) { return value(id).storage == value(saved).storage; };
     Places arguments = kNothing;
     Places results = kNothing;

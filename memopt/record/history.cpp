@@ -118,15 +118,21 @@ void CallWatch::note_write(const at::RecordFunction& function) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   uint64_t digest = digest_of_text(name);
   for (const c10::IValue& argument : inputs) digest = mixed(digest, digest_of(argument));
+  const uint64_t before = writes_to(tensor);
+  stands_for(tensor, before == 0 ? digest : mixed(before, digest));
+}
+
+void CallWatch::stands_for(const at::Tensor& tensor, uint64_t writes) {
+  if (writes == 0 || !tensor.has_storage()) return;
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   const auto written = written_.find(storage);
   if (written != written_.end()) {
-    written->second.digest = mixed(written->second.digest, digest);
+    written->second.digest = writes;
     return;
   }
   using Weak = c10::weak_intrusive_ptr<c10::StorageImpl>;
   const auto strong = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
-  written_.emplace(storage, Written{digest, Weak(strong)});
+  written_.emplace(storage, Written{writes, Weak(strong)});
 }
 
 uint64_t CallWatch::writes_to(const at::Tensor& tensor) const {

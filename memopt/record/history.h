@@ -38,6 +38,8 @@ class CallWatch {
   /// A number for the calls in this pass that wrote the tensor's memory without autograd; 0: none
   /// did.
   [[nodiscard]] uint64_t writes_to(const at::Tensor& tensor) const;
+  /// The tensor's memory stands for memory of which writes_to() gave this number.
+  void stands_for(const at::Tensor& tensor, uint64_t writes);
 
  private:
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function);
@@ -92,6 +94,7 @@ class HistoryReader {
   [[nodiscard]] uint64_t writes_to(const at::Tensor& tensor) const {
     return calls_.writes_to(tensor);
   }
+  void stands_for(const at::Tensor& tensor, uint64_t writes) { calls_.stands_for(tensor, writes); }
   /// In the order in which they were met, which is the same in every pass of the same flow.
   [[nodiscard]] const std::vector<RecordedNode>& nodes() const { return nodes_; }
 

@@ -7,9 +7,11 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -135,6 +137,7 @@ class PlanExecution::State {
     held_.settle_pending();
     walk_.supply(slot, tensor);
     if (!drops(slot)) return {slot, false};
+    remember_memory(slot, tensor);
     const ValueTreatment& dropped = value(treatment(slot).value);
     if (dropped.source == Source::kMadeAgain && !dropped.rounded) {
       samples_.take(slot, tensor);
@@ -152,6 +155,7 @@ class PlanExecution::State {
     held_.settle_pending();
     const KernelScope kernels;
     note_asked();
+    if (at::Tensor saved = still_there(slot); saved.defined()) return saved;
     at::Tensor tensor = walk_.ask(slot);
     refuse_another_value(slot, tensor);
     look_ahead(slot);
@@ -284,13 +288,45 @@ class PlanExecution::State {
     TORCH_CHECK(false, not_what_forward_had(graph_, slot));
   }
 
-  /// Gives new memory the version that forward's had: a backward pass that is differentiated itself
+  /// Gives new memory the writes that forward's had: a backward pass that is differentiated itself
   /// saves it in a slot of its own, and is compared by that with the recorded one.
-  void count_writes(SlotId slot, const at::Tensor& tensor) const {
+  void count_writes(SlotId slot, const at::Tensor& tensor) {
     const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
     const RecordedValue& value = graph_.values[static_cast<size_t>(recorded.value)];
     const bool external = graph_.storages[static_cast<size_t>(value.storage)].external;
-    if (!external) set_version(tensor, recorded.version);
+    if (external) return;
+    set_version(tensor, recorded.version);
+    if (path_.has_value()) path_->stands_for(tensor, slot);
+  }
+
+  /// What a differentiated backward is given lives on in its own graph. Where the program holds the
+  /// saved memory as well, a second one would be held besides.
+  void remember_memory(SlotId slot, const at::Tensor& tensor) {
+    if (purpose_ != Purpose::kFollow || form_of(tensor) != MemoryForm::kPlain) return;
+    if (!graph_.slots[static_cast<size_t>(slot)].differentiated) return;
+    memory_.try_emplace(slot,
+                        SavedMemory{c10::weak_intrusive_ptr<c10::StorageImpl>(
+                                        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+                                            tensor.storage().unsafeGetStorageImpl())),
+                                    torch::autograd::impl::version_counter(tensor),
+                                    static_cast<int64_t>(tensor._version()), tensor.key_set()});
+  }
+
+  /// The saved tensor, as long as the program holds its memory and has not written it; else
+  /// undefined.
+  [[nodiscard]] at::Tensor still_there(SlotId slot) const {
+    const auto saved = memory_.find(slot);
+    if (saved == memory_.end()) return {};
+    const SavedMemory& memory = saved->second;
+    c10::intrusive_ptr<c10::StorageImpl> storage = memory.storage.lock();
+    if (!storage || memory.counter.current_version() != memory.version) return {};
+    const RecordedValue& value = graph_.value(treatment(slot).value);
+    at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(std::move(storage)), memory.keys, c10::scalarTypeToTypeMeta(value.dtype));
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(value.sizes, value.strides,
+                                                        value.storage_offset);
+    torch::autograd::impl::set_version_counter(tensor, memory.counter);
+    return tensor;
   }
 
   // The walk's store, with tensors.
@@ -397,6 +433,14 @@ class PlanExecution::State {
   std::vector<int32_t> recipe_runs_;
   ValueSamples samples_;  ///< of what is made again
   std::unordered_map<ValueId, int64_t> model_versions_;
+  /// The memory that a slot saved, which the slot does not keep alive.
+  struct SavedMemory {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    c10::VariableVersion counter;
+    int64_t version = 0;
+    c10::DispatchKeySet keys;
+  };
+  std::map<SlotId, SavedMemory> memory_;  ///< of slots that a differentiated backward asks for
   const std::shared_ptr<BackwardFindings> findings_ = std::make_shared<BackwardFindings>();
   std::set<SlotId> compared_;           ///< kVerify: slots that backward asked for
   std::vector<SlotId> backward_order_;  ///< slots that keep nothing, as backward asks for them

@@ -58,6 +58,10 @@ class PathMatch {
   /// Whether the tensor is the one that was recorded in this slot. To be asked for every slot in
   /// order, until the answer is no.
   [[nodiscard]] bool fits(const at::Tensor& tensor, SlotId slot);
+  /// The memory stands for what the slot saved: to write that without autograd counts as done.
+  void stands_for(const at::Tensor& memory, SlotId slot) {
+    history_.stands_for(memory, graph_.slots[static_cast<size_t>(slot)].writes);
+  }
   /// The forward pass is over.
   void end() { history_.end(); }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/replay/rounded_norms.h"
 #include "memopt/replay/value_samples.h"
 
 namespace noisemark::memopt {
@@ -31,6 +32,9 @@ at::Tensor all_memory_of(const at::Tensor& tensor) {
 
 /// As a part of a form's room: what is fuller is likely to be too full in a later step.
 constexpr double kMostFilled = 0.9;
+/// What a norm reads of a larger tensor is looked at in the pass that verifies alone: to read it in
+/// every pass would take time, and statistics over many elements change slowly.
+constexpr int64_t kMostLookedAt = 1 << 16;
 
 bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
   const std::optional<Encoded> encoded = codec.encode(x, key);
@@ -106,6 +110,8 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& k
   if (tries_codecs_) return find_codec(id, memory, key, held);
   held.codec = treatment(id).codec;
   held.encoded = held.codec->encode(memory, key);
+  const bool looks = !held.codec->lossless() && memory.is_cpu() && memory.numel() <= kMostLookedAt;
+  if (held.encoded.has_value() && looks && spoils_a_norm(id, memory, held)) held.encoded.reset();
   if (!held.encoded.has_value()) {
     refused_.push_back({id, held.codec->form()});
     return false;
@@ -126,11 +132,32 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
       refused_.push_back({id, codec->form()});
       continue;
     }
-    // A codec that rounds is not compared; what is made from its values is, with exact inputs.
-    if (!codec->lossless()) return false;
     held.codec = codec;
     held.encoded = std::move(encoded);
-    return true;
+    if (codec->lossless()) return true;
+    // A codec that rounds is not compared; what is made from its values is, with exact inputs.
+    const bool spoils = spoils_a_norm(id, tensor, held);
+    held.encoded.reset();
+    if (!spoils) return false;
+    refused_.push_back({id, codec->form()});
+  }
+  return false;
+}
+
+/// Whether a norm reads what the encoding rounds too far, in any of the memory's saved values.
+bool HeldValues::spoils_a_norm(ValueId id, const at::Tensor& memory, const Held& held) const {
+  const StorageId storage = graph_.value(id).storage;
+  const bool whole = treatment(id).encoded_with != kNone;
+  at::Tensor rounded;
+  for (const ValueId other : graph_.storages[static_cast<size_t>(storage)].values) {
+    for (const SlotId slot : graph_.value(other).slots) {
+      const OperatorId saver = graph_.slots[static_cast<size_t>(slot)].saved_by;
+      if (saver == kNone || !normalizes(graph_, saver, other)) continue;
+      if (!rounded.defined()) rounded = held.codec->decode(*held.encoded);
+      const at::Tensor x = whole ? view_of(memory, other) : memory;
+      const at::Tensor y = whole ? view_of(rounded, other) : rounded;
+      if (!rounds_within_spread(graph_.operators[static_cast<size_t>(saver)], x, y)) return true;
+    }
   }
   return false;
 }

@@ -93,6 +93,7 @@ class HeldValues {
   [[nodiscard]] EncodeKey key_of(ValueId id) const;
   bool encode(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
   bool find_codec(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
+  [[nodiscard]] bool spoils_a_norm(ValueId id, const at::Tensor& memory, const Held& held) const;
   void settle(ValueId id, Verdict::State verdict);
   [[nodiscard]] AwaitedVerdict awaited_of(ValueId id) const;
   at::Tensor decoded(ValueId id, Held& held);

@@ -203,6 +203,35 @@ TEST(Mended, a_pass_that_differentiates_inside_of_its_scope_follows_its_plan) {
   }
 }
 
+/// Seed 8384, made small.
+TEST(Mended, a_differentiated_backward_reads_what_was_written_without_history) {
+  Program program = on_vectors(
+      {call("linear", {0}, {0}), call("no_grad_clamp_", {1}, {}, 1.25, 1.25)}, "offload:all");
+  program.loop.gradient_penalty = program.loop.penalty_inside = true;
+  for (const char* mode : {"offload:all", "mirror+gist+offload:all"}) {
+    program.mode.spelling = mode;
+    EXPECT_EQ(finding_of(program), "") << mode;
+  }
+}
+
+/// Seed 8059, made small.
+TEST(Mended, what_the_program_holds_is_not_held_twice_by_a_differentiated_backward) {
+  Program program = on_vectors({}, "");
+  program.input = {c10::kFloat, {5, 2, 16, 16}};
+  program.states = {{{2}, 0, true, false}};
+  program.calls = {call("group_norm", {0}, {0, 0})};
+  program.loop.gradient_penalty = program.loop.carries_state = true;
+  for (const char* mode : {"echo", "echo+gist+q2"}) {
+    program.mode.spelling = mode;
+    EXPECT_EQ(finding_of(program), "") << mode;
+  }
+}
+
+/// Seed 6853, made small: dropout leaves a row of 8 elements nearly constant beside another.
+TEST(Mended, what_a_norm_of_short_rows_reads_is_rounded_within_their_spread) {
+  EXPECT_EQ(finding_of(generate(6853)), "");
+}
+
 TEST(Mended, a_budget_counts_what_a_retained_graph_holds) {
   Program program = on_vectors(
       {call("linear", {0}, {0}), call("gelu", {1}), call("linear", {2}, {1}), call("mul", {3, 1})},

@@ -1,7 +1,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <string>
@@ -73,6 +75,19 @@ TEST(ExactStorages, are_what_a_steep_derivative_reads) {
     const Savers savers = rounded(net);
     for (const std::string& saver : savers) EXPECT_EQ(saver, "aten::mm");
   }
+}
+
+TEST(ExactStorages, are_what_a_wave_or_a_steep_step_is_taken_of) {
+  for (const Net& net : {
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::sin(100 * h); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::cos(100 * h); }),
+           Net([](const at::Tensor&h, const at::Tensor&) { return at::softplus(h, 50); }),
+       }) {
+    EXPECT_EQ(rounded(net), Savers{"aten::mm"});
+  }
+  EXPECT_TRUE(rounded([](const at::Tensor& h, const at::Tensor&) {
+                return at::softplus(h);
+              }).contains("aten::softplus"));
 }
 
 TEST(ExactStorages, are_what_passes_its_gradient_on_to_a_steep_derivative) {
@@ -208,6 +223,22 @@ TEST(ExactStorages, are_not_told_by_a_factor_that_all_elements_share) {
               }).contains("aten::silu"));
 }
 
+/// The largest error of a gradient under a mode, in parts of the gradient.
+double largest_error(const std::string& mode, const std::function<TestModel()>& make) {
+  ModeRun exact("none", make);
+  ModeRun run(mode, make);
+  double largest = 0;
+  for (int64_t step = 1; step <= 8; ++step) {
+    const auto expected = exact.step(step);
+    const auto got = run.step(step);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      largest =
+          std::max(largest, ((got[i] - expected[i]).norm() / expected[i].norm()).item<double>());
+    }
+  }
+  return largest;
+}
+
 TEST(Rounding, of_a_steep_loss_gives_gradients_near_those_of_none) {
   const auto make = [] {
     TestModel model;
@@ -228,15 +259,40 @@ TEST(Rounding, of_a_steep_loss_gives_gradients_near_those_of_none) {
     return model;
   };
   for (const char* mode : {"dpr8", "q4", "q2", "echo+q4", "gist+dpr8"}) {
-    ModeRun exact("none", make);
-    ModeRun run(mode, make);
-    for (int64_t step = 1; step <= 6; ++step) {
-      const auto expected = exact.step(step);
-      const auto got = run.step(step);
-      for (size_t i = 0; i < expected.size(); ++i) {
-        const double error = ((got[i] - expected[i]).norm() / expected[i].norm()).item<double>();
-        EXPECT_LT(error, 1) << mode << ", parameter " << i << ", step " << step;
-      }
+    EXPECT_LT(largest_error(mode, make), 1) << mode;
+  }
+}
+
+/// A mean of 3000 deviations leaves "dpr8" nothing of what a norm reads, and channels that lie as
+/// far apart leave "q4" nothing, whose groups of 256 elements are 16 channels here. The tolerance
+/// is what rounds_within_spread() allows: an error as large as the deviation.
+TEST(Rounding, of_what_a_norm_reads_is_bounded_by_the_deviation) {
+  using Norm = std::function<at::Tensor(const at::Tensor&)>;
+  const Norm norms[] = {
+      [](const at::Tensor& h) {
+        return at::layer_norm(h, {4, 4});
+      },
+      [](const at::Tensor& h) { return at::group_norm(h, 16); },
+      [](const at::Tensor& h) {
+        return at::instance_norm(h, {}, {}, {}, {}, true, 0.1, 1e-5, false);
+      },
+      [](const at::Tensor& h) { return at::batch_norm(h, {}, {}, {}, {}, true, 0.1, 1e-5, false); },
+  };
+  for (size_t n = 0; n < std::size(norms); ++n) {
+    const auto make = [&norm = norms[n]] {
+      TestModel model;
+      const at::Tensor w = at::randn({16, 16, 1, 1}).mul_(0.25).requires_grad_();
+      const at::Tensor x = at::randn({8, 16, 4, 4});
+      const at::Tensor shift = 3000 * at::randn({1, 16, 1, 1});
+      const at::Tensor factor = at::randn({8, 16, 4, 4});
+      model.view.parameters = {{"w", w}};
+      model.loss = [w, x, shift, factor, norm] {
+        return (norm(at::conv2d(x, w) + shift).square() * factor).sum();
+      };
+      return model;
+    };
+    for (const char* mode : {"dpr8", "q4", "q2", "echo+dpr8"}) {
+      EXPECT_LT(largest_error(mode, make), 1) << mode << ", norm " << n;
     }
   }
 }

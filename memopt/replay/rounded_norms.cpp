@@ -1,0 +1,58 @@
+#include "memopt/replay/rounded_norms.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/reciprocal.h>
+#include <ATen/ops/square.h>
+#include <ATen/ops/var.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace noisemark::memopt {
+namespace {
+
+/// Stands for the epsilon of the norm, whose place is not the same in all.
+constexpr double kEpsilon = 1e-5;
+
+bool is_batch_norm(std::string_view name) {
+  return name == "aten::native_batch_norm" || name == "aten::cudnn_batch_norm";
+}
+
+/// The elements that are normalized together are a row.
+at::Tensor rows_of(const RecordedOperator& norm, const at::Tensor& x) {
+  const std::vector<Argument>& arguments = norm.arguments;
+  if (is_batch_norm(norm.name)) return x.transpose(0, 1).reshape({x.size(1), -1});
+  if (norm.name == "aten::native_layer_norm") {
+    int64_t elements = 1;
+    for (const int64_t size : arguments.at(1).constant.toIntVector()) elements *= size;
+    return x.reshape({-1, elements});
+  }
+  return x.reshape({x.size(0) * arguments.at(6).constant.toInt(), -1});
+}
+
+}  // namespace
+
+bool normalizes(const StepGraph& graph, OperatorId op, ValueId value) {
+  const RecordedOperator& norm = graph.operators[static_cast<size_t>(op)];
+  const std::string_view name = norm.name;
+  const bool known =
+      is_batch_norm(name) || name == "aten::native_layer_norm" || name == "aten::native_group_norm";
+  return known && graph.value(value).sizes.size() >= 2 && !norm.arguments.empty() &&
+         norm.arguments[0].values == std::vector<ValueId>{value};
+}
+
+bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
+                          const at::Tensor& rounded) {
+  const at::Tensor rows = rows_of(norm, x).to(at::kFloat);
+  if (rows.numel() == 0) return true;
+  const at::Tensor error = (rows_of(norm, rounded).to(at::kFloat) - rows).square().mean(-1);
+  const at::Tensor weight = (rows.var(-1, /*unbiased=*/false) + kEpsilon).reciprocal();
+  const at::Tensor parts = error * weight;
+  const at::Tensor mean = parts.mean();
+  const at::Tensor of_gradient = (parts * weight).mean() / weight.mean();
+  return mean.item<double>() <= 1 && of_gradient.item<double>() <= 1;
+}
+
+}  // namespace noisemark::memopt
