@@ -198,13 +198,12 @@ class Simulation {
 
   void backward() {
     note_what_goes();
-    OperatorId node = kNone;
+    SlotId before = kNone;
     for (const SlotId slot : unpacked_slots(graph_)) {
       TimelineEvent event{slot, true, take_between(), {}};
       end_uses(graph_.slots[static_cast<size_t>(slot)].unpack_order);
-      const OperatorId saved_by = graph_.slots[static_cast<size_t>(slot)].saved_by;
-      if (saved_by == kNone || saved_by != node) finish_node();
-      node = saved_by;
+      if (!are_of_one_node(before, slot)) finish_node();
+      before = slot;
       static_cast<void>(meter_.take_high());
       unpack(slot);
       event.at = meter_.take_high();
@@ -217,6 +216,15 @@ class Simulation {
     for (size_t s = 0; s < kept_.size(); ++s) release(static_cast<SlotId>(s));
     end.at = meter_.now();
     result_.events.push_back(end);
+  }
+
+  /// Whether both were asked for by one node, the second right after the first. A function of the
+  /// program's own asks in the order in which it saved, and functions are asked in reverse.
+  [[nodiscard]] bool are_of_one_node(SlotId first, SlotId second) const {
+    if (first == kNone) return false;
+    const OperatorId saved_by = graph_.slots[static_cast<size_t>(second)].saved_by;
+    if (saved_by != graph_.slots[static_cast<size_t>(first)].saved_by) return false;
+    return saved_by != kNone || static_cast<size_t>(second) == static_cast<size_t>(first) + 1;
   }
 
   /// Lets go of what the program held beyond the forward pass, or retained of its graph, until

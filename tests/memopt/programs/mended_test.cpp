@@ -232,6 +232,62 @@ TEST(Mended, what_a_norm_of_short_rows_reads_is_rounded_within_their_spread) {
   EXPECT_EQ(finding_of(generate(6853)), "");
 }
 
+TEST(Mended, a_budget_is_kept_under_autocast) {
+  Program program =
+      on_vectors({call("linear", {0}, {0}), call("gelu", {1}), call("linear", {2}, {1}),
+                  call("tanh", {3}), call("linear", {4}, {2}), call("mul", {5, 1})},
+                 "");
+  program.input = {c10::kFloat, {16, 8}};
+  program.loop.autocast = true;
+  for (const bool once : {false, true}) {
+    program.loop.casts_once = once;
+    for (const char* target : {"budget", "budget:saved"}) {
+      for (const double share : {0.4, 0.6, 0.8}) {
+        program.mode = {target, share};
+        EXPECT_EQ(finding_of(program), "") << target << ", " << share << ", " << once;
+      }
+    }
+  }
+}
+
+TEST(Mended, recurrent_nets_are_trained_under_modes_that_round) {
+  for (const auto& [cell, gates] : {std::pair{"lstm", 4}, std::pair{"gru", 3}}) {
+    Program program = on_vectors({call("linear", {0}, {0}), call(cell, {1}, {1, 2}),
+                                  call("gelu", {2}), call("linear", {3}, {3})},
+                                 "");
+    program.input = {c10::kFloat, {2, 3, 8}};
+    program.states[1].shape = program.states[2].shape = {gates * 8, 8};
+    for (const char* mode : {"dpr8", "q4", "q2", "echo+q4", "mirror+gist+dpr8"}) {
+      program.mode.spelling = mode;
+      EXPECT_EQ(finding_of(program), "") << mode << ", " << cell;
+    }
+  }
+}
+
+TEST(Mended, float64_is_kept_bit_for_bit_by_modes_that_round) {
+  Program program = on_vectors(
+      {call("linear", {0}, {0}), call("gelu", {1}), call("linear", {2}, {1}), call("tanh", {3})},
+      "");
+  program.input.dtype = c10::kDouble;
+  for (const char* mode : {"dpr8", "q4", "q2", "echo+q4", "gist+dpr8"}) {
+    program.mode.spelling = mode;
+    EXPECT_EQ(finding_of(program), "") << mode;
+  }
+}
+
+/// Seed 7833: what the function saved first is made again, and lives until all of it has run.
+TEST(Mended, a_budget_counts_all_that_a_function_of_the_program_asks_for) {
+  EXPECT_EQ(finding_of(generate(7833)), "");
+  Program program = on_vectors(
+      {call("linear", {0}, {0}), call("mul", {1, 1}), call("reentrant_linear", {2}, {1})},
+      "budget");
+  program.input.shape = {16, 8};
+  for (const double share : {0.7, 0.8, 0.9}) {
+    program.mode.share = share;
+    EXPECT_EQ(finding_of(program), "") << share;
+  }
+}
+
 TEST(Mended, a_budget_counts_what_a_retained_graph_holds) {
   Program program = on_vectors(
       {call("linear", {0}, {0}), call("gelu", {1}), call("linear", {2}, {1}), call("mul", {3, 1})},

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "memopt/record/exact_storages.h"
 #include "tests/memopt/mode_run.h"
@@ -294,6 +295,28 @@ TEST(Rounding, of_what_a_norm_reads_is_bounded_by_the_deviation) {
     for (const char* mode : {"dpr8", "q4", "q2", "echo+dpr8"}) {
       EXPECT_LT(largest_error(mode, make), 1) << mode << ", norm " << n;
     }
+  }
+}
+
+TEST(Rounding, of_float64_is_refused_by_name_and_changes_no_bit) {
+  const auto make = [] {
+    TestModel model;
+    const at::Tensor w = at::randn({32, 32}, at::kDouble).mul_(0.3).requires_grad_();
+    const at::Tensor x = at::randn({32, 32}, at::kDouble);
+    model.view.parameters = {{"w", w}};
+    model.loss = [w, x] { return at::linear(at::silu(at::linear(x, w)), w).square().mean(); };
+    return model;
+  };
+  for (const char* mode : {"dpr8", "q4", "q2"}) {
+    EXPECT_EQ(largest_error(mode, make), 0) << mode;
+    ModeRun run(mode, make);
+    for (int64_t step = 1; step <= 4; ++step) static_cast<void>(run.step(step));
+    const auto plan = dynamic_cast<const PlannedMode&>(run.mode()).plan();
+    const std::vector<HeldGroup> groups = held_groups(*plan);
+    EXPECT_TRUE(std::any_of(groups.begin(), groups.end(), [](const HeldGroup& group) {
+      return group.reason == KeepReason::kTypeNotRounded;
+    })) << mode;
+    EXPECT_GT(run.report().plan.unrounded_bytes, 0) << mode;
   }
 }
 
