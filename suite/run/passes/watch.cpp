@@ -20,13 +20,14 @@ namespace {
 static_assert(std::atomic<int>::is_always_lock_free);
 std::atomic<int> direct = 0;       // from a terminal, a person, a batch system
 std::atomic<int> passed_on = 0;    // by the parent, which was sent them too or alone
+std::atomic<int> warned = 0;       // 1: by a signal that may be repeated
 std::atomic<pid_t> child_now = 0;  // 0: none
 std::atomic<int> forwarded = 0;    // to child_now
 std::atomic<int> latest = SIGINT;
 
 /// A signal that reached this process in both ways is one request.
 int requests() {
-  return std::max(direct.load(), passed_on.load());
+  return std::max({direct.load(), passed_on.load(), warned.load()});
 }
 
 /// Each request once, whichever thread comes here first.
@@ -40,20 +41,28 @@ void forward(int signal) {
 }
 
 /// A terminal that is closed sends SIGHUP to all, and its shell sends it to all once more; beyond a
-/// limit of processor time SIGXCPU comes every second; a scheduler warns a whole job, and the job's
-/// script passes that on. They ask for an end however often they come.
-bool says_nothing_new(int signal) {
-  const bool may_be_repeated =
-      signal == SIGHUP || signal == SIGXCPU || signal == SIGUSR1 || signal == SIGUSR2;
-  return may_be_repeated && requests() > 0;
+/// limit of processor time SIGXCPU comes every second; a scheduler warns a whole job, the job's
+/// script passes that on, and SIGTERM follows. However often they come, they are one request, and
+/// what follows them is no second one.
+bool is_warning(int signal) {
+  return signal == SIGHUP || signal == SIGXCPU || signal == SIGUSR1 || signal == SIGUSR2;
+}
+
+void count_request(int signal, const siginfo_t& info) {
+  if (is_warning(signal)) {
+    warned = 1;
+    return;
+  }
+  const bool by_parent = info.si_code == SI_QUEUE && info.si_pid == getppid();
+  ++(by_parent ? passed_on : direct);
 }
 
 void on_interrupt(int signal, siginfo_t* info, void*) {
-  if (says_nothing_new(signal)) return;
+  const int before = requests();
+  count_request(signal, *info);
+  if (requests() == before) return;
   const int error = errno;
   latest = signal;
-  const bool by_parent = info->si_code == SI_QUEUE && info->si_pid == getppid();
-  ++(by_parent ? passed_on : direct);
   if (child_now != 0) {
     forward(signal);
   } else if (requests() > 1) {
@@ -68,6 +77,7 @@ void on_interrupt(int signal, siginfo_t* info, void*) {
 InterruptGuard::InterruptGuard() {
   direct = 0;
   passed_on = 0;
+  warned = 0;
   struct sigaction action {};
   action.sa_sigaction = on_interrupt;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
