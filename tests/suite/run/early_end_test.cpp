@@ -174,6 +174,15 @@ TEST(InterruptGuard, lets_the_second_of_two_equal_signals_end_the_process) {
   EXPECT_EXIT(interrupt_twice(), testing::KilledBySignal(SIGINT), "");
 }
 
+TEST(InterruptGuard, takes_no_warning_for_the_first_of_two_interrupts) {
+  const auto warn_and_interrupt = [] {
+    const InterruptGuard guard;
+    for (const int signal : {SIGUSR1, SIGHUP, SIGTERM, SIGUSR2}) std::raise(signal);
+    std::_Exit(guard.requested() ? 0 : 1);
+  };
+  EXPECT_EXIT(warn_and_interrupt(), testing::ExitedWithCode(0), "");
+}
+
 TEST(Interrupt, with_a_full_disk_is_exit_74_and_says_what_cannot_be_written) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";

@@ -136,21 +136,6 @@ TEST(Hangup, stays_ignored_like_the_others_where_the_process_was_started_so) {
   EXPECT_EQ(run.wait().code, 0);
 }
 
-TEST(Hangup, or_a_warning_is_no_first_of_two_interrupts) {
-  for (const int signal : {SIGHUP, SIGUSR1}) {
-    const TemporaryFolder folder;
-    const fs::path out = folder.path() / "out";
-    Process run(noisemark_command(timed_only(out, 100'000)));
-    ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
-    run.signal(SIGSTOP);  // so that no step ends between them
-    run.signal(signal);
-    run.signal(SIGTERM);
-    run.signal(SIGCONT);
-    EXPECT_EQ(run.wait().code, 130);
-    EXPECT_EQ(result_in(out).exit.status, "interrupted");
-  }
-}
-
 TEST(Hangup, or_a_quit_from_the_keyboard_keeps_the_result) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
