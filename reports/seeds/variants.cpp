@@ -127,10 +127,15 @@ void sort_by_seed(Runs& runs) {
       runs.begin(), runs.end(),
       [](const NamedResult* a, const NamedResult* b) { return seed_of(*a) == seed_of(*b); });
   if (twice == runs.end()) return;
-  throw bad_input((*(twice + 1))->name, "",
-                  fmt::format("seed {} a second time: {} is of the same variant and seed",
-                              seed_of(**twice), (*twice)->name),
-                  "one run of each seed, for a repetition is no new training");
+  const NamedResult& first = **twice;
+  const NamedResult& second = **(twice + 1);
+  const bool alike =
+      first.result.identity.definition_sha256 == second.result.identity.definition_sha256;
+  throw bad_input(second.name, "",
+                  fmt::format("seed {} a second time: {} is of the same variant and seed{}",
+                              seed_of(first), first.name, alike ? "" : ", of another definition"),
+                  alike ? "one run of each seed, for a repetition is no new training"
+                        : "runs of one definition");
 }
 
 std::map<std::string, Workload> workloads_of(const Side& side) {

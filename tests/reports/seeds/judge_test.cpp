@@ -338,6 +338,18 @@ TEST(Quality, refuses_what_it_cannot_judge) {
   const Side twice =
       together({seeds_of("none", none), seeds_of("none", none), seeds_of("q2", none)});
   EXPECT_THROW((void)judge_quality(twice), Error) << "a repetition is no new seed";
+  Side other = twice;
+  for (size_t i = 0; i < 2; ++i) {
+    other.runs[i].result.identity.definition_sha256 = "another";
+  }
+  try {
+    (void)judge_quality(other);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(", of another definition (runs of one definition)"),
+              std::string::npos)
+        << error.what();
+  }
   const Side side = together({seeds_of("none", none), seeds_of("q2", none)});
   EXPECT_THROW((void)judge_quality(side, {.gates = {{"val_los", {}}}}), Error);
   EXPECT_THROW((void)judge_quality(side, {.gates = {{"val_loss", {}}, {"val_loss", {}}}}), Error);
