@@ -11,8 +11,8 @@ namespace noisemark::memopt {
 ///
 /// - The operator that saved it is on a list of those whose derivative is linear in what they
 ///   saved, or bends it by a bounded factor: matrix products, convolutions, products, norms (whose
-///   statistics are exact; for the rest see replay/rounded_norms.h), activations. What an unknown
-///   operator saved is exact.
+///   statistics are exact; for the rest see replay/bounded_rounding.h), activations. What an
+///   unknown operator saved is exact.
 /// - Its result reaches no steep operator, one with an unbounded derivative, through element-wise
 ///   operators, reductions and views: log(p + eps) gives the derivative of p the factor 1 / p.
 /// - Nothing whose gradient it serves comes from a steep operator in the same way: in a * exp(b)

@@ -1,5 +1,6 @@
 #include "memopt/replay/held_values.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/record_function.h>
@@ -7,13 +8,14 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <cmath>
 #include <memory>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "memopt/autograd/saved_tensor_scope.h"
-#include "memopt/replay/rounded_norms.h"
+#include "memopt/replay/bounded_rounding.h"
 #include "memopt/replay/value_samples.h"
 
 namespace noisemark::memopt {
@@ -32,8 +34,9 @@ at::Tensor all_memory_of(const at::Tensor& tensor) {
 
 /// As a part of a form's room: what is fuller is likely to be too full in a later step.
 constexpr double kMostFilled = 0.9;
-/// What a norm reads of a larger tensor is looked at in the pass that verifies alone: to read it in
-/// every pass would take time, and statistics over many elements change slowly.
+/// What a norm or an attention reads of a larger tensor is looked at in the pass that verifies
+/// alone: to read it in every pass would take time, and statistics over many elements change
+/// slowly.
 constexpr int64_t kMostLookedAt = 1 << 16;
 
 bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
@@ -111,7 +114,7 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& k
   held.codec = treatment(id).codec;
   held.encoded = held.codec->encode(memory, key);
   const bool looks = !held.codec->lossless() && memory.is_cpu() && memory.numel() <= kMostLookedAt;
-  if (held.encoded.has_value() && looks && spoils_a_norm(id, memory, held)) held.encoded.reset();
+  if (held.encoded.has_value() && looks && rounds_too_far(id, memory, held)) held.encoded.reset();
   if (!held.encoded.has_value()) {
     refused_.push_back({id, held.codec->form()});
     return false;
@@ -136,7 +139,7 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
     held.encoded = std::move(encoded);
     if (codec->lossless()) return true;
     // A codec that rounds is not compared; what is made from its values is, with exact inputs.
-    const bool spoils = spoils_a_norm(id, tensor, held);
+    const bool spoils = rounds_too_far(id, tensor, held);
     held.encoded.reset();
     if (!spoils) return false;
     refused_.push_back({id, codec->form()});
@@ -144,22 +147,67 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
   return false;
 }
 
-/// Whether a norm reads what the encoding rounds too far, in any of the memory's saved values.
-bool HeldValues::spoils_a_norm(ValueId id, const at::Tensor& memory, const Held& held) const {
-  const StorageId storage = graph_.value(id).storage;
-  const bool whole = treatment(id).encoded_with != kNone;
-  at::Tensor rounded;
-  for (const ValueId other : graph_.storages[static_cast<size_t>(storage)].values) {
+/// Whether a norm or an attention reads what the encoding rounds too far, in any of the memory's
+/// saved values.
+bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held) {
+  at::Tensor decoded;
+  for (const ValueId other :
+       graph_.storages[static_cast<size_t>(graph_.value(id).storage)].values) {
     for (const SlotId slot : graph_.value(other).slots) {
       const OperatorId saver = graph_.slots[static_cast<size_t>(slot)].saved_by;
-      if (saver == kNone || !normalizes(graph_, saver, other)) continue;
-      if (!rounded.defined()) rounded = held.codec->decode(*held.encoded);
-      const at::Tensor x = whole ? view_of(memory, other) : memory;
-      const at::Tensor y = whole ? view_of(rounded, other) : rounded;
-      if (!rounds_within_spread(graph_.operators[static_cast<size_t>(saver)], x, y)) return true;
+      if (saver == kNone) continue;
+      const RecordedOperator& op = graph_.operators[static_cast<size_t>(saver)];
+      const bool attends = makes_logits_again(op);
+      if (!attends && !normalizes(graph_, saver, other)) continue;
+      if (!decoded.defined()) decoded = held.codec->decode(*held.encoded);
+      const bool within =
+          attends ? rounds_within_logits(op, other, memory, decoded)
+                  : rounds_within_spread(op, part_of(memory, other), part_of(decoded, other));
+      if (!within) return true;
     }
   }
   return false;
+}
+
+/// Whether what an attention saved may be rounded: as far as query and key are known, which come
+/// first. Where they are not near enough, both are not rounded.
+bool HeldValues::rounds_within_logits(const RecordedOperator& attention, ValueId id,
+                                      const at::Tensor& memory, const at::Tensor& decoded) {
+  const auto known = [&](ValueId other) {
+    return bringer_of(other) == bringer_of(id) ? part_of(memory, other) : known_as(other);
+  };
+  const ValueId query = attention.arguments.at(0).values.front();
+  const ValueId key = attention.arguments.at(1).values.front();
+  const at::Tensor q = known(query);
+  const at::Tensor k = known(key);
+  if (!q.defined() || !k.defined()) return true;
+  bool within = logits_deviation(attention, q, k) <= kMostLogits;
+  if (id != query && id != key) return within;
+  const at::Tensor error = part_of(decoded, id).to(at::kFloat) - part_of(memory, id).to(at::kFloat);
+  // The other operand is rounded alike, and the two errors have nothing to do with each other.
+  const double added = std::sqrt(2.0) * logits_deviation(attention, error, id == key ? q : k);
+  within = within && added <= kMostOfALogit;
+  if (!within) refuse_rounding(bringer_of(id == key ? query : key));
+  return within;
+}
+
+/// The value in what was brought for it, or in what that was decoded to.
+at::Tensor HeldValues::part_of(const at::Tensor& memory, ValueId id) const {
+  return treatment(id).encoded_with == kNone ? memory : view_of(memory, id);
+}
+
+/// The value as far as it was brought, rounded or not; else undefined.
+at::Tensor HeldValues::known_as(ValueId id) const {
+  const Held& held = held_as(id);
+  const bool encoded = !held.tensor.defined() && held.encoded.has_value();
+  const at::Tensor memory = encoded ? held.codec->decode(*held.encoded) : held.tensor;
+  return memory.defined() ? part_of(memory, id) : memory;
+}
+
+/// The codec that rounds the value is not for it.
+void HeldValues::refuse_rounding(ValueId id) {
+  const Codec* codec = treatment(id).codec;
+  if (codec != nullptr && !codec->lossless()) refused_.push_back({id, codec->form()});
 }
 
 void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {

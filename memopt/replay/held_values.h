@@ -93,7 +93,12 @@ class HeldValues {
   [[nodiscard]] EncodeKey key_of(ValueId id) const;
   bool encode(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
   bool find_codec(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
-  [[nodiscard]] bool spoils_a_norm(ValueId id, const at::Tensor& memory, const Held& held) const;
+  [[nodiscard]] bool rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held);
+  bool rounds_within_logits(const RecordedOperator& attention, ValueId id, const at::Tensor& memory,
+                            const at::Tensor& decoded);
+  [[nodiscard]] at::Tensor part_of(const at::Tensor& memory, ValueId id) const;
+  [[nodiscard]] at::Tensor known_as(ValueId id) const;
+  void refuse_rounding(ValueId id);
   void settle(ValueId id, Verdict::State verdict);
   [[nodiscard]] AwaitedVerdict awaited_of(ValueId id) const;
   at::Tensor decoded(ValueId id, Held& held);

@@ -19,4 +19,18 @@ namespace noisemark::memopt {
 [[nodiscard]] bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
                                         const at::Tensor& rounded);
 
+/// Whether the operator is an attention that makes its logits again in backward.
+[[nodiscard]] bool makes_logits_again(const RecordedOperator& op);
+
+/// The deviation of the logits of such an attention, taken from the largest rows of query and key
+/// as if their directions were random. Waits for the device.
+[[nodiscard]] double logits_deviation(const RecordedOperator& attention, const at::Tensor& query,
+                                      const at::Tensor& key);
+/// Beyond this deviation most weights are near 0 or 1. Their gradients are what is left where
+/// value and result cancel, and smaller than what a rounding of any of the four leaves.
+inline constexpr double kMostLogits = 8;
+/// So large may the deviation be of what rounding adds to the logits. Backward exponentiates them
+/// against the sums of forward, so that the error of a logit is a factor of its weight.
+inline constexpr double kMostOfALogit = 1;
+
 }  // namespace noisemark::memopt

@@ -1,11 +1,14 @@
-#include "memopt/replay/rounded_norms.h"
+#include "memopt/replay/bounded_rounding.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/max.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/reciprocal.h>
 #include <ATen/ops/square.h>
 #include <ATen/ops/var.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -53,6 +56,27 @@ bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
   const at::Tensor mean = parts.mean();
   const at::Tensor of_gradient = (parts * weight).mean() / weight.mean();
   return mean.item<double>() <= 1 && of_gradient.item<double>() <= 1;
+}
+
+bool makes_logits_again(const RecordedOperator& op) {
+  return op.name.starts_with("aten::_scaled_dot_product_");
+}
+
+namespace {
+
+double largest_row(const at::Tensor& x) {
+  return at::linalg_vector_norm(x.to(at::kFloat), 2, at::IntArrayRef{-1}).max().item<double>();
+}
+
+}  // namespace
+
+double logits_deviation(const RecordedOperator& attention, const at::Tensor& query,
+                        const at::Tensor& key) {
+  if (query.numel() == 0 || key.numel() == 0) return 0;
+  const double width = std::sqrt(static_cast<double>(query.size(-1)));
+  const c10::IValue& given = attention.arguments.back().constant;  // the scale comes last in all
+  const double scale = given.isDouble() ? given.toDouble() : 1 / width;
+  return scale * largest_row(query) * largest_row(key) / width;
 }
 
 }  // namespace noisemark::memopt
