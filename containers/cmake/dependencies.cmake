@@ -15,6 +15,7 @@ find_package(Threads REQUIRED)
 find_package(GTest 1.12 REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_path(NOISEMARK_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+find_path(NOISEMARK_RAPIDJSON_INCLUDE rapidjson/reader.h REQUIRED)
 
 if(NOT Torch_ROOT)
   if(DEFINED ENV{NOISEMARK_TORCH_ROOT})

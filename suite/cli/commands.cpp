@@ -141,6 +141,14 @@ const std::array kCommands{
             "in others changes are found by E-divisive means with a permutation test at 1 %. The "
             "command judges nothing. The table is Markdown, on stdout.",
             show_history},
+    Command{"trace", command::kTrace, "FILE", 1, 1,
+            "show where the time of a profiler's trace went",
+            "FILE is a trace of kineto, PyTorch's profiler: JSON, or gzip of it. The command says "
+            "how long the device was idle, computed, communicated and copied, what overlapped, why "
+            "streams were idle, and how launches and queues went. Calls are paired with what they "
+            "launched by correlation, graphs too. A trace without a device is summarised by its "
+            "operators. The page is Markdown, on stdout.",
+            show_trace},
     Command{
         "baseline", command::kBaseline, "ACTION PATH...", 2, -1, "keep runs to compare with",
         "ACTION is promote or show. promote copies at least three passing runs of one "

@@ -110,6 +110,10 @@ struct Command {
 /// write).
 [[nodiscard]] Answer show_history(const CommandLine& line);
 
+/// `noisemark trace`: where the time of a trace of kineto went. Throws Error (bad input, cannot
+/// write).
+[[nodiscard]] Answer show_trace(const CommandLine& line);
+
 /// `noisemark baseline promote PATH...` and `baseline show PATH`. Throws Error (bad input, baseline
 /// needed, cannot write).
 [[nodiscard]] Answer keep_baseline(const CommandLine& line);

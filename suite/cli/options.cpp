@@ -30,7 +30,7 @@ OptionMember memory(Options& options) {
   return SizeMember{&options.memory_bytes};
 }
 
-Texts quality_formats() {
+Texts md_and_json() {
   return {"md", "json"};
 }
 Texts fail_or_warn() {
@@ -70,7 +70,7 @@ constexpr std::array kRows{
     Row{{kQuality, "looks", "K",
          "how often these runs may be judged while seeds are added; looks share alpha", "2", 1},
         run_member<&RunOptions::looks>},
-    Row{{kQuality, "format", "F", "format of the text", "md", 0, false, quality_formats},
+    Row{{kQuality | kTrace, "format", "F", "format of the text", "md", 0, false, md_and_json},
         at<&Options::format>},
     Row{{kCompare | kQuality | kAb | kFid, "inconclusive", "W",
          "when nothing is proven, exit with 4 or with 0", "", 0, false, fail_or_warn},
@@ -190,7 +190,7 @@ constexpr std::array kRows{
     Row{{kFid, "threads", "N", "threads of LibTorch on the CPU", "LibTorch's own choice", 1},
         run_member<&RunOptions::threads>},
 
-    Row{{kFit | kReport | kCompare, "out", "FILE", "file for the text", "stdout"},
+    Row{{kFit | kReport | kCompare | kTrace, "out", "FILE", "file for the text", "stdout"},
         run_member<&RunOptions::out>},
     Row{{kQuality, "out", "DIR", "folder for quality.md and quality.json, not of other runs",
          "stdout"},

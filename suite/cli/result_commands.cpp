@@ -30,6 +30,8 @@
 #include "reports/seeds/study.h"
 #include "reports/seeds/study_files.h"
 #include "reports/seeds/study_markdown.h"
+#include "reports/trace/reader.h"
+#include "reports/trace/trace_page.h"
 #include "suite/cli/arguments.h"
 
 namespace noisemark::suite {
@@ -280,6 +282,17 @@ Answer show_history(const CommandLine& line) {
   const reports::Plots plots = reports::write_plots(folder, reports::history_plots(history));
   reports::write_file_atomically(folder / "history.md", reports::history_markdown(history, plots));
   return {(folder / "history.md").string() + "\n", ExitCode::kPass};
+}
+
+Answer show_trace(const CommandLine& line) {
+  const fs::path path = line.positional.front();
+  const reports::Trace trace = reports::read_trace(path);
+  const reports::CriticalPath critical =
+      reports::critical_path_of(trace, reports::default_window(trace), path.string());
+  return {deliver(line.options,
+                  line.options.format == "json"
+                      ? reports::trace_json(trace, critical)
+                      : reports::trace_markdown(path.filename().string(), trace, critical))};
 }
 
 namespace {

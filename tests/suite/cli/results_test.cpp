@@ -88,6 +88,25 @@ TEST(ResultCommands, history_shows_when_the_rate_fell_and_draws_it) {
   EXPECT_EQ(noisemark({"history", (folder.path() / "none").string()}).code, 2);
 }
 
+TEST(ResultCommands, trace_says_where_the_time_went_and_refuses_what_is_no_trace) {
+  const test::TemporaryFolder folder;
+  const std::string trace = folder.path() / "trace.json";
+  reports::write_file_atomically(
+      trace,
+      R"({"traceEvents": [{"cat": "kernel", "name": "gemm", "ts": 1, "dur": 3, "args": {"stream": 7}},)"
+      R"({"cat": "kernel", "name": "gemm", "ts": 9, "dur": 2, "args": {"stream": 7}}]})");
+  const test::Finished page = noisemark({"trace", trace});
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_EQ(page.out.find("# Trace: trace.json\n"), 0U) << page.out;
+  const test::Finished json = noisemark({"trace", trace, "--format", "json"});
+  EXPECT_NE(json.out.find("\"idle_us\": 5,"), std::string::npos) << json.out;
+  reports::write_file_atomically(trace, R"({"traceEvents": [)");
+  const test::Finished cut = noisemark({"trace", trace});
+  EXPECT_EQ(cut.code, 2);
+  EXPECT_EQ(cut.err, "noisemark: " + trace +
+                         ": byte 17: it is cut off (a trace of kineto: JSON, or gzip of it)\n");
+}
+
 TEST(ResultCommands, say_what_they_take_where_there_is_no_result) {
   const test::TemporaryFolder folder;
   const std::string accepted = " (a result.json, its folder, or a folder of such folders)\n";

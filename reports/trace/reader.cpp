@@ -1,0 +1,369 @@
+#include "reports/trace/reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "reports/base/error.h"
+#include "reports/base/input_file.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr const char* kAccepted = "a trace of kineto: JSON, or gzip of it";
+
+/// The bytes of a file, unpacked where it is packed, for RapidJSON. It holds one buffer of them.
+class Unpacked {
+ public:
+  using Ch = char;
+
+  explicit Unpacked(const std::filesystem::path& path) : where_(path.string()) {
+    static_cast<void>(open_file(path, kAccepted));  // has the words for what is no file
+    file_.reset(gzopen(where_.c_str(), "rb"));
+    if (file_ == nullptr) throw bad_input(where_, "", "cannot be opened", kAccepted);
+    fill();
+  }
+
+  // RapidJSON's names.
+  [[nodiscard]] Ch Peek() const { return at_ < size_ ? buffer_[at_] : '\0'; }
+  Ch Take() {
+    const Ch taken = Peek();
+    if (at_ < size_ && ++at_ == size_) fill();
+    return taken;
+  }
+  [[nodiscard]] size_t Tell() const { return before_ + at_; }
+  [[nodiscard]] bool at_end() const { return size_ == 0; }
+
+  // RapidJSON asks for these and calls them only where a text is changed in place.
+  Ch* PutBegin() { return nullptr; }
+  void Put(Ch /*c*/) {}
+  void Flush() {}
+  size_t PutEnd(Ch* /*begin*/) { return 0; }
+
+ private:
+  void fill() {
+    before_ += size_;
+    at_ = 0;
+    const int count = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
+    int fault = Z_OK;
+    const char* words = gzerror(file_.get(), &fault);
+    if (count < 0 || fault == Z_BUF_ERROR) {
+      const std::string found = fault == Z_BUF_ERROR ? "it is cut off" : words;
+      throw bad_input(where_, fmt::format("byte {} of what is packed", before_), found, kAccepted);
+    }
+    size_ = static_cast<size_t>(count);
+  }
+
+  struct Close {
+    void operator()(gzFile_s* file) const { gzclose(file); }
+  };
+  std::string where_;
+  std::unique_ptr<gzFile_s, Close> file_;
+  std::vector<Ch> buffer_ = std::vector<Ch>(1 << 18);
+  size_t before_ = 0;
+  size_t at_ = 0;
+  size_t size_ = 0;
+};
+
+struct CategoryRow {
+  std::string_view name;
+  TraceCategory category;
+};
+/// Kineto's own, with the names of its first years.
+constexpr CategoryRow kCategories[] = {
+    {"cpu_op", TraceCategory::kOperator},
+    {"Operator", TraceCategory::kOperator},
+    {"user_annotation", TraceCategory::kAnnotation},
+    {"cuda_runtime", TraceCategory::kRuntime},
+    {"cuda_driver", TraceCategory::kRuntime},
+    {"Runtime", TraceCategory::kRuntime},
+    {"kernel", TraceCategory::kKernel},
+    {"Kernel", TraceCategory::kKernel},
+    {"gpu_memcpy", TraceCategory::kKernel},
+    {"Memcpy", TraceCategory::kKernel},
+    {"gpu_memset", TraceCategory::kKernel},
+    {"Memset", TraceCategory::kKernel},
+    {"cuda_sync", TraceCategory::kSync},
+};
+
+/// What a value of an event is.
+enum class Part {
+  kNone,
+  kName,
+  kCategory,
+  kStart,
+  kDuration,
+  kPid,
+  kTid,
+  kArguments,
+  kStream,
+  kCorrelation,
+  kWaitStream,
+  kWaitRecord,
+};
+struct PartRow {
+  std::string_view key;
+  Part part;
+};
+constexpr PartRow kEventParts[] = {{"name", Part::kName},     {"cat", Part::kCategory},
+                                   {"ts", Part::kStart},      {"dur", Part::kDuration},
+                                   {"pid", Part::kPid},       {"tid", Part::kTid},
+                                   {"args", Part::kArguments}};
+constexpr PartRow kArgumentParts[] = {{"stream", Part::kStream},
+                                      {"correlation", Part::kCorrelation},
+                                      {"wait_on_stream", Part::kWaitStream},
+                                      {"wait_on_cuda_event_record_corr_id", Part::kWaitRecord}};
+
+template <size_t kCount>
+Part part_of(const PartRow (&rows)[kCount], std::string_view key) {
+  for (const PartRow& row : rows) {
+    if (row.key == key) return row.part;
+  }
+  return Part::kNone;
+}
+
+constexpr double kLargest = 9e15;  // every integer up to there is a double
+
+/// A number of the file; empty for a text that is none, and for one that counts nothing.
+std::optional<double> number_of(std::string_view text) {
+  double number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_whole = fault == std::errc() && end == text.data() + text.size();
+  return is_whole && std::abs(number) < kLargest ? std::optional(number) : std::nullopt;
+}
+
+/// An integer of the file, also written as 7.0 or "7"; -1 for what is none.
+int64_t integer_of(std::string_view text) {
+  const std::optional<double> number = number_of(text);
+  return number ? static_cast<int64_t>(*number) : -1;
+}
+
+/// Gives every text one number, in the order in which they come.
+class Names {
+ public:
+  uint32_t number_of(std::string_view name) {
+    const auto found = numbers_.find(name);
+    if (found != numbers_.end()) return found->second;
+    const auto number = static_cast<uint32_t>(names_.size());
+    names_.emplace_back(name);
+    numbers_.emplace(name, number);
+    return number;
+  }
+  std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, uint32_t, Hash, std::equal_to<>> numbers_;
+};
+
+/// Takes what RapidJSON meets, and keeps the events that have a category and a duration.
+class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collector> {
+ public:
+  explicit Collector(std::string where) : where_(std::move(where)) {}
+
+  /// Throws Error where there was nothing of kineto.
+  Trace take() {
+    if (!has_list_) throw bad_input(where_, "traceEvents", "no such list", kAccepted);
+    if (!has_kinetos_) {
+      const std::string found =
+          others_.empty() ? "no event with a category and a duration"
+                          : fmt::format("only events of other tools: {}", fmt::join(others_, ", "));
+      throw bad_input(where_, "traceEvents", found, kAccepted);
+    }
+    trace_.names = names_.take();
+    complete(trace_);
+    return std::move(trace_);
+  }
+
+  // RapidJSON's names.
+  bool Default() { return value("no number", Kind::kOther); }
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+    return value({text, size}, Kind::kNumber);
+  }
+  bool String(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+    return value({text, size}, Kind::kText);
+  }
+  bool Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+    const std::string_view key(text, size);
+    if (depth_ == 1) in_events_ = key == "traceEvents";
+    if (!in_events_) return true;
+    if (depth_ == kEventDepth) part_ = part_of(kEventParts, key);
+    if (in_arguments_ && depth_ == kEventDepth + 1) part_ = part_of(kArgumentParts, key);
+    return true;
+  }
+  bool StartObject() {
+    open();
+    if (in_events_ && depth_ == kEventDepth) begin_event();
+    if (in_events_ && depth_ == kEventDepth + 1) in_arguments_ = part_ == Part::kArguments;
+    return true;
+  }
+  bool EndObject(rapidjson::SizeType /*members*/) {
+    if (in_events_ && depth_ == kEventDepth) end_event();
+    return close();
+  }
+  bool StartArray() {
+    open();
+    if (in_events_ && depth_ == kEventDepth - 1) has_list_ = true;
+    return true;
+  }
+  bool EndArray(rapidjson::SizeType /*elements*/) { return close(); }
+
+ private:
+  enum class Kind { kNumber, kText, kOther };
+  static constexpr int kEventDepth = 3;  // the document, its list, an event of that
+  static constexpr int kDeepest = 200;   // RapidJSON calls itself for each level
+
+  void open() {
+    if (++depth_ > kDeepest) {
+      throw bad_input(where_, "", fmt::format("more than {} levels of brackets", kDeepest),
+                      kAccepted);
+    }
+  }
+  bool close() {
+    if (--depth_ == kEventDepth) in_arguments_ = false;
+    part_ = Part::kNone;
+    return true;
+  }
+
+  bool value(std::string_view text, Kind kind) {
+    const bool is_part =
+        in_events_ && (depth_ == kEventDepth || (in_arguments_ && depth_ == kEventDepth + 1));
+    if (is_part) take_part(text, kind);
+    return true;
+  }
+
+  void take_part(std::string_view text, Kind kind) {
+    switch (part_) {
+      case Part::kName:
+        event_.name = names_.number_of(text);
+        break;
+      case Part::kCategory:
+        category_ = text;
+        break;
+      case Part::kStart:
+        start_.take(text, kind);
+        break;
+      case Part::kDuration:
+        duration_.take(text, kind);
+        break;
+      case Part::kPid:
+        event_.pid = names_.number_of(text);
+        break;
+      case Part::kTid:
+        event_.tid = names_.number_of(text);
+        break;
+      case Part::kStream:
+        event_.stream = integer_of(text);
+        break;
+      case Part::kCorrelation:
+        event_.correlation = integer_of(text);
+        break;
+      case Part::kWaitStream:
+        wait_.stream = integer_of(text);
+        break;
+      case Part::kWaitRecord:
+        wait_.record = integer_of(text);
+        break;
+      case Part::kArguments:
+      case Part::kNone:
+        break;
+    }
+    part_ = Part::kNone;
+  }
+
+  void begin_event() {
+    event_ = TraceEvent();
+    event_.name = event_.pid = event_.tid = names_.number_of("");
+    wait_ = TraceWait();
+    category_.clear();
+    start_ = duration_ = Time();
+  }
+
+  void end_event() {
+    ++events_;
+    if (category_.empty() || category_ == "Trace" || duration_.is_absent()) return;
+    const double start = time(start_, "ts");
+    event_.end = static_cast<int64_t>(std::floor(start + time(duration_, "dur")));
+    event_.start = static_cast<int64_t>(std::ceil(start));
+    const auto* row = std::find_if(std::begin(kCategories), std::end(kCategories),
+                                   [&](const auto& each) { return each.name == category_; });
+    const bool is_kinetos = row != std::end(kCategories);
+    if (is_kinetos) event_.category = row->category;
+    has_kinetos_ = has_kinetos_ || is_kinetos;
+    constexpr size_t kMostOthers = 5;  // in the words of an error
+    if (!is_kinetos && others_.size() < kMostOthers) others_.insert(category_);
+    if (wait_.stream >= 0 || wait_.record >= 0) {
+      event_.wait = static_cast<int32_t>(trace_.waits.size());
+      trace_.waits.push_back(wait_);
+    }
+    trace_.events.push_back(event_);
+  }
+
+  /// A time as the file has it.
+  struct Time {
+    std::optional<double> number;
+    std::string text;  ///< where it is no number
+
+    void take(std::string_view found, Kind kind) {
+      if (kind == Kind::kNumber) number = number_of(found);
+      if (!number) text = found.substr(0, 60);
+    }
+    [[nodiscard]] bool is_absent() const { return !number && text.empty(); }
+  };
+
+  double time(const Time& found, const char* key) const {
+    if (found.number) return *found.number;
+    throw bad_input(where_, fmt::format("traceEvents[{}].{}", events_ - 1, key),
+                    found.text.empty() ? "missing" : found.text, "a number of microseconds");
+  }
+
+  std::string where_;
+  Names names_;
+  Trace trace_;
+  size_t events_ = 0;
+  std::set<std::string> others_;
+  bool has_list_ = false;
+  bool has_kinetos_ = false;
+
+  int depth_ = 0;
+  bool in_events_ = false;
+  bool in_arguments_ = false;
+  Part part_ = Part::kNone;
+
+  TraceEvent event_;
+  TraceWait wait_;
+  std::string category_;
+  Time start_;
+  Time duration_;
+};
+
+}  // namespace
+
+Trace read_trace(const std::filesystem::path& path) {
+  Unpacked text(path);
+  Collector collector(path.string());
+  rapidjson::Reader reader;
+  constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag;
+  const rapidjson::ParseResult result = reader.Parse<kFlags>(text, collector);
+  if (result.IsError()) {
+    throw bad_input(path.string(), fmt::format("byte {}", result.Offset()),
+                    text.at_end() ? "it is cut off" : rapidjson::GetParseError_En(result.Code()),
+                    kAccepted);
+  }
+  return collector.take();
+}
+
+}  // namespace noisemark::reports
