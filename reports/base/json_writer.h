@@ -111,6 +111,7 @@ class Printer {
 
   template <class Struct, class Value>
   void member(const Struct& object, const Field<Struct, Value>& field, const Path& path) {
+    if (field.rule.left_out_if_empty && is_empty(object.*field.member)) return;
     separate(first_member_);
     first_member_ = false;
     text_ += '"';

@@ -486,6 +486,8 @@ Strings identity_fields(const Result& result) {
                     {"identity.data", id.data},
                     {"protocol.deterministic", yes_no(result.protocol.deterministic)},
                     {"protocol.loader_threads", std::to_string(result.protocol.loader_threads)}};
+  if (id.ranks) fields["identity.ranks"] = std::to_string(*id.ranks);
+  if (!id.backend.empty()) fields["identity.backend"] = id.backend;
   add(fields, "identity.hardware.", id.hardware);
   add(fields, "identity.software.", id.software);
   for (const DataFile& file : result.provenance.data) {

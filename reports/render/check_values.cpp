@@ -440,6 +440,27 @@ Problems provenance_problems(const Result& result) {
   return problems;
 }
 
+Problems rank_problems(const Result& result) {
+  Problems problems;
+  const auto found = static_cast<int64_t>(result.ranks.size());
+  const bool none = found == 0 && result.exit.code != static_cast<int>(ExitCode::kPass);
+  require(found == result.identity.ranks.value_or(0) || none, problems,
+          fmt::format("ranks has {} rows, identity.ranks is {}", found,
+                      result.identity.ranks.value_or(0)));
+  require(result.identity.ranks.has_value() == !result.identity.backend.empty(), problems,
+          "identity.backend must be there where there are ranks, and only then");
+  for (int64_t number = 0; number < found; ++number) {
+    const RankRecord& record = result.ranks[static_cast<size_t>(number)];
+    require(record.rank == number, problems, "the rows of ranks are not by number");
+    require(record.samples.step_s.size() == result.samples.step_s.size(), problems,
+            fmt::format("rank {} made other steps than rank 0", record.rank));
+    for (const MemorySnapshot& shot : record.boundaries) {
+      snapshot_problems(result.memory, shot, problems);
+    }
+  }
+  return problems;
+}
+
 struct Rule {
   std::string_view name;
   Problems (*problems)(const Result&);
@@ -451,6 +472,7 @@ constexpr std::array kRules{Rule{"definition", definition_problems},
                             Rule{"samples", sample_problems},
                             Rule{"metrics", metric_problems},
                             Rule{"closure", closure_problems, true},
+                            Rule{"ranks", rank_problems, true},
                             Rule{"memory mode", memory_mode_problems, true},
                             Rule{"largest batch", batch_fit_problems, true},
                             Rule{"utilization", utilization_problems, true},

@@ -129,6 +129,7 @@ std::string what_ran(const Result& result) {
   table.add_row({"baseline", id.baseline});
   table.add_row({"precision", id.precision});
   table.add_row({"device", fmt::format("{}, {} threads", id.device, id.threads)});
+  if (id.ranks) table.add_row({"ranks", fmt::format("{}, over {}", *id.ranks, id.backend)});
   table.add_row({"data", id.data});
   if (protocol.loader_threads > 1) {
     table.add_row({"loader", fmt::format("{} threads", protocol.loader_threads)});
@@ -306,6 +307,7 @@ std::string render_report(const Result& result, const std::string& result_sha256
                          sections::gates(result),
                          sections::throughput(result),
                          sections::step_time(result, plot_line(plots, "step_time")),
+                         sections::ranks(result),
                          sections::memory(result, plot_line(plots, "memory")),
                          sections::saved_tensors(result),
                          sections::memory_mode(result),

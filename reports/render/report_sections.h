@@ -15,6 +15,8 @@ namespace noisemark::reports::sections {
 [[nodiscard]] std::string gates(const Result& result);
 [[nodiscard]] std::string throughput(const Result& result);
 [[nodiscard]] std::string step_time(const Result& result, const std::string& plot);
+/// Empty where one process trained alone.
+[[nodiscard]] std::string ranks(const Result& result);
 [[nodiscard]] std::string memory(const Result& result, const std::string& plot);
 [[nodiscard]] std::string saved_tensors(const Result& result);
 /// Empty under mode "none".

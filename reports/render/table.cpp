@@ -55,7 +55,10 @@ std::vector<Trait> traits_of(const std::vector<NamedResult>& results) {
       {"mode", [](const Identity& id) { return id.mode; }},
       {"baseline", [](const Identity& id) { return id.baseline; }},
       {"precision", [](const Identity& id) { return id.precision; }},
-      {"device", [](const Identity& id) { return fmt::format("{} x{}", id.device, id.threads); }}};
+      {"device", [](const Identity& id) {
+         const std::string ranks = id.ranks ? fmt::format(", {} ranks", *id.ranks) : "";
+         return fmt::format("{} x{}{}", id.device, id.threads, ranks);
+       }}};
   std::erase_if(traits, [&](const Trait& one) { return is_told_by_names(one, results); });
   return traits;
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "reports/base/quantity.h"
 
@@ -190,6 +192,82 @@ Gate budget_error(const MemoryMode& mode) {
   return gate;
 }
 
+/// A rank that handed over nothing must not go unseen.
+std::string why_not_all_ranks(const Result& result) {
+  const auto found = static_cast<int64_t>(result.ranks.size());
+  if (found == *result.identity.ranks) return "";
+  return fmt::format("Of {} ranks {} handed over what they found.", *result.identity.ranks, found);
+}
+
+/// Ranks that draw the same noise train on less than the batch, and no loss shows it.
+Gate rank_noise(const Result& result) {
+  Gate gate{"rank_noise", "ranks_of_equal_noise", "equals", {}, 0, "count", {}, {}};
+  gate.words = why_not_all_ranks(result);
+  if (!gate.words.empty()) {
+    gate.verdict = Verdict::kFail;
+    return gate;
+  }
+  std::set<std::string> noises;
+  for (const RankRecord& record : result.ranks) noises.insert(record.noise_sha256);
+  gate = decided(gate, static_cast<double>(result.ranks.size() - noises.size()));
+  gate.words = gate.verdict == Verdict::kPass
+                   ? fmt::format("Each of {} ranks drew noise of its own.", result.ranks.size())
+                   : fmt::format("The {} ranks drew only {} kinds of noise.", result.ranks.size(),
+                                 noises.size());
+  return gate;
+}
+
+Gate rank_weights(const Result& result) {
+  Gate gate{"rank_weights", "ranks_of_other_weights", "equals", {}, 0, "count", {}, {}};
+  gate.words = why_not_all_ranks(result);
+  if (!gate.words.empty()) {
+    gate.verdict = Verdict::kFail;
+    return gate;
+  }
+  const std::string& first = result.ranks.front().determinism.weights_sha256;
+  const auto others = std::count_if(
+      result.ranks.begin(), result.ranks.end(),
+      [&](const RankRecord& record) { return record.determinism.weights_sha256 != first; });
+  gate = decided(gate, static_cast<double>(others));
+  gate.words = others == 0 ? "All ranks ended with the same weights."
+                           : fmt::format("{} ranks ended with other weights than rank 0.", others);
+  return gate;
+}
+
+/// Returns the snapshot with the most bytes that have no owner, of any rank.
+std::pair<int64_t, const MemorySnapshot*> worst_of_ranks(const std::vector<RankRecord>& ranks) {
+  std::pair<int64_t, const MemorySnapshot*> worst{0, &ranks.front().boundaries.front()};
+  for (const RankRecord& record : ranks) {
+    for (const MemorySnapshot& snapshot : record.boundaries) {
+      if (std::llabs(snapshot.unattributed_bytes) > std::llabs(worst.second->unattributed_bytes)) {
+        worst = {record.rank, &snapshot};
+      }
+    }
+  }
+  return worst;
+}
+
+Gate rank_closure(const Result& result) {
+  Gate gate{"rank_closure", "unattributed_bytes", "at most", {}, 0, "bytes", {}, {}};
+  if (!result.memory.measured) return without_memory(gate, result.memory);
+  gate.words = why_not_all_ranks(result);
+  for (const RankRecord& record : result.ranks) {
+    if (!record.boundaries.empty()) continue;
+    gate.words += fmt::format("Rank {} recorded no phase boundary.", record.rank);
+  }
+  if (!gate.words.empty()) {
+    gate.verdict = Verdict::kFail;
+    return gate;
+  }
+  const auto [rank, worst] = worst_of_ranks(result.ranks);
+  gate = decided(gate, static_cast<double>(std::llabs(worst->unattributed_bytes)));
+  gate.words = gate.verdict == Verdict::kPass
+                   ? "On every rank every live byte has an owner at all phase boundaries."
+                   : fmt::format("On rank {} at {}, {} are off.", rank, worst->at,
+                                 format_exact_bytes(worst->unattributed_bytes));
+  return gate;
+}
+
 std::string missing_value(const Metric* metric, const std::string& name) {
   if (metric == nullptr) return fmt::format("{} is missing: the run has no such metric.", name);
   if (metric->value) return fmt::format("{} is not a finite number.", name);
@@ -255,6 +333,9 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
   const ModeBudget& asked = result.memory_mode.budget;
   if (asked.bytes) gates.push_back(budget(result));
   if (asked.error_frac) gates.push_back(budget_error(result.memory_mode));
+  if (result.identity.ranks) {
+    gates.insert(gates.end(), {rank_noise(result), rank_weights(result), rank_closure(result)});
+  }
   for (const GateRule& rule : rules) {
     (void)satisfies(0, rule.relation, 0);  // a gate that is not applied must be well formed too
     gates.push_back(by_rule(result, rule));

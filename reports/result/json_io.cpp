@@ -69,6 +69,16 @@ std::string to_json(const Result& result) {
   return text.replace(text.find(zeros), zeros.size(), sha256_of(text));
 }
 
+std::string to_json(const RankRecord& record) {
+  return json::tree_of(record).dump();
+}
+
+RankRecord rank_from_json(std::string_view text, const std::string& where) {
+  RankRecord record;
+  Reader(where).value(parse(text, where), record, Path{});
+  return record;
+}
+
 void write_result(const std::filesystem::path& path, const Result& result) {
   write_file_atomically(path, to_json(result));
 }

@@ -38,6 +38,8 @@ struct Identity {
   std::string device;
   std::string framework;
   int64_t threads = 0;
+  std::optional<int64_t> ranks;
+  std::string backend;
   std::string data;
   Strings hardware;
   Strings software;
@@ -390,6 +392,17 @@ struct Determinism {
   std::string ema_sha256;
 };
 
+/// One of the processes that trained together.
+struct RankRecord {
+  int64_t rank = 0;
+  Samples samples;
+  std::vector<MemorySnapshot> boundaries;
+  MemorySnapshot peak;
+  int64_t leaked_bytes = 0;
+  std::string noise_sha256;
+  Determinism determinism;
+};
+
 struct WideOperator {
   std::string name;
   int64_t calls = 0;
@@ -448,6 +461,7 @@ struct Result {
   Utilization utilization;
   Quality quality;
   Determinism determinism;
+  std::vector<RankRecord> ranks;
   MixedPrecision mixed_precision;
   std::vector<Gate> gates;
   std::vector<Artifact> artifacts;

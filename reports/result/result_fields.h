@@ -48,6 +48,12 @@ struct Fields<Identity> {
             "\"peer:compiled-budget=0.5\"")
           .pattern("^(noisemark|peer:[a-z0-9.=-]+)$"),
       field("threads", &Identity::threads, "threads of one operator on the CPU").at_least(0),
+      field("ranks", &Identity::ranks,
+            "processes that trained together, each on its share of the batch")
+          .at_least(2)
+          .left_out_if_empty(),
+      field("backend", &Identity::backend, "by which they exchanged gradients: \"gloo\"")
+          .left_out_if_empty(),
       field("data", &Identity::data, "whether the data are the published files")
           .one_of("official|unofficial|generated"),
       field("hardware", &Identity::hardware, "CPU model, instruction set, GPU model, memory ..."),
@@ -347,6 +353,23 @@ struct Fields<Determinism> {
 };
 
 template <>
+struct Fields<RankRecord> {
+  static constexpr About kAbout{"RankRecord", "One of the processes that trained together."};
+  static constexpr std::tuple kAll{
+      field("rank", &RankRecord::rank, "its number").at_least(0),
+      field("samples", &RankRecord::samples, "its own times; losses are the means over all ranks"),
+      field("boundaries", &RankRecord::boundaries,
+            "its owners at the phase boundaries of the memory pass; empty where it was not made"),
+      field("peak", &RankRecord::peak, "its owners at the peak of that pass"),
+      field("leaked_bytes", &RankRecord::leaked_bytes,
+            "live bytes after the step of that pass less those before it"),
+      field("noise_sha256", &RankRecord::noise_sha256,
+            "digest of the noise of its first training step; every rank must have its own")
+          .pattern(kSha256OrEmpty),
+      field("determinism", &RankRecord::determinism, "")};
+};
+
+template <>
 struct Fields<WideOperator> {
   static constexpr About kAbout{"WideOperator",
                                 "An operator that computed in float32 although autocast was on."};
@@ -434,6 +457,8 @@ struct Fields<Result> {
       field("utilization", &Result::utilization, ""),
       field("quality", &Result::quality, ""),
       field("determinism", &Result::determinism, ""),
+      field("ranks", &Result::ranks, "the processes of a run that trained as several, by number")
+          .left_out_if_empty(),
       field("mixed_precision", &Result::mixed_precision, ""),
       field("gates", &Result::gates, ""),
       field("artifacts", &Result::artifacts, "other files of the run")};

@@ -44,15 +44,17 @@ const std::array kCommands{
             "what can be run: suites, benchmarks, modes, baselines, gates",
             "With --json it prints the whole resolved definitions and their hashes.", show_list},
     Command{"run", command::kRun, "ID", 1, 1, "train, measure, judge, report",
-            "The result goes to files, a progress line to stderr, and a short verdict to stdout.",
+            "The result goes to files, a progress line to stderr, and a short verdict to stdout. "
+            "Ranks that torchrun, srun, mpirun or plain RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR "
+            "and MASTER_PORT start from outside make one run together, as those of --ranks do.",
             train},
     Command{
         "sweep", command::kSweep, "ID", 1, 1,
         "train one benchmark at every combination of some settings",
         "Every cell is a run in a process of its own, in DIR/KEY=VALUE[,KEY=VALUE...]. The last "
-        "axis is the first to change. KEY is mode, baseline, precision, threads, seed, batch "
-        "(train.batch), any other key that --set takes, or cudnn.workspace_mib, the limit of a "
-        "convolution's scratch memory in MiB, which cuDNN gets in CUDNN_CONV_WSCAP_DBG. A cell "
+        "axis is the first to change. KEY is mode, baseline, precision, threads, ranks, seed, "
+        "batch (train.batch), any other key that --set takes, or cudnn.workspace_mib, the limit of "
+        "a convolution's scratch memory in MiB, which cuDNN gets in CUDNN_CONV_WSCAP_DBG. A cell "
         "that fails is a row with its exit code, and the others go on. An interrupt ends the "
         "running cell and the sweep. The table goes to stdout and to DIR/sweep.md. The exit "
         "code is the worst one of the cells, where out of memory counts as a pass, because a "

@@ -26,6 +26,7 @@
 #include "suite/environment/surroundings.h"
 #include "suite/run/folder/output_folder.h"
 #include "suite/run/passes/watch.h"
+#include "suite/run/ranks.h"
 #include "suite/run/single_run.h"
 #include "suite/run/spec/plan.h"
 
@@ -265,27 +266,33 @@ std::string label_of(const RunOptions& options, const std::vector<PlannedRun>& p
 }
 
 ExitCode run_into(const RunOptions& options, const std::vector<PlannedRun>& plans,
-                  const fs::path& out) {
-  if (plans.size() == 1) return run_single(options, plans.front(), out);
-  return run_suite(options, plans, out);
+                  const fs::path& out, const std::optional<Rank>& rank) {
+  if (plans.size() > 1) return run_suite(options, plans, out);
+  if (rank) return run_rank(options, plans.front(), out, *rank);
+  if (options.ranks > 1) return launch_ranks(options, plans.front(), out);
+  return run_single(options, plans.front(), out);
 }
 
 }  // namespace
 
-ExitCode run(const RunOptions& options) {
+ExitCode run(const RunOptions& given) {
+  const std::optional<Rank> rank = own_rank();
+  const RunOptions options = rank ? options_of_rank(given, *rank) : given;
   require_one_way_with_what_is_there(options);
   const std::vector<PlannedRun> plans = plan_runs(options);
+  require_possible(options, plans, rank);
+  if (rank && rank->rank > 0) return run_rank(options, plans.front(), {}, *rank);
   tell_of_unused_gpu(options, plans.front().spec.device);
   if (options.out.empty()) {
     const FreshFolder fresh(options.out_parent, label_of(options, plans));
-    return run_into(options, plans, fresh.path());
+    return run_into(options, plans, fresh.path(), rank);
   }
   const fs::path out = options.out;
   if (options.resume && !fs::exists(out)) {
     reports::say_on_stderr(
         fmt::format("--resume: {}: nothing is there yet, the run begins", out.string()));
   }
-  return run_into(options, plans, out);
+  return run_into(options, plans, out, rank);
 }
 
 namespace {

@@ -72,7 +72,8 @@ struct SeriesEnd {
 [[nodiscard]] ExitCode worse(ExitCode a, ExitCode b);
 
 /// Runs everything `options` names. One benchmark under one mode and baseline runs in this process
-/// and writes its result into `out`; several run one after another, each in a process of its own,
+/// and writes its result into `out`, or in --ranks processes, or in those that were started as its
+/// ranks (ranks.h); several run one after another, each in a process of its own,
 /// into `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`, with `-seedN` behind it where there are
 /// several seeds, and `out/report.md` shows them side by side; several seeds under several modes
 /// are also judged in `out/quality.md`. That verdict counts where the suite itself asks for seeds;

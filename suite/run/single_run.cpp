@@ -160,13 +160,15 @@ TrainingPassOptions training_options(RunState& run) {
   TrainingPassOptions options;
   options.session = run.session;
   options.session.timed = true;
+  options.events = &run.events;
+  options.checkpoint_key = run_key(run.plan, run.session.dataset->files());
+  if (!run.writes()) return options;
+  options.weights_path = run.folder.weights();
+  options.average_path = run.folder.average();
+  if (run.session.group) return options;
   options.checkpoint_path = run.folder.checkpoint();
   options.checkpoint_every = run.options.checkpoint_every;
   options.resume = run.options.resume;
-  options.checkpoint_key = run_key(run.plan, run.session.dataset->files());
-  options.weights_path = run.folder.weights();
-  options.average_path = run.folder.average();
-  options.events = &run.events;
   return options;
 }
 
@@ -215,6 +217,7 @@ void train(RunState& run) {
     run.interrupted =
         fmt::format("interrupted after step {} of {}", run.result.protocol.steps, steps);
   }
+  if (!run.writes()) return;
   std::vector<reports::Artifact>& artifacts = run.result.artifacts;
   artifacts.push_back({"weights.safetensors", reports::sha256_of_file(run.folder.weights())});
   if (!run.result.determinism.ema_sha256.empty()) {
@@ -222,10 +225,31 @@ void train(RunState& run) {
   }
 }
 
+// Every rank hands the others what it found.
+
+bool is_one_of_several(const RunState& run) {
+  return run.session.group != nullptr;
+}
+
+void hand_over(RunState& run) {
+  reports::RankRecord record;
+  record.rank = run.session.group->rank().rank;
+  record.samples = run.result.samples;
+  record.boundaries = run.result.memory.boundaries;
+  record.peak = run.result.memory.peak;
+  record.leaked_bytes = run.result.memory.leaked_bytes;
+  record.noise_sha256 = run.training.noise_sha256;
+  record.determinism = run.result.determinism;
+  for (const std::string& text : run.session.group->exchange(reports::to_json(record))) {
+    run.result.ranks.push_back(reports::rank_from_json(text, "what a rank handed over"));
+  }
+}
+
 // Sampling is outside the timed pass and takes the weights as they were written.
 
 bool samples(const RunState& run) {
-  return run.plan.spec.definition.sample.sampler != "none" && !training_ended_early(run);
+  return run.writes() && run.plan.spec.definition.sample.sampler != "none" &&
+         !training_ended_early(run);
 }
 
 void sample(RunState& run) {
@@ -248,7 +272,8 @@ void sample(RunState& run) {
 // The profile pass fills `utilization` and what autocast let stay in float32.
 
 bool profiles(const RunState& run) {
-  return run.options.profile && measure_of(run).profile_steps > 0 && !training_ended_early(run);
+  return !is_one_of_several(run) && run.options.profile && measure_of(run).profile_steps > 0 &&
+         !training_ended_early(run);
 }
 
 void give_no_profile(RunState& run, const std::string& reason) {
@@ -264,6 +289,7 @@ void leave_profile(RunState& run) {
   if (measure_of(run).profile_steps == 0) {
     reason = "the profile pass was left out (measure.profile_steps=0)";
   }
+  if (is_one_of_several(run)) reason = "the profile pass is made of one process alone";
   if (!run.options.profile) reason = "the profile pass was left out (--no-profile)";
   give_no_profile(run, reason);
 }
@@ -282,12 +308,13 @@ bool always(const RunState& /*run*/) {
   return true;
 }
 
-constexpr std::array<RunPass, 7> kPasses{{
+constexpr std::array<RunPass, 8> kPasses{{
     {"memory_pass", measures_memory, leave_memory, measure_memory},
     {"", has_mode, leave_mode, describe_mode},
     {"certificate_pass", trains_beside_none, leave_certificate, train_beside_none},
     {"fit_pass", looks_for_a_batch, leave_batch_fit, look_for_a_batch},
     {"", always, leave_training, train},
+    {"", is_one_of_several, nullptr, hand_over},
     {"", samples, nullptr, sample},
     {"profile_pass", profiles, leave_profile, profile},
 }};
@@ -381,7 +408,7 @@ class SingleRun {
             const OutputFolder& folder, const InterruptGuard& interrupt)
       : line_(plan.id + " " + variant_label(plan.spec), plan.spec.definition.train.steps,
               plan.spec.definition.train.batch),
-        watch_{line_, interrupt},
+        watch_{line_, interrupt, session.group.get()},
         events_(folder.events(), options.resume),
         run_{options, plan, session, folder, watch_, events_},
         report_folder_(folder.final_path) {
@@ -410,7 +437,8 @@ class SingleRun {
     const Definition& definition = spec.definition;
     const SessionOptions& session = run_.session;
     const bool pictures = session.dataset->standing() != "generated";
-    result_ = new_result(run_.options.argv, pictures ? run_.options.data : "", spec.threads);
+    result_ =
+        new_result(run_.options.argv, pictures ? run_.options.data : "", spec.threads, spec.ranks);
     result_.title = definition.title;
     if (const std::string broken = fault_words(session.fault); !broken.empty()) {
       result_.title += ", broken on purpose: " + broken;
@@ -418,6 +446,10 @@ class SingleRun {
     result_.definition = canonical_json(definition);
     result_.seeds = seeds_of(run_.plan.seed, definition);
     result_.identity = identity_of(run_.plan, *session.dataset);
+    if (session.group) {
+      result_.identity.ranks = session.group->rank().ranks;
+      result_.identity.backend = session.group->backend();
+    }
     result_.provenance.data = session.dataset->files();
     describe_machine(spec.device, result_);
     reports::Protocol& protocol = result_.protocol;
@@ -542,10 +574,43 @@ ExistingRun existing_run(const RunOptions& options) {
   return options.force ? ExistingRun::kReplace : ExistingRun::kRefuse;
 }
 
+/// What can be different on another rank and would make other work of it, or other passes.
+void require_same_work(Group& group, const RunOptions& options, const PlannedRun& plan,
+                       const SessionOptions& session) {
+  Result own;
+  describe_machine(plan.spec.device, own);
+  const CheckpointKey key = run_key(plan, session.dataset->files());
+  group.require_equal("program, SHA-256", own.provenance.binary_sha256);
+  group.require_equal("LibTorch", own.identity.software["libtorch"]);
+  group.require_equal("definition, SHA-256", key.definition_sha256);
+  group.require_equal("execution", key.variant);
+  group.require_equal("data, SHA-256", key.data);
+  group.require_equal(
+      "passes", fmt::format("memory {}, certificate {}", options.memory, options.certificate));
+}
+
 }  // namespace
 
+void run_other_rank(RunOptions options, const PlannedRun& plan,
+                    const std::shared_ptr<Group>& group) {
+  options.verdict = options.memory_snapshot = false;
+  configure_process(plan.spec);
+  SessionOptions session = session_options(options, plan);
+  session.group = group;
+  require_same_work(*group, options, plan, session);
+  const InterruptGuard interrupt;
+  Progress silent("", 0, 0);
+  EventLog no_events;
+  const OutputFolder no_folder;
+  const PassWatch watch{silent, interrupt, group.get()};
+  RunState run{options, plan, session, no_folder, watch, no_events};
+  leave_all_empty(run);
+  make_passes(run);
+}
+
 ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
-                    const std::filesystem::path& out, const Fault& fault) {
+                    const std::filesystem::path& out, const Fault& fault,
+                    const std::shared_ptr<Group>& group) {
   if (options.memory_snapshot && !options.memory) {
     throw bad_input("--memory-snapshot", "", "--no-memory", "with the memory pass, which it is of");
   }
@@ -555,9 +620,11 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   SessionOptions session = session_options(options, plan);
   session.fault = fault;
   CheckpointKey key = run_key(plan, session.dataset->files());
+  if (group) require_same_work(*group, options, plan, session);
   if (!options.init_weights.empty()) {
     key.init_weights_sha256 = tensors_sha256(make_session(session).trainer->weights());
   }
+  session.group = group;
   const reports::FolderLock lock(out);
   const OutputFolder folder = prepare_output_folder(out, existing_run(options));
   if (options.resume) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ struct RunState {
   TrainingOutcome training;
   EnergyUsed energy = {std::nullopt, "training did not begin", ""};
   std::string interrupted;  ///< where, in words; empty: it was not
+
+  /// Says whether this process writes the result: it is alone, or rank 0.
+  [[nodiscard]] bool writes() const { return !session.group || session.group->rank().rank == 0; }
 };
 
 /// One pass of a run. It fails by an exception, which ends the passes: Interrupted and NonFinite
@@ -65,7 +69,14 @@ void take_memory_section(RunState& run, reports::MemorySection section);
 /// self-tests: it breaks the run, whose title then says so. A run that ends early (interrupt, NaN)
 /// still writes what it has, marked so; so does one that ends in an exception, which is then thrown
 /// on.
+/// In a group this process is rank 0; another rank makes run_other_rank().
 [[nodiscard]] ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
-                                  const std::filesystem::path& out, const Fault& fault = {});
+                                  const std::filesystem::path& out, const Fault& fault = {},
+                                  const std::shared_ptr<Group>& group = nullptr);
+
+/// Makes the passes of a run that all ranks make together, and hands rank 0 what it found. Writes
+/// and prints nothing.
+void run_other_rank(RunOptions options, const PlannedRun& plan,
+                    const std::shared_ptr<Group>& group);
 
 }  // namespace noisemark::suite

@@ -67,6 +67,9 @@ const std::array kNamedAxes{
               [](const std::string& v, SweepCell& c) {
                 c.options.threads = integer_of(v, 1, "threads");
               }},
+    NamedAxis{
+        "ranks", [](const RunOptions& o) { return o.ranks > 1; },
+        [](const std::string& v, SweepCell& c) { c.options.ranks = integer_of(v, 1, "ranks"); }},
     NamedAxis{"seed", [](const RunOptions& o) { return o.seed.has_value(); },
               [](const std::string& v, SweepCell& c) {
                 c.options.seed = static_cast<uint64_t>(integer_of(v, 0, "seed"));

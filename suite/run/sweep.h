@@ -14,12 +14,12 @@ struct SweepAxis {
   std::vector<std::string> values;  ///< modes in their canonical spelling, all else as typed
 };
 
-/// The axes in «KEY=V1,V2,...», one text each. KEY is mode, baseline, precision, threads, seed,
-/// cudnn.workspace_mib (the limit of a convolution's scratch memory), batch (train.batch) or a key
-/// that --set takes. A comma within brackets divides nothing ([1,2]), and a mode has what follows
-/// it with an equals sign («budget:1GiB,error=0.01»). Throws Error, exit code 2: no axis, unknown
-/// key (with the nearest), no value, an empty one, one that no cell could take, one that names no
-/// folder, or a key or value twice.
+/// The axes in «KEY=V1,V2,...», one text each. KEY is mode, baseline, precision, threads, ranks,
+/// seed, cudnn.workspace_mib (the limit of a convolution's scratch memory), batch (train.batch) or
+/// a key that --set takes. A comma within brackets divides nothing ([1,2]), and a mode has what
+/// follows it with an equals sign («budget:1GiB,error=0.01»). Throws Error, exit code 2: no axis,
+/// unknown key (with the nearest), no value, an empty one, one that no cell could take, one that
+/// names no folder, or a key or value twice.
 [[nodiscard]] std::vector<SweepAxis> parse_axes(const std::vector<std::string>& texts);
 
 /// One combination of values.

@@ -374,4 +374,21 @@ Result full_result() {
   return result;
 }
 
+Result result_of_two_ranks() {
+  Result result = full_result();
+  result.identity.ranks = 2;
+  result.identity.backend = "gloo";
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    RankRecord record;
+    record.rank = rank;
+    record.samples = result.samples;
+    record.boundaries = result.memory.boundaries;
+    record.peak = result.memory.peak;
+    record.noise_sha256 = std::string(64, rank == 0 ? 'a' : 'b');
+    record.determinism = result.determinism;
+    result.ranks.push_back(record);
+  }
+  return result;
+}
+
 }  // namespace noisemark::reports::test

@@ -16,4 +16,7 @@ namespace noisemark::reports::test {
 /// A result in which everything that may be empty is.
 [[nodiscard]] Result minimal_result();
 
+/// The full one, of two ranks that trained together.
+[[nodiscard]] Result result_of_two_ranks();
+
 }  // namespace noisemark::reports::test

@@ -13,67 +13,80 @@ EventMetadata samples(int64_t count) {
 
 }  // namespace
 
+void EventLog::start(const std::string& name, const EventMetadata& metadata) {
+  if (writer_) writer_->start(name, metadata);
+}
+
+void EventLog::stop(const std::string& name, const EventMetadata& metadata) {
+  if (writer_) writer_->stop(name, metadata);
+}
+
+void EventLog::point(const std::string& key, const reports::EventValue& value,
+                     const EventMetadata& metadata) {
+  if (writer_) writer_->point(key, value, metadata);
+}
+
 void EventLog::init_start(const Definition& definition, uint64_t seed) {
-  writer_.point("cache_clear", false);  // nothing flushes the system's file cache
-  writer_.start("init");
+  point("cache_clear", false);  // nothing flushes the system's file cache
+  start("init");
   in_init_ = true;
-  writer_.point("submission_benchmark", definition.id + "@" + definition.scale);
-  writer_.point("seed", static_cast<int64_t>(seed));
-  writer_.point("global_batch_size", definition.train.batch);
-  writer_.point("gradient_accumulation_steps", definition.train.accumulation);
-  writer_.point("eval_samples", definition.eval.samples);
+  point("submission_benchmark", definition.id + "@" + definition.scale);
+  point("seed", static_cast<int64_t>(seed));
+  point("global_batch_size", definition.train.batch);
+  point("gradient_accumulation_steps", definition.train.accumulation);
+  point("eval_samples", definition.eval.samples);
   const OptimizerConfig& optimizer = definition.optimizer;
-  writer_.point("opt_name", optimizer.name);
-  writer_.point("opt_base_learning_rate", optimizer.lr);
-  writer_.point("opt_learning_rate_warmup_steps", optimizer.warmup_steps);
-  writer_.point("opt_adam_beta_1", optimizer.beta1);
-  writer_.point("opt_adam_beta_2", optimizer.beta2);
-  writer_.point("opt_adam_epsilon", optimizer.eps);
-  writer_.point("opt_gradient_clip_norm", optimizer.clip_norm);
+  point("opt_name", optimizer.name);
+  point("opt_base_learning_rate", optimizer.lr);
+  point("opt_learning_rate_warmup_steps", optimizer.warmup_steps);
+  point("opt_adam_beta_1", optimizer.beta1);
+  point("opt_adam_beta_2", optimizer.beta2);
+  point("opt_adam_epsilon", optimizer.eps);
+  point("opt_gradient_clip_norm", optimizer.clip_norm);
 }
 
 void EventLog::run_start() {
-  writer_.stop("init");
+  stop("init");
   in_init_ = false;
-  writer_.start("run");
+  start("run");
 }
 
 void EventLog::eval_start(int64_t step, int64_t samples_seen) {
   EventMetadata metadata = samples(samples_seen);
   metadata["step"] = step;
-  writer_.start("eval", metadata);
+  start("eval", metadata);
 }
 
 void EventLog::eval_stop(const reports::Evaluation& evaluation) {
-  writer_.point("eval_accuracy", evaluation.loss, samples(evaluation.samples_seen));
-  writer_.stop("eval", samples(evaluation.samples_seen));
+  point("eval_accuracy", evaluation.loss, samples(evaluation.samples_seen));
+  stop("eval", samples(evaluation.samples_seen));
 }
 
 void EventLog::machine_state(int64_t step, const EventMetadata& figures) {
-  writer_.point("machine_state", step, figures);
+  point("machine_state", step, figures);
 }
 
 void EventLog::run_stop(const std::string& status, int64_t samples_seen) {
   EventMetadata metadata = samples(samples_seen);
   metadata["status"] = status;
-  writer_.stop("run", metadata);
+  stop("run", metadata);
 }
 
 void EventLog::pass_start(const std::string& pass) {
-  writer_.start(pass);
+  start(pass);
   pass_ = pass;
 }
 
 void EventLog::pass_stop(const std::string& pass) {
-  writer_.stop(pass);
+  stop(pass);
   pass_.clear();
 }
 
 std::string EventLog::pass_abort() {
   const std::string pass = std::exchange(pass_, "");
   const EventMetadata aborted{{"status", std::string("aborted")}};
-  if (!pass.empty()) writer_.stop(pass, aborted);
-  if (std::exchange(in_init_, false)) writer_.stop("init", aborted);
+  if (!pass.empty()) stop(pass, aborted);
+  if (std::exchange(in_init_, false)) stop("init", aborted);
   return pass;
 }
 

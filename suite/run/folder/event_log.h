@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "reports/result/events.h"
 #include "reports/result/result.h"
@@ -13,7 +15,9 @@ namespace noisemark::suite {
 class EventLog {
  public:
   /// Throws Error, exit code 74, when the file cannot be written.
-  EventLog(const std::string& path, bool resume) : writer_(path, resume) {}
+  EventLog(const std::string& path, bool resume) : writer_(std::in_place, path, resume) {}
+  /// Writes nothing.
+  EventLog() = default;
 
   void init_start(const Definition& definition, uint64_t seed);
   void run_start();
@@ -32,7 +36,12 @@ class EventLog {
   std::string pass_abort();
 
  private:
-  reports::EventWriter writer_;
+  void start(const std::string& name, const reports::EventMetadata& metadata = {});
+  void stop(const std::string& name, const reports::EventMetadata& metadata = {});
+  void point(const std::string& key, const reports::EventValue& value,
+             const reports::EventMetadata& metadata = {});
+
+  std::optional<reports::EventWriter> writer_;
   std::string pass_;  // in progress
   bool in_init_ = false;
 };

@@ -255,8 +255,9 @@ std::string data_checksum(const std::vector<reports::DataFile>& files) {
 
 /// Everything outside the definition that decides which bits come next.
 std::string execution_of(const reports::Identity& identity, uint64_t seed, bool deterministic) {
-  return fmt::format("{}-{}-{} {} {} threads, seed {}{}", identity.mode, identity.baseline,
-                     identity.precision, identity.device, identity.threads, seed,
+  const std::string ranks = identity.ranks ? fmt::format(", {} ranks", *identity.ranks) : "";
+  return fmt::format("{}-{}-{} {} {} threads{}, seed {}{}", identity.mode, identity.baseline,
+                     identity.precision, identity.device, identity.threads, ranks, seed,
                      deterministic ? ", deterministic" : "");
 }
 
@@ -286,6 +287,7 @@ CheckpointKey run_key(const PlannedRun& plan, const std::vector<reports::DataFil
   identity.precision = spec.precision.name;
   identity.device = spec.device.str();
   identity.threads = spec.threads;
+  if (spec.ranks > 1) identity.ranks = spec.ranks;
   return {definition_sha256(plan.spec.definition),
           execution_of(identity, plan.seed, spec.deterministic), data_checksum(data)};
 }

@@ -100,6 +100,7 @@ Session build(const SessionOptions& options, BuildMemory& memory) {
   trainer.channels_last = execution.channels_last;
   trainer.loader.threads = options.loader_threads;
   trainer.fault = options.fault;
+  trainer.group = options.group;
   if (options.timed && execution.cuda_graph) trainer.make_graph = baselines::make_device_graph;
   Session session;
   session.mode = spec.mode.make();
@@ -145,10 +146,11 @@ SessionOptions session_options(const RunOptions& options, const PlannedRun& plan
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   const std::string note = session.dataset->note();
-  if (!note.empty()) reports::say_on_stderr(fmt::format("--data {}: {}", options.data, note));
+  if (!note.empty() && options.verdict)
+    reports::say_on_stderr(fmt::format("--data {}: {}", options.data, note));
   require_evaluation_samples(session.spec.definition, *session.dataset);
   session.init_weights = options.init_weights;
-  if (!options.init_weights.empty()) {
+  if (!options.init_weights.empty() && options.verdict) {
     tell_of_conversion(read_safetensors(options.init_weights).tensors, options.init_weights);
   }
   session.loader_threads = options.loader_threads;

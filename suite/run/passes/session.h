@@ -58,7 +58,8 @@ struct SessionOptions {
   double data_open_s = 0;    ///< what opening `dataset` took: reading, hashing, making
   std::string init_weights;  ///< file, empty: drawn from the definition's seed
   int64_t loader_threads = 1;
-  Fault fault;  ///< none, but in a self-test
+  Fault fault;                   ///< none, but in a self-test
+  std::shared_ptr<Group> group;  ///< the ranks that train together; null: this process alone
   /// The baseline's graph is used, where it has one: in passes that time steps. Elsewhere every
   /// step is issued by the host, where it can be looked at.
   bool timed = false;

@@ -102,9 +102,10 @@ class Pass {
 
   void train() {
     while (trainer_.next_step() < definition_.train.steps) {
-      if (watch_.interrupt.requested()) return stop_early();
+      if (watch_.end_requested()) return stop_early();
       const StepRecord record = trainer_.step({&timer_});
       keep(record);
+      if (record.step == 0) note_noise();
       // One that is due after this very step is still to come.
       watch_.line.show(
           record.step, progress().samples.step_s.back(), record.loss,
@@ -116,6 +117,12 @@ class Pass {
     }
     // A pass may follow, which may be interrupted.
     if (options_.checkpoint_every > 0 && !checkpoint_due(definition_.train.steps)) checkpoint();
+  }
+
+  /// Ranks must not draw the same.
+  void note_noise() {
+    if (!options_.session.group) return;
+    outcome_.noise_sha256 = tensors_sha256({{"noise", trainer_.batch().noise}});
   }
 
   void stop_early() {

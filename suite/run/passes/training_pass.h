@@ -32,6 +32,7 @@ struct TrainingOutcome {
   reports::Determinism determinism;
   reports::Finiteness finiteness;
   reports::TrainingMemory memory;
+  std::string noise_sha256;  ///< of one rank's first step; empty without ranks
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
   std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it

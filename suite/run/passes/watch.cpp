@@ -13,6 +13,8 @@
 #include <limits>
 #include <utility>
 
+#include "suite/parallel/group.h"
+
 namespace noisemark::suite {
 namespace {
 
@@ -176,7 +178,7 @@ Progress::Progress(std::string label, int64_t steps, int64_t images_per_step)
     : label_(std::move(label)),
       steps_(steps),
       images_per_step_(images_per_step),
-      terminal_(isatty(STDERR_FILENO) == 1) {}
+      terminal_(!label_.empty() && isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
   clear();
@@ -204,8 +206,13 @@ void Progress::show(int64_t step, double step_s, double loss, int64_t evaluation
                            step + 1, steps_, rate, loss, remaining_text(left_s)));
 }
 
+bool PassWatch::end_requested() const {
+  const bool here = interrupt.requested();
+  return group == nullptr ? here : group->mean(here ? 1 : 0) > 0;
+}
+
 void PassWatch::before_step(const std::string& pass, int64_t step, int64_t steps) const {
-  if (interrupt.requested()) {
+  if (end_requested()) {
     throw Interrupted(fmt::format("interrupted in the {} after step {} of {}", pass, step, steps));
   }
   line.say(fmt::format("{}, step {}/{}", pass, step + 1, steps));

@@ -11,6 +11,8 @@
 
 namespace noisemark::suite {
 
+class Group;
+
 /// The signals that ask a run to end: of a person, of a terminal that is closed (SIGHUP), of a
 /// limit on processor time, and of a scheduler before its own limit.
 inline constexpr std::array kEndRequests = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,
@@ -77,6 +79,7 @@ class TimeLeft {
 /// Silent where standard error is no terminal, so that logs stay readable.
 class Progress {
  public:
+  /// Shows nothing without a label.
   Progress(std::string label, int64_t steps, int64_t images_per_step);
   ~Progress();  ///< clears the line
   Progress(const Progress&) = delete;
@@ -101,10 +104,14 @@ class Progress {
 };
 
 /// The means that every pass of a run is given: where to show what it does, and whether it is to
-/// end. Owns neither.
+/// end. Owns none.
 struct PassWatch {
   Progress& line;
   const InterruptGuard& interrupt;
+  Group* group = nullptr;  ///< the ranks that make the passes together; null: this process alone
+
+  /// Says whether an end was requested, of any rank: all of them ask before the same step.
+  [[nodiscard]] bool end_requested() const;
 
   /// Call it before step `step` (from 0) of `steps`: shows "PASS, step 2/5". Throws
   /// Interrupted when an end was requested.

@@ -63,7 +63,7 @@ bool names_option(const std::vector<std::string>& argv, const std::string& optio
 }  // namespace
 
 std::string repeat_command(const std::vector<std::string>& argv, const std::string& data,
-                           int64_t threads) {
+                           int64_t threads, int64_t ranks) {
   std::string line;
   for (size_t i = 0; i < argv.size(); ++i) {
     if (argv[i] == "--out") {
@@ -79,16 +79,17 @@ std::string repeat_command(const std::vector<std::string>& argv, const std::stri
   if (threads > 0 && !names_option(argv, "--threads")) {
     line += fmt::format(" --threads {}", threads);
   }
+  if (ranks > 1 && !names_option(argv, "--ranks")) line += fmt::format(" --ranks {}", ranks);
   return line;
 }
 
 reports::Result new_result(const std::vector<std::string>& argv, const std::string& data,
-                           int64_t threads) {
+                           int64_t threads, int64_t ranks) {
   reports::Result result;
   result.run_id = random_id();
   result.created_utc = reports::utc_now();
   result.argv = argv;
-  result.repeat_command = repeat_command(argv, data, threads);
+  result.repeat_command = repeat_command(argv, data, threads, ranks);
   return result;
 }
 

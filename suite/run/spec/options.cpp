@@ -176,6 +176,14 @@ constexpr std::array kRows{
                            "threads of LibTorch on the CPU, at most the machine's processors",
                            "LibTorch's own choice", 1},
                           at<&RunOptions::threads>},
+    OptionRow<RunOptions>{{kRun, "ranks", "N",
+                           "processes on this machine that train together, each on its share of "
+                           "the batch",
+                           "", 1},
+                          at<&RunOptions::ranks>},
+    OptionRow<RunOptions>{
+        {kRun, "timeout", "S", "seconds within which all ranks end when one is lost", "", 1},
+        at<&RunOptions::timeout_s>},
     OptionRow<RunOptions>{{kTrained | kPaced, "loader-threads", "N",
                            "threads that make batches ahead; the data stay the same", "", 1},
                           at<&RunOptions::loader_threads>},

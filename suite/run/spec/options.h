@@ -119,7 +119,9 @@ struct RunOptions {
   std::optional<uint64_t> seed;        ///< the definition's
   int64_t seeds = 1;                   ///< that many runs, of `seed` and the numbers after it
   std::optional<int64_t> looks;        ///< at the quality over seeds: reports' default
-  std::optional<int64_t> threads;      ///< LibTorch's own choice
+  std::optional<int64_t> threads;      ///< LibTorch's own choice, divided among the ranks
+  int64_t ranks = 1;                   ///< processes that train together
+  double timeout_s = 30;               ///< until all ranks end after one is lost
   int64_t loader_threads = 1;          ///< that make batches ahead of time
   std::string data;                    ///< folder of the pictures
   std::string out;                     ///< a new folder in out_parent
@@ -135,8 +137,8 @@ struct RunOptions {
   bool certificate = true;             ///< train a memory mode beside "none"
   std::optional<int64_t> fit_memory_bytes;  ///< look for the largest batch within so much
   std::optional<double> slow_down_frac;     ///< pace only: a control, put into every step
-  bool verdict = true;                      ///< print the run's verdict
-  std::vector<std::string> argv;            ///< the whole command line, for the result
+  bool verdict = true;            ///< print the run's verdict, and notes about what it reads
+  std::vector<std::string> argv;  ///< the whole command line, for the result
   /// The folder that gets the new one when `out` is empty.
   std::string out_parent = "noisemark-out";
 };

@@ -53,9 +53,9 @@ std::vector<ModeSpec> resolve_modes(const std::string& where,
 
 /// More only wait for each other, and enough of them end the process. What LibTorch was told
 /// otherwise (OMP_NUM_THREADS) holds all the same.
-int64_t checked_threads(const std::optional<int64_t>& given) {
+int64_t checked_threads(const std::optional<int64_t>& given, int64_t ranks) {
   const int64_t own = at::get_num_threads();
-  if (!given) return own;
+  if (!given) return std::max<int64_t>(1, own / ranks);
   const int64_t processors = std::thread::hardware_concurrency();
   if (processors > 0 && *given > std::max(own, processors)) {
     throw bad_input(
@@ -82,7 +82,8 @@ RunSpec make_spec(const RunOptions& options, const Definition& definition, const
   spec.device = device;
   spec.deterministic = options.deterministic;
   require_kernels(spec);
-  spec.threads = checked_threads(options.threads);
+  spec.threads = checked_threads(options.threads, options.ranks);
+  spec.ranks = options.ranks;
   return spec;
 }
 

@@ -50,6 +50,7 @@ struct RunSpec {
   Precision precision;
   c10::Device device = c10::kCPU;
   int64_t threads = 0;  ///< in force
+  int64_t ranks = 1;
   bool deterministic = false;
 };
 

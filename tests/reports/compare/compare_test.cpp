@@ -221,6 +221,8 @@ struct Mismatch {
 TEST(Compare, never_passes_what_is_not_the_same_work_on_the_same_machine) {
   const std::vector<Mismatch> mismatches = {
       {"identity.threads", [](Result& r, size_t) { r.identity.threads = 1; }},
+      {"identity.ranks", [](Result& r, size_t) { r.identity.ranks = 2; }},
+      {"identity.backend", [](Result& r, size_t) { r.identity.backend = "nccl"; }},
       {"identity.version", [](Result& r, size_t) { r.identity.version = 2; }},
       {"identity.definition_sha256",
        [](Result& r, size_t) { r.identity.definition_sha256 = std::string(64, 'a'); }},

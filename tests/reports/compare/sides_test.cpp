@@ -419,6 +419,7 @@ TEST(SameWork, changes_with_definition_data_settings_hardware_and_weights) {
   EXPECT_TRUE(differs([](Result& r) { r.identity.version += 1; }));
   EXPECT_TRUE(differs([](Result& r) { r.identity.mode = "other"; }));
   EXPECT_TRUE(differs([](Result& r) { r.identity.threads += 1; }));
+  EXPECT_TRUE(differs([](Result& r) { r.identity.ranks = 2; }));
   EXPECT_TRUE(differs([](Result& r) { r.identity.hardware["cpu"] = "other"; }));
   EXPECT_TRUE(differs([](Result& r) { r.identity.data = "other"; }));
   EXPECT_TRUE(differs([](Result& r) { r.seeds.base += 1; }));

@@ -339,6 +339,24 @@ TEST(Gate, a_rule_judges_only_the_precisions_that_it_was_calibrated_for) {
   EXPECT_EQ(exit_of(gates, false).status, "pass");
 }
 
+TEST(Gate, of_several_ranks_wants_their_own_noise_the_same_weights_and_an_owner_of_every_byte) {
+  const std::vector<std::string> names{"rank_noise", "rank_weights", "rank_closure"};
+  for (const std::string& name : names) {
+    EXPECT_EQ(verdict_of(test::result_of_two_ranks(), name), Verdict::kPass) << name;
+  }
+  Result result = test::result_of_two_ranks();
+  result.ranks[1].noise_sha256 = result.ranks[0].noise_sha256;
+  EXPECT_EQ(verdict_of(result, "rank_noise"), Verdict::kFail);
+  result.ranks[1].determinism.weights_sha256 = std::string(64, 'f');
+  EXPECT_EQ(verdict_of(result, "rank_weights"), Verdict::kFail);
+  result.ranks[1].boundaries.back().unattributed_bytes = 64;
+  EXPECT_EQ(verdict_of(result, "rank_closure"), Verdict::kFail);
+  result.ranks.pop_back();
+  for (const std::string& name : names) {
+    EXPECT_EQ(verdict_of(result, name), Verdict::kFail) << name << " of one rank alone";
+  }
+}
+
 TEST(Gate, an_unknown_relation_is_a_programming_error) {
   EXPECT_THROW((void)evaluate_gates(minimal_result(), {{"a", "b", "near", 0}}, {}),
                std::logic_error);

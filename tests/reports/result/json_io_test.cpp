@@ -97,10 +97,15 @@ std::string changed(const std::function<void(OrderedJson&)>& change) {
 }
 
 TEST(JsonIo, comes_back_the_same) {
-  for (const Result& result : {full_result(), minimal_result()}) {
+  for (const Result& result : {full_result(), minimal_result(), test::result_of_two_ranks()}) {
     const std::string text = to_json(result);
     EXPECT_EQ(to_json(from_json(text, "r.json")), text);
   }
+}
+
+TEST(JsonIo, hands_over_what_a_rank_found) {
+  const RankRecord record = test::result_of_two_ranks().ranks[1];
+  EXPECT_EQ(to_json(rank_from_json(to_json(record), "rank 1")), to_json(record));
 }
 
 TEST(JsonIo, keeps_the_values) {

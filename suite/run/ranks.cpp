@@ -1,0 +1,238 @@
+#include "suite/run/ranks.h"
+
+#include <arpa/inet.h>
+#include <c10/util/Logging.h>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "reports/base/streams.h"
+#include "suite/environment/child.h"
+#include "suite/environment/processor.h"
+#include "suite/parallel/group.h"
+#include "suite/run/passes/failure.h"
+#include "suite/run/passes/watch.h"
+#include "suite/run/run.h"
+#include "suite/run/single_run.h"
+
+namespace noisemark::suite {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPause(10);
+/// The part of --timeout after which those that have not followed a lost rank are killed. A rank
+/// finds out by itself within the half of it and a little more (suite/parallel/group.cpp).
+constexpr double kPatience = 0.7;
+
+milliseconds limit_of(const RunOptions& options) {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(options.timeout_s));
+}
+
+Variables variables_of_process() {
+  Variables variables;
+  for (const std::string& entry : own_variables()) {
+    const size_t equals = entry.find('=');
+    variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  return variables;
+}
+
+/// A port of the loopback device that was free a moment ago.
+int64_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  const bool found =
+      socket >= 0 && bind(socket, any, size) == 0 && getsockname(socket, any, &size) == 0;
+  const int cause = errno;
+  if (socket >= 0) close(socket);
+  if (!found) throw std::system_error(cause, std::generic_category(), "a port for the ranks");
+  return ntohs(address.sin_port);
+}
+
+Variables variables_of(int64_t rank, int64_t ranks, int64_t port) {
+  return {{"RANK", std::to_string(rank)},        {"LOCAL_RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(ranks)}, {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)}, {"TORCHELASTIC_USE_AGENT_STORE", ""}};
+}
+
+bool is_stopped(pid_t process) {
+  siginfo_t found{};
+  const int flags = WSTOPPED | WNOHANG | WNOWAIT;
+  return waitid(P_PID, static_cast<id_t>(process), &found, flags) == 0 && found.si_pid == process;
+}
+
+bool has_ended(pid_t process) {
+  siginfo_t found{};
+  const int flags = WEXITED | WNOHANG | WNOWAIT;
+  return waitid(P_PID, static_cast<id_t>(process), &found, flags) == 0 && found.si_pid == process;
+}
+
+/// The processes of the ranks, by number. Those that still run are killed at the end.
+class LocalRanks {
+ public:
+  explicit LocalRanks(milliseconds patience) : patience_(patience) {}
+  ~LocalRanks() {
+    kill_where([](pid_t) { return true; });
+    for (const Process& one : processes_) {
+      if (one.running) waitpid(one.number, nullptr, 0);
+    }
+  }
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+
+  void start(const std::vector<std::string>& words, const Variables& variables) {
+    const pid_t number = start_child({"/proc/self/exe", words, environment_with(variables)});
+    processes_.push_back({number, true, {}});
+  }
+
+  ExitCode wait() {
+    // An interrupt reaches the others through rank 0.
+    std::optional<InterruptForwarding> forwarding(std::in_place, processes_.front().number);
+    while (std::any_of(processes_.begin(), processes_.end(),
+                       [](const Process& one) { return one.running; })) {
+      for (Process& one : processes_) {
+        if (!one.running || !has_ended(one.number)) continue;
+        if (&one == &processes_.front()) forwarding.reset();
+        take(one);
+      }
+      if (first_lost_) end_the_rest();
+      std::this_thread::sleep_for(kPause);
+    }
+    const ExitCode code = processes_.front().code;
+    return code == ExitCode::kPass && first_lost_ ? *first_lost_ : code;
+  }
+
+ private:
+  struct Process {
+    pid_t number = 0;
+    bool running = true;
+    ExitCode code = ExitCode::kPass;
+  };
+
+  void take(Process& one) {
+    int status = 0;
+    waitpid(one.number, &status, 0);
+    one.running = false;
+    const bool for_memory = ended_before_ && processes_ended_for_memory() > ended_before_;
+    const ChildEnd end = end_of_child(status, for_memory);
+    one.code = end.code;
+    if (end.code == ExitCode::kPass || first_lost_) return;
+    first_lost_ = end.code;
+    deadline_ = Clock::now() + patience_;
+    if (end.words.empty()) return;
+    reports::say_on_stderr(fmt::format("rank {}: {}", &one - processes_.data(), end.words));
+  }
+
+  /// One that is stopped cannot end by itself.
+  void end_the_rest() {
+    const bool late = Clock::now() >= deadline_;
+    kill_where([&](pid_t number) { return late || is_stopped(number); });
+  }
+
+  template <typename Condition>
+  void kill_where(const Condition& condition) {
+    for (const Process& one : processes_) {
+      if (one.running && condition(one.number)) kill(one.number, SIGKILL);
+    }
+  }
+
+  milliseconds patience_;
+  std::vector<Process> processes_;
+  std::optional<int64_t> ended_before_ = processes_ended_for_memory();
+  std::optional<ExitCode> first_lost_;
+  Clock::time_point deadline_;
+};
+
+void require_alone(const RunOptions& options, bool asked, const std::string& option) {
+  if (!asked) return;
+  throw bad_input(option, "", fmt::format("given for {} ranks", options.ranks), "one process");
+}
+
+}  // namespace
+
+std::optional<Rank> own_rank() {
+  return rank_from(variables_of_process());
+}
+
+RunOptions options_of_rank(RunOptions options, const Rank& rank) {
+  if (options.ranks != 1 && options.ranks != rank.ranks) {
+    throw bad_input("--ranks", "", std::to_string(options.ranks),
+                    fmt::format("{}, the ranks that were started", rank.ranks));
+  }
+  options.ranks = rank.ranks;
+  return options;
+}
+
+void require_possible(const RunOptions& options, const std::vector<PlannedRun>& plans,
+                      const std::optional<Rank>& rank) {
+  if (options.ranks == 1) return;
+  if (rank && plans.size() > 1) {
+    throw bad_input("run", options.id,
+                    fmt::format("{} runs by ranks that were started outside", plans.size()),
+                    "one run, or --ranks");
+  }
+  require_alone(options, options.resume, "--resume");
+  require_alone(options, options.checkpoint_every > 0, "--checkpoint-every");
+  require_alone(options, options.fit_memory_bytes.has_value(), "--fit-memory");
+  for (const PlannedRun& plan : plans) {
+    if (plan.spec.device.is_cuda()) {
+      throw bad_input("--ranks", "", fmt::format("{} on a GPU", options.ranks),
+                      "--device cpu; ranks on GPUs need NCCL, which is not built in");
+    }
+    const auto& train = plan.spec.definition.train;
+    require_equal_shares(options.ranks, train.batch, train.accumulation);
+  }
+}
+
+ExitCode launch_ranks(const RunOptions& options, const PlannedRun& plan,
+                      const std::filesystem::path& out) {
+  std::vector<std::string> words = child_arguments(options, plan, out);
+  words.insert(words.begin(), options.argv.empty() ? "noisemark" : options.argv.front());
+  const int64_t port = free_port();
+  const InterruptGuard interrupt;
+  LocalRanks ranks(std::chrono::duration_cast<milliseconds>(kPatience * limit_of(options)));
+  for (int64_t rank = 0; rank < options.ranks; ++rank) {
+    ranks.start(words, variables_of(rank, options.ranks, port));
+  }
+  return ranks.wait();
+}
+
+ExitCode run_rank(const RunOptions& options, const PlannedRun& plan,
+                  const std::filesystem::path& out, const Rank& rank) {
+  // c10d says on standard error, and of every rank, what the group says in words of its own.
+  FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+  const std::shared_ptr<Group> group = Group::join(rank, limit_of(options));
+  try {
+    if (rank.rank == 0) return run_single(options, plan, out, {}, group);
+    run_other_rank(options, plan, group);
+    return ExitCode::kPass;
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    if (dynamic_cast<const GroupLost*>(&error) == nullptr) {
+      group->leave(failure.code, failure.reason);
+    }
+    if (rank.rank == 0) throw;
+    return failure.code;
+  }
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "reports/base/error.h"
+#include "suite/parallel/rank.h"
+#include "suite/run/spec/options.h"
+#include "suite/run/spec/plan.h"
+
+/// One run by several processes, the ranks. They are this program with the same arguments, told
+/// apart by variables of their environment.
+namespace noisemark::suite {
+
+/// Who this process is, by its environment (suite/parallel/rank.h); empty: no rank.
+[[nodiscard]] std::optional<Rank> own_rank();
+
+/// The options of a rank, whose number of ranks is that of its environment. Throws Error, exit code
+/// 2, when --ranks says another one.
+[[nodiscard]] RunOptions options_of_rank(RunOptions options, const Rank& rank);
+
+/// Throws Error, exit code 2, for what several ranks cannot do: run on a GPU, divide a batch
+/// unequally, continue a run, look for the largest batch, or, started as `rank`, make several runs.
+void require_possible(const RunOptions& options, const std::vector<PlannedRun>& plans,
+                      const std::optional<Rank>& rank);
+
+/// Starts --ranks processes on this machine and waits for them. When one is lost, those that do not
+/// end by themselves within --timeout are killed. Returns the exit code of rank 0, which writes
+/// the result; where rank 0 was killed, or ended well and another one did not, the code of the
+/// first that failed. That one is named on standard error when a signal ended it.
+[[nodiscard]] ExitCode launch_ranks(const RunOptions& options, const PlannedRun& plan,
+                                    const std::filesystem::path& out);
+
+/// Makes this rank's part of the run. Rank 0 writes the result into `out` and throws what ends it
+/// early; of another rank rank 0 says why it failed.
+[[nodiscard]] ExitCode run_rank(const RunOptions& options, const PlannedRun& plan,
+                                const std::filesystem::path& out, const Rank& rank);
+
+}  // namespace noisemark::suite

@@ -1,0 +1,250 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/result/gate.h"
+#include "tests/suite/process.h"
+#include "tests/suite/run/short_run.h"
+
+/// One run by several processes, through the real program.
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using test::file_bytes;
+using test::Finished;
+using test::noisemark_command;
+using test::Process;
+using test::result_in;
+using test::run_noisemark;
+using test::short_run;
+using test::TemporaryFolder;
+using test::timed_only;
+using test::with;
+using Texts = std::vector<std::string>;
+using Clock = std::chrono::steady_clock;
+
+// Long enough for a rank that shares its core with other tests.
+constexpr double kLimit_s = 20;
+
+Texts by_two(const Texts& run) {
+  return with(run, {"--ranks", "2", "--timeout", std::to_string(static_cast<int>(kLimit_s))});
+}
+
+Texts endless(const fs::path& out) {
+  return by_two(timed_only(out, 100'000));
+}
+
+/// The process of a rank whose run goes to `out`; empty without one.
+std::optional<pid_t> process_of(const fs::path& out, int64_t rank) {
+  const std::string variable = '\0' + ("RANK=" + std::to_string(rank)) + '\0';
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (file_bytes(entry.path() / "cmdline").find(out.string()) == std::string::npos) continue;
+    const std::string variables = '\0' + file_bytes(entry.path() / "environ");
+    if (variables.find(variable) != std::string::npos) return std::stoi(name);
+  }
+  return std::nullopt;
+}
+
+void expect_no_rank_left(const fs::path& out) {
+  EXPECT_FALSE(process_of(out, 0).has_value());
+  EXPECT_FALSE(process_of(out, 1).has_value());
+}
+
+void expect_passed(const reports::Result& result, const std::string& name) {
+  for (const reports::Gate& gate : result.gates) {
+    if (gate.name == name) EXPECT_EQ(gate.verdict, reports::Verdict::kPass) << gate.words;
+  }
+}
+
+double last_loss(const reports::Result& result) {
+  return result.quality.evaluations.back().loss;
+}
+
+TEST(RunByRanks, ends_as_that_of_one_process_and_tells_what_every_rank_found) {
+  const TemporaryFolder folder;
+  const fs::path one = folder.path() / "one";
+  const fs::path two = folder.path() / "two";
+  ASSERT_EQ(run_noisemark(short_run(one)).code, 0);
+  const Finished run = run_noisemark(by_two(short_run(two)));
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_EQ(run.err, "");
+  EXPECT_EQ(run.out.find("CUSTOM"), run.out.rfind("CUSTOM")) << run.out;
+
+  const reports::Result result = result_in(two);
+  EXPECT_EQ(result.identity.ranks, 2);
+  EXPECT_EQ(result.identity.backend, "gloo");
+  ASSERT_EQ(result.ranks.size(), 2U);
+  for (const reports::RankRecord& record : result.ranks) {
+    EXPECT_EQ(record.samples.step_s.size(), 6U);
+    EXPECT_EQ(record.samples.loss, result.samples.loss);
+    EXPECT_FALSE(record.boundaries.empty());
+  }
+  for (const char* gate : {"rank_noise", "rank_weights", "rank_closure", "closure_boundaries"}) {
+    expect_passed(result, gate);
+  }
+  // The order of sums moves float32 by some 1e-7, which Adam's first steps make larger; the bound
+  // is that of the suite's definition of data parallelism.
+  EXPECT_NEAR(last_loss(result), last_loss(result_in(one)), 1e-4 * last_loss(result));
+  EXPECT_EQ(run_noisemark({"check", two.string()}).code, 0);
+  EXPECT_EQ(run_noisemark({"compare", one.string(), two.string()}).code, 3);
+  EXPECT_NE(file_bytes(two / "report.md").find("## Ranks"), std::string::npos);
+  expect_no_rank_left(two);
+}
+
+TEST(RunByRanks, keeps_the_certificate_of_a_lossless_mode) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished run = run_noisemark(by_two(with(short_run(out), {"--mode", "echo"})));
+  ASSERT_EQ(run.code, 0) << run.both();
+  for (const char* gate : {"certificate", "rank_closure"}) expect_passed(result_in(out), gate);
+}
+
+TEST(RunByRanks, takes_ranks_that_were_started_by_others) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const std::string port = std::to_string(20'000 + getpid() % 10'000);
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const char* rank : {"0", "1"}) {
+    ranks.push_back(std::make_unique<Process>(noisemark_command(timed_only(out)),
+                                              test::Variables{{"RANK", rank},
+                                                              {"LOCAL_RANK", rank},
+                                                              {"WORLD_SIZE", "2"},
+                                                              {"MASTER_ADDR", "127.0.0.1"},
+                                                              {"MASTER_PORT", port}}));
+  }
+  for (const auto& rank : ranks) {
+    const Finished run = rank->wait();
+    EXPECT_EQ(run.code, 0) << run.both();
+  }
+  EXPECT_EQ(result_in(out).ranks.size(), 2U);
+  EXPECT_NE(result_in(out).repeat_command.find("--ranks 2"), std::string::npos);
+}
+
+TEST(RunByRanks, refuses_ranks_of_different_definitions) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const std::string port = std::to_string(30'000 + getpid() % 10'000);
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const char* rank : {"0", "1"}) {
+    const Texts run =
+        with(timed_only(out), {"--set", std::string("optimizer.lr=0.00") + rank + "1"});
+    ranks.push_back(std::make_unique<Process>(noisemark_command(run),
+                                              test::Variables{{"RANK", rank},
+                                                              {"LOCAL_RANK", rank},
+                                                              {"WORLD_SIZE", "2"},
+                                                              {"MASTER_ADDR", "127.0.0.1"},
+                                                              {"MASTER_PORT", port}}));
+  }
+  const Finished first = ranks[0]->wait();
+  EXPECT_EQ(first.code, 3);
+  EXPECT_NE(first.err.find("definition, SHA-256"), std::string::npos) << first.err;
+  EXPECT_EQ(ranks[1]->wait().code, 3);
+  EXPECT_FALSE(fs::exists(out / "result.json"));
+}
+
+TEST(RunByRanks, refuses_what_ranks_cannot_do) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  test::expect_bad_input(with(timed_only(out), {"--ranks", "3"}),
+                         "ranks: 3 (a divisor of the 4 samples of a micro-batch)\n");
+  test::expect_bad_input(by_two(with(timed_only(out), {"--checkpoint-every", "2"})),
+                         "--checkpoint-every: given for 2 ranks (one process)\n");
+  const Finished other = run_noisemark(by_two(timed_only(out)), {{"RANK", "0"},
+                                                                 {"LOCAL_RANK", "0"},
+                                                                 {"WORLD_SIZE", "3"},
+                                                                 {"MASTER_ADDR", "127.0.0.1"},
+                                                                 {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_EQ(other.err, "--ranks: 2 (3, the ranks that were started)\n");
+}
+
+/// Loses a rank in the middle of the training.
+struct Loss {
+  Finished finished;
+  double took_s = 0;
+};
+
+Loss lose(const fs::path& out, int64_t rank, int signal) {
+  Process process(noisemark_command(endless(out)));
+  EXPECT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
+  const auto found = process_of(out, rank);
+  EXPECT_TRUE(found.has_value());
+  const Clock::time_point lost = Clock::now();
+  if (found) kill(*found, signal);
+  Loss loss{process.wait(), 0};
+  loss.took_s = std::chrono::duration<double>(Clock::now() - lost).count();
+  expect_no_rank_left(out);
+  return loss;
+}
+
+TEST(RunByRanks, ends_in_time_and_names_the_rank_that_was_killed) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Loss loss = lose(out, 1, SIGKILL);
+  EXPECT_EQ(loss.finished.code, 70) << loss.finished.both();
+  EXPECT_NE(loss.finished.err.find("rank 1"), std::string::npos) << loss.finished.err;
+  EXPECT_LE(loss.took_s, kLimit_s);
+  const reports::Exit exit = result_in(out).exit;
+  EXPECT_EQ(exit.code, 70);
+  EXPECT_NE(exit.reasons.front().find("rank 1"), std::string::npos) << exit.reasons.front();
+}
+
+TEST(RunByRanks, ends_in_time_when_a_rank_is_stopped) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Loss loss = lose(out, 1, SIGSTOP);
+  EXPECT_EQ(loss.finished.code, 70) << loss.finished.both();
+  EXPECT_LE(loss.took_s, kLimit_s);
+  EXPECT_NE(result_in(out).exit.reasons.front().find("rank 1"), std::string::npos);
+}
+
+TEST(RunByRanks, ends_in_time_without_a_whole_result_when_rank_0_is_killed) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Loss loss = lose(out, 0, SIGKILL);
+  EXPECT_EQ(loss.finished.code, 70) << loss.finished.both();
+  EXPECT_NE(loss.finished.err.find("rank 0"), std::string::npos) << loss.finished.err;
+  EXPECT_LE(loss.took_s, kLimit_s);
+  EXPECT_FALSE(fs::exists(out / "result.json"));
+}
+
+TEST(RunByRanks, stops_after_the_same_step_when_it_is_interrupted) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(endless(out)));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().code, 130);
+  const reports::Result result = result_in(out);
+  EXPECT_EQ(result.exit.status, "interrupted");
+  ASSERT_EQ(result.ranks.size(), 2U);
+  EXPECT_EQ(result.ranks[0].samples.step_s.size(), result.ranks[1].samples.step_s.size());
+  expect_no_rank_left(out);
+}
+
+TEST(RunByRanks, leaves_no_rank_behind_when_the_one_that_started_them_is_killed) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  Process process(noisemark_command(endless(out)));
+  ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "run_start"));
+  process.signal(SIGKILL);
+  EXPECT_EQ(process.wait().code, 128 + SIGKILL);
+  for (int tries = 0; tries < 500 && (process_of(out, 0) || process_of(out, 1)); ++tries) {
+    usleep(10'000);
+  }
+  expect_no_rank_left(out);
+}
+
+}  // namespace
+}  // namespace noisemark::suite
