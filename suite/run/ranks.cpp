@@ -114,11 +114,11 @@ class LocalRanks {
         if (&one == &processes_.front()) forwarding.reset();
         take(one);
       }
-      if (first_lost_) end_the_rest();
+      if (first_lost_ != ExitCode::kPass) end_the_rest();
       std::this_thread::sleep_for(kPause);
     }
     const ExitCode code = processes_.front().code;
-    return code == ExitCode::kPass && first_lost_ ? *first_lost_ : code;
+    return code == ExitCode::kPass ? first_lost_ : code;
   }
 
  private:
@@ -135,7 +135,7 @@ class LocalRanks {
     const bool for_memory = ended_before_ && processes_ended_for_memory() > ended_before_;
     const ChildEnd end = end_of_child(status, for_memory);
     one.code = end.code;
-    if (end.code == ExitCode::kPass || first_lost_) return;
+    if (end.code == ExitCode::kPass || first_lost_ != ExitCode::kPass) return;
     first_lost_ = end.code;
     deadline_ = Clock::now() + patience_;
     if (end.words.empty()) return;
@@ -158,7 +158,7 @@ class LocalRanks {
   milliseconds patience_;
   std::vector<Process> processes_;
   std::optional<int64_t> ended_before_ = processes_ended_for_memory();
-  std::optional<ExitCode> first_lost_;
+  ExitCode first_lost_ = ExitCode::kPass;  ///< how the first that failed ended
   Clock::time_point deadline_;
 };
 

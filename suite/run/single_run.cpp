@@ -17,6 +17,7 @@
 #include "reports/base/streams.h"
 #include "reports/render/run_folder.h"
 #include "reports/result/gate.h"
+#include "reports/result/json_io.h"
 #include "reports/result/metrics.h"
 #include "reports/result/warmup.h"
 #include "reports/seeds/gates.h"

@@ -115,7 +115,7 @@ class Contestant {
   /// many steps that were.
   int64_t warm_up_to_plan(int64_t least, const PassWatch& watch) {
     warm_up(least, watch);
-    while (!report().verified && trainer().next_step() < least + kMoreFirstSteps) {
+    while (!watch.on_all(report().verified) && trainer().next_step() < least + kMoreFirstSteps) {
       warm_up(trainer().next_step() + 1, watch);
     }
     return trainer().next_step();

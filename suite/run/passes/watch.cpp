@@ -206,9 +206,8 @@ void Progress::show(int64_t step, double step_s, double loss, int64_t evaluation
                            step + 1, steps_, rate, loss, remaining_text(left_s)));
 }
 
-bool PassWatch::end_requested() const {
-  const bool here = interrupt.requested();
-  return group == nullptr ? here : group->mean(here ? 1 : 0) > 0;
+bool PassWatch::on_all(bool here) const {
+  return group == nullptr ? here : group->mean(here ? 1 : 0) == 1;
 }
 
 void PassWatch::before_step(const std::string& pass, int64_t step, int64_t steps) const {

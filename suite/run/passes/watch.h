@@ -110,8 +110,10 @@ struct PassWatch {
   const InterruptGuard& interrupt;
   Group* group = nullptr;  ///< the ranks that make the passes together; null: this process alone
 
-  /// Says whether an end was requested, of any rank: all of them ask before the same step.
-  [[nodiscard]] bool end_requested() const;
+  /// Says whether `here` holds on every rank, where they must go on alike: all of them ask.
+  [[nodiscard]] bool on_all(bool here) const;
+  /// Says whether an end was requested, of any rank.
+  [[nodiscard]] bool end_requested() const { return !on_all(!interrupt.requested()); }
 
   /// Call it before step `step` (from 0) of `steps`: shows "PASS, step 2/5". Throws
   /// Interrupted when an end was requested.
