@@ -40,6 +40,25 @@ void append_last(std::vector<double>& to, const std::vector<double>& from) {
   to.push_back(from.back());
 }
 
+/// The noise of the first step: ranks must not draw the same.
+class FirstNoise final : public StepObserver {
+ public:
+  explicit FirstNoise(const Trainer& trainer) : trainer_(trainer) {}
+
+  void on_step_begin(int64_t /*step*/) override {}
+  void on_phase_begin(Phase phase) override {
+    if (phase != Phase::kForward || !sha256_.empty()) return;
+    sha256_ = tensors_sha256({{"noise", trainer_.batch().noise}});
+  }
+  void on_phase_end(Phase /*phase*/) override {}
+  void on_step_end(int64_t /*step*/) override {}
+  [[nodiscard]] const std::string& sha256() const { return sha256_; }
+
+ private:
+  const Trainer& trainer_;
+  std::string sha256_;
+};
+
 /// One training pass in progress: the session, the clock, and what was measured.
 class Pass {
  public:
@@ -51,6 +70,7 @@ class Pass {
         trainer_(*session_.trainer),
         timer_(options.session.spec.device) {
     elapsed_before_s_ = options.session.data_open_s;
+    if (options.session.group) noise_.emplace(trainer_);
     progress().init_weights_sha256 = tensors_sha256(trainer_.weights());
     for (const auto& [name, parameter] : trainer_.parameters()) {
       outcome_.parameters += parameter.numel();
@@ -67,6 +87,7 @@ class Pass {
     describe_losses();
     describe_memory();
     outcome_.mode = memopt::report_of(*session_.mode);
+    if (noise_) outcome_.noise_sha256 = noise_->sha256();
     return std::move(outcome_);
   }
 
@@ -103,9 +124,9 @@ class Pass {
   void train() {
     while (trainer_.next_step() < definition_.train.steps) {
       if (watch_.end_requested()) return stop_early();
-      const StepRecord record = trainer_.step({&timer_});
+      const StepRecord record =
+          noise_ ? trainer_.step({&*noise_, &timer_}) : trainer_.step({&timer_});
       keep(record);
-      if (record.step == 0) note_noise();
       // One that is due after this very step is still to come.
       watch_.line.show(
           record.step, progress().samples.step_s.back(), record.loss,
@@ -117,12 +138,6 @@ class Pass {
     }
     // A pass may follow, which may be interrupted.
     if (options_.checkpoint_every > 0 && !checkpoint_due(definition_.train.steps)) checkpoint();
-  }
-
-  /// Ranks must not draw the same.
-  void note_noise() {
-    if (!options_.session.group) return;
-    outcome_.noise_sha256 = tensors_sha256({{"noise", trainer_.batch().noise}});
   }
 
   void stop_early() {
@@ -258,6 +273,7 @@ class Pass {
   Session session_;
   Trainer& trainer_;
   PhaseTimer timer_;
+  std::optional<FirstNoise> noise_;  // in a group
   TrainingOutcome outcome_;
   std::optional<DeviceMemoryWatch> device_memory_;  // of the pass, once it has begun
   Clock::time_point start_{};

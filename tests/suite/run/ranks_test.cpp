@@ -32,8 +32,8 @@ using test::with;
 using Texts = std::vector<std::string>;
 using Clock = std::chrono::steady_clock;
 
-// Long enough for a rank that shares its core with other tests.
-constexpr double kLimit_s = 20;
+// The default of --timeout.
+constexpr double kLimit_s = 30;
 
 Texts by_two(const Texts& run) {
   return with(run, {"--ranks", "2", "--timeout", std::to_string(static_cast<int>(kLimit_s))});
@@ -62,9 +62,10 @@ void expect_no_rank_left(const fs::path& out) {
 }
 
 void expect_passed(const reports::Result& result, const std::string& name) {
-  for (const reports::Gate& gate : result.gates) {
-    if (gate.name == name) EXPECT_EQ(gate.verdict, reports::Verdict::kPass) << gate.words;
-  }
+  const auto gate = std::find_if(result.gates.begin(), result.gates.end(),
+                                 [&](const reports::Gate& one) { return one.name == name; });
+  ASSERT_NE(gate, result.gates.end()) << name;
+  EXPECT_EQ(gate->verdict, reports::Verdict::kPass) << gate->words;
 }
 
 double last_loss(const reports::Result& result) {
@@ -157,16 +158,16 @@ TEST(RunByRanks, refuses_what_ranks_cannot_do) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   test::expect_bad_input(with(timed_only(out), {"--ranks", "3"}),
-                         "ranks: 3 (a divisor of the 4 samples of a micro-batch)\n");
+                         "ranks: 3 (a divisor of the 4 samples of a micro-batch)");
   test::expect_bad_input(by_two(with(timed_only(out), {"--checkpoint-every", "2"})),
-                         "--checkpoint-every: given for 2 ranks (one process)\n");
+                         "--checkpoint-every: given for 2 ranks (one process)");
   const Finished other = run_noisemark(by_two(timed_only(out)), {{"RANK", "0"},
                                                                  {"LOCAL_RANK", "0"},
                                                                  {"WORLD_SIZE", "3"},
                                                                  {"MASTER_ADDR", "127.0.0.1"},
                                                                  {"MASTER_PORT", "29500"}});
   EXPECT_EQ(other.code, 2);
-  EXPECT_EQ(other.err, "--ranks: 2 (3, the ranks that were started)\n");
+  EXPECT_EQ(other.err, "noisemark: --ranks: 2 (3, the ranks that were started)\n");
 }
 
 /// Loses a rank in the middle of the training.
