@@ -104,7 +104,7 @@ class Trainer {
   void resume_at(int64_t step);
 
   [[nodiscard]] Denoiser& model() { return *model_; }
-  /// The samples of the last step, until the next one begins.
+  /// The samples of the step that goes on.
   [[nodiscard]] const Batch& batch() const { return batch_; }
   /// Null without a group.
   [[nodiscard]] const GradientReducer* reducer() const { return reducer_.get(); }
