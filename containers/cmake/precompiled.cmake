@@ -127,7 +127,7 @@ endif()
 foreach(definition IN LISTS noisemark_torch_definitions)
   list(APPEND noisemark_pch_flags -D${definition})
 endforeach()
-foreach(folder ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
+foreach(folder IN LISTS noisemark_torch_folders)
   list(APPEND noisemark_pch_flags -isystem ${folder})
 endforeach()
 

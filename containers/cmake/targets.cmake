@@ -14,11 +14,17 @@ if(NOISEMARK_SANITIZE)
   target_link_options(noisemark_options INTERFACE -fsanitize=${NOISEMARK_SANITIZE})
 endif()
 
-# noisemark_library(folder SOURCES a.cpp ... LINK target ...): static library noisemark_folder, alias noisemark::folder.
-# LINK is public.
+# These are for code that runs for seconds, outside of every measured step, and would be compiled for minutes.
+set(noisemark_cold_options $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+
+# noisemark_library(folder [COLD] SOURCES a.cpp ... LINK target ...): static library noisemark_folder, alias
+# noisemark::folder. LINK is public. Nothing of a COLD library runs within a measured step.
 function(noisemark_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "COLD" "" "SOURCES;LINK" ${ARGN})
   add_library(noisemark_${name} STATIC ${arg_SOURCES})
+  if(arg_COLD)
+    target_compile_options(noisemark_${name} PRIVATE ${noisemark_cold_options})
+  endif()
   add_library(noisemark::${name} ALIAS noisemark_${name})
   target_link_libraries(noisemark_${name} PUBLIC ${arg_LINK} PRIVATE noisemark_options)
   target_include_directories(noisemark_${name} PUBLIC ${PROJECT_SOURCE_DIR})
@@ -72,8 +78,7 @@ function(noisemark_test name)
     set(arg_MAIN noisemark_test_main)
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINK} ${arg_MAIN} noisemark_options)
-  # Tests run for seconds and are compiled for minutes.
-  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+  target_compile_options(${name} PRIVATE ${noisemark_cold_options})
   set(environment OMP_NUM_THREADS=1)
   if(NOISEMARK_PYTHON)
     list(APPEND environment NOISEMARK_PYTHON=${NOISEMARK_PYTHON})
