@@ -119,8 +119,7 @@ std::string object_text(const Shape& shape, const std::vector<std::string>& extr
   OrderedJson required(extra_keys);
   std::vector<std::string> lines = extra;
   for (const Shape::Member& member : shape.members) {
-    const bool may_be_absent = member.rule.left_out_if_empty || member.rule.came_later;
-    if (!may_be_absent) required.push_back(member.key);
+    if (!member.rule.left_out_if_empty) required.push_back(member.key);
     lines.push_back(property_line(member));
   }
   return fmt::format(
@@ -169,9 +168,7 @@ std::string type_words(const Shape& shape, const Rule& rule) {
 std::string table_of(const Shape& shape) {
   MarkdownTable table({{"key"}, {"type"}, {"unit"}, {"meaning"}});
   for (const Shape::Member& member : shape.members) {
-    const char* absent = member.rule.left_out_if_empty ? " (absent where empty)"
-                         : member.rule.came_later      ? " (absent in early files)"
-                                                       : "";
+    const char* absent = member.rule.left_out_if_empty ? " (absent where empty)" : "";
     table.add_row({code(member.key), type_words(*member.shape, member.rule) + absent,
                    std::string(unit_of(member.key)), std::string(member.text)});
   }

@@ -37,7 +37,6 @@ struct Rule {
   bool not_empty = false;          ///< a text has at least one character
   bool gaps = false;               ///< a list of numbers may have gaps: NaN here, null in the file
   bool left_out_if_empty = false;  ///< the key is absent where the value is empty
-  bool came_later = false;         ///< a file from before has no such key
   bool one_line = false;           ///< a list of structs takes one line of the file
 };
 
@@ -71,9 +70,6 @@ struct Field {
   }
   constexpr Field left_out_if_empty() const {
     return changed([](Rule& to) { to.left_out_if_empty = true; });
-  }
-  constexpr Field came_later() const {
-    return changed([](Rule& to) { to.came_later = true; });
   }
   constexpr Field on_one_line() const {
     return changed([](Rule& to) { to.one_line = true; });
@@ -178,7 +174,7 @@ struct IsMap : std::false_type {};
 template <class T>
 struct IsMap<std::map<std::string, T>> : std::true_type {};
 
-/// Whether a value is an empty optional, text, list or map.
+/// Returns whether a value is an empty optional, text, list or map.
 template <class T>
 bool is_empty(const T& value) {
   if constexpr (IsOptional<T>::value) {

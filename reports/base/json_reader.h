@@ -23,7 +23,7 @@
 
 namespace noisemark::reports::json {
 
-/// Whether a reader also refuses numbers beyond the bounds of their rules.
+/// Says whether a reader also refuses numbers beyond the bounds of their rules.
 enum class Bounds { kIgnored, kRequired };
 
 /// Fills structs that have Fields from parsed JSON, strictly: every key must be there, unless its
@@ -140,8 +140,7 @@ class Reader {
   template <class Struct, class Value>
   void member(const Json& from, Struct& to, const Field<Struct, Value>& field,
               const Path& path) const {
-    const bool may_be_absent = field.rule.left_out_if_empty || field.rule.came_later;
-    if (may_be_absent && !from.contains(std::string(field.key))) return;
+    if (field.rule.left_out_if_empty && !from.contains(std::string(field.key))) return;
     const Json& found = at(from, std::string(field.key), path);
     const Path here{&path, field.key};
     if constexpr (std::is_same_v<Value, std::vector<double>>) {

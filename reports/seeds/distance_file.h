@@ -145,10 +145,9 @@ template <>
 struct Fields<DrawnSamples::Definition> {
   using T = DrawnSamples::Definition;
   static constexpr About kAbout{"Definition", "The definition under which samples were drawn."};
-  static constexpr std::tuple kAll{
-      field("id", &T::id, ""), field("scale", &T::scale, ""), field("sha256", &T::sha256, ""),
-      field("custom", &T::custom, ""),
-      field("overrides", &T::overrides, "changes by --set").came_later()};
+  static constexpr std::tuple kAll{field("id", &T::id, ""), field("scale", &T::scale, ""),
+                                   field("sha256", &T::sha256, ""), field("custom", &T::custom, ""),
+                                   field("overrides", &T::overrides, "changes by --set")};
 };
 
 template <>
@@ -156,13 +155,12 @@ struct Fields<DrawnSamples::Weights> {
   using T = DrawnSamples::Weights;
   static constexpr About kAbout{"Weights", "The weights that drew the samples."};
   static constexpr std::tuple kAll{
-      field("file", &T::file, "name of the file").came_later(),
-      field("file_sha256", &T::file_sha256, "").came_later(),
+      field("file", &T::file, "name of the file"),
+      field("file_sha256", &T::file_sha256, ""),
       field("kind", &T::kind, "\"model\" or \"ema\"; null: the file does not say"),
       field("sha256", &T::sha256, "SHA-256 of the tensors"),
-      field("step", &T::step, "steps behind the weights; null: the file does not say").came_later(),
-      field("definition_sha256", &T::definition_sha256, "definition that they were trained under")
-          .came_later()};
+      field("step", &T::step, "steps behind the weights; null: the file does not say"),
+      field("definition_sha256", &T::definition_sha256, "definition that they were trained under")};
 };
 
 template <>
@@ -181,7 +179,7 @@ struct Fields<DrawnSamples::Noise> {
   using T = DrawnSamples::Noise;
   static constexpr About kAbout{"Noise", "The initial noise."};
   static constexpr std::tuple kAll{field("source", &T::source, "\"drawn\" or \"file\""),
-                                   field("file", &T::file, "name of the file").came_later(),
+                                   field("file", &T::file, "name of the file"),
                                    field("sha256", &T::sha256, "SHA-256 of its values")};
 };
 
@@ -189,34 +187,32 @@ template <>
 struct Fields<DrawnSamples::Execution> {
   using T = DrawnSamples::Execution;
   static constexpr About kAbout{"Execution", "How the network was executed."};
-  static constexpr std::tuple kAll{field("baseline", &T::baseline, "").came_later(),
+  static constexpr std::tuple kAll{field("baseline", &T::baseline, ""),
                                    field("precision", &T::precision, ""),
-                                   field("device", &T::device, "").came_later()};
+                                   field("device", &T::device, "")};
 };
 
 template <>
 struct Fields<DrawnSamples> {
   using T = DrawnSamples;
   static constexpr About kAbout{"DrawnSamples",
-                                "The facts that decide samples that noisemark drew."};
-  static constexpr std::tuple kAll{field("definition", &T::definition, "").came_later(),
-                                   field("weights", &T::weights, ""),
-                                   field("sampler", &T::sampler, ""),
-                                   field("seed", &T::seed, "").came_later(),
-                                   field("noise", &T::noise, ""),
-                                   field("execution", &T::execution, "").came_later()};
+                                "All that decides the samples that noisemark drew."};
+  static constexpr std::tuple kAll{
+      field("definition", &T::definition, ""), field("weights", &T::weights, ""),
+      field("sampler", &T::sampler, ""),       field("seed", &T::seed, ""),
+      field("noise", &T::noise, ""),           field("execution", &T::execution, "")};
 };
 
 template <>
 struct Fields<DistanceFile::Extractor> {
   using T = DistanceFile::Extractor;
-  static constexpr About kAbout{"Extractor", "The maker of the features of a set."};
+  static constexpr About kAbout{"Extractor", "The network that made the features of a set."};
   static constexpr std::tuple kAll{
       field("name", &T::name, "\"inception\""),
-      field("distance", &T::distance, "name of its Fréchet distance").came_later(),
+      field("distance", &T::distance, "name of its Fréchet distance"),
       field("checksum", &T::checksum, "SHA-256 of its weights"),
       field("resize", &T::resize, "what happens to images of another size"),
-      field("provenance", &T::provenance, "origin of the weights, in words").came_later()};
+      field("provenance", &T::provenance, "origin of the weights, in words")};
 };
 
 template <>
@@ -226,25 +222,24 @@ struct Fields<DistanceFile::Set> {
   static constexpr std::tuple kAll{
       field("name", &T::name, "as given by the user"),
       field("n", &T::n, "samples; null: not known, or the distribution itself"),
-      field("exact", &T::exact, "true: the distribution itself").came_later(),
+      field("exact", &T::exact, "true: the distribution itself"),
       field("extractor", &T::extractor, "null: not known, or plain values"),
       field("extractor_asserted", &T::extractor_asserted,
-            "true: the user says so, and the file does not")
-          .came_later(),
-      field("moments_sha256", &T::moments_sha256, "SHA-256 of mean and covariance").came_later(),
+            "true: the user says so, and the file does not"),
+      field("moments_sha256", &T::moments_sha256, "SHA-256 of mean and covariance"),
       field("drawn", &T::drawn, "null: nobody says"),
       field("gateable", &T::gateable, "whether a gate may be judged by it"),
-      field("why_no_gate", &T::why_no_gate, "the reason why not").came_later()};
+      field("why_no_gate", &T::why_no_gate, "the reason why not")};
 };
 
 template <>
 struct Fields<DistanceFile::Bootstrap> {
   using T = DistanceFile::Bootstrap;
   static constexpr About kAbout{"Bootstrap", "The interval by drawing features again."};
-  static constexpr std::tuple kAll{field("replicates", &T::replicates, "").came_later(),
-                                   field("seed", &T::seed, "").came_later(),
-                                   field("drawn_again", &T::drawn_again, "the set").came_later(),
-                                   field("confidence", &T::confidence, "").came_later(),
+  static constexpr std::tuple kAll{field("replicates", &T::replicates, ""),
+                                   field("seed", &T::seed, ""),
+                                   field("drawn_again", &T::drawn_again, "the set"),
+                                   field("confidence", &T::confidence, ""),
                                    field("low", &T::low, ""),
                                    field("high", &T::high, "")};
 };
@@ -255,23 +250,21 @@ struct Fields<DistanceFile::Kernel> {
   static constexpr About kAbout{"Kernel", "The kernel distance (KID)."};
   static constexpr std::tuple kAll{
       field("mean", &T::mean, "over the subsets"),
-      field("standard_deviation", &T::standard_deviation, "").came_later(),
-      field("standard_error", &T::standard_error, "null: subsets are more than half of a set")
-          .came_later(),
-      field("subsets", &T::subsets, "").came_later(),
-      field("subset_size", &T::subset_size, "").came_later(),
-      field("draws", &T::draws, "\"counter\" or \"numpy\"").came_later(),
-      field("seed", &T::seed, "seed of the draws").came_later()};
+      field("standard_deviation", &T::standard_deviation, ""),
+      field("standard_error", &T::standard_error, "null: subsets are more than half of a set"),
+      field("subsets", &T::subsets, ""),
+      field("subset_size", &T::subset_size, ""),
+      field("draws", &T::draws, "\"counter\" or \"numpy\""),
+      field("seed", &T::seed, "seed of the draws")};
 };
 
 template <>
 struct Fields<DistanceFile::Score> {
   using T = DistanceFile::Score;
   static constexpr About kAbout{"Score", "The score of the samples alone."};
-  static constexpr std::tuple kAll{
-      field("name", &T::name, ""), field("mean", &T::mean, ""),
-      field("standard_deviation", &T::standard_deviation, "").came_later(),
-      field("splits", &T::splits, "").came_later()};
+  static constexpr std::tuple kAll{field("name", &T::name, ""), field("mean", &T::mean, ""),
+                                   field("standard_deviation", &T::standard_deviation, ""),
+                                   field("splits", &T::splits, "")};
 };
 
 template <>
@@ -309,11 +302,11 @@ struct Fields<DistanceFile> {
       field("d", &T::d, "features of a sample"),
       field("name", &T::name, "\"FID\" only where both extractors say so"),
       field("value", &T::value, "the Fréchet distance; null: not finite"),
-      field("mean_term", &T::mean_term, "squared distance of the means").came_later(),
-      field("trace_term", &T::trace_term, "sum of the traces").came_later(),
-      field("cross_term", &T::cross_term, "trace of the root of the product").came_later(),
-      field("method", &T::method, "method of the cross term").came_later(),
-      field("frechet_s", &T::frechet_s, "time that the distance took").came_later(),
+      field("mean_term", &T::mean_term, "squared distance of the means"),
+      field("trace_term", &T::trace_term, "sum of the traces"),
+      field("cross_term", &T::cross_term, "trace of the root of the product"),
+      field("method", &T::method, "method of the cross term"),
+      field("frechet_s", &T::frechet_s, "time that the distance took"),
       field("bootstrap", &T::bootstrap, "").left_out_if_empty(),
       field("kernel", &T::kernel, "").left_out_if_empty(),
       field("precision_frac", &T::precision_frac, "").left_out_if_empty(),

@@ -24,9 +24,6 @@ using json::kQualityDocument;
 using json::Path;
 using Json = nlohmann::json;
 
-/// A version without a checksum; it is still read.
-constexpr std::string_view kUnsealed = "1.1.0";
-
 Error not_ours(const std::string& where, const std::string& found) {
   return bad_input(where, "", found,
                    fmt::format("what `noisemark quality --out` writes, {}; without the file the "
@@ -42,8 +39,7 @@ Json parsed(std::string_view text, const std::string& where) {
   }
 }
 
-/// Returns the version that a file states.
-std::string version_of(const Json& file, const json::Reader& reader, const std::string& where) {
+void require_our_version(const Json& file, const json::Reader& reader, const std::string& where) {
   const Path top;
   const Path path{&top, "schema"};
   const Json& schema = reader.at(file, "schema", top);
@@ -51,9 +47,8 @@ std::string version_of(const Json& file, const json::Reader& reader, const std::
   std::string version;
   reader.value(reader.at(schema, "name", path), name, Path{&path, "name"});
   reader.value(reader.at(schema, "version", path), version, Path{&path, "version"});
-  const bool known = version == kQualityDocument.version || version == kUnsealed;
-  if (name != kQualityDocument.name || !known) throw not_ours(where, name + " " + version);
-  return version;
+  if (name == kQualityDocument.name && version == kQualityDocument.version) return;
+  throw not_ours(where, name + " " + version);
 }
 
 /// A list of looks that was shortened would give a study more of them than it pays for.
@@ -113,14 +108,10 @@ std::string quality_json(const QualityStudy& study) {
 QualityStudy quality_from_json(std::string_view text, const std::string& where) {
   const Json file = parsed(text, where);
   const json::Reader reader(where);
-  const std::string version = version_of(file, reader, where);
+  require_our_version(file, reader, where);
   QualityStudy study;
   reader.members(file, study, Path{}, {"schema", "checksum"});
-  if (version == kUnsealed && !file.contains("checksum")) {
-    if (study.looks.taken.empty()) throw not_ours(where, "looks.taken: empty");
-  } else {
-    require_whole(text, file, reader, where);
-  }
+  require_whole(text, file, reader, where);
   return study;
 }
 

@@ -12,8 +12,10 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/json_writer.h"
 #include "reports/render/run_folder.h"
 #include "reports/result/json_io.h"
+#include "reports/seeds/distance_file.h"
 #include "reports/seeds/judge.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/study_markdown.h"
@@ -28,41 +30,38 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 /// The answer of `noisemark fid RUN/samples/pictures REFERENCE --json` on a run's samples.
-Json said(const Result& run, double value) {
-  const Json extractor = {{"name", "inception"},
-                          {"checksum", "abcdef0123456789"},
-                          {"resize", "tf1-bilinear"},
-                          {"distance", "FID"}};
-  const Json drawn = {
-      {"weights", {{"kind", "model"}, {"sha256", run.determinism.weights_sha256}}},
-      {"sampler", {{"name", "ddim"}, {"steps", 50}, {"eta", 0.0}}},
-      {"seed", run.seeds.base},
-      {"definition",
-       {{"id", "ho-cifar10"}, {"scale", "cpu"}, {"sha256", "fedcba9876543210"}, {"custom", false}}},
-      {"execution", {{"precision", run.identity.precision}}},
-      {"noise",
-       {{"source", "drawn"}, {"sha256", fmt::format("noise of seed {}", run.seeds.base)}}}};
-  return {{"schema", "noisemark.distance"},
-          {"version", 1},
-          {"name", "FID"},
-          {"d", 2048},
-          {"value", value},
-          {"a",
-           {{"name", "pictures"},
-            {"n", 5000},
-            {"extractor", extractor},
-            {"drawn", drawn},
-            {"gateable", true}}},
-          {"b",
-           {{"name", "/somewhere/cifar10.npz"},
-            {"n", 50000},
-            {"extractor", extractor},
-            {"drawn", nullptr},
-            {"gateable", true},
-            {"moments_sha256", "0123"}}}};
+DistanceFile said(const Result& run, double value) {
+  const DistanceFile::Extractor extractor = {"inception", "FID", "abcdef0123456789", "tf1-bilinear",
+                                             ""};
+  const DrawnSamples drawn = {
+      DrawnSamples::Definition{"ho-cifar10", "cpu", "fedcba9876543210", false, {}},
+      {"weights.safetensors", "", "model", run.determinism.weights_sha256, {}, {}},
+      {"ddim", 50, 0.0, {}, {}},
+      run.seeds.base,
+      {"drawn", {}, fmt::format("noise of seed {}", run.seeds.base)},
+      DrawnSamples::Execution{"", run.identity.precision, ""}};
+  DistanceFile file;
+  file.name = "FID";
+  file.d = 2048;
+  file.value = value;
+  file.a = {.name = "pictures",
+            .n = 5000,
+            .exact = false,
+            .extractor = extractor,
+            .extractor_asserted = false,
+            .moments_sha256 = {},
+            .drawn = drawn,
+            .gateable = true,
+            .why_no_gate = {}};
+  file.b = file.a;
+  file.b.name = "/somewhere/cifar10.npz";
+  file.b.n = 50000;
+  file.b.drawn.reset();
+  file.b.moments_sha256 = "0123";
+  return file;
 }
 
-using ChangeJson = std::function<void(Json&, const Result&)>;
+using ChangeFile = std::function<void(DistanceFile&, const Result&)>;
 
 /// Five seeds of none and of dpr8, each with a distance.
 class Distances : public ::testing::Test {
@@ -70,7 +69,7 @@ class Distances : public ::testing::Test {
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  void keep(double worse, const ChangeJson& change = {}, const test::ChangeSeed& change_run = {}) {
+  void keep(double worse, const ChangeFile& change = {}, const test::ChangeSeed& change_run = {}) {
     const auto none = test::losses_of_none(5);
     const Side side =
         test::together({test::seeds_of("none", none, change_run),
@@ -78,11 +77,13 @@ class Distances : public ::testing::Test {
     for (const NamedResult& run : side.runs) {
       const bool reference = run.result.identity.mode == "none";
       const auto seed = static_cast<double>(run.result.seeds.base);
-      Json json = said(run.result, (reference ? 10 : 10 * (1 + worse + 0.001 * seed)) + seed / 10);
-      if (change) change(json, run.result);
+      DistanceFile file =
+          said(run.result, (reference ? 10 : 10 * (1 + worse + 0.001 * seed)) + seed / 10);
+      if (change) change(file, run.result);
       make_folder(folder_ / run.name / "distances");
       write_result(folder_ / run.name / "result.json", run.result);
-      write_file_atomically(folder_ / run.name / "distances" / "fid.json", json.dump());
+      write_file_atomically(folder_ / run.name / "distances" / "fid.json",
+                            json::tree_of(file).dump());
     }
   }
 
@@ -146,24 +147,24 @@ TEST_F(Distances, say_where_they_come_from) {
 }
 
 TEST_F(Distances, that_come_from_elsewhere_in_some_runs_are_not_comparable) {
-  const auto of_dpr8 = [](const std::function<void(Json&)>& change) {
-    return [=](Json& json, const Result& run) {
-      if (run.identity.mode == "dpr8") change(json);
+  const auto of_dpr8 = [](const std::function<void(DistanceFile&)>& change) {
+    return [=](DistanceFile& file, const Result& run) {
+      if (run.identity.mode == "dpr8") change(file);
     };
   };
-  const std::map<std::string, std::function<void(Json&)>> faults = {
-      {"resize", [](Json& json) { json["a"]["extractor"]["resize"] = "align_corners=False"; }},
-      {"extractor", [](Json& json) { json["a"]["extractor"]["checksum"] = "other"; }},
-      {"stale reference", [](Json& json) { json["b"]["moments_sha256"] = "9876"; }},
-      {"word of the user", [](Json& json) { json["b"]["extractor_asserted"] = true; }},
-      {"definition", [](Json& json) { json["a"]["drawn"]["definition"]["sha256"] = "other"; }},
-      {"precision", [](Json& json) { json["a"]["drawn"]["execution"]["precision"] = "bf16"; }},
-      {"seed", [](Json& json) { json["a"]["drawn"]["seed"] = 99; }},
-      {"reference's N", [](Json& json) { json["b"]["n"] = 10000; }},
-      {"N", [](Json& json) { json["a"]["n"] = 4500; }},
-      {"steps", [](Json& json) { json["a"]["drawn"]["sampler"]["steps"] = 10; }},
-      {"weights", [](Json& json) { json["a"]["drawn"]["weights"]["kind"] = "ema"; }},
-      {"noise", [](Json& json) { json["a"]["drawn"]["noise"]["sha256"] = "other"; }}};
+  const std::map<std::string, std::function<void(DistanceFile&)>> faults = {
+      {"resize", [](DistanceFile& file) { file.a.extractor->resize = "align_corners=False"; }},
+      {"extractor", [](DistanceFile& file) { file.a.extractor->checksum = "other"; }},
+      {"stale reference", [](DistanceFile& file) { file.b.moments_sha256 = "9876"; }},
+      {"word of the user", [](DistanceFile& file) { file.b.extractor_asserted = true; }},
+      {"definition", [](DistanceFile& file) { file.a.drawn->definition->sha256 = "other"; }},
+      {"precision", [](DistanceFile& file) { file.a.drawn->execution->precision = "bf16"; }},
+      {"seed", [](DistanceFile& file) { file.a.drawn->seed = 99; }},
+      {"reference's N", [](DistanceFile& file) { file.b.n = 10000; }},
+      {"N", [](DistanceFile& file) { file.a.n = 4500; }},
+      {"steps", [](DistanceFile& file) { file.a.drawn->sampler.steps = 10; }},
+      {"weights", [](DistanceFile& file) { file.a.drawn->weights.kind = "ema"; }},
+      {"noise", [](DistanceFile& file) { file.a.drawn->noise.sha256 = "other"; }}};
   for (const auto& [name, fault] : faults) {
     keep(0.001, of_dpr8(fault));
     EXPECT_EQ(judged().verdict, QualityVerdict::kNotComparable) << name;
@@ -171,21 +172,21 @@ TEST_F(Distances, that_come_from_elsewhere_in_some_runs_are_not_comparable) {
 }
 
 TEST_F(Distances, of_other_weights_or_of_too_few_samples_prove_nothing) {
-  const std::map<std::string, std::function<void(Json&)>> faults = {
-      {"other weights", [](Json& json) { json["a"]["drawn"]["weights"]["sha256"] = "other"; }},
-      {"nobody says", [](Json& json) { json["a"]["drawn"] = nullptr; }},
-      {"fewer than 2 d", [](Json& json) { json["a"]["gateable"] = false; }},
+  const std::map<std::string, std::function<void(DistanceFile&)>> faults = {
+      {"other weights", [](DistanceFile& file) { file.a.drawn->weights.sha256 = "other"; }},
+      {"nobody says", [](DistanceFile& file) { file.a.drawn = std::nullopt; }},
+      {"fewer than 2 d", [](DistanceFile& file) { file.a.gateable = false; }},
       {"another resize of the reference",
-       [](Json& json) { json["b"]["extractor"]["resize"] = "bilinear"; }},
+       [](DistanceFile& file) { file.b.extractor->resize = "bilinear"; }},
       {"other weights of the reference's extractor",
-       [](Json& json) { json["b"]["extractor"]["checksum"] = "other"; }},
-      {"reference of unknown make", [](Json& json) { json["b"]["extractor"] = nullptr; }},
-      {"samples of unknown make", [](Json& json) { json["a"]["extractor"] = nullptr; }},
+       [](DistanceFile& file) { file.b.extractor->checksum = "other"; }},
+      {"reference of unknown make", [](DistanceFile& file) { file.b.extractor = std::nullopt; }},
+      {"samples of unknown make", [](DistanceFile& file) { file.a.extractor = std::nullopt; }},
       {"both of unknown make",
-       [](Json& json) { json["a"]["extractor"] = json["b"]["extractor"] = nullptr; }},
-      {"NaN", [](Json& json) { json["value"] = nullptr; }}};
+       [](DistanceFile& file) { file.a.extractor = file.b.extractor = std::nullopt; }},
+      {"NaN", [](DistanceFile& file) { file.value = std::nullopt; }}};
   for (const auto& [name, fault] : faults) {
-    keep(0.001, [&](Json& json, const Result&) { fault(json); });
+    keep(0.001, [&](DistanceFile& file, const Result&) { fault(file); });
     const QualityStudy study = judged();
     EXPECT_EQ(study.verdict, QualityVerdict::kInconclusive) << name;
     EXPECT_TRUE(study.rows.front().seeds.empty()) << name;
@@ -196,12 +197,12 @@ TEST_F(Distances, of_other_weights_or_of_too_few_samples_prove_nothing) {
 
 /// Raw samples beside the distribution itself, which has no extractor.
 TEST_F(Distances, to_the_mixture_itself_need_no_extractor) {
-  keep(0.001, [](Json& json, const Result&) {
-    json["name"] = "Fréchet distance";
-    json["a"]["extractor"] = json["b"]["extractor"] = nullptr;
-    json["b"]["exact"] = true;
-    json["b"]["n"] = nullptr;
-    json["b"]["name"] = "gmm16:exact";
+  keep(0.001, [](DistanceFile& file, const Result&) {
+    file.name = "Fréchet distance";
+    file.a.extractor = file.b.extractor = std::nullopt;
+    file.b.exact = true;
+    file.b.n = std::nullopt;
+    file.b.name = "gmm16:exact";
   });
   const QualityStudy study = judged({.gates = {{"mixture_distance", 0.05}}});
   EXPECT_EQ(study.verdict, QualityVerdict::kPass) << quality_markdown(study);
@@ -216,37 +217,34 @@ TEST_F(Distances, that_depart_from_the_definition_do_not_count) {
       R"({"eval":{"weights":"model"},
           "sample":{"sampler":"ddim","count":5000,"ddim_steps":50,"ddim_eta":0.0},
           "quality":{"extractor":"inception","resize":"tf1-bilinear","reference":"cifar10.npz"}})";
-  const auto keep_under = [&](const std::function<void(Json&)>& fault) {
+  const auto keep_under = [&](const std::function<void(DistanceFile&)>& fault) {
     keep(
-        0.001, [&](Json& json, const Result&) { fault(json); },
+        0.001, [&](DistanceFile& file, const Result&) { fault(file); },
         [&](Result& result, uint64_t) { result.definition = kDefinition; });
   };
-  keep_under([](Json&) {});
+  keep_under([](DistanceFile&) {});
   EXPECT_EQ(judged().verdict, QualityVerdict::kPass) << quality_markdown(judged());
-  const std::map<std::string, std::function<void(Json&)>> faults = {
+  const std::map<std::string, std::function<void(DistanceFile&)>> faults = {
       {"sample.count: 4500, and the run's definition locks 5000",
-       [](Json& json) { json["a"]["n"] = 4500; }},
+       [](DistanceFile& file) { file.a.n = 4500; }},
       {"sample.sampler: ddpm, and",
-       [](Json& json) {
-         json["a"]["drawn"]["sampler"] = {{"name", "ddpm"}, {"steps", 50}, {"variance", "small"}};
+       [](DistanceFile& file) {
+         file.a.drawn->sampler = {"ddpm", 50, {}, {}, "small"};
        }},
-      {"sample.ddim_steps: 10, and",
-       [](Json& json) { json["a"]["drawn"]["sampler"]["steps"] = 10; }},
-      {"sample.ddim_eta: 1.0, and", [](Json& json) { json["a"]["drawn"]["sampler"]["eta"] = 1.0; }},
-      {"the seed: 99, and", [](Json& json) { json["a"]["drawn"]["seed"] = 99; }},
+      {"sample.ddim_steps: 10, and", [](DistanceFile& file) { file.a.drawn->sampler.steps = 10; }},
+      {"sample.ddim_eta: 1.0, and", [](DistanceFile& file) { file.a.drawn->sampler.eta = 1.0; }},
+      {"the seed: 99, and", [](DistanceFile& file) { file.a.drawn->seed = 99; }},
       {"the initial noise: file, and",
-       [](Json& json) { json["a"]["drawn"]["noise"]["source"] = "file"; }},
-      {"eval.weights: ema, and", [](Json& json) { json["a"]["drawn"]["weights"]["kind"] = "ema"; }},
+       [](DistanceFile& file) { file.a.drawn->noise.source = "file"; }},
+      {"eval.weights: ema, and", [](DistanceFile& file) { file.a.drawn->weights.kind = "ema"; }},
       {"quality.resize: bilinear, and",
-       [](Json& json) {
-         json["a"]["extractor"]["resize"] = json["b"]["extractor"]["resize"] = "bilinear";
+       [](DistanceFile& file) {
+         file.a.extractor->resize = file.b.extractor->resize = "bilinear";
        }},
       {"quality.extractor: cifarnet, and",
-       [](Json& json) {
-         json["a"]["extractor"]["name"] = json["b"]["extractor"]["name"] = "cifarnet";
-       }},
+       [](DistanceFile& file) { file.a.extractor->name = file.b.extractor->name = "cifarnet"; }},
       {"quality.reference: other.npz, and",
-       [](Json& json) { json["b"]["name"] = "/somewhere/other.npz"; }}};
+       [](DistanceFile& file) { file.b.name = "/somewhere/other.npz"; }}};
   for (const auto& [words, fault] : faults) {
     keep_under(fault);
     const QualityStudy study = judged();
@@ -269,25 +267,24 @@ TEST_F(Distances, may_be_locked_to_the_moments_of_their_reference) {
 }
 
 TEST_F(Distances, that_are_none_are_refused) {
-  keep(0.001, [](Json& json, const Result&) { json["schema"] = "other"; });
-  EXPECT_THROW((void)judged(), Error);
-  keep(0.001, [](Json& json, const Result&) { json.erase("d"); });
+  keep(0.001, [](DistanceFile& file, const Result&) { file.schema = "other"; });
   EXPECT_THROW((void)judged(), Error);
   keep(0.001);
-  fs::copy_file(folder_ / "none-seed0" / "distances" / "fid.json",
-                folder_ / "none-seed0" / "distances" / "again.json");
+  const fs::path kept = folder_ / "none-seed0" / "distances" / "fid.json";
+  Json without_d = Json::parse(read_file(kept));
+  without_d.erase("d");
+  write_file_atomically(kept, without_d.dump());
+  EXPECT_THROW((void)judged(), Error);
+  keep(0.001);
+  fs::copy_file(kept, kept.parent_path() / "again.json");
   EXPECT_THROW((void)judged(), Error) << "twice";
 }
 
 TEST_F(Distances, with_a_kernel_are_two_metrics) {
-  keep(0.001, [](Json& json, const Result& run) {
-    json["kernel"] = {{"mean", 0.01 + 1e-4 * static_cast<double>(run.seeds.base % 3) +
-                                   (run.identity.mode == "none" ? 0 : 1e-6)},
-                      {"standard_error", 0.0025},
-                      {"subsets", 100},
-                      {"subset_size", 1000},
-                      {"draws", "counter"},
-                      {"seed", 3}};
+  keep(0.001, [](DistanceFile& file, const Result& run) {
+    const double mean = 0.01 + 1e-4 * static_cast<double>(run.seeds.base % 3);
+    file.kernel = DistanceFile::Kernel{
+        mean + (run.identity.mode == "none" ? 0 : 1e-6), 0, 0.0025, 100, 1000, "counter", 3};
   });
   const QualityStudy study = judged({.gates = {{"kid", 0.001}}});
   EXPECT_EQ(study.distances[1].kernel, (KernelOrigin{100, 1000, "counter", 3}));
@@ -301,46 +298,47 @@ TEST_F(Distances, with_a_kernel_are_two_metrics) {
 
 /// The rule of 2 d is of covariances, which kernels and neighbours do not look at.
 TEST_F(Distances, that_are_no_frechet_distances_count_with_fewer_than_2_d_samples) {
-  const auto few = [](Json& json) {
-    json["a"]["gateable"] = false;
-    json["kernel"] = {{"mean", 0.01}, {"standard_error", 0.0025}, {"subsets", 100}};
-    json["precision_frac"] = 0.75;
-    json["recall_frac"] = 0.5;
+  const auto few = [](DistanceFile& file) {
+    file.a.gateable = false;
+    file.kernel = DistanceFile::Kernel{0.01, 0, 0.0025, 100, 1000, "counter", 3};
+    file.precision_frac = 0.75;
+    file.recall_frac = 0.5;
   };
-  const auto problems = [&](const std::function<void(Json&)>& change) {
-    keep(0.001, [&](Json& json, const Result&) {
-      few(json);
-      change(json);
+  const auto problems = [&](const std::function<void(DistanceFile&)>& change) {
+    keep(0.001, [&](DistanceFile& file, const Result&) {
+      few(file);
+      change(file);
     });
     std::map<std::string, std::string> found;
     for (const DistanceValue& one : judged().distance_values) found[one.metric] = one.problem;
     return found;
   };
-  auto found = problems([](Json&) {});
+  auto found = problems([](DistanceFile&) {});
   EXPECT_NE(found.at("fid"), "");
   for (const char* metric : {"kid", "inception_precision", "inception_recall"}) {
     EXPECT_EQ(found.at(metric), "") << metric;
   }
-  found = problems([](Json& json) { json["kernel"]["standard_error"] = nullptr; });
+  found = problems([](DistanceFile& file) { file.kernel->standard_error = std::nullopt; });
   EXPECT_EQ(found.at("kid").find("no standard error: subsets"), 0U) << found.at("kid");
   EXPECT_EQ(found.at("inception_precision"), "");
-  found = problems([](Json& json) { json["b"]["extractor"] = nullptr; });
+  found = problems([](DistanceFile& file) { file.b.extractor = std::nullopt; });
   for (const auto& [metric, problem] : found) EXPECT_NE(problem, "") << metric;
 }
 
 TEST_F(Distances, of_other_draws_of_a_kernel_are_not_comparable) {
-  keep(0.001, [](Json& json, const Result& run) {
-    json["kernel"] = {{"mean", 0.01}, {"subsets", run.identity.mode == "none" ? 100 : 50}};
+  keep(0.001, [](DistanceFile& file, const Result& run) {
+    const int64_t subsets = run.identity.mode == "none" ? 100 : 50;
+    file.kernel = DistanceFile::Kernel{0.01, 0, 0.0025, subsets, 1000, "counter", 3};
   });
   EXPECT_EQ(judged().verdict, QualityVerdict::kNotComparable);
 }
 
 TEST_F(Distances, come_with_precision_recall_and_score_where_they_were_asked_for) {
-  keep(0.001, [](Json& json, const Result&) {
-    json["precision_frac"] = 0.75;
-    json["recall_frac"] = 0.0;
-    json["bootstrap"] = {{"low", 9.5}, {"high", 11.25}};
-    json["inception_score"] = {{"name", "Inception score"}, {"mean", 8.5}};
+  keep(0.001, [](DistanceFile& file, const Result&) {
+    file.precision_frac = 0.75;
+    file.recall_frac = 0.0;
+    file.bootstrap = DistanceFile::Bootstrap{1000, 0, "a", 0.95, 9.5, 11.25};
+    file.inception_score = DistanceFile::Score{"Inception score", 8.5, 0.1, 10};
   });
   const QualityStudy study = judged();
   std::set<std::string> metrics;
