@@ -16,6 +16,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/json_reader.h"
+#include "reports/base/json_writer.h"
 #include "reports/base/sha256.h"
 #include "reports/render/run_folder.h"
 #include "suite/config/lock.h"
@@ -71,6 +72,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using reports::DrawnSamples;
 
 constexpr const char* kPictures = "pictures";
 constexpr const char* kSheet = "sheet.png";
@@ -98,7 +100,7 @@ bool is_free(const fs::path& folder) {
   return !fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder));
 }
 
-/// Whether nothing is in `folder` but what a sampling writes, whole or killed.
+/// Returns whether nothing is in `folder` but what a sampling writes, whole or killed.
 bool holds_only_samples(const fs::path& folder) {
   if (!fs::is_directory(folder)) return false;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -158,39 +160,37 @@ void write_pictures(const fs::path& folder, const at::Tensor& samples) {
   write_picture(folder / kSheet, contact_sheet(pixels));
 }
 
-Json or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
+std::optional<std::string> known(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
 }
 
-Json weights_json(const SamplingRecord& record) {
-  const SamplingWeights& weights = record.weights;
-  return {{"file", fs::path(weights.file).filename().string()},
-          {"file_sha256", reports::sha256_of_file(weights.file)},
-          {"kind", or_null(weights.kind)},
-          {"sha256", record.weights_sha256},
-          {"step", or_null(weights.step)},
-          {"definition_sha256", or_null(weights.definition_sha256)}};
-}
-
-Json sampler_json(const SampleConfig& sample, int64_t timesteps) {
-  Json json = {{"name", sample.sampler}};
-  if (sample.sampler == "ddim") {
-    json["steps"] = sample.ddim_steps;
-    json["eta"] = sample.ddim_eta;
-    // Left out where it is what it always was, as in a definition's canonical form.
-    if (sample.grid != SampleConfig().grid) json["grid"] = sample.grid;
-  } else {
-    json["steps"] = timesteps;
-    json["variance"] = sample.ddpm_variance;
+DrawnSamples::Sampler drawn_by(const SampleConfig& sample, int64_t timesteps) {
+  if (sample.sampler != "ddim") {
+    return {sample.sampler, timesteps, std::nullopt, std::nullopt, sample.ddpm_variance};
   }
-  return json;
+  // Left out where it is what it always was, as in a definition's canonical form.
+  const bool is_usual = sample.grid == SampleConfig().grid;
+  return {sample.sampler, sample.ddim_steps, sample.ddim_eta,
+          is_usual ? std::nullopt : std::optional(sample.grid), std::nullopt};
 }
 
-Json noise_json(const SamplingRecord& record) {
-  const bool drawn = record.noise_file.empty();
-  return {{"source", drawn ? "drawn" : "file"},
-          {"file", drawn ? Json(nullptr) : Json(fs::path(record.noise_file).filename().string())},
-          {"sha256", record.noise_sha256}};
+DrawnSamples::Noise noise_of(const SamplingRecord& record) {
+  if (record.noise_file.empty()) return {"drawn", std::nullopt, record.noise_sha256};
+  return {"file", fs::path(record.noise_file).filename().string(), record.noise_sha256};
+}
+
+DrawnSamples drawn_of(const SamplingRecord& record) {
+  const Definition& definition = record.definition;
+  const SamplingWeights& weights = record.weights;
+  return {DrawnSamples::Definition{definition.id, definition.scale, definition_sha256(definition),
+                                   definition.custom, definition.overrides},
+          {fs::path(weights.file).filename().string(), reports::sha256_of_file(weights.file),
+           known(weights.kind), record.weights_sha256, known(weights.step),
+           known(weights.definition_sha256)},
+          drawn_by(record.sample, definition.diffusion.timesteps),
+          record.seed,
+          noise_of(record),
+          DrawnSamples::Execution{record.baseline, record.precision, record.device}};
 }
 
 /// Returns the checksum by which distances between sets of pictures know the contents of this one.
@@ -200,24 +200,14 @@ std::string pictures_sha256(const fs::path& folder) {
 
 std::string record_text(const fs::path& folder, const at::Tensor& samples,
                         const SamplingRecord& record) {
-  const Definition& definition = record.definition;
   Json json = {{"schema", "noisemark.sampling"}, {"schema_version", "1.1.0"}};
-  json["definition"] = {{"id", definition.id},
-                        {"scale", definition.scale},
-                        {"sha256", definition_sha256(definition)},
-                        {"custom", definition.custom},
-                        {"overrides", definition.overrides}};
-  json["weights"] = weights_json(record);
-  json["sampler"] = sampler_json(record.sample, definition.diffusion.timesteps);
-  json["seed"] = record.seed;
-  json["noise"] = noise_json(record);
+  json.update(reports::json::tree_of(drawn_of(record)));
   json["samples"] = {{"shape", samples.sizes().vec()},
                      {"sha256", reports::sha256_of_file(folder / kSamples)},
                      {"pictures_sha256", pictures_sha256(folder / kPictures)},
                      {"sheet_sha256", reports::sha256_of_file(folder / kSheet)}};
-  json["execution"] = {{"baseline", record.baseline}, {"precision", record.precision},
-                       {"device", record.device},     {"threads", record.threads},
-                       {"batch", record.batch},       {"sampling_s", record.sampling_s}};
+  json["execution"].update(Json{
+      {"threads", record.threads}, {"batch", record.batch}, {"sampling_s", record.sampling_s}});
   return json.dump(2) + "\n";
 }
 
@@ -260,10 +250,6 @@ void require_picture_channels(const Definition& definition) {
 }
 
 namespace {
-
-namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-using reports::DrawnSamples;
 
 constexpr size_t kShownDigits = 12;  // of a checksum
 
@@ -314,8 +300,8 @@ SamplingOrigin origin_of(const Json& record, const std::string& where) {
   return origin;
 }
 
-/// Whether sampling.json speaks of what is there; false: it has no checksum of it. Throws where it
-/// speaks of something else.
+/// Returns whether sampling.json speaks of what is there; false: it has no checksum of it. Throws
+/// where it speaks of something else.
 bool is_bound(const Json& samples, const fs::path& given, const std::string& sha256) {
   const bool pictures = given.filename() == "pictures";
   const char* key = pictures ? "pictures_sha256" : "sha256";
