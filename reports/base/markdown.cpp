@@ -70,7 +70,7 @@ size_t code_span(std::string_view text) {
   return 0;
 }
 
-/// Whether the character at `i` would be markup there.
+/// Returns whether the character at `i` would be markup there.
 bool is_markup(std::string_view text, size_t i) {
   const char before = i == 0 ? ' ' : text[i - 1];
   const char after = i + 1 == text.size() ? ' ' : text[i + 1];
@@ -255,6 +255,13 @@ std::string link(std::string_view text, std::string_view path) {
 
 std::string picture(std::string_view text, std::string_view path) {
   return fmt::format("!{}", link(text, path));
+}
+
+std::string markdown_list(std::string_view heading, const std::vector<std::string>& items) {
+  if (items.empty()) return "";
+  std::string text = fmt::format("\n{}:\n\n", heading);
+  for (const std::string& item : items) text += fmt::format("- {}\n", plain(item));
+  return text;
 }
 
 std::string code_block(std::string_view lines, std::string_view language) {

@@ -27,6 +27,10 @@ namespace noisemark::reports {
 /// `lines` as a block of code in that language, whatever fences they hold.
 [[nodiscard]] std::string code_block(std::string_view lines, std::string_view language);
 
+/// The items, shown as plain() shows a text, under a line that names them; empty without any.
+[[nodiscard]] std::string markdown_list(std::string_view heading,
+                                        const std::vector<std::string>& items);
+
 enum class Align { kLeft, kRight };
 
 /// Decides when a column leaves its table, so that the others fit on a page.

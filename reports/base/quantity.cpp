@@ -89,6 +89,10 @@ std::string format_number(double value) {
   return fmt::format("{:.6g}", value);
 }
 
+std::string format_p_value(std::optional<double> p) {
+  return p ? fmt::format("{:.2g}", *p) : "";
+}
+
 std::string format_quantity(double value, std::string_view unit) {
   if (unit == "bytes") return format_bytes(std::llround(value));
   if (unit == "s") return format_seconds(value);

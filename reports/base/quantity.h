@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,9 @@ namespace noisemark::reports {
 [[nodiscard]] std::string format_flop_per_s(double flop_per_s);  ///< "351.92 GFLOP/s"
 [[nodiscard]] std::string format_percent(double frac);           ///< 0.123 -> "12.3 %"
 [[nodiscard]] std::string format_number(double value);  ///< six significant digits: "0.0312345"
+
+/// Two significant digits: "0.012"; empty without a value.
+[[nodiscard]] std::string format_p_value(std::optional<double> p);
 
 /// A value in a unit of result.json: "bytes", "s", "frac", "FLOP", "FLOP/s", "count", "1/s"; any
 /// other unit ("images/s") is appended to format_number as it is, and "" or "1" means a plain

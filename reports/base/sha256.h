@@ -34,7 +34,7 @@ class Sha256 {
 /// Throws Error (bad input) when the file cannot be read.
 [[nodiscard]] std::string sha256_of_file(const std::filesystem::path& path);
 
-/// Whether `text` is 64 lower-case hexadecimal digits.
+/// Returns whether `text` is 64 lower-case hexadecimal digits.
 [[nodiscard]] bool is_sha256(std::string_view text);
 
 }  // namespace noisemark::reports

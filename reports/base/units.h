@@ -12,8 +12,8 @@ inline constexpr std::array kUnitsWithDecimalPrefix{"FLOP", "B", "Hz"};
 inline constexpr std::array kUnitsWithoutPrefix{"%",     "min",    "s", "ms", "us", "ns",
                                                 "bytes", "images", "J", "W",  "C"};
 
-/// Whether `word` is a unit of quantity.h, of a metric or of a device, with its prefix: "MiB",
-/// "ms", "%", "GFLOP/s", "images/s".
+/// Returns whether `word` is a unit of quantity.h, of a metric or of a device, with its prefix:
+/// "MiB", "ms", "%", "GFLOP/s", "images/s".
 [[nodiscard]] bool is_unit(std::string_view word);
 
 }  // namespace noisemark::reports

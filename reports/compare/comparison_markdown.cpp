@@ -55,19 +55,8 @@ std::string interval_cell(const std::optional<Interval>& interval) {
   return interval ? fmt::format("{:.4f} to {:.4f}", interval->low, interval->high) : "";
 }
 
-std::string p_cell(const std::optional<double>& p) {
-  return p ? fmt::format("{:.2g}", *p) : "";
-}
-
 std::string margin_cell(const StochasticRow& row) {
   return row.gated ? format_percent(row.margin_frac) : "";
-}
-
-std::string list(const std::string& heading, const std::vector<std::string>& items) {
-  if (items.empty()) return "";
-  std::string text = fmt::format("\n{}:\n\n", heading);
-  for (const std::string& item : items) text += fmt::format("- {}\n", plain(item));
-  return text;
 }
 
 std::string counts(const Comparison& comparison) {
@@ -133,10 +122,10 @@ std::string comparability(const Comparison& comparison) {
     text += fields.text();
   }
   text += environment(comparison.environment);
-  text += list("Only in BASE", comparison.only_base);
-  text += list("Only in NEW", comparison.only_candidate);
-  text += list("Runs without a partner", comparison.unpaired);
-  return text + list("Runs without a result", comparison.without_result);
+  text += markdown_list("Only in BASE", comparison.only_base);
+  text += markdown_list("Only in NEW", comparison.only_candidate);
+  text += markdown_list("Runs without a partner", comparison.unpaired);
+  return text + markdown_list("Runs without a result", comparison.without_result);
 }
 
 // Every table of figures with noise begins with these columns; `more` are its own.
@@ -172,8 +161,8 @@ std::string gates(const Comparison& comparison) {
                                           why_column()}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (!row.judged()) continue;
-    table.add_row(stochastic_cells(
-        row, {p_cell(row.p_adjusted), margin_cell(row), std::to_string(row.pairs), row.words}));
+    table.add_row(stochastic_cells(row, {format_p_value(row.p_adjusted), margin_cell(row),
+                                         std::to_string(row.pairs), row.words}));
   }
   if (table.empty()) {
     return fmt::format("\n## Gates\n\n{}\n", comparison.noise_left_out ? "Left out by --exact."
@@ -265,7 +254,7 @@ std::string noise(const Comparison& comparison) {
   if (!comparison.noise_left_out) {
     text += table.empty() ? "No gate had enough pairs to tell.\n" : table.text();
   }
-  return text + list("About the runs", comparison.notes);
+  return text + markdown_list("About the runs", comparison.notes);
 }
 
 std::string everything_else(const Comparison& comparison) {
@@ -273,7 +262,8 @@ std::string everything_else(const Comparison& comparison) {
       {{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}, why_column()}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (row.judged() || !section_of(row.metric).empty()) continue;
-    others.add_row(stochastic_cells(row, {p_cell(row.p), p_cell(row.p_adjusted), row.words}));
+    others.add_row(
+        stochastic_cells(row, {format_p_value(row.p), format_p_value(row.p_adjusted), row.words}));
   }
   MarkdownTable owners = exact_table();
   int64_t nothing = 0;

@@ -25,10 +25,6 @@ std::string verdict_cell(QualityVerdict verdict) {
   return verdict == QualityVerdict::kPass ? name : "**" + name + "**";
 }
 
-std::string p_cell(const std::optional<double>& p) {
-  return p ? fmt::format("{:.2g}", *p) : "";
-}
-
 /// Losses, ratios and seconds have six digits and the unit alike.
 std::string value_cell(const std::optional<double>& value, const std::string& unit) {
   return value ? format_quantity(*value, unit) : "none";
@@ -82,13 +78,6 @@ Row row_cells(const QualityRow& row, const Row& more) {
       {row.benchmark, row.variant, measure_text(row), row.verdict ? verdict_cell(*row.verdict) : "",
        difference_cell(row), interval_cell(row)},
       more);
-}
-
-std::string list(const std::string& heading, const std::vector<std::string>& items) {
-  if (items.empty()) return "";
-  std::string text = fmt::format("\n{}:\n\n", heading);
-  for (const std::string& item : items) text += fmt::format("- {}\n", plain(item));
-  return text;
 }
 
 std::string counts(const QualityStudy& study) {
@@ -168,9 +157,9 @@ std::string gates(const QualityStudy& study) {
                                    why_column("why")}));
   for (const QualityRow& row : study.rows) {
     if (!row.gated) continue;
-    table.add_row(
-        row_cells(row, {fmt::format("{} ({})", margin_text(row), row.margin_from),
-                        std::to_string(row.seeds.size()), p_cell(row.p_adjusted), row.words}));
+    table.add_row(row_cells(
+        row, {fmt::format("{} ({})", margin_text(row), row.margin_from),
+              std::to_string(row.seeds.size()), format_p_value(row.p_adjusted), row.words}));
   }
   if (table.empty()) return "\n## Gates\n\nNone could be applied.\n";
   return "\n## Gates\n\n" + table.text() + how_judged(study);
@@ -339,10 +328,10 @@ std::string runs(const QualityStudy& study) {
     }
     text += "\nNot comparable:\n\n" + fields.text();
   }
-  text += list("Seeds that the other side lacks", study.unpaired);
-  text += list("Runs without a result", study.without_result);
-  text += list("Left out", study.notes);
-  return text + list("To repeat the first seed of each", commands);
+  text += markdown_list("Seeds that the other side lacks", study.unpaired);
+  text += markdown_list("Runs without a result", study.without_result);
+  text += markdown_list("Left out", study.notes);
+  return text + markdown_list("To repeat the first seed of each", commands);
 }
 
 std::string shown(const std::string& sha256) {
