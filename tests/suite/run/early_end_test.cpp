@@ -75,7 +75,7 @@ TEST(Interrupt, in_the_profile_pass_costs_no_training_where_checkpoints_are_writ
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const auto arguments = with(short_run(out, 5), {"--no-memory", "--checkpoint-every", "3", "--set",
-                                                  "measure.profile_steps=500"});
+                                                  "measure.profile_steps=100"});
   Process process(noisemark_command(arguments));
   ASSERT_TRUE(test::wait_for_file(out / "events.mlog", "profile_pass_start"));
   process.signal(SIGINT);
