@@ -22,7 +22,8 @@ class DeviceGraph {
   virtual void capture(const std::function<void()>& work) = 0;
   /// Issues all that was recorded, to the current stream.
   virtual void replay() = 0;
-  /// Of the device's memory, what nobody but repetitions may use. After capture().
+  /// Returns the bytes of the device's memory that nobody but repetitions may use. Call it after
+  /// capture().
   [[nodiscard]] virtual int64_t own_bytes() = 0;
 };
 

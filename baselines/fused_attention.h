@@ -7,8 +7,8 @@ namespace noisemark::baselines {
 /// Attention in one pass over each head, for a CPU, float32 and nothing to keep for backward. Same
 /// mathematics as Ops::linear_attention() and Ops::softmax_attention().
 
-/// Whether the kernels take these: gradients off, both float32 on the CPU, qkv in NHWC memory and
-/// not empty, `head_channels` the one number that they are written for.
+/// Returns whether the kernels take these: gradients off, both float32 on the CPU, qkv in NHWC
+/// memory and not empty, `head_channels` the one number that they are written for.
 [[nodiscard]] bool fused_attention_takes(const at::Tensor& qkv, const at::Tensor& mem_kv,
                                          int64_t head_channels);
 

@@ -14,7 +14,7 @@
 /// x.contiguous(). Parameters and statistics are float32 inside.
 namespace noisemark::baselines {
 
-/// Whether x is something that the functions below take.
+/// Returns whether x is something that the functions below take.
 [[nodiscard]] bool fused_norm_takes(const at::Tensor& x);
 
 /// -> y like x, mean [N, groups], rstd [N, groups] (float32).

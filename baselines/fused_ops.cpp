@@ -26,7 +26,7 @@ Three group_norm_kernel(const at::Tensor& x, int64_t groups, const at::Tensor& w
   return group_norm_act(x, groups, weight, bias, eps, static_cast<Act>(act));
 }
 
-// What NAME_from_statistics takes is what NAME takes, then all that NAME gives but its first
+// NAME_from_statistics takes what NAME takes, then all that NAME gives but its first
 // result, which it gives again: memopt finds it by its name (memopt/treatment/from_statistics.h).
 at::Tensor group_norm_from_statistics_kernel(const at::Tensor& x, int64_t groups,
                                              const at::Tensor& weight, const at::Tensor& bias,

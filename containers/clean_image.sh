@@ -8,5 +8,5 @@ find "$root/build/release" -name '*.a' -delete
 # The program knows its commit by now, and nobody who is given the image needs the history.
 rm -rf "$root/.git" /var/lib/apt/lists/* /root/.cache
 apt-get clean
-# Where a container may write: below $NOISEMARK_OUT, which the recipes point here, and /tmp.
+# A container may write below $NOISEMARK_OUT, which the recipes point here, and /tmp.
 mkdir -p /out

@@ -58,7 +58,7 @@ is_here() {
 
 programs=("$@")
 if [[ ${#programs[@]} -eq 0 ]]; then
-  # What takes longest comes last.
+  # The longest comes last.
   for program in "$bin"/*_gpu_test "$bin"/noisemark_gpu_columns "$bin"/noisemark_{norms_gpu,codecs}_micro; do
     [[ ! -x $program ]] || programs+=("$(basename "$program")")
   done
@@ -94,7 +94,7 @@ gpu_is_out_of_reach() {
 }
 
 passed=0 failed=0 skipped=0
-# What it finds is for people; that it is not ended by a signal is a test.
+# Its findings are for people; the test is that no signal ends it.
 if [[ -x $bin/noisemark ]]; then
   status=0
   timeout -k 10 "$longest" "$bin/noisemark" doctor || status=$?
@@ -118,7 +118,7 @@ for program in "${programs[@]}"; do
       "--benchmark_out=$log/$program.json" --benchmark_out_format=json) ;;
     *) arguments=() ;;
   esac
-  # What it measures on a CPU is no affair of a GPU.
+  # It also measures a CPU, which is no affair of a GPU.
   [[ $program != noisemark_codecs_micro ]] || arguments+=("--benchmark_filter=^cuda/")
   status=0
   missing=$(missing_of "$program")

@@ -18,7 +18,7 @@ c10::DeviceIndex index_of(c10::Device device) {
   return device.has_index() ? device.index() : c10::cuda::current_device();
 }
 
-/// What is issued to `after` from now on waits for what was issued to `before`.
+/// Makes what is issued to `after` from now on wait for what was issued to `before`.
 void order(cudaStream_t before, cudaStream_t after) {
   cudaEvent_t event = nullptr;
   C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -50,7 +50,7 @@ class CudaDeviceGraph final : public DeviceGraph {
     // steps left would stand in the way of the recording's own memory.
     c10::cuda::CUDACachingAllocator::emptyCache();
     const c10::cuda::CUDAStreamGuard on_side(stream_);
-    // Of this thread alone: others lock pages for the next batches meanwhile.
+    // The mode holds for this thread alone: others lock pages for the next batches meanwhile.
     graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     try {
       work();
@@ -115,7 +115,7 @@ class CudaDeviceGraph final : public DeviceGraph {
     }
   }
 
-  /// Where something later than this failed, this had ended.
+  /// This had ended if something later than it failed.
   template <typename End>
   static void unless_ended(const End& end) {
     try {
@@ -124,7 +124,7 @@ class CudaDeviceGraph final : public DeviceGraph {
     }
   }
 
-  /// What the work threw is the news; that nothing was recorded follows from it.
+  /// The work's own exception is thrown: that nothing was recorded follows from it.
   void give_up() {
     try {
       end();

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) forward_planes(GroupNorm<T> job) {
   apply_planes<T, kVector>(job, statistic, moments.x, moments.y);
 }
 
-/// What the backward pass of one channel needs besides x and dy.
+/// Holds all that the backward pass of one channel needs besides x and dy.
 struct Channel {
   float mean, rstd, weight, bias;
   Act act;
@@ -70,7 +70,7 @@ struct Channel {
   __device__ float dz(float dy, float unit) const { return dy * slope(act, unit * weight + bias); }
 };
 
-/// Of this warp's share of a channel: dz and dz * unit, added up for all lanes.
+/// Returns the sums of dz and dz * unit over this warp's share of a channel, for all lanes.
 template <typename T, int kVector>
 __device__ float2 sum_plane(const T* x, const T* dy, int64_t pixels, const Channel& channel,
                             int part, int parts) {
@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(kThreads) forward_pixels(GroupNorm<T> job) {
   });
 }
 
-/// Of neighbouring channels, in registers.
+/// Holds neighbouring channels, in registers.
 template <int kVector>
 struct Channels {
   float rstd[kVector], shift[kVector], weight[kVector], bias[kVector];  ///< unit = x * rstd + shift
@@ -393,7 +393,7 @@ __global__ void __launch_bounds__(kThreads) backward_pixels(GroupNorm<T> job) {
   });
 }
 
-/// Whether every run of neighbours that the kernels read begins and ends with a pack.
+/// Returns whether every run of neighbours that the kernels read begins and ends with a pack.
 template <typename T>
 bool fills_packs(const GroupNorm<T>& job) {
   const int64_t width = job.shape.channels / job.groups;

@@ -6,7 +6,7 @@
 
 #include "baselines/kernels/types.h"
 
-/// What the norms' kernels share. Sums are taken in an order that only the shape decides, so bits
+/// The norms' kernels share this. Sums are taken in an order that only the shape decides, so bits
 /// repeat from run to run.
 namespace noisemark::baselines::kernels::device {
 

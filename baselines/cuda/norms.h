@@ -21,8 +21,8 @@ void from_statistics(const RmsNorm<BFloat16>& job);
 void backward(const RmsNorm<float>& job);
 void backward(const RmsNorm<BFloat16>& job);
 
-/// Where channels lie side by side, a task reads whole lines of memory; 1 elsewhere, which the
-/// kernels rely on.
+/// Returns as many groups as let a task read whole lines of memory where channels lie side by side,
+/// and 1 elsewhere, which the kernels rely on.
 [[nodiscard]] int64_t groups_per_task(const Shape& shape, int64_t groups, int64_t element_bytes);
 
 }  // namespace noisemark::baselines::kernels::cuda

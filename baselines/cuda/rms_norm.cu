@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(kThreads) forward_pixels(RmsNorm<T> job) {
   }
 }
 
-/// What the norm pulls back into each pixel of the task: a warp for a pixel.
+/// Returns the gradient of each pixel of the task through the norm: a warp for a pixel.
 template <typename T, int kVector>
 __device__ void find_pulls(const RmsNorm<T>& job, const Pixels& task, float* pulls) {
   const int64_t channels = job.shape.channels;
@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(kThreads) backward_pixels(RmsNorm<T> job) {
   });
 }
 
-/// Whether a pixel's channels begin and end with a pack.
+/// Returns whether a pixel's channels begin and end with a pack.
 template <typename T>
 bool fills_packs(const RmsNorm<T>& job) {
   return job.shape.channels % kWide<T> == 0 && starts_a_pack(job.x) && starts_a_pack(job.y) &&

@@ -55,7 +55,7 @@ NOISEMARK_INLINE void in_groups(int64_t count, const Body& body) {
   for (; i < count; ++i) body.template operator()<1>(i);
 }
 
-/// Where one task's tokens are.
+/// Says where one task's tokens are.
 struct Head {
   Head(const Attention& job, int64_t task)
       : row(3 * job.heads * kHeadChannels),
@@ -204,7 +204,7 @@ void softmax_of_scores(float* scores, int64_t keys, float scale) {
   for (int64_t j = 0; j < keys; ++j) scores[j] *= factor;
 }
 
-/// Of the queries p ... p + rows - 1.
+/// Holds the queries p ... p + rows - 1.
 template <int rows>
 NOISEMARK_INLINE void answer(const Attention& job, const Head& head, int64_t p, const float* turned,
                              float* scores) {

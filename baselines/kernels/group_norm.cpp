@@ -78,7 +78,7 @@ void planes_from_statistics(const GroupNorm<T>& job, const Range& range) {
   }
 }
 
-/// What the backward pass of one channel needs besides x and dy.
+/// Holds all that the backward pass of one channel needs besides x and dy.
 struct Channel {
   float mean, rstd, weight, bias;
 

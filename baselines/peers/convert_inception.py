@@ -28,7 +28,7 @@ EXIT_BAD_INPUT = 2
 EXIT_CANNOT_WRITE = 74
 EXIT_CANNOT_RUN_HERE = 77
 
-# Of the official file; both peers put the first eight digits into its name.
+# The checksum of the official file; both peers put the first eight digits into its name.
 OFFICIAL_SHA256 = "6726825d0af5f729cebd5821db510b11b1cfad8faad88a03f1befd49fb9129b2"
 CLASSES = 1008
 

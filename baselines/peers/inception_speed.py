@@ -29,7 +29,7 @@ from definition import BadInput
 from speed_gate import Gate, exit_code_of, judge, outcome, read_record
 
 _PEER_NAMES = ("torch-fidelity", "pytorch-fid")
-# Whose resize each peer has.
+# Names the peer whose resize each of them has.
 _RESIZES = {"torch-fidelity": "tf1-bilinear", "pytorch-fid": "bilinear"}
 
 

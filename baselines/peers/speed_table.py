@@ -37,7 +37,7 @@ _CONTESTANTS = ("peer-eager", "peer-channels-last", "peer-compiled", "peer-chann
 _PHASES = {"step_s": "step", "data_wait_s": "data wait", "forward_s": "forward", "backward_s": "backward",
            "optimizer_s": "optimizer", "ema_s": "EMA"}
 
-# What the baseline `pooled` does, for a program that knows nothing of it.
+# Does what the baseline `pooled` does, for a program that knows nothing of it.
 _POOLED = ("env", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_MAX_=0", "MALLOC_TOP_PAD_=67108864",
            "MALLOC_TRIM_THRESHOLD_=2147483647")
 

@@ -27,7 +27,7 @@ image() {
   cat "$work/$1.id"
 }
 
-# What is written into OUT belongs to whoever called this, who can then remove it. Where Docker itself runs without root,
+# The files in OUT belong to the caller, who can then remove them. Where Docker itself runs without root,
 # root in the container is the caller already.
 owner() {
   local options

@@ -11,8 +11,8 @@
 
 namespace noisemark::memopt {
 
-/// Whether an encoding holds the tensor that it was made from, where a GPU finds out only after
-/// encode() has returned: to wait there would stop the host. Thread-safe.
+/// Says whether an encoding holds the tensor that it was made from, where a GPU finds out only
+/// after encode() has returned: to wait there would stop the host. Thread-safe.
 class Verdict {
  public:
   enum class State : uint8_t { kPending, kHolds, kLost };

@@ -72,8 +72,8 @@ class LossFlag {
 /// Throws c10::Error when the verdict of `encoded` is that it is lost.
 void require_kept(const Codec& codec, const Encoded& encoded);
 
-/// Whether a codec that takes such values refuses the tensor of this extent (arithmetic/floats.h),
-/// int32 [1].
+/// Returns whether a codec that takes such values refuses the tensor of this extent
+/// (arithmetic/floats.h), int32 [1].
 [[nodiscard]] bool refuses(RoundedValues values, const at::Tensor& extent);
 
 struct FieldJob;

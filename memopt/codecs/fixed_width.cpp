@@ -136,7 +136,7 @@ class ReducedCodec final : public Codec {
     return job;
   }
 
-  /// Whether a word holds more codes than elements.
+  /// Returns whether a word holds more codes than elements.
   [[nodiscard]] bool gains(const at::Tensor& x) const {
     return 32 / codecs::bits_of(form_) > static_cast<int>(4 / x.element_size());
   }

@@ -265,7 +265,7 @@ class CudaCodecDevice final : public CodecDevice {
  public:
   void encode(const FieldJob& job) const override {
     const int64_t blocks = blocks_of(job.count, elements_per_block(job.form));
-    // Whether all is finite only the device knows.
+    // Only the device knows whether all is finite.
     with_field_op<false>(job.form, job.real, [&](auto tag) {
       using Op = typename decltype(tag)::Type;
       encode_fields<Op><<<grid_for_blocks(blocks), kThreads, 0, stream()>>>(

@@ -26,7 +26,8 @@ class [[nodiscard]] RepeatedWorkScope {
   void check() const;
 };
 
-/// Whether somebody has opened a RepeatedWorkScope: a device may then not be asked how far it is.
+/// Returns whether somebody has opened a RepeatedWorkScope: a device may then not be asked how far
+/// it is.
 [[nodiscard]] bool work_is_recorded();
 
 /// To be called before the host does for a step what no repetition could do. Throws NotRepeatable

@@ -56,7 +56,8 @@ inline constexpr std::string_view kSizeForms =
 /// "exact", which keeps everything too, but masks in 1 bit and what was widened as it was before;
 /// "gist"; and what makes values again, each with what "exact" does and with what "gist" does.
 [[nodiscard]] std::vector<BlockOption> lossless_options();
-/// Those, and keeping and each way to make values again with every way to round what is held.
+/// Returns those, and keeping and each way to make values again with every way to round what is
+/// held.
 [[nodiscard]] std::vector<BlockOption> all_options();
 
 }  // namespace noisemark::memopt

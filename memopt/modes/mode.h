@@ -39,8 +39,8 @@ class Mode : public SavedTensorSink {
 
   /// Forward passes from attach() until the mode does what its name says: it may first watch some.
   [[nodiscard]] virtual int64_t forwards_until_steady() const { return 0; }
-  /// Whether a step that begins now does what the last one did, without deciding anything new, so
-  /// that it can be recorded and repeated.
+  /// Returns whether a step that begins now does what the last one did, without deciding anything
+  /// new, so that it can be recorded and repeated.
   [[nodiscard]] virtual bool steady() const { return true; }
   /// The tensors that it holds beyond the saved variables themselves and outside OwnerScopes:
   /// counted as activations. Asked between operators.

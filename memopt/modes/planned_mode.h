@@ -131,15 +131,15 @@ class PlannedMode : public Mode {
   /// does: on a CPU.
   [[nodiscard]] virtual const replay::SampleDevice* late_comparison() const;
 
-  /// Whether a pass is needed, after the one that verified, in which everything is kept and plans
-  /// are tried. Asked before every pass.
+  /// Returns whether a pass is needed, after the one that verified, in which everything is kept and
+  /// plans are tried. Asked before every pass.
   [[nodiscard]] virtual bool wants_rehearsal() const { return false; }
   /// In such a pass, before its backward. Afterwards plan_for() is asked again.
   virtual void rehearse(GradientProbe& /*probe*/) {}
 
   /// A pass begins that may follow the plan in force. What it throws ends the mode's work.
   virtual void before_pass() {}
-  /// Whether the plan in force may be followed again once another is in force.
+  /// Returns whether the plan in force may be followed again once another is in force.
   [[nodiscard]] virtual bool serves_later() const { return true; }
   /// The plan in force is of the past: the next is for another kind of pass.
   virtual void forget_plan() {}

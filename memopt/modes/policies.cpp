@@ -203,7 +203,7 @@ void add_narrow(const Candidate& rounding, std::vector<Candidate>& to) {
   to.push_back({kBits, shared().narrow_fp16});
 }
 
-/// Those that gain something, fewer bits first.
+/// Returns the candidates that gain something, fewer bits first.
 std::vector<Candidate> candidates_of(const ModeParts& parts, const StepGraph& graph, ValueId id) {
   const at::ScalarType type = graph.values[static_cast<size_t>(id)].dtype;
   const bool exact = parts.gist() != nullptr || parts.replay() != nullptr;

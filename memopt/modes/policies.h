@@ -74,7 +74,7 @@ class OffloadPool {
 [[nodiscard]] CodecChoice codec_choice(const ModeParts& parts,
                                        std::shared_ptr<OffloadPool> host = nullptr);
 
-/// Whether the operator is of a constant list whose results cost little to make: norms,
+/// Returns whether the operator is of a constant list whose results cost little to make: norms,
 /// activations, element-wise operators, copies and views, concatenation, nearest-neighbour
 /// upsampling. "echo" runs these again (Zheng et al. 2020, ISCA).
 [[nodiscard]] bool is_cheap(const StepGraph& graph, const RecordedOperator& op);

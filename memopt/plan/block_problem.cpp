@@ -45,7 +45,7 @@ bool dominates(const Choice& a, const Choice& b) {
          a.cost_ns <= b.cost_ns && a.error_squared <= b.error_squared;
 }
 
-/// Whether choice `index` is beaten, or equalled by an earlier one.
+/// Returns whether choice `index` is beaten, or equalled by an earlier one.
 bool dominated(const Block& block, size_t index) {
   for (size_t i = 0; i < block.size(); ++i) {
     if (i == index || !dominates(block[i], block[index])) continue;

@@ -141,7 +141,8 @@ class Search {
               });
   }
 
-  /// Whether the smaller positions are those of `a`, both being labels after the same block.
+  /// Returns whether the smaller positions are those of `a`, both being labels after the same
+  /// block.
   bool earlier(const Label& a, const Label& b) const {
     size_t option_a = a.option;
     size_t option_b = b.option;

@@ -212,7 +212,8 @@ class Shares {
     return bytes;
   }
 
-  /// Those of its values, and on the way of what nobody saved. What is saved has its own.
+  /// Returns the readers of its values and, on the way, of what nobody saved. A saved value has its
+  /// own.
   std::vector<size_t> recipes_for(StorageId id) {
     std::vector<ValueId> open;
     for (const ValueId v : storage(id).values) {

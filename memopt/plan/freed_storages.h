@@ -51,7 +51,7 @@ struct FreedStorage {
 [[nodiscard]] std::vector<FreedStorage> freed_storages(const TreatmentPlan& plan,
                                                        const CodecFigures& figures);
 
-/// Whether backward asks for the value.
+/// Returns whether backward asks for the value.
 [[nodiscard]] bool is_asked_for(const StepGraph& graph, ValueId id);
 
 /// A way to treat storages singly: what costs no more than so much for each byte is freed, the rest

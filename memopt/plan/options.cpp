@@ -295,7 +295,7 @@ TreatmentPlan BlockOptions::plan_to_verify() const {
   return plan;
 }
 
-/// Those that round take every value.
+/// The rounding ones take every value.
 void BlockOptions::try_codecs(TreatmentPlan& plan, ValueId id, bool whole) const {
   CodecTrial trial;
   trial.whole = whole;

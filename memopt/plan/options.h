@@ -38,7 +38,7 @@ class BlockOptions {
   /// price limits (plan/freed_storages.h): of a block it frees what is cheap, and holds the rest.
   /// To be called once, with the options of before first.
   void add_price_limits(const CodecFigures& figures);
-  /// Those of other options for the same graph, which were made of the same list.
+  /// Other options for the same graph have the same: they were made of the same list.
   void add_price_limits_of(const BlockOptions& other);
   /// How many of options(), the first, have no price limit.
   [[nodiscard]] size_t unlimited() const { return options_.size() - limited_.size(); }
@@ -68,15 +68,15 @@ class BlockOptions {
   /// that is saved, so that following it once with everything kept shows which recipes and codecs
   /// are exact.
   [[nodiscard]] TreatmentPlan plan_to_verify() const;
-  /// Whether some plan may make the value again: an option replays its operator, and nothing that
-  /// is known of the value speaks against it.
+  /// Returns whether some plan may make the value again: an option replays its operator, and
+  /// nothing that is known of the value speaks against it.
   [[nodiscard]] bool may_make_again(ValueId id) const;
   /// The codecs that some plan may give to the value: those of all options that are not refused.
   [[nodiscard]] std::vector<std::shared_ptr<const Codec>> codecs_of(ValueId id) const;
   /// Shared by all plans.
   [[nodiscard]] RecipeBook& recipes() const { return *recipes_; }
-  /// Whether the plan rounds what a block has made. A sign where the sign is all that is asked for
-  /// is not rounded.
+  /// Returns whether the plan rounds what a block has made. A sign where the sign is all that is
+  /// asked for is not rounded.
   [[nodiscard]] bool rounds_in(size_t block, const TreatmentPlan& plan) const;
 
   /// The figures of each option in each block, from the timelines in which all blocks have that

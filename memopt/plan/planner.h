@@ -97,7 +97,7 @@ class Planner {
   }
   [[nodiscard]] const BlockOptions& options() const { return *options_; }
   [[nodiscard]] BudgetTarget target() const { return target_; }
-  /// Whether an error was allowed.
+  /// Returns whether an error was allowed.
   [[nodiscard]] bool rounds() const { return !errors_.squared.empty(); }
 
  private:

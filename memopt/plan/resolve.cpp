@@ -365,8 +365,8 @@ class Resolver {
     return missing;
   }
 
-  /// Whether parts of the value can be held instead of all of it: always when an input is missing,
-  /// and for what crosses segments when all of it is parts of others.
+  /// Returns whether parts of the value can be held instead of all of it: always when an input is
+  /// missing, and for what crosses segments when all of it is parts of others.
   bool made_from_slices(ValueId id, KeepReason reason) {
     if (reason == KeepReason::kInputMissing) return cut_out(id, missing_inputs(id));
     if (reason != KeepReason::kCrossesSegments) return false;

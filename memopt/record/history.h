@@ -14,7 +14,7 @@
 
 namespace noisemark::memopt {
 
-/// Whether a kernel is running, so that what is called now is no call of the program's.
+/// Returns whether a kernel is running, so that what is called now is no call of the program's.
 [[nodiscard]] bool below_autograd();
 
 /// Sees with what the operators of one forward pass are called, as far as autograd may not keep it:

@@ -93,7 +93,7 @@ std::vector<at::Tensor> tensors_of(const std::vector<c10::IValue>& outputs) {
 
 namespace {
 
-/// Whether the constants are those of native_dropout(Tensor input, float p, bool? train).
+/// Returns whether the constants are those of native_dropout(Tensor input, float p, bool? train).
 bool has_known_arguments(const RecordedOperator& op) {
   if (op.arguments.size() != 3 || op.results.size() != 2) return false;
   const c10::IValue& train = op.arguments[2].constant;

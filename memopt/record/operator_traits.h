@@ -10,10 +10,10 @@
 
 namespace noisemark::memopt {
 
-/// Whether calling the operator again with the same inputs gives the same results and changes
-/// nothing else, as far as its schema, its tags and its arguments tell: it draws no random numbers,
-/// writes nothing but what `overwrites` says, moves no running statistics that it cannot be called
-/// without, and its results are not just memory.
+/// Returns whether calling the operator again with the same inputs gives the same results and
+/// changes nothing else, as far as its schema, its tags and its arguments tell: it draws no random
+/// numbers, writes nothing but what `overwrites` says, moves no running statistics that it cannot
+/// be called without, and its results are not just memory.
 [[nodiscard]] bool is_repeatable(const RecordedOperator& recorded);
 
 /// The call with which a repeatable operator is repeated. Batch norm that trains is given no

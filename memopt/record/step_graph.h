@@ -200,8 +200,8 @@ struct StepGraph {
     return values[static_cast<size_t>(id)];
   }
   [[nodiscard]] const RecordedOperator* producer_of(ValueId value) const;
-  /// Whether the operator was the first to save the value: that is then there before anything that
-  /// is made from the operator's other results is saved. False of kNone.
+  /// Returns whether the operator was the first to save the value: that is then there before
+  /// anything that is made from the operator's other results is saved. False of kNone.
   [[nodiscard]] bool is_saved_by(ValueId value, OperatorId op) const;
   /// The device that the model is on; empty without a model.
   [[nodiscard]] std::optional<c10::Device> model_device() const;
@@ -217,7 +217,7 @@ struct StepGraph {
 /// cast of a parameter lives in autocast's cache for the whole forward pass.
 void mark_storages(StepGraph& graph);
 
-/// Whether a value is far smaller than what it was computed from: statistics of a norm, the
+/// Returns whether a value is far smaller than what it was computed from: statistics of a norm, the
 /// log-sum-exp of attention. Keeping it costs nothing and saves the reduction.
 [[nodiscard]] bool is_small_result(const StepGraph& graph, ValueId value);
 

@@ -55,8 +55,8 @@ class PathMatch {
   /// The pass begins now. `graph` must outlive this.
   explicit PathMatch(const StepGraph& graph) : graph_(graph), history_(graph) {}
 
-  /// Whether the tensor is the one that was recorded in this slot. To be asked for every slot in
-  /// order, until the answer is no.
+  /// Returns whether the tensor is the one that was recorded in this slot. To be asked for every
+  /// slot in order, until the answer is no.
   [[nodiscard]] bool fits(const at::Tensor& tensor, SlotId slot);
   /// The memory stands for what the slot saved: to write that without autograd counts as done.
   void stands_for(const at::Tensor& memory, SlotId slot) {
@@ -108,8 +108,8 @@ class PlanExecution {
   /// The forward pass is over.
   void end_forward();
 
-  /// Whether `tensor`, the first that the pass saves, is the recorded one, so that the pass may go
-  /// on as the recorded one did. Asked before the hooks of that tensor are made.
+  /// Returns whether `tensor`, the first that the pass saves, is the recorded one, so that the pass
+  /// may go on as the recorded one did. Asked before the hooks of that tensor are made.
   [[nodiscard]] bool begins_with(const at::Tensor& tensor);
 
   /// The findings of its backward, whenever that comes. Nobody else knows them when the last hook
@@ -117,8 +117,8 @@ class PlanExecution {
   [[nodiscard]] std::shared_ptr<const BackwardFindings> findings() const;
   /// Lives as long as this or anything of the pass, which a backward may still ask for.
   [[nodiscard]] std::weak_ptr<const void> held_pass() const;
-  /// Whether something of the pass is held after a backward, or, unlike in the recorded pass, a
-  /// second backward has asked for it.
+  /// Returns whether something of the pass is held after a backward, or, unlike in the recorded
+  /// pass, a second backward has asked for it.
   [[nodiscard]] bool is_retained() const;
   /// It left the recorded path.
   [[nodiscard]] bool departed() const;

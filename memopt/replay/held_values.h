@@ -38,8 +38,8 @@ class HeldValues {
   /// say so, and holds what it would round as it was saved.
   HeldValues(const TreatmentPlan& plan, const EncodeKey& key, bool tries_codecs);
 
-  /// Whether the tensor lies in memory as the one recorded for `id` did, where that matters: values
-  /// that are encoded as one must be views of the same memory.
+  /// Returns whether the tensor lies in memory as the one recorded for `id` did, where that
+  /// matters: values that are encoded as one must be views of the same memory.
   [[nodiscard]] bool fits_memory(ValueId id, const at::Tensor& tensor) const;
   /// The tensor that the first slot of `id` saves, without history. `cast_from`: as in EncodeKey.
   void bring(ValueId id, const at::Tensor& tensor,

@@ -14,8 +14,8 @@
 
 namespace noisemark::memopt {
 
-/// Whether two tensors of one device have the same shape, strides and type, and the same bits: -0
-/// is not 0, and a NaN is itself. Waits for the device.
+/// Returns whether two tensors of one device have the same shape, strides and type, and the same
+/// bits: -0 is not 0, and a NaN is itself. Waits for the device.
 [[nodiscard]] bool same_bits(const at::Tensor& a, const at::Tensor& b);
 
 /// A few elements of a tensor, by which it is known again when it has been made a second time:
@@ -27,7 +27,8 @@ namespace noisemark::memopt {
 class ValueSample {
  public:
   explicit ValueSample(const at::Tensor& tensor);
-  /// Whether the same elements of `tensor` have the same bits. Of the same shape, strides and type.
+  /// Returns whether the same elements of `tensor` have the same bits. Both tensors
+  /// have the same shape, strides and type.
   [[nodiscard]] bool fits(const at::Tensor& tensor) const;
 
  private:
@@ -49,8 +50,8 @@ class DeviceDoubt {
 
   /// Waits for the current stream. The number is 0 afterwards.
   [[nodiscard]] int32_t take();
-  /// Whether it is 0, once the work that was issued so far has been done. Not while work is
-  /// recorded for repetition.
+  /// Returns whether it is 0, once the work that was issued so far has been done. It must not be
+  /// called while work is recorded for repetition.
   [[nodiscard]] std::unique_ptr<Verdict> ask() const;
 
  private:

@@ -30,12 +30,12 @@ struct NormGroup {
 [[nodiscard]] std::optional<NormForm> exact_norm_form(const NormGroup& group,
                                                       c10::DeviceType device = c10::kCPU);
 
-/// Whether the activation's arithmetic gives the bits of ATen's, on a CPU of its vectors. Found by
-/// trying, once in a process.
+/// Returns whether the activation's arithmetic gives the bits of ATen's, on a CPU of its vectors.
+/// Found by trying, once in a process.
 [[nodiscard]] bool is_exact(Activation activation, c10::DeviceType device = c10::kCPU);
 
-/// Whether ATen computes all of so many elements on the CPU in vectors: what is left over at the
-/// end of a thread's share goes through the C library, whose exponential has other bits.
+/// Returns whether ATen computes all of so many elements on the CPU in vectors: what is left over
+/// at the end of a thread's share goes through the C library, whose exponential has other bits.
 [[nodiscard]] bool is_all_vectors(int64_t elements);
 
 }  // namespace noisemark::memopt::replay

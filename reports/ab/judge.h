@@ -76,8 +76,8 @@ struct AbVerdict {
 /// function. Throws Error (bad input) when a look has fewer pairs than fewest_ab_pairs().
 [[nodiscard]] AbVerdict judge_ab(const AbRecord& record, const AbOptions& options = {});
 
-/// Whether the pre-declared extension is due: the first look is whole, nothing else decides, and
-/// images/s is inconclusive.
+/// Returns whether the pre-declared extension is due: the first look is whole, nothing else
+/// decides, and images/s is inconclusive.
 [[nodiscard]] bool wants_extension(const AbRecord& record, const AbOptions& options = {});
 
 }  // namespace noisemark::reports

@@ -55,7 +55,7 @@ inline constexpr std::array json::kNames<CompareVerdict>{
 [[nodiscard]] std::string_view verdict_name(CompareVerdict verdict);
 [[nodiscard]] ExitCode exit_code_of(CompareVerdict verdict);
 
-/// Whether a comparison that proves nothing fails: --inconclusive.
+/// Says whether a comparison that proves nothing fails: --inconclusive.
 enum class Inconclusive { kFails, kWarns };
 
 /// verdict_name(), and in words how it was let pass where it was: "inconclusive, let pass by
@@ -147,7 +147,7 @@ struct Comparison {
   int64_t resamples = 0;
   uint64_t seed = 0;
 
-  /// Whether a gate was judged by runs that were not made in turns.
+  /// Returns whether a gate was judged by runs that were not made in turns.
   [[nodiscard]] bool any_stored() const;
 };
 

@@ -172,7 +172,7 @@ void judge_by_interval(PairedSample& sample, const Family& family, const Evidenc
   if (row.stored) row.words += (row.words.empty() ? "" : "; ") + std::string(kWeaker);
 }
 
-/// Whether there is anything to judge; says so when not, the worst first.
+/// Returns whether there is anything to judge; if not, says why, the worst first.
 bool refused(PairedSample& sample, const Family& family) {
   StochasticRow& row = sample.row;
   if (!sample.timing.throttled.empty()) {

@@ -143,7 +143,7 @@ bool peak_fell(const Cell& cell) {
   });
 }
 
-/// Whether there are fewer bytes at that moment, and no more of them without an owner.
+/// Returns whether there are fewer bytes at that moment, and no more of them without an owner.
 bool fell_at(const Cell& cell, const std::string& at) {
   return std::all_of(cell.pairs.begin(), cell.pairs.end(), [&](const RunPair& pair) {
     const MemorySnapshot* base = snapshot_at(pair.first->result, at);
@@ -269,7 +269,7 @@ std::string missing_everywhere(const Cell& cell, const std::string& name) {
   return why;
 }
 
-/// Whether no run of the cell made the pass that measures it, or a peer cannot.
+/// Returns whether no run of the cell made the pass that measures it, or a peer cannot.
 bool could_not_be_had(const Cell& cell, const std::string& metric) {
   return std::all_of(cell.pairs.begin(), cell.pairs.end(), [&](const RunPair& pair) {
     const auto without = [&](const Result& result) {
@@ -313,7 +313,7 @@ bool passed(const Result& result) {
   return result.exit.code == static_cast<int>(ExitCode::kPass);
 }
 
-/// Whether all that failed are gates on how good the trained model is.
+/// Returns whether all that failed are gates on how good the trained model is.
 bool only_quality_failed(const Result& result) {
   bool any = false;
   for (const Gate& gate : result.gates) {

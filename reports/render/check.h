@@ -7,8 +7,8 @@
 
 #include "reports/result/result.h"
 
-/// Whether a result can be believed: is it whole, unchanged and consistent with itself. Every rule
-/// is a typed predicate over values; no text of a file is ever evaluated.
+/// These functions say whether a result can be believed: whole, unchanged and consistent with
+/// itself. Every rule is a typed predicate over values; no text of a file is ever evaluated.
 namespace noisemark::reports {
 
 struct Finding {

@@ -36,7 +36,7 @@ struct Trait {
   std::function<std::string(const Identity& id)> of;
 };
 
-/// Whether the names of differing results say it already, as those of a suite's runs do.
+/// Returns whether the names of differing results say it already, as those of a suite's runs do.
 bool is_told_by_names(const Trait& trait, const std::vector<NamedResult>& results) {
   std::set<std::string> values;
   for (const auto& [name, result] : results) {
@@ -123,7 +123,7 @@ struct Tally {
   [[nodiscard]] int64_t all() const { return passed + failed + unfinished + custom; }
 };
 
-/// Whether `run` judges the quality of some of these: several seeds under several variants.
+/// Returns whether `run` judges the quality of some of these: several seeds under several variants.
 bool can_be_judged(const std::vector<NamedResult>& results) {
   std::map<std::string, std::pair<std::set<uint64_t>, std::set<std::string>>> benchmarks;
   for (const NamedResult& named : results) {

@@ -23,7 +23,7 @@ struct NamedResult {
 [[nodiscard]] std::string definition_name(const Identity& identity,
                                           const std::vector<NamedResult>& results);
 
-/// Whether a table ends with the verdict that each run came to.
+/// Says whether a table ends with the verdict that each run came to.
 enum class Verdicts { kLeftOut, kShown };
 
 /// One row per result, in the order given. The ratio is of images/s to the first row that ran the

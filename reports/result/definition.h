@@ -22,7 +22,7 @@ struct DefinitionView {
     std::optional<std::vector<std::string>>
         precisions;  ///< those that the bound was calibrated for
 
-    /// Whether the gate judges a run: a changed definition and another precision excuse it.
+    /// Returns whether the gate judges a run: a changed definition and another precision excuse it.
     [[nodiscard]] bool must_apply(const Identity& identity) const;
   };
 

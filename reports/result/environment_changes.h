@@ -31,8 +31,8 @@ inline constexpr std::array<std::string_view, 9> kReadings{
 /// changes while it ran.
 [[nodiscard]] Strings settings_of(const Strings& environment);
 
-/// Whether two readings of it differ at most in how much the GPU had to do: an idle one names
-/// neither the cap on its power nor clocks that were set, under which it works all along.
+/// Returns whether two readings of it differ at most in how much the GPU had to do: an idle one
+/// names neither the cap on its power nor clocks that were set, under which it works all along.
 [[nodiscard]] bool same_clock_reasons(const std::string& before, const std::string& after);
 
 /// Returns the settings that changed, by name; none also where nobody looked.

@@ -39,15 +39,15 @@ struct Finiteness {
                                                const std::vector<GateRule>& rules,
                                                const Finiteness& finiteness);
 
-/// Whether `value relation bound` holds. Throws std::logic_error for an unknown relation.
+/// Returns whether `value relation bound` holds. Throws std::logic_error for an unknown relation.
 [[nodiscard]] bool satisfies(double value, const std::string& relation, double bound);
 
 /// The metric of that name, or null.
 [[nodiscard]] const Metric* find_metric(const Result& result, const std::string& name);
 
-/// Whether a run came to its end and was judged, for better or worse: its last evaluation is the
-/// one that counts, and there is nothing left to do. What threw before its gates has the exit code
-/// of a failed one too, and did not.
+/// Returns whether a run came to its end and was judged, for better or worse: its last evaluation
+/// is the one that counts, and there is nothing left to do. What threw before its gates has the
+/// exit code of a failed one too, and did not.
 [[nodiscard]] bool is_finished(const Result& result);
 
 /// kFailed with one reason per failed gate and status "failed"; else kPass with status "pass", or

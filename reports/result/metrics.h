@@ -85,7 +85,7 @@ struct MetricRow {
 /// The metrics that `compare` gates by noise.
 [[nodiscard]] const std::vector<MetricRow>& gated_metrics();
 
-/// Whether histories and baselines always show the metric of that name.
+/// Returns whether histories and baselines always show the metric of that name.
 [[nodiscard]] bool is_followed(std::string_view name);
 
 /// A metric as a result lists it. Throws std::logic_error where the table has no such name.

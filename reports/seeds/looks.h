@@ -28,7 +28,7 @@ namespace noisemark::reports {
 /// The ids of a side's runs, sorted.
 [[nodiscard]] RunIds run_ids_of(const Side& side);
 
-/// Whether two looks are at runs of one study.
+/// Returns whether two looks are at runs of one study.
 [[nodiscard]] bool share_a_run(const RunIds& a, const RunIds& b);
 
 /// A look at these runs after `earlier` ones, of which those of another study, of runs that are all
@@ -36,7 +36,7 @@ namespace noisemark::reports {
 [[nodiscard]] Looks next_look(const RunIds& runs, int64_t declared,
                               const std::vector<RunIds>& earlier);
 
-/// Whether the declared looks are taken, so that this one may claim nothing.
+/// Returns whether the declared looks are taken, so that this one may claim nothing.
 [[nodiscard]] bool none_is_left(const Looks& looks);
 
 /// Counts a look at these runs, unless it was counted or none is left.
@@ -45,7 +45,8 @@ void count_look(const RunIds& runs, Looks& looks);
 /// Returns the words that then stand in place of a claim.
 [[nodiscard]] std::string no_look_words(const Looks& looks);
 
-/// Whether a look was counted that is none of `earlier`: if nobody keeps it, it is forgotten.
+/// Returns whether a look was counted that is none of `earlier`: if nobody keeps it, it is
+/// forgotten.
 [[nodiscard]] bool is_new_look(const Looks& looks, const std::vector<RunIds>& earlier);
 
 }  // namespace noisemark::reports

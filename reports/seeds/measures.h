@@ -52,11 +52,11 @@ struct Observation {
 /// A number of the section [quality] of a run's definition; empty where it sets none.
 [[nodiscard]] std::optional<double> quality_key(const Result& result, const std::string& key);
 
-/// Whether the training left the finite numbers.
+/// Returns whether the training left the finite numbers.
 [[nodiscard]] bool is_not_finite(const Result& result);
-/// Whether its mode ended a pass without a plan, and so may have kept everything.
+/// Returns whether its mode ended a pass without a plan, and so may have kept everything.
 [[nodiscard]] bool has_no_plan(const Result& result);
-/// Whether both trained to the same bits: weights, and their averages where there are any.
+/// Returns whether both trained to the same bits: weights, and their averages where there are any.
 [[nodiscard]] bool same_weights(const Result& a, const Result& b);
 
 }  // namespace noisemark::reports

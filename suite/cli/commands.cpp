@@ -108,9 +108,9 @@ const std::array kCommands{
         "decide. Seeds may be added as often as --looks allows: quality.json, which --out and a "
         "suite's run write, keeps which runs were looked at, and each look has its share of the "
         "5 % of wrong verdicts. Without --out a look is forgotten, and the output says so. "
-        "Beside ranges, gates have half of it. The margin is the definition's, else val_loss 1 %, "
-        "time_to_quality_s 3 %, samples_to_quality 10 %, fid 5 % (at least 5 seeds). Other work, "
-        "or another machine, is not comparable. A lossless mode must also have the bits of "
+        "Beside ranges, gates have half of it. The margin is the definition's, else the metric's "
+        "(reports/result/metrics.md); distances need at least 5 seeds. Other work, or another "
+        "machine, is not comparable. A lossless mode must also have the bits of "
         "none, and a lossy one bounded gradients, where that was measured. The output of "
         "`noisemark fid RUN/samples/pictures REFERENCE --json` becomes a metric of a run when "
         "it is kept as RUN/distances/NAME.json.",

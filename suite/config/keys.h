@@ -70,7 +70,7 @@ struct Key {
 /// Section names in canonical order.
 [[nodiscard]] std::vector<std::string> sections();
 
-/// Whether the key means anything for this definition's model, data, EMA ...
+/// Returns whether the key means anything for this definition's model, data, EMA ...
 [[nodiscard]] bool applies(const Key& key, const Definition& definition);
 /// "only when ema.kind is \"power\"".
 [[nodiscard]] std::string condition_text(const Key& key);

@@ -57,7 +57,7 @@ inline constexpr double kLossTolerance = 1e-9;
 /// The shipped LOCK.
 [[nodiscard]] const Lock& shipped_lock();
 
-/// Whether `lock` holds the definition's hash under its name and scale.
+/// Returns whether `lock` holds the definition's hash under its name and scale.
 [[nodiscard]] bool is_locked(const Lock& lock, const Definition& definition);
 
 /// Makes a definition custom (`unlocked`) when it is not locked: whatever name it bears, a program

@@ -30,7 +30,7 @@ struct DecodedImage {
   std::string remark;
 };
 
-/// Whether `bytes` begin as a PNG or JPEG does.
+/// Returns whether `bytes` begin as a PNG or JPEG does.
 [[nodiscard]] bool is_image(std::span<const uint8_t> bytes);
 
 /// Names the picture format that `bytes` begin as where it is one that is not read ("WebP"), or

@@ -38,7 +38,8 @@ struct JpegErrors {
   std::longjmp(errors->back, 1);
 }
 
-/// Whether libjpeg goes on with pixels that it made up. Its other warnings leave all pixels there.
+/// Returns whether libjpeg goes on with pixels that it made up. Its other warnings leave all pixels
+/// there.
 bool means_missing_pixels(int code) {
   constexpr std::array kCodes{JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_JPEG_EOF, JWRN_MUST_RESYNC,
                               JWRN_ARITH_BAD_CODE};
@@ -67,8 +68,8 @@ void skip(j_decompress_ptr info, long count) {  // NOLINT(google-runtime-int): t
   info->src->bytes_in_buffer -= skipped;
 }
 
-/// Whether a progressive picture ends before every coefficient was refined to its last bit. libjpeg
-/// then makes the rest up without a warning, and not in every version alike.
+/// Returns whether a progressive picture ends before every coefficient was refined to its last bit.
+/// libjpeg then makes the rest up without a warning, and not in every version alike.
 bool lacks_scans(const jpeg_decompress_struct& info) {
   if (info.progressive_mode == FALSE || info.coef_bits == nullptr) return false;
   for (int component = 0; component < info.num_components; ++component) {

@@ -86,7 +86,7 @@ Diagnosis turbo(const Machine& machine, const Surroundings& around) {
           "below /sys/devices/system/cpu, as root."};
 }
 
-/// Whether the clock is held at one value, where no governor says it.
+/// Returns whether the clock is held at one value, where no governor says it.
 Diagnosis frequency(const Machine& machine, const Surroundings& around) {
   const char* what = "CPU clock limits";
   const auto least = value_of(machine.environment, "cpu_frequency_min_khz");

@@ -51,7 +51,7 @@ struct CudaDriver {
 /// container its own processes only.
 [[nodiscard]] std::string process_count(size_t count, bool in_container);
 
-/// Whether process_count() said that it is of a container.
+/// Returns whether process_count() said that it is of a container.
 [[nodiscard]] bool is_count_of_container(const std::string& count);
 
 /// The clocks policy, part of the identity: "default", or "set to N MHz" when another clock than

@@ -95,7 +95,7 @@ class Nvml {
 inline constexpr int kNvmlClockSm = 1;
 inline constexpr int kNvmlClockMemory = 2;
 
-/// Whether the kernel counts this program's processes apart, as containers do unless told
+/// Returns whether the kernel counts this program's processes apart, as containers do unless told
 /// otherwise.
 [[nodiscard]] bool in_process_namespace();
 

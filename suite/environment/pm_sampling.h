@@ -96,8 +96,8 @@ class SampledCounters {
 /// counts as CUDA counts.
 [[nodiscard]] std::unique_ptr<SampledCounters> make_sampled_counters(int ordinal);
 
-/// Whether CUPTI samples the GPU's counters for this user: empty, or why not. CUDA must have been
-/// started. Takes the counters for a moment, which fails while another profiler has them.
+/// Returns whether CUPTI samples the GPU's counters for this user: empty, or why not. CUDA must
+/// have been started. Takes the counters for a moment, which fails while another profiler has them.
 [[nodiscard]] std::string why_no_sampling(int ordinal);
 
 /// Returns in how many passes CUPTI counts `called` on `chip` ("GH100"); empty where it does not

@@ -50,7 +50,7 @@ class SharedLibrary {
     return function(arguments...);
   }
 
-  /// Whether `name` was there and succeeded.
+  /// Returns whether `name` was there and succeeded.
   template <class... Arguments>
   [[nodiscard]] bool call(const char* name, Arguments... arguments) const {
     return result(name, arguments...) == 0;

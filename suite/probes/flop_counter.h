@@ -23,8 +23,8 @@ namespace noisemark::suite {
 using FlopFormula = int64_t (*)(c10::ArrayRef<c10::IValue> arguments);
 [[nodiscard]] FlopFormula find_flop_formula(std::string_view operator_name);
 
-/// Whether operators of this name do the work for one that has a formula and only passes on to
-/// them: mkldnn_convolution or cudnn_convolution for convolution.
+/// Returns whether operators of this name do the work for one that has a formula and only passes on
+/// to them: mkldnn_convolution or cudnn_convolution for convolution.
 [[nodiscard]] bool works_for_another(std::string_view operator_name);
 
 /// While alive, counts the floating-point operations of this thread's operators and of what

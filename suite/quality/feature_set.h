@@ -52,7 +52,7 @@ struct StatisticsFile {
   std::optional<ExtractorInfo> extractor;  ///< absent from the peers' files
 };
 
-/// Whether the file is one of statistics and not of features.
+/// Returns whether the file is one of statistics and not of features.
 [[nodiscard]] bool has_statistics(const NpzFile& file);
 
 /// Throws Error, exit code 2, naming the file: absent or damaged arrays, shapes that do not fit,

@@ -155,7 +155,7 @@ std::string checked(const std::string& key, const std::string& value) {
   } catch (const std::invalid_argument& error) {
     throw bad_input(kAxis, key, error.what(), "");
   }
-  // Whether the device has it each cell finds out.
+  // Each cell finds out whether the device has it.
   if (key == "precision") (void)parse_precision(value, at::Device(at::kCUDA));
   if (const NamedAxis* named = find_named(key)) {
     SweepCell nobody;

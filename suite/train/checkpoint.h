@@ -38,7 +38,7 @@ void require_same_run(const std::string& where, const CheckpointKey& found,
 void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress);
 
-/// Whether a file says of itself that it is a checkpoint.
+/// Returns whether a file says of itself that it is a checkpoint.
 [[nodiscard]] bool is_checkpoint(const SafetensorsFile& file);
 
 /// Returns the weights of a checkpoint, whichever run's, under the names of the model ("model"), or

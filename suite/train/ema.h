@@ -23,8 +23,8 @@ class Ema {
   /// After optimizer step number steps_taken().
   void update();
 
-  /// Whether update() does the same every time, so that a device can repeat it: then it is issue()
-  /// and count_issued().
+  /// Returns whether update() does the same every time, so that a device can repeat it: then it is
+  /// issue() and count_issued().
   [[nodiscard]] bool repeats() const { return config_.kind != "power"; }
   void issue();
   void count_issued();

@@ -64,7 +64,7 @@ class BrokenSaving final : public memopt::SavedTensorSink {
   double keep_frac_;
 };
 
-/// Whether a fault has anything to do with saved tensors.
+/// Returns whether a fault has anything to do with saved tensors.
 [[nodiscard]] bool breaks_saving(const Fault& fault);
 
 /// A source that is wrong about one block: whoever looks the tensor's storage up hears of

@@ -393,7 +393,7 @@ void add_all(cudnnHandle_t handle, const std::vector<Type>& types) {
   }
 }
 
-/// What the figures are of.
+/// Says what was measured.
 void add_context() {
   cudaDeviceProp gpu{};
   check(cudaGetDeviceProperties(&gpu, 0), "cudaGetDeviceProperties");

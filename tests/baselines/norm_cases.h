@@ -9,7 +9,7 @@
 
 #include "baselines/ops.h"
 
-/// What the tests of the fused norms share, on the CPU and on a GPU.
+/// The tests of the fused norms share this, on the CPU and on a GPU.
 namespace noisemark::baselines::test {
 
 enum class Order { kPlanes, kPixels, kStrided };
@@ -47,7 +47,7 @@ using Inputs = std::vector<at::Tensor>;
 using Group = std::function<at::Tensor(const Ops&, const Inputs&)>;
 using GroupOfCase = std::function<at::Tensor(const NormCase&, const Ops&, const Inputs&)>;
 
-/// What one group computes and passes back, where its inputs are.
+/// Holds all that one group computes and passes back, where its inputs are.
 struct Outcome {
   at::Tensor y;
   Inputs grads;

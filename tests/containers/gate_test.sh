@@ -79,7 +79,7 @@ grep -q 'NOISEMARK_ROUNDS: 1x (a number from 6: ' "$work/log" || fail "does not 
 expect 2 "$(gate few NOISEMARK_ROUNDS=6 NOISEMARK_BENCHMARKS='gmm16 gmm16-ho')" "6 rounds of two benchmarks"
 grep -q 'NOISEMARK_ROUNDS: 6 (a number from 7: ' "$work/log" || fail "does not count the benchmarks"
 
-# What is worse wins.
+# The worse one wins.
 expect 1 "$(gate red NOISEMARK_EXACT=off NOISEMARK_SMOKE=false)" "a red smoke suite"
 cannot_begin=(NOISEMARK_EXACT=off NOISEMARK_SMOKE=false NOISEMARK_BENCHMARKS=gmm17 NOISEMARK_BASE="$noisemark")
 expect 1 "$(gate red-and-worse "${cannot_begin[@]}")" "a red suite before a run that cannot begin"

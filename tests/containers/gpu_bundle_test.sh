@@ -32,7 +32,7 @@ for name in suite_gpu_test noisemark noisemark_codecs_micro noisemark_ops_micro 
 done
 for name in libfmt.so.9.1.0 libpng16.so.16 libstdc++.so.6 libc.so.6 libcurl.so.4; do echo "$name" >"$work/libraries/$name"; done
 ln -s libfmt.so.9.1.0 "$work/libraries/libfmt.so.9"
-# What ldd says of the programs but suite_gpu_test is that they are no programs.
+# ldd says of all the programs but suite_gpu_test that they are no programs.
 cat >"$work/tools/ldd" <<STANDIN
 #!/bin/sh
 case \$1 in

@@ -83,7 +83,7 @@ expect "$(check PATH="$work/sanitizer:$PATH")" 1 "kernels that are not clean"
 says "sanitize_kernels.sh: FAILED, exit code 1"
 rm "$work"/bin/{baselines,memopt}_gpu_test
 
-# Where libraries are looked for: LibTorch's folders, the bundled ones, the environment's.
+# Libraries are looked for in these: LibTorch's folders, the bundled ones, the environment's.
 mkdir -p "$work/lib" "$work/torch/lib" "$work/nvidia/cudnn/lib"
 program suite_gpu_test 'echo "libraries: $LD_LIBRARY_PATH"'
 expect "$(check OUT="$work/out" TORCH="$work/torch" LD_LIBRARY_PATH=/elsewhere)" 0 "bundled libraries"

@@ -14,7 +14,7 @@ maker=$work/shared/data/make_cifar10.py
 printf 'a program of a stranger\n' >"$maker"
 for tool in cmake dpkg-query; do printf '#!/bin/sh\necho "ii "\n' >"$work/bin/$tool"; done
 printf '#!/bin/sh\necho "pictures of ctest: ${NOISEMARK_CIFAR10:-none}, required: ${NOISEMARK_REQUIRE:-nothing}"\n' >"$work/bin/ctest"
-# What stands where the virtual environment has its Python: it makes an empty folder of pictures.
+# This stands where the virtual environment has its Python. It makes an empty folder of pictures.
 printf '#!/bin/sh\necho "ran: $1"; mkdir -p "$2/cifar-10-batches-bin"\n' >"$work/venv/bin/python3"
 chmod +x "$work"/bin/* "$work/venv/bin/python3"
 

@@ -93,7 +93,7 @@ asked "apt-get update" "apt-get install $(of_set test)" "pip requirements-test.t
 setup test
 asked
 
-# What could not be installed is tried again.
+# It tries again to install what it could not.
 rm "$work/packages/cmake" "$work/venv/.installed-torch"
 setup_fails apt-get deps
 expect "setup: error: apt-get could not install: cmake"
@@ -104,7 +104,7 @@ setup_fails pip deps
 setup deps
 asked "pip requirements-torch.txt"
 
-# Where the peers were just installed, a test may not skip for want of them.
+# A test may not skip for want of peers that were just installed.
 setup test
 expect "required: peers"
 setup test NOISEMARK_REQUIRE=cuda

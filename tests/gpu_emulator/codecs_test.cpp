@@ -58,7 +58,7 @@ size_t bytes_of(Real real) {
   return real == Real::kFloat32 ? 4 : 2;
 }
 
-/// Of an element of the form.
+/// Describes an element of the form.
 size_t bytes_of(FieldForm form, Real real) {
   switch (form) {
     case FieldForm::kNarrowBFloat16:
@@ -112,7 +112,7 @@ Outcome run_fields(const CodecDevice& device, FieldJob job, const void* x) {
   return {words.values(), {}, {}, y.values(), 0};
 }
 
-/// What an exact form can keep, made of any bits.
+/// Returns values that an exact form can keep, made of any bits.
 std::vector<uint32_t> kept_by(FieldForm form, std::vector<uint32_t> words, uint32_t number) {
   for (uint32_t& word : words) {
     if (form == FieldForm::kNarrowBFloat16) word &= 0xffff0000;
@@ -291,7 +291,7 @@ Outcome run_sparse(const CodecDevice& device, const Guarded<uint8_t>& x, int64_t
   job.capacity = capacity;
   job.lost = lost.data();
   device.encode(job);
-  // What did not fit is undefined.
+  // The tensors that did not fit are undefined.
   if (*lost.data() != 0) return {{}, {}, {}, {}, 1};
   device.decode(job);
   return {words.values(), offsets.values(), stored.values(), y.values(), 0};

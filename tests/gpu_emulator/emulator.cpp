@@ -204,7 +204,7 @@ class Grid {
                       [&](const Thread& thread) { return thread.state == state; }));
   }
 
-  /// Those whose companions are all here. Throws where nobody can ever go on.
+  /// Returns the threads whose companions are all here. Throws where nobody can ever go on.
   void release() {
     bool any = false;
     for (size_t first = 0; first < threads_.size(); first += kWarpLanes) {

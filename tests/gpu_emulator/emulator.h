@@ -55,7 +55,7 @@ class WithSettings {
 void launch(unsigned blocks, unsigned threads, size_t shared_bytes, void* stream,
             const std::function<void()>& kernel);
 
-// What a kernel asks of the thread that it is. Only inside launch().
+// A kernel asks these of the thread that it is, only inside launch().
 
 [[nodiscard]] Index thread_index();
 [[nodiscard]] Index block_index();
@@ -67,10 +67,11 @@ using Place = std::source_location;
 /// Returns when all threads of the block that have not ended are here, which is one place.
 void synchronize_threads(const Place& place);
 
-/// What a warp does together; lanes that wait for each other must be at the same one, in one place.
+/// A warp does these together; lanes that wait for each other must be at the same one, in one
+/// place.
 enum class WarpWork : uint8_t { kNone, kShuffle, kBallot, kMinimum, kMaximum, kSum, kOr };
 
-/// What the lanes named by `mask` brought, by lane, when all of them are here.
+/// Returns what the lanes named by `mask` brought, by lane, when all of them are here.
 [[nodiscard]] std::array<uint64_t, kWarpLanes> exchange(uint32_t mask, WarpWork work, uint64_t own,
                                                         const Place& place);
 
@@ -78,7 +79,7 @@ enum class WarpWork : uint8_t { kNone, kShuffle, kBallot, kMinimum, kMaximum, kS
 /// that nothing is read before it is written without showing.
 void begin_shared(void* variable, size_t bytes);
 
-/// Of the warp.
+/// The warp's own.
 [[nodiscard]] int lane();
 
 }  // namespace noisemark::test::gpu

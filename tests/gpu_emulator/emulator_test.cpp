@@ -22,7 +22,7 @@ void launch_simply(unsigned blocks, unsigned threads, const std::function<void()
   launch(blocks, threads, 0, nullptr, kernel);
 }
 
-/// What is said of a kernel that cannot go on; empty where it ends.
+/// Returns what is said of a kernel that cannot go on; empty where it ends.
 std::string complaint(unsigned threads, const std::function<void()>& kernel) {
   try {
     launch_simply(1, threads, kernel);

@@ -62,7 +62,7 @@ struct Case {
   int64_t lead = 0;  ///< elements by which values begin behind a whole pack
 };
 
-/// Of an affine map's two factors, `which` 0 or 1, for `rows` times the channels. Under ReLU every
+/// Returns an affine map's factor, `which` 0 or 1, for `rows` times the channels. Under ReLU every
 /// second channel is cut, and no value is within rounding of zero, where its slope jumps: what is
 /// normalised is below 5, as far as 20,000 normals go.
 Guarded<float> affine(int which, const Case& c, int64_t rows, Act act) {

@@ -28,7 +28,7 @@ CODE = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 STANDARD = re.compile(r"^[a-z_]+$")
-# What folders with a short list of libraries may include beside the standard library and, memopt, LibTorch.
+# Folders with a short list of libraries may include these beside the standard library and, memopt, LibTorch.
 LIBRARIES = {
     "reports": re.compile(r"(fmt|nlohmann|boost/math|openssl|valijson|rapidjson|sys)/|(fcntl|spawn|unistd|zlib)\.h$"),
     "memopt": re.compile(r"cub/|(cuda_runtime_api|immintrin)\.h$"),

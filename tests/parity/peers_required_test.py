@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-# What the tests import of other people's, first of each kind.
+# The tests import these of other people's, the first of each kind.
 BROKEN = ("numpy", "pytorch_fid", "torch", "yaml")
 
 

@@ -14,7 +14,7 @@ inline std::string listed(const std::vector<Finding>& findings) {
   return text;
 }
 
-/// Whether the first of them begins so.
+/// Returns whether the first of them begins so.
 inline bool starts(const std::string& text, const std::string& rule) {
   return text.starts_with(rule);
 }

@@ -12,7 +12,7 @@ inline const char* real_pictures() {
   return std::getenv("NOISEMARK_CIFAR10");
 }
 
-/// Whether NOISEMARK_REQUIRE, a list with commas, has "pictures".
+/// Returns whether NOISEMARK_REQUIRE, a list with commas, has "pictures".
 inline bool pictures_are_required() {
   const char* required = std::getenv("NOISEMARK_REQUIRE");
   const std::string words = std::string(",") + (required == nullptr ? "" : required) + ",";

@@ -24,7 +24,7 @@ enum class FieldForm : uint8_t {
   kPoolPosition,
 };
 
-/// Those that multiply all elements by a power of two and round each, the finest first.
+/// These forms multiply all elements by a power of two and round each, the finest first.
 inline constexpr FieldForm kReducedForms[] = {FieldForm::kReduced16, FieldForm::kReduced10,
                                               FieldForm::kReduced8};
 constexpr bool is_reduced(FieldForm form) {

@@ -162,8 +162,8 @@ struct Weights {
   /// SHA-256 of the peers' file, as the converter recorded it; empty: unknown.
   std::string source_sha256;
 
-  /// Whether the converter made these tensors of the official file: it records that file's SHA-256
-  /// and that of the tensors that it found there, and both are right.
+  /// Returns whether the converter made these tensors of the official file: it records that file's
+  /// SHA-256 and that of the tensors that it found there, and both are right.
   [[nodiscard]] bool is_official() const { return source_sha256 == kOfficialSourceSha256; }
   /// kOfficialName, or "inception-" and the first eight digits of `tensors_sha256`.
   [[nodiscard]] std::string name() const;

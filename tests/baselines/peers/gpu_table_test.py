@@ -60,7 +60,7 @@ COLUMNS = """# Columns of a GPU under known loads
 """
 CONTESTANTS = {"peer-eager": 0.4, "peer-compiled": 0.2, "plain": 0.4, "fused": 0.1}
 
-# Of the table in the issue that asked for this: every row's first two cells.
+# The first two cells of every row that the table must have.
 ASKED = {
     **{f"{benchmark}@gpu, bf16, batch 128: fastest baseline beside {peer}, times as fast": least
        for benchmark in ("ho-cifar10", "lucid-cifar10")

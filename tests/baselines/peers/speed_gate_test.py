@@ -13,7 +13,7 @@ import tiny
 from definition import BadInput
 from speed_gate import Gate, judge, read_record
 
-# What each script asks of whom, and how many times.
+# Lists what each script asks of whom, and how many times.
 SCRIPTS = {
     "frechet_speed.py": {("noisemark", "pytorch-fid"): 10.0, ("noisemark", "torch-fidelity"): 3.0},
     "sampling_speed.py": {("fused+channels-last", "peer-eager"): 2.0},

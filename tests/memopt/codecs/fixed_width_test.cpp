@@ -193,7 +193,7 @@ TEST(Sign, decodes_to_one_and_zero) {
   }
 }
 
-/// Whether ReLU's backward gives the same bits from x as from what the codec makes of it.
+/// Returns whether ReLU's backward gives the same bits from x as from what the codec makes of it.
 void expect_same_gradient(const at::Tensor& x) {
   const auto codec = make_sign_codec();
   const auto encoded = codec->encode(x, kAnyKey);

@@ -86,7 +86,7 @@ class ChangedInPlace : public testing::TestWithParam<const char*> {
  protected:
   ChangedInPlace() : mode_(mode_for(GetParam(), exposing_model(std::make_shared<Exposed>()))) {}
 
-  /// Whether the step ended in an error. `number` is the step in which the change is made.
+  /// Returns whether the step ended in an error. `number` is the step in which the change is made.
   [[nodiscard]] bool is_refused(const InPlace& in_place, int64_t number) const {
     const auto exposed = std::make_shared<Exposed>();
     ModeRun reference(reference_of(mode_), exposing_model(std::make_shared<Exposed>()));

@@ -89,7 +89,7 @@ std::optional<Finding> compare_roughly(const std::string& spelling, const Trace&
   return std::nullopt;
 }
 
-/// What several values share is decoded once, and released with the graph.
+/// An encoding that several values share is decoded once, and released with the graph.
 bool may_encode(const std::string& spelling) {
   constexpr const char* kParts[] = {"budget", "gist", "dpr", "q4", "q2", "offload"};
   return std::any_of(std::begin(kParts), std::end(kParts),
@@ -125,7 +125,7 @@ std::optional<Finding> look_at_memory(const Trace& none, const Trace& got, bool 
   return std::nullopt;
 }
 
-/// Whether so many steps at the end are alike.
+/// Returns whether so many steps at the end are alike.
 bool quiet(const Program& program, int steps) {
   const Loop& loop = program.loop;
   const int quiet_from = loop.steps - steps;

@@ -7,8 +7,8 @@
 namespace noisemark::memopt::programs {
 namespace {
 
-/// Whether value `value` may be written by call `writer`: nobody saved it, and no view of it is
-/// used.
+/// Returns whether value `value` may be written by call `writer`: nobody saved it, and no view of
+/// it is used.
 bool may_be_written(const Program& program, int value, size_t writer) {
   if (value == 0) return false;
   const Effects& made_by = find_operator(program.calls[static_cast<size_t>(value - 1)].op).effects;
@@ -116,7 +116,7 @@ bool valid(const Program& program) {
     return false;
   if (loop.input_penalty && program.input.dtype == c10::kLong) return false;
   if (loop.keeps_graph && !may_keep_graph(loop)) return false;
-  // What a budget holds is measured in one scope.
+  // The bytes that a budget holds are measured in one scope.
   if (loop.scopes != Scopes::kOne && program.mode.budget()) return false;
   const bool trains = std::any_of(program.states.begin(), program.states.end(),
                                   [](const State& state) { return state.trained; });

@@ -124,11 +124,11 @@ struct Program {
 
 /// Something in the step is differentiated twice.
 [[nodiscard]] bool differentiates_twice(const Loop& loop);
-/// Whether weights are updated at the end of the step, and gradients begin anew.
+/// Returns whether weights are updated at the end of the step, and gradients begin anew.
 [[nodiscard]] bool updates_in(const Loop& loop, int step);
-/// Whether the first half of the calls is detached in a pass (Loop::adversarial).
+/// Returns whether the first half of the calls is detached in a pass (Loop::adversarial).
 [[nodiscard]] bool detaches_in(const Loop& loop, int step, int pass);
-/// Whether a state is used by the second half of the calls, or by the first.
+/// Returns whether a state is used by the second half of the calls, or by the first.
 [[nodiscard]] bool is_of_half(const Program& program, size_t state, bool second);
 
 /// The rows of the batch in a step, as Loop::batches says.
@@ -136,7 +136,7 @@ struct Program {
 /// The type of all parameters and buffers: double where the batch is.
 [[nodiscard]] c10::ScalarType state_type(const Program& program);
 
-/// Whether every use of the state is one that saves nothing of it (Effects::last_unsaved).
+/// Returns whether every use of the state is one that saves nothing of it (Effects::last_unsaved).
 [[nodiscard]] bool nobody_saves(const Program& program, size_t state);
 
 /// Types of all values, the batch first; empty where the program is not valid: a call takes what

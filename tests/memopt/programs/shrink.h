@@ -6,7 +6,7 @@
 
 namespace noisemark::memopt::programs {
 
-/// Whether a program still fails in the way that is looked for.
+/// Returns whether a program still fails in the way that is looked for.
 using StillFails = std::function<bool(const Program&)>;
 
 /// A program that still fails and from which nothing can be taken without that it stops (delta

@@ -139,7 +139,7 @@ TEST(ExactStorages, are_a_softmax_that_nothing_mixes) {
   EXPECT_TRUE(rounded(softmax).contains("aten::_softmax"));
   EXPECT_TRUE(rounded(attention, End::kNone).contains("aten::_softmax"));
   EXPECT_FALSE(rounded(softmax, End::kNone).contains("aten::_softmax"));
-  // What multiplies its gradient would make two that cancel differ.
+  // Rounding a factor of its gradient would make two that cancel differ.
   EXPECT_EQ(rounded(squared, End::kNone), (Savers{"aten::mm"}));
 }
 

@@ -79,7 +79,7 @@ class Suites {
 
 bool compared_something_else = false;
 
-/// Whether every gated row was judged by resamples of what differs.
+/// Returns whether every gated row was judged by resamples of what differs.
 bool is_of(const Comparison& comparison, size_t cells) {
   size_t judged = 0;
   for (const StochasticRow& row : comparison.stochastic) {

@@ -112,7 +112,8 @@ TEST(Exporters, name_changed_definitions_in_every_format) {
 
 using nlohmann::json;
 
-/// Whether `text` follows the JSON Schema in the file schema/NAME.schema.json beside these tests.
+/// Returns whether `text` follows the JSON Schema in the file schema/NAME.schema.json beside these
+/// tests.
 bool follows(const std::string& name, const std::string& text) {
   using valijson::adapters::NlohmannJsonAdapter;
   const auto rules = nlohmann::json::parse(

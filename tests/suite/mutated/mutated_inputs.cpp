@@ -262,7 +262,7 @@ constexpr std::string_view kJudged = "too few pairs (1 pair can";
 
 constexpr const char* kKept = "kept/c0c0438f36e7719a/result.json";
 
-/// Those of a study of one run, whose distances were read before.
+/// Returns the inputs of a study of one run, whose distances were read before.
 constexpr std::string_view kAlone = "nothing but the reference";
 constexpr int kNeeded = static_cast<int>(ExitCode::kBaselineNeeded);
 

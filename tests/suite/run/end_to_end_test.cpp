@@ -166,7 +166,8 @@ bool holds_half_a_checkpoint(const fs::path& folder) {
   return false;
 }
 
-/// Whether a half-written checkpoint was left behind. Takes the first that is being written.
+/// Returns whether a half-written checkpoint was left behind. Takes the first that is being
+/// written.
 bool kill_while_a_checkpoint_is_written(const std::vector<std::string>& arguments,
                                         const fs::path& out) {
   Process process(noisemark_command(arguments));

@@ -52,7 +52,7 @@ void perturb(const NamedTensors& parameters) {
   }
 }
 
-/// Whether operator `op` is the last of `chain`, read back from there.
+/// Returns whether operator `op` is the last of `chain`, read back from there.
 bool ends(std::span<const std::string_view> chain, const StepGraph& graph, memopt::OperatorId op) {
   if (op == memopt::kNone) return false;
   const memopt::RecordedOperator& recorded = graph.operators[static_cast<size_t>(op)];

@@ -44,8 +44,8 @@ struct FollowedPlan {
 };
 [[nodiscard]] FollowedPlan follow_plan(const SmallTraining& training);
 
-/// Whether the plan makes a value again by calling the last of these operators, where that reads
-/// what the one before it in the list made, and so on.
+/// Returns whether the plan makes a value again by calling the last of these operators, where that
+/// reads what the one before it in the list made, and so on.
 [[nodiscard]] bool makes_again(const memopt::TreatmentPlan& plan,
                                const std::vector<std::string_view>& chain);
 /// The operators that the plan's recipes call, each once, for messages.

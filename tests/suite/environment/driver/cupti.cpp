@@ -38,7 +38,7 @@ double setting(const char* name, double otherwise) {
   return found == state().settings.end() ? otherwise : found->second;
 }
 
-/// Whether the sample of this number is the one that a test spoils by `name`.
+/// Returns whether the sample of this number is the one that a test spoils by `name`.
 bool is_at(const char* name, size_t index) {
   return setting(name, -1) == static_cast<double>(index);
 }

@@ -15,7 +15,7 @@
 #include "suite/random/counter_rng.h"
 #include "tests/suite/real_pictures.h"
 
-/// Whether the distance grows with what is done to real pictures.
+/// These tests ask whether the distance grows with what is done to real pictures.
 namespace noisemark::suite {
 namespace {
 
