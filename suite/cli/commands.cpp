@@ -72,6 +72,16 @@ const std::array kCommands{
             "The command trains a few steps of growing batches and measures their peak_bytes; it "
             "extrapolates nothing. The table is Markdown.",
             fit_batches},
+    Command{"predict", command::kPredict, "ID", 1, 1,
+            "predict time and memory of other batch sizes from three that are trained",
+            "Every size is a run under every --mode, in a process of its own in DIR. The page goes "
+            "to stdout and to DIR/predict.md: time and peak by batch with their intervals, every "
+            "owner's bytes per image, the batch from which larger ones gain little, the largest "
+            "within --memory, and the batch for which a mode overtakes the first one in the same "
+            "memory. With --check five more sizes are trained, one of them twice the largest; the "
+            "exit code is 1 if the time is predicted with an error above 10 % or the peak above "
+            "1 %.",
+            predict_batches},
     Command{"sample", command::kSample, "ID", 1, 1, "draw images from trained weights",
             "The command writes an image for every sample, all samples as they are (samples.npy), "
             "the first of them side by side (sheet.png), and how they were drawn (sampling.json). "

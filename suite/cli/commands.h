@@ -66,6 +66,7 @@ struct Command {
 /// `noisemark fit`: a table of modes with the largest batch that each trains within --memory. Ends
 /// with exit code 1 when a mode does not even train the smallest.
 [[nodiscard]] Answer fit_batches(const CommandLine& line);
+[[nodiscard]] Answer predict_batches(const CommandLine& line);
 
 /// `noisemark sample`. Throws Error as sampling_pass() does, and exit code 130 when it is
 /// interrupted.

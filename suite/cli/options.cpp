@@ -30,6 +30,16 @@ OptionMember memory(Options& options) {
   return SizeMember{&options.memory_bytes};
 }
 
+OptionMember predicted_memory(Options& options) {
+  return SizeMember{&options.predict.memory_bytes};
+}
+OptionMember batches(Options& options) {
+  return &options.predict.batches;
+}
+OptionMember check(Options& options) {
+  return &options.predict.check;
+}
+
 Texts md_and_json() {
   return {"md", "json"};
 }
@@ -54,6 +64,12 @@ constexpr std::array kRows{
          "bound of peak_bytes (2GiB, 20.05MiB), or saved=SIZE for peak_saved_bytes"},
         at<&Options::budget>},
     Row{{kFit, "memory", "SIZE", "bound of a steady step's memory: 2GiB, 512MiB"}, memory},
+    Row{{kPredict, "memory", "SIZE", "memory for which the largest batch is predicted: 2GiB"},
+        predicted_memory},
+    Row{{kPredict, "batches", "B1,B2,B3", "batch sizes to predict from, at least three",
+         "a quarter of the definition's, a half, all"},
+        batches},
+    Row{{kPredict, "check", "", "also train five sizes that the prediction does not know"}, check},
 
     Row{{kReport, "format", "F", "write nothing, and print the results as", "", 0, false,
          report_formats},
@@ -211,7 +227,7 @@ constexpr std::array kRows{
 
 /// The last line of the help.
 constexpr std::array kFileRows{
-    Row{{kRun | kSweep | kPlan | kFit | kAb | kCalibrate | kPace, "flags", "FILE",
+    Row{{kRun | kSweep | kPredict | kPlan | kFit | kAb | kCalibrate | kPace, "flags", "FILE",
          "TOML file of these options by name; what is typed wins"},
         at<&Options::flags>},
 };

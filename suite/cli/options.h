@@ -9,6 +9,7 @@
 #include "reports/compare/comparison.h"
 #include "suite/ab/measure.h"
 #include "suite/quality/distance/measures.h"
+#include "suite/run/predict.h"
 #include "suite/run/spec/options.h"
 
 namespace noisemark::suite {
@@ -32,6 +33,8 @@ struct Options {
   std::vector<std::string> axes;
   std::string budget;
   std::optional<int64_t> memory_bytes;
+
+  PredictOptions predict;
 
   // compare, quality, history, baseline, selftest
   bool exact = false;

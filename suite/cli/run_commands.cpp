@@ -22,6 +22,7 @@
 #include "suite/run/passes/session.h"
 #include "suite/run/passes/training_pass.h"
 #include "suite/run/passes/watch.h"
+#include "suite/run/predict.h"
 #include "suite/run/run.h"
 #include "suite/run/spec/plan.h"
 #include "suite/run/sweep.h"
@@ -60,6 +61,10 @@ Answer train(const CommandLine& line) {
 
 Answer sweep_settings(const CommandLine& line) {
   return {"", run_sweep(run_options(line), parse_axes(line.options.axes))};
+}
+
+Answer predict_batches(const CommandLine& line) {
+  return {"", run_prediction(run_options(line), line.options.predict)};
 }
 
 Answer serve_steps(const CommandLine& line) {

@@ -287,7 +287,7 @@ SeriesEnd run_cells(const std::string& title, const std::vector<PlannedCell>& ce
                     const fs::path& out, bool resume) {
   std::vector<SeriesRun> runs;
   for (const PlannedCell& cell : cells) runs.push_back(cell.run);
-  return run_series("sweep of " + title, runs, out, resume);
+  return run_series(title, runs, out, resume);
 }
 
 /// A result counts where the folder's suite.json says that it is the cell's own.
@@ -323,24 +323,25 @@ SeriesEnd without_full_memory(SeriesEnd end) {
 
 }  // namespace
 
-ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes) {
-  require_benchmark("sweep", options.id);
+ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes,
+                   const SweepCommand& command) {
+  require_benchmark(command.name, options.id);
   require_one_way_with_what_is_there(options);
   const std::vector<PlannedCell> cells = planned_cells(options, axes);
   const std::string title = first_plan(cells).id;
   tell_of_unused_gpu(options, first_plan(cells).spec.device);
   std::optional<FreshFolder> fresh;
   if (options.out.empty()) {
-    fresh.emplace(options.out_parent, fs::path(options.id).stem().string() + "-sweep");
+    fresh.emplace(options.out_parent, fs::path(options.id).stem().string() + "-" + command.name);
   }
   const fs::path out = fresh ? fresh->path() : fs::path(options.out);
   const reports::FolderLock lock(out);
   prepare_suite_folder(out, options.force || options.resume);
-  const SeriesEnd end = run_cells(title, cells, out, options.resume);
-  const std::string text = reports::sweep_markdown(sweep_of(title, axes, cells, end, out));
-  reports::write_file_atomically(out / "sweep.md", text);
-  reports::print_out(text);
-  return worst_of(without_full_memory(end));
+  const SeriesEnd end = run_cells(command.name + " of " + title, cells, out, options.resume);
+  const SweepPage page = command.page(sweep_of(title, axes, cells, end, out));
+  reports::write_file_atomically(out / (command.name + ".md"), page.text);
+  reports::print_out(page.text);
+  return worse(worst_of(without_full_memory(end)), page.code);
 }
 
 }  // namespace noisemark::suite

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/render/table.h"
 #include "suite/run/spec/options.h"
 
 namespace noisemark::suite {
@@ -35,13 +37,28 @@ struct SweepCell {
 [[nodiscard]] std::vector<SweepCell> sweep_cells(const RunOptions& base,
                                                  const std::vector<SweepAxis>& axes);
 
+/// What a command says of its cells once they have been run.
+struct SweepPage {
+  std::string text;
+  ExitCode code = ExitCode::kPass;
+};
+
+/// A command that runs the cells of a sweep and makes a page of them.
+struct SweepCommand {
+  std::string name = "sweep";  ///< of the command, its folder and the file of its page
+  std::function<SweepPage(const reports::Sweep&)> page = [](const reports::Sweep& sweep) {
+    return SweepPage{reports::sweep_markdown(sweep)};
+  };
+};
+
 /// Trains one benchmark at every combination of the axes' values, each in a process of its own,
-/// into `out/KEY=VALUE[,KEY=VALUE...]`. Prints a table with a row for every cell, which is also
-/// written to `out/sweep.md`; suite.json and report.md are those of any several runs. A cell that
-/// cannot be planned or fails is a row with its exit code, and the others go on. Returns the worst
-/// exit code, where out of memory counts as a pass: a sweep is made to find where that is. Throws
-/// Error, exit code 2, where the options cannot be had together or not one cell can be planned, and
-/// as run_series() does.
-[[nodiscard]] ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes);
+/// into `out/KEY=VALUE[,KEY=VALUE...]`. Prints the command's page, a table with a row for every
+/// cell, which is also written to `out/NAME.md`; suite.json and report.md are those of any several
+/// runs. A cell that cannot be planned or fails is a row with its exit code, and the others go on.
+/// Returns the worst exit code, of the page too, where out of memory counts as a pass: a sweep is
+/// made to find where that is. Throws Error, exit code 2, where the options cannot be had together
+/// or not one cell can be planned, and as run_series() does.
+[[nodiscard]] ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes,
+                                 const SweepCommand& command = {});
 
 }  // namespace noisemark::suite

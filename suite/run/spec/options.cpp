@@ -127,7 +127,7 @@ namespace {
 
 using namespace command;
 
-constexpr uint32_t kTrained = kRun | kSweep;
+constexpr uint32_t kTrained = kRun | kSweep | kPredict;
 /// They start `noisemark pace`, so they take what it takes.
 constexpr uint32_t kPaced = kPace | kAb | kCalibrate;
 constexpr uint32_t kExecuted = kTrained | kPlan | kFit | kSample | kPaced;
@@ -143,14 +143,14 @@ constexpr std::array kRows{
     OptionRow<RunOptions>{{kRun, "mode", "M", "memory mode",
                            "none; in a suite, the modes of each benchmark", 0, true},
                           at<&RunOptions::modes>},
-    OptionRow<RunOptions>{{kFit, "mode", "M", "memory mode", "none", 0, true},
+    OptionRow<RunOptions>{{kFit | kPredict, "mode", "M", "memory mode", "none", 0, true},
                           at<&RunOptions::modes>},
     OptionRow<RunOptions>{{kSweep | kPaced, "mode", "M", "memory mode", "none"},
                           at<&RunOptions::modes>},
     OptionRow<RunOptions>{{kRun | kFit, "baseline", "B",
                            "how operators are executed: names joined by +", "plain", 0, true},
                           at<&RunOptions::baselines>},
-    OptionRow<RunOptions>{{kSweep | kPaced, "baseline", "B",
+    OptionRow<RunOptions>{{kSweep | kPredict | kPaced, "baseline", "B",
                            "how operators are executed: names joined by +", "plain"},
                           at<&RunOptions::baselines>},
     OptionRow<RunOptions>{
@@ -193,7 +193,7 @@ constexpr std::array kRows{
     OptionRow<RunOptions>{{kRun, "out", "DIR", "folder for the result",
                            "a new folder in $NOISEMARK_OUT or noisemark-out/"},
                           at<&RunOptions::out>},
-    OptionRow<RunOptions>{{kSweep, "out", "DIR", "folder for the cells",
+    OptionRow<RunOptions>{{kSweep | kPredict, "out", "DIR", "folder for the cells",
                            "a new folder in $NOISEMARK_OUT or noisemark-out/"},
                           at<&RunOptions::out>},
     OptionRow<RunOptions>{{kPlan, "out", "DIR", "folder for a plot of the Pareto curve", "no plot"},
@@ -218,9 +218,9 @@ constexpr std::array kRows{
         {kRun, "resume", "",
          "continue the run in --out from its checkpoint; a finished run stays as it is"},
         at<&RunOptions::resume>},
-    OptionRow<RunOptions>{
-        {kSweep, "resume", "", "continue the sweep in --out; finished cells stay as they are"},
-        at<&RunOptions::resume>},
+    OptionRow<RunOptions>{{kSweep | kPredict, "resume", "",
+                           "continue the sweep in --out; finished cells stay as they are"},
+                          at<&RunOptions::resume>},
     OptionRow<RunOptions>{
         {kTrained | kPaced, "deterministic", "", "use deterministic algorithms only"},
         at<&RunOptions::deterministic>},

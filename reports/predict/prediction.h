@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/base/error.h"
+#include "reports/base/statistics.h"
+#include "reports/result/result.h"
+
+/// The time and the memory of a training step at batch sizes that nobody ran, from some that were
+/// run: the predictions of Skyline (Yu et al., UIST 2020), with intervals, and with memory by
+/// owner.
+namespace noisemark::reports {
+
+/// A batch size that was run.
+struct BatchPoint {
+  int64_t batch = 0;
+  double step_s = 0;       ///< median time of a step
+  Interval step_ci95;      ///< interval of that median
+  int64_t peak_bytes = 0;  ///< the most live bytes of a step
+  std::string peak_at;     ///< phase and operator of the peak
+  /// Bytes at the peak by owner; those without one are "unattributed".
+  std::map<std::string, int64_t> owners;
+};
+
+/// Takes the figures from a result. Throws Error (bad input), which names `where`, if it lacks one.
+[[nodiscard]] BatchPoint batch_point(const Result& result, const std::string& where);
+
+/// Distance of a batch size from those that were run.
+enum class BatchRange {
+  kWithin,  ///< between the smallest and the largest
+  kNear,    ///< at least half of the smallest and at most twice the largest
+  kBeyond,  ///< further away: no error of such predictions was measured
+};
+
+struct BatchPrediction {
+  int64_t batch = 0;
+  BatchRange range = BatchRange::kWithin;
+  double step_s = 0;
+  Interval step_ci95;
+  int64_t peak_bytes = 0;
+
+  [[nodiscard]] double images_per_s() const { return static_cast<double>(batch) / step_s; }
+};
+
+/// Predicts the steps of one variant.
+///
+/// A step's time is a straight line in the batch size, fitted by least squares of relative errors,
+/// unless a point lies further from the line than 2 % and than its interval: then it is straight
+/// between neighbouring points, and goes on beyond them as between the last two. An interval holds
+/// what the points' own intervals, and their distances from the line, leave open. Every owner of
+/// memory holds bytes in proportion to the batch size or always the same, so the peak is always
+/// straight between points.
+class BatchModel {
+ public:
+  /// Throws Error (bad input) for fewer than three points or two of one batch size.
+  explicit BatchModel(std::vector<BatchPoint> points);
+
+  [[nodiscard]] const std::vector<BatchPoint>& points() const { return points_; }
+  /// Returns whether one straight line describes the time at all points.
+  [[nodiscard]] bool is_straight() const { return straight_; }
+  /// `batch` is at least 1.
+  [[nodiscard]] BatchPrediction at(int64_t batch) const;
+  /// The last batch size for which predictions are near().
+  [[nodiscard]] int64_t last_near() const { return 2 * points_.back().batch; }
+  /// The largest batch size whose peak stays within so many bytes; empty if none does or if the
+  /// peak does not grow.
+  [[nodiscard]] std::optional<int64_t> largest_within(int64_t bytes) const;
+  /// The smallest batch size with at least 95 % of the most images/s up to last_near().
+  [[nodiscard]] int64_t knee() const;
+
+ private:
+  using Weights = std::vector<double>;
+  [[nodiscard]] Weights pieces(double batch) const;
+  [[nodiscard]] Weights line(double batch) const;
+  [[nodiscard]] Weights times(double batch) const {
+    return straight_ ? line(batch) : pieces(batch);
+  }
+  void find_deviations();
+
+  std::vector<BatchPoint> points_;  ///< by batch size
+  std::vector<double> deviations_;  ///< standard deviation of each point's time, in s
+  bool straight_ = true;
+};
+
+/// Where a variant is faster than another in the same memory, although slower at the same batch.
+struct Overtaking {
+  int64_t batch = 0;         ///< of the other: the smallest for which it is overtaken
+  int64_t memory_bytes = 0;  ///< its peak there
+  int64_t larger_batch = 0;  ///< that fits into this memory under the variant
+};
+
+/// Searches up to the other's last_near(); empty if it is not overtaken there.
+[[nodiscard]] std::optional<Overtaking> overtaking(const BatchModel& variant,
+                                                   const BatchModel& other);
+
+/// One variant's points, and those that were held out to check it.
+struct PredictedVariant {
+  std::string name;  ///< its mode
+  std::vector<BatchPoint> points;
+  std::vector<BatchPoint> held_out;
+};
+
+/// Limits of the relative error of a checked prediction.
+inline constexpr double kMostTimeError = 0.10;
+inline constexpr double kMostMemoryError = 0.01;
+
+struct PredictionPage {
+  std::string text;  ///< Markdown
+  ExitCode code = ExitCode::kPass;
+};
+
+/// Predicts every variant, the first of which the others are compared with. `batches` are shown
+/// beside the measured ones, and the largest batch within `memory_bytes` if it is given. The code
+/// is kFailed if a held-out size departs by more than the limits.
+[[nodiscard]] PredictionPage predict(const std::string& title,
+                                     const std::vector<PredictedVariant>& variants,
+                                     std::optional<int64_t> memory_bytes);
+
+/// Five sizes to check a prediction from `batches` by: two between them, and three beyond, the last
+/// twice the largest. Multiples of `step`. Throws Error (bad input) if the sizes lie too close.
+[[nodiscard]] std::vector<int64_t> held_out_batches(const std::vector<int64_t>& batches,
+                                                    int64_t step);
+
+}  // namespace noisemark::reports

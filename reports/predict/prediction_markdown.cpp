@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/predict/prediction.h"
+
+namespace noisemark::reports {
+namespace {
+
+/// A variant with its model, and what the model says of the sizes that were held out.
+struct Modelled {
+  const PredictedVariant* variant = nullptr;
+  BatchModel model;
+};
+
+struct Errors {
+  double time_frac = 0;
+  double memory_frac = 0;
+};
+
+double error_of(double predicted, double measured) {
+  return std::abs(predicted - measured) / measured;
+}
+
+Errors errors_of(const BatchPrediction& predicted, const BatchPoint& measured) {
+  return {error_of(predicted.step_s, measured.step_s),
+          error_of(static_cast<double>(predicted.peak_bytes),
+                   static_cast<double>(measured.peak_bytes))};
+}
+
+Errors largest_errors(const std::vector<Modelled>& all) {
+  Errors largest;
+  for (const Modelled& one : all) {
+    for (const BatchPoint& point : one.variant->held_out) {
+      const Errors errors = errors_of(one.model.at(point.batch), point);
+      largest.time_frac = std::max(largest.time_frac, errors.time_frac);
+      largest.memory_frac = std::max(largest.memory_frac, errors.memory_frac);
+    }
+  }
+  return largest;
+}
+
+bool is_checked(const std::vector<Modelled>& all) {
+  return std::any_of(all.begin(), all.end(),
+                     [](const Modelled& one) { return !one.variant->held_out.empty(); });
+}
+
+bool is_within(const Errors& errors) {
+  return errors.time_frac <= kMostTimeError && errors.memory_frac <= kMostMemoryError;
+}
+
+std::string headline(const std::vector<Modelled>& all) {
+  if (!is_checked(all)) {
+    return "The predictions were not checked: `--check` also trains five sizes that they do not "
+           "know.\n";
+  }
+  const Errors largest = largest_errors(all);
+  return fmt::format(
+      "**{}**: at the sizes that were held out, the largest error of the time is {} (at most {}) "
+      "and that of the peak {} (at most {}).\n",
+      is_within(largest) ? "PASS" : "FAIL", format_percent(largest.time_frac),
+      format_percent(kMostTimeError), format_percent(largest.memory_frac),
+      format_percent(kMostMemoryError));
+}
+
+std::string line_words(const BatchModel& model) {
+  if (!model.is_straight()) return "straight between points";
+  const double slope =
+      model.at(model.last_near()).step_s - model.at(model.points().back().batch).step_s;
+  const double per_image = slope / static_cast<double>(model.points().back().batch);
+  const double fixed =
+      model.at(model.last_near()).step_s - per_image * static_cast<double>(model.last_near());
+  return fmt::format("{} + {} per image", format_seconds(std::max(fixed, 0.0)),
+                     format_seconds(per_image));
+}
+
+std::string range_words(BatchRange range) {
+  return range == BatchRange::kBeyond ? " (beyond what was checked)" : "";
+}
+
+std::string largest_cell(const BatchModel& model, int64_t bytes) {
+  const std::optional<int64_t> batch = model.largest_within(bytes);
+  if (!batch) return "none";
+  return format_count(*batch) + range_words(model.at(*batch).range);
+}
+
+std::string variants_table(const std::vector<Modelled>& all, std::optional<int64_t> memory_bytes) {
+  std::vector<MarkdownTable::Column> columns{
+      {"mode"}, {"time of a step"}, {"knee (batch)", Align::kRight}};
+  if (memory_bytes) {
+    columns.push_back({"largest batch within " + format_bytes(*memory_bytes), Align::kRight});
+  }
+  MarkdownTable table(columns);
+  for (const Modelled& one : all) {
+    std::vector<std::string> row{one.variant->name, line_words(one.model),
+                                 format_count(one.model.knee())};
+    if (memory_bytes) row.push_back(largest_cell(one.model, *memory_bytes));
+    table.add_row(row);
+  }
+  return table.text();
+}
+
+std::string overtaking_lines(const std::vector<Modelled>& all) {
+  std::string text;
+  const Modelled& first = all.front();
+  for (size_t i = 1; i < all.size(); ++i) {
+    const auto found = overtaking(all[i].model, first.model);
+    if (!found) {
+      text += fmt::format("\n`{}` overtakes `{}` in the same memory at no batch of up to {}.\n",
+                          all[i].variant->name, first.variant->name,
+                          format_count(first.model.last_near()));
+      continue;
+    }
+    text += fmt::format(
+        "\n`{}` overtakes `{}` in {}: there `{}` trains batches of {} at {} images/s, and `{}` "
+        "batches of {} at {} images/s{}.\n",
+        all[i].variant->name, first.variant->name, format_bytes(found->memory_bytes),
+        first.variant->name, format_count(found->batch),
+        format_per_s(first.model.at(found->batch).images_per_s()), all[i].variant->name,
+        format_count(found->larger_batch),
+        format_per_s(all[i].model.at(found->larger_batch).images_per_s()),
+        range_words(all[i].model.at(found->larger_batch).range));
+  }
+  return text;
+}
+
+void add_measured(MarkdownTable& table, const std::string& mode, const BatchPoint& point) {
+  table.add_row(
+      {mode, format_count(point.batch), "measured", format_ms(point.step_s),
+       fmt::format("{} to {}", format_ms(point.step_ci95.low), format_ms(point.step_ci95.high)),
+       format_per_s(static_cast<double>(point.batch) / point.step_s), format_mib(point.peak_bytes),
+       "", ""});
+}
+
+void add_predicted(MarkdownTable& table, const std::string& mode, const BatchPrediction& predicted,
+                   const BatchPoint* measured) {
+  const Errors errors = measured == nullptr ? Errors{} : errors_of(predicted, *measured);
+  table.add_row({mode, format_count(predicted.batch),
+                 predicted.range == BatchRange::kWithin ? "predicted" : "extrapolated",
+                 format_ms(predicted.step_s),
+                 fmt::format("{} to {}", format_ms(predicted.step_ci95.low),
+                             format_ms(predicted.step_ci95.high)),
+                 format_per_s(predicted.images_per_s()), format_mib(predicted.peak_bytes),
+                 measured == nullptr ? "" : format_percent(errors.time_frac),
+                 measured == nullptr ? "" : format_percent(errors.memory_frac)});
+}
+
+std::string batches_table(const std::vector<Modelled>& all) {
+  MarkdownTable table({{"mode"},
+                       {"batch", Align::kRight},
+                       {"source"},
+                       {"step (ms)", Align::kRight},
+                       {"interval (ms)", Align::kRight},
+                       {"images/s", Align::kRight},
+                       {"peak (MiB)", Align::kRight},
+                       {"error of the time", Align::kRight, Fold::kIfEmpty},
+                       {"error of the peak", Align::kRight, Fold::kIfEmpty}});
+  for (const Modelled& one : all) {
+    const std::string& mode = one.variant->name;
+    for (const BatchPoint& point : one.model.points()) add_measured(table, mode, point);
+    for (const BatchPoint& point : one.variant->held_out) {
+      add_predicted(table, mode, one.model.at(point.batch), &point);
+    }
+    if (one.variant->held_out.empty()) {
+      add_predicted(table, mode, one.model.at(one.model.last_near()), nullptr);
+    }
+  }
+  return table.text();
+}
+
+/// Every owner's line through the smallest and the largest size.
+std::string owners_table(const Modelled& one) {
+  const BatchPoint& a = one.model.points().front();
+  const BatchPoint& b = one.model.points().back();
+  std::set<std::string> owners;
+  for (const BatchPoint* point : {&a, &b}) {
+    for (const auto& [owner, bytes] : point->owners) owners.insert(owner);
+  }
+  MarkdownTable table({{"owner"},
+                       {"always (MiB)", Align::kRight},
+                       {"per image (MiB)", Align::kRight},
+                       {"off the line (MiB)", Align::kRight}});
+  const auto bytes_of = [](const BatchPoint& point, const std::string& owner) {
+    const auto found = point.owners.find(owner);
+    return found == point.owners.end() ? 0.0 : static_cast<double>(found->second);
+  };
+  for (const std::string& owner : owners) {
+    const double slope =
+        (bytes_of(b, owner) - bytes_of(a, owner)) / static_cast<double>(b.batch - a.batch);
+    const double fixed = bytes_of(a, owner) - slope * static_cast<double>(a.batch);
+    double off = 0;
+    for (const BatchPoint& point : one.model.points()) {
+      off = std::max(
+          off, std::abs(bytes_of(point, owner) - fixed - slope * static_cast<double>(point.batch)));
+    }
+    table.add_row({owner, format_mib(std::llround(fixed)), format_mib(std::llround(slope)),
+                   format_mib(std::llround(off))});
+  }
+  return table.text();
+}
+
+std::string owners_section(const std::vector<Modelled>& all) {
+  std::string text = "\n## Memory by owner\n";
+  for (const Modelled& one : all) {
+    text += fmt::format("\nAt the peak under `{}`:\n\n{}", one.variant->name, owners_table(one));
+    std::vector<std::string> places;
+    for (const BatchPoint& point : one.model.points()) places.push_back(point.peak_at);
+    if (std::adjacent_find(places.begin(), places.end(), std::not_equal_to<>()) != places.end()) {
+      text +=
+          fmt::format("\nThe peaks lie at different places, which bends the line of memory: {}.\n",
+                      fmt::join(places, "; "));
+    }
+  }
+  return text;
+}
+
+constexpr std::string_view kDefinitions =
+    "\nThe knee is the smallest batch with 95 % of the most images/s up to twice the largest "
+    "measured batch. The time is a straight line in the batch where every measured size lies on it "
+    "within 2 % or its interval, and straight between neighbouring sizes elsewhere. The peak is "
+    "straight between measured sizes. An interval is of 95 %, from the medians' own intervals and "
+    "their distances from the line; it knows nothing of another day or machine. Extrapolated sizes "
+    "lie outside of the measured ones.\n";
+
+}  // namespace
+
+PredictionPage predict(const std::string& title, const std::vector<PredictedVariant>& variants,
+                       std::optional<int64_t> memory_bytes) {
+  std::vector<Modelled> all;
+  for (const PredictedVariant& variant : variants) {
+    all.push_back({&variant, BatchModel(variant.points)});
+  }
+  PredictionPage page;
+  page.text = finished_page(fmt::format("# Prediction of {}\n\n{}\n{}{}\n## Batch sizes\n\n{}{}{}",
+                                        plain(title), headline(all),
+                                        variants_table(all, memory_bytes), overtaking_lines(all),
+                                        batches_table(all), owners_section(all), kDefinitions));
+  if (is_checked(all) && !is_within(largest_errors(all))) page.code = ExitCode::kFailed;
+  return page;
+}
+
+}  // namespace noisemark::reports

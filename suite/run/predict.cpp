@@ -1,0 +1,119 @@
+#include "suite/run/predict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "reports/predict/prediction.h"
+#include "suite/run/passes/memory_pass.h"
+#include "suite/run/spec/plan.h"
+#include "suite/run/sweep.h"
+
+namespace noisemark::suite {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+constexpr size_t kFewest = 3;
+
+Error not_sizes(const std::string& found, int64_t accumulation) {
+  return bad_input("--batches", "", found,
+                   fmt::format("at least {} different multiples of {}, joined by commas", kFewest,
+                               accumulation));
+}
+
+Sizes typed_sizes(const std::string& text, int64_t accumulation) {
+  Sizes sizes;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    int64_t size = 0;
+    const auto [stop, error] = std::from_chars(at, end, size);
+    const bool whole = error == std::errc{} && (stop == end || (*stop == ',' && stop + 1 != end));
+    if (!whole || size < 1 || size % accumulation != 0) throw not_sizes(text, accumulation);
+    sizes.push_back(size);
+    at = stop == end ? end : stop + 1;
+  }
+  std::sort(sizes.begin(), sizes.end());
+  const bool twice = std::adjacent_find(sizes.begin(), sizes.end()) != sizes.end();
+  if (twice || sizes.size() < kFewest) throw not_sizes(text, accumulation);
+  return sizes;
+}
+
+/// A quarter and a half of the definition's batch and all of it, or its multiples if it is small:
+/// sizes to check by must fit between them.
+Sizes usual_sizes(const TrainConfig& train) {
+  const int64_t quarter = train.batch / (4 * train.accumulation) * train.accumulation;
+  const int64_t first = quarter >= 2 * train.accumulation ? quarter : 2 * train.accumulation;
+  return {first, 2 * first, 4 * first};
+}
+
+std::string axis(const std::string& key, const std::vector<std::string>& values) {
+  return fmt::format("{}={}", key, fmt::join(values, ","));
+}
+
+/// One mode's cells as points; those of `known` are what is predicted from.
+class Points {
+ public:
+  Points(const reports::Sweep& sweep, const Sizes& known) : sweep_(sweep), known_(known) {}
+
+  std::vector<reports::PredictedVariant> variants() const {
+    std::vector<reports::PredictedVariant> all;
+    for (const reports::SweepRow& row : sweep_.rows) {
+      const std::string& mode = row.values.front();
+      if (all.empty() || all.back().name != mode) all.push_back({mode, {}, {}});
+      add(row, all.back());
+    }
+    return all;
+  }
+
+ private:
+  void add(const reports::SweepRow& row, reports::PredictedVariant& to) const {
+    if (!row.result) {
+      throw Error(
+          static_cast<ExitCode>(row.exit_code.value_or(static_cast<int>(ExitCode::kFailed))),
+          row.name + ": " + row.words + ": nothing is predicted without it");
+    }
+    reports::BatchPoint point = reports::batch_point(*row.result, row.name);
+    const bool is_known = std::find(known_.begin(), known_.end(), point.batch) != known_.end();
+    (is_known ? to.points : to.held_out).push_back(std::move(point));
+  }
+
+  const reports::Sweep& sweep_;
+  const Sizes& known_;
+};
+
+}  // namespace
+
+ExitCode run_prediction(const RunOptions& options, const PredictOptions& wishes) {
+  require_benchmark("predict", options.id);
+  const std::vector<PlannedRun> plans = plan_runs(options);
+  for (const PlannedRun& plan : plans) require_countable_batch(plan.spec);
+  const TrainConfig& train = plans.front().spec.definition.train;
+  const Sizes known =
+      wishes.batches.empty() ? usual_sizes(train) : typed_sizes(wishes.batches, train.accumulation);
+  Sizes sizes = known;
+  if (wishes.check) {
+    for (const int64_t size : reports::held_out_batches(known, train.accumulation)) {
+      sizes.push_back(size);
+    }
+  }
+  std::vector<std::string> modes;
+  for (const PlannedRun& plan : plans) modes.push_back(plan.spec.mode.name);
+  std::vector<std::string> batches;
+  for (const int64_t size : sizes) batches.push_back(std::to_string(size));
+
+  RunOptions each = options;
+  each.modes.clear();
+  const SweepCommand command{"predict", [&](const reports::Sweep& sweep) {
+                               reports::PredictionPage page =
+                                   predict(sweep.title, Points(sweep, known).variants(),
+                                           wishes.memory_bytes);
+                               return SweepPage{std::move(page.text), page.code};
+                             }};
+  return run_sweep(each, parse_axes({axis("mode", modes), axis("batch", batches)}), command);
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,65 @@
+#include "suite/run/predict.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/suite/process.h"
+#include "tests/suite/run/short_run.h"
+
+/// `noisemark predict`, as a user meets it.
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Finished;
+using test::result_in;
+using test::run_noisemark;
+using test::TemporaryFolder;
+using test::with;
+
+std::vector<std::string> prediction(const fs::path& out, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = test::short_run(out, 12);
+  arguments.front() = "predict";
+  return with(arguments, more);
+}
+
+/// The peak is exact: a limit of 1 % holds on the busiest machine. The time is not looked at, which
+/// a machine with other work to do may move by more than its limit.
+TEST(Predict, trains_three_sizes_and_five_more_to_check_the_prediction_by) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished done =
+      run_noisemark(prediction(out, {"--batches=2,4,8", "--check", "--memory=64MiB"}));
+  EXPECT_TRUE(done.code == 0 || done.code == 1) << done.both();
+  for (const char* batch : {"2", "3", "4", "6", "8", "10", "12", "16"}) {
+    const fs::path cell = out / ("mode=none,batch=" + std::string(batch));
+    EXPECT_EQ(std::to_string(result_in(cell).protocol.batch), batch);
+  }
+  const std::string page = test::file_bytes(out / "predict.md");
+  EXPECT_EQ(page.find("# Prediction of gmm16@cpu\n"), 0U) << page;
+  EXPECT_NE(page.find("and that of the peak 0."), std::string::npos) << page;
+}
+
+TEST(Predict, says_in_what_memory_a_mode_overtakes_the_first_one) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished done = run_noisemark(
+      prediction(out, {"--batches=2,4,8", "--mode=none", "--mode=echo", "--no-certificate"}));
+  ASSERT_EQ(done.code, 0) << done.both();
+  EXPECT_NE(done.out.find("`echo` overtakes `none` in"), std::string::npos) << done.out;
+}
+
+TEST(Predict, refuses_sizes_that_nothing_can_be_predicted_from) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  for (const std::string sizes : {"2,4", "2,4,4", "2,4,x", "2,4,8,", "0,2,4", "2;4;8"}) {
+    const Finished done = run_noisemark(prediction(out, {"--batches=" + sizes}));
+    EXPECT_EQ(done.code, 2) << done.both();
+    EXPECT_NE(done.err.find("--batches: " + sizes), std::string::npos) << done.err;
+  }
+  const Finished close = run_noisemark(prediction(out, {"--batches=1,2,3", "--check"}));
+  EXPECT_EQ(close.code, 2) << close.both();
+  EXPECT_FALSE(fs::exists(out));
+}
+
+}  // namespace
+}  // namespace noisemark::suite
