@@ -218,8 +218,8 @@ class Simulation {
     result_.events.push_back(end);
   }
 
-  /// Whether both were asked for by one node, the second right after the first. A function of the
-  /// program's own asks in the order in which it saved, and functions are asked in reverse.
+  /// Returns whether both were asked for by one node, the second right after the first. A function
+  /// of the program's own asks in the order in which it saved, and functions are asked in reverse.
   [[nodiscard]] bool are_of_one_node(SlotId first, SlotId second) const {
     if (first == kNone) return false;
     const OperatorId saved_by = graph_.slots[static_cast<size_t>(second)].saved_by;

@@ -147,8 +147,8 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
   return false;
 }
 
-/// Whether a norm or an attention reads what the encoding rounds too far, in any of the memory's
-/// saved values.
+/// Returns whether a norm or an attention reads what the encoding rounds too far, in any of the
+/// memory's saved values.
 bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held) {
   at::Tensor decoded;
   for (const ValueId other :
@@ -169,8 +169,8 @@ bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held
   return false;
 }
 
-/// Whether what an attention saved may be rounded: as far as query and key are known, which come
-/// first. Where they are not near enough, both are not rounded.
+/// Returns whether what an attention saved may be rounded: as far as query and key are known, which
+/// come first. Where they are not near enough, both are not rounded.
 bool HeldValues::rounds_within_logits(const RecordedOperator& attention, ValueId id,
                                       const at::Tensor& memory, const at::Tensor& decoded) {
   const auto known = [&](ValueId other) {

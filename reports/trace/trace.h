@@ -32,7 +32,7 @@ struct TraceEvent {
   TraceCategory category = TraceCategory::kOther;
 
   [[nodiscard]] int64_t duration() const { return end - start; }
-  /// Whether it takes a stream's time.
+  /// Returns whether it takes a stream's time.
   [[nodiscard]] bool on_stream() const {
     return stream >= 0 && (category == TraceCategory::kKernel || category == TraceCategory::kSync);
   }
@@ -53,7 +53,7 @@ struct Trace {
   [[nodiscard]] const std::string& name_of(const TraceEvent& event) const {
     return names[event.name];
   }
-  /// Whether the event is of the device's side of a correlation.
+  /// Returns whether the event is of the device's side of a correlation.
   [[nodiscard]] bool on_device(const TraceEvent& event) const;
 };
 
