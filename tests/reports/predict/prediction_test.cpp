@@ -177,6 +177,14 @@ TEST(PredictionPage, has_every_owner_and_the_largest_batch) {
   EXPECT_NE(predict("gmm16@cpu", {unchecked}, {}).text.find("not checked"), std::string::npos);
 }
 
+TEST(PredictionPage, names_the_sizes_whose_peak_lies_elsewhere) {
+  PredictedVariant none{"none", points({4, 8, 16}), points({6, 12, 20, 24, 32})};
+  none.held_out.back().peak_at = "forward, aten::conv2d";
+  const std::string text = predict("gmm16@cpu", {none}, {}).text;
+  EXPECT_NE(text.find("- batch 32: forward, aten::conv2d"), std::string::npos) << text;
+  EXPECT_EQ(page(1, 1).text.find("elsewhere"), std::string::npos);
+}
+
 TEST(BatchPoint, needs_a_run_that_measured_time_and_memory) {
   Result result = test::result_on_a_gpu();
   const BatchPoint found = batch_point(result, "cell");

@@ -25,21 +25,22 @@ std::vector<std::string> prediction(const fs::path& out, const std::vector<std::
   return with(words, more);
 }
 
-/// The peak is exact: a limit of 1 % holds on the busiest machine. The time is not looked at, which
-/// a machine with other work to do may move by more than its limit.
+/// Up to 12 images the peak is at one place, so it is predicted exactly, on the busiest machine
+/// too; from 16 on oneDNN takes another algorithm. The time is not looked at, which a machine with
+/// other work to do may move by more than its limit.
 TEST(Predict, trains_three_sizes_and_five_more_to_check_the_prediction_by) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const Finished done =
-      run_noisemark(prediction(out, {"--batches=2,4,8", "--check", "--memory=64MiB"}));
+      run_noisemark(prediction(out, {"--batches=2,4,6", "--check", "--memory=64MiB"}));
   EXPECT_TRUE(done.code == 0 || done.code == 1) << done.both();
-  for (const char* batch : {"2", "3", "4", "6", "8", "10", "12", "16"}) {
+  for (const char* batch : {"2", "3", "4", "5", "6", "8", "9", "12"}) {
     const fs::path cell = out / ("mode=none,batch=" + std::string(batch));
     EXPECT_EQ(std::to_string(result_in(cell).protocol.batch), batch);
   }
   const std::string page = test::file_bytes(out / "predict.md");
   EXPECT_EQ(page.find("# Prediction of gmm16@cpu\n"), 0U) << page;
-  EXPECT_NE(page.find("and that of the peak 0."), std::string::npos) << page;
+  EXPECT_NE(page.find("and that of the peak 0.0"), std::string::npos) << page;
 }
 
 TEST(Predict, says_in_what_memory_a_mode_overtakes_the_first_one) {
