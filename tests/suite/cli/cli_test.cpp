@@ -125,7 +125,8 @@ TEST(CommandLine, says_what_an_id_may_be_wherever_one_is_asked_for) {
 TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
   expect_bad_input(
       {"rnu", "gmm16"},
-      "\"rnu\": unknown command (nearest \"run\"; one of: list, run, sweep, plan, fit, sample, "
+      "\"rnu\": unknown command (nearest \"run\"; one of: list, run, sweep, plan, fit, predict, "
+      "sample, "
       "check, report, compare, quality, ab, calibrate, table, history, trace, baseline, selftest, "
       "fid, "
       "env, "
