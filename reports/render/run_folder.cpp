@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
 #include "reports/base/json.h"
+#include "reports/base/json_reader.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
 #include "reports/render/plot.h"
@@ -37,6 +40,18 @@ void render_folder(const fs::path& folder) {
 
 Error not_a_suite(const fs::path& file, const std::string& what) {
   return bad_input(file.string(), "not a suite", what, std::string(kSuiteSchema));
+}
+
+/// Every run has a folder of its own, below the suite's.
+void require_folders_below(const fs::path& file, const std::vector<std::string>& names) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    const fs::path path(name);
+    const bool below = !name.empty() && path.is_relative() &&
+                       std::find(path.begin(), path.end(), "..") == path.end();
+    if (below && seen.insert(name).second) continue;
+    throw bad_input(file.string(), "folders", name, "folders below this one, each once");
+  }
 }
 
 /// Says how the run ended that was to replace the result of an earlier suite.
@@ -113,20 +128,29 @@ std::optional<Suite> read_suite(const fs::path& folder) {
   const fs::path file = folder / "suite.json";
   if (!fs::exists(file)) return std::nullopt;
   const std::string text = read_file(file);
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  try {
-    const auto schema = json.at("schema").get<std::string>();
-    if (schema != kSuiteSchema) throw not_a_suite(file, schema);
-    Suite suite;
-    json.at("title").get_to(suite.title);
-    json.at("folders").get_to(suite.names);
-    if (json.contains("earlier")) json["earlier"].get_to(suite.earlier);
-    if (json.contains("not_run")) json["not_run"].get_to(suite.not_run);
-    if (json.contains("judged")) json["judged"].get_to(suite.judged);
-    return suite;
-  } catch (const nlohmann::json::exception& error) {
-    throw not_a_suite(file, fault_words(text, error));
+  const auto tree = nlohmann::json::parse(text, nullptr, false);
+  if (!tree.is_object()) {
+    const std::string fault = json_fault(text);
+    throw not_a_suite(file, fault.empty() ? "no object" : "not JSON: " + fault);
   }
+  const json::Reader reader(file.string());
+  const json::Path top;
+  const auto read = [&](const char* key, auto& to) {
+    reader.value(reader.at(tree, key, top), to, json::Path{&top, key});
+  };
+  std::string schema;
+  read("schema", schema);
+  if (schema != kSuiteSchema) throw not_a_suite(file, schema);
+  Suite suite;
+  read("title", suite.title);
+  read("folders", suite.names);
+  require_folders_below(file, suite.names);
+  if (tree.contains("earlier")) read("earlier", suite.earlier);
+  if (tree.contains("not_run")) read("not_run", suite.not_run);
+  std::vector<std::string> judged;
+  if (tree.contains("judged")) read("judged", judged);
+  suite.judged = {judged.begin(), judged.end()};
+  return suite;
 }
 
 std::vector<SuiteRun> suite_runs(const fs::path& folder, const Suite& suite) {
