@@ -167,10 +167,12 @@ class SignsOfLife {
   std::shared_ptr<State> state_;
 };
 
-/// The first cause that was written down: this one, or that of another rank.
-GroupLost agree_on(c10d::Store& store, ExitCode code, const std::string& cause) {
+/// The first cause that was written down: this one, or that of another rank. Then says that `rank`
+/// knows it.
+GroupLost agree_on(c10d::Store& store, int64_t rank, ExitCode code, const std::string& cause) {
   const std::string own = fmt::format("{} {}", static_cast<int>(code), cause);
   const std::string first = agreed(store, "cause", own);
+  store.set(key_of("left", rank), bytes_of("1"));
   return {static_cast<ExitCode>(std::stoi(first)), first.substr(first.find(' ') + 1)};
 }
 
@@ -188,14 +190,14 @@ std::vector<int64_t> silent_ranks(c10d::Store& store, int64_t ranks, millisecond
 }
 
 /// `words`: of the operation that failed.
-GroupLost first_cause(c10d::Store& store, int64_t ranks, milliseconds silence,
+GroupLost first_cause(c10d::Store& store, const Rank& self, milliseconds silence,
                       const std::string& words) {
   std::string cause = "the ranks lost each other: " + words;
   if (!store.check({std::string("cause")})) {
-    const std::vector<int64_t> silent = silent_ranks(store, ranks, silence);
+    const std::vector<int64_t> silent = silent_ranks(store, self.ranks, silence);
     if (!silent.empty()) cause = named(silent) + " was killed or stopped: no sign of life";
   }
-  return agree_on(store, ExitCode::kInternal, cause);
+  return agree_on(store, self.rank, ExitCode::kInternal, cause);
 }
 
 class JoinedGroup final : public Group {
@@ -214,7 +216,12 @@ class JoinedGroup final : public Group {
 
   ~JoinedGroup() override {
     try {
-      if (!broken_) say_goodbye();
+      if (!broken_) {
+        say_goodbye();
+      } else if (rank().rank == 0) {
+        // The others ask its store for the cause.
+        wait_for_all(*store_, "left", rank().ranks, limits_.silence);
+      }
     } catch (const std::exception&) {  // nobody is left to whom it matters
     }
   }
@@ -257,10 +264,10 @@ class JoinedGroup final : public Group {
   void leave(ExitCode code, const std::string& cause) noexcept override {
     broken_ = true;
     try {
-      (void)within(limits_.store,
-                   [store = store_, code, words = fmt::format("rank {}: {}", rank().rank, cause)] {
-                     return agree_on(*store, code, words);
-                   });
+      (void)within(limits_.store, [store = store_, self = rank().rank, code,
+                                   words = fmt::format("rank {}: {}", rank().rank, cause)] {
+        return agree_on(*store, self, code, words);
+      });
     } catch (const std::exception&) {  // the others miss this rank's signs of life
     }
   }
@@ -270,9 +277,9 @@ class JoinedGroup final : public Group {
     broken_ = true;
     try {
       return within(limits_.store + limits_.silence,
-                    [store = store_, ranks = rank().ranks, silence = limits_.silence,
+                    [store = store_, self = rank(), silence = limits_.silence,
                      words = first_line(failure.what())] {
-                      return first_cause(*store, ranks, silence, words);
+                      return first_cause(*store, self, silence, words);
                     });
     } catch (const std::exception&) {
       return {ExitCode::kInternal,
