@@ -299,8 +299,8 @@ class PlanExecution::State {
     if (path_.has_value()) path_->stands_for(tensor, slot);
   }
 
-  /// What a differentiated backward is given lives on in its own graph. Where the program holds the
-  /// saved memory as well, a second one would be held besides.
+  /// A tensor that is given to a differentiated backward lives on in its own graph. Where the
+  /// program holds the saved memory as well, a second one would be held besides.
   void remember_memory(SlotId slot, const at::Tensor& tensor) {
     if (purpose_ != Purpose::kFollow || form_of(tensor) != MemoryForm::kPlain) return;
     if (!graph_.slots[static_cast<size_t>(slot)].differentiated) return;

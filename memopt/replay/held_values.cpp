@@ -34,7 +34,7 @@ at::Tensor all_memory_of(const at::Tensor& tensor) {
 
 /// As a part of a form's room: what is fuller is likely to be too full in a later step.
 constexpr double kMostFilled = 0.9;
-/// What a norm or an attention reads of a larger tensor is looked at in the pass that verifies
+/// A larger tensor that a norm or an attention reads is looked at in the pass that verifies
 /// alone: to read it in every pass would take time, and statistics over many elements change
 /// slowly.
 constexpr int64_t kMostLookedAt = 1 << 16;

@@ -86,7 +86,8 @@ class BatchModel {
   bool straight_ = true;
 };
 
-/// Where a variant is faster than another in the same memory, although slower at the same batch.
+/// A variant overtakes another where it is faster in the same memory, although slower at the same
+/// batch.
 struct Overtaking {
   int64_t batch = 0;         ///< of the other: the smallest for which it is overtaken
   int64_t memory_bytes = 0;  ///< its peak there

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -199,14 +200,18 @@ std::string why_not_all_ranks(const Result& result) {
   return fmt::format("Of {} ranks {} handed over what they found.", *result.identity.ranks, found);
 }
 
+/// Returns the failed gate if a rank handed over nothing.
+std::optional<Gate> without_ranks(Gate gate, const Result& result) {
+  gate.words = why_not_all_ranks(result);
+  if (gate.words.empty()) return std::nullopt;
+  gate.verdict = Verdict::kFail;
+  return gate;
+}
+
 /// Ranks that draw the same noise train on less than the batch, and no loss shows it.
 Gate rank_noise(const Result& result) {
   Gate gate{"rank_noise", "ranks_of_equal_noise", "equals", {}, 0, "count", {}, {}};
-  gate.words = why_not_all_ranks(result);
-  if (!gate.words.empty()) {
-    gate.verdict = Verdict::kFail;
-    return gate;
-  }
+  if (const auto failed = without_ranks(gate, result)) return *failed;
   std::set<std::string> noises;
   for (const RankRecord& record : result.ranks) noises.insert(record.noise_sha256);
   gate = decided(gate, static_cast<double>(result.ranks.size() - noises.size()));
@@ -219,11 +224,7 @@ Gate rank_noise(const Result& result) {
 
 Gate rank_weights(const Result& result) {
   Gate gate{"rank_weights", "ranks_of_other_weights", "equals", {}, 0, "count", {}, {}};
-  gate.words = why_not_all_ranks(result);
-  if (!gate.words.empty()) {
-    gate.verdict = Verdict::kFail;
-    return gate;
-  }
+  if (const auto failed = without_ranks(gate, result)) return *failed;
   const std::string& first = result.ranks.front().determinism.weights_sha256;
   const auto others = std::count_if(
       result.ranks.begin(), result.ranks.end(),

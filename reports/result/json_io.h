@@ -25,7 +25,7 @@ namespace noisemark::reports {
 /// Reads without verifying the checksum, to see what else is wrong with a changed file.
 [[nodiscard]] Result from_json_unverified(std::string_view text, const std::string& where);
 
-/// What a rank hands to rank 0, which reads it: the same fields as in result.json, without a
+/// A rank hands this to rank 0, which reads it: the same fields as in result.json, without a
 /// checksum. Reading throws Error (bad input).
 [[nodiscard]] std::string to_json(const RankRecord& record);
 [[nodiscard]] RankRecord rank_from_json(std::string_view text, const std::string& where);

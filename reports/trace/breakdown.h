@@ -17,9 +17,9 @@ struct StreamIdle {
   int64_t other_us = 0;
 };
 
-/// Where the time of the device went, from its first event to the end of its last one. Spans that
-/// overlap count once. The figures are HolisticTraceAnalysis' temporal breakdown, kernel breakdown
-/// with memory, overlap of communication with computation, and idle time breakdown.
+/// Says where the time of the device went, from its first event to the end of its last one. Spans
+/// that overlap count once. The figures are HolisticTraceAnalysis' temporal breakdown, kernel
+/// breakdown with memory, overlap of communication with computation, and idle time breakdown.
 struct TraceBreakdown {
   int64_t total_us = 0;
   int64_t idle_us = 0;

@@ -19,7 +19,7 @@ namespace {
 using Index = uint32_t;
 constexpr Index kNone = std::numeric_limits<Index>::max();
 
-/// What the rules ask of a name, once for each.
+/// The rules ask this of a name, once for each.
 struct NameTraits {
   bool locks = false;   ///< takes the lock of the runtime
   bool blocks = false;  ///< its own time is a wait

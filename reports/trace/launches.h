@@ -9,8 +9,8 @@
 
 namespace noisemark::reports {
 
-/// What the calls of one name launched, paired by correlation: whatever the name, and a graph's
-/// whole content with the one call that launches it.
+/// The calls of one name and what they launched, paired by correlation: whatever the name, and a
+/// graph's whole content with the one call that launches it.
 struct LaunchRow {
   std::string call;
   int64_t calls = 0;
@@ -43,7 +43,7 @@ struct QueueRow {
 /// By the number of the stream.
 [[nodiscard]] std::vector<QueueRow> queues_of(const Trace& trace);
 
-/// What stands in a queue and is not paired with a call: kernels, copies and fills alone.
+/// Counts what stands in a queue and is not paired with a call: kernels, copies and fills alone.
 [[nodiscard]] int64_t unpaired_of(const Trace& trace);
 
 /// The length of its queue after the launch of each event on a stream and after its begin, by its

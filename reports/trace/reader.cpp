@@ -96,7 +96,7 @@ constexpr CategoryRow kCategories[] = {
     {"cuda_sync", TraceCategory::kSync},
 };
 
-/// What a value of an event is.
+/// The kinds of values of an event.
 enum class Part {
   kNone,
   kName,

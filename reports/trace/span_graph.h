@@ -6,7 +6,7 @@
 
 namespace noisemark::reports {
 
-/// What the time of an edge of a critical path is.
+/// The kinds of time of an edge of a critical path.
 enum class SpanEdge : uint8_t {
   kHost,    ///< within operators and calls, and between those of one parent
   kDevice,  ///< an event on a stream
