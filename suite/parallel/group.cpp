@@ -1,6 +1,6 @@
 #include "suite/parallel/group.h"
 
-#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/core.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "memopt/accounting/tracking_allocator.h"
 #include "suite/parallel/backend.h"
 
 namespace noisemark::suite {
@@ -200,6 +201,11 @@ GroupLost first_cause(c10d::Store& store, const Rank& self, milliseconds silence
   return agree_on(store, self.rank, ExitCode::kInternal, cause);
 }
 
+at::Tensor one_number() {
+  const memopt::OwnerScope owner(memopt::Owner::kCommunication);
+  return at::zeros({1}, at::kDouble);
+}
+
 class JoinedGroup final : public Group {
  public:
   JoinedGroup(const Rank& rank, const Limits& limits)
@@ -239,9 +245,9 @@ class JoinedGroup final : public Group {
 
   [[nodiscard]] double mean(double value) override {
     return guarded([&] {
-      std::vector<at::Tensor> sum{at::full({1}, value, at::kDouble)};
-      process_group_->allreduce(sum)->wait();
-      return sum.front().item<double>() / static_cast<double>(rank().ranks);
+      sum_.front().fill_(value);
+      process_group_->allreduce(sum_)->wait();
+      return sum_.front().item<double>() / static_cast<double>(rank().ranks);
     });
   }
 
@@ -312,6 +318,8 @@ class JoinedGroup final : public Group {
   std::optional<SignsOfLife> signs_;
   std::shared_ptr<Seen> seen_ = std::make_shared<Seen>();
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  /// Kept, because Gloo's thread holds what it has summed for a moment longer than a rank waits.
+  std::vector<at::Tensor> sum_{one_number()};
   int64_t exchanges_ = 0;
   bool broken_ = false;
 };
