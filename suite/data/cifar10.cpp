@@ -198,6 +198,10 @@ class Cifar10 final : public Dataset {
   [[nodiscard]] std::vector<reports::DataFile> files() const override { return files_; }
   [[nodiscard]] std::string standing() const override { return cifar_standing(files_); }
   [[nodiscard]] std::string note() const override { return note_of(files_); }
+  [[nodiscard]] std::string needed_for_test(int64_t count) const override {
+    return "at least " + std::to_string(count) + " records in " +
+           std::string(kCifarFiles.back().name);
+  }
 
  private:
   [[nodiscard]] const Bytes& records(Split split) const {

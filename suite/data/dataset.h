@@ -33,6 +33,8 @@ class Dataset {
   [[nodiscard]] virtual std::string standing() const = 0;
   /// Returns what the user should know of the data although it stops nothing; empty: nothing.
   [[nodiscard]] virtual std::string note() const { return ""; }
+  /// Says what data would have `count` pictures in the test split; empty: no data of the user's.
+  [[nodiscard]] virtual std::string needed_for_test(int64_t /*count*/) const { return ""; }
   /// The exact distribution of the pictures where it is known, else null. Owned by the dataset.
   [[nodiscard]] virtual const GaussianMixture* mixture() const { return nullptr; }
 };

@@ -1,6 +1,7 @@
 #include "suite/data/image_folder.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -179,6 +180,7 @@ class ImageFolder final : public Dataset {
     const PictureFiles found = find_split_pictures(folder_, entries, folders);
     const std::vector<PictureFile>& pictures = found.pictures;
     require_undamaged(folder_, pictures);
+    if (folders) test_folder_ = folders->test;
     note_ = folders ? words_of(*folders) : words_without_splits(pictures);
     const std::string others = note_of(found);
     if (!others.empty()) note_ += (note_.empty() ? "" : "; ") + others;
@@ -201,6 +203,7 @@ class ImageFolder final : public Dataset {
   [[nodiscard]] std::vector<reports::DataFile> files() const override { return files_; }
   [[nodiscard]] std::string standing() const override { return "unofficial"; }
   [[nodiscard]] std::string note() const override { return note_; }
+  [[nodiscard]] std::string needed_for_test(int64_t count) const override;
 
  private:
   [[nodiscard]] const Names& paths(Split split) const {
@@ -215,7 +218,16 @@ class ImageFolder final : public Dataset {
   Splits splits_;
   std::vector<reports::DataFile> files_;
   std::string note_;
+  std::string test_folder_;  ///< empty: the splits are by hash
 };
+
+std::string ImageFolder::needed_for_test(int64_t count) const {
+  if (!test_folder_.empty()) return fmt::format("at least {} images in {}/", count, test_folder_);
+  return fmt::format(
+      "at least {} images, because a tenth of them is the test split, or folders train/ and test/ "
+      "with at least {} images in test/",
+      10 * count, count);
+}
 
 void ImageFolder::require_pictures(const Names& split, const std::string& otherwise) const {
   if (!split.empty()) return;

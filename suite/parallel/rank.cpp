@@ -74,10 +74,13 @@ std::optional<Rank> rank_from(const Variables& variables) {
 }
 
 void require_equal_shares(int64_t ranks, int64_t batch, int64_t accumulation) {
-  if (batch % (accumulation * ranks) == 0) return;
+  const int64_t unit = accumulation * ranks;
+  if (batch % unit == 0) return;
+  const int64_t next = (batch / unit + 1) * unit;
   throw bad_input(
       "ranks", "", std::to_string(ranks),
-      fmt::format("a divisor of the {} samples of a micro-batch", batch / accumulation));
+      fmt::format("a divisor of the {} samples of a micro-batch; or --set train.batch={}",
+                  batch / accumulation, next));
 }
 
 }  // namespace noisemark::suite

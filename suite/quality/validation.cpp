@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
@@ -171,10 +172,22 @@ std::vector<int64_t> evaluation_timesteps(int64_t timesteps) {
 
 void require_evaluation_samples(const Definition& definition, const Dataset& dataset) {
   const int64_t available = dataset.size(Split::kTest);
-  if (definition.eval.samples <= available) return;
-  throw bad_input(
-      definition.id, "eval.samples", std::to_string(definition.eval.samples),
-      "at most " + std::to_string(available) + ", the test split of " + definition.data.name);
+  const int64_t wanted = definition.eval.samples;
+  if (wanted <= available) return;
+  const std::string found = fmt::format("{}, where the test split has {} of {} images", wanted,
+                                        available, dataset.size(Split::kTrain) + available);
+  const std::string multiple = fmt::format("a multiple of {}", kEvaluationTimesteps);
+  const int64_t largest = available - available % kEvaluationTimesteps;
+  if (largest == 0) {
+    throw bad_input(
+        definition.id, "eval.samples", found,
+        fmt::format("{0}: --set eval.samples={1} needs {2}", multiple, kEvaluationTimesteps,
+                    dataset.needed_for_test(kEvaluationTimesteps)));
+  }
+  const std::string more = dataset.needed_for_test(wanted);
+  throw bad_input(definition.id, "eval.samples", found,
+                  fmt::format("{0} up to {1}: --set eval.samples={1}{2}", multiple, largest,
+                              more.empty() ? "" : "; or " + more));
 }
 
 reports::Evaluation evaluate(Denoiser& model, const DiffusionProcess& process,

@@ -66,7 +66,8 @@ void check(const at::Tensor& a, const at::Tensor& b, const KernelDistanceOptions
   const int64_t smaller = std::min(a.size(0), b.size(0));
   if (smaller < options.subset_size) {
     throw bad_input(kKernelDistance, "samples", fmt::format("{} and {}", a.size(0), b.size(0)),
-                    fmt::format("at least {}, the size of a subset", options.subset_size));
+                    fmt::format("at least {}, the size of a subset; or --subset-size {}",
+                                options.subset_size, smaller));
   }
 }
 

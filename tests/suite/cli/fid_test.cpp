@@ -273,7 +273,8 @@ TEST_F(Fid, refuses_bad_input_with_the_reason) {
       {{a, path("other.npz")}, "other.npz: covariance: [4, 4] ([3, 3])"},
       {{a, path("absent")}, "no such file or folder"},
       {{a}, "A and B, or A and --out FILE.npz"},
-      {{a, a, "--kid"}, "samples: 30 and 30 (at least 1000, the size of a subset)"},
+      {{a, a, "--kid"},
+       "samples: 30 and 30 (at least 1000, the size of a subset; or --subset-size 30)"},
       {{a, a, "--draws", "dice"}, "one of: counter, numpy"},
       {{a, a, "--max", "-1"}, "a finite number of at least 0"},
   };

@@ -91,7 +91,8 @@ TEST(BatchShare, of_all_ranks_together_are_each_micro_batch_in_order) {
 TEST(BatchShare, refuses_ranks_that_do_not_divide_a_micro_batch) {
   EXPECT_EQ(outcome([] { require_equal_shares(3, 16, 2); }),
             std::pair(ExitCode::kBadInput,
-                      std::string("ranks: 3 (a divisor of the 8 samples of a micro-batch)")));
+                      std::string("ranks: 3 (a divisor of the 8 samples of a micro-batch; or "
+                                  "--set train.batch=18)")));
   EXPECT_EQ(outcome([] { require_equal_shares(4, 16, 2); }).first, ExitCode::kPass);
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,8 +14,11 @@
 
 #include "reports/base/error.h"
 #include "suite/data/gaussian_mixture.h"
+#include "suite/data/generated.h"
+#include "suite/data/image_folder.h"
 #include "suite/random/counter_rng.h"
 #include "tests/suite/bayes_denoiser.h"
+#include "tests/suite/data/image_writer.h"
 
 namespace noisemark::suite {
 namespace {
@@ -204,18 +208,69 @@ TEST(Evaluate, knows_no_optimum_for_other_data) {
   EXPECT_GT(result.loss, 0);
 }
 
-TEST(Evaluate, refuses_more_samples_than_the_test_split_has) {
+const Picture kPicture{4, 4, 3, std::vector<uint8_t>(48, 7)};
+
+/// The words of the refusal of `samples` of these data; empty: they are taken.
+std::string refusal_of(int64_t samples, const Dataset& dataset, const std::string& data) {
   Definition definition = gmm16_definition();
-  definition.eval.samples = 80'000;
-  ZeroDenoiser model;
+  definition.data.name = data;
+  definition.eval.samples = samples;
   try {
-    static_cast<void>(evaluate_zero(model, definition));
-    FAIL() << "no error";
+    require_evaluation_samples(definition, dataset);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_EQ(std::string(error.what()),
-              "gmm16: eval.samples: 80000 (at most 65536, the test split of gmm16)");
+    return error.what();
   }
+  return "";
+}
+
+TEST(Evaluate, refuses_more_samples_than_the_test_split_has) {
+  EXPECT_EQ(
+      refusal_of(80'000, *open_gmm16(gmm16_definition()), "gmm16"),
+      "gmm16: eval.samples: 80000, where the test split has 65536 of 131072 images (a multiple "
+      "of 8 up to 65536: --set eval.samples=65536)");
+}
+
+std::string refusal_of_images(int64_t samples, const std::vector<std::string>& names) {
+  const test::TemporaryFolder folder;
+  for (const std::string& name : names) folder.write(name, test::encode_png(kPicture));
+  Definition definition = gmm16_definition();
+  return refusal_of(samples, *open_image_folder(definition, folder.path()), "folder");
+}
+
+std::vector<std::string> numbered(const std::string& folder, int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back(fmt::format("{}{}.png", folder, i));
+  return names;
+}
+
+TEST(Evaluate, says_how_many_images_it_needs_where_no_number_of_samples_is_valid) {
+  const std::string needed =
+      " images (a multiple of 8: --set eval.samples=8 needs at least 80 images, because a tenth of "
+      "them is the "
+      "test split, or folders train/ and test/ with at least 8 images in test/)";
+  EXPECT_EQ(refusal_of_images(512, numbered("", 30)),
+            "gmm16: eval.samples: 512, where the test split has 3 of 30" + needed);
+  EXPECT_EQ(refusal_of_images(8, numbered("", 79)),
+            "gmm16: eval.samples: 8, where the test split has 7 of 79" + needed);
+  EXPECT_EQ(refusal_of_images(8, numbered("", 80)), "");
+}
+
+TEST(Evaluate, says_which_number_of_samples_the_images_allow) {
+  EXPECT_EQ(refusal_of_images(512, numbered("", 175)),
+            "gmm16: eval.samples: 512, where the test split has 17 of 175 images (a multiple of 8 "
+            "up to 16: --set eval.samples=16; or at least 5120 images, because a tenth of them is "
+            "the test split, or folders train/ and test/ with at least 512 images in test/)");
+  EXPECT_EQ(refusal_of_images(16, numbered("", 175)), "");
+}
+
+TEST(Evaluate, names_the_folder_that_has_too_few_images) {
+  std::vector<std::string> names = numbered("train/", 90);
+  const std::vector<std::string> held_out = numbered("valid/", 7);
+  names.insert(names.end(), held_out.begin(), held_out.end());
+  EXPECT_EQ(refusal_of_images(8, names),
+            "gmm16: eval.samples: 8, where the test split has 7 of 97 images (a multiple of 8: "
+            "--set eval.samples=8 needs at least 8 images in valid/)");
 }
 
 }  // namespace

@@ -157,8 +157,9 @@ TEST(RunByRanks, refuses_ranks_of_different_definitions) {
 TEST(RunByRanks, refuses_what_ranks_cannot_do) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  test::expect_bad_input(with(timed_only(out), {"--ranks", "3"}),
-                         "ranks: 3 (a divisor of the 4 samples of a micro-batch)");
+  test::expect_bad_input(
+      with(timed_only(out), {"--ranks", "3"}),
+      "ranks: 3 (a divisor of the 4 samples of a micro-batch; or --set train.batch=6)");
   test::expect_bad_input(by_two(with(timed_only(out), {"--checkpoint-every", "2"})),
                          "--checkpoint-every: given for 2 ranks (one process)");
   const Finished other = run_noisemark(by_two(timed_only(out)), {{"RANK", "0"},

@@ -85,7 +85,9 @@ TEST(KernelDistance, refuses_too_few_samples_and_sets_that_do_not_fit) {
   const at::Tensor a = normals(1, 50, 3);
   const auto [code, message] = outcome([&] { (void)kernel_distance(a, a); });
   EXPECT_EQ(code, ExitCode::kBadInput);
-  EXPECT_EQ(message, "kernel distance: samples: 50 and 50 (at least 1000, the size of a subset)");
+  EXPECT_EQ(message,
+            "kernel distance: samples: 50 and 50 (at least 1000, the size of a subset; or "
+            "--subset-size 50)");
   at::Tensor nan = a.clone();
   nan[3][2] = std::numeric_limits<double>::quiet_NaN();
   KernelDistanceOptions options;
