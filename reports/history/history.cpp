@@ -169,7 +169,8 @@ History history_of(const std::vector<NamedResult>& results, const std::vector<st
     if (finished(run.result)) {
       groups[{cell_name(run.result.identity), identity_fields(run.result)}].push_back(&run);
     } else {
-      history.left_out.push_back(fmt::format("{}: {}", run.name, run.result.exit.status));
+      history.left_out.push_back(
+          fmt::format("{}: did not come to its end ({})", run.name, run.result.exit.status));
     }
   }
   std::sort(history.left_out.begin(), history.left_out.end());
@@ -331,7 +332,7 @@ std::string history_markdown(const History& history, const Plots& plots) {
                                  times(count_changes(history), "change", "changes"));
   if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
   if (!history.left_out.empty()) {
-    text += "\nRuns that did not come to their end, left out:\n\n";
+    text += "\nLeft out, with the reason:\n\n";
     for (const std::string& run : history.left_out) text += fmt::format("- {}\n", plain(run));
   }
   for (size_t i = 0; i < history.groups.size(); ++i) {

@@ -50,7 +50,7 @@ struct HistoryGroup {
 
 struct History {
   std::vector<HistoryGroup> groups;
-  std::vector<std::string> left_out;  ///< runs that did not come to their end, and how they ended
+  std::vector<std::string> left_out;  ///< runs and folders, and the reason of each
   ChangePointOptions options;
 };
 

@@ -96,9 +96,12 @@ TEST(History, names_runs_that_did_not_come_to_their_end_and_keeps_failed_ones) {
     if (i == 3) r.exit = {130, "interrupted", {}};
     if (i == 4) r.exit = {1, "failed", {}};
   }));
-  EXPECT_EQ(history.left_out, std::vector<std::string>{"a/3: interrupted"});
+  EXPECT_EQ(history.left_out,
+            std::vector<std::string>{"a/3: did not come to its end (interrupted)"});
   EXPECT_EQ(history.groups.at(0).runs.size(), 23U);
-  EXPECT_TRUE(holds(history_markdown(history), "- a/3: interrupted"));
+  EXPECT_TRUE(
+      holds(history_markdown(history),
+            "Left out, with the reason:\n\n- a/3: did not come to its end (interrupted)\n"));
 }
 
 TEST(History, skips_runs_without_a_value_and_says_none) {
