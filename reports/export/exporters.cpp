@@ -344,7 +344,7 @@ std::string quality(const std::vector<NamedResult>& results) {
     const Quality& q = result.quality;
     if (q.evaluations.empty()) continue;
     table.add_row({name, fmt::format("{}", result.seeds.base),
-                   format_number(q.evaluations.back().loss),
+                   metric_cell(result, *find_metric_row("val_loss")),
                    format_number(q.evaluations.front().loss),
                    q.target_loss ? format_number(*q.target_loss) : "none",
                    q.time_to_quality_s ? format_seconds(*q.time_to_quality_s) : "not reached"});

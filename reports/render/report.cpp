@@ -51,11 +51,14 @@ std::string headline(const Result& result) {
   }
   if (!result.quality.evaluations.empty()) {
     const auto& evaluations = result.quality.evaluations;
+    const Evaluation& last = evaluations.back();
     const std::string at_start = "at the start " + format_number(evaluations.front().loss);
+    const bool early = last.step < result.protocol.steps;
     figures.push_back(evaluations.size() == 1
                           ? "validation loss " + at_start
-                          : fmt::format("validation loss **{}** ({})",
-                                        format_number(evaluations.back().loss), at_start));
+                          : fmt::format("validation loss{} **{}** ({})",
+                                        early ? fmt::format(" after step {}", last.step) : "",
+                                        format_number(last.loss), at_start));
   }
   const std::string text = fmt::format("{}", fmt::join(figures, ", "));
   const bool interrupted = result.exit.code == static_cast<int>(ExitCode::kInterrupted);

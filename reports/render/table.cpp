@@ -180,6 +180,26 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
          "A run is not steady where no end of its warm-up was found.\n";
 }
 
+namespace {
+
+/// Says of each result that did not come to its end how it ended, and why it has no loss.
+std::string unfinished_words(const std::vector<NamedResult>& results) {
+  std::string text;
+  for (const auto& [name, result] : results) {
+    std::vector<std::string> words;
+    if (!is_finished(result)) words = result.exit.reasons;
+    if (!is_finished(result) && words.empty()) words.push_back(result.exit.status);
+    const Metric* loss = find_metric(result, "val_loss");
+    if (loss != nullptr && !loss->value && !loss->missing_reason.empty())
+      words.push_back("no val loss: " + loss->missing_reason);
+    if (words.empty()) continue;
+    text += fmt::format("- {}: {}\n", code(name), plain(fmt::format("{}", fmt::join(words, "; "))));
+  }
+  return text.empty() ? "" : fmt::format("\nResults that are not whole:\n\n{}", text);
+}
+
+}  // namespace
+
 std::string table_markdown(const std::vector<std::string>& paths, std::vector<Finding>* lost) {
   std::vector<NamedResult> results;
   const auto add = [&](const std::string& name, const fs::path& file) {
@@ -198,6 +218,7 @@ std::string table_markdown(const std::vector<std::string>& paths, std::vector<Fi
   for (const std::string& more : {mode_table(results), workspace_table(results)}) {
     if (!more.empty()) text += "\n" + more;
   }
+  text += unfinished_words(results);
   if (lost == nullptr || lost->empty()) return finished_page(text);
   text += "\nNot in the table:\n\n";
   for (const Finding& one : *lost) text += fmt::format("- {}: {}\n", code(one.file), one.words);

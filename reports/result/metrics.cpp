@@ -115,16 +115,28 @@ Value utilization(const Result& result) {
   return images_per_second(result) ? exact(use.*Figure) : missing(kNoSteadyStep);
 }
 
+/// The loss of the trained weights is that of an evaluation after the last step; a training that
+/// was cut short has none. Empty where it has one.
+std::string why_not_evaluated(const Result& result) {
+  const std::vector<Evaluation>& all = result.quality.evaluations;
+  if (all.empty()) return "no evaluation was made";
+  const int64_t last = all.back().step;
+  if (last > 0 && last >= result.protocol.steps) return "";
+  return fmt::format("the last evaluation was {}, and the training ended after step {}",
+                     last == 0 ? "at the start" : fmt::format("after step {}", last),
+                     result.protocol.steps);
+}
+
 template <auto Figure>
 Value last_loss(const Result& result) {
-  const std::vector<Evaluation>& all = result.quality.evaluations;
-  if (all.empty()) return std::nullopt;
-  return exact(all.back().*Figure);
+  if (result.quality.evaluations.empty()) return std::nullopt;
+  const std::string reason = why_not_evaluated(result);
+  return reason.empty() ? exact(result.quality.evaluations.back().*Figure) : missing(reason);
 }
 
 Value validation_loss(const Result& result) {
   const Value loss = last_loss<&Evaluation::loss>(result);
-  return loss ? *loss : missing("no evaluation was made");
+  return loss ? *loss : missing(why_not_evaluated(result));
 }
 
 Value first_loss(const Result& result) {
@@ -136,7 +148,8 @@ Value first_loss(const Result& result) {
 Value excess_loss(const Result& result) {
   const std::vector<Evaluation>& all = result.quality.evaluations;
   if (all.empty() || !all.back().excess_frac) return std::nullopt;
-  return exact(*all.back().excess_frac);
+  const std::string reason = why_not_evaluated(result);
+  return reason.empty() ? exact(*all.back().excess_frac) : missing(reason);
 }
 
 /// Returns what the training had spent when an evaluation first saw its target reached.
@@ -305,7 +318,7 @@ constexpr MetricRow kTable[] = {
      .section = "Quality",
      .column = "val loss",
      .study = StudyRule{.margin = 0.01, .described = true},
-     .summary = "the unweighted validation loss of the last evaluation"},
+     .summary = "the unweighted validation loss after the last step"},
     {.name = "val_loss_weighted",
      .unit = "1",
      .direction = kLower,

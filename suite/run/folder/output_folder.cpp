@@ -217,8 +217,8 @@ std::string figures(const reports::Result& result) {
   }
   const auto loss = value("val_loss");
   const auto at_start = value("val_loss_initial");
-  if (loss && result.quality.evaluations.size() < 2) {
-    add(fmt::format("validation loss at the start {:.4f}", *loss));
+  if (!loss && at_start) {
+    add(fmt::format("validation loss at the start {:.4f}", *at_start));
   } else if (loss) {
     add(fmt::format("validation loss {:.4f} (at the start {:.4f})", *loss,
                     at_start.value_or(*loss)));

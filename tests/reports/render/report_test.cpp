@@ -106,6 +106,9 @@ TEST(Report, says_how_a_run_ended_that_did_not_finish) {
   EXPECT_TRUE(has(rendered(result), "# INTERRUPTED: "));
   EXPECT_TRUE(has(rendered(result), "\n\nNot finished, after training step "));
   EXPECT_TRUE(has(rendered(result), "- stopped by the user after step 12\n"));
+  result.protocol.steps = result.quality.evaluations.back().step + 1;
+  EXPECT_TRUE(has(rendered(result), fmt::format(", validation loss after step {} **",
+                                                result.quality.evaluations.back().step)));
 }
 
 TEST(Report, says_of_a_profiler_that_cost_nothing_that_its_steps_were_faster) {

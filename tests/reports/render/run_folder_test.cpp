@@ -1,5 +1,6 @@
 #include "reports/render/run_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -374,6 +375,25 @@ TEST_F(WriteReport, tables_take_files_folders_and_suites) {
   EXPECT_EQ(one.find("verdict"), std::string::npos) << one;
   EXPECT_EQ(one.find("PASS"), std::string::npos) << one;
   EXPECT_THROW((void)table_markdown({(folder_ / "none").string()}), Error);
+}
+
+TEST_F(WriteReport, a_table_says_how_a_run_ended_that_has_no_last_loss) {
+  Result stopped = result();
+  stopped.exit = {130, "interrupted", {"interrupted after step 5 of 60"}};
+  stopped.quality.evaluations.resize(1);
+  stopped.quality.evaluations[0].step = 0;
+  stopped.quality.evaluations[0].loss = 0.987654;
+  stopped.metrics = derive_metrics(stopped);
+  write_run_folder(folder_ / "x", stopped);
+  const std::string table = table_markdown({folder_.string()});
+  EXPECT_EQ(table.find("0.987654"), std::string::npos) << table;
+  EXPECT_NE(table.find(fmt::format(
+                "\nResults that are not whole:\n\n- `{}`: interrupted after step 5 of "
+                "60; no val loss: the last evaluation was at the start, and the training ended "
+                "after step {}\n",
+                (folder_ / "x").string(), stopped.protocol.steps)),
+            std::string::npos)
+      << table;
 }
 
 TEST(SideBySide, begins_with_verdict_and_figures_and_says_once_what_all_rows_have_alike) {

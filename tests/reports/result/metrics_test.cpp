@@ -95,8 +95,33 @@ TEST(Metrics, excess_loss_is_that_of_the_last_evaluation) {
   result.quality.evaluations.resize(2);
   result.quality.evaluations[0].excess_frac = 3.0;
   result.quality.evaluations[1].excess_frac = 0.5;
+  result.quality.evaluations[1].step = result.protocol.steps = 10;
   result.metrics = derive_metrics(result);
   EXPECT_EQ(find_metric(result, "excess_loss")->value, 0.5);
+}
+
+TEST(Metrics, losses_of_a_training_that_was_cut_short_are_missing_with_the_reason) {
+  const auto loss_of = [](std::vector<int64_t> evaluated, const char* name) {
+    Result result = ten_steps();
+    result.protocol.steps = 10;
+    for (const int64_t step : evaluated) {
+      result.quality.evaluations.emplace_back();
+      result.quality.evaluations.back().step = step;
+      result.quality.evaluations.back().excess_frac = 3.0;
+    }
+    result.metrics = derive_metrics(result);
+    return *find_metric(result, name);
+  };
+  for (const char* name : {"val_loss", "val_loss_weighted", "excess_loss"}) {
+    EXPECT_FALSE(loss_of({0}, name).value) << name;
+    EXPECT_EQ(loss_of({0}, name).missing_reason,
+              "the last evaluation was at the start, and the training ended after step 10");
+    EXPECT_FALSE(loss_of({0, 8}, name).value) << name;
+    EXPECT_EQ(loss_of({0, 8}, name).missing_reason,
+              "the last evaluation was after step 8, and the training ended after step 10");
+    EXPECT_TRUE(loss_of({0, 8, 10}, name).value) << name;
+  }
+  EXPECT_TRUE(loss_of({0}, "val_loss_initial").value);
 }
 
 TEST(Metrics, have_one_row_each) {

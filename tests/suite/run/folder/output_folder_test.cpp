@@ -180,14 +180,11 @@ TEST(VerdictText, calls_a_loss_before_training_that_of_the_start_and_no_result) 
   result.exit.status = "interrupted";
   result.metrics.resize(2);
   result.metrics[0].name = "val_loss";
-  result.metrics[0].value = 1.5;
   result.metrics[1].name = "val_loss_initial";
   result.metrics[1].value = 1.5;
-  result.quality.evaluations.resize(1);
   const std::string early = verdict_text(result, "out");
   EXPECT_NE(early.find(": validation loss at the start 1.5000\n"), std::string::npos) << early;
   result.metrics[0].value = 0.25;
-  result.quality.evaluations.resize(2);
   const std::string whole = verdict_text(result, "out");
   EXPECT_NE(whole.find(": validation loss 0.2500 (at the start 1.5000)\n"), std::string::npos)
       << whole;
