@@ -34,10 +34,10 @@ function(noisemark_list_tests executable folder out)
 endfunction()
 
 # noisemark_add_suites(executable FOLDER build LABELS unit ... TIMEOUT seconds ENVIRONMENT A=1;B=2 [LOCK gpu] [SERIAL TRUE]
-# [EACH suite ...]): a ctest test «Suite» for each suite, instances of a typed suite together; of the suites in EACH, one «Suite.test» for
-# each test. FOLDER keeps what the executable said.
+# [EACH suite ...] [NIGHTLY test ...]): a ctest test «Suite» for each suite, instances of a typed suite together; of the suites in EACH, one «Suite.test» for
+# each test. Those in NIGHTLY get the label nightly too. FOLDER keeps what the executable said.
 function(noisemark_add_suites executable)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER;TIMEOUT;ENVIRONMENT;LOCK;SERIAL" "LABELS;EACH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER;TIMEOUT;ENVIRONMENT;LOCK;SERIAL" "LABELS;EACH;NIGHTLY")
   get_filename_component(name ${executable} NAME)
   if(NOT EXISTS ${executable})
     add_test(${name}_NOT_BUILT ${name}_NOT_BUILT)
@@ -58,14 +58,23 @@ function(noisemark_add_suites executable)
     endif()
   endforeach()
   list(REMOVE_DUPLICATES tests)
+  foreach(test IN LISTS arg_NIGHTLY)
+    if(NOT test IN_LIST tests)
+      message(FATAL_ERROR "${name}: NIGHTLY names ${test}, which is none of its tests")
+    endif()
+  endforeach()
   foreach(test IN LISTS tests)
     get_property(owner GLOBAL PROPERTY noisemark_executable_of_${test})
     if(owner)
       message(FATAL_ERROR "two executables have the suite ${test}: ${owner} and ${name}")
     endif()
     set_property(GLOBAL PROPERTY noisemark_executable_of_${test} ${name})
+    set(labels ${arg_LABELS})
+    if(test IN_LIST arg_NIGHTLY)
+      list(APPEND labels nightly)
+    endif()
     add_test(${test} ${executable} --gtest_filter=${filter_of_${test}} --gtest_color=no)
-    set_tests_properties(${test} PROPERTIES LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT "${arg_TIMEOUT}"
+    set_tests_properties(${test} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77 TIMEOUT "${arg_TIMEOUT}"
       ENVIRONMENT "${arg_ENVIRONMENT}" RESOURCE_LOCK "${arg_LOCK}" RUN_SERIAL "${arg_SERIAL}")
   endforeach()
 endfunction()

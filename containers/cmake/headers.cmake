@@ -1,4 +1,4 @@
-# Compiles every header alone, so that each includes what it uses. CUDA-only headers end in .cuh and are left out.
+# Compiles every header of the product alone, so that each includes what it uses. CUDA-only headers end in .cuh and are left out.
 
 # noisemark_set_of_header(variable header): the name of the largest set of precompiled headers that is no more than what
 # the header includes anyhow, so that nothing that is missing is hidden; empty for none.
@@ -15,7 +15,7 @@ function(noisemark_set_of_header variable header)
 endfunction()
 
 set(noisemark_header_sources)
-foreach(folder reports memopt baselines suite tests)
+foreach(folder reports memopt baselines suite)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/${folder}/*.h)
   foreach(header IN LISTS headers)

@@ -64,15 +64,16 @@ endfunction()
 file(REAL_PATH ${Torch_ROOT}/../../../../bin noisemark_venv_bin)
 find_program(NOISEMARK_PYTHON python3 PATHS ${noisemark_venv_bin} NO_DEFAULT_PATH)
 
-# noisemark_test(name LABEL unit SOURCES a_test.cpp ... LINK target ... [MAIN main] [EACH suite ...] [SERIAL] [DEVICES]): one GoogleTest
-# executable, each suite a ctest test of its own (add_suites.cmake); of the long suites named by EACH, each test. MAIN
+# noisemark_test(name LABEL unit SOURCES a_test.cpp ... LINK target ... [MAIN main] [EACH suite ...] [NIGHTLY test ...]
+# [SERIAL] [DEVICES]): one GoogleTest executable, each suite a ctest test of its own (add_suites.cmake); of the long
+# suites named by EACH, each test. Those in NIGHTLY get the label nightly too: they take minutes, and CI leaves them out. MAIN
 # must end with run_tests() (tests/run_tests.h), so that a suite that skips everything is shown as Skipped.
 # NOISEMARK_PYTHON in a test's environment is a Python that has the peers; it is absent where there is none. Suites
 # labelled gpu run one at a time, and their names end in _gpu_test: containers/gpu-check.sh finds them by that; those of
 # a SERIAL executable, which are bounded in time, run while nothing else does. DEVICES is of those that reach what a build
 # without CUDA leaves out: they get the label devices too, and noisemark_devices_tests builds them.
 function(noisemark_test name)
-  cmake_parse_arguments(arg "SERIAL;DEVICES" "LABEL;MAIN" "SOURCES;LINK;EACH" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;DEVICES" "LABEL;MAIN" "SOURCES;LINK;EACH;NIGHTLY" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   if(NOT arg_MAIN)
     set(arg_MAIN noisemark_test_main)
@@ -103,7 +104,7 @@ function(noisemark_test name)
   set(tests ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   file(GENERATE OUTPUT ${tests} CONTENT "include(\"${PROJECT_SOURCE_DIR}/containers/cmake/add_suites.cmake\")
 noisemark_add_suites(\"$<TARGET_FILE:${name}>\" FOLDER \"${CMAKE_CURRENT_BINARY_DIR}\" LABELS ${labels} TIMEOUT 600
-  ENVIRONMENT \"${environment}\" LOCK \"${lock}\" SERIAL ${arg_SERIAL} EACH ${arg_EACH})
+  ENVIRONMENT \"${environment}\" LOCK \"${lock}\" SERIAL ${arg_SERIAL} EACH ${arg_EACH} NIGHTLY ${arg_NIGHTLY})
 ")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${tests})
 endfunction()

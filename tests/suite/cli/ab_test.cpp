@@ -169,7 +169,10 @@ TEST(AbCommand, a_byte_that_nobody_owns_is_listed_with_both_values_and_decides) 
     EXPECT_EQ(row.verdict, reports::CompareVerdict::kRegression);
   }
   EXPECT_TRUE(found);
-  // The losses and the times of the turns know nothing of it.
+}
+
+TEST(AbCommand, a_byte_that_nobody_owns_is_nothing_to_losses_and_times) {
+  const std::string binary = test::noisemark_command({}).front();
   const test::Finished without =
       noisemark(command({"ab", "--no-bytes", "--a=" + binary, "--b=" NOISEMARK_FAULTY_BUILD}));
   EXPECT_TRUE(without.code == 0 || without.code == 4) << without.both();
