@@ -8,6 +8,7 @@
 #include <ATen/ops/square.h>
 #include <ATen/ops/var.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -64,19 +65,35 @@ bool makes_logits_again(const RecordedOperator& op) {
 
 namespace {
 
-double largest_row(const at::Tensor& x) {
-  return at::linalg_vector_norm(x.to(at::kFloat), 2, at::IntArrayRef{-1}).max().item<double>();
+/// A range of the dimension with at least one index and about so many elements.
+at::Tensor range_of(const at::Tensor& x, int64_t dimension, int64_t elements, int64_t turn) {
+  const int64_t size = x.size(dimension);
+  if (x.numel() <= elements) return x;
+  const int64_t count = std::clamp<int64_t>(elements * size / x.numel(), 1, size);
+  return x.narrow(dimension, turn * count % (size - count + 1), count);
 }
 
 }  // namespace
 
-double logits_deviation(const RecordedOperator& attention, const at::Tensor& query,
-                        const at::Tensor& key) {
-  if (query.numel() == 0 || key.numel() == 0) return 0;
-  const double width = std::sqrt(static_cast<double>(query.size(-1)));
+at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x, int64_t elements,
+                      int64_t turn) {
+  const bool by_row = saver.name == "aten::native_layer_norm";
+  at::Tensor sample = range_of(by_row ? rows_of(saver, x) : x, 0, elements, turn);
+  if (makes_logits_again(saver)) sample = range_of(sample, 1, elements, turn);
+  return sample.is_non_overlapping_and_dense() ? sample : sample.contiguous();
+}
+
+double largest_row(const at::Tensor& x) {
+  if (x.numel() == 0) return 0;
+  return at::linalg_vector_norm(x.to(at::kFloat), 2, at::IntArrayRef{-1}).max().item<double>();
+}
+
+double logits_deviation(const RecordedOperator& attention, int64_t width, double largest_query,
+                        double largest_key) {
+  const double root = std::sqrt(static_cast<double>(width));
   const c10::IValue& given = attention.arguments.back().constant;  // the scale comes last in all
-  const double scale = given.isDouble() ? given.toDouble() : 1 / width;
-  return scale * largest_row(query) * largest_row(key) / width;
+  const double scale = given.isDouble() ? given.toDouble() : 1 / root;
+  return scale * largest_query * largest_key / root;
 }
 
 }  // namespace noisemark::memopt

@@ -22,10 +22,17 @@ namespace noisemark::memopt {
 /// Returns whether the operator is an attention that makes its logits again in backward.
 [[nodiscard]] bool makes_logits_again(const RecordedOperator& op);
 
-/// The deviation of the logits of such an attention, taken from the largest rows of query and key
-/// as if their directions were random. Waits for the device.
-[[nodiscard]] double logits_deviation(const RecordedOperator& attention, const at::Tensor& query,
-                                      const at::Tensor& key);
+/// A part of `x`, which such a norm or attention saved, of about `elements`, and of whole rows that
+/// are normalized together: another one for each `turn`. A codec groups its elements as in `x`.
+[[nodiscard]] at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x,
+                                    int64_t elements, int64_t turn);
+
+/// The largest norm of a row of query or key. Waits for the device.
+[[nodiscard]] double largest_row(const at::Tensor& x);
+/// The deviation of the logits of such an attention, from the largest rows of query and key as if
+/// their directions were random; `width` elements are in a row.
+[[nodiscard]] double logits_deviation(const RecordedOperator& attention, int64_t width,
+                                      double largest_query, double largest_key);
 /// Beyond this deviation most weights are near 0 or 1. Their gradients are what is left where
 /// value and result cancel, and smaller than what a rounding of any of the four leaves.
 inline constexpr double kMostLogits = 8;

@@ -34,9 +34,8 @@ at::Tensor all_memory_of(const at::Tensor& tensor) {
 
 /// As a part of a form's room: what is fuller is likely to be too full in a later step.
 constexpr double kMostFilled = 0.9;
-/// A larger tensor that a norm or an attention reads is looked at in the pass that verifies
-/// alone: to read it in every pass would take time, and statistics over many elements change
-/// slowly.
+/// Of a larger tensor that a norm or an attention reads, passes look at parts in turn: to read all
+/// of it in every pass would take time. The pass that verifies looks at all.
 constexpr int64_t kMostLookedAt = 1 << 16;
 
 bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
@@ -113,7 +112,7 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& k
   if (tries_codecs_) return find_codec(id, memory, key, held);
   held.codec = treatment(id).codec;
   held.encoded = held.codec->encode(memory, key);
-  const bool looks = !held.codec->lossless() && memory.is_cpu() && memory.numel() <= kMostLookedAt;
+  const bool looks = !held.codec->lossless() && memory.is_cpu();
   if (held.encoded.has_value() && looks && rounds_too_far(id, memory, held)) held.encoded.reset();
   if (!held.encoded.has_value()) {
     refused_.push_back({id, held.codec->form()});
@@ -147,6 +146,22 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
   return false;
 }
 
+namespace {
+
+ValueId logits_query(const RecordedOperator& attention) {
+  return attention.arguments.at(0).values.front();
+}
+
+ValueId logits_key(const RecordedOperator& attention) {
+  return attention.arguments.at(1).values.front();
+}
+
+bool is_of_logits(const RecordedOperator& attention, ValueId id) {
+  return id == logits_query(attention) || id == logits_key(attention);
+}
+
+}  // namespace
+
 /// Returns whether a norm or an attention reads what the encoding rounds too far, in any of the
 /// memory's saved values.
 bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held) {
@@ -159,35 +174,68 @@ bool HeldValues::rounds_too_far(ValueId id, const at::Tensor& memory, const Held
       const RecordedOperator& op = graph_.operators[static_cast<size_t>(saver)];
       const bool attends = makes_logits_again(op);
       if (!attends && !normalizes(graph_, saver, other)) continue;
-      if (!decoded.defined()) decoded = held.codec->decode(*held.encoded);
-      const bool within =
-          attends ? rounds_within_logits(op, other, memory, decoded)
-                  : rounds_within_spread(op, part_of(memory, other), part_of(decoded, other));
+      if (attends && !is_of_logits(op, other)) {
+        if (!may_round_beside_logits(op)) return true;
+        continue;
+      }
+      const auto [x, rounded] = looked_at(op, memory, other, held, decoded);
+      if (!x.defined()) continue;
+      const bool within = attends ? rounds_within_logits(op, other, x, rounded)
+                                  : rounds_within_spread(op, x, rounded);
       if (!within) return true;
     }
   }
   return false;
 }
 
-/// Returns whether what an attention saved may be rounded: as far as query and key are known, which
-/// come first. Where they are not near enough, both are not rounded.
+/// The saved value and what it is rounded to, or a part of both; undefined where the codec takes no
+/// part of it. `decoded`: all of the memory, once it was decoded.
+std::pair<at::Tensor, at::Tensor> HeldValues::looked_at(const RecordedOperator& saver,
+                                                        const at::Tensor& memory, ValueId id,
+                                                        const Held& held,
+                                                        at::Tensor& decoded) const {
+  const at::Tensor part = part_of(memory, id);
+  if (tries_codecs_ || memory.numel() <= kMostLookedAt) {
+    if (!decoded.defined()) decoded = held.codec->decode(*held.encoded);
+    return {part, part_of(decoded, id)};
+  }
+  const at::Tensor sample = sample_for(saver, part, kMostLookedAt, key_.step);
+  EncodeKey key = key_;
+  key.storage = EncodeKey::kNoStorage;
+  const std::optional<Encoded> encoded = held.codec->encode(sample, key);
+  if (!encoded.has_value()) return {};
+  return {sample, held.codec->decode(*encoded)};
+}
+
+/// Returns whether the other values and the result of an attention may be rounded, as far as query
+/// and key are known, which come first.
+bool HeldValues::may_round_beside_logits(const RecordedOperator& attention) const {
+  const std::optional<LargestRow> q = known_row(attention, logits_query(attention));
+  const std::optional<LargestRow> k = known_row(attention, logits_key(attention));
+  if (!q || !k) return true;
+  const int64_t width = graph_.value(logits_query(attention)).sizes.back();
+  return logits_deviation(attention, width, q->value, k->value) <= kMostLogits;
+}
+
+/// Returns whether a query or key may be rounded, as far as the other is known. Where it may not,
+/// neither is.
 bool HeldValues::rounds_within_logits(const RecordedOperator& attention, ValueId id,
-                                      const at::Tensor& memory, const at::Tensor& decoded) {
-  const auto known = [&](ValueId other) {
-    return bringer_of(other) == bringer_of(id) ? part_of(memory, other) : known_as(other);
-  };
-  const ValueId query = attention.arguments.at(0).values.front();
-  const ValueId key = attention.arguments.at(1).values.front();
-  const at::Tensor q = known(query);
-  const at::Tensor k = known(key);
-  if (!q.defined() || !k.defined()) return true;
-  bool within = logits_deviation(attention, q, k) <= kMostLogits;
-  if (id != query && id != key) return within;
-  const at::Tensor error = part_of(decoded, id).to(at::kFloat) - part_of(memory, id).to(at::kFloat);
-  // The other operand is rounded alike, and the two errors have nothing to do with each other.
-  const double added = std::sqrt(2.0) * logits_deviation(attention, error, id == key ? q : k);
-  within = within && added <= kMostOfALogit;
-  if (!within) refuse_rounding(bringer_of(id == key ? query : key));
+                                      const at::Tensor& x, const at::Tensor& rounded) {
+  const double error = largest_row(rounded.to(at::kFloat) - x.to(at::kFloat));
+  const LargestRow row{largest_row(x), error};
+  largest_rows_[id] = row;
+  const ValueId other_id =
+      id == logits_key(attention) ? logits_query(attention) : logits_key(attention);
+  const std::optional<LargestRow> other = known_row(attention, other_id);
+  if (!other) return true;
+  const int64_t width = graph_.value(id).sizes.back();
+  const double added = logits_deviation(attention, width, error, other->value);
+  // The two errors have nothing to do with each other; one that is not known is taken to be alike.
+  const double by_other =
+      other->error ? logits_deviation(attention, width, row.value, *other->error) : added;
+  const bool within =
+      may_round_beside_logits(attention) && std::hypot(added, by_other) <= kMostOfALogit;
+  if (!within) refuse_rounding(bringer_of(other_id));
   return within;
 }
 
@@ -196,12 +244,15 @@ at::Tensor HeldValues::part_of(const at::Tensor& memory, ValueId id) const {
   return treatment(id).encoded_with == kNone ? memory : view_of(memory, id);
 }
 
-/// The value as far as it was brought, rounded or not; else undefined.
-at::Tensor HeldValues::known_as(ValueId id) const {
-  const Held& held = held_as(id);
-  const bool encoded = !held.tensor.defined() && held.encoded.has_value();
-  const at::Tensor memory = encoded ? held.codec->decode(*held.encoded) : held.tensor;
-  return memory.defined() ? part_of(memory, id) : memory;
+/// Of a query or key as far as it was brought; else empty.
+std::optional<HeldValues::LargestRow> HeldValues::known_row(const RecordedOperator& attention,
+                                                            ValueId id) const {
+  if (const auto row = largest_rows_.find(id); row != largest_rows_.end()) return row->second;
+  const at::Tensor& memory = held_as(id).tensor;
+  if (!memory.defined()) return std::nullopt;
+  const at::Tensor part = part_of(memory, id);
+  const int64_t most = tries_codecs_ ? part.numel() : kMostLookedAt;
+  return LargestRow{largest_row(sample_for(attention, part, most, key_.step))};
 }
 
 /// The codec that rounds the value is not for it.

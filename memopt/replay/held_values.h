@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memopt/treatment/treatment.h"
@@ -81,6 +83,11 @@ class HeldValues {
     /// The device has not yet been heard to say that the encoding holds.
     [[nodiscard]] bool pending() const { return encoded.has_value() && tensor.defined(); }
   };
+  /// The largest norm of a row of a query or key.
+  struct LargestRow {
+    double value = 0;
+    std::optional<double> error = {};  ///< of what rounding adds to the value; empty: not known
+  };
 
   [[nodiscard]] const ValueTreatment& treatment(ValueId id) const {
     return plan_.values[static_cast<size_t>(id)];
@@ -94,10 +101,16 @@ class HeldValues {
   bool encode(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
   bool find_codec(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held);
   [[nodiscard]] bool rounds_too_far(ValueId id, const at::Tensor& memory, const Held& held);
-  bool rounds_within_logits(const RecordedOperator& attention, ValueId id, const at::Tensor& memory,
-                            const at::Tensor& decoded);
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> looked_at(const RecordedOperator& saver,
+                                                            const at::Tensor& memory, ValueId id,
+                                                            const Held& held,
+                                                            at::Tensor& decoded) const;
+  [[nodiscard]] bool may_round_beside_logits(const RecordedOperator& attention) const;
+  [[nodiscard]] bool rounds_within_logits(const RecordedOperator& attention, ValueId id,
+                                          const at::Tensor& x, const at::Tensor& rounded);
   [[nodiscard]] at::Tensor part_of(const at::Tensor& memory, ValueId id) const;
-  [[nodiscard]] at::Tensor known_as(ValueId id) const;
+  [[nodiscard]] std::optional<LargestRow> known_row(const RecordedOperator& attention,
+                                                    ValueId id) const;
   void refuse_rounding(ValueId id);
   void settle(ValueId id, Verdict::State verdict);
   [[nodiscard]] AwaitedVerdict awaited_of(ValueId id) const;
@@ -115,6 +128,7 @@ class HeldValues {
   /// The storage of values that are encoded as one, whose name stays its own though its memory
   /// goes.
   std::vector<std::optional<WeakMemory>> memory_;
+  std::map<ValueId, LargestRow> largest_rows_;  ///< of queries and keys that were looked at
   std::vector<Refusal> refused_;
   std::deque<ValueId> pending_;  ///< encoded, and not yet heard to hold; in the device's order
   std::vector<AwaitedVerdict> unheard_;  ///< of what was let go before
