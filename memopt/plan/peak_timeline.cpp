@@ -378,6 +378,7 @@ class Simulation {
 
   void require_made(const Recipe& /*recipe*/, ValueId /*id*/, const Memory& /*made*/) {}
   void let_go(ValueId id) { held_[static_cast<size_t>(id)] = {}; }
+  void let_go_decoded(ValueId id) { held_[static_cast<size_t>(id)].decoded.reset(); }
 
   struct Held {
     Memory memory;

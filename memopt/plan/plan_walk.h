@@ -27,6 +27,7 @@ namespace noisemark::memopt {
 ///   run(recipe, inputs)         makes values again
 ///   require_made(recipe, id, m) checks what a recipe gave
 ///   let_go(id)                  lets go of a held value that nobody needs any more
+///   let_go_decoded(id)          lets go of what an encoding that several values share gave
 template <typename Memory, typename Store>
 class PlanWalk {
  public:
@@ -35,6 +36,7 @@ class PlanWalk {
         store_(store),
         uses_(plan.values.size(), 0),
         reads_left_(plan.values.size(), 0),
+        shared_reads_left_(plan.values.size(), 0),
         cache_(plan.values.size()),
         asked_(plan.slots.size(), false) {
     for (const SlotTreatment& slot : plan.slots) {
@@ -93,6 +95,11 @@ class PlanWalk {
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       reads_left_[v] = plan_.values[v].reads;
       cache_[v] = Memory();
+      shared_reads_left_[v] = 0;
+    }
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      const ValueId with = plan_.values[v].encoded_with;
+      if (with != kNone) shared_reads_left_[static_cast<size_t>(with)] += plan_.values[v].reads;
     }
   }
 
@@ -173,12 +180,16 @@ class PlanWalk {
   void read(ValueId id) {
     const auto at = static_cast<size_t>(id);
     if (--reads_left_[at] <= 0) cache_[at] = Memory();
+    const ValueId with = treatment(id).encoded_with;
+    if (with == kNone) return;
+    if (--shared_reads_left_[static_cast<size_t>(with)] <= 0) store_.let_go_decoded(with);
   }
 
   const TreatmentPlan& plan_;
   Store& store_;
-  std::vector<int32_t> uses_;        ///< slots that still need the held value
-  std::vector<int32_t> reads_left_;  ///< by value
+  std::vector<int32_t> uses_;               ///< slots that still need the held value
+  std::vector<int32_t> reads_left_;         ///< by value
+  std::vector<int32_t> shared_reads_left_;  ///< of all values that are encoded with it
   std::vector<Memory> cache_;
   std::vector<bool> asked_;  ///< by slot, in this backward pass
   bool asked_again_ = false;

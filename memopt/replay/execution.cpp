@@ -392,6 +392,7 @@ class PlanExecution::State {
   }
 
   void let_go(ValueId id) { held_.let_go(id); }
+  void let_go_decoded(ValueId id) { held_.let_go_decoded(id); }
 
   void order_slots() {
     for (size_t s = 0; s < plan_->slots.size(); ++s) {

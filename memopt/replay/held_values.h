@@ -59,6 +59,8 @@ class HeldValues {
   /// Throws c10::Error for a tensor that was changed in place since.
   [[nodiscard]] at::Tensor get(ValueId id);
   void let_go(ValueId id);
+  /// The next reader of what shares the value's encoding decodes it again.
+  void let_go_decoded(ValueId id) { held_[static_cast<size_t>(id)].decoded = at::Tensor(); }
 
   /// The forward pass is over.
   void finish_encoding() const;
