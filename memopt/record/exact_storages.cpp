@@ -200,9 +200,12 @@ bool is_one_of(const std::array<std::string_view, kCount>& names, const Recorded
   return std::binary_search(names.begin(), names.end(), base_name(op));
 }
 
-/// Exponentiates its input: a softmax, and attention, which does so again in backward.
-bool exponentiates(const RecordedOperator& op) {
-  return base_name(op) == "aten::_softmax" || op.name.find("_attention") != std::string::npos;
+/// Its result no longer depends on a large input, so that its gradient is smaller than any
+/// rounding: a softmax, also that of an attention, a sigmoid, and a hyperbolic tangent.
+bool saturates(const RecordedOperator& op) {
+  const std::string_view name = base_name(op);
+  return name == "aten::_softmax" || name == "aten::sigmoid" || name == "aten::tanh" ||
+         name.find("_attention") != std::string_view::npos;
 }
 
 bool mixes(const RecordedOperator& op) {
@@ -247,7 +250,7 @@ class Rules {
     if (!saves_boundedly(op, slot.value)) return true;
     // One element of a group may be so large that nothing is left of the others.
     if (is_unmixed_softmax(op) || marked(large_, slot.value)) return true;
-    if (exponentiates(op) && any_input(op, [this](ValueId id) { return marked(large_, id); })) {
+    if (saturates(op) && any_input(op, [this](ValueId id) { return marked(large_, id); })) {
       return true;
     }
     return !mixes(op) && is_near_steep(op, slot.value);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -243,6 +244,21 @@ double largest_error(const std::string& mode, const std::function<TestModel()>& 
   return largest;
 }
 
+/// The gradient of a tanh that is saturated is smaller than any rounding of it.
+TEST(Rounding, of_an_activation_is_left_where_nothing_bounds_what_it_reads) {
+  const auto make = [] {
+    TestModel model;
+    const at::Tensor w = at::randn({8, 8}).mul_(0.3).requires_grad_();
+    const at::Tensor x = at::randn({30, 8});
+    model.view.parameters = {{"w", w}};
+    model.loss = [w, x] {
+      return at::tanh(at::linear(at::reciprocal(x.square() + 0.1), w)).mean();
+    };
+    return model;
+  };
+  EXPECT_EQ(largest_error("dpr8", make), 0);
+}
+
 TEST(Rounding, of_a_steep_loss_gives_gradients_near_those_of_none) {
   const auto make = [] {
     TestModel model;
@@ -299,6 +315,24 @@ TEST(Rounding, of_what_a_norm_reads_is_bounded_by_the_deviation) {
       EXPECT_LT(largest_error(mode, make), 1) << mode << ", norm " << n;
     }
   }
+}
+
+/// Of 131,072 elements a pass looks at a half, which the step chooses.
+TEST(Rounding, of_large_tensors_is_bounded_when_their_mean_grows_later) {
+  const auto make = [] {
+    TestModel model;
+    const at::Tensor w = at::randn({16, 16, 1, 1}).mul_(0.25).requires_grad_();
+    const at::Tensor x = at::randn({8, 16, 32, 32});
+    const at::Tensor factor = at::randn({8, 16, 32, 32});
+    const auto passes = std::make_shared<int>(0);
+    model.view.parameters = {{"w", w}};
+    model.loss = [w, x, factor, passes, small = at::zeros({1}), large = at::full({1}, 3000.0)] {
+      const at::Tensor& shift = ++*passes > 5 ? large : small;
+      return (at::group_norm(at::conv2d(x, w) + shift, 16).square() * factor).sum();
+    };
+    return model;
+  };
+  for (const char* mode : {"dpr8", "q4"}) EXPECT_LT(largest_error(mode, make), 1) << mode;
 }
 
 /// Logits with a deviation of 100 are moved by some 15 by "q4", so that backward would get weights
