@@ -45,7 +45,11 @@ class BudgetNotKept : public std::runtime_error {
 /// backward is run several times more, to measure what each way to round would do to the gradient
 /// (plan/error_model.h), and once under each plan that is chosen. A plan whose measured error is
 /// above the bound is not followed; a more careful one is chosen. Where the gradient of that pass
-/// is zero or not finite, the pass after it serves.
+/// is zero or not finite, the pass after it serves. What rounding adds to a gradient is taken to
+/// stay as large as it was then, however small the gradient becomes: when `.grad` at the end of a
+/// step (on another device, in check_step()) is so small that the error is expected to be 1.25
+/// times the bound, the step is counted, an error where the budget is strict, and a plan is chosen
+/// that keeps the bound for such a gradient, if the budget has one.
 class BudgetMode final : public PlannedMode {
  public:
   explicit BudgetMode(const Budget& budget);
@@ -68,8 +72,8 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] double planning_s() const { return planning_s_; }
   /// To learn what codecs cost on this device; next to nothing where the process knew it before.
   [[nodiscard]] double codec_measuring_s() const { return codec_measuring_s_; }
-  /// The error of the fourth pass's gradient under the plan in force, or under the plan that a
-  /// budget too small would have needed; empty where no error is allowed.
+  /// The error of the fourth pass's gradient under the plan that was chosen then, or under the plan
+  /// that a budget too small would have needed; empty where no error is allowed.
   [[nodiscard]] const std::optional<double>& measured_error() const { return measured_error_; }
   /// Backward passes that were run to measure errors.
   [[nodiscard]] int probed_passes() const { return probed_passes_; }
@@ -89,6 +93,9 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] CodecFigures measured_figures();
   void plan_within(ErrorModel errors);
   void plan_and_measure(GradientProbe& probe);
+  void expect_error(ErrorModel errors, double measured);
+  void look_at_gradient();
+  [[nodiscard]] bool plans_for_gradient(double norm);
   [[nodiscard]] TreatmentPlan answered();
 
   Budget budget_;
@@ -96,6 +103,10 @@ class BudgetMode final : public PlannedMode {
   std::shared_ptr<const Planner> planner_;
   std::optional<BudgetAnswer> answer_;
   std::optional<double> measured_error_;
+  ErrorModel errors_;          ///< by which the plan in force was chosen, for a gradient of ...
+  double gradient_norm_ = 0;   ///< ... this norm, when a step ends; 0: not yet known
+  double expected_error_ = 0;  ///< of such a gradient under the plan in force
+  bool most_careful_ = false;  ///< the budget has no more careful plan
   int probed_passes_ = 0;
   double planning_s_ = 0;
   double codec_measuring_s_ = 0;
@@ -108,8 +119,10 @@ class BudgetMode final : public PlannedMode {
   int64_t followed_before_ = 0;
   int64_t retained_before_ = 0;
   KeptBudget kept_;
-  bool step_exceeded_ = false;  ///< the last one
-  int64_t steps_ = 0;           ///< that have begun
+  bool step_exceeded_ = false;    ///< the last one
+  bool step_uncertain_ = false;   ///< its error may be above what is allowed
+  int64_t passes_looked_at_ = 0;  ///< when the gradient was last looked at
+  int64_t steps_ = 0;             ///< that have begun
 };
 
 /// Throws std::invalid_argument, as parse_budget() does.

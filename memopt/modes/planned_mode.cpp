@@ -40,6 +40,8 @@ constexpr int kMostInVain = 16;
 /// So many passes that depart from a plan are let by at first, and at most.
 constexpr int64_t kFirstPatience = 4;
 constexpr int64_t kMostPatience = 256;
+/// After so many passes in a row that followed no plan the user is warned, once.
+constexpr int64_t kLongUnplanned = 32;
 
 /// So often a codec may refuse a value before the next one is taken.
 constexpr int kRefusalsOfACodec = 2;
@@ -101,7 +103,8 @@ void PlannedMode::attach(const ModelView& model) {
   known_.clear();
   alternatives_.clear();
   other_ = {};
-  departures_ = passes_ = 0;
+  departures_ = passes_ = followed_until_ = 0;
+  warned_ = false;
   open_passes_.clear();
   patience_ = kFirstPatience;
   together_ = 1;
@@ -135,7 +138,17 @@ void PlannedMode::end_step() {
 void PlannedMode::check_step() {
   unchecked_ = false;
   asked_.reset();
+  warn_of_unplanned_passes();
   if (doubt_ != nullptr) refuse_doubtful_step();
+}
+
+void PlannedMode::warn_of_unplanned_passes() {
+  if (warned_ || passes_ - followed_until_ < kLongUnplanned) return;
+  warned_ = true;
+  const std::string& reason = report_.missing_reason;
+  TORCH_WARN("mode ", name_, ": the last ", passes_ - followed_until_,
+             " forward passes followed no plan, and kept everything: ",
+             reason.empty() ? "they departed from the recorded one" : reason);
 }
 
 /// Never waits: what is not known yet is looked at again when the next step begins.
@@ -332,6 +345,7 @@ PlannedModeReport PlannedMode::report() const {
   PlannedModeReport report = report_;
   if (plan_ != nullptr) report.plan = summarize(*plan_);
   report.verified = verified() && !wants_rehearsal();
+  report.unplanned_passes = passes_ - followed_until_;
   report.host = host_memory();
   return report;
 }
@@ -512,9 +526,14 @@ void PlannedMode::finish_alternative() {
     std::erase(known_, other.plan);
     note_departure();
   } else {
-    ++report_.followed_passes;
+    note_followed();
     if (other.pass->is_retained()) ++report_.retained_passes;
   }
+}
+
+void PlannedMode::note_followed() {
+  ++report_.followed_passes;
+  followed_until_ = passes_;
 }
 
 /// A pass was of a kind that no plan is for.
@@ -574,7 +593,7 @@ void PlannedMode::finish_following(PlanExecution& pass) {
   note_pass(pass, plan_);
   count_fallbacks(pass.refused());
   if (pass.departed()) return note_departure();
-  ++report_.followed_passes;
+  note_followed();
   if (pass.is_retained()) ++report_.retained_passes;
   for (AwaitedVerdict& awaited : pass.awaited()) awaited_.push_back(std::move(awaited));
 }

@@ -45,6 +45,10 @@ struct KeptBudget {
   int64_t exceeded = 0;  ///< steps that held more; of "saved=" those with a pass that followed no
                          ///< plan or was retained
   std::string reason;    ///< why the last of them did; empty when none did
+  /// Steps whose gradient was so small that its error may have been more than twice what was
+  /// allowed, and the reason of the last of them.
+  int64_t uncertain = 0;
+  std::string uncertain_reason;
 };
 
 /// The work of a planned mode since attach().
@@ -53,9 +57,10 @@ struct PlannedModeReport {
   ExecutionCounters counters;           ///< over all passes that are over
   int32_t kept_after_mismatch = 0;      ///< values whose recipe was not exact
   int32_t replayed_after_mismatch = 0;  ///< values whose shortcut was not exact
-  int32_t unrepeatable = 0;     ///< operators whose arguments changed between recorded passes
-  int64_t followed_passes = 0;  ///< that followed a verified plan from beginning to end
-  int64_t retained_passes = 0;  ///< of these, whose graph was retained, unlike the recorded one
+  int32_t unrepeatable = 0;      ///< operators whose arguments changed between recorded passes
+  int64_t followed_passes = 0;   ///< that followed a verified plan from beginning to end
+  int64_t retained_passes = 0;   ///< of these, whose graph was retained, unlike the recorded one
+  int64_t unplanned_passes = 0;  ///< since the last that followed a plan; they kept everything
   int64_t recordings = 0;  ///< plans that were made for passes of a new kind, the first included
   bool verified = false;   ///< the next pass follows the plan
   std::optional<HostMemoryReport> host;  ///< of a mode that offloads, since it has planned
@@ -124,6 +129,7 @@ class PlannedMode : public Mode {
   [[nodiscard]] virtual TreatmentPlan plan_for(std::shared_ptr<const StepGraph> graph,
                                                const Overrides& overrides, bool verified);
   [[nodiscard]] c10::Device device() const;
+  [[nodiscard]] const ModelView& model() const { return model_; }
   /// The memory that is read while a step is recorded. Null where nobody follows it.
   [[nodiscard]] AllocationSource* recorded_memory() const;
 
@@ -216,6 +222,7 @@ class PlannedMode : public Mode {
   /// Null where the pass in progress has no plan.
   [[nodiscard]] PlanExecution* execution() const;
   void begin_pass();
+  void warn_of_unplanned_passes();
   void finish_pass();
   void note_open_pass();
   void finish_alternative();
@@ -224,6 +231,7 @@ class PlannedMode : public Mode {
       const at::Tensor& tensor);
   [[nodiscard]] bool begins_as_planned(const at::Tensor& tensor);
   void forget_other_models();
+  void note_followed();
   void note_departure();
   /// Watches again; passes that begin as the plan's did still follow it, if it was verified.
   void record_again(const std::string& reason);
@@ -271,7 +279,9 @@ class PlannedMode : public Mode {
   std::vector<std::weak_ptr<const void>> open_passes_;  ///< of this step, as long as they are held
   int64_t together_ = 1;
   int64_t passes_ = 0;
-  int cut_short_ = 0;  ///< passes whose backward was, while they were watched
+  int64_t followed_until_ = 0;  ///< passes_ at the end of the last that followed a plan
+  bool warned_ = false;         ///< that none was followed for long
+  int cut_short_ = 0;           ///< passes whose backward was, while they were watched
   Overrides overrides_;
   std::map<ValueId, int> refusals_;  ///< of the codecs of the plan in force
   std::shared_ptr<const TreatmentPlan> plan_;

@@ -10,6 +10,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
@@ -307,6 +308,37 @@ TEST(RetainedGraph, frees_what_was_made_again_at_its_last_use) {
   EXPECT_LT(held_bytes, released / 2) << "the test would not see what is made again";
 }
 
+TEST(RetainedGraph, lets_go_of_what_an_encoding_gave_that_values_share) {
+  const MakeModel make = [] {
+    TestModel model;
+    const at::Tensor w = at::randn({64, 32}).mul_(0.2).set_requires_grad(true);
+    const at::Tensor x = at::randn({1024, 32});
+    model.view.parameters = {{"w", w}};
+    model.loss = [w, x] {
+      const std::vector<at::Tensor> halves = at::linear(x, w).chunk(2, -1);
+      return (halves[0] * halves[1]).square().mean();
+    };
+    return model;
+  };
+  for (const char* mode : {"offload:all", "dpr8"}) {
+    ModeRun run(mode, make);
+    for (int step = 1; step <= 5; ++step) {
+      run.begin(step);
+      const at::Tensor loss = run.forward();
+      const int64_t before = live_bytes();
+      loss.backward(/*gradient=*/{}, /*retain_graph=*/true);
+      const int64_t gradient_bytes = run.parameters()[0].nbytes();
+      // The halves are 256 KiB; what else is there is small.
+      if (step == 5) {
+        EXPECT_LT(live_bytes() - before - gradient_bytes, 4096) << mode;
+      }
+      run.mode().end_step();
+      static_cast<void>(run.take_gradients());
+    }
+    EXPECT_GT(run.report().followed_passes, 0) << mode;
+  }
+}
+
 TEST(Engine, that_was_not_installed_is_an_error_of_the_scope) {
   struct Other final : torch::autograd::Engine {
     ~Other() override { stop(); }
@@ -435,6 +467,83 @@ TEST(Budgets, that_a_changed_training_can_no_longer_keep_are_counted_and_not_ref
     EXPECT_GT(run.report().followed_passes, 0);
   }
   EXPECT_EQ(run.report().budget->exceeded, 72);
+}
+
+/// Layers whose loss, and so its gradient, is as large as the test wants.
+MakeModel scaled_layers(const std::shared_ptr<Layers>& layers, const at::Tensor& scale) {
+  return [layers, scale] {
+    TestModel model = make_layers(layers)();
+    model.loss = [layers, scale] { return layers->forward() * scale; };
+    return model;
+  };
+}
+
+/// Of the bytes that are held for backward, by plans that change no bit.
+int64_t smallest_lossless_budget(const MakeModel& make) {
+  ModeRun run("budget:saved=1", make);
+  try {
+    for (int64_t number = 1; number <= 8; ++number) static_cast<void>(run.step(number));
+  } catch (const BudgetTooSmall& error) {
+    return error.smallest_bytes();
+  }
+  return 0;
+}
+
+/// Trains eight steps, then four whose gradient is `factor` times as large.
+KeptBudget kept_when_gradients_shrink(const std::string& mode, double factor) {
+  const auto layers = std::make_shared<Layers>();
+  const at::Tensor scale = at::ones({});
+  ModeRun run(mode, scaled_layers(layers, scale));
+  for (int64_t number = 1; number <= 12; ++number) {
+    if (number == 9) scale.fill_(factor);
+    static_cast<void>(run.step(number));
+    run.mode().check_step();
+  }
+  const auto& budgeted = dynamic_cast<const BudgetMode&>(run.mode());
+  EXPECT_GT(budgeted.measured_error().value_or(0), 0) << "nothing is rounded";
+  return *run.report().budget;
+}
+
+TEST(Budgets, with_an_error_count_steps_of_smaller_gradients_until_a_plan_is_as_careful) {
+  const MakeModel make = scaled_layers(std::make_shared<Layers>(), at::ones({}));
+  const int64_t lossless_bytes = smallest_lossless_budget(make);
+  ASSERT_GT(lossless_bytes, 0);
+  const std::string too_little =
+      spell_budget({BudgetTarget::kPeakSaved, lossless_bytes * 3 / 4, 0.02});
+  EXPECT_EQ(kept_when_gradients_shrink(too_little, 1).uncertain, 0);
+  const KeptBudget counted = kept_when_gradients_shrink(too_little, 1e-4);
+  EXPECT_EQ(counted.uncertain, 4);
+  EXPECT_EQ(counted.exceeded, 0);
+  EXPECT_NE(counted.uncertain_reason.find("the norm of the gradient"), std::string::npos);
+  // There is a plan that rounds to more bits.
+  const std::string loose = spell_budget({BudgetTarget::kPeakSaved, lossless_bytes * 3 / 4, 0.1});
+  EXPECT_LE(kept_when_gradients_shrink(loose, 0.05).uncertain, 1);
+  EXPECT_THROW(static_cast<void>(kept_when_gradients_shrink(too_little + ",strict", 1e-4)),
+               BudgetNotKept);
+}
+
+TEST(Passes, that_follow_no_plan_for_long_are_counted_and_warned_of_once) {
+  struct Listener final : c10::WarningHandler {
+    void process(const c10::Warning& warning) override { heard.push_back(warning.msg()); }
+    std::vector<std::string> heard;
+  };
+  Listener listener;
+  const c10::WarningUtils::WarningHandlerGuard guard(&listener);
+  const auto layers = std::make_shared<Layers>();
+  ModeRun run("echo", make_layers(layers));
+  for (int64_t number = 1; number <= 80; ++number) {
+    *layers->x = at::randn({number <= 8 ? 16 : 16 + number, 32});
+    static_cast<void>(run.step(number));
+    run.mode().check_step();
+    if (number == 8) {
+      EXPECT_EQ(run.report().unplanned_passes, 0);
+    }
+  }
+  EXPECT_EQ(run.report().unplanned_passes, 72);
+  ASSERT_EQ(listener.heard.size(), 1u);
+  EXPECT_NE(listener.heard[0].find("mode echo: the last 32 forward passes followed no plan"),
+            std::string::npos)
+      << listener.heard[0];
 }
 
 }  // namespace

@@ -498,6 +498,7 @@ class Training {
       traced.followed_passes = report.followed_passes;
       traced.departures = report.counters.departures;
       if (report.budget) traced.exceeded_steps = report.budget->exceeded;
+      if (report.budget) traced.uncertain_steps = report.budget->uncertain;
     }
   }
 

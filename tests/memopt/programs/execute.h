@@ -28,6 +28,7 @@ struct StepTrace {
   int64_t followed_passes = 0;      ///< of the mode since it was made
   int64_t departures = 0;           ///< of passes from its plans, likewise
   int64_t exceeded_steps = 0;       ///< in which it says that it did not keep its budget, likewise
+  int64_t uncertain_steps = 0;      ///< in which it says that its error may be too large, likewise
 };
 
 struct Trace {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "memopt/modes/budget.h"
@@ -53,7 +52,8 @@ std::optional<Finding> compare_bits(const Program& program, const Trace& none, c
 /// gradient little is left, and "dpr8" was seen to miss that by 0.4. A program may itself round to
 /// bfloat16, whose last place is 2^-7; "q2" has 3 steps, and misses by 2 where values are few. What
 /// is made again of rounded values multiplies a gradient that has the same error. A budget measures
-/// its error on one step alone, and other steps have up to twice that.
+/// its error on one step alone, and other steps have up to twice that, or the mode says that they
+/// may have more, since their gradients are smaller.
 double error_bound(const std::string& spelling) {
   const bool makes_again = spelling.starts_with("echo") || spelling.starts_with("mirror");
   constexpr std::pair<const char*, double> kBounds[] = {
@@ -83,17 +83,12 @@ std::optional<Finding> compare_roughly(const std::string& spelling, const Trace&
     if (!std::isfinite(difference)) return Finding{"not finite", "a gradient " + in_step(step)};
     const double bound = error_bound(spelling);
     if (difference <= bound * bound * size) continue;
+    const int64_t uncertain_before = step == 0 ? 0 : got.steps[step - 1].uncertain_steps;
+    if (got.steps[step].uncertain_steps > uncertain_before) continue;
     return Finding{"error", "of the gradient: " + std::to_string(std::sqrt(difference / size)) +
                                 " " + in_step(step)};
   }
   return std::nullopt;
-}
-
-/// An encoding that several values share is decoded once, and released with the graph.
-bool may_encode(const std::string& spelling) {
-  constexpr const char* kParts[] = {"budget", "gist", "dpr", "q4", "q2", "offload"};
-  return std::any_of(std::begin(kParts), std::end(kParts),
-                     [&](const char* part) { return spelling.find(part) != std::string::npos; });
 }
 
 std::optional<Finding> look_at_memory(const Trace& none, const Trace& got, bool retains) {
@@ -252,9 +247,7 @@ class Judgement {
                                                    : compare_roughly(spelling, none_, got)) {
       return finding;
     }
-    if (auto finding =
-            look_at_memory(none_, got, program_.loop.backwards > 1 && !may_encode(spelling)))
-      return finding;
+    if (auto finding = look_at_memory(none_, got, program_.loop.backwards > 1)) return finding;
     if (auto finding = look_at_plan(program_, got)) return finding;
     return budget ? look_at_budget(program_, *budget, got) : std::nullopt;
   }
