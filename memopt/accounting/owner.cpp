@@ -9,6 +9,7 @@ constexpr std::array<std::string_view, kOwnerCount> kNames = {
     "weights",     "optimizer",      "ema",         "gradients",     "input",     "autocast_cache",
     "encoded",     "rematerialized", "activations", "communication", "workspace", "temporary",
     "unattributed"};
+static_assert(kNames.back() == "unattributed", "there is an owner without a name");
 
 }  // namespace
 

@@ -49,9 +49,9 @@ enum class RoundedValues : uint8_t {
 /// bits; so does the sign of zero. The relative error of an element is at most 2^-(mantissa bits +
 /// 1) where its code is normal.
 ///
-/// Takes float32 and, below 16 bits, bfloat16 and float16. Parts: words (arithmetic/fields.h),
-/// int32; the tensor's largest finite magnitude as bits of a float32, int32 [1], whose top bit says
-/// that there are infinities or NaN.
+/// Takes float32 and, where a word holds more than two codes, bfloat16 and float16. Parts: words
+/// (arithmetic/fields.h), int32; the tensor's largest finite magnitude as bits of a float32, int32
+/// [1], whose top bit says that there are infinities or NaN.
 ///
 /// `values`: see RoundedValues.
 [[nodiscard]] std::unique_ptr<Codec> make_reduced_codec(int bits,
