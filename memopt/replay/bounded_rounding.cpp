@@ -24,6 +24,12 @@ bool is_batch_norm(std::string_view name) {
   return name == "aten::native_batch_norm" || name == "aten::cudnn_batch_norm";
 }
 
+/// So many channels of an image are normalized together, or all images of one channel.
+int64_t channels_together(const RecordedOperator& norm) {
+  if (is_batch_norm(norm.name)) return 1;
+  return norm.arguments.at(4).constant.toInt() / norm.arguments.at(6).constant.toInt();
+}
+
 /// The elements that are normalized together are a row.
 at::Tensor rows_of(const RecordedOperator& norm, const at::Tensor& x) {
   const std::vector<Argument>& arguments = norm.arguments;
@@ -33,7 +39,7 @@ at::Tensor rows_of(const RecordedOperator& norm, const at::Tensor& x) {
     for (const int64_t size : arguments.at(1).constant.toIntVector()) elements *= size;
     return x.reshape({-1, elements});
   }
-  return x.reshape({x.size(0) * arguments.at(6).constant.toInt(), -1});
+  return x.reshape({-1, channels_together(norm) * arguments.at(5).constant.toInt()});
 }
 
 }  // namespace
@@ -49,8 +55,8 @@ bool normalizes(const StepGraph& graph, OperatorId op, ValueId value) {
 
 bool rounds_within_spread(const RecordedOperator& norm, const at::Tensor& x,
                           const at::Tensor& rounded) {
+  if (x.numel() == 0) return true;
   const at::Tensor rows = rows_of(norm, x).to(at::kFloat);
-  if (rows.numel() == 0) return true;
   const at::Tensor error = (rows_of(norm, rounded).to(at::kFloat) - rows).square().mean(-1);
   const at::Tensor weight = (rows.var(-1, /*unbiased=*/false) + kEpsilon).reciprocal();
   const at::Tensor parts = error * weight;
@@ -65,12 +71,13 @@ bool makes_logits_again(const RecordedOperator& op) {
 
 namespace {
 
-/// A range of the dimension with at least one index and about so many elements.
-at::Tensor range_of(const at::Tensor& x, int64_t dimension, int64_t elements, int64_t turn) {
-  const int64_t size = x.size(dimension);
+/// A range of the dimension with at least `unit` indices and about so many elements.
+at::Tensor range_of(const at::Tensor& x, int64_t dimension, int64_t elements, int64_t turn,
+                    int64_t unit = 1) {
   if (x.numel() <= elements) return x;
-  const int64_t count = std::clamp<int64_t>(elements * size / x.numel(), 1, size);
-  return x.narrow(dimension, turn * count % (size - count + 1), count);
+  const int64_t units = x.size(dimension) / unit;
+  const int64_t count = std::clamp<int64_t>(elements * units / x.numel(), 1, units);
+  return x.narrow(dimension, turn * count % (units - count + 1) * unit, count * unit);
 }
 
 }  // namespace
@@ -79,7 +86,11 @@ at::Tensor sample_for(const RecordedOperator& saver, const at::Tensor& x, int64_
                       int64_t turn) {
   const bool by_row = saver.name == "aten::native_layer_norm";
   at::Tensor sample = range_of(by_row ? rows_of(saver, x) : x, 0, elements, turn);
-  if (makes_logits_again(saver)) sample = range_of(sample, 1, elements, turn);
+  if (makes_logits_again(saver)) {
+    sample = range_of(sample, 1, elements, turn);
+  } else if (!by_row && sample.is_contiguous()) {
+    sample = range_of(sample, 1, elements, turn, channels_together(saver));
+  }
   return sample.is_non_overlapping_and_dense() ? sample : sample.contiguous();
 }
 

@@ -37,6 +37,7 @@ constexpr double kMostFilled = 0.9;
 /// Of a larger tensor that a norm or an attention reads, passes look at parts in turn: to read all
 /// of it in every pass would take time. The pass that verifies looks at all.
 constexpr int64_t kMostLookedAt = 1 << 16;
+constexpr int64_t kPart = 1 << 14;
 
 bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
   const std::optional<Encoded> encoded = codec.encode(x, key);
@@ -199,7 +200,7 @@ std::pair<at::Tensor, at::Tensor> HeldValues::looked_at(const RecordedOperator& 
     if (!decoded.defined()) decoded = held.codec->decode(*held.encoded);
     return {part, part_of(decoded, id)};
   }
-  const at::Tensor sample = sample_for(saver, part, kMostLookedAt, key_.step);
+  const at::Tensor sample = sample_for(saver, part, kPart, key_.step);
   EncodeKey key = key_;
   key.storage = EncodeKey::kNoStorage;
   const std::optional<Encoded> encoded = held.codec->encode(sample, key);
@@ -251,7 +252,7 @@ std::optional<HeldValues::LargestRow> HeldValues::known_row(const RecordedOperat
   const at::Tensor& memory = held_as(id).tensor;
   if (!memory.defined()) return std::nullopt;
   const at::Tensor part = part_of(memory, id);
-  const int64_t most = tries_codecs_ ? part.numel() : kMostLookedAt;
+  const int64_t most = tries_codecs_ || part.numel() <= kMostLookedAt ? part.numel() : kPart;
   return LargestRow{largest_row(sample_for(attention, part, most, key_.step))};
 }
 
