@@ -78,13 +78,15 @@ struct Chunk {
 };
 
 /// Section 3.2: length, type, data and CRC over type and data. Returns nothing at the file's end
-/// and where no type of four letters is found.
+/// and where no type of four letters is found; digits and underscores count, as with Pillow.
 std::optional<Chunk> read_chunk(FileBytes bytes, size_t& at) {
   if (bytes.size() - at < 8) return std::nullopt;
   const size_t length = big_endian(bytes, at, 4);
   const FileBytes rest = bytes.subspan(at + 4);
   const std::string_view type(reinterpret_cast<const char*>(rest.data()), 4);
-  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  const auto is_letter = [](char c) {
+    return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+  };
   if (!std::all_of(type.begin(), type.end(), is_letter)) return std::nullopt;
   const bool whole = rest.size() >= length + 8;
   Chunk chunk{type, rest.subspan(4, std::min(length, rest.size() - 4)), whole};

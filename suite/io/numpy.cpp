@@ -293,14 +293,17 @@ namespace {
 
 constexpr std::string_view kExtension = ".npy";
 
+/// Numpy knows an array by this name too where the archive's name for it has no extension.
+std::string array_name(const ZipMember& member) {
+  const bool extended = member.name.ends_with(kExtension);
+  return member.name.substr(0, member.name.size() - (extended ? kExtension.size() : 0));
+}
+
 }  // namespace
 
 std::vector<std::string> NpzFile::names() const {
   std::vector<std::string> names;
-  for (const ZipMember& member : zip_.members()) {
-    const bool is_array = member.name.ends_with(kExtension);
-    names.push_back(member.name.substr(0, member.name.size() - (is_array ? kExtension.size() : 0)));
-  }
+  for (const ZipMember& member : zip_.members()) names.push_back(array_name(member));
   return names;
 }
 
@@ -313,7 +316,7 @@ bool NpzFile::has(std::string_view name) const {
 
 at::Tensor NpzFile::array(const std::string& name) const {
   for (const ZipMember& member : zip_.members()) {
-    if (member.name != name + std::string(kExtension)) continue;
+    if (array_name(member) != name) continue;
     return parse_npy(zip_.read(member), zip_.path() + ": " + name);
   }
   throw bad_input(zip_.path(), "", fmt::format("no array \"{}\"", name),

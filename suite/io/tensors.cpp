@@ -80,6 +80,20 @@ void describe(std::vector<std::string>& problems, const std::string& what,
   problems.push_back(fmt::format("{} {}{}", what, fmt::join(names, ", "), rest));
 }
 
+/// Says what wrappers of modules put before every name: what is before `wanted` in the name that
+/// ends with it. Empty where there is no such name, and where its beginning is not that of all.
+std::string prefix_words(const std::vector<std::string>& names, const std::string& wanted) {
+  for (const std::string& name : names) {
+    if (!name.ends_with("." + wanted)) continue;
+    const std::string prefix = name.substr(0, name.size() - wanted.size());
+    for (const std::string& other : names) {
+      if (!other.starts_with(prefix)) return "";
+    }
+    return fmt::format("; every name begins with \"{}\", so write the file without it", prefix);
+  }
+  return "";
+}
+
 // Pairs (from, to) for every name of `destination`.
 std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
                                                      const NamedTensors& destination,
@@ -118,7 +132,8 @@ std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
   describe(problems, "of another kind of number", mistyped);
   if (!problems.empty()) {
     throw bad_input(where, "tensors", fmt::format("{}", fmt::join(problems, "; ")),
-                    fmt::format("exactly the {} that are wanted", destination.size()));
+                    fmt::format("exactly the {} that are wanted{}", destination.size(),
+                                missing.empty() ? "" : prefix_words(unexpected, missing.front())));
   }
   return pairs;
 }

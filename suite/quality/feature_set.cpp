@@ -254,7 +254,8 @@ FeatureSet FeatureSetReader::read_file(const std::string& path) {
   const auto names = file.names();
   if (file.has("features")) return from_array(path, file.array("features"));
   if (names.size() == 1) return from_array(path, file.array(names.front()));
-  throw bad_input(path, "arrays", fmt::format("{}", fmt::join(names, ", ")),
+  throw bad_input(path, "arrays",
+                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
                   "mu and sigma, or features, or one array");
 }
 

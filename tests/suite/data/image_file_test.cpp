@@ -203,7 +203,7 @@ TEST(ImageFile, chunks_beside_the_pixels_change_none_and_are_no_damage) {
        {chunk("gAMA", {0, 1, 0x86, 0xa0}), chunk("gAMA", {0, 0, 0xb1, 0x8f}), chunk("sRGB", {9}),
         chunk("iCCP", text(std::string_view("x\0\0no profile", 13))), chunk("sBIT", Bytes(9, 8)),
         chunk("cHRM", Bytes(32)), chunk("tEXt", text(std::string_view("\0hi", 3))),
-        chunk("tRNS", {0, 1, 0, 2, 0, 3}), chunk("prVt", {1})}) {
+        chunk("tRNS", {0, 1, 0, 2, 0, 3}), chunk("prVt", {1}), chunk("ab1_", {1})}) {
     Bytes bytes = plain;
     bytes.insert(bytes.begin() + kBehindHeader, extra.begin(), extra.end());
     EXPECT_EQ(decode_image(bytes).picture.pixels, picture.pixels);

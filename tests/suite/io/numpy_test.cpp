@@ -219,6 +219,20 @@ TEST(Npz, names_what_it_has_when_an_array_is_absent) {
   EXPECT_NE(message.find("no array \"features\" (it has: mu, sigma, n)"), std::string::npos);
 }
 
+TEST(Npz, reads_an_array_whose_name_in_the_archive_has_no_extension_as_numpy_does) {
+  const TemporaryFolder folder;
+  std::string bytes = written(folder);
+  for (const std::string name : {"mu.npy", "sigma.npy"}) {
+    for (size_t at = bytes.find(name); at != std::string::npos; at = bytes.find(name, at + 1)) {
+      bytes.replace(at + name.size() - 4, 4, "_raw");  // of the same length, so no offset moves
+    }
+  }
+  put_bytes(folder.path("b.npz"), bytes);
+  const NpzFile file(folder.path("b.npz"));
+  EXPECT_EQ(file.names(), (std::vector<std::string>{"mu_raw", "sigma_raw", "n"}));
+  EXPECT_TRUE(at::equal(file.array("mu_raw"), statistics()[0].second));
+}
+
 TEST(Npz, that_is_cut_off_anywhere_is_refused) {
   const TemporaryFolder folder;
   const std::string whole = written(folder);

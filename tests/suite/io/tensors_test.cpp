@@ -59,6 +59,19 @@ TEST(CopyByName, names_what_is_missing_unexpected_and_misshapen_and_changes_noth
   EXPECT_TRUE(a.equal(at::zeros({2})));
 }
 
+TEST(CopyByName, names_a_beginning_that_a_wrapper_has_put_before_every_name) {
+  const at::Tensor x = at::ones({2});
+  const auto refused = [&](const NamedTensors& source) {
+    return outcome([&] { copy_by_name(source, {{"a.w", x}, {"b.w", x}}, "file"); }).second;
+  };
+  const std::string said =
+      "; every name begins with \"model.module.\", so write the file without it)";
+  EXPECT_NE(refused({{"model.module.a.w", x}, {"model.module.b.w", x}}).find(said),
+            std::string::npos);
+  EXPECT_EQ(refused({{"model.module.a.w", x}, {"other.b.w", x}}).find("begins"), std::string::npos);
+  EXPECT_EQ(refused({{"c.w", x}, {"d.w", x}}).find("begins"), std::string::npos);
+}
+
 TEST(CopyByName, takes_no_whole_numbers_or_booleans_for_weights_and_no_weights_for_them) {
   const at::Tensor weight = at::zeros({2});
   const at::Tensor count = at::zeros({2}, at::kLong);

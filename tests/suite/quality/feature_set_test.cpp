@@ -281,6 +281,9 @@ TEST(FeatureSet, names_what_it_cannot_read) {
   expect_bad_input(folder.path("a.txt"), "neither .npz nor .npy");
   expect_bad_input(folder.path("two.npz"),
                    "arrays: a, b (mu and sigma, or features, or one array)");
+  write_npz(folder.path("none.npz"), {});
+  expect_bad_input(folder.path("none.npz"),
+                   "arrays: none (mu and sigma, or features, or one array)");
   expect_bad_input(folder.path("flat.npy"), "float [N, ...]");
   expect_bad_input(folder.path("whole.npy"), "float [N, ...]");
   expect_bad_input(folder.path("nan.npy"), "the first is row 3");
