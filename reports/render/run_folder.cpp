@@ -235,7 +235,7 @@ CollectedResults collect_results(const fs::path& path, std::vector<Finding>* los
       collected.results.push_back({folder.string(), read_result(folder / "result.json")});
     });
   }
-  for (const Finding& one : missed) collected.missing.push_back({one.file, one.words});
+  for (const Finding& one : missed) collected.missing.push_back({one.file, "", one.words});
   if (lost != nullptr) lost->insert(lost->end(), missed.begin(), missed.end());
   return collected;
 }

@@ -96,6 +96,10 @@ TEST_F(CheckFolder, finds_a_folder_that_cannot_be_read_beside_those_that_can) {
     const CollectedResults collected = collect_results(suite, &lost);
     EXPECT_EQ(collected.results.size(), 2U);
     EXPECT_EQ(collected.missing.size(), 2U);
+    for (const MissingRun& one : collected.missing) {
+      EXPECT_EQ(one.not_run, "") << "what cannot be read was run, so it must not count as skipped";
+      EXPECT_NE(one.failed, kNoResult) << one.name;
+    }
   }
   fs::permissions(suite / "locked", fs::perms::owner_all);
   std::vector<Finding> lost;
