@@ -103,6 +103,16 @@ std::string environment(const std::vector<FieldDifference>& differences) {
       differences.size() == 1 ? "s" : "", table.text());
 }
 
+/// A digest of 64 digits breaks nowhere, and two of them are wider than a page: their first 12 tell
+/// them apart.
+std::string shown_value(const std::string& value) {
+  constexpr size_t kDigest = 64;
+  constexpr size_t kShown = 12;
+  const bool digest =
+      value.size() == kDigest && value.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return digest ? value.substr(0, kShown) : value;
+}
+
 std::string comparability(const Comparison& comparison) {
   MarkdownTable sides({{"side"}, {"results"}, {"runs", Align::kRight}, {"commits"}});
   for (const auto& [side, name] :
@@ -116,7 +126,8 @@ std::string comparability(const Comparison& comparison) {
   } else {
     MarkdownTable fields({cell_column(), {"field"}, {"BASE"}, {"NEW"}});
     for (const FieldDifference& field : comparison.differences) {
-      fields.add_row({field.cell, code(field.field), field.base, field.candidate});
+      fields.add_row(
+          {field.cell, code(field.field), shown_value(field.base), shown_value(field.candidate)});
     }
     text += '\n';
     text += fields.text();
@@ -157,7 +168,7 @@ std::vector<std::string> stochastic_cells(const StochasticRow& row,
 std::string gates(const Comparison& comparison) {
   MarkdownTable table(stochastic_columns({{"p (Holm)", Align::kRight},
                                           {"margin", Align::kRight},
-                                          {"pairs", Align::kRight},
+                                          {"pairs", Align::kRight, Fold::kIfAlike},
                                           why_column()}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (!row.judged()) continue;

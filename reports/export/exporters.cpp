@@ -294,27 +294,26 @@ std::vector<std::string> owners_at_peak(const std::vector<NamedResult>& results)
 
 std::string memory(const std::vector<NamedResult>& results) {
   const std::vector<std::string> owners = owners_at_peak(results);
-  std::vector<MarkdownTable::Column> columns = {{"result"}};
+  std::vector<MarkdownTable::Column> columns = {{"result"}, {"sum", Align::kRight}};
   for (const std::string& owner : owners) columns.push_back({owner, Align::kRight});
   columns.push_back({"without an owner", Align::kRight});
-  columns.push_back({"sum", Align::kRight});
   MarkdownTable table(columns);
   for (const auto& [name, result] : results) {
     if (!result.memory.measured) continue;
     const MemorySnapshot& peak = result.memory.peak;
-    std::vector<std::string> row = {name};
+    std::vector<std::string> row = {name, ""};
     int64_t sum = peak.unattributed_bytes;
     for (const std::string& owner : owners) {
       const auto bytes = peak.by_category.find(owner);
       const int64_t held = bytes == peak.by_category.end() ? 0 : bytes->second;
-      row.push_back(format_bytes(held));
+      row.push_back(format_mib(held));
       sum += held;
     }
     row.push_back(format_bytes(peak.unattributed_bytes));
-    row.push_back(format_bytes(sum) + (sum == result.memory.peak_bytes ? "" : " (does not close)"));
+    row[1] = format_mib(sum) + (sum == result.memory.peak_bytes ? "" : " (does not close)");
     table.add_row(row);
   }
-  return table.empty() ? "" : "\n## Memory at the peak, by owner\n\n" + table.text();
+  return table.empty() ? "" : "\n## Memory at the peak, by owner (MiB)\n\n" + table.text();
 }
 
 std::string utilization(const std::vector<NamedResult>& results) {

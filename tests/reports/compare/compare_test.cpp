@@ -1,5 +1,6 @@
 #include "reports/compare/compare.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -292,6 +293,18 @@ TEST(Compare, says_in_what_two_lone_cells_differ) {
   ASSERT_EQ(modes.differences.size(), 1U);
   EXPECT_EQ(modes.differences[0].field, "identity.mode");
   EXPECT_EQ(modes.differences[0].candidate, "echo");
+}
+
+TEST(Compare, shows_of_two_digests_what_fits_beside_each_other_on_a_page) {
+  const auto of = [](char digit) {
+    return [=](Result& r, size_t) { r.identity.definition_sha256 = std::string(64, digit); };
+  };
+  const Comparison other =
+      compare(test::side("old", {1}, of('a')), test::side("new", {1}, of('b')));
+  const std::string page = comparison_markdown(other);
+  const std::string row = fmt::format("| {} | {} |", std::string(12, 'a'), std::string(12, 'b'));
+  EXPECT_NE(page.find(row), std::string::npos) << page;
+  EXPECT_EQ(other.differences.at(0).base, std::string(64, 'a')) << "JSON keeps them whole";
 }
 
 TEST(Compare, without_a_common_seed_compares_nothing) {

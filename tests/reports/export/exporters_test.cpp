@@ -18,6 +18,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison_markdown.h"
 #include "reports/export/junit.h"
@@ -318,6 +319,15 @@ TEST(Summary, begins_with_the_verdict_and_ends_with_the_mark_of_the_comment) {
   }
   EXPECT_FALSE(shows(text, "report.md")) << "a comment has no files beside it";
   EXPECT_FALSE(shows(text, "![")) << "nor pictures";
+}
+
+TEST(Summary, has_the_sum_of_the_owners_beside_the_name_where_a_narrow_page_shows_it) {
+  const CollectedResults results = two();
+  const std::string text = summary_markdown(results);
+  const std::string sum = format_mib(results.results[0].result.memory.peak_bytes);
+  const std::regex row(R"(by owner \(MiB\)\n\n\| result \| +sum \|[^\n]*\n[^\n]*\n\| a +\| +)" +
+                       sum + R"( \|)");
+  EXPECT_TRUE(std::regex_search(text, row)) << text;
 }
 
 TEST(Summary, says_so_when_the_owners_do_not_add_up) {
