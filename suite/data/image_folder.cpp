@@ -7,6 +7,8 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -15,7 +17,6 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 #include "suite/data/picture_files.h"
@@ -27,9 +28,20 @@ namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
 
-constexpr std::array<std::string_view, 2> kTrainNames{"train", "training"};
-constexpr std::array<std::string_view, 4> kTestNames{"test", "testing", "eval", "evaluation"};
-constexpr std::array<std::string_view, 4> kValidationNames{"val", "valid", "validation", "dev"};
+constexpr std::array<std::string_view, 3> kTrainNames{"train", "training", "trn"};
+constexpr std::array<std::string_view, 12> kTestNames{"test", "tests",    "testing",    "tst",
+                                                      "eval", "evaluate", "evaluation", "hold",
+                                                      "held", "holdout",  "heldout",    "unseen"};
+constexpr std::array<std::string_view, 7> kValidationNames{
+    "val", "valid", "validate", "validating", "validation", "dev", "development"};
+// People write these beside a split's name, and they tell no pair of splits from another.
+constexpr std::array<std::string_view, 9> kFillers{"images", "image", "imgs", "img", "dataset",
+                                                   "data",   "split", "set",  "out"};
+
+template <size_t N>
+bool is_among(const std::array<std::string_view, N>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
 
 /// Entries of `folder` that may be meant, in order; of a folder with a slash at its end.
 Names entries_of(const fs::path& folder) {
@@ -48,33 +60,61 @@ Names entries_of(const fs::path& folder) {
   return names;
 }
 
-/// The name of a folder without what people put behind a split's name: "Train_images", "train2017"
-/// and "trainset" are "train".
-std::string split_stem(const std::string& name) {
-  constexpr std::array<std::string_view, 4> kEndings{"images", "data", "split", "set"};
-  std::string stem = reports::lower_case(name);
-  const auto strip = [&] { stem.resize(stem.find_last_not_of("0123456789_-") + 1); };
-  strip();
-  for (const std::string_view ending : kEndings) {
-    if (stem.ends_with(ending)) stem.resize(stem.size() - ending.size());
+/// Splits a name into words in small letters: at what is no letter, and before a capital that
+/// follows a small letter ("DIV2K_trainA": "div", "k", "train", "a").
+Names words_in(const std::string& name) {
+  Names words;
+  bool inside = false;
+  bool small = false;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool letter = std::isalpha(byte) != 0;
+    if (letter && (!inside || (small && std::isupper(byte) != 0))) words.emplace_back();
+    if (letter) words.back() += static_cast<char>(std::tolower(byte));
+    inside = letter;
+    small = std::islower(byte) != 0;
   }
-  strip();
-  return stem;
+  return words;
 }
 
-template <size_t N>
-bool is_split(const std::string& name, const std::array<std::string_view, N>& spellings) {
-  return std::find(spellings.begin(), spellings.end(), split_stem(name)) != spellings.end();
+/// "trainset" is "train".
+std::string without_filler(const std::string& word) {
+  for (const std::string_view filler : kFillers) {
+    if (word.size() > filler.size() && word.ends_with(filler)) {
+      return word.substr(0, word.size() - filler.size());
+    }
+  }
+  return word;
 }
 
-template <size_t N>
-Names folders_named(const Names& entries, const std::array<std::string_view, N>& spellings) {
-  Names found;
-  for (const std::string& entry : entries) {
-    const std::string name = entry.substr(0, entry.size() - 1);
-    if (entry.ends_with('/') && is_split(name, spellings)) found.push_back(name);
+enum class Role { kNone, kTrain, kTest, kValidation };
+
+Role role_of_word(const std::string& word) {
+  if (is_among(kTrainNames, word)) return Role::kTrain;
+  if (is_among(kTestNames, word)) return Role::kTest;
+  if (is_among(kValidationNames, word)) return Role::kValidation;
+  const std::string stem = without_filler(word);
+  return stem == word ? Role::kNone : role_of_word(stem);
+}
+
+/// What a folder's name says. The splits of one data set share what else their names say:
+/// "seg_train" and "seg_test" the word "seg", "trainB" and "testB" the word "b".
+struct SplitName {
+  Role role = Role::kNone;
+  std::string shared;
+};
+
+SplitName split_name_of(const std::string& name) {
+  SplitName split;
+  for (const std::string& word : words_in(name)) {
+    const Role role = role_of_word(word);
+    if (role != Role::kNone && split.role == Role::kNone) {
+      split.role = role;
+    } else if (!is_among(kFillers, word)) {
+      split.shared += word + " ";
+    }
   }
-  return found;
+  return split;
 }
 
 /// The two folders that are the splits.
@@ -83,6 +123,28 @@ struct SplitFolders {
   std::string test;
 };
 
+/// Folders of one data set that are called like splits, by what their names share.
+struct Named {
+  Names train;
+  Names test;
+  Names validation;
+  [[nodiscard]] const Names& held_out() const { return test.empty() ? validation : test; }
+  [[nodiscard]] bool is_pair() const { return !train.empty() && !held_out().empty(); }
+};
+
+std::map<std::string, Named> split_folders_among(const Names& entries) {
+  std::map<std::string, Named> found;
+  for (const std::string& entry : entries) {
+    if (!entry.ends_with('/')) continue;
+    const std::string name = entry.substr(0, entry.size() - 1);
+    const SplitName split = split_name_of(name);
+    if (split.role == Role::kTrain) found[split.shared].train.push_back(name);
+    if (split.role == Role::kTest) found[split.shared].test.push_back(name);
+    if (split.role == Role::kValidation) found[split.shared].validation.push_back(name);
+  }
+  return found;
+}
+
 std::string only_one(const fs::path& folder, const Names& names, const std::string& split) {
   if (names.size() == 1) return names.front();
   throw bad_input("--data " + folder.string(), "",
@@ -90,13 +152,18 @@ std::string only_one(const fs::path& folder, const Names& names, const std::stri
                   "one folder for each split");
 }
 
+/// The pair whose names say nothing else, or else the only one.
 std::optional<SplitFolders> find_splits(const fs::path& folder, const Names& entries) {
-  const Names train = folders_named(entries, kTrainNames);
-  const Names test = folders_named(entries, kTestNames);
-  const Names validation = folders_named(entries, kValidationNames);
-  const Names& held_out = test.empty() ? validation : test;
-  if (train.empty() || held_out.empty()) return std::nullopt;
-  return SplitFolders{only_one(folder, train, "training"), only_one(folder, held_out, "test")};
+  Named all;
+  for (const auto& [shared, named] : split_folders_among(entries)) {  // the plain ones come first
+    if (!named.is_pair()) continue;
+    const Names& held_out = named.held_out();
+    all.train.insert(all.train.end(), named.train.begin(), named.train.end());
+    all.test.insert(all.test.end(), held_out.begin(), held_out.end());
+    if (shared.empty()) break;
+  }
+  if (!all.is_pair()) return std::nullopt;
+  return SplitFolders{only_one(folder, all.train, "training"), only_one(folder, all.test, "test")};
 }
 
 /// Says which folders are the splits where they are not simply called so.
@@ -105,21 +172,35 @@ std::string words_of(const SplitFolders& splits) {
   return splits.train + "/ is the training split, and " + splits.test + "/ the test split";
 }
 
-/// Names a folder that is called like a test split although there are no splits.
-std::string words_without_splits(const std::vector<PictureFile>& pictures) {
+/// The first folder called like a test split, or else like a training split that is not all there
+/// is.
+std::optional<std::string> folder_called_like_a_split(const std::vector<PictureFile>& pictures) {
+  std::optional<std::string> train;
   for (const PictureFile& file : pictures) {
     fs::path folder;
     for (const fs::path& part : fs::path(file.path).parent_path()) {
       folder /= part;
-      if (!is_split(part.string(), kTestNames) && !is_split(part.string(), kValidationNames)) {
-        continue;
-      }
-      return folder.string() +
-             "/ is no split, because splits are two folders side by side, as train/ and test/, in"
-             " the folder itself: its pictures are used like all others";
+      const Role role = split_name_of(part.string()).role;
+      if (role == Role::kTest || role == Role::kValidation) return folder.string();
+      if (role == Role::kTrain && !train) train = folder.string();
     }
   }
-  return "";
+  const auto beside = [&](const PictureFile& file) { return !file.path.starts_with(*train + "/"); };
+  if (train && std::none_of(pictures.begin(), pictures.end(), beside)) return std::nullopt;
+  return train;
+}
+
+std::optional<reports::DataFile> listing_of_no_split(const std::vector<PictureFile>& pictures) {
+  const auto folder = folder_called_like_a_split(pictures);
+  if (!folder) return std::nullopt;
+  std::vector<PictureFile> inside;
+  std::copy_if(pictures.begin(), pictures.end(), std::back_inserter(inside),
+               [&](const PictureFile& file) { return file.path.starts_with(*folder + "/"); });
+  reports::DataFile row = listing_of(inside);
+  row.name = *folder +
+             "/ is no split, because splits are two folders side by side, as train/ and test/, in"
+             " the folder itself: its pictures are used like all others";
+  return row;
 }
 
 PictureFiles find_split_pictures(const fs::path& folder, const Names& entries,
@@ -181,14 +262,16 @@ class ImageFolder final : public Dataset {
     const std::vector<PictureFile>& pictures = found.pictures;
     require_undamaged(folder_, pictures);
     if (folders) test_folder_ = folders->test;
-    note_ = folders ? words_of(*folders) : words_without_splits(pictures);
+    const auto no_split = folders ? std::nullopt : listing_of_no_split(pictures);
+    if (folders) note_ = words_of(*folders);
+    if (no_split) note_ = no_split->name;
     const std::string others = note_of(found);
     if (!others.empty()) note_ += (note_.empty() ? "" : "; ") + others;
     splits_ = folders ? split_by_folder(pictures, *folders) : split_by_hash(pictures);
     require_pictures(splits_.train, "no pictures to train on");
     if (folders) require_pictures(splits_.test, "no pictures in " + folders->test + "/");
     files_.push_back(listing_of(pictures));
-    for (const auto& row : {listing_of_odd(pictures), listing_of_left_out(found)}) {
+    for (const auto& row : {no_split, listing_of_odd(pictures), listing_of_left_out(found)}) {
       if (row) files_.push_back(*row);
     }
   }

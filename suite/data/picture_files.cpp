@@ -8,6 +8,7 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <span>
@@ -185,20 +186,23 @@ std::string counted(size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// "a", "a and b", "a, b, c and 4 more": names a few and counts the rest.
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kNamed = 10;
+// A note names so many and counts the rest; a result names every one.
+constexpr size_t kInNote = 10;
+constexpr size_t kInResult = std::numeric_limits<size_t>::max();
+
+/// "a", "a and b", "a, b, c and 4 more".
+std::string listed(const std::vector<std::string>& names, size_t most) {
   std::string words;
-  for (size_t i = 0; i < std::min(names.size(), kNamed); ++i) {
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) {
     const bool last = i + 1 == names.size();
     words += (i == 0 ? "" : last ? " and " : ", ") + names[i];
   }
-  if (names.size() > kNamed) words += " and " + std::to_string(names.size() - kNamed) + " more";
+  if (names.size() > most) words += " and " + std::to_string(names.size() - most) + " more";
   return words;
 }
 
 /// Words what was left out, one part for every reason, in the order in which they first appear.
-std::string words_of(const std::vector<LeftOut>& left_out) {
+std::string words_of(const std::vector<LeftOut>& left_out, size_t most) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const LeftOut& entry : left_out) {
     const auto same = [&](const auto& reason) { return reason.first == entry.reason; };
@@ -210,26 +214,27 @@ std::string words_of(const std::vector<LeftOut>& left_out) {
   for (const auto& [reason, paths] : reasons) {
     const std::vector<std::string> others(paths.begin() + 1, paths.end());
     words += (words.empty() ? "" : "; ") + paths.front() + " " + reason + " and left out";
-    if (!others.empty()) words += (others.size() == 1 ? ", as is " : ", as are ") + listed(others);
+    if (!others.empty())
+      words += (others.size() == 1 ? ", as is " : ", as are ") + listed(others, most);
   }
   return words;
 }
 
 /// Counts and names the pictures that are odd but whole.
-std::string remarks_of(const std::vector<PictureFile>& pictures) {
+std::string remarks_of(const std::vector<PictureFile>& pictures, size_t most) {
   std::vector<std::string> names;
   for (const PictureFile& file : pictures) {
     if (!file.remark.empty()) names.push_back(file.path + " (" + file.remark + ")");
   }
   if (names.empty()) return "";
   return counted(names.size(), "picture") + (names.size() == 1 ? " is" : " are") +
-         " odd but whole and read as Pillow does: " + listed(names);
+         " odd but whole and read as Pillow does: " + listed(names, most);
 }
 
 /// Names the folders that lie elsewhere.
 std::string links_of(const std::vector<std::string>& linked) {
   if (linked.empty()) return "";
-  return listed(linked) +
+  return listed(linked, kInNote) +
          (linked.size() == 1 ? " is a link to a folder" : " are links to folders") +
          ", whose pictures are used";
 }
@@ -286,10 +291,11 @@ PictureFiles find_pictures(const fs::path& folder, const std::vector<std::string
 }
 
 std::string note_of(const PictureFiles& found) {
-  std::string left_out = words_of(found.left_out);
+  std::string left_out = words_of(found.left_out, kInNote);
   if (!left_out.empty()) left_out += "; beside " + counted(found.pictures.size(), "good picture");
   std::string note;
-  for (const std::string& words : {left_out, links_of(found.linked), remarks_of(found.pictures)}) {
+  for (const std::string& words :
+       {left_out, links_of(found.linked), remarks_of(found.pictures, kInNote)}) {
     if (!words.empty()) note += (note.empty() ? "" : "; ") + words;
   }
   return note;
@@ -322,7 +328,7 @@ std::optional<reports::DataFile> listing_of_odd(const std::vector<PictureFile>& 
                [](const PictureFile& file) { return !file.remark.empty(); });
   if (odd.empty()) return std::nullopt;
   reports::DataFile row = listing_of(odd);
-  row.name = remarks_of(odd);
+  row.name = remarks_of(odd, kInResult);
   return row;
 }
 
@@ -333,7 +339,7 @@ std::optional<reports::DataFile> listing_of_left_out(const PictureFiles& found) 
   reports::DataFile row;
   row.name = std::to_string(found.left_out.size()) +
              (found.left_out.size() == 1 ? " entry is" : " entries are") +
-             " not used: " + words_of(found.left_out);
+             " not used: " + words_of(found.left_out, kInResult);
   row.sha256 = hash.hex();
   row.pictures = 0;
   return row;

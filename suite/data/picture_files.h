@@ -12,8 +12,7 @@
 /// (bytewise). A file counts when it begins as a PNG or JPEG, or is named .png, .jpg or .jpeg.
 /// Links are followed, also those to folders; a folder that several paths lead to is read once,
 /// under the path without links where there is one, so circles end. Every other entry is named in
-/// left_out, except for what systems leave behind (Thumbs.db, desktop.ini, .DS_Store, __MACOSX and
-/// files that begin with "._").
+/// left_out, also what systems leave behind (Thumbs.db, .DS_Store).
 namespace noisemark::suite {
 
 inline constexpr const char* kPictureFiles = "PNG or JPEG files, at any depth";
@@ -49,8 +48,8 @@ void require_picture_folder(const std::filesystem::path& folder, const std::stri
 [[nodiscard]] PictureFiles find_pictures(const std::filesystem::path& folder,
                                          const std::vector<std::string>& subfolders = {});
 
-/// Counts and names what was left out by its reason, the pictures that are odd but whole, and the
-/// folders behind links; empty where there is none of them.
+/// Counts what was left out by its reason, the pictures that are odd but whole, and the folders
+/// behind links, and names the first of each; empty where there is none of them.
 [[nodiscard]] std::string note_of(const PictureFiles& found);
 
 /// Throws Error, exit code 2, naming the first damaged file, with the counts of good and bad ones.
@@ -60,13 +59,13 @@ void require_undamaged(const std::filesystem::path& folder,
 /// One row, "." : the SHA-256 over one line "path bytes sha256\n" per picture.
 [[nodiscard]] reports::DataFile listing_of(const std::vector<PictureFile>& pictures);
 
-/// The same of the pictures that are odd but whole, which the row's name counts and names; nothing
-/// where there is none.
+/// The same of the pictures that are odd but whole, which the row's name counts and names one by
+/// one; nothing where there is none.
 [[nodiscard]] std::optional<reports::DataFile> listing_of_odd(
     const std::vector<PictureFile>& pictures);
 
-/// A row whose name counts and names what was left out, with the SHA-256 over one line "path
-/// reason\n" per entry and no picture; nothing where all was used.
+/// A row whose name counts what was left out and names every entry, with the SHA-256 over one line
+/// "path reason\n" per entry and no picture; nothing where all was used.
 [[nodiscard]] std::optional<reports::DataFile> listing_of_left_out(const PictureFiles& found);
 
 /// Throws Error, exit code 2, naming the file when it cannot be read.

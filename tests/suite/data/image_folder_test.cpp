@@ -290,10 +290,25 @@ TEST(ImageFolder, links_to_the_splits_are_the_splits_even_to_the_same_folder) {
 
 TEST(ImageFolder, other_spellings_of_the_splits_are_splits_and_are_named) {
   const std::vector<std::pair<std::string, std::string>> kSpellings{
-      {"train", "val"},           {"train", "valid"},       {"Train", "Test"},
-      {"training", "testing"},    {"TRAIN", "Validation"},  {"train", "dev"},
-      {"training", "eval"},       {"train2017", "val2017"}, {"training_set", "test_set"},
-      {"train-images", "TestSet"}};
+      {"train", "val"},
+      {"train", "valid"},
+      {"Train", "Test"},
+      {"training", "testing"},
+      {"TRAIN", "Validation"},
+      {"train", "dev"},
+      {"training", "eval"},
+      {"train2017", "val2017"},
+      {"training_set", "test_set"},
+      {"train-images", "TestSet"},
+      {"train", "validate"},
+      {"train", "holdout"},
+      {"train", "hold_out"},
+      {"train", "tests"},
+      {"seg_train", "seg_test"},
+      {"trainA", "testA"},
+      {"train_b", "val_b"},
+      {"DIV2K_train_HR", "DIV2K_valid_HR"},
+      {"images.train", "images.eval"}};
   for (const auto& [train, test] : kSpellings) {
     const TemporaryFolder folder;
     for (int i = 0; i < 9; ++i) {
@@ -348,12 +363,49 @@ TEST(ImageFolder, splits_that_lie_deeper_are_named) {
 
 TEST(ImageFolder, classes_that_are_called_nearly_like_splits_are_classes) {
   const TemporaryFolder folder;
-  for (const char* name : {"train/0.png", "valley/0.png", "protest/0.png", "trainer/0.png"}) {
+  for (const char* name : {"cats/0.png", "valley/0.png", "protest/0.png", "trainer/0.png"}) {
     folder.write(name, shade(1));
   }
   const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
   EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 4);
   EXPECT_EQ(dataset->note(), "");
+}
+
+TEST(ImageFolder, a_training_folder_without_partner_is_pictures_like_others_and_named) {
+  for (const char* other : {"extra", "seg_test_b", "steam_train"}) {
+    const TemporaryFolder folder;
+    folder.write("train/0.png", shade(1));
+    folder.write("train/1.png", shade(2));
+    folder.write(std::string(other) + "/0.png", shade(3));
+    const auto dataset = open_image_folder(folder_definition(3, 4), folder.path());
+    EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 3);
+    expect_words(dataset->note(), {"/ is no split, because splits are two folders side by side"});
+    const auto files = dataset->files();
+    ASSERT_EQ(files.size(), 2U) << other;
+    EXPECT_EQ(files[1].name, dataset->note());
+    EXPECT_GT(files[1].pictures, 0);
+    EXPECT_LT(files[1].pictures, files[0].pictures);
+  }
+}
+
+TEST(ImageFolder, a_training_folder_alone_is_all_there_is) {
+  const TemporaryFolder folder;
+  folder.write("train/0.png", shade(1));
+  folder.write("train/1.png", shade(2));
+  EXPECT_EQ(open_image_folder(folder_definition(3, 4), folder.path())->note(), "");
+}
+
+TEST(ImageFolder, of_several_pairs_the_plain_one_is_the_splits) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train", "test", "train_masks", "test_masks"}) {
+    folder.write(std::string(name) + "/0.png", shade(1));
+  }
+  expect_words(note_of_folder(folder), {"test_masks/ is in neither split and left out"});
+  fs::remove_all(folder.path() / "train");
+  folder.write("trainA/0.png", shade(1));
+  folder.write("testA/0.png", shade(1));
+  expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
+               {"trainA/ and train_masks/ could both be the training split"});
 }
 
 TEST(ImageFolder, a_split_without_pictures_is_an_error) {
@@ -386,12 +438,15 @@ TEST(ImageFolder, counts_and_names_what_is_odd_but_whole) {
   EXPECT_EQ(read(*dataset, Split::kTest, 0)[0], pixel_value(3));
 }
 
-TEST(ImageFolder, names_the_first_of_many_and_counts_the_rest) {
+TEST(ImageFolder, names_the_first_of_many_in_a_note_and_every_one_in_the_result) {
   const TemporaryFolder folder;
   folder.write("a.png", shade(1));
   for (int i = 10; i < 30; ++i) folder.write(std::to_string(i) + ".txt", {'x'});
   expect_words(note_of_folder(folder), {"10.txt is no picture and left out, as are 11.txt, 12.txt,",
                                         "19.txt, 20.txt and 9 more; beside 1 good picture"});
+  const auto files = open_image_folder(folder_definition(1, 4), folder.path())->files();
+  ASSERT_EQ(files.size(), 2U);
+  for (int i = 10; i < 30; ++i) expect_words(files[1].name, {std::to_string(i) + ".txt"});
 }
 
 TEST(ImageFolder, strays_do_not_move_pictures_between_the_splits) {
