@@ -7,6 +7,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -34,20 +35,26 @@ std::string accepted_size() {
          std::to_string(kFileBytes) + " bytes";
 }
 
+/// Also one that a browser or wget has numbered: "cifar-10-binary.tar.gz.1".
 bool is_archive_name(const std::string& name) {
-  constexpr std::array<std::string_view, 6> kEndings{".tar.gz", ".tgz", ".tar",
-                                                     ".gz",     ".zip", ".7z"};
+  constexpr std::array<std::string_view, 10> kEndings{".tar", ".tgz", ".txz", ".gz",  ".bz2",
+                                                      ".xz",  ".zst", ".zip", ".rar", ".7z"};
+  const std::string whole = reports::lower_case(name);
+  const std::string stem = whole.substr(0, whole.find_last_not_of(".0123456789()") + 1);
   return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
-    return reports::lower_case(name).ends_with(ending);
+    return whole.ends_with(ending) || stem.ends_with(ending);
   });
 }
 
 constexpr const char* kNeeded =
     "the binary version, unpacked: https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
 
+constexpr std::string_view kPictures =
+    "a folder of picture files, for which data.name is \"folder\"";
+
 /// A copy in a form that is not read, known by the name of something in it.
 struct OtherCopy {
-  std::string_view name;  ///< in lower case; a star at its end stands for any more letters
+  std::string_view name;  ///< in lower case; a star at an end stands for any more letters
   std::string_view what;
 };
 
@@ -59,35 +66,67 @@ constexpr std::array kOtherCopies{
     OtherCopy{"trainlabels.csv", "Kaggle's copy of CIFAR-10, which is PNG files"},
     OtherCopy{"train.7z", "Kaggle's copy of CIFAR-10, which is PNG files"},
     OtherCopy{"plain_text", "CIFAR-10 as Parquet files"},
-    OtherCopy{"train-0*", "CIFAR-10 as Parquet files"},
+    OtherCopy{"*.parquet", "CIFAR-10 as Parquet files"},
+    OtherCopy{"*.tfrecord*", "CIFAR-10 as TFRecord files"},
+    OtherCopy{"*.npz", "CIFAR-10 as NumPy arrays"},
+    OtherCopy{"*.npy", "CIFAR-10 as NumPy arrays"},
     OtherCopy{"cifar-100-binary", "CIFAR-100"},
     OtherCopy{"cifar-100-python", "CIFAR-100"},
     OtherCopy{"fine_label_names.txt", "CIFAR-100"},
-    OtherCopy{"train", "a folder of picture files, for which data.name is \"folder\""},
+    OtherCopy{"train.bin", "CIFAR-100"},
+    OtherCopy{"train", kPictures},
+    OtherCopy{"*.png", kPictures},
+    OtherCopy{"*.jpg", kPictures},
+    OtherCopy{"*.jpeg", kPictures},
 };
 
 bool is_named(const std::string& name, std::string_view pattern) {
-  if (!pattern.ends_with('*')) return name == pattern;
-  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  const bool any_before = pattern.starts_with('*');
+  const bool any_after = pattern.ends_with('*');
+  if (any_before) pattern.remove_prefix(1);
+  if (any_after) pattern.remove_suffix(1);
+  if (any_before && any_after) return name.find(pattern) != std::string::npos;
+  if (any_before) return name.ends_with(pattern);
+  return any_after ? name.starts_with(pattern) : name == pattern;
 }
 
-/// Says which other copy `folder` holds, or which archive lies in it; empty: neither.
-std::string other_copy_in(const fs::path& folder) {
-  std::vector<std::string> names;
+/// The paths in `folder` relative to it, sorted, at most kDepth deep; of a large folder some.
+std::vector<fs::path> paths_in(const fs::path& folder) {
+  constexpr int kDepth = 3;
+  constexpr size_t kMost = 10'000;
+  std::vector<fs::path> paths;
   std::error_code unreadable;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
-    names.push_back(entry.path().filename().string());
+  const auto options = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator entry(folder, options, unreadable), end;
+       !unreadable && entry != end && paths.size() < kMost; entry.increment(unreadable)) {
+    paths.push_back(entry->path().lexically_relative(folder));
+    if (entry.depth() + 1 >= kDepth) entry.disable_recursion_pending();
   }
-  std::sort(names.begin(), names.end());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+template <typename Names>
+std::optional<fs::path> find_named(const std::vector<fs::path>& paths, const Names& names) {
+  const auto found = std::find_if(paths.begin(), paths.end(), [&](const fs::path& path) {
+    return names(reports::lower_case(path.filename().string()));
+  });
+  return found == paths.end() ? std::nullopt : std::optional(*found);
+}
+
+/// Says where in `folder` the files lie, which other copy it holds, or which archive; empty: none.
+std::string what_is_in(const fs::path& folder) {
+  const std::vector<fs::path> paths = paths_in(folder);
+  const auto first =
+      find_named(paths, [](const std::string& name) { return name == kCifarFiles.front().name; });
+  if (first) return "the files lie deeper: give --data " + (folder / *first).parent_path().string();
   for (const OtherCopy& copy : kOtherCopies) {
-    const auto named = [&](const std::string& name) {
-      return is_named(reports::lower_case(name), copy.name);
-    };
-    const auto found = std::find_if(names.begin(), names.end(), named);
-    if (found != names.end()) return *found + " shows that this is " + std::string(copy.what);
+    const auto found =
+        find_named(paths, [&](const std::string& name) { return is_named(name, copy.name); });
+    if (found) return found->string() + " shows that this is " + std::string(copy.what);
   }
-  const auto archive = std::find_if(names.begin(), names.end(), is_archive_name);
-  return archive == names.end() ? "" : *archive + " was not unpacked";
+  const auto archive = find_named(paths, is_archive_name);
+  return archive ? archive->string() + " was not unpacked" : "";
 }
 
 /// The folder that holds the files: `folder`, or the one in it that is named as the archive names
@@ -99,7 +138,7 @@ fs::path batches_folder(const fs::path& folder) {
   if (fs::is_regular_file(status)) {
     throw bad_input(where, "",
                     is_archive_name(folder.filename().string())
-                        ? "is a file that was not unpacked (tar -xzf), not a folder"
+                        ? "is a file that was not unpacked (tar -xf), not a folder"
                         : "is a file, not a folder",
                     kNeeded);
   }
@@ -111,8 +150,10 @@ fs::path batches_folder(const fs::path& folder) {
   const fs::path inner = folder / kSubfolder;
   fs::path batches = fs::is_directory(inner, error) ? inner : folder;
   if (fs::exists(batches / kCifarFiles.front().name, error)) return batches;
-  const std::string other = other_copy_in(batches);
-  if (!other.empty()) throw bad_input(where, "", other, kNeeded);
+  for (const fs::path& place : {batches, folder}) {
+    const std::string found = what_is_in(place);
+    if (!found.empty()) throw bad_input(where, "", found, kNeeded);
+  }
   return batches;
 }
 
@@ -127,7 +168,7 @@ void check_labels(const fs::path& path, const Bytes& bytes) {
 Bytes read_batch(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error) && !error) {
-    throw bad_input(path.string(), "", "missing", accepted_size());
+    throw bad_input(path.string(), "", "missing", kNeeded);
   }
   std::ifstream file = reports::open_file(path, accepted_size());
   file.seekg(0, std::ios::end);

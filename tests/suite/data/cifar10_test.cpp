@@ -103,6 +103,31 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
        "train shows that this is a folder of picture files, for which data.name is \"folder\""},
       {"plain_text/train-00000-of-00001.parquet",
        "plain_text shows that this is CIFAR-10 as Parquet files"},
+      {"data/train-00000-of-00001.parquet",
+       "data/train-00000-of-00001.parquet shows that this is CIFAR-10 as Parquet files"},
+      {"cifar10/3.0.2/cifar10-train.tfrecord-00000-of-00001",
+       "cifar10/3.0.2/cifar10-train.tfrecord-00000-of-00001 shows that this is CIFAR-10 as "
+       "TFRecord files"},
+      {"cifar10.npz", "cifar10.npz shows that this is CIFAR-10 as NumPy arrays"},
+      {"train.bin", "train.bin shows that this is CIFAR-100"},
+      {"cifar-10/cifar-10-batches-py/data_batch_1",
+       "cifar-10/cifar-10-batches-py shows that this is the Python version of CIFAR-10"},
+      {"cifar-10/train/1.png",
+       "cifar-10/train shows that this is a folder of picture files, for "
+       "which data.name is \"folder\""},
+      {"test/1.png",
+       "test/1.png shows that this is a folder of picture files, for which "
+       "data.name is \"folder\""},
+      {"cats/1.JPG",
+       "cats/1.JPG shows that this is a folder of picture files, for which "
+       "data.name is \"folder\""},
+      {"1.png",
+       "1.png shows that this is a folder of picture files, for which data.name is "
+       "\"folder\""},
+      {"cifar-10-binary.tar.xz", "cifar-10-binary.tar.xz was not unpacked"},
+      {"cifar-10-binary.tar.bz2", "cifar-10-binary.tar.bz2 was not unpacked"},
+      {"x/cifar-10-binary.tar.gz.1", "x/cifar-10-binary.tar.gz.1 was not unpacked"},
+      {"cifar-10-binary.tar(1).gz", "cifar-10-binary.tar(1).gz was not unpacked"},
       {"cifar-100-binary/train.bin", "cifar-100-binary shows that this is CIFAR-100"},
       {"cifar-10-binary.tar.gz", "cifar-10-binary.tar.gz was not unpacked"},
       {"CIFAR-10.ZIP", "CIFAR-10.ZIP was not unpacked"}};
@@ -118,12 +143,26 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
                      ": data_batch_1 shows that this is the Python version of CIFAR-10" + kNeeded);
 }
 
+TEST(Cifar10, files_that_lie_deeper_are_named_with_the_folder_to_give) {
+  const TemporaryFolder folder;
+  folder.write("x/" + kFolder + "data_batch_1.bin", {'x'});
+  const std::string path = folder.path().string();
+  expect_refused(folder.path(), "--data " + path + ": the files lie deeper: give --data " + path +
+                                    "/x/cifar-10-batches-bin" + kNeeded);
+}
+
+TEST(Cifar10, an_empty_folder_is_said_to_lack_what_is_needed) {
+  const TemporaryFolder folder;
+  expect_refused(folder.path(),
+                 (folder.path() / "data_batch_1.bin").string() + ": missing" + kNeeded);
+}
+
 TEST(Cifar10, a_file_given_as_the_folder_is_named_and_an_archive_as_not_unpacked) {
   const TemporaryFolder folder;
   const std::string archive = folder.write("cifar-10-binary.tar.gz", {'x'}).string();
   expect_refused(
       archive,
-      "--data " + archive + ": is a file that was not unpacked (tar -xzf), not a folder" + kNeeded);
+      "--data " + archive + ": is a file that was not unpacked (tar -xf), not a folder" + kNeeded);
   const std::string file = folder.write("data_batch_1.bin", {'x'}).string();
   expect_refused(file, "--data " + file + ": is a file, not a folder" + kNeeded);
 }
@@ -151,7 +190,7 @@ TEST(Cifar10, names_a_missing_file) {
   write_all(folder);
   const auto path = folder.path() / (kFolder + "data_batch_3.bin");
   std::filesystem::remove(path);
-  expect_refused(folder.path(), path.string() + ": missing" + kAccepted);
+  expect_refused(folder.path(), path.string() + ": missing" + kNeeded);
 }
 
 TEST(Cifar10, names_a_truncated_file_and_its_size) {
