@@ -35,6 +35,7 @@ constexpr double kAsymmetry = 1e-6;
 // and those of larger ones leave the numbers of float64.
 constexpr double kLargest = 1e40;
 constexpr double kNegative = 1e-5;  // of the largest value: float32 at some thousand dimensions
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
 at::TensorOptions doubles_on(at::Device device) {
   return at::TensorOptions().dtype(at::kDouble).device(device);
@@ -50,15 +51,24 @@ void add_squares(at::Tensor& squares, const at::Tensor& centered) {
   }
 }
 
+/// What rounding makes of an eigenvalue of 0, in units of the largest. Of float64 it is d * 2^-52,
+/// the bound of LAPACK's error (Anderson et al., LAPACK Users' Guide, 4.7) by which NumPy's
+/// matrix_rank tells 0 from rounding. Values that float32 holds were perhaps computed in it.
+double rounding_of(const at::Tensor& covariance) {
+  const bool is_float = at::equal(covariance, covariance.to(at::kFloat).to(at::kDouble));
+  return is_float ? kNegative : static_cast<double>(covariance.size(0)) * kEpsilon;
+}
+
 /// Along the axes of the covariance itself: a matrix with such an axis belongs to no features. The
 /// factor, which is cheap, proves that there is none; eigenvalues are asked only where it fails.
-void require_no_negative_variance(const at::Tensor& covariance, double rounding,
+void require_no_negative_variance(const at::Tensor& covariance, double rounding, double largest,
                                   const std::string& where) {
   const at::Tensor raised =
-      covariance + rounding * at::eye(covariance.size(0), covariance.options());
+      covariance + rounding * largest * at::eye(covariance.size(0), covariance.options());
   if (std::get<1>(at::linalg_cholesky_ex(raised)).item<int>() == 0) return;
-  const double smallest = at::linalg_eigvalsh(covariance).min().item<double>();
-  if (smallest >= -rounding) return;
+  const at::Tensor values = at::linalg_eigvalsh(covariance);
+  const double smallest = values.min().item<double>();
+  if (smallest >= -rounding * values.max().item<double>()) return;
   throw bad_input(where, "covariance", fmt::format("an eigenvalue of {:.6g}", smallest),
                   "none below 0: a variance along each axis");
 }
@@ -126,7 +136,7 @@ Gaussian checked_gaussian(const at::Tensor& mean, const at::Tensor& covariance,
     throw bad_input(where, "covariance", "a negative variance", "at least 0");
   }
   const at::Tensor symmetric = (sigma + sigma.t()) / 2;
-  require_no_negative_variance(symmetric, kNegative * largest, where);
+  require_no_negative_variance(symmetric, rounding_of(sigma), largest, where);
   return {mu, symmetric, 0};
 }
 
@@ -184,7 +194,6 @@ Gaussian Moments::gaussian() const {
 
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 // The error of every eigenvalue of L1' S2 L1, in units of the largest: that of the product that
 // makes the matrix and of the solver. tests/suite/quality/distance/frechet_test.cpp holds it
 // against exact spectra.

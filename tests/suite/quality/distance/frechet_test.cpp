@@ -161,6 +161,24 @@ TEST(CheckedGaussian, refuses_what_is_no_mean_and_covariance) {
             ExitCode::kBadInput);
 }
 
+TEST(CheckedGaussian, allows_a_negative_variance_of_what_rounding_makes_and_no_more) {
+  const at::Tensor mean = at::zeros({16}, doubles());
+  const at::Tensor turned = rotation(3, 16);
+  const auto code_of = [&](double last, at::ScalarType type) {
+    at::Tensor variances = at::full({16}, 1e6, doubles());
+    variances[15] = last;
+    const at::Tensor sigma = turned.mm(at::diag(variances)).mm(turned.t());
+    return outcome([&] { (void)checked_gaussian(mean, ((sigma + sigma.t()) / 2).to(type), "a"); })
+        .first;
+  };
+  EXPECT_EQ(code_of(-3, at::kDouble), ExitCode::kBadInput);
+  EXPECT_EQ(code_of(-1e-6, at::kDouble), ExitCode::kBadInput);
+  // 16 * 2^-52 of 1e6 is 3.6e-9; a float32 of 1e6 is rounded by up to 0.03, and 1e-5 of it is 10.
+  EXPECT_EQ(code_of(0, at::kDouble), ExitCode::kPass);
+  EXPECT_EQ(code_of(-3, at::kFloat), ExitCode::kPass);
+  EXPECT_EQ(code_of(-30, at::kFloat), ExitCode::kBadInput);
+}
+
 Gaussian gaussian(const at::Tensor& mean, const at::Tensor& covariance) {
   return {mean.to(at::kDouble), covariance.to(at::kDouble), 0};
 }
