@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -61,6 +62,29 @@ void require_whole(std::string_view text, const Json& file, const json::Reader& 
   throw not_ours(where, "the file was changed after it was written, or not written whole");
 }
 
+/// A study that claims something has taken its look, which is at the runs that it names.
+void require_own_look(const QualityStudy& study, const std::string& where) {
+  const Looks& looks = study.looks;
+  const auto taken = static_cast<int64_t>(looks.taken.size());
+  if (looks.number < 1 || taken < looks.number - 1) {
+    throw bad_input(where, "looks.number", std::to_string(looks.number),
+                    fmt::format("1 to {}, because {} were taken", taken + 1, taken));
+  }
+  const bool claims = study.tests > 0 || !study.ranges.empty();
+  if (!claims || looks.number > looks.declared) return;
+  RunIds own;
+  for (const VariantRuns& variant : study.variants) {
+    own.insert(own.end(), variant.run_ids.begin(), variant.run_ids.end());
+  }
+  std::sort(own.begin(), own.end());
+  if (taken >= looks.number) {
+    RunIds stated = looks.taken[looks.number - 1];
+    std::sort(stated.begin(), stated.end());
+    if (stated == own) return;
+  }
+  throw not_ours(where, fmt::format("look {} is not at the runs that it judged", looks.number));
+}
+
 }  // namespace
 
 std::string_view verdict_name(QualityVerdict verdict) {
@@ -112,6 +136,7 @@ QualityStudy quality_from_json(std::string_view text, const std::string& where) 
   QualityStudy study;
   reader.members(file, study, Path{}, {"schema", "checksum"});
   require_whole(text, file, reader, where);
+  require_own_look(study, where);
   return study;
 }
 

@@ -196,6 +196,30 @@ TEST_F(KeptLooks, of_a_file_that_was_changed_are_refused_in_plain_words) {
   EXPECT_NE(words_for("{").find("not JSON: it ends too early"), std::string::npos);
 }
 
+TEST_F(KeptLooks, that_lack_the_look_at_the_study_s_own_runs_are_refused) {
+  const QualityStudy study = look_at(seeds(5), 2);
+  ASSERT_GT(study.tests, 0);
+  const auto words_of = [&](auto change) -> std::string {
+    QualityStudy changed = study;
+    change(changed.looks);
+    try {
+      (void)quality_from_json(quality_json(changed), "q.json");  // sealed again
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string lost = "look 1 is not at the runs that it judged";
+  EXPECT_EQ(words_of([](Looks&) {}), "accepted");
+  EXPECT_NE(words_of([](Looks& looks) { looks.taken = {}; }).find(lost), std::string::npos);
+  EXPECT_NE(words_of([](Looks& looks) { looks.taken = {{}}; }).find(lost), std::string::npos);
+  EXPECT_NE(words_of([](Looks& looks) { looks.taken = {{"x"}}; }).find(lost), std::string::npos);
+  EXPECT_NE(words_of([](Looks& looks) { looks.number = 0; }).find("looks.number: 0 (1 to 2"),
+            std::string::npos);
+  EXPECT_NE(words_of([](Looks& looks) { looks.number = 9; }).find("looks.number: 9 (1 to 2"),
+            std::string::npos);
+}
+
 TEST_F(KeptLooks, come_with_everything_that_was_asked_for) {
   const QualityOptions asked = {.gates = {{"val_loss", 0.02}, {"time_to_quality_s", {}}},
                                 .ranges = {{"val_loss", 0.09, 0.12}},
