@@ -151,6 +151,11 @@ StagedFile::StagedFile(std::filesystem::path path, std::span<const std::string_v
       beside_(path_.string() + std::string(kTemporary) + std::to_string(getpid())),
       descriptor_(open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) throw cannot_write(path_, errno);
+  struct stat before {};
+  // Who may read what is replaced may read this, and nobody else. Some file systems know no modes.
+  if (stat(path_.c_str(), &before) == 0 && S_ISREG(before.st_mode)) {
+    (void)!fchmod(descriptor_, before.st_mode & 0777U);
+  }
   try {
     for (const std::string_view piece : pieces) write_all(piece);
     flush();

@@ -71,6 +71,19 @@ TEST(WriteFile, goes_through_what_is_no_regular_file_and_replaces_none) {
 }
 
 /// Opening a pipe for reading would wait for who writes into it.
+TEST(WriteFile, keeps_who_may_read_the_file_that_it_replaces) {
+  const ScratchFolder folder("file");
+  const fs::path file = folder.path() / "file";
+  write_file_atomically(file, "old");
+  for (const mode_t mode : {0640U, 0600U, 0666U}) {
+    ASSERT_EQ(chmod(file.c_str(), mode), 0);
+    write_file_atomically(file, "new");
+    struct stat status {};
+    ASSERT_EQ(stat(file.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, mode);
+  }
+}
+
 TEST(OpenFile, waits_for_no_pipe_and_reads_no_device) {
   const ScratchFolder scratch("pipe");
   const fs::path pipe = scratch.path() / "definition.toml";
