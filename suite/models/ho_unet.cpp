@@ -16,6 +16,7 @@
 
 #include "reports/base/error.h"
 #include "suite/models/layers.h"
+#include "suite/models/module_scope.h"
 
 namespace noisemark::suite::ho {
 namespace {
@@ -31,6 +32,7 @@ torch::nn::GroupNorm group_norm(int64_t channels, const BlockOptions& options) {
 
 at::Tensor norm_act(const at::Tensor& x, const torch::nn::GroupNorm& norm,
                     const BlockOptions& options) {
+  const ModuleScope scope(*norm);
   return options.ops->group_norm_act(x, options.groups, norm->weight, norm->bias, options.eps,
                                      options.activation);
 }
@@ -51,12 +53,13 @@ ResnetBlock::ResnetBlock(int64_t in_channels, int64_t out_channels, const BlockO
 }
 
 at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& time) {
-  at::Tensor h = conv1_(norm_act(x, norm1_, options_));
-  const at::Tensor shift = time_emb_proj_(activate(time, options_.activation));
+  const ModuleScope scope(*this);
+  at::Tensor h = run_layer(conv1_, norm_act(x, norm1_, options_));
+  const at::Tensor shift = run_layer(time_emb_proj_, activate(time, options_.activation));
   h = h + shift.unsqueeze(-1).unsqueeze(-1);
   h = norm_act(h, norm2_, options_);
-  h = conv2_(suite::dropout(h, options_.dropout, is_training()));
-  return (conv_shortcut_ ? conv_shortcut_(x) : x) + h;
+  h = run_layer(conv2_, suite::dropout(h, options_.dropout, is_training()));
+  return (conv_shortcut_ ? run_layer(conv_shortcut_, x) : x) + h;
 }
 
 SelfAttention::SelfAttention(int64_t channels, const BlockOptions& options) : options_(options) {
@@ -68,14 +71,19 @@ SelfAttention::SelfAttention(int64_t channels, const BlockOptions& options) : op
       add_container(*this, "to_out")->register_module("0", torch::nn::Linear(channels, channels));
 }
 
+at::Tensor SelfAttention::normed(const at::Tensor& x) {
+  const ModuleScope scope(*group_norm_);
+  return options_.ops->group_norm(x, options_.groups, group_norm_->weight, group_norm_->bias,
+                                  options_.eps);
+}
+
 at::Tensor SelfAttention::forward(const at::Tensor& x) {
-  const at::Tensor normed = options_.ops->group_norm(x, options_.groups, group_norm_->weight,
-                                                     group_norm_->bias, options_.eps);
-  const at::Tensor tokens = normed.flatten(2).transpose(1, 2);  // [N, H * W, C]
-  const at::Tensor q = to_q_(tokens).unsqueeze(1);
-  const at::Tensor k = to_k_(tokens).unsqueeze(1);
-  const at::Tensor v = to_v_(tokens).unsqueeze(1);
-  const at::Tensor out = out_proj_(at::scaled_dot_product_attention(q, k, v).squeeze(1));
+  const ModuleScope scope(*this);
+  const at::Tensor tokens = normed(x).flatten(2).transpose(1, 2);  // [N, H * W, C]
+  const at::Tensor q = run_layer(to_q_, tokens).unsqueeze(1);
+  const at::Tensor k = run_layer(to_k_, tokens).unsqueeze(1);
+  const at::Tensor v = run_layer(to_v_, tokens).unsqueeze(1);
+  const at::Tensor out = run_layer(out_proj_, at::scaled_dot_product_attention(q, k, v).squeeze(1));
   return out.transpose(1, 2).reshape(x.sizes()) + x;
 }
 
@@ -87,8 +95,9 @@ Downsample::Downsample(int64_t channels, bool max_pool, baselines::Activation ac
 }
 
 at::Tensor Downsample::forward(const at::Tensor& x) {
-  if (max_pool_) return at::max_pool2d(activate(conv_(x), activation_), 2);
-  return conv_(at::constant_pad_nd(x, {0, 1, 0, 1}));
+  const ModuleScope scope(*this);
+  if (max_pool_) return at::max_pool2d(activate(run_layer(conv_, x), activation_), 2);
+  return run_layer(conv_, at::constant_pad_nd(x, {0, 1, 0, 1}));
 }
 
 Upsample::Upsample(int64_t channels) {
@@ -96,7 +105,8 @@ Upsample::Upsample(int64_t channels) {
 }
 
 at::Tensor Upsample::forward(const at::Tensor& x) {
-  return conv_(upsample_twice(x));
+  const ModuleScope scope(*this);
+  return run_layer(conv_, upsample_twice(x));
 }
 
 namespace {
@@ -274,7 +284,7 @@ void Unet::add_up_stages(torch::nn::Module& parent, const ModelConfig& config) {
 at::Tensor Unet::embed_time(const at::Tensor& t) {
   const at::Tensor embedding =
       sinusoidal_embedding(t, widths_.front()).to(time_linear1_->weight.scalar_type());
-  return time_linear2_(at::silu(time_linear1_(embedding)));
+  return run_layer(time_linear2_, at::silu(run_layer(time_linear1_, embedding)));
 }
 
 at::Tensor Unet::run_middle(const at::Tensor& x, const at::Tensor& time) {
@@ -286,7 +296,7 @@ at::Tensor Unet::run_middle(const at::Tensor& x, const at::Tensor& time) {
 at::Tensor Unet::forward(const at::Tensor& x, const at::Tensor& t) {
   check_input(x, t, channels_, int64_t{1} << (widths_.size() - 1));
   const at::Tensor time = embed_time(t);
-  at::Tensor h = conv_in_(x);
+  at::Tensor h = run_layer(conv_in_, x);
 
   std::vector<at::Tensor> skips{h};
   for (const auto& stage : downs_) {
@@ -313,9 +323,9 @@ at::Tensor Unet::forward(const at::Tensor& x, const at::Tensor& t) {
     if (stage->up) h = stage->up->forward(h);
   }
 
-  h = options_.ops->group_norm_act(h, options_.groups, conv_norm_out_->weight, conv_norm_out_->bias,
-                                   options_.eps, baselines::Activation::kSilu);
-  return conv_out_(h);
+  BlockOptions last = options_;
+  last.activation = baselines::Activation::kSilu;
+  return run_layer(conv_out_, norm_act(h, conv_norm_out_, last));
 }
 
 }  // namespace noisemark::suite::ho

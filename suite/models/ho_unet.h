@@ -53,6 +53,8 @@ class SelfAttention : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x);
 
  private:
+  at::Tensor normed(const at::Tensor& x);
+
   BlockOptions options_;
   torch::nn::GroupNorm group_norm_{nullptr};
   torch::nn::Linear to_q_{nullptr};

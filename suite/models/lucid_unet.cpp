@@ -12,6 +12,7 @@
 #include <string>
 
 #include "suite/models/layers.h"
+#include "suite/models/module_scope.h"
 
 namespace noisemark::suite::lucid {
 namespace {
@@ -20,6 +21,11 @@ constexpr int64_t kMemoryTokens = 4;  // num_mem_kv in the peer
 
 torch::nn::Conv2d qkv_conv(int64_t channels, int64_t hidden) {
   return torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, 3 * hidden, 1).bias(false));
+}
+
+at::Tensor normed(const at::Tensor& x, const RmsNorm& norm, const baselines::Ops& ops) {
+  const ModuleScope scope(norm);
+  return ops.rms_norm(x, norm.g);
 }
 
 }  // namespace
@@ -35,7 +41,12 @@ Block::Block(int64_t in_channels, int64_t out_channels, double dropout, const ba
 }
 
 at::Tensor Block::forward(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift) {
-  const at::Tensor activated = ops_.rms_norm_film_silu(proj_(x), norm_->g, scale, shift);
+  const ModuleScope scope(*this);
+  const at::Tensor projected = run_layer(proj_, x);
+  const at::Tensor activated = [&] {
+    const ModuleScope inner(*norm_);
+    return ops_.rms_norm_film_silu(projected, norm_->g, scale, shift);
+  }();
   return suite::dropout(activated, dropout_, is_training());
 }
 
@@ -53,11 +64,12 @@ ResnetBlock::ResnetBlock(int64_t in_channels, int64_t out_channels, const BlockO
 }
 
 at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& time) {
-  const at::Tensor film = time_proj_(at::silu(time)).unsqueeze(-1).unsqueeze(-1);
+  const ModuleScope scope(*this);
+  const at::Tensor film = run_layer(time_proj_, at::silu(time)).unsqueeze(-1).unsqueeze(-1);
   const std::vector<at::Tensor> scale_shift = film.chunk(2, 1);
   at::Tensor h = block1_->forward(x, scale_shift[0], scale_shift[1]);
   h = block2_->forward(h, {}, {});
-  return h + (res_conv_ ? res_conv_(x) : x);
+  return h + (res_conv_ ? run_layer(res_conv_, x) : x);
 }
 
 LinearAttention::LinearAttention(int64_t channels, const BlockOptions& options)
@@ -73,8 +85,9 @@ LinearAttention::LinearAttention(int64_t channels, const BlockOptions& options)
 }
 
 at::Tensor LinearAttention::forward(const at::Tensor& x) {
-  const at::Tensor qkv = to_qkv_(ops_.rms_norm(x, norm_->g));
-  return ops_.rms_norm(out_proj_(ops_.linear_attention(qkv, mem_kv_)), out_norm_->g);
+  const ModuleScope scope(*this);
+  const at::Tensor qkv = run_layer(to_qkv_, normed(x, *norm_, ops_));
+  return normed(run_layer(out_proj_, ops_.linear_attention(qkv, mem_kv_)), *out_norm_, ops_);
 }
 
 Attention::Attention(int64_t channels, const BlockOptions& options) : ops_(*options.ops) {
@@ -87,8 +100,9 @@ Attention::Attention(int64_t channels, const BlockOptions& options) : ops_(*opti
 }
 
 at::Tensor Attention::forward(const at::Tensor& x) {
-  const at::Tensor qkv = to_qkv_(ops_.rms_norm(x, norm_->g));
-  return to_out_(ops_.softmax_attention(qkv, mem_kv_));
+  const ModuleScope scope(*this);
+  const at::Tensor qkv = run_layer(to_qkv_, normed(x, *norm_, ops_));
+  return run_layer(to_out_, ops_.softmax_attention(qkv, mem_kv_));
 }
 
 namespace {
@@ -142,13 +156,13 @@ Stage::Stage(const StageOptions& stage, const BlockOptions& options) : resample_
 at::Tensor Stage::resample(const at::Tensor& x) {
   switch (resample_) {
     case Resample::kHalve:
-      return conv_(at::pixel_unshuffle(x, 2));
+      return run_layer(conv_, at::pixel_unshuffle(x, 2));
     case Resample::kDouble:
-      return conv_(upsample_twice(x));
+      return run_layer(conv_, upsample_twice(x));
     case Resample::kKeep:
       break;
   }
-  return conv_(x);
+  return run_layer(conv_, x);
 }
 
 Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
@@ -205,12 +219,12 @@ at::Tensor Unet::embed_time(const at::Tensor& t) {
   const at::ScalarType weights = time_linear1_->weight.scalar_type();
   const at::ScalarType dtype = weights == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor embedding = sinusoidal_embedding(t, dim_, dtype).to(weights);
-  return time_linear2_(at::gelu(time_linear1_(embedding)));
+  return run_layer(time_linear2_, at::gelu(run_layer(time_linear1_, embedding)));
 }
 
 at::Tensor Unet::forward(const at::Tensor& x, const at::Tensor& t) {
   check_input(x, t, channels_, int64_t{1} << (downs_.size() - 1));
-  at::Tensor h = init_conv_(x);
+  at::Tensor h = run_layer(init_conv_, x);
   const at::Tensor stem = h;
   const at::Tensor time = embed_time(t);
 
@@ -241,7 +255,7 @@ at::Tensor Unet::forward(const at::Tensor& x, const at::Tensor& t) {
   }
 
   h = final_res_block_->forward(at::cat({h, stem}, 1), time);
-  return final_conv_(h);
+  return run_layer(final_conv_, h);
 }
 
 }  // namespace noisemark::suite::lucid

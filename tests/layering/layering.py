@@ -21,7 +21,7 @@ SUITE_LAYERS = [
 # Floors, from the lowest: each uses itself and those before it. "" stands for files beside the rooms.
 FLOORS = {
     "memopt": ["device", "autograd", "accounting", "codecs", "record", "treatment", "plan", "replay", "modes", "cuda"],
-    "reports": ["base", "result", "render", "compare", "ab", "seeds", "export", "history", "trace", "references", "predict"],
+    "reports": ["base", "result", "render", "compare", "ab", "seeds", "export", "history", "trace", "references", "predict", "profile"],
     "suite/run": ["spec", "folder", "passes", ""],
 }
 CODE = {".h", ".cpp", ".cu", ".cuh"}

@@ -1,0 +1,218 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "reports/base/fields.h"
+#include "reports/profile/recording.h"
+
+/// Where the time and the memory of training steps went, by operator, by pair of forward and
+/// backward, and by layer: profile.json.
+namespace noisemark::reports {
+
+/// The times of some events. Times and bytes are of all steps together.
+struct ProfileTimes {
+  int64_t calls = 0;
+  int64_t self_host_ns = 0;
+  int64_t self_device_ns = 0;
+  int64_t self_host_bytes = 0;
+  int64_t self_device_bytes = 0;
+};
+
+/// A row of PyTorch's key_averages(): events of one name, with shapes of one name and shape.
+struct OperatorTimes : ProfileTimes {
+  std::string name;
+  std::string shapes;
+  std::string kind;
+  int64_t host_ns = 0;
+  int64_t device_ns = 0;
+  int64_t host_bytes = 0;
+  int64_t device_bytes = 0;
+};
+
+/// An operator of the forward pass, joined with the node that computed its gradients.
+struct JoinedTimes {
+  std::string forward;
+  std::string backward;
+  int64_t calls = 0;  ///< of the node
+  int64_t forward_host_ns = 0;
+  int64_t backward_host_ns = 0;
+  int64_t forward_device_ns = 0;
+  int64_t backward_device_ns = 0;
+};
+
+/// A layer, or a block of layers; or in parentheses a phase of the step, with what no layer did.
+struct LayerTimes {
+  std::string name;
+  int64_t calls = 0;
+  int64_t forward_host_ns = 0;
+  int64_t backward_host_ns = 0;
+  int64_t forward_device_ns = 0;
+  int64_t backward_device_ns = 0;
+  int64_t host_bytes = 0;
+  int64_t device_bytes = 0;
+
+  [[nodiscard]] int64_t host_ns() const { return forward_host_ns + backward_host_ns; }
+  [[nodiscard]] int64_t device_ns() const { return forward_device_ns + backward_device_ns; }
+};
+
+/// How much longer a step takes under the profiler, from steps with and without it in turns.
+struct ProfilerCost {
+  int64_t pairs = 0;
+  double plain_s = 0;  ///< median step
+  double profiled_s = 0;
+  double ratio = 0;  ///< median of the pairs' ratios
+};
+
+struct Profile {
+  std::string benchmark;
+  std::string mode;
+  std::string baseline;
+  std::string precision;
+  std::string device;
+  bool custom = false;
+  int64_t threads = 0;
+  int64_t batch = 0;
+  int64_t steps = 0;
+  bool shapes = false;
+  ProfilerCost cost;
+  std::string trace;
+  int64_t trace_bytes = 0;
+  int64_t trace_plain_bytes = 0;
+  int64_t counters = 0;
+  std::string counters_missing;
+  std::vector<OperatorTimes> operators;
+  std::vector<JoinedTimes> joined;
+  std::vector<LayerTimes> layers;
+  std::vector<LayerTimes> blocks;
+};
+
+/// The tables of a recording, each by falling time: of the device where it was recorded, else of
+/// the host.
+///
+/// `operators` are the rows that Python's profiler makes of the same events, to the nanosecond. An
+/// event is within another one of its thread when its time is. What a device did belongs to the
+/// operator around its launch. An event that is the only one within another one of its name counts
+/// as that one. Memory belongs to every event of the host during which it was taken or given back.
+///
+/// `joined` has each node of autograd with the operator that made it, the last that began under
+/// the node's number, with all that is within both. `layers` share out the times of all events by
+/// the innermost layer of their forward pass, and `blocks` by the outermost, so each sums up to the
+/// whole.
+void add_tables(const Recording& recording, Profile& profile);
+
+/// profile.md: a pure function of what profile.json holds.
+[[nodiscard]] std::string profile_markdown(const Profile& profile);
+
+/// profile.json.
+[[nodiscard]] std::string profile_json(const Profile& profile);
+
+}  // namespace noisemark::reports
+
+namespace noisemark::reports::json {
+
+inline constexpr Document kProfileDocument{
+    "noisemark.profile", "1.0.0",
+    "Where the time and the memory of some training steps went. Times and bytes are of all steps "
+    "together."};
+
+template <>
+struct Fields<OperatorTimes> {
+  static constexpr About kAbout{"OperatorTimes",
+                                "Events of one name: a row of PyTorch's key_averages()."};
+  using T = OperatorTimes;
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "\"aten::convolution\"").not_empty(),
+      field("shapes", &T::shapes, "of the inputs; empty without --shapes"),
+      field("kind", &T::kind, "where it ran").one_of("operator|span|device|device span"),
+      field<T>("calls", &T::calls, "").at_least(1),
+      field<T>("self_host_ns", &T::self_host_ns, "without the events within"),
+      field("host_ns", &T::host_ns, "with the events within"),
+      field<T>("self_device_ns", &T::self_device_ns, "of what the operator itself launched"),
+      field("device_ns", &T::device_ns, "of all that was launched within"),
+      field<T>("self_host_bytes", &T::self_host_bytes,
+               "taken less given back, without those within"),
+      field("host_bytes", &T::host_bytes, "taken less given back"),
+      field<T>("self_device_bytes", &T::self_device_bytes, "the same of the device's memory"),
+      field("device_bytes", &T::device_bytes, "")};
+};
+
+template <>
+struct Fields<JoinedTimes> {
+  static constexpr About kAbout{
+      "JoinedTimes",
+      "An operator of the forward pass, and the node of autograd that computed its gradients."};
+  using T = JoinedTimes;
+  static constexpr std::tuple kAll{
+      field("forward", &T::forward, "the operator; empty where no operator made the node"),
+      field("backward", &T::backward, "\"ConvolutionBackward0\"").not_empty(),
+      field("calls", &T::calls, "of the node").at_least(1),
+      field("forward_host_ns", &T::forward_host_ns, "with the events within"),
+      field("backward_host_ns", &T::backward_host_ns, "likewise"),
+      field("forward_device_ns", &T::forward_device_ns, ""),
+      field("backward_device_ns", &T::backward_device_ns, "")};
+};
+
+template <>
+struct Fields<LayerTimes> {
+  static constexpr About kAbout{
+      "LayerTimes",
+      "A layer or a block, or a phase in parentheses with what no layer did. Rows sum up to all."};
+  using T = LayerTimes;
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "in the tree of modules: \"mid_block.resnets.0.conv1\"").not_empty(),
+      field("calls", &T::calls, "forward passes").at_least(0),
+      field("forward_host_ns", &T::forward_host_ns, "in the forward pass, or in the phase"),
+      field("backward_host_ns", &T::backward_host_ns, "in the nodes that the forward pass made"),
+      field("forward_device_ns", &T::forward_device_ns, ""),
+      field("backward_device_ns", &T::backward_device_ns, ""),
+      field("host_bytes", &T::host_bytes, "taken less given back, in both passes"),
+      field("device_bytes", &T::device_bytes, "")};
+};
+
+template <>
+struct Fields<ProfilerCost> {
+  static constexpr About kAbout{
+      "ProfilerCost", "How much longer a step takes under the profiler, in turns with others."};
+  using T = ProfilerCost;
+  static constexpr std::tuple kAll{
+      field("pairs", &T::pairs, "of a step with the profiler and one without").at_least(1),
+      field("plain_s", &T::plain_s, "median step without the profiler").above(0),
+      field("profiled_s", &T::profiled_s, "median step with it").above(0),
+      field("ratio", &T::ratio, "median of the pairs' ratios").above(0)};
+};
+
+template <>
+struct Fields<Profile> {
+  static constexpr About kAbout{"Profile", ""};
+  using T = Profile;
+  static constexpr std::tuple kAll{
+      field("benchmark", &T::benchmark, "\"ho-cifar10@cpu\"").not_empty(),
+      field("mode", &T::mode, ""),
+      field("baseline", &T::baseline, ""),
+      field("precision", &T::precision, ""),
+      field("device", &T::device, ""),
+      field("custom", &T::custom, "the definition was changed"),
+      field("threads", &T::threads, "").at_least(1),
+      field("batch", &T::batch, "").at_least(1),
+      field("steps", &T::steps, "profiled and traced").at_least(1),
+      field("shapes", &T::shapes, "inputs' shapes were recorded"),
+      field("cost", &T::cost, ""),
+      field("trace", &T::trace, "file beside this one, which Perfetto opens").not_empty(),
+      field("trace_bytes", &T::trace_bytes, "of the file").at_least(1),
+      field("trace_plain_bytes", &T::trace_plain_bytes, "of the file unpacked").at_least(1),
+      field("counters", &T::counters, "instants of memory by owner in the trace").at_least(0),
+      field("counters_missing", &T::counters_missing, "why there are none; empty: there are"),
+      field("operators", &T::operators, "by falling self time"),
+      field("joined", &T::joined, "by falling time of both"),
+      field("layers", &T::layers, "by falling time"),
+      field("blocks", &T::blocks, "by falling time")};
+};
+
+}  // namespace noisemark::reports::json

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// The events of some training steps as a profiler saw them, without LibTorch's types.
+namespace noisemark::reports {
+
+enum class ProfiledKind : uint8_t {
+  kOperator,  ///< and whatever else the host records, such as the nodes of autograd's engine
+  kBackward,  ///< a node of autograd that computes gradients; it has `sequence`
+  kSpan,      ///< a span that the program named: a step, a phase, a layer
+  kCall,      ///< of the runtime or the driver of a device, on the host
+  kWork,      ///< a kernel, a copy or a fill on a device
+};
+
+struct ProfiledEvent {
+  std::string name;
+  std::string shapes;  ///< of the inputs, "[[2, 3], []]"; empty: they were not recorded
+  ProfiledKind kind = ProfiledKind::kOperator;
+  bool on_device = false;       ///< work, or a span on a device's time line
+  bool across_threads = false;  ///< it ended on another thread, so it is nobody's parent
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t thread = 0;
+  uint64_t id = 0;           ///< by which the device's events name it
+  uint64_t launched_by = 0;  ///< id of the operator around the launch; 0: none
+  int64_t sequence = -1;     ///< of the node that an operator made, or that ran; -1: none
+  uint64_t forward_thread = 0;
+
+  [[nodiscard]] int64_t duration_ns() const { return end_ns - start_ns; }
+};
+
+/// An allocation (bytes above 0) or a release.
+struct ProfiledMemory {
+  int64_t time_ns = 0;
+  int64_t bytes = 0;
+  uint64_t thread = 0;
+  bool on_device = false;
+};
+
+/// The forward pass of a module. Nodes of autograd that it made have numbers from `begin` on and
+/// below `end`.
+struct ModuleVisit {
+  std::string name;  ///< in the tree of modules: "down_blocks.0.resnets.1.conv1"
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+struct Recording {
+  std::vector<ProfiledEvent> events;
+  std::vector<ProfiledMemory> memory;
+  std::vector<ModuleVisit> visits;  ///< of the training thread, in the order of their beginnings
+  int64_t steps = 0;
+  bool has_device = false;  ///< events of a device were asked for
+};
+
+/// The spans' names: of layer «conv_in», and of phase «backward».
+inline constexpr const char* kLayerPrefix = "layer ";
+inline constexpr const char* kPhasePrefix = "phase ";
+inline constexpr const char* kStepPrefix = "ProfilerStep#";
+
+}  // namespace noisemark::reports
