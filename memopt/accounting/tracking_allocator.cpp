@@ -194,6 +194,10 @@ void install_tracking_allocator(std::optional<int64_t> limit_bytes) {
   if (installed.exchange(&allocator) == nullptr) c10::SetCPUAllocator(&allocator, kPriority);
 }
 
+int64_t header_bytes() {
+  return installed.load() == nullptr ? 0 : static_cast<int64_t>(sizeof(BlockHeader));
+}
+
 AllocatorTotals cpu_allocator_totals() {
   return installed_allocator().totals();
 }

@@ -17,6 +17,10 @@ namespace noisemark::memopt {
 /// of the last call; empty: none.
 void install_tracking_allocator(std::optional<int64_t> limit_bytes = std::nullopt);
 
+/// The bytes that every block takes beside those asked for; 0 where it is not installed. LibTorch's
+/// profiler counts them as taken.
+[[nodiscard]] int64_t header_bytes();
+
 struct AllocatorTotals {
   int64_t live_bytes = 0;
   int64_t peak_bytes = 0;   ///< since the last reset_peak()

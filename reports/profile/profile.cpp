@@ -277,6 +277,7 @@ std::vector<JoinedTimes> joined_of(const Tree& tree, bool has_device) {
   for (const Node& node : tree.nodes()) {
     const ProfiledEvent& event = *node.event;
     if (node.gone || event.kind != ProfiledKind::kOperator || event.sequence < 0) continue;
+    if (node.name.starts_with(kEngine)) continue;  // it has the number of the node that it runs
     made[{event.thread, event.sequence}] = &node;
   }
   std::map<std::pair<std::string, std::string>, JoinedTimes> rows;

@@ -82,6 +82,14 @@ const std::array kCommands{
             "exit code is 1 if the time is predicted with an error above 10 % or the peak above "
             "1 %.",
             predict_batches},
+    Command{"profile", command::kProfile, "ID", 1, 1,
+            "show where a step's time and memory go, by operator and by layer, with a trace",
+            "LibTorch's profiler follows some training steps. DIR/profile.md, which also goes to "
+            "stdout, and DIR/profile.json have PyTorch's table of operators (key_averages), each "
+            "operator joined with its gradient, every layer and block, and what the profiler "
+            "itself costs. DIR/trace.json.gz opens in Perfetto, and has memory by owner as a "
+            "counter.",
+            profile_steps},
     Command{"sample", command::kSample, "ID", 1, 1, "draw images from trained weights",
             "The command writes an image for every sample, all samples as they are (samples.npy), "
             "the first of them side by side (sheet.png), and how they were drawn (sampling.json). "

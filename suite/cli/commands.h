@@ -67,6 +67,7 @@ struct Command {
 /// with exit code 1 when a mode does not even train the smallest.
 [[nodiscard]] Answer fit_batches(const CommandLine& line);
 [[nodiscard]] Answer predict_batches(const CommandLine& line);
+[[nodiscard]] Answer profile_steps(const CommandLine& line);
 
 /// `noisemark sample`. Throws Error as sampling_pass() does, and exit code 130 when it is
 /// interrupted.

@@ -36,6 +36,15 @@ OptionMember predicted_memory(Options& options) {
 OptionMember batches(Options& options) {
   return &options.predict.batches;
 }
+OptionMember profiled_steps(Options& options) {
+  return &options.profile.steps;
+}
+OptionMember profiled_batch(Options& options) {
+  return &options.profile.batch;
+}
+OptionMember shapes(Options& options) {
+  return &options.profile.shapes;
+}
 OptionMember check(Options& options) {
   return &options.predict.check;
 }
@@ -69,6 +78,10 @@ constexpr std::array kRows{
     Row{{kPredict, "batches", "B1,B2,B3", "batch sizes to predict from, at least three",
          "a quarter of the definition's, a half, all"},
         batches},
+    Row{{kProfile, "steps", "N", "steps that are profiled and traced", "", 1}, profiled_steps},
+    Row{{kProfile, "batch", "B", "images of a step", "the definition's train.batch", 1},
+        profiled_batch},
+    Row{{kProfile, "shapes", "", "tell operators apart by the shapes of their inputs"}, shapes},
     Row{{kPredict, "check", "", "also train five sizes that the prediction does not know"}, check},
 
     Row{{kReport, "format", "F", "write nothing, and print the results as", "", 0, false,
@@ -227,8 +240,8 @@ constexpr std::array kRows{
 
 /// The last line of the help.
 constexpr std::array kFileRows{
-    Row{{kRun | kSweep | kPredict | kPlan | kFit | kAb | kCalibrate | kPace, "flags", "FILE",
-         "TOML file of these options by name; what is typed wins"},
+    Row{{kRun | kSweep | kPredict | kProfile | kPlan | kFit | kAb | kCalibrate | kPace, "flags",
+         "FILE", "TOML file of these options by name; what is typed wins"},
         at<&Options::flags>},
 };
 

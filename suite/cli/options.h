@@ -10,6 +10,7 @@
 #include "suite/ab/measure.h"
 #include "suite/quality/distance/measures.h"
 #include "suite/run/predict.h"
+#include "suite/run/profile.h"
 #include "suite/run/spec/options.h"
 
 namespace noisemark::suite {
@@ -35,6 +36,7 @@ struct Options {
   std::optional<int64_t> memory_bytes;
 
   PredictOptions predict;
+  ProfileWishes profile;
 
   // compare, quality, history, baseline, selftest
   bool exact = false;

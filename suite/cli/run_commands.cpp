@@ -23,6 +23,7 @@
 #include "suite/run/passes/training_pass.h"
 #include "suite/run/passes/watch.h"
 #include "suite/run/predict.h"
+#include "suite/run/profile.h"
 #include "suite/run/run.h"
 #include "suite/run/spec/plan.h"
 #include "suite/run/sweep.h"
@@ -65,6 +66,10 @@ Answer sweep_settings(const CommandLine& line) {
 
 Answer predict_batches(const CommandLine& line) {
   return {"", run_prediction(run_options(line), line.options.predict)};
+}
+
+Answer profile_steps(const CommandLine& line) {
+  return {"", run_profile(run_options(line), line.options.profile)};
 }
 
 Answer serve_steps(const CommandLine& line) {

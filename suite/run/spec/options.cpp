@@ -130,7 +130,7 @@ using namespace command;
 constexpr uint32_t kTrained = kRun | kSweep | kPredict;
 /// They start `noisemark pace`, so they take what it takes.
 constexpr uint32_t kPaced = kPace | kAb | kCalibrate;
-constexpr uint32_t kExecuted = kTrained | kPlan | kFit | kSample | kPaced;
+constexpr uint32_t kExecuted = kTrained | kProfile | kPlan | kFit | kSample | kPaced;
 
 template <auto kMember>
 constexpr auto at = &option_member<kMember, RunOptions>;
@@ -145,12 +145,12 @@ constexpr std::array kRows{
                           at<&RunOptions::modes>},
     OptionRow<RunOptions>{{kFit | kPredict, "mode", "M", "memory mode", "none", 0, true},
                           at<&RunOptions::modes>},
-    OptionRow<RunOptions>{{kSweep | kPaced, "mode", "M", "memory mode", "none"},
+    OptionRow<RunOptions>{{kSweep | kProfile | kPaced, "mode", "M", "memory mode", "none"},
                           at<&RunOptions::modes>},
     OptionRow<RunOptions>{{kRun | kFit, "baseline", "B",
                            "how operators are executed: names joined by +", "plain", 0, true},
                           at<&RunOptions::baselines>},
-    OptionRow<RunOptions>{{kSweep | kPredict | kPaced, "baseline", "B",
+    OptionRow<RunOptions>{{kSweep | kPredict | kProfile | kPaced, "baseline", "B",
                            "how operators are executed: names joined by +", "plain"},
                           at<&RunOptions::baselines>},
     OptionRow<RunOptions>{
@@ -184,16 +184,19 @@ constexpr std::array kRows{
     OptionRow<RunOptions>{
         {kRun, "timeout", "S", "seconds within which all ranks end when one is lost", "", 1},
         at<&RunOptions::timeout_s>},
-    OptionRow<RunOptions>{{kTrained | kPaced, "loader-threads", "N",
+    OptionRow<RunOptions>{{kTrained | kProfile | kPaced, "loader-threads", "N",
                            "threads that make batches ahead; the data stay the same", "", 1},
                           at<&RunOptions::loader_threads>},
-    OptionRow<RunOptions>{{kTrained | kPlan | kFit | kPaced | kFid, "data", "DIR",
+    OptionRow<RunOptions>{{kTrained | kProfile | kPlan | kFit | kPaced | kFid, "data", "DIR",
                            "folder of the images", "$NOISEMARK_DATA"},
                           at<&RunOptions::data>},
     OptionRow<RunOptions>{{kRun, "out", "DIR", "folder for the result",
                            "a new folder in $NOISEMARK_OUT or noisemark-out/"},
                           at<&RunOptions::out>},
     OptionRow<RunOptions>{{kSweep | kPredict, "out", "DIR", "folder for the cells",
+                           "a new folder in $NOISEMARK_OUT or noisemark-out/"},
+                          at<&RunOptions::out>},
+    OptionRow<RunOptions>{{kProfile, "out", "DIR", "folder for the page, the figures and the trace",
                            "a new folder in $NOISEMARK_OUT or noisemark-out/"},
                           at<&RunOptions::out>},
     OptionRow<RunOptions>{{kPlan, "out", "DIR", "folder for a plot of the Pareto curve", "no plot"},
@@ -203,12 +206,14 @@ constexpr std::array kRows{
     OptionRow<RunOptions>{
         {kTrained, "force", "", "replace another run's files in the output folder"},
         at<&RunOptions::force>},
+    OptionRow<RunOptions>{{kProfile, "force", "", "replace a profile in the output folder"},
+                          at<&RunOptions::force>},
     OptionRow<RunOptions>{{kSample, "force", "", "replace the samples in the output folder"},
                           at<&RunOptions::force>},
     OptionRow<RunOptions>{{kExecuted, "set", "KEY=VALUE",
                            "change a key of the definition; the run is then custom", "", 0, true},
                           at<&RunOptions::sets>},
-    OptionRow<RunOptions>{{kTrained | kPlan | kFit | kPaced, "init-weights", "FILE",
+    OptionRow<RunOptions>{{kTrained | kProfile | kPlan | kFit | kPaced, "init-weights", "FILE",
                            "safetensors file to start from, under the peers' names"},
                           at<&RunOptions::init_weights>},
     OptionRow<RunOptions>{{kTrained, "checkpoint-every", "N",
@@ -222,7 +227,7 @@ constexpr std::array kRows{
                            "continue the sweep in --out; finished cells stay as they are"},
                           at<&RunOptions::resume>},
     OptionRow<RunOptions>{
-        {kTrained | kPaced, "deterministic", "", "use deterministic algorithms only"},
+        {kTrained | kProfile | kPaced, "deterministic", "", "use deterministic algorithms only"},
         at<&RunOptions::deterministic>},
     OptionRow<RunOptions>{{kTrained, "no-memory", "", "leave out the memory pass"},
                           at<&RunOptions::memory>},

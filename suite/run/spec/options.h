@@ -40,6 +40,7 @@ inline constexpr uint32_t kPace = 1U << 19;
 inline constexpr uint32_t kHelp = 1U << 20;
 inline constexpr uint32_t kTrace = 1U << 21;
 inline constexpr uint32_t kPredict = 1U << 22;
+inline constexpr uint32_t kProfile = 1U << 23;
 }  // namespace command
 
 /// A size in bytes, typed as "2GiB".

@@ -1,0 +1,219 @@
+#include "suite/run/profile.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "memopt/device/device_clock.h"
+#include "reports/base/file.h"
+#include "reports/base/folder.h"
+#include "reports/base/statistics.h"
+#include "reports/base/streams.h"
+#include "reports/profile/profile.h"
+#include "reports/profile/trace_file.h"
+#include "suite/probes/memory_probe.h"
+#include "suite/probes/step_recorder.h"
+#include "suite/run/folder/output_folder.h"
+#include "suite/run/passes/memory_pass.h"
+#include "suite/run/passes/owners.h"
+#include "suite/run/passes/session.h"
+#include "suite/run/passes/watch.h"
+#include "suite/run/spec/plan.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPage = "profile.md";
+constexpr const char* kFigures = "profile.json";
+constexpr const char* kTrace = "trace.json.gz";
+constexpr const char* kPlainTrace = "trace.json";
+constexpr std::array kFiles{kPage, kFigures, kTrace, kPlainTrace};
+
+constexpr int64_t kWarmup = 3;
+constexpr int64_t kFewestPairs = 5;
+constexpr int64_t kMostPairs = 50;
+constexpr double kPairsSeconds = 5;
+
+void prepare_folder(const fs::path& out, bool force) {
+  reports::remove_leftovers(out, kFiles);
+  for (const fs::directory_entry& entry : reports::read_folder(out)) {
+    const std::string name = entry.path().filename().string();
+    if (force && std::find(kFiles.begin(), kFiles.end(), name) != kFiles.end()) continue;
+    throw bad_input("--out", out.string(), "is not an empty folder",
+                    "a new or empty folder; --force replaces a profile");
+  }
+}
+
+/// One benchmark's steps, under the profiler and without it.
+class ProfilePass {
+ public:
+  ProfilePass(const SessionOptions& options, const ProfileWishes& wishes, const PassWatch& watch)
+      : options_(options),
+        wishes_(wishes),
+        watch_(watch),
+        session_(make_session(options_)),
+        clock_(memopt::make_device_clock(options.spec.device)),
+        recorder_(session_.trainer->model(), {options.spec.device, wishes.shapes}) {}
+
+  reports::Profile make(const fs::path& out) {
+    reports::Profile profile;
+    name_owners_when_full(*session_.trainer, [&] { measure(out, profile); });
+    return profile;
+  }
+
+ private:
+  void step(const std::string& doing, const std::vector<StepObserver*>& observers = {},
+            memopt::SavedTensorSink* sink = nullptr) {
+    const int64_t next = session_.trainer->next_step();
+    watch_.before_step(doing, next, next + 1);
+    (void)session_.trainer->step(observers, sink);
+  }
+
+  double timed_step(bool profiled) {
+    if (profiled) recorder_.start();
+    clock_->synchronize();
+    clock_->clear();
+    const auto begin = clock_->mark();
+    step("profiler's cost",
+         profiled ? std::vector<StepObserver*>{&recorder_} : std::vector<StepObserver*>{});
+    const auto end = clock_->mark();
+    clock_->synchronize();
+    const double step_s = clock_->seconds_between(begin, end);
+    if (profiled) (void)recorder_.stop();
+    return step_s;
+  }
+
+  /// In turns ABBA, so that a machine that slows down meets both alike.
+  reports::ProfilerCost measure_cost() {
+    const double first_s = timed_step(true) + timed_step(false);
+    const auto wanted = static_cast<int64_t>(kPairsSeconds / first_s);
+    reports::ProfilerCost cost;
+    cost.pairs = std::clamp(wanted, kFewestPairs, kMostPairs);
+    std::vector<double> plain;
+    std::vector<double> profiled;
+    std::vector<double> ratios;
+    for (int64_t i = 0; i < cost.pairs; ++i) {
+      const bool profiled_first = i % 2 == 0;
+      const double first = timed_step(profiled_first);
+      const double second = timed_step(!profiled_first);
+      profiled.push_back(profiled_first ? first : second);
+      plain.push_back(profiled_first ? second : first);
+      ratios.push_back(profiled.back() / plain.back());
+    }
+    cost.plain_s = reports::median(plain);
+    cost.profiled_s = reports::median(profiled);
+    cost.ratio = reports::median(ratios);
+    return cost;
+  }
+
+  memopt::AllocationRecord watch_owners() {
+    Trainer& trainer = *session_.trainer;
+    MemoryProbe probe(
+        *session_.mode, [&trainer] { return owner_roots(trainer); }, options_.spec.device);
+    probe.arm(trainer.next_step());
+    step("owners of memory", {&probe}, &probe.sink());
+    (void)probe.section();
+    return probe.record();
+  }
+
+  void measure(const fs::path& out, reports::Profile& profile) {
+    for (int64_t i = 0; i < kWarmup + options_.spec.mode.forwards_until_steady; ++i) {
+      step("warm-up");
+    }
+    profile.cost = measure_cost();
+    const memopt::AllocationRecord watched = watch_owners();
+    recorder_.start();
+    for (int64_t i = 0; i < wishes_.steps; ++i) step("profile", {&recorder_});
+    clock_->synchronize();
+    const fs::path plain = out / kPlainTrace;
+    const reports::Recording recording = recorder_.stop(plain.string());
+    std::vector<reports::MemoryCounter> counters;
+    try {
+      counters = memory_counters(recording, watched);
+    } catch (const Error& error) {
+      profile.counters_missing = error.what();
+    }
+    profile.counters = static_cast<int64_t>(counters.size());
+    const reports::TraceSizes sizes =
+        reports::pack_trace(plain, out / kTrace, counters, ::getpid());
+    fs::remove(plain);
+    profile.trace = kTrace;
+    profile.trace_bytes = sizes.packed_bytes;
+    profile.trace_plain_bytes = sizes.plain_bytes;
+    profile.steps = recording.steps;
+    reports::add_tables(recording, profile);
+  }
+
+  SessionOptions options_;
+  ProfileWishes wishes_;
+  const PassWatch& watch_;
+  Session session_;
+  std::unique_ptr<memopt::DeviceClock> clock_;
+  StepRecorder recorder_;
+};
+
+void describe(const PlannedRun& plan, const ProfileWishes& wishes, reports::Profile& profile) {
+  const RunSpec& spec = plan.spec;
+  profile.benchmark = plan.id;
+  profile.mode = spec.mode.name;
+  profile.baseline = spec.baseline.name;
+  profile.precision = spec.precision.name;
+  profile.device = memopt::device_model(spec.device);
+  profile.custom = spec.definition.custom;
+  profile.threads = spec.threads;
+  profile.batch = spec.definition.train.batch;
+  profile.shapes = wishes.shapes;
+}
+
+RunOptions with_batch(RunOptions options, const ProfileWishes& wishes) {
+  if (wishes.batch) options.sets.push_back(fmt::format("train.batch={}", *wishes.batch));
+  return options;
+}
+
+}  // namespace
+
+ExitCode run_profile(const RunOptions& given, const ProfileWishes& wishes) {
+  require_benchmark("profile", given.id);
+  const RunOptions options = with_batch(given, wishes);
+  const PlannedRun plan = plan_runs(options).front();
+  if (plan.spec.baseline.execution.cuda_graph) {
+    throw bad_input("--baseline", "", plan.spec.baseline.name,
+                    "one whose steps the host issues: a recording has no operators");
+  }
+  tell_of_unused_gpu(options, plan.spec.device);
+  std::optional<FreshFolder> fresh;
+  if (options.out.empty()) {
+    fresh.emplace(options.out_parent, fs::path(options.id).stem().string() + "-profile");
+  }
+  const fs::path out = fresh ? fresh->path() : fs::path(options.out);
+  const reports::FolderLock lock(out);
+  prepare_folder(out, options.force);
+  configure_process(plan.spec);
+  SessionOptions session = session_options(options, plan);
+  session.spec.definition.train.steps = std::numeric_limits<int32_t>::max();
+  const InterruptGuard interrupt;
+  Progress line(plan.id + " " + variant_label(plan.spec), 1, 1);
+  reports::Profile profile;
+  try {
+    profile = ProfilePass(session, wishes, {line, interrupt}).make(out);
+  } catch (const Interrupted& error) {
+    throw Error(ExitCode::kInterrupted, error.what());
+  }
+  line.clear();
+  describe(plan, wishes, profile);
+  const std::string page = reports::profile_markdown(profile);
+  reports::write_file_atomically(out / kPage, page);
+  reports::write_file_atomically(out / kFigures, reports::profile_json(profile));
+  reports::print_out(page + fmt::format("\nProfile: {}\n", (out / kPage).string()));
+  return ExitCode::kPass;
+}
+
+}  // namespace noisemark::suite

@@ -1,0 +1,83 @@
+#include "suite/run/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/suite/process.h"
+#include "tests/suite/run/short_run.h"
+
+/// `noisemark profile`, as a user meets it.
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Finished;
+using test::run_noisemark;
+using test::TemporaryFolder;
+using test::with;
+
+std::vector<std::string> command(const fs::path& out) {
+  return {"profile", "gmm16-ho@cpu", "--device=cpu", "--threads=1", "--out=" + out.string()};
+}
+
+TEST(ProfileCommand, has_every_operator_and_layer_of_a_benchmark_and_memory_by_owner) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Finished done = run_noisemark(with(command(out), {"--steps=2", "--batch=4"}));
+  ASSERT_EQ(done.code, 0) << done.both();
+  EXPECT_EQ(done.out.find("# Profile of gmm16-ho@cpu\n"), 0U) << done.out;
+  const auto json = nlohmann::json::parse(test::file_bytes(out / "profile.json"));
+  EXPECT_EQ(json.at("steps"), 2);
+  EXPECT_EQ(json.at("batch"), 4);
+  EXPECT_EQ(json.at("counters_missing"), "");
+  EXPECT_GT(json.at("counters"), 100);
+  EXPECT_EQ(json.at("trace_bytes"), fs::file_size(out / "trace.json.gz"));
+  EXPECT_GT(json.at("cost").at("ratio"), 0.5);
+  for (const char* rows : {"layers", "blocks"}) {
+    int64_t sum_ns = 0;
+    for (const auto& row : json.at(rows)) {
+      sum_ns +=
+          row.at("forward_host_ns").get<int64_t>() + row.at("backward_host_ns").get<int64_t>();
+    }
+    for (const auto& row : json.at("operators")) {
+      if (row.at("name") != "ProfilerStep*") continue;
+      EXPECT_EQ(sum_ns, row.at("host_ns")) << rows;
+    }
+  }
+  const auto has = [&](const char* rows, const char* key, const std::string& value) {
+    return std::any_of(json.at(rows).begin(), json.at(rows).end(),
+                       [&](const auto& row) { return row.at(key) == value; });
+  };
+  EXPECT_TRUE(has("layers", "name", "conv_in"));
+  EXPECT_TRUE(has("blocks", "name", "mid_block.resnets.0"));
+  EXPECT_TRUE(has("joined", "forward", "aten::convolution"));
+  EXPECT_FALSE(fs::exists(out / "trace.json")) << "kineto's own file goes";
+}
+
+TEST(ProfileCommand, leaves_a_folder_alone_that_holds_anything_else) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  fs::create_directories(out);
+  std::ofstream(out / "mine.txt") << "mine";
+  const Finished done = run_noisemark(with(command(out), {"--force"}));
+  EXPECT_EQ(done.code, 2) << done.both();
+  EXPECT_NE(done.err.find("is not an empty folder"), std::string::npos) << done.err;
+  EXPECT_EQ(test::file_bytes(out / "mine.txt"), "mine");
+}
+
+TEST(ProfileCommand, refuses_what_cannot_be_profiled) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  for (const char* wrong : {"--steps=0", "--batch=0", "--baseline=nonsense"}) {
+    EXPECT_EQ(run_noisemark(with(command(out), {wrong})).code, 2) << wrong;
+  }
+  EXPECT_EQ(run_noisemark({"profile", "smoke", "--device=cpu"}).code, 2) << "a suite";
+  EXPECT_FALSE(fs::exists(out));
+}
+
+}  // namespace
+}  // namespace noisemark::suite
