@@ -24,7 +24,7 @@ using test::Finished;
 // 2 * 256 values are the fewest samples that may be gated.
 constexpr int64_t kSamples = 512;  // as in the words below
 
-/// Two seeds of none and of dpr8, trained for a moment, once for all of these tests.
+/// Two seeds of none and of dpr8, trained for a moment and measured, once for all of these tests.
 class QualityOfSamples : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -64,6 +64,11 @@ class QualityOfSamples : public ::testing::Test {
     // The losses of two seeds of so short a training are beside the point here.
     ASSERT_TRUE(finished.code == 0 || finished.code == 4) << finished.both();
     ASSERT_EQ(runs_in(trained->path() / "runs").size(), 4U) << finished.both();
+    for (const fs::path& run : runs_in(trained->path() / "runs")) {
+      const Finished measured = distance_of(run);
+      ASSERT_EQ(measured.code, 0) << measured.both();
+      keep_distance(run, measured.out);
+    }
   }
   static void TearDownTestSuite() { delete trained; }
 
@@ -92,14 +97,6 @@ class QualityOfSamples : public ::testing::Test {
     reports::write_file_atomically(run / "distances" / "mixture.json", json);
   }
 
-  void keep_every_distance() const {
-    for (const fs::path& run : runs_in(runs())) {
-      const Finished finished = distance_of(run);
-      ASSERT_EQ(finished.code, 0) << finished.both();
-      keep_distance(run, finished.out);
-    }
-  }
-
   /// quality.json, with the distance as its only gate.
   [[nodiscard]] Json judged() const {
     const Finished finished = test::noisemark(
@@ -126,7 +123,6 @@ class QualityOfSamples : public ::testing::Test {
 };
 
 TEST_F(QualityOfSamples, counts_what_fid_says_of_every_runs_own_samples) {
-  keep_every_distance();
   const Json study = judged();
   EXPECT_TRUE(problems(study).empty()) << study.dump(1);
   const Json& row = study.at("rows").at(0);
@@ -142,7 +138,6 @@ TEST_F(QualityOfSamples, counts_what_fid_says_of_every_runs_own_samples) {
 }
 
 TEST_F(QualityOfSamples, does_not_count_samples_that_were_changed) {
-  keep_every_distance();
   const fs::path run = runs_in(runs()).front();
   const fs::path samples = run / "samples" / "samples.npy";
   write_npy(samples, read_npy(samples.string()) * 0.5);
@@ -164,7 +159,6 @@ TEST_F(QualityOfSamples, does_not_count_samples_that_were_changed) {
 }
 
 TEST_F(QualityOfSamples, does_not_count_the_samples_of_another_run) {
-  keep_every_distance();
   const std::vector<fs::path> all = runs_in(runs());
   fs::copy_file(all[1] / "distances" / "mixture.json", all[0] / "distances" / "mixture.json",
                 fs::copy_options::overwrite_existing);
