@@ -31,6 +31,7 @@ std::string spelled_for(const std::string& mode, const Outcome& none) {
   int percent = 0;
   const auto [stop, error] = std::from_chars(mode.data() + number, end, percent);
   if (error != std::errc() || stop != end || percent < 0 || percent > 100) return mode;
+  if (sign + 1 < mode.size() && mode[sign + 1] != ',') return mode;
   return mode.substr(0, number) + std::to_string(none.peak_saved_bytes * percent / 100) +
          mode.substr(sign + 1);
 }
