@@ -21,6 +21,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
+#include "reports/base/markdown.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/result/json_io.h"
@@ -34,20 +35,24 @@ namespace fs = std::filesystem;
 constexpr int kNoSuchProgram = 127;
 
 /// Runs a program to its end, found as a shell finds it, without input. Appends both of its streams
-/// to `log`. Returns its exit code, 128 + signal when one ended it, kNoSuchProgram when it cannot
-/// be started.
-int run_program(const std::vector<std::string>& command, const fs::path& log) {
-  pid_t pid = 0;
-  try {
-    pid = start_child({command.front(), command, own_variables(), log});
-  } catch (const std::system_error& error) {
-    if (error.code() == std::errc::resource_unavailable_try_again) throw;
-    return kNoSuchProgram;
-  }
+/// to `log`. Returns its exit code, 128 + signal when one ended it. Throws std::system_error when
+/// it cannot be started.
+int run_started(const std::vector<std::string>& command, const fs::path& log) {
+  const pid_t pid = start_child({command.front(), command, own_variables(), log});
   int status = 0;
   while (waitpid(pid, &status, 0) == -1 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// The same; kNoSuchProgram when it cannot be started.
+int run_program(const std::vector<std::string>& command, const fs::path& log) {
+  try {
+    return run_started(command, log);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) throw;
+    return kNoSuchProgram;
+  }
 }
 
 using Words = std::vector<std::string>;
@@ -55,6 +60,11 @@ using Words = std::vector<std::string>;
 std::string last_line_of(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text.substr(text.rfind('\n') + 1);
+}
+
+std::string shown(const std::string& line) {
+  constexpr size_t kShownCharacters = 80;
+  return line.size() > kShownCharacters ? line.substr(0, kShownCharacters) + "..." : line;
 }
 
 /// An answer of git's: its last line, because warnings come before it; or why there is none.
@@ -146,19 +156,36 @@ reports::Result result_in(const fs::path& out, const std::string& name) {
   }
 }
 
-}  // namespace
+struct Revision {
+  std::string top;  ///< of the repository
+  std::string commit;
+};
 
-fs::path build_revision(const std::string& revision, const fs::path& from,
-                        const std::vector<std::string>& configure) {
+Revision find_revision(const std::string& revision, const fs::path& from) {
   const GitAnswer repository = ask_git(from, {"rev-parse", "--show-toplevel"});
   if (repository.line.empty()) {
     throw bad_input("ab", revision, from.string() + ": " + repository.why, "a git repository");
   }
   const std::string& top = repository.line;
-  const std::string commit =
-      ask_git(top, {"rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"})
-          .line;
-  if (commit.empty()) throw bad_input("ab", "", revision, "a revision of " + top);
+  const std::string commit = revision + "^{commit}";
+  const GitAnswer found =
+      ask_git(top, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit});
+  if (!found.line.empty()) return {top, found.line};
+  // That question has the same words for all causes, and this one has git's.
+  const GitAnswer refused = ask_git(top, {"rev-list", "-1", "--end-of-options", revision, "--"});
+  throw bad_input("ab", revision, refused.why.empty() ? "is no commit" : refused.why,
+                  "a revision of " + top);
+}
+
+}  // namespace
+
+void require_revision(const std::string& revision, const fs::path& from) {
+  (void)find_revision(revision, from);
+}
+
+fs::path build_revision(const std::string& revision, const fs::path& from,
+                        const std::vector<std::string>& configure) {
+  const auto [top, commit] = find_revision(revision, from);
   const fs::path folder = fs::path(top) / "build" / "ab";
   const fs::path tree = folder / commit;
   const fs::path log = folder / (commit + ".log");
@@ -187,11 +214,33 @@ fs::path build_revision(const std::string& revision, const fs::path& from,
   return program;
 }
 
+void require_noisemark(const std::string& name, const std::string& binary) {
+  const auto refuse = [&](const std::string& why) {
+    throw bad_input(name, binary, "is no noisemark program: " + why, "a program: noisemark");
+  };
+  std::error_code unknown;
+  if (access(binary.c_str(), X_OK) != 0) refuse(std::strerror(errno));
+  if (fs::is_directory(binary, unknown)) refuse(std::strerror(EISDIR));
+  const reports::ScratchFolder scratch("ab");
+  const fs::path log = scratch.path() / "log";
+  int status = 0;
+  try {
+    status = run_started({binary, "--version"}, log);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) throw;
+    refuse(error.code().message());
+  }
+  const std::string said = in_one_line(reports::read_file(log));
+  if (status == 0 && said.starts_with("noisemark ")) return;
+  refuse(fmt::format(
+      "--version {}{}{}",
+      status > 128 ? fmt::format("ended by signal {}", status - 128)
+                   : fmt::format("ended with exit code {}", status),
+      said.empty() ? " without a word" : " and says: ", shown(reports::one_line(said))));
+}
+
 std::optional<reports::Result> short_run(const std::string& name, const std::string& binary,
                                          const std::vector<std::string>& words) {
-  if (access(binary.c_str(), X_OK) != 0) {
-    throw bad_input(name, binary, std::strerror(errno), "a program: noisemark");
-  }
   const reports::ScratchFolder scratch("ab");
   const fs::path log = scratch.path() / "log";
   const fs::path out = scratch.path() / "run";
@@ -210,8 +259,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-constexpr size_t kShownCharacters = 80;
 
 /// The child's ends and ours. A socket for its input, because writing to one whose other end is
 /// gone need not raise a signal.
@@ -263,10 +310,6 @@ ExitCode code_of_end(int status) {
 std::string ended_words(int status) {
   return WIFEXITED(status) ? fmt::format("ended with exit code {}", WEXITSTATUS(status))
                            : fmt::format("ended by signal {}", WTERMSIG(status));
-}
-
-std::string shown(const std::string& line) {
-  return line.size() > kShownCharacters ? line.substr(0, kShownCharacters) + "..." : line;
 }
 
 }  // namespace

@@ -24,10 +24,18 @@ namespace noisemark::suite {
                                                    const std::filesystem::path& from,
                                                    const std::vector<std::string>& configure);
 
+/// Throws the same Error where there is no repository or no such revision, before anything is
+/// built.
+void require_revision(const std::string& revision, const std::filesystem::path& from);
+
+/// Throws Error (bad input) unless `binary` is a program that answers --version as noisemark does,
+/// with the system's words where it cannot be started, and else with its own. `name` begins it.
+void require_noisemark(const std::string& name, const std::string& binary);
+
 /// Runs a build once for its figures without noise: `BINARY run WORDS` with four steps, under the
 /// deterministic profile, so that its losses repeat. `words` are the benchmark and the options of
 /// the turns; `name` begins every error. Returns nothing when an interrupt ended it. Throws Error:
-/// there is no such program, it ended without a result (with its exit code where that is one of
+/// it ended without a result (with its exit code where that is one of
 /// Noisemark's, and the last line that it said), or its result cannot be read.
 [[nodiscard]] std::optional<reports::Result> short_run(const std::string& name,
                                                        const std::string& binary,

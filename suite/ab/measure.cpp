@@ -99,6 +99,9 @@ class Measurement {
     // Refuses a count of pairs that proves nothing before anything is started.
     (void)judge_ab(record_, request_.judge);
     try {
+      for (const AbSide side : {AbSide::kA, AbSide::kB}) {
+        require_noisemark(process_name(request_, side), program_of(request_, side).binary);
+      }
       if (request_.short_runs) compare_figures();
       make_pairs(request_.pairs);
       if (going_on() && wants_extension(record_, request_.judge)) make_pairs(2 * request_.pairs);

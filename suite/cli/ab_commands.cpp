@@ -46,14 +46,19 @@ void require_one_benchmark(const CommandLine& line) {
   require_benchmark(command, line.positional.front());
 }
 
-/// The program behind --a or --b, or the one that is built of --a-ref or --b-ref.
-AbProgram program_of(const std::string& side, const std::string& program,
-                     const std::string& revision, const std::vector<std::string>& configure,
-                     Progress& progress) {
+/// Refuses what cannot be a side before one of them is built, which takes minutes.
+void require_side(const std::string& side, const std::string& program,
+                  const std::string& revision) {
   if (program.empty() == revision.empty()) {
     throw bad_input("ab", "", program.empty() ? "neither" : "both",
                     fmt::format("one of --{0} and --{0}-ref", side));
   }
+  if (program.empty()) require_revision(revision, fs::current_path());
+}
+
+/// The program behind --a or --b, or the one that is built of --a-ref or --b-ref.
+AbProgram program_of(const std::string& program, const std::string& revision,
+                     const std::vector<std::string>& configure, Progress& progress) {
   if (!program.empty()) return {program, program};
   progress.say("building " + revision);
   return {revision, build_revision(revision, fs::current_path(), configure).string()};
@@ -130,8 +135,10 @@ AbRecord measure_builds(const CommandLine& line) {
       return reports::usable_noise(calibrations, identity).floor_frac;
     };
   }
-  request.a = program_of("a", options.a, options.a_ref, options.configure, progress);
-  request.b = program_of("b", options.b, options.b_ref, options.configure, progress);
+  require_side("a", options.a, options.a_ref);
+  require_side("b", options.b, options.b_ref);
+  request.a = program_of(options.a, options.a_ref, options.configure, progress);
+  request.b = program_of(options.b, options.b_ref, options.configure, progress);
   const c10::Device device = parse_device(options.run.device);
   const InterruptGuard interrupt;
   const auto keep = [&](const AbRecord& record) {

@@ -109,11 +109,56 @@ TEST(RefBuild, what_does_not_build_is_named_with_its_log) {
 
 TEST(RefBuild, what_is_no_revision_or_no_repository_is_refused) {
   const Repository repository;
-  EXPECT_EQ(refusal("nonexistent", repository.path()).find("ab: nonexistent (a revision of "), 0U);
+  const std::string unknown = refusal("nonexistent", repository.path());
+  EXPECT_EQ(unknown.find("ab: nonexistent: git says: fatal: bad revision"), 0U) << unknown;
+  EXPECT_NE(unknown.find("(a revision of "), std::string::npos) << unknown;
   EXPECT_NE(refusal("--help", repository.path()), "not refused");
   const test::TemporaryFolder elsewhere;
   const std::string words = refusal("HEAD", elsewhere.path());
   EXPECT_NE(words.find("git says: fatal: not a git repository"), std::string::npos) << words;
+}
+
+TEST(RefBuild, of_a_repository_that_has_lost_its_objects_says_what_git_says) {
+  const Repository repository;
+  fs::remove_all(repository.path() / ".git" / "objects");
+  fs::create_directory(repository.path() / ".git" / "objects");
+  const std::string words = refusal("HEAD", repository.path());
+  EXPECT_NE(words.find("git says: fatal: bad object"), std::string::npos) << words;
+}
+
+std::string refusal_of(const std::string& program) {
+  try {
+    require_noisemark("A (it)", program);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "taken";
+}
+
+TEST(Program, that_is_no_noisemark_is_refused_in_the_words_of_the_system_or_its_own) {
+  const test::TemporaryFolder folder;
+  const auto program = [&](const std::string& text) {
+    const fs::path file = folder.path() / "program";
+    std::ofstream(file) << text;
+    fs::permissions(file, fs::perms::owner_all);
+    return file.string();
+  };
+  const auto expect_refused = [](const std::string& file, const std::string& why) {
+    const std::string words = refusal_of(file);
+    EXPECT_EQ(words.find("A (it): " + file + ": is no noisemark program: "), 0U) << words;
+    EXPECT_NE(words.find(why), std::string::npos) << words;
+  };
+  expect_refused("/nonexistent", "No such file or directory");
+  for (const char* place : {".", "/"}) expect_refused(place, "Is a directory");
+  expect_refused(program("\177ELF broken"), "exit code");
+  expect_refused(program("#!/nonexistent/sh\n"), "No such file or directory");
+  expect_refused(program("#!/bin/sh\nexit 0\n"), "exit code 0 without a word");
+  expect_refused(program("#!/bin/sh\necho hello\n"), "exit code 0 and says: hello");
+  expect_refused(program("#!/bin/sh\nkill -SEGV $$\n"), "by signal 11 without a word");
+  expect_refused("/bin/true", "is no noisemark program");
+  expect_refused("/bin/false", "is no noisemark program");
+  EXPECT_EQ(refusal_of(test::noisemark_command({}).front()), "taken");
 }
 
 using Words = std::vector<std::string>;

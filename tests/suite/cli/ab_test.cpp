@@ -74,7 +74,22 @@ TEST(AbCommand, refuses_what_it_cannot_mean) {
                    "is run)");
   expect_bad_input(
       {"ab", "gmm16-ho", "--a=/nonexistent", "--b=/nonexistent"},
-      "A (/nonexistent): /nonexistent: No such file or directory (a program: noisemark)");
+      "A (/nonexistent): /nonexistent: is no noisemark program: No such file or directory (a "
+      "program: noisemark)");
+}
+
+TEST(AbCommand, refuses_what_is_no_program_or_revision_before_anything_is_built_or_run) {
+  for (const char* option : {"--pairs=6", "--no-bytes"}) {
+    const std::string self = test::noisemark_command({}).front();
+    const test::Finished done =
+        noisemark({"ab", "gmm16-ho", "--a=" + self, "--b=/bin/true", option});
+    EXPECT_EQ(done.code, 2) << done.both();
+    EXPECT_NE(done.err.find("/bin/true: is no noisemark program: "), std::string::npos) << done.err;
+    EXPECT_EQ(done.err.find("bytes and FLOPs"), std::string::npos) << done.err;
+  }
+  const test::Finished built = noisemark({"ab", "gmm16-ho", "--a-ref=HEAD", "--b-ref=nosuch"});
+  EXPECT_EQ(built.code, 2) << built.both();
+  EXPECT_EQ(built.err.find("building"), std::string::npos) << built.err;
 }
 
 TEST(AbCommand, passes_on_why_a_build_cannot_train) {
