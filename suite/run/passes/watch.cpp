@@ -6,13 +6,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <limits>
+#include <string_view>
 #include <utility>
 
+#include "reports/base/markdown.h"
 #include "suite/parallel/group.h"
 
 namespace noisemark::suite {
@@ -93,7 +96,9 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() {
+  // What repeats a request, or follows a warning, may come until the process ends.
   for (const int signal : kEndRequests) {
+    if (requested()) break;
     struct sigaction now {};
     sigaction(signal, nullptr, &now);
     if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt) {
@@ -160,16 +165,44 @@ void rewrite_line(const std::string& text) {
   (void)std::fflush(stderr);
 }
 
+/// First and last of the characters that take two columns (Unicode's East_Asian_Width W and F, with
+/// what lies between), by blocks.
+struct WideRange {
+  uint32_t first;
+  uint32_t last;
+};
+constexpr std::array kWideRanges = {
+    WideRange{0x1100, 0x115F},   WideRange{0x2E80, 0x303E},   WideRange{0x3041, 0xA4CF},
+    WideRange{0xA960, 0xA97F},   WideRange{0xAC00, 0xD7A3},   WideRange{0xF900, 0xFAFF},
+    WideRange{0xFE10, 0xFE6F},   WideRange{0xFF01, 0xFF60},   WideRange{0xFFE0, 0xFFE6},
+    WideRange{0x16FE0, 0x18DFF}, WideRange{0x1AFF0, 0x1B2FF}, WideRange{0x1F004, 0x1FAFF},
+    WideRange{0x20000, 0x3FFFD}};
+
+size_t columns_of(std::string_view character) {
+  if (character.size() < 3) return 1;
+  uint32_t point = static_cast<unsigned char>(character[0]) & (character.size() == 3 ? 0x0FU : 7U);
+  for (const char c : character.substr(1)) {
+    point = point << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+  }
+  return std::any_of(kWideRanges.begin(), kWideRanges.end(),
+                     [&](const WideRange& b) { return b.first <= point && point <= b.last; })
+             ? 2
+             : 1;
+}
+
 }  // namespace
 
 std::string cut_to_width(const std::string& text, size_t columns) {
   // The last column stays free: some terminals go to the next line when it is taken.
-  size_t left = columns;
+  size_t left = columns - 1;
   size_t end = 0;
   while (end < text.size()) {
-    const bool begins_a_character = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
-    if (begins_a_character && --left == 0) break;
-    ++end;
+    const std::string_view rest = std::string_view(text).substr(end);
+    const size_t size = std::max<size_t>(reports::utf8_size(rest), 1);
+    const size_t width = columns_of(rest.substr(0, size));
+    if (width > left) break;
+    left -= width;
+    end += size;
   }
   return text.substr(0, end);
 }

@@ -23,7 +23,7 @@ inline constexpr std::array kEndRequests = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,
 /// InterruptForwarding of the parent passed on and that came by itself too, from a terminal
 /// that sends it to all, is one. A signal that the process was started to ignore stays ignored
 /// (nohup). A reader that closes its end of a pipe meanwhile ends nothing: what is written there
-/// fails. One guard at a time.
+/// fails. After a request all this holds until the process ends. One guard at a time.
 class [[nodiscard]] InterruptGuard {
  public:
   InterruptGuard();

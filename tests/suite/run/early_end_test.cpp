@@ -183,6 +183,27 @@ TEST(InterruptGuard, takes_no_warning_for_the_first_of_two_interrupts) {
   EXPECT_EXIT(warn_and_interrupt(), testing::ExitedWithCode(0), "");
 }
 
+TEST(InterruptGuard, takes_what_follows_a_warning_for_one_request_until_the_process_ends) {
+  const auto warn_and_go_on = [] {
+    {
+      const InterruptGuard guard;
+      std::raise(SIGHUP);
+    }
+    for (const int signal : {SIGHUP, SIGUSR1, SIGTERM}) std::raise(signal);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(warn_and_go_on(), testing::ExitedWithCode(0), "");
+  const auto interrupt_after_it = [] {
+    {
+      const InterruptGuard guard;
+      std::raise(SIGINT);
+    }
+    std::raise(SIGINT);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(interrupt_after_it(), testing::KilledBySignal(SIGINT), "");
+}
+
 TEST(Interrupt, with_a_full_disk_is_exit_74_and_says_what_cannot_be_written) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";

@@ -35,6 +35,13 @@ TEST(CutToWidth, leaves_one_column_free_and_no_character_halved) {
   EXPECT_EQ(cut_to_width("abc", 1), "");
 }
 
+TEST(CutToWidth, counts_columns_of_which_some_characters_take_two) {
+  EXPECT_EQ(cut_to_width("\u65e5\u672c\u8a9e", 6), "\u65e5\u672c");
+  EXPECT_EQ(cut_to_width("\u65e5\u672c\u8a9e", 7), "\u65e5\u672c\u8a9e");
+  EXPECT_EQ(cut_to_width("a\uac00\U0001f600b", 6), "a\uac00\U0001f600");
+  EXPECT_EQ(cut_to_width("\xff\xff\xff", 3), "\xff\xff");
+}
+
 /// As the training itself decides after each step.
 int64_t counted(int64_t done, int64_t steps, int64_t every) {
   int64_t due = 0;
