@@ -30,9 +30,11 @@ Gate decided(Gate gate, double value) {
   return gate;
 }
 
+constexpr const char* kFiniteLoss = "finite_loss";
+
 /// `skipped`: by loss scaling, because something was not finite.
 Gate finite_loss(const Finiteness& finiteness, double skipped) {
-  Gate gate{"finite_loss", "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
+  Gate gate{kFiniteLoss, "non_finite_tensors", "at most", {}, 0, "count", {}, {}};
   gate = decided(gate, finiteness.finite ? 0 : 1);
   const std::string but_for =
       skipped > 0 ? ", but for the steps that loss scaling skipped (" + format_number(skipped) + ")"
@@ -347,6 +349,13 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
 bool is_finished(const Result& result) {
   if (result.exit.code == static_cast<int>(ExitCode::kPass)) return true;
   return result.exit.code == static_cast<int>(ExitCode::kFailed) && !result.gates.empty();
+}
+
+bool came_to_its_last_step(const Result& result) {
+  return is_finished(result) &&
+         std::none_of(result.gates.begin(), result.gates.end(), [](const Gate& gate) {
+           return gate.name == kFiniteLoss && gate.verdict == Verdict::kFail;
+         });
 }
 
 Exit exit_of(const std::vector<Gate>& gates, bool custom) {

@@ -50,6 +50,9 @@ struct Finiteness {
 /// exit code of a failed one too, and did not.
 [[nodiscard]] bool is_finished(const Result& result);
 
+/// Returns whether such a run made all its steps: training that left the finite numbers did not.
+[[nodiscard]] bool came_to_its_last_step(const Result& result);
+
 /// kFailed with one reason per failed gate and status "failed"; else kPass with status "pass", or
 /// "custom" when the definition was changed.
 [[nodiscard]] Exit exit_of(const std::vector<Gate>& gates, bool custom);

@@ -509,18 +509,21 @@ class SingleRun {
     (void)told();
   }
 
-  /// Only a run that came to its end takes the place of one that did.
+  /// Only a run that came to its last step takes the place of one that did.
   void place() {
-    if (reports::is_finished(result_) || !replaces_run_to_keep(run_.folder)) {
+    if (reports::came_to_its_last_step(result_) || !replaces_run_to_keep(run_.folder)) {
       return put_in_place(run_.folder);
     }
     report_folder_ = run_.folder.path;
     line_.clear();
     reports::say_on_stderr(
         fmt::format("--force: {} keeps the earlier result, and {} has that of the run that {}: "
-                    "--resume continues it, --force begins anew",
+                    "{}--force begins anew",
                     run_.folder.final_path.string(), report_folder_.string(),
-                    run_.interrupted.empty() ? "failed" : "was interrupted"));
+                    !run_.interrupted.empty()       ? "was interrupted"
+                    : reports::is_finished(result_) ? "left the finite numbers"
+                                                    : "failed",
+                    reports::is_finished(result_) ? "" : "--resume continues it, "));
   }
 
   void write() {
@@ -631,8 +634,9 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   if (options.resume) {
     const auto earlier = earlier_result(folder.path, key);
     if (earlier && reports::is_finished(*earlier)) {
-      put_in_place(folder);
-      return leave_finished(*earlier, folder.final_path);
+      const bool stays = !reports::came_to_its_last_step(*earlier) && replaces_run_to_keep(folder);
+      if (!stays) put_in_place(folder);
+      return leave_finished(*earlier, stays ? folder.path : folder.final_path);
     }
     if (std::filesystem::exists(folder.checkpoint())) {
       require_continuable(folder.checkpoint(), key, plan.spec.mode);

@@ -147,7 +147,7 @@ bool replaces_run_to_keep(const OutputFolder& folder) {
   const fs::path earlier = folder.final_path / "result.json";
   if (folder.path == folder.final_path || !fs::exists(earlier)) return false;
   try {
-    return reports::is_finished(reports::read_result(earlier));
+    return reports::came_to_its_last_step(reports::read_result(earlier));
   } catch (const Error&) {  // nobody knows what it is worth
     return true;
   }

@@ -45,7 +45,7 @@ enum class ExistingRun { kRefuse, kReplace, kResume };
 [[nodiscard]] OutputFolder prepare_output_folder(const std::filesystem::path& path,
                                                  ExistingRun existing);
 
-/// Returns whether the run that `folder` replaces gives way only to one that came to its end
+/// Returns whether the run that `folder` replaces gives way only to one that came to its last step
 /// (reports/result/gate.h): it came to its own, or left a result that cannot be read, by a newer
 /// program for example.
 [[nodiscard]] bool replaces_run_to_keep(const OutputFolder& folder);

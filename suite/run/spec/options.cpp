@@ -204,7 +204,8 @@ constexpr std::array kRows{
     OptionRow<RunOptions>{{kSample, "out", "DIR", "new folder for the samples"},
                           at<&RunOptions::out>},
     OptionRow<RunOptions>{
-        {kTrained, "force", "", "replace another run's files in the output folder"},
+        {kTrained, "force", "",
+         "replace another run in the output folder, once this one has made all its steps"},
         at<&RunOptions::force>},
     OptionRow<RunOptions>{{kProfile, "force", "", "replace a profile in the output folder"},
                           at<&RunOptions::force>},

@@ -408,6 +408,29 @@ TEST(Force, keeps_the_old_result_when_the_new_run_fails_and_continues_that_one) 
   EXPECT_FALSE(fs::exists(out / "replacement"));
 }
 
+TEST(Force, keeps_the_old_result_when_the_new_run_leaves_the_finite_numbers) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  ASSERT_EQ(run_noisemark(timed_only(out)).code, 0);
+  const std::string before = result_in(out).run_id;
+  const auto arguments = with(timed_only(out), {"--set", "optimizer.lr=1e30"});
+  const Finished failed = run_noisemark(with(arguments, {"--force"}));
+  EXPECT_EQ(failed.code, 1) << failed.both();
+  EXPECT_NE(failed.err.find("keeps the earlier result"), std::string::npos) << failed.err;
+  EXPECT_NE(failed.out.find("replacement/report.md"), std::string::npos) << failed.out;
+  EXPECT_EQ(result_in(out).run_id, before);
+  EXPECT_EQ(result_in(out / "replacement").exit.status, "failed");
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+
+  const Finished resumed = run_noisemark(with(arguments, {"--resume"}));
+  EXPECT_EQ(resumed.code, 1) << resumed.both();
+  EXPECT_EQ(result_in(out).run_id, before);
+
+  EXPECT_EQ(run_noisemark(with(timed_only(out), {"--force"})).code, 0);
+  EXPECT_NE(result_in(out).run_id, before);
+  EXPECT_FALSE(fs::exists(out / "replacement"));
+}
+
 TEST(Force, keeps_the_old_result_when_the_new_run_is_interrupted_and_continues_that_one) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
