@@ -248,18 +248,23 @@ std::optional<BaselinePlace> common_place(const std::vector<fs::path>& runs) {
   return common;
 }
 
-/// A result below the root that cannot be read is missing; one that was changed is refused.
-void read_run(const fs::path& root, const fs::path& folder, Side& side) {
+/// A result below the root that cannot be read is missing.
+void read_run(const fs::path& root, const fs::path& folder, Broken broken, Side& side) {
   const fs::path file = folder / kResult;
   const std::string name = folder.lexically_proximate(root).generic_string();
   std::string text;
   std::vector<Finding> unreadable;
-  or_lost(file, name == "." ? nullptr : &unreadable, [&] { text = read_file(file); });
+  std::vector<Finding>* const lost = name == "." ? nullptr : &unreadable;
+  or_lost(file, lost, [&] { text = read_file(file); });
+  if (unreadable.empty()) {
+    or_lost(file, broken == Broken::kIsLost ? lost : nullptr, [&] {
+      side.runs.push_back({folder.string(), from_json(text, file.string())});
+    });
+  }
   for (const Finding& one : unreadable) side.lost.push_back({name, one.words});
-  if (unreadable.empty()) side.runs.push_back({folder.string(), from_json(text, file.string())});
 }
 
-Side read_place(Place place) {
+Side read_place(Place place, Broken broken) {
   Side side{place.path, {}};
   if (fs::is_regular_file(place.path)) {
     const bool json = fs::path(place.path).extension() == ".json";
@@ -268,7 +273,7 @@ Side read_place(Place place) {
     FoundRuns& found = place.found;
     // Says why there is nothing.
     if (found.folders.empty() && found.lost.empty()) found.folders = result_folders(place.path);
-    for (const fs::path& folder : found.folders) read_run(place.path, folder, side);
+    for (const fs::path& folder : found.folders) read_run(place.path, folder, broken, side);
     side.baseline = common_place(found.folders);
     std::move(found.lost.begin(), found.lost.end(), std::back_inserter(side.lost));
     side.left_out = std::move(found.left_out);
@@ -334,14 +339,18 @@ Cell pair_cell(const Runs& base, const Runs& candidate, Cells& cells) {
 
 }  // namespace
 
-Side read_side(const std::string& path) {
-  return read_place(look_at(path));
+Side read_side(const std::string& path, Broken broken) {
+  return read_place(look_at(path), broken);
 }
 
-Side read_runs(const std::vector<std::string>& paths) {
+Side read_runs(const std::vector<std::string>& paths, Broken broken) {
   Side all{fmt::format("{}", fmt::join(paths, " ")), {}};
   for (const std::string& path : paths) {
-    Side side = read_side(path);
+    Side side;
+    std::vector<Finding> lost;
+    const bool passed_over = broken == Broken::kIsLost && paths.size() > 1;
+    or_lost(path, passed_over ? &lost : nullptr, [&] { side = read_side(path, broken); });
+    for (const Finding& one : lost) all.lost.push_back({path, one.words});
     std::move(side.runs.begin(), side.runs.end(), std::back_inserter(all.runs));
     std::move(side.lost.begin(), side.lost.end(), std::back_inserter(all.lost));
     std::move(side.left_out.begin(), side.left_out.end(), std::back_inserter(all.left_out));
@@ -366,7 +375,8 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
                     "results of two builds; to see how far runs of one build differ, make them "
                     "twice");
   }
-  std::pair<Side, Side> sides = {read_place(std::move(place)), read_side(candidate)};
+  std::pair<Side, Side> sides = {read_place(std::move(place), Broken::kIsRefused),
+                                 read_side(candidate)};
   refuse_future(sides.first);
   refuse_future(sides.second);
   return sides;

@@ -52,15 +52,20 @@ struct Side {
   std::optional<BaselinePlace> baseline = {};  ///< of all its runs
 };
 
+/// How a result below a folder is taken that was changed, or is not whole: a comparison of what is
+/// left would mislead, and a record of many runs is none the worse.
+enum class Broken { kIsRefused, kIsLost };
+
 /// `path` is a result.json, a report.md that lies beside its result.json, or a folder of results.
 /// In a suite's folder only the results of its runs count. Throws Error (bad input): nothing there,
 /// a folder that cannot be read, a changed result, a report of another result, a run twice, a time
 /// of creation that is none.
-[[nodiscard]] Side read_side(const std::string& path);
+[[nodiscard]] Side read_side(const std::string& path, Broken broken = Broken::kIsRefused);
 
 /// The runs of several such paths. Throws Error (bad input) likewise, where no run of them left a
 /// result, and when one was made in the future, by this machine's clock.
-[[nodiscard]] Side read_runs(const std::vector<std::string>& paths);
+[[nodiscard]] Side read_runs(const std::vector<std::string>& paths,
+                             Broken broken = Broken::kIsRefused);
 
 /// BASE and NEW. Throws Error: bad input as above, when both are the same place, and when a run was
 /// made in the future, by this machine's clock; «baseline needed» (exit code 5) when there is no

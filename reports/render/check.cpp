@@ -186,15 +186,37 @@ std::vector<Finding> check_folder(const fs::path& folder) {
   return findings;
 }
 
+bool is_begun_run(const fs::path& folder) {
+  std::error_code unknown;
+  return fs::exists(folder / "events.mlog", unknown) &&
+         !fs::exists(folder / "result.json", unknown);
+}
+
 void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
                         std::vector<Finding>* lost) {
   or_lost(folder, lost, [&] {
     for (const fs::directory_entry& entry : read_folder(folder)) {
       if (entry.path().filename() == "result.json") found.push_back(folder);
       const bool folder_of_runs = !entry.is_symlink() && entry.is_directory();
-      if (folder_of_runs && !is_of_a_replacement(entry.path())) {
-        add_result_folders(entry.path(), found, lost);
+      if (!folder_of_runs || is_of_a_replacement(entry.path())) continue;
+      if (lost != nullptr && is_begun_run(entry.path())) {
+        lost->push_back({entry.path().string(), kLost, "it was begun and left no result"});
       }
+      add_result_folders(entry.path(), found, lost);
+    }
+  });
+}
+
+/// The runs of a suite whose folders are not there, or hold nothing of a run.
+void add_lost_of_suite(const fs::path& folder, std::vector<Finding>& lost) {
+  std::vector<Finding> named_by_others;  // a list that is none
+  or_lost(folder / "suite.json", &named_by_others, [&] {
+    const auto suite = read_suite(folder);
+    if (!suite) return;
+    for (const SuiteRun& run : suite_runs(folder, *suite)) {
+      const fs::path place = folder / run.name;
+      if (run.lost.empty() || run.not_run || fs::exists(place / "events.mlog")) continue;
+      if (!fs::exists(place / "result.json")) lost.push_back({place.string(), kLost, run.lost});
     }
   });
 }
@@ -230,6 +252,7 @@ std::vector<fs::path> result_folders(const fs::path& path, std::vector<Finding>*
   std::vector<fs::path> folders;
   const size_t lost_before = lost == nullptr ? 0 : lost->size();
   add_result_folders(path, folders, lost);
+  if (lost != nullptr) add_lost_of_suite(path, *lost);
   if (folders.empty() && (lost == nullptr || lost->size() == lost_before)) {
     throw bad_input(path.string(), "no result.json in it or below it", "", kAccepted);
   }

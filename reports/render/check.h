@@ -18,6 +18,7 @@ struct Finding {
 };
 
 inline constexpr const char* kUnwritable = "unwritable";
+inline constexpr const char* kLost = "lost";  ///< a run without a result
 
 /// Everything wrong with a result.json, or with a folder that holds one (its artifacts, events.mlog
 /// and report.md too), or with every such folder below it (a suite). A folder or a file that cannot
@@ -35,8 +36,10 @@ inline constexpr const char* kUnwritable = "unwritable";
 [[nodiscard]] std::vector<Finding> check_values(const Result& result, const std::string& file);
 
 /// Returns `path` itself or the folders below it that hold a result.json, sorted by name. A folder
-/// that cannot be read goes to `lost`; without `lost` it is thrown as Error (bad input), because
-/// nobody knows what it holds. Throws Error too when there is no result and nothing lost.
+/// that cannot be read goes to `lost`, as does a run that was begun or that a suite names and that
+/// left no result; without `lost` an unreadable folder is thrown as Error (bad input), because
+/// nobody knows what it holds, and the others are passed over. Throws Error too when there is no
+/// result and nothing lost.
 [[nodiscard]] std::vector<std::filesystem::path> result_folders(
     const std::filesystem::path& path, std::vector<Finding>* lost = nullptr);
 

@@ -210,9 +210,11 @@ std::string table_markdown(const std::vector<std::string>& paths, std::vector<Fi
       add(path, path);
       continue;
     }
-    for (const fs::path& folder : result_folders(path, lost)) {
-      add(folder.string(), folder / "result.json");
-    }
+    or_lost(path, paths.size() > 1 ? lost : nullptr, [&] {
+      for (const fs::path& folder : result_folders(path, lost)) {
+        add(folder.string(), folder / "result.json");
+      }
+    });
   }
   std::string text = side_by_side(results, Verdicts::kLeftOut);
   for (const std::string& more : {mode_table(results), workspace_table(results)}) {

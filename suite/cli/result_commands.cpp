@@ -101,7 +101,7 @@ Answer report_results(const CommandLine& line) {
     if (std::filesystem::is_directory(path, no_folder)) lock.emplace(path);
     std::vector<reports::Finding> lost;
     for (const auto& report : reports::rewrite_report(path, &lost)) {
-      said += fmt::format("report: {}\n", report.string());
+      said += fmt::format("report: {}\n", reports::one_line(report.string()));
     }
     reports::or_lost(path, &lost, [&] { rewrite_quality(path); });
     return {said, code_without(lost)};
@@ -270,7 +270,7 @@ Answer judge_seeds(const CommandLine& line) {
 namespace fs = std::filesystem;
 
 Answer show_history(const CommandLine& line) {
-  const reports::Side side = reports::read_runs(line.positional);
+  const reports::Side side = reports::read_runs(line.positional, reports::Broken::kIsLost);
   reports::History history = reports::history_of(side.runs, line.options.metrics);
   for (const reports::LostRun& run : side.lost) {
     history.left_out.push_back(run.name + ": " + run.why);

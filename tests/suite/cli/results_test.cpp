@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/base/file.h"
+#include "reports/render/run_folder.h"
 #include "reports/result/json_io.h"
 #include "tests/reports/compare/runs.h"
 #include "tests/suite/process.h"
@@ -65,6 +66,15 @@ TEST(ResultCommands, report_names_every_report_that_it_wrote) {
   EXPECT_EQ(said.out, fmt::format("report: {}\nreport: {}\n", (runs / "0" / "report.md").string(),
                                   (runs / "1" / "report.md").string()));
   EXPECT_TRUE(fs::exists(runs / "1" / "report.md"));
+}
+
+TEST(ResultCommands, report_says_one_line_of_a_folder_that_no_terminal_could_show) {
+  const test::TemporaryFolder folder;
+  const std::string runs = write_runs(folder.path() / "a\xff\rb", {16});
+  const test::Finished done = noisemark({"report", runs + "/0"});
+  EXPECT_EQ(done.code, 0) << done.both();
+  EXPECT_EQ(done.out,
+            "report: " + (folder.path() / "a\uFFFD b" / "0" / "report.md").string() + "\n");
 }
 
 TEST(ResultCommands, history_shows_when_the_rate_fell_and_draws_it) {
@@ -134,6 +144,50 @@ TEST(ResultCommands, history_and_baseline_say_which_runs_left_no_result) {
   EXPECT_EQ(promoted.code, 0) << promoted.err;
   EXPECT_NE(promoted.out.find("begun: it was begun and left no result"), std::string::npos)
       << promoted.out;
+}
+
+TEST(ResultCommands, check_table_and_report_name_every_run_that_left_no_result) {
+  const test::TemporaryFolder folder;
+  const fs::path many = write_runs(folder.path() / "many", {16, 16.1});
+  fs::create_directories(many / "begun");
+  reports::write_file_atomically(many / "begun" / "events.mlog", "");
+  const auto expect_named = [](const std::string& command, const fs::path& runs, int code,
+                               const std::string& words) {
+    const test::Finished done = noisemark({command, runs.string()});
+    EXPECT_EQ(done.code, code) << command << done.both();
+    EXPECT_NE(done.both().find(words), std::string::npos) << command << done.both();
+    EXPECT_EQ(done.out.find("nothing is wrong"), std::string::npos) << done.out;
+  };
+  const std::string begun = (many / "begun").string();
+  expect_named("check", many, 1, begun + ": lost: it was begun and left no result");
+  expect_named("table", many, 2, begun + ": it was begun and left no result");
+  expect_named("report", many, 2, begun + ": it was begun and left no result");
+
+  const fs::path suite = write_runs(folder.path() / "suite", {16, 16.1});
+  reports::write_suite(suite, {"a suite", {"0", "1", "gone"}, {}, {}, {}});
+  const std::string gone = (suite / "gone").string();
+  expect_named("check", suite, 1, gone + ": lost: it left no result");
+  expect_named("table", suite, 2, gone + ": it left no result");
+  expect_named("report", suite, 2, gone + ": it left no result");
+}
+
+TEST(ResultCommands, table_and_history_pass_over_what_is_broken_or_missing_and_name_it) {
+  const test::TemporaryFolder folder;
+  const std::string good = write_runs(folder.path() / "good", {16, 16.1, 15.9});
+  const std::string missing = (folder.path() / "missing").string();
+  const test::Finished table = noisemark({"table", missing, good});
+  EXPECT_EQ(table.code, 2);
+  EXPECT_NE(table.out.find("16.1"), std::string::npos) << table.out;
+  EXPECT_NE(table.err.find(missing + ": not there"), std::string::npos) << table.err;
+
+  reports::write_file_atomically(fs::path(good) / "1" / "result.json", "{");
+  for (const auto& words : {std::vector<std::string>{"history", good},
+                            std::vector<std::string>{"history", missing, good}}) {
+    const test::Finished history = noisemark(words);
+    EXPECT_EQ(history.code, 0) << history.both();
+    EXPECT_NE(history.out.find("1: not valid JSON"), std::string::npos) << history.both();
+  }
+  EXPECT_EQ(noisemark({"compare", good, good + "/0"}).code, 2);
 }
 
 TEST(ResultCommands, history_and_baseline_of_begun_runs_alone_are_refused) {
