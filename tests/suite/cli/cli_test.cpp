@@ -126,11 +126,8 @@ TEST(CommandLine, names_the_nearest_command_option_and_benchmark) {
   expect_bad_input(
       {"rnu", "gmm16"},
       "\"rnu\": unknown command (nearest \"run\"; one of: list, run, sweep, plan, fit, predict, "
-      "sample, "
-      "check, report, compare, quality, ab, calibrate, table, history, trace, baseline, selftest, "
-      "fid, "
-      "env, "
-      "doctor, pace, help)");
+      "profile, sample, check, report, compare, quality, ab, calibrate, table, history, trace, "
+      "baseline, selftest, fid, env, doctor, pace, help)");
   const Finished option = noisemark({"run", "gmm16", "--mdoe", "none"});
   EXPECT_EQ(option.code, 2);
   EXPECT_EQ(option.err.find("noisemark: run: --mdoe: unknown option (nearest \"--mode\""), 0U)
