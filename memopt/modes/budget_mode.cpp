@@ -160,7 +160,7 @@ void BudgetMode::check_step() {
 
 namespace {
 
-/// Of all dense gradients as one vector. Waits for the device.
+/// Returns the norm of all dense gradients as one vector. Waits for the device.
 double gradient_norm(const ModelView& model) {
   const c10::NoGradGuard no_grad;
   const at::DisableRecordFunctionGuard no_callbacks;

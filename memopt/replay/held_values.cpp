@@ -34,7 +34,7 @@ at::Tensor all_memory_of(const at::Tensor& tensor) {
 
 /// As a part of a form's room: what is fuller is likely to be too full in a later step.
 constexpr double kMostFilled = 0.9;
-/// Of a larger tensor that a norm or an attention reads, passes look at parts in turn: to read all
+/// Passes look in turn at parts of a larger tensor that a norm or an attention reads: to read all
 /// of it in every pass would take time. The pass that verifies looks at all.
 constexpr int64_t kMostLookedAt = 1 << 16;
 constexpr int64_t kPart = 1 << 14;
@@ -245,7 +245,7 @@ at::Tensor HeldValues::part_of(const at::Tensor& memory, ValueId id) const {
   return treatment(id).encoded_with == kNone ? memory : view_of(memory, id);
 }
 
-/// Of a query or key as far as it was brought; else empty.
+/// Returns that of a query or key as far as it was brought; else empty.
 std::optional<HeldValues::LargestRow> HeldValues::known_row(const RecordedOperator& attention,
                                                             ValueId id) const {
   if (const auto row = largest_rows_.find(id); row != largest_rows_.end()) return row->second;

@@ -152,7 +152,7 @@ StagedFile::StagedFile(std::filesystem::path path, std::span<const std::string_v
       descriptor_(open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) throw cannot_write(path_, errno);
   struct stat before {};
-  // Who may read what is replaced may read this, and nobody else. Some file systems know no modes.
+  // The file keeps the permissions of the one that it replaces. Some file systems know no modes.
   if (stat(path_.c_str(), &before) == 0 && S_ISREG(before.st_mode)) {
     (void)!fchmod(descriptor_, before.st_mode & 0777U);
   }

@@ -52,8 +52,8 @@ struct Side {
   std::optional<BaselinePlace> baseline = {};  ///< of all its runs
 };
 
-/// How a result below a folder is taken that was changed, or is not whole: a comparison of what is
-/// left would mislead, and a record of many runs is none the worse.
+/// The treatment of a result that was changed or is not whole: a comparison of what is left would
+/// mislead, and a record of many runs is none the worse.
 enum class Broken { kIsRefused, kIsLost };
 
 /// `path` is a result.json, a report.md that lies beside its result.json, or a folder of results.

@@ -66,7 +66,7 @@ class MemorySums {
     --covers_[last];
   }
 
-  /// What happened during none.
+  /// The row of all that happened during no operator.
   [[nodiscard]] OperatorTimes outside() const {
     OperatorTimes row;
     row.name = "[memory]";

@@ -12,8 +12,8 @@
 #include "reports/base/fields.h"
 #include "reports/profile/recording.h"
 
-/// Where the time and the memory of training steps went, by operator, by pair of forward and
-/// backward, and by layer: profile.json.
+/// The time and the memory of training steps by operator, by pair of forward and backward, and by
+/// layer: profile.json.
 namespace noisemark::reports {
 
 /// The times of some events. Times and bytes are of all steps together.
@@ -62,7 +62,7 @@ struct LayerTimes {
   [[nodiscard]] int64_t device_ns() const { return forward_device_ns + backward_device_ns; }
 };
 
-/// How much longer a step takes under the profiler, from steps with and without it in turns.
+/// The time that the profiler adds to a step, from steps with and without it in turns.
 struct ProfilerCost {
   int64_t pairs = 0;
   double plain_s = 0;  ///< median step

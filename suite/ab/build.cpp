@@ -171,7 +171,7 @@ Revision find_revision(const std::string& revision, const fs::path& from) {
   const GitAnswer found =
       ask_git(top, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit});
   if (!found.line.empty()) return {top, found.line};
-  // That question has the same words for all causes, and this one has git's.
+  // The first question has the same words for all causes; this one gets git's own.
   const GitAnswer refused = ask_git(top, {"rev-list", "-1", "--end-of-options", revision, "--"});
   throw bad_input("ab", revision, refused.why.empty() ? "is no commit" : refused.why,
                   "a revision of " + top);

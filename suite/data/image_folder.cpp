@@ -97,7 +97,7 @@ Role role_of_word(const std::string& word) {
   return stem == word ? Role::kNone : role_of_word(stem);
 }
 
-/// What a folder's name says. The splits of one data set share what else their names say:
+/// The meaning of a folder's name. The splits of one data set share what else their names say:
 /// "seg_train" and "seg_test" the word "seg", "trainB" and "testB" the word "b".
 struct SplitName {
   Role role = Role::kNone;

@@ -80,7 +80,7 @@ reports::ProfiledEvent translated(const kineto::KinetoEvent& event, bool shapes)
   return to;
 }
 
-/// What was asked for: our allocator of the host puts a header before it.
+/// Returns the bytes that were asked for: our allocator of the host puts a header before them.
 int64_t asked_bytes(const kineto::KinetoEvent& event) {
   const int64_t bytes = event.nBytes();
   if (event.deviceType() != c10::DeviceType::CPU) return bytes;

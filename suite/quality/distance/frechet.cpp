@@ -51,8 +51,8 @@ void add_squares(at::Tensor& squares, const at::Tensor& centered) {
   }
 }
 
-/// What rounding makes of an eigenvalue of 0, in units of the largest. Of float64 it is d * 2^-52,
-/// the bound of LAPACK's error (Anderson et al., LAPACK Users' Guide, 4.7) by which NumPy's
+/// Returns what rounding makes of an eigenvalue of 0, in units of the largest: for float64 d *
+/// 2^-52, the bound of LAPACK's error (Anderson et al., LAPACK Users' Guide, 4.7) by which NumPy's
 /// matrix_rank tells 0 from rounding. Values that float32 holds were perhaps computed in it.
 double rounding_of(const at::Tensor& covariance) {
   const bool is_float = at::equal(covariance, covariance.to(at::kFloat).to(at::kDouble));

@@ -96,7 +96,7 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() {
-  // What repeats a request, or follows a warning, may come until the process ends.
+  // A repeated request, or one that follows a warning, may come until the process ends.
   for (const int signal : kEndRequests) {
     if (requested()) break;
     struct sigaction now {};

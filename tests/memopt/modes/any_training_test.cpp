@@ -478,7 +478,7 @@ MakeModel scaled_layers(const std::shared_ptr<Layers>& layers, const at::Tensor&
   };
 }
 
-/// Of the bytes that are held for backward, by plans that change no bit.
+/// Returns the smallest budget of bytes held for backward that plans keep without changing a bit.
 int64_t smallest_lossless_budget(const MakeModel& make) {
   ModeRun run("budget:saved=1", make);
   try {

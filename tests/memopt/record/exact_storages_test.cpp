@@ -317,7 +317,7 @@ TEST(Rounding, of_what_a_norm_reads_is_bounded_by_the_deviation) {
   }
 }
 
-/// Of 131,072 elements a pass looks at an eighth, which the step chooses.
+/// A pass looks at an eighth of 131,072 elements, which the step chooses.
 TEST(Rounding, of_large_tensors_is_bounded_when_their_mean_grows_later) {
   const auto make = [] {
     TestModel model;
