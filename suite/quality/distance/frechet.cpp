@@ -51,12 +51,14 @@ void add_squares(at::Tensor& squares, const at::Tensor& centered) {
   }
 }
 
-/// Returns what rounding makes of an eigenvalue of 0, in units of the largest: for float64 d *
-/// 2^-52, the bound of LAPACK's error (Anderson et al., LAPACK Users' Guide, 4.7) by which NumPy's
-/// matrix_rank tells 0 from rounding. Values that float32 holds were perhaps computed in it.
+/// Returns what rounding makes of an eigenvalue of 0, in units of the largest. For float64 it is d
+/// * 2^-23, LAPACK's bound (Anderson et al., LAPACK Users' Guide, 4.7), by which NumPy's
+/// matrix_rank tells 0 from rounding, for the float32 in which the features were perhaps computed.
+/// Values that float32 holds were perhaps rounded to it themselves.
 double rounding_of(const at::Tensor& covariance) {
   const bool is_float = at::equal(covariance, covariance.to(at::kFloat).to(at::kDouble));
-  return is_float ? kNegative : static_cast<double>(covariance.size(0)) * kEpsilon;
+  const double of_features = static_cast<double>(covariance.size(0)) * 0x1p-23;
+  return is_float ? kNegative : std::min(kNegative, of_features);
 }
 
 /// Along the axes of the covariance itself: a matrix with such an axis belongs to no features. The

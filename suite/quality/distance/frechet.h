@@ -20,9 +20,9 @@ struct Gaussian {
 
 /// Throws Error, exit code 2, beginning with `where`: mean not [d], covariance not [d, d], a value
 /// that is not finite, a covariance that is not symmetric (to 1e-6 of its largest value) or has a
-/// negative variance along any axis, beyond rounding: d * 2^-52 of the largest one, and 1e-5 of it
-/// where every value is one of float32. Returns the parts in float64, the covariance made exactly
-/// symmetric.
+/// negative variance along any axis, beyond rounding: 1e-5 of the largest one, or d * 2^-23 of it
+/// where that is less and not every value is one of float32. Returns the parts in float64, the
+/// covariance made exactly symmetric.
 [[nodiscard]] Gaussian checked_gaussian(const at::Tensor& mean, const at::Tensor& covariance,
                                         const std::string& where);
 
