@@ -79,8 +79,8 @@ class Search {
     if (result) add_result(folder);
     if (result && folder == root_) return;
     const bool expected = !result && !inside_run && folder != root_;
-    if (expected && (!entries.any || fs::exists(folder / "events.mlog"))) {
-      lose(folder, entries.any ? "it was begun and left no result" : "its folder is empty");
+    if (expected && (!entries.any || is_begun_run(folder))) {
+      lose(folder, entries.any ? kBegun : "its folder is empty");
     }
     const auto suite = read_suite(folder);
     if (suite) lose_runs_of(folder, *suite);

@@ -186,12 +186,6 @@ std::vector<Finding> check_folder(const fs::path& folder) {
   return findings;
 }
 
-bool is_begun_run(const fs::path& folder) {
-  std::error_code unknown;
-  return fs::exists(folder / "events.mlog", unknown) &&
-         !fs::exists(folder / "result.json", unknown);
-}
-
 void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
                         std::vector<Finding>* lost) {
   or_lost(folder, lost, [&] {
@@ -200,7 +194,7 @@ void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
       const bool folder_of_runs = !entry.is_symlink() && entry.is_directory();
       if (!folder_of_runs || is_of_a_replacement(entry.path())) continue;
       if (lost != nullptr && is_begun_run(entry.path())) {
-        lost->push_back({entry.path().string(), kLost, "it was begun and left no result"});
+        lost->push_back({entry.path().string(), kLost, kBegun});
       }
       add_result_folders(entry.path(), found, lost);
     }

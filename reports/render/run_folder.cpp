@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "reports/base/error.h"
@@ -93,6 +94,12 @@ bool is_of_a_replacement(const fs::path& folder) {
   }
   const fs::path run = folder.parent_path();
   return fs::exists(run / "result.json") || fs::exists(run / "events.mlog");
+}
+
+bool is_begun_run(const fs::path& folder) {
+  std::error_code unknown;
+  return fs::exists(folder / "events.mlog", unknown) &&
+         !fs::exists(folder / "result.json", unknown);
 }
 
 void write_run_folder(const fs::path& folder, const Result& result) {

@@ -23,6 +23,10 @@ inline constexpr const char* kArrivingFolder = "arriving";
 /// its own yet. Elsewhere the names are the user's.
 [[nodiscard]] bool is_of_a_replacement(const std::filesystem::path& folder);
 
+/// Returns whether a run was begun in `folder`, which its events.mlog shows, and left no result.
+[[nodiscard]] bool is_begun_run(const std::filesystem::path& folder);
+inline constexpr const char* kBegun = "it was begun and left no result";
+
 /// Writes plots/, report.md and result.json into `folder` (made when missing). The result's bytes
 /// are on the disk before anything is drawn, and come in place last: a result that is there has its
 /// report. Throws Error (cannot write), and then no result is put in place.
