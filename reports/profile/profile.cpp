@@ -356,8 +356,9 @@ class Sharing {
       const Node& node = tree.nodes()[i];
       if (node.gone || !node.nests()) continue;
       known_[i] = known_of(node);
-      add(node, known_[i], known_[i].place.layer, layers_);
-      add(node, known_[i], known_[i].place.block, blocks_);
+      const ProfileTimes self = tree.self_of(node);
+      add(node, self, known_[i], known_[i].place.layer, layers_);
+      add(node, self, known_[i], known_[i].place.block, blocks_);
       count(node, known_[i]);
     }
   }
@@ -415,8 +416,8 @@ class Sharing {
     return known;
   }
 
-  void add(const Node& node, const Known& known, const std::string& layer, Rows& rows) const {
-    const ProfileTimes self = tree_.self_of(node);
+  static void add(const Node& node, const ProfileTimes& self, const Known& known,
+                  const std::string& layer, Rows& rows) {
     LayerTimes& row = rows[layer.empty() ? "(" + known.phase + ")" : layer];
     const bool backward = known.backward && !layer.empty();
     (backward ? row.backward_host_ns : row.forward_host_ns) += self.self_host_ns;

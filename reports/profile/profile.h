@@ -119,8 +119,7 @@ namespace noisemark::reports::json {
 
 inline constexpr Document kProfileDocument{
     "noisemark.profile", "1.0.0",
-    "Where the time and the memory of some training steps went. Times and bytes are of all steps "
-    "together."};
+    "The time and the memory of some training steps. Times and bytes are of all steps together."};
 
 template <>
 struct Fields<OperatorTimes> {
@@ -178,8 +177,8 @@ struct Fields<LayerTimes> {
 
 template <>
 struct Fields<ProfilerCost> {
-  static constexpr About kAbout{
-      "ProfilerCost", "How much longer a step takes under the profiler, in turns with others."};
+  static constexpr About kAbout{"ProfilerCost",
+                                "The time that the profiler adds to a step, in turns with others."};
   using T = ProfilerCost;
   static constexpr std::tuple kAll{
       field("pairs", &T::pairs, "of a step with the profiler and one without").at_least(1),
