@@ -578,7 +578,7 @@ ExistingRun existing_run(const RunOptions& options) {
   return options.force ? ExistingRun::kReplace : ExistingRun::kRefuse;
 }
 
-/// What can be different on another rank and would make other work of it, or other passes.
+/// Requires that whatever would make other work or other passes of another rank is the same there.
 void require_same_work(Group& group, const RunOptions& options, const PlannedRun& plan,
                        const SessionOptions& session) {
   Result own;

@@ -48,8 +48,8 @@ struct Expected {
   std::array<int64_t, 7> alone;  // by kinds of work, as TraceBreakdown::alone_us from 1 on
   double hidden;                 // %
   std::vector<std::array<int64_t, 4>> idle;  // stream, host, kernel, other, us
-  /// Of cudaLaunchKernel and cuda{Memcpy,Memset}Async: pairs, in calls, on the device, delays, us;
-  /// kernels shorter than their call, calls above 50 us, delays above 100 us.
+  /// These are of cudaLaunchKernel and cuda{Memcpy,Memset}Async: pairs, in calls, on the device,
+  /// delays, us; kernels shorter than their call, calls above 50 us, delays above 100 us.
   std::array<int64_t, 7> launches;
   std::vector<Queue> queues;
 };
