@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # suites_test.sh ROOT CTEST FIXTURE: add_suites.cmake makes one ctest test of each suite of the executable FIXTURE; one that
-# skips everything is Skipped, one that fails names the test, and two executables cannot share a suite.
+# skips everything is Skipped, one that fails names the test, two executables cannot share a suite, and a nightly test that
+# the executable does not have is red while the others run.
 set -euo pipefail
 root=$1 ctest=$2 fixture=$3
 work=$(mktemp -d)
@@ -48,6 +49,12 @@ cp "$fixture" "$work/twin"
 suites "$fixture" "$work/twin" >"$work/CTestTestfile.cmake"
 run
 expect 'two executables have the suite Mixed'
+
+suites "$fixture" | sed 's/EACH Split/EACH Split NIGHTLY Split.one Split.newer/' >"$work/CTestTestfile.cmake"
+run -LE '^nightly$'
+expect 'HAS_NO_Split.newer .*Not Run'
+expect ' Split.other \.+\*+Skipped'
+! grep -q ' Split.one ' "$work/log" || fail "a nightly test ran by day"
 
 suites "$work/missing" >"$work/CTestTestfile.cmake"
 run
