@@ -11,18 +11,13 @@
 # own test compiles without them, and NOISEMARK_PRECOMPILED=OFF builds everything without.
 option(NOISEMARK_PRECOMPILED "Compile LibTorch's headers once" ON)
 
-# From small to large; a set's number is its place. The last is for the test of headers alone.
+# From small to large; a set's number is its place.
 set(noisemark_pch_sets tensor operators module)
-if(NOISEMARK_CHECK_HEADERS)
-  list(APPEND noisemark_pch_sets dispatch)
-endif()
 set(noisemark_pch_tensor "#include <ATen/core/Tensor.h>\n")
 set(noisemark_pch_operators "${noisemark_pch_tensor}#include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>\n")
 set(noisemark_pch_module "${noisemark_pch_tensor}#include <torch/nn/module.h>\n")
-set(noisemark_pch_dispatch "${noisemark_pch_tensor}#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/ivalue.h>\n")
 # What LibTorch's other headers bring with them.
 set(noisemark_pch_needs_module "^torch/(nn|optim)/")
 string(CONCAT noisemark_pch_needs_operators "^(torch/|ATen/ops/|ATen/core/(dispatch/|ivalue|stack)|"
