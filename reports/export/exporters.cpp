@@ -296,7 +296,7 @@ std::string memory(const std::vector<NamedResult>& results) {
   const std::vector<std::string> owners = owners_at_peak(results);
   std::vector<MarkdownTable::Column> columns = {{"result"}, {"sum", Align::kRight}};
   for (const std::string& owner : owners) columns.push_back({owner, Align::kRight});
-  columns.push_back({"without an owner", Align::kRight});
+  columns.push_back({"bytes without an owner", Align::kRight, Fold::kIfAlike});
   MarkdownTable table(columns);
   for (const auto& [name, result] : results) {
     if (!result.memory.measured) continue;
