@@ -238,7 +238,7 @@ int64_t BudgetMode::share() const {
 void BudgetMode::before_pass() {
   if (planner_ == nullptr || together_ == passes_together()) return;
   together_ = passes_together();
-  if (budget_.target == BudgetTarget::kPeak) return;
+  if (budget_.target == BudgetTarget::kPeak && !budget_.error) return;
   measured_error_.reset();
   plan_again();
 }
@@ -325,12 +325,13 @@ void BudgetMode::rehearse(GradientProbe& probe) {
 }
 
 /// Until a plan is found whose error was measured to be allowed. Also for a budget that cannot be
-/// met: the smallest that can is that of a plan that was measured.
+/// met: the smallest that can is that of a plan that was measured. Of several forward passes before
+/// one backward a single one is rehearsed, and the others add as much error.
 void BudgetMode::plan_and_measure(GradientProbe& probe) {
   const double limit = *budget_.error;
   const auto error_of = [&](const std::shared_ptr<const TreatmentPlan>& plan) {
     const PlanningScope timed(apart_s_, kMeasuresNothing);
-    return probe.error_of(plan);
+    return static_cast<double>(passes_together()) * probe.error_of(plan);
   };
   ErrorModel errors = measured_error_model(*options_, error_of, limit);
   for (int corrections = 0;; ++corrections) {
