@@ -153,9 +153,13 @@ void Rehearsal::end() {
 
 namespace {
 
+at::Tensor dense(const at::Tensor& gradient) {
+  return gradient.layout() == at::kStrided ? gradient : gradient.to_dense();
+}
+
 double squared_norm(const at::Tensor& tensor) {
   const double norm =
-      at::linalg_vector_norm(tensor, 2, at::OptionalIntArrayRef(), false, at::kDouble)
+      at::linalg_vector_norm(dense(tensor), 2, at::OptionalIntArrayRef(), false, at::kDouble)
           .item<double>();
   return norm * norm;
 }
@@ -164,7 +168,7 @@ double squared_norm(const at::Tensor& tensor) {
 double squared_distance(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() && !b.defined()) return 0;
   if (!a.defined() || !b.defined()) return squared_norm(a.defined() ? a : b);
-  return squared_norm(a.to(at::kDouble) - b.to(at::kDouble));
+  return squared_norm(dense(a).to(at::kDouble) - dense(b).to(at::kDouble));
 }
 
 /// While alive, backward finds parameters without gradients: what a function accumulates whose
