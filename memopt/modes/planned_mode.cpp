@@ -27,8 +27,8 @@ constexpr const char* kDeparted = "passes departed from the recorded one";
 constexpr const char* kNotCompared =
     "backward asked for nothing that a plan could be compared with";
 constexpr const char* kNotRehearsed =
-    "no error was measured: the gradient was zero or not finite, or backward was called on another "
-    "thread than its forward pass";
+    "no error was measured: the gradient was zero or not finite, or backward was called inside of "
+    "the scope of its forward pass or on another thread";
 constexpr const char* kNoTwoAlike = "no two of the recorded passes were alike";
 
 /// Passes of so many kinds are compared with new ones while the mode watches.
@@ -81,7 +81,11 @@ class PlannedMode::FirstHooks final : public torch::autograd::SavedVariableHooks
 class PlannedMode::Watcher final : public BackwardWatcher {
  public:
   explicit Watcher(PlannedMode& mode) : mode_(mode) {}
-  void before_backward(const BackwardAgain& again) override { mode_.rehearse_before(again); }
+  void before_backward(const BackwardAgain& again) override {
+    mode_.rehearses_ = true;
+    mode_.rehearse_before(again);
+    mode_.rehearses_ = false;
+  }
 
  private:
   PlannedMode& mode_;  ///< owns this
@@ -185,6 +189,7 @@ std::shared_ptr<DeviceDoubt> PlannedMode::doubt() {
 
 void PlannedMode::begin_forward() {
   require_saved_tensor_engine();
+  if (rehearses_) return;
   finish_pass();
   std::erase_if(open_passes_, [](const auto& pass) { return pass.expired(); });
   together_ = std::max(together_, std::ssize(open_passes_) + 1);
@@ -275,6 +280,7 @@ PlanExecution* PlannedMode::execution() const {
 }
 
 void PlannedMode::end_forward() {
+  if (rehearses_) return;
   const auto* recording = std::get_if<Recording>(&phase_);
   if (recording != nullptr && recording->pass != nullptr) recording->pass->end_forward();
   auto* rehearsing = std::get_if<Rehearsing>(&phase_);
@@ -292,6 +298,7 @@ void PlannedMode::end_forward() {
 }
 
 std::unique_ptr<torch::autograd::SavedVariableHooks> PlannedMode::make_hooks() {
+  if (rehearses_) return nullptr;
   if (!alternatives_.empty()) return std::make_unique<FirstHooks>(*this);
   return hooks_of_pass();
 }

@@ -281,6 +281,7 @@ class PlannedMode : public Mode {
   int64_t passes_ = 0;
   int64_t followed_until_ = 0;  ///< passes_ at the end of the last that followed a plan
   bool warned_ = false;         ///< that none was followed for long
+  bool rehearses_ = false;      ///< scopes that a backward opens meanwhile keep everything
   int cut_short_ = 0;           ///< passes whose backward was, while they were watched
   Overrides overrides_;
   std::map<ValueId, int> refusals_;  ///< of the codecs of the plan in force

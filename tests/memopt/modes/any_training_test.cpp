@@ -3,6 +3,8 @@
 /// graphs that are retained, several forward passes before their backwards.
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/relu.h>
@@ -15,6 +17,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -277,6 +280,29 @@ TEST_P(AnyTraining, with_a_retained_graph_gives_the_same_gradients_again) {
   }
 }
 
+/// As a checkpoint does whose block is a forward pass of its own: at the end of backward, which has
+/// asked for all else.
+void step_whose_backward_opens_a_scope(Layers& layers, ModeRun& run) {
+  const at::Tensor& first = layers.weights[0];
+  const unsigned hook = first.register_hook([&](const at::Tensor& gradient) {
+    const at::AutoGradMode grad(true);
+    at::Tensor inner;
+    {
+      const SavedTensorScope scope(run.mode());
+      inner = at::silu(at::linear(*layers.x, layers.weights[1])).square().mean();
+    }
+    inner.backward();
+    return gradient;
+  });
+  run.forward().backward();
+  first.remove_hook(hook);
+}
+
+TEST_P(AnyTraining, with_a_scope_that_backward_opens) {
+  Twins twins(GetParam());
+  for (int i = 0; i < 12; ++i) twins.step(step_whose_backward_opens_a_scope);
+}
+
 INSTANTIATE_TEST_SUITE_P(Lossless, AnyTraining,
                          testing::Values("echo", "mirror:sqrt", "gist", "offload:all",
                                          "budget:saved=1GiB"),
@@ -523,6 +549,64 @@ TEST(Budgets, with_an_error_count_steps_of_smaller_gradients_until_a_plan_is_as_
   EXPECT_LE(kept_when_gradients_shrink(loose, 0.05).uncertain, 1);
   EXPECT_THROW(static_cast<void>(kept_when_gradients_shrink(too_little + ",strict", 1e-4)),
                BudgetNotKept);
+}
+
+TEST(Rehearsals, of_a_backward_that_opens_a_scope_change_no_gradient) {
+  Twins twins("budget:saved=1GiB,error=0.02");
+  for (int i = 0; i < 12; ++i) twins.step(step_whose_backward_opens_a_scope);
+  EXPECT_EQ(twins.report().missing_reason, "");
+}
+
+/// All passes have the same batch, so each has the same error.
+TEST(Rehearsals, measure_the_error_of_all_passes_that_run_together) {
+  constexpr int kPasses = 3;
+  const MakeModel make = make_layers(std::make_shared<Layers>());
+  const int64_t lossless_bytes = smallest_lossless_budget(make);
+  const auto gradients = [&](ModeRun& run, int64_t number) {
+    run.begin(number);
+    at::Tensor loss = run.forward();
+    for (int pass = 1; pass < kPasses; ++pass) loss = loss + run.forward();
+    loss.backward();
+    run.mode().end_step();
+    return run.take_gradients();
+  };
+  ModeRun run(spell_budget({BudgetTarget::kPeakSaved, kPasses * lossless_bytes * 3 / 4, 0.1}),
+              make);
+  std::vector<at::Tensor> rounded;
+  for (int64_t number = 1; number <= 6; ++number) rounded = gradients(run, number);
+  ModeRun none("none", make);
+  const std::vector<at::Tensor> exact = gradients(none, 6);
+  double difference = 0;
+  double size = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    difference += (rounded[i] - exact[i]).square().sum().item<double>();
+    size += exact[i].square().sum().item<double>();
+  }
+  const auto& budgeted = dynamic_cast<const BudgetMode&>(run.mode());
+  ASSERT_GT(budgeted.measured_error().value_or(0), 0) << "nothing is rounded";
+  // Sums in float32 differ in their last places.
+  EXPECT_LE(std::sqrt(difference / size), *budgeted.measured_error() * 1.001);
+  EXPECT_LE(*budgeted.measured_error(), 0.1);
+}
+
+TEST(Rehearsals, measure_gradients_that_are_sparse) {
+  ModeRun run("budget:saved=1GiB,error=0.02", [] {
+    TestModel model;
+    const at::Tensor table = at::randn({16, 32}).set_requires_grad(true);
+    model.view.parameters.emplace_back("table", table);
+    model.loss = [table] {
+      const at::Tensor rows = at::embedding(table, at::arange(8, at::kLong), -1, false, true);
+      return at::silu(rows).square().mean();
+    };
+    return model;
+  });
+  for (int64_t number = 1; number <= 6; ++number) {
+    run.begin(number);
+    run.forward().backward();
+    run.mode().end_step();
+  }
+  EXPECT_EQ(run.report().missing_reason, "");
+  EXPECT_TRUE(run.report().verified);
 }
 
 TEST(Passes, that_follow_no_plan_for_long_are_counted_and_warned_of_once) {
