@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
@@ -83,6 +84,33 @@ class [[nodiscard]] AutocastGuard {
 
  private:
   bool before_;
+};
+
+/// While alive, a backward that reaches the tensor ends with a small forward pass in a scope of the
+/// sink, and the backward of that.
+class [[nodiscard]] ScopeInBackward {
+ public:
+  ScopeInBackward(const at::Tensor& tensor, SavedTensorSink& sink) : tensor_(tensor) {
+    hook_ = tensor_.register_hook([this, &sink](const at::Tensor& gradient) {
+      if (!gradient.defined()) return gradient;
+      const at::AutoGradMode grad(true);
+      const at::Tensor copy = tensor_.detach().clone().requires_grad_();
+      at::Tensor loss;
+      {
+        const SavedTensorScope scope(sink);
+        loss = at::silu(copy).square().mean();
+      }
+      loss.backward();
+      return gradient + copy.grad();
+    });
+  }
+  ~ScopeInBackward() { tensor_.remove_hook(hook_); }
+  ScopeInBackward(const ScopeInBackward&) = delete;
+  ScopeInBackward& operator=(const ScopeInBackward&) = delete;
+
+ private:
+  const at::Tensor tensor_;
+  unsigned hook_ = 0;
 };
 
 /// A log follows the operators of threads that have the state of the one that opened it.
@@ -282,6 +310,9 @@ class Training {
 
   void train(int step, StepTrace& traced) {
     const AutocastGuard autocast(loop_.casts_once);
+    std::optional<ScopeInBackward> inner;
+    const std::vector<at::Tensor> trained = trained_states();
+    if (loop_.opens_scope && !trained.empty()) inner.emplace(trained[0], *sink_);
     if (evaluates_inside_) {
       const SavedTensorScope scope(*sink_);
       evaluate();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "memopt/modes/mode_grammar.h"
+#include "tests/memopt/programs/known.h"
 #include "tests/memopt/programs/operators.h"
 
 namespace noisemark::memopt::programs {
@@ -34,6 +35,8 @@ constexpr int kAttempts = 200;
 constexpr int kCallsOfABlock = 3;
 /// A mode follows its plan by then.
 constexpr int kWritesFrom = 6;
+/// Of programs of a known kind so many are drawn again: a run leaves out the others.
+constexpr int64_t kFewerKnownPercent = 90;
 /// A program without anything to train is drawn again, by the seed so far away.
 constexpr uint64_t kStride = uint64_t{1} << 40;
 
@@ -199,6 +202,8 @@ class Generator {
     Loop& loop = program_.loop;
     loop.casts_once = loop.autocast && Dice(program_.seed + kStride / 3).percent(50);
     if (!valid(program_)) loop.casts_once = false;
+    loop.opens_scope = Dice(program_.seed + kStride / 6).percent(4);
+    if (!valid(program_)) loop.opens_scope = false;
     if (!dice.percent(20)) return;
     const Loop before = program_.loop;
     switch (dice.pick(4)) {
@@ -228,6 +233,8 @@ Program generate(uint64_t seed) {
   for (uint64_t again = 0;; ++again) {
     Program program = Generator(seed + again * kStride).run();
     program.seed = seed;
+    const bool known = known_kind(program) != nullptr;
+    if (known && Dice(seed + kStride / 5).percent(kFewerKnownPercent)) continue;
     if (valid(program)) return program;
   }
 }

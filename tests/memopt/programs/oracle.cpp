@@ -128,7 +128,7 @@ bool quiet(const Program& program, int steps) {
                   [](const Call& call) { return call.op == "routed"; })) {
     return false;
   }
-  return loop.batches == Batches::kSame && !loop.halves && !loop.adversarial &&
+  return loop.batches == Batches::kSame && !loop.halves && !loop.opens_scope && !loop.adversarial &&
          std::max(loop.changes_at, loop.writes_from) <= std::max(quiet_from, 1) &&
          std::all_of(loop.happenings.begin(), loop.happenings.end(),
                      [&](const Happening& happening) { return happening.step <= quiet_from; });

@@ -159,6 +159,10 @@ class Printer {
             << "// odd steps retain their graph and update nothing; even steps add their loss "
             << "to that of the step before\n";
     }
+    if (loop_.opens_scope) {
+      text_ << in << "// a hook of the first trained parameter runs silu(p).square().mean() of a "
+            << "copy in a scope of the mode, and its backward\n";
+    }
     if (loop_.backward_thread) text_ << in << "// on a thread of its own:\n";
     for (int i = 1; i <= loop_.backwards; ++i) {
       text_ << in << "loss.backward({}, /*retain_graph=*/"

@@ -116,6 +116,9 @@ bool valid(const Program& program) {
     return false;
   if (loop.input_penalty && program.input.dtype == c10::kLong) return false;
   if (loop.keeps_graph && !may_keep_graph(loop)) return false;
+  const bool plain = loop.backwards == 1 && !loop.keeps_graph && !differentiates_twice(loop) &&
+                     !loop.other_thread && !loop.backward_thread && loop.scopes == Scopes::kOne;
+  if (loop.opens_scope && !plain) return false;
   // The bytes that a budget holds are measured in one scope.
   if (loop.scopes != Scopes::kOne && program.mode.budget()) return false;
   const bool trains = std::any_of(program.states.begin(), program.states.end(),

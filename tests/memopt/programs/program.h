@@ -96,6 +96,8 @@ struct Loop {
                              ///< and only then weights are updated
   Batches batches = Batches::kSame;
   Scopes scopes = Scopes::kOne;
+  bool opens_scope = false;      ///< backward ends with a forward pass in a scope of the mode, and
+                                 ///< its backward
   bool other_thread = false;     ///< forward runs on a thread of its own
   bool backward_thread = false;  ///< and so does backward
   bool writes_biases = false;    ///< parameters nobody saved are written before backward

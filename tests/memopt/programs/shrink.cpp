@@ -95,6 +95,7 @@ void plainer_loops(const Program& program, Candidates& candidates) {
   if (loop.adversarial) with([](Loop& l) { l.adversarial = false; });
   if (loop.carries_state) with([](Loop& l) { l.carries_state = false; });
   if (loop.keeps_graph) with([](Loop& l) { l.keeps_graph = false; });
+  if (loop.opens_scope) with([](Loop& l) { l.opens_scope = false; });
   if (loop.halves) with([](Loop& l) { l.halves = false; });
   if (loop.batches != Batches::kSame) with([](Loop& l) { l.batches = Batches::kSame; });
   if (loop.casts_once) with([](Loop& l) { l.casts_once = false; });
