@@ -11,6 +11,7 @@
 
 #include "reports/base/fields.h"
 #include "reports/profile/recording.h"
+#include "reports/profile/roofline.h"
 
 /// The time and the memory of training steps by operator, by pair of forward and backward, and by
 /// layer: profile.json.
@@ -91,6 +92,7 @@ struct Profile {
   std::vector<JoinedTimes> joined;
   std::vector<LayerTimes> layers;
   std::vector<LayerTimes> blocks;
+  Roofline roofline;
 };
 
 /// The tables of a recording, each by falling time: of the device where it was recorded, else of
@@ -211,7 +213,8 @@ struct Fields<Profile> {
       field("operators", &T::operators, "by falling self time"),
       field("joined", &T::joined, "by falling time of both"),
       field("layers", &T::layers, "by falling time"),
-      field("blocks", &T::blocks, "by falling time")};
+      field("blocks", &T::blocks, "by falling time"),
+      field("roofline", &T::roofline, "")};
 };
 
 }  // namespace noisemark::reports::json

@@ -25,10 +25,10 @@ class Page {
   }
 
   [[nodiscard]] std::string text() const {
-    return finished_page(fmt::format("# Profile of {}\n\n{}\n{}{}{}{}{}", plain(profile_.benchmark),
-                                     headline(), operators(), joined(),
-                                     layers("Blocks", profile_.blocks),
-                                     layers("Layers", profile_.layers), kDefinitions));
+    return finished_page(fmt::format(
+        "# Profile of {}\n\n{}{}\n{}{}{}{}{}", plain(profile_.benchmark), headline(),
+        roofline_section(profile_.roofline, profile_.cost.plain_s), operators(), joined(),
+        layers("Blocks", profile_.blocks), layers("Layers", profile_.layers), kDefinitions));
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "suite/run/profile.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,8 +18,12 @@
 #include "reports/base/streams.h"
 #include "reports/profile/profile.h"
 #include "reports/profile/trace_file.h"
+#include "suite/probes/flop_counter.h"
+#include "suite/probes/gemm_peak.h"
+#include "suite/probes/memory_peak.h"
 #include "suite/probes/memory_probe.h"
 #include "suite/probes/step_recorder.h"
+#include "suite/probes/work_recorder.h"
 #include "suite/run/folder/output_folder.h"
 #include "suite/run/passes/memory_pass.h"
 #include "suite/run/passes/owners.h"
@@ -41,6 +46,7 @@ constexpr int64_t kWarmup = 3;
 constexpr int64_t kFewestPairs = 5;
 constexpr int64_t kMostPairs = 50;
 constexpr double kPairsSeconds = 5;
+constexpr double kPeakSeconds = 0.5;  ///< for each type of products and for memory
 
 void prepare_folder(const fs::path& out, bool force) {
   reports::remove_leftovers(out, kFiles);
@@ -50,6 +56,46 @@ void prepare_folder(const fs::path& out, bool force) {
     throw bad_input("--out", out.string(), "is not an empty folder",
                     "a new or empty folder; --force replaces a profile");
   }
+}
+
+struct Peaks {
+  std::vector<reports::ProductPeak> products;
+  std::vector<reports::MemoryPeak> memory;
+};
+
+/// Adds what the machine reaches with the threads in force, in every type that the work computes
+/// in.
+void add_peaks(c10::Device device, const reports::StepWork& work, Peaks& peaks) {
+  constexpr std::array kTypes = {
+      std::pair{"float32", at::kFloat}, std::pair{"bfloat16", at::kBFloat16},
+      std::pair{"float16", at::kHalf}, std::pair{"float64", at::kDouble}};
+  for (const auto& [name, type] : kTypes) {
+    const bool is_used = std::any_of(work.begin(), work.end(), [&](const auto& calls) {
+      return std::any_of(calls.begin(), calls.end(), [&](const reports::OperatorWork& call) {
+        return call.type == name && find_flop_formula(call.name) != nullptr;
+      });
+    });
+    if (!is_used) continue;
+    const GemmPeak peak = measure_gemm_peak(device, type, kPeakSeconds);
+    peaks.products.push_back(
+        {name, at::get_num_threads(), peak.flop_per_s, gemm_peak_method(peak)});
+  }
+  for (const reports::MemoryPeak& peak : measure_memory_peaks(device, kPeakSeconds)) {
+    peaks.memory.push_back(peak);
+  }
+}
+
+/// With all threads and, on a CPU, with one.
+Peaks measure_peaks(c10::Device device, const reports::StepWork& work) {
+  Peaks peaks;
+  add_peaks(device, work, peaks);
+  const int threads = at::get_num_threads();
+  if (device.is_cpu() && threads > 1) {
+    at::set_num_threads(1);
+    add_peaks(device, work, peaks);
+    at::set_num_threads(threads);
+  }
+  return peaks;
 }
 
 /// One benchmark's steps, under the profiler and without it.
@@ -124,6 +170,21 @@ class ProfilePass {
     return probe.record();
   }
 
+  reports::Roofline measure_roofline(const reports::Recording& recording) {
+    WorkRecorder recorder;
+    step("work of operators", {&recorder});
+    reports::Roofline roofline;
+    try {
+      const reports::StepWork work = recorder.work();
+      Peaks peaks = measure_peaks(options_.spec.device, work);
+      roofline = reports::make_roofline(recording, work, std::move(peaks.products),
+                                        std::move(peaks.memory));
+    } catch (const Error& error) {
+      roofline.missing = error.what();
+    }
+    return roofline;
+  }
+
   void measure(const fs::path& out, reports::Profile& profile) {
     for (int64_t i = 0; i < kWarmup + options_.spec.mode.forwards_until_steady; ++i) {
       step("warm-up");
@@ -150,6 +211,7 @@ class ProfilePass {
     profile.trace_plain_bytes = sizes.plain_bytes;
     profile.steps = recording.steps;
     reports::add_tables(recording, profile);
+    profile.roofline = measure_roofline(recording);
   }
 
   SessionOptions options_;

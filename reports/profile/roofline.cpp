@@ -1,0 +1,340 @@
+#include "reports/profile/roofline.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+
+#include "reports/base/error.h"
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kNsOfSecond = 1e9;
+constexpr size_t kRowsToWin = 10;
+
+using Calls = std::vector<const ProfiledEvent*>;
+
+/// The operators' calls of a step, by thread as in StepWork.
+std::vector<Calls> calls_within(const Recording& recording, const ProfiledEvent& step) {
+  Calls all;
+  for (const ProfiledEvent& event : recording.events) {
+    const bool within = event.start_ns >= step.start_ns && event.end_ns <= step.end_ns;
+    if (event.kind == ProfiledKind::kOperator && !event.on_device && within) all.push_back(&event);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const ProfiledEvent* a, const ProfiledEvent* b) {
+    return std::tie(a->start_ns, a->id) < std::tie(b->start_ns, b->id);
+  });
+  std::vector<Calls> threads;
+  std::unordered_map<uint64_t, size_t> place;
+  for (const ProfiledEvent* event : all) {
+    const auto [found, is_new] = place.try_emplace(event->thread, threads.size());
+    if (is_new) threads.emplace_back();
+    threads[found->second].push_back(event);
+  }
+  return threads;
+}
+
+/// What kernels, copies and fills took, by the operator around their launch.
+std::unordered_map<uint64_t, int64_t> device_times(const Recording& recording) {
+  std::unordered_map<uint64_t, int64_t> times;
+  for (const ProfiledEvent& event : recording.events) {
+    if (event.kind == ProfiledKind::kWork) times[event.launched_by] += event.duration_ns();
+  }
+  return times;
+}
+
+/// The time of the call at `first` and of all within it.
+int64_t device_ns(const Calls& calls, size_t first,
+                  const std::unordered_map<uint64_t, int64_t>& times) {
+  int64_t sum_ns = 0;
+  for (size_t i = first; i < calls.size(); ++i) {
+    if (i > first && calls[i]->start_ns >= calls[first]->end_ns) break;
+    const auto found = times.find(calls[i]->id);
+    if (found != times.end()) sum_ns += found->second;
+  }
+  return sum_ns;
+}
+
+void require_same_threads(const ProfiledEvent& step, size_t found, size_t known) {
+  if (found == known) return;
+  throw Error(ExitCode::kInternal,
+              fmt::format("{} calls operators on {} threads and the step whose work is known on {}",
+                          step.name, found, known));
+}
+
+using WorkByName = std::map<std::string_view, std::vector<const OperatorWork*>>;
+
+/// The work of a thread's operators by name, of those that are called as often in this step: a
+/// step may differ in a few calls, such as those that scale a gradient only where it is large.
+WorkByName comparable(const Calls& calls, const std::vector<OperatorWork>& work,
+                      std::set<std::string>& left_out) {
+  WorkByName by_name;
+  for (const OperatorWork& one : work) by_name[one.name].push_back(&one);
+  std::map<std::string_view, size_t> called;
+  for (const ProfiledEvent* call : calls) called[call->name] += 1;
+  for (const auto& [name, count] : called) {
+    const auto found = by_name.find(name);
+    if (found == by_name.end() || found->second.size() != count) left_out.emplace(name);
+  }
+  std::erase_if(by_name, [&](const auto& entry) {
+    const auto found = called.find(entry.first);
+    const bool alike = found != called.end() && found->second == entry.second.size();
+    const auto has_work = [](const OperatorWork* one) { return one->any(); };
+    if (!alike && std::any_of(entry.second.begin(), entry.second.end(), has_work)) {
+      left_out.emplace(entry.first);
+    }
+    return !alike;
+  });
+  return by_name;
+}
+
+class Roofs {
+ public:
+  Roofs(const std::vector<ProductPeak>& products, const std::vector<MemoryPeak>& memory)
+      : memory_(memory) {
+    for (const ProductPeak& peak : products) {
+      double& best = by_type_[peak.type];
+      best = std::max(best, peak.flop_per_s);
+    }
+  }
+
+  [[nodiscard]] double flop_per_s(const std::string& type) const {
+    const auto found = by_type_.find(type);
+    if (found != by_type_.end()) return found->second;
+    const auto usual = by_type_.find("float32");
+    return usual == by_type_.end() ? 0 : usual->second;
+  }
+
+  /// Bytes that fit into a cache may come from it.
+  [[nodiscard]] double bytes_per_s(int64_t bytes) const {
+    double best = 0;
+    double largest = 0;
+    int64_t largest_set = 0;
+    for (const MemoryPeak& peak : memory_) {
+      if (peak.working_set_bytes >= bytes) best = std::max(best, peak.bytes_per_s);
+      if (peak.working_set_bytes > largest_set) largest = 0;
+      largest_set = std::max(largest_set, peak.working_set_bytes);
+      if (peak.working_set_bytes == largest_set) largest = std::max(largest, peak.bytes_per_s);
+    }
+    return best > 0 ? best : largest;
+  }
+
+ private:
+  std::map<std::string, double> by_type_;
+  const std::vector<MemoryPeak>& memory_;
+};
+
+double at_speed(int64_t amount, double per_s) {
+  return amount == 0 || per_s <= 0 ? 0 : static_cast<double>(amount) / per_s;
+}
+
+struct Sum {
+  double calls = 0;
+  double time_ns = 0;
+  double compute_s = 0;
+  double memory_s = 0;
+  double roof_s = 0;
+  double flop = 0;
+  double bytes = 0;
+};
+
+using Key = std::tuple<std::string, std::string, std::string>;
+
+void add_call(const OperatorWork& work, int64_t time_ns, const Roofs& roofs,
+              std::map<Key, Sum>& sums) {
+  if (!work.any()) return;
+  Sum& sum = sums[{work.name, work.shapes, work.type}];
+  const double compute_s = at_speed(work.flops, roofs.flop_per_s(work.type));
+  const double memory_s = at_speed(work.bytes, roofs.bytes_per_s(work.bytes));
+  sum.calls += 1;
+  sum.time_ns += static_cast<double>(time_ns);
+  sum.compute_s += compute_s;
+  sum.memory_s += memory_s;
+  sum.roof_s += std::max(compute_s, memory_s);
+  sum.flop += static_cast<double>(work.flops);
+  sum.bytes += static_cast<double>(work.bytes);
+}
+
+RoofRow row_of(const Key& key, const Sum& sum, double steps) {
+  return {std::get<0>(key),
+          std::get<1>(key),
+          std::get<2>(key),
+          sum.calls / steps,
+          sum.time_ns / kNsOfSecond / steps,
+          sum.flop / steps,
+          sum.bytes / steps,
+          sum.roof_s / steps,
+          sum.compute_s > sum.memory_s};
+}
+
+}  // namespace
+
+Roofline make_roofline(const Recording& recording, const StepWork& work,
+                       std::vector<ProductPeak> products, std::vector<MemoryPeak> memory) {
+  const Roofs roofs(products, memory);
+  const auto device = device_times(recording);
+  std::map<Key, Sum> sums;
+  std::set<std::string> left_out;
+  double steps = 0;
+  double step_ns = 0;
+  for (const ProfiledEvent& event : recording.events) {
+    if (event.on_device || !event.name.starts_with(kStepPrefix)) continue;
+    const std::vector<Calls> threads = calls_within(recording, event);
+    require_same_threads(event, threads.size(), work.size());
+    for (size_t t = 0; t < threads.size(); ++t) {
+      const WorkByName by_name = comparable(threads[t], work[t], left_out);
+      std::map<std::string_view, size_t> seen;
+      for (size_t i = 0; i < threads[t].size(); ++i) {
+        const ProfiledEvent& call = *threads[t][i];
+        const auto found = by_name.find(call.name);
+        if (found == by_name.end()) continue;
+        const int64_t time_ns =
+            recording.has_device ? device_ns(threads[t], i, device) : call.duration_ns();
+        add_call(*found->second[seen[call.name]++], time_ns, roofs, sums);
+      }
+    }
+    steps += 1;
+    step_ns += static_cast<double>(event.duration_ns());
+  }
+  if (steps == 0) throw Error(ExitCode::kInternal, "no step was recorded");
+  Roofline roofline;
+  roofline.left_out.assign(left_out.begin(), left_out.end());
+  roofline.step_s = step_ns / kNsOfSecond / steps;
+  for (const auto& [key, sum] : sums) {
+    if (sum.time_ns <= 0) continue;
+    roofline.operators.push_back(row_of(key, sum, steps));
+    roofline.counted_s += roofline.operators.back().time_s;
+    roofline.ideal_s += roofline.operators.back().roof_s;
+  }
+  std::stable_sort(roofline.operators.begin(), roofline.operators.end(),
+                   [](const RoofRow& a, const RoofRow& b) { return a.to_win_s() > b.to_win_s(); });
+  roofline.products = std::move(products);
+  roofline.memory = std::move(memory);
+  return roofline;
+}
+
+std::vector<std::string> above_roof(const Roofline& roofline) {
+  std::vector<std::string> all;
+  for (const RoofRow& row : roofline.operators) {
+    if (row.of_roof() <= 1 + kRoofMargin) continue;
+    all.push_back(fmt::format("{} {} ({} of its roof: its {} or the peak of {} is wrong)", row.name,
+                              row.shapes, format_percent(row.of_roof()),
+                              row.compute_bound ? "operations" : "bytes",
+                              row.compute_bound ? row.type + " products" : "memory"));
+  }
+  return all;
+}
+
+namespace {
+
+std::string peaks_table(const Roofline& roofline) {
+  MarkdownTable table(
+      {{"peak"}, {"threads", Align::kRight}, {"speed", Align::kRight}, {"measured by"}});
+  for (const ProductPeak& peak : roofline.products) {
+    table.add_row({peak.type + " products", format_count(peak.threads),
+                   format_flop_per_s(peak.flop_per_s), peak.method});
+  }
+  for (const MemoryPeak& peak : roofline.memory) {
+    table.add_row({"memory, " + format_bytes(peak.working_set_bytes), format_count(peak.threads),
+                   format_bytes(static_cast<int64_t>(peak.bytes_per_s)) + "/s",
+                   "best of a fill, a sum and a copy"});
+  }
+  return table.text();
+}
+
+std::string operators_table(const Roofline& roofline) {
+  MarkdownTable table({{"operator"},
+                       {"to win (ms)", Align::kRight},
+                       {"time (ms)", Align::kRight},
+                       {"roof (ms)", Align::kRight},
+                       {"of its roof", Align::kRight},
+                       {"bound by"},
+                       {"calls", Align::kRight},
+                       {"FLOP per byte", Align::kRight},
+                       {"shapes"}});
+  for (size_t i = 0; i < std::min(kRowsToWin, roofline.operators.size()); ++i) {
+    const RoofRow& row = roofline.operators[i];
+    table.add_row({row.name, format_ms(row.to_win_s()), format_ms(row.time_s),
+                   format_ms(row.roof_s), format_percent(row.of_roof()),
+                   row.compute_bound ? "compute" : "memory", fmt::format("{:.6g}", row.calls),
+                   row.bytes == 0 ? "" : fmt::format("{:.3g}", row.flop / row.bytes), row.shapes});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string roofline_section(const Roofline& roofline, double plain_step_s) {
+  if (!roofline.missing.empty()) {
+    return fmt::format("\n## Roofline\n\nThere is no roofline: {}.\n", plain(roofline.missing));
+  }
+  if (roofline.operators.empty()) return "";
+  const RoofRow& first = roofline.operators.front();
+  std::string text = fmt::format(
+      "\n## Roofline\n\nWith every operator at its roof a step would take {}, **{}** of the {} "
+      "that "
+      "it takes without the profiler. The most is to be won at {}, which {} bounds: {} of a step. "
+      "Operators that have work take {} of a profiled step.\n\n{}",
+      format_seconds(roofline.ideal_s), format_percent(roofline.ideal_s / plain_step_s),
+      format_seconds(plain_step_s), first.name, first.compute_bound ? "compute" : "memory",
+      format_seconds(first.to_win_s()), format_percent(roofline.counted_s / roofline.step_s),
+      operators_table(roofline));
+  const std::vector<std::string> above = above_roof(roofline);
+  for (const std::string& one : above) {
+    text += fmt::format("{}- Above its roof: {}.\n", &one == &above.front() ? "\n" : "", one);
+  }
+  if (!roofline.left_out.empty()) {
+    text +=
+        fmt::format("\nOperators that are not called as often in every step are left out: {}.\n",
+                    plain(fmt::format("{}", fmt::join(roofline.left_out, ", "))));
+  }
+  return text + "\n" + peaks_table(roofline) +
+         "\nThe roof of an operator is the longer of two times: its operations at the speed of the "
+         "fastest matrix product, and its bytes, each input read and each output written once, at "
+         "the speed of the fastest working set that holds them. Products, convolutions and "
+         "attention count two operations for a multiplication with an addition; others count what "
+         "they do to each element.\n";
+}
+
+PlotSource roofline_plot(const Roofline& roofline) {
+  PlotSource plot{"roofline", "Roofline", "# FLOP_per_byte GFLOP_per_s\n", plot_head("roofline")};
+  constexpr double kGiga = 1e9;
+  double low = 0.1;
+  double high = 10;
+  for (const RoofRow& row : roofline.operators) {
+    if (row.flop <= 0 || row.bytes <= 0) continue;
+    const double intensity = row.flop / row.bytes;
+    low = std::min(low, intensity / 2);
+    high = std::max(high, intensity * 2);
+    plot.data += fmt::format("{:.6g} {:.6g}\n", intensity, row.flop / row.time_s / kGiga);
+  }
+  double flop_per_s = 0;
+  for (const ProductPeak& peak : roofline.products) {
+    flop_per_s = std::max(flop_per_s, peak.flop_per_s / kGiga);
+  }
+  double fastest = 0;
+  double slowest = 0;
+  for (const MemoryPeak& peak : roofline.memory) {
+    fastest = std::max(fastest, peak.bytes_per_s / kGiga);
+    slowest = slowest == 0 ? peak.bytes_per_s / kGiga : std::min(slowest, peak.bytes_per_s / kGiga);
+  }
+  plot.script += fmt::format(
+      "set xlabel 'FLOP per byte'\nset ylabel 'GFLOP/s'\nset logscale xy\nset xrange "
+      "[{:.6g}:{:.6g}]\nset key bottom right\nroof(x, b) = x * b < {:.6g} ? x * b : {:.6g}\n"
+      "plot 'roofline.dat' using 1:2 with points pointtype 7 pointsize 0.6 linecolor rgb '#0072B2' "
+      "title 'operators', \\\n     roof(x, {:.6g}) with lines linewidth 2 linecolor rgb '#E69F00' "
+      "title 'roof, from the fastest cache', \\\n     roof(x, {:.6g}) with lines linewidth 2 "
+      "dashtype 2 linecolor rgb '#D55E00' title 'roof, from the slowest working set'\n",
+      low, high, flop_per_s, flop_per_s, fastest, slowest);
+  return plot;
+}
+
+}  // namespace noisemark::reports

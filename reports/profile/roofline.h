@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "reports/base/fields.h"
+#include "reports/profile/recording.h"
+#include "reports/render/plot.h"
+
+/// What a step's operators would take at least on this machine, beside what they took (the roofline
+/// model: Williams, Waterman, Patterson, CACM 52(4), 2009).
+namespace noisemark::reports {
+
+/// One call of an operator, and the least that it has to do. No work is that of a view, of an
+/// allocation, and of an operator whose work an operator within it does.
+struct OperatorWork {
+  std::string name;
+  std::string shapes;  ///< of its tensors: "[128, 64, 32, 32] [64, 64, 3, 3]"
+  std::string type;    ///< in which it computes: "float32"
+  int64_t flops = 0;
+  int64_t bytes = 0;  ///< read and written, each once
+
+  [[nodiscard]] bool any() const { return flops > 0 || bytes > 0; }
+};
+
+/// The work of one step's calls in the order of their beginnings, for each thread, and the threads
+/// in the order of their first calls.
+using StepWork = std::vector<std::vector<OperatorWork>>;
+
+/// The fastest matrix product that was measured.
+struct ProductPeak {
+  std::string type;
+  int64_t threads = 0;
+  double flop_per_s = 0;
+  std::string method;
+};
+
+/// The fastest of a fill, a sum and a copy within a working set.
+struct MemoryPeak {
+  int64_t threads = 0;
+  int64_t working_set_bytes = 0;
+  double bytes_per_s = 0;
+};
+
+/// Calls of one operator with the same shapes. Times, operations and bytes are of one step.
+struct RoofRow {
+  std::string name;
+  std::string shapes;
+  std::string type;
+  double calls = 0;
+  double time_s = 0;
+  double flop = 0;
+  double bytes = 0;
+  double roof_s = 0;  ///< the least time
+  bool compute_bound = false;
+
+  [[nodiscard]] double to_win_s() const { return time_s - roof_s; }
+  [[nodiscard]] double of_roof() const { return roof_s / time_s; }
+};
+
+struct Roofline {
+  std::vector<ProductPeak> products;
+  std::vector<MemoryPeak> memory;
+  double step_s = 0;     ///< as it was profiled
+  double counted_s = 0;  ///< of that, within operators that have work
+  double ideal_s = 0;    ///< sum of the least times
+  std::vector<RoofRow> operators;
+  std::vector<std::string> left_out;  ///< operators that some steps call more often than others
+  std::string missing;                ///< reason why there is none; empty: there is
+};
+
+/// An operator that is faster than its roof by more than this share shows a wrong formula or peak.
+inline constexpr double kRoofMargin = 0.05;
+
+/// Puts the work of a step to the times of the recorded steps, by the order of each operator's
+/// calls. An operator that is not called as often in both is left out. The time of a call is that
+/// on the device where it was recorded, else on the host. The least time of a call is that of its
+/// operations at the fastest product of its type (of float32 where its type was not measured), or
+/// of its bytes at the fastest speed of any working set that holds them, whichever is longer. Rows
+/// are by falling time to win. Throws Error (internal) where a step calls operators on another
+/// number of threads.
+[[nodiscard]] Roofline make_roofline(const Recording& recording, const StepWork& work,
+                                     std::vector<ProductPeak> products,
+                                     std::vector<MemoryPeak> memory);
+
+/// The operators above their roof by more than kRoofMargin, with the formula that is in doubt.
+[[nodiscard]] std::vector<std::string> above_roof(const Roofline& roofline);
+
+/// Section «Roofline» of profile.md. A pure function.
+[[nodiscard]] std::string roofline_section(const Roofline& roofline, double plain_step_s);
+
+/// Speed against operations per byte, with the roofs.
+[[nodiscard]] PlotSource roofline_plot(const Roofline& roofline);
+
+}  // namespace noisemark::reports
+
+namespace noisemark::reports::json {
+
+template <>
+struct Fields<ProductPeak> {
+  static constexpr About kAbout{"ProductPeak", "The fastest matrix product that was measured."};
+  using T = ProductPeak;
+  static constexpr std::tuple kAll{field("type", &T::type, "\"float32\"").not_empty(),
+                                   field("threads", &T::threads, "of the host").at_least(1),
+                                   field("flop_per_s", &T::flop_per_s, "").above(0),
+                                   field("method", &T::method, "")};
+};
+
+template <>
+struct Fields<MemoryPeak> {
+  static constexpr About kAbout{"MemoryPeak",
+                                "The fastest of a fill, a sum and a copy within a working set."};
+  using T = MemoryPeak;
+  static constexpr std::tuple kAll{
+      field("threads", &T::threads, "of the host").at_least(1),
+      field("working_set_bytes", &T::working_set_bytes, "").at_least(1),
+      field("bytes_per_s", &T::bytes_per_s, "read and written").above(0)};
+};
+
+template <>
+struct Fields<RoofRow> {
+  static constexpr About kAbout{
+      "RoofRow", "Calls of one operator with the same shapes. All figures are of one step."};
+  using T = RoofRow;
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "\"aten::convolution\"").not_empty(),
+      field("shapes", &T::shapes, "of its tensors"),
+      field("type", &T::type, "in which it computes"),
+      field("calls", &T::calls, "").above(0),
+      field("time_s", &T::time_s, "with the operators within").above(0),
+      field("flop", &T::flop, "operations; a multiplication with an addition is two").at_least(0),
+      field("bytes", &T::bytes, "read and written at least").at_least(0),
+      field("roof_s", &T::roof_s, "the least time").at_least(0),
+      field("compute_bound", &T::compute_bound, "operations bound it, not bytes")};
+};
+
+template <>
+struct Fields<Roofline> {
+  static constexpr About kAbout{"Roofline",
+                                "The least time of a step's operators beside the measured one."};
+  using T = Roofline;
+  static constexpr std::tuple kAll{
+      field("products", &T::products, ""),
+      field("memory", &T::memory, ""),
+      field("step_s", &T::step_s, "as it was profiled").at_least(0),
+      field("counted_s", &T::counted_s, "of it, within operators that have work").at_least(0),
+      field("ideal_s", &T::ideal_s, "sum of the least times").at_least(0),
+      field("operators", &T::operators, "by falling time to win"),
+      field("left_out", &T::left_out, "operators that some steps call more often than others"),
+      field("missing", &T::missing, "why there is none; empty: there is")};
+};
+
+}  // namespace noisemark::reports::json

@@ -1,0 +1,118 @@
+#include "reports/profile/roofline.h"
+
+#include <gtest/gtest.h>
+
+#include "reports/base/error.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+ProfiledEvent operator_at(const char* name, int64_t start_ms, int64_t end_ms, uint64_t id) {
+  ProfiledEvent event;
+  event.name = name;
+  event.start_ns = start_ms * kMs;
+  event.end_ns = end_ms * kMs;
+  event.id = id;
+  return event;
+}
+
+/// A step of 100 ms on the host: a product of 60 ms by an operator within another one, then a copy
+/// of 20 ms.
+Recording recorded() {
+  Recording recording;
+  recording.steps = 1;
+  ProfiledEvent step = operator_at("ProfilerStep#0", 0, 100, 1);
+  step.kind = ProfiledKind::kSpan;
+  recording.events = {operator_at("aten::copy_", 70, 90, 4), operator_at("aten::linear", 5, 66, 2),
+                      operator_at("aten::addmm", 5, 65, 3), step};
+  return recording;
+}
+
+/// 3 GFLOP on 10 MB, and 100 MB.
+StepWork known_work() {
+  return {{{"aten::linear", "", "", 0, 0},
+           {"aten::addmm", "[8, 8]", "float32", 3'000'000'000, 10'000'000},
+           {"aten::copy_", "[9]", "float32", 25'000'000, 100'000'000}}};
+}
+
+const std::vector<ProductPeak> kProducts = {{"float32", 1, 50e9, ""}, {"float32", 2, 100e9, ""}};
+const std::vector<MemoryPeak> kMemory = {{2, 1'000'000, 100e9}, {2, 256'000'000, 10e9}};
+
+TEST(Roofline, puts_the_least_time_of_each_operator_beside_the_measured_one) {
+  const Roofline roofline = make_roofline(recorded(), known_work(), kProducts, kMemory);
+  ASSERT_EQ(roofline.operators.size(), 2U);
+  const RoofRow& product = roofline.operators.front();
+  EXPECT_EQ(product.name, "aten::addmm");
+  EXPECT_TRUE(product.compute_bound);
+  EXPECT_DOUBLE_EQ(product.roof_s, 0.03) << "3 GFLOP at 100 GFLOP/s";
+  EXPECT_DOUBLE_EQ(product.time_s, 0.06);
+  const RoofRow& copy = roofline.operators.back();
+  EXPECT_FALSE(copy.compute_bound);
+  EXPECT_DOUBLE_EQ(copy.roof_s, 0.01) << "100 MB at 10 GB/s: they fit no smaller working set";
+  EXPECT_DOUBLE_EQ(roofline.ideal_s, 0.04);
+  EXPECT_DOUBLE_EQ(roofline.counted_s, 0.08);
+  EXPECT_DOUBLE_EQ(roofline.step_s, 0.1);
+  EXPECT_TRUE(above_roof(roofline).empty());
+  const std::string text = roofline_section(roofline, 0.08);
+  EXPECT_NE(text.find("a step would take 40.00 ms, **50.0 %** of the 80.00 ms"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("The most is to be won at aten::addmm, which compute bounds"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Roofline, names_the_formula_of_an_operator_above_its_roof) {
+  StepWork work = known_work();
+  work.front()[1].flops *= 3;  // 90 ms at the peak, and it took 60
+  const Roofline roofline = make_roofline(recorded(), work, kProducts, kMemory);
+  const std::vector<std::string> above = above_roof(roofline);
+  ASSERT_EQ(above.size(), 1U);
+  EXPECT_EQ(above.front(),
+            "aten::addmm [8, 8] (150.0 % of its roof: its operations or the peak of float32 "
+            "products is wrong)");
+  EXPECT_NE(roofline_section(roofline, 0.08).find("\n- Above its roof: aten::addmm"),
+            std::string::npos);
+}
+
+TEST(Roofline, takes_the_time_of_a_device_from_all_that_was_launched_within_the_operator) {
+  Recording recording = recorded();
+  recording.has_device = true;
+  ProfiledEvent kernel = operator_at("gemm", 200, 231, 0);
+  kernel.kind = ProfiledKind::kWork;
+  kernel.on_device = true;
+  kernel.launched_by = 3;
+  recording.events.push_back(kernel);
+  const Roofline roofline = make_roofline(recording, known_work(), kProducts, kMemory);
+  ASSERT_EQ(roofline.operators.size(), 1U) << "the copy launched nothing";
+  EXPECT_DOUBLE_EQ(roofline.operators.front().time_s, 0.031);
+}
+
+TEST(Roofline, leaves_out_an_operator_that_is_not_called_as_often_in_both) {
+  StepWork work = known_work();
+  work.front()[2].name = "aten::add";
+  const Roofline roofline = make_roofline(recorded(), work, kProducts, kMemory);
+  EXPECT_EQ(roofline.left_out, (std::vector<std::string>{"aten::add", "aten::copy_"}));
+  ASSERT_EQ(roofline.operators.size(), 1U);
+  EXPECT_EQ(roofline.operators.front().name, "aten::addmm");
+  EXPECT_NE(roofline_section(roofline, 0.08).find("left out: aten::add, aten::copy"),
+            std::string::npos);
+}
+
+TEST(Roofline, is_refused_where_the_steps_use_different_numbers_of_threads) {
+  StepWork work = known_work();
+  work.emplace_back();
+  EXPECT_THROW((void)make_roofline(recorded(), work, kProducts, kMemory), Error);
+}
+
+TEST(Roofline, plots_the_operators_under_two_roofs) {
+  const PlotSource plot =
+      roofline_plot(make_roofline(recorded(), known_work(), kProducts, kMemory));
+  EXPECT_NE(plot.data.find("300 50\n"), std::string::npos) << "300 FLOP per byte, 50 GFLOP/s";
+  EXPECT_NE(plot.script.find("roof(x, 100) with lines"), std::string::npos) << plot.script;
+  EXPECT_NE(plot.script.find("roof(x, 10) with lines"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace noisemark::reports
