@@ -113,13 +113,12 @@ class Roofs {
     return usual == by_type_.end() ? 0 : usual->second;
   }
 
-  /// Bytes that fit into a cache may come from it.
-  [[nodiscard]] double bytes_per_s(int64_t bytes) const {
+  [[nodiscard]] double bytes_per_s(int64_t footprint) const {
     double best = 0;
     double largest = 0;
     int64_t largest_set = 0;
     for (const MemoryPeak& peak : memory_) {
-      if (peak.working_set_bytes >= bytes) best = std::max(best, peak.bytes_per_s);
+      if (2 * peak.working_set_bytes >= footprint) best = std::max(best, peak.bytes_per_s);
       if (peak.working_set_bytes > largest_set) largest = 0;
       largest_set = std::max(largest_set, peak.working_set_bytes);
       if (peak.working_set_bytes == largest_set) largest = std::max(largest, peak.bytes_per_s);
@@ -153,7 +152,7 @@ void add_call(const OperatorWork& work, int64_t time_ns, const Roofs& roofs,
   if (!work.any()) return;
   Sum& sum = sums[{work.name, work.shapes, work.type}];
   const double compute_s = at_speed(work.flops, roofs.flop_per_s(work.type));
-  const double memory_s = at_speed(work.bytes, roofs.bytes_per_s(work.bytes));
+  const double memory_s = at_speed(work.bytes, roofs.bytes_per_s(work.footprint));
   sum.calls += 1;
   sum.time_ns += static_cast<double>(time_ns);
   sum.compute_s += compute_s;
@@ -245,7 +244,7 @@ std::string peaks_table(const Roofline& roofline) {
   for (const MemoryPeak& peak : roofline.memory) {
     table.add_row({"memory, " + format_bytes(peak.working_set_bytes), format_count(peak.threads),
                    format_bytes(static_cast<int64_t>(peak.bytes_per_s)) + "/s",
-                   "best of a fill, a sum and a copy"});
+                   "best of a fill, a sum, a copy and an addition in place"});
   }
   return table.text();
 }
@@ -299,7 +298,8 @@ std::string roofline_section(const Roofline& roofline, double plain_step_s) {
   return text + "\n" + peaks_table(roofline) +
          "\nThe roof of an operator is the longer of two times: its operations at the speed of the "
          "fastest matrix product, and its bytes, each input read and each output written once, at "
-         "the speed of the fastest working set that holds them. Products, convolutions and "
+         "the speed of the fastest working set at least half as large as its tensors. Products, "
+         "convolutions and "
          "attention count two operations for a multiplication with an addition; others count what "
          "they do to each element.\n";
 }

@@ -21,7 +21,8 @@ struct OperatorWork {
   std::string shapes;  ///< of its tensors: "[128, 64, 32, 32] [64, 64, 3, 3]"
   std::string type;    ///< in which it computes: "float32"
   int64_t flops = 0;
-  int64_t bytes = 0;  ///< read and written, each once
+  int64_t bytes = 0;      ///< read and written, each once
+  int64_t footprint = 0;  ///< bytes of all its tensors: what is read and written is there once
 
   [[nodiscard]] bool any() const { return flops > 0 || bytes > 0; }
 };
@@ -38,7 +39,7 @@ struct ProductPeak {
   std::string method;
 };
 
-/// The fastest of a fill, a sum and a copy within a working set.
+/// The fastest of a fill, a sum, a copy and an addition in place within a working set.
 struct MemoryPeak {
   int64_t threads = 0;
   int64_t working_set_bytes = 0;
@@ -77,11 +78,11 @@ inline constexpr double kRoofMargin = 0.05;
 
 /// Puts the work of a step to the times of the recorded steps, by the order of each operator's
 /// calls. An operator that is not called as often in both is left out. The time of a call is that
-/// on the device where it was recorded, else on the host. The least time of a call is that of its
-/// operations at the fastest product of its type (of float32 where its type was not measured), or
-/// of its bytes at the fastest speed of any working set that holds them, whichever is longer. Rows
-/// are by falling time to win. Throws Error (internal) where a step calls operators on another
-/// number of threads.
+/// on the device where it was recorded, else on the host. The least time of a call is the longer of
+/// two: its operations at the fastest product of its type (of float32 where its type was not
+/// measured), and its bytes at the fastest speed of any working set at least half as large as its
+/// tensors, since a cache may hold a part of them. Rows are by falling time to win. Throws Error
+/// (internal) where a step calls operators on another number of threads.
 [[nodiscard]] Roofline make_roofline(const Recording& recording, const StepWork& work,
                                      std::vector<ProductPeak> products,
                                      std::vector<MemoryPeak> memory);
@@ -111,8 +112,9 @@ struct Fields<ProductPeak> {
 
 template <>
 struct Fields<MemoryPeak> {
-  static constexpr About kAbout{"MemoryPeak",
-                                "The fastest of a fill, a sum and a copy within a working set."};
+  static constexpr About kAbout{
+      "MemoryPeak",
+      "The fastest of a fill, a sum, a copy and an addition in place within a working set."};
   using T = MemoryPeak;
   static constexpr std::tuple kAll{
       field("threads", &T::threads, "of the host").at_least(1),

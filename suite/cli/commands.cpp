@@ -86,8 +86,9 @@ const std::array kCommands{
             "show where a step's time and memory go, by operator and by layer, with a trace",
             "LibTorch's profiler follows some training steps. DIR/profile.md, which also goes to "
             "stdout, and DIR/profile.json have PyTorch's table of operators (key_averages), each "
-            "operator joined with its gradient, every layer and block, and what the profiler "
-            "itself costs. DIR/trace.json.gz opens in Perfetto, and has memory by owner as a "
+            "operator joined with its gradient, every layer and block, the least time that each "
+            "operator would take on this machine (roofline), and what the profiler itself costs. "
+            "DIR/trace.json.gz opens in Perfetto, and has memory by owner as a "
             "counter.",
             profile_steps},
     Command{"sample", command::kSample, "ID", 1, 1, "draw images from trained weights",

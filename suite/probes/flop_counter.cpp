@@ -90,6 +90,48 @@ int64_t convolution_backward(Arguments a) {
   return parts * convolution.flops(product(positions.slice(2)));
 }
 
+/// How a kernel is laid along one dimension: at `positions` places, whose taps fall on `pixels`.
+struct Laid {
+  int64_t positions, pixels, kernel, stride, padding, dilation;
+
+  /// The taps that fall on pixels and not on padding.
+  [[nodiscard]] int64_t taps() const {
+    int64_t taps = 0;
+    for (int64_t position = 0; position < positions; ++position) {
+      for (int64_t tap = 0; tap < kernel; ++tap) {
+        const int64_t at = position * stride - padding + tap * dilation;
+        if (at >= 0 && at < pixels) ++taps;
+      }
+    }
+    return taps;
+  }
+};
+
+/// `other`: the sizes of the output, [N, out, ...]; empty: they follow from the arguments.
+int64_t without_padding(const Convolution& convolution, at::IntArrayRef other,
+                        const c10::IValue& stride, const c10::IValue& padding,
+                        const c10::IValue& dilation) {
+  int64_t flops = 2 * convolution.input[0] * convolution.weight[0] * convolution.weight[1];
+  for (size_t d = 0; d + 2 < convolution.input.size(); ++d) {
+    Laid laid{0,
+              convolution.input[d + 2],
+              convolution.weight[d + 2],
+              along(stride, d),
+              along(padding, d),
+              along(dilation, d)};
+    const int64_t reach = laid.dilation * (laid.kernel - 1) + 1;
+    if (convolution.transposed) {
+      laid.positions = laid.pixels;
+      laid.pixels = other.empty() ? (laid.positions - 1) * laid.stride - 2 * laid.padding + reach
+                                  : other[d + 2];
+    } else {
+      laid.positions = (laid.pixels + 2 * laid.padding - reach) / laid.stride + 1;
+    }
+    flops *= laid.taps();
+  }
+  return flops;
+}
+
 /// Sizes of an attention: query [..., s_q, d], key [..., s_k, d], value [..., s_k, d_v].
 struct Attention {
   int64_t rows;  ///< batch * heads * s_q
@@ -170,6 +212,19 @@ FlopFormula find_flop_formula(std::string_view operator_name) {
     if (name == operator_name) return formula;
   }
   return nullptr;
+}
+
+int64_t least_flops(FlopFormula formula, Arguments a) {
+  if (formula == &convolution) {
+    return without_padding({shape(a, 0), shape(a, 1), a[6].toBool()}, {}, a[3], a[4], a[5]);
+  }
+  if (formula == &convolution_backward) {
+    const Convolution laid{shape(a, 1), shape(a, 2), a[7].toBool()};
+    const auto mask = a[10].toBoolList();
+    const int64_t parts = (mask.get(0) ? 1 : 0) + (mask.get(1) ? 1 : 0);
+    return parts * without_padding(laid, shape(a, 0), a[4], a[5], a[6]);
+  }
+  return formula(a);
 }
 
 namespace {

@@ -23,6 +23,10 @@ namespace noisemark::suite {
 using FlopFormula = int64_t (*)(c10::ArrayRef<c10::IValue> arguments);
 [[nodiscard]] FlopFormula find_flop_formula(std::string_view operator_name);
 
+/// Returns what the formula says without the operations on a convolution's padding, which a library
+/// need not do.
+[[nodiscard]] int64_t least_flops(FlopFormula formula, c10::ArrayRef<c10::IValue> arguments);
+
 /// Returns whether operators of this name do the work for one that has a formula and only passes on
 /// to them: mkldnn_convolution or cudnn_convolution for convolution.
 [[nodiscard]] bool works_for_another(std::string_view operator_name);

@@ -41,6 +41,8 @@ constexpr std::pair<std::string_view, int64_t> kOperationsPerElement[] = {
 constexpr std::string_view kOverwriters[] = {
     "aten::copy_",    "aten::fill_",   "aten::zero_",        "aten::normal_",
     "aten::uniform_", "aten::random_", "aten::exponential_", "aten::bernoulli_"};
+/// The schema of these says that they write gradients, which they do only where a loss is scaled.
+constexpr std::string_view kReadersOfGradients[] = {"aten::_fused_adam_", "aten::_fused_adamw_"};
 /// These give memory that they do not touch.
 constexpr std::string_view kAllocators[] = {"aten::empty", "aten::new_empty", "aten::resize_",
                                             "aten::set_"};
@@ -50,6 +52,10 @@ int64_t operations_per_element(std::string_view name) {
     if (known == name) return count;
   }
   return 1;
+}
+
+bool is_one_of(std::string_view name, c10::ArrayRef<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 bool only_allocates(std::string_view name) {
@@ -102,10 +108,13 @@ std::string type_name(at::ScalarType type) {
 }
 
 std::string shapes_of(const std::vector<at::Tensor>& tensors) {
+  constexpr size_t kMost = 8;  // an optimizer has hundreds
   std::vector<std::string> all;
   for (const at::Tensor& tensor : tensors) {
+    if (all.size() == kMost) break;
     all.push_back(fmt::format("[{}]", fmt::join(tensor.sizes(), ", ")));
   }
+  if (tensors.size() > kMost) all.push_back(fmt::format("and {} more", tensors.size() - kMost));
   return fmt::format("{}", fmt::join(all, " "));
 }
 
@@ -118,16 +127,17 @@ struct Arguments {
 
 Arguments arguments_of(const at::RecordFunction& function, const c10::FunctionSchema& schema) {
   Arguments arguments;
-  const bool overwrites = std::find(std::begin(kOverwriters), std::end(kOverwriters),
-                                    std::string_view(function.name())) != std::end(kOverwriters);
+  const bool overwrites = is_one_of(function.name(), kOverwriters);
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   for (size_t i = 0; i < std::min(inputs.size(), schema.arguments().size()); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
     const bool writes = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     const bool reads = !argument.is_out() && !(writes && overwrites);
     add_tensors(inputs[i], arguments.all);
+    const bool only_read =
+        argument.name() == "grads" && is_one_of(function.name(), kReadersOfGradients);
     if (reads) add_tensors(inputs[i], arguments.read);
-    if (writes) add_tensors(inputs[i], arguments.written);
+    if (writes && !only_read) add_tensors(inputs[i], arguments.written);
   }
   return arguments;
 }
@@ -222,7 +232,7 @@ std::unique_ptr<at::ObserverContext> WorkRecorder::on_begin(const at::RecordFunc
   auto call = std::make_unique<Call>();
   call->calls = &recorder->calls_of_this_thread();
   call->index = call->calls->size();
-  call->calls->push_back({function.name(), "", "", 0, 0});
+  call->calls->emplace_back().name = function.name();
   call->around = innermost_;
   const bool counts_within =
       innermost_ != nullptr && (innermost_->has_formula || !innermost_->arguments.has_value());
@@ -236,7 +246,7 @@ std::unique_ptr<at::ObserverContext> WorkRecorder::on_begin(const at::RecordFunc
     call->arguments = arguments_of(function, *schema);
     const FlopFormula formula = find_flop_formula(function.name());
     call->has_formula = formula != nullptr;
-    if (formula != nullptr) call->flops = formula(function.inputs());
+    if (formula != nullptr) call->flops = least_flops(formula, function.inputs());
   } catch (...) {
     recorder->keep_error();
   }
@@ -257,6 +267,9 @@ void WorkRecorder::on_end(const at::RecordFunction& function, at::ObserverContex
       add_results(function, arguments);
       if (!arguments.written.empty()) {
         work.bytes = bytes_of(arguments.read) + bytes_of(arguments.written);
+        std::vector<at::Tensor> touched = arguments.read;
+        touched.insert(touched.end(), arguments.written.begin(), arguments.written.end());
+        work.footprint = bytes_of(touched);
         work.flops = call->has_formula
                          ? call->flops
                          : operations_per_element(work.name) * most_elements(arguments);

@@ -32,9 +32,9 @@ Recording recorded() {
 
 /// 3 GFLOP on 10 MB, and 100 MB.
 StepWork known_work() {
-  return {{{"aten::linear", "", "", 0, 0},
-           {"aten::addmm", "[8, 8]", "float32", 3'000'000'000, 10'000'000},
-           {"aten::copy_", "[9]", "float32", 25'000'000, 100'000'000}}};
+  return {{{"aten::linear", "", "", 0, 0, 0},
+           {"aten::addmm", "[8, 8]", "float32", 3'000'000'000, 10'000'000, 10'000'000},
+           {"aten::copy_", "[9]", "float32", 25'000'000, 100'000'000, 100'000'000}}};
 }
 
 const std::vector<ProductPeak> kProducts = {{"float32", 1, 50e9, ""}, {"float32", 2, 100e9, ""}};

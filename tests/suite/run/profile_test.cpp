@@ -52,6 +52,15 @@ TEST(ProfileCommand, has_every_operator_and_layer_of_a_benchmark_and_memory_by_o
     return std::any_of(json.at(rows).begin(), json.at(rows).end(),
                        [&](const auto& row) { return row.at(key) == value; });
   };
+  const auto& roofline = json.at("roofline");
+  EXPECT_EQ(roofline.at("missing"), "");
+  EXPECT_GT(roofline.at("products").size(), 0U);
+  EXPECT_GT(roofline.at("ideal_s"), 0);
+  // Half of the time: what scales a large gradient is left out, and small steps have gaps.
+  EXPECT_GT(roofline.at("counted_s").get<double>(), 0.5 * roofline.at("step_s").get<double>());
+  EXPECT_TRUE(std::any_of(roofline.at("operators").begin(), roofline.at("operators").end(),
+                          [](const auto& row) { return row.at("name") == "aten::convolution"; }));
+  EXPECT_NE(done.out.find("\n## Roofline\n"), std::string::npos) << done.out;
   EXPECT_TRUE(has("layers", "name", "conv_in"));
   EXPECT_TRUE(has("blocks", "name", "mid_block.resnets.0"));
   EXPECT_TRUE(has("joined", "forward", "aten::convolution"));
