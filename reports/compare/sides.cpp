@@ -143,7 +143,7 @@ namespace {
 
 using Runs = std::vector<const NamedResult*>;
 using CellKey = std::tuple<std::string, std::string, std::string, std::string, std::string,
-                           std::string, std::string>;
+                           std::string, std::string, std::string>;
 
 Result read_reported(const fs::path& report) {
   const std::string words = read_file(report);
@@ -287,8 +287,8 @@ std::string device_kind(const Identity& id) {
 }
 
 CellKey key_of(const Identity& id) {
-  return {id.benchmark, id.scale,        id.mode,     id.baseline,
-          id.precision, device_kind(id), id.framework};
+  return {id.benchmark, id.scale,        id.mode,      id.baseline,
+          id.precision, device_kind(id), id.framework, id.reduction};
 }
 
 std::map<CellKey, Runs> by_cell(const Side& side) {
@@ -383,9 +383,10 @@ std::pair<Side, Side> read_sides(const std::string& base, const std::string& can
 }
 
 std::string cell_name(const Identity& id) {
-  std::string name = fmt::format("{}, mode {}, baseline {}, {}, {}{}", benchmark_name(id), id.mode,
-                                 id.baseline, id.precision, device_kind(id),
-                                 id.framework == "noisemark" ? "" : ", " + id.framework);
+  std::string name = fmt::format("{}, mode {}, baseline {}, {}, {}{}{}", benchmark_name(id),
+                                 id.mode, id.baseline, id.precision, device_kind(id),
+                                 id.framework == "noisemark" ? "" : ", " + id.framework,
+                                 id.reduction.empty() ? "" : ", reduced in " + id.reduction);
   return id.custom ? fmt::format("{}, {}", name, custom_words(id)) : name;
 }
 
@@ -542,7 +543,7 @@ std::vector<FieldDifference> cell_differences(const Identity& base, const Identi
     return Strings{{"identity.benchmark", id.benchmark}, {"identity.scale", id.scale},
                    {"identity.mode", id.mode},           {"identity.baseline", id.baseline},
                    {"identity.precision", id.precision}, {"identity.device", id.device},
-                   {"identity.framework", id.framework}};
+                   {"identity.framework", id.framework}, {"identity.reduction", id.reduction}};
   };
   return differing_fields(fields(base), fields(candidate));
 }

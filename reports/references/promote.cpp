@@ -345,10 +345,11 @@ std::string hardware_folder(const Identity& id) {
 }
 
 std::string cell_folder(const Identity& id) {
-  return fmt::format(
-      "{}/{}", folder_name(benchmark_name(id)),
-      folder_name(fmt::format("{}-{}-{}-{}{}", id.mode, id.baseline, id.precision, device_kind(id),
-                              id.framework == "noisemark" ? "" : "-" + id.framework)));
+  return fmt::format("{}/{}", folder_name(benchmark_name(id)),
+                     folder_name(fmt::format(
+                         "{}-{}-{}-{}{}{}", id.mode, id.baseline, id.precision, device_kind(id),
+                         id.framework == "noisemark" ? "" : "-" + id.framework,
+                         id.reduction.empty() ? "" : "-" + id.reduction + "-reduced")));
 }
 
 namespace {

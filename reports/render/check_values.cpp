@@ -449,6 +449,8 @@ Problems rank_problems(const Result& result) {
                       result.identity.ranks.value_or(0)));
   require(result.identity.ranks.has_value() == !result.identity.backend.empty(), problems,
           "identity.backend must be there where there are ranks, and only then");
+  require(result.identity.ranks.has_value() || result.identity.reduction.empty(), problems,
+          "identity.reduction must be there only where there are ranks");
   for (int64_t number = 0; number < found; ++number) {
     const RankRecord& record = result.ranks[static_cast<size_t>(number)];
     require(record.rank == number, problems, "the rows of ranks are not by number");

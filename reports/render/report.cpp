@@ -132,7 +132,11 @@ std::string what_ran(const Result& result) {
   table.add_row({"baseline", id.baseline});
   table.add_row({"precision", id.precision});
   table.add_row({"device", fmt::format("{}, {} threads", id.device, id.threads)});
-  if (id.ranks) table.add_row({"ranks", fmt::format("{}, over {}", *id.ranks, id.backend)});
+  if (id.ranks) {
+    const std::string rounded =
+        id.reduction.empty() ? "" : fmt::format(", gradients rounded to {}", id.reduction);
+    table.add_row({"ranks", fmt::format("{}, over {}{}", *id.ranks, id.backend, rounded)});
+  }
   table.add_row({"data", id.data});
   if (protocol.loader_threads > 1) {
     table.add_row({"loader", fmt::format("{} threads", protocol.loader_threads)});

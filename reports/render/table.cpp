@@ -57,7 +57,8 @@ std::vector<Trait> traits_of(const std::vector<NamedResult>& results) {
       {"precision", [](const Identity& id) { return id.precision; }},
       {"device", [](const Identity& id) {
          const std::string ranks = id.ranks ? fmt::format(", {} ranks", *id.ranks) : "";
-         return fmt::format("{} x{}{}", id.device, id.threads, ranks);
+         const std::string rounded = id.reduction.empty() ? "" : " reducing in " + id.reduction;
+         return fmt::format("{} x{}{}{}", id.device, id.threads, ranks, rounded);
        }}};
   std::erase_if(traits, [&](const Trait& one) { return is_told_by_names(one, results); });
   return traits;
@@ -130,7 +131,7 @@ bool can_be_judged(const std::vector<NamedResult>& results) {
     const Identity& id = named.result.identity;
     auto& [seeds, variants] = benchmarks[benchmark_name(id)];
     seeds.insert(named.result.seeds.base);
-    variants.insert(fmt::format("{} {} {}", id.mode, id.baseline, id.precision));
+    variants.insert(fmt::format("{} {} {} {}", id.mode, id.baseline, id.precision, id.reduction));
   }
   return std::any_of(benchmarks.begin(), benchmarks.end(), [](const auto& one) {
     return one.second.first.size() > 1 && one.second.second.size() > 1;

@@ -40,6 +40,7 @@ struct Identity {
   int64_t threads = 0;
   std::optional<int64_t> ranks;
   std::string backend;
+  std::string reduction;
   std::string data;
   Strings hardware;
   Strings software;

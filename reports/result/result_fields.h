@@ -54,6 +54,9 @@ struct Fields<Identity> {
           .left_out_if_empty(),
       field("backend", &Identity::backend, "by which they exchanged gradients: \"gloo\"")
           .left_out_if_empty(),
+      field("reduction", &Identity::reduction,
+            "type to which they rounded gradients for it: \"bf16\"; absent where none was rounded")
+          .left_out_if_empty(),
       field("data", &Identity::data, "whether the data are the published files")
           .one_of("official|unofficial|generated"),
       field("hardware", &Identity::hardware, "CPU model, instruction set, GPU model, memory ..."),

@@ -98,6 +98,7 @@ struct Variant {
   std::string mode;
   std::string baseline;
   std::string precision;
+  std::string reduction = {};  ///< of the gradients of ranks
 
   auto operator<=>(const Variant&) const = default;
 };
@@ -112,7 +113,7 @@ std::string device_kind(const Identity& id) {
 }
 
 Variant variant_of(const Identity& id) {
-  return {id.mode, id.baseline, id.precision};
+  return {id.mode, id.baseline, id.precision, id.reduction};
 }
 
 uint64_t seed_of(const NamedResult& run) {
@@ -152,6 +153,7 @@ std::map<std::string, Workload> workloads_of(const Side& side) {
 
 /// Empty for what is only a reference.
 std::optional<Variant> reference_of(const Variant& variant, const Workload& workload) {
+  if (!variant.reduction.empty()) return Variant{variant.mode, variant.baseline, variant.precision};
   if (variant.mode != kPlain.mode) return Variant{"none", variant.baseline, variant.precision};
   if (variant == kPlain || !workload.contains(kPlain)) return std::nullopt;
   return kPlain;
@@ -211,7 +213,9 @@ VariantRuns described(const std::string& benchmark, const Runs& runs) {
 }  // namespace
 
 std::string variant_name(const Identity& identity) {
-  return fmt::format("{}-{}-{}", identity.mode, identity.baseline, identity.precision);
+  const std::string rounded =
+      identity.reduction.empty() ? "" : fmt::format("-{}-reduced", identity.reduction);
+  return fmt::format("{}-{}-{}{}", identity.mode, identity.baseline, identity.precision, rounded);
 }
 
 std::string workload_name(const Identity& identity) {

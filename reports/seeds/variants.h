@@ -43,7 +43,8 @@ struct Pairing {
 [[nodiscard]] std::vector<VariantRuns> variants_of(const Side& side);
 
 /// Pairs each variant with what it is judged against: mode "none" of the same baseline and
-/// precision; and of mode "none" itself, where it is not the plain one in fp32, that. Peers are
+/// precision; and of mode "none" itself, where it is not the plain one in fp32, that. Ranks that
+/// round gradients are judged against those that do not, of the same mode. Peers are
 /// judged among themselves. A variant that is nothing but a reference has no pairing. They are in
 /// the order of the names. The side must outlive the pairs. Throws likewise.
 [[nodiscard]] std::vector<Pairing> pairings_of(const Side& side);
@@ -51,7 +52,8 @@ struct Pairing {
 /// The runs of one variant, by seed. Throws likewise.
 [[nodiscard]] std::vector<const NamedResult*> runs_of(const Side& side, const VariantRuns& variant);
 
-/// "mode-baseline-precision", as a suite names the folder.
+/// "mode-baseline-precision", as a suite names the folder; "-bf16-reduced" behind it where ranks
+/// round gradients.
 [[nodiscard]] std::string variant_name(const Identity& identity);
 /// "gmm16-ho@cpu"; ", cuda" behind it where that device is not the scale's own, and the framework
 /// unless it is noisemark.

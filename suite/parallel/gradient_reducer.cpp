@@ -1,5 +1,7 @@
 #include "suite/parallel/gradient_reducer.h"
 
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
@@ -23,6 +25,35 @@ std::vector<std::vector<size_t>> buckets_of(const std::vector<at::Tensor>& param
   return buckets;
 }
 
+using Ranks = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// What Python's bf16_compress_hook does, of which C++ has the one for float16 only: each rank
+/// rounds its part of the mean, and the sum is rounded too. What is on its way is kept for the next
+/// step: Gloo's thread holds it for a moment longer than a rank waits.
+class RoundToBf16 final : public c10d::CppCommHookInterface<Ranks> {
+ public:
+  using CppCommHookInterface<Ranks>::CppCommHookInterface;
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const memopt::OwnerScope owner(memopt::Owner::kCommunication);
+    const at::Tensor gradients = bucket.getBuffer();
+    at::Tensor& sent = sent_[bucket.getIndex()];
+    if (!sent.defined() || sent.numel() != gradients.numel()) {
+      sent = at::empty_like(gradients, at::kBFloat16);
+    }
+    sent.copy_(gradients).div_(state_->getSize());
+    std::vector<at::Tensor> rounded{sent};
+    const auto widen = [gradients](c10::ivalue::Future& sum) {
+      gradients.copy_(sum.value().toTensorVector().front());
+      return c10::IValue(gradients);
+    };
+    return state_->allreduce(rounded)->getFuture()->then(widen, c10::TensorType::get());
+  }
+
+ private:
+  std::unordered_map<size_t, at::Tensor> sent_;  // by bucket
+};
+
 std::unique_ptr<c10d::Reducer> make_reducer(const Group& group,
                                             const std::vector<at::Tensor>& parameters) {
   const memopt::OwnerScope owner(memopt::Owner::kGradients);
@@ -36,6 +67,14 @@ std::unique_ptr<c10d::Reducer> make_reducer(const Group& group,
 }
 
 }  // namespace
+
+std::vector<std::string> reductions() {
+  return {"exact", "bf16"};
+}
+
+Reduction reduction_of(const std::string& word) {
+  return word == "bf16" ? Reduction::kBf16 : Reduction::kExact;
+}
 
 struct GradientReducer::State {
   std::shared_ptr<Group> group;
@@ -51,9 +90,12 @@ struct GradientReducer::State {
 };
 
 GradientReducer::GradientReducer(std::shared_ptr<Group> group,
-                                 const std::vector<at::Tensor>& parameters)
+                                 const std::vector<at::Tensor>& parameters, Reduction reduction)
     : state_(std::make_unique<State>()) {
   state_->reducer = make_reducer(*group, parameters);
+  if (reduction == Reduction::kBf16) {
+    state_->reducer->register_comm_hook(std::make_unique<RoundToBf16>(process_group_of(*group)));
+  }
   state_->group = std::move(group);
 }
 

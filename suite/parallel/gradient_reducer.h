@@ -3,11 +3,23 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "suite/parallel/group.h"
 
 namespace noisemark::suite {
+
+/// The type in which gradients travel between ranks.
+enum class Reduction {
+  kExact,  ///< their own
+  kBf16,   ///< rounded to bfloat16, summed in it: half of the bytes, and a lossy variant
+};
+
+/// The words of --reduce.
+[[nodiscard]] std::vector<std::string> reductions();
+/// Of one of them; empty: exact.
+[[nodiscard]] Reduction reduction_of(const std::string& word);
 
 /// Makes every gradient the mean over the ranks, by c10d's Reducer: gradients lie in buckets of
 /// 25 MiB, each of which is reduced, while the backward pass goes on, as soon as it is full.
@@ -16,7 +28,8 @@ namespace noisemark::suite {
 class GradientReducer {
  public:
   /// `parameters` in the order of the forward pass, the same on all ranks.
-  GradientReducer(std::shared_ptr<Group> group, const std::vector<at::Tensor>& parameters);
+  GradientReducer(std::shared_ptr<Group> group, const std::vector<at::Tensor>& parameters,
+                  Reduction reduction = Reduction::kExact);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;

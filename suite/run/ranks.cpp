@@ -184,7 +184,10 @@ RunOptions options_of_rank(RunOptions options, const Rank& rank) {
 
 void require_possible(const RunOptions& options, const std::vector<PlannedRun>& plans,
                       const std::optional<Rank>& rank) {
-  if (options.ranks == 1) return;
+  if (options.ranks == 1) {
+    if (plans.front().spec.reduction.empty()) return;
+    throw bad_input("--reduce", "", options.reduce + " for one process", "several --ranks");
+  }
   if (rank && plans.size() > 1) {
     throw bad_input("run", options.id,
                     fmt::format("{} runs by ranks that were started outside", plans.size()),

@@ -115,7 +115,8 @@ Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
   for (const at::Tensor& buffer : model_->buffers()) view.buffers.push_back(buffer);
   mode_.attach(view);
   if (options_.group) {
-    reducer_ = std::make_unique<GradientReducer>(options_.group, model_->parameters());
+    reducer_ =
+        std::make_unique<GradientReducer>(options_.group, model_->parameters(), options_.reduction);
   }
 }
 

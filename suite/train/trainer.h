@@ -55,7 +55,8 @@ struct TrainerOptions {
   bool channels_last = false;
   LoaderOptions loader;          ///< first_step, last_step and share are the trainer's
   std::shared_ptr<Group> group;  ///< the ranks that train together; null: this process alone
-  Fault fault;                   ///< none, but in a self-test
+  Reduction reduction = Reduction::kExact;
+  Fault fault;  ///< none, but in a self-test
   /// Makes what repeats recorded steps on the device; empty: every step is issued by the host.
   std::function<std::unique_ptr<baselines::DeviceGraph>(at::Device)> make_graph;
 };

@@ -233,8 +233,10 @@ std::string figures(const reports::Result& result) {
 
 std::string verdict_text(const reports::Result& result, const std::filesystem::path& folder) {
   const reports::Identity& id = result.identity;
-  std::string text = fmt::format("{} {}@{} {} {} {}{}\n", upper(result.exit.status), id.benchmark,
-                                 id.scale, id.mode, id.baseline, id.precision, figures(result));
+  const std::string rounded = id.reduction.empty() ? "" : " reduced in " + id.reduction;
+  std::string text =
+      fmt::format("{} {}@{} {} {} {}{}{}\n", upper(result.exit.status), id.benchmark, id.scale,
+                  id.mode, id.baseline, id.precision, rounded, figures(result));
   for (const std::string& reason : result.exit.reasons) text += "  " + reason + "\n";
   return text + "  report: " + (folder / "report.md").string() + "\n";
 }
@@ -256,8 +258,10 @@ std::string data_checksum(const std::vector<reports::DataFile>& files) {
 /// Everything outside the definition that decides which bits come next.
 std::string execution_of(const reports::Identity& identity, uint64_t seed, bool deterministic) {
   const std::string ranks = identity.ranks ? fmt::format(", {} ranks", *identity.ranks) : "";
-  return fmt::format("{}-{}-{} {} {} threads{}, seed {}{}", identity.mode, identity.baseline,
-                     identity.precision, identity.device, identity.threads, ranks, seed,
+  const std::string rounded =
+      identity.reduction.empty() ? "" : ", gradients reduced in " + identity.reduction;
+  return fmt::format("{}-{}-{} {} {} threads{}{}, seed {}{}", identity.mode, identity.baseline,
+                     identity.precision, identity.device, identity.threads, ranks, rounded, seed,
                      deterministic ? ", deterministic" : "");
 }
 
@@ -288,6 +292,7 @@ CheckpointKey run_key(const PlannedRun& plan, const std::vector<reports::DataFil
   identity.device = spec.device.str();
   identity.threads = spec.threads;
   if (spec.ranks > 1) identity.ranks = spec.ranks;
+  identity.reduction = spec.reduction;
   return {definition_sha256(plan.spec.definition),
           execution_of(identity, plan.seed, spec.deterministic), data_checksum(data)};
 }

@@ -101,6 +101,7 @@ Session build(const SessionOptions& options, BuildMemory& memory) {
   trainer.loader.threads = options.loader_threads;
   trainer.fault = options.fault;
   trainer.group = options.group;
+  trainer.reduction = reduction_of(spec.reduction);
   if (options.timed && execution.cuda_graph) trainer.make_graph = baselines::make_device_graph;
   Session session;
   session.mode = spec.mode.make();

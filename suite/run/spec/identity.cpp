@@ -27,6 +27,7 @@ reports::Identity identity_of(const PlannedRun& plan, const Dataset& dataset) {
   identity.device = spec.device.str();
   identity.framework = "noisemark";
   identity.threads = spec.threads;
+  identity.reduction = spec.reduction;
   identity.data = dataset.standing();
   return identity;
 }

@@ -9,6 +9,7 @@
 
 #include "memopt/modes/budget.h"
 #include "reports/base/error.h"
+#include "suite/parallel/gradient_reducer.h"
 
 namespace noisemark::suite {
 namespace {
@@ -181,9 +182,14 @@ constexpr std::array kRows{
                            "the batch",
                            "", 1},
                           at<&RunOptions::ranks>},
-    OptionRow<RunOptions>{
-        {kRun, "timeout", "S", "seconds within which all ranks end when one is lost", "", 1},
-        at<&RunOptions::timeout_s>},
+    OptionRow<RunOptions>{{kRun | kSweep, "reduce", "HOW",
+                           "how ranks exchange gradients; bf16 rounds them, to be judged by "
+                           "`noisemark quality`",
+                           "exact", 0, false, reductions},
+                          at<&RunOptions::reduce>},
+    OptionRow<RunOptions>{{kRun | kSweep, "timeout", "S",
+                           "seconds within which all ranks end when one is lost", "", 1},
+                          at<&RunOptions::timeout_s>},
     OptionRow<RunOptions>{{kTrained | kProfile | kPaced, "loader-threads", "N",
                            "threads that make batches ahead; the data stay the same", "", 1},
                           at<&RunOptions::loader_threads>},

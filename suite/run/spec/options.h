@@ -123,6 +123,7 @@ struct RunOptions {
   std::optional<int64_t> looks;        ///< at the quality over seeds: reports' default
   std::optional<int64_t> threads;      ///< LibTorch's own choice, divided among the ranks
   int64_t ranks = 1;                   ///< processes that train together
+  std::string reduce;                  ///< how they exchange gradients: "exact"
   double timeout_s = 30;               ///< until all ranks end after one is lost
   int64_t loader_threads = 1;          ///< that make batches ahead of time
   std::string data;                    ///< folder of the pictures

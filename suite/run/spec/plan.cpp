@@ -84,6 +84,7 @@ RunSpec make_spec(const RunOptions& options, const Definition& definition, const
   require_kernels(spec);
   spec.threads = checked_threads(options.threads, options.ranks);
   spec.ranks = options.ranks;
+  if (options.reduce != "exact") spec.reduction = options.reduce;
   return spec;
 }
 

@@ -51,6 +51,7 @@ struct RunSpec {
   c10::Device device = c10::kCPU;
   int64_t threads = 0;  ///< in force
   int64_t ranks = 1;
+  std::string reduction;  ///< to which type ranks round gradients, "bf16"; empty: to none
   bool deterministic = false;
 };
 

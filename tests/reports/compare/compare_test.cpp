@@ -248,6 +248,13 @@ TEST(Compare, never_passes_what_is_not_the_same_work_on_the_same_machine) {
   }
 }
 
+TEST(Compare, never_takes_rounded_gradients_of_ranks_for_the_same_work) {
+  const Comparison other = compared(1.5, [](Result& r, size_t) { r.identity.reduction = "bf16"; });
+  expect_code(other, ExitCode::kNotComparable);
+  ASSERT_EQ(other.differences.size(), 1U);
+  EXPECT_EQ(other.differences[0].field, "identity.reduction");
+}
+
 TEST(Compare, takes_another_clocks_policy_for_another_machine_and_an_unknown_one_too) {
   const auto clocks = [](const std::string& policy) -> Change {
     return [=](Result& result, size_t) { result.identity.hardware["cpu_clocks"] = policy; };

@@ -18,6 +18,7 @@
 namespace noisemark::reports {
 namespace {
 
+using test::ChangeSeed;
 using test::losses_of_none;
 using test::seeds_of;
 using test::together;
@@ -329,6 +330,25 @@ TEST(Quality, judges_a_precision_beside_plain_fp32) {
   EXPECT_EQ(study.verdict, QualityVerdict::kFail) << words_of(study);
   ASSERT_FALSE(study.rows.empty());
   EXPECT_EQ(study.rows[0].variant, "none-plain-bf16");
+  EXPECT_EQ(study.rows[0].reference, "none-plain-fp32");
+}
+
+TEST(Quality, judges_ranks_that_round_gradients_beside_those_that_do_not) {
+  const auto none = losses_of_none(3);
+  const ChangeSeed by_ranks = [](Result& r, uint64_t) {
+    r.identity.ranks = 2;
+    r.identity.backend = "gloo";
+  };
+  const ChangeSeed rounded = [&](Result& r, uint64_t seed) {
+    by_ranks(r, seed);
+    r.identity.reduction = "bf16";
+    r.run_id[0] = r.run_id[0] == 'f' ? 'e' : 'f';
+  };
+  const QualityStudy study = judge_quality(together(
+      {seeds_of("none", none, by_ranks), seeds_of("none", worse_by(0.001, 0.001, none), rounded)}));
+  EXPECT_EQ(study.verdict, QualityVerdict::kPass) << words_of(study);
+  ASSERT_FALSE(study.rows.empty());
+  EXPECT_EQ(study.rows[0].variant, "none-plain-fp32-bf16-reduced");
   EXPECT_EQ(study.rows[0].reference, "none-plain-fp32");
 }
 

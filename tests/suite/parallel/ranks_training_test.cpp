@@ -55,14 +55,15 @@ struct Way {
   std::string mode = "none";
   int64_t accumulation = 1;
   std::string dropout = "0";
+  std::string reduction = "exact";
 
   [[nodiscard]] Words words() const {
-    return {precision, mode, std::to_string(accumulation), dropout};
+    return {precision, mode, std::to_string(accumulation), dropout, reduction};
   }
 };
 
 Way way_of(const Words& words) {
-  return {words.at(0), words.at(1), std::stoll(words.at(2)), words.at(3)};
+  return {words.at(0), words.at(1), std::stoll(words.at(2)), words.at(3), words.at(4)};
 }
 
 /// Weights stay where they are, so that every step's gradient is that of the same weights.
@@ -83,7 +84,9 @@ TrainerOptions options_in(std::shared_ptr<Group> group, const std::string& preci
 
 /// Returns the last gradients, and the loss of their step.
 NamedTensors train(const Way& way, const std::shared_ptr<Group>& group) {
-  const TinySession session(still_definition(way), options_in(group, way.precision), way.mode);
+  TrainerOptions options = options_in(group, way.precision);
+  options.reduction = reduction_of(way.reduction);
+  const TinySession session(still_definition(way), options, way.mode);
   LastGradients last(*session.trainer);
   double loss = 0;
   for (int64_t step = 0; step < kSteps; ++step) loss = session.trainer->step({&last}).loss;
@@ -170,6 +173,19 @@ TEST(GradientsOfRanks, keep_every_bit_under_a_lossless_mode) {
   }
 }
 
+TEST(GradientsOfRanks, rounded_to_bf16_are_near_and_the_same_on_all_ranks) {
+  Way way{"fp32", "none", 2, "0.1"};
+  const NamedTensors one = train(way, nullptr);
+  way.reduction = "bf16";
+  const std::vector<NamedTensors> found = trained_by_ranks(2, way);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(at::equal(as_one_vector(found[0]), as_one_vector(found[1])));
+  // A rounding to eight bits moves a number by at most 2^-9 of it. There are three: of two halves,
+  // each of which may be as long as the mean, and of their sum.
+  EXPECT_LE(distance(found[0], one), 3 * 0x1p-9);
+  EXPECT_GE(distance(found[0], one), 1e-4) << "nothing was rounded";
+}
+
 Definition moving_definition() {
   Definition definition = tiny_definition();
   definition.train.batch = 8;
@@ -218,17 +234,28 @@ TEST(RanksTrain, and_one_rank_alone_keeps_every_bit) {
   EXPECT_EQ(trained(definition, group_of_one()), trained(definition, nullptr));
 }
 
-TEST(RanksTrain, on_every_byte_of_the_gradient_once_a_step) {
+/// What a step of one rank reduces, which are the bytes of the gradient over `divisor`.
+void expect_reduced(Reduction reduction, int64_t divisor) {
   Definition definition = moving_definition();
   definition.train.accumulation = 2;
-  const TinySession session(definition, options_in(group_of_one(), "fp32"));
+  TrainerOptions options = options_in(group_of_one(), "fp32");
+  options.reduction = reduction;
+  const TinySession session(definition, options);
   int64_t bytes = 0;
   for (const auto& [name, weight] : session.trainer->weights()) {
     bytes += static_cast<int64_t>(weight.nbytes());
   }
   (void)session.trainer->step();
-  EXPECT_EQ(session.trainer->reducer()->reduced().bytes, bytes);
+  EXPECT_EQ(session.trainer->reducer()->reduced().bytes * divisor, bytes);
   EXPECT_GE(session.trainer->reducer()->reduced().operations, 1);
+}
+
+TEST(RanksTrain, on_every_byte_of_the_gradient_once_a_step) {
+  expect_reduced(Reduction::kExact, 1);
+}
+
+TEST(RanksTrain, on_half_of_the_bytes_where_they_are_rounded_to_bf16) {
+  expect_reduced(Reduction::kBf16, 2);
 }
 
 Batch first_batch(const Definition& definition, const BatchShare& share) {

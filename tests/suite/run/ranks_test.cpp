@@ -111,6 +111,25 @@ TEST(RunByRanks, keeps_the_certificate_of_a_lossless_mode) {
   for (const char* gate : {"certificate", "rank_closure"}) expect_passed(result_in(out), gate);
 }
 
+TEST(RunByRanks, name_the_rounding_of_gradients_which_is_other_work) {
+  const TemporaryFolder folder;
+  const fs::path exact = folder.path() / "exact";
+  const fs::path rounded = folder.path() / "rounded";
+  ASSERT_EQ(run_noisemark(by_two(short_run(exact))).code, 0);
+  const Finished run = run_noisemark(by_two(with(short_run(rounded), {"--reduce", "bf16"})));
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_EQ(result_in(rounded).identity.reduction, "bf16");
+  for (const char* gate : {"rank_weights", "rank_closure"}) {
+    expect_passed(result_in(rounded), gate);
+  }
+  EXPECT_NE(file_bytes(rounded / "report.md").find("gradients rounded to bf16"), std::string::npos);
+  const Finished compared = run_noisemark({"compare", exact.string(), rounded.string()});
+  EXPECT_EQ(compared.code, 3);
+  EXPECT_NE(compared.out.find("identity.reduction"), std::string::npos) << compared.out;
+  const Finished judged = run_noisemark({"quality", exact.string(), rounded.string()});
+  EXPECT_NE(judged.out.find("none-plain-fp32-bf16-reduced"), std::string::npos) << judged.both();
+}
+
 TEST(RunByRanks, takes_ranks_that_were_started_by_others) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
@@ -160,6 +179,8 @@ TEST(RunByRanks, refuses_what_ranks_cannot_do) {
   test::expect_bad_input(
       with(timed_only(out), {"--ranks", "3"}),
       "ranks: 3 (a divisor of the 4 samples of a micro-batch; or --set train.batch=6)");
+  test::expect_bad_input(with(timed_only(out), {"--reduce", "bf16"}),
+                         "--reduce: bf16 for one process (several --ranks)");
   test::expect_bad_input(by_two(with(timed_only(out), {"--checkpoint-every", "2"})),
                          "--checkpoint-every: given for 2 ranks (one process)");
   const Finished other = run_noisemark(by_two(timed_only(out)), {{"RANK", "0"},
