@@ -95,9 +95,15 @@ Problems sample_problems(const Result& result) {
   const Samples& s = result.samples;
   const size_t n = s.step_s.size();
   const std::map<std::string, const std::vector<double>*> columns{
-      {"data_wait_s", &s.data_wait_s}, {"forward_s", &s.forward_s}, {"backward_s", &s.backward_s},
-      {"optimizer_s", &s.optimizer_s}, {"ema_s", &s.ema_s},         {"loss", &s.loss},
-      {"grad_norm", &s.grad_norm}};
+      {"data_wait_s", &s.data_wait_s},
+      {"forward_s", &s.forward_s},
+      {"backward_s", &s.backward_s},
+      {"optimizer_s", &s.optimizer_s},
+      {"ema_s", &s.ema_s},
+      {"loss", &s.loss},
+      {"grad_norm", &s.grad_norm},
+      {"communication_s", &s.communication_s},
+      {"exposed_s", &s.exposed_s}};
   for (const auto& [name, column] : columns) {
     require(column->empty() || column->size() == n, problems,
             fmt::format("samples.{} has {} values, step_s has {}", name, column->size(), n));
@@ -456,6 +462,9 @@ Problems rank_problems(const Result& result) {
     require(record.rank == number, problems, "the rows of ranks are not by number");
     require(record.samples.step_s.size() == result.samples.step_s.size(), problems,
             fmt::format("rank {} made other steps than rank 0", record.rank));
+    require(record.exchanged_bytes == record.expected_bytes, problems,
+            fmt::format("rank {} exchanged {} bytes in a step, by formula {}", record.rank,
+                        record.exchanged_bytes.value_or(0), record.expected_bytes.value_or(0)));
     for (const MemorySnapshot& shot : record.boundaries) {
       snapshot_problems(result.memory, shot, problems);
     }

@@ -71,43 +71,7 @@ std::string rare_average(const std::vector<double>& ema_s, double step_s) {
       format_ms(mean_s), format_percent(mean_s / step_s), format_ms(median(ema_s)));
 }
 
-std::vector<std::string> row_of(const Result& result, const RankRecord& record) {
-  const auto middle = [&](const std::vector<double>& samples) {
-    const std::vector<double> values = steady(result, samples);
-    return values.empty() ? "none" : format_ms(median(values));
-  };
-  const Samples& samples = record.samples;
-  const bool measured = !record.boundaries.empty();
-  return {fmt::format("{}", record.rank),
-          middle(samples.step_s),
-          middle(samples.data_wait_s),
-          middle(samples.forward_s),
-          middle(samples.backward_s),
-          middle(samples.optimizer_s),
-          measured ? format_bytes(record.peak.allocator_bytes) : "none",
-          measured ? format_bytes(record.peak.unattributed_bytes) : "none"};
-}
-
 }  // namespace
-
-std::string ranks(const Result& result) {
-  if (!result.identity.ranks) return "";
-  std::string text = "## Ranks\n\n";
-  if (result.ranks.empty()) return text + "None handed over what it found.\n";
-  MarkdownTable table({{"rank", Align::kRight},
-                       {"step, ms", Align::kRight},
-                       {"data", Align::kRight},
-                       {"forward", Align::kRight},
-                       {"backward", Align::kRight},
-                       {"optimizer", Align::kRight},
-                       {"peak", Align::kRight},
-                       {"of it without owner", Align::kRight}});
-  for (const RankRecord& record : result.ranks) table.add_row(row_of(result, record));
-  return text +
-         "Times are medians after the warm-up. A rank waits for the others in its backward pass, "
-         "where gradients are exchanged.\n\n" +
-         table.text();
-}
 
 std::string step_time(const Result& result, const std::string& plot) {
   const std::vector<double> steps = steady(result, result.samples.step_s);

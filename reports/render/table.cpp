@@ -18,6 +18,7 @@
 #include "reports/render/mode_table.h"
 #include "reports/render/report.h"
 #include "reports/render/report_sections.h"
+#include "reports/render/scaling.h"
 #include "reports/result/gate.h"
 #include "reports/result/json_io.h"
 #include "reports/result/warmup.h"
@@ -413,9 +414,9 @@ std::string sweep_markdown(const Sweep& sweep) {
       "# Sweep of {}\n\n{}\n\n{}\nThe time is that of an image, as a multiple of the first row's. "
       "Peak and saved are bytes in "
       "one training step. The convolution workspace is the scratch memory that one call of cuDNN "
-      "took. A run is not steady where no end of its warm-up was found.\n{}{}",
+      "took. A run is not steady where no end of its warm-up was found.\n{}{}{}",
       plain(sweep.title), headline(sweep), table_of(sweep), missing_workspace(sweep),
-      reasons(sweep)));
+      reasons(sweep), scaling_table(sweep)));
 }
 
 namespace {

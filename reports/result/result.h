@@ -99,6 +99,8 @@ struct Samples {
   std::vector<double> ema_s;
   std::vector<double> loss;
   std::vector<double> grad_norm;
+  std::vector<double> communication_s;
+  std::vector<double> exposed_s;
 };
 
 /// The good direction of a figure is data, never code.
@@ -396,7 +398,11 @@ struct Determinism {
 /// One of the processes that trained together.
 struct RankRecord {
   int64_t rank = 0;
+  std::optional<int64_t> local_rank;
   Samples samples;
+  std::optional<int64_t> exchanges;
+  std::optional<int64_t> exchanged_bytes;
+  std::optional<int64_t> expected_bytes;
   std::vector<MemorySnapshot> boundaries;
   MemorySnapshot peak;
   int64_t leaked_bytes = 0;

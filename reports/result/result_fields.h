@@ -151,7 +151,16 @@ struct Fields<Samples> {
             "loss scaling skipped the step")
           .gaps(),
       field("grad_norm", &Samples::grad_norm,
-            "norms of the gradient before clipping; empty where it is not clipped")};
+            "norms of the gradient before clipping; empty where it is not clipped"),
+      field("communication_s", &Samples::communication_s,
+            "times during which a sum or broadcast of ranks was on its way")
+          .at_least(0)
+          .left_out_if_empty(),
+      field("exposed_s", &Samples::exposed_s,
+            "parts of it during which this rank did nothing but wait: in the backward pass since "
+            "its last bucket of gradients was full")
+          .at_least(0)
+          .left_out_if_empty()};
 };
 
 template <>
@@ -360,7 +369,22 @@ struct Fields<RankRecord> {
   static constexpr About kAbout{"RankRecord", "One of the processes that trained together."};
   static constexpr std::tuple kAll{
       field("rank", &RankRecord::rank, "its number").at_least(0),
+      field("local_rank", &RankRecord::local_rank, "its number among those of its machine")
+          .at_least(0)
+          .left_out_if_empty(),
       field("samples", &RankRecord::samples, "its own times; losses are the means over all ranks"),
+      field("exchanges", &RankRecord::exchanges, "sums and broadcasts of its last step")
+          .at_least(0)
+          .left_out_if_empty(),
+      field("exchanged_bytes", &RankRecord::exchanged_bytes,
+            "bytes of their tensors as they were counted, each once")
+          .at_least(0)
+          .left_out_if_empty(),
+      field("expected_bytes", &RankRecord::expected_bytes,
+            "the same by formula: gradients as they travel, and the loss; in the second step ranks "
+            "also agree on the order of gradients")
+          .at_least(0)
+          .left_out_if_empty(),
       field("boundaries", &RankRecord::boundaries,
             "its owners at the phase boundaries of the memory pass; empty where it was not made"),
       field("peak", &RankRecord::peak, "its owners at the peak of that pass"),

@@ -10,6 +10,50 @@
 #include <vector>
 
 namespace noisemark::suite {
+
+void Seen::settle() {
+  const Clock::time_point now = Clock::now();
+  if (open_ > 0) traffic_.busy_s += std::chrono::duration<double>(now - settled_).count();
+  settled_ = now;
+}
+
+void Seen::begin(int64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  settle();
+  ++open_;
+  ++traffic_.operations;
+  traffic_.bytes += bytes;
+  last_begin_ = settled_;
+}
+
+void Seen::end(bool failed) {
+  const std::scoped_lock lock(mutex_);
+  settle();
+  --open_;
+  failed_ = failed_ || failed;
+}
+
+void Seen::waited_since(Clock::time_point begin) {
+  const std::scoped_lock lock(mutex_);
+  traffic_.exposed_s += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Traffic Seen::traffic() {
+  const std::scoped_lock lock(mutex_);
+  settle();
+  return traffic_;
+}
+
+bool Seen::failed() const {
+  const std::scoped_lock lock(mutex_);
+  return failed_;
+}
+
+Seen::Clock::time_point Seen::last_begin() const {
+  const std::scoped_lock lock(mutex_);
+  return last_begin_;
+}
+
 namespace {
 
 using c10d::ProcessGroupGloo;
@@ -34,18 +78,27 @@ class CountedGloo final : public ProcessGroupGloo {
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override {
-    ++seen_->operations;
-    for (const at::Tensor& tensor : tensors) {
-      seen_->bytes += static_cast<int64_t>(tensor.nbytes());
-    }
-    auto work = ProcessGroupGloo::allreduce(tensors, options);
-    work->getFuture()->addCallback([seen = seen_](c10::ivalue::Future& future) {
-      if (future.hasError()) seen->failed = true;
-    });
-    return work;
+    return counted(tensors, [&] { return ProcessGroupGloo::allreduce(tensors, options); });
+  }
+
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions& options) override {
+    return counted(tensors, [&] { return ProcessGroupGloo::broadcast(tensors, options); });
   }
 
  private:
+  template <typename Begin>
+  c10::intrusive_ptr<c10d::Work> counted(const std::vector<at::Tensor>& tensors,
+                                         const Begin& begin) {
+    int64_t bytes = 0;
+    for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+    seen_->begin(bytes);
+    auto work = begin();
+    work->getFuture()->addCallback(
+        [seen = seen_](c10::ivalue::Future& future) { seen->end(future.hasError()); });
+    return work;
+  }
+
   std::shared_ptr<Seen> seen_;
 };
 

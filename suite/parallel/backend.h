@@ -2,9 +2,9 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 
 #include "suite/parallel/group.h"
 
@@ -12,16 +12,38 @@
 namespace noisemark::suite {
 
 /// What the backend's own threads and the group's thread share.
-struct Seen {
-  std::atomic<int64_t> operations = 0;
-  std::atomic<int64_t> bytes = 0;
-  std::atomic<bool> failed = false;
+class Seen {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void begin(int64_t bytes);
+  void end(bool failed);
+  /// The group's thread has only waited since then.
+  void waited_since(Clock::time_point begin);
+
+  [[nodiscard]] Traffic traffic();
+  [[nodiscard]] bool failed() const;
+  /// Returns when the last operation began.
+  [[nodiscard]] Clock::time_point last_begin() const;
+
+ private:
+  void settle();  // under the lock
+
+  mutable std::mutex mutex_;
+  Traffic traffic_;
+  int64_t open_ = 0;
+  Clock::time_point settled_;
+  Clock::time_point last_begin_;
+  bool failed_ = false;
 };
 
 /// c10d's process group over Gloo, whose sums are counted.
 [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const Rank& rank, std::chrono::milliseconds limit,
     const std::shared_ptr<Seen>& seen);
+
+/// What the group's process group has seen.
+[[nodiscard]] Seen& seen_by(const Group& group);
 
 /// The process group of a joined group.
 [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group_of(const Group& group);

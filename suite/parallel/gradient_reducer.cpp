@@ -80,6 +80,8 @@ struct GradientReducer::State {
   std::shared_ptr<Group> group;
   std::unique_ptr<c10d::Reducer> reducer;
   Traffic reduced;
+  int64_t gradient_bytes = 0;  ///< as they travel
+  int64_t prepared_bytes = 0;  ///< that the last pass exchanged before it began
 
   void prepare() const {
     const memopt::OwnerScope owner(memopt::Owner::kGradients);
@@ -96,6 +98,11 @@ GradientReducer::GradientReducer(std::shared_ptr<Group> group,
   if (reduction == Reduction::kBf16) {
     state_->reducer->register_comm_hook(std::make_unique<RoundToBf16>(process_group_of(*group)));
   }
+  for (const at::Tensor& parameter : parameters) {
+    const auto element =
+        reduction == Reduction::kBf16 ? c10::elementSize(at::kBFloat16) : parameter.element_size();
+    state_->gradient_bytes += parameter.numel() * static_cast<int64_t>(element);
+  }
   state_->group = std::move(group);
 }
 
@@ -104,20 +111,26 @@ GradientReducer::~GradientReducer() = default;
 void GradientReducer::backward(const at::Tensor& root, bool reduce) {
   if (!reduce) return root.backward();
   Group& group = *state_->group;
+  const Traffic idle = group.traffic();
   try {
     state_->prepare();
   } catch (const std::exception& error) {
     throw group.lost(error);
   }
   const Traffic before = group.traffic();
+  state_->prepared_bytes = (before - idle).bytes;
   try {
     root.backward();
   } catch (const std::exception& error) {
     if (group.failed()) throw group.lost(error);
     throw;
   }
-  const Traffic after = group.traffic();
-  state_->reduced = {after.operations - before.operations, after.bytes - before.bytes};
+  seen_by(group).waited_since(seen_by(group).last_begin());
+  state_->reduced = group.traffic() - before;
+}
+
+int64_t GradientReducer::expected_bytes() const {
+  return state_->gradient_bytes + state_->prepared_bytes;
 }
 
 Traffic GradientReducer::reduced() const {

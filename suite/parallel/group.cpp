@@ -236,17 +236,21 @@ class JoinedGroup final : public Group {
 
   void broadcast(const std::vector<at::Tensor>& tensors) override {
     guarded([&] {
+      const auto begin = Seen::Clock::now();
       for (const at::Tensor& tensor : tensors) {
         std::vector<at::Tensor> one{tensor.detach()};
         process_group_->broadcast(one)->wait();
       }
+      seen_->waited_since(begin);
     });
   }
 
   [[nodiscard]] double mean(double value) override {
     return guarded([&] {
       sum_.front().fill_(value);
+      const auto begin = Seen::Clock::now();
       process_group_->allreduce(sum_)->wait();
+      seen_->waited_since(begin);
       return sum_.front().item<double>() / static_cast<double>(rank().ranks);
     });
   }
@@ -264,8 +268,8 @@ class JoinedGroup final : public Group {
     });
   }
 
-  [[nodiscard]] Traffic traffic() const override { return {seen_->operations, seen_->bytes}; }
-  [[nodiscard]] bool failed() const override { return seen_->failed; }
+  [[nodiscard]] Traffic traffic() const override { return seen_->traffic(); }
+  [[nodiscard]] bool failed() const override { return seen_->failed(); }
 
   void leave(ExitCode code, const std::string& cause) noexcept override {
     broken_ = true;
@@ -297,6 +301,7 @@ class JoinedGroup final : public Group {
   [[nodiscard]] const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const {
     return process_group_;
   }
+  [[nodiscard]] Seen& seen() const { return *seen_; }
 
  private:
   template <typename Function>
@@ -337,6 +342,15 @@ void Group::require_equal(const std::string& what, const std::string& value) {
     throw Error(ExitCode::kNotComparable, fmt::format("{}: {} on rank {}, {} on rank 0", what,
                                                       values[other], other, values.front()));
   }
+}
+
+Traffic operator-(const Traffic& a, const Traffic& b) {
+  return {a.operations - b.operations, a.bytes - b.bytes, a.busy_s - b.busy_s,
+          a.exposed_s - b.exposed_s};
+}
+
+Seen& seen_by(const Group& group) {
+  return dynamic_cast<const JoinedGroup&>(group).seen();
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> process_group_of(const Group& group) {

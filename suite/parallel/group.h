@@ -22,11 +22,15 @@ class GroupLost : public Error {
   using Error::Error;
 };
 
-/// The sums that a rank took part in.
+/// The sums and broadcasts that a rank took part in.
 struct Traffic {
   int64_t operations = 0;
-  int64_t bytes = 0;  ///< of the tensors, once
+  int64_t bytes = 0;     ///< of the tensors, once
+  double busy_s = 0;     ///< during which at least one of them was on its way
+  double exposed_s = 0;  ///< of it the rank did nothing but wait
 };
+
+[[nodiscard]] Traffic operator-(const Traffic& a, const Traffic& b);
 
 /// The ranks of one training, joined: c10d's process group, and the store by which they found each
 /// other. Every wait ends within the time limit: a rank that fails says why (leave()), one that was

@@ -240,6 +240,12 @@ void hand_over(RunState& run) {
   record.peak = run.result.memory.peak;
   record.leaked_bytes = run.result.memory.leaked_bytes;
   record.noise_sha256 = run.training.noise_sha256;
+  record.local_rank = run.session.group->rank().local_rank;
+  if (!record.samples.step_s.empty()) {
+    record.exchanges = run.training.exchanged.operations;
+    record.exchanged_bytes = run.training.exchanged.bytes;
+    record.expected_bytes = run.training.expected_bytes;
+  }
   record.determinism = run.result.determinism;
   for (const std::string& text : run.session.group->exchange(reports::to_json(record))) {
     run.result.ranks.push_back(reports::rank_from_json(text, "what a rank handed over"));

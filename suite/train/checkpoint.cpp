@@ -19,7 +19,7 @@ constexpr const char* kFormat = "noisemark.checkpoint.2";
 
 /// The sample arrays by name, in one table for writing and reading.
 using SampleArray = std::vector<double> reports::Samples::*;
-constexpr std::array<std::pair<const char*, SampleArray>, 8> kSampleArrays = {{
+constexpr std::array<std::pair<const char*, SampleArray>, 10> kSampleArrays = {{
     {"samples.step_s", &reports::Samples::step_s},
     {"samples.data_wait_s", &reports::Samples::data_wait_s},
     {"samples.forward_s", &reports::Samples::forward_s},
@@ -28,6 +28,8 @@ constexpr std::array<std::pair<const char*, SampleArray>, 8> kSampleArrays = {{
     {"samples.ema_s", &reports::Samples::ema_s},
     {"samples.loss", &reports::Samples::loss},
     {"samples.grad_norm", &reports::Samples::grad_norm},
+    {"samples.communication_s", &reports::Samples::communication_s},
+    {"samples.exposed_s", &reports::Samples::exposed_s},
 }};
 
 at::Tensor to_tensor(const std::vector<double>& values) {

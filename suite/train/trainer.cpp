@@ -137,6 +137,12 @@ void Trainer::resume_at(int64_t step) {
   ema_.restore_steps_taken(step);
 }
 
+int64_t Trainer::exchanged_bytes() const {
+  if (!reducer_) return 0;
+  constexpr int64_t kLoss = sizeof(double);
+  return reducer_->expected_bytes() + kLoss;
+}
+
 NamedTensors Trainer::parameters() const {
   return named_parameters(*model_);
 }

@@ -109,6 +109,8 @@ class Trainer {
   [[nodiscard]] const Batch& batch() const { return batch_; }
   /// Null without a group.
   [[nodiscard]] const GradientReducer* reducer() const { return reducer_.get(); }
+  /// Bytes that a step exchanges with other ranks, by formula.
+  [[nodiscard]] int64_t exchanged_bytes() const;
   [[nodiscard]] const DiffusionProcess& process() const { return process_; }
   [[nodiscard]] const Ema& ema() const { return ema_; }
   [[nodiscard]] const TrainerOptions& options() const { return options_; }

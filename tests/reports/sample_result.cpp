@@ -381,7 +381,12 @@ Result result_of_two_ranks() {
   for (int64_t rank = 0; rank < 2; ++rank) {
     RankRecord record;
     record.rank = rank;
+    record.local_rank = rank;
     record.samples = result.samples;
+    record.samples.communication_s.assign(result.samples.step_s.size(), 0.01);
+    record.samples.exposed_s.assign(result.samples.step_s.size(), rank == 0 ? 0.004 : 0.001);
+    record.exchanges = 3;
+    record.exchanged_bytes = record.expected_bytes = 1 << 20;
     record.boundaries = result.memory.boundaries;
     record.peak = result.memory.peak;
     record.noise_sha256 = std::string(64, rank == 0 ? 'a' : 'b');

@@ -40,22 +40,28 @@ void append_last(std::vector<double>& to, const std::vector<double>& from) {
   to.push_back(from.back());
 }
 
-/// The noise of the first step: ranks must not draw the same.
-class FirstNoise final : public StepObserver {
+/// What a rank draws and exchanges: the noise of the first step, because ranks must not draw the
+/// same, and the traffic of the last one.
+class RankWatch final : public StepObserver {
  public:
-  explicit FirstNoise(const Trainer& trainer) : trainer_(trainer) {}
+  explicit RankWatch(const Trainer& trainer) : trainer_(trainer) {}
 
-  void on_step_begin(int64_t /*step*/) override {}
+  void on_step_begin(int64_t /*step*/) override { before_ = traffic(); }
   void on_phase_begin(Phase phase) override {
     if (phase != Phase::kForward || !sha256_.empty()) return;
     sha256_ = tensors_sha256({{"noise", trainer_.batch().noise}});
   }
   void on_phase_end(Phase /*phase*/) override {}
-  void on_step_end(int64_t /*step*/) override {}
+  void on_step_end(int64_t /*step*/) override { exchanged_ = traffic() - before_; }
   [[nodiscard]] const std::string& sha256() const { return sha256_; }
+  [[nodiscard]] const Traffic& exchanged() const { return exchanged_; }
 
  private:
+  [[nodiscard]] Traffic traffic() const { return trainer_.options().group->traffic(); }
+
   const Trainer& trainer_;
+  Traffic before_;
+  Traffic exchanged_;
   std::string sha256_;
 };
 
@@ -70,7 +76,7 @@ class Pass {
         trainer_(*session_.trainer),
         timer_(options.session.spec.device) {
     elapsed_before_s_ = options.session.data_open_s;
-    if (options.session.group) noise_.emplace(trainer_);
+    if (options.session.group) rank_.emplace(trainer_);
     progress().init_weights_sha256 = tensors_sha256(trainer_.weights());
     for (const auto& [name, parameter] : trainer_.parameters()) {
       outcome_.parameters += parameter.numel();
@@ -87,7 +93,7 @@ class Pass {
     describe_losses();
     describe_memory();
     outcome_.mode = memopt::report_of(*session_.mode);
-    if (noise_) outcome_.noise_sha256 = noise_->sha256();
+    describe_rank();
     return std::move(outcome_);
   }
 
@@ -125,7 +131,7 @@ class Pass {
     while (trainer_.next_step() < definition_.train.steps) {
       if (watch_.end_requested()) return stop_early();
       const StepRecord record =
-          noise_ ? trainer_.step({&*noise_, &timer_}) : trainer_.step({&timer_});
+          rank_ ? trainer_.step({&*rank_, &timer_}) : trainer_.step({&timer_});
       keep(record);
       // One that is due after this very step is still to come.
       watch_.line.show(
@@ -165,6 +171,9 @@ class Pass {
     append_last(samples.data_wait_s, timed.data_wait_s);
     samples.loss.push_back(std::isfinite(record.loss) ? record.loss : std::nan(""));
     if (record.grad_norm) samples.grad_norm.push_back(*record.grad_norm);
+    if (!rank_) return;
+    samples.communication_s.push_back(rank_->exchanged().busy_s);
+    samples.exposed_s.push_back(rank_->exchanged().exposed_s);
   }
 
   /// Between two steps, now and then and after the last one.
@@ -216,6 +225,13 @@ class Pass {
     outcome_.memory = training_memory_of(options_.session.spec.device,
                                          device_memory_ ? device_memory_->stats() : std::nullopt,
                                          {trainer_.repeated_steps(), trainer_.recording_bytes()});
+  }
+
+  void describe_rank() {
+    if (!rank_) return;
+    outcome_.noise_sha256 = rank_->sha256();
+    outcome_.exchanged = rank_->exchanged();
+    outcome_.expected_bytes = trainer_.exchanged_bytes();
   }
 
   void describe_losses() {
@@ -273,7 +289,7 @@ class Pass {
   Session session_;
   Trainer& trainer_;
   PhaseTimer timer_;
-  std::optional<FirstNoise> noise_;  // in a group
+  std::optional<RankWatch> rank_;  // in a group
   TrainingOutcome outcome_;
   std::optional<DeviceMemoryWatch> device_memory_;  // of the pass, once it has begun
   Clock::time_point start_{};

@@ -32,7 +32,9 @@ struct TrainingOutcome {
   reports::Determinism determinism;
   reports::Finiteness finiteness;
   reports::TrainingMemory memory;
-  std::string noise_sha256;  ///< of one rank's first step; empty without ranks
+  std::string noise_sha256;    ///< of one rank's first step; empty without ranks
+  Traffic exchanged;           ///< by one rank in its last step
+  int64_t expected_bytes = 0;  ///< of that, by formula
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
   std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it

@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/base/statistics.h"
+#include "reports/render/report_sections.h"
+#include "reports/render/scaling.h"
+#include "reports/result/gate.h"
+
+namespace noisemark::reports::sections {
+namespace {
+
+/// A rank whose own work takes longer than that of the median rank by this factor keeps the others
+/// waiting. Ranks of equal machines differ by less, as their steps do from one to the next.
+constexpr double kStraggler = 1.05;
+
+std::string median_ms(const Result& result, const std::vector<double>& samples) {
+  const std::vector<double> values = steady(result, samples);
+  return values.empty() ? "none" : format_ms(median(values));
+}
+
+std::vector<std::string> row_of(const Result& result, const RankRecord& record) {
+  const Samples& samples = record.samples;
+  const bool measured = !record.boundaries.empty();
+  return {fmt::format("{}", record.rank),
+          median_ms(result, samples.step_s),
+          median_ms(result, samples.data_wait_s),
+          median_ms(result, samples.forward_s),
+          median_ms(result, samples.backward_s),
+          median_ms(result, samples.optimizer_s),
+          measured ? format_bytes(record.peak.allocator_bytes) : "none",
+          measured ? format_bytes(record.peak.unattributed_bytes) : "none"};
+}
+
+std::string bytes_or_none(const std::optional<int64_t>& bytes) {
+  return bytes ? format_bytes(*bytes) : "none";
+}
+
+std::vector<std::string> row_of(const RankTimes& times, const RankRecord& record) {
+  return {fmt::format("{}", times.rank),
+          record.exchanges ? format_count(*record.exchanges) : "none",
+          bytes_or_none(record.exchanged_bytes),
+          bytes_or_none(record.expected_bytes),
+          format_ms(times.communication_s),
+          format_ms(std::max(0.0, times.communication_s - times.exposed_s)),
+          format_ms(times.exposed_s),
+          format_ms(times.own_s)};
+}
+
+std::string of_each_rank(const Result& result, const std::vector<RankTimes>& times) {
+  MarkdownTable table({{"rank", Align::kRight},
+                       {"exchanges", Align::kRight},
+                       {"bytes", Align::kRight},
+                       {"by formula", Align::kRight},
+                       {"communication, ms", Align::kRight},
+                       {"overlapped", Align::kRight},
+                       {"exposed", Align::kRight},
+                       {"own work", Align::kRight}});
+  for (const RankTimes& one : times) {
+    for (const RankRecord& record : result.ranks) {
+      if (record.rank == one.rank) table.add_row(row_of(one, record));
+    }
+  }
+  return table.text();
+}
+
+struct RankPhase {
+  std::string_view name;
+  std::vector<double> Samples::*samples;
+};
+constexpr std::array kRankPhases{RankPhase{"waiting for data", &Samples::data_wait_s},
+                                 RankPhase{"forward", &Samples::forward_s},
+                                 RankPhase{"backward", &Samples::backward_s},
+                                 RankPhase{"optimizer", &Samples::optimizer_s},
+                                 RankPhase{"EMA", &Samples::ema_s},
+                                 RankPhase{"**step**", &Samples::step_s},
+                                 RankPhase{"of it exposed", &Samples::exposed_s}};
+
+const RankRecord& record_of(const Result& result, int64_t rank) {
+  for (const RankRecord& record : result.ranks) {
+    if (record.rank == rank) return record;
+  }
+  return result.ranks.front();
+}
+
+/// The step by phase, on the slowest and on the median rank.
+std::string by_phase(const Result& result, const RankTimes& slowest, const RankTimes& typical) {
+  MarkdownTable table({{"phase"},
+                       {fmt::format("slowest, rank {} (ms)", slowest.rank), Align::kRight},
+                       {fmt::format("median, rank {} (ms)", typical.rank), Align::kRight}});
+  const Samples& first = record_of(result, slowest.rank).samples;
+  const Samples& second = record_of(result, typical.rank).samples;
+  for (const RankPhase& phase : kRankPhases) {
+    table.add_row({std::string(phase.name), median_ms(result, first.*phase.samples),
+                   median_ms(result, second.*phase.samples)});
+  }
+  table.add_row({"own work", format_ms(slowest.own_s), format_ms(typical.own_s)});
+  return table.text();
+}
+
+std::string stragglers(const std::vector<RankTimes>& times, const RankTimes& typical) {
+  std::string text;
+  for (const RankTimes& one : times) {
+    if (one.own_s <= kStraggler * typical.own_s) continue;
+    text += fmt::format(
+        "**Rank {} is a straggler: its own work takes {} more than that of rank "
+        "{}, the median.**\n",
+        one.rank, format_percent(one.own_s / typical.own_s - 1), typical.rank);
+  }
+  return text.empty() ? fmt::format(
+                            "No rank is a straggler: none works more than {} longer than "
+                            "the median rank.\n",
+                            format_percent(kStraggler - 1))
+                      : text;
+}
+
+std::string what_it_costs(const Result& result) {
+  const Metric* rate = find_metric(result, "images_per_s");
+  const auto free = rate_without_exposed(result);
+  if (rate == nullptr || !rate->value || !free) return "";
+  std::string text = fmt::format(
+      "All ranks together train {} images/s. Without the exposed part they would train {}.\n",
+      format_per_s(*rate->value), format_per_s(*free));
+  const std::string shared = shared_processors(result);
+  if (shared.empty()) return text;
+  return text +
+         fmt::format("{}, so these figures say nothing about ranks with devices of their own.\n",
+                     shared);
+}
+
+std::string communication(const Result& result) {
+  const std::vector<RankTimes> times = rank_times(result);
+  const RankTimes* slowest = slowest_of(times);
+  const RankTimes* typical = median_of(times);
+  if (slowest == nullptr || typical == nullptr) return "";
+  return fmt::format(
+      "\n### Communication\n\nExposed is the part of the communication during which a rank does "
+      "nothing but wait, for a slower rank too. Overlapped is the part during which its backward "
+      "pass goes on. Bytes are those of the tensors that one step sums or gathers, counted and "
+      "by formula.\n\n{}\n{}\n{}\n{}",
+      of_each_rank(result, times), what_it_costs(result), stragglers(times, *typical),
+      by_phase(result, *slowest, *typical));
+}
+
+}  // namespace
+
+std::string ranks(const Result& result) {
+  if (!result.identity.ranks) return "";
+  std::string text = "## Ranks\n\n";
+  if (result.ranks.empty()) return text + "None handed over what it found.\n";
+  MarkdownTable table({{"rank", Align::kRight},
+                       {"step, ms", Align::kRight},
+                       {"data", Align::kRight},
+                       {"forward", Align::kRight},
+                       {"backward", Align::kRight},
+                       {"optimizer", Align::kRight},
+                       {"peak", Align::kRight},
+                       {"of it without owner", Align::kRight}});
+  for (const RankRecord& record : result.ranks) table.add_row(row_of(result, record));
+  return text +
+         "Times are medians after the warm-up. A rank waits for the others in its backward pass, "
+         "where gradients are exchanged.\n\n" +
+         table.text() + communication(result);
+}
+
+}  // namespace noisemark::reports::sections

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/render/table.h"
+#include "reports/result/result.h"
+
+/// What a training gains by its ranks, and what their communication costs it.
+namespace noisemark::reports {
+
+/// Medians over the steps after the warm-up, of one rank.
+struct RankTimes {
+  int64_t rank = 0;
+  double step_s = 0;
+  double communication_s = 0;  ///< during which a sum or a gathering was on its way
+  double exposed_s = 0;        ///< of it the rank only waited
+  double own_s = 0;            ///< of a step without the exposed part
+};
+
+/// Of the ranks that measured their communication, in their order.
+[[nodiscard]] std::vector<RankTimes> rank_times(const Result& result);
+
+/// Returns the rank whose own work takes longest; null for no ranks.
+[[nodiscard]] const RankTimes* slowest_of(const std::vector<RankTimes>& times);
+/// Returns the one in the middle by own work, of two the faster; null for no ranks.
+[[nodiscard]] const RankTimes* median_of(const std::vector<RankTimes>& times);
+
+/// Says in words which ranks share processors: "2 ranks with 1 thread and 1 loader thread each
+/// share 2 processors"; empty where each thread has one of its own, or that is not known.
+[[nodiscard]] std::string shared_processors(const Result& result);
+
+/// Returns images/s if no rank ever waited for another: the measured ones times the median step
+/// over the slowest rank's own work. Empty where that was not measured.
+[[nodiscard]] std::optional<double> rate_without_exposed(const Result& result);
+
+/// Of a sweep over ranks: images/s, the efficiency E_N = T_N / (N T_1), and what it would be
+/// without the exposed part. A row claims none where its ranks share processors, or where one rank
+/// had other threads. Empty where ranks are no axis.
+[[nodiscard]] std::string scaling_table(const Sweep& sweep);
+
+}  // namespace noisemark::reports

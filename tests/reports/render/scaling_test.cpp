@@ -1,0 +1,117 @@
+#include "reports/render/scaling.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "reports/render/check.h"
+#include "reports/render/report_sections.h"
+#include "reports/result/json_io.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+bool says(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+/// Two ranks of steps of 1 s, of which rank 0 waits `first_s` and rank 1 `second_s`.
+Result of_two(double first_s, double second_s) {
+  Result result = test::result_of_two_ranks();
+  result.identity.hardware["cpu_threads"] = "64";
+  const double waits[] = {first_s, second_s};
+  for (size_t rank = 0; rank < 2; ++rank) {
+    Samples& samples = result.ranks[rank].samples;
+    samples.step_s.assign(samples.step_s.size(), 1.0);
+    samples.exposed_s.assign(samples.step_s.size(), waits[rank]);
+    samples.communication_s.assign(samples.step_s.size(), 0.5);
+  }
+  return result;
+}
+
+void set_rate(Result& result, double rate) {
+  for (Metric& metric : result.metrics) {
+    if (metric.name == "images_per_s") metric.value = rate;
+  }
+}
+
+TEST(Communication, is_whole_where_a_rank_told_of_it_and_its_result_is_checked) {
+  const Result result = test::result_of_two_ranks();
+  EXPECT_EQ(from_json(to_json(result), "it").ranks[1].samples.exposed_s,
+            result.ranks[1].samples.exposed_s);
+  EXPECT_TRUE(check_values(result, "it").empty());
+  Result other = result;
+  other.ranks[1].exchanged_bytes = 5;
+  const auto findings = check_values(other, "it");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].words, "rank 1 exchanged 5 bytes in a step, by formula 1048576");
+}
+
+TEST(Communication, that_is_exposed_is_no_work_of_a_rank) {
+  const auto times = rank_times(of_two(0.4, 0.2));
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_DOUBLE_EQ(times[0].own_s, 0.6);
+  EXPECT_DOUBLE_EQ(times[1].own_s, 0.8);
+  EXPECT_EQ(slowest_of(times)->rank, 1);
+  EXPECT_EQ(median_of(times)->rank, 0);
+}
+
+TEST(Communication, names_a_straggler_beside_the_median_rank) {
+  const std::string text = sections::ranks(of_two(0.4, 0.2));
+  EXPECT_TRUE(says(text,
+                   "**Rank 1 is a straggler: its own work takes 33.3 % more than that of "
+                   "rank 0, the median.**"))
+      << text;
+  EXPECT_TRUE(says(text, "| phase | slowest, rank 1 (ms) | median, rank 0 (ms) |")) << text;
+  EXPECT_TRUE(says(sections::ranks(of_two(0.2, 0.21)), "No rank is a straggler")) << text;
+}
+
+TEST(Communication, of_ranks_that_share_processors_says_so) {
+  Result result = of_two(0.4, 0.2);
+  EXPECT_EQ(shared_processors(result), "");
+  result.identity.hardware["cpu_threads"] = "4";
+  EXPECT_EQ(shared_processors(result),
+            "2 ranks with 2 threads and 1 loader thread each share 4 processors");
+  EXPECT_TRUE(says(sections::ranks(result), "share 4 processors, so these figures say nothing"));
+  // One rank on each of two machines.
+  for (RankRecord& record : result.ranks) record.local_rank = 0;
+  EXPECT_EQ(shared_processors(result), "");
+}
+
+Sweep sweep_over_ranks(const Result& two) {
+  Result one = test::full_result();
+  set_rate(one, 100);
+  Sweep sweep;
+  sweep.title = "gmm16@cpu";
+  sweep.keys = {"ranks"};
+  sweep.rows = {{"ranks=1", {"1"}, one, 0, ""}, {"ranks=2", {"2"}, two, 0, ""}};
+  return sweep;
+}
+
+TEST(ScalingTable, has_the_efficiency_and_what_it_would_be_without_the_exposed_part) {
+  Result two = of_two(0.4, 0.2);
+  set_rate(two, 160);
+  const std::string text = scaling_table(sweep_over_ranks(two));
+  // 160 / (2 * 100), and 160 * 1 / 0.8 = 200 of 200.
+  EXPECT_TRUE(says(text, "| 2 | 160.0 | 20.0 % | 200.0 | 80.0 % | 100.0 % |")) << text;
+}
+
+TEST(ScalingTable, claims_no_efficiency_where_processors_are_shared_or_threads_differ) {
+  Result two = of_two(0.4, 0.2);
+  two.identity.threads = 1;
+  EXPECT_TRUE(says(scaling_table(sweep_over_ranks(two)), "other threads than one rank"));
+  two.identity.hardware["cpu_threads"] = "2";
+  const std::string text = scaling_table(sweep_over_ranks(two));
+  EXPECT_TRUE(says(text, "| shared processors | shared processors |")) << text;
+  EXPECT_TRUE(says(text, "2 ranks with 1 thread and 1 loader thread each share 2 processors"));
+}
+
+TEST(ScalingTable, is_empty_where_ranks_are_no_axis) {
+  Sweep sweep = sweep_over_ranks(of_two(0.4, 0.2));
+  sweep.keys = {"threads"};
+  EXPECT_EQ(scaling_table(sweep), "");
+}
+
+}  // namespace
+}  // namespace noisemark::reports
