@@ -499,6 +499,7 @@ Strings identity_fields(const Result& result) {
                     {"protocol.loader_threads", std::to_string(result.protocol.loader_threads)}};
   if (id.ranks) fields["identity.ranks"] = std::to_string(*id.ranks);
   if (!id.backend.empty()) fields["identity.backend"] = id.backend;
+  if (!id.shards.empty()) fields["identity.shards"] = id.shards;
   add(fields, "identity.hardware.", id.hardware);
   add(fields, "identity.software.", id.software);
   for (const DataFile& file : result.provenance.data) {

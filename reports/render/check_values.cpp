@@ -455,12 +455,17 @@ Problems rank_problems(const Result& result) {
                       result.identity.ranks.value_or(0)));
   require(result.identity.ranks.has_value() == !result.identity.backend.empty(), problems,
           "identity.backend must be there where there are ranks, and only then");
-  require(result.identity.ranks.has_value() || result.identity.reduction.empty(), problems,
-          "identity.reduction must be there only where there are ranks");
+  const Identity& id = result.identity;
+  require(id.ranks.has_value() || (id.reduction.empty() && id.shards.empty()), problems,
+          "identity.reduction and identity.shards must be there only where there are ranks");
   for (int64_t number = 0; number < found; ++number) {
     const RankRecord& record = result.ranks[static_cast<size_t>(number)];
     require(record.rank == number, problems, "the rows of ranks are not by number");
-    require(record.samples.step_s.size() == result.samples.step_s.size(), problems,
+    // Others than rank 0 know only of the steps since a resumption.
+    const auto before = number > 0 ? static_cast<size_t>(result.protocol.resumed_at_step) : 0;
+    const size_t steps = record.samples.step_s.size();
+    const size_t all = result.samples.step_s.size();
+    require(steps == all || steps + before == all, problems,
             fmt::format("rank {} made other steps than rank 0", record.rank));
     require(record.exchanged_bytes == record.expected_bytes, problems,
             fmt::format("rank {} exchanged {} bytes in a step, by formula {}", record.rank,

@@ -135,7 +135,9 @@ std::string what_ran(const Result& result) {
   if (id.ranks) {
     const std::string rounded =
         id.reduction.empty() ? "" : fmt::format(", gradients rounded to {}", id.reduction);
-    table.add_row({"ranks", fmt::format("{}, over {}{}", *id.ranks, id.backend, rounded)});
+    const std::string shares = id.shards.empty() ? "" : ", optimizer and average in shares";
+    table.add_row(
+        {"ranks", fmt::format("{}, over {}{}{}", *id.ranks, id.backend, rounded, shares)});
   }
   table.add_row({"data", id.data});
   if (protocol.loader_threads > 1) {

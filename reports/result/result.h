@@ -41,6 +41,7 @@ struct Identity {
   std::optional<int64_t> ranks;
   std::string backend;
   std::string reduction;
+  std::string shards;
   std::string data;
   Strings hardware;
   Strings software;

@@ -57,6 +57,10 @@ struct Fields<Identity> {
       field("reduction", &Identity::reduction,
             "type to which they rounded gradients for it: \"bf16\"; absent where none was rounded")
           .left_out_if_empty(),
+      field("shards", &Identity::shards,
+            "\"optimizer\" where each rank keeps a share of its state and of the average; else "
+            "absent")
+          .left_out_if_empty(),
       field("data", &Identity::data, "whether the data are the published files")
           .one_of("official|unofficial|generated"),
       field("hardware", &Identity::hardware, "CPU model, instruction set, GPU model, memory ..."),
@@ -372,7 +376,9 @@ struct Fields<RankRecord> {
       field("local_rank", &RankRecord::local_rank, "its number among those of its machine")
           .at_least(0)
           .left_out_if_empty(),
-      field("samples", &RankRecord::samples, "its own times; losses are the means over all ranks"),
+      field(
+          "samples", &RankRecord::samples,
+          "its own times, of ranks but 0 since a resumption; losses are the means over all ranks"),
       field("exchanges", &RankRecord::exchanges, "sums and broadcasts of its last step")
           .at_least(0)
           .left_out_if_empty(),
@@ -381,8 +387,9 @@ struct Fields<RankRecord> {
           .at_least(0)
           .left_out_if_empty(),
       field("expected_bytes", &RankRecord::expected_bytes,
-            "the same by formula: gradients as they travel, and the loss; in the second step ranks "
-            "also agree on the order of gradients")
+            "the same by formula: gradients as they travel, the loss, and weights that are updated "
+            "in "
+            "shares; in the second step ranks also agree on the order of gradients")
           .at_least(0)
           .left_out_if_empty(),
       field("boundaries", &RankRecord::boundaries,

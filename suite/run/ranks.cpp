@@ -162,9 +162,14 @@ class LocalRanks {
   Clock::time_point deadline_;
 };
 
-void require_alone(const RunOptions& options, bool asked, const std::string& option) {
-  if (!asked) return;
-  throw bad_input(option, "", fmt::format("given for {} ranks", options.ranks), "one process");
+void require_no_ranks_needed(const RunOptions& options, const RunSpec& spec) {
+  const std::string accepted = "several --ranks";
+  if (!spec.reduction.empty()) {
+    throw bad_input("--reduce", "", options.reduce + " for one process", accepted);
+  }
+  if (spec.shard_optimizer) {
+    throw bad_input("--shard-optimizer", "", "given for one process", accepted);
+  }
 }
 
 }  // namespace
@@ -184,18 +189,16 @@ RunOptions options_of_rank(RunOptions options, const Rank& rank) {
 
 void require_possible(const RunOptions& options, const std::vector<PlannedRun>& plans,
                       const std::optional<Rank>& rank) {
-  if (options.ranks == 1) {
-    if (plans.front().spec.reduction.empty()) return;
-    throw bad_input("--reduce", "", options.reduce + " for one process", "several --ranks");
-  }
+  if (options.ranks == 1) return require_no_ranks_needed(options, plans.front().spec);
   if (rank && plans.size() > 1) {
     throw bad_input("run", options.id,
                     fmt::format("{} runs by ranks that were started outside", plans.size()),
                     "one run, or --ranks");
   }
-  require_alone(options, options.resume, "--resume");
-  require_alone(options, options.checkpoint_every > 0, "--checkpoint-every");
-  require_alone(options, options.fit_memory_bytes.has_value(), "--fit-memory");
+  if (options.fit_memory_bytes) {
+    throw bad_input("--fit-memory", "", fmt::format("given for {} ranks", options.ranks),
+                    "one process");
+  }
   for (const PlannedRun& plan : plans) {
     if (plan.spec.device.is_cuda()) {
       throw bad_input("--ranks", "", fmt::format("{} on a GPU", options.ranks),

@@ -21,7 +21,8 @@ namespace noisemark::suite {
 [[nodiscard]] RunOptions options_of_rank(RunOptions options, const Rank& rank);
 
 /// Throws Error, exit code 2, for what several ranks cannot do: run on a GPU, divide a batch
-/// unequally, continue a run, look for the largest batch, or, started as `rank`, make several runs.
+/// unequally, look for the largest batch, or, started as `rank`, make several runs; and for what
+/// one process cannot: round or share out what it exchanges with nobody.
 void require_possible(const RunOptions& options, const std::vector<PlannedRun>& plans,
                       const std::optional<Rank>& rank);
 

@@ -163,13 +163,12 @@ TrainingPassOptions training_options(RunState& run) {
   options.session.timed = true;
   options.events = &run.events;
   options.checkpoint_key = run_key(run.plan, run.session.dataset->files());
+  options.checkpoint_every = run.options.checkpoint_every;
+  options.resume = run.options.resume;
   if (!run.writes()) return options;
   options.weights_path = run.folder.weights();
   options.average_path = run.folder.average();
-  if (run.session.group) return options;
   options.checkpoint_path = run.folder.checkpoint();
-  options.checkpoint_every = run.options.checkpoint_every;
-  options.resume = run.options.resume;
   return options;
 }
 
@@ -595,8 +594,15 @@ void require_same_work(Group& group, const RunOptions& options, const PlannedRun
   group.require_equal("definition, SHA-256", key.definition_sha256);
   group.require_equal("execution", key.variant);
   group.require_equal("data, SHA-256", key.data);
-  group.require_equal(
-      "passes", fmt::format("memory {}, certificate {}", options.memory, options.certificate));
+  group.require_equal("passes",
+                      fmt::format("memory {}, certificate {}, checkpoints {}, resume {}, shares {}",
+                                  options.memory, options.certificate, options.checkpoint_every,
+                                  options.resume, options.shard_optimizer));
+}
+
+/// Rank 0 finds out whether there is anything left to do, and tells the others.
+bool tell_whether_more(const std::shared_ptr<Group>& group, bool more) {
+  return group ? !group->exchange(more ? "more" : "").front().empty() : more;
 }
 
 }  // namespace
@@ -608,6 +614,7 @@ void run_other_rank(RunOptions options, const PlannedRun& plan,
   SessionOptions session = session_options(options, plan);
   session.group = group;
   require_same_work(*group, options, plan, session);
+  if (options.resume && !tell_whether_more(group, true)) return;
   const InterruptGuard interrupt;
   Progress silent("", 0, 0);
   EventLog no_events;
@@ -640,6 +647,7 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
   if (options.resume) {
     const auto earlier = earlier_result(folder.path, key);
     if (earlier && reports::is_finished(*earlier)) {
+      (void)tell_whether_more(group, false);
       const bool stays = !reports::came_to_its_last_step(*earlier) && replaces_run_to_keep(folder);
       if (!stays) put_in_place(folder);
       return leave_finished(*earlier, stays ? folder.path : folder.final_path);
@@ -647,6 +655,7 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
     if (std::filesystem::exists(folder.checkpoint())) {
       require_continuable(folder.checkpoint(), key, plan.spec.mode);
     }
+    (void)tell_whether_more(group, true);
   }
   if (options.checkpoint_every > 0) tell_of_checkpoints(plan.spec.mode);
   const InterruptGuard interrupt;

@@ -33,10 +33,20 @@ at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_n
   return norm;
 }
 
-Adam::Adam(NamedTensors parameters, const OptimizerConfig& config)
-    : parameters_(std::move(parameters)), config_(config) {
-  for (const auto& [name, parameter] : parameters_) {
+NamedTensors pieces_of(const NamedTensors& tensors, const Pieces& pieces) {
+  NamedTensors found;
+  for (const Piece& piece : pieces) {
+    const auto& [name, whole] = tensors[piece.tensor];
+    found.emplace_back(name, piece_of(whole, piece));
+  }
+  return found;
+}
+
+Adam::Adam(NamedTensors parameters, const OptimizerConfig& config, std::optional<Pieces> own)
+    : parameters_(std::move(parameters)), config_(config), own_(std::move(own)) {
+  for (const auto& [name, parameter] : own_ ? pieces_of(parameters_, *own_) : parameters_) {
     const at::Tensor weight = parameter.detach();
+    names_.push_back(name);
     weights_.push_back(weight);
     exp_avg_.push_back(at::zeros_like(weight));
     exp_avg_sq_.push_back(at::zeros_like(weight));
@@ -61,11 +71,19 @@ std::vector<at::Tensor> Adam::gradients() const {
   return gradients;
 }
 
+std::vector<at::Tensor> Adam::own_gradients() const {
+  const std::vector<at::Tensor> all = gradients();
+  if (!own_) return all;
+  std::vector<at::Tensor> own;
+  for (const Piece& piece : *own_) own.push_back(piece_of(all[piece.tensor], piece));
+  return own;
+}
+
 void Adam::step(const std::optional<at::Tensor>& found_inf) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> no_amsgrad;
   at::_foreach_add_(steps_, 1);
-  at::_fused_adam_(weights_, gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_,
+  at::_fused_adam_(weights_, own_gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_,
                    learning_rate(steps_taken_), config_.beta1, config_.beta2,
                    /*weight_decay=*/0.0, config_.eps, /*amsgrad=*/false, /*maximize=*/false,
                    /*grad_scale=*/std::nullopt, found_inf);
@@ -94,12 +112,12 @@ void Adam::issue(const at::Tensor& found_inf) {
   at::_foreach_add_(steps_, 1);
   const at::Tensor& rate = rate_on_device();
   if (rate.defined()) {
-    at::_fused_adam_(weights_, gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_, rate,
+    at::_fused_adam_(weights_, own_gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_, rate,
                      config_.beta1, config_.beta2, /*weight_decay=*/0.0, config_.eps,
                      /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, found_inf);
   } else {
-    at::_fused_adam_(weights_, gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_, config_.lr,
-                     config_.beta1, config_.beta2, /*weight_decay=*/0.0, config_.eps,
+    at::_fused_adam_(weights_, own_gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_,
+                     config_.lr, config_.beta1, config_.beta2, /*weight_decay=*/0.0, config_.eps,
                      /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, found_inf);
   }
   at::_foreach_sub_(steps_, std::vector<at::Tensor>(steps_.size(), found_inf));
@@ -111,8 +129,8 @@ void Adam::release_gradients() {
 
 NamedTensors Adam::state() const {
   NamedTensors state;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const std::string& name = parameters_[i].first;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const std::string& name = names_[i];
     state.emplace_back("adam.exp_avg." + name, exp_avg_[i]);
     state.emplace_back("adam.exp_avg_sq." + name, exp_avg_sq_[i]);
     state.emplace_back("adam.step." + name, steps_[i]);

@@ -3,10 +3,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "suite/config/definition.h"
 #include "suite/io/safetensors.h"
+#include "suite/parallel/shards.h"
 
 namespace noisemark::suite {
 
@@ -16,18 +18,22 @@ namespace noisemark::suite {
 /// others. Returns the norm before, a scalar tensor.
 at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm);
 
+/// The pieces under the names of their tensors, with which they share memory.
+[[nodiscard]] NamedTensors pieces_of(const NamedTensors& tensors, const Pieces& pieces);
+
 /// Adam (Kingma & Ba 2015) with torch.optim.Adam's arithmetic and without weight decay, by ATen's
 /// fused kernel. The learning rate rises linearly over the first `warmup_steps` steps: step s (from
 /// 0) uses lr * min(1, (s + 1) / warmup_steps).
 class Adam {
  public:
   /// `parameters` are shared with the model. State is allocated at once, so that every step costs
-  /// the same memory.
-  Adam(NamedTensors parameters, const OptimizerConfig& config);
+  /// the same memory. `own`: the pieces of the parameters that are updated; empty: all of each.
+  Adam(NamedTensors parameters, const OptimizerConfig& config,
+       std::optional<Pieces> own = std::nullopt);
 
-  /// Updates every parameter from its gradient. A parameter without one is a programming error.
-  /// `found_inf`: a scalar tensor; when it is not 0 the update is skipped on the device (loss
-  /// scaling).
+  /// Updates every parameter, or the own pieces, from its gradient. A parameter without one is a
+  /// programming error. `found_inf`: a scalar tensor; when it is not 0 the update is skipped on the
+  /// device (loss scaling).
   void step(const std::optional<at::Tensor>& found_inf = std::nullopt);
 
   /// step() in two halves, for a step that a device repeats without the host: what the device does,
@@ -40,17 +46,23 @@ class Adam {
 
   [[nodiscard]] double learning_rate(int64_t step) const;
   [[nodiscard]] int64_t steps_taken() const { return steps_taken_; }
+  /// Those of all parameters, whole.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
   void release_gradients();
 
-  /// "adam.exp_avg.NAME", "adam.exp_avg_sq.NAME", "adam.step.NAME": shared with the optimizer, so
-  /// copying into them restores it.
+  /// "adam.exp_avg.NAME", "adam.exp_avg_sq.NAME", "adam.step.NAME", of each parameter or own piece:
+  /// shared with the optimizer, so copying into them restores it.
   [[nodiscard]] NamedTensors state() const;
   void restore_steps_taken(int64_t steps) { steps_taken_ = steps; }
 
  private:
+  /// Of what is updated.
+  [[nodiscard]] std::vector<at::Tensor> own_gradients() const;
+
   NamedTensors parameters_;
   OptimizerConfig config_;
+  std::optional<Pieces> own_;
+  std::vector<std::string> names_;  // of the weights that are updated
   /// Undefined while the rate is the same in every step.
   [[nodiscard]] const at::Tensor& rate_on_device();
 

@@ -82,24 +82,6 @@ reports::Evaluation evaluation_from_row(const std::vector<double>& row) {
   return evaluation;
 }
 
-NamedTensors prefixed(const std::string& prefix, const NamedTensors& tensors) {
-  NamedTensors result;
-  for (const auto& [name, tensor] : tensors) result.emplace_back(prefix + name, tensor.detach());
-  return result;
-}
-
-/// Everything of the trainer that a checkpoint holds, shared with the trainer.
-NamedTensors trainer_state(const Trainer& trainer) {
-  NamedTensors state = prefixed("model.", trainer.weights());
-  const auto append = [&state](const NamedTensors& more) {
-    state.insert(state.end(), more.begin(), more.end());
-  };
-  append(trainer.optimizer_state());
-  append(prefixed("ema.", trainer.ema().shadows()));
-  if (trainer.scaler()) append(trainer.scaler()->state());
-  return state;
-}
-
 NamedTensors progress_tensors(const TrainingProgress& progress) {
   NamedTensors tensors;
   for (const auto& [name, member] : kSampleArrays) {
@@ -232,7 +214,7 @@ NamedTensors checkpoint_weights(const SafetensorsFile& file, const std::string& 
 
 void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress) {
-  NamedTensors tensors = trainer_state(trainer);
+  NamedTensors tensors = trainer.whole_state();
   const NamedTensors measured = progress_tensors(progress);
   tensors.insert(tensors.end(), measured.begin(), measured.end());
   for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kCPU).contiguous();
@@ -259,8 +241,9 @@ TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,
     if (!is_progress(named.first)) state.push_back(named);
   }
   const at::NoGradGuard no_grad;
-  copy_by_name(state, trainer_state(trainer), path);
-  trainer.resume_at(step);
+  const NamedTensors whole = trainer.whole_state();
+  copy_by_name(state, whole, path);
+  trainer.restore(whole, step);
   TrainingProgress progress = progress_from(file.tensors);
   progress.init_weights_sha256 = file.metadata.at("init_weights_sha256");
   return progress;

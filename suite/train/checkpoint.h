@@ -33,8 +33,9 @@ void require_same_run(const std::string& where, const CheckpointKey& found,
 
 /// Writes weights, optimizer, average, scaler, step and progress as one safetensors file: first
 /// beside `path`, then renamed, with a SHA-256 over all tensors inside, so that a kill at any
-/// moment leaves the previous checkpoint or the whole new one. Throws Error, exit code 74, when it
-/// cannot be written.
+/// moment leaves the previous checkpoint or the whole new one. In a group rank 0 calls it, and the
+/// others call Trainer::whole_state(); the file is the same for any number of ranks. Throws Error,
+/// exit code 74, when it cannot be written.
 void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress);
 
@@ -51,7 +52,8 @@ void write_checkpoint(const std::string& path, const Trainer& trainer, const Che
 /// begins.
 void require_checkpoint(const std::string& path, const CheckpointKey& key);
 
-/// Restores `trainer` (same definition and variant) and returns the progress. Throws Error, exit
+/// Restores `trainer` (same definition and variant) and returns the progress. In a group rank 0
+/// calls it, and the others call Trainer::restore() with their whole_state(). Throws Error, exit
 /// code 2, when the file is not a whole checkpoint, or exit code 3 naming the field when it belongs
 /// to another run.
 [[nodiscard]] TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,

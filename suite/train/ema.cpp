@@ -63,14 +63,14 @@ void Ema::count_issued() {
   if (config_.kind != "none") ++steps_taken_;
 }
 
-EmaWeightsGuard::EmaWeightsGuard(const NamedTensors& parameters, const Ema& ema) {
-  if (ema.shadows().empty()) return;
+EmaWeightsGuard::EmaWeightsGuard(const NamedTensors& parameters, const NamedTensors& average) {
+  if (average.empty()) return;
   const at::NoGradGuard no_grad;
   parameters_ = parameters;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor weight = parameters_[i].second.detach();
     trained_.push_back(weight.clone());
-    weight.copy_(ema.shadows()[i].second);
+    weight.copy_(average[i].second);
   }
 }
 

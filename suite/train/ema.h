@@ -50,10 +50,10 @@ class Ema {
 };
 
 /// While alive, the model's weights are the average's; the destructor puts the trained ones back.
-/// Nothing for "none".
+/// Nothing for an empty average.
 class [[nodiscard]] EmaWeightsGuard {
  public:
-  EmaWeightsGuard(const NamedTensors& parameters, const Ema& ema);
+  EmaWeightsGuard(const NamedTensors& parameters, const NamedTensors& average);
   ~EmaWeightsGuard();
   EmaWeightsGuard(const EmaWeightsGuard&) = delete;
   EmaWeightsGuard& operator=(const EmaWeightsGuard&) = delete;

@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/stack.h>
@@ -13,6 +14,8 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/device/repeated_work.h"
@@ -45,6 +48,23 @@ std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
     options.group->broadcast(model->buffers());
   }
   return model;
+}
+
+std::unique_ptr<Shards> make_shards(const TrainerOptions& options, const Denoiser& model) {
+  if (!options.group || !options.shard_optimizer) return nullptr;
+  return std::make_unique<Shards>(options.group, model.parameters());
+}
+
+NamedTensors prefixed(const std::string& prefix, const NamedTensors& tensors) {
+  NamedTensors result;
+  for (const auto& [name, tensor] : tensors) result.emplace_back(prefix + name, tensor.detach());
+  return result;
+}
+
+std::vector<at::Tensor> without_names(const NamedTensors& tensors) {
+  std::vector<at::Tensor> all;
+  for (const auto& [name, tensor] : tensors) all.push_back(tensor.detach());
+  return all;
 }
 
 BatchShare share_of(const TrainerOptions& options) {
@@ -106,8 +126,12 @@ Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
       dataset_(std::move(dataset)),
       mode_(mode),
       process_(definition.diffusion, options.device, options.precision.weights),
-      adam_(announced(observer, memopt::Owner::kOptimizer, parameters()), definition.optimizer),
-      ema_(announced(observer, memopt::Owner::kEma, parameters()), definition.ema) {
+      shards_(make_shards(options, *model_)),
+      adam_(announced(observer, memopt::Owner::kOptimizer, parameters()), definition.optimizer,
+            shards_ ? std::optional(shards_->own()) : std::nullopt),
+      ema_(announced(observer, memopt::Owner::kEma,
+                     shards_ ? pieces_of(parameters(), shards_->own()) : parameters()),
+           definition.ema) {
   if (options_.precision.loss_scaling) scaler_.emplace(options_.device);
   memopt::ModelView view;
   view.parameters = parameters();
@@ -140,7 +164,11 @@ void Trainer::resume_at(int64_t step) {
 int64_t Trainer::exchanged_bytes() const {
   if (!reducer_) return 0;
   constexpr int64_t kLoss = sizeof(double);
-  return reducer_->expected_bytes() + kLoss;
+  int64_t weights = 0;
+  for (const auto& [name, parameter] : parameters()) {
+    weights += static_cast<int64_t>(parameter.nbytes());
+  }
+  return reducer_->expected_bytes() + kLoss + (shards_ ? weights : 0);
 }
 
 NamedTensors Trainer::parameters() const {
@@ -151,9 +179,93 @@ NamedTensors Trainer::weights() const {
   return with_buffers(parameters(), *model_);
 }
 
+/// All ranks' pieces of what is laid out as the parameters are.
+std::vector<at::Tensor> Trainer::gathered(const std::vector<at::Tensor>& own) const {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> whole;
+  for (const auto& [name, parameter] : parameters()) {
+    whole.push_back(at::empty_like(parameter.detach()));
+  }
+  const Pieces& pieces = shards_->own();
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    piece_of(whole[pieces[i].tensor], pieces[i]).copy_(own[i]);
+  }
+  shards_->gather(whole);
+  return whole;
+}
+
+NamedTensors Trainer::average() const {
+  if (!shards_ || ema_.shadows().empty()) return ema_.shadows();
+  const std::vector<at::Tensor> whole = gathered(without_names(ema_.shadows()));
+  NamedTensors average = parameters();
+  for (size_t i = 0; i < average.size(); ++i) average[i].second = whole[i];
+  return average;
+}
+
 NamedTensors Trainer::averaged_weights() const {
-  if (ema_.shadows().empty()) return {};
-  return with_buffers(ema_.shadows(), *model_);
+  const NamedTensors whole = average();
+  return whole.empty() ? NamedTensors{} : with_buffers(whole, *model_);
+}
+
+NamedTensors Trainer::whole_optimizer_state() const {
+  const NamedTensors own = adam_.state();
+  if (!shards_) return own;
+  constexpr size_t kParts = 3;  // of Adam::state(): both moments, then the number of steps
+  std::vector<at::Tensor> first, second;
+  for (size_t i = 0; i < own.size(); i += kParts) {
+    first.push_back(own[i].second);
+    second.push_back(own[i + 1].second);
+  }
+  first = gathered(first);
+  second = gathered(second);
+  const NamedTensors all = parameters();
+  NamedTensors whole;
+  for (size_t i = 0; i < all.size(); ++i) {
+    whole.emplace_back("adam.exp_avg." + all[i].first, first[i]);
+    whole.emplace_back("adam.exp_avg_sq." + all[i].first, second[i]);
+    whole.emplace_back("adam.step." + all[i].first, own[kParts - 1].second.clone());
+  }
+  return whole;
+}
+
+NamedTensors Trainer::whole_state() const {
+  NamedTensors state = prefixed("model.", weights());
+  const auto append = [&state](const NamedTensors& more) {
+    state.insert(state.end(), more.begin(), more.end());
+  };
+  append(whole_optimizer_state());
+  append(prefixed("ema.", average()));
+  if (scaler_) append(scaler_->state());
+  return state;
+}
+
+void Trainer::take_own_pieces(const NamedTensors& whole) {
+  const auto named = [&](const std::string& name) -> const at::Tensor& {
+    const auto found = std::find_if(whole.begin(), whole.end(),
+                                    [&](const auto& one) { return one.first == name; });
+    TORCH_CHECK(found != whole.end(), "a whole state, but got none of ", name);
+    return found->second;
+  };
+  const NamedTensors own = adam_.state();
+  const Pieces& pieces = shards_->own();
+  for (size_t i = 0; i < own.size(); ++i) {
+    const at::Tensor& from = named(own[i].first);
+    own[i].second.copy_(own[i].second.dim() == 0 ? from : piece_of(from, pieces[i / 3]));
+  }
+  for (size_t i = 0; i < ema_.shadows().size(); ++i) {
+    const auto& [name, shadow] = ema_.shadows()[i];
+    shadow.copy_(piece_of(named("ema." + name), pieces[i]));
+  }
+}
+
+void Trainer::restore(const NamedTensors& whole, int64_t step) {
+  const at::NoGradGuard no_grad;
+  if (options_.group) {
+    options_.group->broadcast(without_names(whole));
+    step = std::stoll(options_.group->exchange(std::to_string(step)).front());
+  }
+  if (shards_) take_own_pieces(whole);
+  resume_at(step);
 }
 
 std::vector<at::Tensor> Trainer::inputs() const {
@@ -321,6 +433,7 @@ void Trainer::update_weights(StepRecord& record) {
   }
   if (!scaler_) throw_if_not_finite(record);
   adam_.step(found_inf);
+  if (shards_) shards_->gather(without_names(parameters()));
   if (!scaler_) return;
   scaler_->update(*found_inf);
   throw_if_beyond_scaling(record);

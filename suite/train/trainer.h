@@ -17,6 +17,7 @@
 #include "suite/io/safetensors.h"
 #include "suite/models/denoiser.h"
 #include "suite/parallel/gradient_reducer.h"
+#include "suite/parallel/shards.h"
 #include "suite/train/adam.h"
 #include "suite/train/ema.h"
 #include "suite/train/fault.h"
@@ -56,7 +57,8 @@ struct TrainerOptions {
   LoaderOptions loader;          ///< first_step, last_step and share are the trainer's
   std::shared_ptr<Group> group;  ///< the ranks that train together; null: this process alone
   Reduction reduction = Reduction::kExact;
-  Fault fault;  ///< none, but in a self-test
+  bool shard_optimizer = false;  ///< each rank keeps its share of optimizer and average (Shards)
+  Fault fault;                   ///< none, but in a self-test
   /// Makes what repeats recorded steps on the device; empty: every step is issued by the host.
   std::function<std::unique_ptr<baselines::DeviceGraph>(at::Device)> make_graph;
 };
@@ -101,8 +103,11 @@ class Trainer {
                   memopt::SavedTensorSink* sink = nullptr);
 
   [[nodiscard]] int64_t next_step() const { return next_step_; }
-  /// Continues as if `step` steps had been made; the caller has restored state().
+  /// Continues as if `step` steps had been made; the caller has restored the state.
   void resume_at(int64_t step);
+  /// Continues from `whole`, which is whole_state() with the values of `step` steps. In a group
+  /// both are those of rank 0, and all ranks must call it.
+  void restore(const NamedTensors& whole, int64_t step);
 
   [[nodiscard]] Denoiser& model() { return *model_; }
   /// The samples of the step that goes on.
@@ -123,10 +128,17 @@ class Trainer {
 
   /// Parameters and buffers under the peers' names.
   [[nodiscard]] NamedTensors weights() const;
-  /// weights() with the average in the place of each parameter; empty without one.
+  /// The average of each parameter; empty without one. Where ranks keep shards, all must call it,
+  /// and it is a copy.
+  [[nodiscard]] NamedTensors average() const;
+  /// weights() with the average in the place of each parameter; empty without one. All ranks must
+  /// call it.
   [[nodiscard]] NamedTensors averaged_weights() const;
   [[nodiscard]] NamedTensors parameters() const;
-  /// Optimizer, average and loss scaler: all that a checkpoint holds besides weights(). Shared.
+  /// All that a checkpoint holds: weights, optimizer, average and loss scaler. It is shared with
+  /// the trainer; but where ranks keep shards, all must call it, and only the weights are.
+  [[nodiscard]] NamedTensors whole_state() const;
+  /// What this rank keeps of the optimizer. Shared.
   [[nodiscard]] NamedTensors optimizer_state() const { return adam_.state(); }
   /// Tensors of the current micro-batch that the trainer itself holds: x0, t, noise, x_t,
   /// prediction, loss.
@@ -151,6 +163,9 @@ class Trainer {
 
   class StepCleanup;
 
+  [[nodiscard]] std::vector<at::Tensor> gathered(const std::vector<at::Tensor>& own) const;
+  [[nodiscard]] NamedTensors whole_optimizer_state() const;
+  void take_own_pieces(const NamedTensors& whole);
   void start_loader();
   void load_batch(StepRecord& record);
   void halve_batch();
@@ -187,6 +202,7 @@ class Trainer {
   std::shared_ptr<const Dataset> dataset_;
   memopt::Mode& mode_;
   DiffusionProcess process_;
+  std::unique_ptr<Shards> shards_;  ///< where ranks keep shards
   Adam adam_;
   Ema ema_;
   std::optional<LossScaler> scaler_;

@@ -256,12 +256,12 @@ std::string data_checksum(const std::vector<reports::DataFile>& files) {
 }
 
 /// Everything outside the definition that decides which bits come next.
+/// The number of ranks is no part of it: any number continues what another one began.
 std::string execution_of(const reports::Identity& identity, uint64_t seed, bool deterministic) {
-  const std::string ranks = identity.ranks ? fmt::format(", {} ranks", *identity.ranks) : "";
   const std::string rounded =
       identity.reduction.empty() ? "" : ", gradients reduced in " + identity.reduction;
-  return fmt::format("{}-{}-{} {} {} threads{}{}, seed {}{}", identity.mode, identity.baseline,
-                     identity.precision, identity.device, identity.threads, ranks, rounded, seed,
+  return fmt::format("{}-{}-{} {} {} threads{}, seed {}{}", identity.mode, identity.baseline,
+                     identity.precision, identity.device, identity.threads, rounded, seed,
                      deterministic ? ", deterministic" : "");
 }
 
@@ -291,7 +291,6 @@ CheckpointKey run_key(const PlannedRun& plan, const std::vector<reports::DataFil
   identity.precision = spec.precision.name;
   identity.device = spec.device.str();
   identity.threads = spec.threads;
-  if (spec.ranks > 1) identity.ranks = spec.ranks;
   identity.reduction = spec.reduction;
   return {definition_sha256(plan.spec.definition),
           execution_of(identity, plan.seed, spec.deterministic), data_checksum(data)};

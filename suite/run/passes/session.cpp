@@ -102,6 +102,7 @@ Session build(const SessionOptions& options, BuildMemory& memory) {
   trainer.fault = options.fault;
   trainer.group = options.group;
   trainer.reduction = reduction_of(spec.reduction);
+  trainer.shard_optimizer = spec.shard_optimizer;
   if (options.timed && execution.cuda_graph) trainer.make_graph = baselines::make_device_graph;
   Session session;
   session.mode = spec.mode.make();

@@ -108,7 +108,7 @@ class Pass {
     if (options_.events != nullptr) options_.events->run_start();
     start_ = Clock::now();
     try {
-      if (progress().evaluations.empty()) evaluate(0);
+      if (outcome_.resumed_at_step == 0) evaluate(0);
       train();
     } catch (const NonFinite& error) {
       outcome_.finiteness = {
@@ -120,10 +120,28 @@ class Pass {
     describe_weights();
   }
 
+  [[nodiscard]] bool writes() const { return !options_.checkpoint_path.empty(); }
+
+  /// Rank 0 knows, and tells the others.
+  [[nodiscard]] bool has_checkpoint() const {
+    const bool found = writes() && std::filesystem::exists(options_.checkpoint_path);
+    const std::shared_ptr<Group>& group = options_.session.group;
+    return group ? !group->exchange(found ? "found" : "").front().empty() : found;
+  }
+
   void restore() {
-    if (!options_.resume || !std::filesystem::exists(options_.checkpoint_path)) return;
-    progress() = read_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key);
-    elapsed_before_s_ += progress().elapsed_s;
+    if (!options_.resume || !has_checkpoint()) return;
+    if (writes()) {
+      progress() = read_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key);
+      elapsed_before_s_ += progress().elapsed_s;
+      // Another number of ranks may have made the steps until here, or one process.
+      reports::Samples& samples = progress().samples;
+      const size_t measured = rank_ ? samples.step_s.size() : 0;
+      samples.communication_s.resize(measured);
+      samples.exposed_s.resize(measured);
+    } else {
+      trainer_.restore(trainer_.whole_state(), 0);
+    }
     outcome_.resumed_at_step = trainer_.next_step();
   }
 
@@ -148,7 +166,7 @@ class Pass {
 
   void stop_early() {
     outcome_.interrupted = true;
-    if (trainer_.next_step() > 0 && !options_.checkpoint_path.empty()) checkpoint();
+    if (trainer_.next_step() > 0 && (writes() || rank_)) checkpoint();
   }
 
   [[nodiscard]] bool evaluation_due(int64_t done) const {
@@ -199,7 +217,7 @@ class Pass {
     if (options_.events != nullptr) options_.events->eval_start(done, samples_seen);
     const bool average = definition_.eval.weights == "ema";
     std::optional<EmaWeightsGuard> guard;
-    if (average) guard.emplace(trainer_.parameters(), trainer_.ema());
+    if (average) guard.emplace(trainer_.parameters(), trainer_.average());
     const TrainerOptions& trainer = trainer_.options();
     EvaluationOptions how;
     how.device = trainer.device;
@@ -216,7 +234,12 @@ class Pass {
     progress().evaluations.push_back(std::move(evaluation));
   }
 
+  /// By rank 0; the others give it their shares.
   void checkpoint() {
+    if (!writes()) {
+      (void)trainer_.whole_state();
+      return;
+    }
     progress().elapsed_s = elapsed_s();
     write_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key, progress());
   }

@@ -28,6 +28,7 @@ reports::Identity identity_of(const PlannedRun& plan, const Dataset& dataset) {
   identity.framework = "noisemark";
   identity.threads = spec.threads;
   identity.reduction = spec.reduction;
+  if (spec.shard_optimizer) identity.shards = "optimizer";
   identity.data = dataset.standing();
   return identity;
 }

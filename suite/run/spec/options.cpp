@@ -187,6 +187,10 @@ constexpr std::array kRows{
                            "`noisemark quality`",
                            "exact", 0, false, reductions},
                           at<&RunOptions::reduce>},
+    OptionRow<RunOptions>{
+        {kRun | kSweep, "shard-optimizer", "",
+         "keep the optimizer's state and the average in shares, one on each rank"},
+        at<&RunOptions::shard_optimizer>},
     OptionRow<RunOptions>{{kRun | kSweep, "timeout", "S",
                            "seconds within which all ranks end when one is lost", "", 1},
                           at<&RunOptions::timeout_s>},

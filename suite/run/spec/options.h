@@ -124,6 +124,7 @@ struct RunOptions {
   std::optional<int64_t> threads;      ///< LibTorch's own choice, divided among the ranks
   int64_t ranks = 1;                   ///< processes that train together
   std::string reduce;                  ///< how they exchange gradients: "exact"
+  bool shard_optimizer = false;        ///< each keeps a share of optimizer and average
   double timeout_s = 30;               ///< until all ranks end after one is lost
   int64_t loader_threads = 1;          ///< that make batches ahead of time
   std::string data;                    ///< folder of the pictures

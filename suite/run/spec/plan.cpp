@@ -85,6 +85,7 @@ RunSpec make_spec(const RunOptions& options, const Definition& definition, const
   spec.threads = checked_threads(options.threads, options.ranks);
   spec.ranks = options.ranks;
   if (options.reduce != "exact") spec.reduction = options.reduce;
+  spec.shard_optimizer = options.shard_optimizer;
   return spec;
 }
 

@@ -51,7 +51,8 @@ struct RunSpec {
   c10::Device device = c10::kCPU;
   int64_t threads = 0;  ///< in force
   int64_t ranks = 1;
-  std::string reduction;  ///< to which type ranks round gradients, "bf16"; empty: to none
+  std::string reduction;         ///< to which type ranks round gradients, "bf16"; empty: to none
+  bool shard_optimizer = false;  ///< each rank keeps a share of optimizer and average
   bool deterministic = false;
 };
 

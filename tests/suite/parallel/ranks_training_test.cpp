@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -193,8 +194,10 @@ Definition moving_definition() {
 }
 
 std::string trained(const Definition& definition, const std::shared_ptr<Group>& group,
-                    double* loss = nullptr) {
-  const TinySession session(definition, options_in(group, "fp32"));
+                    double* loss = nullptr, bool shards = false) {
+  TrainerOptions options = options_in(group, "fp32");
+  options.shard_optimizer = shards;
+  const TinySession session(definition, options);
   for (int64_t step = 0; step < kSteps; ++step) {
     const StepRecord record = session.trainer->step();
     if (loss != nullptr) *loss = record.loss;
@@ -222,6 +225,82 @@ TEST(RanksTrain, to_the_same_weights_and_the_loss_of_one) {
   for (int64_t rank = 0; rank < 2; ++rank) {
     // Roundings of the gradient, which Adam's first steps make as large as the step: by trial.
     EXPECT_NEAR(std::stod(test::file_bytes(ranks.out(rank) + "/loss")), loss, 1e-4 * loss);
+  }
+}
+
+/// The bytes of what a rank keeps.
+int64_t bytes_of(const NamedTensors& tensors) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) {
+    // Counts of steps: four bytes for each piece.
+    if (tensor.dim() > 0) bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  return bytes;
+}
+
+const test::NamedJob kShard{
+    "shard", [](const Rank& rank, const Words& words, const std::string& out) {
+      Definition definition = moving_definition();
+      definition.train.batch = 12;
+      definition.ema = test::tiny_averages().at(std::stoul(words.at(1)));
+      const auto group = Group::join(rank, kLimit);
+      put_bytes(out + "/weights", trained(definition, group, nullptr, words.front() == "shards"));
+      TrainerOptions options = options_in(group, "fp32");
+      options.shard_optimizer = true;
+      const TinySession session(definition, options);
+      put_bytes(out + "/optimizer", std::to_string(bytes_of(session.trainer->optimizer_state())));
+      put_bytes(out + "/ema", std::to_string(bytes_of(session.trainer->ema().shadows())));
+      put_bytes(out + "/all", std::to_string(bytes_of(session.trainer->parameters())));
+    }};
+
+/// Returns what the ranks wrote under `names`.
+std::vector<std::string> sharded(int64_t number, const Words& words,
+                                 const std::vector<std::string>& names) {
+  Ranks ranks(number, "shard", words);
+  for (int64_t rank = 0; rank < number; ++rank) ranks.start(rank);
+  EXPECT_EQ(ranks.wait(), std::vector<int>(static_cast<size_t>(number), 0)) << ranks.words_of(0);
+  std::vector<std::string> found;
+  for (int64_t rank = 0; rank < number; ++rank) {
+    for (const std::string& name : names) {
+      found.push_back(test::file_bytes(ranks.out(rank) + "/" + name));
+    }
+  }
+  return found;
+}
+
+TEST(ShardsOfTheOptimizer, keep_every_bit_of_weights_and_average) {
+  for (const char* average : {"0", "1"}) {
+    for (const int64_t number : {2, 3}) {
+      const auto whole = sharded(number, {"whole", average}, {"weights"});
+      EXPECT_EQ(sharded(number, {"shards", average}, {"weights"}), whole) << number;
+      EXPECT_FALSE(whole.front().empty());
+    }
+  }
+}
+
+TEST(ShardsOfTheOptimizer, are_equal_to_a_block) {
+  constexpr int64_t kNumber = 3;
+  constexpr int64_t kBlockBytes = kShardBlock * 4;
+  const auto found = sharded(kNumber, {"shards", "0"}, {"optimizer", "ema", "all"});
+  for (size_t i = 0; i < found.size(); i += 3) {
+    const int64_t share = std::stoll(found[i + 2]) / kNumber;
+    EXPECT_LE(std::llabs(std::stoll(found[i]) - 2 * share), 2 * kBlockBytes);
+    EXPECT_LE(std::llabs(std::stoll(found[i + 1]) - share), kBlockBytes);
+  }
+}
+
+TEST(ShardsOfTheOptimizer, hold_every_element_once_and_end_at_blocks) {
+  const std::vector<int64_t> elements{1, 640, 3, 100, 65, 1000, 7};
+  for (const int64_t number : {1, 2, 3, 5}) {
+    std::vector<int64_t> reached(elements.size());
+    for (const Pieces& share : divide(elements, number)) {
+      for (const Piece& piece : share) {
+        EXPECT_EQ(piece.begin, reached[piece.tensor]);
+        EXPECT_EQ(piece.begin % kShardBlock, 0);
+        reached[piece.tensor] = piece.end;
+      }
+    }
+    EXPECT_EQ(reached, elements) << number;
   }
 }
 

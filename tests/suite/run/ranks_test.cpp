@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/result/gate.h"
@@ -130,6 +132,81 @@ TEST(RunByRanks, name_the_rounding_of_gradients_which_is_other_work) {
   EXPECT_NE(judged.out.find("none-plain-fp32-bf16-reduced"), std::string::npos) << judged.both();
 }
 
+std::string weights_of(const fs::path& out) {
+  const reports::Determinism& found = result_in(out).determinism;
+  return found.weights_sha256 + found.ema_sha256;
+}
+
+int64_t bytes_of(const reports::RankRecord& record, const std::string& owner) {
+  return record.boundaries.back().by_category.at(owner);
+}
+
+TEST(RunByRanks, keep_shares_of_optimizer_and_average_and_every_bit_of_the_weights) {
+  const TemporaryFolder folder;
+  const fs::path whole = folder.path() / "whole";
+  const fs::path shared = folder.path() / "shared";
+  ASSERT_EQ(run_noisemark(by_two(short_run(whole))).code, 0);
+  const Finished run = run_noisemark(by_two(with(short_run(shared), {"--shard-optimizer"})));
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_EQ(weights_of(shared), weights_of(whole));
+  const reports::Result result = result_in(shared);
+  for (const char* gate : {"rank_weights", "rank_closure", "closure_peak"}) {
+    expect_passed(result, gate);
+  }
+  for (const char* owner : {"optimizer", "ema"}) {
+    const int64_t all = bytes_of(result_in(whole).ranks[0], owner);
+    for (const reports::RankRecord& record : result.ranks) {
+      // A share is equal to a block of 64 elements, of which Adam keeps two. Its counts of steps
+      // are 4 bytes for each piece: there may be some more on one rank than on the other.
+      EXPECT_LE(std::llabs(bytes_of(record, owner) - all / 2), 2 * 64 * 4 + 256) << owner;
+    }
+  }
+  EXPECT_EQ(run_noisemark({"check", shared.string()}).code, 0);
+  EXPECT_EQ(run_noisemark({"compare", whole.string(), shared.string()}).code, 3);
+}
+
+Texts with_checkpoints(const fs::path& out) {
+  return with(timed_only(out, 12), {"--threads", "1", "--checkpoint-every", "4"});
+}
+
+TEST(RunByRanks, continue_from_their_checkpoint_with_every_bit) {
+  const TemporaryFolder folder;
+  const fs::path whole = folder.path() / "whole";
+  const fs::path out = folder.path() / "out";
+  const Texts shares{"--ranks", "2", "--shard-optimizer"};
+  ASSERT_EQ(run_noisemark(with(with_checkpoints(whole), shares)).code, 0);
+  test::kill_after_a_checkpoint(with(with_checkpoints(out), shares), out);
+  const Finished run = run_noisemark(with(with(with_checkpoints(out), shares), {"--resume"}));
+  ASSERT_EQ(run.code, 0) << run.both();
+  EXPECT_GE(result_in(out).protocol.resumed_at_step, 4);
+  EXPECT_EQ(weights_of(out), weights_of(whole));
+  EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+  // Nothing is left to do.
+  const Finished again = run_noisemark(with(with(with_checkpoints(out), shares), {"--resume"}));
+  EXPECT_EQ(again.code, 0) << again.both();
+}
+
+TEST(RunByRanks, continue_what_another_number_of_ranks_began) {
+  const TemporaryFolder folder;
+  const fs::path whole = folder.path() / "whole";
+  ASSERT_EQ(run_noisemark(with_checkpoints(whole)).code, 0);
+  int number = 0;
+  const std::vector<std::pair<Texts, Texts>> ways{
+      {{"--ranks", "2", "--shard-optimizer"}, {"--ranks", "4"}},
+      {{"--ranks", "2"}, {}},
+      {{}, {"--ranks", "2", "--shard-optimizer"}}};
+  for (const auto& [first, then] : ways) {
+    const fs::path out = folder.path() / std::to_string(number++);
+    test::kill_after_a_checkpoint(with(with_checkpoints(out), first), out);
+    const Finished run = run_noisemark(with(with(with_checkpoints(out), then), {"--resume"}));
+    ASSERT_EQ(run.code, 0) << run.both();
+    EXPECT_GE(result_in(out).protocol.resumed_at_step, 4);
+    EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
+    EXPECT_NEAR(last_loss(result_in(out)), last_loss(result_in(whole)),
+                1e-4 * last_loss(result_in(whole)));
+  }
+}
+
 TEST(RunByRanks, takes_ranks_that_were_started_by_others) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
@@ -181,8 +258,10 @@ TEST(RunByRanks, refuses_what_ranks_cannot_do) {
       "ranks: 3 (a divisor of the 4 samples of a micro-batch; or --set train.batch=6)");
   test::expect_bad_input(with(timed_only(out), {"--reduce", "bf16"}),
                          "--reduce: bf16 for one process (several --ranks)");
-  test::expect_bad_input(by_two(with(timed_only(out), {"--checkpoint-every", "2"})),
-                         "--checkpoint-every: given for 2 ranks (one process)");
+  test::expect_bad_input(with(timed_only(out), {"--shard-optimizer"}),
+                         "--shard-optimizer: given for one process (several --ranks)");
+  test::expect_bad_input(by_two(with(timed_only(out), {"--fit-memory", "1GiB"})),
+                         "--fit-memory: given for 2 ranks (one process)");
   const Finished other = run_noisemark(by_two(timed_only(out)), {{"RANK", "0"},
                                                                  {"LOCAL_RANK", "0"},
                                                                  {"WORLD_SIZE", "3"},

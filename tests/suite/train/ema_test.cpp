@@ -74,7 +74,7 @@ TEST(EmaWeightsGuard, shows_the_average_and_puts_the_trained_weights_back) {
   Ema ema(parameters, config);
   set(parameters, 5.0);
   {
-    const EmaWeightsGuard guard(parameters, ema);
+    const EmaWeightsGuard guard(parameters, ema.shadows());
     EXPECT_EQ(parameters[0].second[0].item<double>(), 3.0);
   }
   EXPECT_EQ(parameters[0].second[0].item<double>(), 5.0);
