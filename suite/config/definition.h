@@ -70,6 +70,13 @@ struct TrainConfig {
   int64_t steps = 100;
 };
 
+/// The learning rate of a batch that is not the one that it was chosen for (Goyal et al. 2017).
+struct ScaleConfig {
+  std::string rule = "none";  ///< "linear" or "sqrt" in train.batch / base_batch
+  int64_t base_batch = 128;   ///< for which optimizer.lr was chosen
+  int64_t warmup_steps = 0;   ///< linear, from optimizer.lr to the scaled rate
+};
+
 struct EvalConfig {
   int64_t samples = 64;  ///< of the test split, sample i at timestep floor((i mod 8 + 0.5) T / 8)
   int64_t every = 0;     ///< steps between evaluations; 0: at the start and the end only
@@ -137,6 +144,7 @@ struct Definition {
   OptimizerConfig optimizer;
   EmaConfig ema;
   TrainConfig train;
+  ScaleConfig scaling;
   EvalConfig eval;
   MeasureConfig measure;
   SampleConfig sample;

@@ -53,6 +53,7 @@ constexpr Condition kGenerated{"data.name", {"gmm16", "synthetic"}};
 constexpr Condition kMinSnr{"diffusion.min_snr", {"true"}};
 constexpr Condition kAnyEma{"ema.kind", {"constant", "power"}};
 constexpr Condition kPowerEma{"ema.kind", {"power"}};
+constexpr Condition kScaled{"scale.rule", {"linear", "sqrt"}};
 constexpr Condition kSamples{"sample.sampler", {"ddim", "ddpm"}};
 constexpr Condition kDdim{"sample.sampler", {"ddim"}};
 constexpr Condition kDdpm{"sample.sampler", {"ddpm"}};
@@ -178,6 +179,15 @@ constexpr Key kKeys[] = {
      kAlways, S::kLocked, false, "micro-batches of an optimizer step"},
     {"train", "steps", in<&D::train, &TrainConfig::steps>, integer(1, kMaxCount), kAlways,
      S::kLocked, false, "optimizer steps"},
+
+    {"scale", "rule", in<&D::scaling, &ScaleConfig::rule>, one_of("none", "linear", "sqrt"),
+     kAlways, S::kLocked, false,
+     "of the learning rate: times train.batch / scale.base_batch, or times the root of that",
+     kLater},
+    {"scale", "base_batch", in<&D::scaling, &ScaleConfig::base_batch>, integer(1, 1048576), kScaled,
+     S::kLocked, false, "batch that optimizer.lr was chosen for"},
+    {"scale", "warmup_steps", in<&D::scaling, &ScaleConfig::warmup_steps>, integer(0, kMaxCount),
+     kScaled, S::kLocked, false, "linear rise of the learning rate from optimizer.lr"},
 
     {"eval", "samples", in<&D::eval, &EvalConfig::samples>, integer(8, kMaxCount), kAlways,
      S::kLocked, false, "images of the test split, a multiple of 8: 8 timesteps in turn"},

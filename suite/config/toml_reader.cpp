@@ -357,6 +357,12 @@ constexpr std::string_view kScales[] = {"cpu", "gpu"};
 constexpr std::string_view kOfAScale = "benchmark.modes";
 constexpr std::string_view kPrecisions[] = {"fp32", "tf32", "bf16", "fp16", "fp64"};
 
+/// The table "scale" holds a table for each scale, beside the keys of its section.
+bool is_of_one_scale(const toml::key& name, const toml::node& node) {
+  return node.is_table() ||
+         std::find(std::begin(kScales), std::end(kScales), name.str()) != std::end(kScales);
+}
+
 // One pass over a file's tables into a draft.
 class Reader {
  public:
@@ -365,8 +371,7 @@ class Reader {
   // `prefix` is "" for the file itself, "scale.cpu." for an override.
   void read_sections(const toml::table& tables, const std::string& prefix) {
     for (const auto& [name, node] : tables) {
-      if (prefix.empty() && name == "scale") continue;
-      const toml::table& table = require_table(prefix, name, node, section_names(prefix));
+      const toml::table& table = require_table(prefix, name, node, section_names());
       if (name == "gate") {
         read_gates(table);
       } else {
@@ -412,16 +417,16 @@ class Reader {
   }
 
  private:
-  static std::vector<std::string> section_names(const std::string& prefix) {
+  static std::vector<std::string> section_names() {
     std::vector<std::string> names = sections();
     names.emplace_back("gate");
-    if (prefix.empty()) names.emplace_back("scale");
     return names;
   }
 
   void read_section(const toml::table& table, const std::string& section,
                     const std::string& prefix) {
     for (const auto& [name, node] : table) {
+      if (prefix.empty() && section == "scale" && is_of_one_scale(name, node)) continue;
       const std::string path = section + "." + std::string(name.str());
       const std::string key_place = place_of(file_, name.source());
       const Key* key = find_key(path);
@@ -525,10 +530,8 @@ Draft read_scale(const toml::table& file_table, const std::string& file, const s
   reader.read_sections(file_table, "");
   reader.require_complete();
   if (const toml::node* scales = file_table.get("scale")) {
-    if (!scales->is_table()) {
-      throw bad_input(place_of(file, scales->source()), "scale", found_text(*scales), "a table");
-    }
     for (const auto& [name, node] : *scales->as_table()) {
+      if (!is_of_one_scale(name, node)) continue;
       const toml::table& table =
           reader.require_table("scale.", name, node, {std::begin(kScales), std::end(kScales)});
       if (name == scale) reader.read_sections(table, "scale." + scale + ".");

@@ -16,6 +16,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace noisemark::suite {
 
@@ -42,8 +43,28 @@ NamedTensors pieces_of(const NamedTensors& tensors, const Pieces& pieces) {
   return found;
 }
 
-Adam::Adam(NamedTensors parameters, const OptimizerConfig& config, std::optional<Pieces> own)
-    : parameters_(std::move(parameters)), config_(config), own_(std::move(own)) {
+RateScale rate_scale(const Definition& definition) {
+  const ScaleConfig& scaling = definition.scaling;
+  const double times =
+      static_cast<double>(definition.train.batch) / static_cast<double>(scaling.base_batch);
+  if (scaling.rule == "linear") return {times, scaling.warmup_steps};
+  if (scaling.rule == "sqrt") return {std::sqrt(times), scaling.warmup_steps};
+  return {};
+}
+
+namespace {
+
+/// 1 after the last of `steps`.
+double risen(int64_t step, int64_t steps) {
+  if (steps == 0) return 1;
+  return std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(steps));
+}
+
+}  // namespace
+
+Adam::Adam(NamedTensors parameters, const OptimizerConfig& config, std::optional<Pieces> own,
+           const RateScale& scale)
+    : parameters_(std::move(parameters)), config_(config), scale_(scale), own_(std::move(own)) {
   for (const auto& [name, parameter] : own_ ? pieces_of(parameters_, *own_) : parameters_) {
     const at::Tensor weight = parameter.detach();
     names_.push_back(name);
@@ -55,9 +76,8 @@ Adam::Adam(NamedTensors parameters, const OptimizerConfig& config, std::optional
 }
 
 double Adam::learning_rate(int64_t step) const {
-  if (config_.warmup_steps == 0) return config_.lr;
-  const double rise = static_cast<double>(step + 1) / static_cast<double>(config_.warmup_steps);
-  return config_.lr * std::min(1.0, rise);
+  const double scaled = 1 + (scale_.factor - 1) * risen(step, scale_.warmup_steps);
+  return config_.lr * risen(step, config_.warmup_steps) * scaled;
 }
 
 std::vector<at::Tensor> Adam::gradients() const {
@@ -94,7 +114,8 @@ void Adam::step(const std::optional<at::Tensor>& found_inf) {
 }
 
 const at::Tensor& Adam::rate_on_device() {
-  if (config_.warmup_steps == 0 || rate_.defined()) return rate_;
+  const bool varies = config_.warmup_steps > 0 || scale_.warmup_steps > 0;
+  if (!varies || rate_.defined()) return rate_;
   // The GPU's kernel reads a float32; the CPU's takes what the tensor holds.
   const at::Device device = weights_.front().device();
   rate_ = at::zeros({}, at::device(device).dtype(device.is_cpu() ? at::kDouble : at::kFloat));
@@ -117,7 +138,8 @@ void Adam::issue(const at::Tensor& found_inf) {
                      /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, found_inf);
   } else {
     at::_fused_adam_(weights_, own_gradients(), exp_avg_, exp_avg_sq_, no_amsgrad, steps_,
-                     config_.lr, config_.beta1, config_.beta2, /*weight_decay=*/0.0, config_.eps,
+                     learning_rate(0), config_.beta1, config_.beta2, /*weight_decay=*/0.0,
+                     config_.eps,
                      /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt, found_inf);
   }
   at::_foreach_sub_(steps_, std::vector<at::Tensor>(steps_.size(), found_inf));

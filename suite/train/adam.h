@@ -21,15 +21,25 @@ at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_n
 /// The pieces under the names of their tensors, with which they share memory.
 [[nodiscard]] NamedTensors pieces_of(const NamedTensors& tensors, const Pieces& pieces);
 
+/// The learning rate of another batch than the one that it was chosen for.
+struct RateScale {
+  double factor = 1;
+  int64_t warmup_steps = 0;  ///< from 1 to the factor
+};
+
+/// By the definition's rule.
+[[nodiscard]] RateScale rate_scale(const Definition& definition);
+
 /// Adam (Kingma & Ba 2015) with torch.optim.Adam's arithmetic and without weight decay, by ATen's
 /// fused kernel. The learning rate rises linearly over the first `warmup_steps` steps: step s (from
-/// 0) uses lr * min(1, (s + 1) / warmup_steps).
+/// 0) uses lr * min(1, (s + 1) / warmup_steps). A scale multiplies it by 1 + (factor - 1) *
+/// min(1, (s + 1) / its warmup_steps).
 class Adam {
  public:
   /// `parameters` are shared with the model. State is allocated at once, so that every step costs
   /// the same memory. `own`: the pieces of the parameters that are updated; empty: all of each.
   Adam(NamedTensors parameters, const OptimizerConfig& config,
-       std::optional<Pieces> own = std::nullopt);
+       std::optional<Pieces> own = std::nullopt, const RateScale& scale = {});
 
   /// Updates every parameter, or the own pieces, from its gradient. A parameter without one is a
   /// programming error. `found_inf`: a scalar tensor; when it is not 0 the update is skipped on the
@@ -61,6 +71,7 @@ class Adam {
 
   NamedTensors parameters_;
   OptimizerConfig config_;
+  RateScale scale_;
   std::optional<Pieces> own_;
   std::vector<std::string> names_;  // of the weights that are updated
   /// Undefined while the rate is the same in every step.

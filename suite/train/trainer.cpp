@@ -128,7 +128,7 @@ Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
       process_(definition.diffusion, options.device, options.precision.weights),
       shards_(make_shards(options, *model_)),
       adam_(announced(observer, memopt::Owner::kOptimizer, parameters()), definition.optimizer,
-            shards_ ? std::optional(shards_->own()) : std::nullopt),
+            shards_ ? std::optional(shards_->own()) : std::nullopt, rate_scale(definition)),
       ema_(announced(observer, memopt::Owner::kEma,
                      shards_ ? pieces_of(parameters(), shards_->own()) : parameters()),
            definition.ema) {

@@ -52,6 +52,15 @@ TEST(Canonical, leaves_out_a_later_key_while_it_has_its_default) {
       << canonical_json(drawing);
 }
 
+TEST(Canonical, holds_the_rule_of_the_learning_rate_where_a_definition_has_one) {
+  EXPECT_EQ(canonical_json(tiny()).find("\"scale\":"), std::string::npos);
+  const Definition scaled = tiny("[gate.loss]", "[scale]\nrule = \"sqrt\"\n[gate.loss]");
+  EXPECT_NE(canonical_json(scaled).find(
+                ",\"scale\":{\"rule\":\"sqrt\",\"base_batch\":128,\"warmup_steps\":0},\"eval\""),
+            std::string::npos)
+      << canonical_json(scaled);
+}
+
 /// The extractor of distances is part of the work where it is said, and nowhere else.
 TEST(Canonical, holds_what_distances_are_made_with_where_a_definition_says_so) {
   EXPECT_EQ(definition_sha256(tiny("[gate.loss]",

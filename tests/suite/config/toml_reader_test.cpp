@@ -61,9 +61,22 @@ TEST(TomlReader, names_the_nearest_key_of_an_unknown_one) {
             "tiny.toml:11:1: model.dmi: unknown key (nearest: model.dim)");
   EXPECT_EQ(error_with("[train]", "[trian]"),
             "tiny.toml:25:2: trian: unknown section (nearest \"train\"; one of: benchmark, model, "
-            "data, diffusion, optimizer, ema, train, eval, measure, sample, quality, gate, scale)");
+            "data, diffusion, optimizer, ema, train, scale, eval, measure, sample, quality, gate)");
   EXPECT_EQ(error_with("[scale.cpu.train]", "[scale.cup.train]"),
             "tiny.toml:36:8: scale.cup: unknown section (nearest \"cpu\"; one of: cpu, gpu)");
+}
+
+TEST(TomlReader, takes_the_rule_of_the_learning_rate_beside_the_scales) {
+  const auto rule_of = [](const std::string& with, const std::string& scale) {
+    return read_toml(replaced(kDefinition, "[scale.cpu.train]", with + "\n[scale.cpu.train]"),
+                     "tiny.toml", scale)
+        .definition.scaling.rule;
+  };
+  EXPECT_EQ(rule_of("[scale]\nrule = \"sqrt\"", "gpu"), "sqrt");
+  EXPECT_EQ(rule_of("[scale.cpu.scale]\nrule = \"linear\"", "cpu"), "linear");
+  EXPECT_EQ(rule_of("[scale.cpu.scale]\nrule = \"linear\"", "gpu"), "none");
+  EXPECT_EQ(error_with("[scale.cpu.train]", "[scale]\nrul = \"sqrt\"\n[scale.cpu.train]"),
+            "tiny.toml:37:1: scale.rul: unknown key (nearest: scale.rule)");
 }
 
 TEST(TomlReader, takes_modes_by_scale_and_no_other_key_of_the_benchmark) {

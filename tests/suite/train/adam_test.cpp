@@ -51,6 +51,22 @@ TEST(Adam, raises_the_learning_rate_linearly_over_the_warmup) {
   EXPECT_DOUBLE_EQ(adam.learning_rate(400), 0.4);
 }
 
+TEST(Adam, scales_the_learning_rate_of_a_larger_batch_and_rises_to_it) {
+  Definition definition;
+  definition.train.batch = 64;
+  definition.scaling.base_batch = 16;
+  EXPECT_EQ(rate_scale(definition).factor, 1) << "without a rule";
+  definition.scaling.rule = "linear";
+  EXPECT_DOUBLE_EQ(rate_scale(definition).factor, 4);
+  definition.scaling.rule = "sqrt";
+  EXPECT_DOUBLE_EQ(rate_scale(definition).factor, 2);
+  definition.scaling.warmup_steps = 4;
+  const Adam adam(one_parameter(0.0), config_with(0.4), std::nullopt, rate_scale(definition));
+  EXPECT_DOUBLE_EQ(adam.learning_rate(0), 0.5);
+  EXPECT_DOUBLE_EQ(adam.learning_rate(3), 0.8);
+  EXPECT_DOUBLE_EQ(adam.learning_rate(400), 0.8);
+}
+
 TEST(Adam, refuses_a_parameter_without_a_gradient) {
   Adam adam(one_parameter(0.0), config_with(0.1));
   EXPECT_THROW(adam.step(), c10::Error);
