@@ -15,6 +15,7 @@
 #include "reports/base/json_reader.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
+#include "reports/render/parts.h"
 #include "reports/render/plot.h"
 #include "reports/render/report.h"
 #include "reports/render/table.h"
@@ -127,6 +128,12 @@ void write_suite(const fs::path& folder, const Suite& suite) {
   json["earlier"] = suite.earlier;
   json["not_run"] = suite.not_run;
   if (!suite.judged.empty()) json["judged"] = suite.judged;
+  if (const auto& part = suite.part) {
+    json["part"] = {{"suite", part->suite},
+                    {"number", part->number},
+                    {"of", part->of},
+                    {"program", part->program}};
+  }
   write_file_atomically(folder / "suite.json",
                         json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
@@ -157,6 +164,18 @@ std::optional<Suite> read_suite(const fs::path& folder) {
   std::vector<std::string> judged;
   if (tree.contains("judged")) read("judged", judged);
   suite.judged = {judged.begin(), judged.end()};
+  if (tree.contains("part")) {
+    const auto& from = reader.at(tree, "part", top);
+    const json::Path place{&top, "part"};
+    SuitePart& part = suite.part.emplace();
+    const auto read_part = [&](const char* key, auto& to) {
+      reader.value(reader.at(from, key, place), to, json::Path{&place, key});
+    };
+    read_part("suite", part.suite);
+    read_part("number", part.number);
+    read_part("of", part.of);
+    read_part("program", part.program);
+  }
   return suite;
 }
 
@@ -184,7 +203,8 @@ void write_suite_report(const fs::path& folder, std::vector<Finding>* lost) {
 }
 
 std::vector<fs::path> rewrite_report(const fs::path& folder, std::vector<Finding>* lost) {
-  const bool suite = fs::exists(folder / "suite.json");
+  // What is not whole is refused before anything is written.
+  const bool suite = fs::exists(folder / "suite.json") || joined_suite(folder);
   std::vector<fs::path> written;
   for (const fs::path& one : result_folders(folder, lost)) {
     or_lost(one, lost, [&] {
@@ -208,7 +228,7 @@ std::vector<fs::path> rewrite_report(const fs::path& folder, std::vector<Finding
 namespace fs = std::filesystem;
 
 std::optional<CollectedResults> collect_suite(const fs::path& folder, std::vector<Finding>* lost) {
-  const auto suite = read_suite(folder);
+  const auto suite = suite_in(folder);
   if (!suite) return {};
   CollectedResults collected{suite->title, {}, {}};
   for (const SuiteRun& run : suite_runs(folder, *suite)) {

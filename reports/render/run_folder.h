@@ -36,6 +36,14 @@ void write_run_folder(const std::filesystem::path& folder, const Result& result)
 /// Throws Error (cannot write).
 void write_result_alone(const std::filesystem::path& folder, const Result& result);
 
+/// Which part of a suite a folder has.
+struct SuitePart {
+  std::string suite;  ///< its title as a whole
+  int64_t number = 1;
+  int64_t of = 1;
+  std::string program;  ///< SHA-256 of the one that runs it
+};
+
 /// Several runs with a common report, as suite.json tells of them.
 struct Suite {
   std::string title;
@@ -46,6 +54,7 @@ struct Suite {
   std::map<std::string, std::string> not_run = {};
   /// "gmm16-ho-long@cpu": whose quality over seeds it judges. Empty: of whatever has several.
   std::set<std::string> judged = {};
+  std::optional<SuitePart> part = {};  ///< empty: it is whole
 };
 
 /// Writes `folder`/suite.json. To be done before the runs, so that one that cannot begin is missed
@@ -68,13 +77,14 @@ struct SuiteRun {
 [[nodiscard]] std::vector<SuiteRun> suite_runs(const std::filesystem::path& folder,
                                                const Suite& suite);
 
-/// Writes report.md by `folder`/suite.json: the results side by side. A run without a result of its
+/// Writes report.md by `folder`/suite.json, or by those of the parts below (parts.h): the results
+/// side by side. A run without a result of its
 /// own is named, and counts as failed where it was run. `lost` as that of collect_suite(). Throws
 /// Error (bad input, cannot write).
 void write_suite_report(const std::filesystem::path& folder, std::vector<Finding>* lost = nullptr);
 
 /// Renders report.md and plots/ again from the result.json in `folder`, or those of every result
-/// below it and then, where there is a suite.json, the report of the suite. Returns the reports
+/// below it and then, where there is a suite, whole or in parts, its report. Returns the reports
 /// that it wrote, the suite's last. What cannot be read, or is being written by another process,
 /// goes to `lost`, and the others are rendered; without `lost` it is thrown. Throws Error (bad
 /// input, cannot write).
@@ -88,7 +98,7 @@ struct CollectedResults {
   std::vector<MissingRun> missing;  ///< runs of the suite without a result of their own
 };
 
-/// Reads the folder of a suite; empty where there is no suite.json. Throws Error (bad input); with
+/// Reads the folder of a suite or of all its parts; else empty. Throws Error as suite_in(); with
 /// `lost`, a result that cannot be read goes there and is also a run without one.
 [[nodiscard]] std::optional<CollectedResults> collect_suite(const std::filesystem::path& folder,
                                                             std::vector<Finding>* lost = nullptr);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "reports/base/error.h"
+#include "reports/render/parts.h"
 #include "reports/render/report.h"
 #include "reports/render/run_folder.h"
 
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 /// Benchmarks that the suite in a folder judges; empty: all of the folder.
 std::set<std::string> judged_in(const fs::path& folder) {
   if (!fs::is_directory(folder)) return {};
-  const auto suite = read_suite(folder);
+  const auto suite = suite_in(folder);
   return suite ? suite->judged : std::set<std::string>{};
 }
 

@@ -24,6 +24,7 @@
 #include "reports/history/history.h"
 #include "reports/references/promote.h"
 #include "reports/render/check.h"
+#include "reports/render/parts.h"
 #include "reports/render/run_folder.h"
 #include "reports/render/table.h"
 #include "reports/seeds/looks.h"
@@ -85,6 +86,7 @@ ExitCode code_without(const std::vector<reports::Finding>& lost) {
 }  // namespace
 
 Answer tabulate_results(const CommandLine& line) {
+  reports::require_whole_suites(line.positional);
   std::vector<reports::Finding> lost;
   const std::string text = reports::table_markdown(line.positional, &lost);
   return {text, code_without(lost)};
@@ -143,6 +145,7 @@ reports::StochasticOptions options_of(const Options& given, const reports::Side&
 
 Answer compare_results(const CommandLine& line) {
   const Options& options = line.options;
+  for (const std::string& path : line.positional) reports::require_whole_suites({path});
   const auto [base, candidate] = reports::read_sides(line.positional[0], line.positional[1]);
   Comparison comparison = reports::compare(base, candidate, options_of(options, base, candidate));
   comparison.inconclusive = inconclusive_of(options);
@@ -241,6 +244,7 @@ reports::QualityOptions quality_options(const Options& given) {
 }  // namespace
 
 Answer judge_seeds(const CommandLine& line) {
+  reports::require_whole_suites(line.positional);
   const std::string& out = line.options.run.out;
   reports::QualityOptions options = quality_options(line.options);
   const reports::QualitySide judged = reports::read_quality_side(line.positional, out);

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -23,7 +24,7 @@ void Seen::begin(int64_t bytes) {
   ++open_;
   ++traffic_.operations;
   traffic_.bytes += bytes;
-  last_begin_ = settled_;
+  last_begin_ = {settled_, traffic_.busy_s};
 }
 
 void Seen::end(bool failed) {
@@ -33,9 +34,19 @@ void Seen::end(bool failed) {
   failed_ = failed_ || failed;
 }
 
-void Seen::waited_since(Clock::time_point begin) {
+Seen::Mark Seen::mark() {
   const std::scoped_lock lock(mutex_);
-  traffic_.exposed_s += std::chrono::duration<double>(Clock::now() - begin).count();
+  settle();
+  return {settled_, traffic_.busy_s};
+}
+
+void Seen::waited_since(const Mark& begin) {
+  const std::scoped_lock lock(mutex_);
+  settle();
+  const double waited = std::chrono::duration<double>(settled_ - begin.time).count();
+  const double copied = waited - (traffic_.busy_s - begin.busy_s);
+  traffic_.exposed_s += waited;
+  traffic_.busy_s += std::max(0.0, copied);
 }
 
 Traffic Seen::traffic() {
@@ -49,7 +60,7 @@ bool Seen::failed() const {
   return failed_;
 }
 
-Seen::Clock::time_point Seen::last_begin() const {
+Seen::Mark Seen::last_begin() const {
   const std::scoped_lock lock(mutex_);
   return last_begin_;
 }

@@ -15,16 +15,21 @@ namespace noisemark::suite {
 class Seen {
  public:
   using Clock = std::chrono::steady_clock;
+  struct Mark {
+    Clock::time_point time;
+    double busy_s = 0;
+  };
 
   void begin(int64_t bytes);
   void end(bool failed);
-  /// The group's thread has only waited since then.
-  void waited_since(Clock::time_point begin);
+  [[nodiscard]] Mark mark();
+  /// The group's thread has only waited since then, or copied what was on its way.
+  void waited_since(const Mark& begin);
 
   [[nodiscard]] Traffic traffic();
   [[nodiscard]] bool failed() const;
   /// Returns when the last operation began.
-  [[nodiscard]] Clock::time_point last_begin() const;
+  [[nodiscard]] Mark last_begin() const;
 
  private:
   void settle();  // under the lock
@@ -33,7 +38,7 @@ class Seen {
   Traffic traffic_;
   int64_t open_ = 0;
   Clock::time_point settled_;
-  Clock::time_point last_begin_;
+  Mark last_begin_;
   bool failed_ = false;
 };
 

@@ -236,7 +236,7 @@ class JoinedGroup final : public Group {
 
   void broadcast(const std::vector<at::Tensor>& tensors) override {
     guarded([&] {
-      const auto begin = Seen::Clock::now();
+      const Seen::Mark begin = seen_->mark();
       for (const at::Tensor& tensor : tensors) {
         std::vector<at::Tensor> one{tensor.detach()};
         process_group_->broadcast(one)->wait();
@@ -248,7 +248,7 @@ class JoinedGroup final : public Group {
   [[nodiscard]] double mean(double value) override {
     return guarded([&] {
       sum_.front().fill_(value);
-      const auto begin = Seen::Clock::now();
+      const Seen::Mark begin = seen_->mark();
       process_group_->allreduce(sum_)->wait();
       seen_->waited_since(begin);
       return sum_.front().item<double>() / static_cast<double>(rank().ranks);

@@ -26,7 +26,7 @@ class GroupLost : public Error {
 struct Traffic {
   int64_t operations = 0;
   int64_t bytes = 0;     ///< of the tensors, once
-  double busy_s = 0;     ///< during which at least one of them was on its way
+  double busy_s = 0;     ///< during which at least one of them was on its way, or copied
   double exposed_s = 0;  ///< of it the rank did nothing but wait
 };
 

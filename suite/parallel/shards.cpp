@@ -74,7 +74,7 @@ const Pieces& Shards::own() const {
 
 void Shards::gather(const std::vector<at::Tensor>& tensors) const {
   const at::NoGradGuard no_grad;
-  const auto begin = Seen::Clock::now();
+  const Seen::Mark begin = seen_by(*group_).mark();
   try {
     // Each piece travels from its own memory, so that there is no copy that lives.
     std::vector<c10::intrusive_ptr<c10d::Work>> works;

@@ -190,7 +190,7 @@ RunOptions options_of_rank(RunOptions options, const Rank& rank) {
 void require_possible(const RunOptions& options, const std::vector<PlannedRun>& plans,
                       const std::optional<Rank>& rank) {
   if (options.ranks == 1) return require_no_ranks_needed(options, plans.front().spec);
-  if (rank && plans.size() > 1) {
+  if (rank && (plans.size() > 1 || !options.shard.empty())) {
     throw bad_input("run", options.id,
                     fmt::format("{} runs by ranks that were started outside", plans.size()),
                     "one run, or --ranks");

@@ -45,6 +45,7 @@ RunOptions child_options(const RunOptions& options, const PlannedRun& plan,
   child.seed = plan.seed;
   child.seeds = 1;
   child.looks.reset();
+  child.shard.clear();
   child.out = out.string();
   child.memory = options.memory && !plan.judged;
   child.memory_snapshot = options.memory_snapshot && child.memory;
@@ -162,11 +163,12 @@ bool is_earlier(const std::optional<reports::Suite>& resumed, const std::string&
   return earlier != resumed->earlier.end() && earlier->second == sha256;
 }
 
-reports::Suite make_suite(const std::string& title, const std::vector<SeriesRun>& runs,
+reports::Suite make_suite(const SeriesTitle& title, const std::vector<SeriesRun>& runs,
                           const fs::path& out, bool resume) {
-  const auto resumed = suite_to_resume(title, out, resume);
+  const auto resumed = suite_to_resume(title.text, out, resume);
   reports::Suite suite;
-  suite.title = title;
+  suite.title = title.text;
+  suite.part = title.part;
   for (const SeriesRun& run : runs) {
     suite.names.push_back(run.name);
     if (run.plan && run.plan->judged) suite.judged.insert(run.plan->id);
@@ -227,7 +229,7 @@ ExitCode worst_of(const SeriesEnd& end) {
   return end.stopped ? worse(worst, ExitCode::kInterrupted) : worst;
 }
 
-SeriesEnd run_series(const std::string& title, const std::vector<SeriesRun>& runs,
+SeriesEnd run_series(const SeriesTitle& title, const std::vector<SeriesRun>& runs,
                      const fs::path& out, bool resume) {
   reports::Suite suite = make_suite(title, runs, out, resume);
   const ResultsByName finished = finished_runs(runs, out, suite, resume);
@@ -267,7 +269,7 @@ std::string label_of(const RunOptions& options, const std::vector<PlannedRun>& p
 
 ExitCode run_into(const RunOptions& options, const std::vector<PlannedRun>& plans,
                   const fs::path& out, const std::optional<Rank>& rank) {
-  if (plans.size() > 1) return run_suite(options, plans, out);
+  if (plans.size() > 1 || !options.shard.empty()) return run_suite(options, plans, out);
   if (rank) return run_rank(options, plans.front(), out, *rank);
   if (options.ranks > 1) return launch_ranks(options, plans.front(), out);
   return run_single(options, plans.front(), out);
@@ -279,7 +281,8 @@ ExitCode run(const RunOptions& given) {
   const std::optional<Rank> rank = own_rank();
   const RunOptions options = rank ? options_of_rank(given, *rank) : given;
   require_one_way_with_what_is_there(options);
-  const std::vector<PlannedRun> plans = plan_runs(options);
+  std::vector<PlannedRun> plans = plan_runs(options);
+  if (!options.shard.empty()) plans = part_of(plans, parse_shard(options.shard));
   require_possible(options, plans, rank);
   if (rank && rank->rank > 0) return run_rank(options, plans.front(), {}, *rank);
   tell_of_unused_gpu(options, plans.front().spec.device);
@@ -340,6 +343,15 @@ std::vector<SeriesRun> series_of(const RunOptions& options, const std::vector<Pl
   return runs;
 }
 
+/// Several machines run a suite by one program, each a part.
+SeriesTitle title_of(const RunOptions& options) {
+  if (options.shard.empty()) return {options.id};
+  const Shard shard = parse_shard(options.shard);
+  return {fmt::format("{}, part {} of {}", options.id, shard.number, shard.of),
+          reports::SuitePart{options.id, shard.number, shard.of,
+                             reports::sha256_of_file("/proc/self/exe")}};
+}
+
 }  // namespace
 
 ExitCode with_quality(ExitCode worst, ExitCode quality, bool judged) {
@@ -351,10 +363,11 @@ ExitCode run_suite(const RunOptions& options, const std::vector<PlannedRun>& pla
   const reports::FolderLock lock(out);
   prepare_suite_folder(out, options.force || options.resume);
   prepare_quality(options, out);
-  const SeriesEnd end = run_series(options.id, series_of(options, plans), out, options.resume);
+  const SeriesEnd end =
+      run_series(title_of(options), series_of(options, plans), out, options.resume);
   const ExitCode worst = worst_of(end);
   // A look at half of the runs would be one of the few that there are.
-  if (end.stopped || !has_several_seeds(plans)) return worst;
+  if (end.stopped || !options.shard.empty() || !has_several_seeds(plans)) return worst;
   return with_quality(worst, say_quality(options, out), is_there_to_judge(plans));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/render/run_folder.h"
 #include "suite/run/spec/options.h"
 #include "suite/run/spec/plan.h"
 
@@ -55,13 +56,19 @@ struct SeriesEnd {
   bool stopped = false;                        ///< by an interrupt
 };
 
+/// Of what runs a series is.
+struct SeriesTitle {
+  std::string text;
+  std::optional<reports::SuitePart> part = std::nullopt;  ///< that is made here; empty: all
+};
+
 /// Makes the runs one after another below `out`, which prepare_suite_folder() has made ready, and
 /// writes suite.json before and report.md after them: only what these runs left counts. With
 /// `resume`, those that are finished stay as they are and the others are continued or begun. An
 /// interrupt ends the run that goes on, as it ends any, and the series after it. `title` says of
 /// what series the folder is: one with another title is not continued. Throws Error, exit code 3,
 /// for that, and where a folder holds a run of something else.
-[[nodiscard]] SeriesEnd run_series(const std::string& title, const std::vector<SeriesRun>& runs,
+[[nodiscard]] SeriesEnd run_series(const SeriesTitle& title, const std::vector<SeriesRun>& runs,
                                    const std::filesystem::path& out, bool resume);
 
 /// Returns the worst exit code of all runs and of the interrupt.
@@ -76,9 +83,9 @@ struct SeriesEnd {
 /// ranks (ranks.h); several run one after another, each in a process of its own,
 /// into `out/BENCHMARK@SCALE/MODE-BASELINE-PRECISION`, with `-seedN` behind it where there are
 /// several seeds, and `out/report.md` shows them side by side; several seeds under several modes
-/// are also judged in `out/quality.md`. That verdict counts where the suite itself asks for seeds;
-/// else it changes no exit code: `noisemark quality` gates.
-/// Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
+/// are also judged in `out/quality.md`, but not where --shard leaves out a part. That verdict
+/// counts where the suite itself asks for seeds; else it changes no exit code: `noisemark quality`
+/// gates. Returns the worst exit code. Progress goes to stderr, the verdict to stdout.
 [[nodiscard]] ExitCode run(const RunOptions& options);
 
 /// Runs the plans one after another, each in a process of its own, into

@@ -287,7 +287,7 @@ SeriesEnd run_cells(const std::string& title, const std::vector<PlannedCell>& ce
                     const fs::path& out, bool resume) {
   std::vector<SeriesRun> runs;
   for (const PlannedCell& cell : cells) runs.push_back(cell.run);
-  return run_series(title, runs, out, resume);
+  return run_series({title}, runs, out, resume);
 }
 
 /// A result counts where the folder's suite.json says that it is the cell's own.

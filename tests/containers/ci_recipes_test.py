@@ -120,6 +120,9 @@ def recipe_errors(root: pathlib.Path) -> list[str]:
     errors += command_errors(root, "slurm.sbatch", re.sub(r"^#.*$", "", slurm, flags=re.MULTILINE))
     if "\nexport NOISEMARK_REQUIRE=cuda\n" not in slurm:
         errors.append("slurm.sbatch: a GPU that is gone would not be red")
+    array = (root / "containers/ci/slurm-array.sbatch").read_text()
+    if "\n: \"${NOISEMARK_REQUIRE=cuda}\"\nexport NOISEMARK_REQUIRE\n" not in array:
+        errors.append("slurm-array.sbatch: a GPU that is gone would not be red")
     return errors
 
 
@@ -152,6 +155,7 @@ DAMAGE = [
     ("slurm.sbatch", r"ci/gate\.sh", "ci/gates.sh"),
     ("slurm.sbatch", r"^export NOISEMARK_REQUIRE=cuda$", "export NOISEMARK_REQUIRE="),
     ("slurm.sbatch", r"^\}", "}}"),
+    ("slurm-array.sbatch", r"^export NOISEMARK_REQUIRE$", "unset NOISEMARK_REQUIRE"),
     ("docker.sh", r"ci/gate\.sh", "ci/none.sh"),
 ]
 

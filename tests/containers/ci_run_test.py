@@ -24,6 +24,12 @@ MARK = "<!-- noisemark comparison -->"
 EARLIER = 130  # comments of people, more than one page
 ROUNDS = 16  # timed runs of each side, all that suite/selftest has recorded: twins, which pass
 
+# A step of one task gets the variables of one.
+SRUN = r'''#!/usr/bin/env bash
+set -euo pipefail
+export SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 SLURM_LOCALID=0
+exec "$@"
+'''
 # The image is its folder's commit; a container has what -e and -v give it, the CPU stands in for its GPU.
 DOCKER = r'''#!/usr/bin/env bash
 set -euo pipefail
@@ -162,9 +168,11 @@ class Runner:
     """A machine of a CI system: a checkout of two commits and of their merge, tools, a server."""
 
     def __init__(self, folder: pathlib.Path, root: pathlib.Path, noisemark: str):
-        self.folder, self.checkout = folder, folder / "checkout"
+        self.folder, self.checkout, self.noisemark = folder, folder / "checkout", noisemark
+        self.tiny = "--threads 1 --set train.steps=2 --set train.batch=2 --set eval.samples=8 --no-profile"
         self.tool("docker", DOCKER)
         self.tool("apptainer", APPTAINER)
+        self.tool("srun", SRUN)
         recorded = str(root / "suite/selftest/recorded")
         self.tool("container", CONTAINER.replace("@NOISEMARK@", noisemark).replace("@RECORDED@", recorded))
         shutil.copytree(root / "containers/ci", self.checkout / "containers/ci")
@@ -192,11 +200,10 @@ class Runner:
         return git(self.checkout, "rev-parse", "HEAD")
 
     def environment(self, more: dict[str, str]) -> dict[str, str]:
-        tiny = "--threads 1 --set train.steps=2 --set train.batch=2 --set eval.samples=8 --no-profile"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("NOISEMARK_", "CI_", "GIT"))}
         return kept | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "COMMITS": str(self.folder / "commits"),
                        "CONTAINER": str(self.folder / "bin/container"), "NOISEMARK_ROUNDS": str(ROUNDS),
-                       "NOISEMARK_BENCHMARKS": "gmm16", "NOISEMARK_ARGUMENTS": tiny} | more
+                       "NOISEMARK_BENCHMARKS": "gmm16", "NOISEMARK_ARGUMENTS": self.tiny} | more
 
     def shell(self, script: str, variables: dict[str, str]) -> tuple[int, str]:
         """As CI systems call a step's shell."""
@@ -290,12 +297,45 @@ def test_slurm(runner: Runner) -> None:
     assert digests(runner.checkout) == expected, "not the digests of the two images"
 
 
+def test_slurm_array(runner: Runner) -> None:
+    def task(number: int, last: int = 2) -> tuple[int, str]:
+        variables = {"NOISEMARK": runner.noisemark, "NOISEMARK_REQUIRE": "", "SLURM_ARRAY_TASK_ID": str(number),
+                     "SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_MAX": str(last), "SLURM_ARRAY_TASK_COUNT": "2"}
+        return runner.shell(f"bash containers/ci/slurm-array.sbatch gmm16 out --seeds 2 --device cpu {runner.tiny}", variables)
+
+    def answer(*words: str) -> tuple[int, str]:
+        return runner.shell(" ".join([runner.noisemark, *words]), {})
+
+    status, output = task(1, last=3)
+    assert status == 2 and "array: 1-3 (1-N)" in output, output
+    status, output = task(1)
+    assert status == 0, output
+    for command in (["report", "out"], ["quality", "out"], ["table", "out"], ["compare", "out", "out"]):
+        status, output = answer(*command)
+        assert status == 3 and "part 2 of 2 of the suite is missing" in output, output
+    for _ in range(2):  # the second time it finds that nothing is left to do
+        status, output = task(2)
+        assert status == 0, output
+    status, output = answer("report", "out")
+    assert status == 0 and "out/report.md" in output, output
+    report = (runner.checkout / "out/report.md").read_text()
+    assert "# CUSTOM: gmm16\n\n0 of 2 runs passed, 2 custom." in report and "part-2/gmm16@cpu" in report, report
+    shutil.copytree(runner.checkout / "out/part-2", runner.checkout / "out/part-3")
+    status, output = answer("table", "out")
+    assert status == 2 and "part 2 of gmm16 a second time" in output, output
+    shutil.rmtree(runner.checkout / "out/part-2")
+    suite = runner.checkout / "out/part-3/suite.json"
+    suite.write_text(suite.read_text().replace(json.loads(suite.read_text())["part"]["program"], "0" * 64))
+    status, output = answer("table", "out")
+    assert status == 3 and "program, SHA-256: 000" in output, output
+
+
 def main() -> int:
     root, noisemark = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     recipes = {name: yaml.safe_load((root / "containers/ci" / name).read_text())
                for name in ("github-actions.yml", "gitlab-ci.yml")}
     for test, arguments in ((test_github, [recipes["github-actions.yml"]]), (test_gitlab, [recipes["gitlab-ci.yml"]]),
-                            (test_slurm, [])):
+                            (test_slurm, []), (test_slurm_array, [])):
         with tempfile.TemporaryDirectory() as folder:
             runner = Runner(pathlib.Path(folder), root, noisemark)
             test(runner, *arguments)

@@ -214,6 +214,12 @@ constexpr std::array kRows{
     OptionRow<RunOptions>{{kSample, "out", "DIR", "new folder for the samples"},
                           at<&RunOptions::out>},
     OptionRow<RunOptions>{
+        {kRun, "shard", "K/N",
+         "make only part K of N of several runs, on one of N machines; report, quality, table and "
+         "compare take the folders of all parts together",
+         "all of them"},
+        at<&RunOptions::shard>},
+    OptionRow<RunOptions>{
         {kTrained, "force", "",
          "replace another run in the output folder, once this one has made all its steps"},
         at<&RunOptions::force>},

@@ -129,6 +129,7 @@ struct RunOptions {
   int64_t loader_threads = 1;          ///< that make batches ahead of time
   std::string data;                    ///< folder of the pictures
   std::string out;                     ///< a new folder in out_parent
+  std::string shard;                   ///< "K/N": only that part of several runs
   bool force = false;                  ///< replace another run's files in `out`
   std::vector<std::string> sets;       ///< "key=value"
   std::string init_weights;            ///< safetensors under the peers' names

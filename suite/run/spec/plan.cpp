@@ -4,10 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "memopt/modes/mode_grammar.h"
 #include "reports/base/error.h"
@@ -156,6 +158,35 @@ std::vector<PlannedRun> plan_runs(const RunOptions& options) {
     }
   }
   return runs;
+}
+
+Shard parse_shard(const std::string& text) {
+  const auto refuse = [&] {
+    return bad_input("--shard", "", text, "K/N, two whole numbers from 1 on, K at most N");
+  };
+  Shard shard;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shard.number);
+  if (first.ec != std::errc{} || first.ptr == end || *first.ptr != '/') throw refuse();
+  const auto second = std::from_chars(first.ptr + 1, end, shard.of);
+  if (second.ec != std::errc{} || second.ptr != end) throw refuse();
+  if (shard.number < 1 || shard.number > shard.of) throw refuse();
+  return shard;
+}
+
+std::vector<PlannedRun> part_of(const std::vector<PlannedRun>& plans, const Shard& shard) {
+  std::vector<std::pair<std::string, uint64_t>> groups;
+  std::vector<PlannedRun> part;
+  for (const PlannedRun& plan : plans) {
+    const std::pair group(plan.id, plan.seed);
+    auto found = std::find(groups.begin(), groups.end(), group);
+    if (found == groups.end()) found = groups.insert(groups.end(), group);
+    if ((found - groups.begin()) % shard.of == shard.number - 1) part.push_back(plan);
+  }
+  const auto most = static_cast<int64_t>(groups.size());
+  if (shard.of <= most) return part;
+  throw bad_input("--shard", "", fmt::format("{}/{}", shard.number, shard.of),
+                  fmt::format("at most {} parts, one for each benchmark and seed", most));
 }
 
 void require_one_way_with_what_is_there(const RunOptions& options) {

@@ -36,6 +36,21 @@ void require_benchmark(const std::string& command, const std::string& id);
 /// anything; exit code 77 when the device is not here.
 [[nodiscard]] std::vector<PlannedRun> plan_runs(const RunOptions& options);
 
+/// A part of several runs.
+struct Shard {
+  int64_t number = 1;  ///< from 1
+  int64_t of = 1;
+};
+
+/// Reads "K/N". Throws Error, exit code 2.
+[[nodiscard]] Shard parse_shard(const std::string& text);
+
+/// The runs of one part. All modes of a benchmark and seed are in the same one, so that what they
+/// are compared with ran on the same machine. Throws Error, exit code 2, for more parts than there
+/// are such groups.
+[[nodiscard]] std::vector<PlannedRun> part_of(const std::vector<PlannedRun>& plans,
+                                              const Shard& shard);
+
 /// Whoever names no device on a machine with a GPU expects it: where `device`, which was chosen, is
 /// the CPU for want of a GPU that can be used, says so and why on stderr.
 void tell_of_unused_gpu(const RunOptions& options, c10::Device device);

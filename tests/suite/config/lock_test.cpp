@@ -53,7 +53,7 @@ TEST(Canonical, leaves_out_a_later_key_while_it_has_its_default) {
 }
 
 TEST(Canonical, holds_the_rule_of_the_learning_rate_where_a_definition_has_one) {
-  EXPECT_EQ(canonical_json(tiny()).find("\"scale\":"), std::string::npos);
+  EXPECT_EQ(canonical_json(tiny()).find("\"scale\":{"), std::string::npos);
   const Definition scaled = tiny("[gate.loss]", "[scale]\nrule = \"sqrt\"\n[gate.loss]");
   EXPECT_NE(canonical_json(scaled).find(
                 ",\"scale\":{\"rule\":\"sqrt\",\"base_batch\":128,\"warmup_steps\":0},\"eval\""),

@@ -80,6 +80,37 @@ TEST(SuiteRun, with_force_that_is_interrupted_keeps_the_earlier_result) {
   expect_reported(out, "`" + kNames[0] + "`: interrupted");
 }
 
+std::vector<std::string> seeds_of(const fs::path& out, const std::string& shard) {
+  return with(timed_only(out, 4), {"--seeds", "3", "--baseline", "plain", "--baseline",
+                                   "channels-last", "--shard", shard});
+}
+
+TEST(SuiteRun, of_a_part_keeps_the_variants_of_a_seed_together_and_is_taken_with_the_others) {
+  const TemporaryFolder folder;
+  const fs::path all = folder.path() / "all";
+  ASSERT_EQ(run_noisemark(seeds_of(all / "a", "1/2")).code, 0);
+  EXPECT_EQ(reports::read_suite(all / "a")->names.size(), 4U);
+  expect_reported(all / "a", "# CUSTOM: gmm16@cpu, part 1 of 2\n\n0 of 4 runs passed, 4 custom.");
+  const Finished half = run_noisemark({"report", all.string()});
+  EXPECT_EQ(half.code, 3);
+  EXPECT_NE(half.err.find("part 2 of 2 of the suite is missing"), std::string::npos) << half.err;
+  ASSERT_EQ(run_noisemark(seeds_of(all / "b", "2/2")).code, 0);
+  EXPECT_EQ(run_noisemark({"report", all.string()}).code, 0);
+  expect_reported(all, "0 of 6 runs passed, 6 custom.");
+  EXPECT_EQ(run_noisemark({"table", all.string()}).code, 0);
+  const Finished other = run_noisemark(with(seeds_of(all / "b", "1/2"), {"--resume"}));
+  EXPECT_EQ(other.code, 3) << "it has the other part: " << other.both();
+}
+
+TEST(SuiteRun, refuses_a_part_that_there_is_not) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  test::expect_bad_input(seeds_of(out, "4/4"),
+                         "--shard: 4/4 (at most 3 parts, one for each benchmark and seed)");
+  test::expect_bad_input(seeds_of(out, "2/1"),
+                         "--shard: 2/1 (K/N, two whole numbers from 1 on, K at most N)");
+}
+
 TEST(SuiteRun, takes_over_only_the_folder_of_a_suite) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "report.md") << "years of work";
