@@ -373,7 +373,13 @@ class Simulation {
       }
       results.push_back(memory->second);
     }
+    if (!recipe.is_shortcut) use_scratch(op.scratch_bytes);
     return results;
+  }
+
+  void use_scratch(int64_t bytes) {
+    meter_.add(0, bytes);
+    meter_.add(0, -bytes);
   }
 
   void require_made(const Recipe& /*recipe*/, ValueId /*id*/, const Memory& /*made*/) {}

@@ -55,6 +55,7 @@ struct OpenFrame final : at::ObserverContext {
   bool writable = true;  ///< all arguments could be written down
   DeviceClock::Mark began = 0;
   std::vector<SlotId> slots;  ///< saved while it ran
+  int64_t high_bytes = 0;     ///< the most that were live while it ran
 };
 
 /// Callbacks are plain functions, so what they serve is found here.
@@ -171,7 +172,26 @@ class StepRecorder::State {
  private:
   [[nodiscard]] MemoryReading read_memory() {
     if (memory_ == nullptr) return {};
-    return {memory_->live_bytes(), memory_->take()};
+    const bool runs = innermost_frame != nullptr && innermost_frame->recorder == this;
+    look_at_memory(runs ? innermost_frame : nullptr);
+    return {memory_->live_bytes(), std::exchange(high_bytes_, 0)};
+  }
+
+  /// For the next reading, and for the operator that has run since the last look.
+  void look_at_memory(OpenFrame* running) {
+    if (memory_ == nullptr) return;
+    const int64_t high_bytes = memory_->take();
+    high_bytes_ = std::max(high_bytes_, high_bytes);
+    if (running != nullptr) running->high_bytes = std::max(running->high_bytes, high_bytes);
+  }
+
+  [[nodiscard]] int64_t scratch_of(OpenFrame& frame) {
+    if (memory_ == nullptr) return 0;
+    look_at_memory(&frame);
+    if (frame.outer != nullptr) {
+      frame.outer->high_bytes = std::max(frame.outer->high_bytes, frame.high_bytes);
+    }
+    return frame.high_bytes - memory_->live_bytes();
   }
 
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function) {
@@ -228,6 +248,7 @@ class StepRecorder::State {
     if (innermost_frame == nullptr) times_.between_operators();
     frame.followed = true;
     frame.recorder = this;
+    look_at_memory(innermost_frame);
     frame.outer = std::exchange(innermost_frame, &frame);
     frame.began = times_.mark();
   }
@@ -256,6 +277,7 @@ class StepRecorder::State {
   void end(const at::RecordFunction& function, OpenFrame& frame) {
     const DeviceClock::Mark ended = times_.mark();
     const std::lock_guard lock(mutex_);
+    const int64_t scratch_bytes = scratch_of(frame);
     const std::vector<at::Tensor> results = tensors_of(function.outputs());
     const c10::FunctionSchema& schema = frame.handle->schema();
     int32_t overwrites = kNone;
@@ -264,7 +286,7 @@ class StepRecorder::State {
       if (overwrites == kNone) mark_written(frame, schema);
     }
     if (overwrites != kNone) {
-      add_operator(frame, results, ended, overwrites);
+      add_operator(frame, results, ended, overwrites, scratch_bytes);
       return;
     }
     const bool fresh = std::any_of(results.begin(), results.end(), [this](const at::Tensor& t) {
@@ -275,11 +297,11 @@ class StepRecorder::State {
       if (frame.outer != nullptr) append(frame.outer->slots, frame.slots);
       return;
     }
-    add_operator(frame, results, ended, kNone);
+    add_operator(frame, results, ended, kNone, scratch_bytes);
   }
 
   void add_operator(OpenFrame& frame, const std::vector<at::Tensor>& results,
-                    DeviceClock::Mark ended, int32_t overwrites) {
+                    DeviceClock::Mark ended, int32_t overwrites, int64_t scratch_bytes) {
     RecordedOperator recorded{*frame.handle,
                               frame.handle->operator_name().name,
                               std::move(frame.arguments),
@@ -289,6 +311,7 @@ class StepRecorder::State {
                               overwrites,
                               true};
     recorded.repeatable = frame.writable && is_repeatable(recorded);
+    recorded.scratch_bytes = scratch_bytes;
     // The tensor goes on under another value.
     if (overwrites != kNone) {
       const auto known = ids_.find(results.front().unsafeGetTensorImpl());
@@ -481,6 +504,7 @@ class StepRecorder::State {
   State* outer_ = nullptr;
   OpenFrame* outer_frame_ = nullptr;
   std::unique_ptr<HighMark> memory_;  ///< null: not read
+  int64_t high_bytes_ = 0;            ///< the most since the last reading, as far as it was looked
   OperatorTimes times_;
   std::mutex mutex_;
   StepGraph graph_;

@@ -258,6 +258,7 @@ void take_measurements(StepGraph& graph, const StepGraph& warm) {
     // Other work on the machine only adds to what an operator takes.
     int64_t& cost_ns = graph.operators[i].cost_ns;
     cost_ns = std::min(cost_ns, warm.operators[i].cost_ns);
+    graph.operators[i].scratch_bytes = warm.operators[i].scratch_bytes;
   }
   for (size_t s = 0; s < graph.slots.size(); ++s) {
     graph.slots[s].at_save = warm.slots[s].at_save;

@@ -82,6 +82,7 @@ struct RecordedOperator {
   bool repeatable = true;        ///< false: draws numbers nobody saved, writes in a way that is not
                                  ///< understood, or takes an argument that cannot be written down
   bool in_scope = false;         ///< a SegmentScope said which segment
+  int64_t scratch_bytes = 0;     ///< that it needs beside its results while it runs; 0: not read
 };
 
 /// The way in which elements follow from memory, beside sizes and strides. Two tensors of one

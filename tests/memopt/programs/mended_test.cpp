@@ -341,5 +341,18 @@ TEST(Mended, a_size_that_a_refusal_named_is_taken_though_the_training_changes) {
   }
 }
 
+/// Seed 10288, where a convolution that is run again unfolds its input once more.
+TEST(Mended, a_budget_counts_what_an_operator_needs_while_it_is_run_again) {
+  Program program = on_vectors({call("conv", {0}, {0}), call("exp", {1}),
+                                call("overwriting_square", {2}), call("mean_of_image", {1})},
+                               "budget");
+  program.input = {c10::kFloat, {2, 4, 4, 8}};
+  program.states[0].shape = {4, 4, 3, 3};
+  program.loop.batch = 2;
+  program.loop.changes_at = 1;
+  program.mode.share = 0.7;
+  EXPECT_EQ(finding_of(program), "");
+}
+
 }  // namespace
 }  // namespace noisemark::memopt::programs
