@@ -132,9 +132,14 @@ class Encoder {
     const std::optional<SavedMemory> memory = saved_memory(graph_, storage);
     if (!memory) return;
     ValueTreatment& first = treatment(memory->first);
+    if (is_held_anyway(storage) && !policy_.codec(graph_, memory->first).empty()) {
+      note(storage, KeepReason::kHeldAnyway);
+      return;
+    }
     note_unrounded(storage, memory->first);
     if (!give_codecs(memory->first, first)) {
-      if (overrides_.no_room.count(value(memory->first).storage) != 0) note_full_host(storage);
+      if (overrides_.no_room.count(value(memory->first).storage) != 0)
+        note(storage, KeepReason::kNoRoomOnHost);
       return;
     }
     for (const ValueId id : storage.values) {
@@ -181,10 +186,23 @@ class Encoder {
   }
 
   /// Its operator cannot be run again either, but that does not matter here.
-  void note_full_host(const RecordedStorage& storage) {
+  void note(const RecordedStorage& storage, KeepReason why) {
     for (const ValueId id : storage.values) {
-      if (!value(id).slots.empty()) treatment(id).reason = KeepReason::kNoRoomOnHost;
+      if (!value(id).slots.empty()) treatment(id).reason = why;
     }
+  }
+
+  /// Returns whether the program itself holds the memory until backward has last asked for it.
+  [[nodiscard]] bool is_held_anyway(const RecordedStorage& storage) const {
+    if (!graph_.backward_ran || storage.gone_at_operator != kNone) return false;
+    if (storage.gone_at_unpack == kNone) return true;
+    return std::all_of(storage.values.begin(), storage.values.end(), [&](ValueId id) {
+      const std::vector<SlotId>& slots = value(id).slots;
+      return std::all_of(slots.begin(), slots.end(), [&](SlotId slot) {
+        const int32_t asked_at = graph_.slots[static_cast<size_t>(slot)].unpack_order;
+        return asked_at != kNone && asked_at < storage.gone_at_unpack;
+      });
+    });
   }
 
   /// False when no codec is left.

@@ -9,7 +9,7 @@
 namespace noisemark::memopt {
 namespace {
 
-constexpr std::array<std::string_view, 15> kReasonNames = {
+constexpr std::array<std::string_view, 16> kReasonNames = {
     "",
     "made outside the model",
     "operator is not replayed in this mode",
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 15> kReasonNames = {
     "others cost less to make again",
     "rounding could spoil a gradient",
     "the mode does not round its type",
+    "the program holds it anyway",
 };
 
 /// Calls `visit(value, treatment, storage)` for the first saved value of every storage that is not

@@ -41,6 +41,7 @@ enum class KeepReason : uint8_t {
   kDear,             ///< a budget has room for it, and others cost less to make again
   kExact,            ///< to round it could spoil a gradient (record/exact_storages.h)
   kTypeNotRounded,   ///< the mode rounds no tensor of its type: it is float64 or complex
+  kHeldAnyway,       ///< the program holds it until backward has read it: a copy would come on top
 };
 [[nodiscard]] std::string_view keep_reason_name(KeepReason reason);
 /// The policy could make the value again and prefers to keep it.

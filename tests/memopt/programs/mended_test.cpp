@@ -354,5 +354,17 @@ TEST(Mended, a_budget_counts_what_an_operator_needs_while_it_is_run_again) {
   EXPECT_EQ(finding_of(program), "");
 }
 
+/// Seed 10356.
+TEST(Mended, what_the_program_keeps_alive_from_step_to_step_is_not_copied) {
+  Program program = on_vectors({call("group_norm", {0}, {0, 0})}, "");
+  program.input = {c10::kFloat, {4, 4, 8, 8}};
+  program.states = {{{4}, 0, true, false}};
+  program.loop.carries_state = true;
+  for (const char* mode : {"offload:all", "gist+offload:all"}) {
+    program.mode.spelling = mode;
+    EXPECT_EQ(finding_of(program), "") << mode;
+  }
+}
+
 }  // namespace
 }  // namespace noisemark::memopt::programs
