@@ -142,7 +142,8 @@ std::optional<Suite> read_suite(const fs::path& folder) {
   const fs::path file = folder / "suite.json";
   if (!fs::exists(file)) return std::nullopt;
   const std::string text = read_file(file);
-  const auto tree = nlohmann::json::parse(text, nullptr, false);
+  const auto tree =
+      nlohmann::json::parse(text, RefuseDoubles<nlohmann::json>(file.string()), false);
   if (!tree.is_object()) {
     const std::string fault = json_fault(text);
     throw not_a_suite(file, fault.empty() ? "no object" : "not JSON: " + fault);

@@ -71,7 +71,7 @@ std::string_view name_of(EventType type) {
 Event parse_event(std::string_view json, const std::string& where) {
   OrderedJson line;
   try {
-    line = OrderedJson::parse(json);
+    line = OrderedJson::parse(json, RefuseDoubles<OrderedJson>(where));
   } catch (const OrderedJson::exception&) {
     throw bad_input(where, "not valid JSON", json_fault(json), "");
   }

@@ -34,7 +34,7 @@ Error not_ours(const std::string& where, const std::string& found) {
 
 Json parsed(std::string_view text, const std::string& where) {
   try {
-    return Json::parse(text);
+    return Json::parse(text, RefuseDoubles<Json>(where));
   } catch (const Json::exception& error) {
     throw not_ours(where, fault_words(text, error));
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reports/base/error.h"
+#include "reports/base/json.h"
 #include "reports/base/sha256.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/keys.h"
@@ -188,7 +189,8 @@ std::string numbers_difference(const NumbersField& field, const LockEntry& locke
 }  // namespace
 
 Lock parse_lock(std::string_view text, const std::string& file) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json =
+      nlohmann::json::parse(text, reports::RefuseDoubles<nlohmann::json>(file), false);
   if (!json.is_object()) throw bad_input(file, "", "not a JSON object", "entries by benchmark");
   Lock lock;
   for (const auto& [name, entry] : json.items()) lock[name] = parse_entry(entry, file, name);

@@ -289,7 +289,9 @@ TEST_F(WriteReport, a_suite_is_read_as_it_was_written_and_nothing_else_is_taken_
         "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": 7}",
         "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"a\", \"a\"]}",
         "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"../a\"]}",
-        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"/a\"]}"}) {
+        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"/a\"]}",
+        "{\"schema\": \"noisemark.suite 1\", \"title\": \"a\", \"folders\": [\"a\"], "
+        "\"folders\": []}"}) {
     std::ofstream(folder_ / "suite.json") << text;
     try {
       (void)read_suite(folder_);

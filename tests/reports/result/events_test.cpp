@@ -161,6 +161,8 @@ TEST(EventText, names_the_line_of_a_malformed_event) {
   EXPECT_EQ(with("\"k\"", "\"\""), "e.mlog:2: key: \"\" (a name)");
   EXPECT_EQ(with("{}", "[]"), "e.mlog:2: metadata: [] (an object)");
   EXPECT_EQ(with(",\"metadata\":{}", "").substr(0, 14), "e.mlog:2: keys");
+  EXPECT_EQ(with("{}", R"({"a":1,"a":2})"),
+            "e.mlog:2: a: this key twice in one object (every key once)");
 }
 
 }  // namespace

@@ -214,6 +214,8 @@ TEST_F(WriteQuality, refuses_a_file_with_an_unknown_key_a_wrong_type_or_another_
     return "accepted";
   };
   EXPECT_TRUE(words_for(R"("alpha")", R"("alpa": 1, "alpha")").starts_with("q.json: alpa: "));
+  EXPECT_EQ(words_for(R"("alpha")", R"("alpha": 1, "alpha")"),
+            "q.json: alpha: this key twice in one object (every key once)");
   EXPECT_EQ(words_for(R"("alpha": 0.05)", R"("alpha": "low")"),
             "q.json: alpha: \"low\" (a number)");
   EXPECT_TRUE(

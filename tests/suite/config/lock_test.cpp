@@ -193,6 +193,12 @@ TEST(Lock, reads_back_what_it_writes_exactly) {
   EXPECT_EQ(read.at("b@gpu").evaluation, entry().evaluation);
 }
 
+TEST(Lock, a_benchmark_twice_is_refused) {
+  std::string text = lock_json({{"a@cpu", entry()}, {"b@gpu", entry()}});
+  text.replace(text.find("b@gpu"), 5, "a@cpu");
+  EXPECT_EQ(parse_error(text), "LOCK: a@cpu: this key twice in one object (every key once)");
+}
+
 TEST(Lock, an_equal_entry_has_no_differences) {
   EXPECT_TRUE(lock_differences(entry(), entry()).empty());
 }
