@@ -119,6 +119,22 @@ void write_through(const std::filesystem::path& path, int stream,
   if (close(descriptor) != 0) throw cannot_write(path, errno);
 }
 
+// Writes over the bytes of a file before it gives up what is left of them: a full disk is met while
+// as much as can be is still there.
+void write_over(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) throw cannot_write(path, errno);
+  try {
+    for (const std::string_view piece : pieces) write_to(descriptor, piece, path);
+    const off_t size = lseek(descriptor, 0, SEEK_CUR);
+    if (ftruncate(descriptor, size) != 0 || fsync(descriptor) != 0) throw cannot_write(path, errno);
+  } catch (...) {
+    close(descriptor);
+    throw;
+  }
+  if (close(descriptor) != 0) throw cannot_write(path, errno);
+}
+
 // The file behind links, which stay. One that leads nowhere yet is made where it leads.
 std::filesystem::path behind_links(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as Linux follows them
@@ -203,6 +219,14 @@ void write_file_atomically(const std::filesystem::path& path,
     }
   }
   StagedFile(behind_links(path), pieces).put_in_place();
+}
+
+void write_named_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
+  struct stat status {};
+  const bool has_other_names = stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+                               status.st_nlink > 1 && own_stream(status) < 0;
+  if (has_other_names) return write_over(path, pieces);
+  write_file_atomically(path, pieces);
 }
 
 void remove_leftovers(const std::filesystem::path& folder, std::span<const char* const> names) {

@@ -40,13 +40,21 @@ class [[nodiscard]] StagedFile {
 /// Writes a temporary file beside `path`, flushes it to the disk and renames it, so that `path` is
 /// always whole: the old bytes or the new ones. A link stays, and the file behind it is written.
 /// A device, a pipe or this process's own output is no regular file and never replaced: the bytes
-/// go into it. Throws Error (cannot write) with the cause, a full disk for example, and
-/// leaves no temporary file behind.
+/// go into it. Where the file has other names (hard links), these keep the old bytes, so a linked
+/// copy of a folder stays as it was. Throws Error (cannot write) with the cause, a full disk for
+/// example, and leaves no temporary file behind.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// Writes several pieces likewise, one after the other, without joining them in memory.
 void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::string_view> pieces);
+
+/// Writes a file that the user names likewise, but into it where it has other names, as `>` of a
+/// shell does: all of them are then the new bytes.
+void write_named_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);
+inline void write_named_file(const std::filesystem::path& path, std::string_view text) {
+  write_named_file(path, std::span(&text, 1));
+}
 
 /// Removes from `folder` the temporary files that write_file_atomically() of processes which are no
 /// more left there: those of the files `names`, or with none of any file. A folder that is not

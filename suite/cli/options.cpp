@@ -219,7 +219,8 @@ constexpr std::array kRows{
     Row{{kFid, "threads", "N", "threads of LibTorch on the CPU", "LibTorch's own choice", 1},
         run_member<&RunOptions::threads>},
 
-    Row{{kFit | kReport | kCompare | kTrace, "out", "FILE", "file for the text", "stdout"},
+    Row{{kFit | kReport | kCompare | kTrace, "out", "FILE",
+         "file for the text; its links, also hard ones, stay", "stdout"},
         run_member<&RunOptions::out>},
     Row{{kQuality, "out", "DIR", "folder for quality.md and quality.json, not of other runs",
          "stdout"},
@@ -233,7 +234,9 @@ constexpr std::array kRows{
         run_member<&RunOptions::out>},
     Row{{kSelftest, "out", "DIR", "folder that keeps the runs and comparisons", "none"},
         run_member<&RunOptions::out>},
-    Row{{kFid, "out", "FILE.npz", "file for mu, sigma and n of A, in pytorch-fid's form", "none"},
+    Row{{kFid, "out", "FILE.npz",
+         "file for mu, sigma and n of A, in pytorch-fid's form; its links, also hard ones, stay",
+         "none"},
         run_member<&RunOptions::out>},
     Row{{kFid, "json", "", "print JSON, for programs"}, at<&Options::json>},
 };
@@ -312,7 +315,7 @@ reports::Inconclusive inconclusive_of(const Options& options) {
 
 std::string deliver(const Options& options, std::string text) {
   if (options.run.out.empty()) return text;
-  reports::write_file_atomically(options.run.out, text);
+  reports::write_named_file(options.run.out, text);
   return "";
 }
 

@@ -212,7 +212,7 @@ void write_zip(const std::string& path, std::span<const ZipPart> parts) {
   }
   pieces.push_back(directory);
   pieces.push_back(end);
-  reports::write_file_atomically(path, pieces);
+  reports::write_named_file(path, pieces);
 }
 
 }  // namespace noisemark::suite

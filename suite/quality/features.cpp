@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/json.h"
 #include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/quality/cifarnet/network.h"
@@ -72,7 +73,8 @@ std::string extractor_json(const ExtractorInfo& info) {
 }
 
 ExtractorInfo parse_extractor(std::string_view text, const std::string& where) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json =
+      Json::parse(text, reports::RefuseDoubles<Json>(where), /*allow_exceptions=*/false);
   ExtractorInfo info;
   for (const InfoField& field : kInfoFields) {
     if (!json.is_object() || !json.contains(field.name) || !json[field.name].is_string()) {

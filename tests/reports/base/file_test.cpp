@@ -70,6 +70,22 @@ TEST(WriteFile, goes_through_what_is_no_regular_file_and_replaces_none) {
   fs::remove_all(folder);
 }
 
+TEST(WriteFile, what_the_user_names_keeps_its_hard_links_and_what_a_folder_holds_leaves_them_old) {
+  const ScratchFolder scratch("hard_links");
+  const fs::path file = scratch.path() / "file";
+  const fs::path other = scratch.path() / "other";
+  write_named_file(file, "the old bytes");
+  fs::create_hard_link(file, other);
+  write_named_file(file, "new");
+  EXPECT_EQ(read_file(file), "new");
+  EXPECT_EQ(read_file(other), "new");
+  write_named_file(other, "longer than before");
+  EXPECT_EQ(read_file(file), "longer than before");
+  write_file_atomically(file, "of a folder");
+  EXPECT_EQ(read_file(file), "of a folder");
+  EXPECT_EQ(read_file(other), "longer than before");
+}
+
 /// Opening a pipe for reading would wait for who writes into it.
 TEST(WriteFile, keeps_who_may_read_the_file_that_it_replaces) {
   const ScratchFolder folder("file");

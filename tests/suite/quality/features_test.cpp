@@ -64,6 +64,9 @@ TEST(Features, say_in_json_where_they_are_from) {
   for (const char* bad : {"", "[]", "{}", "{\"name\": 1}", "{\"name\": \"a\"}"}) {
     EXPECT_EQ(outcome([&] { (void)parse_extractor(bad, "a.npz"); }).first, ExitCode::kBadInput);
   }
+  std::string twice = extractor_json(info);
+  twice.insert(1, R"("name":"other",)");
+  EXPECT_EQ(outcome([&] { (void)parse_extractor(twice, "a.npz"); }).first, ExitCode::kBadInput);
 }
 
 TEST(Features, are_comparable_where_all_but_the_words_agree) {
