@@ -42,7 +42,7 @@ std::vector<Calls> calls_within(const Recording& recording, const ProfiledEvent&
   return threads;
 }
 
-/// What kernels, copies and fills took, by the operator around their launch.
+/// Returns the time of kernels, copies and fills by the operator around their launch.
 std::unordered_map<uint64_t, int64_t> device_times(const Recording& recording) {
   std::unordered_map<uint64_t, int64_t> times;
   for (const ProfiledEvent& event : recording.events) {

@@ -10,7 +10,7 @@
 #include "reports/profile/recording.h"
 #include "reports/render/plot.h"
 
-/// What a step's operators would take at least on this machine, beside what they took (the roofline
+/// The least time of a step's operators on this machine beside the measured one (the roofline
 /// model: Williams, Waterman, Patterson, CACM 52(4), 2009).
 namespace noisemark::reports {
 

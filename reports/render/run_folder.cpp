@@ -204,7 +204,7 @@ void write_suite_report(const fs::path& folder, std::vector<Finding>* lost) {
 }
 
 std::vector<fs::path> rewrite_report(const fs::path& folder, std::vector<Finding>* lost) {
-  // What is not whole is refused before anything is written.
+  // A suite that is not whole is refused before anything is written.
   const bool suite = fs::exists(folder / "suite.json") || joined_suite(folder);
   std::vector<fs::path> written;
   for (const fs::path& one : result_folders(folder, lost)) {

@@ -36,7 +36,7 @@ void write_run_folder(const std::filesystem::path& folder, const Result& result)
 /// Throws Error (cannot write).
 void write_result_alone(const std::filesystem::path& folder, const Result& result);
 
-/// Which part of a suite a folder has.
+/// The part of a suite that a folder has.
 struct SuitePart {
   std::string suite;  ///< its title as a whole
   int64_t number = 1;

@@ -8,7 +8,7 @@
 #include "reports/render/table.h"
 #include "reports/result/result.h"
 
-/// What a training gains by its ranks, and what their communication costs it.
+/// The gain of a training by its ranks, and the cost of their communication.
 namespace noisemark::reports {
 
 /// Medians over the steps after the warm-up, of one rank.
@@ -20,7 +20,7 @@ struct RankTimes {
   double own_s = 0;            ///< of a step without the exposed part
 };
 
-/// Of the ranks that measured their communication, in their order.
+/// Returns the times of the ranks that measured their communication, in their order.
 [[nodiscard]] std::vector<RankTimes> rank_times(const Result& result);
 
 /// Returns the rank whose own work takes longest; null for no ranks.
@@ -36,9 +36,9 @@ struct RankTimes {
 /// over the slowest rank's own work. Empty where that was not measured.
 [[nodiscard]] std::optional<double> rate_without_exposed(const Result& result);
 
-/// Of a sweep over ranks: images/s, the efficiency E_N = T_N / (N T_1), and what it would be
-/// without the exposed part. A row claims none where its ranks share processors, or where one rank
-/// had other threads. Empty where ranks are no axis.
+/// Returns for a sweep over ranks: images/s, the efficiency E_N = T_N / (N T_1), and what it would
+/// be without the exposed part. A row claims none where its ranks share processors, or where one
+/// rank had other threads. Empty where ranks are no axis.
 [[nodiscard]] std::string scaling_table(const Sweep& sweep);
 
 }  // namespace noisemark::reports

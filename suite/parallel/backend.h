@@ -47,7 +47,7 @@ class Seen {
     const c10::intrusive_ptr<c10d::Store>& store, const Rank& rank, std::chrono::milliseconds limit,
     const std::shared_ptr<Seen>& seen);
 
-/// What the group's process group has seen.
+/// The counts that the group's process group has seen.
 [[nodiscard]] Seen& seen_by(const Group& group);
 
 /// The process group of a joined group.

@@ -27,7 +27,7 @@ std::vector<std::vector<size_t>> buckets_of(const std::vector<at::Tensor>& param
 
 using Ranks = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-/// What Python's bf16_compress_hook does, of which C++ has the one for float16 only: each rank
+/// Does what Python's bf16_compress_hook does, of which C++ has the one for float16 only: each rank
 /// rounds its part of the mean, and the sum is rounded too. What is on its way is kept for the next
 /// step: Gloo's thread holds it for a moment longer than a rank waits.
 class RoundToBf16 final : public c10d::CppCommHookInterface<Ranks> {

@@ -18,7 +18,7 @@ enum class Reduction {
 
 /// The words of --reduce.
 [[nodiscard]] std::vector<std::string> reductions();
-/// Of one of them; empty: exact.
+/// Returns the reduction of one of these words; exact for an empty one.
 [[nodiscard]] Reduction reduction_of(const std::string& word);
 
 /// Makes every gradient the mean over the ranks, by c10d's Reducer: gradients lie in buckets of

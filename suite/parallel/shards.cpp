@@ -17,7 +17,7 @@ int64_t at_block(int64_t offset, int64_t elements) {
   return std::min((offset + kShardBlock / 2) / kShardBlock * kShardBlock, elements);
 }
 
-/// Where each share ends, counted over all tensors.
+/// The ends of the shares, counted over all tensors.
 std::vector<int64_t> borders_of(const std::vector<int64_t>& elements, int64_t ranks) {
   const int64_t all = std::accumulate(elements.begin(), elements.end(), int64_t{0});
   std::vector<int64_t> borders;

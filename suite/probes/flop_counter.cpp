@@ -90,7 +90,7 @@ int64_t convolution_backward(Arguments a) {
   return parts * convolution.flops(product(positions.slice(2)));
 }
 
-/// How a kernel is laid along one dimension: at `positions` places, whose taps fall on `pixels`.
+/// A kernel laid along one dimension: at `positions` places, whose taps fall on `pixels`.
 struct Laid {
   int64_t positions, pixels, kernel, stride, padding, dilation;
 

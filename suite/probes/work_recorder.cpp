@@ -118,7 +118,7 @@ std::string shapes_of(const std::vector<at::Tensor>& tensors) {
   return fmt::format("{}", fmt::join(all, " "));
 }
 
-/// What an operator's arguments are to it.
+/// The tensors that an operator reads and writes.
 struct Arguments {
   std::vector<at::Tensor> all;
   std::vector<at::Tensor> read;

@@ -56,7 +56,7 @@ struct SeriesEnd {
   bool stopped = false;                        ///< by an interrupt
 };
 
-/// Of what runs a series is.
+/// The runs that a series is made of.
 struct SeriesTitle {
   std::string text;
   std::optional<reports::SuitePart> part = std::nullopt;  ///< that is made here; empty: all

@@ -66,7 +66,7 @@ class Adam {
   void restore_steps_taken(int64_t steps) { steps_taken_ = steps; }
 
  private:
-  /// Of what is updated.
+  /// Returns the gradients of the tensors that are updated here.
   [[nodiscard]] std::vector<at::Tensor> own_gradients() const;
 
   NamedTensors parameters_;

@@ -138,7 +138,7 @@ class Trainer {
   /// All that a checkpoint holds: weights, optimizer, average and loss scaler. It is shared with
   /// the trainer; but where ranks keep shards, all must call it, and only the weights are.
   [[nodiscard]] NamedTensors whole_state() const;
-  /// What this rank keeps of the optimizer. Shared.
+  /// The share of the optimizer that this rank keeps. Shared.
   [[nodiscard]] NamedTensors optimizer_state() const { return adam_.state(); }
   /// Tensors of the current micro-batch that the trainer itself holds: x0, t, noise, x_t,
   /// prediction, loss.

@@ -40,8 +40,8 @@ void append_last(std::vector<double>& to, const std::vector<double>& from) {
   to.push_back(from.back());
 }
 
-/// What a rank draws and exchanges: the noise of the first step, because ranks must not draw the
-/// same, and the traffic of the last one.
+/// Tells what a rank draws and exchanges: the noise of the first step, because ranks must not draw
+/// the same, and the traffic of the last one.
 class RankWatch final : public StepObserver {
  public:
   explicit RankWatch(const Trainer& trainer) : trainer_(trainer) {}

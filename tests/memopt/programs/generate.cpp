@@ -35,7 +35,7 @@ constexpr int kAttempts = 200;
 constexpr int kCallsOfABlock = 3;
 /// A mode follows its plan by then.
 constexpr int kWritesFrom = 6;
-/// Of programs of a known kind so many are drawn again: a run leaves out the others.
+/// So many programs of a known kind are drawn again, because a run leaves them out.
 constexpr int64_t kFewerKnownPercent = 90;
 /// A program without anything to train is drawn again, by the seed so far away.
 constexpr uint64_t kStride = uint64_t{1} << 40;

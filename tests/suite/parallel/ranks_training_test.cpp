@@ -313,7 +313,7 @@ TEST(RanksTrain, and_one_rank_alone_keeps_every_bit) {
   EXPECT_EQ(trained(definition, group_of_one()), trained(definition, nullptr));
 }
 
-/// What a step of one rank reduces, which are the bytes of the gradient over `divisor`.
+/// The bytes that a step of one rank reduces, which are those of the gradient over `divisor`.
 void expect_reduced(Reduction reduction, int64_t divisor) {
   Definition definition = moving_definition();
   definition.train.accumulation = 2;
