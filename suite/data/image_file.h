@@ -11,8 +11,7 @@
 /// for every kind that both take. Gray and palettes become RGB. Alpha, gamma, colour profiles and
 /// the orientation of EXIF are not applied, because no training pipeline of the peers applies them.
 /// Pillow's way counts also where one would expect another: of 16 bits the upper 8 are kept, but
-/// 16-bit gray is cut off at 255, palettes are black beyond their end, an animation is its first
-/// frame, and the inks of CMYK are taken as Adobe stores them, without their profile.
+/// 16-bit gray is cut off at 255, and palettes are black beyond their end.
 namespace noisemark::suite {
 
 /// A file that is no whole PNG or JPEG; what() says what is wrong and names no file.
@@ -42,8 +41,7 @@ struct DecodedImage {
 [[nodiscard]] bool is_archive(std::span<const uint8_t> bytes);
 
 /// Decodes a whole file. Throws ImageError where pixels are missing or made up (also where a
-/// decoder would only warn of that), for more than kMaxPixels, and for kinds that libjpeg-turbo 2
-/// does not read: samples of 12 bits and lossless JPEG.
+/// decoder would only warn of that), for more than kMaxPixels, and for colours of printers (CMYK).
 [[nodiscard]] DecodedImage decode_image(std::span<const uint8_t> bytes);
 
 namespace detail {

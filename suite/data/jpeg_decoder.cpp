@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <vector>
 
 #include "suite/data/image_file.h"
 
@@ -82,10 +81,6 @@ bool lacks_scans(const jpeg_decompress_struct& info) {
   return false;
 }
 
-bool is_of_printers(const jpeg_decompress_struct& info) {
-  return info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
-}
-
 enum class Reading { kDone, kEnded, kFailed };
 
 /// Nothing in these two functions but C data: a jump would skip destructors.
@@ -99,11 +94,10 @@ Reading read_jpeg_header(jpeg_decompress_struct& info, JpegErrors& errors,
 
 Reading read_jpeg_pixels(jpeg_decompress_struct& info, JpegErrors& errors, uint8_t* pixels) {
   if (setjmp(errors.back) != 0) return Reading::kFailed;  // NOLINT(cert-err52-cpp)
-  info.out_color_space = is_of_printers(info) ? JCS_CMYK : JCS_RGB;
+  info.out_color_space = JCS_RGB;
   if (jpeg_start_decompress(&info) == FALSE) return Reading::kEnded;
   while (info.output_scanline < info.output_height) {
-    JSAMPROW row = pixels + size_t{info.output_scanline} * info.output_width *
-                                static_cast<size_t>(info.out_color_components);
+    JSAMPROW row = pixels + size_t{info.output_scanline} * info.output_width * 3;
     if (jpeg_read_scanlines(&info, &row, 1) == 0) return Reading::kEnded;
   }
   if (lacks_scans(info)) return Reading::kEnded;
@@ -140,30 +134,11 @@ struct JpegReader {
   }
 };
 
-void require_known_colours(const jpeg_decompress_struct& info) {
-  const J_COLOR_SPACE colours = info.jpeg_color_space;
-  const bool of_screens = colours == JCS_GRAYSCALE || colours == JCS_RGB || colours == JCS_YCbCr;
-  if (of_screens || is_of_printers(info)) return;
-  throw ImageError("JPEG: unknown colours, which are neither gray, RGB nor CMYK");
-}
-
-/// `value` of 255 parts of `whole`, rounded as Pillow rounds it.
-int part_of(int value, int whole) {
-  const int product = value * whole + 128;
-  return ((product >> 8) + product) >> 8;
-}
-
-/// Makes RGB of four inks a pixel. Pillow takes them as Adobe stores them, 255 for no ink, whether
-/// Adobe's marker is there or not.
-void print_on_white(const std::vector<uint8_t>& inks, std::vector<uint8_t>& rgb) {
-  for (size_t pixel = 0; 4 * pixel < inks.size(); ++pixel) {
-    const uint8_t* stored = inks.data() + 4 * pixel;
-    const int light = stored[3];  // that black leaves
-    for (size_t c = 0; c < 3; ++c) {
-      rgb[3 * pixel + c] =
-          static_cast<uint8_t>(std::max(0, light - part_of(255 - stored[c], light)));
-    }
-  }
+void require_known_colours(J_COLOR_SPACE colours) {
+  if (colours == JCS_GRAYSCALE || colours == JCS_RGB || colours == JCS_YCbCr) return;
+  const bool print = colours == JCS_CMYK || colours == JCS_YCCK;
+  throw ImageError(std::string("JPEG: ") + (print ? "CMYK" : "unknown") +
+                   " colours, which are neither gray nor RGB");
 }
 
 }  // namespace
@@ -173,15 +148,11 @@ DecodedImage decode_jpeg(std::span<const uint8_t> bytes) {
   reader.require(read_jpeg_header(reader.info, reader.errors, reader.source));
   const jpeg_decompress_struct& info = reader.info;
   check_size(info.image_width, info.image_height);
-  require_known_colours(info);
+  require_known_colours(info.jpeg_color_space);
   DecodedImage image{new_picture(info.image_width, info.image_height),
                      info.jpeg_color_space == JCS_GRAYSCALE ? 1 : 3,
                      {}};
-  std::vector<uint8_t>& rgb = image.picture.pixels;
-  std::vector<uint8_t> inks(is_of_printers(info) ? rgb.size() / 3 * 4 : 0);
-  uint8_t* decoded = inks.empty() ? rgb.data() : inks.data();
-  reader.require(read_jpeg_pixels(reader.info, reader.errors, decoded));
-  print_on_white(inks, rgb);
+  reader.require(read_jpeg_pixels(reader.info, reader.errors, image.picture.pixels.data()));
   if (reader.errors.remark[0] != '\0') add_remark(image.remark, reader.errors.remark.data());
   return image;
 }

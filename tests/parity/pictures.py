@@ -50,10 +50,8 @@ def rows_of(width, height, colour, depth, interlaced, rng):
     return out
 
 
-def png(width, height, colour, depth, interlaced=0, before=(), between=(), after=(), seed=0, palette=None,
-        pixels=None, kinds=(b"IDAT",) * 3):
-    """A PNG with extra chunks before the palette, before the pixels and after them; with the pixels of another size,
-    and in chunks of other kinds, of which fdAT is numbered as an animation's."""
+def png(width, height, colour, depth, interlaced=0, before=(), between=(), after=(), seed=0, palette=None):
+    """A PNG with extra chunks before the palette, before the pixels and after them."""
     rng = random.Random(f"{seed} {width} {height} {colour} {depth} {interlaced}")
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
     data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
@@ -62,12 +60,9 @@ def png(width, height, colour, depth, interlaced=0, before=(), between=(), after
         colours = palette if palette is not None else bytes(rng.randrange(256) for _ in range(3 << depth))
         data += chunk(b"PLTE", colours)
     data += b"".join(chunk(*extra) for extra in between)
-    stream = zlib.compress(rows_of(*(pixels or (width, height)), colour, depth, interlaced, rng))
-    cut = rng.randrange(1, len(stream))  # two chunks of pixels, and one without any
-    number = sum(kind == b"fcTL" for kind, _ in before)
-    for kind, part in zip(kinds, (stream[:cut], b"", stream[cut:])):
-        data += chunk(kind, struct.pack(">I", number) + part if kind == b"fdAT" else part)
-        number += kind == b"fdAT"
+    stream = zlib.compress(rows_of(width, height, colour, depth, interlaced, rng))
+    cut = rng.randrange(len(stream))  # two chunks of pixels, and one without any
+    data += b"".join(chunk(b"IDAT", part) for part in (stream[:cut], b"", stream[cut:]))
     return data + b"".join(chunk(*extra) for extra in after) + chunk(b"IEND", b"")
 
 
@@ -113,43 +108,6 @@ def ancillary(colour, depth):
     return files | {f"{name} late": {"after": first[name]} for name in ("tEXt", "eXIf", "private", "tIME")}
 
 
-def frame(number, width, height, x=0, y=0):
-    return b"fcTL", struct.pack(">IIIIIHHBB", number, width, height, x, y, 1, 10, 1, 1)
-
-
-def animations(colour, depth, interlaced):
-    """Name -> bytes: pictures of 9 x 8 with what an animation, right or wrong, may have before its first pixels."""
-    counted = (b"acTL", struct.pack(">II", 3, 0))
-    part = lambda *chunks, size=(4, 3), **more: png(9, 8, colour, depth, interlaced, before=chunks, pixels=size, **more)
-    return {
-        "its first frame apart from the middle": part(counted, frame(0, 4, 3, 2, 1)),
-        "a frame without a count": part(frame(0, 4, 3, 5, 5)),
-        "two frames before the pixels": part(counted, frame(0, 9, 8), frame(1, 4, 3, 0, 4)),
-        "the pixels in fdAT": part(counted, frame(0, 4, 3, 1, 0), kinds=(b"fdAT",) * 3),
-        "the pixels begun in fdAT": part(frame(0, 9, 8), size=(9, 8), kinds=(b"fdAT", b"IDAT", b"DDAT")),
-        "the pixels ended in fdAT": part(counted, frame(0, 9, 8), size=(9, 8), kinds=(b"IDAT", b"DDAT", b"fdAT")),
-        "frames behind": part(counted, frame(0, 9, 8), size=(9, 8),
-                              after=[frame(1, 4, 3), (b"fdAT", struct.pack(">I", 2) + b"x")]),
-        "a default picture": part(counted, size=(9, 8), after=[frame(0, 9, 8), (b"fdAT", struct.pack(">I", 1) + b"x")]),
-        "counted twice": part(counted, counted, frame(0, 9, 8), size=(9, 8)),
-        "no frames counted": part((b"acTL", bytes(8)), frame(0, 9, 8), size=(9, 8)),
-    }
-
-
-def broken_animations():
-    """Name -> bytes: what Pillow refuses."""
-    part = lambda *chunks, **more: png(9, 8, 2, 8, before=chunks, **more)
-    return {
-        "a frame beyond the width": part(frame(0, 9, 8, 1, 0)), "a frame beyond the height": part(frame(0, 9, 9)),
-        "a width that wraps": part(frame(0, 2**32 - 1, 8, 10)), "a first number of 1": part(frame(1, 9, 8)),
-        "a number left out": part(frame(0, 9, 8), frame(2, 9, 8)), "a number twice": part(frame(0, 9, 8), frame(0, 9, 8)),
-        "a frame cut off": part((b"fcTL", frame(0, 9, 8)[1][:25])), "a count cut off": part((b"acTL", bytes(7))),
-        "a frame of no pixels": part(frame(0, 0, 0)), "fdAT of no frame": part(kinds=(b"fdAT",) * 3),
-        "fdAT without a number": part(frame(0, 9, 8), (b"fdAT", b"123")),
-        "a frame of more pixels": part(frame(0, 9, 8), pixels=(4, 3)),
-    }
-
-
 def all_pngs():
     """Name -> bytes: every colour type, depth and interlacing, in every small size and with every ancillary chunk."""
     files = {}
@@ -160,8 +118,6 @@ def all_pngs():
                 files[f"{name}, {width} x {height}"] = png(width, height, colour, depth, interlaced)
             for extra, arguments in ancillary(colour, depth).items():
                 files[f"{name}, {extra}"] = png(9, 8, colour, depth, interlaced, **arguments)
-            for extra, data in animations(colour, depth, interlaced).items():
-                files[f"{name}, an animation, {extra}"] = data
     for depth in (1, 2, 4, 8):
         for colours in (bytes([9, 8, 7]), bytes([9, 8, 7, 1]), bytes(range(256)) * 3):
             files[f"palette of {len(colours)} bytes, {depth} bits"] = png(9, 8, 3, depth, palette=colours)
@@ -182,24 +138,6 @@ def jpeg(image, **options):
     return out.getvalue()
 
 
-def inks(width, height):
-    """CMYK with every pair of a light and a dark ink somewhere."""
-    rng = random.Random(width * height)
-    return Image.frombytes("CMYK", (width, height), bytes(
-        rng.choice((0, 255, (x * 16 + y * 40 * c) % 256)) for y in range(height) for x in range(width) for c in range(4)))
-
-
-def inked(data):
-    """A CMYK file, with Adobe's marker as it is, of other transforms (2: YCCK) and without it."""
-    marker = data.index(b"\xff\xee")
-    size = 2 + struct.unpack(">H", data[marker + 2:marker + 4])[0]
-    files = {f"CMYK, Adobe {transform}": data[:marker + size - 1] + bytes([transform]) + data[marker + size:]
-             for transform in (0, 1, 2, 7)}
-    bare = data[:marker] + data[marker + size:]
-    jfif = with_segment(bare, 0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0")
-    return files | {"CMYK without Adobe": bare, "CMYK with JFIF": jfif}
-
-
 def with_segment(data, marker, body):
     return data[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(body) + 2) + body + data[2:]
 
@@ -216,10 +154,6 @@ def all_jpegs():
         files[f"gray {width} x {height}"] = jpeg(photo(width, height).convert("L"))
         files[f"gray, progressive {width} x {height}"] = jpeg(photo(width, height).convert("L"), progressive=True)
         files[f"RGB {width} x {height}"] = jpeg(photo(width, height), keep_rgb=True)
-        for progressive in (False, True):
-            printed = jpeg(inks(width, height), subsampling=width % 3, progressive=progressive)
-            for name, data in inked(printed).items():
-                files[f"{name}, {width} x {height}, progressive: {progressive}"] = data
     exif = Image.Exif()
     exif[0x0112] = 6
     icc = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()

@@ -167,9 +167,18 @@ TEST(ImageFolder, a_damaged_picture_of_any_name_is_an_error) {
   damaged.resize(damaged.size() / 2);
   folder.write("a.png", shade(1));
   folder.write("b", damaged);
+  EXPECT_NE(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput)
+                .find("b: truncated PNG"),
+            std::string::npos);
+}
+
+TEST(ImageFolder, a_picture_for_printers_is_an_error_before_anything_is_read) {
+  const TemporaryFolder folder;
+  folder.write("a.png", shade(1));
+  folder.write("b.jpg", encode_jpeg(test_picture(8, 8, 4), 90));
   const std::string message =
       message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput);
-  EXPECT_NE(message.find("b: truncated PNG"), std::string::npos) << message;
+  EXPECT_NE(message.find("b.jpg: JPEG: CMYK"), std::string::npos) << message;
   EXPECT_NE(message.find("1 files are good, 1 not"), std::string::npos) << message;
 }
 

@@ -38,8 +38,7 @@ std::vector<uint8_t> encode_png(const Picture& picture) {
   return bytes;
 }
 
-std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality, bool progressive,
-                                 bool arithmetic) {
+std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality, bool progressive) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -55,7 +54,6 @@ std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality, bool progr
                                                 : JCS_GRAYSCALE;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, quality, TRUE);
-  info.arith_code = arithmetic ? TRUE : FALSE;
   if (progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   std::vector<uint8_t> pixels = picture.pixels;

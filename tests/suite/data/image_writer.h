@@ -15,7 +15,7 @@ namespace noisemark::suite::test {
 [[nodiscard]] std::vector<uint8_t> encode_png(const Picture& picture);
 /// Gray, RGB or CMYK, by the number of channels.
 [[nodiscard]] std::vector<uint8_t> encode_jpeg(const Picture& picture, int quality,
-                                               bool progressive = false, bool arithmetic = false);
+                                               bool progressive = false);
 
 /// A picture of a data set.
 [[nodiscard]] inline std::vector<float> read(const Dataset& dataset, Split split, int64_t index) {
