@@ -1,6 +1,7 @@
 #include "memopt/modes/planned_mode.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
@@ -82,9 +83,9 @@ class PlannedMode::Watcher final : public BackwardWatcher {
  public:
   explicit Watcher(PlannedMode& mode) : mode_(mode) {}
   void before_backward(const BackwardAgain& again) override {
-    mode_.rehearses_ = true;
+    const auto restore = c10::make_scope_exit(
+        [this, before = std::exchange(mode_.rehearses_, true)] { mode_.rehearses_ = before; });
     mode_.rehearse_before(again);
-    mode_.rehearses_ = false;
   }
 
  private:

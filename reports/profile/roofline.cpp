@@ -104,6 +104,9 @@ class Roofs {
       double& best = by_type_[peak.type];
       best = std::max(best, peak.flop_per_s);
     }
+    for (const MemoryPeak& peak : memory) {
+      largest_footprint_ = std::max(largest_footprint_, 2 * peak.working_set_bytes);
+    }
   }
 
   [[nodiscard]] double flop_per_s(const std::string& type) const {
@@ -113,22 +116,20 @@ class Roofs {
     return usual == by_type_.end() ? 0 : usual->second;
   }
 
+  /// What is larger than any working set is as fast as the largest.
   [[nodiscard]] double bytes_per_s(int64_t footprint) const {
     double best = 0;
-    double largest = 0;
-    int64_t largest_set = 0;
     for (const MemoryPeak& peak : memory_) {
-      if (2 * peak.working_set_bytes >= footprint) best = std::max(best, peak.bytes_per_s);
-      if (peak.working_set_bytes > largest_set) largest = 0;
-      largest_set = std::max(largest_set, peak.working_set_bytes);
-      if (peak.working_set_bytes == largest_set) largest = std::max(largest, peak.bytes_per_s);
+      const bool is_large = 2 * peak.working_set_bytes >= std::min(footprint, largest_footprint_);
+      if (is_large) best = std::max(best, peak.bytes_per_s);
     }
-    return best > 0 ? best : largest;
+    return best;
   }
 
  private:
   std::map<std::string, double> by_type_;
   const std::vector<MemoryPeak>& memory_;
+  int64_t largest_footprint_ = 0;  ///< the most that counts as one of the largest working set's
 };
 
 double at_speed(int64_t amount, double per_s) {

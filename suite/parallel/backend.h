@@ -11,7 +11,7 @@
 /// For this folder's own files: what knows c10d.
 namespace noisemark::suite {
 
-/// What the backend's own threads and the group's thread share.
+/// The counts that the backend's own threads and the group's thread share.
 class Seen {
  public:
   using Clock = std::chrono::steady_clock;

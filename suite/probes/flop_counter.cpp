@@ -80,14 +80,18 @@ int64_t mkldnn_convolution(Arguments a) {
   return convolution_forward({shape(a, 0), shape(a, 1), false}, a[4], a[3], a[5]);
 }
 
+/// Counts those of input and weight that the output_mask of convolution_backward asks for.
+int64_t gradients_wanted(Arguments a) {
+  const auto mask = a[10].toBoolList();
+  return (mask.get(0) ? 1 : 0) + (mask.get(1) ? 1 : 0);
+}
+
 /// (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
 /// groups, output_mask). The gradients of input and weight each repeat the forward's products.
 int64_t convolution_backward(Arguments a) {
   const Convolution convolution{shape(a, 1), shape(a, 2), a[7].toBool()};
   const at::IntArrayRef positions = convolution.transposed ? shape(a, 1) : shape(a, 0);
-  const auto mask = a[10].toBoolList();
-  const int64_t parts = (mask.get(0) ? 1 : 0) + (mask.get(1) ? 1 : 0);
-  return parts * convolution.flops(product(positions.slice(2)));
+  return gradients_wanted(a) * convolution.flops(product(positions.slice(2)));
 }
 
 /// A kernel laid along one dimension: at `positions` places, whose taps fall on `pixels`.
@@ -220,9 +224,7 @@ int64_t least_flops(FlopFormula formula, Arguments a) {
   }
   if (formula == &convolution_backward) {
     const Convolution laid{shape(a, 1), shape(a, 2), a[7].toBool()};
-    const auto mask = a[10].toBoolList();
-    const int64_t parts = (mask.get(0) ? 1 : 0) + (mask.get(1) ? 1 : 0);
-    return parts * without_padding(laid, shape(a, 0), a[4], a[5], a[6]);
+    return gradients_wanted(a) * without_padding(laid, shape(a, 0), a[4], a[5], a[6]);
   }
   return formula(a);
 }

@@ -13,7 +13,8 @@
 /// apart by variables of their environment.
 namespace noisemark::suite {
 
-/// Who this process is, by its environment (suite/parallel/rank.h); empty: no rank.
+/// Returns the rank that this process is by its environment (suite/parallel/rank.h); empty for
+/// none.
 [[nodiscard]] std::optional<Rank> own_rank();
 
 /// The options of a rank, whose number of ranks is that of its environment. Throws Error, exit code

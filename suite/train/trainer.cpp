@@ -61,6 +61,9 @@ NamedTensors prefixed(const std::string& prefix, const NamedTensors& tensors) {
   return result;
 }
 
+/// Adam::state() has for each weight both moments, then the number of steps.
+constexpr size_t kPartsOfState = 3;
+
 std::vector<at::Tensor> without_names(const NamedTensors& tensors) {
   std::vector<at::Tensor> all;
   for (const auto& [name, tensor] : tensors) all.push_back(tensor.detach());
@@ -210,9 +213,8 @@ NamedTensors Trainer::averaged_weights() const {
 NamedTensors Trainer::whole_optimizer_state() const {
   const NamedTensors own = adam_.state();
   if (!shards_) return own;
-  constexpr size_t kParts = 3;  // of Adam::state(): both moments, then the number of steps
   std::vector<at::Tensor> first, second;
-  for (size_t i = 0; i < own.size(); i += kParts) {
+  for (size_t i = 0; i < own.size(); i += kPartsOfState) {
     first.push_back(own[i].second);
     second.push_back(own[i + 1].second);
   }
@@ -223,7 +225,7 @@ NamedTensors Trainer::whole_optimizer_state() const {
   for (size_t i = 0; i < all.size(); ++i) {
     whole.emplace_back("adam.exp_avg." + all[i].first, first[i]);
     whole.emplace_back("adam.exp_avg_sq." + all[i].first, second[i]);
-    whole.emplace_back("adam.step." + all[i].first, own[kParts - 1].second.clone());
+    whole.emplace_back("adam.step." + all[i].first, own[kPartsOfState - 1].second.clone());
   }
   return whole;
 }
@@ -250,7 +252,8 @@ void Trainer::take_own_pieces(const NamedTensors& whole) {
   const Pieces& pieces = shards_->own();
   for (size_t i = 0; i < own.size(); ++i) {
     const at::Tensor& from = named(own[i].first);
-    own[i].second.copy_(own[i].second.dim() == 0 ? from : piece_of(from, pieces[i / 3]));
+    own[i].second.copy_(own[i].second.dim() == 0 ? from
+                                                 : piece_of(from, pieces[i / kPartsOfState]));
   }
   for (size_t i = 0; i < ema_.shadows().size(); ++i) {
     const auto& [name, shadow] = ema_.shadows()[i];
