@@ -94,7 +94,7 @@ class [[nodiscard]] ScopeInBackward {
     hook_ = tensor_.register_hook([this, &sink](const at::Tensor& gradient) {
       if (!gradient.defined()) return gradient;
       const at::AutoGradMode grad(true);
-      const at::Tensor copy = tensor_.detach().clone().requires_grad_();
+      const at::Tensor copy = batch().requires_grad_();
       at::Tensor loss;
       {
         const SavedTensorScope scope(sink);
@@ -109,6 +109,12 @@ class [[nodiscard]] ScopeInBackward {
   ScopeInBackward& operator=(const ScopeInBackward&) = delete;
 
  private:
+  /// Returns a copy of the tensor, which is what a batch is to the pass: nobody's to drop.
+  [[nodiscard]] at::Tensor batch() const {
+    const OwnerScope owner(Owner::kInput);
+    return tensor_.detach().clone();
+  }
+
   const at::Tensor tensor_;
   unsigned hook_ = 0;
 };
