@@ -14,6 +14,7 @@ find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest 1.12 REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(md4c REQUIRED CONFIG)
 find_path(NOISEMARK_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 find_path(NOISEMARK_RAPIDJSON_INCLUDE rapidjson/reader.h REQUIRED)
 

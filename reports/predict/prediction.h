@@ -111,6 +111,7 @@ inline constexpr double kMostMemoryError = 0.01;
 
 struct PredictionPage {
   std::string text;  ///< Markdown
+  std::string json;  ///< what was measured, and both curves of every variant
   ExitCode code = ExitCode::kPass;
 };
 

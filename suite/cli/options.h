@@ -22,6 +22,7 @@ struct Options {
   std::string flags;  ///< file of further options
   bool json = false;
   std::string format;  ///< empty: the command's own
+  bool html = false;
   std::string inconclusive = "fail";
   std::string calibration;  ///< file, or a folder of them
   std::string from;         ///< recorded comparisons

@@ -22,6 +22,8 @@
 #include "reports/compare/sides.h"
 #include "reports/export/exporters.h"
 #include "reports/history/history.h"
+#include "reports/html/page.h"
+#include "reports/html/two_results.h"
 #include "reports/references/promote.h"
 #include "reports/render/check.h"
 #include "reports/render/parts.h"
@@ -85,16 +87,55 @@ ExitCode code_without(const std::vector<reports::Finding>& lost) {
 
 }  // namespace
 
+namespace {
+
+/// A page of HTML is made from Markdown and from nothing else.
+void require_markdown(std::string_view command, const Options& options) {
+  if (!options.html || options.format.empty() || options.format == "md") return;
+  throw bad_input(command, "--html", "with --format " + options.format, "md, or no --html");
+}
+
+std::string page_or_text(const Options& options, std::string markdown) {
+  return options.html ? reports::html_page({std::move(markdown)}) : markdown;
+}
+
+}  // namespace
+
 Answer tabulate_results(const CommandLine& line) {
   reports::require_whole_suites(line.positional);
   std::vector<reports::Finding> lost;
   const std::string text = reports::table_markdown(line.positional, &lost);
-  return {text, code_without(lost)};
+  return {page_or_text(line.options, text), code_without(lost)};
 }
+
+namespace {
+
+/// Writes a page beside each of the reports, and beside the other pages of a suite in `folder`.
+std::string write_pages(const std::filesystem::path& folder,
+                        std::vector<std::filesystem::path> reports,
+                        std::vector<reports::Finding>& lost) {
+  // The report of a suite comes last, so that it can lead to the pages that were made before.
+  for (const char* name : {"quality.md", "sweep.md", "predict.md"}) {
+    const std::filesystem::path page = folder / name;
+    if (std::filesystem::is_regular_file(page)) reports.insert(reports.begin(), page);
+  }
+  std::string said;
+  for (const auto& report : reports) {
+    reports::or_lost(report, &lost, [&] {
+      said += fmt::format("page: {}\n", reports::one_line(reports::write_html_beside(report).string()));
+    });
+  }
+  return said;
+}
+
+}  // namespace
 
 Answer report_results(const CommandLine& line) {
   const std::string& path = line.positional.front();
   const Options& options = line.options;
+  if (options.html && !options.format.empty()) {
+    throw bad_input("report", "--html", "with --format", "one of them");
+  }
   if (options.format.empty()) {
     if (!options.run.out.empty()) throw bad_input("report", "--out", "without --format", "both");
     std::string said;
@@ -102,10 +143,13 @@ Answer report_results(const CommandLine& line) {
     std::optional<reports::FolderLock> lock;
     if (std::filesystem::is_directory(path, no_folder)) lock.emplace(path);
     std::vector<reports::Finding> lost;
-    for (const auto& report : reports::rewrite_report(path, &lost)) {
-      said += fmt::format("report: {}\n", reports::one_line(report.string()));
+    const auto written = reports::rewrite_report(path, &lost);
+    for (const auto& report : written) {
+      said += fmt::format("report: {}
+", reports::one_line(report.string()));
     }
     reports::or_lost(path, &lost, [&] { rewrite_quality(path); });
+    if (options.html) said += write_pages(path, written, lost);
     return {said, code_without(lost)};
   }
   const reports::ExportFormat& format = reports::export_format(options.format);
@@ -150,9 +194,13 @@ Answer compare_results(const CommandLine& line) {
   Comparison comparison = reports::compare(base, candidate, options_of(options, base, candidate));
   comparison.inconclusive = inconclusive_of(options);
   Answer answer;
+  require_markdown("compare", options);
   const reports::ExportFormat& format =
       reports::export_format(options.format.empty() ? "md" : options.format);
-  answer.text = deliver(options, format.of_comparison(comparison));
+  answer.text =
+      deliver(options, options.html
+                           ? reports::html_page(reports::page_of_sides(comparison, base, candidate))
+                           : format.of_comparison(comparison));
   answer.code = exit_code_of(comparison);
   answer.warning = reports::let_pass(comparison);
   return answer;
@@ -246,6 +294,7 @@ reports::QualityOptions quality_options(const Options& given) {
 Answer judge_seeds(const CommandLine& line) {
   reports::require_whole_suites(line.positional);
   const std::string& out = line.options.run.out;
+  require_markdown("quality", line.options);
   reports::QualityOptions options = quality_options(line.options);
   const reports::QualitySide judged = reports::read_quality_side(line.positional, out);
   std::optional<reports::FolderLock> lock;
@@ -259,7 +308,9 @@ Answer judge_seeds(const CommandLine& line) {
   if (!out.empty()) {
     const std::filesystem::path folder = out;
     reports::write_quality(folder, study);
-    answer.text = reports::quality_line(study) + "\n" + (folder / "quality.md").string() + "\n";
+    const std::filesystem::path page = folder / "quality.md";
+    if (line.options.html) (void)reports::write_html_beside(page);
+    answer.text = reports::quality_line(study) + "\n" + page.string() + "\n";
   } else {
     const bool json = line.options.format == "json";
     answer.text = json ? reports::quality_json(study) : reports::quality_markdown(study);
@@ -267,6 +318,7 @@ Answer judge_seeds(const CommandLine& line) {
       reports::say_on_stderr(fmt::format("quality: {}", kLookIsNotKept));
       if (!json) answer.text += fmt::format("\nNo quality.json: {}.\n", kLookIsNotKept);
     }
+    answer.text = page_or_text(line.options, std::move(answer.text));
   }
   return answer;
 }
@@ -280,11 +332,14 @@ Answer show_history(const CommandLine& line) {
     history.left_out.push_back(run.name + ": " + run.why);
   }
   history.left_out.insert(history.left_out.end(), side.left_out.begin(), side.left_out.end());
-  if (line.options.run.out.empty()) return {reports::history_markdown(history)};
+  if (line.options.run.out.empty()) {
+    return {page_or_text(line.options, reports::history_markdown(history))};
+  }
   const fs::path folder = line.options.run.out;
   const reports::FolderLock lock(folder);
   const reports::Plots plots = reports::write_plots(folder, reports::history_plots(history));
   reports::write_file_atomically(folder / "history.md", reports::history_markdown(history, plots));
+  if (line.options.html) (void)reports::write_html_beside(folder / "history.md");
   return {(folder / "history.md").string() + "\n", ExitCode::kPass};
 }
 

@@ -61,11 +61,15 @@ Answer train(const CommandLine& line) {
 }
 
 Answer sweep_settings(const CommandLine& line) {
-  return {"", run_sweep(run_options(line), parse_axes(line.options.axes))};
+  SweepCommand command;
+  command.html = line.options.html;
+  return {"", run_sweep(run_options(line), parse_axes(line.options.axes), command)};
 }
 
 Answer predict_batches(const CommandLine& line) {
-  return {"", run_prediction(run_options(line), line.options.predict)};
+  PredictOptions wishes = line.options.predict;
+  wishes.html = line.options.html;
+  return {"", run_prediction(run_options(line), wishes)};
 }
 
 Answer profile_steps(const CommandLine& line) {

@@ -107,12 +107,14 @@ ExitCode run_prediction(const RunOptions& options, const PredictOptions& wishes)
 
   RunOptions each = options;
   each.modes.clear();
-  const SweepCommand command{"predict", [&](const reports::Sweep& sweep) {
-                               reports::PredictionPage page =
-                                   predict(sweep.title, Points(sweep, known).variants(),
-                                           wishes.memory_bytes);
-                               return SweepPage{std::move(page.text), page.code};
-                             }};
+  const SweepCommand command{
+      "predict",
+      [&](const reports::Sweep& sweep) {
+        reports::PredictionPage page =
+            predict(sweep.title, Points(sweep, known).variants(), wishes.memory_bytes);
+        return SweepPage{std::move(page.text), page.code, std::move(page.json)};
+      },
+      wishes.html};
   return run_sweep(each, parse_axes({axis("mode", modes), axis("batch", batches)}), command);
 }
 

@@ -17,6 +17,7 @@
 #include "reports/base/folder.h"
 #include "reports/base/nearest.h"
 #include "reports/base/streams.h"
+#include "reports/html/page.h"
 #include "reports/render/run_folder.h"
 #include "reports/render/table.h"
 #include "reports/result/json_io.h"
@@ -339,7 +340,12 @@ ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes
   prepare_suite_folder(out, options.force || options.resume);
   const SeriesEnd end = run_cells(command.name + " of " + title, cells, out, options.resume);
   const SweepPage page = command.page(sweep_of(title, axes, cells, end, out));
-  reports::write_file_atomically(out / (command.name + ".md"), page.text);
+  const fs::path file = out / (command.name + ".md");
+  reports::write_file_atomically(file, page.text);
+  if (!page.json.empty()) {
+    reports::write_file_atomically(out / (command.name + ".json"), page.json);
+  }
+  if (command.html) (void)reports::write_html_beside(file);
   reports::print_out(page.text);
   return worse(worst_of(without_full_memory(end)), page.code);
 }

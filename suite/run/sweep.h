@@ -41,6 +41,7 @@ struct SweepCell {
 struct SweepPage {
   std::string text;
   ExitCode code = ExitCode::kPass;
+  std::string json = {};  ///< the figures of the page, for programs; empty: none
 };
 
 /// A command that runs the cells of a sweep and makes a page of them.
@@ -49,15 +50,16 @@ struct SweepCommand {
   std::function<SweepPage(const reports::Sweep&)> page = [](const reports::Sweep& sweep) {
     return SweepPage{reports::sweep_markdown(sweep)};
   };
+  bool html = false;  ///< also write NAME.html
 };
 
 /// Trains one benchmark at every combination of the axes' values, each in a process of its own,
 /// into `out/KEY=VALUE[,KEY=VALUE...]`. Prints the command's page, a table with a row for every
-/// cell, which is also written to `out/NAME.md`; suite.json and report.md are those of any several
-/// runs. A cell that cannot be planned or fails is a row with its exit code, and the others go on.
-/// Returns the worst exit code, of the page too, where out of memory counts as a pass: a sweep is
-/// made to find where that is. Throws Error, exit code 2, where the options cannot be had together
-/// or not one cell can be planned, and as run_series() does.
+/// cell, which is also written to `out/NAME.md`, and its figures to NAME.json; suite.json and
+/// report.md are those of any several runs. A cell that cannot be planned or fails is a row with
+/// its exit code, and the others go on. Returns the worst exit code, of the page too, where out of
+/// memory counts as a pass: a sweep is made to find where that is. Throws Error, exit code 2, where
+/// the options cannot be had together or not one cell can be planned, and as run_series() does.
 [[nodiscard]] ExitCode run_sweep(const RunOptions& options, const std::vector<SweepAxis>& axes,
                                  const SweepCommand& command = {});
 

@@ -21,7 +21,7 @@ SUITE_LAYERS = [
 # Floors, from the lowest: each uses itself and those before it. "" stands for files beside the rooms.
 FLOORS = {
     "memopt": ["device", "autograd", "accounting", "codecs", "record", "treatment", "plan", "replay", "modes", "cuda"],
-    "reports": ["base", "result", "render", "compare", "ab", "seeds", "export", "history", "trace", "references", "predict", "profile"],
+    "reports": ["base", "result", "render", "compare", "ab", "seeds", "export", "history", "trace", "references", "predict", "profile", "html"],
     "suite/run": ["spec", "folder", "passes", ""],
 }
 CODE = {".h", ".cpp", ".cu", ".cuh"}
@@ -30,7 +30,7 @@ TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
 STANDARD = re.compile(r"^[a-z_]+$")
 # Folders with a short list of libraries may include these beside the standard library and, memopt, LibTorch.
 LIBRARIES = {
-    "reports": re.compile(r"(fmt|nlohmann|boost/math|openssl|valijson|rapidjson|sys)/|(fcntl|spawn|unistd|zlib)\.h$"),
+    "reports": re.compile(r"(fmt|nlohmann|boost/math|openssl|valijson|rapidjson|sys)/|(fcntl|md4c|spawn|unistd|zlib)\.h$"),
     "memopt": re.compile(r"cub/|(cuda_runtime_api|immintrin)\.h$"),
 }
 

@@ -1,0 +1,383 @@
+#include "reports/html/markdown_html.h"
+
+#include <fmt/format.h>
+#include <md4c.h>
+
+#include <array>
+#include <cctype>
+#include <map>
+#include <stdexcept>
+
+namespace noisemark::reports {
+namespace {
+
+constexpr std::array<std::string_view, 5> kTags{"<details>", "</details>", "<summary>",
+                                                "</summary>", "<br>"};
+
+/// Bytes of the entity with which `text` begins, "&lt;" or "&#60;"; 0 where it begins with none.
+size_t entity_size(std::string_view text) {
+  constexpr size_t kLongest = 12;
+  size_t end = 1;
+  while (end < text.size() && end < kLongest &&
+         (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '#')) {
+    ++end;
+  }
+  return end > 1 && end < text.size() && text[end] == ';' ? end + 1 : 0;
+}
+
+/// Bytes of `text`, which begins with '<', that are an accepted tag; 0 if it begins with none.
+size_t tag_size(std::string_view text) {
+  for (const std::string_view tag : kTags) {
+    if (text.starts_with(tag)) return tag.size();
+  }
+  return 0;
+}
+
+/// Raw HTML of the Markdown: the accepted tags, entities, and all else as the text that it is.
+std::string accepted_html(std::string_view raw) {
+  constexpr std::string_view kComment = "<!--";
+  constexpr std::string_view kCommentEnd = "-->";
+  std::string html;
+  while (!raw.empty()) {
+    size_t size = 1;
+    if (raw.starts_with(kComment)) {
+      const size_t end = raw.find(kCommentEnd, kComment.size());
+      size = end == std::string_view::npos ? raw.size() : end + kCommentEnd.size();
+    } else if (const size_t tag = raw[0] == '<' ? tag_size(raw) : 0; tag > 0) {
+      html += raw.substr(0, size = tag);
+    } else if (const size_t entity = raw[0] == '&' ? entity_size(raw) : 0; entity > 0) {
+      html += raw.substr(0, size = entity);
+    } else {
+      html += html_text(raw.substr(0, 1));
+    }
+    raw.remove_prefix(size);
+  }
+  return html;
+}
+
+/// A path that no browser takes for the address of a script or of another protocol.
+std::string safe_address(std::string_view path) {
+  if (path.starts_with("https://") || path.starts_with("http://")) return std::string(path);
+  const size_t colon = path.find(':');
+  const bool scheme = colon < path.find_first_of("/?#");
+  return scheme ? "./" + std::string(path) : std::string(path);
+}
+
+std::string text_of(const MD_ATTRIBUTE& attribute) {
+  return attribute.text == nullptr ? "" : std::string(attribute.text, attribute.size);
+}
+
+const char* alignment(MD_ALIGN align) {
+  return align == MD_ALIGN_RIGHT ? " class=\"right\"" : "";
+}
+
+/// Takes what md4c finds, and writes HTML.
+class Writer {
+ public:
+  Writer(const PictureHtml& picture, const LinkTarget& target)
+      : picture_(picture), target_(target) {}
+
+  void enter(MD_BLOCKTYPE type, void* detail);
+  void leave(MD_BLOCKTYPE type, void* detail);
+  void enter(MD_SPANTYPE type, void* detail);
+  void leave(MD_SPANTYPE type, void* detail);
+  void text(MD_TEXTTYPE type, std::string_view words);
+  HtmlText finish() &&;
+
+ private:
+  void begin_heading(int level);
+  void end_heading(int level);
+  [[nodiscard]] std::string id_of_heading();
+
+  const PictureHtml& picture_;
+  const LinkTarget& target_;
+  HtmlText page_;
+  std::string html_;
+  std::string raw_;    ///< of the block of HTML that is open
+  std::string words_;  ///< plain text of the heading or picture that is open
+  size_t heading_begins_ = 0;
+  bool in_raw_ = false;
+  int pictures_ = 0;  ///< that are open
+  std::map<std::string, int> ids_;
+};
+
+void Writer::begin_heading(int level) {
+  if (level == 2 && page_.head.empty()) page_.head.swap(html_);
+  words_.clear();
+  heading_begins_ = html_.size();
+}
+
+/// As GitHub does: letters and digits, with a hyphen for a blank, and a number from the second on.
+std::string Writer::id_of_heading() {
+  std::string id;
+  for (const char c : words_) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '-' || c == '_' || byte >= 0x80) {
+      id += static_cast<char>(std::tolower(byte));
+    } else if (c == ' ') {
+      id += '-';
+    }
+  }
+  const int earlier = ids_[id]++;
+  return earlier == 0 ? id : fmt::format("{}-{}", id, earlier);
+}
+
+void Writer::end_heading(int level) {
+  const std::string words = html_.substr(heading_begins_);
+  const std::string id = id_of_heading();
+  html_.resize(heading_begins_);
+  html_ += fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", level, html_text(id), words);
+  if (page_.title.empty()) page_.title = words_;
+  if (!page_.head.empty()) page_.headings.push_back({level, id, words});
+}
+
+void Writer::enter(MD_BLOCKTYPE type, void* detail) {
+  switch (type) {
+    case MD_BLOCK_QUOTE:
+      html_ += "<blockquote>\n";
+      break;
+    case MD_BLOCK_UL:
+      html_ += "<ul>\n";
+      break;
+    case MD_BLOCK_OL:
+      html_ += fmt::format("<ol start=\"{}\">\n", static_cast<MD_BLOCK_OL_DETAIL*>(detail)->start);
+      break;
+    case MD_BLOCK_LI:
+      html_ += "<li>";
+      break;
+    case MD_BLOCK_HR:
+      html_ += "<hr>\n";
+      break;
+    case MD_BLOCK_H:
+      begin_heading(static_cast<int>(static_cast<MD_BLOCK_H_DETAIL*>(detail)->level));
+      break;
+    case MD_BLOCK_CODE:
+      html_ += "<pre><code>";
+      break;
+    case MD_BLOCK_HTML:
+      in_raw_ = true;
+      break;
+    case MD_BLOCK_P:
+      html_ += "<p>";
+      break;
+    case MD_BLOCK_TABLE:
+      html_ += "<div class=\"scroll\"><table>\n";
+      break;
+    case MD_BLOCK_THEAD:
+      html_ += "<thead>\n";
+      break;
+    case MD_BLOCK_TBODY:
+      html_ += "<tbody>\n";
+      break;
+    case MD_BLOCK_TR:
+      html_ += "<tr>";
+      break;
+    case MD_BLOCK_TH:
+      html_ += fmt::format("<th scope=\"col\"{}>",
+                           alignment(static_cast<MD_BLOCK_TD_DETAIL*>(detail)->align));
+      break;
+    case MD_BLOCK_TD:
+      html_ += fmt::format("<td{}>", alignment(static_cast<MD_BLOCK_TD_DETAIL*>(detail)->align));
+      break;
+    default:
+      break;
+  }
+}
+
+void Writer::leave(MD_BLOCKTYPE type, void* detail) {
+  switch (type) {
+    case MD_BLOCK_QUOTE:
+      html_ += "</blockquote>\n";
+      break;
+    case MD_BLOCK_UL:
+      html_ += "</ul>\n";
+      break;
+    case MD_BLOCK_OL:
+      html_ += "</ol>\n";
+      break;
+    case MD_BLOCK_LI:
+      html_ += "</li>\n";
+      break;
+    case MD_BLOCK_H:
+      end_heading(static_cast<int>(static_cast<MD_BLOCK_H_DETAIL*>(detail)->level));
+      break;
+    case MD_BLOCK_CODE:
+      html_ += "</code></pre>\n";
+      break;
+    case MD_BLOCK_HTML:
+      in_raw_ = false;
+      html_ += accepted_html(raw_);
+      raw_.clear();
+      break;
+    case MD_BLOCK_P:
+      html_ += "</p>\n";
+      break;
+    case MD_BLOCK_TABLE:
+      html_ += "</table></div>\n";
+      break;
+    case MD_BLOCK_THEAD:
+      html_ += "</thead>\n";
+      break;
+    case MD_BLOCK_TBODY:
+      html_ += "</tbody>\n";
+      break;
+    case MD_BLOCK_TR:
+      html_ += "</tr>\n";
+      break;
+    case MD_BLOCK_TH:
+      html_ += "</th>";
+      break;
+    case MD_BLOCK_TD:
+      html_ += "</td>";
+      break;
+    default:
+      break;
+  }
+}
+
+void Writer::enter(MD_SPANTYPE type, void* detail) {
+  if (pictures_ > 0 && type != MD_SPAN_IMG) return;
+  switch (type) {
+    case MD_SPAN_EM:
+      html_ += "<em>";
+      break;
+    case MD_SPAN_STRONG:
+      html_ += "<strong>";
+      break;
+    case MD_SPAN_CODE:
+      html_ += "<code>";
+      break;
+    case MD_SPAN_A:
+      html_ += fmt::format(
+          "<a href=\"{}\">",
+          html_text(safe_address(target_(text_of(static_cast<MD_SPAN_A_DETAIL*>(detail)->href)))));
+      break;
+    case MD_SPAN_IMG:
+      if (pictures_++ == 0) words_.clear();
+      break;
+    default:
+      break;
+  }
+}
+
+void Writer::leave(MD_SPANTYPE type, void* detail) {
+  if (type == MD_SPAN_IMG && --pictures_ == 0) {
+    html_ += picture_(words_, text_of(static_cast<MD_SPAN_IMG_DETAIL*>(detail)->src));
+  }
+  if (pictures_ > 0) return;
+  switch (type) {
+    case MD_SPAN_EM:
+      html_ += "</em>";
+      break;
+    case MD_SPAN_STRONG:
+      html_ += "</strong>";
+      break;
+    case MD_SPAN_CODE:
+      html_ += "</code>";
+      break;
+    case MD_SPAN_A:
+      html_ += "</a>";
+      break;
+    default:
+      break;
+  }
+}
+
+void Writer::text(MD_TEXTTYPE type, std::string_view words) {
+  if (in_raw_) {
+    raw_ += words;
+    return;
+  }
+  const bool blank = type == MD_TEXT_SOFTBR || type == MD_TEXT_BR;
+  words_ += blank ? " " : words;
+  if (pictures_ > 0) return;
+  switch (type) {
+    case MD_TEXT_NULLCHAR:
+      html_ += "\xEF\xBF\xBD";
+      break;
+    case MD_TEXT_BR:
+      html_ += "<br>\n";
+      break;
+    case MD_TEXT_SOFTBR:
+      html_ += "\n";
+      break;
+    case MD_TEXT_ENTITY:
+      html_ += entity_size(words) == words.size() ? std::string(words) : html_text(words);
+      break;
+    case MD_TEXT_HTML:
+      html_ += accepted_html(words);
+      break;
+    default:
+      html_ += html_text(words);
+  }
+}
+
+HtmlText Writer::finish() && {
+  (page_.head.empty() ? page_.head : page_.rest) = std::move(html_);
+  return std::move(page_);
+}
+
+Writer& writer(void* data) {
+  return *static_cast<Writer*>(data);
+}
+
+}  // namespace
+
+std::string html_text(std::string_view text) {
+  std::string html;
+  html.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
+}
+
+HtmlText html_of(std::string_view markdown, const PictureHtml& picture, const LinkTarget& target) {
+  Writer html(picture, target);
+  MD_PARSER parser{};
+  parser.flags = MD_FLAG_TABLES;
+  parser.enter_block = [](MD_BLOCKTYPE type, void* detail, void* data) {
+    writer(data).enter(type, detail);
+    return 0;
+  };
+  parser.leave_block = [](MD_BLOCKTYPE type, void* detail, void* data) {
+    writer(data).leave(type, detail);
+    return 0;
+  };
+  parser.enter_span = [](MD_SPANTYPE type, void* detail, void* data) {
+    writer(data).enter(type, detail);
+    return 0;
+  };
+  parser.leave_span = [](MD_SPANTYPE type, void* detail, void* data) {
+    writer(data).leave(type, detail);
+    return 0;
+  };
+  parser.text = [](MD_TEXTTYPE type, const MD_CHAR* words, MD_SIZE size, void* data) {
+    writer(data).text(type, {words, size});
+    return 0;
+  };
+  if (md_parse(markdown.data(), static_cast<MD_SIZE>(markdown.size()), &parser, &html) != 0) {
+    throw std::runtime_error("md4c cannot parse the page");
+  }
+  return std::move(html).finish();
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// HTML of the Markdown that this project writes.
+namespace noisemark::reports {
+
+/// `text` where HTML has a text or a quoted value of an attribute.
+[[nodiscard]] std::string html_text(std::string_view text);
+
+struct HtmlHeading {
+  int level = 1;
+  std::string id;
+  std::string html;
+};
+
+struct HtmlText {
+  std::string title;  ///< the words of the first heading, as plain text
+  /// All up to the first heading of level 2: the verdict, and what a person must know.
+  std::string head;
+  std::string rest;
+  std::vector<HtmlHeading> headings;  ///< those of `rest`
+};
+
+/// Returns what stands in the page for a picture, by its words and its path; both are as they are,
+/// not escaped.
+using PictureHtml = std::function<std::string(std::string_view words, std::string_view path)>;
+
+/// Returns where a link leads, by its path as written.
+using LinkTarget = std::function<std::string(std::string_view path)>;
+
+/// Of tags that stand in the Markdown only <details>, <summary> and <br> become tags; any other is
+/// shown as the text that it is, and comments are left out. No link leads to a script.
+[[nodiscard]] HtmlText html_of(std::string_view markdown, const PictureHtml& picture,
+                               const LinkTarget& target);
+
+}  // namespace noisemark::reports

@@ -1,0 +1,228 @@
+#include "reports/html/page.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "reports/base/file.h"
+#include "reports/base/sha256.h"
+#include "reports/html/assets.h"
+#include "reports/html/markdown_html.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+using Data = std::vector<std::pair<std::string, std::string>>;
+
+constexpr uintmax_t kMostPictureBytes = uintmax_t{1} << 20U;
+constexpr uintmax_t kMostDataBytes = uintmax_t{3} << 19U;  // 1.5 MiB
+
+std::string base64(std::string_view bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
+  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                   reinterpret_cast<const unsigned char*>(bytes.data()),
+                                   static_cast<int>(bytes.size()));
+  text.resize(static_cast<size_t>(size));
+  return text;
+}
+
+/// The source of a policy that allows exactly this script.
+std::string script_hash(std::string_view script) {
+  std::string bytes;
+  const std::string hex = sha256_of(script);
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  }
+  return base64(bytes);
+}
+
+/// JSON in which no text ends the script that holds it: '<' stands only in strings there.
+std::string json_in_html(std::string_view json) {
+  std::string text;
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string json_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+int digit_of(char c) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return static_cast<int>(kDigits.find(static_cast<char>(std::tolower(c))));
+}
+
+/// The path behind an address in which some bytes stand as %XX.
+fs::path decoded(std::string_view address) {
+  std::string path;
+  for (size_t i = 0; i < address.size(); ++i) {
+    const bool coded = address[i] == '%' && i + 2 < address.size() &&
+                       std::isxdigit(static_cast<unsigned char>(address[i + 1])) != 0 &&
+                       std::isxdigit(static_cast<unsigned char>(address[i + 2])) != 0;
+    path += coded ? static_cast<char>(16 * digit_of(address[i + 1]) + digit_of(address[i + 2]))
+                  : address[i];
+    if (coded) i += 2;
+  }
+  return path;
+}
+
+/// Below the page's folder: a page takes in no other file.
+bool is_below(const fs::path& path) {
+  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
+}
+
+std::string kind_of_picture(const fs::path& file) {
+  constexpr std::array kKinds{std::pair{".svg", "image/svg+xml"}, std::pair{".png", "image/png"}};
+  for (const auto& [extension, kind] : kKinds) {
+    if (file.extension() == extension) return kind;
+  }
+  return "";
+}
+
+std::string text_beside(fs::path file, const char* extension) {
+  file.replace_extension(extension);
+  return fs::is_regular_file(file) ? read_file(file) : "";
+}
+
+/// Takes pictures into the page, and notes what they were drawn from.
+class Pictures {
+ public:
+  explicit Pictures(const fs::path& folder) : folder_(folder) {}
+
+  std::string html(std::string_view words, std::string_view address) {
+    const fs::path path = decoded(address);
+    const fs::path file = folder_ / path;
+    const std::string kind = kind_of_picture(file);
+    std::error_code none;
+    if (folder_.empty() || kind.empty() || !is_below(path) || !fs::is_regular_file(file, none) ||
+        fs::file_size(file, none) > kMostPictureBytes) {
+      return fmt::format("<em>{} ({})</em>", html_text(words), html_text(address));
+    }
+    // A picture behind an address of data runs no script, whatever the file holds.
+    return fmt::format("<img class=\"plot\" data-plot=\"{}\" alt=\"{}\" src=\"data:{};base64,{}\">",
+                       note(words, file), html_text(words), kind, base64(read_file(file)));
+  }
+
+  /// A list of JSON: title, data and script of gnuplot of each picture that has them.
+  [[nodiscard]] std::string sources() const { return fmt::format("[{}]", sources_); }
+
+ private:
+  std::string note(std::string_view words, const fs::path& file) {
+    const std::string data = text_beside(file, ".dat");
+    const std::string script = text_beside(file, ".gp");
+    if (data.empty() || script.empty()) return "";
+    sources_ += fmt::format("{}{{\"title\":{},\"data\":{},\"script\":{}}}", count_ == 0 ? "" : ",",
+                            json_text(words), json_text(data), json_text(script));
+    return std::to_string(count_++);
+  }
+
+  const fs::path& folder_;
+  std::string sources_;
+  size_t count_ = 0;
+};
+
+/// The report of a run beside this one has a page too where it was made before.
+std::string page_of_link(const fs::path& folder, std::string_view address) {
+  constexpr std::string_view kMarkdown = ".md";
+  if (!folder.empty() && address.ends_with(kMarkdown)) {
+    fs::path page = decoded(address);
+    page.replace_extension(".html");
+    std::error_code none;
+    if (is_below(page) && fs::is_regular_file(folder / page, none)) {
+      return std::string(address.substr(0, address.size() - kMarkdown.size())) + ".html";
+    }
+  }
+  return std::string(address);
+}
+
+std::string contents(const std::vector<HtmlHeading>& headings) {
+  if (headings.empty()) return "";
+  std::string html = "<nav aria-label=\"Contents\">\n<ul>\n";
+  for (const HtmlHeading& one : headings) {
+    if (one.level != 2) continue;
+    html += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", html_text(one.id), one.html);
+  }
+  return html + "</ul>\n</nav>\n";
+}
+
+std::string data_script(const Data& data, const std::string& plots) {
+  std::string json = fmt::format("\"plots\":{}", plots);
+  for (const auto& [name, text] : data) json += fmt::format(",\n{}:{}", json_text(name), text);
+  return fmt::format("<script type=\"application/json\" id=\"noisemark-data\">{{{}}}</script>\n",
+                     json_in_html(json));
+}
+
+std::string footer(const PageAssets& assets) {
+  if (assets.plotly.empty()) {
+    return "<footer>\n<p>The program that wrote this page was built without a plotting library, so "
+           "plots are pictures.</p>\n</footer>\n";
+  }
+  return fmt::format(
+      "<footer>\n<details><summary>Where scripts run, plots are drawn by plotly.js, under this "
+      "licence</summary>\n<pre>{}</pre>\n</details>\n</footer>\n",
+      html_text(assets.plotly_licence));
+}
+
+/// No script runs but that of the page and the library in it, and nothing is fetched.
+std::string policy(const PageAssets& assets) {
+  return fmt::format(
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data: "
+      "blob:; style-src 'unsafe-inline'; script-src blob: 'sha256-{}'; base-uri 'none'; "
+      "form-action 'none'\">\n",
+      script_hash(assets.script));
+}
+
+/// The text of `file` for the page's data, if it is JSON and not too long to carry along.
+void add_data(const fs::path& file, const char* name, Data& data) {
+  std::error_code none;
+  if (!fs::is_regular_file(file, none) || fs::file_size(file, none) > kMostDataBytes) return;
+  std::string text = read_file(file);
+  if (nlohmann::json::accept(text)) data.emplace_back(name, std::move(text));
+}
+
+}  // namespace
+
+std::string html_page(const HtmlPage& page) {
+  const PageAssets assets = page_assets();
+  Pictures pictures(page.folder);
+  const HtmlText text = html_of(
+      page.markdown,
+      [&](std::string_view words, std::string_view path) { return pictures.html(words, path); },
+      [&](std::string_view path) { return page_of_link(page.folder, path); });
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{}"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
+      policy(assets), html_text(text.title), assets.style);
+  html += fmt::format("<main>\n<header>\n{}</header>\n{}{}{}</main>\n{}", text.head,
+                      contents(text.headings), text.rest, page.more, footer(assets));
+  html += data_script(page.data, pictures.sources());
+  if (!assets.plotly.empty()) {
+    html += "<script type=\"text/plain\" id=\"plotly\">" + base64(assets.plotly) + "</script>\n";
+  }
+  return html + fmt::format("<script>{}</script>\n</body>\n</html>\n", assets.script);
+}
+
+fs::path write_html_beside(const fs::path& markdown_file) {
+  HtmlPage page{read_file(markdown_file), markdown_file.parent_path()};
+  if (markdown_file.filename() == "report.md") {
+    add_data(page.folder / "result.json", "result", page.data);
+  }
+  add_data(page.folder / "predict.json", "prediction", page.data);
+  fs::path file = markdown_file;
+  file.replace_extension(".html");
+  write_file_atomically(file, html_page(page));
+  return file;
+}
+
+}  // namespace noisemark::reports
