@@ -290,15 +290,27 @@ async function replacePicture(picture, source) {
   const traces = plot.curves.flatMap((curve) => tracesOf(curve, blocks, plot.xrange ?? [0, 1]));
   const graph = make("div", {class: "plot", role: "img", "aria-label": picture.alt});
   picture.after(graph);
-  const words = source.script.includes("'memory.svg'") ? instants() : undefined;
-  await drawInto(graph, traces, layoutOf(plot), picture.alt, words);
   picture.classList.add("replaced");
+  try {
+    const words = source.script.includes("'memory.svg'") ? instants() : undefined;
+    await drawInto(graph, traces, layoutOf(plot), picture.alt, words);
+  } catch (error) {
+    graph.remove();
+    picture.classList.remove("replaced");
+    throw error;
+  }
+  picture.dataset.drawn = "yes";
 }
 
+/** Each picture gets a frame of the plot's height, so that nothing moves under the reader's hand when it is drawn. */
 function enhancePictures() {
   for (const picture of document.querySelectorAll("img.plot")) {
     const source = data.plots[picture.dataset.plot];
-    if (source) whenNear(picture, () => replacePicture(picture, source));
+    if (!source) continue;
+    const frame = make("span", {class: "frame"});
+    picture.replaceWith(frame);
+    frame.append(picture);
+    whenNear(frame, () => replacePicture(picture, source));
   }
 }
 
@@ -392,6 +404,7 @@ async function drawPair(place, sides) {
 
 function enhancePairs() {
   for (const place of document.querySelectorAll("[data-pair]")) {
+    place.className = "frame pair";
     whenNear(place, () => drawPair(place, data.pairs[place.dataset.pair]));
   }
 }

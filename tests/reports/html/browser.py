@@ -15,7 +15,7 @@ PROGRAM = next((path for name in ("chromium", "chromium-browser", "google-chrome
 class Browser:
     """One page. What it says on its console, and what it fails to do, is collected in `complaints`."""
 
-    def __init__(self, width: int = 1200, height: int = 1000, scripts: bool = True):
+    def __init__(self, width: int = 1200, height: int = 1000):
         self.profile = tempfile.TemporaryDirectory(prefix="noisemark-browser-", ignore_cleanup_errors=True)
         out_read, self.write_end = os.pipe()
         self.read_end, in_write = os.pipe()
@@ -39,13 +39,15 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        if not scripts:
-            self.call("Emulation.setScriptExecutionDisabled", value=True)
 
-    def __enter__(self):
-        return self
+    def reset(self, scripts: bool = True):
+        """Leaves the page that is open, and forgets what was said of it."""
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.call("Emulation.setEmulatedMedia", media="")
+        self.call("Page.navigate", url="about:blank")
+        self.complaints, self.requests = [], []
 
-    def __exit__(self, *_):
+    def close(self):
         self.session = None
         self.call("Browser.close")
         self.process.wait()

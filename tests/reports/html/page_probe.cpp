@@ -1,0 +1,87 @@
+// Writes pages for browser_test.py: page_probe EXAMPLE OUT. EXAMPLE is reports/example.
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "reports/base/markdown.h"
+#include "reports/compare/compare.h"
+#include "reports/html/page.h"
+#include "reports/html/two_results.h"
+#include "reports/predict/prediction.h"
+#include "tests/reports/free_text.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A step of 8 ms and 2 ms (or, under another mode, 3 ms) per image.
+PredictedVariant variant(const std::string& name, double per_image_s, int64_t bytes) {
+  PredictedVariant made{name, {}, {}};
+  for (const int64_t batch : {8, 16, 32, 64}) {
+    const double step_s = 0.008 + per_image_s * static_cast<double>(batch);
+    BatchPoint point{batch,
+                     step_s,
+                     {0.99 * step_s, 1.01 * step_s},
+                     (int64_t{50} << 20) + bytes * batch,
+                     "forward, aten::mul",
+                     {}};
+    (batch == 64 ? made.held_out : made.points).push_back(point);
+  }
+  return made;
+}
+
+void write_prediction(const fs::path& folder) {
+  make_folder(folder);
+  const PredictionPage page =
+      predict("gmm16@cpu", {variant("none", 0.002, 4 << 20), variant("echo", 0.003, 1 << 20)}, {});
+  write_file_atomically(folder / "predict.md", page.text);
+  write_file_atomically(folder / "predict.json", page.json);
+  (void)write_html_beside(folder / "predict.md");
+}
+
+void write_comparison(const fs::path& file) {
+  Side base{"base", {{"base/run", test::full_result()}}};
+  Side candidate{"new", {{"new/run", test::full_result()}}};
+  Result& changed = candidate.runs.front().result;
+  changed.run_id = "fedcba9876543210";
+  for (double& step_s : changed.samples.step_s) step_s *= 1.5;
+  changed.memory.peak_bytes += 12345;
+  changed.memory.peak_operator = "</td><script>hacked = 1</script>";
+  write_file_atomically(file,
+                        html_page(page_of_sides(compare(base, candidate, {}), base, candidate)));
+}
+
+/// Texts of others in every place where a page has texts.
+void write_hostile(const fs::path& file) {
+  const std::string script = "</script><script>hacked = 1</script><img src=x onerror='hacked = 1'>";
+  HtmlPage page{"# " + plain(script) + "\n\n" + script + "\n\n" + code_block(script, "sh") +
+                "\n<script>hacked = 1</script>\n\n[a](javascript:hacked=1) " +
+                link(script, script) + picture(script, script) + "\n"};
+  page.data.emplace_back("result", "{\"title\": \"" + script + "\"}");
+  write_file_atomically(file, html_page(page));
+}
+
+int run(const fs::path& example, const fs::path& out) {
+  fs::copy(example, out / "run", fs::copy_options::recursive);
+  (void)write_html_beside(out / "run" / "report.md");
+  write_prediction(out / "prediction");
+  write_comparison(out / "compare.html");
+  write_hostile(out / "hostile.html");
+  return 0;
+}
+
+}  // namespace
+}  // namespace noisemark::reports
+
+int main(int argc, char** argv) {
+  try {
+    return argc == 3 ? noisemark::reports::run(argv[1], argv[2]) : 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "page_probe: %s\n", error.what());
+    return 1;
+  }
+}
