@@ -369,7 +369,7 @@ async function drawPrediction() {
   const output = make("div", {class: "readout", role: "status"});
   const section = make("section", {id: "batch-slider"}, make("h2", {}, "Move the batch"),
     make("div", {class: "slider"}, make("label", {for: "batch"}, "Batch"), slider), output);
-  document.querySelector("main nav, main header").after(section);
+  (document.querySelector("main nav") ?? document.querySelector("main header")).after(section);
   const graphs = [];
   for (const figure of Object.values(FIGURES)) {
     const graph = make("div", {class: "plot", role: "img", "aria-label": `${figure.label} by batch`});

@@ -104,7 +104,7 @@ std::string ratio_of(const Row& row) {
   };
   const double base = number(row.base);
   const double other = number(row.other);
-  return base == 0 || other == 0 || !row.differs ? "" : fmt::format("{:.4g}", other / base);
+  return base == 0 || other == 0 || !row.differs ? "" : fmt::format("{:.6g}", other / base);
 }
 
 }  // namespace
