@@ -45,4 +45,5 @@ lock test "$containers/requirements-torch.txt" "torch==$WHEEL_TORCH" "torchvisio
   "pytorch-fid==$WHEEL_PYTORCH_FID" "torch-fidelity==$WHEEL_TORCH_FIDELITY" \
   "safetensors==$WHEEL_SAFETENSORS" "numpy==$WHEEL_NUMPY" "scipy==$WHEEL_SCIPY" "pillow==$WHEEL_PILLOW" \
   "pyyaml==$WHEEL_PYYAML"
+lock report "$containers/requirements-test.txt" "plotly==$WHEEL_PLOTLY"
 lock images /dev/null "spython==$WHEEL_SPYTHON"

@@ -186,6 +186,7 @@ install_dependencies() {
   else
     make_venv
     wheels torch
+    wheels report
     if [[ " $* " == *" test "* ]]; then
       wheels test
       require_peers

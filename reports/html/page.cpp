@@ -208,7 +208,7 @@ std::string html_page(const HtmlPage& page) {
                       contents(text.headings), text.rest, page.more, footer(assets));
   html += data_script(page.data, pictures.sources());
   if (!assets.plotly.empty()) {
-    html += "<script type=\"text/plain\" id=\"plotly\">" + base64(assets.plotly) + "</script>\n";
+    html += fmt::format("<script type=\"text/plain\" id=\"plotly\">{}</script>\n", assets.plotly);
   }
   return html + fmt::format("<script>{}</script>\n</body>\n</html>\n", assets.script);
 }

@@ -76,7 +76,7 @@ wheels_of() { grep -c '^[a-z]' "$root/containers/requirements-$1.txt"; }
 setup deps
 expect "setup: packages: installing $(of_set build)"
 expect "setup: wheels: installing $(wheels_of torch) of torch (can take minutes, and is silent meanwhile)"
-asked "apt-get update" "apt-get install $(of_set build)" "pip requirements-torch.txt"
+asked "apt-get update" "apt-get install $(of_set build)" "pip requirements-torch.txt" "pip requirements-report.txt"
 setup deps
 expect "setup: packages: nothing is missing"
 expect "setup: wheels: torch is installed"
