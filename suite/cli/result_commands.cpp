@@ -90,7 +90,7 @@ ExitCode code_without(const std::vector<reports::Finding>& lost) {
 namespace {
 
 /// A page of HTML is made from Markdown and from nothing else.
-void require_markdown(std::string_view command, const Options& options) {
+void require_markdown(const std::string& command, const Options& options) {
   if (!options.html || options.format.empty() || options.format == "md") return;
   throw bad_input(command, "--html", "with --format " + options.format, "md, or no --html");
 }
