@@ -9,7 +9,8 @@ namespace noisemark::reports {
 struct PageAssets {
   std::string_view style;   ///< page.css
   std::string_view script;  ///< page.js
-  /// plotly.js, compressed by gzip, in base64; empty where it was not there when the program was built.
+  /// plotly.js, compressed by gzip, in base64; empty where it was not there when the program was
+  /// built.
   std::string_view plotly;
   std::string_view plotly_licence;
 };

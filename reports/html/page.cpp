@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -115,6 +116,7 @@ class Pictures {
 
   /// A list of JSON: title, data and script of gnuplot of each picture that has them.
   [[nodiscard]] std::string sources() const { return fmt::format("[{}]", sources_); }
+  [[nodiscard]] bool any() const { return count_ > 0; }
 
  private:
   std::string note(std::string_view words, const fs::path& file) {
@@ -162,7 +164,17 @@ std::string data_script(const Data& data, const std::string& plots) {
                      json_in_html(json));
 }
 
-std::string footer(const PageAssets& assets) {
+/// Whether scripts draw anything: the curves of a prediction or a comparison, or what a picture was
+/// drawn from.
+bool has_plots(const Data& data, const Pictures& pictures) {
+  return pictures.any() || std::any_of(data.begin(), data.end(), [](const auto& one) {
+           return one.first == "prediction" || (one.first == "pairs" && one.second != "[]");
+         });
+}
+
+/// `plots`: the page has some.
+std::string footer(const PageAssets& assets, bool plots) {
+  if (!plots) return "";
   if (assets.plotly.empty()) {
     return "<footer>\n<p>The program that wrote this page was built without a plotting library, so "
            "plots are pictures.</p>\n</footer>\n";
@@ -204,10 +216,11 @@ std::string html_page(const HtmlPage& page) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
       policy(assets), html_text(text.title), assets.style);
+  const bool plots = has_plots(page.data, pictures);
   html += fmt::format("<main>\n<header>\n{}</header>\n{}{}{}</main>\n{}", text.head,
-                      contents(text.headings), text.rest, page.more, footer(assets));
+                      contents(text.headings), text.rest, page.more, footer(assets, plots));
   html += data_script(page.data, pictures.sources());
-  if (!assets.plotly.empty()) {
+  if (plots && !assets.plotly.empty()) {
     html += fmt::format("<script type=\"text/plain\" id=\"plotly\">{}</script>\n", assets.plotly);
   }
   return html + fmt::format("<script>{}</script>\n</body>\n</html>\n", assets.script);
@@ -218,7 +231,12 @@ fs::path write_html_beside(const fs::path& markdown_file) {
   if (markdown_file.filename() == "report.md") {
     add_data(page.folder / "result.json", "result", page.data);
   }
-  add_data(page.folder / "predict.json", "prediction", page.data);
+  if (markdown_file.filename() == "predict.md") {
+    add_data(page.folder / "predict.json", "prediction", page.data);
+  }
+  if (markdown_file.filename() == "profile.md") {
+    add_data(page.folder / "memory_timeline.json", "timeline", page.data);
+  }
   fs::path file = markdown_file;
   file.replace_extension(".html");
   write_file_atomically(file, html_page(page));

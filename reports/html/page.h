@@ -14,13 +14,15 @@ struct HtmlPage {
   /// Pictures and links of the Markdown are relative to it. Empty: there are none.
   std::filesystem::path folder = {};
   std::string more = {};  ///< HTML that follows
-  /// What scripts draw from, name and JSON: "result" (result.json), "prediction" (predict.json).
+  /// What scripts draw from, name and JSON: "result" (result.json), "prediction" (predict.json),
+  /// "timeline" (memory_timeline.json), "pairs" (page_of_sides()).
   std::vector<std::pair<std::string, std::string>> data = {};
 };
 
 /// A pure function but for the pictures in the page's folder, which it takes in with the data and
-/// the script that each was drawn from. It can be read without scripts, by keyboard, and printed.
-/// No text in it, whoever wrote it, becomes a tag or a script.
+/// the script that each was drawn from. The plotting library is in it where there is a plot. It can
+/// be read without scripts, by keyboard, and printed. No text in it, whoever wrote it, becomes a
+/// tag or a script.
 [[nodiscard]] std::string html_page(const HtmlPage& page);
 
 /// Writes FILE.html beside FILE.md, with the data of what lies there too: a result.json for a

@@ -240,7 +240,7 @@ function addReader(graph, traces, label, words = () => "") {
   const places = [...new Set(traces.filter((trace) => trace.hoverinfo !== "skip").flatMap((trace) => trace.x))].sort((a, b) => a - b);
   if (places.length < 2) return;
   const slider = make("input", {type: "range", min: 0, max: places.length - 1, value: 0, "aria-label": `Place on the axis: ${label}`});
-  const output = make("p", {class: "readout", role: "status"});
+  const output = make("p", {class: "readout", role: "status"}, "Point at the plot or move the slider to read values.");
   const still = graph.layout.shapes ?? [];
   const tell = (x, move) => {
     const more = words(x);
@@ -273,15 +273,20 @@ function whenNear(element, draw) {
   observer.observe(element);
 }
 
-/** At each instant of the step: the operator, its layer and the phase, as the result knows them. */
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
+/** What a step did at each place of the plot of memory: of a profile everywhere, of a run at its peak. */
 function instants() {
-  const timeline = data.result?.memory?.timeline ?? [];
-  const places = new Map();
-  for (const point of timeline) {
-    const parts = [point.operator && `operator ${point.operator}`, point.layer && `layer ${point.layer}`, point.phase && `in ${point.phase}`];
-    places.set(Number((1000 * point.time_s).toPrecision(6)), parts.filter(Boolean).join(", "));
+  const words = new Map();
+  const place = (time_s) => Number((1000 * time_s).toPrecision(6));
+  for (const point of data.timeline?.points ?? []) {
+    const parts = [point.operator, point.layer && `layer ${point.layer}`, point.phase];
+    words.set(place(point.time_s), parts.filter(Boolean).join(", "));
   }
-  return (x) => places.get(x) ?? "";
+  const memory = data.result?.memory;
+  const peak = memory?.timeline.find((point) => sum(point.by_category) === memory.peak_bytes);
+  if (peak) words.set(place(peak.time_s), `the peak, in ${memory.peak_phase}: ${memory.peak_operator}`);
+  return (x) => words.get(x) ?? "";
 }
 
 async function replacePicture(picture, source) {

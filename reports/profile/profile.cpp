@@ -370,7 +370,43 @@ class Sharing {
     return sorted(blocks_, has_device);
   }
 
+  [[nodiscard]] std::vector<ProfiledMoment> moments(const std::vector<int64_t>& times_ns) const {
+    std::vector<ProfiledMoment> all;
+    std::map<uint64_t, std::vector<size_t>> open;  // by thread, what runs within what
+    size_t next = 0;
+    for (const int64_t time_ns : times_ns) {
+      for (; next < known_.size() && tree_.nodes()[next].event->start_ns <= time_ns; ++next) {
+        const Node& node = tree_.nodes()[next];
+        if (!node.gone && node.nests()) open[node.thread].push_back(next);
+      }
+      all.push_back(moment(time_ns, open));
+    }
+    return all;
+  }
+
  private:
+  /// The thread whose innermost event began last is the one that does something.
+  ProfiledMoment moment(int64_t time_ns, std::map<uint64_t, std::vector<size_t>>& open) const {
+    const std::vector<size_t>* running = nullptr;
+    for (auto& [thread, stack] : open) {
+      std::erase_if(stack, [&](size_t i) { return tree_.nodes()[i].event->end_ns <= time_ns; });
+      if (stack.empty() || (running != nullptr && running->back() > stack.back())) continue;
+      running = &stack;
+    }
+    ProfiledMoment found{"", "", phase_at(time_ns)};
+    if (running == nullptr) return found;
+    found.layer = known_[running->back()].place.layer;
+    std::string innermost;
+    for (const size_t i : *running) {
+      const Node& node = tree_.nodes()[i];
+      if (node.event->kind == ProfiledKind::kSpan || node.name.starts_with(kEngine)) continue;
+      if (found.operators.empty()) found.operators = node.name;
+      innermost = node.name;
+    }
+    if (innermost != found.operators) found.operators += " > " + innermost;
+    return found;
+  }
+
   using Rows = std::map<std::string, LayerTimes>;
   struct Known {
     Place place;
@@ -465,6 +501,12 @@ void add_tables(const Recording& recording, Profile& profile) {
   const Sharing sharing(tree, recording.visits);
   profile.layers = sharing.layers(recording.has_device);
   profile.blocks = sharing.blocks(recording.has_device);
+}
+
+std::vector<ProfiledMoment> moments_of(const Recording& recording,
+                                       const std::vector<int64_t>& times_ns) {
+  const Tree tree(recording);
+  return Sharing(tree, recording.visits).moments(times_ns);
 }
 
 std::string profile_json(const Profile& profile) {

@@ -12,6 +12,7 @@
 #include "reports/base/fields.h"
 #include "reports/profile/recording.h"
 #include "reports/profile/roofline.h"
+#include "reports/render/plot.h"
 
 /// The time and the memory of training steps by operator, by pair of forward and backward, and by
 /// layer: profile.json.
@@ -109,8 +110,19 @@ struct Profile {
 /// whole.
 void add_tables(const Recording& recording, Profile& profile);
 
-/// profile.md: a pure function of what profile.json holds.
-[[nodiscard]] std::string profile_markdown(const Profile& profile);
+/// What a step was doing at an instant.
+struct ProfiledMoment {
+  std::string operators;  ///< outermost and innermost that ran: "a > b"; empty: none did
+  std::string layer;      ///< innermost, of a gradient that of its forward pass; empty: none
+  std::string phase;
+};
+
+/// What the recorded steps were doing at these instants, which rise. A pure function.
+[[nodiscard]] std::vector<ProfiledMoment> moments_of(const Recording& recording,
+                                                     const std::vector<int64_t>& times_ns);
+
+/// profile.md: a pure function of what profile.json holds, and of which plots there are.
+[[nodiscard]] std::string profile_markdown(const Profile& profile, const Plots& plots = {});
 
 /// profile.json.
 [[nodiscard]] std::string profile_json(const Profile& profile);

@@ -17,7 +17,7 @@ constexpr size_t kShown = 20;
 /// The columns that a page has: those of a device only where one was profiled.
 class Page {
  public:
-  explicit Page(const Profile& profile) : profile_(profile) {
+  Page(const Profile& profile, const Plots& plots) : profile_(profile), plots_(plots) {
     for (const LayerTimes& row : profile.layers) {
       host_ns_ += row.host_ns();
       device_ns_ += row.device_ns();
@@ -25,10 +25,12 @@ class Page {
   }
 
   [[nodiscard]] std::string text() const {
-    return finished_page(fmt::format(
-        "# Profile of {}\n\n{}{}\n{}{}{}{}{}", plain(profile_.benchmark), headline(),
-        roofline_section(profile_.roofline, profile_.cost.plain_s), operators(), joined(),
-        layers("Blocks", profile_.blocks), layers("Layers", profile_.layers), kDefinitions));
+    return finished_page(fmt::format("# Profile of {}\n\n{}{}\n{}{}{}{}{}{}",
+                                     plain(profile_.benchmark), headline(),
+                                     roofline_section(profile_.roofline, profile_.cost.plain_s),
+                                     memory(), operators(), joined(),
+                                     layers("Blocks", profile_.blocks),
+                                     layers("Layers", profile_.layers), kDefinitions));
   }
 
  private:
@@ -79,6 +81,13 @@ class Page {
                           format_count(profile_.counters))
             : fmt::format("Memory by owner is not in it: {}.\n", plain(profile_.counters_missing));
     return text;
+  }
+
+  [[nodiscard]] std::string memory() const {
+    std::string text;
+    for (const PlotLink& plot : plots_.links) text += picture(plot.title, plot.file) + "\n";
+    if (!plots_.left_out.empty()) text += fmt::format("No plot: {}.\n", plain(plots_.left_out));
+    return text.empty() ? "" : "\n## Memory by owner\n\n" + text;
   }
 
   /// The largest rows by share; the rest only in profile.json.
@@ -155,14 +164,15 @@ class Page {
   }
 
   const Profile& profile_;
+  const Plots& plots_;
   int64_t host_ns_ = 0;
   int64_t device_ns_ = 0;
 };
 
 }  // namespace
 
-std::string profile_markdown(const Profile& profile) {
-  return Page(profile).text();
+std::string profile_markdown(const Profile& profile, const Plots& plots) {
+  return Page(profile, plots).text();
 }
 
 }  // namespace noisemark::reports

@@ -314,9 +314,10 @@ std::vector<size_t> drawn_owners(const MemorySection& memory) {
   return drawn;
 }
 
-PlotSource memory_by_owner(const Result& result) {
+}  // namespace
+
+PlotSource memory_plot(const MemorySection& memory) {
   constexpr double kMilli = 1e3;
-  const MemorySection& memory = result.memory;
   const std::vector<size_t> drawn = drawn_owners(memory);
   const auto name_of = [&](size_t owner) {
     return owner < memory.categories.size() ? memory.categories[owner] : "unattributed";
@@ -353,8 +354,6 @@ PlotSource memory_by_owner(const Result& result) {
   return plot;
 }
 
-}  // namespace
-
 std::string gnuplot_text(std::string_view text) {
   std::string quoted = one_line(text);
   for (size_t i = quoted.find('\''); i != std::string::npos; i = quoted.find('\'', i + 2)) {
@@ -387,7 +386,7 @@ std::vector<PlotSource> plot_sources(const Result& result) {
     plots.push_back(loss(result));
   }
   if (result.memory.timeline.size() > 1 && result.memory.peak_bytes > 0) {
-    plots.push_back(memory_by_owner(result));
+    plots.push_back(memory_plot(result.memory));
   }
   return plots;
 }

@@ -38,6 +38,10 @@ struct PlotSource {
 /// Step time, loss, and memory by owner, those that `result` has samples for. A pure function.
 [[nodiscard]] std::vector<PlotSource> plot_sources(const Result& result);
 
+/// Memory by owner over one step: the stack of the section's timeline, which has at least two
+/// points, below its peak. A pure function.
+[[nodiscard]] PlotSource memory_plot(const MemorySection& memory);
+
 /// Writes the sources and runs gnuplot on them in `folder`/plots. Without gnuplot, a plot that is
 /// already there and was drawn from the same data and script is kept; others are left out with the
 /// reason. Throws Error (cannot write).

@@ -75,7 +75,8 @@ const std::array kCommands{
     Command{"predict", command::kPredict, "ID", 1, 1,
             "predict time and memory of other batch sizes from three that are trained",
             "Every size is a run under every --mode, in a process of its own in DIR. The page goes "
-            "to stdout and to DIR/predict.md: time and peak by batch with their intervals, every "
+            "to stdout and to DIR/predict.md (with its figures in DIR/predict.json): time and peak "
+            "by batch with their intervals, every "
             "owner's bytes per image, the batch from which larger ones gain little, the largest "
             "within --memory, and the batch for which a mode overtakes the first one in the same "
             "memory. With --check five more sizes are trained, one of them twice the largest; the "
@@ -101,11 +102,14 @@ const std::array kCommands{
             "PATH is a result.json, a folder that holds one, or a folder of such folders. The exit "
             "code is 1 when anything is wrong.",
             check_results},
-    Command{"report", command::kReport, "DIR", 1, 1,
-            "write report.md and its plots again from result.json, or export the results",
-            "Without options the files come out byte for byte as `run` wrote them. With --format "
-            "nothing in DIR changes: the results go to stdout, or to the file behind --out.",
-            report_results, report_format_sentences},
+    Command{
+        "report", command::kReport, "DIR", 1, 1,
+        "write report.md and its plots again from result.json, or export the results",
+        "Without options the files come out byte for byte as `run` wrote them. With --html each "
+        "report is a page too, report.html: one file whose tables sort and whose plots zoom. "
+        "With --format nothing in DIR changes: the results go to stdout, or to the file behind "
+        "--out.",
+        report_results, report_format_sentences},
     Command{"compare", command::kCompare, "BASE NEW", 2, 2,
             "judge whether NEW is a regression of BASE",
             "BASE and NEW are each a result.json, its report.md or a folder of results; several "

@@ -101,7 +101,7 @@ constexpr std::array kRows{
         run_member<&RunOptions::looks>},
     Row{{kQuality | kTrace, "format", "F", "format of the text", "md", 0, false, md_and_json},
         at<&Options::format>},
-    Row{{kReport | kSweep | kPredict, "html", "",
+    Row{{kReport | kSweep | kPredict | kProfile, "html", "",
          "also write a page of HTML beside each report: one file, without a network"},
         at<&Options::html>},
     Row{{kTable | kCompare | kQuality | kHistory, "html", "",

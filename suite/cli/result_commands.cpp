@@ -105,7 +105,8 @@ Answer tabulate_results(const CommandLine& line) {
   reports::require_whole_suites(line.positional);
   std::vector<reports::Finding> lost;
   const std::string text = reports::table_markdown(line.positional, &lost);
-  return {page_or_text(line.options, text), code_without(lost)};
+  const std::string title = line.options.html ? "# Results side by side\n\n" : "";
+  return {page_or_text(line.options, title + text), code_without(lost)};
 }
 
 namespace {
@@ -190,11 +191,11 @@ reports::StochasticOptions options_of(const Options& given, const reports::Side&
 Answer compare_results(const CommandLine& line) {
   const Options& options = line.options;
   for (const std::string& path : line.positional) reports::require_whole_suites({path});
+  require_markdown("compare", options);
   const auto [base, candidate] = reports::read_sides(line.positional[0], line.positional[1]);
   Comparison comparison = reports::compare(base, candidate, options_of(options, base, candidate));
   comparison.inconclusive = inconclusive_of(options);
   Answer answer;
-  require_markdown("compare", options);
   const reports::ExportFormat& format =
       reports::export_format(options.format.empty() ? "md" : options.format);
   answer.text =

@@ -73,7 +73,9 @@ Answer predict_batches(const CommandLine& line) {
 }
 
 Answer profile_steps(const CommandLine& line) {
-  return {"", run_profile(run_options(line), line.options.profile)};
+  ProfileWishes wishes = line.options.profile;
+  wishes.html = line.options.html;
+  return {"", run_profile(run_options(line), wishes)};
 }
 
 Answer serve_steps(const CommandLine& line) {

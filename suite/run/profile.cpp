@@ -16,8 +16,11 @@
 #include "reports/base/folder.h"
 #include "reports/base/statistics.h"
 #include "reports/base/streams.h"
+#include "reports/html/page.h"
+#include "reports/profile/memory_timeline.h"
 #include "reports/profile/profile.h"
 #include "reports/profile/trace_file.h"
+#include "reports/render/plot.h"
 #include "suite/probes/flop_counter.h"
 #include "suite/probes/gemm_peak.h"
 #include "suite/probes/memory_peak.h"
@@ -40,7 +43,9 @@ constexpr const char* kPage = "profile.md";
 constexpr const char* kFigures = "profile.json";
 constexpr const char* kTrace = "trace.json.gz";
 constexpr const char* kPlainTrace = "trace.json";
-constexpr std::array kFiles{kPage, kFigures, kTrace, kPlainTrace};
+constexpr const char* kTimeline = "memory_timeline.json";
+constexpr const char* kHtml = "profile.html";
+constexpr std::array kFiles{kPage, kFigures, kTrace, kPlainTrace, kTimeline, kHtml, "plots"};
 
 constexpr int64_t kWarmup = 3;
 constexpr int64_t kFewestPairs = 5;
@@ -114,6 +119,9 @@ class ProfilePass {
     name_owners_when_full(*session_.trainer, [&] { measure(out, profile); });
     return profile;
   }
+
+  /// Of the last step; empty where owners are not known.
+  [[nodiscard]] const reports::MemoryTimeline& timeline() const { return timeline_; }
 
  private:
   void step(const std::string& doing, const std::vector<StepObserver*>& observers = {},
@@ -203,6 +211,7 @@ class ProfilePass {
       profile.counters_missing = error.what();
     }
     profile.counters = static_cast<int64_t>(counters.size());
+    timeline_ = reports::memory_timeline(recording, counters);
     const reports::TraceSizes sizes =
         reports::pack_trace(plain, out / kTrace, counters, ::getpid());
     fs::remove(plain);
@@ -220,7 +229,16 @@ class ProfilePass {
   Session session_;
   std::unique_ptr<memopt::DeviceClock> clock_;
   StepRecorder recorder_;
+  reports::MemoryTimeline timeline_;
 };
+
+/// Writes nothing where owners are not known, and keeps nothing of an earlier profile.
+reports::Plots write_timeline(const fs::path& out, const reports::MemoryTimeline& timeline) {
+  fs::remove(out / kTimeline);
+  if (timeline.points.size() < 2) return {};
+  reports::write_file_atomically(out / kTimeline, reports::memory_timeline_json(timeline));
+  return reports::write_plots(out, {reports::memory_plot(reports::section_of(timeline))});
+}
 
 void describe(const PlannedRun& plan, const ProfileWishes& wishes, reports::Profile& profile) {
   const RunSpec& spec = plan.spec;
@@ -264,16 +282,21 @@ ExitCode run_profile(const RunOptions& given, const ProfileWishes& wishes) {
   const InterruptGuard interrupt;
   Progress line(plan.id + " " + variant_label(plan.spec), 1, 1);
   reports::Profile profile;
+  reports::MemoryTimeline timeline;
   try {
-    profile = ProfilePass(session, wishes, {line, interrupt}).make(out);
+    ProfilePass pass(session, wishes, {line, interrupt});
+    profile = pass.make(out);
+    timeline = pass.timeline();
   } catch (const Interrupted& error) {
     throw Error(ExitCode::kInterrupted, error.what());
   }
   line.clear();
   describe(plan, wishes, profile);
-  const std::string page = reports::profile_markdown(profile);
+  const std::string page = reports::profile_markdown(profile, write_timeline(out, timeline));
   reports::write_file_atomically(out / kPage, page);
   reports::write_file_atomically(out / kFigures, reports::profile_json(profile));
+  fs::remove(out / kHtml);
+  if (wishes.html) (void)reports::write_html_beside(out / kPage);
   reports::print_out(page + fmt::format("\nProfile: {}\n", (out / kPage).string()));
   return ExitCode::kPass;
 }

@@ -126,6 +126,12 @@ class Report(Page):
         low, high = self.browser.value(f"{self.plot(0)}.layout.xaxis.range")
         self.assertAlmostEqual((high - low) / (whole[1] - whole[0]), 0.25, delta=0.02)
 
+    def test_the_peak_of_memory_is_told_with_what_ran_then(self):
+        self.wait_for_plot(1)
+        peak = self.browser.value("(() => { const t = data.result.memory.timeline.find((p) => sum(p.by_category) === data.result.memory.peak_bytes);"
+                                  " return instants()(Number((1000 * t.time_s).toPrecision(6))); })()")
+        self.assertEqual(peak, "the peak, in backward: aten::convolution_backward")
+
     def test_it_is_printed_whole(self):
         self.wait_for_plot(0)
         self.browser.call("Emulation.setEmulatedMedia", media="print")
@@ -145,6 +151,21 @@ class WithoutScripts(Page):
             self.assertIn(line, html)
         self.assertEqual(html.count('class="plot"'), 3)
         self.assertNotIn('type="search"', html)
+
+
+class Profile(Page):
+    file = "profile/profile.html"
+
+    def test_the_memory_of_a_step_tells_operator_layer_and_phase_at_each_instant(self):
+        self.wait_for_plot(0)
+        self.browser.value("document.querySelector('.slider input').focus()")
+        said = []
+        for _ in range(2):
+            self.browser.key(*RIGHT)
+            said.append(self.texts(".readout")[0])
+        self.assertEqual(said, [
+            "At 1: activations 50; weights 100. aten::conv2d > aten::empty, layer mid.conv, forward",
+            "At 2: activations 0; weights 100. MulBackward0 > aten::mul, layer up.0, backward"])
 
 
 class Prediction(Page):
@@ -197,7 +218,7 @@ class Hostile(Page):
     def test_no_text_becomes_a_script_or_a_tag(self):
         self.assertTrue(self.browser.value("typeof hacked === 'undefined'"))
         self.assertEqual(self.browser.value("document.querySelectorAll('main img, main script').length"), 0)
-        self.assertEqual(self.browser.value("document.querySelectorAll('script').length"), 3)  # data, library, page
+        self.assertEqual(self.browser.value("document.querySelectorAll('script').length"), 2)  # data and page
         for address in self.browser.value("[...document.querySelectorAll('main a')].map((a) => a.protocol)"):
             self.assertIn(address, ("file:", "http:", "https:"))
 

@@ -10,6 +10,7 @@
 #include "reports/html/page.h"
 #include "reports/html/two_results.h"
 #include "reports/predict/prediction.h"
+#include "reports/profile/memory_timeline.h"
 #include "tests/reports/free_text.h"
 #include "tests/reports/sample_result.h"
 
@@ -43,6 +44,26 @@ void write_prediction(const fs::path& folder) {
   (void)write_html_beside(folder / "predict.md");
 }
 
+/// Two instants of a step, and a third between them, at which nothing ran.
+void write_profile(const fs::path& folder) {
+  MemoryTimeline timeline;
+  timeline.owners = {"weights", "activations"};
+  timeline.points = {{0, {100 << 20, 0}}, {0.001, {100 << 20, 50 << 20}}, {0.002, {100 << 20, 0}}};
+  timeline.moments = {{"", "", "between phases"},
+                      {"aten::conv2d > aten::empty", "mid.conv", "forward"},
+                      {"MulBackward0 > aten::mul", "up.0", "backward"}};
+  make_folder(folder);
+  write_file_atomically(folder / "memory_timeline.json", memory_timeline_json(timeline));
+  const PlotSource source = memory_plot(section_of(timeline));
+  make_folder(folder / "plots");
+  write_file_atomically(folder / "plots" / "memory.dat", source.data);
+  write_file_atomically(folder / "plots" / "memory.gp", source.script);
+  write_file_atomically(folder / "plots" / "memory.svg",
+                        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 960 400'/>");
+  write_file_atomically(folder / "profile.md", "# Profile\n\n![Memory](plots/memory.svg)\n");
+  (void)write_html_beside(folder / "profile.md");
+}
+
 void write_comparison(const fs::path& file) {
   Side base{"base", {{"base/run", test::full_result()}}};
   Side candidate{"new", {{"new/run", test::full_result()}}};
@@ -69,6 +90,7 @@ int run(const fs::path& example, const fs::path& out) {
   fs::copy(example, out / "run", fs::copy_options::recursive);
   (void)write_html_beside(out / "run" / "report.md");
   write_prediction(out / "prediction");
+  write_profile(out / "profile");
   write_comparison(out / "compare.html");
   write_hostile(out / "hostile.html");
   return 0;

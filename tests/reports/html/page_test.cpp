@@ -65,11 +65,15 @@ TEST_F(Page, has_less_than_five_megabytes) {
 }
 
 TEST_F(Page, carries_the_library_with_its_licence_or_says_that_it_has_none) {
-  const std::string page = html_page({"# a\n"});
+  const std::string page = read_file(write_html_beside(example() / "report.md"));
   const bool library = !page_assets().plotly.empty();
   EXPECT_EQ(has(page, "id=\"plotly\""), library);
   EXPECT_EQ(has(page, "MIT License"), library);
   EXPECT_EQ(has(page, "built without a plotting library"), !library);
+}
+
+TEST_F(Page, is_short_where_it_has_no_plot) {
+  EXPECT_LT(html_page({"# a\n"}).size(), 50'000U);
 }
 
 TEST_F(Page, has_a_script_that_cannot_end_early) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "reports/base/error.h"
+#include "reports/profile/memory_timeline.h"
 #include "reports/profile/trace_file.h"
 #include "reports/trace/reader.h"
 #include "tests/reports/golden_file.h"
@@ -146,6 +147,93 @@ TEST(Profile, counts_an_event_that_is_alone_within_one_of_its_name_once) {
   const Profile profile = tables(recording);
   EXPECT_EQ(row_of(profile, "aten::mul").calls, 1);
   EXPECT_EQ(row_of(profile, "aten::mul").self_host_ns, 25);
+}
+
+TEST(ProfiledMoment, names_the_operators_layer_and_phase_around_an_instant) {
+  const std::vector<ProfiledMoment> moments = moments_of(step(), {2, 15, 53, 70, 97, 100});
+  EXPECT_EQ(moments[0].phase, "between phases");
+  EXPECT_EQ(moments[1].operators, "aten::conv2d > aten::empty");
+  EXPECT_EQ(moments[1].layer, "block.conv");
+  EXPECT_EQ(moments[1].phase, "forward");
+  EXPECT_EQ(moments[2].operators, "") << "no operator runs";
+  EXPECT_EQ(moments[2].layer, "block");
+  EXPECT_EQ(moments[3].operators, "ConvolutionBackward0 > aten::convolution_backward");
+  EXPECT_EQ(moments[3].layer, "block.conv") << "that of the forward pass";
+  EXPECT_EQ(moments[3].phase, "backward");
+  EXPECT_EQ(moments[4].layer, "");
+  EXPECT_EQ(moments[5].phase, "between phases") << "an end belongs to nothing";
+}
+
+TEST(ProfiledMoment, is_of_the_thread_whose_innermost_event_began_last) {
+  Recording recording;
+  recording.events = {event("aten::wait", 0, 100), event("aten::mul", 20, 40)};
+  recording.events[1].thread = 2;
+  const std::vector<ProfiledMoment> moments = moments_of(recording, {10, 30, 50});
+  EXPECT_EQ(moments[0].operators, "aten::wait");
+  EXPECT_EQ(moments[1].operators, "aten::mul");
+  EXPECT_EQ(moments[2].operators, "aten::wait");
+}
+
+MemoryCounter counter(int64_t time_ns, int64_t weights, int64_t activations) {
+  return {time_ns, {{"weights", weights}, {"activations", activations}}};
+}
+
+TEST(MemoryTimeline, has_the_last_step_with_its_moments) {
+  Recording recording = step();
+  ProfiledEvent before = event("ProfilerStep#0", -200, -100, ProfiledKind::kSpan);
+  recording.events.insert(recording.events.begin(), before);
+  const MemoryTimeline timeline =
+      memory_timeline(recording, {counter(-150, 9, 9), counter(15, 1, 64), counter(70, 1, 96)});
+  EXPECT_EQ(timeline.owners, (std::vector<std::string>{"weights", "activations"}));
+  ASSERT_EQ(timeline.points.size(), 2U);
+  EXPECT_DOUBLE_EQ(timeline.points[0].time_s, 15e-9);
+  EXPECT_EQ(timeline.points[1].by_category, (std::vector<int64_t>{1, 96}));
+  EXPECT_EQ(timeline.moments[1].layer, "block.conv");
+  EXPECT_EQ(section_of(timeline).peak_bytes, 97);
+  EXPECT_TRUE(memory_timeline(recording, {}).points.empty());
+}
+
+TEST(MemoryTimeline, keeps_the_highest_of_instants_that_a_plot_cannot_tell_apart) {
+  Recording recording;
+  recording.events = {event("ProfilerStep#0", 0, 4'000'000'000, ProfiledKind::kSpan)};
+  const MemoryTimeline timeline =
+      memory_timeline(recording, {counter(3'000'000'000, 1, 1), counter(3'000'000'100, 1, 9),
+                                  counter(3'000'000'200, 1, 3), counter(3'100'000'000, 1, 2)});
+  ASSERT_EQ(timeline.points.size(), 2U);
+  EXPECT_EQ(timeline.points[0].by_category.back(), 9);
+}
+
+TEST(MemoryTimeline, keeps_the_peak_where_there_are_too_many_instants) {
+  Recording recording;
+  recording.events = {event("ProfilerStep#0", 0, 1'000'000, ProfiledKind::kSpan)};
+  std::vector<MemoryCounter> counters;
+  for (int64_t i = 0; i < 1000; ++i) counters.push_back(counter(1000 * i, 1, i == 321 ? 5000 : i));
+  const MemoryTimeline timeline = memory_timeline(recording, counters, 10);
+  EXPECT_LE(timeline.points.size(), 10U);
+  EXPECT_EQ(section_of(timeline).peak_bytes, 5001);
+}
+
+TEST(MemoryTimeline, is_written_with_a_point_on_each_line) {
+  EXPECT_EQ(memory_timeline_json(memory_timeline(step(), {counter(15, 1, 64)})),
+            "{\n \"schema\": \"noisemark.memory_timeline 1\",\n"
+            " \"owners\": [\"weights\",\"activations\"],\n \"points\": [\n"
+            "  {\"time_s\":1.5e-08,\"bytes\":[1,64],\"operator\":\"aten::conv2d > aten::empty\","
+            "\"layer\":\"block.conv\",\"phase\":\"forward\"}\n ]\n}\n");
+}
+
+TEST(ProfilePage, shows_the_memory_of_a_step_or_why_there_is_no_plot) {
+  Profile profile = tables(step());
+  profile.steps = 1;
+  const std::string without = profile_markdown(profile);
+  EXPECT_EQ(without.find("## Memory by owner"), std::string::npos);
+  const Plots drawn{{{"Memory by owner over one step", "plots/memory.svg"}}, ""};
+  EXPECT_NE(
+      profile_markdown(profile, drawn)
+          .find("\n## Memory by owner\n\n![Memory by owner over one step](plots/memory.svg)\n"),
+      std::string::npos);
+  EXPECT_NE(profile_markdown(profile, {{}, "gnuplot is not installed"})
+                .find("\n## Memory by owner\n\nNo plot: gnuplot is not installed.\n"),
+            std::string::npos);
 }
 
 TEST(Profile, tells_operators_apart_by_shapes_where_they_were_recorded) {

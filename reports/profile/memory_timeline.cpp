@@ -1,0 +1,120 @@
+#include "reports/profile/memory_timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace noisemark::reports {
+namespace {
+
+constexpr double kNsPerS = 1e9;
+
+int64_t total(const MemoryCounter& counter) {
+  return std::accumulate(counter.bytes.begin(), counter.bytes.end(), int64_t{0},
+                         [](int64_t sum, const auto& owner) { return sum + owner.second; });
+}
+
+const ProfiledEvent* last_step(const Recording& recording) {
+  const ProfiledEvent* last = nullptr;
+  for (const ProfiledEvent& event : recording.events) {
+    if (event.on_device || !event.name.starts_with(kStepPrefix)) continue;
+    if (last == nullptr || event.start_ns > last->start_ns) last = &event;
+  }
+  return last;
+}
+
+/// The place of an instant on the axis of a plot, which has six digits (reports/render/plot.cpp).
+std::string place_of(const MemoryCounter& counter, const ProfiledEvent& step) {
+  return fmt::format("{:.6g}", static_cast<double>(counter.time_ns - step.start_ns) / 1e6);
+}
+
+using Counters = std::vector<const MemoryCounter*>;
+
+/// The highest of each run of neighbours that belong together.
+template <class Together>
+Counters highest_of(const Counters& all, const Together& together) {
+  Counters kept;
+  size_t begin = 0;  // of the run
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool same = i > 0 && together(begin, i);
+    if (!same) begin = i;
+    if (!same) {
+      kept.push_back(all[i]);
+    } else if (total(*all[i]) > total(*kept.back())) {
+      kept.back() = all[i];
+    }
+  }
+  return kept;
+}
+
+Counters instants_of(const ProfiledEvent& step, const std::vector<MemoryCounter>& counters,
+                     size_t most) {
+  Counters all;
+  for (const MemoryCounter& counter : counters) {
+    if (counter.time_ns >= step.start_ns && counter.time_ns <= step.end_ns) {
+      all.push_back(&counter);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto* a, const auto* b) { return a->time_ns < b->time_ns; });
+  all = highest_of(
+      all, [&](size_t a, size_t b) { return place_of(*all[a], step) == place_of(*all[b], step); });
+  const size_t width = (all.size() + most - 1) / most;
+  return width <= 1 ? all
+                    : highest_of(all, [&](size_t a, size_t b) { return a / width == b / width; });
+}
+
+}  // namespace
+
+MemoryTimeline memory_timeline(const Recording& recording,
+                               const std::vector<MemoryCounter>& counters, size_t most) {
+  MemoryTimeline timeline;
+  const ProfiledEvent* step = last_step(recording);
+  if (step == nullptr || counters.empty()) return timeline;
+  for (const auto& [owner, bytes] : counters.front().bytes) timeline.owners.push_back(owner);
+  std::vector<int64_t> times_ns;
+  for (const MemoryCounter* counter : instants_of(*step, counters, most)) {
+    MemoryPoint point{static_cast<double>(counter->time_ns - step->start_ns) / kNsPerS, {}};
+    for (const auto& [owner, bytes] : counter->bytes) point.by_category.push_back(bytes);
+    timeline.points.push_back(std::move(point));
+    times_ns.push_back(counter->time_ns);
+  }
+  timeline.moments = moments_of(recording, times_ns);
+  return timeline;
+}
+
+MemorySection section_of(const MemoryTimeline& timeline) {
+  MemorySection section;
+  section.categories = timeline.owners;
+  section.timeline = timeline.points;
+  for (const MemoryPoint& point : timeline.points) {
+    section.peak_bytes =
+        std::max(section.peak_bytes,
+                 std::accumulate(point.by_category.begin(), point.by_category.end(), int64_t{0}));
+  }
+  return section;
+}
+
+std::string memory_timeline_json(const MemoryTimeline& timeline) {
+  const auto text = [](const nlohmann::ordered_json& json) {
+    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  std::string points;
+  for (size_t i = 0; i < timeline.points.size(); ++i) {
+    const ProfiledMoment& moment = timeline.moments[i];
+    points += fmt::format("{}\n  {}", i == 0 ? "" : ",",
+                          text({{"time_s", timeline.points[i].time_s},
+                                {"bytes", timeline.points[i].by_category},
+                                {"operator", moment.operators},
+                                {"layer", moment.layer},
+                                {"phase", moment.phase}}));
+  }
+  return fmt::format(
+      "{{\n \"schema\": \"noisemark.memory_timeline 1\",\n \"owners\": {},\n \"points\": [{}\n "
+      "]\n}}\n",
+      text(timeline.owners), points);
+}
+
+}  // namespace noisemark::reports
