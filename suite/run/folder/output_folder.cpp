@@ -28,16 +28,20 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Everything that a run may leave in its folder. The result is the last to arrive.
-constexpr std::array<const char*, 9> kRunFiles = {"plots",
-                                                  "report.md",
-                                                  "events.mlog",
-                                                  "weights.safetensors",
-                                                  "ema.safetensors",
-                                                  "checkpoint.safetensors",
-                                                  "memory_snapshot.pickle",
-                                                  "samples",
-                                                  "result.json"};
+constexpr std::array<const char*, 10> kRunFiles = {"plots",
+                                                   "report.html",
+                                                   "report.md",
+                                                   "events.mlog",
+                                                   "weights.safetensors",
+                                                   "ema.safetensors",
+                                                   "checkpoint.safetensors",
+                                                   "memory_snapshot.pickle",
+                                                   "samples",
+                                                   "result.json"};
 constexpr std::array<const char*, 2> kSuiteFiles = {"suite.json", "report.md"};
+/// Pages of earlier runs, which are made only where they are asked for.
+constexpr std::array<const char*, 4> kPages = {"report.html", "quality.html", "sweep.html",
+                                               "predict.html"};
 using reports::kArrivingFolder;
 using reports::kReplacementFolder;
 using reports::kReplacingFolder;
@@ -174,6 +178,9 @@ void prepare_suite_folder(const fs::path& path, bool existing) {
                     "a new or empty folder; --force and --resume take that of a suite too");
   }
   make_folder(path);
+  writing(path, [&] {
+    for (const char* page : kPages) fs::remove(path / page);
+  });
 }
 
 FreshFolder::FreshFolder(const fs::path& parent, const std::string& label) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "tests/reports/sample_result.h"
@@ -195,6 +196,25 @@ TEST(BatchPoint, needs_a_run_that_measured_time_and_memory) {
   EXPECT_EQ(refused().find("cell: peak_bytes: not measured"), 0U) << refused();
   result.metrics.clear();
   EXPECT_EQ(refused().find("cell: images_per_s: not measured"), 0U) << refused();
+}
+
+TEST(PredictionPage, has_its_figures_as_json_with_both_curves_up_to_twice_the_largest_size) {
+  const PredictionPage page =
+      predict("gmm16", {{"none", points({8, 16, 32}), {point(64)}}}, int64_t{1000});
+  const auto json = nlohmann::json::parse(page.json);
+  EXPECT_EQ(json.at("memory_bytes"), 1000);
+  const auto& variant = json.at("variants").at(0);
+  EXPECT_EQ(variant.at("held_out").at(0).at("batch"), 64);
+  const auto& curve = variant.at("curve");
+  EXPECT_EQ(curve.at(0).at("batch"), 4);
+  EXPECT_EQ(curve.at(0).at("within"), false);
+  EXPECT_EQ(curve.at(4).at("within"), true);
+  EXPECT_EQ(curve.back().at("batch"), 64);
+  for (const auto& at : curve) {
+    const auto batch = at.at("batch").get<int64_t>();
+    EXPECT_EQ(at.at("peak_bytes"), 100 + 7 * batch);
+    EXPECT_NEAR(at.at("step_s").get<double>(), straight(batch), 1e-12);
+  }
 }
 
 }  // namespace

@@ -203,6 +203,19 @@ TEST_F(CompareCommand, speaks_to_programs_and_into_a_file) {
   EXPECT_EQ(reports::read_file(file), said("junit"));
 }
 
+TEST_F(CompareCommand, writes_a_page_that_marks_what_differs) {
+  const std::string base = side("a", 10);
+  const std::string file = base + "/comparison.html";
+  const test::Finished written = compare({base, side("ab", 9), "--html", "--out", file});
+  EXPECT_EQ(written.code, 1) << "that of the verdict";
+  EXPECT_EQ(written.out, "");
+  const std::string page = reports::read_file(file);
+  EXPECT_NE(page.find("<title>REGRESSION: "), std::string::npos);
+  EXPECT_NE(page.find("<tr class=\"differs\"><td>run_id</td>"), std::string::npos);
+  EXPECT_EQ(compare({"a", "b", "--html", "--format", "json"}).err,
+            "noisemark: compare: --html: with --format json (md, or no --html)\n");
+}
+
 TEST_F(CompareCommand, refuses_malformed_usage) {
   EXPECT_EQ(compare({}).err, "noisemark: compare: nothing given (BASE NEW)\n");
   EXPECT_EQ(compare({"a"}).err, "noisemark: compare: too few arguments (BASE NEW)\n");

@@ -77,6 +77,40 @@ TEST(ResultCommands, report_says_one_line_of_a_folder_that_no_terminal_could_sho
             "report: " + (folder.path() / "a\uFFFD b" / "0" / "report.md").string() + "\n");
 }
 
+bool is_page(const std::string& text, const std::string& title) {
+  return text.starts_with("<!doctype html>") && text.ends_with("</html>\n") &&
+         text.find("<title>" + title) != std::string::npos;
+}
+
+TEST(ResultCommands, report_writes_a_page_beside_each_report_and_leads_from_one_to_the_other) {
+  const test::TemporaryFolder folder;
+  const fs::path runs = write_runs(folder.path() / "a", {16, 17});
+  reports::write_suite(runs, {"two", {"0", "1"}, {}});
+  const test::Finished said = noisemark({"report", runs.string(), "--html"});
+  EXPECT_EQ(said.code, 0) << said.err;
+  EXPECT_NE(said.out.find(fmt::format("page: {}\n", (runs / "1" / "report.html").string())),
+            std::string::npos)
+      << said.out;
+  EXPECT_TRUE(is_page(reports::read_file(runs / "0" / "report.html"), "PASS: "));
+  const std::string page = reports::read_file(runs / "report.html");
+  EXPECT_TRUE(is_page(page, "PASS: two"));
+  EXPECT_NE(page.find("<a href=\"1/report.html\">"), std::string::npos);
+  EXPECT_EQ(noisemark({"report", runs.string(), "--html", "--format", "md"}).err,
+            "noisemark: report: --html: with --format (one of them)\n");
+}
+
+TEST(ResultCommands, table_history_and_quality_print_a_page_or_write_it_beside_their_text) {
+  const test::TemporaryFolder folder;
+  const std::string runs = write_runs(folder.path() / "a", {16, 17});
+  EXPECT_TRUE(is_page(noisemark({"table", runs, "--html"}).out, "Results side by side"));
+  EXPECT_TRUE(is_page(noisemark({"history", runs, "--html"}).out, "History: 2 runs"));
+  const fs::path out = folder.path() / "out";
+  EXPECT_EQ(noisemark({"history", runs, "--html", "--out", out.string()}).code, 0);
+  EXPECT_TRUE(is_page(reports::read_file(out / "history.html"), "History: 2 runs"));
+  EXPECT_EQ(noisemark({"quality", runs, "--html", "--format", "json"}).err,
+            "noisemark: quality: --html: with --format json (md, or no --html)\n");
+}
+
 TEST(ResultCommands, history_shows_when_the_rate_fell_and_draws_it) {
   const test::TemporaryFolder folder;
   std::vector<double> rates = reports::test::rates_around(16, 12);

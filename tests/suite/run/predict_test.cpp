@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -32,7 +34,7 @@ TEST(Predict, trains_three_sizes_and_five_more_to_check_the_prediction_by) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
   const Finished done =
-      run_noisemark(prediction(out, {"--batches=2,4,6", "--check", "--memory=64MiB"}));
+      run_noisemark(prediction(out, {"--batches=2,4,6", "--check", "--memory=64MiB", "--html"}));
   EXPECT_TRUE(done.code == 0 || done.code == 1) << done.both();
   for (const char* batch : {"2", "3", "4", "5", "6", "8", "9", "12"}) {
     const fs::path cell = out / ("mode=none,batch=" + std::string(batch));
@@ -41,6 +43,14 @@ TEST(Predict, trains_three_sizes_and_five_more_to_check_the_prediction_by) {
   const std::string page = test::file_bytes(out / "predict.md");
   EXPECT_EQ(page.find("# Prediction of gmm16@cpu\n"), 0U) << page;
   EXPECT_NE(page.find("and that of the peak 0.0"), std::string::npos) << page;
+  const auto figures = nlohmann::json::parse(test::file_bytes(out / "predict.json"));
+  const auto& variant = figures.at("variants").at(0);
+  EXPECT_EQ(variant.at("measured").size(), 3U);
+  EXPECT_EQ(variant.at("held_out").size(), 5U);
+  EXPECT_EQ(variant.at("curve").at(0).at("batch"), 1);
+  EXPECT_EQ(variant.at("curve").back().at("batch"), 12);
+  const std::string html = test::file_bytes(out / "predict.html");
+  EXPECT_NE(html.find("\"prediction\":{"), std::string::npos);
 }
 
 TEST(Predict, says_in_what_memory_a_mode_overtakes_the_first_one) {

@@ -27,7 +27,7 @@ std::vector<std::string> command(const fs::path& out) {
 TEST(ProfileCommand, has_every_operator_and_layer_of_a_benchmark_and_memory_by_owner) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  const Finished done = run_noisemark(with(command(out), {"--steps=2", "--batch=4"}));
+  const Finished done = run_noisemark(with(command(out), {"--steps=2", "--batch=4", "--html"}));
   ASSERT_EQ(done.code, 0) << done.both();
   EXPECT_EQ(done.out.find("# Profile of gmm16-ho@cpu\n"), 0U) << done.out;
   const auto json = nlohmann::json::parse(test::file_bytes(out / "profile.json"));
@@ -65,6 +65,16 @@ TEST(ProfileCommand, has_every_operator_and_layer_of_a_benchmark_and_memory_by_o
   EXPECT_TRUE(has("blocks", "name", "mid_block.resnets.0"));
   EXPECT_TRUE(has("joined", "forward", "aten::convolution"));
   EXPECT_FALSE(fs::exists(out / "trace.json")) << "kineto's own file goes";
+  EXPECT_NE(test::file_bytes(out / "profile.html").find("\"timeline\":{"), std::string::npos);
+  const auto timeline = nlohmann::json::parse(test::file_bytes(out / "memory_timeline.json"));
+  EXPECT_GT(timeline.at("points").size(), 100U);
+  const auto ran = [&](const char* key, const std::string& value) {
+    return std::any_of(timeline.at("points").begin(), timeline.at("points").end(),
+                       [&](const auto& point) { return point.at(key) == value; });
+  };
+  EXPECT_TRUE(ran("layer", "conv_in"));
+  EXPECT_TRUE(ran("phase", "forward"));
+  EXPECT_TRUE(ran("phase", "backward"));
 }
 
 TEST(ProfileCommand, leaves_a_folder_alone_that_holds_anything_else) {

@@ -197,9 +197,10 @@ bool has(const std::string& text, const std::string& part) {
 TEST(Sweep, has_a_run_and_a_row_for_every_combination) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  const Finished sweep =
-      run_noisemark(with(short_sweep(out, {"batch=2,4", "mode=none,echo"}), {"--no-certificate"}));
+  const Finished sweep = run_noisemark(
+      with(short_sweep(out, {"batch=2,4", "mode=none,echo"}), {"--no-certificate", "--html"}));
   ASSERT_EQ(sweep.code, 0) << sweep.both();
+  EXPECT_TRUE(has(file_bytes(out / "sweep.html"), "<title>Sweep of gmm16@cpu</title>"));
   const std::string table = file_bytes(out / "sweep.md");
   EXPECT_TRUE(has(sweep.out, table)) << sweep.out;
   EXPECT_TRUE(has(table, "# Sweep of gmm16@cpu\n\n0 of 4 cells passed, 4 custom.\n")) << table;

@@ -90,7 +90,7 @@ TEST(OutputFolder, completes_a_replacement_that_was_killed_while_its_files_came)
 TEST(OutputFolder, never_shows_the_old_files_of_a_run_beside_the_new_result) {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path();
-  for (const char* name : {"result.json", "checkpoint.safetensors", "report.md"}) {
+  for (const char* name : {"result.json", "checkpoint.safetensors", "report.md", "report.html"}) {
     std::ofstream(path / name) << "old";
   }
   const OutputFolder output = prepare_output_folder(path, ExistingRun::kReplace);
@@ -98,6 +98,7 @@ TEST(OutputFolder, never_shows_the_old_files_of_a_run_beside_the_new_result) {
   put_in_place(output);
   EXPECT_FALSE(fs::exists(path / "checkpoint.safetensors"));
   EXPECT_FALSE(fs::exists(path / "report.md"));
+  EXPECT_FALSE(fs::exists(path / "report.html"));
 }
 
 TEST(OutputFolder, is_resumed_only_where_a_run_began) {
@@ -165,8 +166,10 @@ TEST(OutputFolder, of_several_runs_is_new_or_empty_unless_a_suite_that_is_there_
   EXPECT_THROW(prepare_suite_folder(folder.path(), /*existing=*/true), Error);
   reports::write_suite(folder.path(), {"smoke", {}, {}});
   EXPECT_THROW(prepare_suite_folder(folder.path(), /*existing=*/false), Error);
+  std::ofstream(folder.path() / "report.html") << "of earlier runs";
   EXPECT_NO_THROW(prepare_suite_folder(folder.path(), /*existing=*/true));
   EXPECT_TRUE(fs::exists(folder.path() / "report.md"));
+  EXPECT_FALSE(fs::exists(folder.path() / "report.html"));
 }
 
 TEST(OutputFolder, one_that_cannot_be_made_is_a_write_error) {
