@@ -91,12 +91,20 @@ function makeFilter(table) {
   show();
 }
 
+/** A wide table scrolls by keyboard too. */
+function makeScrollable(frame) {
+  if (frame.scrollWidth <= frame.clientWidth) return;
+  frame.tabIndex = 0;
+  frame.setAttribute("role", "region");
+  frame.setAttribute("aria-label", "Table that scrolls");
+}
+
 function enhanceTables() {
   for (const table of document.querySelectorAll("main table")) {
     const rows = table.tBodies[0]?.rows.length ?? 0;
     if (rows > 1) makeSortable(table);
     if (rows > 7) makeFilter(table);
-    table.parentElement.tabIndex = 0;  // a wide table scrolls by keyboard
+    makeScrollable(table.parentElement);
   }
 }
 

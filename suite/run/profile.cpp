@@ -284,7 +284,8 @@ ExitCode run_profile(const RunOptions& given, const ProfileWishes& wishes) {
   reports::Profile profile;
   reports::MemoryTimeline timeline;
   try {
-    ProfilePass pass(session, wishes, {line, interrupt});
+    const PassWatch watch{line, interrupt};
+    ProfilePass pass(session, wishes, watch);
     profile = pass.make(out);
     timeline = pass.timeline();
   } catch (const Interrupted& error) {

@@ -168,6 +168,20 @@ class Profile(Page):
             "At 2: activations 0; weights 100. MulBackward0 > aten::mul, layer up.0, backward"])
 
 
+class PlotsOfAllKinds(Page):
+    file = "plots/plots.html"
+
+    def test_every_plot_of_this_project_is_drawn_and_none_stays_a_picture(self):
+        names = self.browser.value("[...document.querySelectorAll('img.plot')].map((i) => i.alt)")
+        self.assertIn("step_time_of_many", names)
+        self.assertIn("pareto", names)
+        self.assertIn("history_1_images_per_s", names)
+        for number, name in enumerate(names):
+            with self.subTest(name):
+                self.wait_for_plot(number)
+                self.assertGreater(self.browser.value(f"{self.plot(number)}.querySelectorAll('.scatterlayer .trace').length"), 0)
+
+
 class Prediction(Page):
     file = "prediction/predict.html"
 

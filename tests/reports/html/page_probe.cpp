@@ -7,11 +7,13 @@
 #include "reports/base/file.h"
 #include "reports/base/markdown.h"
 #include "reports/compare/compare.h"
+#include "reports/history/history.h"
 #include "reports/html/page.h"
 #include "reports/html/two_results.h"
 #include "reports/predict/prediction.h"
 #include "reports/profile/memory_timeline.h"
-#include "tests/reports/free_text.h"
+#include "reports/render/plot.h"
+#include "tests/reports/compare/runs.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -64,6 +66,36 @@ void write_profile(const fs::path& folder) {
   (void)write_html_beside(folder / "profile.md");
 }
 
+/// A page with every kind of plot that this project draws; the pictures themselves are empty.
+void write_plots_of_all_kinds(const fs::path& folder) {
+  Result result = test::full_result();
+  std::vector<PlotSource> plots = plot_sources(result);
+  result.samples.step_s.assign(3000, 0.1);  // too many to draw each
+  result.samples.loss.assign(3000, 0.5);
+  for (PlotSource& plot : plot_sources(result)) {
+    plot.name += "_of_many";
+    plots.push_back(plot);
+  }
+  plots.push_back(pareto_plot({{100 << 20, 0, false}, {50 << 20, 0.01, true}}, 60 << 20, "peak"));
+  std::vector<double> rates = test::rates_around(16, 12);
+  for (const double rate : test::rates_around(14, 12)) rates.push_back(rate);
+  for (PlotSource& plot : history_plots(history_of(test::side("a", rates).runs))) {
+    plots.push_back(plot);
+  }
+  std::string text = "# Plots\n";
+  make_folder(folder / "plots");
+  for (const PlotSource& plot : plots) {
+    const fs::path file = folder / "plots" / plot.name;
+    write_file_atomically(file.string() + ".dat", plot.data);
+    write_file_atomically(file.string() + ".gp", plot.script);
+    write_file_atomically(file.string() + ".svg",
+                          "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 960 400'/>");
+    text += "\n" + picture(plot.name, "plots/" + plot.name + ".svg") + "\n";
+  }
+  write_file_atomically(folder / "plots.md", text);
+  (void)write_html_beside(folder / "plots.md");
+}
+
 void write_comparison(const fs::path& file) {
   Side base{"base", {{"base/run", test::full_result()}}};
   Side candidate{"new", {{"new/run", test::full_result()}}};
@@ -91,6 +123,7 @@ int run(const fs::path& example, const fs::path& out) {
   (void)write_html_beside(out / "run" / "report.md");
   write_prediction(out / "prediction");
   write_profile(out / "profile");
+  write_plots_of_all_kinds(out / "plots");
   write_comparison(out / "compare.html");
   write_hostile(out / "hostile.html");
   return 0;
