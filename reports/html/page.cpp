@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -176,8 +177,7 @@ bool has_plots(const Data& data, const Pictures& pictures) {
 std::string footer(const PageAssets& assets, bool plots) {
   if (!plots) return "";
   if (assets.plotly.empty()) {
-    return "<footer>\n<p>The program that wrote this page was built without a plotting library, so "
-           "plots are pictures.</p>\n</footer>\n";
+    return fmt::format("<footer>\n<p>{}</p>\n</footer>\n", html_text(why_pictures()));
   }
   return fmt::format(
       "<footer>\n<details><summary>Where scripts run, plots are drawn by plotly.js, under this "
@@ -224,6 +224,13 @@ std::string html_page(const HtmlPage& page) {
     html += fmt::format("<script type=\"text/plain\" id=\"plotly\">{}</script>\n", assets.plotly);
   }
   return html + fmt::format("<script>{}</script>\n</body>\n</html>\n", assets.script);
+}
+
+std::string why_pictures() {
+  return page_assets().plotly.empty()
+             ? "Plots are pictures, because noisemark was built without plotly.js: install the "
+               "Python package plotly, and configure with -DNOISEMARK_PLOTLY=DIR, its folder."
+             : "";
 }
 
 fs::path write_html_beside(const fs::path& markdown_file) {

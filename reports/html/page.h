@@ -25,6 +25,9 @@ struct HtmlPage {
 /// tag or a script.
 [[nodiscard]] std::string html_page(const HtmlPage& page);
 
+/// Why plots of pages are pictures, and what to do; empty where the plotting library is built in.
+[[nodiscard]] std::string why_pictures();
+
 /// Writes FILE.html beside FILE.md, with the data of what lies there too: a result.json for a
 /// report.md, a predict.json. Returns its path. Throws Error (bad input, cannot write).
 std::filesystem::path write_html_beside(const std::filesystem::path& markdown_file);

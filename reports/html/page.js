@@ -231,7 +231,7 @@ function layoutOf(plot) {
   };
 }
 
-const CONFIG = {responsive: true, displaylogo: false, doubleClick: "reset"};
+const CONFIG = {responsive: true, displaylogo: false, doubleClick: "reset", modeBarButtonsToRemove: ["select2d", "lasso2d"]};
 
 /** The values of the traces that have one at exactly that place. */
 function valuesAt(traces, x) {

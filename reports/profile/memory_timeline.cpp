@@ -9,8 +9,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr double kNsPerS = 1e9;
-
 int64_t total(const MemoryCounter& counter) {
   return std::accumulate(counter.bytes.begin(), counter.bytes.end(), int64_t{0},
                          [](int64_t sum, const auto& owner) { return sum + owner.second; });

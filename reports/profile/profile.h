@@ -18,6 +18,8 @@
 /// layer: profile.json.
 namespace noisemark::reports {
 
+inline constexpr double kNsPerS = 1e9;
+
 /// The times of some events. Times and bytes are of all steps together.
 struct ProfileTimes {
   int64_t calls = 0;

@@ -11,7 +11,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr double kNsPerS = 1e9;
 constexpr size_t kShown = 20;
 
 /// The columns that a page has: those of a device only where one was profiled.

@@ -85,16 +85,19 @@ Plots write_plots(const fs::path& folder, const std::vector<PlotSource>& sources
     const fs::path script = place / (source.name + ".gp");
     const fs::path picture = place / (source.name + ".svg");
     const bool same = holds(data, source.data) && holds(script, source.script);
-    write_file_atomically(data, source.data);
-    write_file_atomically(script, source.script);
-    if (!same) fs::remove(picture);
-    std::string failure = run_gnuplot(place, script.filename().string());
-    const bool whole = is_whole_picture(picture);
-    if (failure.empty() && !whole) failure = "gnuplot left no whole picture (is the disk full?)";
-    if (!failure.empty() && !(same && whole)) {
-      fs::remove(picture);
-      plots.left_out = failure;
-      continue;
+    if (!same || !is_whole_picture(picture)) {
+      fs::remove(picture);  // first, so that no picture ever stands beside the source of another
+      write_file_atomically(data, source.data);
+      write_file_atomically(script, source.script);
+      std::string failure = run_gnuplot(place, script.filename().string());
+      if (failure.empty() && !is_whole_picture(picture)) {
+        failure = "gnuplot left no whole picture (is the disk full?)";
+      }
+      if (!failure.empty()) {
+        fs::remove(picture);
+        plots.left_out = failure;
+        continue;
+      }
     }
     plots.links.push_back({source.title, "plots/" + picture.filename().string()});
   }

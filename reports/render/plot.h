@@ -42,9 +42,9 @@ struct PlotSource {
 /// points, below its peak. A pure function.
 [[nodiscard]] PlotSource memory_plot(const MemorySection& memory);
 
-/// Writes the sources and runs gnuplot on them in `folder`/plots. Without gnuplot, a plot that is
-/// already there and was drawn from the same data and script is kept; others are left out with the
-/// reason. Throws Error (cannot write).
+/// Writes the sources and runs gnuplot on them in `folder`/plots. A plot that is already there and
+/// was drawn from the same data and script is kept; those that gnuplot does not draw are left out
+/// with the reason. Throws Error (cannot write).
 [[nodiscard]] Plots write_plots(const std::filesystem::path& folder,
                                 const std::vector<PlotSource>& sources);
 /// Writes the plots of plot_sources().

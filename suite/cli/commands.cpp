@@ -11,6 +11,7 @@
 #include "reports/base/nearest.h"
 #include "reports/base/streams.h"
 #include "reports/base/units.h"
+#include "reports/html/page.h"
 #include "suite/cli/arguments.h"
 #include "suite/cli/list.h"
 #include "suite/cli/options.h"
@@ -429,6 +430,8 @@ namespace {
 
 /// Names the line of the file of options where nobody typed what is wrong.
 Answer act(const Command& command, const CommandLine& line) {
+  const std::string why = line.options.html ? reports::why_pictures() : "";
+  if (!why.empty()) reports::say_on_stderr(fmt::format("{}: --html: {}", command.name, why));
   try {
     return command.act(line);
   } catch (const Error& error) {

@@ -123,7 +123,8 @@ std::string write_pages(const std::filesystem::path& folder,
   std::string said;
   for (const auto& report : reports) {
     reports::or_lost(report, &lost, [&] {
-      said += fmt::format("page: {}\n", reports::one_line(reports::write_html_beside(report).string()));
+      said +=
+          fmt::format("page: {}\n", reports::one_line(reports::write_html_beside(report).string()));
     });
   }
   return said;
@@ -146,8 +147,7 @@ Answer report_results(const CommandLine& line) {
     std::vector<reports::Finding> lost;
     const auto written = reports::rewrite_report(path, &lost);
     for (const auto& report : written) {
-      said += fmt::format("report: {}
-", reports::one_line(report.string()));
+      said += fmt::format("report: {}\n", reports::one_line(report.string()));
     }
     reports::or_lost(path, &lost, [&] { rewrite_quality(path); });
     if (options.html) said += write_pages(path, written, lost);

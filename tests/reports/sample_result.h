@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "reports/result/result.h"
 
 namespace noisemark::reports::test {
@@ -18,5 +20,9 @@ namespace noisemark::reports::test {
 
 /// The full one, of two ranks that trained together.
 [[nodiscard]] Result result_of_two_ranks();
+
+[[nodiscard]] inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace noisemark::reports::test

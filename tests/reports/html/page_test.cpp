@@ -12,9 +12,12 @@
 #include "reports/base/file.h"
 #include "reports/html/assets.h"
 #include "reports/render/run_folder.h"
+#include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
 namespace {
+
+using test::has;
 
 namespace fs = std::filesystem;
 
@@ -33,10 +36,6 @@ class Page : public testing::Test {
 
   fs::path folder_;
 };
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// The data of a page, as a script reads them.
 nlohmann::json data_of(const std::string& page) {
@@ -69,7 +68,8 @@ TEST_F(Page, carries_the_library_with_its_licence_or_says_that_it_has_none) {
   const bool library = !page_assets().plotly.empty();
   EXPECT_EQ(has(page, "id=\"plotly\""), library);
   EXPECT_EQ(has(page, "MIT License"), library);
-  EXPECT_EQ(has(page, "built without a plotting library"), !library);
+  EXPECT_EQ(why_pictures().empty(), library);
+  EXPECT_EQ(has(page, "built without plotly.js: install"), !library);
 }
 
 TEST_F(Page, is_short_where_it_has_no_plot) {

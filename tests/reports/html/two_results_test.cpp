@@ -10,11 +10,9 @@
 namespace noisemark::reports {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using test::has;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using Json = nlohmann::ordered_json;
 
 TEST(TwoResults, marks_the_fields_that_differ_and_gives_their_ratio) {
   const std::string table =
