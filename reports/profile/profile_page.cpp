@@ -24,12 +24,10 @@ class Page {
   }
 
   [[nodiscard]] std::string text() const {
-    return finished_page(fmt::format("# Profile of {}\n\n{}{}\n{}{}{}{}{}{}",
-                                     plain(profile_.benchmark), headline(),
-                                     roofline_section(profile_.roofline, profile_.cost.plain_s),
-                                     memory(), operators(), joined(),
-                                     layers("Blocks", profile_.blocks),
-                                     layers("Layers", profile_.layers), kDefinitions));
+    return finished_page(fmt::format(
+        "# Profile of {}\n\n{}{}\n{}{}{}{}{}{}", plain(profile_.benchmark), headline(),
+        roofline_section(profile_.roofline, profile_.cost.plain_s), memory(), operators(), joined(),
+        layers("Blocks", profile_.blocks), layers("Layers", profile_.layers), kDefinitions));
   }
 
  private:
