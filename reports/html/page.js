@@ -227,7 +227,7 @@ function layoutOf(plot) {
   return {
     xaxis: axisOf(plot.xlabel, plot.xrange, plot.log?.includes("x")), yaxis: axisOf(plot.ylabel, plot.yrange, plot.log?.includes("y")),
     hovermode: "x unified", shapes: shapesOf(plot), margin: {t: 20, r: 10, b: 50, l: 70}, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-    legend: {traceorder: "normal"}, font: {family: "system-ui, Helvetica, Arial, sans-serif", size: 13}, dragmode: "zoom",
+    legend: {traceorder: "normal", ...(innerWidth < 700 ? {orientation: "h", y: -0.25} : {})}, font: {family: "system-ui, Helvetica, Arial, sans-serif", size: 13}, dragmode: "zoom",
   };
 }
 
