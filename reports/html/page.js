@@ -209,7 +209,7 @@ function tracesOf(curve, blocks, xrange) {
 }
 
 function axisOf(label, range, log) {
-  const axis = {title: {text: plain(label ?? "")}, zeroline: false, type: log ? "log" : "linear", exponentformat: "none"};
+  const axis = {title: {text: plain(label ?? "")}, zeroline: false, type: log ? "log" : "linear", exponentformat: "none", automargin: true};
   const ends = (range ?? []).map((end) => (log && end !== null ? Math.log10(end) : end));
   if (ends.some((end) => end !== null)) Object.assign(axis, {range: ends, autorange: ends.includes(null) ? (ends[0] === null ? "min" : "max") : false});
   return axis;
@@ -227,7 +227,7 @@ function layoutOf(plot) {
   return {
     xaxis: axisOf(plot.xlabel, plot.xrange, plot.log?.includes("x")), yaxis: axisOf(plot.ylabel, plot.yrange, plot.log?.includes("y")),
     hovermode: "x unified", shapes: shapesOf(plot), margin: {t: 20, r: 10, b: 50, l: 70}, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-    legend: {traceorder: "normal", ...(innerWidth < 700 ? {orientation: "h", y: -0.25} : {})}, font: {family: "system-ui, Helvetica, Arial, sans-serif", size: 13}, dragmode: "zoom",
+    legend: {traceorder: "normal", ...(innerWidth < 700 ? {orientation: "h", y: -0.35} : {})}, font: {family: "system-ui, Helvetica, Arial, sans-serif", size: 13}, dragmode: "zoom",
   };
 }
 
