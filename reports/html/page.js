@@ -170,6 +170,9 @@ function readScript(script) {
   return plot;
 }
 
+/** The words in quotation marks behind the figures of a row. */
+const wordsOf = (row) => /"(.*)"$/.exec(row.join(" "))?.[1] ?? "";
+
 /** Blocks of rows: two empty lines divide them. */
 function readData(text) {
   return text.split(/\n\n\n/).map((block) =>
@@ -202,10 +205,13 @@ function tracesOf(curve, blocks, xrange) {
   }
   const rows = blocks[curve.index] ?? [];
   const [x, low, high] = curve.columns.map((column) => rows.map(column));
+  const text = rows.map(wordsOf);
   if (curve.style === "filledcurves") return bandTraces(curve, x, low, high);
   const modes = {lines: "lines", points: "markers", linespoints: "lines+markers"};
   if (!modes[curve.style]) throw new Error(`no style: ${curve.style}`);
-  return [lineTrace(curve, x, low, modes[curve.style])];
+  const trace = lineTrace(curve, x, low, modes[curve.style]);
+  if (text.every((words) => words === "")) return [trace];
+  return [{...trace, text: text.map(plain), hovertemplate: "%{text}<br>%{y:.4~g} at %{x:.4~g}<extra></extra>"}];
 }
 
 function axisOf(label, range, log) {
@@ -233,13 +239,11 @@ function layoutOf(plot) {
 
 const CONFIG = {responsive: true, displaylogo: false, doubleClick: "reset", modeBarButtonsToRemove: ["select2d", "lasso2d"]};
 
-/** The values of the traces that have one at exactly that place. */
+/** The values of the traces that have one at exactly that place; what has words is told by them. */
 function valuesAt(traces, x) {
-  const found = [];
-  for (const trace of traces) {
-    const i = trace.hoverinfo === "skip" ? -1 : trace.x.indexOf(x);
-    if (i >= 0 && trace.y[i] !== null) found.push(`${trace.name} ${short((trace.customdata ?? trace.y)[i])}`);
-  }
+  const found = traces.filter((trace) => trace.hoverinfo !== "skip").flatMap((trace) =>
+    trace.x.flatMap((place, i) => (place !== x || trace.y[i] === null ? []
+      : [`${trace.text?.[i] ?? trace.name} ${short((trace.customdata ?? trace.y)[i])}`])));
   return found.join("; ").replaceAll("&lt;", "<").replaceAll("&amp;", "&");
 }
 
@@ -306,7 +310,9 @@ async function replacePicture(picture, source) {
   picture.classList.add("replaced");
   try {
     const words = source.script.includes("'memory.svg'") ? instants() : undefined;
-    await drawInto(graph, traces, layoutOf(plot), picture.alt, words);
+    const layout = layoutOf(plot);
+    if (traces.some((trace) => trace.text)) layout.hovermode = "closest";
+    await drawInto(graph, traces, layout, picture.alt, words);
   } catch (error) {
     graph.remove();
     picture.classList.remove("replaced");

@@ -26,8 +26,9 @@ class Page {
   [[nodiscard]] std::string text() const {
     return finished_page(fmt::format(
         "# Profile of {}\n\n{}{}\n{}{}{}{}{}{}", plain(profile_.benchmark), headline(),
-        roofline_section(profile_.roofline, profile_.cost.plain_s), memory(), operators(), joined(),
-        layers("Blocks", profile_.blocks), layers("Layers", profile_.layers), kDefinitions));
+        roofline_section(profile_.roofline, profile_.cost.plain_s, plot_line(plots_, "roofline")),
+        memory(), operators(), joined(), layers("Blocks", profile_.blocks),
+        layers("Layers", profile_.layers), kDefinitions));
   }
 
  private:
@@ -77,14 +78,15 @@ class Page {
             ? fmt::format("Memory by owner is a counter in it, at {} instants.\n",
                           format_count(profile_.counters))
             : fmt::format("Memory by owner is not in it: {}.\n", plain(profile_.counters_missing));
+    if (!plots_.left_out.empty()) {
+      text += fmt::format("\nPlots were left out: {}.\n", plain(plots_.left_out));
+    }
     return text;
   }
 
   [[nodiscard]] std::string memory() const {
-    std::string text;
-    for (const PlotLink& plot : plots_.links) text += picture(plot.title, plot.file) + "\n";
-    if (!plots_.left_out.empty()) text += fmt::format("No plot: {}.\n", plain(plots_.left_out));
-    return text.empty() ? "" : "\n## Memory by owner\n\n" + text;
+    const std::string plot = plot_line(plots_, "memory");
+    return plot.empty() ? "" : "\n## Memory by owner\n" + plot;
   }
 
   /// The largest rows by share; the rest only in profile.json.

@@ -272,7 +272,8 @@ std::string operators_table(const Roofline& roofline) {
 
 }  // namespace
 
-std::string roofline_section(const Roofline& roofline, double plain_step_s) {
+std::string roofline_section(const Roofline& roofline, double plain_step_s,
+                             const std::string& plot) {
   if (!roofline.missing.empty()) {
     return fmt::format("\n## Roofline\n\nThere is no roofline: {}.\n", plain(roofline.missing));
   }
@@ -282,10 +283,10 @@ std::string roofline_section(const Roofline& roofline, double plain_step_s) {
       "\n## Roofline\n\nWith every operator at its roof a step would take {}, **{}** of the {} "
       "that "
       "it takes without the profiler. The most is to be won at {}, which {} bounds: {} of a step. "
-      "Operators that have work take {} of a profiled step.\n\n{}",
+      "Operators that have work take {} of a profiled step.\n{}\n{}",
       format_seconds(roofline.ideal_s), format_percent(roofline.ideal_s / plain_step_s),
       format_seconds(plain_step_s), first.name, first.compute_bound ? "compute" : "memory",
-      format_seconds(first.to_win_s()), format_percent(roofline.counted_s / roofline.step_s),
+      format_seconds(first.to_win_s()), format_percent(roofline.counted_s / roofline.step_s), plot,
       operators_table(roofline));
   const std::vector<std::string> above = above_roof(roofline);
   for (const std::string& one : above) {
@@ -305,18 +306,29 @@ std::string roofline_section(const Roofline& roofline, double plain_step_s) {
          "they do to each element.\n";
 }
 
-PlotSource roofline_plot(const Roofline& roofline) {
-  PlotSource plot{"roofline", "Roofline", "# FLOP_per_byte GFLOP_per_s\n", plot_head("roofline")};
-  constexpr double kGiga = 1e9;
-  double low = 0.1;
-  double high = 10;
-  for (const RoofRow& row : roofline.operators) {
-    if (row.flop <= 0 || row.bytes <= 0) continue;
-    const double intensity = row.flop / row.bytes;
-    low = std::min(low, intensity / 2);
-    high = std::max(high, intensity * 2);
-    plot.data += fmt::format("{:.6g} {:.6g}\n", intensity, row.flop / row.time_s / kGiga);
-  }
+namespace {
+
+constexpr double kGiga = 1e9;
+
+/// «aten::mm [64, 64] [64, 64]: 1.250 ms of a step, 40.0 % of its roof, bound by compute».
+std::string words_of(const RoofRow& row) {
+  return fmt::format("{} {}: {} ms of a step, {} of its roof, bound by {}", one_line(row.name),
+                     one_line(row.shapes), format_ms(row.time_s), format_percent(row.of_roof()),
+                     row.compute_bound ? "compute" : "memory");
+}
+
+/// A roof by its three corners between two intensities, as a block of the data.
+std::string roof_block(double low, double high, double bytes_per_s, double flop_per_s) {
+  const auto corner = [&](double intensity) {
+    return fmt::format("{:.6g} {:.6g}\n", intensity, std::min(intensity * bytes_per_s, flop_per_s));
+  };
+  return "\n\n" + corner(low) + corner(std::clamp(flop_per_s / bytes_per_s, low, high)) +
+         corner(high);
+}
+
+}  // namespace
+
+std::optional<PlotSource> roofline_plot(const Roofline& roofline) {
   double flop_per_s = 0;
   for (const ProductPeak& peak : roofline.products) {
     flop_per_s = std::max(flop_per_s, peak.flop_per_s / kGiga);
@@ -327,14 +339,33 @@ PlotSource roofline_plot(const Roofline& roofline) {
     fastest = std::max(fastest, peak.bytes_per_s / kGiga);
     slowest = slowest == 0 ? peak.bytes_per_s / kGiga : std::min(slowest, peak.bytes_per_s / kGiga);
   }
+  PlotSource plot{"roofline", "Roofline", "# FLOP_per_byte GFLOP_per_s operator\n",
+                  plot_head("roofline")};
+  double low = 0.1;
+  double high = 10;
+  bool any = false;
+  for (const RoofRow& row : roofline.operators) {
+    if (row.flop <= 0 || row.bytes <= 0) continue;
+    const double intensity = row.flop / row.bytes;
+    low = std::min(low, intensity / 2);
+    high = std::max(high, intensity * 2);
+    plot.data += fmt::format("{:.6g} {:.6g} \"{}\"\n", intensity, row.flop / row.time_s / kGiga,
+                             words_of(row));
+    any = true;
+  }
+  if (!any || flop_per_s == 0 || slowest == 0) return {};
+  plot.data +=
+      roof_block(low, high, fastest, flop_per_s) + roof_block(low, high, slowest, flop_per_s);
   plot.script += fmt::format(
       "set xlabel 'FLOP per byte'\nset ylabel 'GFLOP/s'\nset logscale xy\nset xrange "
-      "[{:.6g}:{:.6g}]\nset key bottom right\nroof(x, b) = x * b < {:.6g} ? x * b : {:.6g}\n"
-      "plot 'roofline.dat' using 1:2 with points pointtype 7 pointsize 0.6 linecolor rgb '#0072B2' "
-      "title 'operators', \\\n     roof(x, {:.6g}) with lines linewidth 2 linecolor rgb '#E69F00' "
-      "title 'roof, from the fastest cache', \\\n     roof(x, {:.6g}) with lines linewidth 2 "
-      "dashtype 2 linecolor rgb '#D55E00' title 'roof, from the slowest working set'\n",
-      low, high, flop_per_s, flop_per_s, fastest, slowest);
+      "[{:.6g}:{:.6g}]\nset key bottom right\n"
+      "plot 'roofline.dat' index 0 using 1:2 with points pointtype 7 pointsize 0.6 linecolor rgb "
+      "'#0072B2' title 'operators', \\\n     'roofline.dat' index 1 using 1:2 with lines linewidth "
+      "2 linecolor "
+      "rgb '#E69F00' title 'roof, from the fastest cache', \\\n     'roofline.dat' index 2 using "
+      "1:2 with lines "
+      "linewidth 2 dashtype 2 linecolor rgb '#D55E00' title 'roof, from the slowest working set'\n",
+      low, high);
   return plot;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -90,11 +91,14 @@ inline constexpr double kRoofMargin = 0.05;
 /// The operators above their roof by more than kRoofMargin, with the formula that is in doubt.
 [[nodiscard]] std::vector<std::string> above_roof(const Roofline& roofline);
 
-/// Section «Roofline» of profile.md. A pure function.
-[[nodiscard]] std::string roofline_section(const Roofline& roofline, double plain_step_s);
+/// Section «Roofline» of profile.md, with the lines of its plot. A pure function.
+[[nodiscard]] std::string roofline_section(const Roofline& roofline, double plain_step_s,
+                                           const std::string& plot = "");
 
-/// Speed against operations per byte, with the roofs.
-[[nodiscard]] PlotSource roofline_plot(const Roofline& roofline);
+/// Speed against operations per byte, with the roofs. Behind the figures of an operator its row of
+/// the data says in words what it is. Empty where no operator has both operations and bytes, or no
+/// peak was measured. A pure function.
+[[nodiscard]] std::optional<PlotSource> roofline_plot(const Roofline& roofline);
 
 }  // namespace noisemark::reports
 

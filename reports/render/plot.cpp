@@ -319,6 +319,14 @@ std::vector<size_t> drawn_owners(const MemorySection& memory) {
 
 }  // namespace
 
+std::string plot_line(const Plots& plots, const std::string& name) {
+  const std::string file = "plots/" + name + ".svg";
+  for (const PlotLink& link : plots.links) {
+    if (link.file == file) return fmt::format("\n![{}]({})\n", link.title, link.file);
+  }
+  return "";
+}
+
 PlotSource memory_plot(const MemorySection& memory) {
   constexpr double kMilli = 1e3;
   const std::vector<size_t> drawn = drawn_owners(memory);

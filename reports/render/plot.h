@@ -21,6 +21,9 @@ struct Plots {
   std::string left_out;  ///< reason why plots are missing; empty when none is
 };
 
+/// The lines of Markdown that show the plot `name`; empty where it is not there.
+[[nodiscard]] std::string plot_line(const Plots& plots, const std::string& name);
+
 /// The input of gnuplot for one plot.
 struct PlotSource {
   std::string name;

@@ -25,14 +25,6 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::string plot_line(const Plots& plots, const std::string& name) {
-  const std::string file = "plots/" + name + ".svg";
-  for (const PlotLink& link : plots.links) {
-    if (link.file == file) return fmt::format("\n![{}]({})\n", link.title, link.file);
-  }
-  return "";
-}
-
 std::string verdict_of(const Gate& gate) {
   if (gate.verdict == Verdict::kNotApplied) return "not applied";
   return gate.verdict == Verdict::kPass ? "PASS" : "**FAIL**";

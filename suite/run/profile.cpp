@@ -232,12 +232,21 @@ class ProfilePass {
   reports::MemoryTimeline timeline_;
 };
 
-/// Writes nothing where owners are not known, and keeps nothing of an earlier profile.
-reports::Plots write_timeline(const fs::path& out, const reports::MemoryTimeline& timeline) {
+/// Draws what is known, writes the timeline where owners are, and keeps nothing of an earlier
+/// profile.
+reports::Plots write_plots_of(const fs::path& out, const reports::Profile& profile,
+                              const reports::MemoryTimeline& timeline) {
   fs::remove(out / kTimeline);
-  if (timeline.points.size() < 2) return {};
-  reports::write_file_atomically(out / kTimeline, reports::memory_timeline_json(timeline));
-  return reports::write_plots(out, {reports::memory_plot(reports::section_of(timeline))});
+  fs::remove_all(out / "plots");
+  std::vector<reports::PlotSource> plots;
+  if (auto roofline = reports::roofline_plot(profile.roofline)) {
+    plots.push_back(std::move(*roofline));
+  }
+  if (timeline.points.size() > 1) {
+    reports::write_file_atomically(out / kTimeline, reports::memory_timeline_json(timeline));
+    plots.push_back(reports::memory_plot(reports::section_of(timeline)));
+  }
+  return plots.empty() ? reports::Plots{} : reports::write_plots(out, plots);
 }
 
 void describe(const PlannedRun& plan, const ProfileWishes& wishes, reports::Profile& profile) {
@@ -293,7 +302,8 @@ ExitCode run_profile(const RunOptions& given, const ProfileWishes& wishes) {
   }
   line.clear();
   describe(plan, wishes, profile);
-  const std::string page = reports::profile_markdown(profile, write_timeline(out, timeline));
+  const std::string page =
+      reports::profile_markdown(profile, write_plots_of(out, profile, timeline));
   reports::write_file_atomically(out / kPage, page);
   reports::write_file_atomically(out / kFigures, reports::profile_json(profile));
   fs::remove(out / kHtml);

@@ -18,8 +18,9 @@ struct ProfileWishes {
 
 /// Trains one benchmark in this process: some steps with the profiler and without it in turns, one
 /// whose owners of memory are watched, and the profiled ones. Writes profile.md, profile.json,
-/// memory_timeline.json with its plot, and trace.json.gz (reports/profile) into `out` and prints
-/// the page. Throws Error: exit code 2 for bad input, a folder that holds anything else (with
+/// memory_timeline.json, plots of the roofline and of memory, and trace.json.gz (reports/profile)
+/// into `out` and prints the page. Throws Error: exit code 2 for bad input, a folder that holds
+/// anything else (with
 /// --force, than an earlier profile), and more than one mode; as a run's passes do; exit code 130
 /// when it is interrupted.
 [[nodiscard]] ExitCode run_profile(const RunOptions& options, const ProfileWishes& wishes);

@@ -158,14 +158,29 @@ class Profile(Page):
 
     def test_the_memory_of_a_step_tells_operator_layer_and_phase_at_each_instant(self):
         self.wait_for_plot(0)
-        self.browser.value("document.querySelector('.slider input').focus()")
+        self.browser.value(f"{self.plot(0)}.parentElement.querySelector('.slider input').focus()")
         said = []
         for _ in range(2):
             self.browser.key(*RIGHT)
-            said.append(self.texts(".readout")[0])
+            said.append(self.browser.value(f"{self.plot(0)}.parentElement.querySelector('.readout').textContent"))
         self.assertEqual(said, [
             "At 1: activations 50; weights 100. aten::conv2d > aten::empty, layer mid.conv, forward",
             "At 2: activations 0; weights 100. MulBackward0 > aten::mul, layer up.0, backward"])
+
+
+    def test_the_pointer_and_the_keyboard_tell_the_operators_of_the_roofline(self):
+        self.wait_for_plot(1)
+        readout = f"{self.plot(1)}.parentElement.querySelector('.readout').textContent"
+        addition = "aten::add [9] <b>: 20.000 ms of a step, 50.0 % of its roof, bound by memory 1.25"
+        x, y = self.browser.value(f"(() => {{ const b = {self.plot(1)}.querySelector('.scatterlayer .point').getBoundingClientRect();"
+                                  " return [b.x + b.width / 2, b.y + b.height / 2]; })()")
+        self.browser.mouse("mouseMoved", x + 3, y)
+        self.browser.mouse("mouseMoved", x, y)
+        self.browser.wait_for(f"/^At 300: aten::addmm .8, 8.: 60.000 ms .*bound by compute 50/.test({readout})")
+        self.browser.wait_for(f"/aten::addmm/.test({self.plot(1)}.querySelector('.hoverlayer').textContent)")
+        self.browser.value(f"(() => {{ const s = {self.plot(1)}.parentElement.querySelector('.slider input'); s.value = 1; s.focus();"
+                           " s.dispatchEvent(new Event('input')); })()")
+        self.assertEqual(self.browser.value(readout), f"At 0.25: {addition}")
 
 
 class PlotsOfAllKinds(Page):

@@ -46,6 +46,26 @@ void write_prediction(const fs::path& folder) {
   (void)write_html_beside(folder / "predict.md");
 }
 
+/// Draws nothing: a page needs the data and the script, and the picture itself is empty.
+void write_plot(const fs::path& folder, const PlotSource& source) {
+  make_folder(folder / "plots");
+  const std::string file = folder / "plots" / source.name;
+  write_file_atomically(file + ".dat", source.data);
+  write_file_atomically(file + ".gp", source.script);
+  write_file_atomically(file + ".svg",
+                        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 960 400'/>");
+}
+
+/// A product and an addition under peaks of 100 GFLOP/s and of 10 and 100 GB/s.
+Roofline roofline() {
+  Roofline made;
+  made.products = {{"float32", 2, 100e9, ""}};
+  made.memory = {{2, 1'000'000, 100e9}, {2, 256'000'000, 10e9}};
+  made.operators = {{"aten::addmm", "[8, 8]", "float32", 1, 0.06, 3e9, 1e7, 0.03, true},
+                    {"aten::add", "[9] <b>", "float32", 1, 0.02, 2.5e7, 1e8, 0.01, false}};
+  return made;
+}
+
 /// Two instants of a step, and a third between them, at which nothing ran.
 void write_profile(const fs::path& folder) {
   MemoryTimeline timeline;
@@ -56,13 +76,11 @@ void write_profile(const fs::path& folder) {
                       {"MulBackward0 > aten::mul", "up.0", "backward"}};
   make_folder(folder);
   write_file_atomically(folder / "memory_timeline.json", memory_timeline_json(timeline));
-  const PlotSource source = memory_plot(section_of(timeline));
-  make_folder(folder / "plots");
-  write_file_atomically(folder / "plots" / "memory.dat", source.data);
-  write_file_atomically(folder / "plots" / "memory.gp", source.script);
-  write_file_atomically(folder / "plots" / "memory.svg",
-                        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 960 400'/>");
-  write_file_atomically(folder / "profile.md", "# Profile\n\n![Memory](plots/memory.svg)\n");
+  write_plot(folder, memory_plot(section_of(timeline)));
+  write_plot(folder, roofline_plot(roofline()).value());
+  write_file_atomically(folder / "profile.md",
+                        "# Profile\n\n![Memory](plots/memory.svg)\n\n"
+                        "![Roofline](plots/roofline.svg)\n");
   (void)write_html_beside(folder / "profile.md");
 }
 
@@ -83,13 +101,8 @@ void write_plots_of_all_kinds(const fs::path& folder) {
     plots.push_back(plot);
   }
   std::string text = "# Plots\n";
-  make_folder(folder / "plots");
   for (const PlotSource& plot : plots) {
-    const fs::path file = folder / "plots" / plot.name;
-    write_file_atomically(file.string() + ".dat", plot.data);
-    write_file_atomically(file.string() + ".gp", plot.script);
-    write_file_atomically(file.string() + ".svg",
-                          "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 960 400'/>");
+    write_plot(folder, plot);
     text += "\n" + picture(plot.name, "plots/" + plot.name + ".svg") + "\n";
   }
   write_file_atomically(folder / "plots.md", text);

@@ -232,8 +232,19 @@ TEST(ProfilePage, shows_the_memory_of_a_step_or_why_there_is_no_plot) {
           .find("\n## Memory by owner\n\n![Memory by owner over one step](plots/memory.svg)\n"),
       std::string::npos);
   EXPECT_NE(profile_markdown(profile, {{}, "gnuplot is not installed"})
-                .find("\n## Memory by owner\n\nNo plot: gnuplot is not installed.\n"),
+                .find("\nPlots were left out: gnuplot is not installed.\n"),
             std::string::npos);
+}
+
+TEST(ProfilePage, shows_the_roofline_above_its_table) {
+  Profile profile = tables(step());
+  profile.steps = 1;
+  profile.roofline.operators = {{"aten::mm", "", "float32", 1, 0.002, 1e9, 1e6, 0.001, true}};
+  const Plots drawn{{{"Roofline", "plots/roofline.svg"}}, ""};
+  EXPECT_NE(profile_markdown(profile, drawn)
+                .find("of a profiled step.\n\n![Roofline](plots/roofline.svg)\n\n| operator"),
+            std::string::npos)
+      << profile_markdown(profile, drawn);
 }
 
 TEST(Profile, tells_operators_apart_by_shapes_where_they_were_recorded) {

@@ -106,12 +106,24 @@ TEST(Roofline, is_refused_where_the_steps_use_different_numbers_of_threads) {
   EXPECT_THROW((void)make_roofline(recorded(), work, kProducts, kMemory), Error);
 }
 
-TEST(Roofline, plots_the_operators_under_two_roofs) {
-  const PlotSource plot =
-      roofline_plot(make_roofline(recorded(), known_work(), kProducts, kMemory));
-  EXPECT_NE(plot.data.find("300 50\n"), std::string::npos) << "300 FLOP per byte, 50 GFLOP/s";
-  EXPECT_NE(plot.script.find("roof(x, 100) with lines"), std::string::npos) << plot.script;
-  EXPECT_NE(plot.script.find("roof(x, 10) with lines"), std::string::npos);
+TEST(Roofline, plots_the_operators_under_two_roofs_with_what_each_is) {
+  const auto plot = roofline_plot(make_roofline(recorded(), known_work(), kProducts, kMemory));
+  ASSERT_TRUE(plot);
+  EXPECT_NE(plot->data.find("\n300 50 \"aten::addmm [8, 8]: 60.000 ms of a step, 50.0 % of its "
+                            "roof, bound by compute\"\n"),
+            std::string::npos)
+      << "300 FLOP per byte, 50 GFLOP/s:\n"
+      << plot->data;
+  EXPECT_NE(plot->data.find("\n\n\n0.1 10\n1 100\n600 100\n"), std::string::npos)
+      << "at 100 GB/s and 100 GFLOP/s:\n"
+      << plot->data;
+  EXPECT_TRUE(plot->data.ends_with("\n\n\n0.1 1\n10 100\n600 100\n")) << "at 10 GB/s";
+}
+
+TEST(Roofline, has_no_plot_without_a_peak_or_an_operator_below_it) {
+  EXPECT_FALSE(roofline_plot({}));
+  EXPECT_FALSE(roofline_plot(make_roofline(recorded(), known_work(), {}, kMemory)));
+  EXPECT_FALSE(roofline_plot(make_roofline(recorded(), known_work(), kProducts, {})));
 }
 
 }  // namespace

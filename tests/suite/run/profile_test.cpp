@@ -61,6 +61,8 @@ TEST(ProfileCommand, has_every_operator_and_layer_of_a_benchmark_and_memory_by_o
   EXPECT_TRUE(std::any_of(roofline.at("operators").begin(), roofline.at("operators").end(),
                           [](const auto& row) { return row.at("name") == "aten::convolution"; }));
   EXPECT_NE(done.out.find("\n## Roofline\n"), std::string::npos) << done.out;
+  EXPECT_NE(test::file_bytes(out / "plots" / "roofline.dat").find("\"aten::convolution "),
+            std::string::npos);
   EXPECT_TRUE(has("layers", "name", "conv_in"));
   EXPECT_TRUE(has("blocks", "name", "mid_block.resnets.0"));
   EXPECT_TRUE(has("joined", "forward", "aten::convolution"));
