@@ -2,9 +2,7 @@
 // counts what must never happen: a crash, exit code 70, a hang, and a changed file that is taken
 // where a checksum says that it was changed.
 //
-// Usage: mutated_inputs [--seed N] [--count N] [--only N] [--folder DIR]
-// The N-th input is the same for a seed whatever the count; --only makes that one alone and keeps
-// it in DIR (default: a folder of its own, removed at the end).
+// The usage stands in kUsage.
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -601,13 +600,31 @@ class Campaign {
   std::map<std::string, Count> counts_;
 };
 
-Options options_of(const Words& words) {
+constexpr std::string_view kUsage =
+    "usage: noisemark_mutated_inputs [--seed N] [--count N] [--only N] [--folder DIR]\n"
+    "The N-th input is the same for a seed whatever the count (default: 5000); --only makes that\n"
+    "one alone and keeps it in DIR (default: a folder of its own, removed at the end).\n";
+
+/// Returns nothing for words that are none of the usage.
+std::optional<Options> options_of(const Words& words) {
   Options options;
-  for (size_t i = 0; i + 1 < words.size(); i += 2) {
-    if (words[i] == "--seed") options.seed = std::stoull(words[i + 1]);
-    if (words[i] == "--count") options.count = std::stoull(words[i + 1]);
-    if (words[i] == "--only") options.only = std::stoull(words[i + 1]);
-    if (words[i] == "--folder") options.folder = words[i + 1];
+  if (words.size() % 2 != 0) return std::nullopt;
+  for (size_t i = 0; i < words.size(); i += 2) {
+    const std::string& value = words[i + 1];
+    uint64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool whole = error == std::errc() && end == value.data() + value.size();
+    if (words[i] == "--folder") {
+      options.folder = value;
+    } else if (words[i] == "--seed" && whole) {
+      options.seed = number;
+    } else if (words[i] == "--count" && whole) {
+      options.count = number;
+    } else if (words[i] == "--only" && whole) {
+      options.only = number;
+    } else {
+      return std::nullopt;
+    }
   }
   return options;
 }
@@ -641,8 +658,14 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   // A series starts its runs by this program.
   if (!words.empty() && !words.front().starts_with("--")) return test::program(words);
+  const bool help = words == std::vector<std::string>{"--help"};
+  const auto options = test::options_of(words);
+  if (help || !options) {
+    fmt::print(help ? stdout : stderr, "{}", test::kUsage);
+    return help ? 0 : 2;
+  }
   try {
-    return test::campaign(test::options_of(words));
+    return test::campaign(*options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;
