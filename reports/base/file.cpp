@@ -223,8 +223,12 @@ void write_file_atomically(const std::filesystem::path& path,
 
 void write_named_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
   struct stat status {};
-  const bool has_other_names = stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-                               status.st_nlink > 1 && own_stream(status) < 0;
+  const bool there = stat(path.c_str(), &status) == 0;
+  if (there && S_ISDIR(status.st_mode)) {
+    throw bad_input(path.string(), "", "a folder", "a file, there or not");
+  }
+  const bool has_other_names =
+      there && S_ISREG(status.st_mode) && status.st_nlink > 1 && own_stream(status) < 0;
   if (has_other_names) return write_over(path, pieces);
   write_file_atomically(path, pieces);
 }

@@ -243,6 +243,7 @@ std::vector<fs::path> result_folders(const fs::path& path, std::vector<Finding>*
   std::error_code none;
   if (fs::exists(path / "result.json", none)) return {path};
   if (!fs::exists(path, none)) throw bad_input(path.string(), "not there", "", kAccepted);
+  if (!fs::is_directory(path, none)) throw bad_input(path.string(), "", "no folder", kAccepted);
   std::vector<fs::path> folders;
   const size_t lost_before = lost == nullptr ? 0 : lost->size();
   add_result_folders(path, folders, lost);

@@ -103,6 +103,10 @@ void check_counts(const Command& command, const Texts& positional) {
                     positional[static_cast<size_t>(command.max_arguments)],
                     accepted_count(command.max_arguments));
   }
+  if (std::find(positional.begin(), positional.end(), "") != positional.end()) {
+    throw bad_input(std::string(command.name), "", "an empty argument",
+                    std::string(command.arguments));
+  }
 }
 
 void check_values(std::string_view command, const Option& option, const Texts& values) {

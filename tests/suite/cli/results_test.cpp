@@ -161,6 +161,24 @@ TEST(ResultCommands, say_what_they_take_where_there_is_no_result) {
               "noisemark: " + empty + ": no result.json in it or below it" + accepted);
     EXPECT_EQ(noisemark({command, absent}).err, "noisemark: " + absent + ": not there" + accepted);
   }
+  for (const char* command : {"check", "table", "report", "history", "quality"}) {
+    const test::Finished device = noisemark({command, "/dev/null"});
+    EXPECT_EQ(device.code, 2) << command;
+    EXPECT_EQ(device.err, "noisemark: /dev/null: no folder" + accepted) << command;
+  }
+}
+
+TEST(ResultCommands, refuse_an_empty_path_and_a_folder_for_a_file) {
+  const test::TemporaryFolder folder;
+  const std::string runs = write_runs(folder.path() / "runs", {16, 16.1});
+  const test::Finished base = noisemark({"compare", "", runs});
+  EXPECT_EQ(base.code, 2);
+  EXPECT_EQ(base.err, "noisemark: compare: an empty argument (BASE NEW)\n");
+  for (const std::string& place : {std::string("/"), folder.path().string()}) {
+    const test::Finished report = noisemark({"report", runs, "--format", "md", "--out", place});
+    EXPECT_EQ(report.code, 2);
+    EXPECT_EQ(report.err, "noisemark: " + place + ": a folder (a file, there or not)\n");
+  }
 }
 
 TEST(ResultCommands, history_and_baseline_say_which_runs_left_no_result) {
