@@ -11,7 +11,8 @@
 /// for every kind that both take. Gray and palettes become RGB. Alpha, gamma, colour profiles and
 /// the orientation of EXIF are not applied, because no training pipeline of the peers applies them.
 /// Pillow's way counts also where one would expect another: of 16 bits the upper 8 are kept, but
-/// 16-bit gray is cut off at 255, and palettes are black beyond their end.
+/// 16-bit gray is cut off at 255, palettes are black beyond their end, and an animation is its
+/// first frame, on black or the palette's first colour where it does not fill the picture.
 namespace noisemark::suite {
 
 /// A file that is no whole PNG or JPEG; what() says what is wrong and names no file.

@@ -58,14 +58,25 @@ Header parse_header(FileBytes data) {
     throw ImageError("PNG of colour type " + std::to_string(header.colour) + " with " +
                      std::to_string(header.depth) + " bits");
   }
-  if (data[10] != 0 || data[11] != 0) throw ImageError("PNG of an unknown compression");
+  if (data[11] != 0) throw ImageError("PNG of an unknown filter method");
   return header;
 }
+
+/// The part of a picture that the pixels fill.
+struct Frame {
+  int64_t x = 0;
+  int64_t y = 0;
+  int64_t width = 0;
+  int64_t height = 0;
+};
 
 /// The parts of a file on which its pixels depend.
 struct Parts {
   std::optional<Header> header;
   std::optional<FileBytes> palette;
+  std::optional<Frame> frame;  ///< of an animation; the last one so far
+  int64_t sequence = -1;       ///< number of the last chunk of an animation
+  int64_t frames = 0;          ///< what an animation says to have, or 0
   std::vector<uint8_t> compressed;
   std::string remark;
 };
@@ -100,7 +111,55 @@ std::optional<Chunk> read_chunk(FileBytes bytes, size_t& at) {
 
 constexpr const char* kTruncatedPng = "truncated PNG";
 constexpr std::string_view kData = "IDAT";
+constexpr std::string_view kFrameData = "fdAT";
 constexpr std::string_view kEnd = "IEND";
+
+// Pillow reads the first picture of an animation (APNG 1.0), takes an fdAT before or amid the
+// pixels for pixels, and refuses a frame that is wrong or out of order, also behind them.
+
+void take_sequence_number(FileBytes data, Parts& parts) {
+  const int64_t number = big_endian(data, 0, 4);
+  if (number != parts.sequence + 1) throw ImageError("PNG animation with frames out of order");
+  parts.sequence = number;
+}
+
+void take_frame(FileBytes data, Parts& parts) {
+  take_sequence_number(data, parts);
+  const Frame frame{big_endian(data, 12, 4), big_endian(data, 16, 4), big_endian(data, 4, 4),
+                    big_endian(data, 8, 4)};
+  const Header picture = parts.header.value_or(Header{});
+  if (frame.x + frame.width > picture.width || frame.y + frame.height > picture.height) {
+    throw ImageError("PNG animation with a frame beyond the picture");
+  }
+  parts.frame = frame;
+}
+
+/// A count that is none changes nothing, and a second one takes the first away.
+void count_frames(FileBytes data, Parts& parts) {
+  constexpr int64_t kMost = 0x8000'0000;
+  const int64_t frames = big_endian(data, 0, 4);
+  if (parts.frames > 0 || frames <= kMost) parts.frames = parts.frames > 0 ? 0 : frames;
+}
+
+void take_pixels(FileBytes data, Parts& parts) {
+  if (parts.sequence < 0) throw ImageError("PNG animation with pixels of no frame");
+  take_sequence_number(data, parts);
+}
+
+void follow_animation(const Chunk& chunk, Parts& parts) {
+  struct Kind {
+    std::string_view type;
+    size_t bytes;
+    void (*take)(FileBytes, Parts&);
+  };
+  constexpr std::array kKinds{Kind{"acTL", 8, count_frames}, Kind{"fcTL", 26, take_frame},
+                              Kind{kFrameData, 4, take_pixels}};
+  for (const Kind& kind : kKinds) {
+    if (chunk.type != kind.type) continue;
+    if (chunk.data.size() < kind.bytes) throw ImageError("PNG animation with a chunk cut off");
+    kind.take(chunk.data, parts);
+  }
+}
 
 /// Takes a chunk before the pixels. Every one must be intact, also those that do not matter.
 void take_leading_chunk(const Chunk& chunk, Parts& parts) {
@@ -108,12 +167,18 @@ void take_leading_chunk(const Chunk& chunk, Parts& parts) {
   if (!chunk.intact) throw ImageError("PNG chunk with a wrong checksum");
   if (chunk.type == "IHDR") parts.header = parse_header(chunk.data);
   if (chunk.type == "PLTE") parts.palette = chunk.data;
+  follow_animation(chunk, parts);
   if (chunk.type == kEnd) throw ImageError("PNG without pixels");
 }
 
-/// Judges what follows the pixels, of which nothing is needed.
+/// Judges what follows the pixels, of which nothing is needed. What follows the first frame of an
+/// animation that says to have more is theirs.
 void judge_trailing_chunks(FileBytes bytes, size_t at, Parts& parts) {
+  const bool more = parts.frames > (parts.frame ? 1 : 0);
+  bool first = true;
   while (const auto chunk = read_chunk(bytes, at)) {
+    first = first && !(more && chunk->type == "fcTL");
+    if (first) follow_animation(*chunk, parts);
     if (!chunk->intact) add_remark(parts.remark, "a chunk after the pixels has a wrong checksum");
     if (chunk->type != kEnd) continue;
     if (at < bytes.size()) add_remark(parts.remark, "bytes after the end");
@@ -122,11 +187,18 @@ void judge_trailing_chunks(FileBytes bytes, size_t at, Parts& parts) {
   add_remark(parts.remark, "no end after the pixels");
 }
 
+bool begins_pixels(const Chunk& chunk) {
+  return chunk.type == kData || chunk.type == kFrameData;
+}
+bool holds_pixels(const Chunk& chunk) {
+  return begins_pixels(chunk) || chunk.type == "DDAT";
+}
+
 Parts read_parts(FileBytes bytes) {
   Parts parts;
   size_t at = 8;
   auto chunk = read_chunk(bytes, at);
-  for (; chunk && chunk->type != kData; chunk = read_chunk(bytes, at)) {
+  for (; chunk && !begins_pixels(*chunk); chunk = read_chunk(bytes, at)) {
     take_leading_chunk(*chunk, parts);
   }
   if (!chunk) throw ImageError(kTruncatedPng);
@@ -136,12 +208,16 @@ Parts read_parts(FileBytes bytes) {
     throw ImageError("PNG with a palette of more than 256 colours");
   }
   size_t next = at;
-  for (; chunk && chunk->type == kData; chunk = read_chunk(bytes, next)) {
+  for (; chunk && holds_pixels(*chunk); chunk = read_chunk(bytes, next)) {
+    follow_animation(*chunk, parts);
     at = next;
-    parts.compressed.insert(parts.compressed.end(), chunk->data.begin(), chunk->data.end());
+    const FileBytes data = chunk->data.subspan(chunk->type == kFrameData ? 4 : 0);
+    parts.compressed.insert(parts.compressed.end(), data.begin(), data.end());
     if (!chunk->intact) add_remark(parts.remark, "the pixels have a wrong checksum");
   }
+  const std::optional<Frame> frame = parts.frame;
   judge_trailing_chunks(bytes, at, parts);
+  parts.frame = frame;
   return parts;
 }
 
@@ -275,6 +351,14 @@ class Colours {
     return {pixel[0], pixel[sample_bytes], pixel[2 * sample_bytes]};
   }
 
+  /// A colour of the palette.
+  [[nodiscard]] Rgb entry(int64_t index) {
+    const auto at = static_cast<size_t>(3 * index);
+    if (at + 3 <= palette_.size()) return {palette_[at], palette_[at + 1], palette_[at + 2]};
+    if (remark_.empty()) remark_ = "colours beyond the palette's end, which are black";
+    return {0, 0, 0};
+  }
+
   [[nodiscard]] const std::string& remark() const { return remark_; }
 
  private:
@@ -285,13 +369,6 @@ class Colours {
     if (header_.colour == 3) return entry(value);
     const auto level = static_cast<uint8_t>(value * 255 / most);
     return {level, level, level};
-  }
-
-  Rgb entry(int64_t index) {
-    const auto at = static_cast<size_t>(3 * index);
-    if (at + 3 <= palette_.size()) return {palette_[at], palette_[at + 1], palette_[at + 2]};
-    if (remark_.empty()) remark_ = "colours beyond the palette's end, which are black";
-    return {0, 0, 0};
   }
 
   Rgb clipped(const uint8_t* sample) {
@@ -306,9 +383,10 @@ class Colours {
   std::string remark_;
 };
 
-/// Places the pixels of one pass and returns how many bytes of `rows` it took.
-size_t place_pass(const Header& header, const Pass& pass, std::span<uint8_t> rows, Colours& colours,
-                  Picture& picture) {
+/// Places the pixels of one pass, of which the first of the picture comes to `corner`, and returns
+/// how many bytes of `rows` it took.
+size_t place_pass(const Header& header, const Pass& pass, int64_t corner, std::span<uint8_t> rows,
+                  Colours& colours, Picture& picture) {
   const int64_t columns = pass.columns(header);
   const auto bytes = static_cast<size_t>(header.row_bytes(columns));
   const auto step = static_cast<size_t>(std::max<int64_t>(1, header.row_bytes(1)));
@@ -321,19 +399,52 @@ size_t place_pass(const Header& header, const Pass& pass, std::span<uint8_t> row
     for (int64_t i = 0; i < columns; ++i) {
       const Rgb rgb = colours.pixel(row.data(), i);
       const int64_t x = pass.x + i * pass.dx;
-      std::copy(rgb.begin(), rgb.end(), picture.pixels.begin() + 3 * (y * header.width + x));
+      std::copy(rgb.begin(), rgb.end(),
+                picture.pixels.begin() + 3 * (corner + y * picture.width + x));
     }
     above = row;
   }
   return at;
 }
 
+/// The header of the pixels, which are as many as their frame has.
+Header header_of_pixels(const Parts& parts) {
+  Header header = *parts.header;
+  check_size(header.width, header.height);
+  if (!parts.frame) return header;
+  const Frame& frame = *parts.frame;
+  const bool inside =
+      frame.x + frame.width <= header.width && frame.y + frame.height <= header.height;
+  if (!inside || frame.width < 1 || frame.height < 1) {
+    throw ImageError("PNG animation whose first frame is no part of the picture");
+  }
+  header.width = frame.width;
+  header.height = frame.height;
+  return header;
+}
+
+/// Makes the picture around its pixels: nothing where they fill it, else the first colour. Returns
+/// where the pixels begin; Pillow places interlaced ones at the corner, whatever the frame says.
+int64_t place_frame(const Parts& parts, Colours& colours, DecodedImage& image) {
+  Picture& picture = image.picture;
+  picture = new_picture(parts.header->width, parts.header->height);
+  if (!parts.frame ||
+      (parts.frame->width == picture.width && parts.frame->height == picture.height)) {
+    return 0;
+  }
+  add_remark(image.remark, "an animation whose first frame does not fill the picture");
+  if (parts.header->colour == 3) {
+    const Rgb first = colours.entry(0);
+    for (size_t i = 0; i < picture.pixels.size(); ++i) picture.pixels[i] = first[i % 3];
+  }
+  return parts.header->interlaced ? 0 : parts.frame->y * picture.width + parts.frame->x;
+}
+
 }  // namespace
 
 DecodedImage decode_png(std::span<const uint8_t> bytes) {
   const Parts parts = read_parts(bytes);
-  const Header& header = *parts.header;
-  check_size(header.width, header.height);
+  const Header header = header_of_pixels(parts);
   DecodedImage image{{}, header.colour == 0 || header.colour == 4 ? 1 : 3, parts.remark};
   const std::vector<Pass> passes = passes_of(header);
   int64_t count = 0;
@@ -341,11 +452,11 @@ DecodedImage decode_png(std::span<const uint8_t> bytes) {
     count += pass.rows(header) * (1 + header.row_bytes(pass.columns(header)));
   }
   std::vector<uint8_t> rows = inflate_bytes(parts.compressed, count, image.remark);
-  image.picture = new_picture(header.width, header.height);
   Colours colours(header, parts.palette.value_or(FileBytes{}));
+  const int64_t corner = place_frame(parts, colours, image);
   size_t at = 0;
   for (const Pass& pass : passes) {
-    at += place_pass(header, pass, std::span(rows).subspan(at), colours, image.picture);
+    at += place_pass(header, pass, corner, std::span(rows).subspan(at), colours, image.picture);
   }
   if (!colours.remark().empty()) add_remark(image.remark, colours.remark());
   return image;

@@ -108,6 +108,47 @@ def ancillary(colour, depth):
     return files | {f"{name} late": {"after": first[name]} for name in ("tEXt", "eXIf", "private", "tIME")}
 
 
+def animation(rng):
+    """A PNG with chunks of an animation, most of them right, before, amid and behind its first pixels."""
+    colour, depth = rng.choice(KINDS)
+    interlaced = rng.randrange(2)
+    next_number, size = 0, (9, 8)
+
+    def number():
+        nonlocal next_number
+        next_number += 1 if rng.randrange(40) else 2
+        return struct.pack(">I", next_number - 1)
+
+    def frame():
+        x, y = rng.choice(((0, 0), (0, 0), (rng.randrange(9), rng.randrange(8))))
+        wide, high = rng.choice(((9 - x, 8 - y), (9 - x, 8 - y), (rng.randrange(10 - x), rng.randrange(9 - y)), (10, 1)))
+        return wide, high, struct.pack(">IIIIHHBB", wide, high, x, y, 1, 10, rng.randrange(3), rng.randrange(2))
+
+    def chunks(most, kinds):
+        nonlocal size
+        for kind in rng.choices(*zip(*kinds.items()), k=rng.randrange(most)):
+            body = b"a\0b"
+            if kind == b"acTL":
+                body = struct.pack(">II", rng.choice((0, 1, 1, 2, 3, 2**31, 2**31 + 1)), 0)
+            elif kind == b"fcTL":
+                *size, body = frame()
+            if kind in (b"fcTL", b"fdAT"):
+                body = number() + body
+            yield chunk(kind, body if rng.randrange(40) else body[:rng.randrange(len(body))])
+
+    before = b"".join(chunks(4, {b"acTL": 3, b"fcTL": 3, b"tEXt": 1}))
+    stream = zlib.compress(rows_of(*(size if rng.randrange(20) else (9, 8)), colour, depth, interlaced, rng))
+    cut = rng.randrange(1, len(stream))
+    pixels = b""
+    for at, part in enumerate((stream[:cut], b"", stream[cut:])):
+        kind = rng.choice((b"IDAT", b"IDAT", b"IDAT", b"fdAT", b"DDAT" if at else b"IDAT"))
+        pixels += chunk(kind, number() + part if kind == b"fdAT" else part)
+    after = b"".join(chunks(5, {b"acTL": 1, b"fcTL": 3, b"fdAT": 3, b"tEXt": 1}))
+    header = struct.pack(">IIBBBBB", 9, 8, depth, colour, 0, 0, interlaced)
+    palette = chunk(b"PLTE", rng.randbytes(3 << depth)) if colour == 3 else b""
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + palette + before + pixels + after + chunk(b"IEND", b""))
+
+
 def all_pngs():
     """Name -> bytes: every colour type, depth and interlacing, in every small size and with every ancillary chunk."""
     files = {}

@@ -254,6 +254,26 @@ TEST(ImageFile, a_jpeg_for_printers_is_found_by_the_header) {
   EXPECT_THROW(static_cast<void>(decode_image(cmyk)), ImageError);
 }
 
+TEST(ImageFile, an_animations_first_frame_lies_where_it_says) {
+  Bytes header{0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 9, 0, 0};
+  const auto framed = [&](Bytes bytes, size_t at) {
+    const Bytes frame = chunk("fcTL", header);
+    bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at), frame.begin(), frame.end());
+    return bytes;
+  };
+  const Bytes whole = png_of_row(3, 0, 8, {7, 8});
+  EXPECT_EQ(find_damage(whole), "truncated PNG");
+  const DecodedImage image = decode_image(framed(whole, 33));
+  EXPECT_EQ(image.picture.pixels, (Bytes{0, 0, 0, 7, 7, 7, 8, 8, 8}));
+  EXPECT_NE(image.remark.find("does not fill"), std::string::npos);
+  header[3] = 1;
+  EXPECT_EQ(find_damage(framed(png_of_row(2, 0, 8, {7, 8}), 33)),
+            "PNG animation with frames out of order");
+  const Bytes still = png_of_row(3, 0, 8, {6, 7, 8});
+  EXPECT_EQ(find_damage(framed(still, still.size() - 12)),
+            "PNG animation with frames out of order");
+}
+
 TEST(ImageFile, other_files_are_called_neither_png_nor_jpeg) {
   EXPECT_EQ(find_damage(text("GIF89a")), "a GIF picture, which is neither PNG nor JPEG");
   EXPECT_EQ(find_damage(text("label,count\n")), "neither PNG nor JPEG");
