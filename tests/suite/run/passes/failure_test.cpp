@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "memopt/modes/budget_mode.h"
 #include "suite/run/passes/owners.h"
 #include "tests/suite/train/tiny.h"
 
@@ -186,6 +187,16 @@ TEST(FailedAllocation, of_the_host_is_one_wherever_it_was_asked_for) {
       failed_allocation(error_of("[enforce fail at alloc_cpu.cpp:1] . DefaultCPUAllocator: "
                                  "can't allocate memory: you tried to allocate 8 bytes\nmore")),
       "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes");
+}
+
+TEST(Failure, of_a_budget_is_bad_input_where_no_plan_keeps_it_and_failed_where_a_step_did_not) {
+  const memopt::Budget budget = memopt::parse_budget("budget:saved=1MiB,strict");
+  const Failure refused = failure_of(memopt::BudgetTooSmall(budget, int64_t{2} << 20));
+  EXPECT_EQ(refused.code, ExitCode::kBadInput);
+  EXPECT_NE(refused.reason.find("budget:saved=2MiB,strict"), std::string::npos) << refused.reason;
+  const Failure exceeded = failure_of(memopt::BudgetNotKept("budget:saved=1MiB was not kept"));
+  EXPECT_EQ(exceeded.code, ExitCode::kFailed);
+  EXPECT_EQ(exceeded.reason, "budget:saved=1MiB was not kept");
 }
 
 }  // namespace
