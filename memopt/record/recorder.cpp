@@ -109,7 +109,9 @@ class StepRecorder::State {
     // An operator's result is saved before the operator has ended, when its value is not known yet.
     pinned_.emplace_back(tensor.getIntrusivePtr());
     pending_.push_back({tensor.unsafeGetTensorImpl(), tensor.tensor_data()});
-    if (innermost_frame != nullptr) innermost_frame->slots.push_back(slot);
+    // In a scope of this mode inside of another mode's, the other sees the operators.
+    const bool runs = innermost_frame != nullptr && innermost_frame->recorder == this;
+    if (runs) innermost_frame->slots.push_back(slot);
     return slot;
   }
 

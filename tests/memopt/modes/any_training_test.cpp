@@ -134,6 +134,28 @@ TEST_P(AnyTraining, with_another_mode_inside) {
   }
 }
 
+TEST_P(AnyTraining, with_a_scope_inside_another_mode_inside_one_of_its_own) {
+  Twins twins(GetParam());
+  const std::unique_ptr<Mode> other = make_mode("mirror:sqrt");
+  other->attach(twins.run().model().view);
+  for (int step = 0; step < 6; ++step) {
+    other->begin_step(step);
+    twins.step([&](Layers& layers, ModeRun& run) {
+      at::Tensor loss;
+      {
+        const SavedTensorScope outer(run.mode());
+        loss = layers.forward();
+        const SavedTensorScope between(*other);
+        loss = loss + layers.forward();
+        const SavedTensorScope inner(run.mode());
+        loss = loss + layers.forward();
+      }
+      loss.backward();
+    });
+    other->end_step();
+  }
+}
+
 TEST_P(AnyTraining, with_weights_that_are_written_before_they_are_used) {
   Twins twins(GetParam());
   for (int step = 0; step < 8; ++step) {
