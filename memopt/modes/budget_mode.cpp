@@ -24,8 +24,11 @@ namespace noisemark::memopt {
 namespace {
 
 /// So often the error model is corrected by what was measured. Then nothing is rounded, which is
-/// followed whatever is measured: a device may give another gradient each time.
+/// followed up to kMostWithoutRounding: a device may give another gradient each time.
 constexpr int kCorrections = 8;
+/// Beyond it the program itself gives another gradient each time. Sums of float32 in another order
+/// differ by less than a thousandth.
+constexpr double kMostWithoutRounding = 0.05;
 /// A correction lowers what is allowed at least by so much, or it might go on forever.
 constexpr double kLeastCorrection = 1.25;
 /// As a part of the error that is allowed. Beyond it a step is counted, and a more careful plan is
@@ -39,6 +42,15 @@ std::string too_small_words(const Budget& budget, int64_t smallest_bytes) {
   return spell_budget(budget) + " cannot be met: the smallest budget that can is " +
          std::to_string(smallest_bytes) + " bytes (" +
          spell_budget_of_at_least(budget, smallest_bytes) + ")";
+}
+
+std::string not_repeatable_words(const Budget& budget, double error) {
+  return spell_budget(budget) +
+         ": backward gives another gradient when it is run again, although nothing is rounded "
+         "(by " +
+         std::to_string(error) +
+         " of its norm), so no error can be measured: a function's backward changes what it reads. "
+         "A budget without an error runs it once";
 }
 
 /// Adds to `total_s` what its scope takes, less what `measuring_s` grows by meanwhile.
@@ -339,6 +351,9 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
     const PlanPoint& point = answer_ ? answer_->point : planner_->curve().back();
     const double measured = error_of(std::make_shared<const TreatmentPlan>(planner_->plan(point)));
     probed_passes_ = probe.passes();
+    if (corrections > kCorrections && measured > std::max(limit, kMostWithoutRounding)) {
+      throw std::runtime_error(not_repeatable_words(budget_, measured));
+    }
     if (measured <= limit || corrections > kCorrections) {
       expect_error(std::move(errors), measured);
       return;

@@ -45,11 +45,12 @@ class BudgetNotKept : public std::runtime_error {
 /// backward is run several times more, to measure what each way to round would do to the gradient
 /// (plan/error_model.h), and once under each plan that is chosen. A plan whose measured error is
 /// above the bound is not followed; a more careful one is chosen. Where the gradient of that pass
-/// is zero or not finite, the pass after it serves. What rounding adds to a gradient is taken to
-/// stay as large as it was then, however small the gradient becomes: when `.grad` at the end of a
-/// step (on another device, in check_step()) is so small that the error is expected to be 1.25
-/// times the bound, the step is counted, an error where the budget is strict, and a plan is chosen
-/// that keeps the bound for such a gradient, if the budget has one.
+/// is zero or not finite, the pass after it serves. Where backward gives another gradient each
+/// time, though nothing is rounded, begin_step() throws std::runtime_error from then on. What
+/// rounding adds to a gradient is taken to stay as large as it was then, however small the gradient
+/// becomes: when `.grad` at the end of a step (on another device, in check_step()) is so small that
+/// the error is expected to be 1.25 times the bound, the step is counted, an error where the budget
+/// is strict, and a plan is chosen that keeps the bound for such a gradient, if the budget has one.
 class BudgetMode final : public PlannedMode {
  public:
   explicit BudgetMode(const Budget& budget);

@@ -441,10 +441,13 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
   Rehearsal& rehearsal = *rehearsing->pass;
   try {
     std::vector<at::Tensor> parameters;
+    std::vector<at::Tensor> model = model_.buffers;
     for (const auto& [name, parameter] : model_.parameters) {
       if (parameter.requires_grad()) parameters.push_back(parameter);
+      model.push_back(parameter);
     }
-    const std::unique_ptr<GradientProbe> probe = probe_of(rehearsal, again, std::move(parameters));
+    const std::unique_ptr<GradientProbe> probe =
+        probe_of(rehearsal, again, std::move(parameters), std::move(model));
     if (probe != nullptr && rehearsal.asked() == 0) return;
     if (probe != nullptr && probe->usable()) {
       rehearse(*probe);
@@ -462,9 +465,11 @@ void PlannedMode::rehearse_before(const BackwardAgain& again) {
 /// Null where the program's own backward fails: it says so itself when it is run.
 std::unique_ptr<GradientProbe> PlannedMode::probe_of(Rehearsal& rehearsal,
                                                      const BackwardAgain& again,
-                                                     std::vector<at::Tensor> parameters) {
+                                                     std::vector<at::Tensor> parameters,
+                                                     std::vector<at::Tensor> model) {
   try {
-    return std::make_unique<GradientProbe>(rehearsal, again, std::move(parameters));
+    return std::make_unique<GradientProbe>(rehearsal, again, std::move(parameters),
+                                           std::move(model));
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const std::exception&) {

@@ -238,7 +238,8 @@ class PlannedMode : public Mode {
   void rehearse_before(const BackwardAgain& again);
   [[nodiscard]] static std::unique_ptr<GradientProbe> probe_of(Rehearsal& rehearsal,
                                                                const BackwardAgain& again,
-                                                               std::vector<at::Tensor> parameters);
+                                                               std::vector<at::Tensor> parameters,
+                                                               std::vector<at::Tensor> model);
   void finish_recording(Recording& recording);
   void keep_recording(Recording& recording, StepGraph graph);
   void finish_verifying(const PlanExecution& pass);

@@ -1,9 +1,11 @@
 #include "memopt/replay/rehearsal.h"
 
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cmath>
 #include <limits>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/record/step_graph.h"
 #include "memopt/replay/execution.h"
 
 namespace noisemark::memopt {
@@ -193,11 +196,86 @@ class GradientsAside {
   std::vector<at::Tensor> aside_;
 };
 
+bool has_version(const at::Tensor& tensor) {
+  return form_of(tensor) != MemoryForm::kOther && !tensor.is_inference();
+}
+
+/// Puts a tensor back as it was, without a trace in its version.
+class TensorAside {
+ public:
+  explicit TensorAside(const at::Tensor& tensor)
+      : tensor_(tensor), before_(tensor.tensor_data().clone()), version_(tensor._version()) {}
+  [[nodiscard]] bool written() const { return tensor_._version() != version_; }
+  [[nodiscard]] const at::Tensor& tensor() const { return tensor_; }
+  void put_back() const {
+    if (!written() || !tensor_.sizes().equals(before_.sizes())) return;
+    tensor_.tensor_data().copy_(before_);
+    c10::VariableVersion version = torch::autograd::impl::version_counter(tensor_);
+    version.set_version(version_);
+  }
+
+ private:
+  at::Tensor tensor_;
+  at::Tensor before_;
+  int64_t version_;
+};
+
+/// The state of the generator from which a device's operators draw by default.
+class GeneratorAside {
+ public:
+  explicit GeneratorAside(c10::Device device)
+      : generator_(at::globalContext().defaultGenerator(device)) {
+    const std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  void put_back() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+/// While alive, backward may write tensors of the model and draw random numbers. Then they are
+/// again as before, and `model` is left with what was written.
+class ModelAside {
+ public:
+  ModelAside(std::vector<at::Tensor>& model, c10::Device device) : model_(model) {
+    const c10::NoGradGuard no_grad;
+    for (const at::Tensor& tensor : model_) {
+      if (has_version(tensor)) tensors_.emplace_back(tensor);
+    }
+    generators_.emplace_back(at::kCPU);
+    if (!device.is_cpu()) generators_.emplace_back(device);
+  }
+  ~ModelAside() {
+    const c10::NoGradGuard no_grad;
+    model_.clear();
+    for (const TensorAside& aside : tensors_) {
+      if (aside.written()) model_.push_back(aside.tensor());
+      aside.put_back();
+    }
+    for (GeneratorAside& aside : generators_) aside.put_back();
+  }
+  ModelAside(const ModelAside&) = delete;
+  ModelAside& operator=(const ModelAside&) = delete;
+
+ private:
+  std::vector<at::Tensor>& model_;
+  std::vector<TensorAside> tensors_;
+  std::vector<GeneratorAside> generators_;
+};
+
 }  // namespace
 
 GradientProbe::GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
-                             std::vector<at::Tensor> parameters)
-    : rehearsal_(rehearsal), again_(again), parameters_(std::move(parameters)) {
+                             std::vector<at::Tensor> parameters, std::vector<at::Tensor> model)
+    : rehearsal_(rehearsal),
+      again_(again),
+      parameters_(std::move(parameters)),
+      model_(std::move(model)) {
   if (!rehearsal_.complete()) return;
   rehearsal_.rehearse(nullptr);
   exact_ = run();
@@ -225,6 +303,7 @@ double GradientProbe::error_of(const std::shared_ptr<const TreatmentPlan>& plan)
 std::vector<at::Tensor> GradientProbe::run() {
   ++passes_;
   const GradientsAside aside(parameters_);
+  const ModelAside model_aside(model_, parameters_.empty() ? at::kCPU : parameters_[0].device());
   std::vector<at::Tensor> gradients = again_(parameters_);
   const c10::NoGradGuard no_grad;
   for (size_t i = 0; i < gradients.size(); ++i) {

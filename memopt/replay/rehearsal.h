@@ -50,12 +50,13 @@ class Rehearsal {
 
 /// Measures how far plans would move the gradient of one step: its backward pass is run once with
 /// everything exact and once under each plan, at the same weights, batch and forward pass. What
-/// such a pass does to `.grad` itself, or to what it saved, is undone.
+/// such a pass does to `.grad` itself, to what it saved, to tensors of the model and to the default
+/// generators is undone.
 class GradientProbe {
  public:
-  /// Runs the exact pass. Neither argument is copied.
+  /// Runs the exact pass. Neither of the first two arguments is copied. `model`: all its tensors.
   GradientProbe(Rehearsal& rehearsal, const BackwardAgain& again,
-                std::vector<at::Tensor> parameters);
+                std::vector<at::Tensor> parameters, std::vector<at::Tensor> model);
 
   /// False where there is nothing to compare with: the backward is of another forward pass, the
   /// forward pass was not the recorded one, or the gradient is zero or not finite.
@@ -72,6 +73,7 @@ class GradientProbe {
   Rehearsal& rehearsal_;
   const BackwardAgain& again_;
   std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> model_;  ///< after the exact pass, those that it wrote
   std::vector<at::Tensor> exact_;
   double exact_squared_ = 0;
   bool usable_ = false;

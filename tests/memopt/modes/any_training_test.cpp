@@ -15,6 +15,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
 
 #include <cmath>
@@ -577,6 +578,77 @@ TEST(Rehearsals, of_a_backward_that_opens_a_scope_change_no_gradient) {
   Twins twins("budget:saved=1GiB,error=0.02");
   for (int i = 0; i < 12; ++i) twins.step(step_whose_backward_opens_a_scope);
   EXPECT_EQ(twins.report().missing_reason, "");
+}
+
+/// A hook that keeps a mean of what it saw, scales by it, and adds noise; and a weight that is
+/// written as soon as its gradient is known.
+void step_whose_backward_writes_and_draws(Layers& layers, ModeRun& run) {
+  const unsigned mean = layers.weights[1].register_hook([&](const at::Tensor& gradient) {
+    const c10::NoGradGuard no_grad;
+    layers.shift.mul_(0.9).add_(gradient.mean(0), 0.1);
+    return gradient + at::randn({32, 32}) * layers.shift * 1e-3;
+  });
+  const unsigned update = layers.weights[3].register_hook([&](const at::Tensor& gradient) {
+    const c10::NoGradGuard no_grad;
+    layers.weights[3].sub_(gradient, 0.1);
+    return gradient;
+  });
+  run.forward().backward();
+  layers.weights[1].remove_hook(mean);
+  layers.weights[3].remove_hook(update);
+}
+
+TEST(Rehearsals, leave_what_backward_writes_and_draws_as_one_backward_leaves_it) {
+  // Nothing is rounded within so large a budget.
+  Twins twins("budget:saved=1GiB,error=0.02");
+  for (int i = 0; i < 12; ++i) {
+    twins.step([&](Layers& layers, ModeRun& run) {
+      at::manual_seed(static_cast<uint64_t>(i));
+      step_whose_backward_writes_and_draws(layers, run);
+      *layers.x = at::randn({64, 32});
+    });
+  }
+  EXPECT_EQ(twins.report().missing_reason, "");
+}
+
+/// Its backward is meant to run once: it doubles its own factor, which no mode knows.
+class DoublingFactor : public torch::autograd::Function<DoublingFactor> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->saved_data["factor"] = at::ones({});
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const at::Tensor factor = context->saved_data["factor"].toTensor();
+    const at::Tensor gradient = gradients[0] * factor;
+    factor.mul_(2);
+    return {gradient};
+  }
+};
+
+TEST(Rehearsals, of_a_backward_that_changes_what_it_reads_are_an_error) {
+  const auto layers = std::make_shared<Layers>();
+  ModeRun run("budget:saved=1GiB,error=0.02", make_layers(layers));
+  int64_t number = 0;
+  try {
+    while (number < 12) {
+      run.begin(++number);
+      at::Tensor loss;
+      {
+        const SavedTensorScope scope(run.mode());
+        loss = DoublingFactor::apply(layers->forward());
+      }
+      loss.backward();
+      run.mode().end_step();
+      static_cast<void>(run.take_gradients());
+    }
+    FAIL() << "no error in " << number << " steps";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("backward gives another gradient"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(number, 5) << "the step after the one that was run more than once";
 }
 
 /// All passes have the same batch, so each has the same error.
