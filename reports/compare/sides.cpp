@@ -387,7 +387,10 @@ std::string cell_name(const Identity& id) {
                                  id.mode, id.baseline, id.precision, device_kind(id),
                                  id.framework == "noisemark" ? "" : ", " + id.framework,
                                  id.reduction.empty() ? "" : ", reduced in " + id.reduction);
-  return id.custom ? fmt::format("{}, {}", name, custom_words(id)) : name;
+  if (!id.custom) return name;
+  // A file of one's own has no words that tell it from another, or from its next state.
+  const std::string digest = id.overrides.empty() ? id.definition_sha256.substr(0, 12) : "";
+  return fmt::format("{}, {}{}{}", name, custom_words(id), digest.empty() ? "" : " ", digest);
 }
 
 Cells pair_runs(const Side& base, const Side& candidate) {

@@ -13,12 +13,14 @@
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/sha256.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison_markdown.h"
 #include "reports/export/junit.h"
@@ -171,9 +173,18 @@ TEST(Figures, of_changed_definitions_are_no_points_of_the_same_curve) {
   runs.push_back({"b", test::full_result()});
   runs[1].result.identity.custom = true;
   runs[1].result.identity.overrides = {"train.batch=8"};
-  const std::vector<Figure> figures = figures_of(runs);
-  EXPECT_EQ(figures.size(), 4U);
-  EXPECT_NE(figures.back().cell.find("custom train.batch=8"), std::string::npos);
+  for (const std::string file : {"a", "b"}) {
+    runs.push_back({file, test::full_result()});
+    runs.back().result.identity.custom = true;
+    runs.back().result.identity.definition_sha256 = sha256_of(file);
+  }
+  std::set<std::string> endings;
+  for (const Figure& figure : figures_of(runs)) {
+    endings.insert(figure.cell.substr(figure.cell.rfind(", ") + 2));
+  }
+  EXPECT_EQ(endings, (std::set<std::string>{"cpu", "custom train.batch=8",
+                                            "custom " + sha256_of("a").substr(0, 12),
+                                            "custom " + sha256_of("b").substr(0, 12)}));
 }
 
 TEST(Figures, of_a_comparison_of_changed_definitions_are_on_no_official_curve) {
