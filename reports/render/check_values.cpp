@@ -236,6 +236,10 @@ Problems memory_mode_problems(const Result& result) {
   const bool budgeted = result.identity.mode.starts_with("budget:");
   require(budgeted == mode.budget.bytes.has_value() && budgeted == !mode.budget.figure.empty(),
           problems, "a mode under a budget, and no other, needs its bytes and what they bound");
+  for (const PassFallbacks& pass : mode.fallbacks) {
+    require(!pass.budget || (budgeted && pass.budget->exceeded <= pass.budget->steps), problems,
+            "a pass has steps of a budget that the mode has not, or more of them exceeded it");
+  }
   const HostMemory& host = mode.host_memory;
   require(host.capacity_bytes || (host.refused_tensors == 0 && host.refused_bytes == 0), problems,
           "host memory that was not taken refused something");

@@ -200,6 +200,27 @@ std::string budget_words(const ModeBudget& budget) {
   return text + ".\n";
 }
 
+/// Says which passes had steps that did not keep the budget, or whose error is uncertain.
+std::string budget_step_words(const MemoryMode& mode) {
+  std::string text;
+  for (const PassFallbacks& pass : mode.fallbacks) {
+    if (!pass.budget) continue;
+    const BudgetSteps& kept = *pass.budget;
+    const std::string steps =
+        fmt::format("of {} steps of the {} pass", format_count(kept.steps), plain(pass.pass));
+    if (kept.exceeded > 0) {
+      text += fmt::format("The budget was **not kept** in {} {}; the last one: {}.\n",
+                          format_count(kept.exceeded), steps, plain(kept.exceeded_reason));
+    }
+    if (kept.uncertain > 0) {
+      text += fmt::format(
+          "The gradient's error may have been above twice its bound in {} {}; the last one: {}.\n",
+          format_count(kept.uncertain), steps, plain(kept.uncertain_reason));
+    }
+  }
+  return text;
+}
+
 std::string overhead_words(const MemoryMode& mode) {
   const Overhead& overhead = mode.overhead;
   std::string text = "\nOverhead. ";
@@ -362,9 +383,9 @@ std::string memory_mode(const Result& result) {
   if (result.identity.mode == "none") return "";
   std::string text = fmt::format("## Memory mode {}\n\n", code(result.identity.mode));
   if (!mode.measured) return text + not_measured(mode.missing_reason);
-  return text + bytes_table(result) + budget_words(mode.budget) + overhead_words(mode) +
-         prediction_words(mode) + certificate_words(mode) + gradient_words(mode) +
-         plan_words(result) + fallback_words(mode);
+  return text + bytes_table(result) + budget_words(mode.budget) + budget_step_words(mode) +
+         overhead_words(mode) + prediction_words(mode) + certificate_words(mode) +
+         gradient_words(mode) + plan_words(result) + fallback_words(mode);
 }
 
 }  // namespace noisemark::reports::sections

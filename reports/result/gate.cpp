@@ -173,6 +173,33 @@ Gate budget(const Result& result) {
   return gate;
 }
 
+/// Judges every step that the mode counted, where `budget` judges a steady one by its allocations.
+Gate budget_steps(const MemoryMode& mode) {
+  Gate gate{"budget_steps", "exceeded_steps", "equals", {}, 0, "count", {}, {}};
+  int64_t steps = 0;
+  int64_t exceeded = 0;
+  std::vector<std::string> passes;
+  for (const PassFallbacks& pass : mode.fallbacks) {
+    if (!pass.budget) continue;
+    const BudgetSteps& kept = *pass.budget;
+    steps += kept.steps;
+    exceeded += kept.exceeded;
+    if (kept.exceeded == 0) continue;
+    passes.push_back(fmt::format("{} of {} in the {} pass ({})", kept.exceeded, kept.steps,
+                                 pass.pass, kept.exceeded_reason));
+  }
+  if (steps == 0) {
+    gate.verdict = Verdict::kNotApplied;
+    gate.words = "Not applied: no step was made that could have kept the budget.";
+    return gate;
+  }
+  gate = decided(gate, static_cast<double>(exceeded));
+  gate.words = exceeded == 0
+                   ? fmt::format("All {} steps with a plan kept the budget.", steps)
+                   : fmt::format("Steps did not keep the budget: {}.", fmt::join(passes, "; "));
+  return gate;
+}
+
 /// Judges a step beside "none". The planner's own measurement is no evidence: it takes no plan that
 /// it found to be above the bound.
 Gate budget_error(const MemoryMode& mode) {
@@ -334,7 +361,9 @@ std::vector<Gate> evaluate_gates(const Result& result, const std::vector<GateRul
     gates.push_back(plan(result.memory_mode));
   }
   const ModeBudget& asked = result.memory_mode.budget;
-  if (asked.bytes) gates.push_back(budget(result));
+  if (asked.bytes) {
+    gates.insert(gates.end(), {budget(result), budget_steps(result.memory_mode)});
+  }
   if (asked.error_frac) gates.push_back(budget_error(result.memory_mode));
   if (result.identity.ranks) {
     gates.insert(gates.end(), {rank_noise(result), rank_weights(result), rank_closure(result)});

@@ -28,13 +28,13 @@ struct Finiteness {
 };
 
 /// Built-in gates first (finite_loss, closure_boundaries, closure_peak, leak, under a memory mode
-/// certificate and plan, under a budget budget and budget_error, of several ranks rank_noise,
-/// rank_weights and rank_closure), then the rules in their order. A rule whose metric is missing,
-/// empty or not finite fails and says why; so does a certificate that is unavailable, and a mode
-/// that had no plan in a pass. budget_error judges the gradient error of the certificate pass.
-/// Without a memory pass its gates are not applied. In a custom run (Identity::custom) the rules
-/// are listed as not applied, and so is a rule in a precision that it was not calibrated for; the
-/// built-in ones still apply. Throws std::logic_error for a relation that is none of the three.
+/// certificate and plan, under a budget budget, budget_steps and budget_error, of several ranks
+/// rank_noise, rank_weights and rank_closure), then the rules in their order. A rule whose metric
+/// is missing, empty or not finite fails and says why; so does a certificate that is unavailable,
+/// and a mode that had no plan in a pass. budget_error judges the gradient error of the certificate
+/// pass. Without a memory pass its gates are not applied. In a custom run (Identity::custom) the
+/// rules are listed as not applied, and so is a rule in a precision that it was not calibrated for;
+/// the built-in ones still apply. Throws std::logic_error for a relation that is none of the three.
 [[nodiscard]] std::vector<Gate> evaluate_gates(const Result& result,
                                                const std::vector<GateRule>& rules,
                                                const Finiteness& finiteness);

@@ -277,6 +277,20 @@ struct Fields<HostMemory> {
 };
 
 template <>
+struct Fields<BudgetSteps> {
+  static constexpr About kAbout{"BudgetSteps",
+                                "Steps of one pass of the run that had a plan within the budget."};
+  static constexpr std::tuple kAll{
+      field("steps", &BudgetSteps::steps, "all of them").at_least(0),
+      field("exceeded", &BudgetSteps::exceeded, "those that did not keep the budget").at_least(0),
+      field("exceeded_reason", &BudgetSteps::exceeded_reason, "reason of the last of them"),
+      field("uncertain", &BudgetSteps::uncertain,
+            "those whose gradient was so small that its error may have been above twice the bound")
+          .at_least(0),
+      field("uncertain_reason", &BudgetSteps::uncertain_reason, "reason of the last of them")};
+};
+
+template <>
 struct Fields<PassFallbacks> {
   static constexpr About kAbout{
       "PassFallbacks",
@@ -303,7 +317,11 @@ struct Fields<PassFallbacks> {
           .at_least(0),
       field("recipes_run_again", &PassFallbacks::recipes_run_again,
             "runs of a recipe beyond one per backward")
-          .at_least(0)};
+          .at_least(0),
+      field("budget", &PassFallbacks::budget,
+            "its steps under a budget; of peak_bytes the certificate pass has none, because it "
+            "holds three trainings")
+          .left_out_if_empty()};
 };
 
 template <>

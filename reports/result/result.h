@@ -339,6 +339,14 @@ struct HostMemory {
   int64_t refused_bytes = 0;
 };
 
+struct BudgetSteps {
+  int64_t steps = 0;
+  int64_t exceeded = 0;
+  std::string exceeded_reason;
+  int64_t uncertain = 0;
+  std::string uncertain_reason;
+};
+
 struct PassFallbacks {
   std::string pass;
   std::string missing_reason;
@@ -349,6 +357,7 @@ struct PassFallbacks {
   int64_t codec_fallbacks = 0;
   int64_t departures = 0;
   int64_t recipes_run_again = 0;
+  std::optional<BudgetSteps> budget = std::nullopt;
 };
 
 struct MemoryMode {

@@ -158,6 +158,10 @@ reports::PassFallbacks fallbacks_of(const std::string& pass,
   fallbacks.codec_fallbacks = report.counters.codec_fallbacks;
   fallbacks.departures = report.counters.departures;
   fallbacks.recipes_run_again = report.counters.recipes_run_again;
+  if (const auto& kept = report.budget) {
+    fallbacks.budget = {kept->steps, kept->exceeded, kept->reason, kept->uncertain,
+                        kept->uncertain_reason};
+  }
   return fallbacks;
 }
 

@@ -32,7 +32,8 @@ struct SideBySide {
   Evidence mode;
   Evidence none;
   Evidence none_again;
-  memopt::PlannedModeReport mode_report;  ///< after the last round, first steps included
+  /// After the last round, first steps included. A budget of all bytes is not judged.
+  memopt::PlannedModeReport mode_report;
 };
 
 /// Begins in a state in which every parameter is perturbed, so that no weight is 0 or 1, and trains

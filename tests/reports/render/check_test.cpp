@@ -124,6 +124,23 @@ TEST(CheckValues, host_memory_that_was_not_taken_refuses_nothing) {
   EXPECT_EQ(after_under_echo([](MemoryMode& mode) { mode.host_memory = {0, 1, 4}; }), "");
 }
 
+TEST(CheckValues, steps_of_a_budget_are_counted_under_a_budget_alone) {
+  const std::string words = "memory mode: a pass has steps of a budget";
+  const auto with_steps = [](const std::string& mode, int64_t exceeded) {
+    Result result = test::result_under_echo();
+    result.identity.mode = mode;
+    if (mode != "echo") {
+      result.memory_mode.budget.figure = "peak_saved_bytes";
+      result.memory_mode.budget.bytes = 1024;
+    }
+    result.memory_mode.fallbacks[2].budget = {5, exceeded, "a reason", 0, ""};
+    return listed(check_values(result, "r.json"));
+  };
+  EXPECT_EQ(with_steps("budget:saved=1KiB", 5), "");
+  EXPECT_TRUE(starts(with_steps("budget:saved=1KiB", 6), words));
+  EXPECT_TRUE(starts(with_steps("echo", 0), words));
+}
+
 TEST(CheckValues, a_certificate_says_what_its_digests_say) {
   EXPECT_EQ(after_under_echo([](MemoryMode&) {}), "");
   EXPECT_TRUE(starts(after_under_echo([](MemoryMode& mode) {

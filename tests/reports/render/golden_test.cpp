@@ -73,6 +73,7 @@ TEST(Golden, section_of_a_memory_mode_has_these_bytes) {
   result.memory_mode.certificate = {};
   result.memory_mode.certificate.words = "Not applied: the mode is not lossless.";
   result.memory_mode.gradient_error = {0.031, "", {{"a.weight", 0.02}, {"b.weight", 0.25}}};
+  result.memory_mode.fallbacks[2].budget = {40, 2, "a graph was retained", 1, "it is small"};
   text += "\n" + section(render_report(result, "", {}), "## Memory mode");
   result = test::result_under_echo();
   result.memory = {};

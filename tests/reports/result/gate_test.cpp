@@ -178,6 +178,24 @@ TEST(Gate, budget_judges_no_run_whose_memory_was_not_measured) {
   EXPECT_EQ(verdict_of(result, "budget"), Verdict::kNotApplied);
 }
 
+TEST(Gate, budget_steps_turns_red_where_a_step_of_any_pass_exceeded_the_budget) {
+  Result result = result_under_budget("peak_saved_bytes");
+  std::vector<PassFallbacks>& passes = result.memory_mode.fallbacks;
+  EXPECT_EQ(verdict_of(result, "budget_steps"), Verdict::kNotApplied) << "nothing was counted";
+  passes[0].budget = BudgetSteps{2, 0, "", 0, ""};
+  passes[2].budget = BudgetSteps{5, 0, "", 3, "the gradient is small"};
+  EXPECT_EQ(verdict_of(result, "budget_steps"), Verdict::kPass);
+  passes[2].budget->exceeded = 1;
+  passes[2].budget->exceeded_reason = "a graph was retained";
+  const auto gates = evaluate_gates(result, {}, {});
+  const Gate missed = gate_named(gates, "budget_steps");
+  EXPECT_EQ(missed.verdict, Verdict::kFail);
+  EXPECT_NE(missed.words.find("1 of 5 in the training pass (a graph was retained)"),
+            std::string::npos)
+      << missed.words;
+  EXPECT_EQ(exit_of(gates, /*custom=*/true).code, 1) << "also where the definition was changed";
+}
+
 TEST(Gate, budget_is_not_there_under_another_mode) {
   const auto gates = evaluate_gates(test::result_under_echo(), {}, {});
   EXPECT_TRUE(std::none_of(gates.begin(), gates.end(),

@@ -287,20 +287,35 @@ std::string smallest_budget(const std::vector<std::string>& small) {
                             refused.err.find_first_not_of("0123456789.KMGiB", begin) - begin);
 }
 
+const reports::Gate* gate_named(const reports::Result& result, const std::string& name) {
+  const auto found = std::find_if(result.gates.begin(), result.gates.end(),
+                                  [&](const reports::Gate& gate) { return gate.name == name; });
+  return found == result.gates.end() ? nullptr : &*found;
+}
+
 TEST(RunUnderAMode, of_the_smallest_budget_that_a_plan_names_passes_the_gate_of_budgets) {
   const test::TemporaryFolder folder;
   const std::filesystem::path out = folder.path() / "out";
   const std::vector<std::string> small = {"--device", "cpu", "--set", "train.batch=8"};
-  const std::string mode = "budget:" + smallest_budget(small);
+  // Beside the trainings of the certificate pass a step holds more than a budget of all bytes.
+  const std::string mode = "budget:" + smallest_budget(small) + ",strict";
   const test::Finished run = test::run_noisemark(
-      test::with({"run", "gmm16-ho", "--mode", mode, "--no-profile", "--no-certificate", "--set",
-                  "train.steps=6", "--set", "eval.every=0", "--out", out.string()},
+      test::with({"run", "gmm16-ho", "--mode", mode, "--no-profile", "--set", "train.steps=6",
+                  "--set", "eval.every=0", "--out", out.string()},
                  small));
   ASSERT_EQ(run.code, 0) << mode << '\n' << run.both();
   const reports::Result result = test::result_in(out);
-  const auto gate = std::find_if(result.gates.begin(), result.gates.end(),
-                                 [](const reports::Gate& one) { return one.name == "budget"; });
-  ASSERT_NE(gate, result.gates.end());
+  const std::vector<reports::PassFallbacks>& passes = result.memory_mode.fallbacks;
+  ASSERT_EQ(passes.size(), 3U);
+  EXPECT_FALSE(passes[1].budget) << passes[1].pass;
+  ASSERT_TRUE(passes[2].budget);
+  EXPECT_GT(passes[2].budget->steps, 0);
+  EXPECT_EQ(passes[2].budget->exceeded, 0) << passes[2].budget->exceeded_reason;
+  const reports::Gate* steps = gate_named(result, "budget_steps");
+  ASSERT_NE(steps, nullptr);
+  EXPECT_EQ(steps->verdict, reports::Verdict::kPass) << steps->words;
+  const reports::Gate* gate = gate_named(result, "budget");
+  ASSERT_NE(gate, nullptr);
   EXPECT_EQ(gate->verdict, reports::Verdict::kPass) << gate->words;
   EXPECT_EQ(gate->bound, static_cast<double>(result.memory_mode.budget.bytes.value_or(0)));
   EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
@@ -377,6 +392,28 @@ TEST(RunUnderAMode, counts_fallbacks_in_each_of_its_passes_apart) {
   EXPECT_EQ(passes[1].departures, 0);
   EXPECT_EQ(passes[2].departures, 4);
   EXPECT_EQ(result.memory_mode.certificate.verdict, reports::Verdict::kPass);
+  EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
+}
+
+TEST(RunUnderAMode, whose_training_did_not_keep_its_budget_is_red) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path out = folder.path() / "out";
+  RunOptions options = options_under("budget:saved=3MiB");
+  options.sets.insert(options.sets.end(), {"train.steps=6", "eval.every=0"});
+  options.profile = options.memory = options.certificate = options.verdict = false;
+  const ExitCode code =
+      run_single(options, plan_runs(options).front(), out, halved_from(kFirstCompared + 1));
+  EXPECT_EQ(code, ExitCode::kFailed);
+  const reports::Result result = test::result_in(out);
+  const std::optional<reports::BudgetSteps>& kept = result.memory_mode.fallbacks.back().budget;
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->steps, 3) << "the first three are recorded and compared";
+  EXPECT_EQ(kept->exceeded, 2);
+  ASSERT_EQ(result.exit.reasons.size(), 1U);
+  EXPECT_TRUE(result.exit.reasons.front().starts_with("budget_steps: ")) << result.exit.reasons[0];
+  const std::string report = reports::read_file(out / "report.md");
+  EXPECT_NE(report.find("**not kept** in 2 of 3 steps of the training pass"), std::string::npos)
+      << report;
   EXPECT_EQ(test::run_noisemark({"check", out.string()}).code, 0);
 }
 
