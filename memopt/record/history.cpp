@@ -1,14 +1,17 @@
 #include "memopt/record/history.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/core/function_schema.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <typeinfo>
 #include <utility>
@@ -108,18 +111,28 @@ void CallWatch::note(const at::RecordFunction& function) {
   calls_[index] = digest;
 }
 
-/// "aten::clamp_" writes its first argument. What reads that memory later reads what the call's
-/// constants made of it, of which autograd keeps nothing.
+/// What reads memory later reads what the constants of the call that wrote it made of it, of which
+/// autograd keeps nothing. The schema tells what a call writes: `clamp_` its first argument,
+/// `clamp_out` its last, `_foreach_mul_` a list.
 void CallWatch::note_write(const at::RecordFunction& function) {
-  const std::string_view name = function.name();
+  const std::optional<c10::FunctionSchema> schema = function.operator_schema();
+  if (!schema || !schema->is_mutable()) return;
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
-  if (!name.ends_with('_') || inputs.empty() || !inputs[0].isTensor()) return;
-  const at::Tensor& tensor = inputs[0].toTensor();
-  if (!tensor.defined() || !tensor.has_storage()) return;
-  uint64_t digest = digest_of_text(name);
+  uint64_t digest = digest_of_text(function.name());
   for (const c10::IValue& argument : inputs) digest = mixed(digest, digest_of(argument));
-  const uint64_t before = writes_to(tensor);
-  stands_for(tensor, before == 0 ? digest : mixed(before, digest));
+  const auto note = [&](const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) return;
+    digest = mixed(digest, 1);  // each tensor of a list is written with its own constant
+    const uint64_t before = writes_to(tensor);
+    stands_for(tensor, before == 0 ? digest : mixed(before, digest));
+  };
+  for (size_t i = 0; i < std::min(inputs.size(), schema->arguments().size()); ++i) {
+    const c10::AliasInfo* alias = schema->arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    if (inputs[i].isTensor()) note(inputs[i].toTensor());
+    if (!inputs[i].isTensorList()) continue;
+    for (const at::Tensor& tensor : inputs[i].toTensorVector()) note(tensor);
+  }
 }
 
 void CallWatch::stands_for(const at::Tensor& tensor, uint64_t writes) {

@@ -2,6 +2,7 @@
 /// the same operators where it saves: no gradient may be that of the recorded one.
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/linear.h>
@@ -288,6 +289,33 @@ TEST_P(ChangedPaths, memory_that_is_written_without_history_and_saved_by_nobody)
       y.mul_(2);
     }
     return at::mm(y * 0.5, t.weights[2]);
+  });
+}
+
+/// Writes `y` without history, by an operator whose name does not say that it writes.
+void write(const at::Tensor& y, bool changed, bool in_a_list) {
+  const c10::NoGradGuard no_grad;
+  at::Tensor written = y;
+  if (in_a_list) {
+    at::_foreach_mul_(at::TensorList(written), changed ? 2 : 3);
+  } else {
+    at::clamp_out(written, y, changed ? -0.1 : -0.2, 0.3);
+  }
+}
+
+TEST_P(ChangedPaths, memory_that_an_operator_writes_which_it_was_given_for_its_result) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor y = at::silu(at::linear(t.x, t.weights[0])) * 2;
+    write(y, changed, /*in_a_list=*/false);
+    return at::linear(at::silu(y), t.weights[2]);
+  });
+}
+
+TEST_P(ChangedPaths, memory_that_an_operator_writes_as_one_of_a_list) {
+  expect_departures([](const Tensors& t, bool changed) {
+    const at::Tensor y = at::silu(at::linear(t.x, t.weights[0])) * 2;
+    write(y, changed, /*in_a_list=*/true);
+    return at::linear(at::silu(y), t.weights[2]);
   });
 }
 
