@@ -304,6 +304,7 @@ TEST(ImageFolder, other_spellings_of_the_splits_are_splits_and_are_named) {
       {"train", "holdout"},
       {"train", "hold_out"},
       {"train", "tests"},
+      {"trainset", "testset"},
       {"seg_train", "seg_test"},
       {"trainA", "testA"},
       {"train_b", "val_b"},
