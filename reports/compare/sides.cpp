@@ -156,7 +156,8 @@ Result read_reported(const fs::path& report) {
                     "`noisemark report` renders it again");
   }
   Result result = from_json(text, file.string());
-  const std::string difference = report_difference(words, result, mark->result_sha256);
+  const std::string difference = report_difference(
+      words, result, mark->result_sha256, read_insight(report.parent_path(), mark->result_sha256));
   if (!difference.empty()) {
     throw bad_input(report.string(), "", "changed after it was rendered: " + difference,
                     "`noisemark report` renders it again");

@@ -85,6 +85,7 @@ class Writer {
   HtmlText finish() &&;
 
  private:
+  void end_head();
   void begin_heading(int level);
   void end_heading(int level);
   [[nodiscard]] std::string id_of_heading();
@@ -101,8 +102,12 @@ class Writer {
   std::map<std::string, int> ids_;
 };
 
+void Writer::end_head() {
+  if (page_.head.empty()) page_.head.swap(html_);
+}
+
 void Writer::begin_heading(int level) {
-  if (level == 2 && page_.head.empty()) page_.head.swap(html_);
+  if (level == 2) end_head();
   words_.clear();
   heading_begins_ = html_.size();
 }
@@ -206,6 +211,7 @@ void Writer::leave(MD_BLOCKTYPE type, void* detail) {
       break;
     case MD_BLOCK_HTML:
       in_raw_ = false;
+      if (raw_.starts_with("<details>")) end_head();
       html_ += accepted_html(raw_);
       raw_.clear();
       break;

@@ -19,7 +19,8 @@ struct HtmlHeading {
 
 struct HtmlText {
   std::string title;  ///< the words of the first heading, as plain text
-  /// All up to the first heading of level 2: the verdict, and what a person must know.
+  /// All up to the first heading of level 2 or the first part that is folded: the verdict, and what
+  /// a person must know.
   std::string head;
   std::string rest;
   std::vector<HtmlHeading> headings;  ///< those of `rest`

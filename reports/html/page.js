@@ -99,6 +99,23 @@ function makeScrollable(frame) {
   frame.setAttribute("aria-label", "Table that scrolls");
 }
 
+/** Everything that is folded is printed, and a link to it opens it. */
+function enhanceFolds() {
+  const folds = [...document.querySelectorAll("main details")];
+  const openAround = (id) => {
+    const target = id && document.getElementById(decodeURIComponent(id));
+    for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    target?.scrollIntoView();
+  };
+  for (const fold of folds) {
+    fold.addEventListener("toggle", () => fold.querySelectorAll(".scroll").forEach(makeScrollable));
+  }
+  addEventListener("beforeprint", () => folds.forEach((fold) => { fold.dataset.closed = fold.open ? "" : "yes"; fold.open = true; }));
+  addEventListener("afterprint", () => folds.forEach((fold) => { fold.open = fold.dataset.closed !== "yes"; }));
+  addEventListener("hashchange", () => openAround(location.hash.slice(1)));
+  openAround(location.hash.slice(1));
+}
+
 function enhanceTables() {
   for (const table of document.querySelectorAll("main table")) {
     const rows = table.tBodies[0]?.rows.length ?? 0;
@@ -454,6 +471,7 @@ async function enhancePlots() {
 }
 
 enhanceTables();
+enhanceFolds();
 enhancePlots()
   .then(() => { document.documentElement.dataset.ready = "yes"; })
   .catch((error) => console.error(`noisemark: ${error.message}`));

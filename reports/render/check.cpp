@@ -133,9 +133,15 @@ std::vector<Finding> report_findings(const fs::path& folder, const std::string& 
   if (mark->result_sha256 != sha256_of(text)) {
     return {{path.string(), "report", "it is stale: rendered from other bytes of result.json"}};
   }
-  const std::string difference = report_difference(report, result, mark->result_sha256);
-  if (difference.empty()) return {};
-  return {{path.string(), "report", "it was changed after it was rendered: " + difference}};
+  std::vector<Finding> findings;
+  or_lost(folder / "insight.json", &findings, [&] {
+    const std::string difference = report_difference(report, result, mark->result_sha256,
+                                                     read_insight(folder, mark->result_sha256));
+    if (difference.empty()) return;
+    findings.push_back(
+        {path.string(), "report", "it was changed after it was rendered: " + difference});
+  });
+  return findings;
 }
 
 // Only of the data and the script: another gnuplot draws the same plot with other bytes.

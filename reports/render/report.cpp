@@ -301,37 +301,88 @@ std::string provenance(const Result& result, const std::string& result_sha256) {
 
 }  // namespace sections
 
-std::string render_report(const Result& result, const std::string& result_sha256,
-                          const Plots& plots) {
-  const std::array parts{sections::verdict(result),
-                         sections::what_ran(result),
-                         sections::gates(result),
-                         sections::throughput(result),
-                         sections::step_time(result, plot_line(plots, "step_time")),
-                         sections::ranks(result),
-                         sections::memory(result, plot_line(plots, "memory")),
-                         sections::saved_tensors(result),
-                         sections::memory_mode(result),
-                         sections::batch_fit(result),
-                         sections::operators(result),
-                         sections::device_use(result),
-                         sections::mixed_precision(result),
-                         sections::quality(result, plot_line(plots, "loss")),
-                         sections::samples(result),
-                         sections::noise(result),
-                         sections::environment(result),
-                         sections::seeds(result),
-                         sections::data(result),
-                         sections::repeat(result),
-                         sections::provenance(result, result_sha256)};
-  std::string text = mark_line({result.run_id, result_sha256}) + "\n";
-  text += parts.front();
-  if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
-  for (size_t i = 1; i < parts.size(); ++i) {
-    if (parts[i].empty()) continue;
-    text += '\n';
-    text += parts[i];
+namespace {
+
+/// The command that profiles the same work; empty where a command line cannot name it.
+std::string profile_command(const Identity& id) {
+  if (id.framework != "noisemark" || (id.custom && id.overrides.empty())) return "";
+  std::string line = "noisemark profile " + benchmark_name(id);
+  const auto add = [&](const char* option, const std::string& value, const char* usual) {
+    if (value != usual) line += fmt::format(" {} {}", option, value);
+  };
+  add("--mode", id.mode, "none");
+  add("--baseline", id.baseline, "plain");
+  add("--precision", id.precision, "fp32");
+  line += fmt::format(" --device {} --threads {}", id.device, id.threads);
+  for (const std::string& one : id.overrides) line += fmt::format(" --set '{}'", one);
+  if (id.data != "generated") line += " --data DATA";
+  return line + " --out DIR/profile";
+}
+
+std::string limit_line(const Result& result, const Insight& insight) {
+  if (!insight.limit.empty()) return plain(insight.limit) + ".";
+  const std::string command = profile_command(result.identity);
+  if (command.empty()) return "not known, and no command can profile this run.";
+  return fmt::format(
+      "not known; {} finds it for this folder, DIR, and `noisemark report DIR` says "
+      "it here.",
+      code(command));
+}
+
+/// The first screen's list: what a person must know.
+std::string in_short(const Result& result, const Insight& insight) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& words) {
+    if (!words.empty()) text += fmt::format("- **{}:** {}\n", name, words);
+  };
+  const auto sentence = [](std::string words) { return words.empty() ? words : words + "."; };
+  const std::string speed = sections::speed_in_short(result);
+  add("Speed", sentence(speed));
+  add("Memory", sentence(sections::memory_in_short(result)));
+  add("Quality", sentence(sections::quality_in_short(result)));
+  if (!speed.empty()) add("What limits it", limit_line(result, insight));
+  if (!insight.since.empty()) {
+    add("Since BASE", plain(insight.since) + ".");
+  } else if (!speed.empty()) {
+    add("Since BASE", "not compared; `noisemark report DIR --base BASE` says here what changed.");
   }
+  return text.empty() ? "" : "\n" + text;
+}
+
+/// Sections behind one line that opens them. Those that are empty are left out.
+std::string folded(std::string_view name, const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!part.empty()) text += "\n" + part;
+  }
+  return fmt::format("\n<details><summary>{}</summary>\n{}\n</details>\n", name, text);
+}
+
+}  // namespace
+
+std::string render_report(const Result& result, const std::string& result_sha256,
+                          const Plots& plots, const Insight& insight) {
+  std::string text = mark_line({result.run_id, result_sha256}) + "\n";
+  text += sections::verdict(result) + in_short(result, insight);
+  if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
+  text += folded("What ran, and its gates", {sections::what_ran(result), sections::gates(result)});
+  text +=
+      folded("Speed: throughput, time of a step, ranks",
+             {sections::throughput(result),
+              sections::step_time(result, plot_line(plots, "step_time")), sections::ranks(result)});
+  text +=
+      folded("Memory: by owner, saved tensors, mode",
+             {sections::memory(result, plot_line(plots, "memory")), sections::saved_tensors(result),
+              sections::memory_mode(result), sections::batch_fit(result)});
+  text += folded("Operators, device, precision",
+                 {sections::operators(result), sections::device_use(result),
+                  sections::mixed_precision(result)});
+  text += folded("Quality: losses and samples",
+                 {sections::quality(result, plot_line(plots, "loss")), sections::samples(result)});
+  text += folded("How to repeat it: noise, environment, seeds, data, command, provenance",
+                 {sections::noise(result), sections::environment(result), sections::seeds(result),
+                  sections::data(result), sections::repeat(result),
+                  sections::provenance(result, result_sha256)});
   return finished_page(text);
 }
 
@@ -389,8 +440,9 @@ std::string text_difference(std::string_view text, std::string_view rendered) {
 }
 
 std::string report_difference(std::string_view text, const Result& result,
-                              const std::string& result_sha256) {
-  return text_difference(text, render_report(result, result_sha256, plots_in(text, result)));
+                              const std::string& result_sha256, const Insight& insight) {
+  return text_difference(text,
+                         render_report(result, result_sha256, plots_in(text, result), insight));
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "reports/render/insight.h"
 #include "reports/render/plot.h"
 #include "reports/result/result.h"
 
@@ -11,9 +12,10 @@ namespace noisemark::reports {
 
 /// report.md of one result: the verdict first, what changes from run to run last. A pure function,
 /// byte for byte. `result_sha256` is of the bytes of result.json; it and the run id stand in the
-/// first line (Mark) and at the end.
+/// first line (Mark) and at the end. The first screen has what a person must know, and the rest is
+/// folded.
 [[nodiscard]] std::string render_report(const Result& result, const std::string& result_sha256,
-                                        const Plots& plots);
+                                        const Plots& plots, const Insight& insight = {});
 
 /// "PASS", "FAIL", "CUSTOM (no gate of the definition applies)", "INTERRUPTED" ...
 [[nodiscard]] std::string verdict_words(const Result& result);
@@ -27,9 +29,11 @@ namespace noisemark::reports {
 
 /// Returns one sentence on where a report.md first departs from what its result renders to; empty
 /// when it does not. Only what the machine that rendered it decides is free: whether a plot is
-/// there, or gnuplot's reason why not. `result_sha256` is of the bytes of result.json.
+/// there, or gnuplot's reason why not. `result_sha256` is of the bytes of result.json; `insight` is
+/// what was noted beside it.
 [[nodiscard]] std::string report_difference(std::string_view text, const Result& result,
-                                            const std::string& result_sha256);
+                                            const std::string& result_sha256,
+                                            const Insight& insight = {});
 
 /// Compares the report of a suite likewise with what it should be, `rendered`.
 [[nodiscard]] std::string text_difference(std::string_view text, std::string_view rendered);

@@ -64,6 +64,18 @@ void add_closure(const std::vector<const MemorySnapshot*>& shots, MarkdownTable&
 
 }  // namespace
 
+std::string memory_in_short(const Result& result) {
+  const MemorySection& m = result.memory;
+  const auto largest =
+      std::max_element(m.peak.by_category.begin(), m.peak.by_category.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (!m.measured || m.peak_bytes <= 0 || largest == m.peak.by_category.end()) return "";
+  return fmt::format(
+      "at the peak, in {}, the most is {}: {}, {} of all", plain(m.peak_phase),
+      plain(largest->first), format_bytes(largest->second),
+      format_percent(static_cast<double>(largest->second) / static_cast<double>(m.peak_bytes)));
+}
+
 std::string memory(const Result& result, const std::string& plot) {
   const MemorySection& m = result.memory;
   std::string text = "## Memory by owner\n\n";

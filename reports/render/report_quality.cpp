@@ -74,6 +74,23 @@ std::string time_to_quality(const Quality& quality) {
 
 }  // namespace
 
+std::string quality_in_short(const Result& result) {
+  const auto& evaluations = result.quality.evaluations;
+  if (evaluations.size() < 2) return "";
+  const Evaluation& last = evaluations.back();
+  const double start = evaluations.front().loss;
+  std::string text = fmt::format("after {} images the validation loss is {}",
+                                 format_count(last.samples_seen), format_number(last.loss));
+  if (start > 0)
+    text += fmt::format(", {} of that at the start", format_percent(last.loss / start));
+  if (!result.quality.target_loss) return text + "; no target is set";
+  return text +
+         fmt::format("; the target {} {}", format_number(*result.quality.target_loss),
+                     result.quality.time_to_quality_s
+                         ? "was reached after " + format_seconds(*result.quality.time_to_quality_s)
+                         : "was not reached");
+}
+
 std::string quality(const Result& result, const std::string& plot) {
   const Quality& q = result.quality;
   std::string text = "## Quality\n\n";

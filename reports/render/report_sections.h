@@ -11,6 +11,10 @@
 namespace noisemark::reports::sections {
 
 [[nodiscard]] std::string verdict(const Result& result);
+/// Sentences for the first screen; empty where it was not measured.
+[[nodiscard]] std::string speed_in_short(const Result& result);
+[[nodiscard]] std::string memory_in_short(const Result& result);
+[[nodiscard]] std::string quality_in_short(const Result& result);
 [[nodiscard]] std::string what_ran(const Result& result);
 [[nodiscard]] std::string gates(const Result& result);
 [[nodiscard]] std::string throughput(const Result& result);

@@ -98,6 +98,32 @@ std::string step_time(const Result& result, const std::string& plot) {
   return text;
 }
 
+std::string speed_in_short(const Result& result) {
+  const std::vector<double> steps = steady(result, result.samples.step_s);
+  const double step_s = steps.empty() ? 0 : median(steps);
+  if (!(step_s > 0)) return "";
+  std::string_view longest;
+  double longest_s = 0;
+  for (const Phase& phase : kPhases) {
+    const auto values = steady(result, result.samples.*phase.samples);
+    const double middle_s = values.empty() ? 0 : median(values);
+    if (middle_s <= longest_s) continue;
+    longest = phase.name;
+    longest_s = middle_s;
+  }
+  std::string text = fmt::format("a step of {} images takes {}",
+                                 format_count(result.protocol.batch), format_seconds(step_s));
+  if (longest_s > 0) {
+    text += fmt::format(", of which {} is {}", format_percent(longest_s / step_s), longest);
+  }
+  if (result.utilization.measured) {
+    text +=
+        fmt::format("; training does {} of the operations per second of the fastest matrix product",
+                    format_percent(result.utilization.mfu_frac));
+  }
+  return text;
+}
+
 std::string slower(double overhead_frac) {
   return format_percent(std::abs(overhead_frac)) + (overhead_frac < 0 ? " faster" : " slower");
 }

@@ -31,7 +31,8 @@ constexpr std::string_view kSuiteSchema = "noisemark.suite 1";
 
 void render(const fs::path& folder, const Result& result, const std::string& result_sha256) {
   const Plots plots = write_plots(folder, result);
-  write_file_atomically(folder / "report.md", render_report(result, result_sha256, plots));
+  write_file_atomically(folder / "report.md", render_report(result, result_sha256, plots,
+                                                            read_insight(folder, result_sha256)));
 }
 
 void render_folder(const fs::path& folder) {

@@ -15,20 +15,25 @@
 #include "reports/base/folder.h"
 #include "reports/base/markdown.h"
 #include "reports/base/nearest.h"
+#include "reports/base/sha256.h"
 #include "reports/base/streams.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison.h"
 #include "reports/compare/comparison_markdown.h"
 #include "reports/compare/sides.h"
+#include "reports/compare/since.h"
 #include "reports/export/exporters.h"
 #include "reports/history/history.h"
 #include "reports/html/page.h"
 #include "reports/html/two_results.h"
+#include "reports/profile/limit.h"
 #include "reports/references/promote.h"
 #include "reports/render/check.h"
+#include "reports/render/insight.h"
 #include "reports/render/parts.h"
 #include "reports/render/run_folder.h"
 #include "reports/render/table.h"
+#include "reports/result/json_io.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/study_files.h"
@@ -132,11 +137,42 @@ std::string write_pages(const std::filesystem::path& folder,
 
 }  // namespace
 
+namespace {
+
+/// Notes beside each result what a profile in its folder says, and what changed since --base; what
+/// was said of an earlier --base stays.
+void note_insights(const std::string& path, const Options& options,
+                   std::vector<reports::Finding>& lost) {
+  reports::require_whole_suites({path});
+  std::optional<reports::Side> base;
+  if (!options.base.empty()) base = reports::read_side(options.base);
+  std::vector<reports::Finding> unread;  // rewrite_report() tells of them
+  for (const std::filesystem::path& folder : reports::result_folders(path, &unread)) {
+    reports::or_lost(folder, &unread, [&] {
+      std::optional<reports::FolderLock> lock;
+      if (folder != path) lock.emplace(folder);
+      const std::string sha256 = reports::sha256_of_file(folder / "result.json");
+      const reports::NamedResult run{folder.string(), reports::read_result(folder / "result.json")};
+      reports::or_lost(folder, &lost, [&] {
+        reports::Insight insight = reports::read_insight(folder, sha256);
+        insight.limit = reports::limit_of(folder, run.result);
+        if (base) insight.since = reports::since_words(*base, run);
+        reports::write_insight(folder, sha256, insight);
+      });
+    });
+  }
+}
+
+}  // namespace
+
 Answer report_results(const CommandLine& line) {
   const std::string& path = line.positional.front();
   const Options& options = line.options;
   if (options.html && !options.format.empty()) {
     throw bad_input("report", "--html", "with --format", "one of them");
+  }
+  if (!options.base.empty() && !options.format.empty()) {
+    throw bad_input("report", "--base", "with --format", "one of them");
   }
   if (options.format.empty()) {
     if (!options.run.out.empty()) throw bad_input("report", "--out", "without --format", "both");
@@ -145,6 +181,7 @@ Answer report_results(const CommandLine& line) {
     std::optional<reports::FolderLock> lock;
     if (std::filesystem::is_directory(path, no_folder)) lock.emplace(path);
     std::vector<reports::Finding> lost;
+    note_insights(path, options, lost);
     const auto written = reports::rewrite_report(path, &lost);
     for (const auto& report : written) {
       said += fmt::format("report: {}\n", reports::one_line(report.string()));

@@ -28,9 +28,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Everything that a run may leave in its folder. The result is the last to arrive.
-constexpr std::array<const char*, 10> kRunFiles = {"plots",
+constexpr std::array<const char*, 12> kRunFiles = {"plots",
                                                    "report.html",
+                                                   "profile",
                                                    "report.md",
+                                                   "insight.json",
                                                    "events.mlog",
                                                    "weights.safetensors",
                                                    "ema.safetensors",

@@ -37,6 +37,7 @@ class Page(unittest.TestCase):
         self.browser.open(pages / self.file)
         if self.scripts:
             self.browser.wait_for(READY)
+            self.browser.value("document.querySelectorAll('main details').forEach((fold) => { fold.open = true; })")
 
     def tearDown(self):
         """Whatever was done with the page, it complained of nothing and asked nobody for anything."""
@@ -62,6 +63,24 @@ class Report(Page):
     def test_the_verdict_comes_first(self):
         self.assertEqual(self.browser.value("document.querySelector('main').innerText.split('\\n')[0]"), "PASS: gmm16-ho@cpu")
         self.assertEqual(self.browser.value("document.title"), "PASS: gmm16-ho@cpu")
+
+    def test_the_first_screen_has_what_a_person_must_know_and_the_rest_is_folded(self):
+        self.browser.open(pages / self.file)
+        self.browser.wait_for(READY)
+        header = self.browser.value("document.querySelector('main header').innerText")
+        for words in ("165.67", "Speed:", "Memory:", "Quality:", "What limits it:", "Since BASE:"):
+            self.assertIn(words, header)
+        seen = "document.querySelector('main header').getBoundingClientRect().bottom <= innerHeight"
+        self.assertTrue(self.browser.value(seen))
+        self.assertEqual(self.browser.value("document.querySelectorAll('main details[open]').length"), 0)
+        self.browser.click("main details summary")
+        self.assertEqual(self.browser.value("document.querySelectorAll('main details[open]').length"), 1)
+
+    def test_a_link_opens_the_part_that_it_leads_to(self):
+        self.browser.open(pages / self.file)
+        self.browser.wait_for(READY)
+        self.browser.click("nav a[href='#seeds']")
+        self.browser.wait_for("document.getElementById('seeds').closest('details').open")
 
     def test_a_table_is_sorted_by_click_and_by_key(self):
         table = "main h2#operators ~ .scroll table"

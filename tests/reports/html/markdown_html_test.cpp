@@ -44,6 +44,13 @@ TEST(MarkdownHtml, divides_the_page_where_the_details_begin) {
   EXPECT_EQ(text.headings[0].id, "gates");
 }
 
+TEST(MarkdownHtml, divides_the_page_before_the_first_part_that_is_folded) {
+  const HtmlText text = html("# a\n\nb\n\n<details><summary>c</summary>\n\n## d\n\n</details>\n");
+  EXPECT_TRUE(text.head.ends_with("<p>b</p>\n")) << text.head;
+  EXPECT_TRUE(text.rest.starts_with("<details><summary>c</summary>")) << text.rest;
+  EXPECT_EQ(text.headings.size(), 1U);
+}
+
 TEST(MarkdownHtml, gives_equal_headings_ids_of_their_own) {
   const HtmlText text = html("# a\n\n## Data\n\n## Data\n");
   EXPECT_EQ(text.headings.at(1).id, "data-1");

@@ -55,8 +55,9 @@ TEST(Golden, minimal_report_has_these_bytes) {
 /// The section of a report that begins with this heading.
 std::string section(const std::string& report, const std::string& heading) {
   const size_t begin = report.find(heading);
-  return begin == std::string::npos ? ""
-                                    : report.substr(begin, report.find("\n## ", begin) - begin);
+  if (begin == std::string::npos) return "";
+  const size_t end = std::min(report.find("\n## ", begin), report.find("\n\n</details>", begin));
+  return report.substr(begin, end - begin);
 }
 
 TEST(Golden, sections_of_a_gpu_that_tell_of_convolutions_have_these_bytes) {

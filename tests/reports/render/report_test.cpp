@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "reports/base/markdown.h"
@@ -34,6 +35,54 @@ TEST(Report, begins_with_its_mark_and_the_verdict) {
   EXPECT_EQ(mark->run_id, full_result().run_id);
   EXPECT_EQ(mark->result_sha256, sha256_of("result"));
   EXPECT_TRUE(has(text, "\n# PASS: ho-cifar10@cpu\n"));
+}
+
+/// All up to the first part that is folded.
+std::string first_screen(const std::string& report) {
+  return report.substr(0, report.find("<details>"));
+}
+
+TEST(Report, says_in_its_first_screen_what_a_person_must_know) {
+  const Insight insight{"compute, which bounds <b>", "images/s 16.84, was 16.00 (5.3 % more)"};
+  const std::string screen =
+      first_screen(render_report(full_result(), sha256_of("result"), {}, insight));
+  for (const char* part :
+       {"# PASS: ", "**16.84 images/s**", "- **Speed:** a step of 16 images takes ",
+        "- **Memory:** at the peak, in ", "- **Quality:** after ", "The exit code is 0",
+        "- **What limits it:** compute, which bounds \\<b>.\n",
+        "- **Since BASE:** images/s 16.84, was 16.00 (5.3 % more).\n"}) {
+    EXPECT_TRUE(has(screen, part)) << part << " in\n" << screen;
+  }
+  EXPECT_LE(std::count(screen.begin(), screen.end(), '\n'), 24) << "a screen has about 40 lines";
+}
+
+TEST(Report, names_the_commands_that_find_what_it_does_not_know) {
+  Result result = full_result();
+  result.identity.mode = "echo";
+  const std::string screen = first_screen(rendered(result));
+  EXPECT_TRUE(has(screen,
+                  "not known; `noisemark profile ho-cifar10@cpu --mode echo --device cpu "
+                  "--threads 2 --data DATA --out DIR/profile` finds it"))
+      << screen;
+  EXPECT_TRUE(has(screen, "`noisemark report DIR --base BASE` says here what changed.")) << screen;
+  result.identity.framework = "diffusers";
+  EXPECT_TRUE(has(first_screen(rendered(result)), "no command can profile this run"));
+  EXPECT_FALSE(has(first_screen(rendered(minimal_result())), "What limits it"))
+      << "nothing was timed";
+}
+
+TEST(Report, folds_all_that_follows_and_closes_every_fold) {
+  const std::string text = rendered(full_result());
+  const auto count = [&](const std::string& part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(count("\n<details><summary>"), 6U);
+  EXPECT_EQ(count("\n</details>\n"), 6U);
+  EXPECT_LT(text.find("<details>"), text.find("\n## "));
+  EXPECT_TRUE(text.ends_with("</details>\n"));
 }
 
 TEST(Report, never_shows_a_rate_without_saying_that_the_run_was_not_steady) {

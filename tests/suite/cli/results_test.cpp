@@ -99,6 +99,38 @@ TEST(ResultCommands, report_writes_a_page_beside_each_report_and_leads_from_one_
             "noisemark: report: --html: with --format (one of them)\n");
 }
 
+TEST(ResultCommands, report_says_what_changed_since_base_and_keeps_it) {
+  const test::TemporaryFolder folder;
+  const fs::path base = write_runs(folder.path() / "a", {16});
+  const fs::path runs = write_runs(folder.path() / "b", {20});
+  const test::Finished said = noisemark({"report", runs.string(), "--base", base.string()});
+  EXPECT_EQ(said.code, 0) << said.err;
+  const auto report = [&] { return reports::read_file(runs / "0" / "report.md"); };
+  const std::string words = "- **Since BASE:** images/s 20.00, was 16.00 (25.0 % more); ";
+  EXPECT_NE(report().find(reports::finished_page(words).substr(0, 40)), std::string::npos)
+      << report();
+  EXPECT_EQ(noisemark({"report", runs.string()}).code, 0);
+  EXPECT_NE(report().find("Since BASE:** images/s"), std::string::npos)
+      << "it is noted beside the result";
+  EXPECT_EQ(noisemark({"check", (runs / "0").string()}).code, 0)
+      << noisemark({"check", (runs / "0").string()}).out;
+  EXPECT_EQ(noisemark({"report", runs.string(), "--base", base.string(), "--format", "md"}).err,
+            "noisemark: report: --base: with --format (one of them)\n");
+}
+
+TEST(ResultCommands, report_says_what_limits_a_run_by_a_profile_in_its_folder) {
+  const test::TemporaryFolder folder;
+  const fs::path runs = write_runs(folder.path() / "a", {16});
+  const fs::path file = runs / "0" / "profile" / "profile.json";
+  fs::create_directories(file.parent_path());
+  reports::write_file_atomically(file, "{}");
+  const test::Finished refused = noisemark({"report", runs.string()});
+  EXPECT_NE(refused.code, 0) << refused.err;
+  EXPECT_NE(refused.err.find("profile.json"), std::string::npos) << refused.err;
+  fs::remove(file);
+  EXPECT_EQ(noisemark({"report", runs.string()}).code, 0);
+}
+
 TEST(ResultCommands, table_history_and_quality_print_a_page_or_write_it_beside_their_text) {
   const test::TemporaryFolder folder;
   const std::string runs = write_runs(folder.path() / "a", {16, 17});

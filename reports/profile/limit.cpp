@@ -1,0 +1,100 @@
+#include "reports/profile/limit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "reports/base/file.h"
+#include "reports/base/json_reader.h"
+#include "reports/base/quantity.h"
+#include "reports/base/sealed_json.h"
+#include "reports/render/report.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The time of a step in which operators ran that compute bounds, and of those that memory bounds.
+std::pair<double, double> bound_times(const Roofline& roofline) {
+  std::pair<double, double> times{0, 0};
+  for (const RoofRow& row : roofline.operators) {
+    (row.compute_bound ? times.first : times.second) += row.time_s;
+  }
+  return times;
+}
+
+/// "the GPU works in 40.0 % of a step and waits for the host in the rest; ", where it waits long.
+std::string waiting_words(const Profile& profile) {
+  constexpr double kBusy = 0.8;
+  double device_s = 0;
+  for (const LayerTimes& row : profile.layers) {
+    device_s += static_cast<double>(row.device_ns()) / kNsPerS;
+  }
+  const double busy = device_s / static_cast<double>(profile.steps) / profile.cost.plain_s;
+  if (device_s == 0 || busy > kBusy) return "";
+  return fmt::format("the host, for which the GPU waits in {} of a step; ",
+                     format_percent(1 - busy));
+}
+
+Profile read_profile(const fs::path& file) {
+  const std::string text = read_file(file);
+  (void)unseal_json(text, json::kProfileDocument, file.string());
+  Profile profile;
+  json::Reader(file.string())
+      .members(nlohmann::json::parse(text), profile, json::Path{}, {"schema", "checksum"});
+  return profile;
+}
+
+/// Names the first thing in which the profile is of other work; empty where it is of the same.
+std::string other_work(const Profile& profile, const Result& result) {
+  const Identity& id = result.identity;
+  const std::pair<const char*, std::pair<std::string, std::string>> parts[] = {
+      {"benchmark", {profile.benchmark, benchmark_name(id)}},
+      {"mode", {profile.mode, id.mode}},
+      {"baseline", {profile.baseline, id.baseline}},
+      {"precision", {profile.precision, id.precision}},
+      {"threads", {fmt::to_string(profile.threads), fmt::to_string(id.threads)}},
+      {"batch", {fmt::to_string(profile.batch), fmt::to_string(result.protocol.batch)}}};
+  for (const auto& [name, sides] : parts) {
+    if (sides.first == sides.second) continue;
+    return fmt::format(
+        "not known, because the profile in profile/ is of other work: {} {}, and not {}", name,
+        sides.first, sides.second);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string limit_words(const Profile& profile) {
+  const Roofline& roofline = profile.roofline;
+  if (!roofline.missing.empty() || roofline.operators.empty() || !(profile.cost.plain_s > 0)) {
+    return "";
+  }
+  const auto [compute_s, memory_s] = bound_times(roofline);
+  const bool compute = compute_s >= memory_s;
+  const RoofRow& first = roofline.operators.front();
+  return fmt::format(
+      "{}{}, which bounds operators of {} of a step, while {} bounds those of {}; with every "
+      "operator at its roof a step would take {} of its time, and the most is to be won at {}: {} "
+      "of a step",
+      waiting_words(profile), compute ? "compute" : "memory",
+      format_percent((compute ? compute_s : memory_s) / roofline.step_s),
+      compute ? "memory" : "compute",
+      format_percent((compute ? memory_s : compute_s) / roofline.step_s),
+      format_percent(roofline.ideal_s / profile.cost.plain_s), first.name,
+      format_percent(first.to_win_s() / roofline.step_s));
+}
+
+std::string limit_of(const fs::path& folder, const Result& result) {
+  const fs::path file = folder / "profile" / "profile.json";
+  if (!fs::exists(file)) return "";
+  const Profile profile = read_profile(file);
+  const std::string difference = other_work(profile, result);
+  return difference.empty() ? limit_words(profile) : difference;
+}
+
+}  // namespace noisemark::reports

@@ -1,0 +1,85 @@
+#include "reports/profile/limit.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "reports/base/error.h"
+#include "reports/base/file.h"
+#include "tests/reports/sample_result.h"
+
+namespace noisemark::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of the work of full_result(): a step of 100 ms, of which compute bounds 60 and memory 20.
+Profile profile() {
+  Profile made;
+  made.benchmark = "ho-cifar10@cpu";
+  made.mode = "none";
+  made.baseline = "plain";
+  made.precision = "fp32";
+  made.device = "cpu";
+  made.threads = 2;
+  made.batch = 16;
+  made.steps = 3;
+  made.cost = {5, 0.1, 0.105, 1.05};
+  made.trace = "trace.json.gz";
+  made.trace_bytes = made.trace_plain_bytes = 1;
+  made.roofline.step_s = 0.1;
+  made.roofline.ideal_s = 0.04;
+  made.roofline.operators = {{"aten::addmm", "", "float32", 1, 0.06, 3e9, 1e7, 0.03, true},
+                             {"aten::add", "", "float32", 1, 0.02, 2.5e7, 1e8, 0.01, false}};
+  return made;
+}
+
+TEST(Limit, names_what_bounds_most_of_a_step_and_where_the_most_is_to_be_won) {
+  EXPECT_EQ(limit_words(profile()),
+            "compute, which bounds operators of 60.0 % of a step, while memory bounds those of "
+            "20.0 %; with every operator at its roof a step would take 40.0 % of its time, and the "
+            "most is to be won at aten::addmm: 30.0 % of a step");
+  Profile other = profile();
+  other.roofline.operators.front().compute_bound = false;
+  EXPECT_TRUE(limit_words(other).starts_with("memory, which bounds operators of 80.0 % of a step"));
+}
+
+TEST(Limit, is_the_host_where_a_gpu_waits_for_it) {
+  Profile waiting = profile();
+  waiting.layers = {{"a", 3, 0, 0, 90'000'000, 90'000'000}};
+  EXPECT_TRUE(limit_words(waiting).starts_with(
+      "the host, for which the GPU waits in 40.0 % of a step; compute, which bounds"))
+      << "three steps of 60 ms on the device, of 100 ms each";
+  waiting.layers.front().forward_device_ns += 90'000'000;
+  EXPECT_TRUE(limit_words(waiting).starts_with("compute"));
+}
+
+TEST(Limit, is_not_said_without_a_roofline) {
+  Profile without = profile();
+  without.roofline.missing = "the work of an operator is not known";
+  EXPECT_EQ(limit_words(without), "");
+}
+
+TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
+  const fs::path folder = fs::path(testing::TempDir()) / ("limit_" + std::to_string(getpid()));
+  fs::create_directories(folder / "profile");
+  const fs::path file = folder / "profile" / "profile.json";
+  const Result result = test::full_result();
+  EXPECT_EQ(limit_of(folder, result), "");
+  write_file_atomically(file, profile_json(profile()));
+  EXPECT_EQ(limit_of(folder, result), limit_words(profile()));
+  Profile other = profile();
+  other.batch = 32;
+  write_file_atomically(file, profile_json(other));
+  EXPECT_EQ(limit_of(folder, result),
+            "not known, because the profile in profile/ is of other work: batch 32, and not 16");
+  std::string changed = profile_json(profile());
+  changed.replace(changed.find("aten::addmm"), 11, "aten::admmm");
+  write_file_atomically(file, changed);
+  EXPECT_THROW((void)limit_of(folder, result), Error);
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace noisemark::reports
