@@ -106,7 +106,8 @@ const std::array kCommands{
     Command{
         "report", command::kReport, "DIR", 1, 1,
         "write report.md and its plots again from result.json, or export the results",
-        "Without options the files come out byte for byte as `run` wrote them. With --html each "
+        "Without options the files come out byte for byte as `run` wrote them; a profile that was "
+        "written into DIR/profile adds what limits the run. With --html each "
         "report is a page too, report.html: one file whose tables sort and whose plots zoom. "
         "With --format nothing in DIR changes: the results go to stdout, or to the file behind "
         "--out.",
