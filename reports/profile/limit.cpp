@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -26,7 +27,15 @@ std::pair<double, double> bound_times(const Roofline& roofline) {
   return times;
 }
 
-/// "the GPU works in 40.0 % of a step and waits for the host in the rest; ", where it waits long.
+/// The operator at which the most is to be won, all its shapes together, and the time to win.
+std::pair<std::string, double> most_to_win(const Roofline& roofline) {
+  std::map<std::string, double> by_name;
+  for (const RoofRow& row : roofline.operators) by_name[row.name] += row.to_win_s();
+  return *std::max_element(by_name.begin(), by_name.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
+}
+
+/// "the host, for which the GPU waits in 40.0 % of a step; ", where it waits long.
 std::string waiting_words(const Profile& profile) {
   constexpr double kBusy = 0.8;
   double device_s = 0;
@@ -76,7 +85,7 @@ std::string limit_words(const Profile& profile) {
   }
   const auto [compute_s, memory_s] = bound_times(roofline);
   const bool compute = compute_s >= memory_s;
-  const RoofRow& first = roofline.operators.front();
+  const auto [name, to_win_s] = most_to_win(roofline);
   return fmt::format(
       "{}{}, which bounds operators of {} of a step, while {} bounds those of {}; with every "
       "operator at its roof a step would take {} of its time, and the most is to be won at {}: {} "
@@ -85,8 +94,8 @@ std::string limit_words(const Profile& profile) {
       format_percent((compute ? compute_s : memory_s) / roofline.step_s),
       compute ? "memory" : "compute",
       format_percent((compute ? memory_s : compute_s) / roofline.step_s),
-      format_percent(roofline.ideal_s / profile.cost.plain_s), first.name,
-      format_percent(first.to_win_s() / roofline.step_s));
+      format_percent(roofline.ideal_s / profile.cost.plain_s), name,
+      format_percent(to_win_s / roofline.step_s));
 }
 
 std::string limit_of(const fs::path& folder, const Result& result) {
