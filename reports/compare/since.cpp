@@ -75,19 +75,24 @@ std::string since_words(const Side& base, const NamedResult& now) {
     runs.push_back(&run.result);
   }
   if (runs.empty()) return fmt::format("{} has no run of {}", base.name, cell);
+  StochasticOptions exact;
+  exact.gates = false;
+  const Comparison comparison = compare(same, {"this run", {now}}, exact);
+  const std::string why = comparison.reasons.empty() ? "" : " (" + comparison.reasons.front() + ")";
   std::vector<std::string> parts;
+  if (comparison.verdict == CompareVerdict::kNotComparable) {
+    parts.push_back("BASE is not comparable" + why);
+  }
   for (const SinceFigure& figure : kFigures) {
     if (std::string words = change_words(figure, runs, now.result); !words.empty()) {
       parts.push_back(std::move(words));
     }
   }
-  StochasticOptions exact;
-  exact.gates = false;
-  const Comparison comparison = compare(same, {"this run", {now}}, exact);
-  const std::string verdict(verdict_name(comparison.verdict));
-  const std::string why = comparison.reasons.empty() ? "" : " (" + comparison.reasons.front() + ")";
-  return fmt::format("{}; figures without noise are {}{}; BASE is {}, {} run{}",
-                     fmt::join(parts, "; "), verdict, why, base.name, runs.size(),
+  if (comparison.verdict != CompareVerdict::kNotComparable) {
+    parts.push_back(
+        fmt::format("figures without noise are {}{}", verdict_name(comparison.verdict), why));
+  }
+  return fmt::format("{}; BASE is {}, {} run{}", fmt::join(parts, "; "), base.name, runs.size(),
                      runs.size() == 1 ? "" : "s, of which these are medians");
 }
 

@@ -103,7 +103,7 @@ function makeScrollable(frame) {
 function enhanceFolds() {
   const folds = [...document.querySelectorAll("main details")];
   const openAround = (id) => {
-    const target = id && document.getElementById(decodeURIComponent(id));
+    const target = document.getElementById(decodeURIComponent(id));
     for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
     target?.scrollIntoView();
   };

@@ -153,6 +153,9 @@ class Report(Page):
 
     def test_it_is_printed_whole(self):
         self.wait_for_plot(0)
+        open_ = len(self.browser.printed())
+        self.browser.value("document.querySelectorAll('main details').forEach((fold) => { fold.open = false; })")
+        self.assertGreater(len(self.browser.printed()), 0.9 * open_)  # what is folded is printed too
         self.browser.call("Emulation.setEmulatedMedia", media="print")
         shown = "(s) => getComputedStyle(document.querySelector(s)).display !== 'none'"
         self.assertEqual(self.browser.value(f"['img.plot', 'div.plot', '.tools', 'nav', 'h1'].map({shown})"),

@@ -56,7 +56,7 @@ TEST(Golden, minimal_report_has_these_bytes) {
 std::string section(const std::string& report, const std::string& heading) {
   const size_t begin = report.find(heading);
   if (begin == std::string::npos) return "";
-  const size_t end = std::min(report.find("\n## ", begin), report.find("\n\n</details>", begin));
+  const size_t end = std::min(report.find("\n## ", begin), report.find("\n</details>", begin));
   return report.substr(begin, end - begin);
 }
 
