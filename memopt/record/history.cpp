@@ -111,9 +111,9 @@ void CallWatch::note(const at::RecordFunction& function) {
   calls_[index] = digest;
 }
 
-/// What reads memory later reads what the constants of the call that wrote it made of it, of which
-/// autograd keeps nothing. The schema tells what a call writes: `clamp_` its first argument,
-/// `clamp_out` its last, `_foreach_mul_` a list.
+/// Memory that was written holds what the constants of the call made of it, and autograd keeps
+/// nothing of them. The schema tells what a call writes: `clamp_` its first argument, `clamp_out`
+/// its last, `_foreach_mul_` a list.
 void CallWatch::note_write(const at::RecordFunction& function) {
   const std::optional<c10::FunctionSchema> schema = function.operator_schema();
   if (!schema || !schema->is_mutable()) return;

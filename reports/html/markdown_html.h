@@ -33,8 +33,8 @@ using PictureHtml = std::function<std::string(std::string_view words, std::strin
 /// Returns where a link leads, by its path as written.
 using LinkTarget = std::function<std::string(std::string_view path)>;
 
-/// Of tags that stand in the Markdown only <details>, <summary> and <br> become tags; any other is
-/// shown as the text that it is, and comments are left out. No link leads to a script.
+/// The tags <details>, <summary> and <br> of the Markdown become tags; any other is shown as the
+/// text that it is, and comments are left out. No link leads to a script.
 [[nodiscard]] HtmlText html_of(std::string_view markdown, const PictureHtml& picture,
                                const LinkTarget& target);
 

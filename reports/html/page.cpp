@@ -165,8 +165,8 @@ std::string data_script(const Data& data, const std::string& plots) {
                      json_in_html(json));
 }
 
-/// Whether scripts draw anything: the curves of a prediction or a comparison, or what a picture was
-/// drawn from.
+/// Returns whether scripts draw anything: the curves of a prediction or a comparison, or a picture
+/// again from its data.
 bool has_plots(const Data& data, const Pictures& pictures) {
   return pictures.any() || std::any_of(data.begin(), data.end(), [](const auto& one) {
            return one.first == "prediction" || (one.first == "pairs" && one.second != "[]");

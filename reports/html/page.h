@@ -14,7 +14,7 @@ struct HtmlPage {
   /// Pictures and links of the Markdown are relative to it. Empty: there are none.
   std::filesystem::path folder = {};
   std::string more = {};  ///< HTML that follows
-  /// What scripts draw from, name and JSON: "result" (result.json), "prediction" (predict.json),
+  /// Scripts draw from these, name and JSON: "result" (result.json), "prediction" (predict.json),
   /// "timeline" (memory_timeline.json), "pairs" (page_of_sides()).
   std::vector<std::pair<std::string, std::string>> data = {};
 };

@@ -1,5 +1,5 @@
 "use strict";
-// What a page gains where scripts run: tables that sort and filter, plots that zoom and tell their values, a batch slider.
+// Where scripts run, a page has tables that sort and filter, plots that zoom and tell their values, and a batch slider.
 // Without it, or where any part of it fails, the page that the program wrote stays as it is.
 
 const data = JSON.parse(document.getElementById("noisemark-data").textContent);

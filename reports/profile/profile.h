@@ -112,14 +112,14 @@ struct Profile {
 /// whole.
 void add_tables(const Recording& recording, Profile& profile);
 
-/// What a step was doing at an instant.
+/// The work of a step at an instant.
 struct ProfiledMoment {
   std::string operators;  ///< outermost and innermost that ran: "a > b"; empty: none did
   std::string layer;      ///< innermost, of a gradient that of its forward pass; empty: none
   std::string phase;
 };
 
-/// What the recorded steps were doing at these instants, which rise. A pure function.
+/// Returns the work of the recorded steps at these instants, which rise. A pure function.
 [[nodiscard]] std::vector<ProfiledMoment> moments_of(const Recording& recording,
                                                      const std::vector<int64_t>& times_ns);
 

@@ -12,8 +12,8 @@ struct Insight {
   std::string since;  ///< what changed since BASE (reports/compare/since.h)
 };
 
-/// What was noted in `folder` about the result.json of this digest; empty where nothing was. Throws
-/// Error (bad input) for a file that is none of ours.
+/// Returns the notes in `folder` about the result.json of this digest, empty where there are none.
+/// Throws Error (bad input) for a file that is none of ours.
 [[nodiscard]] Insight read_insight(const std::filesystem::path& folder,
                                    const std::string& result_sha256);
 

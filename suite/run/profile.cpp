@@ -120,7 +120,7 @@ class ProfilePass {
     return profile;
   }
 
-  /// Of the last step; empty where owners are not known.
+  /// The timeline of the last step is empty where owners are not known.
   [[nodiscard]] const reports::MemoryTimeline& timeline() const { return timeline_; }
 
  private:

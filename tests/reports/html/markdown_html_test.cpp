@@ -25,7 +25,7 @@ std::string all(const HtmlText& text) {
   return text.head + text.rest;
 }
 
-/// How often each tag stands in `page`: "<td" 12 times.
+/// Counts each tag in `page`: "<td" 12 times.
 std::map<std::string, int> tags(std::string_view page) {
   std::map<std::string, int> counts;
   for (size_t at = page.find('<'); at != std::string_view::npos; at = page.find('<', at + 1)) {

@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the work of full_result(): a step of 100 ms, of which compute bounds 60 and memory 20.
+/// A profile of the work of full_result(): a step of 100 ms, of which compute bounds 60 and memory
+/// 20.
 Profile profile() {
   Profile made;
   made.benchmark = "ho-cifar10@cpu";
