@@ -15,3 +15,9 @@ def cannot_import(error: ImportError) -> NoReturn:
     words = "NOISEMARK_REQUIRE has peers, and they cannot be imported" if are_required() else "skipped"
     print(f"{words}: {error}")
     sys.exit(1 if are_required() else 77)
+
+
+def is_not_installed(program: str) -> NoReturn:
+    """Ends the test as skipped (exit code 77): the set-up does not install the program, so nothing requires it."""
+    print(f"skipped: no {program} is installed")
+    sys.exit(77)

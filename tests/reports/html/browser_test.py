@@ -12,6 +12,9 @@ import unittest
 
 import browser
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "parity"))
+import peers_required  # noqa: E402
+
 PROBE, EXAMPLE = (pathlib.Path(word) for word in sys.argv[1:3])
 READY = "document.documentElement.dataset.ready === 'yes'"
 TAB, ENTER, RIGHT = ("Tab", 9), ("Enter", 13, "\r"), ("ArrowRight", 39)
@@ -293,6 +296,5 @@ del Page  # it has no tests of its own
 
 if __name__ == "__main__":
     if browser.PROGRAM is None:
-        print("browser_test: no Chromium is installed")
-        sys.exit(77)
+        peers_required.is_not_installed("Chromium")
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
