@@ -296,8 +296,14 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
     ++events_;
     if (category_.empty() || category_ == "Trace" || duration_.is_absent()) return;
     const double start = time(start_, "ts");
-    event_.end = static_cast<int64_t>(std::floor(start + time(duration_, "dur")));
+    const double duration = time(duration_, "dur");
+    if (duration < 0) {
+      throw bad_input(where_, fmt::format("traceEvents[{}].dur", events_ - 1),
+                      fmt::format("{}", duration), "a number of microseconds, not below 0");
+    }
     event_.start = static_cast<int64_t>(std::ceil(start));
+    // Within one microsecond the two roundings would change places.
+    event_.end = std::max(event_.start, static_cast<int64_t>(std::floor(start + duration)));
     const auto* row = std::find_if(std::begin(kCategories), std::end(kCategories),
                                    [&](const auto& each) { return each.name == category_; });
     const bool is_kinetos = row != std::end(kCategories);

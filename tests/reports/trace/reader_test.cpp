@@ -51,6 +51,14 @@ TEST(TraceReader, rounds_starts_up_and_ends_down) {
   EXPECT_EQ(trace.events[0].end, 1712195495519690);
 }
 
+TEST(TraceReader, gives_no_event_a_length_below_0) {
+  const Trace trace = read_text(with_time(R"("ts": 1.2, "dur": 0.5)"));
+  EXPECT_EQ(trace.events[0].start, 2);
+  EXPECT_EQ(trace.events[0].end, 2);
+  expect_refused(with_time(R"("ts": 9, "dur": -7)"),
+                 "traceEvents[0].dur: -7 (a number of microseconds, not below 0)");
+}
+
 TEST(TraceReader, reads_events_whatever_is_around_and_within_them) {
   const std::string text =
       R"({"a": [{"cat": "kernel", "dur": 1, "ts": 2}], "traceEvents": [7, [], )"
