@@ -15,10 +15,8 @@ namespace noisemark::reports {
 namespace {
 
 std::optional<double> rate(const Result& result) {
-  for (const Metric& metric : result.metrics) {
-    if (metric.name == "images_per_s") return metric.value;
-  }
-  return std::nullopt;
+  const Metric* metric = find_metric(result, "images_per_s");
+  return metric == nullptr ? std::nullopt : metric->value;
 }
 
 std::optional<double> peak(const Result& result) {

@@ -71,6 +71,42 @@ const char* alignment(MD_ALIGN align) {
   return align == MD_ALIGN_RIGHT ? " class=\"right\"" : "";
 }
 
+template <class Type>
+struct Tags {
+  Type type{};
+  const char* open = "";  ///< empty where the tag has attributes of its own
+  const char* close = "";
+};
+
+constexpr std::array kBlockTags{
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_QUOTE, "<blockquote>\n", "</blockquote>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_UL, "<ul>\n", "</ul>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_OL, "", "</ol>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_LI, "<li>", "</li>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_HR, "<hr>\n", ""},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_CODE, "<pre><code>", "</code></pre>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_P, "<p>", "</p>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_TABLE, "<div class=\"scroll\"><table>\n", "</table></div>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_THEAD, "<thead>\n", "</thead>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_TBODY, "<tbody>\n", "</tbody>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_TR, "<tr>", "</tr>\n"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_TH, "", "</th>"},
+    Tags<MD_BLOCKTYPE>{MD_BLOCK_TD, "", "</td>"}};
+
+constexpr std::array kSpanTags{Tags<MD_SPANTYPE>{MD_SPAN_EM, "<em>", "</em>"},
+                               Tags<MD_SPANTYPE>{MD_SPAN_STRONG, "<strong>", "</strong>"},
+                               Tags<MD_SPANTYPE>{MD_SPAN_CODE, "<code>", "</code>"},
+                               Tags<MD_SPANTYPE>{MD_SPAN_A, "", "</a>"}};
+
+/// Returns the tags of `type`; empty ones where it has none.
+template <class Table>
+typename Table::value_type tags_of(const Table& table, decltype(table.front().type) type) {
+  for (const auto& tags : table) {
+    if (tags.type == type) return tags;
+  }
+  return {};
+}
+
 /// Takes what md4c finds, and writes HTML.
 class Writer {
  public:
@@ -137,45 +173,16 @@ void Writer::end_heading(int level) {
 }
 
 void Writer::enter(MD_BLOCKTYPE type, void* detail) {
+  html_ += tags_of(kBlockTags, type).open;
   switch (type) {
-    case MD_BLOCK_QUOTE:
-      html_ += "<blockquote>\n";
-      break;
-    case MD_BLOCK_UL:
-      html_ += "<ul>\n";
-      break;
     case MD_BLOCK_OL:
       html_ += fmt::format("<ol start=\"{}\">\n", static_cast<MD_BLOCK_OL_DETAIL*>(detail)->start);
-      break;
-    case MD_BLOCK_LI:
-      html_ += "<li>";
-      break;
-    case MD_BLOCK_HR:
-      html_ += "<hr>\n";
       break;
     case MD_BLOCK_H:
       begin_heading(static_cast<int>(static_cast<MD_BLOCK_H_DETAIL*>(detail)->level));
       break;
-    case MD_BLOCK_CODE:
-      html_ += "<pre><code>";
-      break;
     case MD_BLOCK_HTML:
       in_raw_ = true;
-      break;
-    case MD_BLOCK_P:
-      html_ += "<p>";
-      break;
-    case MD_BLOCK_TABLE:
-      html_ += "<div class=\"scroll\"><table>\n";
-      break;
-    case MD_BLOCK_THEAD:
-      html_ += "<thead>\n";
-      break;
-    case MD_BLOCK_TBODY:
-      html_ += "<tbody>\n";
-      break;
-    case MD_BLOCK_TR:
-      html_ += "<tr>";
       break;
     case MD_BLOCK_TH:
       html_ += fmt::format("<th scope=\"col\"{}>",
@@ -190,79 +197,24 @@ void Writer::enter(MD_BLOCKTYPE type, void* detail) {
 }
 
 void Writer::leave(MD_BLOCKTYPE type, void* detail) {
-  switch (type) {
-    case MD_BLOCK_QUOTE:
-      html_ += "</blockquote>\n";
-      break;
-    case MD_BLOCK_UL:
-      html_ += "</ul>\n";
-      break;
-    case MD_BLOCK_OL:
-      html_ += "</ol>\n";
-      break;
-    case MD_BLOCK_LI:
-      html_ += "</li>\n";
-      break;
-    case MD_BLOCK_H:
-      end_heading(static_cast<int>(static_cast<MD_BLOCK_H_DETAIL*>(detail)->level));
-      break;
-    case MD_BLOCK_CODE:
-      html_ += "</code></pre>\n";
-      break;
-    case MD_BLOCK_HTML:
-      in_raw_ = false;
-      if (raw_.starts_with("<details>")) end_head();
-      html_ += accepted_html(raw_);
-      raw_.clear();
-      break;
-    case MD_BLOCK_P:
-      html_ += "</p>\n";
-      break;
-    case MD_BLOCK_TABLE:
-      html_ += "</table></div>\n";
-      break;
-    case MD_BLOCK_THEAD:
-      html_ += "</thead>\n";
-      break;
-    case MD_BLOCK_TBODY:
-      html_ += "</tbody>\n";
-      break;
-    case MD_BLOCK_TR:
-      html_ += "</tr>\n";
-      break;
-    case MD_BLOCK_TH:
-      html_ += "</th>";
-      break;
-    case MD_BLOCK_TD:
-      html_ += "</td>";
-      break;
-    default:
-      break;
+  html_ += tags_of(kBlockTags, type).close;
+  if (type == MD_BLOCK_H) {
+    end_heading(static_cast<int>(static_cast<MD_BLOCK_H_DETAIL*>(detail)->level));
+  } else if (type == MD_BLOCK_HTML) {
+    in_raw_ = false;
+    if (raw_.starts_with("<details>")) end_head();
+    html_ += accepted_html(raw_);
+    raw_.clear();
   }
 }
 
 void Writer::enter(MD_SPANTYPE type, void* detail) {
-  if (pictures_ > 0 && type != MD_SPAN_IMG) return;
-  switch (type) {
-    case MD_SPAN_EM:
-      html_ += "<em>";
-      break;
-    case MD_SPAN_STRONG:
-      html_ += "<strong>";
-      break;
-    case MD_SPAN_CODE:
-      html_ += "<code>";
-      break;
-    case MD_SPAN_A:
-      html_ += fmt::format(
-          "<a href=\"{}\">",
-          html_text(safe_address(target_(text_of(static_cast<MD_SPAN_A_DETAIL*>(detail)->href)))));
-      break;
-    case MD_SPAN_IMG:
-      if (pictures_++ == 0) words_.clear();
-      break;
-    default:
-      break;
+  if (type == MD_SPAN_IMG && pictures_++ == 0) words_.clear();
+  if (pictures_ > 0) return;
+  html_ += tags_of(kSpanTags, type).open;
+  if (type == MD_SPAN_A) {
+    const std::string address = text_of(static_cast<MD_SPAN_A_DETAIL*>(detail)->href);
+    html_ += fmt::format("<a href=\"{}\">", html_text(safe_address(target_(address))));
   }
 }
 
@@ -270,23 +222,7 @@ void Writer::leave(MD_SPANTYPE type, void* detail) {
   if (type == MD_SPAN_IMG && --pictures_ == 0) {
     html_ += picture_(words_, text_of(static_cast<MD_SPAN_IMG_DETAIL*>(detail)->src));
   }
-  if (pictures_ > 0) return;
-  switch (type) {
-    case MD_SPAN_EM:
-      html_ += "</em>";
-      break;
-    case MD_SPAN_STRONG:
-      html_ += "</strong>";
-      break;
-    case MD_SPAN_CODE:
-      html_ += "</code>";
-      break;
-    case MD_SPAN_A:
-      html_ += "</a>";
-      break;
-    default:
-      break;
-  }
+  if (pictures_ == 0) html_ += tags_of(kSpanTags, type).close;
 }
 
 void Writer::text(MD_TEXTTYPE type, std::string_view words) {

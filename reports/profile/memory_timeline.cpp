@@ -37,8 +37,8 @@ Counters highest_of(const Counters& all, const Together& together) {
   size_t begin = 0;  // of the run
   for (size_t i = 0; i < all.size(); ++i) {
     const bool same = i > 0 && together(begin, i);
-    if (!same) begin = i;
     if (!same) {
+      begin = i;
       kept.push_back(all[i]);
     } else if (total(*all[i]) > total(*kept.back())) {
       kept.back() = all[i];

@@ -17,7 +17,6 @@
 namespace noisemark::reports {
 namespace {
 
-constexpr double kNsOfSecond = 1e9;
 constexpr size_t kRowsToWin = 10;
 
 using Calls = std::vector<const ProfiledEvent*>;
@@ -168,7 +167,7 @@ RoofRow row_of(const Key& key, const Sum& sum, double steps) {
           std::get<1>(key),
           std::get<2>(key),
           sum.calls / steps,
-          sum.time_ns / kNsOfSecond / steps,
+          sum.time_ns / kNsPerS / steps,
           sum.flop / steps,
           sum.bytes / steps,
           sum.roof_s / steps,
@@ -207,7 +206,7 @@ Roofline make_roofline(const Recording& recording, const StepWork& work,
   if (steps == 0) throw Error(ExitCode::kInternal, "no step was recorded");
   Roofline roofline;
   roofline.left_out.assign(left_out.begin(), left_out.end());
-  roofline.step_s = step_ns / kNsOfSecond / steps;
+  roofline.step_s = step_ns / kNsPerS / steps;
   for (const auto& [key, sum] : sums) {
     if (sum.time_ns <= 0) continue;
     roofline.operators.push_back(row_of(key, sum, steps));

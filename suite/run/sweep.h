@@ -37,7 +37,7 @@ struct SweepCell {
 [[nodiscard]] std::vector<SweepCell> sweep_cells(const RunOptions& base,
                                                  const std::vector<SweepAxis>& axes);
 
-/// What a command says of its cells once they have been run.
+/// The page that a command makes of its cells once they have been run.
 struct SweepPage {
   std::string text;
   ExitCode code = ExitCode::kPass;
