@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Checks of the recipes and pins in containers/. Usage: checks.py pins|recipes|scripts ROOT"""
+"""Checks of the recipes and pins in containers/. Usage: checks.py packages|pins|recipes|scripts ROOT"""
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -130,7 +131,44 @@ def check_scripts(root: pathlib.Path) -> list[str]:
     return errors if scripts else ["no scripts found"]
 
 
-CHECKS = {"pins": check_pins, "recipes": check_recipes, "scripts": check_scripts}
+def needed_packages(names: set[str]) -> set[str]:
+    """The packages of these names that are installed, and all that they depend on."""
+    fields = ["dpkg-query", "-W", "-f=${Package}\t${Pre-Depends},${Depends}\t${Provides}\n"]
+    rows = [line.split("\t") for line in subprocess.run(fields, capture_output=True, text=True).stdout.splitlines()]
+    word = re.compile(r"(?:^|[,|])\s*([a-z0-9][a-z0-9+.-]*)")
+    depends = {name: set(word.findall(needs)) for name, needs, _ in rows}
+    for name, _, provided in rows:
+        for other in word.findall(provided):
+            depends.setdefault(other, set()).add(name)
+    found: set[str] = set()
+    left = names & depends.keys()
+    while left:
+        found |= left
+        left = set().union(*(depends[name] for name in left)) & depends.keys() - found
+    return found
+
+
+def check_packages(root: pathlib.Path) -> list[str]:
+    """A library that a CMake file of a listed package names comes with a listed package, and not only by chance with one
+    that this machine has besides: a new machine would lack it."""
+    if shutil.which("dpkg-query") is None:
+        return []
+    text = (root / "containers/apt-packages.txt").read_text()
+    listed = {line.split()[1] for line in text.splitlines() if re.match("(build|test) ", line)}
+    needed = needed_packages(listed)
+    errors = set()
+    for package in sorted(listed & needed):
+        files = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True).stdout.splitlines()
+        for file in (f for f in files if f.endswith(".cmake") and "/share/cmake-" not in f):
+            for library in re.findall(r'/lib/[\w./+-]+\.(?:so|a)\b[\d.]*', pathlib.Path(file).read_text(errors="replace")):
+                owners = subprocess.run(["dpkg", "-S", f"/usr{library}"], capture_output=True, text=True).stdout
+                if not any(owner.split(":")[0] in needed for owner in owners.splitlines()):
+                    errors.add(f"apt-packages.txt: {package}: {file} names /usr{library}, which comes with "
+                                  f"{owners.split(':')[0] or 'no package that is installed'}")
+    return sorted(errors)
+
+
+CHECKS = {"packages": check_packages, "pins": check_pins, "recipes": check_recipes, "scripts": check_scripts}
 
 
 def main() -> int:
