@@ -72,6 +72,13 @@ class PagesTest(unittest.TestCase):
             self.assertEqual(finished(words.replace("_", " ")), page)
             self.assertEqual(finished(page), page)
 
+    def test_no_recorded_page_breaks_a_number_from_its_unit(self) -> None:
+        results = Path(__file__).parents[3] / "baselines" / "results"
+        pages = [page for page in results.rglob("*.md") if page.name != "README.md"]
+        self.assertGreater(len(pages), 10)
+        for page in pages:
+            self.assertEqual(finished(page.read_text()), page.read_text(), str(page))
+
 
 class RowsTest(unittest.TestCase):
     def test_factors_are_to_none_and_ratios_to_every_reference_there_is(self) -> None:
