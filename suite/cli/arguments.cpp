@@ -238,7 +238,9 @@ CommandLine read_command_line(const Command& command, const Texts& words, const 
   if (line.options.flags.empty()) return line;
   std::map<std::string, std::string> places;
   Texts said = with_flag_file(command, words, places);
+  const std::string file = line.options.flags;
   line = read(command, said);
+  line.options.flags = file;
   line.places = std::move(places);
   said.insert(said.begin(), {argv.empty() ? "noisemark" : argv.front(), std::string(command.name)});
   line.argv = std::move(said);

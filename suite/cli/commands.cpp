@@ -15,6 +15,7 @@
 #include "suite/cli/arguments.h"
 #include "suite/cli/list.h"
 #include "suite/cli/options.h"
+#include "suite/cli/own_output.h"
 #include "suite/config/keys.h"
 #include "suite/environment/installation.h"
 
@@ -434,6 +435,7 @@ Answer act(const Command& command, const CommandLine& line) {
   const std::string why = line.options.html ? reports::why_pictures() : "";
   if (!why.empty()) reports::say_on_stderr(fmt::format("{}: --html: {}", command.name, why));
   try {
+    require_own_output(command, line);
     return command.act(line);
   } catch (const Error& error) {
     const std::string place = place_of_option(line, error.what());

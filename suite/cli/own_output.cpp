@@ -1,0 +1,218 @@
+#include "suite/cli/own_output.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "reports/base/error.h"
+#include "suite/cli/arguments.h"
+
+namespace noisemark::suite {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the program keeps in a folder of its own, and the file by which it knows such a folder.
+struct Keeping {
+  std::string_view mark;
+  std::string_view begins;  ///< words near the mark's beginning: another program's file has others
+  std::string_view files;   ///< names, each between bars
+  std::string_view folders = "";
+};
+
+constexpr std::string_view kRunFiles =
+    "|result.json|events.mlog|report.md|report.html|insight.json|weights.safetensors|"
+    "ema.safetensors|checkpoint.safetensors|memory_snapshot.pickle|";
+constexpr std::array<Keeping, 8> kKeepings = {{
+    {"result.json", "noisemark.result", kRunFiles, "|plots|distances|"},
+    {"events.mlog", ":::MLLOG", kRunFiles, "|plots|"},
+    {"suite.json", "noisemark.suite",
+     "|suite.json|report.md|report.html|sweep.md|sweep.json|sweep.html|predict.md|predict.json|"
+     "predict.html|"},
+    {"quality.json", "noisemark.quality", "|quality.json|quality.md|quality.html|"},
+    {"sampling.json", "noisemark.sampling", "|sampling.json|samples.npy|sheet.png|", "|pictures|"},
+    {"profile.json", "noisemark.profile",
+     "|profile.json|profile.md|profile.html|trace.json.gz|memory_timeline.json|", "|plots|"},
+    {"ab.json", "noisemark.ab", "|ab.json|ab.md|"},
+    {"calibration.json", "noisemark.calibration", "|calibration.json|calibration.md|"},
+}};
+
+constexpr uint32_t kWriteOtherThings =
+    command::kHistory | command::kPlan | command::kAb | command::kCalibrate | command::kSelftest;
+
+/// A file by all of its names.
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<struct stat> status_of(const fs::path& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 ? std::optional(status) : std::nullopt;
+}
+
+FileId id_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino};
+}
+
+bool names(std::string_view all, const fs::path& one) {
+  return all.find("|" + one.string() + "|") != std::string_view::npos;
+}
+
+/// A file is a mark by what stands in it, for any name may be another program's too.
+bool is_marked(const fs::path& folder, const Keeping& keeping) {
+  constexpr size_t kLookedAt = 200;
+  const fs::path mark = folder / keeping.mark;
+  const auto status = status_of(mark);
+  if (!status || !S_ISREG(status->st_mode)) return false;
+  std::string head(kLookedAt, '\0');
+  std::ifstream(mark, std::ios::binary).read(head.data(), static_cast<std::streamsize>(kLookedAt));
+  return head.find(keeping.begins) != std::string::npos;
+}
+
+/// A part of results, by where it lies.
+bool is_kept(const fs::path& file) {
+  const fs::path folder = file.parent_path();
+  return std::any_of(kKeepings.begin(), kKeepings.end(), [&](const Keeping& keeping) {
+    if (names(keeping.files, file.filename()) && is_marked(folder, keeping)) return true;
+    return names(keeping.folders, folder.filename()) && is_marked(folder.parent_path(), keeping);
+  });
+}
+
+/// By its name alone: what a folder that the command reads holds under it is read, or refused.
+bool is_named_as_kept(const fs::path& file) {
+  return std::any_of(kKeepings.begin(), kKeepings.end(), [&](const Keeping& keeping) {
+    return keeping.mark == file.filename().string();
+  });
+}
+
+/// Something that a command is given to read.
+struct Input {
+  fs::path path;
+  bool whole = false;  ///< every file of a folder is read, or may be
+};
+
+/// Moments of features lie beside the pictures that they are of, and are read from no folder.
+bool is_read(const Input& input, const fs::path& file) {
+  return is_kept(file) || is_named_as_kept(file) || (input.whole && file.extension() != ".npz");
+}
+
+/// Returns the file below `folder` that is read and is `wanted`, by that name; links are followed,
+/// and loops end.
+std::optional<fs::path> found_below(const fs::path& folder, const Input& input,
+                                    const FileId& wanted, std::set<FileId>& seen) {
+  std::error_code unreadable;  // the command says so itself
+  for (fs::directory_iterator at(folder, unreadable), end; !unreadable && at != end;
+       at.increment(unreadable)) {
+    const fs::path& path = at->path();
+    const auto status = status_of(path);
+    if (!status) continue;
+    if (S_ISDIR(status->st_mode)) {
+      if (!seen.insert(id_of(*status)).second) continue;
+      if (auto found = found_below(path, input, wanted, seen)) return found;
+    } else if (id_of(*status) == wanted && is_read(input, path)) {
+      return path;
+    }
+  }
+  return {};
+}
+
+/// The path without links and without the slash that a shell adds.
+fs::path plain(const fs::path& path) {
+  std::error_code unknown;
+  const fs::path whole = fs::weakly_canonical(path, unknown);
+  const fs::path known = unknown ? path : whole;
+  return known.has_filename() ? known : known.parent_path();
+}
+
+std::optional<fs::path> found_in(const Input& input, const FileId& wanted) {
+  const auto status = status_of(input.path);
+  if (!status) return {};
+  std::set<FileId> seen;
+  if (S_ISDIR(status->st_mode)) return found_below(input.path, input, wanted, seen);
+  if (id_of(*status) == wanted) return input.path;
+  const fs::path folder = plain(input.path).parent_path();
+  if (!is_kept(plain(input.path))) return {};  // a report.md speaks of its folder
+  return found_below(folder, {input.path}, wanted, seen);
+}
+
+bool takes_path(const Option& option) {
+  return option.value == "FILE" || option.value == "DIR" || option.value == "BASE";
+}
+
+std::vector<Input> inputs_of(const Command& command, const CommandLine& line) {
+  std::vector<Input> inputs;
+  const bool pictures = command.bit == command::kFid;
+  for (const std::string& path : line.positional) inputs.push_back({path, pictures});
+  Options given = line.options;
+  for (const BoundOption& bound : options_of(command.bit, given)) {
+    if (bound.option->name == "out" || !takes_path(*bound.option)) continue;
+    const bool whole = bound.option->value == "DIR";
+    for (const std::string& path : option_values(bound.member)) inputs.push_back({path, whole});
+    if (bound.option->name == "data") inputs.push_back({data_folder(given), true});
+  }
+  return inputs;
+}
+
+Error refusal(const fs::path& out, const std::string& what, const std::string& accepted) {
+  return bad_input("--out", "", fmt::format("{}, {}", out.string(), what), accepted);
+}
+
+void require_own_file(const Command& command, const CommandLine& line, const fs::path& out) {
+  constexpr const char* kAnother = "another file";
+  const auto status = status_of(out);
+  if (status && !S_ISREG(status->st_mode)) return;  // a device loses nothing
+  if (is_kept(plain(out))) throw refusal(out, "a part of the results in its folder", kAnother);
+  if (!status) return;
+  for (const Input& input : inputs_of(command, line)) {
+    const auto found = found_in(input, id_of(*status));
+    if (!found) continue;
+    throw refusal(out,
+                  *found == out ? "a file that the command reads"
+                                : fmt::format("which the command reads as {}", found->string()),
+                  kAnother);
+  }
+}
+
+void require_own_folder(const Command& command, const CommandLine& line, const fs::path& out) {
+  const bool of_a_run = is_marked(out, kKeepings[0]) || is_marked(out, kKeepings[1]);
+  if (of_a_run && (command.bit & kWriteOtherThings) != 0) {
+    throw refusal(out, "the folder of a run", "another folder");
+  }
+  if (!line.options.run.force) return;
+  Options given = line.options;
+  for (const BoundOption& bound : options_of(command.bit, given)) {
+    if (bound.option->value != "FILE") continue;
+    for (const std::string& path : option_values(bound.member)) {
+      const fs::path file = plain(path);
+      if (file.parent_path() != plain(out) || !is_kept(file)) continue;
+      throw refusal(out, fmt::format("which loses {} by --force", file.filename().string()),
+                    "another folder");
+    }
+  }
+}
+
+}  // namespace
+
+void require_own_output(const Command& command, const CommandLine& line) {
+  const std::string& out = line.options.run.out;
+  if (out.empty()) return;
+  Options unused;
+  for (const BoundOption& bound : options_of(command.bit, unused)) {
+    if (bound.option->name != "out") continue;
+    if (bound.option->value.starts_with("FILE")) {
+      require_own_file(command, line, out);
+    } else {
+      require_own_folder(command, line, out);
+    }
+  }
+}
+
+}  // namespace noisemark::suite
