@@ -48,6 +48,10 @@ std::string waiting_words(const Profile& profile) {
                      format_percent(1 - busy));
 }
 
+fs::path profile_in(const fs::path& folder) {
+  return folder / "profile" / "profile.json";
+}
+
 Profile read_profile(const fs::path& file) {
   const std::string text = read_file(file);
   (void)unseal_json(text, json::kProfileDocument, file.string());
@@ -98,8 +102,22 @@ std::string limit_words(const Profile& profile) {
       format_percent(to_win_s / roofline.step_s));
 }
 
+std::vector<Finding> check_profiles(const fs::path& path) {
+  std::vector<Finding> findings;
+  std::error_code unknown;
+  if (fs::is_regular_file(path, unknown)) return findings;
+  std::vector<Finding> named_by_others;
+  for (const fs::path& folder : result_folders(path, &named_by_others)) {
+    const fs::path file = profile_in(folder);
+    or_lost(file, &findings, [&] {
+      if (fs::exists(file)) (void)read_profile(file);
+    });
+  }
+  return findings;
+}
+
 std::string limit_of(const fs::path& folder, const Result& result) {
-  const fs::path file = folder / "profile" / "profile.json";
+  const fs::path file = profile_in(folder);
   if (!fs::exists(file)) return "";
   const Profile profile = read_profile(file);
   const std::string difference = other_work(profile, result);

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "reports/profile/profile.h"
+#include "reports/render/check.h"
 #include "reports/result/result.h"
 
 namespace noisemark::reports {
@@ -16,5 +18,9 @@ namespace noisemark::reports {
 /// it; the difference in words where it is of other work than `result`; and nothing where no
 /// profile is there. Throws Error (bad input) for one that was changed.
 [[nodiscard]] std::string limit_of(const std::filesystem::path& folder, const Result& result);
+
+/// Finds the profiles, in the folders of the results below `path`, that were changed after they
+/// were written. Throws Error (bad input) as result_folders() does.
+[[nodiscard]] std::vector<Finding> check_profiles(const std::filesystem::path& path);
 
 }  // namespace noisemark::reports

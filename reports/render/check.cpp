@@ -134,7 +134,8 @@ std::vector<Finding> report_findings(const fs::path& folder, const std::string& 
     return {{path.string(), "report", "it is stale: rendered from other bytes of result.json"}};
   }
   std::vector<Finding> findings;
-  or_lost(folder / "insight.json", &findings, [&] {
+  std::vector<Finding> named_already;
+  or_lost(folder / kInsightFile, &named_already, [&] {
     const std::string difference = report_difference(report, result, mark->result_sha256,
                                                      read_insight(folder, mark->result_sha256));
     if (difference.empty()) return;
@@ -186,6 +187,7 @@ std::vector<Finding> check_folder(const fs::path& folder) {
   append(findings, artifact_findings(folder, *result));
   or_lost(folder / "events.mlog", &findings,
           [&] { append(findings, event_findings(folder, *result)); });
+  or_lost(folder / kInsightFile, &findings, [&] { (void)read_insight(folder, sha256_of(text)); });
   or_lost(folder / "report.md", &findings,
           [&] { append(findings, report_findings(folder, text, *result)); });
   append(findings, plot_findings(folder, *result));

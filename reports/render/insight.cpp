@@ -1,5 +1,7 @@
 #include "reports/render/insight.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "reports/base/file.h"
@@ -10,35 +12,42 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFile = "insight.json";
-constexpr const char* kSchema = "noisemark.insight 1";
+constexpr json::Document kDocument{"noisemark.insight", "1.1.0",
+                                   "Sentences of a report that its result alone cannot say."};
+
+/// Names the way out too: the sentences can be found again.
+OrderedJson unseal(const std::string& text, const std::string& where) {
+  try {
+    return unseal_json(text, kDocument, where);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}; without the file `noisemark report` finds its "
+                                          "sentences again",
+                                          error.what()));
+  }
+}
 
 }  // namespace
 
 Insight read_insight(const fs::path& folder, const std::string& result_sha256) {
-  const fs::path file = folder / kFile;
+  const fs::path file = folder / kInsightFile;
   if (!fs::exists(file)) return {};
-  const OrderedJson json = parse_json(read_file(file), file.string());
+  const OrderedJson json = unseal(read_file(file), file.string());
   const JsonFields fields(json, file.string());
-  if (fields.text("schema") != kSchema) throw fields.refusal("schema", kSchema);
   const Insight insight{fields.text("limit"), fields.text("since")};
   return fields.text("result_sha256") == result_sha256 ? insight : Insight{};
 }
 
 void write_insight(const fs::path& folder, const std::string& result_sha256,
                    const Insight& insight) {
-  const fs::path file = folder / kFile;
+  const fs::path file = folder / kInsightFile;
   if (insight.limit.empty() && insight.since.empty()) {
     std::error_code ignored;
     fs::remove(file, ignored);
     return;
   }
-  const OrderedJson json{{"schema", kSchema},
-                         {"result_sha256", result_sha256},
-                         {"limit", insight.limit},
-                         {"since", insight.since}};
-  write_file_atomically(file,
-                        json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+  const OrderedJson body{
+      {"result_sha256", result_sha256}, {"limit", insight.limit}, {"since", insight.since}};
+  write_file_atomically(file, sealed_json(kDocument, body));
 }
 
 }  // namespace noisemark::reports

@@ -12,8 +12,10 @@ struct Insight {
   std::string since;  ///< what changed since BASE (reports/compare/since.h)
 };
 
+inline constexpr const char* kInsightFile = "insight.json";
+
 /// Returns the notes in `folder` about the result.json of this digest, empty where there are none.
-/// Throws Error (bad input) for a file that is none of ours.
+/// Throws Error (bad input) for a file that is none of ours, or was changed.
 [[nodiscard]] Insight read_insight(const std::filesystem::path& folder,
                                    const std::string& result_sha256);
 

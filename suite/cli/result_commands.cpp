@@ -61,6 +61,10 @@ Answer check_results(const CommandLine& line) {
     const auto more = reports::check_quality(path);
     findings.insert(findings.end(), more.begin(), more.end());
   });
+  reports::or_lost(path, &findings, [&] {
+    const auto more = reports::check_profiles(path);
+    findings.insert(findings.end(), more.begin(), more.end());
+  });
   Answer answer;
   for (const reports::Finding& finding : findings) {
     answer.text +=
@@ -153,8 +157,8 @@ void note_insights(const std::string& path, const Options& options,
       if (folder != path) lock.emplace(folder);
       const std::string sha256 = reports::sha256_of_file(folder / "result.json");
       const reports::NamedResult run{folder.string(), reports::read_result(folder / "result.json")};
+      reports::Insight insight = reports::read_insight(folder, sha256);
       reports::or_lost(folder, &lost, [&] {
-        reports::Insight insight = reports::read_insight(folder, sha256);
         insight.limit = reports::limit_of(folder, run.result);
         if (base) insight.since = reports::since_words(*base, run);
         reports::write_insight(folder, sha256, insight);

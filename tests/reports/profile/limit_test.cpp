@@ -7,6 +7,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/result/json_io.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {
@@ -79,6 +80,10 @@ TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
   changed.replace(changed.find("aten::addmm"), 11, "aten::admmm");
   write_file_atomically(file, changed);
   EXPECT_THROW((void)limit_of(folder, result), Error);
+  write_result(folder / "result.json", result);
+  EXPECT_EQ(check_profiles(folder).size(), 1U) << "and check tells of it";
+  write_file_atomically(file, profile_json(profile()));
+  EXPECT_TRUE(check_profiles(folder).empty());
   fs::remove_all(folder);
 }
 
