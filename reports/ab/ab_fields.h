@@ -114,7 +114,7 @@ template <>
 struct Fields<AbRecord> {
   static constexpr About kAbout{"AbRecord", ""};
   static constexpr std::tuple kAll{
-      field("created_utc", &AbRecord::created_utc, "time in the form of RFC 3339"),
+      field("created_utc", &AbRecord::created_utc, "time in the form of RFC 3339").time(),
       field("ended", &AbRecord::ended, "reason why it ended early; empty as planned"),
       field("plan", &AbRecord::plan, ""),
       field("a", &AbRecord::a, "base"),
@@ -129,7 +129,7 @@ template <>
 struct Fields<CalibrationUnit> {
   static constexpr About kAbout{"CalibrationUnit", "One comparison of a build with itself."};
   static constexpr std::tuple kAll{
-      field("created_utc", &CalibrationUnit::created_utc, "time in the form of RFC 3339"),
+      field("created_utc", &CalibrationUnit::created_utc, "time in the form of RFC 3339").time(),
       field("verdict", &CalibrationUnit::verdict, "verdict of the comparison"),
       field("alarm", &CalibrationUnit::alarm,
             "true for a regression and for a figure without noise that differed"),

@@ -38,6 +38,7 @@ struct Rule {
   bool gaps = false;               ///< a list of numbers may have gaps: NaN here, null in the file
   bool left_out_if_empty = false;  ///< the key is absent where the value is empty
   bool one_line = false;           ///< a list of structs takes one line of the file
+  bool time = false;               ///< a text is a time that there is, as is_utc() says
 };
 
 template <class Struct, class Value>
@@ -70,6 +71,9 @@ struct Field {
   }
   constexpr Field left_out_if_empty() const {
     return changed([](Rule& to) { to.left_out_if_empty = true; });
+  }
+  constexpr Field time() const {
+    return changed([](Rule& to) { to.time = true; });
   }
   constexpr Field on_one_line() const {
     return changed([](Rule& to) { to.one_line = true; });

@@ -20,6 +20,7 @@
 #include "reports/base/fields.h"
 #include "reports/base/json.h"
 #include "reports/base/nearest.h"
+#include "reports/base/quantity.h"
 
 namespace noisemark::reports::json {
 
@@ -148,6 +149,9 @@ class Reader {
     }
     value(found, to.*field.member, here);
     if (!field.rule.one_of.empty()) require_one_of(found, to.*field.member, field.rule, here);
+    if constexpr (std::is_same_v<Value, std::string>) {
+      if (field.rule.time && !is_utc(to.*field.member)) throw wrong(found, here, kTimeForm);
+    }
     if (bounds_ == Bounds::kRequired) require_bounds(found, to.*field.member, field.rule, here);
   }
 

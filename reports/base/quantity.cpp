@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <ctime>
@@ -108,6 +109,26 @@ std::string format_quantity(double value, std::string_view unit) {
 std::string utc_now(std::chrono::seconds ahead) {
   const std::time_t time = std::time(nullptr) + ahead.count();
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+}
+
+bool is_utc(std::string_view text) {
+  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (text.size() <= kShape.size() || text.back() != 'Z') return false;
+  for (size_t i = 0; i < kShape.size(); ++i) {
+    if (kShape[i] == 'd' ? !is_digit(text[i]) : text[i] != kShape[i]) return false;
+  }
+  const std::string_view fraction = text.substr(kShape.size(), text.size() - kShape.size() - 1);
+  const bool digits =
+      std::all_of(fraction.begin() + (fraction.empty() ? 0 : 1), fraction.end(), is_digit);
+  if (!fraction.empty() && (fraction.front() != '.' || fraction.size() < 2 || !digits)) {
+    return false;
+  }
+  const auto part = [&](size_t at) { return (text[at] - '0') * 10 + (text[at + 1] - '0'); };
+  const std::chrono::year year(part(0) * 100 + part(2));
+  const std::chrono::month month(static_cast<unsigned>(part(5)));
+  const std::chrono::day day(static_cast<unsigned>(part(8)));
+  return (year / month / day).ok() && part(11) <= 23 && part(14) <= 59 && part(17) <= 60;
 }
 
 }  // namespace noisemark::reports

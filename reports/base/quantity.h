@@ -33,4 +33,9 @@ namespace noisemark::reports {
 /// The time of day as results carry it: "2026-01-31T23:59:59Z"; `ahead` of now.
 [[nodiscard]] std::string utc_now(std::chrono::seconds ahead = {});
 
+/// Returns whether `text` is such a time, of a day that there is; a fraction of a second may
+/// follow.
+[[nodiscard]] bool is_utc(std::string_view text);
+inline constexpr const char* kTimeForm = "a time like 2026-01-02T03:04:05Z";
+
 }  // namespace noisemark::reports

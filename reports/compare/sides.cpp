@@ -186,20 +186,6 @@ bool holds_results(const Place& place) {
          std::any_of(lost.begin(), lost.end(), [](const LostRun& run) { return run.skipped; });
 }
 
-// "2026-01-02T03:04:05Z", with a fraction of a second or without.
-bool is_time(const std::string& text) {
-  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
-  if (text.size() <= kShape.size() || text.back() != 'Z') return false;
-  for (size_t i = 0; i < kShape.size(); ++i) {
-    const bool digit = text[i] >= '0' && text[i] <= '9';
-    if (kShape[i] == 'd' ? !digit : text[i] != kShape[i]) return false;
-  }
-  const auto part = [&](size_t at) { return std::stoi(text.substr(at, 2)); };
-  const std::chrono::year year(std::stoi(text.substr(0, 4)));
-  const std::chrono::month month(part(5));
-  return (year / month / part(8)).ok() && part(11) <= 23 && part(14) <= 59 && part(17) <= 60;
-}
-
 constexpr std::chrono::minutes kMostSkew{5};  // of two machines that ask the same time servers
 
 void refuse_future(const Side& side) {
@@ -217,9 +203,9 @@ void refuse_future(const Side& side) {
 void check_runs(const std::vector<NamedResult>& runs) {
   std::map<std::string, std::string> seen;
   for (const NamedResult& run : runs) {
-    if (!is_time(run.result.created_utc)) {
+    if (!is_utc(run.result.created_utc)) {
       throw bad_input(run.name, "created_utc", fmt::format("\"{}\"", run.result.created_utc),
-                      "a time like 2026-01-02T03:04:05Z");
+                      kTimeForm);
     }
     const auto [first, is_new] = seen.emplace(run.result.run_id, run.name);
     if (!is_new) {

@@ -471,7 +471,8 @@ struct Fields<Result> {
       field("run_id", &Result::run_id, "16 hexadecimal digits that name the run")
           .pattern("^[0-9a-f]{16}$"),
       field("created_utc", &Result::created_utc, "time in the form of RFC 3339")
-          .pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z$"),
+          .pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z$")
+          .time(),
       field("title", &Result::title, "title of the benchmark"),
       field("argv", &Result::argv, "command line of the run"),
       field("repeat_command", &Result::repeat_command, "command line that repeats the run"),

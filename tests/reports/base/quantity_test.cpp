@@ -55,6 +55,20 @@ TEST(Quantity, knows_the_units_of_the_result) {
   EXPECT_EQ(format_quantity(5e3, "FLOP"), "5.00 kFLOP");
 }
 
+TEST(Quantity, tells_a_time_from_what_only_looks_like_one) {
+  for (const char* time :
+       {"2026-01-02T03:04:05Z", "2024-02-29T23:59:60Z", "2026-01-02T03:04:05.25Z"}) {
+    EXPECT_TRUE(is_utc(time)) << time;
+  }
+  EXPECT_TRUE(is_utc(utc_now()));
+  for (const char* none :
+       {"", "Z", "yesterday", "2026-01-02", "2026-02-29T00:00:00Z", "2026-99-99T00:00:00Z",
+        "2026-01-02T24:00:00Z", "2026-01-02T03:04:05", "2026-01-02T03:04:05.Z",
+        "2026-01-02T03:04:05+Z", "2026-01-02T03:04:05ZZ", "2026-01-02 03:04:05Z"}) {
+    EXPECT_FALSE(is_utc(none)) << none;
+  }
+}
+
 TEST(Units, are_told_from_words) {
   for (const char* unit : {"%", "/s", "s", "min", "us", "B", "MiB", "kB", "FLOP", "GFLOP/s", "MHz",
                            "images", "images/s", "MiB/step", "W", "J", "C", "bytes"}) {

@@ -43,7 +43,7 @@ std::string calibrated(const fs::path& folder, int64_t units, double size) {
   calibration.identity = record.a.identity;
   calibration.benchmark = record.a.benchmark;
   for (int64_t i = 0; i < units; ++i) {
-    calibration.units.push_back({"", "equivalent", false, size, {size}, 0.025});
+    calibration.units.push_back({"2026-01-02T03:04:05Z", "equivalent", false, size, {size}, 0.025});
   }
   reports::write_file_atomically(folder / "calibration.json", calibration_json(calibration));
   return folder.string();

@@ -117,7 +117,7 @@ TEST_F(CompareCommand, takes_the_noise_floor_of_a_calibration_of_the_same_work_a
   reports::Calibration calibration;
   calibration.identity = reports::same_work(reports::read_result(base + "/0/result.json"));
   for (int i = 0; i < 40; ++i) {
-    calibration.units.push_back({"", "equivalent", false, 0.04, {0.04}, 0.025});
+    calibration.units.push_back({"2026-01-02T03:04:05Z", "equivalent", false, 0.04, {0.04}, 0.025});
   }
   const test::TemporaryFolder folder;
   const std::string file = (folder.path() / "calibration.json").string();
@@ -153,7 +153,7 @@ TEST_F(CompareCommand, a_calibration_of_one_cell_is_for_that_cell_alone) {
   reports::Calibration calibration;
   calibration.identity = reports::same_work(reports::read_result(sides[0] + "/0/result.json"));
   for (int i = 0; i < 40; ++i) {
-    calibration.units.push_back({"", "equivalent", false, 0.04, {0.04}, 0.025});
+    calibration.units.push_back({"2026-01-02T03:04:05Z", "equivalent", false, 0.04, {0.04}, 0.025});
   }
   const test::TemporaryFolder folder;
   const std::string file = (folder.path() / "calibration.json").string();

@@ -116,6 +116,52 @@ TEST(ResultCommands, report_says_what_changed_since_base_and_keeps_it) {
             "noisemark: report: --base: with --format (one of them)\n");
 }
 
+TEST(ResultCommands, sentences_beside_a_result_that_somebody_changed_are_refused_and_found) {
+  const test::TemporaryFolder folder;
+  const std::string base = write_runs(folder.path() / "a", {16});
+  const fs::path run = write_runs(folder.path() / "b", {20}) + "/0";
+  ASSERT_EQ(noisemark({"report", run.string(), "--base", base}).code, 0);
+  const fs::path file = run / "insight.json";
+  std::string text = reports::read_file(file);
+  text.replace(text.find("was 16.00"), 9, "was 10.00");
+  reports::write_file_atomically(file, text);
+  const std::string words = file.string() + ": checksum: does not hold";
+  const test::Finished shown = noisemark({"report", run.string()});
+  EXPECT_EQ(shown.code, 2) << shown.both();
+  EXPECT_EQ(std::count(shown.err.begin(), shown.err.end(), '\n'), 1) << shown.err;
+  EXPECT_NE(shown.err.find(words), std::string::npos) << shown.err;
+  const test::Finished checked = noisemark({"check", run.string()});
+  EXPECT_EQ(checked.code, 1) << checked.both();
+  EXPECT_EQ(checked.out.find(file.string() + ": unreadable: checksum: does not hold"), 0U)
+      << checked.out;
+  EXPECT_EQ(std::count(checked.out.begin(), checked.out.end(), '\n'), 1) << checked.out;
+  fs::remove(file);
+  EXPECT_EQ(noisemark({"report", run.string(), "--base", base}).code, 0) << "it is found again";
+  fs::create_directories(run / "profile");
+  reports::write_file_atomically(run / "profile" / "profile.json", "{}");
+  EXPECT_EQ(noisemark({"check", run.string()}).code, 1);
+}
+
+TEST(ResultCommands, results_of_a_time_that_never_was_are_refused_by_all) {
+  const test::TemporaryFolder folder;
+  const fs::path run = write_runs(folder.path() / "a", {16}) + "/0";
+  reports::Result result = reports::read_result(run / "result.json");
+  for (const char* time : {"2026-99-99T00:00:00Z", "2026-02-29T00:00:00Z", "yesterday", ""}) {
+    result.created_utc = time;
+    reports::write_result(run / "result.json", result);
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"report", run.string(), "--format", "junit"},
+          {"report", run.string()},
+          {"table", run.string()},
+          {"check", run.string()}}) {
+      const test::Finished finished = noisemark(words);
+      EXPECT_EQ(finished.code, words.front() == "check" ? 1 : 2) << finished.both();
+      EXPECT_NE(finished.both().find("created_utc: "), std::string::npos) << finished.both();
+      EXPECT_NE(finished.both().find("(a time like 2026-01-02T03:04:05Z)"), std::string::npos);
+    }
+  }
+}
+
 TEST(ResultCommands, report_says_what_limits_a_run_by_a_profile_in_its_folder) {
   const test::TemporaryFolder folder;
   const fs::path runs = write_runs(folder.path() / "a", {16});
