@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -135,6 +136,35 @@ void write_over(const std::filesystem::path& path, std::span<const std::string_v
   if (close(descriptor) != 0) throw cannot_write(path, errno);
 }
 
+// A name beside `path`, cut off where the file system would take no longer one.
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  const std::string ending = std::string(kTemporary) + std::to_string(getpid());
+  const std::filesystem::path folder = path.parent_path();
+  const long longest = pathconf(folder.empty() ? "." : folder.c_str(), _PC_NAME_MAX);
+  std::string name = path.filename().string();
+  const size_t room = longest > 0 ? static_cast<size_t>(longest) : NAME_MAX;
+  if (name.size() <= room) name.resize(std::min(name.size(), room - ending.size()));
+  return folder / (name + ending);
+}
+
+bool is_regular(const std::filesystem::path& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+// A file in a folder that takes no new one, like one that a container is given alone.
+bool is_all_that_may_be_written(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.parent_path();
+  return eaccess(folder.empty() ? "." : folder.c_str(), W_OK) != 0 && is_regular(path) &&
+         eaccess(path.c_str(), W_OK) == 0;
+}
+
+// A mount point, or another user's file in a folder for all, cannot be replaced but written.
+bool is_kept_by_its_folder(const std::filesystem::path& path, int cause) {
+  const bool kept = cause == EBUSY || cause == EPERM || cause == EACCES;
+  return kept && is_regular(path) && eaccess(path.c_str(), W_OK) == 0;
+}
+
 // The file behind links, which stay. One that leads nowhere yet is made where it leads.
 std::filesystem::path behind_links(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as Linux follows them
@@ -164,12 +194,15 @@ std::string read_file(const std::filesystem::path& path) {
 
 StagedFile::StagedFile(std::filesystem::path path, std::span<const std::string_view> pieces)
     : path_(std::move(path)),
-      beside_(path_.string() + std::string(kTemporary) + std::to_string(getpid())),
+      beside_(temporary_beside(path_)),
       descriptor_(open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) throw cannot_write(path_, errno);
   struct stat before {};
-  // The file keeps the permissions of the one that it replaces. Some file systems know no modes.
+  // The file keeps the owner and the permissions of the one that it replaces, as far as this user
+  // may give them away. Some file systems know neither.
   if (stat(path_.c_str(), &before) == 0 && S_ISREG(before.st_mode)) {
+    (void)!fchown(descriptor_, static_cast<uid_t>(-1), before.st_gid);
+    (void)!fchown(descriptor_, before.st_uid, static_cast<gid_t>(-1));
     (void)!fchmod(descriptor_, before.st_mode & 0777U);
   }
   try {
@@ -199,7 +232,13 @@ void StagedFile::flush() {
 }
 
 void StagedFile::put_in_place() {
-  if (rename(beside_.c_str(), path_.c_str()) != 0) throw cannot_write(path_, errno);
+  if (rename(beside_.c_str(), path_.c_str()) != 0) {
+    if (!is_kept_by_its_folder(path_, errno)) throw cannot_write(path_, errno);
+    const std::string text = read_file(beside_);
+    const std::string_view piece = text;
+    write_over(path_, std::span(&piece, 1));
+    return;
+  }
   in_place_ = true;
   sync_folder(path_.parent_path());
 }
@@ -218,7 +257,9 @@ void write_file_atomically(const std::filesystem::path& path,
       return write_through(path, stream, pieces);
     }
   }
-  StagedFile(behind_links(path), pieces).put_in_place();
+  const std::filesystem::path file = behind_links(path);
+  if (is_all_that_may_be_written(file)) return write_over(file, pieces);
+  StagedFile(file, pieces).put_in_place();
 }
 
 void write_named_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {

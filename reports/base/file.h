@@ -40,9 +40,10 @@ class [[nodiscard]] StagedFile {
 /// Writes a temporary file beside `path`, flushes it to the disk and renames it, so that `path` is
 /// always whole: the old bytes or the new ones. A link stays, and the file behind it is written.
 /// A device, a pipe or this process's own output is no regular file and never replaced: the bytes
-/// go into it. Where the file has other names (hard links), these keep the old bytes, so a linked
-/// copy of a folder stays as it was. Throws Error (cannot write) with the cause, a full disk for
-/// example, and leaves no temporary file behind.
+/// go into it, and likewise into a file that its folder does not let go, as a mount point. Owner
+/// and permissions stay, as far as this user may give them. Where the file has other names (hard
+/// links), these keep the old bytes, so a linked copy of a folder stays as it was. Throws Error
+/// (cannot write) with the cause, a full disk for example, and leaves no temporary file behind.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// Writes several pieces likewise, one after the other, without joining them in memory.

@@ -2,15 +2,20 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "reports/base/error.h"
 #include "reports/base/folder.h"
 #include "reports/base/sha256.h"
+#include "tests/reports/plain_user.h"
 
 namespace noisemark::reports {
 namespace {
@@ -98,6 +103,86 @@ TEST(WriteFile, keeps_who_may_read_the_file_that_it_replaces) {
     ASSERT_EQ(stat(file.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777U, mode);
   }
+}
+
+TEST(WriteFile, keeps_whose_the_file_is_that_it_replaces) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may give a file away";
+  const ScratchFolder folder("owner");
+  const fs::path file = folder.path() / "file";
+  write_file_atomically(file, "old");
+  ASSERT_EQ(chown(file.c_str(), 12345, 54321), 0);
+  write_file_atomically(file, "new");
+  struct stat status {};
+  ASSERT_EQ(stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 12345U);
+  EXPECT_EQ(status.st_gid, 54321U);
+  EXPECT_EQ(read_file(file), "new");
+}
+
+TEST(WriteFile, takes_every_name_that_the_file_system_takes) {
+  const ScratchFolder folder("long");
+  for (const size_t length : {200U, 245U, 250U, 255U}) {
+    const fs::path file = folder.path() / std::string(length, 'n');
+    write_file_atomically(file, "whole");
+    EXPECT_EQ(read_file(file), "whole");
+  }
+  EXPECT_THROW(write_file_atomically(folder.path() / std::string(256, 'n'), ""), Error);
+  EXPECT_EQ(read_folder(folder.path()).size(), 4U) << "no temporary file is left";
+}
+
+TEST(WriteFile, writes_into_a_file_that_its_folder_does_not_let_go) {
+  if (geteuid() != 0) GTEST_SKIP() << "two users are needed";
+  const ScratchFolder folder("kept");
+  const fs::path closed = folder.path() / "closed";
+  const fs::path shared = folder.path() / "shared";
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+  for (const fs::path& place : {closed, shared}) {
+    make_folder(place);
+    write_file_atomically(place / "file", "the old bytes");
+    ASSERT_EQ(chmod((place / "file").c_str(), 0666), 0);
+  }
+  ASSERT_EQ(chmod(shared.c_str(), 01777), 0);
+  const test::PlainUserGuard plain_user;
+  for (const fs::path& place : {closed, shared}) {
+    write_file_atomically(place / "file", "new");
+    EXPECT_EQ(read_file(place / "file"), "new");
+    EXPECT_EQ(read_folder(place).size(), 1U) << "no temporary file is left";
+  }
+  EXPECT_THROW(write_file_atomically(closed / "other", ""), Error);
+}
+
+/// Runs `action` in a process that may mount; false where no process may.
+bool ends_well_where_it_may_mount(const std::function<void()>& action) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0) _exit(2);
+    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(2);
+    try {
+      action();
+    } catch (const Error&) {
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 1);
+  return WEXITSTATUS(status) == 0;
+}
+
+TEST(WriteFile, writes_into_a_file_that_is_a_mount_point) {
+  const ScratchFolder folder("mounted");
+  const fs::path outside = folder.path() / "outside";
+  const fs::path file = folder.path() / "file";
+  write_file_atomically(outside, "the old bytes");
+  write_file_atomically(file, "");
+  const bool ran = ends_well_where_it_may_mount([&] {
+    if (mount(outside.c_str(), file.c_str(), nullptr, MS_BIND, nullptr) != 0) _exit(2);
+    write_file_atomically(file, "new");
+  });
+  if (!ran) GTEST_SKIP() << "this user may mount nothing";
+  EXPECT_EQ(read_file(outside), "new");
+  EXPECT_EQ(read_folder(folder.path()).size(), 2U) << "no temporary file is left";
 }
 
 TEST(OpenFile, waits_for_no_pipe_and_reads_no_device) {
