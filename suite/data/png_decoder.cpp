@@ -78,6 +78,7 @@ struct Parts {
   int64_t sequence = -1;       ///< number of the last chunk of an animation
   int64_t frames = 0;          ///< what an animation says to have, or 0
   std::vector<uint8_t> compressed;
+  size_t text = 0;  ///< bytes of texts so far, without their keywords
   std::string remark;
 };
 
@@ -85,6 +86,7 @@ struct Chunk {
   std::string_view type;
   FileBytes data;       ///< shorter than it says where the file ends
   bool whole = false;   ///< the file does not end within it
+  bool cut = false;     ///< it ends within the data
   bool intact = false;  ///< it has the checksum that it should have
 };
 
@@ -100,7 +102,8 @@ std::optional<Chunk> read_chunk(FileBytes bytes, size_t& at) {
   };
   if (!std::all_of(type.begin(), type.end(), is_letter)) return std::nullopt;
   const bool whole = rest.size() >= length + 8;
-  Chunk chunk{type, rest.subspan(4, std::min(length, rest.size() - 4)), whole};
+  Chunk chunk{type, rest.subspan(4, std::min(length, rest.size() - 4)), whole,
+              rest.size() - 4 < length};
   if (whole) {
     const auto crc = crc32(0, rest.data(), static_cast<uInt>(length + 4));
     chunk.intact = crc == big_endian(rest, length + 4, 4);
@@ -161,14 +164,111 @@ void follow_animation(const Chunk& chunk, Parts& parts) {
   }
 }
 
+// Pillow reads what stands beside the pixels too, though no pixel depends on it, and refuses a
+// picture in which that is too short, or packed as it does not unpack it.
+
+constexpr uInt kMostUnpacked = 1U << 20U;       // of a text or a profile
+constexpr size_t kMostText = size_t{1} << 26U;  // of all texts together
+
+/// Returns the length of a packed text, and 0 of one that cannot be unpacked.
+size_t unpacked_size(FileBytes packed);
+
+/// What stands behind the first zero.
+std::optional<FileBytes> behind_zero(FileBytes data) {
+  const auto zero = std::find(data.begin(), data.end(), 0);
+  if (zero == data.end()) return std::nullopt;
+  return data.subspan(static_cast<size_t>(zero - data.begin()) + 1);
+}
+
+void require_method_of_packing(bool known) {
+  if (!known) throw ImageError("PNG with a text or a profile that is packed in an unknown way");
+}
+
+void add_text(size_t bytes, Parts& parts) {
+  parts.text += bytes;
+  if (parts.text > kMostText) throw ImageError("PNG with more than 64 MiB of texts");
+}
+
+void take_text(FileBytes data, Parts& parts) {
+  if (!data.empty() && data.front() != 0)
+    add_text(behind_zero(data).value_or(FileBytes{}).size(), parts);
+}
+
+void take_packed_text(FileBytes data, Parts& parts) {
+  const FileBytes text = behind_zero(data).value_or(FileBytes{});
+  require_method_of_packing(text.empty() || text.front() == 0);
+  const size_t size = text.empty() ? 0 : unpacked_size(text.subspan(1));
+  if (!data.empty() && data.front() != 0) add_text(size, parts);
+}
+
+/// A keyword, whether and how it is packed, a language, a translated keyword, the text.
+void take_international_text(FileBytes data, Parts& /*parts*/) {
+  const auto behind = behind_zero(data);
+  if (!behind || behind->size() < 2 || (*behind)[0] == 0 || (*behind)[1] != 0) return;
+  const auto translated = behind_zero(behind->subspan(2));
+  if (!translated) return;
+  if (const auto text = behind_zero(*translated)) (void)unpacked_size(*text);
+}
+
+/// A name, how it is packed, the profile. Without a zero the first byte says how it is packed.
+void take_profile(FileBytes data, Parts& /*parts*/) {
+  const FileBytes packed = behind_zero(data).value_or(data);
+  require_method_of_packing(!packed.empty() && packed.front() == 0);
+  (void)unpacked_size(packed.subspan(1));
+}
+
+void take_transparency(FileBytes data, Parts& parts) {
+  const int64_t colour = parts.header ? parts.header->colour : 3;
+  const size_t least = colour == 0 ? 2 : colour == 2 ? 6 : 0;
+  if (data.size() < least) throw ImageError("PNG with a transparency cut off");
+}
+
+void take_nothing(FileBytes /*data*/, Parts& /*parts*/) {}
+
+void take_what_is_beside(const Chunk& chunk, Parts& parts) {
+  struct Kind {
+    std::string_view type;
+    size_t bytes;  ///< at least
+    void (*take)(FileBytes, Parts&);
+  };
+  constexpr std::array kKinds{Kind{"gAMA", 4, take_nothing},
+                              Kind{"cHRM", 32, take_nothing},
+                              Kind{"sRGB", 1, take_nothing},
+                              Kind{"pHYs", 9, take_nothing},
+                              Kind{"tRNS", 0, take_transparency},
+                              Kind{"iCCP", 1, take_profile},
+                              Kind{"tEXt", 0, take_text},
+                              Kind{"zTXt", 0, take_packed_text},
+                              Kind{"iTXt", 0, take_international_text}};
+  for (const Kind& kind : kKinds) {
+    if (chunk.type != kind.type) continue;
+    if (chunk.data.size() < kind.bytes) {
+      throw ImageError("PNG with a chunk " + std::string(kind.type) + " that is cut off");
+    }
+    kind.take(chunk.data, parts);
+  }
+}
+
 /// Takes a chunk before the pixels. Every one must be intact, also those that do not matter.
 void take_leading_chunk(const Chunk& chunk, Parts& parts) {
   if (!chunk.whole) throw ImageError(kTruncatedPng);
   if (!chunk.intact) throw ImageError("PNG chunk with a wrong checksum");
   if (chunk.type == "IHDR") parts.header = parse_header(chunk.data);
   if (chunk.type == "PLTE") parts.palette = chunk.data;
+  take_what_is_beside(chunk, parts);
   follow_animation(chunk, parts);
   if (chunk.type == kEnd) throw ImageError("PNG without pixels");
+}
+
+/// Takes a chunk behind the pixels. No checksum is looked at there, and nothing changes a pixel.
+void take_trailing_chunk(const Chunk& chunk, Parts& parts) {
+  if (chunk.type == kEnd) return;
+  if (chunk.cut) throw ImageError("PNG with a chunk behind its pixels that is cut off");
+  if (chunk.type == "IHDR" && (chunk.data.size() < 13 || chunk.data[11] != 0)) {
+    throw ImageError("PNG with a second header that is wrong");
+  }
+  take_what_is_beside(chunk, parts);
+  follow_animation(chunk, parts);
 }
 
 /// Judges what follows the pixels, of which nothing is needed. What follows the first frame of an
@@ -178,7 +278,7 @@ void judge_trailing_chunks(FileBytes bytes, size_t at, Parts& parts) {
   bool first = true;
   while (const auto chunk = read_chunk(bytes, at)) {
     first = first && !(more && chunk->type == "fcTL");
-    if (first) follow_animation(*chunk, parts);
+    if (first) take_trailing_chunk(*chunk, parts);
     if (!chunk->intact) add_remark(parts.remark, "a chunk after the pixels has a wrong checksum");
     if (chunk->type != kEnd) continue;
     if (at < bytes.size()) add_remark(parts.remark, "bytes after the end");
@@ -231,6 +331,23 @@ struct Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 };
+
+size_t unpacked_size(FileBytes packed) {
+  std::vector<Bytef> text(kMostUnpacked);
+  Inflater inflater;
+  z_stream& stream = inflater.stream;
+  stream.next_in = const_cast<Bytef*>(packed.data());  // zlib does not write there
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = text.data();
+  stream.avail_out = kMostUnpacked;
+  const int state = inflate(&stream, Z_SYNC_FLUSH);
+  if (state == Z_MEM_ERROR) throw std::bad_alloc();
+  if (state != Z_OK && state != Z_STREAM_END && state != Z_BUF_ERROR) return 0;
+  if (state != Z_STREAM_END && stream.avail_out == 0 && stream.avail_in > 0) {
+    throw ImageError("PNG with a text or a profile of more than 1 MiB");
+  }
+  return kMostUnpacked - stream.avail_out;
+}
 
 /// Says how the stream goes on behind the last pixel, in front of which it was right.
 std::string read_stream_end(z_stream& stream) {

@@ -92,17 +92,23 @@ class Images(parity.ParityTest):
             self.assertIsNotNone(peers(data), f"{name}: Pillow refuses it too, so it shows nothing")
             self.assertIsNone(mine, name)
 
-    def test_animations_right_or_wrong_are_read_or_refused_as_the_peer_does(self):
-        rng = random.Random(27)
-        files = [pictures.animation(rng) for _ in range(2000)]
+    def assert_read_or_refused_alike(self, files):
         read = 0
         for index, (data, mine) in enumerate(zip(files, ours(files))):
             peer = peers(data)
-            self.assertEqual(mine is None, peer is None, f"animation {index}")
+            self.assertEqual(mine is None, peer is None, f"file {index}")
             if peer is not None:
-                self.assert_same_bits(mine, peer, f"animation {index}")
+                self.assert_same_bits(mine, peer, f"file {index}")
                 read += 1
         self.assertGreater(min(read, len(files) - read), len(files) // 4)
+
+    def test_animations_right_or_wrong_are_read_or_refused_as_the_peer_does(self):
+        rng = random.Random(27)
+        self.assert_read_or_refused_alike([pictures.animation(rng) for _ in range(2000)])
+
+    def test_chunks_beside_the_pixels_right_or_wrong_are_read_or_refused_as_the_peer_does(self):
+        rng = random.Random(27)
+        self.assert_read_or_refused_alike([pictures.beside(rng) for _ in range(3000)])
 
     def test_printers_colours_are_refused(self):
         self.assertEqual(ours([pictures.jpeg(pictures.photo(8, 8).convert("CMYK"))]), [None])

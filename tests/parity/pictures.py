@@ -108,6 +108,36 @@ def ancillary(colour, depth):
     return files | {f"{name} late": {"after": first[name]} for name in ("tEXt", "eXIf", "private", "tIME")}
 
 
+def beside(rng):
+    """A PNG with chunks beside its pixels of every kind and length, right and wrong, at times cut off behind them."""
+    colour, depth = rng.choice(KINDS)
+    icc = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+
+    def body(kind):
+        if kind in (b"zTXt", b"iTXt", b"iCCP"):
+            packed = zlib.compress(rng.choice((b"hi", b"x" * 2**20, b"x" * (2**20 + 1), b"", icc)))
+            if not rng.randrange(4):
+                packed = packed[:rng.randrange(len(packed))]
+            key = rng.choice((b"", b"a", b"key", b"XML:com.adobe.xmp"))
+            how = bytes(rng.choice((0, 0, 0, 1)) for _ in range(1 + (kind == b"iTXt")))
+            rest = rng.choice((b"", b"en\0b\0", b"en\0")) if kind == b"iTXt" else b""
+            whole = key + rng.choice((b"\0", b"\0", b"\0", b"")) + how + rest + packed
+            return whole[:rng.choice((len(whole), len(whole), rng.randrange(len(whole) + 1)))]
+        if kind == b"IHDR":
+            return struct.pack(">IIBBBBB", 9, 8, rng.choice((8, 3)), 2, 0, rng.choice((0, 0, 1)), 0)[:rng.choice((13, 12, 14))]
+        return bytes(rng.choice((0, 1, rng.randrange(256))) for _ in range(rng.randrange(40)))
+
+    def extras(most, kinds):
+        picked = rng.choices(kinds, k=rng.randrange(most))
+        return [(kind, body(kind)) for kind in picked]
+
+    kinds = (b"gAMA", b"cHRM", b"sRGB", b"pHYs", b"tRNS", b"iCCP", b"tEXt", b"zTXt", b"iTXt", b"eXIf", b"bKGD", b"hIST",
+             b"sBIT", b"tIME", b"oFFs", b"sPLT", b"cICP", b"prVt")
+    data = png(9, 8, colour, depth, rng.randrange(2), extras(3, kinds), extras(2, kinds),
+               extras(3, (*kinds, b"IHDR", b"PLTE", b"fcTL", b"acTL")))
+    return data if rng.randrange(8) else data[:-rng.randrange(1, 60)]
+
+
 def animation(rng):
     """A PNG with chunks of an animation, most of them right, before, amid and behind its first pixels."""
     colour, depth = rng.choice(KINDS)
