@@ -64,6 +64,34 @@ TEST(OneFolder, of_baselines_is_promoted_into_by_one_process_at_a_time) {
   EXPECT_NE(promoted.err.find(kBusy), std::string::npos) << promoted.err;
 }
 
+TEST(OneFolder, is_written_by_no_command_while_another_process_writes_there) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run").string();
+  ASSERT_EQ(run_noisemark(timed_only(run)).code, 0);
+  const fs::path held = folder.path() / "held";
+  const reports::FolderLock lock(held);
+  const std::vector<std::vector<std::string>> commands = {
+      {"run", "smoke", "--device", "cpu"},
+      {"run", "gmm16@cpu", "--device", "cpu", "--mode", "none", "--mode", "echo"},
+      {"run", "gmm16@cpu", "--device", "cpu", "--seeds", "2"},
+      {"sweep", "gmm16@cpu", "--device", "cpu", "--axis", "seed=1,2"},
+      {"predict", "gmm16@cpu", "--device", "cpu"},
+      {"profile", "gmm16@cpu", "--device", "cpu"},
+      {"plan", "gmm16@cpu", "--device", "cpu", "--budget", "1GiB"},
+      {"sample", "gmm16@cpu", "--device", "cpu", "--weights", run, "--samples", "1"},
+      {"quality", run},
+      {"history", run},
+      {"calibrate", "gmm16@cpu"},
+      {"selftest"}};
+  for (std::vector<std::string> words : commands) {
+    words.insert(words.end(), {"--out", held.string()});
+    const Finished refused = run_noisemark(words);
+    EXPECT_EQ(refused.code, 2) << words.front() << ": " << refused.both();
+    EXPECT_NE(refused.err.find(kBusy), std::string::npos) << words.front() << ": " << refused.err;
+    EXPECT_TRUE(fs::is_empty(held)) << words.front();
+  }
+}
+
 TEST(OneFolder, of_a_killed_run_is_free_and_holds_no_lock) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
