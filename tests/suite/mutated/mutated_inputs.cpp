@@ -33,9 +33,12 @@
 #include "suite/config/lock.h"
 #include "suite/io/numpy.h"
 #include "suite/io/png.h"
+#include "suite/io/safetensors.h"
 #include "suite/run/passes/failure.h"
+#include "tests/reports/trace/written.h"
 #include "tests/suite/data/image_writer.h"
 #include "tests/suite/mutated/mutate.h"
+#include "tests/suite/quality/inception/random_weights.h"
 
 namespace noisemark::suite::test {
 namespace {
@@ -99,6 +102,8 @@ class Seeds {
     make_arrays();
     make_pictures();
     make_cifar();
+    make_profile();
+    make_inception();
     fs::create_directories(folder_ / "promoted");
     fs::copy(source() / "baselines/results/xeon-model-167-2-cores/gmm16-ho@cpu/none-plain-fp32-cpu",
              folder_ / "kept", fs::copy_options::recursive);
@@ -206,6 +211,31 @@ class Seeds {
     }
     make({"fid", text("png"), "--extractor", "cifarnet", "--features-cache", text("cache"), "--out",
           text("stored.npz")});
+  }
+
+  /// A run with a profile in its folder and sentences beside its result, and traces of kineto: the
+  /// profile's own, and one of a GPU.
+  void make_profile() const {
+    fs::copy(folder_ / "run", folder_ / "profiled", fs::copy_options::recursive);
+    make({"profile", "gmm16", "--device", "cpu", "--threads", "1", "--steps", "1", "--set",
+          "train.batch=4", "--out", text("profiled/profile")});
+    make({"report", text("profiled"), "--base", text("again")});
+    fs::copy_file(folder_ / "profiled/profile/trace.json.gz", folder_ / "trace.json.gz");
+    std::string events;
+    for (int i = 0; i < 6; ++i) {
+      events += reports::test::call(100 * i, 5, i + 1);
+      events += reports::test::kernel(100 * i + 20, 60, i + 1,
+                                      i % 2 == 0 ? "gemm" : "ncclAllReduce", 7 + i % 3);
+    }
+    write("trace.json",
+          R"({"schemaVersion": 1, "traceEvents": [)" + events + reports::test::kEnd + "]}");
+  }
+
+  /// As the converter leaves them, but of random numbers.
+  void make_inception() const {
+    write_safetensors(text("inception.safetensors"), inception::test::random_tensors(),
+                      {{"source_sha256", std::string(64, 'a')},
+                       {"tensors_sha256", inception::test::random_weights().tensors_sha256}});
   }
 
   void make_cifar() const {
@@ -364,7 +394,57 @@ std::vector<Kind> kinds() {
   const auto origin = [](S at) -> Words {
     return {"fid", at.text("run/samples/samples.npy"), "gmm16:exact"};
   };
+  const auto trace = [](const char* file) {
+    return [file](S at) -> Words { return {"trace", at.text(file)}; };
+  };
+  const auto check_profiled = [](S at) -> Words { return {"check", at.text("profiled")}; };
+  const auto report_profiled = [](S at) -> Words { return {"report", at.text("profiled")}; };
+  const auto inception = [](S at) -> Words {
+    return {"fid",
+            at.text("png"),
+            at.text("png"),
+            "--limit",
+            "2",
+            "--extractor",
+            "inception",
+            "--weights",
+            at.text("inception.safetensors")};
+  };
   return {
+      {"trace", "trace.json", mutated_text, false, 2, {trace("trace.json")}},
+      {"trace, as JSON", "trace.json", mutated_json, false, 3, {trace("trace.json")}},
+      {"trace, packed", "trace.json.gz", mutated_bytes, false, 1, {trace("trace.json.gz")}},
+      {"profile.json",
+       "profiled/profile/profile.json",
+       mutated_text,
+       true,
+       2,
+       {check_profiled, report_profiled}},
+      {"profile.json, sealed again",
+       "profiled/profile/profile.json",
+       mutated_json,
+       false,
+       2,
+       {check_profiled, report_profiled}},
+      {"insight.json",
+       "profiled/insight.json",
+       mutated_text,
+       true,
+       2,
+       {check_profiled, report_profiled}},
+      {"insight.json, sealed again",
+       "profiled/insight.json",
+       mutated_json,
+       false,
+       2,
+       {check_profiled, report_profiled}},
+      {"weights of inception", "inception.safetensors", mutated_bytes, false, 1, {inception}},
+      {"weights of inception, header",
+       "inception.safetensors",
+       mutated_safetensors,
+       false,
+       1,
+       {inception}},
       {"result.json",
        "run/result.json",
        mutated_text,
@@ -654,6 +734,7 @@ int main(int argc, char** argv) {
   namespace test = noisemark::suite::test;
   std::signal(SIGXFSZ, SIG_IGN);
   setenv("OMP_NUM_THREADS", "1", 1);
+  noisemark::memopt::install_tracking_allocator();
   noisemark::memopt::install_saved_tensor_engine();
   const std::vector<std::string> words(argv + 1, argv + argc);
   // A series starts its runs by this program.
