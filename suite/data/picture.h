@@ -26,7 +26,8 @@ struct Picture {
 /// Resizes the shorter side to `resolution` (the longer in proportion, rounded down) with a
 /// triangle filter whose support grows with the reduction (antialiased bilinear), then cuts out the
 /// centre: [resolution, resolution, channels]. Fixed-point weights of 22 bits and 8-bit rounding
-/// between the horizontal and the vertical pass: bit for bit what Pillow's resize gives.
+/// between the horizontal and the vertical pass, of which the one comes first that is first in
+/// Pillow 13: bit for bit what its resize gives.
 [[nodiscard]] Picture resize_and_crop(const Picture& source, int64_t resolution);
 
 }  // namespace noisemark::suite

@@ -1,13 +1,14 @@
 """Every batch again, bit for bit: written in NumPy from suite/random/README.md alone. batches_test.py compares."""
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 DATA, ORDER, FLIP, TIMESTEP, NOISE = 1, 2, 3, 4, 5
-HALF = np.uint64(32)
-MASK = np.uint64(0xFFFFFFFF)
+HALF, MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
+added = lambda values: functools.reduce(lambda a, b: a + b, values)  # in order: sum() compensates from Python 3.12 on
 
 
 def negative_log(words):
@@ -92,10 +93,8 @@ def smooth_field(draws, channels, side, waves, most):
 
     field = np.zeros((channels, side, side))
     for c, drawn in enumerate(amplitudes):
-        total = sum(drawn)
-        for (f, g, phase), amplitude in zip(lines, drawn):
+        for (f, g, phase), amplitude in zip(lines, [amplitude / added(drawn) for amplitude in drawn]):
             (sin_x, cos_x), (sin_y, cos_y) = sin_cos(turn(f)), sin_cos((turn(g) + np.uint64(phase)) & MASK)
-            amplitude = amplitude / total
             field[c] += (amplitude * cos_y)[:, None] * cos_x - (amplitude * sin_y)[:, None] * sin_x
     return field
 
@@ -104,7 +103,7 @@ def gmm16():
     pattern = lambda k, q, most: smooth_field(Sequence(16, DATA, q, k), 1, 16, 4, most).ravel()
     means = [mean * (0.6 / np.abs(mean).max()) for mean in (pattern(k, 0, 2) for k in range(8))]
     columns = [[pattern(k, q, 3) for q in range(1, 5)] for k in range(8)]
-    return means, [[u * (0.1 / math.sqrt(sum((u * u).tolist()) / 256)) for u in of_k] for of_k in columns]
+    return means, [[u * (0.1 / math.sqrt(added((u * u).tolist()) / 256)) for u in of_k] for of_k in columns]
 
 
 def gmm16_picture(seed, j, means, columns):

@@ -6,8 +6,10 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/utils.h>
 
 #include <cstdio>
@@ -23,6 +25,7 @@
 #include "suite/diffusion/process.h"
 #include "suite/io/safetensors.h"
 #include "suite/models/denoiser.h"
+#include "suite/quality/validation.h"
 #include "suite/sampling/sampler.h"
 #include "suite/sampling/steps.h"
 #include "suite/train/ema.h"
@@ -208,13 +211,18 @@ NamedTensors batches_of(const Definition& definition, std::shared_ptr<const Data
   return {{"x0", at::stack(x0)}, {"t", at::stack(t)}, {"noise", at::stack(noise)}};
 }
 
-NamedTensors batches(const Request& request) {
+Definition data_definition(const Request& request) {
   Definition definition = training_definition(request);
   definition.seed = request.get<uint64_t>("seed", 0);
   definition.data.name = request.get<std::string>("data", "gmm16");
   definition.data.seed = request.get<int64_t>("data_seed", 0);
   definition.data.train_samples = request.get<int64_t>("train_samples", 0);
   definition.data.flip = request.get("flip", false);
+  return definition;
+}
+
+NamedTensors batches(const Request& request) {
+  const Definition definition = data_definition(request);
   const auto dataset = open_dataset(definition, request.get<std::string>("folder", ""));
   return batches_of(definition, dataset, request.get<int64_t>("first", 0));
 }
@@ -327,6 +335,49 @@ NamedTensors sample(const Request& request) {
   return {{"samples", draw_samples(*model, request.process(), task, options)}};
 }
 
+// A network that answers with zeros, and keeps what it was asked.
+class Listener final : public Denoiser {
+ public:
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override {
+    x_.push_back(x.clone());
+    t_.push_back(t.clone());
+    return at::zeros_like(x);
+  }
+  [[nodiscard]] at::Tensor x() const { return at::cat(x_); }
+  [[nodiscard]] at::Tensor t() const { return at::cat(t_); }
+  [[nodiscard]] at::Tensor first() const { return x_.front(); }
+
+ private:
+  std::vector<at::Tensor> x_;
+  std::vector<at::Tensor> t_;
+};
+
+// What an evaluation of "samples" test pictures shows the network.
+NamedTensors evaluation(const Request& request) {
+  Definition definition = data_definition(request);
+  definition.eval.samples = request.get<int64_t>("samples", 8);
+  EvaluationOptions options;
+  options.precision = parse_precision("fp32", options.device);
+  const auto dataset = open_dataset(definition, request.get<std::string>("folder", ""));
+  Listener listener;
+  (void)evaluate(listener, request.process(), *dataset, definition, options);
+  return {{"x", listener.x()}, {"t", listener.t()}};
+}
+
+// What the network sees first when "samples" images are drawn with the product's own noise.
+NamedTensors initial_noise(const Request& request) {
+  const ModelConfig model = request.get("model", ModelConfig{});
+  SampleConfig config = request.get("sample", SampleConfig{});
+  config.count = request.get<int64_t>("samples", 2);
+  SamplerOptions options;
+  options.precision = parse_precision("fp32", options.device);
+  const SamplerTask task{config, model.channels, model.resolution,
+                         counter_noise(request.get<uint64_t>("seed", 0))};
+  Listener listener;
+  (void)draw_samples(listener, request.process(), task, options);
+  return {{"x_T", listener.first()}};
+}
+
 // The pixels [H, W, 3] of those of the request's files that are not refused, by their paths.
 NamedTensors decode(const Request& request) {
   NamedTensors reply;
@@ -347,10 +398,20 @@ struct Command {
 };
 
 constexpr std::array kCommands{
-    Command{"init", init},       Command{"schedule", schedule}, Command{"gradients", gradients},
-    Command{"loss", loss},       Command{"output", output},     Command{"train", train},
-    Command{"average", average}, Command{"sample", sample},     Command{"scaler", scaler},
-    Command{"decode", decode},   Command{"batches", batches},   Command{"timesteps", timesteps},
+    Command{"init", init},
+    Command{"schedule", schedule},
+    Command{"gradients", gradients},
+    Command{"loss", loss},
+    Command{"output", output},
+    Command{"train", train},
+    Command{"average", average},
+    Command{"sample", sample},
+    Command{"scaler", scaler},
+    Command{"decode", decode},
+    Command{"batches", batches},
+    Command{"timesteps", timesteps},
+    Command{"evaluation", evaluation},
+    Command{"initial_noise", initial_noise},
 };
 
 void run(const std::string& text) {
