@@ -21,6 +21,8 @@
 #include <torch/csrc/autograd/engine.h>
 
 #include <cmath>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -118,19 +120,25 @@ TEST_P(AnyTraining, with_a_scope_inside_one_of_the_same_mode) {
   EXPECT_GT(twins.report().followed_passes, 0);
 }
 
-TEST_P(AnyTraining, with_another_mode_inside) {
-  Twins twins(GetParam());
-  const std::unique_ptr<Mode> other = make_mode("echo");
+/// The one that a scope belongs to.
+enum class Whose : uint8_t { kOfTheMode, kOfTheOther };
+
+/// Trains with a scope for each of `scopes`, that opens inside of the one before and has a forward
+/// pass of its own.
+void train_in_nested_scopes(Twins& twins, const char* another, const std::vector<Whose>& scopes) {
+  const std::unique_ptr<Mode> other = make_mode(another);
   other->attach(twins.run().model().view);
   for (int step = 0; step < 6; ++step) {
     other->begin_step(step);
     twins.step([&](Layers& layers, ModeRun& run) {
-      at::Tensor loss;
+      at::Tensor loss = at::zeros({});
       {
-        const SavedTensorScope outer(run.mode());
-        loss = layers.forward();
-        const SavedTensorScope inner(*other);
-        loss = loss + layers.forward();
+        std::deque<SavedTensorScope> open;  // closes from the innermost outwards
+        for (const Whose whose : scopes) {
+          open.emplace_front(whose == Whose::kOfTheMode ? run.mode() : *other);
+          loss = loss + layers.forward();
+        }
+        while (!open.empty()) open.pop_front();
       }
       loss.backward();
     });
@@ -138,26 +146,15 @@ TEST_P(AnyTraining, with_another_mode_inside) {
   }
 }
 
+TEST_P(AnyTraining, with_another_mode_inside) {
+  Twins twins(GetParam());
+  train_in_nested_scopes(twins, "echo", {Whose::kOfTheMode, Whose::kOfTheOther});
+}
+
 TEST_P(AnyTraining, with_a_scope_inside_another_mode_inside_one_of_its_own) {
   Twins twins(GetParam());
-  const std::unique_ptr<Mode> other = make_mode("mirror:sqrt");
-  other->attach(twins.run().model().view);
-  for (int step = 0; step < 6; ++step) {
-    other->begin_step(step);
-    twins.step([&](Layers& layers, ModeRun& run) {
-      at::Tensor loss;
-      {
-        const SavedTensorScope outer(run.mode());
-        loss = layers.forward();
-        const SavedTensorScope between(*other);
-        loss = loss + layers.forward();
-        const SavedTensorScope inner(run.mode());
-        loss = loss + layers.forward();
-      }
-      loss.backward();
-    });
-    other->end_step();
-  }
+  train_in_nested_scopes(twins, "mirror:sqrt",
+                         {Whose::kOfTheMode, Whose::kOfTheOther, Whose::kOfTheMode});
 }
 
 TEST_P(AnyTraining, with_weights_that_are_written_before_they_are_used) {
