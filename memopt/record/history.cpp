@@ -111,12 +111,28 @@ void CallWatch::note(const at::RecordFunction& function) {
   calls_[index] = digest;
 }
 
-/// Memory that was written holds what the constants of the call made of it, and autograd keeps
-/// nothing of them. The schema tells what a call writes: `clamp_` its first argument, `clamp_out`
-/// its last, `_foreach_mul_` a list.
-void CallWatch::note_write(const at::RecordFunction& function) {
+/// The schema tells what a call writes: `clamp_` its first argument, `clamp_out` its last,
+/// `_foreach_mul_` a list. To ask for it copies it, so that is done once for each operator: its
+/// name is a part of its schema, and lies where no other does.
+const std::vector<size_t>& CallWatch::written_arguments(const at::RecordFunction& function) {
+  static const std::vector<size_t> none;
+  const auto known = written_arguments_.find(function.name());
+  if (known != written_arguments_.end()) return known->second;
   const std::optional<c10::FunctionSchema> schema = function.operator_schema();
-  if (!schema || !schema->is_mutable()) return;
+  if (!schema) return none;
+  std::vector<size_t> written;
+  for (size_t i = 0; i < schema->arguments().size(); ++i) {
+    const c10::AliasInfo* alias = schema->arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite()) written.push_back(i);
+  }
+  return written_arguments_.emplace(function.name(), std::move(written)).first->second;
+}
+
+/// Memory that was written holds what the constants of the call made of it, and autograd keeps
+/// nothing of them.
+void CallWatch::note_write(const at::RecordFunction& function) {
+  const std::vector<size_t>& written = written_arguments(function);
+  if (written.empty()) return;
   const c10::ArrayRef<const c10::IValue> inputs = function.inputs();
   uint64_t digest = digest_of_text(function.name());
   for (const c10::IValue& argument : inputs) digest = mixed(digest, digest_of(argument));
@@ -126,9 +142,8 @@ void CallWatch::note_write(const at::RecordFunction& function) {
     const uint64_t before = writes_to(tensor);
     stands_for(tensor, before == 0 ? digest : mixed(before, digest));
   };
-  for (size_t i = 0; i < std::min(inputs.size(), schema->arguments().size()); ++i) {
-    const c10::AliasInfo* alias = schema->arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite()) continue;
+  for (const size_t i : written) {
+    if (i >= inputs.size()) continue;
     if (inputs[i].isTensor()) note(inputs[i].toTensor());
     if (!inputs[i].isTensorList()) continue;
     for (const at::Tensor& tensor : inputs[i].toTensorVector()) note(tensor);

@@ -46,6 +46,7 @@ class CallWatch {
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context);
   void note(const at::RecordFunction& function);
   void note_write(const at::RecordFunction& function);
+  [[nodiscard]] const std::vector<size_t>& written_arguments(const at::RecordFunction& function);
   void forget();
   [[nodiscard]] uint64_t digest_of(const c10::IValue& argument) const;
   [[nodiscard]] uint64_t digest_of(const at::Tensor& tensor) const;
@@ -60,6 +61,8 @@ class CallWatch {
   uint64_t first_sequence_;
   std::unordered_map<const c10::StorageImpl*, int64_t> model_;  ///< versions as the pass began
   std::vector<uint64_t> calls_;  ///< by sequence number, from first_sequence_ on
+  /// By the address of the operator's name, which outlives the pass.
+  std::unordered_map<const void*, std::vector<size_t>> written_arguments_;
   /// Weak: the memory of the object is not used again, so its address stays its name.
   struct Written {
     uint64_t digest = 0;
