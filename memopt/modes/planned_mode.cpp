@@ -13,6 +13,7 @@
 #include "memopt/device/repeated_work.h"
 #include "memopt/modes/policies.h"
 #include "memopt/plan/codec_figures.h"
+#include "memopt/plan/lower_peak.h"
 #include "memopt/plan/peak_timeline.h"
 #include "memopt/replay/value_samples.h"
 
@@ -30,6 +31,8 @@ constexpr const char* kNotCompared =
 constexpr const char* kNotRehearsed =
     "no error was measured: the gradient was zero or not finite, or backward was called inside of "
     "the scope of its forward pass or on another thread";
+constexpr const char* kHigherPeak =
+    "making values again would hold far more at the peak of the step than keeping them does";
 constexpr const char* kNoTwoAlike = "no two of the recorded passes were alike";
 
 /// Passes of so many kinds are compared with new ones while the mode watches.
@@ -353,6 +356,9 @@ PlannedModeReport PlannedMode::report() const {
   PlannedModeReport report = report_;
   if (plan_ != nullptr) report.plan = summarize(*plan_);
   report.verified = verified() && !wants_rehearsal();
+  if (plan_ != nullptr && makes_nothing_again_ && report.missing_reason.empty()) {
+    report.missing_reason = kHigherPeak;
+  }
   report.unplanned_passes = passes_ - followed_until_;
   report.host = host_memory();
   return report;
@@ -503,7 +509,7 @@ void PlannedMode::finish_recording(Recording& recording) {
   if (alike == recording.seen.rend()) return keep_recording(recording, std::move(graph));
   // The second pass is warm: its times and bytes are those of a steady step.
   take_measurements(**alike, graph);
-  if (policy_.segments_of_equal_bytes) cut_into_equal_segments(**alike);
+  if (policy_.segments_of_equal_bytes) cut_for_lowest_peak(**alike, policy_);
   graph_ = *alike;
   departures_ = 0;
   ++report_.recordings;
@@ -753,7 +759,9 @@ void PlannedMode::make_plan() {
 
 TreatmentPlan PlannedMode::plan_for(std::shared_ptr<const StepGraph> graph,
                                     const Overrides& overrides, bool /*verified*/) {
-  return resolve(std::move(graph), policy_, overrides);
+  GuardedPlan guarded = resolve_below_none(graph, policy_, overrides);
+  makes_nothing_again_ = guarded.makes_nothing_again;
+  return std::move(guarded.plan);
 }
 
 PlannedModeReport report_of(const Mode& mode) {

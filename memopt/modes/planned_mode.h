@@ -64,8 +64,8 @@ struct PlannedModeReport {
   int64_t recordings = 0;  ///< plans that were made for passes of a new kind, the first included
   bool verified = false;   ///< the next pass follows the plan
   std::optional<HostMemoryReport> host;  ///< of a mode that offloads, since it has planned
-  std::string missing_reason;            ///< why there is no plan, empty when there is one
-  std::optional<KeptBudget> budget;      ///< of a mode that has one
+  std::string missing_reason;  ///< why there is no plan, or why it makes nothing again; else empty
+  std::optional<KeptBudget> budget;  ///< of a mode that has one
 };
 
 /// The bytes and the cost that are expected of a plan, from the recorded step
@@ -287,6 +287,7 @@ class PlannedMode : public Mode {
   Overrides overrides_;
   std::map<ValueId, int> refusals_;  ///< of the codecs of the plan in force
   std::shared_ptr<const TreatmentPlan> plan_;
+  bool makes_nothing_again_ = false;  ///< the plan in force, since that would hold more
   PlannedModeReport report_;
 };
 

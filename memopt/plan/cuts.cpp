@@ -1,7 +1,9 @@
 #include "memopt/plan/cuts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <string>
 
 namespace noisemark::memopt {
 namespace {
@@ -50,6 +52,67 @@ std::vector<int32_t> parts_between(
     from = op + 1;
   }
   return parts;
+}
+
+int64_t square_root_segments(const StepGraph& graph) {
+  const auto storages =
+      std::count_if(graph.storages.begin(), graph.storages.end(),
+                    [&](const RecordedStorage& storage) { return graph.holds_saved(storage); });
+  return std::max<int64_t>(std::lround(std::sqrt(static_cast<double>(storages))), 1);
+}
+
+namespace {
+
+/// The first operator of each segment but the first, if all save the same bytes.
+std::vector<size_t> equal_cuts(const StepGraph& graph, int64_t count) {
+  std::vector<int64_t> bytes_made(graph.operators.size(), 0);
+  for (const RecordedStorage& storage : graph.storages) {
+    if (!graph.holds_saved(storage)) continue;
+    bytes_made[static_cast<size_t>(graph.value(storage.values.front()).producer)] += storage.bytes;
+  }
+  const int64_t all_bytes = graph.saved_bytes();
+  std::vector<size_t> cuts;
+  int64_t before = 0;
+  for (size_t op = 0; op < graph.operators.size() && all_bytes > 0; ++op) {
+    // By the middle of what it makes, so that a large result belongs where most of it lies.
+    const int64_t middle = before + bytes_made[op] / 2;
+    const int64_t segment = std::min(middle * count / all_bytes, count - 1);
+    before += bytes_made[op];
+    while (std::ssize(cuts) < segment) cuts.push_back(op);
+  }
+  return cuts;
+}
+
+/// Moves each cut to where the fewest bytes cross, but no further than halfway to the next.
+std::vector<size_t> moved_cuts(const StepGraph& graph, const std::vector<size_t>& cuts) {
+  const std::vector<int64_t> across = bytes_across(graph);
+  std::vector<size_t> moved;
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    const size_t before = i == 0 ? 0 : cuts[i - 1];
+    const size_t behind = i + 1 == cuts.size() ? graph.operators.size() : cuts[i + 1];
+    size_t cut = cuts[i];
+    for (size_t at = (before + cuts[i] + 1) / 2; at < (cuts[i] + behind + 1) / 2; ++at) {
+      if (across[at] < across[cut]) cut = at;
+    }
+    moved.push_back(cut);
+  }
+  return moved;
+}
+
+}  // namespace
+
+void cut_into_segments(StepGraph& graph, int64_t count, CutPlace place) {
+  std::vector<size_t> cuts = equal_cuts(graph, count);
+  if (place == CutPlace::kFewBytes) cuts = moved_cuts(graph, cuts);
+  graph.segments.clear();
+  for (int64_t i = 0; i < count; ++i) graph.segments.push_back(std::to_string(i));
+  size_t segment = 0;
+  for (size_t op = 0; op < graph.operators.size(); ++op) {
+    while (segment < cuts.size() && cuts[segment] <= op) ++segment;
+    graph.operators[op].segment = static_cast<int32_t>(segment);
+    graph.operators[op].in_scope = false;
+  }
+  pass_on_to_readers(graph);
 }
 
 }  // namespace noisemark::memopt

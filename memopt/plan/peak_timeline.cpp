@@ -258,8 +258,27 @@ class Simulation {
     node_slots_.push_back(slot);
     const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
     unpacked_.push_back(own.drops ? walk_.ask(slot) : kept_[static_cast<size_t>(slot)]);
+    if (own.drops && is_laid_out_anew(own.value)) {
+      unpacked_.push_back(allocate(bytes_between_ends(own.value), true));
+    }
     // The derivative of backward saves it, and stays until the graph of both has gone.
     if (graph_.slots[static_cast<size_t>(slot)].differentiated) given_.push_back(unpacked_.back());
+  }
+
+  /// A view that was written over is made again without gaps, and copied for backward.
+  [[nodiscard]] bool is_laid_out_anew(ValueId id) const {
+    const RecordedOperator* producer = graph_.producer_of(id);
+    return treatment(id).source == Source::kMadeAgain && producer->overwrites != kNone &&
+           !recorded(id).fills_its_memory();
+  }
+
+  [[nodiscard]] int64_t bytes_between_ends(ValueId id) const {
+    const RecordedValue& value = recorded(id);
+    int64_t elements = 1;
+    for (size_t d = 0; d < value.sizes.size(); ++d) {
+      elements += (value.sizes[d] - 1) * value.strides[d];
+    }
+    return elements * static_cast<int64_t>(c10::elementSize(value.dtype));
   }
 
   /// The node has run: what it asked for goes, and with it what it saved and never asked for.
@@ -372,6 +391,7 @@ class Simulation {
         memory->second = allocate(whole ? storage(of).bytes : recorded(id).bytes(), true);
       }
       results.push_back(memory->second);
+      if (is_laid_out_anew(id)) static_cast<void>(allocate(bytes_between_ends(id), true));
     }
     if (!recipe.is_shortcut) use_scratch(op.scratch_bytes);
     return results;

@@ -90,7 +90,7 @@ bool can_be_one(const StepGraph& graph, const RecordedStorage& storage, at::Scal
   const bool one_type = std::all_of(storage.values.begin(), storage.values.end(), [&](ValueId id) {
     return graph.value(id).slots.empty() || graph.value(id).dtype == type;
   });
-  return one_type && !storage.written_in_place &&
+  return one_type && !storage.written_in_place && !storage.written_in_parts &&
          storage.bytes % static_cast<int64_t>(c10::elementSize(type)) == 0;
 }
 

@@ -145,6 +145,7 @@ class StepRecorder::State {
     const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < pending_.size(); ++i) {
       const ValueId value = value_of(pending_[i].impl, pending_[i].data);
+      note_read(value);
       graph_.slots[i].value = value;
       graph_.values[static_cast<size_t>(value)].slots.push_back(static_cast<SlotId>(i));
     }
@@ -259,11 +260,11 @@ class StepRecorder::State {
     Argument argument;
     if (input.isTensor()) {
       argument.kind = Argument::Kind::kTensor;
-      argument.values = {value_or_none(input.toTensor())};
+      argument.values = {value_read(input.toTensor())};
     } else if (input.isTensorList()) {
       argument.kind = Argument::Kind::kTensorList;
       for (const at::Tensor& tensor : input.toTensorVector()) {
-        argument.values.push_back(value_or_none(tensor));
+        argument.values.push_back(value_read(tensor));
       }
     } else {
       // A list of optional tensors, or a generator, whose state is not part of the argument.
@@ -354,8 +355,8 @@ class StepRecorder::State {
     to.insert(to.end(), from.begin(), from.end());
   }
 
-  /// The one argument that an operator writes and returns, when the memory has been seen through
-  /// that tensor alone and nobody saved what was in it before.
+  /// The one argument that an operator writes and returns, when nobody saved what was in it before.
+  /// What else shows the elements that are written must not be read any more (stale_).
   int32_t overwritten_argument(const OpenFrame& frame, const c10::FunctionSchema& schema,
                                const std::vector<at::Tensor>& results) {
     int32_t written = kNone;
@@ -369,35 +370,45 @@ class StepRecorder::State {
     const ValueId before = frame.arguments[static_cast<size_t>(written)].values.front();
     const auto known = ids_.find(results.front().unsafeGetTensorImpl());
     if (before == kNone || known == ids_.end() || known->second != before) return kNone;
-    const bool seen_otherwise =
-        graph_.values[static_cast<size_t>(before)].origin != RecordedValue::Origin::kComputed ||
-        storage_of(before).written_in_place || views_of(before) > 1 ||
-        was_saved(results.front(), frame);
-    return seen_otherwise ? kNone : written;
+    if (graph_.value(before).origin != RecordedValue::Origin::kComputed) return kNone;
+    RecordedStorage& storage = storage_of(before);
+    const Saved saved = what_was_saved(before, results.front(), frame);
+    if (storage.written_in_place || saved == Saved::kThese) return kNone;
+    storage.written_in_parts = storage.written_in_parts || saved == Saved::kOthers;
+    for (const ValueId other : storage.values) {
+      if (other != before && replaced_.count(other) == 0 && overlap(other, before)) {
+        stale_.insert(other);
+      }
+    }
+    return written;
   }
 
-  /// Tensors that still exist, not counting earlier contents of the same one. Through one that is
-  /// gone nobody can look again.
-  [[nodiscard]] int64_t views_of(ValueId value) {
-    const std::vector<ValueId>& values = storage_of(value).values;
-    return std::count_if(values.begin(), values.end(), [this](ValueId v) {
-      const auto tensor = tensors_.find(v);
-      return replaced_.count(v) == 0 && tensor != tensors_.end() && !tensor->second.expired();
-    });
+  [[nodiscard]] bool overlap(ValueId a, ValueId b) const {
+    return may_overlap(graph_.value(a).elements_read(), graph_.value(b).elements_read());
   }
 
-  /// Not counting what the operator has saved itself: that is its result, as ReLU saves it.
-  [[nodiscard]] bool was_saved(const at::Tensor& tensor, const OpenFrame& frame) const {
-    if (!tensor.has_storage()) return false;
+  /// The elements of a memory that slots hold.
+  enum class Saved : uint8_t { kNothing, kOthers, kThese };
+
+  /// Does not count what the operator has saved itself: that is its result, as ReLU saves it.
+  [[nodiscard]] Saved what_was_saved(ValueId value, const at::Tensor& tensor,
+                                     const OpenFrame& frame) const {
+    if (!tensor.has_storage()) return Saved::kNothing;
     const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+    Saved found = Saved::kNothing;
     for (size_t s = 0; s < pending_.size(); ++s) {
       const bool own = std::find(frame.slots.begin(), frame.slots.end(), static_cast<SlotId>(s)) !=
                        frame.slots.end();
       const at::Tensor& saved = pending_[s].data;
       if (own || !saved.has_storage()) continue;
-      if (saved.storage().unsafeGetStorageImpl() == storage) return true;
+      if (saved.storage().unsafeGetStorageImpl() != storage) continue;
+      if (form_of(saved) == MemoryForm::kOther) return Saved::kThese;
+      const ElementsRead read{saved.sizes(), saved.strides(), saved.storage_offset(),
+                              saved.scalar_type()};
+      if (may_overlap(read, graph_.value(value).elements_read())) return Saved::kThese;
+      found = Saved::kOthers;
     }
-    return false;
+    return found;
   }
 
   void mark_written(const OpenFrame& frame, const c10::FunctionSchema& schema) {
@@ -441,6 +452,18 @@ class StepRecorder::State {
     return static_cast<int32_t>(known - graph_.segments.begin());
   }
 
+  /// Like value_or_none(), of what somebody reads or saves now.
+  ValueId value_read(const at::Tensor& tensor) {
+    const ValueId value = value_or_none(tensor);
+    note_read(value);
+    return value;
+  }
+
+  /// What was written through another tensor is not what the value was made as.
+  void note_read(ValueId value) {
+    if (stale_.count(value) != 0) storage_of(value).written_in_place = true;
+  }
+
   ValueId value_or_none(const at::Tensor& tensor) {
     return tensor.defined() ? value_of(tensor.unsafeGetTensorImpl(), tensor) : kNone;
   }
@@ -463,7 +486,7 @@ class StepRecorder::State {
     graph_.values.push_back(std::move(value));
     // Weak: the memory of the object is not used again, so its address stays its name.
     if (impl == tensor.unsafeGetTensorImpl()) {
-      tensors_.emplace(id, tensor.getIntrusivePtr());
+      pinned_.emplace_back(tensor.getIntrusivePtr());
       lifetimes_.follow(graph_.values.back().storage, tensor);
     }
     ids_.emplace(impl, id);
@@ -514,12 +537,12 @@ class StepRecorder::State {
   std::unordered_map<std::string, std::string> segment_of_parameter_;
   std::unordered_map<const c10::TensorImpl*, ValueId> ids_;
   std::unordered_map<const c10::StorageImpl*, StorageId> storage_ids_;
-  std::unordered_map<ValueId, WeakTensor> tensors_;
-  std::vector<WeakTensor> pinned_;  ///< of slots, until their values are known;
+  std::vector<WeakTensor> pinned_;  ///< whose addresses are names
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> pinned_storages_;
   std::vector<PendingSlot> pending_;
   Lifetimes lifetimes_;
   std::set<ValueId> replaced_;  ///< what was in a tensor before it was written
+  std::set<ValueId> stale_;     ///< elements of theirs were written through another tensor
   int32_t unpacked_ = 0;
   bool following_ = true;
   bool taken_ = false;

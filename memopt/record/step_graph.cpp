@@ -4,7 +4,6 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 
@@ -111,13 +110,6 @@ bool grows(const StepGraph& graph, const RecordedOperator& op, ValueId input) {
 /// This many times smaller than what it was computed from.
 constexpr int64_t kSmallResult = 16;
 
-bool holds_saved(const StepGraph& graph, const RecordedStorage& storage) {
-  return !storage.external &&
-         std::any_of(storage.values.begin(), storage.values.end(), [&](ValueId value) {
-           return !graph.values[static_cast<size_t>(value)].slots.empty();
-         });
-}
-
 /// Tensors of these keys are more than their memory: subclasses, and what function transforms wrap.
 constexpr c10::DispatchKeySet kWrappers({c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
                                          c10::DispatchKey::FuncTorchBatched,
@@ -135,6 +127,67 @@ MemoryForm form_of(const at::Tensor& tensor) {
     return tensor.is_neg() ? MemoryForm::kNegativeConjugate : MemoryForm::kConjugate;
   }
   return tensor.is_neg() ? MemoryForm::kNegative : MemoryForm::kPlain;
+}
+
+namespace {
+
+/// A dimension with the range of its index in a numbering of memory by strides.
+struct Digit {
+  int64_t stride = 0;
+  int64_t first = 0;
+  int64_t size = 0;
+};
+
+/// The tensor's place in its memory, by digits from the largest stride down; empty where an element
+/// has no digits of its own, as one that is expanded.
+std::vector<Digit> digits_of(const ElementsRead& read) {
+  std::vector<Digit> digits;
+  for (size_t d = 0; d < read.sizes.size(); ++d) {
+    if (read.sizes[d] != 1) digits.push_back({read.strides[d], 0, read.sizes[d]});
+  }
+  std::sort(digits.begin(), digits.end(),
+            [](const Digit& a, const Digit& b) { return a.stride > b.stride; });
+  int64_t left = read.offset;
+  for (Digit& digit : digits) {
+    if (digit.stride <= 0) return {};
+    digit.first = left / digit.stride;
+    left %= digit.stride;
+  }
+  int64_t below = left;  // the most that lies beneath a digit
+  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit) {
+    if (below >= digit->stride) return {};
+    below += (digit->first + digit->size - 1) * digit->stride;
+  }
+  return digits;
+}
+
+/// The last element; of a tensor without negative strides.
+int64_t last_element(const ElementsRead& read) {
+  int64_t last = read.offset;
+  for (size_t d = 0; d < read.sizes.size(); ++d) last += (read.sizes[d] - 1) * read.strides[d];
+  return last;
+}
+
+}  // namespace
+
+bool may_overlap(const ElementsRead& a, const ElementsRead& b) {
+  const bool known = a.strides.size() == a.sizes.size() && b.strides.size() == b.sizes.size();
+  if (!known || a.dtype != b.dtype) return true;
+  if (c10::multiply_integers(a.sizes) == 0 || c10::multiply_integers(b.sizes) == 0) return false;
+  if (last_element(a) < b.offset || last_element(b) < a.offset) return false;
+  const std::vector<Digit> of_a = digits_of(a);
+  const std::vector<Digit> of_b = digits_of(b);
+  const bool alike = !of_a.empty() && std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                                                 [](const Digit& x, const Digit& y) {
+                                                   return x.stride == y.stride;
+                                                 });
+  if (!alike) return true;
+  for (size_t d = 0; d < of_a.size(); ++d) {
+    const bool apart = of_a[d].first + of_a[d].size <= of_b[d].first ||
+                       of_b[d].first + of_b[d].size <= of_a[d].first;
+    if (apart) return false;
+  }
+  return true;
 }
 
 int64_t RecordedValue::bytes() const {
@@ -166,10 +219,15 @@ std::optional<c10::Device> StepGraph::model_device() const {
   return tensor->model_tensor.device();
 }
 
+bool StepGraph::holds_saved(const RecordedStorage& storage) const {
+  return !storage.external && std::any_of(storage.values.begin(), storage.values.end(),
+                                          [this](ValueId id) { return !value(id).slots.empty(); });
+}
+
 int64_t StepGraph::saved_bytes() const {
   int64_t sum = 0;
   for (const RecordedStorage& storage : storages) {
-    if (holds_saved(*this, storage)) sum += storage.bytes;
+    if (holds_saved(storage)) sum += storage.bytes;
   }
   return sum;
 }
@@ -224,33 +282,6 @@ void pass_on_to_readers(StepGraph& graph) {
     const int32_t segment = segment_of_readers(graph, *op);
     if (segment != kNone) op->segment = segment;
   }
-}
-
-void cut_into_equal_segments(StepGraph& graph) {
-  std::vector<int64_t> bytes_made(graph.operators.size(), 0);
-  int64_t storages = 0;
-  for (const RecordedStorage& storage : graph.storages) {
-    if (!holds_saved(graph, storage)) continue;
-    const OperatorId producer = graph.values[static_cast<size_t>(storage.values.front())].producer;
-    bytes_made[static_cast<size_t>(producer)] += storage.bytes;
-    ++storages;
-  }
-  const auto count = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(storages))));
-  const int64_t all_bytes = graph.saved_bytes();
-  graph.segments.clear();
-  int64_t before = 0;
-  for (size_t op = 0; op < graph.operators.size(); ++op) {
-    // By the middle of what it makes, so that a large result belongs where most of it lies.
-    const int64_t middle = before + bytes_made[op] / 2;
-    const int64_t share = all_bytes == 0 ? 0 : std::min(middle * count / all_bytes, count - 1);
-    before += bytes_made[op];
-    graph.operators[op].segment = static_cast<int32_t>(share);
-    graph.operators[op].in_scope = false;
-  }
-  for (int64_t i = 0; i < std::max<int64_t>(count, 1); ++i) {
-    graph.segments.push_back(std::to_string(i));
-  }
-  pass_on_to_readers(graph);
 }
 
 void take_measurements(StepGraph& graph, const StepGraph& warm) {

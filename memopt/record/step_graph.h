@@ -96,8 +96,19 @@ enum class MemoryForm : uint8_t {
 };
 [[nodiscard]] MemoryForm form_of(const at::Tensor& tensor);
 
+/// The elements of its memory that a tensor reads.
+struct ElementsRead {
+  at::IntArrayRef sizes;
+  at::IntArrayRef strides;
+  int64_t offset = 0;
+  at::ScalarType dtype = at::kFloat;
+};
+/// False only where two tensors of one memory have no element in common, as two gates that were cut
+/// out of one result.
+[[nodiscard]] bool may_overlap(const ElementsRead& a, const ElementsRead& b);
+
 /// One tensor of the step. What an operator writes in place becomes another value of the same
-/// storage, where nobody has seen the memory but through that one tensor.
+/// storage, where nobody reads what was written through another tensor.
 struct RecordedValue {
   enum class Origin : uint8_t {
     kComputed,  ///< by `producer`
@@ -122,6 +133,9 @@ struct RecordedValue {
   [[nodiscard]] int64_t bytes() const;
   /// Its elements are a range of memory without gaps or overlaps.
   [[nodiscard]] bool fills_its_memory() const;
+  [[nodiscard]] ElementsRead elements_read() const {
+    return {sizes, strides, storage_offset, dtype};
+  }
 };
 
 /// A block of memory; its views share it.
@@ -129,6 +143,7 @@ struct RecordedStorage {
   int64_t bytes = 0;
   std::vector<ValueId> values;  ///< in the order of their appearance; the first made the storage
   bool written_in_place = false;
+  bool written_in_parts = false;  ///< a part of it was written after another part had been saved
   bool external = false;    ///< of the model or of the batch: nobody's to drop, and not counted
   bool kept_as_is = false;  ///< a cast of a parameter, or read in a form that is not plain: what is
                             ///< saved of it stays as it was saved
@@ -206,6 +221,8 @@ struct StepGraph {
   [[nodiscard]] bool is_saved_by(ValueId value, OperatorId op) const;
   /// The device that the model is on; empty without a model.
   [[nodiscard]] std::optional<c10::Device> model_device() const;
+  /// A slot holds the storage, which is neither the model's nor the batch's.
+  [[nodiscard]] bool holds_saved(const RecordedStorage& storage) const;
   /// Bytes of the storages that slots hold, each once; the model's and the batch's left out.
   [[nodiscard]] int64_t saved_bytes() const;
   /// Names a value in messages: "the result of aten::silu".
@@ -227,11 +244,6 @@ void mark_storages(StepGraph& graph);
 /// segment: what crosses between the segments is then the input, of which there is less to keep.
 /// An operator that ran in a SegmentScope stays there.
 void pass_on_to_readers(StepGraph& graph);
-
-/// Replaces the segments, which follow the names of the model's blocks, by as many as the square
-/// root of the number of saved storages, in the order of the operators, each with an equal share of
-/// the saved bytes (Chen et al. 2016).
-void cut_into_equal_segments(StepGraph& graph);
 
 /// Takes over what `warm`, the graph of a later pass of the same flow, has measured: its bytes, and
 /// of the times the shorter.

@@ -14,6 +14,7 @@
 #include "memopt/accounting/tracking_allocator.h"
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "tests/memopt/nets.h"
+#include "tests/memopt/plan/recorded_nets.h"
 #include "tests/memopt/recording_sink.h"
 
 namespace noisemark::memopt {
@@ -127,6 +128,34 @@ TEST_F(Recorder, takes_what_is_written_in_place_for_another_value_of_the_same_me
             graph.values[static_cast<size_t>(after)].storage);
   EXPECT_TRUE(graph.values[static_cast<size_t>(before)].slots.empty());
   EXPECT_FALSE(graph.values[static_cast<size_t>(after)].slots.empty());
+}
+
+/// The storage of two halves of a linear layer's result, of which the first is written in place.
+RecordedStorage written_half(bool reads_whole) {
+  const at::Tensor weight = at::randn({8, 8}).set_requires_grad(true);
+  const at::Tensor x = at::randn({4, 8});
+  const auto graph = test::record({{{"weight", weight}}, {}, 1}, [&] {
+    const at::Tensor h = at::linear(x, weight);
+    auto halves = h.unsafe_chunk(2, 1);
+    const at::Tensor sum = (halves[0].sigmoid_() * halves[1].tanh_()).sum();
+    return reads_whole ? sum + h.detach().sum() : sum;
+  });
+  for (const RecordedOperator& op : graph->operators) {
+    if (op.name != "aten::sigmoid_") continue;
+    return graph->storages[static_cast<size_t>(graph->value(op.results.front()).storage)];
+  }
+  ADD_FAILURE();
+  return {};
+}
+
+TEST_F(Recorder, takes_a_part_that_is_written_for_another_value_where_nobody_reads_the_whole) {
+  const RecordedStorage storage = written_half(/*reads_whole=*/false);
+  EXPECT_FALSE(storage.written_in_place);
+  EXPECT_TRUE(storage.written_in_parts);  // the first half was saved before the second was written
+}
+
+TEST_F(Recorder, takes_all_of_a_memory_for_written_where_the_whole_is_read_after_a_part_was) {
+  EXPECT_TRUE(written_half(/*reads_whole=*/true).written_in_place);
 }
 
 TEST_F(Recorder, gives_operators_the_segment_of_their_parameters_and_passes_it_on) {

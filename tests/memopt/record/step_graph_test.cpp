@@ -1,4 +1,4 @@
-#include <ATen/ops/empty.h>
+#include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
 #include "memopt/record/step_graph.h"
@@ -41,6 +41,32 @@ TEST(Segments, are_the_residual_and_attention_blocks_of_lucidrains_names) {
   EXPECT_EQ(segment.at("downs.0.0.block1.norm.g"), "downs.0.0");
   EXPECT_EQ(segment.at("downs.0.2.to_out.0.weight"), "downs.0.2");
   EXPECT_EQ(segment.at("mid_block1.block1.proj.weight"), "mid_block1");
+}
+
+ElementsRead read_by(const at::Tensor& tensor) {
+  return {tensor.sizes(), tensor.strides(), tensor.storage_offset(), tensor.scalar_type()};
+}
+
+bool overlap(const at::Tensor& a, const at::Tensor& b) {
+  return may_overlap(read_by(a), read_by(b)) || may_overlap(read_by(b), read_by(a));
+}
+
+TEST(Overlaps, are_ruled_out_for_parts_of_one_tensor_alone) {
+  const at::Tensor whole = at::empty({6, 8});
+  const auto gates = whole.chunk(4, 1);
+  EXPECT_FALSE(overlap(gates[0], gates[1]));
+  EXPECT_FALSE(overlap(gates[3], gates[1]));
+  EXPECT_FALSE(overlap(whole[0], whole[1]));
+  EXPECT_FALSE(overlap(whole.narrow(0, 0, 3), whole.narrow(0, 3, 3)));
+  EXPECT_FALSE(overlap(whole.t().narrow(0, 0, 2), gates[1]));
+  EXPECT_TRUE(overlap(gates[1], whole));
+  EXPECT_TRUE(overlap(gates[1], gates[1]));
+  EXPECT_TRUE(overlap(whole.narrow(1, 0, 3), whole.narrow(1, 2, 3)));
+  EXPECT_TRUE(overlap(whole.narrow(1, 0, 2), whole.view({48}).narrow(0, 1, 4)));
+  EXPECT_TRUE(overlap(whole.view({48}).narrow(0, 0, 8).expand({3, 8}), whole[0]));
+  // One row of the first begins where the second lies, though no row is as long.
+  EXPECT_TRUE(overlap(whole.as_strided({2, 8}, {6, 1}), whole.as_strided({2, 2}, {6, 1}, 6)));
+  EXPECT_FALSE(overlap(whole.narrow(0, 0, 0), whole));
 }
 
 TEST(Segments, of_a_plain_sequence_are_its_layers) {
