@@ -44,7 +44,10 @@ void cut_for_lowest_peak(StepGraph& graph, const Policy& policy) {
 GuardedPlan resolve_below_none(const std::shared_ptr<const StepGraph>& graph, const Policy& policy,
                                const Overrides& overrides) {
   TreatmentPlan plan = resolve(graph, policy, overrides);
-  if (plan.recipes.empty()) return {std::move(plan)};
+  // What a backward that is differentiated itself was given lives on in its own graph.
+  const bool twice = std::any_of(graph->slots.begin(), graph->slots.end(),
+                                 [](const RecordedSlot& slot) { return slot.differentiated; });
+  if (plan.recipes.empty() || twice) return {std::move(plan)};
   const int64_t most = kept_timeline(graph).peak_saved_bytes * kMostQuarters / 4;
   if (predicted_peak(graph, policy, overrides) <= most) return {std::move(plan)};
   Policy other = policy;

@@ -21,7 +21,8 @@ struct GuardedPlan {
 
 /// The policy's plan. Where making values again is predicted to need over a quarter more at the
 /// peak than keeping them, as where all of backward's values are made from the same few, the policy
-/// is followed on one level (Policy::light), and else makes nothing again; codecs stay.
+/// is followed on one level (Policy::light), and else makes nothing again; codecs stay. Not asked
+/// where backward is differentiated itself.
 [[nodiscard]] GuardedPlan resolve_below_none(const std::shared_ptr<const StepGraph>& graph,
                                              const Policy& policy, const Overrides& overrides);
 

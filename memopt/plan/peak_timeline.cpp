@@ -258,22 +258,15 @@ class Simulation {
     node_slots_.push_back(slot);
     const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
     unpacked_.push_back(own.drops ? walk_.ask(slot) : kept_[static_cast<size_t>(slot)]);
-    if (own.drops && is_laid_out_anew(own.value)) {
-      unpacked_.push_back(allocate(bytes_between_ends(own.value), true));
-    }
     // The derivative of backward saves it, and stays until the graph of both has gone.
     if (graph_.slots[static_cast<size_t>(slot)].differentiated) given_.push_back(unpacked_.back());
   }
 
-  /// A view that was written over is made again without gaps, and copied for backward.
-  [[nodiscard]] bool is_laid_out_anew(ValueId id) const {
-    const RecordedOperator* producer = graph_.producer_of(id);
-    return treatment(id).source == Source::kMadeAgain && producer->overwrites != kNone &&
-           !recorded(id).fills_its_memory();
-  }
-
-  [[nodiscard]] int64_t bytes_between_ends(ValueId id) const {
+  /// A view that was written over is made again in memory of its own, with the gaps of its strides,
+  /// on which a kernel's bits may depend.
+  [[nodiscard]] int64_t bytes_made(ValueId id, const RecordedOperator& op) const {
     const RecordedValue& value = recorded(id);
+    if (op.overwrites == kNone) return value.bytes();
     int64_t elements = 1;
     for (size_t d = 0; d < value.sizes.size(); ++d) {
       elements += (value.sizes[d] - 1) * value.strides[d];
@@ -388,10 +381,9 @@ class Simulation {
       const auto [memory, fresh] = of_storage.try_emplace(of, nullptr);
       const bool whole = storage(of).values.front() == id;
       if (fresh) {
-        memory->second = allocate(whole ? storage(of).bytes : recorded(id).bytes(), true);
+        memory->second = allocate(whole ? storage(of).bytes : bytes_made(id, op), true);
       }
       results.push_back(memory->second);
-      if (is_laid_out_anew(id)) static_cast<void>(allocate(bytes_between_ends(id), true));
     }
     if (!recipe.is_shortcut) use_scratch(op.scratch_bytes);
     return results;

@@ -1,7 +1,6 @@
 #include "memopt/replay/execution.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -157,7 +156,7 @@ class PlanExecution::State {
     const KernelScope kernels;
     note_asked();
     if (at::Tensor saved = still_there(slot); saved.defined()) return saved;
-    at::Tensor tensor = laid_out(slot, walk_.ask(slot));
+    at::Tensor tensor = walk_.ask(slot);
     refuse_another_value(slot, tensor);
     look_ahead(slot);
     if (c10::GradMode::is_enabled()) count_writes(slot, tensor);
@@ -188,7 +187,7 @@ class PlanExecution::State {
     const ValueId id = treatment(slot).value;
     bool equal = false;
     try {
-      equal = same_bits(laid_out(slot, walk_.ask(slot)), kept);
+      equal = same_bits(walk_.ask(slot), kept);
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const c10::Error&) {
@@ -279,27 +278,6 @@ class PlanExecution::State {
     if (static_cast<size_t>(slot) >= plan_->slots.size()) return false;
     const ValueId value = graph_.slots[static_cast<size_t>(slot)].value;
     return (!path_.has_value() || path_->fits(tensor, slot)) && held_.fits_memory(value, tensor);
-  }
-
-  /// What a view was written over to is made again in memory of its own, without gaps. Backward
-  /// gets it with the strides of forward, on which the bits of a matrix product may depend.
-  [[nodiscard]] at::Tensor laid_out(SlotId slot, at::Tensor made) const {
-    const RecordedValue& recorded = graph_.value(treatment(slot).value);
-    if (value(treatment(slot).value).source != Source::kMadeAgain || has_strides(made, recorded)) {
-      return made;
-    }
-    return at::empty_strided(recorded.sizes, recorded.strides, made.options()).copy_(made);
-  }
-
-  /// Strides of dimensions with one element say nothing. One that is expanded cannot be written.
-  [[nodiscard]] static bool has_strides(const at::Tensor& made, const RecordedValue& recorded) {
-    bool same = true;
-    for (size_t d = 0; d < recorded.strides.size(); ++d) {
-      if (recorded.sizes[d] == 1) continue;
-      if (recorded.strides[d] == 0) return true;
-      same = same && made.stride(static_cast<int64_t>(d)) == recorded.strides[d];
-    }
-    return same;
   }
 
   /// Facts that autograd does not know of an operator, such as the summand of an addition, may have

@@ -212,12 +212,7 @@ Recipe recipe_of_call(const RecordedOperator& call) {
     }
     const OperatorCall frame(name);
     handle.callBoxed(stack);
-    std::vector<at::Tensor> results = flattened(stack);
-    // A kernel's bits may depend on strides; what it gave has no use for the gaps.
-    for (size_t i = 0; i < results.size() && overwrites != kNone; ++i) {
-      if (!results[i].is_non_overlapping_and_dense()) results[i] = copy_of(results[i]);
-    }
-    return results;
+    return flattened(stack);
   };
   return recipe;
 }

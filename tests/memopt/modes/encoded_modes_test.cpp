@@ -244,8 +244,8 @@ TEST(MirrorSqrt, cuts_the_step_into_segments_of_equal_bytes) {
     ++storages;
   }
   const auto segments = static_cast<int64_t>(graph.segments.size());
-  EXPECT_GE((segments + 1) * (segments + 1), storages);
-  EXPECT_LE((segments - 1) * (segments - 1), storages);
+  EXPECT_GE((2 * segments + 1) * (2 * segments + 1), storages);
+  EXPECT_LE((segments - 1) * (segments - 1), 4 * storages);
   for (const auto& [segment, held] : bytes) {
     EXPECT_LE(held, graph.saved_bytes() / segments + 2 * largest) << segment;
   }
