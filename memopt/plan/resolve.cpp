@@ -353,7 +353,9 @@ class Resolver {
     const bool foreign = storage(id).external && !is_unsaved_view_of_model(id);
     if (producer == nullptr || foreign) return KeepReason::kForeign;
     if (storage(id).kept_as_is) return KeepReason::kAsItIs;
-    if (storage(id).written_in_place) return KeepReason::kWrittenInPlace;
+    if (storage(id).written_in_place || would_live_with_gaps(id)) {
+      return KeepReason::kWrittenInPlace;
+    }
     if (!producer->repeatable) return KeepReason::kUnrepeatable;
     if (!value(id).has_history) return KeepReason::kNoHistory;
     if (!policy_.may_replay(graph_, *producer)) return KeepReason::kNotAllowed;
@@ -363,6 +365,16 @@ class Resolver {
     if (!value(id).slots.empty() && is_small_result(graph_, id)) return KeepReason::kSmall;
     if (policy_.keep_what_crosses_segments && crosses(id)) return KeepReason::kCrossesSegments;
     return missing_inputs(id).empty() ? KeepReason::kNone : KeepReason::kInputMissing;
+  }
+
+  /// A view that was written is made again in memory with gaps, and lives on in the graph of a
+  /// backward that is differentiated itself: several of one memory then take more than it did.
+  [[nodiscard]] bool would_live_with_gaps(ValueId id) const {
+    const std::vector<SlotId>& slots = value(id).slots;
+    return graph_.producer_of(id)->overwrites != kNone && !value(id).fills_its_memory() &&
+           std::any_of(slots.begin(), slots.end(), [&](SlotId slot) {
+             return graph_.slots[static_cast<size_t>(slot)].differentiated;
+           });
   }
 
   /// Others may be made from it. One that was saved is held, which takes no memory either.
