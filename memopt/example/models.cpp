@@ -198,51 +198,6 @@ class LstmImpl : public nn::Module {
 };
 TORCH_MODULE(Lstm);
 
-/// The same with GRU, which runs its cells one by one on a CPU.
-class GruImpl : public nn::Module {
- public:
-  GruImpl()
-      : tokens_(register_module("tokens", nn::Embedding(kVocabulary, kWidth))),
-        gru_(register_module(
-            "gru", nn::GRU(nn::GRUOptions(kWidth, kWidth).num_layers(2).batch_first(true)))),
-        head_(register_module("head", nn::Linear(kWidth, kVocabulary))) {}
-
-  at::Tensor forward(const at::Tensor& tokens) { return head_(std::get<0>(gru_(tokens_(tokens)))); }
-
- private:
-  nn::Embedding tokens_;
-  nn::GRU gru_;
-  nn::Linear head_;
-};
-TORCH_MODULE(Gru);
-
-/// The same with cells of LSTM in a loop of the model's own.
-class CellsImpl : public nn::Module {
- public:
-  CellsImpl()
-      : tokens_(register_module("tokens", nn::Embedding(kVocabulary, kWidth))),
-        cell_(register_module("cell", nn::LSTMCell(kWidth, kWidth))),
-        head_(register_module("head", nn::Linear(kWidth, kVocabulary))) {}
-
-  at::Tensor forward(const at::Tensor& tokens) {
-    const at::Tensor x = tokens_(tokens);
-    at::Tensor h = at::zeros({x.size(0), kWidth});
-    at::Tensor c = at::zeros_like(h);
-    std::vector<at::Tensor> states;
-    for (int64_t t = 0; t < x.size(1); ++t) {
-      std::tie(h, c) = cell_(x.select(1, t), std::make_tuple(h, c));
-      states.push_back(h);
-    }
-    return head_(at::stack(states, 1));
-  }
-
- private:
-  nn::Embedding tokens_;
-  nn::LSTMCell cell_;
-  nn::Linear head_;
-};
-TORCH_MODULE(Cells);
-
 /// time [N] -> [N, width], waves of many lengths through a perceptron.
 class TimeEmbeddingImpl : public nn::Module {
  public:
@@ -461,8 +416,6 @@ constexpr TaskEntry kTasks[] = {
     {"dit", "a diffusion transformer", &denoiser<Dit>},
     {"gpt", "a decoder of tokens", &next_token<Gpt>},
     {"lstm", "two layers of LSTM", &next_token<Lstm>},
-    {"gru", "two layers of GRU", &next_token<Gru>},
-    {"cells", "cells of LSTM in a loop", &next_token<Cells>},
     {"unet", "a diffusion U-Net with attention", &denoiser<UNet>},
 };
 
