@@ -345,9 +345,16 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
     const PlanningScope timed(apart_s_, kMeasuresNothing);
     return static_cast<double>(passes_together()) * probe.error_of(plan);
   };
-  ErrorModel errors = measured_error_model(*options_, error_of, limit);
+  const ErrorModel measured_apart = measured_error_model(*options_, error_of, limit);
+  ErrorModel errors = measured_apart;
+  bool smallest_is_left = true;
   for (int corrections = 0;; ++corrections) {
     plan_within(errors);
+    const bool is_lost = corrections > 0 && !answer_;
+    if (is_lost && std::exchange(smallest_is_left, false) &&
+        takes_smallest(measured_apart, error_of)) {
+      return;
+    }
     const PlanPoint& point = answer_ ? answer_->point : planner_->curve().back();
     const double measured = error_of(std::make_shared<const TreatmentPlan>(planner_->plan(point)));
     probed_passes_ = probe.passes();
@@ -365,6 +372,25 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
       errors.scale(std::clamp(excess * excess, kLeastCorrection, kMostCorrection));
     }
   }
+}
+
+/// A correction that one plan needed can forbid all that fit, though the smallest of those before
+/// it needs none: it is measured itself, since its size is what a refusal names.
+bool BudgetMode::takes_smallest(const ErrorModel& errors, const MeasureError& error_of) {
+  const std::shared_ptr<const Planner> corrected = planner_;
+  plan_within(errors);
+  if (planner_->smallest_bytes() <= share()) {
+    answer_ = planner_->within(planner_->smallest_bytes());
+    const PlanPoint& point = answer_->point;
+    const double measured = error_of(std::make_shared<const TreatmentPlan>(planner_->plan(point)));
+    if (measured <= *budget_.error) {
+      expect_error(errors, measured);
+      return true;
+    }
+  }
+  planner_ = corrected;
+  answer_.reset();
+  return false;
 }
 
 /// A plan that rounds nothing is expected to have no error, whatever a device gives each time.

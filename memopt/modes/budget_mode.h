@@ -94,6 +94,7 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] CodecFigures measured_figures();
   void plan_within(ErrorModel errors);
   void plan_and_measure(GradientProbe& probe);
+  [[nodiscard]] bool takes_smallest(const ErrorModel& errors, const MeasureError& error_of);
   void expect_error(ErrorModel errors, double measured);
   void look_at_gradient();
   [[nodiscard]] bool plans_for_gradient(double norm);
