@@ -44,7 +44,7 @@ void cut_for_lowest_peak(StepGraph& graph, const Policy& policy) {
 GuardedPlan resolve_below_none(const std::shared_ptr<const StepGraph>& graph, const Policy& policy,
                                const Overrides& overrides) {
   TreatmentPlan plan = resolve(graph, policy, overrides);
-  // What a backward that is differentiated itself was given lives on in its own graph.
+  // A backward that is differentiated itself keeps what it was given in its own graph.
   const bool twice = std::any_of(graph->slots.begin(), graph->slots.end(),
                                  [](const RecordedSlot& slot) { return slot.differentiated; });
   if (plan.recipes.empty() || twice) return {std::move(plan)};

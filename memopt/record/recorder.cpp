@@ -356,7 +356,7 @@ class StepRecorder::State {
   }
 
   /// The one argument that an operator writes and returns, when nobody saved what was in it before.
-  /// What else shows the elements that are written must not be read any more (stale_).
+  /// Other tensors that show the written elements must not be read any more (stale_).
   int32_t overwritten_argument(const OpenFrame& frame, const c10::FunctionSchema& schema,
                                const std::vector<at::Tensor>& results) {
     int32_t written = kNone;
@@ -459,7 +459,7 @@ class StepRecorder::State {
     return value;
   }
 
-  /// What was written through another tensor is not what the value was made as.
+  /// A value that was written through another tensor is no longer as it was made.
   void note_read(ValueId value) {
     if (stale_.count(value) != 0) storage_of(value).written_in_place = true;
   }

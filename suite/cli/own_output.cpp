@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the program keeps in a folder of its own, and the file by which it knows such a folder.
+/// Files that the program keeps in a folder of its own, and the one by which it knows such a
+/// folder.
 struct Keeping {
   std::string_view mark;
   std::string_view begins;  ///< words near the mark's beginning: another program's file has others

@@ -352,7 +352,7 @@ class Listener final : public Denoiser {
   std::vector<at::Tensor> t_;
 };
 
-// What an evaluation of "samples" test pictures shows the network.
+// The batch that an evaluation of "samples" test pictures shows the network.
 NamedTensors evaluation(const Request& request) {
   Definition definition = data_definition(request);
   definition.eval.samples = request.get<int64_t>("samples", 8);
@@ -364,7 +364,8 @@ NamedTensors evaluation(const Request& request) {
   return {{"x", listener.x()}, {"t", listener.t()}};
 }
 
-// What the network sees first when "samples" images are drawn with the product's own noise.
+// The noise that the network sees first when "samples" images are drawn by the product's own
+// generator.
 NamedTensors initial_noise(const Request& request) {
   const ModelConfig model = request.get("model", ModelConfig{});
   SampleConfig config = request.get("sample", SampleConfig{});
