@@ -145,8 +145,9 @@ inline std::string mode_for(const std::string& kind, const MakeModel& make) {
   // A gradient of zero measures nothing.
   if (planner == nullptr) return spell_budget({kTarget, int64_t{1} << 30, kAllowedError});
   const int64_t most = planner->curve().front().peak_saved_bytes;
-  const int64_t least = planner->smallest_bytes();
-  const int64_t bytes = std::max((most + least) / 2, least);
+  // Another session's costs may find no smaller plans than these.
+  const int64_t sure = planner->sure_bytes();
+  const int64_t bytes = std::max((most + planner->smallest_bytes()) / 2, sure);
   const std::optional<double> error =
       kind == "budget" ? std::nullopt : std::optional(kAllowedError);
   return spell_budget({kTarget, bytes, error});
