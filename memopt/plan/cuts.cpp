@@ -63,7 +63,7 @@ int64_t square_root_segments(const StepGraph& graph) {
 
 namespace {
 
-/// The first operator of each segment but the first, if all save the same bytes.
+/// Returns the first operator of each segment but the first, if all save the same bytes.
 std::vector<size_t> equal_cuts(const StepGraph& graph, int64_t count) {
   std::vector<int64_t> bytes_made(graph.operators.size(), 0);
   for (const RecordedStorage& storage : graph.storages) {
@@ -74,7 +74,8 @@ std::vector<size_t> equal_cuts(const StepGraph& graph, int64_t count) {
   std::vector<size_t> cuts;
   int64_t before = 0;
   for (size_t op = 0; op < graph.operators.size() && all_bytes > 0; ++op) {
-    // By the middle of what it makes, so that a large result belongs where most of it lies.
+    // An operator counts where the middle of its results lies, so that a large result belongs where
+    // most of it lies.
     const int64_t middle = before + bytes_made[op] / 2;
     const int64_t segment = std::min(middle * count / all_bytes, count - 1);
     before += bytes_made[op];

@@ -15,7 +15,7 @@ namespace {
 /// and a little more is no reason to give up what it gains when forward ends.
 constexpr int64_t kMostQuarters = 5;
 
-/// Without codecs: that asks for no figures, which would have to be measured.
+/// Leaves codecs out, because their figures would have to be measured.
 int64_t predicted_peak(std::shared_ptr<const StepGraph> graph, Policy policy,
                        const Overrides& overrides) {
   policy.codec = {};

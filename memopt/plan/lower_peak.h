@@ -13,16 +13,16 @@ namespace noisemark::memopt {
 /// has the lowest peak.
 void cut_for_lowest_peak(StepGraph& graph, const Policy& policy);
 
-/// A plan, and whether the policy's own was not it.
+/// Holds a plan, and whether the policy's own was not it.
 struct GuardedPlan {
   TreatmentPlan plan;
   bool makes_nothing_again = false;  ///< though the policy would
 };
 
-/// The policy's plan. Where making values again is predicted to need over a quarter more at the
-/// peak than keeping them, as where all of backward's values are made from the same few, the policy
-/// is followed on one level (Policy::light), and else makes nothing again; codecs stay. Not asked
-/// where backward is differentiated itself.
+/// Returns the policy's plan. Where making values again is predicted to need over a quarter more at
+/// the peak than keeping them, as where all of backward's values are made from the same few, the
+/// policy is followed on one level (Policy::light), and else makes nothing again; codecs stay. Not
+/// asked where backward is differentiated itself.
 [[nodiscard]] GuardedPlan resolve_below_none(const std::shared_ptr<const StepGraph>& graph,
                                              const Policy& policy, const Overrides& overrides);
 

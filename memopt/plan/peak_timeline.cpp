@@ -1,5 +1,6 @@
 #include "memopt/plan/peak_timeline.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
@@ -267,11 +268,9 @@ class Simulation {
   [[nodiscard]] int64_t bytes_made(ValueId id, const RecordedOperator& op) const {
     const RecordedValue& value = recorded(id);
     if (op.overwrites == kNone) return value.bytes();
-    int64_t elements = 1;
-    for (size_t d = 0; d < value.sizes.size(); ++d) {
-      elements += (value.sizes[d] - 1) * value.strides[d];
-    }
-    return elements * static_cast<int64_t>(c10::elementSize(value.dtype));
+    const size_t bytes =
+        at::detail::computeStorageNbytes(value.sizes, value.strides, c10::elementSize(value.dtype));
+    return static_cast<int64_t>(bytes);
   }
 
   /// The node has run: what it asked for goes, and with it what it saved and never asked for.

@@ -61,7 +61,7 @@ class CallWatch {
   uint64_t first_sequence_;
   std::unordered_map<const c10::StorageImpl*, int64_t> model_;  ///< versions as the pass began
   std::vector<uint64_t> calls_;  ///< by sequence number, from first_sequence_ on
-  /// By the address of the operator's name, which outlives the pass.
+  /// They are found by the address of the operator's name, which outlives the pass.
   std::unordered_map<const void*, std::vector<size_t>> written_arguments_;
   /// Weak: the memory of the object is not used again, so its address stays its name.
   struct Written {

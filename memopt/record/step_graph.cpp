@@ -131,15 +131,15 @@ MemoryForm form_of(const at::Tensor& tensor) {
 
 namespace {
 
-/// A dimension with the range of its index in a numbering of memory by strides.
+/// Holds a dimension with the range of its index in a numbering of memory by strides.
 struct Digit {
   int64_t stride = 0;
   int64_t first = 0;
   int64_t size = 0;
 };
 
-/// The tensor's place in its memory, by digits from the largest stride down; empty where an element
-/// has no digits of its own, as one that is expanded.
+/// Returns the tensor's place in its memory, by digits from the largest stride down; empty where an
+/// element has no digits of its own, as one that is expanded.
 std::vector<Digit> digits_of(const ElementsRead& read) {
   std::vector<Digit> digits;
   for (size_t d = 0; d < read.sizes.size(); ++d) {
@@ -161,7 +161,7 @@ std::vector<Digit> digits_of(const ElementsRead& read) {
   return digits;
 }
 
-/// The last element; of a tensor without negative strides.
+/// Returns the last element of a tensor without negative strides.
 int64_t last_element(const ElementsRead& read) {
   int64_t last = read.offset;
   for (size_t d = 0; d < read.sizes.size(); ++d) last += (read.sizes[d] - 1) * read.strides[d];

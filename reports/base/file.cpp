@@ -136,7 +136,7 @@ void write_over(const std::filesystem::path& path, std::span<const std::string_v
   if (close(descriptor) != 0) throw cannot_write(path, errno);
 }
 
-// A name beside `path`, cut off where the file system would take no longer one.
+// Returns a name beside `path`, cut off where the file system would take no longer one.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   const std::string ending = std::string(kTemporary) + std::to_string(getpid());
   const std::filesystem::path folder = path.parent_path();
@@ -152,7 +152,8 @@ bool is_regular(const std::filesystem::path& path) {
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// A file in a folder that takes no new one, like one that a container is given alone.
+// Returns whether the folder takes no new file and this one may be written, like one that a
+// container is given alone.
 bool is_all_that_may_be_written(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.parent_path();
   return eaccess(folder.empty() ? "." : folder.c_str(), W_OK) != 0 && is_regular(path) &&

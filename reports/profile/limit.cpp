@@ -49,7 +49,7 @@ std::string waiting_words(const Profile& profile) {
 }
 
 fs::path profile_in(const fs::path& folder) {
-  return folder / "profile" / "profile.json";
+  return folder / "profile" / kProfileFile;
 }
 
 Profile read_profile(const fs::path& file) {

@@ -19,6 +19,7 @@
 namespace noisemark::reports {
 
 inline constexpr double kNsPerS = 1e9;
+inline constexpr const char* kProfileFile = "profile.json";
 
 /// The times of some events. Times and bytes are of all steps together.
 struct ProfileTimes {

@@ -115,7 +115,7 @@ class Roofs {
     return usual == by_type_.end() ? 0 : usual->second;
   }
 
-  /// What is larger than any working set is as fast as the largest.
+  /// A footprint that is larger than any working set is as fast as the largest.
   [[nodiscard]] double bytes_per_s(int64_t footprint) const {
     double best = 0;
     for (const MemoryPeak& peak : memory_) {

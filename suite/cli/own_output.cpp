@@ -9,49 +9,60 @@
 #include <fstream>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/profile/profile.h"
 #include "suite/cli/arguments.h"
+#include "suite/run/folder/output_folder.h"
 
 namespace noisemark::suite {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Files that the program keeps in a folder of its own, and the one by which it knows such a
-/// folder.
+using Names = std::span<const char* const>;
+
+/// Holds the files that the program keeps in a folder of its own, and the one by which it knows
+/// such a folder.
 struct Keeping {
   std::string_view mark;
   std::string_view begins;  ///< words near the mark's beginning: another program's file has others
-  std::string_view files;   ///< names, each between bars
-  std::string_view folders = "";
+  Names files;
+  Names folders = {};  ///< folders in it whose files are kept too
 };
 
-constexpr std::string_view kRunFiles =
-    "|result.json|events.mlog|report.md|report.html|insight.json|weights.safetensors|"
-    "ema.safetensors|checkpoint.safetensors|memory_snapshot.pickle|";
+constexpr std::array kSuiteFiles = {"suite.json", "report.md",    "report.html",
+                                    "sweep.md",   "sweep.json",   "sweep.html",
+                                    "predict.md", "predict.json", "predict.html"};
+constexpr std::array kQualityFiles = {"quality.json", "quality.md", "quality.html"};
+constexpr std::array kSamplingFiles = {"sampling.json", "samples.npy", "sheet.png"};
+constexpr std::array kProfileFiles = {reports::kProfileFile, "profile.md", "profile.html",
+                                      "trace.json.gz", "memory_timeline.json"};
+constexpr std::array kAbFiles = {"ab.json", "ab.md"};
+constexpr std::array kCalibrationFiles = {"calibration.json", "calibration.md"};
+constexpr std::array kFoldersOfRun = {"plots", "distances"};
+constexpr std::array kFolderOfPlots = {"plots"};
+constexpr std::array kFolderOfPictures = {"pictures"};
 constexpr std::array<Keeping, 8> kKeepings = {{
-    {"result.json", "noisemark.result", kRunFiles, "|plots|distances|"},
-    {"events.mlog", ":::MLLOG", kRunFiles, "|plots|"},
-    {"suite.json", "noisemark.suite",
-     "|suite.json|report.md|report.html|sweep.md|sweep.json|sweep.html|predict.md|predict.json|"
-     "predict.html|"},
-    {"quality.json", "noisemark.quality", "|quality.json|quality.md|quality.html|"},
-    {"sampling.json", "noisemark.sampling", "|sampling.json|samples.npy|sheet.png|", "|pictures|"},
-    {"profile.json", "noisemark.profile",
-     "|profile.json|profile.md|profile.html|trace.json.gz|memory_timeline.json|", "|plots|"},
-    {"ab.json", "noisemark.ab", "|ab.json|ab.md|"},
-    {"calibration.json", "noisemark.calibration", "|calibration.json|calibration.md|"},
+    {"result.json", "noisemark.result", kRunFiles, kFoldersOfRun},
+    {"events.mlog", ":::MLLOG", kRunFiles, kFolderOfPlots},
+    {"suite.json", "noisemark.suite", kSuiteFiles},
+    {"quality.json", "noisemark.quality", kQualityFiles},
+    {"sampling.json", "noisemark.sampling", kSamplingFiles, kFolderOfPictures},
+    {reports::kProfileFile, "noisemark.profile", kProfileFiles, kFolderOfPlots},
+    {"ab.json", "noisemark.ab", kAbFiles},
+    {"calibration.json", "noisemark.calibration", kCalibrationFiles},
 }};
 
 constexpr uint32_t kWriteOtherThings =
     command::kHistory | command::kPlan | command::kAb | command::kCalibrate | command::kSelftest;
 
-/// A file by all of its names.
+/// Identifies a file under all of its names.
 using FileId = std::pair<dev_t, ino_t>;
 
 std::optional<struct stat> status_of(const fs::path& path) {
@@ -63,8 +74,8 @@ FileId id_of(const struct stat& status) {
   return {status.st_dev, status.st_ino};
 }
 
-bool names(std::string_view all, const fs::path& one) {
-  return all.find("|" + one.string() + "|") != std::string_view::npos;
+bool names(Names all, const fs::path& one) {
+  return std::find(all.begin(), all.end(), one.string()) != all.end();
 }
 
 /// A file is a mark by what stands in it, for any name may be another program's too.
@@ -78,7 +89,7 @@ bool is_marked(const fs::path& folder, const Keeping& keeping) {
   return head.find(keeping.begins) != std::string::npos;
 }
 
-/// A part of results, by where it lies.
+/// Returns whether the file is a part of results, judged by where it lies.
 bool is_kept(const fs::path& file) {
   const fs::path folder = file.parent_path();
   return std::any_of(kKeepings.begin(), kKeepings.end(), [&](const Keeping& keeping) {
@@ -87,14 +98,15 @@ bool is_kept(const fs::path& file) {
   });
 }
 
-/// By its name alone: what a folder that the command reads holds under it is read, or refused.
+/// Judges by the name alone: what a folder that the command reads holds under it is read, or
+/// refused.
 bool is_named_as_kept(const fs::path& file) {
   return std::any_of(kKeepings.begin(), kKeepings.end(), [&](const Keeping& keeping) {
     return keeping.mark == file.filename().string();
   });
 }
 
-/// Something that a command is given to read.
+/// Holds what a command is given to read.
 struct Input {
   fs::path path;
   bool whole = false;  ///< every file of a folder is read, or may be
@@ -125,7 +137,7 @@ std::optional<fs::path> found_below(const fs::path& folder, const Input& input,
   return {};
 }
 
-/// The path without links and without the slash that a shell adds.
+/// Returns the path without links and without the slash that a shell adds.
 fs::path plain(const fs::path& path) {
   std::error_code unknown;
   const fs::path whole = fs::weakly_canonical(path, unknown);

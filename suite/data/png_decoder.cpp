@@ -173,7 +173,7 @@ constexpr size_t kMostText = size_t{1} << 26U;  // of all texts together
 /// Returns the length of a packed text, and 0 of one that cannot be unpacked.
 size_t unpacked_size(FileBytes packed);
 
-/// The bytes behind the first zero.
+/// Returns the bytes behind the first zero.
 std::optional<FileBytes> behind_zero(FileBytes data) {
   const auto zero = std::find(data.begin(), data.end(), 0);
   if (zero == data.end()) return std::nullopt;

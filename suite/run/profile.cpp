@@ -40,12 +40,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPage = "profile.md";
-constexpr const char* kFigures = "profile.json";
 constexpr const char* kTrace = "trace.json.gz";
 constexpr const char* kPlainTrace = "trace.json";
 constexpr const char* kTimeline = "memory_timeline.json";
 constexpr const char* kHtml = "profile.html";
-constexpr std::array kFiles{kPage, kFigures, kTrace, kPlainTrace, kTimeline, kHtml, "plots"};
+constexpr std::array kFiles{kPage,  reports::kProfileFile, kTrace, kPlainTrace, kTimeline, kHtml,
+                            "plots"};
 
 constexpr int64_t kWarmup = 3;
 constexpr int64_t kFewestPairs = 5;
@@ -305,7 +305,7 @@ ExitCode run_profile(const RunOptions& given, const ProfileWishes& wishes) {
   const std::string page =
       reports::profile_markdown(profile, write_plots_of(out, profile, timeline));
   reports::write_file_atomically(out / kPage, page);
-  reports::write_file_atomically(out / kFigures, reports::profile_json(profile));
+  reports::write_file_atomically(out / reports::kProfileFile, reports::profile_json(profile));
   fs::remove(out / kHtml);
   if (wishes.html) (void)reports::write_html_beside(out / kPage);
   reports::print_out(page + fmt::format("\nProfile: {}\n", (out / kPage).string()));

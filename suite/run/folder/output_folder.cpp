@@ -27,19 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Everything that a run may leave in its folder. The result is the last to arrive.
-constexpr std::array<const char*, 12> kRunFiles = {"plots",
-                                                   "report.html",
-                                                   "profile",
-                                                   "report.md",
-                                                   "insight.json",
-                                                   "events.mlog",
-                                                   "weights.safetensors",
-                                                   "ema.safetensors",
-                                                   "checkpoint.safetensors",
-                                                   "memory_snapshot.pickle",
-                                                   "samples",
-                                                   "result.json"};
 constexpr std::array<const char*, 2> kSuiteFiles = {"suite.json", "report.md"};
 /// Pages of earlier runs, which are made only where they are asked for.
 constexpr std::array<const char*, 4> kPages = {"report.html", "quality.html", "sweep.html",

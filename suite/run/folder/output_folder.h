@@ -1,16 +1,32 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/render/insight.h"
 #include "reports/result/result.h"
 #include "suite/run/spec/plan.h"
 #include "suite/train/checkpoint.h"
 
 namespace noisemark::suite {
+
+/// Everything that a run may leave in its folder. The result is the last to arrive.
+inline constexpr std::array<const char*, 12> kRunFiles = {"plots",
+                                                          "report.html",
+                                                          "profile",
+                                                          "report.md",
+                                                          reports::kInsightFile,
+                                                          "events.mlog",
+                                                          "weights.safetensors",
+                                                          "ema.safetensors",
+                                                          "checkpoint.safetensors",
+                                                          "memory_snapshot.pickle",
+                                                          "samples",
+                                                          "result.json"};
 
 /// The folder of one run. Only files that a run makes are ever removed, and only with --force.
 ///
