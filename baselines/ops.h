@@ -45,6 +45,13 @@ class Ops {
                                                      const at::Tensor& mem_kv) const;
 };
 
+/// Both attentions by ATen's operators, with keys and values of other pixels than the queries': q
+/// [N, heads * d, H, W], k and v [N, heads * d, H', W'] -> [N, heads * d, H, W].
+[[nodiscard]] at::Tensor linear_attention_of(const at::Tensor& q, const at::Tensor& k,
+                                             const at::Tensor& v, const at::Tensor& mem_kv);
+[[nodiscard]] at::Tensor softmax_attention_of(const at::Tensor& q, const at::Tensor& k,
+                                              const at::Tensor& v, const at::Tensor& mem_kv);
+
 /// ATen operators, one at a time, in the peers' order: what autograd sees is what it sees in the
 /// peers.
 [[nodiscard]] const Ops& plain_ops();

@@ -62,35 +62,45 @@ class PlainOps final : public Ops {
 
 }  // namespace
 
-at::Tensor Ops::linear_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const {
+at::Tensor linear_attention_of(const at::Tensor& queries, const at::Tensor& keys,
+                               const at::Tensor& values, const at::Tensor& mem_kv) {
   const int64_t heads = mem_kv.size(1);
-  const std::vector<at::Tensor> parts = qkv.chunk(3, 1);
   const std::vector<at::Tensor> memory = mem_kv.unbind(0);
-  at::Tensor q = split_heads(parts[0], heads);
-  at::Tensor k = split_heads(parts[1], heads);
-  at::Tensor v = split_heads(parts[2], heads);
-  k = at::cat({for_batch(memory[0], qkv.size(0)), k}, -1);
-  v = at::cat({for_batch(memory[1], qkv.size(0)), v}, -1);
+  at::Tensor q = split_heads(queries, heads);
+  at::Tensor k = split_heads(keys, heads);
+  at::Tensor v = split_heads(values, heads);
+  k = at::cat({for_batch(memory[0], queries.size(0)), k}, -1);
+  v = at::cat({for_batch(memory[1], queries.size(0)), v}, -1);
   q = q.softmax(-2) * inverse_sqrt(mem_kv.size(2));
   k = k.softmax(-1);
   const at::Tensor context = at::einsum("bhdn,bhen->bhde", {k, v});
   const at::Tensor out = at::einsum("bhde,bhdn->bhen", {context, q});
-  return out.reshape({qkv.size(0), qkv.size(1) / 3, qkv.size(2), qkv.size(3)});
+  return out.reshape(queries.sizes());
 }
 
-at::Tensor Ops::softmax_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const {
+at::Tensor softmax_attention_of(const at::Tensor& queries, const at::Tensor& keys,
+                                const at::Tensor& values, const at::Tensor& mem_kv) {
   const int64_t heads = mem_kv.size(1);
-  const std::vector<at::Tensor> parts = qkv.chunk(3, 1);
   const std::vector<at::Tensor> memory = mem_kv.unbind(0);
-  const at::Tensor q = split_heads(parts[0], heads).transpose(-1, -2);
-  at::Tensor k = split_heads(parts[1], heads).transpose(-1, -2);
-  at::Tensor v = split_heads(parts[2], heads).transpose(-1, -2);
-  k = at::cat({for_batch(memory[0], qkv.size(0)), k}, -2);
-  v = at::cat({for_batch(memory[1], qkv.size(0)), v}, -2);
+  const at::Tensor q = split_heads(queries, heads).transpose(-1, -2);
+  at::Tensor k = split_heads(keys, heads).transpose(-1, -2);
+  at::Tensor v = split_heads(values, heads).transpose(-1, -2);
+  k = at::cat({for_batch(memory[0], queries.size(0)), k}, -2);
+  v = at::cat({for_batch(memory[1], queries.size(0)), v}, -2);
   const at::Tensor similarity =
       at::einsum("bhid,bhjd->bhij", {q, k}) * inverse_sqrt(mem_kv.size(3));
   const at::Tensor out = at::einsum("bhij,bhjd->bhid", {similarity.softmax(-1), v});
-  return out.transpose(-1, -2).reshape({qkv.size(0), qkv.size(1) / 3, qkv.size(2), qkv.size(3)});
+  return out.transpose(-1, -2).reshape(queries.sizes());
+}
+
+at::Tensor Ops::linear_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const {
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 1);
+  return linear_attention_of(parts[0], parts[1], parts[2], mem_kv);
+}
+
+at::Tensor Ops::softmax_attention(const at::Tensor& qkv, const at::Tensor& mem_kv) const {
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 1);
+  return softmax_attention_of(parts[0], parts[1], parts[2], mem_kv);
 }
 
 const Ops& plain_ops() {

@@ -17,6 +17,7 @@
 #include "reports/base/error.h"
 #include "suite/models/layers.h"
 #include "suite/models/module_scope.h"
+#include "suite/models/rows.h"
 
 namespace noisemark::suite::ho {
 namespace {
@@ -33,6 +34,9 @@ torch::nn::GroupNorm group_norm(int64_t channels, const BlockOptions& options) {
 at::Tensor norm_act(const at::Tensor& x, const torch::nn::GroupNorm& norm,
                     const BlockOptions& options) {
   const ModuleScope scope(*norm);
+  if (RowExchange* const rows = rows_in_force()) {
+    return activate(normalize_rows(x, norm, *rows), options.activation);
+  }
   return options.ops->group_norm_act(x, options.groups, norm->weight, norm->bias, options.eps,
                                      options.activation);
 }
@@ -73,6 +77,7 @@ SelfAttention::SelfAttention(int64_t channels, const BlockOptions& options) : op
 
 at::Tensor SelfAttention::normed(const at::Tensor& x) {
   const ModuleScope scope(*group_norm_);
+  if (RowExchange* const rows = rows_in_force()) return normalize_rows(x, group_norm_, *rows);
   return options_.ops->group_norm(x, options_.groups, group_norm_->weight, group_norm_->bias,
                                   options_.eps);
 }
@@ -81,8 +86,15 @@ at::Tensor SelfAttention::forward(const at::Tensor& x) {
   const ModuleScope scope(*this);
   const at::Tensor tokens = normed(x).flatten(2).transpose(1, 2);  // [N, H * W, C]
   const at::Tensor q = run_layer(to_q_, tokens).unsqueeze(1);
-  const at::Tensor k = run_layer(to_k_, tokens).unsqueeze(1);
-  const at::Tensor v = run_layer(to_v_, tokens).unsqueeze(1);
+  at::Tensor k = run_layer(to_k_, tokens);
+  at::Tensor v = run_layer(to_v_, tokens);
+  if (RowExchange* const rows = rows_in_force()) {
+    const std::vector<at::Tensor> all = gather_tokens(at::cat({k, v}, 2), 1, *rows).chunk(2, 2);
+    k = all[0];
+    v = all[1];
+  }
+  k = k.unsqueeze(1);
+  v = v.unsqueeze(1);
   const at::Tensor out = run_layer(out_proj_, at::scaled_dot_product_attention(q, k, v).squeeze(1));
   return out.transpose(1, 2).reshape(x.sizes()) + x;
 }
@@ -97,6 +109,10 @@ Downsample::Downsample(int64_t channels, bool max_pool, baselines::Activation ac
 at::Tensor Downsample::forward(const at::Tensor& x) {
   const ModuleScope scope(*this);
   if (max_pool_) return at::max_pool2d(activate(run_layer(conv_, x), activation_), 2);
+  if (RowExchange* const rows = rows_in_force()) {
+    const ModuleScope inner(*conv_);
+    return convolve_rows(conv_, at::constant_pad_nd(x, {0, 1}), 0, 1, *rows);
+  }
   return run_layer(conv_, at::constant_pad_nd(x, {0, 1, 0, 1}));
 }
 

@@ -10,9 +10,12 @@
 #include <fmt/ranges.h>
 
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "reports/base/error.h"
+#include "suite/models/module_scope.h"
+#include "suite/models/rows.h"
 
 namespace noisemark::suite {
 
@@ -61,6 +64,14 @@ std::shared_ptr<torch::nn::Module> add_container(torch::nn::Module& parent,
 torch::nn::Conv2d same_conv(int64_t in_channels, int64_t out_channels, int64_t kernel) {
   return torch::nn::Conv2d(
       torch::nn::Conv2dOptions(in_channels, out_channels, kernel).padding(kernel / 2));
+}
+
+at::Tensor run_layer(torch::nn::Conv2d& conv, const at::Tensor& x) {
+  const ModuleScope scope(*conv);
+  RowExchange* const rows = rows_in_force();
+  if (rows == nullptr) return conv->forward(x);
+  const int64_t reach = std::get<torch::ExpandingArray<2>>(conv->options.padding())->at(0);
+  return convolve_rows(conv, x, reach, reach, *rows);
 }
 
 at::Tensor upsample_twice(const at::Tensor& x) {

@@ -36,6 +36,10 @@ void check_input(const at::Tensor& x, const at::Tensor& t, int64_t channels, int
 [[nodiscard]] torch::nn::Conv2d same_conv(int64_t in_channels, int64_t out_channels,
                                           int64_t kernel);
 
+/// Runs a convolution within its scope; where a band of rows is in force, with the neighbours' rows
+/// in the place of its padding (suite/models/rows.h).
+[[nodiscard]] at::Tensor run_layer(torch::nn::Conv2d& conv, const at::Tensor& x);
+
 /// x [N, C, H, W] -> [N, C, 2H, 2W], nearest neighbour.
 [[nodiscard]] at::Tensor upsample_twice(const at::Tensor& x);
 

@@ -13,6 +13,7 @@
 
 #include "suite/models/layers.h"
 #include "suite/models/module_scope.h"
+#include "suite/models/rows.h"
 
 namespace noisemark::suite::lucid {
 namespace {
@@ -87,7 +88,13 @@ LinearAttention::LinearAttention(int64_t channels, const BlockOptions& options)
 at::Tensor LinearAttention::forward(const at::Tensor& x) {
   const ModuleScope scope(*this);
   const at::Tensor qkv = run_layer(to_qkv_, normed(x, *norm_, ops_));
-  return normed(run_layer(out_proj_, ops_.linear_attention(qkv, mem_kv_)), *out_norm_, ops_);
+  const at::Tensor attended = [&] {
+    RowExchange* const rows = rows_in_force();
+    if (rows == nullptr) return ops_.linear_attention(qkv, mem_kv_);
+    const QueriesAndKeys all = join_keys(qkv, *rows);
+    return baselines::linear_attention_of(all.q, all.k, all.v, mem_kv_);
+  }();
+  return normed(run_layer(out_proj_, attended), *out_norm_, ops_);
 }
 
 Attention::Attention(int64_t channels, const BlockOptions& options) : ops_(*options.ops) {
@@ -102,7 +109,10 @@ Attention::Attention(int64_t channels, const BlockOptions& options) : ops_(*opti
 at::Tensor Attention::forward(const at::Tensor& x) {
   const ModuleScope scope(*this);
   const at::Tensor qkv = run_layer(to_qkv_, normed(x, *norm_, ops_));
-  return run_layer(to_out_, ops_.softmax_attention(qkv, mem_kv_));
+  RowExchange* const rows = rows_in_force();
+  if (rows == nullptr) return run_layer(to_out_, ops_.softmax_attention(qkv, mem_kv_));
+  const QueriesAndKeys all = join_keys(qkv, *rows);
+  return run_layer(to_out_, baselines::softmax_attention_of(all.q, all.k, all.v, mem_kv_));
 }
 
 namespace {

@@ -8,7 +8,9 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
+#include <variant>
 
 namespace noisemark::suite {
 namespace {
@@ -33,17 +35,22 @@ at::Tensor variance_of(const at::Tensor& moments) {
   return moments[1] - moments[0].square();
 }
 
-at::Tensor joined_moments(const at::Tensor& own, RowExchange& exchange) {
+struct Moments {
+  at::Tensor values;
+  bool own_alone = false;
+};
+
+Moments joined_moments(const at::Tensor& own, RowExchange& exchange) {
   const NormRule rule = exchange.norm_rule();
   const bool fresh = exchange.is_synchronous() || rule == NormRule::kSynchronous;
-  if (rule == NormRule::kOwn && !fresh) return own;
+  if (rule == NormRule::kOwn && !fresh) return {own, true};
   const RowExchange::Parts parts = exchange.gather(own, fresh);
   const at::Tensor mean = mean_over_bands(parts.all);
-  if (fresh || rule != NormRule::kCorrectedStale) return mean;
+  if (fresh || rule != NormRule::kCorrectedStale) return {mean};
   // The mean has the own band's fresh moments already, a share of their change; the rest of it is
   // added, so that the whole change of the own band stands for that of the picture.
   const double rest = 1 - 1.0 / static_cast<double>(exchange.bands());
-  return mean + (own - parts.own_before) * rest;
+  return {mean + (own - parts.own_before) * rest};
 }
 
 }  // namespace
@@ -62,41 +69,51 @@ RowExchange* rows_in_force() {
 
 at::Tensor convolve_rows(const torch::nn::Conv2d& conv, const at::Tensor& x, int64_t above,
                          int64_t below, RowExchange& exchange) {
-  const int64_t reach = above > below ? above : below;
+  const int64_t reach = std::max(above, below);
   TORCH_CHECK(x.size(2) >= reach, "a band of ", x.size(2), " rows is too low for a halo of ",
               reach);
   std::vector<at::Tensor> rows{x};
   if (reach > 0) {
     const RowExchange::Halo halo =
         exchange.halo(x.narrow(2, 0, below), x.narrow(2, x.size(2) - above, above));
-    rows = {halo.above.value_or(zero_rows(x, above)), x, halo.below.value_or(zero_rows(x, below))};
+    // In the band's order of memory, which the joined tensor then has.
+    const auto format = x.suggest_memory_format();
+    rows = {halo.above.value_or(zero_rows(x, above)).contiguous(format), x,
+            halo.below.value_or(zero_rows(x, below)).contiguous(format)};
   }
-  const std::array<int64_t, 2> strides{conv->options.stride()->at(0),
-                                       conv->options.stride()->at(1)};
-  const auto& padding = std::get<torch::ExpandingArray<2>>(conv->options.padding());
-  const std::array<int64_t, 2> columns_only{0, padding->at(1)};
-  return at::conv2d(at::cat(rows, 2), conv->weight, conv->bias, strides, columns_only);
+  const auto& stride = *conv->options.stride();
+  const auto& padding = *std::get<torch::ExpandingArray<2>>(conv->options.padding());
+  const std::array<int64_t, 2> columns_only{0, padding[1]};
+  return at::conv2d(at::cat(rows, 2), conv->weight, conv->bias, stride, columns_only);
 }
 
-at::Tensor normalize_rows(const at::Tensor& x, int64_t groups, const at::Tensor& weight,
-                          const at::Tensor& bias, double eps, RowExchange& exchange) {
+at::Tensor normalize_rows(const at::Tensor& x, const torch::nn::GroupNorm& norm,
+                          RowExchange& exchange) {
+  const int64_t groups = norm->options.num_groups();
   const at::Tensor own = moments_of(x, groups);
-  const at::Tensor joined = joined_moments(own, exchange);
-  const at::Tensor own_variance = variance_of(own);
-  at::Tensor variance = variance_of(joined);
-  variance = at::where(variance < 0, own_variance, variance);
-  if (exchange.unbiased_variance()) {
+  const Moments joined = joined_moments(own, exchange);
+  at::Tensor variance = variance_of(joined.values);
+  variance = at::where(variance < 0, variance_of(own), variance);
+  if (exchange.unbiased_variance() && !joined.own_alone) {
     const auto n = static_cast<double>(x.numel() / (x.size(0) * groups));
     variance = variance * (n / (n - 1));
   }
+  const at::Tensor inverse = (variance + norm->options.eps()).rsqrt();
   const at::Tensor grouped = x.reshape({x.size(0), groups, -1});
-  const at::Tensor normed =
-      (grouped - joined[0].unsqueeze(-1)) * (variance.unsqueeze(-1) + eps).rsqrt();
-  return normed.reshape(x.sizes()) * weight.view({1, -1, 1, 1}) + bias.view({1, -1, 1, 1});
+  const at::Tensor normed = (grouped - joined.values[0].unsqueeze(-1)) * inverse.unsqueeze(-1);
+  return normed.reshape(x.sizes()) * norm->weight.view({1, -1, 1, 1}) +
+         norm->bias.view({1, -1, 1, 1});
 }
 
 at::Tensor gather_tokens(const at::Tensor& own, int64_t dim, RowExchange& exchange) {
   return at::cat(exchange.gather(own, exchange.is_synchronous()).all, dim);
+}
+
+QueriesAndKeys join_keys(const at::Tensor& qkv, RowExchange& exchange) {
+  const int64_t channels = qkv.size(1) / 3;
+  const at::Tensor all = gather_tokens(qkv.narrow(1, channels, 2 * channels), 2, exchange);
+  return {qkv.narrow(1, 0, channels), all.narrow(1, 0, channels),
+          all.narrow(1, channels, channels)};
 }
 
 }  // namespace noisemark::suite

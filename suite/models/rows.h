@@ -2,15 +2,17 @@
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+/// Layers of a network that computes one band of a picture's rows, while other ranks compute the
+/// others (Li et al. 2024, DistriFusion).
 namespace noisemark::suite {
 
-/// From where a band's group norms take their statistics, once activations are displaced (Li et al.
-/// 2024, DistriFusion).
+/// From where a band's group norms take their statistics, once activations are displaced.
 enum class NormRule {
   kSynchronous,     ///< of this step, from all bands
   kCorrectedStale,  ///< last step's of all bands, moved by what changed in the own one
@@ -28,7 +30,6 @@ class RowExchange {
   [[nodiscard]] virtual NormRule norm_rule() const = 0;
   /// The peer multiplies variances by n / (n - 1), n being the elements of the own band's group.
   [[nodiscard]] virtual bool unbiased_variance() const = 0;
-  [[nodiscard]] virtual int64_t band() const = 0;
   [[nodiscard]] virtual int64_t bands() const = 0;
 
   struct Parts {
@@ -38,12 +39,13 @@ class RowExchange {
   /// Gives `own` to all bands and returns theirs: of this call where it is synchronous or `fresh`,
   /// else of the last one.
   [[nodiscard]] virtual Parts gather(const at::Tensor& own, bool fresh) = 0;
-  /// Gives the first and last rows to the neighbours. Returns those that lie above and below, empty
-  /// at the picture's edges; of this call or the last one, as gather() does.
+  /// Rows next to the band, empty at the picture's edges.
   struct Halo {
     std::optional<at::Tensor> above;
     std::optional<at::Tensor> below;
   };
+  /// Gives the first and last rows to the neighbours, which want as many of them, and returns
+  /// theirs; of this call or the last one, as gather() does.
   [[nodiscard]] virtual Halo halo(const at::Tensor& first, const at::Tensor& last) = 0;
 };
 
@@ -59,7 +61,7 @@ class [[nodiscard]] RowsGuard {
   RowExchange* previous_;
 };
 
-/// Empty: a whole picture is computed.
+/// Returns null where a whole picture is computed.
 [[nodiscard]] RowExchange* rows_in_force();
 
 /// A convolution of a band. `above` and `below` rows of padding stand around the whole picture, and
@@ -69,11 +71,19 @@ class [[nodiscard]] RowsGuard {
 
 /// Group norm of a band by the rule of the exchange. The variance is E[x^2] - E[x]^2; where a
 /// correction makes it negative, that of the own band stands, as in the peer.
-[[nodiscard]] at::Tensor normalize_rows(const at::Tensor& x, int64_t groups,
-                                        const at::Tensor& weight, const at::Tensor& bias,
-                                        double eps, RowExchange& exchange);
+[[nodiscard]] at::Tensor normalize_rows(const at::Tensor& x, const torch::nn::GroupNorm& norm,
+                                        RowExchange& exchange);
 
 /// Keys or values of all bands' tokens, joined in the order of bands along dimension `dim`.
 [[nodiscard]] at::Tensor gather_tokens(const at::Tensor& own, int64_t dim, RowExchange& exchange);
+
+struct QueriesAndKeys {
+  at::Tensor q;  ///< [N, C, H, W] of the own band
+  at::Tensor k;  ///< of the whole picture
+  at::Tensor v;
+};
+
+/// Takes apart qkv [N, 3 C, H, W] of a band, with the keys and values of all bands.
+[[nodiscard]] QueriesAndKeys join_keys(const at::Tensor& qkv, RowExchange& exchange);
 
 }  // namespace noisemark::suite
