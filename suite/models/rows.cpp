@@ -43,7 +43,10 @@ struct Moments {
 Moments joined_moments(const at::Tensor& own, RowExchange& exchange) {
   const NormRule rule = exchange.norm_rule();
   const bool fresh = exchange.is_synchronous() || rule == NormRule::kSynchronous;
-  if (rule == NormRule::kOwn && !fresh) return {own, true};
+  if (rule == NormRule::kOwn && !fresh) {
+    exchange.skip();
+    return {own, true};
+  }
   const RowExchange::Parts parts = exchange.gather(own, fresh);
   const at::Tensor mean = mean_over_bands(parts.all);
   if (fresh || rule != NormRule::kCorrectedStale) return {mean};

@@ -39,6 +39,8 @@ class RowExchange {
   /// Gives `own` to all bands and returns theirs: of this call where it is synchronous or `fresh`,
   /// else of the last one.
   [[nodiscard]] virtual Parts gather(const at::Tensor& own, bool fresh) = 0;
+  /// In the place of a question that is not asked in this call, so that the numbers stay.
+  virtual void skip() = 0;
   /// Rows next to the band, empty at the picture's edges.
   struct Halo {
     std::optional<at::Tensor> above;

@@ -97,6 +97,12 @@ class CountedGloo final : public ProcessGroupGloo {
     return counted(tensors, [&] { return ProcessGroupGloo::broadcast(tensors, options); });
   }
 
+  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& taken,
+                                           std::vector<at::Tensor>& given,
+                                           const c10d::AllgatherOptions& options) override {
+    return counted(given, [&] { return ProcessGroupGloo::allgather(taken, given, options); });
+  }
+
  private:
   template <typename Begin>
   c10::intrusive_ptr<c10d::Work> counted(const std::vector<at::Tensor>& tensors,

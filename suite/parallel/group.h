@@ -22,10 +22,10 @@ class GroupLost : public Error {
   using Error::Error;
 };
 
-/// The sums and broadcasts that a rank took part in.
+/// The sums, broadcasts and gatherings that a rank took part in.
 struct Traffic {
   int64_t operations = 0;
-  int64_t bytes = 0;     ///< of the tensors, once
+  int64_t bytes = 0;     ///< of the tensors, once; of a gathering those that the rank gives
   double busy_s = 0;     ///< during which at least one of them was on its way, or copied
   double exposed_s = 0;  ///< of it the rank did nothing but wait
 };

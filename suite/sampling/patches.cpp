@@ -1,0 +1,198 @@
+#include "suite/sampling/patches.h"
+
+#include <ATen/ops/cat.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "reports/base/error.h"
+#include "suite/parallel/gathering.h"
+#include "suite/sampling/patch_bytes.h"
+
+namespace noisemark::suite {
+namespace {
+
+struct PatchModeEntry {
+  const char* word;
+  PatchMode mode;
+};
+
+constexpr std::array kPatchModes{
+    PatchModeEntry{"full_sync", PatchMode::kFullSync},
+    PatchModeEntry{"displaced", PatchMode::kDisplaced},
+    PatchModeEntry{"no_sync", PatchMode::kNoSync},
+};
+
+}  // namespace
+
+std::vector<std::string> patch_modes() {
+  std::vector<std::string> words;
+  for (const PatchModeEntry& entry : kPatchModes) words.emplace_back(entry.word);
+  return words;
+}
+
+PatchMode patch_mode_of(const std::string& word) {
+  for (const PatchModeEntry& entry : kPatchModes) {
+    if (entry.word == word) return entry.mode;
+  }
+  return PatchMode::kDisplaced;
+}
+
+std::string patch_word(PatchMode mode) {
+  for (const PatchModeEntry& entry : kPatchModes) {
+    if (entry.mode == mode) return entry.word;
+  }
+  return "";
+}
+
+void require_equal_bands(int64_t ranks, const ModelConfig& model) {
+  const int64_t factor = int64_t{1} << (model.dim_mults.size() - 1);
+  const int64_t lowest = model.resolution / factor;
+  if (ranks >= 1 && lowest % ranks == 0) return;
+  throw bad_input(
+      "--patch-parallel", "", std::to_string(ranks),
+      fmt::format("a divisor of the {} rows that the picture has in its lowest stage", lowest));
+}
+
+/// What this rank's layers are given, by the number of their question.
+class PatchedDenoiser::Exchange final : public RowExchange {
+ public:
+  Exchange(std::shared_ptr<Group> group, const PatchOptions& options)
+      : group_(std::move(group)), options_(options) {}
+  ~Exchange() override {
+    try {
+      settle();
+    } catch (const std::exception&) {  // the group is lost, which was said before
+    }
+  }
+
+  void forget() {
+    settle();
+    places_.clear();
+  }
+  void begin(const at::Tensor& whole, bool synchronous) {
+    whole_ = whole;
+    synchronous_ = synchronous;
+    next_ = 0;
+  }
+
+  [[nodiscard]] bool is_synchronous() const override { return synchronous_; }
+  [[nodiscard]] NormRule norm_rule() const override {
+    return options_.mode == PatchMode::kNoSync ? NormRule::kOwn : options_.norm;
+  }
+  [[nodiscard]] bool unbiased_variance() const override { return options_.unbiased_variance; }
+  [[nodiscard]] int64_t bands() const override { return group_->rank().ranks; }
+
+  [[nodiscard]] Parts gather(const at::Tensor& own, bool fresh) override {
+    Place& place = next_place();
+    if (fresh) {
+      place.parts = Gathering(group_, own).wait();
+      return {place.parts, own};
+    }
+    if (place.coming) place.parts = place.coming->wait();
+    Parts parts{place.parts, place.parts[band()]};
+    parts.all[band()] = own;
+    if (options_.mode != PatchMode::kNoSync) place.coming.emplace(group_, own);
+    return parts;
+  }
+
+  void skip() override { (void)next_place(); }
+
+  [[nodiscard]] Halo halo(const at::Tensor& first, const at::Tensor& last) override {
+    if (next_ == 0) return halo_of_input(first.size(2), last.size(2));
+    const std::vector<at::Tensor> all = gather(at::cat({first, last}, 2), synchronous_).all;
+    Halo halo;
+    if (band() > 0) halo.above = all[band() - 1].narrow(2, first.size(2), last.size(2));
+    if (band() + 1 < all.size()) halo.below = all[band() + 1].narrow(2, 0, first.size(2));
+    return halo;
+  }
+
+ private:
+  struct Place {
+    std::vector<at::Tensor> parts;    ///< by rank, as they came last
+    std::optional<Gathering> coming;  ///< for the next call
+  };
+
+  [[nodiscard]] size_t band() const { return static_cast<size_t>(group_->rank().rank); }
+
+  Place& next_place() {
+    if (next_ == places_.size()) places_.emplace_back();
+    return places_[next_++];
+  }
+
+  /// Every rank has the whole input, so that the first layer needs nobody.
+  Halo halo_of_input(int64_t below, int64_t above) {
+    (void)next_place();
+    const int64_t rows = whole_.size(2) / bands();
+    const int64_t begin = group_->rank().rank * rows;
+    Halo halo;
+    if (band() > 0) halo.above = whole_.narrow(2, begin - above, above);
+    if (begin + rows < whole_.size(2)) halo.below = whole_.narrow(2, begin + rows, below);
+    return halo;
+  }
+
+  void settle() {
+    for (Place& place : places_) {
+      if (place.coming) (void)place.coming->wait();
+      place.coming.reset();
+    }
+  }
+
+  std::shared_ptr<Group> group_;
+  PatchOptions options_;
+  at::Tensor whole_;
+  bool synchronous_ = true;
+  size_t next_ = 0;
+  std::vector<Place> places_;
+};
+
+PatchedDenoiser::PatchedDenoiser(std::shared_ptr<Denoiser> whole, const ModelConfig& model,
+                                 std::shared_ptr<Group> group, const PatchOptions& options)
+    : whole_(register_module("whole", std::move(whole))),
+      model_(model),
+      group_(std::move(group)),
+      options_(options),
+      exchange_(std::make_unique<Exchange>(group_, options)) {
+  require_equal_bands(group_->rank().ranks, model);
+}
+
+PatchedDenoiser::~PatchedDenoiser() = default;
+
+void PatchedDenoiser::begin_samples() {
+  step_ = 0;
+  exchange_->forget();
+}
+
+at::Tensor PatchedDenoiser::forward(const at::Tensor& x, const at::Tensor& t) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const Traffic before = group_->traffic();
+  const bool synchronous = options_.mode == PatchMode::kFullSync || step_++ <= options_.warmup;
+  exchange_->begin(x, synchronous);
+  const int64_t rows = x.size(2) / group_->rank().ranks;
+  const at::Tensor out = [&] {
+    const RowsGuard guard(*exchange_);
+    return whole_->forward(x.narrow(2, group_->rank().rank * rows, rows), t);
+  }();
+  const at::Tensor joined = at::cat(Gathering(group_, out).wait(), 2);
+
+  PatchTally& tally = synchronous ? synchronous_ : displaced_;
+  const PatchElements elements = patch_elements(model_, x.size(0), group_->rank().ranks);
+  const bool layers_give = synchronous || options_.mode != PatchMode::kNoSync;
+  ++tally.steps;
+  tally.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  tally.expected_bytes += (elements.output + (layers_give ? elements.layers : 0)) *
+                          static_cast<int64_t>(out.element_size());
+  const Traffic made = group_->traffic() - before;
+  tally.traffic.operations += made.operations;
+  tally.traffic.bytes += made.bytes;
+  tally.traffic.busy_s += made.busy_s;
+  tally.traffic.exposed_s += made.exposed_s;
+  return joined;
+}
+
+}  // namespace noisemark::suite

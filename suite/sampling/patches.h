@@ -1,0 +1,78 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "suite/config/definition.h"
+#include "suite/models/denoiser.h"
+#include "suite/models/rows.h"
+#include "suite/parallel/group.h"
+
+/// Several ranks draw the same samples together, each computing one band of rows (Li et al. 2024,
+/// DistriFusion).
+namespace noisemark::suite {
+
+enum class PatchMode {
+  kFullSync,   ///< every layer waits for the other bands: the samples of one rank, but for rounding
+  kDisplaced,  ///< layers take what the others had in the step before, which came meanwhile
+  kNoSync,     ///< layers keep what the others had in the last synchronous step: a control
+};
+
+/// The words of --patch-mode.
+[[nodiscard]] std::vector<std::string> patch_modes();
+/// Returns the mode of one of these words; displaced for an empty one.
+[[nodiscard]] PatchMode patch_mode_of(const std::string& word);
+[[nodiscard]] std::string patch_word(PatchMode mode);
+
+struct PatchOptions {
+  PatchMode mode = PatchMode::kDisplaced;
+  int64_t warmup = 4;  ///< synchronous steps after the first, which always is
+  NormRule norm = NormRule::kCorrectedStale;
+  bool unbiased_variance = false;  ///< the peer's factor n / (n - 1)
+};
+
+/// Throws Error, exit code 2, unless so many bands have equally many rows in every stage.
+void require_equal_bands(int64_t ranks, const ModelConfig& model);
+
+/// The evaluations of the network by one rank.
+struct PatchTally {
+  int64_t steps = 0;
+  int64_t expected_bytes = 0;  ///< by formula (patch_bytes.h)
+  double seconds = 0;
+  Traffic traffic;
+};
+
+/// A network whose evaluations all ranks of a group make together. Every rank is given the whole
+/// picture, computes its band, and returns the whole output.
+class PatchedDenoiser final : public Denoiser {
+ public:
+  PatchedDenoiser(std::shared_ptr<Denoiser> whole, const ModelConfig& model,
+                  std::shared_ptr<Group> group, const PatchOptions& options);
+  ~PatchedDenoiser() override;
+
+  /// The next evaluation is the first of other samples.
+  void begin_samples();
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override;
+
+  /// Synchronous evaluations, and the others.
+  [[nodiscard]] const PatchTally& synchronous() const { return synchronous_; }
+  [[nodiscard]] const PatchTally& displaced() const { return displaced_; }
+
+ private:
+  class Exchange;
+
+  std::shared_ptr<Denoiser> whole_;
+  ModelConfig model_;
+  std::shared_ptr<Group> group_;
+  PatchOptions options_;
+  std::unique_ptr<Exchange> exchange_;
+  int64_t step_ = 0;
+  PatchTally synchronous_;
+  PatchTally displaced_;
+};
+
+}  // namespace noisemark::suite
