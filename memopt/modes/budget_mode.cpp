@@ -345,6 +345,11 @@ void BudgetMode::plan_and_measure(GradientProbe& probe) {
     const PlanningScope timed(apart_s_, kMeasuresNothing);
     return static_cast<double>(passes_together()) * probe.error_of(plan);
   };
+  // Two in turn tell whether each differs, also where every second does.
+  const double repeated = probe.error_of(/*plan=*/nullptr);
+  if (repeated > kMostWithoutRounding) {
+    throw std::runtime_error(not_repeatable_words(budget_, repeated));
+  }
   const ErrorModel measured_apart = measured_error_model(*options_, error_of, limit);
   ErrorModel errors = measured_apart;
   bool smallest_is_left = true;

@@ -593,7 +593,12 @@ void PlannedMode::plan_again() {
 void PlannedMode::note_pass(const PlanExecution& pass,
                             std::shared_ptr<const TreatmentPlan> followed) {
   if (pass.departed()) ++report_.counters.departures;
-  if (policy_.host != nullptr) overrides_.no_room.merge(policy_.host->take_refused());
+  if (policy_.host != nullptr) {
+    std::set<StorageId> refused = policy_.host->take_refused();
+    // A plan of the past was for a graph with other storages.
+    const bool of_past = followed != nullptr && followed->graph != graph_;
+    if (!of_past) overrides_.no_room.merge(refused);
+  }
   past_.push_back({pass.findings(), std::move(followed), {}});
 }
 

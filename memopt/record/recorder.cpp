@@ -499,11 +499,17 @@ class StepRecorder::State {
       return graph_.storages.size() - 1;
     }
     c10::StorageImpl* impl = tensor.storage().unsafeGetStorageImpl();
+    const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
     const auto known = storage_ids_.find(impl);
-    if (known != storage_ids_.end()) return known->second;
+    if (known != storage_ids_.end()) {
+      // An operator gives its `out` the memory that it needs.
+      int64_t& known_bytes = graph_.storages[static_cast<size_t>(known->second)].bytes;
+      known_bytes = std::max(known_bytes, bytes);
+      return known->second;
+    }
     const auto id = static_cast<StorageId>(graph_.storages.size());
     RecordedStorage storage;
-    storage.bytes = static_cast<int64_t>(tensor.storage().nbytes());
+    storage.bytes = bytes;
     graph_.storages.push_back(std::move(storage));
     pinned_storages_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl));
     storage_ids_.emplace(impl, id);

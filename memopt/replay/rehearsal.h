@@ -62,7 +62,7 @@ class GradientProbe {
   /// forward pass was not the recorded one, or the gradient is zero or not finite.
   [[nodiscard]] bool usable() const { return usable_; }
   /// ‖g' - g‖ / ‖g‖, g the gradient of all parameters as one vector. Infinite where g' is not
-  /// finite.
+  /// finite. Null: nothing is rounded, so only what differs each time is an error.
   [[nodiscard]] double error_of(const std::shared_ptr<const TreatmentPlan>& plan);
   /// Backward passes so far.
   [[nodiscard]] int passes() const { return passes_; }

@@ -692,6 +692,17 @@ TEST(Rehearsals, of_a_backward_that_changes_what_it_reads_are_an_error) {
   EXPECT_EQ(number, 5) << "the step after the one that was run more than once";
 }
 
+/// Of an even number of runs the last gives what the first gave.
+TEST(Rehearsals, of_a_backward_whose_hook_doubles_every_second_gradient_are_an_error) {
+  const auto layers = std::make_shared<Layers>();
+  ModeRun run("budget:saved=1GiB,error=0.02", make_layers(layers));
+  int gradients = 0;
+  layers->weights[1].register_hook(
+      [&gradients](const at::Tensor& gradient) { return gradient * (1 + gradients++ % 2); });
+  for (int64_t number = 1; number <= 4; ++number) static_cast<void>(run.step(number));
+  EXPECT_THROW(run.begin(5), std::runtime_error);
+}
+
 /// All passes have the same batch, so each has the same error.
 TEST(Rehearsals, measure_the_error_of_all_passes_that_run_together) {
   constexpr int kPasses = 3;

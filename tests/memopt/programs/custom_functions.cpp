@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
 #include <limits>
 #include <tuple>
@@ -58,6 +59,52 @@ struct OverwritingSquare : torch::autograd::Function<OverwritingSquare> {
     return {x.mul_(gradients[0]).mul_(2)};
   }
 };
+
+at::Tensor scaled_tanh_on_cpu(const at::Tensor& x, double n) {
+  return at::tanh(x).mul_(n);
+}
+
+struct ScaledTanh : torch::autograd::Function<ScaledTanh> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double n) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    at::Tensor y = scaled_tanh(x, n);
+    context->save_for_backward({y});
+    context->saved_data["n"] = n;
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const at::Tensor y = context->get_saved_variables()[0];
+    const double n = context->saved_data["n"].toDouble();
+    return {gradients[0] * (n - y * y / n), at::Tensor()};
+  }
+};
+
+at::Tensor scaled_tanh_with_history(const at::Tensor& x, double n) {
+  return ScaledTanh::apply(x, n);
+}
+
+at::Tensor& decay_on_cpu(at::Tensor& x, double n) {
+  return x.mul_(n);
+}
+
+TORCH_LIBRARY(noisemark_programs, library) {
+  library.def("scaled_tanh(Tensor x, float n) -> Tensor");
+  library.def("decay_(Tensor(a!) x, float n) -> Tensor(a!)");
+}
+
+TORCH_LIBRARY_IMPL(noisemark_programs, CPU, library) {
+  library.impl("scaled_tanh", scaled_tanh_on_cpu);
+  library.impl("decay_", decay_on_cpu);
+}
+
+TORCH_LIBRARY_IMPL(noisemark_programs, Autograd, library) {
+  library.impl("scaled_tanh", scaled_tanh_with_history);
+}
+
+/// The halves of the last dimension.
+std::vector<at::Tensor> halves_of(const at::Tensor& x) {
+  return x.chunk(2, -1);
+}
 
 at::Tensor mixing_matrix(const at::Tensor& x) {
   const at::Tensor row = at::arange(x.size(0));
@@ -148,6 +195,98 @@ at::Tensor spectral_norm(const at::Tensor& x, const at::Tensor& w, const at::Ten
     u.copy_(next / next.norm());
   }
   return at::linear(x, w / (w.t().mv(u).norm() + 1e-3));
+}
+
+at::Tensor gated_by_out(const at::Tensor& x, double n) {
+  at::Tensor gate = at::empty_like(x, x.options().requires_grad(false));
+  {
+    const at::NoGradGuard no_grad;
+    at::mul_out(gate, x, at::scalar_tensor(n, x.options().requires_grad(false)));
+  }
+  return x * gate;
+}
+
+at::Tensor gated_by_resized_out(const at::Tensor& x) {
+  at::Tensor gate = at::empty({0}, x.options().requires_grad(false));
+  {
+    const at::NoGradGuard no_grad;
+    at::exp_out(gate, -x.square());
+  }
+  return x * gate;
+}
+
+at::Tensor gated_by_half_out(const at::Tensor& x) {
+  at::Tensor gate = at::ones_like(x, x.options().requires_grad(false));
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor half = halves_of(gate)[0];
+    at::tanh_out(half, halves_of(x)[0]);
+  }
+  return x * gate;
+}
+
+at::Tensor running_mean_out(const at::Tensor& x, const at::Tensor& running, bool writes) {
+  at::Tensor mean = running;
+  if (writes) {
+    const at::NoGradGuard no_grad;
+    at::lerp_out(mean, mean, x.flatten(0, -2).mean(0), 0.1);
+  }
+  return x * mean;
+}
+
+at::Tensor scaled_halves(const at::Tensor& x, double n) {
+  return at::cat(at::_foreach_mul(halves_of(x), n), -1);
+}
+
+at::Tensor list_products(const at::Tensor& x, const at::Tensor& y) {
+  const std::vector<at::Tensor> products = at::_foreach_mul({x, y}, {y, x});
+  return products[0] + 0.5 * products[1];
+}
+
+at::Tensor list_tanh(const at::Tensor& x, double n) {
+  const std::vector<at::Tensor> both = {x.clone(), x * n};
+  at::_foreach_tanh_(both);
+  return both[0] + both[1];
+}
+
+at::Tensor list_written(const at::Tensor& x, double n) {
+  const at::Tensor h = x.clone();
+  {
+    const at::NoGradGuard no_grad;
+    at::_foreach_mul_(halves_of(h), n);
+  }
+  return h * x;
+}
+
+at::Tensor scaled_tanh(const at::Tensor& x, double n) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("noisemark_programs::scaled_tanh", "")
+                             .typed<at::Tensor(const at::Tensor&, double)>();
+  return op.call(x, n);
+}
+
+at::Tensor gated_by_decay(const at::Tensor& x, double n) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("noisemark_programs::decay_", "")
+                             .typed<at::Tensor&(at::Tensor&, double)>();
+  at::Tensor decayed = x.detach().clone();
+  {
+    const at::NoGradGuard no_grad;
+    op.call(decayed, n);
+  }
+  return x * decayed;
+}
+
+at::Tensor summing_hook(const at::Tensor& x, const at::Tensor& sum, bool writes) {
+  at::Tensor result = x + sum;
+  if (!writes || !result.requires_grad()) return result;
+  result.register_hook([sum](const at::Tensor& gradient) {
+    const at::NoGradGuard no_grad;
+    at::Tensor total = sum;
+    total.add_(gradient.abs().mean(), 0.1);
+    return gradient;
+  });
+  return result;
 }
 
 at::Tensor lstm(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u) {

@@ -35,4 +35,28 @@ namespace noisemark::memopt::programs {
 [[nodiscard]] at::Tensor lstm(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u);
 [[nodiscard]] at::Tensor gru(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u);
 
+/// x * (x * n), where the second factor has no history and is the `out` of its operator.
+[[nodiscard]] at::Tensor gated_by_out(const at::Tensor& x, double n);
+/// x * exp(-x * x), where the second factor has no history and `out` was empty before.
+[[nodiscard]] at::Tensor gated_by_resized_out(const at::Tensor& x);
+/// x * gate, where `out` is a half of the gate.
+[[nodiscard]] at::Tensor gated_by_half_out(const at::Tensor& x);
+/// x * running, which moves towards the mean of `x` first. running [C]
+[[nodiscard]] at::Tensor running_mean_out(const at::Tensor& x, const at::Tensor& running,
+                                          bool writes);
+/// Both halves of the last dimension times `n`, by one operator on lists.
+[[nodiscard]] at::Tensor scaled_halves(const at::Tensor& x, double n);
+/// x * y + 0.5 * y * x, by one operator on lists.
+[[nodiscard]] at::Tensor list_products(const at::Tensor& x, const at::Tensor& y);
+/// tanh(x) + tanh(x * n), by one operator that writes its list.
+[[nodiscard]] at::Tensor list_tanh(const at::Tensor& x, double n);
+/// h * x, where `h` is `x` whose halves were multiplied by `n` without history, as one list.
+[[nodiscard]] at::Tensor list_written(const at::Tensor& x, double n);
+/// n * tanh(x), by an operator that the program registers, with a backward of its own.
+[[nodiscard]] at::Tensor scaled_tanh(const at::Tensor& x, double n);
+/// x * d, where a registered operator has written `n` times `x` into `d`, without history.
+[[nodiscard]] at::Tensor gated_by_decay(const at::Tensor& x, double n);
+/// x + sum, to which a hook adds a tenth of the mean of the gradient's magnitude. sum [C]
+[[nodiscard]] at::Tensor summing_hook(const at::Tensor& x, const at::Tensor& sum, bool writes);
+
 }  // namespace noisemark::memopt::programs

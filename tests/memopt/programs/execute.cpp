@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -68,6 +70,52 @@ class LoggedSink final : public SavedTensorSink {
  private:
   SavedTensorSink& sink_;
   AllocationLog& log_;
+};
+
+/// Hooks of a program: they keep copies, all in one place, and give copies out.
+class OwnSink final : public SavedTensorSink {
+ public:
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
+    return std::make_unique<Hooks>(kept_, next_++);
+  }
+
+ private:
+  using Kept = std::map<int64_t, at::Tensor>;
+
+  class Hooks final : public torch::autograd::SavedVariableHooks {
+   public:
+    Hooks(std::shared_ptr<Kept> kept, int64_t number) : kept_(std::move(kept)), number_(number) {}
+    ~Hooks() override { kept_->erase(number_); }
+    void call_pack_hook(const at::Tensor& tensor) override {
+      const at::NoGradGuard no_grad;
+      (*kept_)[number_] = tensor.clone();
+    }
+    at::Tensor call_unpack_hook() override { return kept_->at(number_).clone(); }
+
+   private:
+    std::shared_ptr<Kept> kept_;
+    int64_t number_;
+  };
+
+  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
+  int64_t next_ = 0;
+};
+
+/// While alive, every second gradient of the tensor is doubled.
+class [[nodiscard]] CountingHook {
+ public:
+  CountingHook(const at::Tensor& tensor, int64_t& gradients) : tensor_(tensor) {
+    hook_ = tensor_.register_hook([&gradients](const at::Tensor& gradient) {
+      return gradient.defined() ? gradient * (1 + gradients++ % 2) : gradient;
+    });
+  }
+  ~CountingHook() { tensor_.remove_hook(hook_); }
+  CountingHook(const CountingHook&) = delete;
+  CountingHook& operator=(const CountingHook&) = delete;
+
+ private:
+  const at::Tensor tensor_;
+  unsigned hook_ = 0;
 };
 
 class [[nodiscard]] AutocastGuard {
@@ -160,8 +208,8 @@ class Training {
     view.seed = 5;
     mode_ = execution.make_mode();
     mode_->attach(view);
-    if (loop_.scopes == Scopes::kInsideAnother || loop_.scopes == Scopes::kAroundAnother) {
-      another_ = make_mode("echo");
+    if (has_another_mode(loop_)) {
+      another_ = make_mode(loop_.another);
       another_->attach(view);
     }
   }
@@ -169,9 +217,11 @@ class Training {
   void run(Trace& trace) {
     for (int step = 1; step <= loop_.steps; ++step) {
       const std::vector<Elements> before = elements_of_all(states_);
+      const int64_t gradients = gradients_;
       try_step(step, trace);
       for (int again = 0; again < kMostDetected && may_take_again(trace); ++again) {
         set_states(before);
+        gradients_ = gradients;
         for (at::Tensor& state : states_) state.mutable_grad() = at::Tensor();
         trace.steps.pop_back();
         try_step(step, trace);
@@ -182,6 +232,7 @@ class Training {
       const PlannedModeReport report = planned->report();
       trace.makes_plans = true;
       trace.missing_reason = report.missing_reason;
+      if (report.host) trace.host_bytes = report.host->capacity_bytes;
     }
   }
 
@@ -233,7 +284,11 @@ class Training {
     log_ = nullptr;
     traced.peak_bytes = cpu_allocator_totals().peak_bytes;
     if (log) trace.peak_saved_bytes = attribute(log->close()).peak_saved_bytes;
-    mode_->check_step();
+    try {
+      mode_->check_step();
+    } catch (const BudgetNotKept&) {
+      traced.refused_by_check = true;
+    }
     finish(step, traced);
   }
 
@@ -319,6 +374,8 @@ class Training {
     std::optional<ScopeInBackward> inner;
     const std::vector<at::Tensor> trained = trained_states();
     if (loop_.opens_scope && !trained.empty()) inner.emplace(trained[0], *sink_);
+    std::optional<CountingHook> counting;
+    if (loop_.counts_gradients && !trained.empty()) counting.emplace(trained[0], gradients_);
     if (evaluates_inside_) {
       const SavedTensorScope scope(*sink_);
       evaluate();
@@ -352,7 +409,10 @@ class Training {
     at::Tensor loss;
     {
       std::optional<SavedTensorScope> outer;
-      if (loop_.scopes == Scopes::kInsideAnother) outer.emplace(*another_);
+      if (loop_.scopes == Scopes::kInsideAnother || loop_.scopes == Scopes::kBetween) {
+        outer.emplace(*another_);
+      }
+      if (loop_.scopes == Scopes::kInsideOwnHooks) outer.emplace(own_sink_);
       const SavedTensorScope scope(*sink_);
       loss = model(batch, calls);
       if (loop_.gradient_penalty && loop_.penalty_inside) loss = penalized(loss);
@@ -396,7 +456,10 @@ class Training {
       if (throws_in_forward_ && i >= calls / 2) throw Injected(kInjected);
       if (training_ && i == calls / 2) {
         if (loop_.scopes == Scopes::kTwice) inner.emplace(*sink_);
-        if (loop_.scopes == Scopes::kAroundAnother) inner.emplace(*another_);
+        if (loop_.scopes == Scopes::kAroundAnother || loop_.scopes == Scopes::kBetween) {
+          inner.emplace(*another_);
+        }
+        if (loop_.scopes == Scopes::kAroundOwnHooks) inner.emplace(own_sink_);
       }
       const Call& call = program_.calls[i];
       values.push_back(result_of(call, detaches_ && i >= half() ? detached(values) : values));
@@ -534,9 +597,21 @@ class Training {
       const PlannedModeReport report = planned->report();
       traced.followed_passes = report.followed_passes;
       traced.departures = report.counters.departures;
+      traced.another_follows = another_follows();
       if (report.budget) traced.exceeded_steps = report.budget->exceeded;
       if (report.budget) traced.uncertain_steps = report.budget->uncertain;
     }
+  }
+
+  /// Asked once in a step, which it is about.
+  [[nodiscard]] bool another_follows() {
+    if (another_ == nullptr) return true;
+    const PlannedModeReport report = report_of(*another_);
+    const bool departed = std::exchange(another_departures_, report.counters.departures) !=
+                          report.counters.departures;
+    const bool followed =
+        std::exchange(another_followed_, report.followed_passes) != report.followed_passes;
+    return followed && !departed;
   }
 
   void update(int step) {
@@ -574,12 +649,16 @@ class Training {
   std::vector<at::Tensor> states_;
   std::vector<at::Tensor> first_moments_, second_moments_;
   std::unique_ptr<Mode> mode_;
-  std::unique_ptr<Mode> another_;  ///< for the scopes that need a second mode; else null
+  std::unique_ptr<Mode> another_;   ///< for the scopes that need a second mode; else null
+  int64_t another_departures_ = 0;  ///< when another_follows() was last asked
+  int64_t another_followed_ = 0;
+  OwnSink own_sink_;  ///< for the scopes that need one
   SavedTensorSink* sink_ = nullptr;
   AllocationLog* log_ = nullptr;     ///< of the step in progress; null: it has none
   std::vector<at::Tensor> batches_;  ///< of passes whose backward is to come (input_penalty)
   at::Tensor carried_;               ///< by Loop::carries_state
   at::Tensor kept_loss_;             ///< with its graph, by Loop::keeps_graph
+  int64_t gradients_ = 0;            ///< that the hook of Loop::counts_gradients has seen
   bool detaches_ = false;
   bool number_changed_ = false;
   bool writes_ = true;
@@ -601,6 +680,11 @@ bool is_detected_write(const Program& program, const std::string& error) {
                     return find_operator(call.op).effects.writes_state ||
                            call.op == "running_shift";
                   }));
+}
+
+bool is_refused_rehearsal(const Program& program, const std::string& error) {
+  return program.loop.counts_gradients && program.mode.error > 0 &&
+         error.find("backward gives another gradient when it is run again") != std::string::npos;
 }
 
 Trace execute(const Program& program, const Execution& execution) {

@@ -27,8 +27,10 @@ struct StepTrace {
   int64_t end_bytes = 0;            ///< live when its gradients were gone
   int64_t followed_passes = 0;      ///< of the mode since it was made
   int64_t departures = 0;           ///< of passes from its plans, likewise
+  bool another_follows = true;      ///< the other mode, if there is one, has followed its plan
   int64_t exceeded_steps = 0;       ///< in which it says that it did not keep its budget, likewise
   int64_t uncertain_steps = 0;      ///< in which it says that its error may be too large, likewise
+  bool refused_by_check = false;    ///< check_step() threw that a strict budget was not kept
 };
 
 struct Trace {
@@ -36,6 +38,7 @@ struct Trace {
   int64_t peak_saved_bytes = -1;  ///< in the last step; -1: not measured
   std::string missing_reason;
   bool makes_plans = false;
+  int64_t host_bytes = 0;             ///< of host memory that the mode took
   int64_t smallest_budget_bytes = 0;  ///< as a refusal named it; 0: none was refused
   int64_t left_bytes = 0;             ///< live when all was over, above what was live before
 };
@@ -51,6 +54,10 @@ struct Execution {
 /// The contract allows one error of backward where what a value would be made from is written
 /// (memopt/README.md).
 [[nodiscard]] bool is_detected_write(const Program& program, const std::string& error);
+
+/// It allows an error of begin_step() where an error of the gradient must be measured, and a hook
+/// of the program makes every backward another.
+[[nodiscard]] bool is_refused_rehearsal(const Program& program, const std::string& error);
 
 /// Trains the program under a mode. The program's own exceptions are caught as a program would, and
 /// a step with an error that is allowed is taken again, a few times. Any other error ends it and

@@ -37,12 +37,14 @@ constexpr int kCallsOfABlock = 3;
 constexpr int kWritesFrom = 6;
 /// So many programs of a known kind are drawn again, because a run leaves them out.
 constexpr int64_t kFewerKnownPercent = 90;
+/// So many of the operators of a later seed are later_operators() at least.
+constexpr int64_t kLaterPercent = 25;
 /// A program without anything to train is drawn again, by the seed so far away.
 constexpr uint64_t kStride = uint64_t{1} << 40;
 
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : dice_(seed) { program_.seed = seed; }
+  Generator(uint64_t seed, bool later) : dice_(seed), later_(later) { program_.seed = seed; }
 
   Program run() {
     draw_loop();
@@ -60,6 +62,7 @@ class Generator {
     for (int i = 0; i < kAttempts && program_.calls.size() < wanted; ++i) try_call();
     draw_happenings();
     draw_more();
+    if (later_) draw_later();
     return std::move(program_);
   }
 
@@ -129,9 +132,11 @@ class Generator {
   /// is not to end at once.
   const Operator& draw_operator(const Type& last) {
     constexpr int kDraws = 8;
-    const Operator* op = &dice_.of(operators());
+    const bool later = later_ && dice_.percent(kLaterPercent);
+    const std::vector<Operator>& choices = later ? later_operators() : first_operators();
+    const Operator* op = &dice_.of(choices);
     if (!dice_.percent(70)) return *op;
-    for (int i = 0; i < kDraws && !op->result({last, last}); ++i) op = &dice_.of(operators());
+    for (int i = 0; i < kDraws && !op->result({last, last}); ++i) op = &dice_.of(choices);
     return *op;
   }
 
@@ -223,7 +228,36 @@ class Generator {
     if (!valid(program_)) loop = before;
   }
 
+  void draw_later() {
+    Dice dice(program_.seed + kStride / 7);
+    const Loop before = program_.loop;
+    Loop& loop = program_.loop;
+    if (dice.percent(20)) {
+      loop.scopes = dice.of(std::vector<Scopes>{Scopes::kInsideAnother, Scopes::kAroundAnother,
+                                                Scopes::kBetween, Scopes::kInsideOwnHooks,
+                                                Scopes::kAroundOwnHooks});
+    }
+    if (has_another_mode(loop)) {
+      loop.another = dice.of(std::vector<std::string>{"echo", "offload:all", "mirror:sqrt", "gist",
+                                                      "echo+attn+offload"});
+    }
+    if (!valid(program_)) loop = before;
+    loop.counts_gradients = dice.percent(8);
+    draw_later_mode(dice);
+  }
+
+  void draw_later_mode(Dice& dice) {
+    ModeChoice& mode = program_.mode;
+    mode.strict = mode.budget() && dice.percent(30);
+    if (mode.budget() || !dice.percent(50)) return;
+    ModeParts parts = parse_mode(mode.spelling);
+    if (parts.offload() == nullptr) return;
+    parts.host_bytes = dice.of(std::vector<int64_t>{64, 1024, 4096, 65536});
+    mode.spelling = spelling_of(parts);
+  }
+
   Dice dice_;
+  bool later_;
   Program program_;
 };
 
@@ -231,7 +265,7 @@ class Generator {
 
 Program generate(uint64_t seed) {
   for (uint64_t again = 0;; ++again) {
-    Program program = Generator(seed + again * kStride).run();
+    Program program = Generator(seed + again * kStride, seed >= kFirstLaterSeed).run();
     program.seed = seed;
     const bool known = known_kind(program) != nullptr;
     if (known && Dice(seed + kStride / 5).percent(kFewerKnownPercent)) continue;

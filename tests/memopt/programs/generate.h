@@ -6,6 +6,10 @@
 
 namespace noisemark::memopt::programs {
 
+/// Programs of earlier seeds have no later_operators() and none of what was thought of with those,
+/// so that a seed that was looked at stays what it was.
+inline constexpr uint64_t kFirstLaterSeed = 20'000;
+
 /// A valid program. The same seed gives the same program on every machine.
 [[nodiscard]] Program generate(uint64_t seed);
 

@@ -137,7 +137,8 @@ class Hunt {
       smallest = shrink(program, [&](const Program& candidate) {
         if (!options_.known && known_kind(candidate) != nullptr) return false;
         // A mode that is still watching holds more, follows nothing and keeps no budget.
-        const bool of_the_end = finding->kind == "holds more" || finding->kind == "budget";
+        const bool of_the_end = finding->kind == "holds more" || finding->kind == "budget" ||
+                                program.loop.counts_gradients;
         if (of_the_end && candidate.loop.steps < program.loop.steps) return false;
         const auto found = judge_in_child(candidate, make_);
         return found && found->kind == finding->kind;

@@ -480,7 +480,7 @@ std::vector<Operator> custom_functions() {
 std::vector<Operator> written_states() {
   return {
       {"centered_linear",
-       "no_grad([&] { $p.sub_($p.mean()); }, at::linear($0, $p))",
+       "at::linear($0, no_grad([&] { $p.sub_($p.mean()); }, $p))",
        1,
        0,
        {.writes_state = true, .owns_states = true, .lowered = true},
@@ -535,15 +535,58 @@ std::vector<Operator> written_states() {
   };
 }
 
+/// Results that are written by an operator: `out=`, lists, operators of the program's own.
+std::vector<Operator> written_results() {
+  constexpr Effects kWritesBuffer{.writes_state = true, .owns_states = true, .no_autocast = true};
+  return {
+      {"gated_by_out", "gated_by_out($0, $n)", 1, 0, kPlain, one_float, no_states,
+       [](Run a) { return gated_by_out(a.in[0], a.number); }},
+      {"gated_by_resized_out", "gated_by_resized_out($0)", 1, 0, kPlain, one_float, no_states,
+       [](Run a) { return gated_by_resized_out(a.in[0]); }},
+      {"gated_by_half_out", "gated_by_half_out($0)", 1, 0, kPlain, one_float, no_states,
+       [](Run a) { return gated_by_half_out(a.in[0]); }},
+      {"running_mean_out", "running_mean_out($0, $p, true)", 1, 1, kWritesBuffer, features_last,
+       scale_only, [](Run a) { return running_mean_out(a.in[0], a.states[0], a.writes); }},
+      {"scaled_halves", "scaled_halves($0, $n)", 1, 0, kSavesNothing, one_float, no_states,
+       [](Run a) { return scaled_halves(a.in[0], a.number); }},
+      {"list_products", "list_products($0, $1)", 2, 0, kPlain, two_floats, no_states,
+       [](Run a) { return list_products(a.in[0], a.in[1]); }},
+      {"list_tanh", "list_tanh($0, $n)", 1, 0, kPlain, one_float, no_states,
+       [](Run a) { return list_tanh(a.in[0], a.number); }},
+      {"list_written", "list_written($0, $n)", 1, 0, kPlain, one_float, no_states,
+       [](Run a) { return list_written(a.in[0], a.number); }},
+      {"scaled_tanh", "scaled_tanh($0, $n)", 1, 0, kPlain, one_float, no_states,
+       [](Run a) { return scaled_tanh(a.in[0], a.number); }},
+      {"gated_by_decay", "gated_by_decay($0, $n)", 1, 0, kPlain, one_float, no_states,
+       [](Run a) { return gated_by_decay(a.in[0], a.number); }},
+      {"summing_hook", "summing_hook($0, $p, true)", 1, 1, kWritesBuffer, features_last, scale_only,
+       [](Run a) { return summing_hook(a.in[0], a.states[0], a.writes); }},
+  };
+}
+
 }  // namespace
 
-const std::vector<Operator>& operators() {
-  static const std::vector<Operator> all = [] {
+const std::vector<Operator>& first_operators() {
+  static const std::vector<Operator> first = [] {
     std::vector<Operator> together;
     for (const auto& group : {element_wise(), reductions(), in_place(), views(), complex_numbers(),
                               masks(), layers(), custom_functions(), written_states()}) {
       together.insert(together.end(), group.begin(), group.end());
     }
+    return together;
+  }();
+  return first;
+}
+
+const std::vector<Operator>& later_operators() {
+  static const std::vector<Operator> later = written_results();
+  return later;
+}
+
+const std::vector<Operator>& operators() {
+  static const std::vector<Operator> all = [] {
+    std::vector<Operator> together = first_operators();
+    together.insert(together.end(), later_operators().begin(), later_operators().end());
     return together;
   }();
   return all;

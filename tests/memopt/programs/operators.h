@@ -49,6 +49,10 @@ struct Operator {
 
 /// All operators. Constant table.
 [[nodiscard]] const std::vector<Operator>& operators();
+/// Those that programs of the first seeds are made of (generate.h).
+[[nodiscard]] const std::vector<Operator>& first_operators();
+/// The others.
+[[nodiscard]] const std::vector<Operator>& later_operators();
 [[nodiscard]] const Operator& find_operator(std::string_view name);
 
 }  // namespace noisemark::memopt::programs

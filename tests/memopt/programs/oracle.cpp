@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "memopt/modes/budget.h"
+#include "memopt/modes/mode_grammar.h"
 #include "tests/memopt/programs/execute.h"
 #include "tests/memopt/programs/operators.h"
 
@@ -106,7 +107,8 @@ std::optional<Finding> look_at_memory(const Trace& none, const Trace& got, bool 
   // A pass that departs has encoded what it then keeps as well, and so does one that compares.
   const auto steps = got.steps.size();
   const bool followed = steps > 1 && last.departures == got.steps[steps - 2].departures &&
-                        last.followed_passes > got.steps[steps - 2].followed_passes;
+                        last.followed_passes > got.steps[steps - 2].followed_passes &&
+                        last.another_follows;
   const int64_t allowed_bytes = (followed ? 1 : 2) * reference.held_bytes + kSlackBytes;
   if (last.held_bytes > allowed_bytes) {
     return Finding{"holds more", std::to_string(last.held_bytes) + " bytes, not " +
@@ -157,10 +159,19 @@ std::optional<Finding> look_at_plan(const Program& program, const Trace& got) {
                              " departed, and no reason is given"};
 }
 
+std::optional<Finding> look_at_host(const std::string& spelling, const Trace& got) {
+  if (!got.makes_plans) return std::nullopt;
+  const std::optional<int64_t> allowed_bytes = parse_mode(spelling).host_bytes;
+  if (!allowed_bytes || got.host_bytes <= *allowed_bytes) return std::nullopt;
+  return Finding{"budget", std::to_string(got.host_bytes) + " bytes of host memory, of " +
+                               std::to_string(*allowed_bytes) + " allowed"};
+}
+
 /// A training of which all steps are alike keeps its budget; of another it is enough to say so.
 std::optional<Finding> look_at_budget(const Program& program, const Budget& budget,
                                       const Trace& got) {
   const auto steps = got.steps.size();
+  if (!one_sink(program.loop)) return std::nullopt;
   const bool said = !is_steady(program) && steps > 1 &&
                     got.steps[steps - 1].exceeded_steps > got.steps[steps - 2].exceeded_steps;
   if (said || !got.missing_reason.empty()) return std::nullopt;
@@ -169,6 +180,21 @@ std::optional<Finding> look_at_budget(const Program& program, const Budget& budg
   if (bytes <= budget.bytes) return std::nullopt;
   return Finding{"budget",
                  std::to_string(bytes) + " bytes, of " + std::to_string(budget.bytes) + " allowed"};
+}
+
+/// What is counted is an error where the budget is strict, and nothing else is.
+std::optional<Finding> look_at_strictness(const Budget& budget, const Trace& got) {
+  int64_t before = 0;
+  for (size_t step = 0; step < got.steps.size(); ++step) {
+    const StepTrace& traced = got.steps[step];
+    const int64_t counted = traced.exceeded_steps + traced.uncertain_steps;
+    const bool expected = budget.strict && counted > before;
+    before = counted;
+    if (traced.refused_by_check == expected) continue;
+    return Finding{"budget", std::string("check_step() says ") + (expected ? "nothing" : "that") +
+                                 " the budget was not kept " + in_step(step)};
+  }
+  return std::nullopt;
 }
 
 /// The error of a program that cannot take its step again.
@@ -190,6 +216,7 @@ Budget budget_of(const ModeChoice& choice, const Trace& none) {
   }
   budget.bytes = std::max<int64_t>(budget.bytes, 1);
   if (choice.error > 0) budget.error = choice.error;
+  budget.strict = choice.strict;
   return budget;
 }
 
@@ -204,7 +231,8 @@ class Judgement {
     const Trace again = run_under("none");
     if (!none_.steps.back().error.empty()) return Finding{"invalid", none_.steps.back().error};
     if (compare_bits(program_, none_, again)) return Finding{"invalid", "it cannot be repeated"};
-    if (!program_.mode.budget()) return look_at(program_.mode.spelling, std::nullopt);
+    const std::string& spelling = program_.mode.spelling;
+    if (!program_.mode.budget()) return look_at(spelling, {}, run_again_under(spelling, false));
     return run_within(budget_of(program_.mode, none_));
   }
 
@@ -218,12 +246,11 @@ class Judgement {
   /// The size that a refusal names is taken in its place. Passes that change later need other ones.
   std::optional<Finding> run_within(Budget budget) {
     std::string spelling = spell_budget(budget);
-    // A process learns some things once and keeps them, and a budget counts all that is live.
-    static_cast<void>(run_under(spelling));
     const int most_refusals = quiet(program_, program_.loop.steps) ? 1 : 3;
     for (int refusals = 0;; ++refusals) {
-      const int64_t smallest_bytes = run_under(spelling).smallest_budget_bytes;
-      if (smallest_bytes == 0) return look_at(spelling, budget);
+      const Trace got = run_again_under(spelling, budget.target == BudgetTarget::kPeakSaved);
+      const int64_t smallest_bytes = got.smallest_budget_bytes;
+      if (smallest_bytes == 0) return look_at(spelling, budget, got);
       if (refusals == most_refusals) {
         return Finding{"refused twice", spelling + " was named by a refusal, then " +
                                             std::to_string(smallest_bytes) + " bytes"};
@@ -233,13 +260,17 @@ class Judgement {
     }
   }
 
-  std::optional<Finding> look_at(const std::string& spelling, const std::optional<Budget>& budget) {
-    const bool saved = budget && budget->target == BudgetTarget::kPeakSaved;
-    // A process keeps what it learns once: how fast a codec is, which arithmetic ATen has.
+  /// A process keeps what it learns once: how fast a codec is, which arithmetic ATen has. A budget
+  /// counts all that is live.
+  Trace run_again_under(const std::string& spelling, bool measures_saved) {
     static_cast<void>(run_under(spelling));
-    const Trace got = run_under(spelling, saved);
-    if (got.smallest_budget_bytes > 0) return std::nullopt;  // costs are measured anew
+    return run_under(spelling, measures_saved);
+  }
+
+  std::optional<Finding> look_at(const std::string& spelling, const std::optional<Budget>& budget,
+                                 const Trace& got) {
     if (is_detected(program_, got)) return std::nullopt;
+    if (is_refused_rehearsal(program_, got.steps.back().error)) return std::nullopt;
     if (!got.steps.back().error.empty()) {
       return Finding{"throws", in_step(got.steps.size() - 1) + ": " + got.steps.back().error};
     }
@@ -249,7 +280,9 @@ class Judgement {
     }
     if (auto finding = look_at_memory(none_, got, program_.loop.backwards > 1)) return finding;
     if (auto finding = look_at_plan(program_, got)) return finding;
-    return budget ? look_at_budget(program_, *budget, got) : std::nullopt;
+    if (!budget) return look_at_host(spelling, got);
+    if (auto finding = look_at_strictness(*budget, got)) return finding;
+    return look_at_budget(program_, *budget, got);
   }
 
   const Program& program_;

@@ -90,6 +90,27 @@ std::string event_text(const Happening& happening) {
   return "";
 }
 
+/// What a program calls that is not LibTorch's.
+std::string helpers_of(const std::string& program) {
+  std::string text;
+  if (program.find("no_grad(") != std::string::npos) {
+    text +=
+        "const auto no_grad = [](auto write, const at::Tensor& result) {\n"
+        "  const at::NoGradGuard guard;\n"
+        "  write();\n"
+        "  return result;\n"
+        "};\n";
+  }
+  if (program.find("written(") != std::string::npos) {
+    text +=
+        "const auto written = [](at::Tensor h, auto write) {\n"
+        "  write(h);\n"
+        "  return h;\n"
+        "};\n";
+  }
+  return text;
+}
+
 class Printer {
  public:
   explicit Printer(const Program& program) : program_(program), loop_(program.loop) {}
@@ -97,7 +118,8 @@ class Printer {
   std::string run() {
     print_model();
     print_loop();
-    return text_.str();
+    const std::string program = text_.str();
+    return helpers_of(program) + program;
   }
 
  private:
@@ -119,6 +141,10 @@ class Printer {
     }
     text_ << "auto mode = make_mode(" << mode_text() << "\n"
           << "mode->attach({{" << parameters << "}, {" << buffers << "}, 5});\n";
+    if (has_another_mode(loop_)) {
+      text_ << "auto another = make_mode(\"" << loop_.another << "\");\n"
+            << "another->attach({{" << parameters << "}, {" << buffers << "}, 5});\n";
+    }
   }
 
   [[nodiscard]] std::string mode_text() const {
@@ -127,6 +153,7 @@ class Printer {
     std::ostringstream text;
     text << (mode.spelling == "budget" ? "\"budget:SIZE" : "\"budget:saved=SIZE");
     if (mode.error > 0) text << ",error=" << mode.error;
+    if (mode.strict) text << ",strict";
     text << "\");  // SIZE is " << mode.share << " of what mode none needs";
     return text.str();
   }
@@ -136,7 +163,8 @@ class Printer {
     for (const Happening& happening : loop_.happenings) {
       text_ << "  // step " << happening.step << ": " << event_text(happening) << "\n";
     }
-    text_ << "  mode->begin_step(step);\n";
+    text_ << "  mode->begin_step(step);\n"
+          << (has_another_mode(loop_) ? "  another->begin_step(step);\n" : "");
     std::string in = "  ";
     if (loop_.passes > 1) {
       text_ << "  for (int pass = 0; pass < " << loop_.passes << "; ++pass) {"
@@ -147,7 +175,8 @@ class Printer {
     if (loop_.writes_biases) {
       for (size_t i = 0; i < program_.states.size(); ++i) {
         if (!nobody_saves(program_, i)) continue;
-        text_ << in << "no_grad([&] { " << state_name(static_cast<int>(i)) << ".mul_(0.999); });\n";
+        text_ << in << "no_grad([&] { " << state_name(static_cast<int>(i))
+              << ".mul_(0.999); }, at::Tensor());\n";
       }
     }
     if (loop_.carries_state) {
@@ -163,6 +192,9 @@ class Printer {
       text_ << in << "// a hook of the first trained parameter runs silu(p).square().mean() of a "
             << "copy in a scope of the mode, and its backward\n";
     }
+    if (loop_.counts_gradients) {
+      text_ << in << "// a hook of the first trained parameter doubles every second gradient\n";
+    }
     if (loop_.backward_thread) text_ << in << "// on a thread of its own:\n";
     for (int i = 1; i <= loop_.backwards; ++i) {
       text_ << in << "loss.backward({}, /*retain_graph=*/"
@@ -174,7 +206,9 @@ class Printer {
             << ".backward();\n";
     }
     if (loop_.passes > 1) text_ << "  }\n";
-    text_ << "  mode->end_step();\n  // " << (loop_.optimizer == Optimizer::kSgd ? "SGD" : "Adam")
+    text_ << "  mode->end_step();\n"
+          << (has_another_mode(loop_) ? "  another->end_step();\n" : "") << "  // "
+          << (loop_.optimizer == Optimizer::kSgd ? "SGD" : "Adam")
           << ", learning rate 0.01; then every gradient is undefined\n}\n";
   }
 
@@ -201,16 +235,7 @@ class Printer {
     text_ << "\n" << in << "at::Tensor loss = at::zeros({});\n" << in << "{";
     if (loop_.other_thread) text_ << "  // on a thread of its own";
     text_ << "\n";
-    if (loop_.scopes == Scopes::kInsideAnother) {
-      text_ << in << "  const SavedTensorScope outer(*echo);  // a second mode\n";
-    }
-    text_ << in << "  const SavedTensorScope scope(*mode);\n";
-    if (loop_.scopes == Scopes::kAroundAnother) {
-      text_ << in << "  // half of the operators run in a scope of a second mode, echo\n";
-    }
-    if (loop_.scopes == Scopes::kTwice) {
-      text_ << in << "  // half of the operators run in a second scope of the mode\n";
-    }
+    print_scopes(in);
     if (loop_.writes_from > 1) {
       text_ << in << "  // parameters and buffers are written from step " << loop_.writes_from
             << " on\n";
@@ -230,6 +255,27 @@ class Printer {
                "loss = loss + g.square().sum() * 0.01;\n";
     }
     text_ << in << "}\n";
+  }
+
+  void print_scopes(const std::string& in) {
+    const Scopes scopes = loop_.scopes;
+    if (scopes == Scopes::kInsideAnother || scopes == Scopes::kBetween) {
+      text_ << in << "  const SavedTensorScope outer(*another);\n";
+    }
+    if (scopes == Scopes::kInsideOwnHooks) {
+      text_ << in << "  // in a scope of a sink of the program's own, whose hooks keep copies\n";
+    }
+    text_ << in << "  const SavedTensorScope scope(*mode);\n";
+    if (scopes == Scopes::kAroundAnother || scopes == Scopes::kBetween) {
+      text_ << in << "  // half of the operators run in a scope of `another`\n";
+    }
+    if (scopes == Scopes::kAroundOwnHooks) {
+      text_ << in << "  // half of the operators run in a scope of a sink of the program's own, "
+            << "whose hooks keep copies\n";
+    }
+    if (scopes == Scopes::kTwice) {
+      text_ << in << "  // half of the operators run in a second scope of the mode\n";
+    }
   }
 
   void print_calls(const std::string& in) {

@@ -87,6 +87,15 @@ std::optional<std::vector<Type>> types_of(const Program& program, int64_t batch)
   return types;
 }
 
+bool has_another_mode(const Loop& loop) {
+  return loop.scopes == Scopes::kInsideAnother || loop.scopes == Scopes::kAroundAnother ||
+         loop.scopes == Scopes::kBetween;
+}
+
+bool one_sink(const Loop& loop) {
+  return loop.scopes == Scopes::kOne || loop.scopes == Scopes::kTwice;
+}
+
 bool differentiates_twice(const Loop& loop) {
   return loop.gradient_penalty || loop.input_penalty;
 }
@@ -119,8 +128,10 @@ bool valid(const Program& program) {
   const bool plain = loop.backwards == 1 && !loop.keeps_graph && !differentiates_twice(loop) &&
                      !loop.other_thread && !loop.backward_thread && loop.scopes == Scopes::kOne;
   if (loop.opens_scope && !plain) return false;
-  // The bytes that a budget holds are measured in one scope.
-  if (loop.scopes != Scopes::kOne && program.mode.budget()) return false;
+  const bool only_another = loop.scopes == Scopes::kTwice ||
+                            loop.scopes == Scopes::kInsideAnother ||
+                            loop.scopes == Scopes::kAroundAnother;
+  if (only_another && program.mode.budget()) return false;
   const bool trains = std::any_of(program.states.begin(), program.states.end(),
                                   [](const State& state) { return state.trained; });
   return trains && types_of(program, loop.batch) && types_of(program, loop.other_batch);

@@ -61,10 +61,13 @@ enum class Optimizer : uint8_t { kSgd, kAdam };
 
 /// The scopes that are open while the model's operators run.
 enum class Scopes : uint8_t {
-  kOne,            ///< the mode's
-  kTwice,          ///< two of the mode, one in the other for the second half
-  kInsideAnother,  ///< the mode's, in one of another mode
-  kAroundAnother,  ///< the mode's, and in it one of another mode for the second half
+  kOne,             ///< the mode's
+  kTwice,           ///< two of the mode, one in the other for the second half
+  kInsideAnother,   ///< the mode's, in one of another mode
+  kAroundAnother,   ///< the mode's, and in it one of another mode for the second half
+  kBetween,         ///< both: the other mode's, the mode's, and the other mode's again
+  kInsideOwnHooks,  ///< the mode's, in one of a sink of the program's own, which keeps copies
+  kAroundOwnHooks,  ///< the mode's, and in it such a one for the second half
 };
 
 /// How the size of the batch changes from step to step.
@@ -96,13 +99,16 @@ struct Loop {
                              ///< and only then weights are updated
   Batches batches = Batches::kSame;
   Scopes scopes = Scopes::kOne;
-  bool opens_scope = false;      ///< backward ends with a forward pass in a scope of the mode, and
-                                 ///< its backward
-  bool other_thread = false;     ///< forward runs on a thread of its own
-  bool backward_thread = false;  ///< and so does backward
-  bool writes_biases = false;    ///< parameters nobody saved are written before backward
-  bool autocast = false;         ///< bfloat16, around each forward pass
-  bool casts_once = false;       ///< autocast is around the whole step, and keeps its casts
+  std::string another = "echo";   ///< the other mode of scopes that have one
+  bool counts_gradients = false;  ///< a hook of the first trained parameter doubles every second
+                                  ///< gradient, by a counter that only the program knows
+  bool opens_scope = false;       ///< backward ends with a forward pass in a scope of the mode, and
+                                  ///< its backward
+  bool other_thread = false;      ///< forward runs on a thread of its own
+  bool backward_thread = false;   ///< and so does backward
+  bool writes_biases = false;     ///< parameters nobody saved are written before backward
+  bool autocast = false;          ///< bfloat16, around each forward pass
+  bool casts_once = false;        ///< autocast is around the whole step, and keeps its casts
   Optimizer optimizer = Optimizer::kSgd;
   std::vector<Happening> happenings;
 };
@@ -112,6 +118,7 @@ struct ModeChoice {
   std::string spelling = "echo";  ///< "budget", "budget:saved" or a whole spelling
   double share = 1;               ///< of a budget
   double error = 0;               ///< of a budget; 0: lossless
+  bool strict = false;            ///< of a budget
   [[nodiscard]] bool budget() const { return spelling.starts_with("budget"); }
 };
 
@@ -124,6 +131,10 @@ struct Program {
   ModeChoice mode;
 };
 
+/// Returns whether a scope of the loop is of Loop::another.
+[[nodiscard]] bool has_another_mode(const Loop& loop);
+/// Returns whether all that is saved goes to the mode, so that what it holds can be measured.
+[[nodiscard]] bool one_sink(const Loop& loop);
 /// Something in the step is differentiated twice.
 [[nodiscard]] bool differentiates_twice(const Loop& loop);
 /// Returns whether weights are updated at the end of the step, and gradients begin anew.

@@ -101,6 +101,8 @@ void plainer_loops(const Program& program, Candidates& candidates) {
   if (loop.casts_once) with([](Loop& l) { l.casts_once = false; });
   if (loop.writes_from > 1) with([](Loop& l) { l.writes_from = 1; });
   if (loop.scopes != Scopes::kOne) with([](Loop& l) { l.scopes = Scopes::kOne; });
+  if (loop.another != "echo") with([](Loop& l) { l.another = "echo"; });
+  if (loop.counts_gradients) with([](Loop& l) { l.counts_gradients = false; });
   if (loop.backward_thread) with([](Loop& l) { l.backward_thread = false; });
   if (loop.writes_biases) with([](Loop& l) { l.writes_biases = false; });
   if (loop.other_thread) with([](Loop& l) { l.other_thread = false; });
@@ -120,11 +122,15 @@ void plainer_modes(const Program& program, Candidates& candidates) {
   };
   const ModeChoice& mode = program.mode;
   if (mode.budget()) {
-    if (mode.error > 0) with({mode.spelling, mode.share, 0});
-    if (mode.share < 1) with({mode.spelling, 1, mode.error});
+    if (mode.error > 0) with({mode.spelling, mode.share, 0, mode.strict});
+    if (mode.share < 1) with({mode.spelling, 1, mode.error, mode.strict});
+    if (mode.strict) with({mode.spelling, mode.share, mode.error});
     return;
   }
   const std::string& spelling = mode.spelling;
+  if (const size_t host = spelling.find(','); host != std::string::npos) {
+    with({spelling.substr(0, host)});
+  }
   for (size_t at = spelling.find('+'); at != std::string::npos; at = spelling.find('+', at + 1)) {
     with({spelling.substr(0, at)});
     with({spelling.substr(at + 1)});
