@@ -354,6 +354,32 @@ TEST(Mended, a_budget_counts_what_an_operator_needs_while_it_is_run_again) {
   EXPECT_EQ(finding_of(program), "");
 }
 
+/// Seed 20038: an operator gave its empty `out` the memory that it needed.
+TEST(Mended, a_budget_counts_what_an_operator_has_written_into_an_empty_tensor) {
+  Program program =
+      on_vectors({call("mul", {0, 0}), call("linear", {1}, {0}), call("gated_by_resized_out", {2})},
+                 "budget:saved");
+  program.input.shape = {16, 8};
+  for (const double share : {0.5, 0.7, 0.9}) {
+    program.mode.share = share;
+    EXPECT_EQ(finding_of(program), "") << share;
+  }
+}
+
+/// Seed 20119, made small: a pass under a plan of the past found the host's memory full while the
+/// mode watched.
+TEST(Mended, host_memory_may_be_full_for_a_plan_of_the_past) {
+  Program program = on_vectors({call("as_sequence", {0}), call("transposed", {1}, {0}),
+                                call("routed", {2}), call("pow", {3})},
+                               "dpr8+offload:all,host=1KiB");
+  program.seed = 20119;
+  program.input = {c10::kFloat, {2, 2, 4, 8}};
+  program.states[0].shape = {2, 2};
+  program.loop.batch = 2;
+  program.loop.keeps_graph = true;
+  EXPECT_EQ(finding_of(program), "");
+}
+
 /// Seed 10356.
 TEST(Mended, what_the_program_keeps_alive_from_step_to_step_is_not_copied) {
   Program program = on_vectors({call("group_norm", {0}, {0, 0})}, "");

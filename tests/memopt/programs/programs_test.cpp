@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "memopt/modes/budget_mode.h"
 #include "memopt/modes/mode.h"
 #include "tests/memopt/programs/children.h"
 #include "tests/memopt/programs/generate.h"
@@ -111,6 +112,37 @@ TEST(Oracle, finds_a_mode_that_ignores_its_budget) {
   EXPECT_EQ(kind_of(program, broken(nullptr)), "budget");
 }
 
+/// Spoils what is saved; from the third training on it refuses every budget.
+class RefusingMode final : public Mode {
+ public:
+  explicit RefusingMode(bool refuses) : refuses_(refuses) {}
+  std::string name() const override { return "refusing"; }
+  bool lossless() const override { return true; }
+  void attach(const ModelView& /*model*/) override {}
+  void begin_step(int64_t /*step*/) override {
+    if (refuses_) throw BudgetTooSmall({BudgetTarget::kPeak, 1}, 1 << 20);
+  }
+  void end_step() override {}
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
+    return std::make_unique<SpoilingHooks>(spoil_);
+  }
+
+ private:
+  bool refuses_;
+  Spoil spoil_ = [](const at::Tensor& saved) { return saved * 1.0001; };
+};
+
+TEST(Oracle, judges_the_training_that_was_not_refused) {
+  Program program = three_layers();
+  program.mode = {"budget", 1};
+  int made = 0;
+  const MakeMode make = [&made](const std::string& /*spelling*/) {
+    constexpr int kOfTwoTrainings = 4;
+    return std::make_unique<RefusingMode>(++made > kOfTwoTrainings);
+  };
+  EXPECT_EQ(kind_of(program, make), "bits");
+}
+
 TEST(Oracle, finds_crashes_exceptions_and_steps_without_an_end) {
   EXPECT_EQ(kind_of(three_layers(), broken([](const at::Tensor& saved) {
                       static_cast<void>(std::raise(SIGKILL));
@@ -164,6 +196,16 @@ TEST(Printing, gives_the_lines_of_a_test) {
             "  mode->end_step();\n"
             "  // SGD, learning rate 0.01; then every gradient is undefined\n"
             "}\n");
+}
+
+TEST(Printing, gives_the_helpers_that_the_lines_use) {
+  Program program = three_layers();
+  program.calls = {layer("centered_linear", 0, {0}), layer("write_half", 1, {})};
+  const std::string text = cpp_of(program);
+  EXPECT_EQ(text.find("const auto no_grad = [](auto write, const at::Tensor& result) {"), 0u);
+  EXPECT_NE(text.find("const auto written = [](at::Tensor h, auto write) {"), std::string::npos);
+  EXPECT_NE(text.find("at::linear(x, no_grad([&] { p0.sub_(p0.mean()); }, p0))"),
+            std::string::npos);
 }
 
 TEST(Generating, gives_the_same_valid_program_for_the_same_seed) {

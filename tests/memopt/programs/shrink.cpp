@@ -101,6 +101,7 @@ void plainer_loops(const Program& program, Candidates& candidates) {
   if (loop.casts_once) with([](Loop& l) { l.casts_once = false; });
   if (loop.writes_from > 1) with([](Loop& l) { l.writes_from = 1; });
   if (loop.scopes != Scopes::kOne) with([](Loop& l) { l.scopes = Scopes::kOne; });
+  if (loop.scopes == Scopes::kBetween) with([](Loop& l) { l.scopes = Scopes::kAroundAnother; });
   if (loop.another != "echo") with([](Loop& l) { l.another = "echo"; });
   if (loop.counts_gradients) with([](Loop& l) { l.counts_gradients = false; });
   if (loop.backward_thread) with([](Loop& l) { l.backward_thread = false; });
