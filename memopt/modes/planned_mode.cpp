@@ -32,7 +32,7 @@ constexpr const char* kNotRehearsed =
     "no error was measured: the gradient was zero or not finite, or backward was called inside of "
     "the scope of its forward pass or on another thread";
 constexpr const char* kHigherPeak =
-    "making values again would hold far more at the peak of the step than keeping them does";
+    "making values again would hold more at the peak of the step than keeping them does";
 constexpr const char* kNoTwoAlike = "no two of the recorded passes were alike";
 
 /// Passes of so many kinds are compared with new ones while the mode watches.

@@ -11,15 +11,17 @@
 namespace noisemark::memopt {
 namespace {
 
-/// In quarters of the peak of keeping everything. A net of a few layers gains nothing at its peak,
-/// and a little more is no reason to give up what it gains when forward ends.
-constexpr int64_t kMostQuarters = 5;
+/// Above the peak of keeping everything, and at most a quarter of it. A net of a few layers gains
+/// nothing at its peak, and a little more is no reason to give up what it gains when forward ends.
+constexpr int64_t kMostAbove = 16 * 1024;
 
-/// Leaves codecs out, because their figures would have to be measured.
-int64_t predicted_peak(std::shared_ptr<const StepGraph> graph, Policy policy,
-                       const Overrides& overrides) {
+Policy without_codecs(Policy policy) {
   policy.codec = {};
-  return simulate(resolve(std::move(graph), policy, overrides), {}).peak_saved_bytes;
+  return policy;
+}
+
+int64_t predicted_peak(const TreatmentPlan& plan) {
+  return simulate(plan, {}).peak_saved_bytes;
 }
 
 }  // namespace
@@ -32,7 +34,7 @@ void cut_for_lowest_peak(StepGraph& graph, const Policy& policy) {
     for (const CutPlace place : {CutPlace::kEqualBytes, CutPlace::kFewBytes}) {
       const auto cut = std::make_shared<StepGraph>(graph);
       cut_into_segments(*cut, segments, place);
-      const int64_t peak = predicted_peak(cut, policy, {});
+      const int64_t peak = predicted_peak(resolve(cut, without_codecs(policy)));
       if (lowest && *lowest <= peak) continue;
       lowest = peak;
       best = *cut;
@@ -43,20 +45,24 @@ void cut_for_lowest_peak(StepGraph& graph, const Policy& policy) {
 
 GuardedPlan resolve_below_none(const std::shared_ptr<const StepGraph>& graph, const Policy& policy,
                                const Overrides& overrides) {
-  TreatmentPlan plan = resolve(graph, policy, overrides);
+  RecipeBook recipes(graph, overrides.shortcut_ns);
   // A backward that is differentiated itself keeps what it was given in its own graph.
   const bool twice = std::any_of(graph->slots.begin(), graph->slots.end(),
                                  [](const RecordedSlot& slot) { return slot.differentiated; });
-  if (plan.recipes.empty() || twice) return {std::move(plan)};
-  const int64_t most = kept_timeline(graph).peak_saved_bytes * kMostQuarters / 4;
-  if (predicted_peak(graph, policy, overrides) <= most) return {std::move(plan)};
-  Policy other = policy;
-  other.light = {};
-  if (policy.light && predicted_peak(graph, other, overrides) <= most) {
-    return {resolve(graph, other, overrides)};
+  if (twice) return {resolve(graph, policy, overrides, recipes)};
+  const int64_t kept = kept_timeline(graph).peak_saved_bytes;
+  const int64_t most = kept + std::min(kept / 4, kMostAbove);
+  Policy one_level = policy;
+  one_level.light = {};
+  for (const Policy& tried : {policy, one_level}) {
+    TreatmentPlan plan = resolve(graph, without_codecs(tried), overrides, recipes);
+    const bool fits = plan.recipes.empty() || predicted_peak(plan) <= most;
+    if (fits && !tried.codec) return {std::move(plan)};
+    if (fits) return {resolve(graph, tried, overrides, recipes)};
+    if (!policy.light) break;
   }
-  other.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
-  return {resolve(graph, other, overrides), true};
+  one_level.may_replay = [](const StepGraph&, const RecordedOperator&) { return false; };
+  return {resolve(graph, one_level, overrides, recipes), true};
 }
 
 }  // namespace noisemark::memopt
