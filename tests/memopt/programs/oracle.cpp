@@ -137,7 +137,7 @@ bool quiet(const Program& program, int steps) {
                   [](const Call& call) { return call.op == "routed"; })) {
     return false;
   }
-  // What a hook multiplies by is then part of what is recorded.
+  // The hook's factor is then part of the recorded pass.
   if (loop.counts_gradients && differentiates_twice(loop)) return false;
   return loop.batches == Batches::kSame && !loop.halves && !loop.opens_scope && !loop.adversarial &&
          std::max(loop.changes_at, loop.writes_from) <= std::max(quiet_from, 1) &&
@@ -191,7 +191,7 @@ std::optional<Finding> look_at_budget(const Program& program, const Budget& budg
                  std::to_string(bytes) + " bytes, of " + std::to_string(budget.bytes) + " allowed"};
 }
 
-/// What is counted is an error where the budget is strict, and nothing else is.
+/// Steps that are counted are errors where the budget is strict, and no others are.
 std::optional<Finding> look_at_strictness(const Budget& budget, const Trace& got) {
   int64_t before = 0;
   for (size_t step = 0; step < got.steps.size(); ++step) {

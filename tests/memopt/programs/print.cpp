@@ -90,7 +90,7 @@ std::string event_text(const Happening& happening) {
   return "";
 }
 
-/// What a program calls that is not LibTorch's.
+/// Returns the lambdas that the program calls.
 std::string helpers_of(const std::string& program) {
   std::string text;
   if (program.find("no_grad(") != std::string::npos) {
