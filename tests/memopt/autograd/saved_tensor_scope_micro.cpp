@@ -1,10 +1,15 @@
 #include <ATen/Parallel.h>
+#include <ATen/ops/ones.h>
 #include <benchmark/benchmark.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "memopt/autograd/saved_tensor_scope.h"
+#include "memopt/record/history.h"
+#include "memopt/record/step_graph.h"
 #include "tests/memopt/scoped_steps.h"
 
 // The cost of training in the scope of mode "none", which asks for every saved tensor and is told
@@ -12,6 +17,9 @@
 // machine's speed drifts by more than the difference. The smaller the pictures, the more of the
 // step is the asking. The same of the watch of calls that every planned mode keeps in a forward
 // pass. `overhead` is the median over rounds of the ratio of the two times, less 1.
+//
+// That watch also notes which memory is written without history: the last benchmark times one such
+// write of a few elements, watched and not.
 namespace noisemark::memopt {
 namespace {
 
@@ -44,6 +52,16 @@ void step_under_a_watch_of_calls(benchmark::State& state) {
   in_turns(state, &test::ScopedSteps::under_call_watch);
 }
 
+void write_without_history(benchmark::State& state) {
+  const c10::NoGradGuard no_grad;
+  const StepGraph graph;
+  std::optional<CallWatch> watch;
+  if (state.range(0) == 1) watch.emplace(graph);
+  const at::Tensor memory = at::ones({16});
+  for (auto _ : state) memory.mul_(1);
+}
+
+BENCHMARK(write_without_history)->ArgName("watched")->Arg(0)->Arg(1);
 BENCHMARK(step_in_the_scope_of_none)->Arg(8)->Arg(32)->Unit(benchmark::kMillisecond);
 BENCHMARK(step_under_a_watch_of_calls)->Arg(8)->Arg(32)->Unit(benchmark::kMillisecond);
 
