@@ -9,6 +9,7 @@
 #include "memopt/example/promises.h"
 #include "memopt/example/training.h"
 #include "memopt/modes/budget_mode.h"
+#include "memopt/modes/mode.h"
 
 namespace example {
 namespace {
@@ -68,6 +69,13 @@ struct Row {
   }
 };
 
+/// Throws for a mode that is spelled wrong, before anything is trained for its sake.
+void check_spellings(const std::vector<std::string>& modes) {
+  Outcome none;
+  none.peak_saved_bytes = 100;  // every percentage is a number of bytes
+  for (const std::string& mode : modes) (void)memopt::make_mode(spelled_for(mode, none));
+}
+
 }  // namespace
 
 std::vector<std::string> modes_of_table() {
@@ -116,6 +124,7 @@ void add_cell(Table& table, Row& row, const Subject& subject, const std::string&
 }  // namespace
 
 Table make_table(const std::vector<TaskEntry>& tasks, const std::vector<std::string>& modes) {
+  check_spellings(modes);
   Table table;
   std::vector<Subject> subjects;
   std::string head = "| mode | ";

@@ -21,7 +21,8 @@ struct Table {
   std::vector<std::string> broken;
 };
 
-/// Trains each of `tasks` under mode "none" and under each of `modes`.
+/// Trains each of `tasks` under mode "none" and under each of `modes`. Throws std::invalid_argument
+/// for a mode that is spelled wrong, before anything is trained.
 [[nodiscard]] Table make_table(const std::vector<TaskEntry>& tasks,
                                const std::vector<std::string>& modes);
 
