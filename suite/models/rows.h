@@ -14,10 +14,10 @@ namespace noisemark::suite {
 
 /// From where a band's group norms take their statistics, once activations are displaced.
 enum class NormRule {
-  kSynchronous,     ///< of this step, from all bands
+  kSynchronous,     ///< this step's, from all bands
   kCorrectedStale,  ///< last step's of all bands, moved by what changed in the own one
   kStale,           ///< this step's of the own band, last step's of the others
-  kOwn,             ///< of the own band alone
+  kOwn,             ///< this step's of the own band alone
 };
 
 /// What the others' bands give to a call of the network on one band of rows. A layer asks for it in
