@@ -200,6 +200,58 @@ std::string with_whole_quantities(std::string_view line) {
   return text;
 }
 
+int digit_of(char c) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return static_cast<int>(
+      kDigits.find(static_cast<char>(std::tolower(static_cast<unsigned char>(c)))));
+}
+
+/// Does `action` with each line of a page of Markdown, and tells it whether the line is code.
+template <typename Action>
+void for_each_line(std::string_view page, const Action& action) {
+  constexpr size_t kShortestFence = 3;
+  size_t fence = 0;  // of the block of code that a line is in
+  while (!page.empty()) {
+    const std::string_view line = page.substr(0, page.find('\n'));
+    const size_t run = quotes(line);
+    const bool in_code = fence > 0;
+    if (in_code && run >= fence && run == line.size()) {
+      fence = 0;
+    } else if (!in_code && run >= kShortestFence) {
+      fence = run;
+    }
+    action(line, in_code || fence > 0);
+    page.remove_prefix(std::min(line.size() + 1, page.size()));
+  }
+}
+
+/// The addresses of the links in a line of Markdown.
+std::vector<std::string_view> addresses_in_line(std::string_view line) {
+  std::vector<std::string_view> found;
+  while (!line.empty()) {
+    size_t length = piece(line);
+    const size_t end = line.starts_with("](") ? line.find(')') : std::string_view::npos;
+    if (end != std::string_view::npos) {
+      found.push_back(line.substr(2, end - 2));
+      length = end;
+    }
+    line.remove_prefix(length);
+  }
+  return found;
+}
+
+/// The addresses of the links of a page of HTML; pictures are in it, and scripts end it.
+std::vector<std::string_view> addresses_in_html(std::string_view page) {
+  constexpr std::string_view kLink = "<a href=\"";
+  std::vector<std::string_view> found;
+  page = page.substr(0, page.find("<script"));
+  for (size_t at = page.find(kLink); at != std::string_view::npos; at = page.find(kLink, at)) {
+    at += kLink.size();
+    found.push_back(page.substr(at, page.find('"', at) - at));
+  }
+  return found;
+}
+
 std::string padded(const std::string& cell, size_t width, Align align) {
   const std::string space(width - display_width(cell), ' ');
   return align == Align::kLeft ? cell + space : space + cell;
@@ -269,25 +321,46 @@ std::string code_block(std::string_view lines, std::string_view language) {
   return fmt::format("{0}{1}\n{2}\n{0}\n", fence, language, lines);
 }
 
-std::string finished_page(std::string_view page) {
-  constexpr size_t kShortestFence = 3;
-  std::string text;
-  size_t fence = 0;  // of the block of code that a line is in
-  while (!page.empty()) {
-    const std::string_view line = page.substr(0, page.find('\n'));
-    const size_t run = quotes(line);
-    const bool in_code = fence > 0;
-    if (in_code && run >= fence && run == line.size()) {
-      fence = 0;
-    } else if (!in_code && run >= kShortestFence) {
-      fence = run;
-    }
-    text += in_code || fence > 0 ? std::string(line) : with_whole_quantities(line);
-    page.remove_prefix(line.size());
-    if (page.empty()) break;
-    text += '\n';
-    page.remove_prefix(1);
+std::string path_of_address(std::string_view address) {
+  std::string path;
+  for (size_t i = 0; i < address.size(); ++i) {
+    const bool coded = address[i] == '%' && i + 2 < address.size() &&
+                       std::isxdigit(static_cast<unsigned char>(address[i + 1])) != 0 &&
+                       std::isxdigit(static_cast<unsigned char>(address[i + 2])) != 0;
+    path += coded ? static_cast<char>(16 * digit_of(address[i + 1]) + digit_of(address[i + 2]))
+                  : address[i];
+    if (coded) i += 2;
   }
+  return path;
+}
+
+std::vector<std::string> linked_files(std::string_view page) {
+  std::vector<std::string_view> addresses;
+  if (page.starts_with("<!doctype html>")) {
+    addresses = addresses_in_html(page);
+  } else {
+    for_each_line(page, [&](std::string_view line, bool is_code) {
+      if (is_code) return;
+      const std::vector<std::string_view> more = addresses_in_line(line);
+      addresses.insert(addresses.end(), more.begin(), more.end());
+    });
+  }
+  std::vector<std::string> files;
+  for (const std::string_view one : addresses) {
+    const bool elsewhere =
+        one.empty() || one[0] == '#' || one.find("://") != std::string_view::npos;
+    if (!elsewhere) files.push_back(path_of_address(one));
+  }
+  return files;
+}
+
+std::string finished_page(std::string_view page) {
+  std::string text;
+  for_each_line(page, [&](std::string_view line, bool is_code) {
+    text += is_code ? std::string(line) : with_whole_quantities(line);
+    text += '\n';
+  });
+  if (!page.empty() && !page.ends_with('\n')) text.pop_back();
   return text;
 }
 

@@ -23,6 +23,11 @@ namespace noisemark::reports {
 [[nodiscard]] std::string link(std::string_view text, std::string_view path);
 /// Shows a picture, likewise.
 [[nodiscard]] std::string picture(std::string_view text, std::string_view path);
+/// Returns the path that such a link was made for from the address in it, where bytes are %XX.
+[[nodiscard]] std::string path_of_address(std::string_view address);
+/// Returns the files that a page, of Markdown or of HTML, leads to or shows, as paths relative to
+/// it. Links within the page and those to other machines are none.
+[[nodiscard]] std::vector<std::string> linked_files(std::string_view page);
 
 /// `lines` as a block of code in that language, whatever fences they hold.
 [[nodiscard]] std::string code_block(std::string_view lines, std::string_view language);

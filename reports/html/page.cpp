@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "reports/base/file.h"
+#include "reports/base/markdown.h"
 #include "reports/base/sha256.h"
 #include "reports/html/assets.h"
 #include "reports/html/markdown_html.h"
@@ -59,25 +59,6 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-int digit_of(char c) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  return static_cast<int>(kDigits.find(static_cast<char>(std::tolower(c))));
-}
-
-/// The path behind an address in which some bytes stand as %XX.
-fs::path decoded(std::string_view address) {
-  std::string path;
-  for (size_t i = 0; i < address.size(); ++i) {
-    const bool coded = address[i] == '%' && i + 2 < address.size() &&
-                       std::isxdigit(static_cast<unsigned char>(address[i + 1])) != 0 &&
-                       std::isxdigit(static_cast<unsigned char>(address[i + 2])) != 0;
-    path += coded ? static_cast<char>(16 * digit_of(address[i + 1]) + digit_of(address[i + 2]))
-                  : address[i];
-    if (coded) i += 2;
-  }
-  return path;
-}
-
 /// Below the page's folder: a page takes in no other file.
 bool is_below(const fs::path& path) {
   return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
@@ -102,7 +83,7 @@ class Pictures {
   explicit Pictures(const fs::path& folder) : folder_(folder) {}
 
   std::string html(std::string_view words, std::string_view address) {
-    const fs::path path = decoded(address);
+    const fs::path path = path_of_address(address);
     const fs::path file = folder_ / path;
     const std::string kind = kind_of_picture(file);
     std::error_code none;
@@ -138,7 +119,7 @@ class Pictures {
 std::string page_of_link(const fs::path& folder, std::string_view address) {
   constexpr std::string_view kMarkdown = ".md";
   if (!folder.empty() && address.ends_with(kMarkdown)) {
-    fs::path page = decoded(address);
+    fs::path page = path_of_address(address);
     page.replace_extension(".html");
     std::error_code none;
     if (is_below(page) && fs::is_regular_file(folder / page, none)) {

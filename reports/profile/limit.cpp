@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "reports/base/file.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
+#include "reports/render/insight.h"
 #include "reports/render/report.h"
 
 namespace noisemark::reports {
@@ -52,8 +54,7 @@ fs::path profile_in(const fs::path& folder) {
   return folder / "profile" / kProfileFile;
 }
 
-Profile read_profile(const fs::path& file) {
-  const std::string text = read_file(file);
+Profile parse_profile(const std::string& text, const fs::path& file) {
   (void)unseal_json(text, json::kProfileDocument, file.string());
   Profile profile;
   json::Reader(file.string())
@@ -110,16 +111,22 @@ std::vector<Finding> check_profiles(const fs::path& path) {
   for (const fs::path& folder : result_folders(path, &named_by_others)) {
     const fs::path file = profile_in(folder);
     or_lost(file, &findings, [&] {
-      if (fs::exists(file)) (void)read_profile(file);
+      if (fs::exists(file)) (void)parse_profile(read_file(file), file);
     });
   }
   return findings;
 }
 
-std::string limit_of(const fs::path& folder, const Result& result) {
+std::string limit_of(const fs::path& folder, const Result& result, std::vector<Finding>& unread) {
   const fs::path file = profile_in(folder);
-  if (!fs::exists(file)) return "";
-  const Profile profile = read_profile(file);
+  std::vector<Finding> found;
+  const std::optional<std::string> text = read_addition(file, &found);
+  unread.insert(unread.end(), found.begin(), found.end());
+  if (!found.empty()) {
+    return fmt::format("not known, because the profile in profile/ {}", found.front().words);
+  }
+  if (!text) return "";
+  const Profile profile = parse_profile(*text, file);
   const std::string difference = other_work(profile, result);
   return difference.empty() ? limit_words(profile) : difference;
 }

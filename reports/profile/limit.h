@@ -15,9 +15,11 @@ namespace noisemark::reports {
 [[nodiscard]] std::string limit_words(const Profile& profile);
 
 /// Reads `folder`/profile, in which `noisemark profile` was told to write. Returns limit_words() of
-/// it; the difference in words where it is of other work than `result`; and nothing where no
-/// profile is there. Throws Error (bad input) for one that was changed.
-[[nodiscard]] std::string limit_of(const std::filesystem::path& folder, const Result& result);
+/// it; the difference in words where it is of other work than `result`; why it is not known where
+/// the profile cannot be read, which goes to `unread` too; and nothing where no profile is there.
+/// Throws Error (bad input) for one that was changed.
+[[nodiscard]] std::string limit_of(const std::filesystem::path& folder, const Result& result,
+                                   std::vector<Finding>& unread);
 
 /// Finds the profiles, in the folders of the results below `path`, that were changed after they
 /// were written. Throws Error (bad input) as result_folders() does.

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/markdown.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/base/system_error.h"
@@ -178,6 +181,56 @@ std::vector<Finding> suite_findings(const fs::path& folder) {
   }
 }
 
+/// The files that lie where `page` leads, and what a picture of it was drawn from.
+std::vector<fs::path> files_behind(const fs::path& page) {
+  std::vector<fs::path> files;
+  for (const std::string& name : linked_files(read_file(page))) {
+    files.push_back(page.parent_path() / name);
+    if (files.back().extension() != ".svg") continue;
+    for (const char* source : {".dat", ".gp"}) {
+      files.push_back(page.parent_path() / fs::path(name).replace_extension(source));
+    }
+  }
+  return files;
+}
+
+/// Names each file that a page of the folder refers to and that is not there. What `named` holds
+/// already is passed over.
+void add_missing_files(const fs::path& folder, std::vector<Finding>& named) {
+  constexpr std::array kPages = {"report", "quality", "sweep", "predict", "profile/profile"};
+  std::vector<Finding> found;
+  for (const char* name : kPages) {
+    for (const char* ending : {".md", ".html"}) {
+      const fs::path page = folder / (std::string(name) + ending);
+      std::error_code unknown;
+      if (!fs::exists(page, unknown)) continue;
+      or_lost(page, &found, [&] {
+        for (const fs::path& file : files_behind(page)) {
+          if (fs::exists(file, unknown)) continue;
+          found.push_back({file.string(), "pages",
+                           fmt::format("{}{} refers to it and it is not there", name, ending)});
+        }
+      });
+    }
+  }
+  for (Finding& one : found) {
+    const bool known = std::any_of(named.begin(), named.end(),
+                                   [&](const Finding& other) { return other.file == one.file; });
+    if (!known) named.push_back(std::move(one));
+  }
+}
+
+/// `top` and every folder between it and the results below it, which may have pages of their own.
+std::set<fs::path> folders_down_to(const fs::path& top, const std::vector<fs::path>& results) {
+  std::set<fs::path> folders{top};
+  for (const fs::path& result : results) {
+    for (fs::path at = result; at != top && at.has_relative_path(); at = at.parent_path()) {
+      folders.insert(at);
+    }
+  }
+  return folders;
+}
+
 std::vector<Finding> check_folder(const fs::path& folder) {
   const fs::path file = folder / "result.json";
   const std::string text = read_file(file);
@@ -228,8 +281,9 @@ Finding finding_of(const fs::path& path, const Error& error) {
   const std::string before = path.string() + ": ";
   std::string words = error.what();
   if (words.starts_with(before)) words.erase(0, before.size());
-  const bool unwritable = error.code() == ExitCode::kCannotWrite;
-  return {path.string(), unwritable ? kUnwritable : "unreadable", words};
+  const bool unwritable =
+      error.code() == ExitCode::kCannotWrite && words.find("cannot be read") == std::string::npos;
+  return {path.string(), unwritable ? "unwritable" : "unreadable", words, error.code()};
 }
 
 }  // namespace
@@ -289,10 +343,14 @@ std::vector<Finding> check(const fs::path& path) {
     (void)check_file(text, path.string(), findings);
     return findings;
   }
-  for (const fs::path& folder : result_folders(path, &findings)) {
+  const std::vector<fs::path> results = result_folders(path, &findings);
+  for (const fs::path& folder : results) {
     or_lost(folder, &findings, [&] { append(findings, check_folder(folder)); });
   }
-  or_lost(path, &findings, [&] { append(findings, suite_findings(path)); });
+  for (const fs::path& folder : folders_down_to(path, results)) {
+    or_lost(folder, &findings, [&] { append(findings, suite_findings(folder)); });
+    add_missing_files(folder, findings);
+  }
   return findings;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/base/error.h"
 #include "reports/result/result.h"
 
 /// These functions say whether a result can be believed: whole, unchanged and consistent with
@@ -15,14 +16,16 @@ struct Finding {
   std::string file;   ///< as the user would find it
   std::string rule;   ///< "schema", "checksum", "closure" ...
   std::string words;  ///< one sentence on the fault
+  /// The exit code of a command that goes on without what the finding is about.
+  ExitCode code = ExitCode::kBadInput;
 };
 
-inline constexpr const char* kUnwritable = "unwritable";
 inline constexpr const char* kLost = "lost";  ///< a run without a result
 
 /// Everything wrong with a result.json, or with a folder that holds one (its artifacts, events.mlog
 /// and report.md too), or with every such folder below it (a suite). A folder or a file that cannot
-/// be read is a finding like any other. Empty: nothing is wrong.
+/// be read is a finding like any other, and so is a file that a page refers to and that is missing.
+/// Empty: nothing is wrong.
 /// Throws Error (bad input) when there is no result at all, or `path` is another kind of file.
 [[nodiscard]] std::vector<Finding> check(const std::filesystem::path& path);
 
@@ -44,7 +47,7 @@ inline constexpr const char* kLost = "lost";  ///< a run without a result
     const std::filesystem::path& path, std::vector<Finding>* lost = nullptr);
 
 /// Does `action`. What it cannot read or write goes to `lost` as a fault of `path` under the rule
-/// "unreadable" or kUnwritable, so that what stands beside it is still seen; without `lost` the
+/// "unreadable" or "unwritable", so that what stands beside it is still seen; without `lost` the
 /// error is thrown on.
 void or_lost(const std::filesystem::path& path, std::vector<Finding>* lost,
              const std::function<void()>& action);

@@ -28,10 +28,25 @@ OrderedJson unseal(const std::string& text, const std::string& where) {
 
 }  // namespace
 
-Insight read_insight(const fs::path& folder, const std::string& result_sha256) {
+std::optional<std::string> read_addition(const fs::path& file, std::vector<Finding>* unread) {
+  std::optional<std::string> text;
+  std::vector<Finding> found;
+  or_lost(file, unread == nullptr ? nullptr : &found, [&] {
+    if (fs::exists(file)) text = read_file(file);
+  });
+  for (Finding& one : found) {
+    one.code = ExitCode::kPass;
+    unread->push_back(std::move(one));
+  }
+  return text;
+}
+
+Insight read_insight(const fs::path& folder, const std::string& result_sha256,
+                     std::vector<Finding>* unread) {
   const fs::path file = folder / kInsightFile;
-  if (!fs::exists(file)) return {};
-  const OrderedJson json = unseal(read_file(file), file.string());
+  const std::optional<std::string> text = read_addition(file, unread);
+  if (!text) return {};
+  const OrderedJson json = unseal(*text, file.string());
   const JsonFields fields(json, file.string());
   const Insight insight{fields.text("limit"), fields.text("since")};
   return fields.text("result_sha256") == result_sha256 ? insight : Insight{};

@@ -29,16 +29,17 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kSuiteSchema = "noisemark.suite 1";
 
-void render(const fs::path& folder, const Result& result, const std::string& result_sha256) {
+void render(const fs::path& folder, const Result& result, const std::string& result_sha256,
+            std::vector<Finding>& unread) {
   const Plots plots = write_plots(folder, result);
-  write_file_atomically(folder / "report.md", render_report(result, result_sha256, plots,
-                                                            read_insight(folder, result_sha256)));
+  const Insight insight = read_insight(folder, result_sha256, &unread);
+  write_file_atomically(folder / "report.md", render_report(result, result_sha256, plots, insight));
 }
 
-void render_folder(const fs::path& folder) {
+void render_folder(const fs::path& folder, std::vector<Finding>& unread) {
   const fs::path file = folder / "result.json";
   const std::string text = read_file(file);
-  render(folder, from_json(text, file.string()), sha256_of(text));
+  render(folder, from_json(text, file.string()), sha256_of(text), unread);
 }
 
 Error not_a_suite(const fs::path& file, const std::string& what) {
@@ -110,7 +111,8 @@ void write_run_folder(const fs::path& folder, const Result& result) {
   const std::string text = to_json(result);
   StagedFile file(path, text);
   // A name need not be UTF-8, and a file of JSON is: the report tells what the file holds.
-  render(folder, from_json(text, path.string()), sha256_of(text));
+  std::vector<Finding> unread;  // `report` and `check` name it
+  render(folder, from_json(text, path.string()), sha256_of(text), unread);
   file.put_in_place();
 }
 
@@ -213,7 +215,9 @@ std::vector<fs::path> rewrite_report(const fs::path& folder, std::vector<Finding
       // The caller holds the folder itself.
       std::optional<FolderLock> lock;
       if (one != folder) lock.emplace(one);
-      render_folder(one);
+      std::vector<Finding> unread;
+      render_folder(one, unread);
+      if (lost != nullptr) lost->insert(lost->end(), unread.begin(), unread.end());
       written.push_back(one / "report.md");
     });
   }

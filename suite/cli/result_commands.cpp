@@ -88,8 +88,7 @@ ExitCode code_without(const std::vector<reports::Finding>& lost) {
   ExitCode code = ExitCode::kPass;
   for (const reports::Finding& one : lost) {
     reports::say_on_stderr(fmt::format("{}: {}", one.file, one.words));
-    if (one.rule == reports::kUnwritable) code = ExitCode::kCannotWrite;
-    if (code == ExitCode::kPass) code = ExitCode::kBadInput;
+    code = std::max(code, one.code);
   }
   return code;
 }
@@ -157,11 +156,12 @@ void note_insights(const std::string& path, const Options& options,
       if (folder != path) lock.emplace(folder);
       const std::string sha256 = reports::sha256_of_file(folder / "result.json");
       const reports::NamedResult run{folder.string(), reports::read_result(folder / "result.json")};
-      reports::Insight insight = reports::read_insight(folder, sha256);
+      std::vector<reports::Finding> unread_notes;
+      reports::Insight insight = reports::read_insight(folder, sha256, &unread_notes);
       reports::or_lost(folder, &lost, [&] {
-        insight.limit = reports::limit_of(folder, run.result);
+        insight.limit = reports::limit_of(folder, run.result, lost);
         if (base) insight.since = reports::since_words(*base, run);
-        reports::write_insight(folder, sha256, insight);
+        if (unread_notes.empty()) reports::write_insight(folder, sha256, insight);
       });
     });
   }

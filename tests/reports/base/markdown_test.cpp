@@ -51,6 +51,19 @@ TEST(Markdown, links_to_files_of_any_name) {
   EXPECT_EQ(link("a](b) c", "a](b) c"), "[a\\](b) c](a%5D%28b%29%20c)");
 }
 
+TEST(Markdown, finds_the_files_that_a_page_leads_to) {
+  const std::string odd = "a](b) c:`d`";
+  const std::string page =
+      "# a\n\n![curve](plots/loss.svg) and " + link(odd, odd) +
+      "\n[here](#a), [there](https://a.example/b), `[no](code)` \\[x\\](no)\n" +
+      code_block("[no](block)", "") + "| [cell](run/report.md) |";
+  const std::vector<std::string> files = {"plots/loss.svg", odd, "run/report.md"};
+  EXPECT_EQ(linked_files(page), files);
+  EXPECT_EQ(linked_files("<!doctype html>\n<a href=\"#a\">a</a> <a href=\"b%20c.html\">b</a>"
+                         "<script><a href=\"no\"></script>"),
+            std::vector<std::string>{"b c.html"});
+}
+
 TEST(Markdown, keeps_a_block_of_code_whole) {
   EXPECT_EQ(code_block("a", "sh"), "```sh\na\n```\n");
   EXPECT_EQ(code_block("a\n```\nb", "sh"), "````sh\na\n```\nb\n````\n");

@@ -68,20 +68,31 @@ TEST(Limit, is_that_of_a_profile_of_the_same_work_in_the_folder_of_the_run) {
   fs::create_directories(folder / "profile");
   const fs::path file = folder / "profile" / "profile.json";
   const Result result = test::full_result();
-  EXPECT_EQ(limit_of(folder, result), "");
+  std::vector<Finding> unread;
+  EXPECT_EQ(limit_of(folder, result, unread), "");
   write_file_atomically(file, profile_json(profile()));
-  EXPECT_EQ(limit_of(folder, result), limit_words(profile()));
+  EXPECT_EQ(limit_of(folder, result, unread), limit_words(profile()));
   Profile other = profile();
   other.batch = 32;
   write_file_atomically(file, profile_json(other));
-  EXPECT_EQ(limit_of(folder, result),
+  EXPECT_EQ(limit_of(folder, result, unread),
             "not known, because the profile in profile/ is of other work: batch 32, and not 16");
   std::string changed = profile_json(profile());
   changed.replace(changed.find("aten::addmm"), 11, "aten::admmm");
   write_file_atomically(file, changed);
-  EXPECT_THROW((void)limit_of(folder, result), Error);
+  EXPECT_THROW((void)limit_of(folder, result, unread), Error);
   write_result(folder / "result.json", result);
   EXPECT_EQ(check_profiles(folder).size(), 1U) << "and check tells of it";
+  EXPECT_TRUE(unread.empty());
+  fs::remove(file);
+  fs::create_symlink("profile.json", file);
+  EXPECT_EQ(limit_of(folder, result, unread),
+            "not known, because the profile in profile/ cannot be read: Too many levels of "
+            "symbolic links");
+  ASSERT_EQ(unread.size(), 1U);
+  EXPECT_EQ(unread.front().file, file.string());
+  EXPECT_EQ(unread.front().code, ExitCode::kPass) << "the report is whole without it";
+  fs::remove(file);
   write_file_atomically(file, profile_json(profile()));
   EXPECT_TRUE(check_profiles(folder).empty());
   fs::remove_all(folder);

@@ -329,6 +329,12 @@ TEST_F(CheckFolder, takes_a_report_with_its_plots_or_with_gnuplots_reason_for_no
   Plots plots;
   for (const PlotSource& source : plot_sources(result)) {
     plots.links.push_back({source.title, "plots/" + source.name + ".svg"});
+    for (const auto& [ending, text] :
+         {std::pair(".svg", std::string("<svg/>")), std::pair(".dat", source.data),
+          std::pair(".gp", source.script)}) {
+      make_folder(folder_ / "plots");
+      write_file_atomically(folder_ / "plots" / (source.name + ending), text);
+    }
   }
   const auto write = [&] {
     write_file_atomically(folder_ / "report.md",
@@ -345,6 +351,57 @@ TEST_F(CheckFolder, takes_a_report_with_its_plots_or_with_gnuplots_reason_for_no
   EXPECT_TRUE(starts(found(), "report: it was changed")) << "a plot is missing without a reason";
 }
 
+TEST_F(CheckFolder, finds_every_file_that_a_page_refers_to_and_that_is_not_there) {
+  const fs::path suite = folder_ / "suites" / "one";
+  const fs::path run = suite / "gmm16@cpu" / "none";
+  make_folder(run);
+  write_run_folder(run, full_result());
+  write_suite(suite, {"smoke", {"gmm16@cpu/none"}, {}});
+  write_suite_report(suite);
+  make_folder(run / "profile");
+  write_file_atomically(run / "profile" / "profile.md", "[the trace](trace.json.gz)\n");
+  write_file_atomically(run / "profile" / "trace.json.gz", "");
+  write_file_atomically(suite / "report.html",
+                        "<!doctype html>\n<a href=\"gmm16@cpu/none/report.html\">none</a>\n");
+  write_file_atomically(run / "report.html", "<!doctype html>\n");
+  const auto names = [&] {
+    std::string all;
+    for (const Finding& one : check(suite.parent_path())) {
+      if (one.rule == "pages") all += fs::relative(one.file, suite).string() + "\n";
+    }
+    return all;
+  };
+  const std::string none = "gmm16@cpu/none/";
+  EXPECT_EQ(names(), "");
+  for (const char* name : {"profile/trace.json.gz", "report.html", "report.md"}) {
+    fs::remove(run / name);
+    EXPECT_NE(names().find(none + name), std::string::npos) << name << " in " << names();
+  }
+}
+
+TEST_F(CheckFolder, finds_a_plot_that_the_report_shows_and_that_was_deleted) {
+  make_folder(folder_ / "plots");
+  const PlotSource source = plot_sources(full_result()).front();
+  const std::string picture = "plots/" + source.name + ".svg";
+  const fs::path file = folder_ / "result.json";
+  Plots plots;
+  plots.left_out = "gnuplot failed (run it to see why)";
+  plots.links.push_back({source.title, picture});
+  write_file_atomically(folder_ / "report.md",
+                        render_report(read_result(file), sha256_of_file(file), plots));
+  write_file_atomically(folder_ / picture, "<svg/>");
+  write_file_atomically(folder_ / "plots" / (source.name + ".dat"), source.data);
+  write_file_atomically(folder_ / "plots" / (source.name + ".gp"), source.script);
+  EXPECT_EQ(found(), "");
+  for (const char* ending : {".svg", ".dat", ".gp"}) {
+    const fs::path part = folder_ / "plots" / (source.name + ending);
+    const std::string text = read_file(part);
+    fs::remove(part);
+    EXPECT_EQ(found(), "pages: report.md refers to it and it is not there\n") << ending;
+    write_file_atomically(part, text);
+  }
+}
+
 TEST_F(CheckFolder, finds_the_data_of_a_plot_that_were_changed) {
   make_folder(folder_ / "plots");
   const PlotSource source = plot_sources(full_result()).front();
@@ -359,7 +416,7 @@ TEST_F(CheckFolder, finds_a_suites_report_whose_text_was_changed) {
   make_folder(suite / "a");
   write_result(suite / "a" / "result.json", minimal_result());
   write_suite(suite, {"smoke", {"a"}, {}});
-  write_suite_report(suite);
+  (void)rewrite_report(suite);
   EXPECT_EQ(listed(check(suite)), "");
   std::string text = read_file(suite / "report.md");
   text.replace(text.find("CUSTOM"), 6, "PASS");

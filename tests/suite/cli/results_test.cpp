@@ -142,6 +142,36 @@ TEST(ResultCommands, sentences_beside_a_result_that_somebody_changed_are_refused
   EXPECT_EQ(noisemark({"check", run.string()}).code, 1);
 }
 
+// The result is whole, and so is its report; a damaged file is another thing.
+TEST(ResultCommands, report_names_what_it_cannot_read_beside_a_good_result_and_goes_on) {
+  const test::TemporaryFolder folder;
+  const std::string base = write_runs(folder.path() / "a", {16});
+  const fs::path run = write_runs(folder.path() / "b", {20}) + "/0";
+  fs::create_directories(run / "profile");
+  const fs::path profile = run / "profile" / "profile.json";
+  const fs::path notes = run / "insight.json";
+  const std::string loop = ": cannot be read: Too many levels of symbolic links\n";
+  fs::create_symlink("profile.json", profile);
+  const test::Finished without = noisemark({"report", run.string()});
+  EXPECT_EQ(without.code, 0) << without.both();
+  EXPECT_EQ(without.err, "noisemark: " + profile.string() + loop);
+  EXPECT_NE(reports::read_file(run / "report.md").find("not known, because the profile"),
+            std::string::npos);
+  fs::remove(profile);
+  for (const char* kind : {"loop", "folder"}) {
+    fs::remove(notes);
+    kind == std::string("loop") ? fs::create_symlink("insight.json", notes)
+                                : (void)fs::create_directory(notes);
+    fs::remove(run / "report.md");
+    const test::Finished shown = noisemark({"report", run.string(), "--base", base});
+    EXPECT_EQ(shown.code, 0) << kind << shown.both();
+    EXPECT_EQ(shown.err.find("noisemark: " + notes.string() + ": cannot be read: "), 0U)
+        << shown.err;
+    EXPECT_TRUE(fs::exists(run / "report.md")) << kind;
+    EXPECT_EQ(noisemark({"check", run.string()}).code, 1) << "it is found there";
+  }
+}
+
 TEST(ResultCommands, results_of_a_time_that_never_was_are_refused_by_all) {
   const test::TemporaryFolder folder;
   const fs::path run = write_runs(folder.path() / "a", {16}) + "/0";
