@@ -22,15 +22,19 @@ struct ChangePointOptions {
   size_t shortest = 3;  ///< values between two changes; a lone outlier is no change
 };
 
+/// The share of series without a change in which the default options find one, as a test measures
+/// it. The level of one test is what it would be in the long run.
+inline constexpr double kFalseAlarms = 0.013;
+
 struct ChangePoint {
   size_t at = 0;  ///< the first value after the change
   double p = 1;
 };
 
-/// By rising position. Of series in whose order nothing changed at most the share `level` gets one,
-/// whatever the noise: then every order was equally likely. Bit for bit the same on every platform
-/// for the same seed. Throws std::logic_error for a value that is not finite and for options that
-/// can find nothing (a level below the smallest p).
+/// By rising position. Series in whose order nothing changed get one with a probability of at most
+/// `level`, whatever the noise: then every order was equally likely. Bit for bit the same on every
+/// platform for the same seed. Throws std::logic_error for a value that is not finite and for
+/// options that can find nothing (a level below the smallest p).
 [[nodiscard]] std::vector<ChangePoint> change_points(std::span<const double> values,
                                                      const ChangePointOptions& options = {});
 

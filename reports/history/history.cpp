@@ -313,13 +313,14 @@ std::string method(const History& history) {
   return fmt::format(
       "\n## How changes are found\n\nFigures without noise: every difference from the run before. "
       "Others: E-divisive means (Matteson and James 2014), {} permutations, seed {}, p at most {}, "
-      "at least {} runs between changes. Of series in which nothing changed at most {} show one; "
+      "at least {} runs between changes. Of 1,000 series in which nothing changed {:.0f} showed "
+      "one; "
       "{} were searched here, so {:.2g} are to be expected by chance. Runs that were made under "
       "other loads differ too: a change is a reason to look, not a verdict. `noisemark compare` "
       "judges.\n",
       options.permutations, options.seed, format_number(options.level), options.shortest,
-      format_percent(options.level), times(noisy, "series", "series"),
-      options.level * static_cast<double>(noisy));
+      1000 * kFalseAlarms, times(noisy, "series", "series"),
+      kFalseAlarms * static_cast<double>(noisy));
 }
 
 }  // namespace

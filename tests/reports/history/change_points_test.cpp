@@ -166,6 +166,7 @@ TEST(ChangePoints, raises_a_false_alarm_in_one_series_of_a_hundred) {
   const std::string page = read_file(NOISEMARK_REPORTS "/README.md");
   const std::string words = "a false alarm in " + std::to_string(alarms) + " of 1,000 series";
   EXPECT_NE(page.find(words), std::string::npos) << "reports/README.md should say: " << words;
+  EXPECT_DOUBLE_EQ(kFalseAlarms, static_cast<double>(alarms) / series) << "what histories say";
   EXPECT_GT(alarms, 0) << "a test that never raises an alarm would not use its level";
 }
 

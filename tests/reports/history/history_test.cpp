@@ -57,7 +57,7 @@ TEST(History, finds_nothing_where_nothing_changed) {
   }
   const std::string text = history_markdown(history);
   EXPECT_TRUE(holds(text, "No change was found.")) << text;
-  EXPECT_TRUE(holds(text, "at most 1.0 % show one")) << text;
+  EXPECT_TRUE(holds(text, "Of 1,000 series in which nothing changed 13 showed one")) << text;
 }
 
 TEST(History, marks_one_byte_more_in_a_figure_without_noise_at_once) {
