@@ -28,7 +28,7 @@ class Unpacked {
   using Ch = char;
 
   explicit Unpacked(const std::filesystem::path& path) : where_(path.string()) {
-    static_cast<void>(open_file(path, kAccepted));  // has the words for what is no file
+    static_cast<void>(InputFile(path, kAccepted));  // has the words for what is no file
     file_.reset(gzopen(where_.c_str(), "rb"));
     if (file_ == nullptr) throw bad_input(where_, "", "cannot be opened", kAccepted);
     fill();
@@ -56,7 +56,9 @@ class Unpacked {
     at_ = 0;
     const int count = gzread(file_.get(), buffer_.data(), static_cast<unsigned>(buffer_.size()));
     int fault = Z_OK;
+    const int cause = errno;
     const char* words = gzerror(file_.get(), &fault);
+    if (fault == Z_ERRNO) throw failed_read(where_, cause);
     if (count < 0 || fault == Z_BUF_ERROR) {
       const std::string found = fault == Z_BUF_ERROR ? "it is cut off" : words;
       throw bad_input(where_, fmt::format("byte {} of what is packed", before_), found, kAccepted);
@@ -97,8 +99,9 @@ constexpr CategoryRow kCategories[] = {
 };
 
 /// The kinds of values of an event.
-enum class Part {
+enum class Part : uint32_t {
   kNone,
+  kPhase,
   kName,
   kCategory,
   kStart,
@@ -115,10 +118,10 @@ struct PartRow {
   std::string_view key;
   Part part;
 };
-constexpr PartRow kEventParts[] = {{"name", Part::kName},     {"cat", Part::kCategory},
-                                   {"ts", Part::kStart},      {"dur", Part::kDuration},
-                                   {"pid", Part::kPid},       {"tid", Part::kTid},
-                                   {"args", Part::kArguments}};
+constexpr PartRow kEventParts[] = {{"ph", Part::kPhase},     {"name", Part::kName},
+                                   {"cat", Part::kCategory}, {"ts", Part::kStart},
+                                   {"dur", Part::kDuration}, {"pid", Part::kPid},
+                                   {"tid", Part::kTid},      {"args", Part::kArguments}};
 constexpr PartRow kArgumentParts[] = {{"stream", Part::kStream},
                                       {"correlation", Part::kCorrelation},
                                       {"wait_on_stream", Part::kWaitStream},
@@ -142,10 +145,11 @@ std::optional<double> number_of(std::string_view text) {
   return is_whole && std::abs(number) < kLargest ? std::optional(number) : std::nullopt;
 }
 
-/// An integer of the file, also written as 7.0 or "7"; -1 for what is none.
-int64_t integer_of(std::string_view text) {
+/// An integer of the file, also written as 7.0 or "7"; empty for what is none.
+std::optional<int64_t> integer_of(std::string_view text) {
   const std::optional<double> number = number_of(text);
-  return number ? static_cast<int64_t>(*number) : -1;
+  if (!number || std::floor(*number) != *number) return std::nullopt;
+  return static_cast<int64_t>(*number);
 }
 
 /// Gives every text one number, in the order in which they come.
@@ -189,7 +193,8 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
   }
 
   // RapidJSON's names.
-  bool Default() { return value("no number", Kind::kOther); }
+  bool Null() { return value("null", Kind::kNull); }
+  bool Bool(bool is_true) { return value(is_true ? "true" : "false", Kind::kOther); }
   bool RawNumber(const char* text, rapidjson::SizeType size, bool /*copy*/) {
     return value({text, size}, Kind::kNumber);
   }
@@ -198,13 +203,19 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
   }
   bool Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
     const std::string_view key(text, size);
-    if (depth_ == 1) in_events_ = key == "traceEvents";
+    if (depth_ == 1) {
+      in_events_ = key == "traceEvents";
+      if (in_events_ && has_list_) throw bad_input(where_, "traceEvents", "twice", "one list");
+    }
     if (!in_events_) return true;
     if (depth_ == kEventDepth) part_ = part_of(kEventParts, key);
     if (in_arguments_ && depth_ == kEventDepth + 1) part_ = part_of(kArgumentParts, key);
+    if (has(part_)) throw bad_input(where_, place(part_), "twice", "once");
+    if (part_ != Part::kNone) seen_ |= bit(part_);
     return true;
   }
   bool StartObject() {
+    if (part_ != Part::kArguments) note_fault("an object");
     open();
     if (in_events_ && depth_ == kEventDepth) begin_event();
     if (in_events_ && depth_ == kEventDepth + 1) in_arguments_ = part_ == Part::kArguments;
@@ -215,6 +226,7 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
     return close();
   }
   bool StartArray() {
+    note_fault("a list");
     open();
     if (in_events_ && depth_ == kEventDepth - 1) has_list_ = true;
     return true;
@@ -222,9 +234,12 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
   bool EndArray(rapidjson::SizeType /*elements*/) { return close(); }
 
  private:
-  enum class Kind { kNumber, kText, kOther };
+  enum class Kind { kNumber, kText, kNull, kOther };
   static constexpr int kEventDepth = 3;  // the document, its list, an event of that
-  static constexpr int kDeepest = 200;   // RapidJSON calls itself for each level
+  static constexpr size_t kShown = 60;   // bytes of a value in the words of an error
+  static constexpr const char* kWholeEvent =
+      "ph, cat, name, pid, tid, ts and dur, as kineto writes each event";
+  static constexpr int kDeepest = 200;  // RapidJSON calls itself for each level
 
   void open() {
     if (++depth_ > kDeepest) {
@@ -245,9 +260,50 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
     return true;
   }
 
+  static uint32_t bit(Part part) { return 1U << static_cast<uint32_t>(part); }
+  [[nodiscard]] bool has(Part part) const { return (seen_ & bit(part)) != 0; }
+
+  /// "traceEvents[3].args.stream"
+  [[nodiscard]] std::string place(Part part) const {
+    std::string words = fmt::format("traceEvents[{}].", events_);
+    for (const PartRow& row : kEventParts) {
+      if (row.part == part) words += row.key;
+    }
+    for (const PartRow& row : kArgumentParts) {
+      if (row.part == part) words += fmt::format("args.{}", row.key);
+    }
+    return words;
+  }
+
+  /// Notes that the part at hand is not as kineto writes it. Only the event's category, which may
+  /// stand behind it, says whether that is a fault.
+  void note_fault(std::string_view found) {
+    if (part_ == Part::kNone || fault_) return;
+    const char* accepted = part_ == Part::kName || part_ == Part::kCategory ? "a text"
+                           : part_ == Part::kPhase                          ? "X"
+                           : part_ == Part::kArguments                      ? "an object"
+                           : part_ == Part::kPid || part_ == Part::kTid     ? "a number or a text"
+                           : part_ == Part::kStart || part_ == Part::kDuration
+                               ? "a number of microseconds"
+                               : "a whole number";
+    fault_ = bad_input(where_, place(part_), std::string(found.substr(0, kShown)), accepted);
+  }
+
+  void take_integer(std::string_view text, Kind kind, int64_t& to) {
+    const std::optional<int64_t> number = integer_of(text);
+    if (!number && kind != Kind::kNull) note_fault(text);
+    to = number.value_or(-1);
+  }
+
   void take_part(std::string_view text, Kind kind) {
+    const bool is_text = kind == Kind::kText;
+    const bool is_name = is_text || kind == Kind::kNumber;
     switch (part_) {
+      case Part::kPhase:
+        if (text != "X") note_fault(text);
+        break;
       case Part::kName:
+        if (!is_text) note_fault(text);
         event_.name = names_.number_of(text);
         break;
       case Part::kCategory:
@@ -260,24 +316,28 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
         duration_.take(text, kind);
         break;
       case Part::kPid:
+        if (!is_name) note_fault(text);
         event_.pid = names_.number_of(text);
         break;
       case Part::kTid:
+        if (!is_name) note_fault(text);
         event_.tid = names_.number_of(text);
         break;
       case Part::kStream:
-        event_.stream = integer_of(text);
+        take_integer(text, kind, event_.stream);
         break;
       case Part::kCorrelation:
-        event_.correlation = integer_of(text);
+        take_integer(text, kind, event_.correlation);
         break;
       case Part::kWaitStream:
-        wait_.stream = integer_of(text);
+        take_integer(text, kind, wait_.stream);
         break;
       case Part::kWaitRecord:
-        wait_.record = integer_of(text);
+        take_integer(text, kind, wait_.record);
         break;
       case Part::kArguments:
+        if (kind != Kind::kNull) note_fault(text);
+        break;
       case Part::kNone:
         break;
     }
@@ -290,23 +350,39 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
     wait_ = TraceWait();
     category_.clear();
     start_ = duration_ = Time();
+    seen_ = 0;
+    fault_.reset();
+  }
+
+  /// Throws Error for an event of kineto's that it would not write so: what is not known of it
+  /// would be missing from every sum.
+  void require_whole() {
+    if (fault_) throw *fault_;
+    for (const Part part : {Part::kName, Part::kPid, Part::kTid, Part::kStart, Part::kDuration}) {
+      if (!has(part)) throw bad_input(where_, place(part), "missing", kWholeEvent);
+    }
   }
 
   void end_event() {
+    keep_event();
     ++events_;
+  }
+
+  void keep_event() {
+    const auto* row = std::find_if(std::begin(kCategories), std::end(kCategories),
+                                   [&](const auto& each) { return each.name == category_; });
+    const bool is_kinetos = row != std::end(kCategories);
+    if (is_kinetos) require_whole();
     if (category_.empty() || category_ == "Trace" || duration_.is_absent()) return;
-    const double start = time(start_, "ts");
-    const double duration = time(duration_, "dur");
+    const double start = time(start_, Part::kStart);
+    const double duration = time(duration_, Part::kDuration);
     if (duration < 0) {
-      throw bad_input(where_, fmt::format("traceEvents[{}].dur", events_ - 1),
-                      fmt::format("{}", duration), "a number of microseconds, not below 0");
+      throw bad_input(where_, place(Part::kDuration), fmt::format("{}", duration),
+                      "a number of microseconds, not below 0");
     }
     event_.start = static_cast<int64_t>(std::ceil(start));
     // Within one microsecond the two roundings would change places.
     event_.end = std::max(event_.start, static_cast<int64_t>(std::floor(start + duration)));
-    const auto* row = std::find_if(std::begin(kCategories), std::end(kCategories),
-                                   [&](const auto& each) { return each.name == category_; });
-    const bool is_kinetos = row != std::end(kCategories);
     if (is_kinetos) event_.category = row->category;
     has_kinetos_ = has_kinetos_ || is_kinetos;
     constexpr size_t kMostOthers = 5;  // in the words of an error
@@ -325,15 +401,15 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
 
     void take(std::string_view found, Kind kind) {
       if (kind == Kind::kNumber) number = number_of(found);
-      if (!number) text = found.substr(0, 60);
+      if (!number) text = found.substr(0, kShown);
     }
     [[nodiscard]] bool is_absent() const { return !number && text.empty(); }
   };
 
-  double time(const Time& found, const char* key) const {
+  [[nodiscard]] double time(const Time& found, Part part) const {
     if (found.number) return *found.number;
-    throw bad_input(where_, fmt::format("traceEvents[{}].{}", events_ - 1, key),
-                    found.text.empty() ? "missing" : found.text, "a number of microseconds");
+    throw bad_input(where_, place(part), found.text.empty() ? "missing" : found.text,
+                    "a number of microseconds");
   }
 
   std::string where_;
@@ -348,6 +424,8 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
   bool in_events_ = false;
   bool in_arguments_ = false;
   Part part_ = Part::kNone;
+  uint32_t seen_ = 0;  ///< the event's parts, a bit each
+  std::optional<Error> fault_;
 
   TraceEvent event_;
   TraceWait wait_;

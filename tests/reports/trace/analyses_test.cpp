@@ -34,8 +34,9 @@ TEST(TraceBreakdown, spans_that_overlap_count_once_and_by_what_ran_beside_what) 
 }
 
 TEST(TraceBreakdown, a_wait_is_busy_and_no_work) {
-  const std::string wait = R"({"cat": "cuda_sync", "name": "Stream Sync", "ts": 20, "dur": 10, )"
-                           R"("args": {"stream": 7, "correlation": 2}},)";
+  const std::string wait =
+      R"({"cat": "cuda_sync", "name": "Stream Sync", "pid": 0, "tid": 7, "ts": 20, "dur": 10, )"
+      R"("args": {"stream": 7, "correlation": 2}},)";
   const TraceBreakdown found = breakdown_of(read_events(kernel(0, 10, 1) + wait + kEnd));
   EXPECT_EQ(found.total_us, 30);
   EXPECT_EQ(found.idle_us, 10);
@@ -121,8 +122,9 @@ TEST(TraceCriticalPath, leads_over_the_device_where_that_is_slower_than_the_host
 }
 
 TEST(TraceCriticalPath, a_wait_for_the_stream_leads_back_to_the_host) {
-  const std::string wait = R"({"cat": "cuda_sync", "name": "Stream Sync", "ts": 10, "dur": 92, )"
-                           R"("args": {"stream": 7, "correlation": 2}},)";
+  const std::string wait =
+      R"({"cat": "cuda_sync", "name": "Stream Sync", "pid": 0, "tid": 7, "ts": 10, "dur": 92, )"
+      R"("args": {"stream": 7, "correlation": 2}},)";
   const Trace trace = read_events(op(0, 200, "a") + call(2, 4, 1) + kernel(8, 92, 1, "slow") +
                                   call(9, 95, 2, "cudaStreamSynchronize") + wait + kEnd);
   const CriticalPath path = critical_path_of(trace, {}, "");

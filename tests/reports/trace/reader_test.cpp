@@ -26,7 +26,7 @@ void expect_refused(const std::string& text, const std::string& what) {
 }
 
 std::string with_time(const std::string& time) {
-  return R"({"traceEvents": [{"cat": "cpu_op", "name": "a", )" + time + "}]}";
+  return R"({"traceEvents": [{"cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, )" + time + "}]}";
 }
 
 TEST(TraceReader, keeps_what_an_event_says) {
@@ -63,7 +63,7 @@ TEST(TraceReader, reads_events_whatever_is_around_and_within_them) {
   const std::string text =
       R"({"a": [{"cat": "kernel", "dur": 1, "ts": 2}], "traceEvents": [7, [], )"
       R"({"args": {"Input": [[1, {"ts": "x"}]], "stream": "7", "b": {"stream": 1}, )"
-      R"("correlation": 4.0}, "dur": 1, "ts": 2, "cat": "kernel"}], "z": {"dur": 1}})";
+      R"("correlation": 4.0}, "dur": 1, "ts": 2, "cat": "kernel", "name": "a", "pid": 1, "tid": 1}], "z": {"dur": 1}})";
   const Trace trace = read_text(text);
   ASSERT_EQ(trace.events.size(), 1U);
   EXPECT_EQ(trace.events[0].stream, 7);
@@ -72,8 +72,8 @@ TEST(TraceReader, reads_events_whatever_is_around_and_within_them) {
 
 TEST(TraceReader, leaves_out_the_host_from_the_last_step_on_and_what_it_launched) {
   const auto step = [](int number, int start) {
-    return R"({"cat": "user_annotation", "name": "ProfilerStep#)" + std::to_string(number) +
-           R"(", "ts": )" + std::to_string(start) + R"(, "dur": 10},)";
+    return R"({"cat": "user_annotation", "pid": 1, "tid": 1, "name": "ProfilerStep#)" +
+           std::to_string(number) + R"(", "ts": )" + std::to_string(start) + R"(, "dur": 10},)";
   };
   const std::string events = step(1, 0) + call(1, 1, 1) + kernel(30, 5, 1) + call(12, 1, 2) +
                              kernel(40, 5, 2) + kernel(50, 5, 3);
@@ -118,10 +118,47 @@ TEST(TraceReader, refuses_a_trace_of_another_tool) {
 TEST(TraceReader, refuses_times_that_are_no_numbers) {
   expect_refused(with_time(R"("ts": "soon", "dur": 1)"),
                  "traceEvents[0].ts: soon (a number of microseconds)");
-  expect_refused(with_time(R"("ts": null, "dur": 1)"), "traceEvents[0].ts: no number");
+  expect_refused(with_time(R"("ts": null, "dur": 1)"), "traceEvents[0].ts: null");
   expect_refused(with_time(R"("dur": 1)"), "traceEvents[0].ts: missing");
-  expect_refused(with_time(R"("ts": 1, "dur": [])"), "traceEvents: no event with");
+  expect_refused(with_time(R"("ts": 1, "dur": [])"), "traceEvents[0].dur: a list (a number of mi");
   expect_refused(with_time(R"("ts": 1e300, "dur": 1)"), "traceEvents[0].ts: 1e300");
+}
+
+/// An event of kineto's in which `was` stands as `is`, behind one that is whole.
+std::string broken(const std::string& was, const std::string& is) {
+  std::string event = kernel(100, 20, 3);
+  event.replace(event.find(was), was.size(), is);
+  return R"({"traceEvents": [)" + std::string(kOperator) + "," + event + kEnd + "]}";
+}
+
+// An event that is passed over, or whose stream or thread is not known, is missing from every sum.
+TEST(TraceReader, refuses_an_event_that_kineto_does_not_write_so) {
+  const std::string at = "traceEvents[1].";
+  expect_refused(broken(R"("dur": 20,)", ""), at + "dur: missing (ph, cat, name");
+  expect_refused(broken(R"("tid": 7,)", ""), at + "tid: missing");
+  expect_refused(broken(R"("tid": 7,)", R"("tid": null,)"), at + "tid: null (a number or a text)");
+  expect_refused(broken(R"("name": "gemm")", R"("name": 7)"), at + "name: 7 (a text)");
+  expect_refused(broken(R"("ph": "X")", R"("ph": "B")"), at + "ph: B (X)");
+  expect_refused(broken(R"("stream": 7)", R"("stream": 7.5)"), at + "args.stream: 7.5 (a whole");
+  expect_refused(broken(R"("stream": 7)", R"("stream": [7])"), at + "args.stream: a list");
+  expect_refused(broken(R"("correlation": 3)", R"("correlation": true)"),
+                 at + "args.correlation: true");
+  expect_refused(broken(R"("args": {)", R"("args": 1, "x": {)"), at + "args: 1 (an object)");
+  expect_refused(broken(R"("dur": 20)", R"("dur": 20, "dur": 2)"), at + "dur: twice (once)");
+  expect_refused(broken(R"("stream": 7)", R"("stream": 7, "stream": 8)"),
+                 at + "args.stream: twice");
+  expect_refused(broken(R"("dur": 20)", R"("dur": NaN)"), "byte ");
+  expect_refused(R"({"traceEvents": [)" + std::string(kOperator) + R"(], "traceEvents": []})",
+                 "traceEvents: twice (one list)");
+}
+
+TEST(TraceReader, takes_what_other_tools_write_into_the_same_file) {
+  const Trace trace = read_events(
+      R"({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": 1, "args": {"stream": "x"}},)"
+      R"({"ph": "s", "cat": "ac2g", "id": 3, "name": "ac2g", "ts": 1},)"
+      R"({"ph": "X", "cat": "Trace", "name": 7, "ts": 1, "dur": 1, "args": null},)" +
+      std::string(kOperator));
+  EXPECT_EQ(trace.events.size(), 1U);
 }
 
 TEST(TraceReader, refuses_what_is_no_file) {
