@@ -287,8 +287,35 @@ function addReader(graph, traces, label, words = () => "") {
   graph.after(make("div", {class: "slider tools"}, slider), output);
 }
 
+/** Where a logarithmic axis of these exponents of ten is labelled: at three places at least, however short it is. */
+function logTicks([low, high]) {
+  const powers = Array.from({length: Math.ceil(high) - Math.floor(low) + 1}, (_, i) => Math.floor(low) + i);
+  const every = Math.max(1, Math.ceil((high - low) / 8));
+  for (const leads of [[1], [1, 2, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]]) {
+    const ticks = powers.filter((power) => power % every === 0).flatMap((power) => leads.map((lead) => Number(`${lead}e${power}`)));
+    const seen = ticks.filter((tick) => Math.log10(tick) >= low - 1e-9 && Math.log10(tick) <= high + 1e-9);
+    if (seen.length >= 3) return seen;
+  }
+  const step = 10 ** Math.floor(Math.log10((10 ** high - 10 ** low) / 3));
+  const size = [5, 2, 1].map((lead) => lead * step).find((one) => (10 ** high - 10 ** low) / one >= 4) ?? step / 2;
+  return Array.from({length: 12}, (_, i) => (Math.ceil(10 ** low / size) + i) * size).filter((tick) => tick <= 10 ** high);
+}
+
+/** Labels the logarithmic axes anew when the range changes. */
+async function labelLogAxes(graph) {
+  const changes = {};
+  for (const name of ["xaxis", "yaxis"].filter((one) => graph.layout[one].type === "log")) {
+    const ticks = logTicks(graph.layout[name].range);
+    if (String(graph.layout[name].tickvals) === String(ticks)) continue;
+    Object.assign(changes, {[`${name}.tickvals`]: ticks, [`${name}.ticktext`]: ticks.map((tick) => String(Number(tick.toPrecision(6))))});
+  }
+  if (Object.keys(changes).length > 0) await Plotly.relayout(graph, changes);
+}
+
 async function drawInto(graph, traces, layout, label, words) {
   await Plotly.newPlot(graph, traces, layout, CONFIG);
+  await labelLogAxes(graph);
+  graph.on("plotly_relayout", () => labelLogAxes(graph));
   addReader(graph, traces, label, words);
 }
 

@@ -342,29 +342,37 @@ std::optional<PlotSource> roofline_plot(const Roofline& roofline) {
                   plot_head("roofline")};
   double low = 0.1;
   double high = 10;
+  double least = flop_per_s;
+  double most = flop_per_s;
   bool any = false;
   for (const RoofRow& row : roofline.operators) {
     if (row.flop <= 0 || row.bytes <= 0) continue;
     const double intensity = row.flop / row.bytes;
     low = std::min(low, intensity / 2);
     high = std::max(high, intensity * 2);
-    plot.data += fmt::format("{:.6g} {:.6g} \"{}\"\n", intensity, row.flop / row.time_s / kGiga,
-                             words_of(row));
+    const double speed = row.flop / row.time_s / kGiga;
+    least = std::min(least, speed);
+    most = std::max(most, speed);
+    plot.data += fmt::format("{:.6g} {:.6g} \"{}\"\n", intensity, speed, words_of(row));
     any = true;
   }
   if (!any || flop_per_s == 0 || slowest == 0) return {};
   plot.data +=
       roof_block(low, high, fastest, flop_per_s) + roof_block(low, high, slowest, flop_per_s);
+  // Two decades at least, so that some ticks are labelled.
+  constexpr double kMargin = 1.25;
+  most *= kMargin;
+  least = std::min({least, low * slowest, most / 100}) / kMargin;
   plot.script += fmt::format(
       "set xlabel 'FLOP per byte'\nset ylabel 'GFLOP/s'\nset logscale xy\nset xrange "
-      "[{:.6g}:{:.6g}]\nset key bottom right\n"
+      "[{:.6g}:{:.6g}]\nset yrange [{:.6g}:{:.6g}]\n{}{}set key bottom right\n"
       "plot 'roofline.dat' index 0 using 1:2 with points pointtype 7 pointsize 0.6 linecolor rgb "
       "'#0072B2' title 'operators', \\\n     'roofline.dat' index 1 using 1:2 with lines linewidth "
       "2 linecolor "
       "rgb '#E69F00' title 'roof, from the fastest cache', \\\n     'roofline.dat' index 2 using "
       "1:2 with lines "
       "linewidth 2 dashtype 2 linecolor rgb '#D55E00' title 'roof, from the slowest working set'\n",
-      low, high);
+      low, high, least, most, log_ticks('x', low, high), log_ticks('y', least, most));
   return plot;
 }
 

@@ -225,32 +225,13 @@ PlotSource step_time(const Result& result) {
   return plot;
 }
 
-// Left to itself gnuplot labels whole decades alone, of which a short axis has one or none.
-std::string log_ticks(double low, double high) {
-  constexpr double kManyDecades = 3;
-  constexpr double kMostTicks = 8;
-  const double decades = std::log10(high / low);
-  const int every = std::max(1, static_cast<int>(std::ceil(decades / kMostTicks)));
-  const std::vector<double> leads =
-      decades < kManyDecades ? std::vector<double>{1, 2, 5} : std::vector<double>{1};
-  std::vector<std::string> ticks;
-  for (int power = static_cast<int>(std::floor(std::log10(low))); std::pow(10, power) <= high;
-       power += every) {
-    for (const double lead : leads) {
-      const double tick = lead * std::pow(10, power);
-      if (low <= tick && tick <= high) ticks.push_back(fmt::format("{:.6g}", tick));
-    }
-  }
-  return fmt::format("set ytics ({})\n", fmt::join(ticks, ", "));
-}
-
 // A logarithmic axis when the values span enough of it to carry labelled ticks.
 std::string loss_axis(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   if (*low <= 0 || *high / *low <= kLogScaleFrom) return "set yrange [0:*]\n";
   constexpr double kMargin = 1.25;
   return fmt::format("set logscale y\nset yrange [{:.6g}:{:.6g}]\n{}", *low / kMargin,
-                     *high * kMargin, log_ticks(*low / kMargin, *high * kMargin));
+                     *high * kMargin, log_ticks('y', *low / kMargin, *high * kMargin));
 }
 
 double optimal_loss(const Evaluation& evaluation) {
@@ -318,6 +299,24 @@ std::vector<size_t> drawn_owners(const MemorySection& memory) {
 }
 
 }  // namespace
+
+std::string log_ticks(char axis, double low, double high) {
+  constexpr double kManyDecades = 3;
+  constexpr double kMostTicks = 8;
+  const double decades = std::log10(high / low);
+  const int every = std::max(1, static_cast<int>(std::ceil(decades / kMostTicks)));
+  const std::vector<double> leads =
+      decades < kManyDecades ? std::vector<double>{1, 2, 5} : std::vector<double>{1};
+  std::vector<std::string> ticks;
+  for (int power = static_cast<int>(std::floor(std::log10(low))); std::pow(10, power) <= high;
+       power += every) {
+    for (const double lead : leads) {
+      const double tick = lead * std::pow(10, power);
+      if (low <= tick && tick <= high) ticks.push_back(fmt::format("{:.6g}", tick));
+    }
+  }
+  return fmt::format("set {}tics ({})\n", axis, fmt::join(ticks, ", "));
+}
 
 std::string plot_line(const Plots& plots, const std::string& name) {
   const std::string file = "plots/" + name + ".svg";

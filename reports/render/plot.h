@@ -38,6 +38,10 @@ struct PlotSource {
 /// The first lines of every script: size, colours, axes, the names of the files.
 [[nodiscard]] std::string plot_head(const std::string& name);
 
+/// Returns the line of a script that labels a logarithmic axis, 'x' or 'y', of that range. Left to
+/// itself gnuplot labels whole decades alone, of which a short axis has one or none.
+[[nodiscard]] std::string log_ticks(char axis, double low, double high);
+
 /// Step time, loss, and memory by owner, those that `result` has samples for. A pure function.
 [[nodiscard]] std::vector<PlotSource> plot_sources(const Result& result);
 

@@ -222,6 +222,27 @@ class PlotsOfAllKinds(Page):
                 self.assertGreater(self.browser.value(f"{self.plot(number)}.querySelectorAll('.scatterlayer .trace').length"), 0)
 
 
+    def test_a_logarithmic_axis_has_three_labels_or_more_also_where_it_is_zoomed(self):
+        names = self.browser.value("[...document.querySelectorAll('img.plot')].map((i) => i.alt)")
+        labels = {"xaxis": "g.xtick text", "yaxis": "g.ytick text"}
+        found = 0
+        for number, name in enumerate(names):
+            self.wait_for_plot(number)
+            for axis, texts in labels.items():
+                if self.browser.value(f"{self.plot(number)}.layout.{axis}.type") != "log":
+                    continue
+                found += 1
+                low, high = self.browser.value(f"{self.plot(number)}.layout.{axis}.range")
+                for share in (1, 0.3, 0.05):
+                    ends = [low, low + share * (high - low)]
+                    self.browser.value(f"Plotly.relayout({self.plot(number)}, {{'{axis}.range': {ends}}}).then(() => 0)")
+                    seen = f"[...{self.plot(number)}.querySelectorAll('{texts}')].map((t) => Math.log10(Number(t.textContent)))"
+                    inside = f"every((p) => {ends[0] - 1e-6} <= p && p <= {ends[1] + 1e-6})"
+                    with self.subTest(name, axis=axis, share=share):
+                        self.browser.wait_for(f"((seen) => seen.length >= 3 && seen.length <= 27 && seen.{inside})({seen})")
+        self.assertGreaterEqual(found, 2)
+
+
 class Prediction(Page):
     file = "prediction/predict.html"
 
