@@ -78,7 +78,8 @@ struct Parts {
   int64_t sequence = -1;       ///< number of the last chunk of an animation
   int64_t frames = 0;          ///< what an animation says to have, or 0
   std::vector<uint8_t> compressed;
-  size_t text = 0;  ///< bytes of texts so far, without their keywords
+  std::optional<size_t> cut_from;  ///< bytes of `compressed` before the chunk that the file cuts
+  size_t text = 0;                 ///< bytes of texts so far, without their keywords
   std::string remark;
 };
 
@@ -113,6 +114,7 @@ std::optional<Chunk> read_chunk(FileBytes bytes, size_t& at) {
 }
 
 constexpr const char* kTruncatedPng = "truncated PNG";
+constexpr const char* kCutBehindPixels = "PNG with a chunk behind its pixels that is cut off";
 constexpr std::string_view kData = "IDAT";
 constexpr std::string_view kFrameData = "fdAT";
 constexpr std::string_view kEnd = "IEND";
@@ -263,7 +265,7 @@ void take_leading_chunk(const Chunk& chunk, Parts& parts) {
 /// Takes a chunk behind the pixels. No checksum is looked at there, and nothing changes a pixel.
 void take_trailing_chunk(const Chunk& chunk, Parts& parts) {
   if (chunk.type == kEnd) return;
-  if (chunk.cut) throw ImageError("PNG with a chunk behind its pixels that is cut off");
+  if (chunk.cut) throw ImageError(kCutBehindPixels);
   if (chunk.type == "IHDR" && (chunk.data.size() < 13 || chunk.data[11] != 0)) {
     throw ImageError("PNG with a second header that is wrong");
   }
@@ -312,6 +314,7 @@ Parts read_parts(FileBytes bytes) {
     follow_animation(*chunk, parts);
     at = next;
     const FileBytes data = chunk->data.subspan(chunk->type == kFrameData ? 4 : 0);
+    if (chunk->cut) parts.cut_from = parts.compressed.size();
     parts.compressed.insert(parts.compressed.end(), data.begin(), data.end());
     if (!chunk->intact) add_remark(parts.remark, "the pixels have a wrong checksum");
   }
@@ -360,18 +363,18 @@ std::string read_stream_end(z_stream& stream) {
   return state == Z_STREAM_END ? "" : "pixels without the end of their data";
 }
 
-/// The first `count` bytes of the stream. Throws ImageError where it has fewer, or is damaged.
-std::vector<uint8_t> inflate_bytes(const std::vector<uint8_t>& compressed, int64_t count,
-                                   std::string& remark) {
+/// The first `count` bytes of the stream. Throws ImageError where it has fewer, or is damaged, or
+/// where the file is cut in a chunk behind its end, which Pillow reads as any other there.
+std::vector<uint8_t> inflate_bytes(const Parts& parts, int64_t count, std::string& remark) {
   constexpr int64_t kLargestRatio = 1032;  // deflate's; spares what a false header asks for
   constexpr int64_t kLargest = std::numeric_limits<uInt>::max();  // zlib counts in 32 bits
-  const auto size = static_cast<int64_t>(compressed.size());
+  const auto size = static_cast<int64_t>(parts.compressed.size());
   if (count > (size + 1) * kLargestRatio) throw ImageError(kTruncatedPng);
   if (count > kLargest || size > kLargest) throw ImageError("PNG of more than 4 GiB");
   std::vector<uint8_t> rows(static_cast<size_t>(count));
   Inflater inflater;
   z_stream& stream = inflater.stream;
-  stream.next_in = const_cast<Bytef*>(compressed.data());  // zlib does not write there
+  stream.next_in = const_cast<Bytef*>(parts.compressed.data());  // zlib does not write there
   stream.avail_in = static_cast<uInt>(size);
   stream.next_out = rows.data();
   stream.avail_out = static_cast<uInt>(count);
@@ -382,7 +385,11 @@ std::vector<uint8_t> inflate_bytes(const std::vector<uint8_t>& compressed, int64
   }
   if (stream.avail_out > 0) throw ImageError(kTruncatedPng);
   const std::string end = state == Z_STREAM_END ? "" : read_stream_end(stream);
-  if (!end.empty()) add_remark(remark, end);
+  if (!end.empty()) {
+    add_remark(remark, end);
+  } else if (parts.cut_from && stream.total_in <= *parts.cut_from) {
+    throw ImageError(kCutBehindPixels);
+  }
   return rows;
 }
 
@@ -568,7 +575,7 @@ DecodedImage decode_png(std::span<const uint8_t> bytes) {
   for (const Pass& pass : passes) {
     count += pass.rows(header) * (1 + header.row_bytes(pass.columns(header)));
   }
-  std::vector<uint8_t> rows = inflate_bytes(parts.compressed, count, image.remark);
+  std::vector<uint8_t> rows = inflate_bytes(parts, count, image.remark);
   Colours colours(header, parts.palette.value_or(FileBytes{}));
   const int64_t corner = place_frame(parts, colours, image);
   size_t at = 0;

@@ -110,6 +110,10 @@ class Images(parity.ParityTest):
         rng = random.Random(27)
         self.assert_read_or_refused_alike([pictures.beside(rng) for _ in range(3000)])
 
+    def test_pixels_behind_the_end_of_their_stream_are_read_or_refused_as_the_peer_does(self):
+        rng = random.Random(27)
+        self.assert_read_or_refused_alike([pictures.spilled(rng) for _ in range(2000)])
+
     def test_printers_colours_are_refused(self):
         self.assertEqual(ours([pictures.jpeg(pictures.photo(8, 8).convert("CMYK"))]), [None])
 

@@ -108,6 +108,23 @@ def ancillary(colour, depth):
     return files | {f"{name} late": {"after": first[name]} for name in ("tEXt", "eXIf", "private", "tIME")}
 
 
+def spilled(rng):
+    """A PNG whose pixels go on behind the end of their stream, right or wrong, at times cut off there."""
+    whole = png(9, 8, *rng.choice(KINDS), rng.choice((0, 1)))
+    body = whole[:-12]
+    ends = [len(body)]
+    for _ in range(rng.randrange(1, 5)):
+        kind = rng.choice((b"IDAT", b"IDAT", b"IDAT", b"tEXt", b"DDAT", b"IEND"))
+        more = chunk(kind, rng.choice((b"", b"hello", zlib.compress(b"a\0b"), rng.randbytes(3000))))
+        if not rng.randrange(3):
+            more = more[:-1] + bytes([more[-1] ^ 1])
+        body += more
+        ends.append(len(body))
+    whole = body + rng.choice((chunk(b"IEND", b""), b""))
+    cut = rng.choice((len(whole), len(whole), rng.randrange(ends[0], len(whole)), rng.choice(ends) - rng.randrange(1, 8)))
+    return whole[:cut]
+
+
 def beside(rng):
     """A PNG with chunks beside its pixels of every kind and length, right and wrong, at times cut off behind them."""
     colour, depth = rng.choice(KINDS)
