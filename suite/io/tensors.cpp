@@ -68,16 +68,28 @@ namespace {
 
 constexpr size_t kNamesShown = 5;
 
-// "missing a, b and 7 more", or nothing
-void describe(std::vector<std::string>& problems, const std::string& what,
-              std::vector<std::string> names) {
-  if (names.empty()) return;
+// "a, b and 7 more"
+std::string first_of(std::vector<std::string> names) {
   std::string rest;
   if (names.size() > kNamesShown) {
     rest = fmt::format(" and {} more", names.size() - kNamesShown);
     names.resize(kNamesShown);
   }
-  problems.push_back(fmt::format("{} {}{}", what, fmt::join(names, ", "), rest));
+  return fmt::format("{}{}", fmt::join(names, ", "), rest);
+}
+
+// "missing a, b and 7 more", or nothing
+void describe(std::vector<std::string>& problems, const std::string& what,
+              const std::vector<std::string>& names) {
+  if (!names.empty()) problems.push_back(what + first_of(names));
+}
+
+std::string with_shape(const std::string& name, const at::Tensor& tensor) {
+  return fmt::format("{} [{}]", name, fmt::join(tensor.sizes(), ", "));
+}
+
+std::string with_type(const std::string& name, const at::Tensor& tensor) {
+  return fmt::format("{} {}", name, dtype_name(tensor.scalar_type()));
 }
 
 /// Says what wrappers of modules put before every name: what is before `wanted` in the name that
@@ -100,8 +112,8 @@ std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
                                                      const std::string& where) {
   std::map<std::string, at::Tensor> unused(source.begin(), source.end());
   std::vector<std::string> missing;
-  std::vector<std::string> misshapen;
-  std::vector<std::string> mistyped;
+  std::vector<std::string> others;  // that differ in shape or type
+  std::vector<std::string> wanted;  // in their place
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   for (const auto& [name, to] : destination) {
     const auto found = unused.find(name);
@@ -112,13 +124,13 @@ std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
     const at::Tensor from = found->second;
     unused.erase(found);
     if (from.sizes() != to.sizes()) {
-      misshapen.push_back(fmt::format("{} [{}] instead of [{}]", name,
-                                      fmt::join(from.sizes(), ", "), fmt::join(to.sizes(), ", ")));
+      others.push_back(with_shape(name, from));
+      wanted.push_back(with_shape(name, to));
     }
     // A conversion between whole and real numbers is no weight that anybody trained.
     if (at::isFloatingType(from.scalar_type()) != at::isFloatingType(to.scalar_type())) {
-      mistyped.push_back(fmt::format("{} {} instead of {}", name, dtype_name(from.scalar_type()),
-                                     dtype_name(to.scalar_type())));
+      others.push_back(with_type(name, from));
+      wanted.push_back(with_type(name, to));
     }
     pairs.emplace_back(from, to);
   }
@@ -126,16 +138,19 @@ std::vector<std::pair<at::Tensor, at::Tensor>> match(const NamedTensors& source,
   for (const auto& [name, tensor] : unused) unexpected.push_back(name);
 
   std::vector<std::string> problems;
-  describe(problems, "missing", missing);
-  describe(problems, "unexpected", unexpected);
-  describe(problems, "misshapen", misshapen);
-  describe(problems, "of another kind of number", mistyped);
-  if (!problems.empty()) {
-    throw bad_input(where, "tensors", fmt::format("{}", fmt::join(problems, "; ")),
-                    fmt::format("exactly the {} that are wanted{}", destination.size(),
-                                missing.empty() ? "" : prefix_words(unexpected, missing.front())));
+  describe(problems, "missing ", missing);
+  describe(problems, "unexpected ", unexpected);
+  describe(problems, "", others);
+  if (problems.empty()) return pairs;
+  std::vector<std::string> accepted;
+  if (!missing.empty() || !unexpected.empty()) {
+    accepted.push_back(
+        fmt::format("exactly the {} that are wanted{}", destination.size(),
+                    missing.empty() ? "" : prefix_words(unexpected, missing.front())));
   }
-  return pairs;
+  describe(accepted, "", wanted);
+  throw bad_input(where, "tensors", fmt::format("{}", fmt::join(problems, "; ")),
+                  fmt::format("{}", fmt::join(accepted, "; ")));
 }
 
 }  // namespace

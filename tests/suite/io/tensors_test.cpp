@@ -54,8 +54,8 @@ TEST(CopyByName, names_what_is_missing_unexpected_and_misshapen_and_changes_noth
   });
   EXPECT_EQ(code, ExitCode::kBadInput);
   EXPECT_EQ(message,
-            "w.safetensors: tensors: missing c; unexpected z; misshapen b [1, 2] instead of [3] "
-            "(exactly the 3 that are wanted)");
+            "w.safetensors: tensors: missing c; unexpected z; b [1, 2] "
+            "(exactly the 3 that are wanted; b [3])");
   EXPECT_TRUE(a.equal(at::zeros({2})));
 }
 
@@ -79,14 +79,13 @@ TEST(CopyByName, takes_no_whole_numbers_or_booleans_for_weights_and_no_weights_f
                                   const std::string& words) {
     const auto [code, message] = outcome([&] { copy_by_name({{"a", from}}, {{"a", to}}, "w"); });
     EXPECT_EQ(code, ExitCode::kBadInput) << words;
-    EXPECT_NE(message.find("of another kind of number a " + words), std::string::npos) << message;
+    EXPECT_EQ(message, "w: tensors: a " + words);
   };
   for (const at::ScalarType dtype : {at::kLong, at::kInt, at::kShort, at::kChar, at::kByte}) {
-    expect_mistyped(at::ones({2}, dtype), weight,
-                    std::string(dtype_name(dtype)) + " instead of F32");
+    expect_mistyped(at::ones({2}, dtype), weight, std::string(dtype_name(dtype)) + " (a F32)");
   }
-  expect_mistyped(at::ones({2}, at::kBool), weight, "BOOL instead of F32");
-  expect_mistyped(at::ones({2}), count, "F32 instead of I64");
+  expect_mistyped(at::ones({2}, at::kBool), weight, "BOOL (a F32)");
+  expect_mistyped(at::ones({2}), count, "F32 (a I64)");
   EXPECT_TRUE(weight.equal(at::zeros({2})));
   copy_by_name({{"a", at::ones({2}, at::kInt)}}, {{"a", count}}, "w");
   EXPECT_TRUE(count.equal(at::ones({2}, at::kLong)));
