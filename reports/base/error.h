@@ -15,8 +15,9 @@ enum class ExitCode : int {
   kBaselineNeeded = 5,  ///< calibration or baseline needed
   kInternal = 70,
   kOutOfMemory = 71,
-  kCannotWrite = 74,
-  kCannotRunHere = 77,  ///< ctest shows Skipped
+  kCannotWrite = 74,           ///< a full disk, for example
+  kCannotRead = kCannotWrite,  ///< a file that is there and allowed, and whose reading fails
+  kCannotRunHere = 77,         ///< ctest shows Skipped
   kInterrupted = 130,
 };
 

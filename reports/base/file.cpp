@@ -10,7 +10,6 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -182,14 +181,8 @@ std::filesystem::path behind_links(std::filesystem::path path) {
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
-  std::ifstream in = open_file(path);
-  // Not through iterators, from which an error of reading comes as an exception without the path.
   std::string text;
-  std::vector<char> block(size_t{1} << 16U);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
-    text.append(block.data(), static_cast<size_t>(in.gcount()));
-  }
-  if (in.bad()) throw bad_input(path.string(), "cannot be read", std::strerror(errno), "");
+  InputFile(path).read_rest([&](std::string_view block) { text += block; });
   return text;
 }
 

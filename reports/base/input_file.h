@@ -1,14 +1,43 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <functional>
 #include <string>
+#include <string_view>
+
+#include "reports/base/error.h"
 
 namespace noisemark::reports {
 
-/// Opens a file to read its bytes. Throws Error (bad input), «PATH: cannot be read: ...», where it
-/// is missing, or no regular file: a pipe may never be written to, and a device need not end.
-[[nodiscard]] std::ifstream open_file(const std::filesystem::path& path,
-                                      const std::string& accepted = "a file");
+/// A regular file of which bytes are read. Each function throws Error, «PATH: cannot be read: ...»
+/// with the system's own words: exit code 74 where a read fails, for the bytes are then not known
+/// to be wrong.
+class InputFile {
+ public:
+  /// Throws Error (bad input) where the file is missing, may not be read, or is no regular file: a
+  /// pipe may never be written to, and a device need not end.
+  explicit InputFile(std::filesystem::path path, const std::string& accepted = "a file");
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  /// Bytes of the whole file. Throws Error (bad input) where its file system does not know them.
+  [[nodiscard]] uint64_t size();
+  /// Reads the next bytes, fewer than `count` only at the end. Returns how many.
+  [[nodiscard]] uint64_t read_some(char* to, uint64_t count);
+  /// Reads exactly that many. Throws Error (bad input) where the file ends before.
+  void read(char* to, uint64_t count);
+  /// Gives all that is left to `take`, a block at a time.
+  void read_rest(const std::function<void(std::string_view)>& take);
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// Returns the error of a file that was opened and could not be read, with the system's words for
+/// `cause`. That is no mistake of the user's: exit code 74, or 71 where memory is missing.
+[[nodiscard]] Error failed_read(const std::filesystem::path& path, int cause);
 
 }  // namespace noisemark::reports

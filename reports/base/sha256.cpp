@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <stdexcept>
 #include <vector>
 
@@ -60,13 +57,8 @@ std::string sha256_of(std::string_view text) {
 }
 
 std::string sha256_of_file(const std::filesystem::path& path) {
-  std::ifstream in = open_file(path);
   Sha256 hash;
-  std::vector<char> block(size_t{1} << 20U);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
-    hash.update(std::string_view(block.data(), static_cast<size_t>(in.gcount())));
-  }
-  if (in.bad()) throw bad_input(path.string(), "cannot be read", std::strerror(errno), "");
+  InputFile(path).read_rest([&](std::string_view block) { hash.update(block); });
   return hash.hex();
 }
 

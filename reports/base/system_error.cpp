@@ -35,6 +35,10 @@ bool lacks_memory_or_threads(const std::error_code& code) {
                     std::errc::too_many_files_open, std::errc::too_many_files_open_in_system});
 }
 
+bool is_of_a_device(const std::error_code& code) {
+  return is_one_of(code, {std::errc::io_error, std::errc::bad_message});
+}
+
 // std::filesystem names its operation nowhere but in its text; these are the ones that write.
 bool was_writing(const fs::filesystem_error& error) {
   constexpr std::array<std::string_view, 8> kWriting = {
@@ -64,7 +68,8 @@ Error error_of(const std::system_error& error) {
   }
   if (const auto* of_a_path = dynamic_cast<const fs::filesystem_error*>(&error)) {
     const bool writing = has_no_room(code) || was_writing(*of_a_path);
-    return {writing ? ExitCode::kCannotWrite : ExitCode::kBadInput,
+    const bool failing = writing || is_of_a_device(code);
+    return {failing ? ExitCode::kCannotWrite : ExitCode::kBadInput,
             places_of(*of_a_path) + ": cannot be " + (writing ? "written: " : "read: ") +
                 code.message()};
   }

@@ -13,7 +13,7 @@ namespace noisemark::reports {
 /// | exit code | cause |
 /// |---|---|
 /// | 71 | no more memory, threads, processes or open files can be had |
-/// | 74 | a path cannot be written, or there is no room |
+/// | 74 | a path cannot be written, there is no room, or a device fails |
 /// | 2 | a path cannot be read or looked at |
 /// | 70 | anything that has no path: then it is the program's own mistake |
 [[nodiscard]] Error error_of(const std::system_error& error);

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "reports/base/error.h"
+#include "reports/base/input_file.h"
 
 namespace noisemark::reports {
 namespace {
@@ -84,6 +85,7 @@ TraceSizes pack_trace(const fs::path& from, const fs::path& to,
       packed.write(counter_line(counter, base_ns, pid));
     }
   }
+  if (trace.bad()) throw failed_read(from, errno);
   if (!found) {
     throw bad_input(from.string(), "traceEvents", "no list of events", "a trace of kineto");
   }

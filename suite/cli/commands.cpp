@@ -236,7 +236,7 @@ constexpr ExitRow kExitRows[] = {
      "calibration or baseline needed: there is none, or it has more noise than a gate can bear"},
     {ExitCode::kInternal, "internal error"},
     {ExitCode::kOutOfMemory, "out of memory"},
-    {ExitCode::kCannotWrite, "cannot write (full disk)"},
+    {ExitCode::kCannotWrite, "cannot write (full disk), or a file's reading fails"},
     {ExitCode::kCannotRunHere,
      "cannot run here: no GPU, or no images were given; 1 with NOISEMARK_REQUIRE=cuda"},
     {ExitCode::kInterrupted, "interrupted: the result is written and marked so"},

@@ -6,7 +6,6 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -170,17 +169,13 @@ Bytes read_batch(const fs::path& path) {
   if (!fs::exists(path, error) && !error) {
     throw bad_input(path.string(), "", "missing", kNeeded);
   }
-  std::ifstream file = reports::open_file(path, accepted_size());
-  file.seekg(0, std::ios::end);
-  const auto size = static_cast<int64_t>(file.tellg());
-  file.seekg(0);
+  reports::InputFile file(path, accepted_size());
+  const auto size = static_cast<int64_t>(file.size());
   if (size == 0 || size % kCifarRecordBytes != 0 || size > kFileBytes) {
     throw bad_input(path.string(), "size", std::to_string(size) + " bytes", accepted_size());
   }
   Bytes bytes(static_cast<size_t>(size));
-  if (!file.read(reinterpret_cast<char*>(bytes.data()), size)) {
-    throw bad_input(path.string(), "", "cannot be read", accepted_size());
-  }
+  file.read(reinterpret_cast<char*>(bytes.data()), bytes.size());
   check_labels(path, bytes);
   return bytes;
 }

@@ -1,12 +1,11 @@
 #include "suite/data/picture_files.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cctype>
-#include <cerrno>
 #include <deque>
 #include <exception>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <mutex>
@@ -108,21 +107,19 @@ struct Facts {
 
 constexpr const char* kReadable = "a readable file";
 
-/// Says what the last call to the system said.
-Error cannot_read(const fs::path& path) {
-  return bad_input(path.string(), "", "cannot be read: " + std::generic_category().message(errno),
-                   kReadable);
-}
-
 /// Reads as many bytes as a format is known by, or fewer of a shorter file.
 std::vector<uint8_t> read_beginning(const fs::path& path) {
-  constexpr std::streamsize kLongest = 32;
-  std::ifstream file = reports::open_file(path, kReadable);
+  constexpr size_t kLongest = 32;
   std::vector<uint8_t> bytes(kLongest);
-  file.read(reinterpret_cast<char*>(bytes.data()), kLongest);
-  if (file.bad()) throw cannot_read(path);
-  bytes.resize(static_cast<size_t>(file.gcount()));
+  bytes.resize(reports::InputFile(path, kReadable)
+                   .read_some(reinterpret_cast<char*>(bytes.data()), bytes.size()));
   return bytes;
+}
+
+/// Says by the name whether it is NumPy's or PyTorch's, which pack arrays as archives pack files.
+bool holds_numbers(const fs::path& path) {
+  constexpr std::array kEndings{".npz", ".pt", ".pth", ".ckpt"};
+  return std::find(kEndings.begin(), kEndings.end(), path.extension()) != kEndings.end();
 }
 
 Facts inspect(const fs::path& path) {
@@ -130,7 +127,9 @@ Facts inspect(const fs::path& path) {
     const auto beginning = read_beginning(path);  // not all of it: an archive may lie here
     if (!is_image(beginning)) {
       const std::string format = foreign_format(beginning);
-      if (is_archive(beginning)) return {"is an archive, which is not unpacked", {}};
+      if (is_archive(beginning) && !holds_numbers(path)) {
+        return {"is an archive, which is not unpacked", {}};
+      }
       return {format.empty() ? "is no picture" : "is a " + format + " picture, which is not read",
               {}};
     }
@@ -254,12 +253,9 @@ void require_picture_folder(const fs::path& folder, const std::string& where) {
 }
 
 std::vector<uint8_t> read_bytes(const fs::path& path) {
-  std::ifstream file = reports::open_file(path, kReadable);
-  file.seekg(0, std::ios::end);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : 0;
-  std::vector<uint8_t> bytes(static_cast<size_t>(size));
-  file.seekg(0);
-  if (!file.read(reinterpret_cast<char*>(bytes.data()), size)) throw cannot_read(path);
+  reports::InputFile file(path, kReadable);
+  std::vector<uint8_t> bytes(file.size());
+  file.read(reinterpret_cast<char*>(bytes.data()), bytes.size());
   return bytes;
 }
 

@@ -8,11 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -249,15 +246,8 @@ std::string_view descr_of(const at::Tensor& tensor) {
 }  // namespace
 
 at::Tensor read_npy(const std::string& path) {
-  std::ifstream in = reports::open_file(path, "a .npy file");
-  std::error_code error;
-  Source source{path, std::filesystem::file_size(path, error), nullptr};
-  if (error) throw bad_input(path, "", error.message(), "a .npy file");
-  source.read = [&](char* to, uint64_t count) {
-    in.read(to, static_cast<std::streamsize>(count));
-    if (static_cast<uint64_t>(in.gcount()) != count) throw source.malformed("cannot be read whole");
-  };
-  return read_array(source);
+  reports::InputFile file(path, "a .npy file");
+  return read_array({path, file.size(), [&](char* to, uint64_t count) { file.read(to, count); }});
 }
 
 at::Tensor parse_npy(std::string_view bytes, const std::string& where) {

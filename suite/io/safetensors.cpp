@@ -8,14 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <memory>
+#include <optional>
 #include <set>
-#include <sstream>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
@@ -46,33 +42,29 @@ struct TensorEntry {
 // An open file, or bytes in memory, that knows its name and size, and names itself in errors.
 class TensorSource {
  public:
-  explicit TensorSource(const std::string& path) : path_(path) {
-    in_ = std::make_unique<std::ifstream>(reports::open_file(path, "a safetensors file"));
-    std::error_code error;
-    size_ = std::filesystem::file_size(path, error);
-    if (error) throw malformed(error.message(), "a safetensors file");
-  }
+  explicit TensorSource(const std::string& path)
+      : path_(path), file_(std::in_place, path, "a safetensors file"), size_(file_->size()) {}
 
   TensorSource(std::string_view bytes, const std::string& name)
-      : path_(name),
-        in_(std::make_unique<std::istringstream>(std::string(bytes))),
-        size_(bytes.size()) {}
+      : path_(name), bytes_(bytes), size_(bytes.size()) {}
 
   [[nodiscard]] Error malformed(const std::string& what, const std::string& accepted = "") const {
     return bad_input(path_, "", what, accepted);
   }
 
   void read(char* destination, uint64_t count) {
-    in_->read(destination, static_cast<std::streamsize>(count));
-    if (static_cast<uint64_t>(in_->gcount()) != count)
-      throw malformed("truncated while being read");
+    if (file_) return file_->read(destination, count);
+    if (count > bytes_.size()) throw malformed("truncated while being read");
+    if (count > 0) std::memcpy(destination, bytes_.data(), count);
+    bytes_.remove_prefix(count);
   }
 
   [[nodiscard]] uint64_t size() const { return size_; }
 
  private:
   std::string path_;
-  std::unique_ptr<std::istream> in_;
+  std::optional<reports::InputFile> file_;
+  std::string_view bytes_;
   uint64_t size_ = 0;
 };
 

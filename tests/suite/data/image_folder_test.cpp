@@ -256,6 +256,7 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
   fs::create_symlink("nowhere", folder.path() / "dangling.png");
   fs::create_symlink("itself.png", folder.path() / "itself.png");
   folder.write("more.zip", {'P', 'K', 3, 4});
+  folder.write("moments.npz", {'P', 'K', 3, 4});
   ASSERT_EQ(mkfifo((folder.path() / "pipe.png").c_str(), 0600), 0);
   expect_words(
       note_of_folder(folder),
@@ -265,8 +266,21 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
        "cats/0.webp is a WebP picture, which is not read and left out, as is cats/1.webp",
        "dangling.png is a link to nothing and left out", "empty/ is an empty folder and left out",
        "itself.png is a link that leads to itself and left out",
+       "moments.npz is no picture and left out",
        "more.zip is an archive, which is not unpacked and left out",
        "pipe.png is no regular file and left out", "beside 2 good pictures"});
+}
+
+// The first page of a process is mapped nowhere: a file that is there, allowed and cannot be read.
+TEST(ImageFolder, a_picture_whose_reading_fails_is_not_called_damaged) {
+  for (const char* name : {"1.png", "1"}) {
+    const TemporaryFolder folder;
+    folder.write("0.png", shade(1));
+    fs::create_symlink("/proc/self/mem", folder.path() / name);
+    const fs::path file = folder.path() / name;
+    expect_words(message_of(folder.path(), folder_definition(3, 4), ExitCode::kCannotRead),
+                 {file.string() + ": cannot be read: Input/output error"});
+  }
 }
 
 TEST(ImageFolder, a_folder_of_links_that_lead_nowhere_says_so) {

@@ -8,13 +8,17 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <bit>
 #include <csignal>
+#include <functional>
 #include <random>
 
+#include "suite/io/numpy.h"
+#include "suite/io/zip.h"
 #include "tests/suite/scratch.h"
 
 namespace noisemark::suite::test {
@@ -271,6 +275,21 @@ TEST(DamagedSafetensors, cut_anywhere_are_refused) {
     EXPECT_EQ(outcome_of_reading(folder, sound.substr(0, length)).first, ExitCode::kBadInput)
         << length;
   }
+}
+
+// The first page of a process is mapped nowhere, so reading it fails; no file of that kind has a
+// size.
+TEST(DamagedSafetensors, are_told_from_files_whose_reading_fails) {
+  const auto words = [](const std::function<void()>& read) {
+    const auto [code, message] = outcome(read);
+    return fmt::format("{}: {}", static_cast<int>(code), message);
+  };
+  const std::string failed = "74: /proc/self/mem: cannot be read: Input/output error";
+  EXPECT_EQ(words([] { (void)read_safetensors("/proc/self/mem"); }), failed);
+  EXPECT_EQ(words([] { (void)read_npy("/proc/self/mem"); }), failed);
+  EXPECT_EQ(words([] { (void)ZipFile("/proc/self/mem"); }), failed);
+  EXPECT_EQ(words([] { (void)read_safetensors("/proc/self/stat"); }),
+            "2: /proc/self/stat: a file whose size is not known (a copy of it on a disk)");
 }
 
 // Whatever the damage, the answer is tensors or an Error for the user: never a crash, another
