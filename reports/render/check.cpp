@@ -206,9 +206,11 @@ void add_missing_files(const fs::path& folder, std::vector<Finding>& named) {
       if (!fs::exists(page, unknown)) continue;
       or_lost(page, &found, [&] {
         for (const fs::path& file : files_behind(page)) {
-          if (fs::exists(file, unknown)) continue;
-          found.push_back({file.string(), "pages",
-                           fmt::format("{}{} refers to it and it is not there", name, ending)});
+          or_lost(file, &found, [&] {
+            if (fs::exists(file)) return;
+            found.push_back({file.string(), "pages",
+                             fmt::format("{}{} refers to it and it is not there", name, ending)});
+          });
         }
       });
     }

@@ -285,7 +285,8 @@ Answer sample_images(const CommandLine& line) {
     throw Error(ExitCode::kInterrupted, error.what());
   }
   Answer answer;
-  answer.text = fmt::format("{} samples of {}: {}\n", pass.sample.count, plan.id,
+  answer.text = fmt::format("{} {} of {}: {}\n", pass.sample.count,
+                            pass.sample.count == 1 ? "sample" : "samples", plan.id,
                             (pass.out / "sheet.png").string());
   return answer;
 }

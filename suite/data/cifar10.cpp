@@ -1,6 +1,7 @@
 #include "suite/data/cifar10.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,7 @@
 #include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/data/picture.h"
+#include "suite/data/picture_files.h"
 
 namespace noisemark::suite {
 namespace {
@@ -34,15 +36,12 @@ std::string accepted_size() {
          std::to_string(kFileBytes) + " bytes";
 }
 
-/// Also one that a browser or wget has numbered: "cifar-10-binary.tar.gz.1".
-bool is_archive_name(const std::string& name) {
-  constexpr std::array<std::string_view, 10> kEndings{".tar", ".tgz", ".txz", ".gz",  ".bz2",
-                                                      ".xz",  ".zst", ".zip", ".rar", ".7z"};
-  const std::string whole = reports::lower_case(name);
-  const std::string stem = whole.substr(0, whole.find_last_not_of(".0123456789()") + 1);
-  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
-    return whole.ends_with(ending) || stem.ends_with(ending);
-  });
+/// Knows the endings of browsers, curl, aria2 and transmission.
+bool is_half_a_download(const std::string& name) {
+  constexpr std::array<std::string_view, 6> kEndings{".part",     ".partial", ".crdownload",
+                                                     ".download", ".aria2",   ".tmp"};
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 constexpr const char* kNeeded =
@@ -95,7 +94,9 @@ std::vector<fs::path> paths_in(const fs::path& folder) {
   constexpr size_t kMost = 10'000;
   std::vector<fs::path> paths;
   std::error_code unreadable;
-  const auto options = fs::directory_options::skip_permission_denied;
+  // Also into links to folders; those that lead back end at the depth.
+  const auto options = fs::directory_options::skip_permission_denied |
+                       fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator entry(folder, options, unreadable), end;
        !unreadable && entry != end && paths.size() < kMost; entry.increment(unreadable)) {
     paths.push_back(entry->path().lexically_relative(folder));
@@ -118,11 +119,17 @@ std::string what_is_in(const fs::path& folder) {
   const std::vector<fs::path> paths = paths_in(folder);
   const auto first =
       find_named(paths, [](const std::string& name) { return name == kCifarFiles.front().name; });
+  if (first && first->filename() != kCifarFiles.front().name) {
+    return fmt::format("{} has another name than {}", first->string(), kCifarFiles.front().name);
+  }
   if (first) return "the files lie deeper: give --data " + (folder / *first).parent_path().string();
   for (const OtherCopy& copy : kOtherCopies) {
     const auto found =
         find_named(paths, [&](const std::string& name) { return is_named(name, copy.name); });
     if (found) return found->string() + " shows that this is " + std::string(copy.what);
+  }
+  if (const auto half = find_named(paths, is_half_a_download)) {
+    return half->string() + " is a download that is not whole";
   }
   const auto archive = find_named(paths, is_archive_name);
   return archive ? archive->string() + " was not unpacked" : "";
@@ -142,9 +149,7 @@ fs::path batches_folder(const fs::path& folder) {
                     kNeeded);
   }
   if (!fs::is_directory(status)) {
-    const bool missing = status.type() == fs::file_type::not_found;
-    throw bad_input(where, "", missing || !error ? "no such folder" : error.message(),
-                    "a folder with " + std::string(kSubfolder));
+    throw bad_input(where, "", why_no_folder(folder), "a folder with " + std::string(kSubfolder));
   }
   const fs::path inner = folder / kSubfolder;
   fs::path batches = fs::is_directory(inner, error) ? inner : folder;
@@ -164,6 +169,14 @@ void check_labels(const fs::path& path, const Bytes& bytes) {
   }
 }
 
+/// Says what a download left in place of the file, where its beginning tells.
+std::string what_came(reports::InputFile& file) {
+  std::array<char, 64> bytes{};
+  const std::string_view text(bytes.data(), file.read_some(bytes.data(), bytes.size()));
+  if (text.starts_with("version https://git-lfs")) return " of a pointer of Git LFS";
+  return text.starts_with('<') ? " of a page of HTML" : "";
+}
+
 Bytes read_batch(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error) && !error) {
@@ -172,7 +185,8 @@ Bytes read_batch(const fs::path& path) {
   reports::InputFile file(path, accepted_size());
   const auto size = static_cast<int64_t>(file.size());
   if (size == 0 || size % kCifarRecordBytes != 0 || size > kFileBytes) {
-    throw bad_input(path.string(), "size", std::to_string(size) + " bytes", accepted_size());
+    throw bad_input(path.string(), "size", std::to_string(size) + " bytes" + what_came(file),
+                    accepted_size());
   }
   Bytes bytes(static_cast<size_t>(size));
   file.read(reinterpret_cast<char*>(bytes.data()), bytes.size());

@@ -1,5 +1,7 @@
 #include "suite/data/image_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -62,7 +64,9 @@ std::string foreign_format(std::span<const uint8_t> bytes) {
   const auto found = std::find_if(
       kForeignFormats.begin(), kForeignFormats.end(),
       [&](const Format& format) { return has_at(bytes, format.at, format.signature); });
-  return found == kForeignFormats.end() ? "" : std::string(found->name);
+  if (found == kForeignFormats.end()) return "";
+  const bool vowel = std::string_view("AEIOU").find(found->name[0]) != std::string_view::npos;
+  return fmt::format("{} {} picture", vowel ? "an" : "a", found->name);
 }
 
 DecodedImage decode_image(std::span<const uint8_t> bytes) {
@@ -70,8 +74,7 @@ DecodedImage decode_image(std::span<const uint8_t> bytes) {
   if (has_at(bytes, 0, kPng)) return detail::decode_png(bytes);
   if (has_at(bytes, 0, kJpeg)) return detail::decode_jpeg(bytes);
   const std::string foreign = foreign_format(bytes);
-  throw ImageError((foreign.empty() ? "" : "a " + foreign + " picture, which is ") +
-                   std::string("neither PNG nor JPEG"));
+  throw ImageError((foreign.empty() ? "" : foreign + ", which is ") + "neither PNG nor JPEG");
 }
 
 namespace detail {

@@ -34,8 +34,8 @@ struct DecodedImage {
 /// Returns whether `bytes` begin as a PNG or JPEG does.
 [[nodiscard]] bool is_image(std::span<const uint8_t> bytes);
 
-/// Names the picture format that `bytes` begin as where it is one that is not read ("WebP"), or
-/// returns nothing.
+/// Names the picture format that `bytes` begin as where it is one that is not read ("a WebP
+/// picture"), or returns nothing.
 [[nodiscard]] std::string foreign_format(std::span<const uint8_t> bytes);
 
 /// Returns whether `bytes` begin as a ZIP, gzip, bzip2, xz, 7z or RAR archive does.

@@ -127,11 +127,11 @@ Facts inspect(const fs::path& path) {
     const auto beginning = read_beginning(path);  // not all of it: an archive may lie here
     if (!is_image(beginning)) {
       const std::string format = foreign_format(beginning);
-      if (is_archive(beginning) && !holds_numbers(path)) {
+      const bool archive = is_archive(beginning) || is_archive_name(path.filename().string());
+      if (archive && !holds_numbers(path)) {
         return {"is an archive, which is not unpacked", {}};
       }
-      return {format.empty() ? "is no picture" : "is a " + format + " picture, which is not read",
-              {}};
+      return {format.empty() ? "is no picture" : "is " + format + ", which is not read", {}};
     }
   }
   const auto bytes = read_bytes(path);
@@ -240,16 +240,30 @@ std::string links_of(const std::vector<std::string>& linked) {
 
 }  // namespace
 
-void require_picture_folder(const fs::path& folder, const std::string& where) {
+bool is_archive_name(const std::string& name) {
+  constexpr std::array<std::string_view, 10> kEndings{".tar", ".tgz", ".txz", ".gz",  ".bz2",
+                                                      ".xz",  ".zst", ".zip", ".rar", ".7z"};
+  const std::string whole = reports::lower_case(name);
+  const std::string stem = whole.substr(0, whole.find_last_not_of(".0123456789()") + 1);
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
+    return whole.ends_with(ending) || stem.ends_with(ending);
+  });
+}
+
+std::string why_no_folder(const fs::path& path) {
   std::error_code error;
-  const fs::file_status status = fs::status(folder, error);
-  if (fs::is_directory(status)) return;
-  const bool missing = status.type() == fs::file_type::not_found;
-  throw bad_input(where, "",
-                  missing ? "no such folder"
-                  : error ? error.message()
-                          : "is a file, not a folder",
-                  kPictureFiles);
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return "";
+  std::error_code unknown;
+  if (status.type() != fs::file_type::not_found) {
+    return error ? error.message() : "is a file, not a folder";
+  }
+  return fs::is_symlink(path, unknown) ? "is a link to nothing" : "no such folder";
+}
+
+void require_picture_folder(const fs::path& folder, const std::string& where) {
+  const std::string why = why_no_folder(folder);
+  if (!why.empty()) throw bad_input(where, "", why, kPictureFiles);
 }
 
 std::vector<uint8_t> read_bytes(const fs::path& path) {

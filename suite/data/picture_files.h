@@ -40,6 +40,13 @@ struct PictureFiles {
   std::vector<std::string> linked;  ///< folders that were read through a link
 };
 
+/// Says whether a file of that name is a packed folder, also one that a browser or wget has
+/// numbered: "cifar-10-binary.tar.gz.1".
+[[nodiscard]] bool is_archive_name(const std::string& name);
+
+/// Says in words why `path` is no folder; empty where it is one.
+[[nodiscard]] std::string why_no_folder(const std::filesystem::path& path);
+
 /// Throws Error, exit code 2, beginning with `where`, unless `folder` is one.
 void require_picture_folder(const std::filesystem::path& folder, const std::string& where);
 

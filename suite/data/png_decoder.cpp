@@ -385,11 +385,8 @@ std::vector<uint8_t> inflate_bytes(const Parts& parts, int64_t count, std::strin
   }
   if (stream.avail_out > 0) throw ImageError(kTruncatedPng);
   const std::string end = state == Z_STREAM_END ? "" : read_stream_end(stream);
-  if (!end.empty()) {
-    add_remark(remark, end);
-  } else if (parts.cut_from && stream.total_in <= *parts.cut_from) {
-    throw ImageError(kCutBehindPixels);
-  }
+  if (parts.cut_from && stream.total_in <= *parts.cut_from) throw ImageError(kCutBehindPixels);
+  if (!end.empty()) add_remark(remark, end);
   return rows;
 }
 

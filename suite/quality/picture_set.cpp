@@ -40,6 +40,7 @@ class FolderPictures final : public PictureSet {
  public:
   explicit FolderPictures(fs::path folder) : folder_(std::move(folder)) {
     require_picture_folder(folder_, folder_.string());
+    require_no_sheet();
     PictureFiles found = find_pictures(folder_);
     require_undamaged(folder_, found.pictures);
     note_ = note_of(found);
@@ -75,6 +76,15 @@ class FolderPictures final : public PictureSet {
   }
 
  private:
+  /// A folder that `noisemark sample` wrote has all samples once more, as one picture.
+  void require_no_sheet() const {
+    std::error_code unknown;
+    if (!fs::exists(folder_ / "sampling.json", unknown)) return;
+    throw bad_input(folder_.string(), "", "the folder of samples, with a sheet of them",
+                    fmt::format("{} or {}", (folder_ / "samples.npy").string(),
+                                (folder_ / "pictures").string()));
+  }
+
   void require_size(const std::string& path, int64_t width, int64_t height) const {
     if (height == height_ && width == width_) return;
     throw bad_input((folder_ / path).string(), "", fmt::format("{} x {} pixels", width, height),

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "reports/base/error.h"
 
 namespace noisemark::reports {
@@ -118,6 +120,16 @@ TEST(Roofline, plots_the_operators_under_two_roofs_with_what_each_is) {
       << "at 100 GB/s and 100 GFLOP/s:\n"
       << plot->data;
   EXPECT_TRUE(plot->data.ends_with("\n\n\n0.1 1\n10 100\n600 100\n")) << "at 10 GB/s";
+}
+
+TEST(Roofline, labels_three_places_or_more_of_both_axes) {
+  const auto plot = roofline_plot(make_roofline(recorded(), known_work(), kProducts, kMemory));
+  for (const char* axis : {"set xtics (", "set ytics ("}) {
+    const size_t begin = plot->script.find(axis);
+    ASSERT_NE(begin, std::string::npos) << plot->script;
+    const std::string ticks = plot->script.substr(begin, plot->script.find(')', begin) - begin);
+    EXPECT_GE(std::count(ticks.begin(), ticks.end(), ','), 2) << ticks;
+  }
 }
 
 TEST(Roofline, has_no_plot_without_a_peak_or_an_operator_below_it) {

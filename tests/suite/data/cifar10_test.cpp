@@ -124,6 +124,10 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
       {"1.png",
        "1.png shows that this is a folder of picture files, for which data.name is "
        "\"folder\""},
+      {"cifar-10-binary.tar.gz.part",
+       "cifar-10-binary.tar.gz.part is a download that is not whole"},
+      {"Unconfirmed 7.crdownload", "Unconfirmed 7.crdownload is a download that is not whole"},
+      {"x/DATA_BATCH_1.BIN", "x/DATA_BATCH_1.BIN has another name than data_batch_1.bin"},
       {"cifar-10-binary.tar.xz", "cifar-10-binary.tar.xz was not unpacked"},
       {"cifar-10-binary.tar.bz2", "cifar-10-binary.tar.bz2 was not unpacked"},
       {"x/cifar-10-binary.tar.gz.1", "x/cifar-10-binary.tar.gz.1 was not unpacked"},
@@ -149,6 +153,12 @@ TEST(Cifar10, files_that_lie_deeper_are_named_with_the_folder_to_give) {
   const std::string path = folder.path().string();
   expect_refused(folder.path(), "--data " + path + ": the files lie deeper: give --data " + path +
                                     "/x/cifar-10-batches-bin" + kNeeded);
+  const TemporaryFolder linked;
+  std::filesystem::create_directory_symlink(folder.path() / "x" / kFolder,
+                                            linked.path() / "cifar-10-batches-bin (1)");
+  expect_refused(linked.path(), "--data " + linked.path().string() +
+                                    ": the files lie deeper: give --data " +
+                                    linked.path().string() + "/cifar-10-batches-bin (1)" + kNeeded);
 }
 
 TEST(Cifar10, an_empty_folder_is_said_to_lack_what_is_needed) {
@@ -246,8 +256,24 @@ TEST(Cifar10, names_a_label_that_is_no_class) {
   expect_refused(folder.path(), path.string() + ": label of record 3: 10 (0 to 9)");
 }
 
+TEST(Cifar10, says_what_a_download_left_in_place_of_a_file) {
+  const TemporaryFolder folder;
+  write_all(folder);
+  const auto put = [&](const std::string& text) {
+    return folder.write(kFolder + "data_batch_2.bin", {text.begin(), text.end()}).string();
+  };
+  const std::string pointer = put("version https://git-lfs.github.com/spec/v1\n");
+  expect_refused(folder.path(), pointer + ": size: 43 bytes of a pointer of Git LFS" + kAccepted);
+  expect_refused(folder.path(),
+                 put("<html>no</html>") + ": size: 15 bytes of a page of HTML" + kAccepted);
+}
+
 TEST(Cifar10, says_when_there_is_no_such_folder) {
   const TemporaryFolder folder;
+  std::filesystem::create_symlink("nowhere", folder.path() / "link");
+  expect_refused(folder.path() / "link",
+                 "--data " + (folder.path() / "link").string() +
+                     ": is a link to nothing (a folder with cifar-10-batches-bin)");
   const auto path = folder.path() / "nowhere";
   expect_refused(
       path, "--data " + path.string() + ": no such folder (a folder with cifar-10-batches-bin)");

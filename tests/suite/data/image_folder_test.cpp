@@ -256,6 +256,7 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
   fs::create_symlink("nowhere", folder.path() / "dangling.png");
   fs::create_symlink("itself.png", folder.path() / "itself.png");
   folder.write("more.zip", {'P', 'K', 3, 4});
+  folder.write("shard-0001.tar", {'0', '.', 'p', 'n', 'g', 0});
   folder.write("moments.npz", {'P', 'K', 3, 4});
   ASSERT_EQ(mkfifo((folder.path() / "pipe.png").c_str(), 0600), 0);
   expect_words(
@@ -267,7 +268,7 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
        "dangling.png is a link to nothing and left out", "empty/ is an empty folder and left out",
        "itself.png is a link that leads to itself and left out",
        "moments.npz is no picture and left out",
-       "more.zip is an archive, which is not unpacked and left out",
+       "more.zip is an archive, which is not unpacked and left out, as is shard-0001.tar",
        "pipe.png is no regular file and left out", "beside 2 good pictures"});
 }
 

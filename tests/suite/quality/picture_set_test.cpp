@@ -72,6 +72,10 @@ TEST(PictureSet, names_what_is_wrong_with_a_folder) {
   const auto [code, message] = outcome([&] { (void)open_picture_folder(folder.path() / "none"); });
   EXPECT_EQ(code, ExitCode::kBadInput);
   EXPECT_NE(message.find("no such folder"), std::string::npos);
+  folder.write("sampling.json", {'{', '}'});
+  EXPECT_EQ(refusal(), folder.path().string() + ": the folder of samples, with a sheet of them (" +
+                           (folder.path() / "samples.npy").string() + " or " +
+                           (folder.path() / "pictures").string() + ")");
 }
 
 TEST(PictureSet, of_an_array_takes_either_order_of_axes_and_gray) {
