@@ -12,8 +12,7 @@
 /// The output of `noisemark fid A B --json`, which RUN/distances/NAME.json keeps.
 namespace noisemark::reports {
 
-/// How the samples of a set were drawn: those fields of their sampling.json that decide what they
-/// are.
+/// Holds the fields of a sampling.json that decide what the samples of a set are.
 struct DrawnSamples {
   struct Definition {
     std::string id;

@@ -1,4 +1,4 @@
-/// How long `noisemark compare` takes for two sides of 100 results each, of ten cells and of one:
+/// Times `noisemark compare` for two sides of 100 results each, of ten cells and of one:
 /// reading and verifying the files, judging, and writing the comparison. With --most-s=S the exit
 /// code is 1 where the fastest repetition of either takes longer, or where it compared something
 /// else.

@@ -25,7 +25,8 @@ TwoSamples sessions(std::mt19937_64& random) {
   return sides;
 }
 
-/// How often that is called a regression: the interval and both p, as the gate asks.
+/// Returns the share of trials that are called a regression: the interval and both p, as the gate
+/// asks.
 double alarm_rate(double session_deviation) {
   constexpr int kTrials = 4000;
   std::mt19937_64 random(7);

@@ -1,4 +1,4 @@
-// How often the verdicts err, on simulated rounds whose truth is known.
+// These tests count errors of the verdicts on simulated rounds whose truth is known.
 #include "reports/compare/stochastic_tier.h"
 
 #include <gtest/gtest.h>

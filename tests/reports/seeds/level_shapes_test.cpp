@@ -1,5 +1,5 @@
-// How often a verdict is wrong where seeds are not what the tests assume, and how often a range is:
-// by simulation, seeded, so the same every time.
+// These tests count how often a verdict is wrong where seeds are not what the judgement assumes,
+// and how often a range is: by simulation, seeded, so the same every time.
 
 #include <gtest/gtest.h>
 

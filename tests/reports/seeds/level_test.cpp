@@ -1,4 +1,4 @@
-// How often a verdict is wrong, by simulation: seeded, so the same every time.
+// These tests count wrong verdicts by simulation: seeded, so the same every time.
 
 #include <gtest/gtest.h>
 

@@ -25,7 +25,7 @@ class Normals {
 inline constexpr double kAlpha = 0.05;
 inline constexpr double kMargin = 0.01;
 
-/// How often studies end in either verdict.
+/// Counts the studies that end in either verdict, as shares of all.
 struct Rates {
   double pass = 0;
   double fail = 0;
