@@ -243,8 +243,9 @@ TEST(ResultCommands, trace_says_where_the_time_went_and_refuses_what_is_no_trace
   const std::string trace = folder.path() / "trace.json";
   reports::write_file_atomically(
       trace,
-      R"({"traceEvents": [{"cat": "kernel", "name": "gemm", "ts": 1, "dur": 3, "args": {"stream": 7}},)"
-      R"({"cat": "kernel", "name": "gemm", "ts": 9, "dur": 2, "args": {"stream": 7}}]})");
+      R"({"traceEvents": [{"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 3, )"
+      R"("args": {"stream": 7}}, {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 9, )"
+      R"("dur": 2, "args": {"stream": 7}}]})");
   const test::Finished page = noisemark({"trace", trace});
   EXPECT_EQ(page.code, 0) << page.err;
   EXPECT_EQ(page.out.find("# Trace: trace.json\n"), 0U) << page.out;
