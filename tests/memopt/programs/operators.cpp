@@ -525,7 +525,7 @@ std::vector<Operator> written_states() {
          return a.in[0] + shift;
        }},
       {"spectral_norm",
-       "spectral_norm($0, $p, $q)",
+       "spectral_norm($0, $p, $q, true)",
        1,
        1,
        {.writes_state = true, .owns_states = true, .lowered = true},

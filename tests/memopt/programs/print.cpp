@@ -96,7 +96,7 @@ std::string helpers_of(const std::string& program) {
   if (program.find("no_grad(") != std::string::npos) {
     text +=
         "const auto no_grad = [](auto write, const at::Tensor& result) {\n"
-        "  const at::NoGradGuard guard;\n"
+        "  const c10::NoGradGuard guard;\n"
         "  write();\n"
         "  return result;\n"
         "};\n";
@@ -139,12 +139,22 @@ class Printer {
             (parameters.empty() ? "{\"" : ", {\"") + name_of(program_, i) + "\", " + name + "}";
       }
     }
+    if (loop_.gradient_penalty) print_trained();
     text_ << "auto mode = make_mode(" << mode_text() << "\n"
           << "mode->attach({{" << parameters << "}, {" << buffers << "}, 5});\n";
     if (has_another_mode(loop_)) {
       text_ << "auto another = make_mode(\"" << loop_.another << "\");\n"
             << "another->attach({{" << parameters << "}, {" << buffers << "}, 5});\n";
     }
+  }
+
+  void print_trained() {
+    std::string trained;
+    for (size_t i = 0; i < program_.states.size(); ++i) {
+      if (!program_.states[i].trained || program_.states[i].buffer) continue;
+      trained += (trained.empty() ? "" : ", ") + state_name(static_cast<int>(i));
+    }
+    text_ << "const std::vector<at::Tensor> trained = {" << trained << "};\n";
   }
 
   [[nodiscard]] std::string mode_text() const {
@@ -202,7 +212,9 @@ class Printer {
     }
     if (loop_.input_penalty) {
       text_ << in << "// x requires a gradient, and each backward above retains its graph:\n"
-            << in << "(grad({loss}, {x}, {}, true, /*create_graph=*/true)[0].square().sum() * 0.01)"
+            << in
+            << "(torch::autograd::grad({loss}, {x}, {}, true, "
+               "/*create_graph=*/true)[0].square().sum() * 0.01)"
             << ".backward();\n";
     }
     if (loop_.passes > 1) text_ << "  }\n";
@@ -251,8 +263,8 @@ class Printer {
     print_calls(in);
     if (loop_.gradient_penalty) {
       text_ << (loop_.penalty_inside ? "" : in + "}\n" + in + "{\n") << in
-            << "  for (auto g : grad({loss}, parameters, {}, true, /*create_graph=*/true)) "
-               "loss = loss + g.square().sum() * 0.01;\n";
+            << "  for (auto g : torch::autograd::grad({loss}, trained, {}, true, "
+               "/*create_graph=*/true)) loss = loss + g.square().sum() * 0.01;\n";
     }
     text_ << in << "}\n";
   }
