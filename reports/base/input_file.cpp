@@ -33,6 +33,13 @@ Error failed_read(const std::filesystem::path& path, int cause) {
   return {ExitCode::kCannotRead, error.what()};
 }
 
+std::string stand_in(std::string_view beginning) {
+  if (beginning.starts_with("version https://git-lfs")) return "a pointer of Git LFS";
+  const bool page = beginning.starts_with("<!DOCTYPE") || beginning.starts_with("<!doctype") ||
+                    beginning.starts_with("<html");
+  return page ? "a page of HTML" : "";
+}
+
 InputFile::InputFile(std::filesystem::path path, const std::string& accepted)
     : path_(std::move(path)) {
   struct stat status {};

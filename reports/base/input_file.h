@@ -40,4 +40,8 @@ class InputFile {
 /// `cause`. That is no mistake of the user's: exit code 74, or 71 where memory is missing.
 [[nodiscard]] Error failed_read(const std::filesystem::path& path, int cause);
 
+/// Names what a clone or a download leaves in place of a file, by its beginning: "a pointer of Git
+/// LFS", "a page of HTML". Empty where it is neither.
+[[nodiscard]] std::string stand_in(std::string_view beginning);
+
 }  // namespace noisemark::reports

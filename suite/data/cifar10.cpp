@@ -172,9 +172,9 @@ void check_labels(const fs::path& path, const Bytes& bytes) {
 /// Says what a download left in place of the file, where its beginning tells.
 std::string what_came(reports::InputFile& file) {
   std::array<char, 64> bytes{};
-  const std::string_view text(bytes.data(), file.read_some(bytes.data(), bytes.size()));
-  if (text.starts_with("version https://git-lfs")) return " of a pointer of Git LFS";
-  return text.starts_with('<') ? " of a page of HTML" : "";
+  const std::string came =
+      reports::stand_in({bytes.data(), file.read_some(bytes.data(), bytes.size())});
+  return came.empty() ? "" : " of " + came;
 }
 
 Bytes read_batch(const fs::path& path) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "reports/base/input_file.h"
+
 namespace noisemark::suite {
 namespace {
 
@@ -73,7 +75,10 @@ DecodedImage decode_image(std::span<const uint8_t> bytes) {
   if (bytes.empty()) throw ImageError("empty");
   if (has_at(bytes, 0, kPng)) return detail::decode_png(bytes);
   if (has_at(bytes, 0, kJpeg)) return detail::decode_jpeg(bytes);
-  const std::string foreign = foreign_format(bytes);
+  std::string foreign = foreign_format(bytes);
+  if (foreign.empty()) {
+    foreign = reports::stand_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
   throw ImageError((foreign.empty() ? "" : foreign + ", which is ") + "neither PNG nor JPEG");
 }
 

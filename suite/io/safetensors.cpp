@@ -80,6 +80,11 @@ std::string read_header(TensorSource& source) {
     throw source.malformed("a ZIP archive, as torch.save writes", "a safetensors file");
   }
   if (length > kLargestTensorHeaderBytes) {
+    std::string beginning(std::min<uint64_t>(source.size(), 64), '\0');
+    std::memcpy(beginning.data(), &length, kLengthBytes);
+    source.read(beginning.data() + kLengthBytes, beginning.size() - kLengthBytes);
+    const std::string came = reports::stand_in(beginning);
+    if (!came.empty()) throw source.malformed(came, "a safetensors file");
     throw source.malformed(
         fmt::format("a header of {} bytes", length),
         fmt::format("at most {}; is this a safetensors file?", kLargestTensorHeaderBytes));

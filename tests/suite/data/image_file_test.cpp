@@ -276,6 +276,9 @@ TEST(ImageFile, an_animations_first_frame_lies_where_it_says) {
 
 TEST(ImageFile, other_files_are_called_neither_png_nor_jpeg) {
   EXPECT_EQ(find_damage(text("GIF89a")), "a GIF picture, which is neither PNG nor JPEG");
+  EXPECT_EQ(find_damage(text("version https://git-lfs.github.com/spec/v1\n")),
+            "a pointer of Git LFS, which is neither PNG nor JPEG");
+  EXPECT_EQ(find_damage(text("<html>")), "a page of HTML, which is neither PNG nor JPEG");
   EXPECT_EQ(find_damage(text("label,count\n")), "neither PNG nor JPEG");
   EXPECT_EQ(find_damage({}), "empty");
   EXPECT_THROW(static_cast<void>(decode_image(text("hello"))), ImageError);

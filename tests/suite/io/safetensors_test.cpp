@@ -166,6 +166,9 @@ const std::vector<Damage>& damages() {
   static const std::string kFull(8, '\0');
   static const std::vector<Damage> damages{
       {"empty file", "", "truncated: 0 bytes"},
+      {"pointer", "version https://git-lfs.github.com/spec/v1\noid",
+       ": a pointer of Git LFS (a sa"},
+      {"page", "<!DOCTYPE html>", ": a page of HTML (a safetensors file)"},
       {"length cut", "\x10\0\0", "truncated"},
       {"huge length", std::string(8, '\x7f') + "{}", "a header of"},
       {"header cut", with_length(R"({"x":1})").substr(0, 12), "truncated: the header"},
