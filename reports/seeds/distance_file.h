@@ -45,6 +45,7 @@ struct DrawnSamples {
     std::string baseline;
     std::string precision;
     std::string device;
+    std::optional<std::string> patches;
   };
   std::optional<Definition> definition;
   Weights weights;
@@ -186,9 +187,11 @@ template <>
 struct Fields<DrawnSamples::Execution> {
   using T = DrawnSamples::Execution;
   static constexpr About kAbout{"Execution", "How the network was executed."};
-  static constexpr std::tuple kAll{field("baseline", &T::baseline, ""),
-                                   field("precision", &T::precision, ""),
-                                   field("device", &T::device, "")};
+  static constexpr std::tuple kAll{
+      field("baseline", &T::baseline, ""), field("precision", &T::precision, ""),
+      field("device", &T::device, ""),
+      field("patches", &T::patches, "of several ranks, how they drew together")
+          .left_out_if_empty()};
 };
 
 template <>

@@ -97,7 +97,9 @@ const std::array kCommands{
     Command{"sample", command::kSample, "ID", 1, 1, "draw images from trained weights",
             "The command writes an image for every sample, all samples as they are (samples.npy), "
             "the first of them side by side (sheet.png), and how they were drawn (sampling.json). "
-            "Equal seeds give equal noise under every sampler, batch and device.",
+            "Equal seeds give equal noise under every sampler, batch and device. With "
+            "--patch-parallel the bytes and the time of a step go to stdout and sampling.json. "
+            "Such processes may also be started from outside, as those of `run`.",
             sample_images},
     Command{"check", command::kCheck, "PATH", 1, 1,
             "check that a result is whole, unchanged and consistent with itself",

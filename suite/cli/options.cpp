@@ -183,6 +183,16 @@ constexpr std::array kRows{
         at<&Options::variance>},
     Row{{kSample, "noise", "FILE", "initial noise, .npy of [N, C, H, W]", "drawn by the seed"},
         at<&Options::noise>},
+    Row{{kSample, "patch-parallel", "N",
+         "processes on this machine that draw together, each computing a band of rows", "", 1},
+        at<&Options::patch_parallel>},
+    Row{{kSample, "patch-mode", "M",
+         "what their layers know of the other bands: all of it, that of the step before, or that "
+         "of the warm-up, which is a control",
+         "", 0, false, patch_modes},
+        at<&Options::patch_mode>},
+    Row{{kSample, "patch-warmup", "N", "synchronous steps after the first, which always is", "", 0},
+        at<&Options::patch_warmup>},
     Row{{kSample, "batch", "B", "samples that go through the network together", "16", 1},
         at<&Options::batch>},
 

@@ -12,6 +12,7 @@
 #include "suite/run/predict.h"
 #include "suite/run/profile.h"
 #include "suite/run/spec/options.h"
+#include "suite/sampling/patches.h"
 
 namespace noisemark::suite {
 
@@ -74,6 +75,9 @@ struct Options {
   std::string grid;
   std::string variance;
   std::string noise;
+  int64_t patch_parallel = 1;
+  std::string patch_mode = "displaced";
+  int64_t patch_warmup = PatchOptions{}.warmup;
   std::string extractor = "pixels";
   std::string resize;
   std::optional<double> max;

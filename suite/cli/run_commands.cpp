@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <system_error>
 
@@ -24,6 +25,7 @@
 #include "suite/run/passes/watch.h"
 #include "suite/run/predict.h"
 #include "suite/run/profile.h"
+#include "suite/run/ranks.h"
 #include "suite/run/run.h"
 #include "suite/run/spec/plan.h"
 #include "suite/run/sweep.h"
@@ -250,6 +252,8 @@ SamplingPassOptions pass_options(const Options& given, const PlannedRun& plan) {
   options.batch = given.batch.value_or(kBatch);
   options.sample = sample_config(given, plan.spec.definition);
   require_picture_channels(plan.spec.definition);
+  options.patches.mode = patch_mode_of(given.patch_mode);
+  options.patches.warmup = given.patch_warmup;
   take_noise(given, options);
   return options;
 }
@@ -269,18 +273,22 @@ void into_folder(const std::filesystem::path& folder, bool force, const Action& 
   }
 }
 
-}  // namespace
-
-Answer sample_images(const CommandLine& line) {
-  const PlannedRun plan = plan_of(run_options(line));
-  const SamplingPassOptions pass = pass_options(line.options, plan);
+/// Other ranks than rank 0 draw, and leave no trace.
+Answer draw(const CommandLine& line, const PlannedRun& plan, const std::shared_ptr<Group>& group) {
+  SamplingPassOptions pass = pass_options(line.options, plan);
+  pass.group = group;
   configure_process(plan.spec);
   const InterruptGuard interrupt;
-  Progress progress(plan.id, 1, 1);
+  const bool writes = !group || group->rank().rank == 0;
+  Progress progress(writes ? plan.id : "", 1, 1);
+  std::optional<PatchRecord> patches;
+  const auto draw_all = [&] { patches = sampling_pass(pass, {progress, interrupt}); };
   try {
-    into_folder(pass.out, line.options.run.force, [&] {
-      sampling_pass(pass, {progress, interrupt});
-    });
+    if (!writes) {
+      draw_all();
+      return {};
+    }
+    into_folder(pass.out, line.options.run.force, draw_all);
   } catch (const Interrupted& error) {
     throw Error(ExitCode::kInterrupted, error.what());
   }
@@ -288,6 +296,42 @@ Answer sample_images(const CommandLine& line) {
   answer.text = fmt::format("{} {} of {}: {}\n", pass.sample.count,
                             pass.sample.count == 1 ? "sample" : "samples", plan.id,
                             (pass.out / "sheet.png").string());
+  if (patches) answer.text += patch_text(*patches);
+  return answer;
+}
+
+RunOptions options_of_patches(RunOptions options, const Rank& rank) {
+  if (options.ranks == rank.ranks) return options;
+  throw bad_input("--patch-parallel", "", std::to_string(options.ranks),
+                  fmt::format("{}, the ranks that were started", rank.ranks));
+}
+
+void require_patches_possible(const Options& options, const PlannedRun& plan) {
+  require_equal_bands(options.patch_parallel, plan.spec.definition.model);
+  if (!plan.spec.device.is_cuda()) return;
+  throw bad_input("--patch-parallel", "", fmt::format("{} on a GPU", options.patch_parallel),
+                  "--device cpu; ranks on GPUs need NCCL, which is not built in");
+}
+
+}  // namespace
+
+Answer sample_images(const CommandLine& line) {
+  RunOptions options = run_options(line);
+  options.ranks = line.options.patch_parallel;
+  if (options.ranks == 1) return draw(line, plan_of(options), nullptr);
+  const std::optional<Rank> rank = own_rank();
+  if (rank) options = options_of_patches(options, *rank);
+  const PlannedRun plan = plan_of(options);
+  require_patches_possible(line.options, plan);
+  if (!rank) {
+    (void)pass_options(line.options, plan);  // what is refused is refused once
+    return {"", launch_ranks(line.argv, options.ranks, options.timeout_s)};
+  }
+  Answer answer;
+  answer.code = as_rank(*rank, options.timeout_s, [&](const std::shared_ptr<Group>& group) {
+    answer = draw(line, plan, group);
+    return answer.code;
+  });
   return answer;
 }
 

@@ -39,8 +39,8 @@ constexpr milliseconds kPause(10);
 /// finds out by itself within the half of it and a little more (suite/parallel/group.cpp).
 constexpr double kPatience = 0.7;
 
-milliseconds limit_of(const RunOptions& options) {
-  return std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(options.timeout_s));
+milliseconds limit_of(double timeout_s) {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(timeout_s));
 }
 
 Variables variables_of_process() {
@@ -209,28 +209,30 @@ void require_possible(const RunOptions& options, const std::vector<PlannedRun>& 
   }
 }
 
+ExitCode launch_ranks(const std::vector<std::string>& argv, int64_t ranks, double timeout_s) {
+  const int64_t port = free_port();
+  const InterruptGuard interrupt;
+  LocalRanks processes(std::chrono::duration_cast<milliseconds>(kPatience * limit_of(timeout_s)));
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    processes.start(argv, variables_of(rank, ranks, port));
+  }
+  return processes.wait();
+}
+
 ExitCode launch_ranks(const RunOptions& options, const PlannedRun& plan,
                       const std::filesystem::path& out) {
   std::vector<std::string> words = child_arguments(options, plan, out);
   words.insert(words.begin(), options.argv.empty() ? "noisemark" : options.argv.front());
-  const int64_t port = free_port();
-  const InterruptGuard interrupt;
-  LocalRanks ranks(std::chrono::duration_cast<milliseconds>(kPatience * limit_of(options)));
-  for (int64_t rank = 0; rank < options.ranks; ++rank) {
-    ranks.start(words, variables_of(rank, options.ranks, port));
-  }
-  return ranks.wait();
+  return launch_ranks(words, options.ranks, options.timeout_s);
 }
 
-ExitCode run_rank(const RunOptions& options, const PlannedRun& plan,
-                  const std::filesystem::path& out, const Rank& rank) {
+ExitCode as_rank(const Rank& rank, double timeout_s,
+                 const std::function<ExitCode(const std::shared_ptr<Group>&)>& action) {
   // c10d says on standard error, and of every rank, what the group says in words of its own.
   FLAGS_caffe2_log_level = c10::GLOG_FATAL;
-  const std::shared_ptr<Group> group = Group::join(rank, limit_of(options));
+  const std::shared_ptr<Group> group = Group::join(rank, limit_of(timeout_s));
   try {
-    if (rank.rank == 0) return run_single(options, plan, out, {}, group);
-    run_other_rank(options, plan, group);
-    return ExitCode::kPass;
+    return action(group);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     if (dynamic_cast<const GroupLost*>(&error) == nullptr) {
@@ -239,6 +241,15 @@ ExitCode run_rank(const RunOptions& options, const PlannedRun& plan,
     if (rank.rank == 0) throw;
     return failure.code;
   }
+}
+
+ExitCode run_rank(const RunOptions& options, const PlannedRun& plan,
+                  const std::filesystem::path& out, const Rank& rank) {
+  return as_rank(rank, options.timeout_s, [&](const std::shared_ptr<Group>& group) {
+    if (rank.rank == 0) return run_single(options, plan, out, {}, group);
+    run_other_rank(options, plan, group);
+    return ExitCode::kPass;
+  });
 }
 
 }  // namespace noisemark::suite

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "reports/base/error.h"
+#include "suite/parallel/group.h"
 #include "suite/parallel/rank.h"
 #include "suite/run/spec/options.h"
 #include "suite/run/spec/plan.h"
@@ -33,6 +37,16 @@ void require_possible(const RunOptions& options, const std::vector<PlannedRun>& 
 /// first that failed. That one is named on standard error when a signal ended it.
 [[nodiscard]] ExitCode launch_ranks(const RunOptions& options, const PlannedRun& plan,
                                     const std::filesystem::path& out);
+
+/// The same for another command, whose whole command line is `argv`.
+[[nodiscard]] ExitCode launch_ranks(const std::vector<std::string>& argv, int64_t ranks,
+                                    double timeout_s);
+
+/// Joins the group and does there what a rank does. What ends it early it tells the others; rank 0
+/// throws it on, and another rank, of which rank 0 says why it failed, returns its code.
+[[nodiscard]] ExitCode as_rank(
+    const Rank& rank, double timeout_s,
+    const std::function<ExitCode(const std::shared_ptr<Group>&)>& action);
 
 /// Makes this rank's part of the run. Rank 0 writes the result into `out` and throws what ends it
 /// early; of another rank rank 0 says why it failed.

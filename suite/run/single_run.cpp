@@ -268,7 +268,7 @@ void sample(RunState& run) {
   options.batch = definition.train.batch / definition.train.accumulation;
   options.out = run.folder.samples();
   prepare_sampling_folder(options.out, /*force=*/true);
-  sampling_pass(options, run.watch);
+  (void)sampling_pass(options, run.watch);
   for (const char* name : {"sampling.json", "samples.npy", "sheet.png"}) {
     run.result.artifacts.push_back(
         {std::string("samples/") + name, reports::sha256_of_file(options.out / name)});

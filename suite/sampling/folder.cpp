@@ -179,6 +179,11 @@ DrawnSamples::Noise noise_of(const SamplingRecord& record) {
   return {"file", fs::path(record.noise_file).filename().string(), record.noise_sha256};
 }
 
+std::optional<std::string> patches_of(const SamplingRecord& record) {
+  if (!record.patches) return std::nullopt;
+  return patch_words(record.patches->ranks, record.patches->options);
+}
+
 DrawnSamples drawn_of(const SamplingRecord& record) {
   const Definition& definition = record.definition;
   const SamplingWeights& weights = record.weights;
@@ -190,7 +195,8 @@ DrawnSamples drawn_of(const SamplingRecord& record) {
           drawn_by(record.sample, definition.diffusion.timesteps),
           record.seed,
           noise_of(record),
-          DrawnSamples::Execution{record.baseline, record.precision, record.device}};
+          DrawnSamples::Execution{record.baseline, record.precision, record.device,
+                                  patches_of(record)}};
 }
 
 /// Returns the checksum by which distances between sets of pictures know the contents of this one.
@@ -208,6 +214,7 @@ std::string record_text(const fs::path& folder, const at::Tensor& samples,
                      {"sheet_sha256", reports::sha256_of_file(folder / kSheet)}};
   json["execution"].update(Json{
       {"threads", record.threads}, {"batch", record.batch}, {"sampling_s", record.sampling_s}});
+  if (record.patches) json["patches"] = patch_json(*record.patches);
   return json.dump(2) + "\n";
 }
 
@@ -290,6 +297,9 @@ SamplingOrigin origin_of(const Json& record, const std::string& where) {
   for (const char* name : {"baseline", "precision", "device"}) {
     kept["execution"][name] = record.at("execution").at(name);
   }
+  if (record.at("execution").contains("patches")) {
+    kept["execution"]["patches"] = record["execution"]["patches"];
+  }
   SamplingOrigin origin;
   DrawnSamples& drawn = origin.drawn;
   reports::json::Reader(where).value(nlohmann::json(kept), drawn, reports::json::Path{});
@@ -297,6 +307,7 @@ SamplingOrigin origin_of(const Json& record, const std::string& where) {
   origin.words =
       fmt::format("{}, {}, {}{}", sampler_words(drawn.sampler), weights_words(drawn.weights),
                   noise_words(drawn), precision.empty() ? "" : ", " + precision);
+  if (drawn.execution->patches) origin.words += ", " + *drawn.execution->patches;
   return origin;
 }
 

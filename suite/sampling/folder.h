@@ -9,6 +9,7 @@
 
 #include "reports/seeds/distance_file.h"
 #include "suite/config/definition.h"
+#include "suite/sampling/patch_record.h"
 #include "suite/sampling/weights.h"
 
 namespace noisemark::suite {
@@ -43,7 +44,8 @@ struct SamplingRecord {
   std::string device;
   int64_t threads = 0;
   int64_t batch = 0;
-  double sampling_s = 0;  ///< without reading weights and writing files
+  std::optional<PatchRecord> patches;  ///< of several ranks
+  double sampling_s = 0;               ///< without reading weights and writing files
 };
 
 /// Makes the folder ready. Throws Error: exit code 2 unless it is new, empty or, with `force`,

@@ -46,6 +46,14 @@ struct PatchTally {
   Traffic traffic;
 };
 
+/// What an evaluation is made of, measured apart.
+struct PatchProbe {
+  double band_s = 0;       ///< the network on a band, where nobody is asked
+  double operation_s = 0;  ///< a gathering of next to nothing
+  double bytes_per_s = 0;  ///< that one rank gives, in a large gathering
+  int64_t output_bytes = 0;
+};
+
 /// A network whose evaluations all ranks of a group make together. Every rank is given the whole
 /// picture, computes its band, and returns the whole output.
 class PatchedDenoiser final : public Denoiser {
@@ -62,6 +70,9 @@ class PatchedDenoiser final : public Denoiser {
   [[nodiscard]] const PatchTally& synchronous() const { return synchronous_; }
   [[nodiscard]] const PatchTally& displaced() const { return displaced_; }
 
+  /// Measures, with all ranks at once, on the shape of the last evaluation.
+  [[nodiscard]] PatchProbe probe();
+
  private:
   class Exchange;
 
@@ -71,6 +82,8 @@ class PatchedDenoiser final : public Denoiser {
   PatchOptions options_;
   std::unique_ptr<Exchange> exchange_;
   int64_t step_ = 0;
+  at::Tensor last_band_;
+  at::Tensor last_t_;
   PatchTally synchronous_;
   PatchTally displaced_;
 };

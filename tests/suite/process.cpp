@@ -196,6 +196,18 @@ int64_t address_space_kib() {
   return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+std::optional<pid_t> process_of(const std::filesystem::path& out, int64_t rank) {
+  const std::string variable = '\0' + ("RANK=" + std::to_string(rank)) + '\0';
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (file_bytes(entry.path() / "cmdline").find(out.string()) == std::string::npos) continue;
+    const std::string variables = '\0' + file_bytes(entry.path() / "environ");
+    if (variables.find(variable) != std::string::npos) return std::stoi(name);
+  }
+  return std::nullopt;
+}
+
 bool wait_for_file(const fs::path& path, const std::string& text) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!fs::exists(path) || read_all(path).find(text) == std::string::npos) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,9 @@ void expect_bad_input(const std::vector<std::string>& arguments, const std::stri
 
 /// Measures this process, which has loaded the libraries that the program loads.
 [[nodiscard]] int64_t address_space_kib();
+
+/// The process of a rank whose output goes to `out`; empty without one.
+[[nodiscard]] std::optional<pid_t> process_of(const std::filesystem::path& out, int64_t rank);
 
 /// Waits until `path` exists and holds `text`; false after a minute.
 [[nodiscard]] bool wait_for_file(const std::filesystem::path& path, const std::string& text = "");

@@ -409,16 +409,37 @@ void describe(const SamplingPassOptions& options, SamplingRecord& record) {
   record.batch = options.batch;
 }
 
+/// The network as all ranks evaluate it together; empty for one process.
+std::shared_ptr<PatchedDenoiser> patch(const SamplingPassOptions& options,
+                                       const SamplingRecord& record,
+                                       const std::shared_ptr<Denoiser>& model) {
+  if (!options.group) return nullptr;
+  const Definition& definition = options.spec.definition;
+  options.group->require_equal("definition, SHA-256", definition_sha256(definition));
+  options.group->require_equal("weights, SHA-256", record.weights_sha256);
+  options.group->require_equal(
+      "sampling",
+      fmt::format("{} samples by {} in {} steps, {}, seed {}, batch {}, {}", options.sample.count,
+                  options.sample.sampler, options.sample.ddim_steps, variant_label(options.spec),
+                  options.seed, options.batch,
+                  patch_words(options.group->rank().ranks, options.patches)));
+  return std::make_shared<PatchedDenoiser>(model, definition.model, options.group, options.patches);
+}
+
 }  // namespace
 
-void sampling_pass(const SamplingPassOptions& options, const PassWatch& watch) {
+std::optional<PatchRecord> sampling_pass(const SamplingPassOptions& options,
+                                         const PassWatch& watch) {
   const RunSpec& spec = options.spec;
   const baselines::Execution& execution = spec.baseline.execution;
   SamplingRecord record;
   describe(options, record);
-  const std::shared_ptr<Denoiser> model = load_model(options, execution, record);
+  std::shared_ptr<Denoiser> model = load_model(options, execution, record);
   watch.line.clear();
-  tell_of_other_definition(options, record.weights);
+  const bool writes = !options.group || options.group->rank().rank == 0;
+  if (writes) tell_of_other_definition(options, record.weights);
+  const auto patched = patch(options, record, model);
+  if (patched) model = patched;
   watch.line.say("sampling");
 
   const Definition& definition = options.spec.definition;
@@ -426,14 +447,21 @@ void sampling_pass(const SamplingPassOptions& options, const PassWatch& watch) {
   const auto noise_hash = std::make_shared<reports::Sha256>();
   const SamplerTask task{options.sample, definition.model.channels, definition.model.resolution,
                          noise_of(options, noise_hash)};
+  const auto before_step = [&patched, watcher = Watcher(watch)](const SamplerPosition& at) mutable {
+    watcher(at);
+    if (patched && at.step == 0) patched->begin_samples();
+  };
   const SamplerOptions how{spec.device, spec.precision, execution.channels_last, options.batch,
-                           Watcher(watch)};
+                           before_step};
   const Clock::time_point start = Clock::now();
   const at::Tensor samples = draw_samples(*model, process, task, how);
   record.sampling_s = seconds_since(start);
   record.noise_sha256 = noise_hash->hex();
+  if (patched) record.patches = record_of(*patched, options.patches, *options.group, spec.threads);
+  if (!writes) return record.patches;
   watch.line.say("writing samples");
   write_sampling_folder(options.out, samples, record);
+  return record.patches;
 }
 
 }  // namespace noisemark::suite

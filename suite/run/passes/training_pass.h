@@ -11,6 +11,7 @@
 #include "suite/run/folder/event_log.h"
 #include "suite/run/passes/session.h"
 #include "suite/run/passes/watch.h"
+#include "suite/sampling/patch_record.h"
 #include "suite/train/checkpoint.h"
 
 namespace noisemark::suite {
@@ -66,12 +67,16 @@ struct SamplingPassOptions {
   at::Tensor initial_noise;  ///< [N, C, H, W] on the CPU, undefined: drawn by `seed`
   std::string noise_file;    ///< where it was read from
   int64_t batch = 16;
-  std::filesystem::path out;  ///< made ready by prepare_sampling_folder()
+  std::filesystem::path out;     ///< made ready by prepare_sampling_folder()
+  std::shared_ptr<Group> group;  ///< whose ranks draw the samples together; empty: this process
+  PatchOptions patches;          ///< how they do
 };
 
-/// Draws samples from trained weights in a model of its own and writes them to `out`. Says on
-/// standard error when the weights were trained under another definition. Throws Error (exit codes
-/// 1, 2 and 74) and, before anything is written, Interrupted.
-void sampling_pass(const SamplingPassOptions& options, const PassWatch& watch);
+/// Draws samples from trained weights in a model of its own and writes them to `out`. Of several
+/// ranks only rank 0 writes. Says on standard error when the weights were trained under another
+/// definition. Returns what several ranks did. Throws Error (exit codes 1, 2, 3 and 74), GroupLost
+/// and, before anything is written, Interrupted.
+std::optional<PatchRecord> sampling_pass(const SamplingPassOptions& options,
+                                         const PassWatch& watch);
 
 }  // namespace noisemark::suite

@@ -191,7 +191,7 @@ constexpr std::array kRows{
         {kRun | kSweep, "shard-optimizer", "",
          "keep the optimizer's state and the average in shares, one on each rank"},
         at<&RunOptions::shard_optimizer>},
-    OptionRow<RunOptions>{{kRun | kSweep, "timeout", "S",
+    OptionRow<RunOptions>{{kRun | kSweep | kSample, "timeout", "S",
                            "seconds within which all ranks end when one is lost", "", 1},
                           at<&RunOptions::timeout_s>},
     OptionRow<RunOptions>{{kTrained | kProfile | kPaced, "loader-threads", "N",

@@ -39,7 +39,7 @@ DistanceFile said(const Result& run, double value) {
       {"ddim", 50, 0.0, {}, {}},
       run.seeds.base,
       {"drawn", {}, fmt::format("noise of seed {}", run.seeds.base)},
-      DrawnSamples::Execution{"", run.identity.precision, ""}};
+      DrawnSamples::Execution{"", run.identity.precision, "", {}}};
   DistanceFile file;
   file.name = "FID";
   file.d = 2048;

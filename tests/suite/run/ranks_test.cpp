@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +24,7 @@ using test::file_bytes;
 using test::Finished;
 using test::noisemark_command;
 using test::Process;
+using test::process_of;
 using test::result_in;
 using test::run_noisemark;
 using test::short_run;
@@ -43,19 +43,6 @@ Texts by_two(const Texts& run) {
 
 Texts endless(const fs::path& out) {
   return by_two(timed_only(out, 100'000));
-}
-
-/// The process of a rank whose run goes to `out`; empty without one.
-std::optional<pid_t> process_of(const fs::path& out, int64_t rank) {
-  const std::string variable = '\0' + ("RANK=" + std::to_string(rank)) + '\0';
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (file_bytes(entry.path() / "cmdline").find(out.string()) == std::string::npos) continue;
-    const std::string variables = '\0' + file_bytes(entry.path() / "environ");
-    if (variables.find(variable) != std::string::npos) return std::stoi(name);
-  }
-  return std::nullopt;
 }
 
 void expect_no_rank_left(const fs::path& out) {

@@ -1,0 +1,112 @@
+#include "suite/sampling/patch_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+
+namespace noisemark::suite {
+namespace {
+
+/// A layer that waits adds its exchange to the step. One that takes what is a step old does not,
+/// but for what does not fit beside the computing; the output is waited for in any case.
+double predicted_s(const PatchProbe& probe, const PatchTally& tally, bool synchronous) {
+  const auto steps = static_cast<double>(tally.steps);
+  const double bytes = static_cast<double>(tally.traffic.bytes) / steps;
+  const double operations = static_cast<double>(tally.traffic.operations) / steps;
+  const auto seconds = [&](double of_operations, double of_bytes) {
+    return of_operations * probe.operation_s + of_bytes / probe.bytes_per_s;
+  };
+  const auto output = static_cast<double>(probe.output_bytes);
+  const double layers_s = seconds(operations - 1, bytes - output);
+  const double band_s = synchronous ? probe.band_s + layers_s : std::max(probe.band_s, layers_s);
+  return band_s + seconds(1, output);
+}
+
+std::string shared_processors(int64_t ranks, int64_t threads) {
+  const int64_t processors = std::thread::hardware_concurrency();
+  if (processors == 0 || ranks * threads <= processors) return "";
+  return fmt::format("{} ranks of {} thread{} share {} processors", ranks, threads,
+                     threads == 1 ? "" : "s", processors);
+}
+
+int64_t per_step(int64_t all, const PatchTally& tally) {
+  return all / tally.steps;
+}
+
+}  // namespace
+
+PatchRecord record_of(PatchedDenoiser& patched, const PatchOptions& options, const Group& group,
+                      int64_t threads) {
+  const PatchProbe probe = patched.probe();
+  PatchRecord record;
+  record.ranks = group.rank().ranks;
+  record.options = options;
+  // All ranks are on this machine where they were started by --patch-parallel.
+  record.shared_processors = shared_processors(record.ranks, threads);
+  const auto add = [&](const std::string& kind, const PatchTally& tally, bool synchronous) {
+    if (tally.steps == 0) return;
+    record.steps.push_back({kind, tally, predicted_s(probe, tally, synchronous)});
+  };
+  add("synchronous", patched.synchronous(), true);
+  add(patch_word(options.mode), patched.displaced(), false);
+  return record;
+}
+
+std::string patch_words(int64_t ranks, const PatchOptions& options) {
+  const std::string words = fmt::format("{} on {} ranks", patch_word(options.mode), ranks);
+  if (options.mode == PatchMode::kFullSync) return words;
+  return fmt::format("{}, {} warm-up steps", words, options.warmup);
+}
+
+nlohmann::ordered_json patch_json(const PatchRecord& record) {
+  nlohmann::ordered_json json = {{"ranks", record.ranks},
+                                 {"mode", patch_word(record.options.mode)},
+                                 {"warmup", record.options.warmup},
+                                 {"shared_processors", record.shared_processors}};
+  for (const PatchSteps& one : record.steps) {
+    const auto steps = static_cast<double>(one.tally.steps);
+    json["steps"].push_back({{"kind", one.kind},
+                             {"steps", one.tally.steps},
+                             {"bytes", one.tally.traffic.bytes},
+                             {"bytes_by_formula", one.tally.expected_bytes},
+                             {"operations", one.tally.traffic.operations},
+                             {"step_s", one.tally.seconds / steps},
+                             {"predicted_step_s", one.predicted_step_s},
+                             {"exposed_step_s", one.tally.traffic.exposed_s / steps}});
+  }
+  return json;
+}
+
+std::string patch_text(const PatchRecord& record) {
+  using reports::Align;
+  reports::MarkdownTable table({{"steps"},
+                                {"number", Align::kRight},
+                                {"bytes a step, counted", Align::kRight},
+                                {"by formula", Align::kRight},
+                                {"ms a step", Align::kRight},
+                                {"predicted", Align::kRight},
+                                {"exposed", Align::kRight}});
+  for (const PatchSteps& one : record.steps) {
+    const auto milliseconds = [](double seconds) { return fmt::format("{:.3f}", seconds * 1e3); };
+    const auto steps = static_cast<double>(one.tally.steps);
+    table.add_row({one.kind, reports::format_count(one.tally.steps),
+                   reports::format_count(per_step(one.tally.traffic.bytes, one.tally)),
+                   reports::format_count(per_step(one.tally.expected_bytes, one.tally)),
+                   milliseconds(one.tally.seconds / steps), milliseconds(one.predicted_step_s),
+                   milliseconds(one.tally.traffic.exposed_s / steps)});
+  }
+  std::string text = fmt::format(
+      "\nPatches: {}. A step is one evaluation of the network by rank 0, and the bytes are those "
+      "that it gives. The prediction adds what a band takes without the others and what their "
+      "exchange takes alone.\n\n{}",
+      patch_words(record.ranks, record.options), table.text());
+  if (record.shared_processors.empty()) return text;
+  return text + fmt::format("\nNo efficiency is claimed: {}.\n", record.shared_processors);
+}
+
+}  // namespace noisemark::suite
