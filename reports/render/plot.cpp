@@ -339,7 +339,7 @@ PlotSource memory_plot(const MemorySection& memory) {
     plot.data += fmt::format("{:.6g}", kMilli * point.time_s);
     int64_t stacked_bytes = 0;
     for (const size_t owner : drawn) {
-      stacked_bytes += point.by_category.at(owner);
+      if (owner < point.by_category.size()) stacked_bytes += point.by_category[owner];
       plot.data += fmt::format(" {:.4f}", static_cast<double>(stacked_bytes) / kMebi);
     }
     plot.data += '\n';

@@ -280,8 +280,11 @@ std::string certificate_words(const MemoryMode& mode) {
   const bool judged = proof.verdict == Verdict::kPass || proof.verdict == Verdict::kFail;
   if (!judged || proof.steps.empty()) return text;
   MarkdownTable table({{"after step", Align::kRight}, {"SHA-256"}, {"of none"}});
-  for (size_t i = 0; i < proof.steps.size(); ++i) {
-    const bool same = proof.sha256.at(i) == proof.reference_sha256.at(i);
+  // A changed file may have lists of unequal lengths, which `check` names.
+  const size_t known =
+      std::min({proof.steps.size(), proof.sha256.size(), proof.reference_sha256.size()});
+  for (size_t i = 0; i < known; ++i) {
+    const bool same = proof.sha256[i] == proof.reference_sha256[i];
     table.add_row({fmt::format("{}", proof.steps[i]), code(proof.sha256[i]),
                    same ? "the same" : code(proof.reference_sha256[i])});
   }

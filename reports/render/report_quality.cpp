@@ -42,7 +42,8 @@ std::string evaluations_table(const Quality& quality) {
 }
 
 std::string timesteps_table(const Evaluation& last) {
-  const bool known = !last.optimal_per_timestep.empty();
+  const bool known = last.optimal_per_timestep.size() >= last.per_timestep.size() &&
+                     !last.optimal_per_timestep.empty();
   std::vector<MarkdownTable::Column> columns{{"timestep", Align::kRight}, {"loss", Align::kRight}};
   if (known) columns.push_back({"Bayes-optimal", Align::kRight});
   if (known) columns.push_back({"above it", Align::kRight});
@@ -51,7 +52,7 @@ std::string timesteps_table(const Evaluation& last) {
     std::vector<std::string> row{format_count(last.timesteps[i]),
                                  format_number(last.per_timestep[i])};
     if (known) {
-      const double optimal = last.optimal_per_timestep.at(i);
+      const double optimal = last.optimal_per_timestep[i];
       row.push_back(format_number(optimal));
       row.push_back(optimal > 0 ? format_percent(last.per_timestep[i] / optimal - 1) : "");
     }

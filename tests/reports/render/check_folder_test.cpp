@@ -402,6 +402,23 @@ TEST_F(CheckFolder, finds_a_plot_that_the_report_shows_and_that_was_deleted) {
   }
 }
 
+TEST_F(CheckFolder, finds_lists_that_lost_what_belongs_to_others_and_renders_the_rest) {
+  const auto lose = [&](const std::function<void(Result&)>& change) {
+    Result result = test::result_under_echo();
+    result.quality = full_result().quality;
+    change(result);
+    EXPECT_NE(listed(check_values(result, "r.json")), "");
+    EXPECT_NE(render_report(result, sha256_of("r"), {}), "");
+    EXPECT_FALSE(plot_sources(result).empty());
+    write_result(folder_ / "result.json", result);
+    EXPECT_NE(found(), "");
+  };
+  lose([](Result& r) { r.memory_mode.certificate.reference_sha256.clear(); });
+  lose([](Result& r) { r.memory_mode.certificate.sha256.clear(); });
+  lose([](Result& r) { r.memory.timeline[1].by_category.clear(); });
+  lose([](Result& r) { r.quality.evaluations.back().optimal_per_timestep.resize(1); });
+}
+
 TEST_F(CheckFolder, finds_the_data_of_a_plot_that_were_changed) {
   make_folder(folder_ / "plots");
   const PlotSource source = plot_sources(full_result()).front();
