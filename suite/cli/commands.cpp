@@ -65,8 +65,9 @@ const std::array kCommands{
     Command{"plan", command::kPlan, "ID", 1, 1,
             "plan memory for a budget: predicted peak and time, Pareto curve",
             "The command records the first steps of the benchmark and plans by what they measured. "
-            "The plan goes to stdout, as Markdown. A budget that cannot be met exits with 2 and "
-            "names the smallest that can. With an error, tensors may be rounded, and E bounds the "
+            "The plan goes to stdout, as Markdown. If no plan keeps the budget, the command "
+            "exits with 2 and names the smallest that can be kept. With an error, tensors may be "
+            "rounded, and E bounds the "
             "gradient's relative error (0.01 where only ,error is written).",
             plan_memory},
     Command{"fit", command::kFit, "ID", 1, 1,
@@ -179,15 +180,15 @@ const std::array kCommands{
             "launched by correlation, graphs too. A trace without a device is summarised by its "
             "operators. The page is Markdown, on stdout.",
             show_trace},
-    Command{
-        "baseline", command::kBaseline, "ACTION PATH...", 2, -1, "keep runs to compare with",
-        "ACTION is promote or show. promote copies at least three passing runs of one "
-        "identity, whole, to "
-        "HARDWARE/BENCHMARK@SCALE/MODE-BASELINE-PRECISION-DEVICE/RUN/result.json below --into, "
-        "with a page for the reviewer; a commit makes it the baseline. show prints those pages. "
-        "`compare` takes such a folder as BASE, with --exact, or with --calibration for what "
-        "has noise.",
-        keep_baseline},
+    Command{"baseline", command::kBaseline, "ACTION PATH...", 2, -1, "keep runs to compare with",
+            "ACTION is promote or show. promote copies at least three passing runs of one "
+            "identity, whole, to "
+            "HARDWARE/BENCHMARK@SCALE/MODE-BASELINE-PRECISION-DEVICE/RUN/result.json below --into, "
+            "with a page for the reviewer; a commit makes them the stored baseline. show prints "
+            "those pages. "
+            "`compare` takes such a folder as BASE, with --exact, or with --calibration for what "
+            "has noise.",
+            keep_baseline},
     Command{"selftest", command::kSelftest, "", 0, 0,
             "test on this machine that the comparison finds faults",
             "The command slows recorded rounds down by 5 and 10 %, and puts into short real runs a "
