@@ -121,7 +121,7 @@ def spilled(rng):
         body += more
         ends.append(len(body))
     whole = body + rng.choice((chunk(b"IEND", b""), b""))
-    cut = rng.choice((len(whole), len(whole), rng.randrange(ends[0], len(whole)), rng.choice(ends) - rng.randrange(1, 8)))
+    cut = rng.choice((len(whole), rng.choice(ends) - rng.randrange(1, 8)) + 6 * (rng.randrange(ends[0], len(whole)),))
     return whole[:cut]
 
 
