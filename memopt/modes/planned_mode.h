@@ -38,7 +38,7 @@ struct HostMemoryReport {
   int64_t refused_bytes = 0;    ///< of those, as they were saved
 };
 
-/// How a mode kept its budget, in the steps that began after it had watched as many forward passes
+/// A mode's keeping of its budget, in the steps that began after it had watched as many forward passes
 /// as it needs.
 struct KeptBudget {
   int64_t steps = 0;

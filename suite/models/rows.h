@@ -20,7 +20,7 @@ enum class NormRule {
   kOwn,             ///< this step's of the own band alone
 };
 
-/// What the others' bands give to a call of the network on one band of rows. A layer asks for it in
+/// Gives what the others' bands have to a call of the network on one band of rows. A layer asks for it in
 /// the order of the forward pass, the same on all ranks; the number of the question is its place.
 class RowExchange {
  public:

@@ -16,16 +16,16 @@ struct PatchSteps {
   double predicted_step_s = 0;
 };
 
-/// What became of a sampling by several ranks. The figures are rank 0's.
+/// The cost of a sampling by several ranks. The figures are rank 0's.
 struct PatchRecord {
   int64_t ranks = 1;
   PatchOptions options;
-  std::string
-      shared_processors;  ///< why no efficiency is claimed; empty where every rank has its own
+  /// The reason why no efficiency is claimed; empty where every rank has processors of its own.
+  std::string shared_processors;
   std::vector<PatchSteps> steps;  ///< kinds that were made
 };
 
-/// Measures what the prediction is of, with all other ranks, and adds up.
+/// Measures the parts that the prediction adds up, together with all other ranks.
 [[nodiscard]] PatchRecord record_of(PatchedDenoiser& patched, const PatchOptions& options,
                                     const Group& group, int64_t threads);
 

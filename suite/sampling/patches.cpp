@@ -62,7 +62,7 @@ void require_equal_bands(int64_t ranks, const ModelConfig& model) {
       fmt::format("a divisor of the {} rows that the picture has in its lowest stage", lowest));
 }
 
-/// What this rank's layers are given, by the number of their question.
+/// Gives this rank's layers the other bands, by the number of their question.
 class PatchedDenoiser::Exchange final : public RowExchange {
  public:
   Exchange(std::shared_ptr<Group> group, const PatchOptions& options)

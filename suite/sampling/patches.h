@@ -46,7 +46,7 @@ struct PatchTally {
   Traffic traffic;
 };
 
-/// What an evaluation is made of, measured apart.
+/// The parts of an evaluation, measured apart.
 struct PatchProbe {
   double band_s = 0;       ///< the network on a band, where nobody is asked
   double operation_s = 0;  ///< a gathering of next to nothing

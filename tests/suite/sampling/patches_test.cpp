@@ -173,7 +173,7 @@ TEST(PatchParallel, full_sync_gives_what_one_process_gives) {
   }
 }
 
-/// What is a step old is as good as new where the picture did not change.
+/// Activations a step old are as good as new where the image did not change.
 TEST(PatchParallel, displaced_takes_what_the_others_had_in_the_step_before) {
   for (const std::string network : {"ho", "lucid"}) {
     const Way way{network, PatchMode::kDisplaced};
