@@ -38,8 +38,8 @@ struct HostMemoryReport {
   int64_t refused_bytes = 0;    ///< of those, as they were saved
 };
 
-/// A mode's keeping of its budget, in the steps that began after it had watched as many forward passes
-/// as it needs.
+/// A mode's keeping of its budget, in the steps that began after it had watched as many forward
+/// passes as it needs.
 struct KeptBudget {
   int64_t steps = 0;
   int64_t exceeded = 0;  ///< steps that held more; of "saved=" those with a pass that followed no

@@ -20,8 +20,9 @@ enum class NormRule {
   kOwn,             ///< this step's of the own band alone
 };
 
-/// Gives what the others' bands have to a call of the network on one band of rows. A layer asks for it in
-/// the order of the forward pass, the same on all ranks; the number of the question is its place.
+/// Gives what the others' bands have to a call of the network on one band of rows. A layer asks for
+/// it in the order of the forward pass, the same on all ranks; the number of the question is its
+/// place.
 class RowExchange {
  public:
   virtual ~RowExchange() = default;
