@@ -13,7 +13,8 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// The variables by which one way of starting ranks names them. It is recognised by the variable of their number.
+/// The variables by which one way of starting ranks names them. It is recognised by the variable of
+/// their number.
 struct Launcher {
   const char* ranks;
   const char* rank;

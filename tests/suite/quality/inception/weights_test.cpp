@@ -102,8 +102,8 @@ TEST(InceptionWeights, name_what_is_missing_unexpected_and_misshapen) {
     file.tensors.back().first = "fc.other";
   });
   EXPECT_EQ(code, ExitCode::kBadInput);
-  for (const char* words : {"missing fc.bias", "unexpected fc.other",
-                            "; fc.weight [1000, 2048] (", "; fc.weight [1008, 2048])"}) {
+  for (const char* words : {"missing fc.bias", "unexpected fc.other", "; fc.weight [1000, 2048] (",
+                            "; fc.weight [1008, 2048])"}) {
     EXPECT_NE(message.find(words), std::string::npos) << message;
   }
 }
