@@ -202,7 +202,8 @@ TEST_F(Sample, refuses_what_it_cannot_do) {
   expect_refused({"--eta", "1.5"}, "--eta: sample.ddim_eta: 1.5 (a number from 0.0 to 1.0)");
   expect_refused({"--variance", "large"}, "--variance: large: means nothing for ddim");
   expect_refused({"--sampler", "ddpm", "--steps", "3"}, "--steps: 3: means nothing for ddpm");
-  expect_refused({"--set", "model.dim=32"}, weights() + ": tensors: misshapen ");
+  expect_refused({"--set", "model.dim=32"},
+                 weights() + ": tensors: init_conv.weight [16, 1, 7, 7], ");
   expect_refused({"--baseline", "plain", "--baseline", "fused"},
                  "sample: --baseline: given more than once");
   EXPECT_EQ(sample({}).err, "noisemark: --out: nothing given (a new folder)\n");
