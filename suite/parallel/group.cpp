@@ -344,6 +344,14 @@ void Group::require_equal(const std::string& what, const std::string& value) {
   }
 }
 
+Traffic& operator+=(Traffic& to, const Traffic& more) {
+  to.operations += more.operations;
+  to.bytes += more.bytes;
+  to.busy_s += more.busy_s;
+  to.exposed_s += more.exposed_s;
+  return to;
+}
+
 Traffic operator-(const Traffic& a, const Traffic& b) {
   return {a.operations - b.operations, a.bytes - b.bytes, a.busy_s - b.busy_s,
           a.exposed_s - b.exposed_s};

@@ -30,6 +30,7 @@ struct Traffic {
   double exposed_s = 0;  ///< of it the rank did nothing but wait
 };
 
+Traffic& operator+=(Traffic& to, const Traffic& more);
 [[nodiscard]] Traffic operator-(const Traffic& a, const Traffic& b);
 
 /// The ranks of one training, joined: c10d's process group, and the store by which they found each

@@ -192,11 +192,7 @@ at::Tensor PatchedDenoiser::forward(const at::Tensor& x, const at::Tensor& t) {
   tally.seconds += std::chrono::duration<double>(Clock::now() - start).count();
   tally.expected_bytes += (elements.output + (layers_give ? elements.layers : 0)) *
                           static_cast<int64_t>(out.element_size());
-  const Traffic made = group_->traffic() - before;
-  tally.traffic.operations += made.operations;
-  tally.traffic.bytes += made.bytes;
-  tally.traffic.busy_s += made.busy_s;
-  tally.traffic.exposed_s += made.exposed_s;
+  tally.traffic += group_->traffic() - before;
   last_band_ = band;
   last_t_ = t;
   return joined;

@@ -82,7 +82,7 @@ test::TemporaryFolder* SampleByRanks::trained = nullptr;
 /// Samples that no test waits for.
 constexpr const char* kEndless = "100000";
 
-/// Of values in [-1, 1].
+/// Returns the peak signal-to-noise ratio of values in [-1, 1].
 double psnr_db(const at::Tensor& samples, const at::Tensor& serial) {
   return 10 * std::log10(4 / (samples - serial).square().mean().item<double>());
 }
