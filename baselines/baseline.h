@@ -8,7 +8,7 @@
 
 namespace noisemark::baselines {
 
-/// How the locked computation is executed. Every combination computes the same function.
+/// The execution of the locked computation. Every combination computes the same function.
 struct Execution {
   bool channels_last = false;  ///< NHWC memory for weights and activations
   bool fused = false;          ///< fused_ops() instead of plain_ops(): fp32, tf32 or bf16

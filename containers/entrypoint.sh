@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What an image runs: `benchmark` is the smoke suite under CTest; anything else goes to noisemark, nothing is --help.
+# An image runs this: `benchmark` is the smoke suite under CTest, all other words go to noisemark, and none is --help.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -26,7 +26,7 @@ Environment:
   NOISEMARK_VENV         the virtual environment (default: build/venv); several checkouts may share one
   NOISEMARK_CIFAR10      folder that holds cifar-10-batches-bin/, for the tests that read real images
   NOISEMARK_CIFAR10_MAKER  a Python program that makes such a folder, where the one above is not set: FILE DIR --png
-  NOISEMARK_REQUIRE      one or several of cuda,peers,pictures: a test that lacks it fails; `test` adds peers that it installs
+  NOISEMARK_REQUIRE      one or several of cuda,peers,pictures,browser: a test that lacks it fails; `test` adds peers that it installs
   NOISEMARK_OUT          where results go
   NOISEMARK_JOBS         parallel compilations (default: cores, at most one for each 2 GiB of memory)
   NOISEMARK_STAGES       a file to which `test` adds a line with the time of each stage

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace noisemark::test {
 
-int run_tests() {
+namespace {
+
+int exit_code_of_tests() {
   const int failed = RUN_ALL_TESTS();
   if (failed != 0 || testing::GTEST_FLAG(list_tests)) return failed;
   const testing::UnitTest& tests = *testing::UnitTest::GetInstance();
@@ -15,6 +18,14 @@ int run_tests() {
     return 1;
   }
   return tests.skipped_test_count() == tests.test_to_run_count() ? 77 : 0;
+}
+
+}  // namespace
+
+void run_tests() {
+  const int code = exit_code_of_tests();
+  (void)std::fflush(nullptr);
+  std::_Exit(code);
 }
 
 }  // namespace noisemark::test

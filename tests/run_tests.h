@@ -2,9 +2,10 @@
 
 namespace noisemark::test {
 
-/// Runs the tests that the command line selects, after testing::InitGoogleTest, and returns the
-/// exit code: 0 when at least one passed and none failed, 77 when every one was skipped, 1
-/// otherwise, also when none was selected. GoogleTest alone returns 0 for tests that did nothing.
-[[nodiscard]] int run_tests();
+/// Runs the tests that the command line selects, after testing::InitGoogleTest, and ends the
+/// process with the exit code: 0 when at least one passed and none failed, 77 when every one was
+/// skipped, 1 otherwise, also when none was selected. GoogleTest alone returns 0 for tests that did
+/// nothing. The process ends as that of leave() in reports/base/streams.h.
+[[noreturn]] void run_tests();
 
 }  // namespace noisemark::test

@@ -4,5 +4,5 @@
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  return noisemark::test::run_tests();
+  noisemark::test::run_tests();
 }

@@ -52,7 +52,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def commands(args: argparse.Namespace) -> dict[str, str]:
-    """How each contestant is started, by its name."""
+    """Returns how each contestant is started, by its name."""
     benchmark = asked_for(args.benchmark, checked_device(args.device))
     return {name: pace.words(args.bare_loop, benchmark, "--data", args.data, "--threads", args.threads,
                              "--device", args.device, "--precision", args.precision, "--accounting", name)
@@ -73,7 +73,7 @@ def table(rows: list[pace.Row], title: str) -> str:
 
 
 def exit_code(rows: list[pace.Row]) -> int:
-    """Of the judged contestant's verdict."""
+    """Returns the exit code of the judged contestant's verdict."""
     return _CODES[judged_overhead(next(row for row in rows if row.name == JUDGED), MOST)[1]]
 
 

@@ -44,7 +44,7 @@ def file_sha256(path: Path) -> str:
 
 
 def tensors_sha256(tensors: Tensors) -> str:
-    """Of name, type, shape and bytes of each, in the order of their names: as Noisemark counts it."""
+    """Hashes name, type, shape and bytes of each, in the order of their names: as Noisemark counts it."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         shape = ",".join(map(str, tensors[name].shape))
@@ -54,7 +54,7 @@ def tensors_sha256(tensors: Tensors) -> str:
 
 
 def expected_shapes() -> dict[str, tuple[int, ...]]:
-    """Of torchvision's Inception v3 with as many classes as FID's has. FID's poolings differ from
+    """Returns the shapes of torchvision's Inception v3 with as many classes as FID's has. FID's poolings differ from
     it, and they have no weights."""
     import torch
     from torchvision.models import inception_v3

@@ -75,7 +75,7 @@ def _listed(listing: dict[str, Any], name: str | None, path: Path) -> tuple[Defi
 
 
 def _recorded(result: dict[str, Any]) -> Definition:
-    """What a result.json was measured with, custom where it says so."""
+    """Returns what a result.json was measured with, custom where it says so."""
     text, identity = result["definition"], result["identity"]
     overrides = tuple(identity.get("overrides", ()))
     return Definition(text, json.loads(text), overrides, identity.get("custom", bool(overrides)))

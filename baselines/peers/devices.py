@@ -1,4 +1,4 @@
-"""Where the contestants of a table train, and which scale of a benchmark belongs there. Needs no torch."""
+"""Says where the contestants of a table train, and which scale of a benchmark belongs there. Needs no torch."""
 
 import re
 
@@ -26,5 +26,5 @@ def titled(benchmark: str, device: str) -> str:
 
 
 def asked_for(benchmark: str, device: str) -> str:
-    """How the benchmark is named to a contestant. An ID alone is a peer's @cpu."""
+    """Returns how the benchmark is named to a contestant. An ID alone is a peer's @cpu."""
     return benchmark if device == CPU else titled(benchmark, device)

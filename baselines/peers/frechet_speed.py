@@ -73,7 +73,7 @@ def _limit_threads(threads: int) -> None:
 
 
 def _moments(seed: int, samples: int, dimension: int) -> dict[str, Any]:
-    """Of features whose eigenvalues span four decades, as those of networks do."""
+    """Returns moments of features whose eigenvalues span four decades, as those of networks do."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def _agreement(record: dict[str, Any]) -> list[Verdict]:
 
 
 def verdicts_of(record: dict[str, Any]) -> list[Verdict]:
-    """Of every gate, and of every peer's value. Raises BadInput where the turns are not of a distance."""
+    """Returns the verdicts of every gate and of every peer's value. Raises BadInput where the turns are not of a distance."""
     try:
         return [*judge(record, GATES), *_agreement(record)]
     except KeyError as error:

@@ -92,14 +92,14 @@ class Part:
 
 
 def has_gpu(devices: Path, environment: Mapping[str, str]) -> bool:
-    """Whether the driver shows one, and it is not hidden from programs."""
+    """Returns whether the driver shows one, and it is not hidden from programs."""
     if environment.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
     return any(devices.glob("nvidia[0-9]*")) or (devices / "dxg").exists()
 
 
 def cells_of(text: str) -> list[list[str]]:
-    """Of every row of the Markdown tables in a text, their heads too."""
+    """Returns the cells of every row of the Markdown tables in a text, their heads too."""
     lines = (line.strip() for line in text.splitlines())
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
 
@@ -109,7 +109,7 @@ def _best(title: str, peer: str) -> tuple[str, str]:
 
 
 def speed_verdict(row: pace.Row, least: float) -> str:
-    """Whether `row` is at least so many times as fast as what it is beside, by the whole interval."""
+    """Returns whether `row` is at least so many times as fast as what it is beside, by the whole interval."""
     if row.ratio_ci95 is None:
         return NOT_PROVEN
     low, high = row.ratio_ci95
@@ -117,7 +117,7 @@ def speed_verdict(row: pace.Row, least: float) -> str:
 
 
 def speed_rows(record: dict[str, Any], title: str, command: str) -> list[Row]:
-    """Of each baseline beside each peer, and of the fastest what is asked; a contestant that could not run
+    """Returns rows of each baseline beside each peer, and of the fastest what is asked; a contestant that could not run
     has none."""
     timed = [contestant["name"] for contestant in record["contestants"]]
     rows = []
@@ -142,7 +142,7 @@ def _of_bytes(precision: str, what: str) -> str:
 
 
 def target_rows(text: str, precision: str, command: str, timed: bool) -> list[Row]:
-    """What memory_table.py says of its targets; those of time only where it was asked to time them."""
+    """Returns what memory_table.py says of its targets; those of time only where it was asked to time them."""
     found = [cells for cells in cells_of(text.partition("\n## Targets\n")[2]) if len(cells) == 5]
     return [Row(_of_bytes(precision, what), asked, reached, verdict, command)
             for what, asked, _, reached, verdict in found[2:] if timed or _OVERHEAD not in what]
@@ -169,7 +169,7 @@ def fit_rows(text: str, title: str, command: str) -> list[Row]:
 
 
 def accounting_rows(text: str, title: str, command: str) -> list[Row]:
-    """What accounting_cost.py says of each kind of accounting, of which it judges one."""
+    """Returns what accounting_cost.py says of each kind of accounting, of which it judges one."""
     _, _, *rows = cells_of(text)
     return [Row(_accounting(title, kind), asked, measured, verdict, command)
             for kind, measured, asked, verdict in rows]
@@ -184,7 +184,7 @@ def _busy(load: str) -> str:
 
 
 def columns_rows(text: str, command: str) -> list[Row]:
-    """What noisemark_gpu_columns says of each thing that must hold; busy time has two sources."""
+    """Returns what noisemark_gpu_columns says of each thing that must hold; busy time has two sources."""
     checks = [cells for cells in cells_of(text) if len(cells) == 3 and cells[2] in _CHECKS]
     rows = []
     for what, found, verdict in checks:
@@ -234,7 +234,7 @@ class Parts:
         self._args = args
 
     def all(self) -> list[Part]:
-        """What takes least comes first."""
+        """Returns all parts; what takes least comes first."""
         return [self._columns(), self._accounting(), self._memory("fp32"), self._memory("bf16"), self._fit(),
                 *map(self._speed, _BENCHMARKS)]
 
@@ -348,7 +348,7 @@ def _run(command: list[str], stdout: Path, longest_s: float) -> int:
 
 
 def _rows_of(part: Part, code: int, stdout: Path, shown: str) -> list[Row]:
-    """What could be read, a row more where the command failed (a table is there after a failed gate), and
+    """Returns what could be read, a row more where the command failed (a table is there after a failed gate), and
     one of each that is asked for and missing."""
     if code == pace.EXIT_CANNOT_RUN_HERE:
         rows = [Row(part.name, "", "cannot run here", "", shown)]
@@ -365,7 +365,7 @@ def _rows_of(part: Part, code: int, stdout: Path, shown: str) -> list[Row]:
 
 
 class Ended:
-    """Which parts have ended in a folder, by what command and with which exit code."""
+    """Says which parts have ended in a folder, by what command and with which exit code."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -418,7 +418,7 @@ def measure(args: argparse.Namespace, run: Run | None = None) -> list[Row]:
 
 
 def exit_code(rows: list[Row]) -> int:
-    """Whether the table is whole."""
+    """Returns whether the table is whole."""
     return pace.EXIT_FAILED if any(row.verdict in (_FAILED, NOT_MEASURED) for row in rows) else 0
 
 

@@ -39,7 +39,7 @@ class Point:
 
 
 def points_of(entries: list[Entry]) -> list[Point]:
-    """Of the contestants whose peak is known and who were timed."""
+    """Returns the points of the contestants whose peak is known and who were timed."""
     points = []
     for entry in entries:
         peak_bytes, row = entry.bytes["peak_bytes"].value, entry.pace.get(PLAIN)

@@ -23,7 +23,7 @@ _UNLIKE = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What a contestant's result.json says: bytes of a steady step by the metric's name, and whether
+    """Holds what a contestant's result.json says: bytes of a steady step by the metric's name, and whether
     it trains like `none`, in a few words ("": nobody asked)."""
 
     bytes: dict[str, Figure]
@@ -45,7 +45,7 @@ class Entry:
 
 
 def measured_in(result: dict[str, Any]) -> Measured:
-    """Of a result.json, Noisemark's or a peer's."""
+    """Reads the figures of a result.json, Noisemark's or a peer's."""
     metrics = {metric["name"]: metric for metric in result["metrics"]}
     figures = {name: _figure_of(metrics[name]) for name in _FIGURES}
     return Measured(figures, _certificate_of(result.get("memory_mode", {})))
@@ -67,7 +67,7 @@ def _figure_of(metric: dict[str, Any]) -> Figure:
 
 
 def entries_of(measured: dict[str, Measured], record: dict[str, Any]) -> list[Entry]:
-    """Of all that were measured, in their order; those of the interleaved run with their speed."""
+    """Returns entries of all that were measured, in their order; those of the interleaved run with their speed."""
     timed = [contestant["name"] for contestant in record["contestants"]]
     references = [name for name in (PLAIN, FUSED, EAGER, *CHECKPOINTS) if name in timed]
     pace = {reference: dict(zip(timed, rows_of(record, reference))) for reference in references}
@@ -135,13 +135,13 @@ def table(entries: list[Entry]) -> str:
 
 
 def is_no_higher(entry: Entry, bound: Figure) -> bool:
-    """Whether its peak is known, and at most `bound`."""
+    """Returns whether its peak is known, and at most `bound`."""
     peak = entry.bytes["peak_bytes"].value
     return peak is not None and bound.value is not None and peak <= bound.value
 
 
 def against_checkpoints(entries: list[Entry]) -> str:
-    """What of Noisemark has a peak no higher than torch.utils.checkpoint, and how fast it is."""
+    """Returns what of Noisemark has a peak no higher than torch.utils.checkpoint, and how fast it is."""
     known = {entry.name: entry for entry in entries}
     return "\n".join(_against(known[name], entries) for name in CHECKPOINTS if name in known)
 

@@ -109,7 +109,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 class Commands:
-    """How a contestant is started, by its name: a mode, or peer-VARIANT."""
+    """Holds how a contestant is started, by its name: a mode, or peer-VARIANT."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -205,7 +205,7 @@ def _measured(name: str, command: list[str], out: Path) -> tuple[Measured, str]:
 
 
 def _recorded(command: list[str], program_sha256: str, out: Path) -> tuple[Measured, str] | None:
-    """What an earlier run of this command left in `out`, as _measured() returns it; None where nothing
+    """Returns what an earlier run of this command left in `out`, as _measured() returns it; None where nothing
     did, or another program. Of a peer `program_sha256` is empty, as it is in its result."""
     try:
         result = json.loads((out / "result.json").read_text())

@@ -1,4 +1,4 @@
-"""What the memory modes must reach: what is asked and aimed for, beside what a table measured.
+"""Lists what the memory modes must reach: what is asked and aimed for, beside what a table measured.
 
 Bytes are exact: a factor is reached or missed. Times are not: a target is reached where the whole 95 %
 interval does and missed where the whole interval misses it, and else not proven. A mode that is to be
@@ -29,7 +29,7 @@ def percent(overhead: float) -> str:
 
 @dataclass(frozen=True)
 class _Factor:
-    """How many times fewer bytes than plain `none` a mode must hold."""
+    """Holds how many times fewer bytes than plain `none` a mode must hold."""
 
     benchmark: str
     mode: str
@@ -41,7 +41,7 @@ class _Factor:
 
     @property
     def row(self) -> tuple[str, str]:
-        """What the target's row says first: of what, and how much is asked."""
+        """Returns what the target's row says first: of what, and how much is asked."""
         return f"{self.mode}: {self.figure}, times fewer", f"{self.asked:.2f}"
 
     def is_of(self, benchmark: str, precision: str, scale: str) -> bool:
@@ -51,7 +51,7 @@ class _Factor:
 
 @dataclass(frozen=True)
 class _Overhead:
-    """How much longer than under `to` a step may take under `mode`, as a fraction of it."""
+    """Holds how much longer than under `to` a step may take under `mode`, as a fraction of it."""
 
     mode: str
     to: str
@@ -106,7 +106,7 @@ def _factor(target: _Factor, entries: dict[str, Entry]) -> Target:
 
 
 def byte_targets(benchmark: str, precision: str, entries: list[Entry], scale: str = CPU) -> list[Target]:
-    """Of a benchmark at a scale, in its definition's batch; empty where nothing is asked of it."""
+    """Returns the targets of a benchmark at a scale, in its definition's batch; empty where nothing is asked of it."""
     known = {entry.name: entry for entry in entries}
     return [_factor(target, known) for target in _FACTORS if target.is_of(benchmark, precision, scale)]
 
@@ -118,7 +118,7 @@ def asked_of(benchmark: str, precision: str, scale: str, timed: bool) -> list[tu
 
 
 def judged_overhead(row: Row, most: float) -> tuple[str, str]:
-    """How much longer a step takes than the one `row` is beside, near end of the interval first, and whether
+    """Returns how much longer a step takes than the one `row` is beside, near end of the interval first, and whether
     that is `most` of it at the most."""
     measured = percent(1 / row.ratio - 1)
     if row.ratio_ci95 is None:
@@ -129,7 +129,7 @@ def judged_overhead(row: Row, most: float) -> tuple[str, str]:
 
 
 def overhead_target(entries: list[Entry], target: _Overhead = _OVERHEADS[CPU][0]) -> Target:
-    """Of the time of a step of a mode beside another; without `target` of `echo` beside plain `none`."""
+    """Judges the time of a step of a mode beside another; without `target` of `echo` beside plain `none`."""
     row = next((entry.pace.get(target.to) for entry in entries if entry.name == target.mode), None)
     if row is None:
         return Target(*target.row, target.aim, "", NOT_MEASURED)
@@ -143,7 +143,7 @@ def _speed_verdict(row: Row) -> str:
 
 
 def checkpoint_target(entries: list[Entry], checkpoint: str) -> Target:
-    """Of the time of a step beside the peer's checkpointing. Of the timed modes whose certificate passes
+    """Judges the time of a step beside the peer's checkpointing. Of the timed modes whose certificate passes
     and whose peak is no higher, the one with the highest is judged: bytes are exact, so no time is picked."""
     what, asked, aim = f"a lossless mode at the peak of {checkpoint}", "faster", "by 15 %"
     known = {entry.name: entry for entry in entries}
@@ -185,6 +185,6 @@ def targets_table(targets: list[Target]) -> str:
 
 
 def missed(targets: list[Target]) -> list[str]:
-    """What makes a check red, a line each."""
+    """Returns what makes a check red, a line each."""
     return [f"{t.what}: {t.verdict}{f', {t.reached}' if t.reached else ''} (asked: {t.asked})"
             for t in targets if t.verdict in _RED]

@@ -79,7 +79,7 @@ class Contestant:
         self._said.close()
 
     def _last_words(self) -> str:
-        """Of what it said on standard error, which is shown: why it ended, for short."""
+        """Returns the end of what it said on standard error, which is shown: why it ended, for short."""
         self._said.seek(0)
         said = self._said.read()
         print(said, end="", file=sys.stderr, flush=True)
@@ -151,7 +151,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Turns:
-    """How many each contestant gets."""
+    """Says how many each contestant gets."""
 
     rounds: int
     warmup_rounds: int  # left out of the figures

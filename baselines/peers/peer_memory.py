@@ -1,4 +1,4 @@
-"""How much memory a peer's steady step takes.
+"""Measures how much memory a peer's steady step takes.
 
 On a GPU torch's caching allocator says it: how much of it is live, and the most that was since it was last
 asked. On the CPU the profiler records every allocation and release of torch's allocator. Their running total
@@ -43,7 +43,7 @@ class Live:
 
 
 class Allocator(Protocol):
-    """What torch.cuda says of its caching allocator, all of it as the host asks for memory."""
+    """Holds what torch.cuda says of its caching allocator, all of it as the host asks for memory."""
 
     def memory_allocated(self, device: torch.device) -> int: ...
     def max_memory_allocated(self, device: torch.device) -> int: ...
@@ -51,13 +51,16 @@ class Allocator(Protocol):
 
 
 def between_steps_bytes(trainer: PeerTrainer) -> int:
-    """Of the distinct storages of weights, buffers, average and optimizer state."""
+    """Sums the distinct storages of weights, buffers, average and optimizer state, and the buckets in which several
+    ranks exchange gradients, which are as large as these."""
     modules = [module for module in (trainer.loss, trainer.ema) if module is not None]
     tensors = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
     for state in trainer.adam.state.values():
         tensors += [value for value in state.values() if isinstance(value, torch.Tensor)]
     storages = (tensor.untyped_storage() for tensor in tensors)
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    distinct = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    buckets = 0 if trainer.ranks == 1 else sum(p.nbytes for p in trainer.loss.parameters() if p.requires_grad)
+    return sum(distinct.values()) + buckets
 
 
 def live_at_marks(events: Iterable[tuple[str, int]]) -> dict[str, Live]:
@@ -110,7 +113,7 @@ def _figure(value: int, method: str, left_bytes: int) -> Figure:
 
 
 def _asked(allocator: Allocator, device: torch.device) -> Live:
-    """Of now, and the most since this was called before."""
+    """Returns the bytes of now, and the most since this was called before."""
     gc.collect()
     live = Live(allocator.memory_allocated(device), allocator.max_memory_allocated(device))
     allocator.reset_peak_memory_stats(device)

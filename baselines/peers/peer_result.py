@@ -40,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class MemoryPass:
-    """What a pass of its own found, by the metric's name, and how many steps it took."""
+    """Holds what a pass of its own found, by the metric's name, and how many steps it took."""
 
     steps: int = 0
     figures: dict[str, Figure] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def _cpu_model() -> str:
 
 
 def repeat_command(options: list[str]) -> str:
-    """What to type in the checkout to run the peer again, with this Python, into another folder."""
+    """Returns what to type in the checkout to run the peer again, with this Python, into another folder."""
     python = Path(sys.executable)
     if python.is_relative_to(_CHECKOUT):
         python = python.relative_to(_CHECKOUT)

@@ -20,7 +20,7 @@ class Marks(Protocol):
 
 
 class HostMarks:
-    """Of a CPU, which works as it is told."""
+    """Marks times of a CPU, which works as it is told."""
 
     def __init__(self) -> None:
         self._times_s: list[float] = []
@@ -40,7 +40,7 @@ class HostMarks:
 
 
 class CudaMarks:
-    """Of a GPU: events in its current stream."""
+    """Marks times of a GPU: events in its current stream."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -88,7 +88,7 @@ class PhaseClock:
         self._begin = self._last = self._marks.mark()
 
     def lap(self, phase: str) -> None:
-        """What was issued since the last lap was of this phase."""
+        """Counts what was issued since the last lap to this phase."""
         now = self._marks.mark()
         self._parts.append((phase, self._last, now))
         self._last = now

@@ -70,7 +70,7 @@ def _trainer(
         import torch
 
         from pictures import load_pictures
-        from training import PeerTrainer, open_device
+        from training import PeerTrainer, join_ranks, open_device
     except ImportError as error:
         raise CannotRunHere(
             f"the peers cannot be imported: {error} (containers/setup.sh test puts them into build/venv)"
@@ -84,7 +84,7 @@ def _trainer(
         raise BadInput("--precision: tf32: needs a CUDA device (fp32 or bf16 here)")
     device = open_device(args.device)
     pictures = load_pictures(definition, args.data)
-    trainer = PeerTrainer(definition, pictures, args.variant, args.precision, device)
+    trainer = PeerTrainer(definition, pictures, args.variant, args.precision, device, join_ranks())
     return trainer, pictures
 
 
@@ -119,6 +119,8 @@ def _measure(args: argparse.Namespace, definition: Definition) -> int:
         args.threads, pictures.standing, pictures.files, trainer.parameters, _samples_of(steps),
         _memory_of(args, trainer),
     )
+    if trainer.ranks > 1 and int(os.environ["RANK"]) > 0:
+        return 0  # the first rank's figures are written: each waits for the others in every step
     args.out.mkdir(parents=True, exist_ok=True)
     result = result_of(run)
     write_result(args.out / "result.json", result)

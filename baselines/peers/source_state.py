@@ -1,4 +1,4 @@
-"""Which text of Noisemark's repository a result was made by."""
+"""Finds which text of Noisemark's repository a result was made by."""
 
 import hashlib
 import subprocess
@@ -31,7 +31,7 @@ def _untracked(folder: Path) -> bytes:
 
 
 def source_state(checkout: Path, part: str) -> SourceState:
-    """Of the repository whose top `checkout` is; changes count where they are below `part`."""
+    """Returns the state of the repository whose top `checkout` is; changes count where they are below `part`."""
     top = _git(checkout, "rev-parse", "--show-toplevel")
     commit = _git(checkout, "rev-parse", "HEAD")
     if top is None or commit is None or Path(top.decode().strip()) != checkout.resolve():

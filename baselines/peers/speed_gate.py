@@ -1,4 +1,4 @@
-"""Whether Noisemark is as many times as fast as a peer as is asked, from the turns of one run (pace.py).
+"""Judges whether Noisemark is as many times as fast as a peer as is asked, from the turns of one run (pace.py).
 
 A gate asks of the median over rounds of the ratio within a round. Its 95 % interval is printed beside it,
 so that a median that is above by luck can be seen to be.
@@ -54,7 +54,7 @@ def _timed(record: dict[str, Any], contestant: dict[str, Any]) -> list[list[floa
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """What pace.measure() returned, from a file. Raises BadInput where it is none, or cannot be judged."""
+    """Returns what pace.measure() returned, from a file. Raises BadInput where it is none, or cannot be judged."""
     try:
         record = json.loads(path.read_text())
         turns = {c["name"]: _timed(record, c) for c in record["contestants"]}

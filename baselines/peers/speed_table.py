@@ -65,7 +65,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 class Commands:
-    """How each contestant is started."""
+    """Holds how each contestant is started."""
 
     def __init__(self, args: argparse.Namespace, definitions: Path) -> None:
         self._args = args
@@ -104,7 +104,7 @@ def _median_ms(turns: list[dict[str, Any]], phase: str) -> str:
 
 
 def phase_table(record: dict[str, Any]) -> str:
-    """Where each contestant's time goes: milliseconds, medians over the steps after the warm-up."""
+    """Returns where each contestant's time goes: milliseconds, medians over the steps after the warm-up."""
     lines = [f"| contestant, ms | {' | '.join(_PHASES.values())} |", "|---|" + "---:|" * len(_PHASES)]
     for contestant in record["contestants"]:
         turns = contestant["turns"][record["warmup_rounds"] :]
@@ -114,7 +114,7 @@ def phase_table(record: dict[str, Any]) -> str:
 
 
 def _notes(left_out: pace.LeftOut) -> str:
-    """Who has no row, and why."""
+    """Returns who has no row, and why."""
     return "".join(f"\nLeft out: {why}.\n" for why in left_out)
 
 

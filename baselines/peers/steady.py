@@ -1,4 +1,4 @@
-"""Where the steady part of a run begins, and its median with an interval.
+"""Finds where the steady part of a run begins, and its median with an interval.
 
 The rules are those of reports/result/warmup.h and reports/base/statistics.h; a test holds the two against each
 other on thousands of runs. Needs nothing but the standard library.
@@ -29,7 +29,7 @@ class Warmup:
 
 @dataclass(frozen=True)
 class _Level:
-    """What the second half of the run says about a steady step."""
+    """Holds what the second half of the run says about a steady step."""
 
     median_s: float
     noise_frac: float

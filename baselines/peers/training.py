@@ -1,17 +1,20 @@
 """One optimizer step as the peers' users write it, with the time of each phase."""
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 from ema_pytorch import EMA
 from torch import nn
 from torch._functorch import config as functorch_config
 from torch.autograd.graph import save_on_cpu
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from checkpointing import checkpoint_blocks
-from definition import CannotRunHere, Definition
+from definition import BadInput, CannotRunHere, Definition
 from networks import build_loss, build_network
 from phase_clock import PhaseClock, marks_of
 from pictures import Pictures
@@ -23,12 +26,20 @@ _STEPS_AHEAD = 2  # as many batches as Noisemark's loader has ready
 
 @dataclass
 class Step:
-    """What one optimizer step took, in seconds, and its loss."""
+    """Holds what one optimizer step took, in seconds, and its loss."""
 
     phases: dict[str, float]
     step_s: float
     loss: float
     grad_norm: float | None
+
+
+def join_ranks() -> int:
+    """Joins the others over Gloo where torchrun started this process as one of several; returns how many there are."""
+    if "WORLD_SIZE" not in os.environ:
+        return 1
+    dist.init_process_group("gloo")
+    return dist.get_world_size()
 
 
 def set_tf32(precision: str) -> None:
@@ -48,12 +59,16 @@ class PeerTrainer:
         variant: Variant,
         precision: str,
         device: torch.device,
+        ranks: int = 1,
     ) -> None:
+        if definition["train"]["batch"] // definition["train"]["accumulation"] % ranks:
+            raise BadInput(f"{definition.name}: train.batch: {definition['train']['batch']} (a multiple of {ranks} ranks)")
         if device.type == "cuda":
             set_tf32(precision)
         torch.manual_seed(definition["benchmark"]["seed"])
         self.definition = definition
         self.device = device
+        self.ranks = ranks
         self.variant = variant
         self.layout = torch.channels_last if variant.channels_last else torch.contiguous_format
         self.precision = precision
@@ -74,6 +89,10 @@ class PeerTrainer:
             checkpoint_blocks(network)
         if variant.compiled:
             self._compile()
+        # The gradients have no copies beside the buckets, as in Noisemark.
+        self.parallel = self.loss if ranks == 1 else DistributedDataParallel(self.loss, gradient_as_bucket_view=True)
+        if ranks > 1:
+            torch.manual_seed(definition["benchmark"]["seed"] + 1 + dist.get_rank())
         self.steps = 0
         self._prefetch: Prefetch | None = None
         self._clock = PhaseClock(marks_of(device))
@@ -122,7 +141,7 @@ class PeerTrainer:
 
     def _next_pictures(self) -> torch.Tensor:
         train = self.definition["train"]
-        size = train["batch"] // train["accumulation"]
+        size = train["batch"] // train["accumulation"] // self.ranks
         if self.device.type != "cuda":
             return self.pictures.batch(size)
         if self._prefetch is None:
@@ -137,17 +156,23 @@ class PeerTrainer:
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """A micro-batch's share of the training loss, with the graph for its backward."""
         with self._autocast(), self._saving():
-            return self.loss(images) / self.definition["train"]["accumulation"]
+            return self.parallel(images) / self.definition["train"]["accumulation"]
+
+    def _alone(self, micro_batch: int) -> AbstractContextManager[None]:
+        """Gradients are exchanged with the last micro-batch of a step."""
+        last = micro_batch + 1 == self.definition["train"]["accumulation"]
+        return nullcontext() if self.ranks == 1 or last else self.parallel.no_sync()
 
     def _accumulate(self) -> float:
         total = 0.0
-        for _ in range(self.definition["train"]["accumulation"]):
+        for micro_batch in range(self.definition["train"]["accumulation"]):
             images = self.micro_batch()
             self._clock.lap("data_wait_s")
-            loss = self.forward(images)
-            total += loss.item()
-            self._clock.lap("forward_s")
-            loss.backward()
+            with self._alone(micro_batch):
+                loss = self.forward(images)
+                total += loss.item()
+                self._clock.lap("forward_s")
+                loss.backward()
             self._clock.lap("backward_s")
         return total
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often `noisemark ab` cries wolf, and how often it sleeps.
+"""Measures how often `noisemark ab` cries wolf, and how often it sleeps.
 
     false_alarms.py run --noisemark BIN --file units.jsonl      make the units that are missing, then print the table
                         [--records DIR]                         keep each comparison whole: DIR/SLOW-DOWN/UNIT/ab.json
@@ -151,7 +151,7 @@ def binomial_tail(hits: int, trials: int, p: float) -> float:
 
 
 def solve(function: Any, wanted: float) -> float:
-    """Where a rising function of [0, 1] takes a value, by bisection to the last bits."""
+    """Returns where a rising function of [0, 1] takes a value, by bisection to the last bits."""
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = (low + high) / 2
@@ -176,7 +176,7 @@ def caught(units: list[Unit], slow_down: str) -> int:
 
 
 def noise_floor(units: list[Unit]) -> float:
-    """What 95 % of the untouched units stay within, as a fraction (quantile of type 7, as `noisemark calibrate`)."""
+    """Returns what 95 % of untouched units stay within, as a fraction (quantile of type 7, as `calibrate`)."""
     sizes = sorted(abs(math.log(unit["ratio"])) for unit in of_kind(units, "0"))
     rank = FLOOR_QUANTILE * (len(sizes) - 1)
     below = math.floor(rank)
@@ -210,7 +210,7 @@ def table(units: list[Unit]) -> str:
 
 
 def shortfalls(units: list[Unit]) -> list[str]:
-    """What is asked for and not reached."""
+    """Returns what is asked for and not reached."""
     missing = len(order()) - len({(unit["slow_down"], unit["unit"]) for unit in units})
     if missing:
         return [f"{missing} units are missing"]

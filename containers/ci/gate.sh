@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Is this commit a regression of another? gate.sh OUT: runs the smoke suite, then two builds in turns, and compares them:
-# once each under the deterministic profile, where every figure without noise must be equal, the losses too; then by rounds
-# of timed runs. What a CI system calls; docker.sh and slurm.sbatch beside it show how. The exit code is the worst: 1 for a
-# red test, a regression or a GPU that is gone, otherwise noisemark's own (3 not comparable, 4 inconclusive, ...).
+# gate.sh OUT tells whether this commit is a regression of another. It runs the smoke suite, then two builds in turns,
+# and compares them: once each under the deterministic profile, where every figure without noise must be equal, the losses
+# too; then by rounds of timed runs. A CI system calls it as docker.sh and slurm.sbatch beside it do. The exit code is the
+# worst: 1 for a red test, a regression or a GPU that is gone, otherwise noisemark's own (3 not comparable, 4 inconclusive,
+# ...).
 #
 #   NOISEMARK_BASE='COMMAND'   how the base commit's noisemark is called (required); words are split at spaces
 #   NOISEMARK_NEW='COMMAND'    how this commit's is (required)

@@ -18,7 +18,7 @@ set(noisemark_pch_operators "${noisemark_pch_tensor}#include <ATen/TensorOperato
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>\n")
 set(noisemark_pch_module "${noisemark_pch_tensor}#include <torch/nn/module.h>\n")
-# What LibTorch's other headers bring with them.
+# These patterns match what LibTorch's other headers bring with them.
 set(noisemark_pch_needs_module "^torch/(nn|optim)/")
 string(CONCAT noisemark_pch_needs_operators "^(torch/|ATen/ops/|ATen/core/(dispatch/|ivalue|stack)|"
   "ATen/(ExpandUtils|Functions|TensorOperators|autocast_mode|record_function))")

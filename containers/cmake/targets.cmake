@@ -1,6 +1,6 @@
-# How Noisemark's own targets are declared.
+# Declares Noisemark's own targets.
 
-# Flags of our own code alone. Warnings are errors.
+# These flags are for our own code alone. Warnings are errors.
 add_library(noisemark_options INTERFACE)
 target_compile_options(noisemark_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -ffp-contract=off>

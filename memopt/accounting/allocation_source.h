@@ -45,7 +45,7 @@ struct AllocationBaseline {
 class AllocationSource {
  public:
   virtual ~AllocationSource() = default;
-  /// As in results: "wrapping CPU allocator".
+  /// Results spell it so: "wrapping CPU allocator".
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// One listener at a time; it must outlive its attachment. Throws when there is one already.
   virtual AllocationBaseline attach(AllocationListener& listener) = 0;
@@ -63,7 +63,7 @@ class AllocationSource {
   std::vector<int64_t*> marks_;  ///< the highest that each reader has not yet been told
 };
 
-/// Null when the device's allocations cannot be followed.
+/// Returns null when the device's allocations cannot be followed.
 [[nodiscard]] AllocationSource* find_allocation_source(c10::Device device);
 
 /// The memory that libraries keep of the device's allocator from one call to the next, as tensors

@@ -159,4 +159,8 @@ bool SavedTensorScope::is_part_of_another() const {
   return scope != nullptr;
 }
 
+bool inside_scope() {
+  return innermost_scope != nullptr;
+}
+
 }  // namespace noisemark::memopt

@@ -107,4 +107,7 @@ class [[nodiscard]] SavedTensorScope {
   SavedTensorScope* outer_;
 };
 
+/// Returns whether a scope is open on this thread; in begin_forward(): one around that which opens.
+[[nodiscard]] bool inside_scope();
+
 }  // namespace noisemark::memopt

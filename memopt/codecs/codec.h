@@ -17,7 +17,7 @@ class Verdict {
  public:
   enum class State : uint8_t { kPending, kHolds, kLost };
   virtual ~Verdict() = default;
-  /// Never waits.
+  /// It never waits.
   [[nodiscard]] virtual State poll() = 0;
   /// Waits for the device; never kPending.
   [[nodiscard]] virtual State wait() = 0;
@@ -57,7 +57,7 @@ struct EncodeKey {
 class Codec {
  public:
   virtual ~Codec() = default;
-  /// As in mode names and reports: "dpr8".
+  /// Mode names and reports spell it so: "dpr8".
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// Tells codecs of one name apart whose encodings differ: "ssdc, room 0.35".
   [[nodiscard]] virtual std::string form() const { return std::string(name()); }
@@ -70,7 +70,7 @@ class Codec {
   /// the form can hold, no bytes gained. The caller then keeps the tensor.
   [[nodiscard]] virtual std::optional<Encoded> encode(const at::Tensor& x,
                                                       const EncodeKey& key) const = 0;
-  /// How much of its room an encoding takes, in [0, 1], where a form has room for so much: the next
+  /// Returns the share of its room that an encoding takes, where a form has fixed room: the next
   /// tensor may need more. Asks the device.
   [[nodiscard]] virtual double filled(const Encoded& /*encoded*/) const { return 0; }
   /// A tensor of about so many elements on the CPU that shows what the codec costs. Undefined where

@@ -28,7 +28,7 @@ uint32_t first_nonzero(const SearchJob& job) {
   return found == x + job.count ? 0 : *found;
 }
 
-/// From each block's number of values to their offset; the sum.
+/// Turns each block's number of values into their offset, and returns the sum.
 int64_t make_offsets(uint32_t* offsets, int64_t blocks) {
   int64_t sum = 0;
   for (int64_t block = 0; block < blocks; ++block) {

@@ -190,7 +190,7 @@ std::optional<Encoded> PinnedOffload::encode(const at::Tensor& x, const EncodeKe
   }
   const c10::NoGradGuard no_grad;
   const c10::DeviceGuard guard(device_);
-  // Before the side stream becomes the current one.
+  // It is asked for before the side stream becomes the current one.
   const c10::Stream compute = current_stream(device_);
   Encoded encoded = described(x);
   encoded.parts.push_back(at::from_blob(

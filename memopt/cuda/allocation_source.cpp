@@ -80,7 +80,7 @@ class CudaAllocationSource final : public AllocationSource {
   }
 
  private:
-  /// Under the allocator's lock: no CUDA, no LibTorch.
+  /// The allocator's lock is held: it calls neither CUDA nor LibTorch.
   void on_trace(const TraceEntry& entry) {
     if (entry.device_ != device_) return;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -145,7 +145,7 @@ AllocationSource& cuda_allocation_source(c10::Device device) {
   const c10::DeviceIndex index = device.has_index() ? device.index() : c10::cuda::current_device();
   const std::lock_guard<std::mutex> lock(mutex);
   CudaAllocationSource*& source = sources.at(static_cast<size_t>(index));
-  // Never destroyed: the allocator keeps calling it.
+  // It is never destroyed: the allocator keeps calling it.
   if (source == nullptr) source = std::make_unique<CudaAllocationSource>(index).release();
   return *source;
 }

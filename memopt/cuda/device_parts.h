@@ -40,7 +40,7 @@ namespace noisemark::memopt {
 /// looks at a word of the host's memory.
 [[nodiscard]] std::unique_ptr<DeviceClock> make_cuda_event_clock(c10::Device device);
 
-/// As the driver calls it: "NVIDIA H200".
+/// The driver calls it so: "NVIDIA H200".
 [[nodiscard]] std::string cuda_device_model(c10::Device device);
 
 }  // namespace noisemark::memopt

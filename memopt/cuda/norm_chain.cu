@@ -34,7 +34,7 @@ __device__ float normalize(NormForm form, float x, float scale, float shift) {
   return x * scale + shift;
 }
 
-/// As ATen's own kernels write them.
+/// ATen's own kernels write them so.
 __device__ float activate(Activation activation, float x) {
   if (activation == Activation::kSilu) return x / (1.0f + expf(-x));
   if (activation == Activation::kRelu) return x < 0 ? 0 : x;

@@ -11,7 +11,7 @@
 namespace noisemark::memopt::replay {
 namespace {
 
-/// As CUDA's atomics take it.
+/// CUDA's atomics take it so.
 using Sum = unsigned long long;
 static_assert(sizeof(Sum) == sizeof(uint64_t));
 

@@ -40,6 +40,8 @@ std::string broken_promise(const std::string& mode, const Outcome& outcome, cons
   if (outcome.lossless && !same_bits_as(outcome, none)) return "not the bits of mode none";
   if (is_budget(mode) && !within_budget(mode, outcome)) return "above its budget";
   if (!moves_bytes(mode) && outcome.saved_bytes > none.saved_bytes) return "held more memory";
+  const int64_t most = (moves_bytes(mode) ? 2 : 1) * none.peak_saved_bytes;
+  if (outcome.peak_saved_bytes > most) return "held more memory at the peak";
   const double first = outcome.losses.front().item<double>();
   const double last = outcome.losses.back().item<double>();
   return last < 0.9 * first ? "" : "learned nothing";

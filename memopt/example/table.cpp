@@ -46,7 +46,7 @@ std::string factors(const Outcome& none, const Outcome& outcome) {
          factor(none.peak_saved_bytes, outcome.peak_saved_bytes);
 }
 
-/// At the peak, less than a twentieth.
+/// Returns whether less than a twentieth is saved at the peak.
 bool saves_nothing(const Outcome& none, const Outcome& outcome) {
   return outcome.peak_saved_bytes * 20 > none.peak_saved_bytes * 19;
 }

@@ -44,7 +44,7 @@ class LoggedMode final : public memopt::SavedTensorSink {
   memopt::AllocationLog& log_;
 };
 
-/// As one vector.
+/// Returns the length of all tensors as one vector.
 double length_of(const std::vector<at::Tensor>& tensors) {
   double squares = 0;
   for (const at::Tensor& tensor : tensors) squares += tensor.square().sum().item<double>();

@@ -18,7 +18,7 @@ struct Unit {
   std::string_view name;
   int64_t bytes;
 };
-/// The largest first.
+/// The largest comes first.
 constexpr std::array<Unit, 4> kUnits = {
     {{"GiB", int64_t{1} << 30}, {"MiB", int64_t{1} << 20}, {"KiB", int64_t{1} << 10}, {"", 1}}};
 

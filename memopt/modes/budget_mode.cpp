@@ -138,7 +138,7 @@ void BudgetMode::end_step() {
   kept_.reason = reason;
 }
 
-/// Empty where the step that ends kept the budget.
+/// Returns nothing where the step that ends kept the budget.
 std::string BudgetMode::why_exceeded(int64_t high_bytes) const {
   const PlannedModeReport now = PlannedMode::report();
   const int64_t unplanned = passes() - passes_before_ - (now.followed_passes - followed_before_);
@@ -156,10 +156,18 @@ std::string BudgetMode::why_exceeded(int64_t high_bytes) const {
               std::to_string(needed_bytes_) + " bytes";
   } else if (retained > 0) {
     reason += std::to_string(retained) + " graphs were retained after their backward";
+  } else if (const int64_t earlier = passes_of_earlier_steps(); exceeds_beside(earlier)) {
+    reason += std::to_string(earlier) + " forward passes of earlier steps were held beside its own";
   } else if (measured) {
     reason += "the steps are not like the recorded one";
   }
   return reason;
+}
+
+/// A plan is for the passes of one step. Asked of bytes held for backward, which nobody measures.
+bool BudgetMode::exceeds_beside(int64_t earlier_passes) const {
+  if (budget_.target != BudgetTarget::kPeakSaved || earlier_passes == 0 || !answer_) return false;
+  return (together_ + earlier_passes) * answer_->point.peak_saved_bytes > budget_.bytes;
 }
 
 void BudgetMode::check_step() {

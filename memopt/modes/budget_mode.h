@@ -38,8 +38,9 @@ class BudgetNotKept : public std::runtime_error {
 ///
 /// A plan of the first step within "budget:SIZE" is made again in the second, because an optimizer
 /// makes its state between the two. Where several forward passes run before their backwards, each
-/// gets its share of "saved=". report() counts the steps that did not keep the budget. If it is
-/// strict, check_step() throws BudgetNotKept for such a step.
+/// gets its share of "saved=". report() counts the steps that did not keep the budget, also those
+/// that ran while graphs of earlier steps were held. If it is strict, check_step() throws
+/// BudgetNotKept for such a step.
 ///
 /// With an error the options that round are tried in the fourth pass, which keeps everything: its
 /// backward is run several times more, to measure what each way to round would do to the gradient
@@ -91,6 +92,7 @@ class BudgetMode final : public PlannedMode {
   [[nodiscard]] int64_t share() const;
   [[nodiscard]] bool is_planned_too_early() const;
   [[nodiscard]] std::string why_exceeded(int64_t high_bytes) const;
+  [[nodiscard]] bool exceeds_beside(int64_t earlier_passes) const;
   [[nodiscard]] CodecFigures measured_figures();
   void plan_within(ErrorModel errors);
   void plan_and_measure(GradientProbe& probe);

@@ -25,10 +25,10 @@ class Mode : public SavedTensorSink {
   [[nodiscard]] virtual bool lossless() const = 0;
 
   virtual void attach(const ModelView& model) = 0;
-  /// Before the first forward of optimizer step `step`.
+  /// It is called before the first forward of optimizer step `step`.
   virtual void begin_step(int64_t step) = 0;
-  /// After the last backward, also when the step failed. Afterwards the mode holds nothing of the
-  /// step.
+  /// It is called after the last backward, also when the step failed. Afterwards the mode holds
+  /// nothing of the step.
   virtual void end_step() = 0;
   /// Throws c10::Error where a gradient of the step is not that of what its forward passes did, as
   /// backward does where the host knows it by itself. What only the device knows is asked for here,
@@ -62,7 +62,7 @@ struct ModeEntry {
 /// valid one.
 [[nodiscard]] std::unique_ptr<Mode> make_mode(std::string_view spelling);
 
-/// Why every step of a mode needs the host, so that a device cannot repeat a recorded one alone;
+/// Says why every step of a mode needs the host, so that a device cannot repeat one alone;
 /// empty: not by its name, though the plan it makes may turn out to (repeated_work.h). Throws
 /// std::invalid_argument as make_mode() does.
 [[nodiscard]] std::string why_host_is_needed(std::string_view spelling);

@@ -105,7 +105,7 @@ constexpr ModePart kModeParts[] = {
      .goes_to_host = is_any_value},
 };
 
-/// Behind a composition that offloads.
+/// It stands behind a composition that offloads.
 constexpr std::string_view kHost = ",host=";
 
 /// Each of `all`, with no word of the place and with every one of it.

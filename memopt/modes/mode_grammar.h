@@ -73,8 +73,8 @@ struct ModeParts {
 /// where there is no part.
 [[nodiscard]] std::string spelling_of(const ModeParts& parts);
 
-/// How parts are put together, one alternative of each line or none: what may come first, then what
-/// may be joined to it by "+", in this order.
+/// Parts are put together by taking one alternative of each line or none: first what may begin,
+/// then what may be joined to it by "+", in this order.
 [[nodiscard]] std::vector<std::vector<std::string_view>> mode_alternatives();
 
 /// The names with words of the table in the place of "every" (all), "lossless" and "lossy" (those

@@ -111,9 +111,11 @@ void PlannedMode::attach(const ModelView& model) {
   known_.clear();
   alternatives_.clear();
   other_ = {};
-  departures_ = passes_ = followed_until_ = 0;
+  departures_ = passes_ = followed_until_ = followed_at_ = 0;
   warned_ = false;
   open_passes_.clear();
+  earlier_passes_.clear();
+  earlier_held_ = 0;
   patience_ = kFirstPatience;
   together_ = 1;
   graph_.reset();
@@ -134,12 +136,14 @@ void PlannedMode::attach(const ModelView& model) {
 
 void PlannedMode::begin_step(int64_t step) {
   step_ = step;
+  earlier_held_ = 0;
   check_unchecked_step();
 }
 
 void PlannedMode::end_step() {
   finish_pass();
   forget_other_models();
+  earlier_passes_.insert(earlier_passes_.end(), open_passes_.begin(), open_passes_.end());
   open_passes_.clear();
 }
 
@@ -195,7 +199,10 @@ void PlannedMode::begin_forward() {
   require_saved_tensor_engine();
   if (rehearses_) return;
   finish_pass();
-  std::erase_if(open_passes_, [](const auto& pass) { return pass.expired(); });
+  for (auto* passes : {&open_passes_, &earlier_passes_}) {
+    std::erase_if(*passes, [](const auto& pass) { return pass.expired(); });
+  }
+  earlier_held_ = std::max(earlier_held_, std::ssize(earlier_passes_));
   together_ = std::max(together_, std::ssize(open_passes_) + 1);
   forget_other_models();
   try {
@@ -206,7 +213,7 @@ void PlannedMode::begin_forward() {
   begin_pass();
   if (is<GivenUp>()) return;
   const EncodeKey key{model_.seed, step_, 0};
-  for (const auto& plan : known_) {
+  for (const auto& [plan, followed_at] : known_) {
     alternatives_.push_back({plan, std::make_unique<PlanExecution>(
                                        plan, key, PlanExecution::Purpose::kFollow, doubt())});
   }
@@ -240,7 +247,7 @@ bool is_of_another_model(const StepGraph& graph, const Storages& now) {
 void PlannedMode::forget_other_models() {
   const Storages now = storages_of(model_);
   const auto is_of_another = [&now](const auto& graph) { return is_of_another_model(*graph, now); };
-  std::erase_if(known_, [&](const auto& plan) { return is_of_another(plan->graph); });
+  std::erase_if(known_, [&](const auto& known) { return is_of_another(known.plan->graph); });
   if (auto* recording = std::get_if<Recording>(&phase_)) {
     std::erase_if(recording->seen, is_of_another);
   }
@@ -512,6 +519,7 @@ void PlannedMode::finish_recording(Recording& recording) {
   if (policy_.segments_of_equal_bytes) cut_for_lowest_peak(**alike, policy_);
   graph_ = *alike;
   departures_ = 0;
+  followed_at_ = passes_;
   ++report_.recordings;
   enter(Verifying{});
   report_.missing_reason.clear();
@@ -542,10 +550,13 @@ void PlannedMode::finish_alternative() {
   report_.counters.codec_fallbacks += std::ssize(other.pass->refused());
   if (other.pass->departed()) {
     // Passes of another kind begin as those of this plan, which would keep them from being watched.
-    std::erase(known_, other.plan);
+    std::erase_if(known_, [&](const auto& known) { return known.plan == other.plan; });
     note_departure();
   } else {
     note_followed();
+    for (KnownPlan& known : known_) {
+      if (known.plan == other.plan) known.followed_at = passes_;
+    }
     if (other.pass->is_retained()) ++report_.retained_passes;
   }
 }
@@ -564,8 +575,13 @@ void PlannedMode::note_departure() {
 
 void PlannedMode::record_again(const std::string& reason) {
   if (verified() && plan_ != nullptr && !wants_rehearsal() && serves_later()) {
-    if (known_.size() == kMostKnown) known_.erase(known_.begin());
-    known_.push_back(plan_);
+    known_.push_back({plan_, followed_at_});
+    const auto earlier = [](const KnownPlan& a, const KnownPlan& b) {
+      return a.followed_at < b.followed_at;
+    };
+    if (known_.size() > kMostKnown) {
+      known_.erase(std::min_element(known_.begin(), known_.end(), earlier));
+    }
   }
   plan_.reset();
   graph_.reset();
@@ -618,6 +634,7 @@ void PlannedMode::finish_following(PlanExecution& pass) {
   count_fallbacks(pass.refused());
   if (pass.departed()) return note_departure();
   note_followed();
+  followed_at_ = passes_;
   if (pass.is_retained()) ++report_.retained_passes;
   for (AwaitedVerdict& awaited : pass.awaited()) awaited_.push_back(std::move(awaited));
 }
@@ -656,7 +673,7 @@ void PlannedMode::learn_from_backwards() {
   past_ = std::move(open);
 }
 
-/// From a pass that verified the plan.
+/// The pass has verified the plan.
 void PlannedMode::learn_from(const PlanExecution& execution) {
   if (execution.cut_short() && is_seen_again()) return;
   const auto is_encoded = [this](ValueId value) {
@@ -694,7 +711,7 @@ void PlannedMode::learn_from(const PlanExecution& execution) {
 void PlannedMode::keep_what_differed(std::vector<ValueId> suspects, const TreatmentPlan& plan) {
   if (suspects.empty()) return;
   if (plan.graph != graph_) {
-    std::erase_if(known_, [&plan](const auto& known) { return known->graph == plan.graph; });
+    std::erase_if(known_, [&plan](const auto& known) { return known.plan->graph == plan.graph; });
     return;
   }
   const size_t before = overrides_.keep.size();

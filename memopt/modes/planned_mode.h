@@ -43,7 +43,7 @@ struct HostMemoryReport {
 struct KeptBudget {
   int64_t steps = 0;
   int64_t exceeded = 0;  ///< steps that held more; of "saved=" those with a pass that followed no
-                         ///< plan or was retained
+                         ///< plan, was retained or ran beside a graph of an earlier step
   std::string reason;    ///< why the last of them did; empty when none did
   /// Steps whose gradient was so small that its error may have been more than twice what was
   /// allowed, and the reason of the last of them.
@@ -87,7 +87,8 @@ struct PlanEstimate {
 /// everything, as mode "none" does. A pass that departs from the recorded one is finished by
 /// keeping. After some of them, and at once where parameters have got other memory, the mode
 /// watches again, each time after twice as many; the plans that it had serve the passes that still
-/// begin as theirs did, so batches of several shapes have a plan each. A value that is made again
+/// begin as theirs did, so batches of several shapes have a plan each. Beyond four plans the one
+/// that was not followed for the longest time goes. A value that is made again
 /// and is not what forward had is an error of backward, or of check_step() where the device alone
 /// knows it, and kept from the next pass on. A model that cannot be recorded is trained as under
 /// "none", and report() says why. What is recorded or compared is what backward asked for before
@@ -151,6 +152,8 @@ class PlannedMode : public Mode {
   virtual void forget_plan() {}
   /// The most forward passes so far that were held at once, for a backward after the last of them.
   [[nodiscard]] int64_t passes_together() const { return together_; }
+  /// The most forward passes of earlier steps that were held when one of this step began.
+  [[nodiscard]] int64_t passes_of_earlier_steps() const { return earlier_held_; }
   /// Forward passes that have begun since attach().
   [[nodiscard]] int64_t passes() const { return passes_; }
   /// Forgets every plan and watches again.
@@ -188,6 +191,11 @@ class PlannedMode : public Mode {
   struct GivenUp {};
   using Phase = std::variant<Recording, Resting, Verifying, Rehearsing, Following, GivenUp>;
 
+  /// A verified plan that is not in force.
+  struct KnownPlan {
+    std::shared_ptr<const TreatmentPlan> plan;
+    int64_t followed_at = 0;  ///< the last pass that did
+  };
   /// A verified plan that is not in force, and a pass that may follow it.
   struct Alternative {
     std::shared_ptr<const TreatmentPlan> plan;
@@ -252,7 +260,7 @@ class PlannedMode : public Mode {
   [[nodiscard]] bool give_up_shortcuts(const std::set<ValueId>& wrong);
   void learn_from_backwards();
   void keep_what_differed(std::vector<ValueId> suspects, const TreatmentPlan& plan);
-  /// Asked about a pass whose backward did not come to its end.
+  /// It is asked about a pass whose backward did not come to its end.
   [[nodiscard]] bool is_seen_again();
   void replace_codecs(const std::vector<Refusal>& refused);
   [[nodiscard]] ValueId encoded_as(ValueId value) const;
@@ -272,12 +280,15 @@ class PlannedMode : public Mode {
   std::unique_ptr<Verdict> asked_;                ///< of `doubt_`, where nobody calls check_step()
   bool unchecked_ = false;                        ///< a plan was followed since check_step()
   std::shared_ptr<StepGraph> graph_;              ///< that plans are for; null while recording
-  std::vector<std::shared_ptr<const TreatmentPlan>> known_;  ///< that are not in force
-  std::vector<Alternative> alternatives_;  ///< until the pass has saved its first tensor
-  Alternative other_;                      ///< the one that the pass follows; null: none
-  int64_t departures_ = 0;                 ///< since the plan was made
-  int64_t patience_ = 0;                   ///< so many of them are let by
+  std::vector<KnownPlan> known_;                  ///< that are not in force
+  int64_t followed_at_ = 0;                       ///< the last pass that followed the plan in force
+  std::vector<Alternative> alternatives_;         ///< until the pass has saved its first tensor
+  Alternative other_;                             ///< the one that the pass follows; null: none
+  int64_t departures_ = 0;                        ///< since the plan was made
+  int64_t patience_ = 0;                          ///< so many of them are let by
   std::vector<std::weak_ptr<const void>> open_passes_;  ///< of this step, as long as they are held
+  std::vector<std::weak_ptr<const void>> earlier_passes_;  ///< of steps that are over, likewise
+  int64_t earlier_held_ = 0;
   int64_t together_ = 1;
   int64_t passes_ = 0;
   int64_t followed_until_ = 0;  ///< passes_ at the end of the last that followed a plan

@@ -70,7 +70,7 @@ class OffloadPool {
 ///   which `host` gives. What finds no room there has the codecs that it would have without
 ///   "offload". Null: nothing goes there.
 ///
-/// Empty where the mode encodes nothing.
+/// It is empty where the mode encodes nothing.
 [[nodiscard]] CodecChoice codec_choice(const ModeParts& parts,
                                        std::shared_ptr<OffloadPool> host = nullptr);
 

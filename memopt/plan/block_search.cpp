@@ -288,7 +288,7 @@ std::vector<double> likely_error_prices(const Problem& problem) {
   return prices;
 }
 
-/// Between the values of an ascending list.
+/// Returns what lies at a rank between the values of an ascending list.
 double interpolated(const std::vector<double>& ascending, double rank) {
   const size_t below = std::min(static_cast<size_t>(rank), ascending.size() - 2);
   const double part = rank - static_cast<double>(below);

@@ -31,7 +31,7 @@ constexpr std::array<int64_t, 3> kGpuElements = {1 << 24, 1 << 18, 1 << 14};
 constexpr int64_t kDrawn = 1 << 14;  ///< normals, which are repeated
 constexpr uint64_t kSeed = 1;
 constexpr int kRuns = 5;
-/// In one run of a GPU: by them its marks cost little.
+/// A GPU runs so many in one measurement, by which its marks cost little.
 constexpr int kGpuLaunches = 8;
 /// A GPU waits no longer than this while the host issues a run.
 constexpr double kLongestHold_s = 0.05;
@@ -39,7 +39,7 @@ constexpr double kLongestHold_s = 0.05;
 constexpr double kRow = 128;
 const EncodeKey kKey{.storage = EncodeKey::kNoStorage};
 
-/// Made of float32 standard normals, [n].
+/// Makes a sample of float32 standard normals, [n].
 using MakeSample = at::Tensor (*)(const at::Tensor& normals);
 constexpr std::array<MakeSample, 8> kSamples = {
     [](const at::Tensor& x) { return at::relu(x.add(0.5)); },

@@ -24,7 +24,7 @@ class Measurement {
     return squared_error(std::vector<size_t>(options_.blocks(), option));
   }
 
-  /// By block, of the sum over the blocks.
+  /// Returns what each block has of the sum over the blocks.
   std::vector<double> shares(size_t option) const {
     std::vector<double> shares(options_.blocks(), 0);
     for (size_t block = 0; block < shares.size(); ++block) {

@@ -36,11 +36,11 @@ class BlockOptions {
 
   /// Adds to each lossless option that frees storages at different prices the same option with
   /// price limits (plan/freed_storages.h): of a block it frees what is cheap, and holds the rest.
-  /// To be called once, with the options of before first.
+  /// It is called once, with the options of before first.
   void add_price_limits(const CodecFigures& figures);
   /// Other options for the same graph have the same: they were made of the same list.
   void add_price_limits_of(const BlockOptions& other);
-  /// How many of options(), the first, have no price limit.
+  /// Counts those of options(), the first, that have no price limit.
   [[nodiscard]] size_t unlimited() const { return options_.size() - limited_.size(); }
   /// Has `figures` tell about every codec that a plan may take, which may measure it.
   void ask_for_all(const CodecFigures& figures) const;

@@ -4,8 +4,8 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
-#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -32,32 +32,43 @@ class Meter {
   MemoryLevel high_;
 };
 
-/// A block of memory, live as long as it is referred to.
-class SimulatedBlock {
- public:
-  SimulatedBlock(Meter& meter, int64_t bytes, bool saved)
-      : meter_(meter), bytes_(bytes), saved_(saved) {
-    meter_.add(saved_ ? bytes_ : 0, bytes_);
-  }
-  ~SimulatedBlock() { meter_.add(saved_ ? -bytes_ : 0, -bytes_); }
-  SimulatedBlock(const SimulatedBlock&) = delete;
-  SimulatedBlock& operator=(const SimulatedBlock&) = delete;
+/// A block of memory, live as long as a Memory refers to it.
+struct SimulatedBlock {
+  int64_t bytes = 0;
+  int64_t references = 0;
+  bool saved = false;
+  bool noted = false;
+};
 
-  void save() {
-    if (!std::exchange(saved_, true)) meter_.add(bytes_, 0);
+/// Counts the references to a block by itself, because planning spent a fifth of its time on those
+/// of std::shared_ptr and on blocks that come and go. A default one is nobody's memory to count.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(SimulatedBlock& block, Meter& meter) : block_(&block), meter_(&meter) {
+    ++block.references;
   }
-  [[nodiscard]] int64_t bytes() const { return bytes_; }
-  /// True the first time.
-  [[nodiscard]] bool note() { return !std::exchange(noted_, true); }
+  Memory(const Memory& other) : block_(other.block_), meter_(other.meter_) {
+    if (block_ != nullptr) ++block_->references;
+  }
+  Memory(Memory&& other) noexcept
+      : block_(std::exchange(other.block_, nullptr)), meter_(other.meter_) {}
+  Memory& operator=(Memory other) noexcept {
+    std::swap(block_, other.block_);
+    std::swap(meter_, other.meter_);
+    return *this;
+  }
+  ~Memory() {
+    if (block_ == nullptr || --block_->references > 0) return;
+    meter_->add(block_->saved ? -block_->bytes : 0, -block_->bytes);
+  }
+  [[nodiscard]] bool is_there() const { return block_ != nullptr; }
+  SimulatedBlock* operator->() const { return block_; }
 
  private:
-  Meter& meter_;
-  const int64_t bytes_;
-  bool saved_;
-  bool noted_ = false;
+  SimulatedBlock* block_ = nullptr;
+  Meter* meter_ = nullptr;
 };
-/// Null: memory that is nobody's to count.
-using Memory = std::shared_ptr<SimulatedBlock>;
 
 /// For every operator, the storages that the program let go when it had ended. What it reads later
 /// than that was saved.
@@ -90,8 +101,7 @@ class Simulation {
         graph_(*plan.graph),
         figures_(figures),
         in_use_(graph_.storages.size()),
-        known_(graph_.storages.size()),
-        begun_(graph_.storages.size(), false),
+        block_of_(graph_.storages.size(), nullptr),
         last_uses_(last_uses(graph_)),
         kept_(graph_.slots.size()),
         held_(graph_.values.size()),
@@ -122,7 +132,11 @@ class Simulation {
     return graph_.storages[static_cast<size_t>(id)];
   }
   Memory allocate(int64_t bytes, bool saved) {
-    return std::make_shared<SimulatedBlock>(meter_, bytes, saved);
+    meter_.add(saved ? bytes : 0, bytes);
+    return {blocks_.emplace_back(SimulatedBlock{.bytes = bytes, .saved = saved}), meter_};
+  }
+  void mark_saved(const Memory& memory) {
+    if (memory.is_there() && !std::exchange(memory->saved, true)) meter_.add(memory->bytes, 0);
   }
   void add_cost(ValueId id, int64_t ns) {
     const OperatorId producer = recorded(id).producer;
@@ -147,7 +161,7 @@ class Simulation {
     for (; next_ < id; ++next_) {
       begin(next_);
       for (const StorageId done : last_uses_[static_cast<size_t>(next_)]) {
-        in_use_[static_cast<size_t>(done)].reset();
+        in_use_[static_cast<size_t>(done)] = {};
       }
     }
     if (static_cast<size_t>(id) < graph_.operators.size()) begin(id);
@@ -159,16 +173,15 @@ class Simulation {
     }
   }
 
-  /// Null also for what the forward pass no longer uses.
+  /// None also for what nothing refers to any more.
   Memory use(StorageId id) {
     const auto at = static_cast<size_t>(id);
-    if (storage(id).external) return nullptr;
-    Memory memory = known_[at].lock();
-    if (memory != nullptr || begun_[at]) return memory;
-    begun_[at] = true;
-    memory = allocate(storage(id).bytes, false);
+    if (storage(id).external) return {};
+    SimulatedBlock*& block = block_of_[at];
+    if (block != nullptr) return block->references > 0 ? Memory(*block, meter_) : Memory();
+    Memory memory = allocate(storage(id).bytes, false);
+    block = &blocks_.back();
     in_use_[at] = memory;
-    known_[at] = memory;
     return memory;
   }
 
@@ -176,7 +189,7 @@ class Simulation {
     TimelineEvent event{slot, false, meter_.take_high(), {}};
     const SlotTreatment& own = plan_.slots[static_cast<size_t>(slot)];
     const Memory memory = use(recorded(own.value).storage);
-    if (memory != nullptr) memory->save();
+    mark_saved(memory);
     walk_.supply(slot, memory);
     if (!own.drops) kept_[static_cast<size_t>(slot)] = memory;
     event.at = meter_.take_high();
@@ -186,8 +199,8 @@ class Simulation {
   void note_held() {
     result_.held_by_slot.assign(graph_.slots.size(), 0);
     const auto note = [&](SlotId slot, const Memory& memory) {
-      if (memory == nullptr || slot == kNone || !memory->note()) return;
-      result_.held_by_slot[static_cast<size_t>(slot)] += memory->bytes();
+      if (!memory.is_there() || slot == kNone || std::exchange(memory->noted, true)) return;
+      result_.held_by_slot[static_cast<size_t>(slot)] += memory->bytes;
     };
     for (size_t s = 0; s < kept_.size(); ++s) note(static_cast<SlotId>(s), kept_[s]);
     for (size_t v = 0; v < held_.size(); ++v) note(plan_.values[v].supplied_by, held_[v].memory);
@@ -212,7 +225,7 @@ class Simulation {
     }
     TimelineEvent end{kNone, true, take_between(), {}};
     finish_node();
-    in_use_.assign(in_use_.size(), nullptr);
+    in_use_.assign(in_use_.size(), {});
     given_.clear();
     for (size_t s = 0; s < kept_.size(); ++s) release(static_cast<SlotId>(s));
     end.at = meter_.now();
@@ -237,7 +250,7 @@ class Simulation {
     }
     const auto gone = gone_at_.find(unpacked);
     if (gone == gone_at_.end()) return;
-    for (const size_t s : gone->second) in_use_[s].reset();
+    for (const size_t s : gone->second) in_use_[s] = {};
   }
 
   /// Once, because every unpacking asks.
@@ -305,7 +318,7 @@ class Simulation {
     const auto s = static_cast<size_t>(slot);
     if (released_[s]) return;
     released_[s] = true;
-    kept_[s].reset();
+    kept_[s] = {};
     walk_.release(slot);
   }
 
@@ -326,7 +339,7 @@ class Simulation {
   // The walk's store, with bytes.
   friend class PlanWalk<Memory, Simulation>;
 
-  [[nodiscard]] static bool is_there(const Memory& memory) { return memory != nullptr; }
+  [[nodiscard]] static bool is_there(const Memory& memory) { return memory.is_there(); }
   void look_at(SlotId /*slot*/, const Memory& /*saved*/) {}
   void hold_slice(const Slice& slice, const Memory& /*whole*/) {
     hold(slice.value, allocate(recorded(slice.value).bytes(), true));
@@ -344,15 +357,17 @@ class Simulation {
     add_cost(id, held.figure.encode_ns);
   }
 
-  Memory from_elsewhere(ValueId /*id*/) { return nullptr; }
+  Memory from_elsewhere(ValueId /*id*/) { return {}; }
 
   Memory held(ValueId id) {
     Held& held = held_[static_cast<size_t>(bringer_of(id))];
     if (!held.encoded) return held.memory;
-    if (held.decoded != nullptr) return held.decoded;
-    Memory decoded = allocate(encoded_form(id).bytes(), true);
+    if (held.decoded.is_there()) return held.decoded;
+    const RecordedValue& value = recorded(id);
+    const bool whole = treatment(id).encoded_with != kNone;
+    Memory decoded = allocate(whole ? storage(value.storage).bytes : value.bytes(), true);
     add_cost(id, held.figure.decode_ns);
-    if (treatment(id).encoded_with != kNone) held.decoded = decoded;
+    if (whole) held.decoded = decoded;
     return decoded;
   }
 
@@ -366,26 +381,38 @@ class Simulation {
   std::vector<Memory> run(const Recipe& recipe, const std::vector<Memory>& inputs) {
     const RecordedOperator& op = graph_.operators[static_cast<size_t>(recipe.replaces)];
     result_.operator_cost[static_cast<size_t>(recipe.replaces)] += recipe.cost_ns;
-    std::unordered_map<StorageId, Memory> of_storage;
-    for (size_t i = 0; i < inputs.size() && op.overwrites == kNone; ++i) {
-      of_storage.emplace(recorded(recipe.inputs[i]).storage, inputs[i]);
-    }
     std::vector<Memory> results;
-    for (const ValueId id : recipe.results) {
-      if (id == kNone) {
-        results.push_back(nullptr);
+    results.reserve(recipe.results.size());
+    for (size_t r = 0; r < recipe.results.size(); ++r) {
+      const ValueId id = recipe.results[r];
+      const Memory* known = id == kNone ? nullptr : memory_of(recipe, r, inputs, results);
+      if (id == kNone || known != nullptr) {
+        results.push_back(id == kNone ? Memory() : *known);
         continue;
       }
-      const StorageId of = recorded(id).storage;
-      const auto [memory, fresh] = of_storage.try_emplace(of, nullptr);
-      const bool whole = storage(of).values.front() == id;
-      if (fresh) {
-        memory->second = allocate(whole ? storage(of).bytes : bytes_made(id, op), true);
-      }
-      results.push_back(memory->second);
+      const RecordedStorage& of = storage(recorded(id).storage);
+      results.push_back(allocate(of.values.front() == id ? of.bytes : bytes_made(id, op), true));
     }
     if (!recipe.is_shortcut) use_scratch(op.scratch_bytes);
     return results;
+  }
+
+  /// Gives the memory of an input or of an earlier result that has the storage of result `r`; null
+  /// where there is none, and none of the inputs where the operator writes over one.
+  [[nodiscard]] const Memory* memory_of(const Recipe& recipe, size_t r,
+                                        const std::vector<Memory>& inputs,
+                                        const std::vector<Memory>& results) const {
+    const StorageId of = recorded(recipe.results[r]).storage;
+    const bool overwrites =
+        graph_.operators[static_cast<size_t>(recipe.replaces)].overwrites != kNone;
+    for (size_t i = 0; i < inputs.size() && !overwrites; ++i) {
+      if (recorded(recipe.inputs[i]).storage == of) return &inputs[i];
+    }
+    for (size_t e = 0; e < r; ++e) {
+      const ValueId earlier = recipe.results[e];
+      if (earlier != kNone && recorded(earlier).storage == of) return &results[e];
+    }
+    return nullptr;
   }
 
   void use_scratch(int64_t bytes) {
@@ -395,7 +422,7 @@ class Simulation {
 
   void require_made(const Recipe& /*recipe*/, ValueId /*id*/, const Memory& /*made*/) {}
   void let_go(ValueId id) { held_[static_cast<size_t>(id)] = {}; }
-  void let_go_decoded(ValueId id) { held_[static_cast<size_t>(id)].decoded.reset(); }
+  void let_go_decoded(ValueId id) { held_[static_cast<size_t>(id)].decoded = {}; }
 
   struct Held {
     Memory memory;
@@ -407,12 +434,12 @@ class Simulation {
   const TreatmentPlan& plan_;
   const StepGraph& graph_;
   const CodecFigures& figures_;
-  Meter meter_;  ///< before all that is counted by it
+  Meter meter_;                        ///< before all that is counted by it
+  std::deque<SimulatedBlock> blocks_;  ///< of this simulation, so that references to them stay
   MemoryLevel between_;
   std::vector<Memory> in_use_;                                ///< by storage, in forward
   std::unordered_map<int32_t, std::vector<size_t>> gone_at_;  ///< storages, by unpacking
-  std::vector<std::weak_ptr<SimulatedBlock>> known_;
-  std::vector<bool> begun_;  ///< by storage: it was allocated once
+  std::vector<SimulatedBlock*> block_of_;  ///< by storage; null: it was not allocated yet
   const std::vector<std::vector<StorageId>> last_uses_;
   std::vector<Memory> kept_;  ///< by slot
   std::vector<Held> held_;

@@ -73,6 +73,13 @@ std::pair<int64_t, int64_t> ends_of(const PlanPoint* point, BudgetTarget target)
   return {(point - 1)->of(target), point->of(target)};
 }
 
+/// Returns whether the choice was put through the timeline already, with nothing held beside it.
+bool is_known(const std::vector<PlanPoint>& points, const std::vector<size_t>& chosen) {
+  return std::any_of(points.begin(), points.end(), [&](const PlanPoint& point) {
+    return point.held.empty() && point.chosen == chosen;
+  });
+}
+
 /// Every block is treated alike.
 bool is_uniform(const std::vector<size_t>& chosen) {
   return std::adjacent_find(chosen.begin(), chosen.end(), std::not_equal_to<>()) == chosen.end();
@@ -139,10 +146,6 @@ void Planner::add_allowed(std::vector<PlanPoint>& points, std::vector<PlanPoint>
 /// options were tried.
 bool Planner::search(std::vector<PlanPoint>& points, size_t options) {
   const bool first = options == options_->unlimited();
-  std::set<std::vector<size_t>> known;
-  for (const PlanPoint& point : points) {
-    if (point.held.empty()) known.insert(point.chosen);
-  }
   std::vector<std::vector<size_t>> choices = all_choices(options);
   const bool all = !choices.empty();
   if (!all && first) {
@@ -151,7 +154,7 @@ bool Planner::search(std::vector<PlanPoint>& points, size_t options) {
   }
   if (!all) choices = likely_choices(options);
   for (const std::vector<size_t>& chosen : choices) {
-    if (errors_.allows(chosen) && !is_uniform(chosen) && known.count(chosen) == 0) {
+    if (errors_.allows(chosen) && !is_uniform(chosen) && !is_known(points, chosen)) {
       points.push_back(evaluate(chosen));
     }
   }
@@ -242,6 +245,7 @@ void Planner::lower_the_smallest(std::vector<PlanPoint>& points) const {
     for (const size_t option : worth[block]) {
       std::vector<size_t> chosen = smallest.chosen;
       if (std::exchange(chosen[block], option) == option || !errors_.allows(chosen)) continue;
+      if (is_known(points, chosen)) continue;
       points.push_back(evaluate(chosen));
       lower = lower || points.back().of(target_) < smallest.of(target_);
     }

@@ -18,9 +18,9 @@ enum class BudgetTarget : uint8_t {
   kPeakSaved,  ///< the most bytes held for backward
 };
 
-/// How far a step may be above what its timeline says, in thousandths: the largest that was seen,
-/// rounded up. Under the replaying modes, gist and plans that mix them, peak_bytes was never above
-/// (up to 0.8 below). peak_saved_bytes was up to 15.6 above on the U-Net of Ho et al. with 32
+/// Bounds how far a step may be above what its timeline says, in thousandths. It is the largest
+/// seen, rounded up. Under the replaying modes, gist and plans that mix them, peak_bytes was never
+/// above (up to 0.8 below). peak_saved_bytes was up to 15.6 above on the U-Net of Ho et al. with 32
 /// channels; the nets of the tests, which hold the plans of fifty budgets each against this margin,
 /// are within 5.
 [[nodiscard]] constexpr int64_t margin_per_mille(BudgetTarget target) {

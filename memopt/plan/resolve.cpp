@@ -179,7 +179,7 @@ class Encoder {
   [[nodiscard]] KeepReason reason_not_to_round(const RecordedStorage& storage,
                                                ValueId first) const {
     const at::ScalarType type = value(first).dtype;
-    if (is_small_result(graph_, first)) return KeepReason::kNone;
+    if (value(first).small_result) return KeepReason::kNone;
     if (type == at::kDouble || at::isComplexType(type)) return KeepReason::kTypeNotRounded;
     const bool exact = storage.exact || exact_[static_cast<size_t>(value(first).storage)];
     return exact && at::isFloatingType(type) ? KeepReason::kExact : KeepReason::kNone;
@@ -362,7 +362,7 @@ class Resolver {
     if (keep_.count(id) != 0) return KeepReason::kMustBeKept;
     if (overrides_.spared.count(id) != 0) return KeepReason::kDear;
     if (crossing_.count(id) != 0) return KeepReason::kCrossesSegments;
-    if (!value(id).slots.empty() && is_small_result(graph_, id)) return KeepReason::kSmall;
+    if (!value(id).slots.empty() && value(id).small_result) return KeepReason::kSmall;
     if (policy_.keep_what_crosses_segments && crosses(id)) return KeepReason::kCrossesSegments;
     return missing_inputs(id).empty() ? KeepReason::kNone : KeepReason::kInputMissing;
   }

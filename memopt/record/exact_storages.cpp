@@ -236,6 +236,7 @@ class Rules {
   explicit Rules(const StepGraph& graph)
       : graph_(graph),
         reaches_(graph.values.size(), false),
+        peaks_(graph.values.size(), false),
         comes_(graph.values.size(), false),
         ends_(graph.values.size(), false),
         large_(graph.values.size(), false) {
@@ -245,7 +246,7 @@ class Rules {
   }
 
   [[nodiscard]] bool is_exact(const RecordedSlot& slot) const {
-    if (slot.saved_by == kNone) return true;
+    if (slot.saved_by == kNone || graph_.partly_seen) return true;
     const RecordedOperator& op = graph_.operators[static_cast<size_t>(slot.saved_by)];
     if (!saves_boundedly(op, slot.value)) return true;
     // One element of a group may be so large that nothing is left of the others.
@@ -253,7 +254,7 @@ class Rules {
     if (saturates(op) && any_input(op, [this](ValueId id) { return marked(large_, id); })) {
       return true;
     }
-    return !mixes(op) && is_near_steep(op, slot.value);
+    return mixes(op) ? is_below_peak(op) : is_near_steep(op, slot.value);
   }
 
  private:
@@ -271,8 +272,25 @@ class Rules {
 
   void mark_inputs(const RecordedOperator& op) {
     if (ends_unmixed(op)) mark_arguments(op, ends_);
-    const bool on = any_of(op.results, [this](ValueId id) { return marked(reaches_, id); });
-    if (is_steep(op) || (!mixes(op) && on)) mark_arguments(op, reaches_);
+    if (leaves_pass(op)) {
+      for (const ValueId id : op.results) {
+        mark(reaches_, id);
+        mark(peaks_, id);
+      }
+    }
+    const auto passes_on = [&](const std::vector<bool>& marks) {
+      return !mixes(op) && any_of(op.results, [&](ValueId id) { return marked(marks, id); });
+    };
+    if (is_steep(op) || passes_on(reaches_)) mark_arguments(op, reaches_);
+    if ((is_steep(op) && !is_of_reduced(op)) || passes_on(peaks_)) mark_arguments(op, peaks_);
+  }
+
+  /// Nobody in the pass reads what it gives, which is no loss: a program may go on with that where
+  /// nobody looks.
+  [[nodiscard]] bool leaves_pass(const RecordedOperator& op) const {
+    const auto read = [this](ValueId id) { return !value(id).readers.empty(); };
+    const auto open = [this](ValueId id) { return value(id).has_history && has_elements(id); };
+    return !any_of(op.results, read) && any_of(op.results, open);
   }
 
   static void mark_arguments(const RecordedOperator& op, std::vector<bool>& marks) {
@@ -302,9 +320,14 @@ class Rules {
     if (is_one_of(kBounding, op)) return;
     const bool grows = is_one_of(kGrowing, op) && is_steep(op);
     const bool from = any_input(op, [this](ValueId id) { return marked(large_, id); });
-    const size_t read = base_name(op) == "aten::div" ? 1 : 0;
-    if (grows ? is_reduced(op.arguments[read]) : !from) return;
+    if (grows ? is_of_reduced(op) : !from) return;
     for (const ValueId id : op.results) mark(large_, id);
+  }
+
+  /// Returns whether its derivative is steep in a value of the size of a norm's divisor.
+  [[nodiscard]] bool is_of_reduced(const RecordedOperator& op) const {
+    const size_t read = base_name(op) == "aten::div" ? 1 : 0;
+    return op.arguments.size() > read && is_reduced(op.arguments[read]);
   }
 
   /// It was made of something that has more elements, as the norm of each row is.
@@ -313,10 +336,10 @@ class Rules {
     while (!from->values.empty() && from->values.front() != kNone) {
       const ValueId result = from->values.front();
       const RecordedOperator* op = graph_.producer_of(result);
-      if (op == nullptr || op->arguments.empty()) return false;
+      if (op == nullptr || op->arguments.empty() || mixes(*op)) return false;
       from = &op->arguments.front();
       if (from->values.empty() || from->values.front() == kNone) return false;
-      if (value(from->values.front()).bytes() > value(result).bytes()) return true;
+      if (elements_of(from->values.front()) > elements_of(result)) return true;
     }
     return false;
   }
@@ -326,6 +349,13 @@ class Rules {
   }
   static bool marked(const std::vector<bool>& marks, ValueId id) {
     return marks[static_cast<size_t>(id)];
+  }
+
+  /// The gradient of a result may be all in the one row at which a steep operator is steepest.
+  /// There the row is small, and so is what the operator made it of: a rounding that suits the
+  /// others leaves nothing of it.
+  [[nodiscard]] bool is_below_peak(const RecordedOperator& op) const {
+    return any_of(op.results, [this](ValueId id) { return marked(peaks_, id); });
   }
 
   /// A product multiplies the gradient of one operand by the other alone.
@@ -348,12 +378,15 @@ class Rules {
     const std::string_view name = base_name(op);
     if (!is_one_of(kSteep, op)) return false;
     if (name == "aten::pow" && is_gentle_power(op)) return false;
-    const auto has_elements = [this](ValueId id) {
-      return value(id).bytes() > static_cast<int64_t>(c10::elementSize(value(id).dtype));
-    };
-    if (name != "aten::div") return any_input(op, has_elements);
-    return op.arguments.size() > 1 && any_of(op.arguments[1].values, has_elements);
+    const auto many = [this](ValueId id) { return has_elements(id); };
+    if (name != "aten::div") return any_input(op, many);
+    return op.arguments.size() > 1 && any_of(op.arguments[1].values, many);
   }
+
+  [[nodiscard]] int64_t elements_of(ValueId id) const {
+    return value(id).bytes() / static_cast<int64_t>(c10::elementSize(value(id).dtype));
+  }
+  [[nodiscard]] bool has_elements(ValueId id) const { return elements_of(id) > 1; }
 
   /// The operator is on the list with every place at which it had this memory.
   [[nodiscard]] bool saves_boundedly(const RecordedOperator& op, ValueId saved) const {
@@ -375,6 +408,7 @@ class Rules {
 
   const StepGraph& graph_;
   std::vector<bool> reaches_;  ///< by value: a steep operator reads it, or something made of it
+  std::vector<bool> peaks_;    ///< the same, of those that no reduction is before
   std::vector<bool> comes_;    ///< by value: a steep operator made it, or something in it
   std::vector<bool> ends_;     ///< by value: something made of it is an end of the pass, unmixed
   std::vector<bool> large_;    ///< by value: nothing bounds what a growing operator made in it

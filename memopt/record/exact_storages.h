@@ -23,9 +23,13 @@ namespace noisemark::memopt {
 /// - Something bounds it: it is not what a growing operator (exp, reciprocal, pow ...) made and no
 ///   norm followed, and no softmax of that. One element may be so large that nothing is left of the
 ///   others in its group, and a saturated softmax has a gradient smaller than any rounding.
+/// - No other scope was open in the pass, because an operator seen only there may be steep. For the
+///   same reason what leaves the pass, and is not a single number, counts as read by a steep one.
 ///
 /// Matrix products, convolutions, norms and attention end such a way, because each of their
-/// gradients is a sum over many elements.
+/// gradients is a sum over many elements. But what one of them saved whose own result reaches a
+/// steep operator is exact too, unless that reads a norm of each row: the gradient may be all in
+/// one row.
 void mark_exact_storages(StepGraph& graph);
 
 }  // namespace noisemark::memopt

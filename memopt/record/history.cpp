@@ -55,6 +55,7 @@ bool below_autograd() {
 }
 
 thread_local CallWatch* CallWatch::innermost_ = nullptr;
+thread_local at::CallbackHandle CallWatch::handle_ = 0;
 
 CallWatch::CallWatch(const StepGraph& graph) : first_sequence_(at::sequence_number::peek()) {
   for (const RecordedValue& value : graph.values) {
@@ -63,6 +64,7 @@ CallWatch::CallWatch(const StepGraph& graph) : first_sequence_(at::sequence_numb
     model_.emplace(tensor.storage().unsafeGetStorageImpl(), tensor._version());
   }
   outer_ = std::exchange(innermost_, this);
+  if (outer_ != nullptr) return;
   handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
                                            .needsInputs(true)
                                            .scopes({at::RecordScope::FUNCTION}));
@@ -70,12 +72,12 @@ CallWatch::CallWatch(const StepGraph& graph) : first_sequence_(at::sequence_numb
 
 void CallWatch::stop() {
   if (!std::exchange(watching_, false)) return;
-  at::removeCallback(handle_);
   for (CallWatch** link = &innermost_; *link != nullptr; link = &(*link)->outer_) {
     if (*link != this) continue;
     *link = outer_;
     break;
   }
+  if (innermost_ == nullptr && handle_ != 0) at::removeCallback(std::exchange(handle_, 0));
 }
 
 uint64_t CallWatch::call_of(uint64_t sequence) const {
@@ -84,17 +86,20 @@ uint64_t CallWatch::call_of(uint64_t sequence) const {
 }
 
 std::unique_ptr<at::ObserverContext> CallWatch::on_begin(const at::RecordFunction& function) {
-  if (innermost_ == nullptr || below_autograd()) return nullptr;
-  if (c10::GradMode::is_enabled()) {
-    innermost_->note(function);
-  } else {
-    innermost_->note_write(function);
+  if (below_autograd()) return nullptr;
+  for (CallWatch* watch = innermost_; watch != nullptr; watch = watch->outer_) {
+    if (c10::GradMode::is_enabled()) {
+      watch->note(function);
+    } else {
+      watch->note_write(function);
+    }
   }
   return nullptr;
 }
 
 void CallWatch::on_end(const at::RecordFunction& /*function*/, at::ObserverContext* /*none*/) {
-  if (innermost_ != nullptr && !makes_no_node()) innermost_->forget();
+  if (makes_no_node()) return;
+  for (CallWatch* watch = innermost_; watch != nullptr; watch = watch->outer_) watch->forget();
 }
 
 /// The node takes the number that is next while its operator runs. Operators that are made of

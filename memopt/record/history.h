@@ -22,7 +22,8 @@ namespace noisemark::memopt {
 /// the model's buffers it reads, how often and by which calls without autograd the memory of its
 /// inputs was written, and the shapes of what has no history. Each call becomes one number, kept by
 /// the number of the autograd node that it makes; operators that make no node say nothing. Reads no
-/// values and keeps nothing alive. For the thread that makes it; passes may nest.
+/// values and keeps nothing alive. For the thread that makes it. Several may watch at a time, since
+/// passes may nest and one pass may be compared with several recorded ones: each sees every call.
 class CallWatch {
  public:
   /// `graph` knows the model's tensors.
@@ -54,10 +55,10 @@ class CallWatch {
   [[nodiscard]] int64_t version_before(const at::Tensor& tensor) const;
 
   static thread_local CallWatch* innermost_;
+  static thread_local at::CallbackHandle handle_;  ///< of the thread, while anything watches there
 
   CallWatch* outer_ = nullptr;
   bool watching_ = true;
-  at::CallbackHandle handle_ = 0;
   uint64_t first_sequence_;
   std::unordered_map<const c10::StorageImpl*, int64_t> model_;  ///< versions as the pass began
   std::vector<uint64_t> calls_;  ///< by sequence number, from first_sequence_ on
@@ -83,7 +84,7 @@ namespace noisemark::memopt {
 /// wired, the parameters that they end in, the numbers that they keep (autograd/nodes.h), and the
 /// calls that made them (CallWatch). It goes no further back than the pass, and visits each node
 /// once, so reading all saved tensors of a pass costs no more than its nodes. Keeps nothing alive.
-/// For the thread that runs the pass.
+/// Only the thread that runs the pass may use it.
 class HistoryReader {
  public:
   /// The pass begins now. `graph` knows the model's tensors.

@@ -73,6 +73,8 @@ class StepRecorder::State {
     for (const at::Tensor& tensor : model.buffers) add_model_tensor(tensor, "");
     history_.emplace(graph_);
     outer_ = std::exchange(active_, this);
+    graph_.partly_seen = inside_scope();
+    if (outer_ != nullptr) outer_->graph_.partly_seen = true;
     outer_frame_ = std::exchange(innermost_frame, nullptr);
     // The callback of an outer pass serves the innermost.
     if (outer_ != nullptr) return;
@@ -156,6 +158,7 @@ class StepRecorder::State {
     stop();
     if (error_) std::rethrow_exception(error_);
     mark_storages(graph_);
+    mark_small_results(graph_);
     pass_on_to_readers(graph_);
     mark_masked_dropouts(graph_);
     mark_exact_storages(graph_);

@@ -110,6 +110,19 @@ bool grows(const StepGraph& graph, const RecordedOperator& op, ValueId input) {
 /// This many times smaller than what it was computed from.
 constexpr int64_t kSmallResult = 16;
 
+/// The model's own tensors are left out; 0 where there is no other.
+int64_t largest_input_bytes(const StepGraph& graph, const RecordedOperator& op) {
+  int64_t largest = 0;
+  for (const Argument& argument : op.arguments) {
+    for (const ValueId id : argument.values) {
+      if (id == kNone) continue;
+      const RecordedValue& input = graph.values[static_cast<size_t>(id)];
+      if (input.origin != RecordedValue::Origin::kModel) largest = std::max(largest, input.bytes());
+    }
+  }
+  return largest;
+}
+
 /// Tensors of these keys are more than their memory: subclasses, and what function transforms wrap.
 constexpr c10::DispatchKeySet kWrappers({c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
                                          c10::DispatchKey::FuncTorchBatched,
@@ -259,18 +272,12 @@ void mark_storages(StepGraph& graph) {
   }
 }
 
-bool is_small_result(const StepGraph& graph, ValueId value) {
-  const RecordedOperator* producer = graph.producer_of(value);
-  if (producer == nullptr) return false;
-  int64_t largest = 0;
-  for (const Argument& argument : producer->arguments) {
-    for (const ValueId id : argument.values) {
-      if (id == kNone) continue;
-      const RecordedValue& input = graph.values[static_cast<size_t>(id)];
-      if (input.origin != RecordedValue::Origin::kModel) largest = std::max(largest, input.bytes());
-    }
+void mark_small_results(StepGraph& graph) {
+  for (RecordedValue& value : graph.values) {
+    if (value.producer == kNone) continue;
+    const RecordedOperator& producer = graph.operators[static_cast<size_t>(value.producer)];
+    value.small_result = value.bytes() * kSmallResult <= largest_input_bytes(graph, producer);
   }
-  return graph.values[static_cast<size_t>(value)].bytes() * kSmallResult <= largest;
 }
 
 void pass_on_to_readers(StepGraph& graph) {

@@ -125,6 +125,9 @@ struct RecordedValue {
   int64_t storage_offset = 0;
   at::ScalarType dtype = at::kFloat;
   MemoryForm form = MemoryForm::kPlain;
+  /// Far smaller than what it was computed from: statistics of a norm, the log-sum-exp of
+  /// attention. Keeping it costs nothing and saves the reduction.
+  bool small_result = false;
   at::Tensor model_tensor;  ///< of kModel
   std::string model_name;   ///< of kModel, as in the state dict
   std::vector<OperatorId> readers;
@@ -209,6 +212,7 @@ struct StepGraph {
   std::vector<RecordedNode> nodes;    ///< that slots came from, in the order in which they were met
   std::vector<std::string> segments;  ///< in the order of their first operator
   MemoryReading at_end;               ///< of the pass
+  bool partly_seen = false;           ///< another scope of the pass may have had operators
   bool retained = false;              ///< backward asked twice for a slot
   bool backward_ran = false;          ///< and not only one that was differentiated itself
 
@@ -235,9 +239,8 @@ struct StepGraph {
 /// cast of a parameter lives in autocast's cache for the whole forward pass.
 void mark_storages(StepGraph& graph);
 
-/// Returns whether a value is far smaller than what it was computed from: statistics of a norm, the
-/// log-sum-exp of attention. Keeping it costs nothing and saves the reduction.
-[[nodiscard]] bool is_small_result(const StepGraph& graph, ValueId value);
+/// Sets `small_result`.
+void mark_small_results(StepGraph& graph);
 
 /// Gives an operator without parameters, of one input that is no larger than its result
 /// (upsampling, an activation, a view), to the segment of its readers when those are of one

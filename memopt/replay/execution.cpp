@@ -265,7 +265,7 @@ class PlanExecution::State {
              !held_.is_encoded(treatment(slot).value));
   }
 
-  /// How many slots ahead of backward's order values are fetched from elsewhere.
+  /// Values are fetched from elsewhere so many slots ahead of backward's order.
   static constexpr size_t kLookAhead = 2;
 
   [[nodiscard]] const SlotTreatment& treatment(SlotId slot) const {
@@ -347,6 +347,7 @@ class PlanExecution::State {
     const ValueId id = treatment(slot).value;
     const bool first = graph_.values[static_cast<size_t>(id)].slots.front() == slot;
     if (purpose_ == Purpose::kVerify && first) held_.try_codecs(id, tensor.tensor_data());
+    held_.look_at_logits(slot, tensor);
   }
 
   void hold(ValueId id, const at::Tensor& tensor) {

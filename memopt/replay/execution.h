@@ -102,7 +102,7 @@ class PlanExecution {
                 std::shared_ptr<DeviceDoubt> doubt = nullptr);
   ~PlanExecution();
 
-  /// For the next tensor that autograd saves.
+  /// Makes the hooks of the next tensor that autograd saves.
   [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks();
 
   /// The forward pass is over.

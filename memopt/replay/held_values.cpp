@@ -105,7 +105,7 @@ void HeldValues::bring(ValueId id, const at::Tensor& tensor,
   held.version = tensor._version();
 }
 
-/// True when the tensor need not be held besides.
+/// Returns true when the tensor need not be held besides.
 bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& key, Held& held) {
   const LookScope silent;
   const bool whole = treatment(id).encoded_with != kNone;
@@ -162,6 +162,28 @@ bool is_of_logits(const RecordedOperator& attention, ValueId id) {
 }
 
 }  // namespace
+
+bool HeldValues::rounds(ValueId id) const {
+  if (id == kNone) return false;
+  const Codec* codec = treatment(bringer_of(id)).codec;
+  return codec != nullptr && !codec->lossless();
+}
+
+void HeldValues::look_at_logits(SlotId slot, const at::Tensor& saved) {
+  const RecordedSlot& recorded = graph_.slots[static_cast<size_t>(slot)];
+  if (recorded.saved_by == kNone || !saved.is_cpu()) return;
+  const RecordedOperator& op = graph_.operators[static_cast<size_t>(recorded.saved_by)];
+  const ValueId id = recorded.value;
+  if (!makes_logits_again(op) || !is_of_logits(op, id)) return;
+  if (rounds(id) || largest_rows_.contains(id)) return;
+  const ValueId given = op.arguments.at(2).values.front();
+  const ValueId other = id == logits_key(op) ? logits_query(op) : logits_key(op);
+  if (!rounds(given) && !rounds(other) && !rounds(op.results.front())) return;
+  const LookScope silent;
+  const bool all = tries_codecs_ || saved.numel() <= kMostLookedAt;
+  const at::Tensor part = all ? saved : sample_for(op, saved, kPart, key_.step);
+  largest_rows_[id] = LargestRow{largest_row(part), 0};
+}
 
 /// Returns whether a norm or an attention reads what the encoding rounds too far, in any of the
 /// memory's saved values.

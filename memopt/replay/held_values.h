@@ -50,6 +50,8 @@ class HeldValues {
   /// nothing of that. A codec that gives other bits is among those that refused, and so is one
   /// whose room is nearly full.
   void try_codecs(ValueId id, const at::Tensor& tensor);
+  /// Looks at a query or key that is not rounded, beside which others may be. On a CPU.
+  void look_at_logits(SlotId slot, const at::Tensor& saved);
   /// Lets go of the tensors whose encoding the device has found to hold, in the order in which they
   /// were brought as far as it has answered. Never waits.
   void settle_pending();
@@ -107,6 +109,7 @@ class HeldValues {
                                                             const at::Tensor& memory, ValueId id,
                                                             const Held& held,
                                                             at::Tensor& decoded) const;
+  [[nodiscard]] bool rounds(ValueId id) const;
   [[nodiscard]] bool may_round_beside_logits(const RecordedOperator& attention) const;
   [[nodiscard]] bool rounds_within_logits(const RecordedOperator& attention, ValueId id,
                                           const at::Tensor& x, const at::Tensor& rounded);

@@ -25,14 +25,14 @@ class Rehearsal {
             std::shared_ptr<DeviceDoubt> doubt = nullptr);
   ~Rehearsal();
 
-  /// For the next tensor that autograd saves.
+  /// Makes the hooks of the next tensor that autograd saves.
   [[nodiscard]] std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks();
 
   /// Slots give from now on what they would under `plan`; null: what was saved.
   void rehearse(const std::shared_ptr<const TreatmentPlan>& plan);
-  /// How often slots have been asked since the last call of rehearse().
+  /// Counts how often slots have been asked since the last call of rehearse().
   [[nodiscard]] int64_t asked() const;
-  /// As PlanExecution::begins_with() and departed().
+  /// These are what PlanExecution::begins_with() and departed() are.
   [[nodiscard]] bool begins_with(const at::Tensor& tensor);
   [[nodiscard]] bool departed() const;
   /// The pass was the recorded one from its first saved tensor to its last.

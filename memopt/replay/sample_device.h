@@ -8,7 +8,7 @@ namespace c10 {
 enum class DeviceType : int8_t;
 }  // namespace c10
 
-/// How a few elements of a tensor become one number: the text that the CPU and the GPU share, so
+/// A few elements of a tensor become one number here, in text that the CPU and the GPU share, so
 /// that both get the same. C++17, no torch, no CUDA header.
 namespace noisemark::memopt::replay {
 
@@ -66,7 +66,7 @@ class SampleDevice {
 
 namespace noisemark::memopt {
 
-/// Null when this build compares no values on the device.
+/// Returns null when this build compares no values on the device.
 [[nodiscard]] const replay::SampleDevice* find_sample_device(c10::DeviceType device);
 
 }  // namespace noisemark::memopt

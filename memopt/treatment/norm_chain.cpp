@@ -211,7 +211,7 @@ class Reader {
  public:
   explicit Reader(const StepGraph& graph) : graph_(graph) {}
 
-  /// From the last operator back to the norm.
+  /// Goes from the last operator back to the norm.
   [[nodiscard]] std::optional<Chain> chain_of(ValueId id) const {
     if (!is_rounded_copy(id)) return float_chain_of(id);
     std::optional<Chain> chain = float_chain_of(first_input(id));

@@ -40,7 +40,7 @@ struct Slice {
   std::function<at::Tensor(const at::Tensor& whole)> take;
 };
 
-/// How input `input` of the operator that made `whole` can be cut out of `whole`: a part of a
+/// Tells where input `input` of the operator that made `whole` lies in `whole`: it is a part of a
 /// concatenation, the source of a nearest-neighbour upsampling by an integer factor or of a padding
 /// with a constant. Empty for anything else.
 [[nodiscard]] std::optional<Slice> slice_of_input(const StepGraph& graph, ValueId whole,

@@ -24,7 +24,7 @@ enum class Source : uint8_t {
   kMadeAgain,    ///< by a recipe
 };
 
-/// Why a saved value is held although the policy would rather drop it, or have it elsewhere.
+/// The reason for which a value is held although the policy would rather drop it, or move it.
 enum class KeepReason : uint8_t {
   kNone,            ///< it is not held
   kForeign,         ///< made outside the recorded pass
@@ -114,7 +114,7 @@ struct HeldGroup {
   int64_t storages = 0;
   int64_t bytes = 0;
 };
-/// The largest first.
+/// The largest comes first.
 [[nodiscard]] std::vector<HeldGroup> held_groups(const TreatmentPlan& plan);
 
 }  // namespace noisemark::memopt

@@ -16,14 +16,11 @@
 
 #include "reports/base/error.h"
 #include "reports/base/input_file.h"
+#include "reports/base/streams.h"
+#include "reports/base/system_error.h"
 
 namespace noisemark::reports {
 namespace {
-
-Error cannot_write(const std::filesystem::path& path, int cause) {
-  return {ExitCode::kCannotWrite,
-          path.string() + ": cannot be written: " + std::generic_category().message(cause)};
-}
 
 constexpr std::string_view kTemporary = ".tmp-";  // the number of the process follows
 
@@ -65,21 +62,9 @@ void write_to(int descriptor, std::string_view text, const std::filesystem::path
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw cannot_write(path, errno);
+    if (written < 0) throw not_written(path, errno);
     text.remove_prefix(static_cast<size_t>(written));
   }
-}
-
-// The stream of this process that `status` is of (/dev/stdout); -1 for none. A file that it is
-// redirected to must not be replaced under it.
-int own_stream(const struct stat& status) {
-  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
-    struct stat own {};
-    if (fstat(stream, &own) == 0 && own.st_dev == status.st_dev && own.st_ino == status.st_ino) {
-      return stream;
-    }
-  }
-  return -1;
 }
 
 // A pipe without a reader would be waited for without an end and without a word; one whose reader
@@ -95,7 +80,7 @@ int open_through(const std::filesystem::path& path) {
     }
     std::error_code unknown;
     const int cause = errno;
-    if (cause != ENXIO || !std::filesystem::is_fifo(path, unknown)) throw cannot_write(path, cause);
+    if (cause != ENXIO || !std::filesystem::is_fifo(path, unknown)) throw not_written(path, cause);
     if (pause == kPauses) {
       throw Error(ExitCode::kCannotWrite,
                   path.string() + ": cannot be written: a pipe that no program reads");
@@ -109,30 +94,30 @@ int open_through(const std::filesystem::path& path) {
 void write_through(const std::filesystem::path& path, int stream,
                    std::span<const std::string_view> pieces) {
   const int descriptor = stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 0) : open_through(path);
-  if (descriptor < 0) throw cannot_write(path, errno);
+  if (descriptor < 0) throw not_written(path, errno);
   try {
     for (const std::string_view piece : pieces) write_to(descriptor, piece, path);
   } catch (...) {
     close(descriptor);
     throw;
   }
-  if (close(descriptor) != 0) throw cannot_write(path, errno);
+  if (close(descriptor) != 0) throw not_written(path, errno);
 }
 
 // Writes over the bytes of a file before it gives up what is left of them: a full disk is met while
 // as much as can be is still there.
 void write_over(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
   const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) throw cannot_write(path, errno);
+  if (descriptor < 0) throw not_written(path, errno);
   try {
     for (const std::string_view piece : pieces) write_to(descriptor, piece, path);
     const off_t size = lseek(descriptor, 0, SEEK_CUR);
-    if (ftruncate(descriptor, size) != 0 || fsync(descriptor) != 0) throw cannot_write(path, errno);
+    if (ftruncate(descriptor, size) != 0 || fsync(descriptor) != 0) throw not_written(path, errno);
   } catch (...) {
     close(descriptor);
     throw;
   }
-  if (close(descriptor) != 0) throw cannot_write(path, errno);
+  if (close(descriptor) != 0) throw not_written(path, errno);
 }
 
 // Returns a name beside `path`, cut off where the file system would take no longer one.
@@ -170,9 +155,9 @@ std::filesystem::path behind_links(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as Linux follows them
   std::error_code error;
   for (int followed = 0; std::filesystem::is_symlink(path, error); ++followed) {
-    if (followed == kMostLinks) throw cannot_write(path, ELOOP);
+    if (followed == kMostLinks) throw not_written(path, ELOOP);
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
-    if (error) throw cannot_write(path, error.value());
+    if (error) throw not_written(path, error.value());
     path = path.parent_path() / target;  // an absolute one replaces what is before it
   }
   return path;
@@ -190,7 +175,7 @@ StagedFile::StagedFile(std::filesystem::path path, std::span<const std::string_v
     : path_(std::move(path)),
       beside_(temporary_beside(path_)),
       descriptor_(open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) throw cannot_write(path_, errno);
+  if (descriptor_ < 0) throw not_written(path_, errno);
   struct stat before {};
   // The file keeps the owner and the permissions of the one that it replaces, as far as this user
   // may give them away. Some file systems know neither.
@@ -219,15 +204,15 @@ void StagedFile::write_all(std::string_view text) const {
 
 // A delayed write error (network file systems, quotas) shows up in fsync or close, not in write.
 void StagedFile::flush() {
-  if (fsync(descriptor_) != 0) throw cannot_write(path_, errno);
+  if (fsync(descriptor_) != 0) throw not_written(path_, errno);
   const int closed = close(descriptor_);
   descriptor_ = -1;
-  if (closed != 0) throw cannot_write(path_, errno);
+  if (closed != 0) throw not_written(path_, errno);
 }
 
 void StagedFile::put_in_place() {
   if (rename(beside_.c_str(), path_.c_str()) != 0) {
-    if (!is_kept_by_its_folder(path_, errno)) throw cannot_write(path_, errno);
+    if (!is_kept_by_its_folder(path_, errno)) throw not_written(path_, errno);
     const std::string text = read_file(beside_);
     const std::string_view piece = text;
     write_over(path_, std::span(&piece, 1));
@@ -245,7 +230,7 @@ void write_file_atomically(const std::filesystem::path& path,
                            std::span<const std::string_view> pieces) {
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) {
-    const int stream = own_stream(status);
+    const int stream = own_stream_at(path);
     const bool replaceable = S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
     if (!replaceable || (stream >= 0 && S_ISREG(status.st_mode))) {
       return write_through(path, stream, pieces);
@@ -263,7 +248,7 @@ void write_named_file(const std::filesystem::path& path, std::span<const std::st
     throw bad_input(path.string(), "", "a folder", "a file, there or not");
   }
   const bool has_other_names =
-      there && S_ISREG(status.st_mode) && status.st_nlink > 1 && own_stream(status) < 0;
+      there && S_ISREG(status.st_mode) && status.st_nlink > 1 && own_stream_at(path) < 0;
   if (has_other_names) return write_over(path, pieces);
   write_file_atomically(path, pieces);
 }
@@ -279,7 +264,7 @@ void remove_leftovers(const std::filesystem::path& folder, std::span<const char*
     if (!name.of.empty() && ours && is_no_more(name.process)) leftovers.push_back(entry.path());
   }
   for (const auto& path : leftovers) {
-    if (!std::filesystem::remove(path, error) && error) throw cannot_write(path, error.value());
+    if (!std::filesystem::remove(path, error) && error) throw not_written(path, error.value());
   }
 }
 
@@ -318,7 +303,7 @@ void make_folder(const std::filesystem::path& path) {
   if (error == std::errc::file_exists && std::filesystem::is_symlink(path, unknown)) {
     throw bad_input(path.string(), "", "is a link to nothing", "a folder, or a free name");
   }
-  if (error) throw cannot_write(path, error.value());
+  if (error) throw not_written(path, error.value());
 }
 
 }  // namespace noisemark::reports

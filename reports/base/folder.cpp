@@ -15,6 +15,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/streams.h"
+#include "reports/base/system_error.h"
 
 namespace noisemark::reports {
 namespace {
@@ -26,8 +27,7 @@ std::string words_of(int cause) {
 int open_folder(const std::filesystem::path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor >= 0) return descriptor;
-  throw Error(ExitCode::kCannotWrite,
-              folder.string() + ": cannot be opened for the run: " + words_of(errno));
+  throw not_written(folder, errno);
 }
 
 // Another process may have removed the folder and made a new one of its name.

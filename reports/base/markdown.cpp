@@ -364,6 +364,18 @@ std::string finished_page(std::string_view page) {
   return text;
 }
 
+std::string shortened(std::string_view name, size_t most) {
+  if (name.size() <= most) return std::string(name);
+  const auto is_inside = [&](size_t at) {
+    return (static_cast<unsigned char>(name[at]) & 0xC0U) == 0x80U;
+  };
+  size_t head = most * 2 / 3;
+  size_t tail = name.size() - (most - head);
+  while (head > 0 && is_inside(head)) --head;
+  while (tail < name.size() && is_inside(tail)) ++tail;
+  return fmt::format("{}...{}", name.substr(0, head), name.substr(tail));
+}
+
 size_t display_width(std::string_view text) {
   constexpr unsigned char kContinuationMask = 0xC0;
   constexpr unsigned char kContinuation = 0x80;

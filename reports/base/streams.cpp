@@ -1,7 +1,11 @@
 #include "reports/base/streams.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string>
 #include <system_error>
@@ -35,6 +39,22 @@ void say_on_stderr(std::string_view words) noexcept {
   } catch (const std::bad_alloc&) {  // nothing is left to say it better
   }
   (void)std::fprintf(stderr, "noisemark: %.*s\n", static_cast<int>(words.size()), words.data());
+}
+
+int own_stream_at(const std::filesystem::path& path) noexcept {
+  struct stat named {};
+  if (stat(path.c_str(), &named) != 0) return -1;
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat own {};
+    const bool known = fstat(stream, &own) == 0;
+    if (known && own.st_dev == named.st_dev && own.st_ino == named.st_ino) return stream;
+  }
+  return -1;
+}
+
+void leave(int exit_code) noexcept {
+  (void)std::fflush(nullptr);
+  std::_Exit(exit_code);
 }
 
 }  // namespace noisemark::reports

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -13,5 +14,14 @@ void print_out(std::string_view text);
 /// (they would clear the terminal), and with further lines indented, so that none passes for
 /// another message. A stream that takes nothing is no reason to lose a run: it never throws.
 void say_on_stderr(std::string_view words) noexcept;
+
+/// Returns the descriptor of the output of this process that `path` names, as /dev/stdout does; -1
+/// where it names none. Bytes go into it: a file that it is redirected to must not be replaced.
+[[nodiscard]] int own_stream_at(const std::filesystem::path& path) noexcept;
+
+/// Ends the process once its standard streams are written, without the farewells of libraries.
+/// LibTorch takes its thousands of operators down one by one, which is a fifth of what a short
+/// command costs.
+[[noreturn]] void leave(int exit_code) noexcept;
 
 }  // namespace noisemark::reports

@@ -82,4 +82,9 @@ Error error_of(const std::system_error& error) {
   return {ExitCode::kInternal, error.what()};
 }
 
+Error not_written(const fs::path& path, int cause) {
+  return error_of(
+      fs::filesystem_error("cannot write", path, std::error_code(cause, std::generic_category())));
+}
+
 }  // namespace noisemark::reports

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <system_error>
 
 #include "reports/base/error.h"
@@ -17,5 +18,8 @@ namespace noisemark::reports {
 /// | 2 | a path cannot be read or looked at |
 /// | 70 | anything that has no path: then it is the program's own mistake |
 [[nodiscard]] Error error_of(const std::system_error& error);
+
+/// The same of a file that `cause` (of errno) keeps from being written.
+[[nodiscard]] Error not_written(const std::filesystem::path& path, int cause);
 
 }  // namespace noisemark::reports

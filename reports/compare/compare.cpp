@@ -71,7 +71,7 @@ void find_lone_cells(Comparison& comparison) {
   const CompareVerdict gone =
       comparison.cells == 0 ? CompareVerdict::kNotComparable : CompareVerdict::kInfraError;
   for (const std::string& cell : comparison.only_base) {
-    find(comparison, gone, cell + ": missing in NEW");
+    find(comparison, gone, cell + ": NEW has no such cell");
   }
   for (const std::string& cell : comparison.only_candidate) {
     find(comparison, CompareVerdict::kCalibrationNeeded, cell + ": BASE has no such cell");

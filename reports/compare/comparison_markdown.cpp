@@ -79,10 +79,24 @@ std::string counts(const Comparison& comparison) {
       passed, comparison.exact.size(), exit_words(comparison));
 }
 
+std::string cells_of(size_t count) {
+  return count == 1 ? "1 cell" : fmt::format("{} cells", count);
+}
+
+/// An "infra error" alone says nothing of what somebody has to do.
+std::string verdict_title(const Comparison& comparison) {
+  std::string title(verdict_name(comparison.verdict));
+  const size_t lacking = comparison.only_base.size();
+  if (comparison.verdict == CompareVerdict::kInfraError && lacking > 0) {
+    title += fmt::format(", because NEW lacks {} of BASE", cells_of(lacking));
+  }
+  return title;
+}
+
 std::string head(const Comparison& comparison) {
-  std::string text = fmt::format("# {}: {} to {}\n\n{}", verdict_name(comparison.verdict),
-                                 plain(comparison.base.name), plain(comparison.candidate.name),
-                                 counts(comparison));
+  std::string text =
+      fmt::format("# {}: {} to {}\n\n{}", verdict_title(comparison), plain(comparison.base.name),
+                  plain(comparison.candidate.name), counts(comparison));
   if (!comparison.reasons.empty()) text += '\n';
   for (const std::string& reason : comparison.reasons) text += fmt::format("- {}\n", plain(reason));
   return text;
@@ -490,8 +504,12 @@ std::string next_step(const Comparison& comparison) {
     case CompareVerdict::kRegression:
       return "What regressed is proven; more runs will not change it.\n";
     case CompareVerdict::kInfraError:
-      return "Make the runs of NEW again, so that each ends with a result that has every figure of "
-             "BASE.\n";
+      return comparison.only_base.empty()
+                 ? "Make the runs of NEW again, so that each ends with a result that has every "
+                   "figure of BASE.\n"
+                 : "Run in NEW too what stands under \"Only in BASE\", or compare folders that "
+                   "hold "
+                   "the same cells.\n";
     case CompareVerdict::kInvalidClocks:
       return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and run "
              "both sides again.\n";

@@ -21,7 +21,7 @@ struct Figure {
   std::string unit = {};  ///< as the run gives it, where it gives one
 
   [[nodiscard]] bool missing() const { return !number && digest.empty(); }
-  /// Whatever the units: those are compared before.
+  /// Does not look at the units, which are compared before.
   [[nodiscard]] bool same(const Figure& other) const {
     return number == other.number && digest == other.digest;
   }

@@ -490,6 +490,8 @@ Strings identity_fields(const Result& result) {
   if (id.ranks) fields["identity.ranks"] = std::to_string(*id.ranks);
   if (!id.backend.empty()) fields["identity.backend"] = id.backend;
   if (!id.shards.empty()) fields["identity.shards"] = id.shards;
+  if (!id.pipeline.empty()) fields["identity.pipeline"] = id.pipeline;
+  if (id.micro_batches) fields["identity.micro_batches"] = std::to_string(*id.micro_batches);
   add(fields, "identity.hardware.", id.hardware);
   add(fields, "identity.software.", id.software);
   for (const DataFile& file : result.provenance.data) {

@@ -19,6 +19,7 @@
 #include "reports/export/junit.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/table.h"
+#include "reports/render/utilization.h"
 
 namespace noisemark::reports {
 
@@ -106,21 +107,49 @@ std::string ctest_of(const Comparison& comparison) {
   return ctest_lines(figures_of(comparison)) + words + (words.empty() ? "" : "\n");
 }
 
+constexpr std::string_view kCell = ", baseline ";  ///< stands in the name of every figure
+
 constexpr ExportFormat kFormats[] = {
-    {"md", "a comment for a pull request",
+    {"md",
+     "a comment for a pull request",
      [](const CollectedResults& results) { return summary_markdown(results); },
-     [](const Comparison& comparison) { return comparison_markdown(comparison); }},
-    {"json", "the whole comparison", nullptr, comparison_json},
-    {"junit", "JUnit XML with a test case per gate", junit_of, junit_of},
-    {"gha-smaller", "what github-action-benchmark reads with customSmallerIsBetter",
-     of_results<smaller_is_better>, of_comparison<smaller_is_better>},
-    {"gha-bigger", "what github-action-benchmark reads with customBiggerIsBetter",
-     of_results<bigger_is_better>, of_comparison<bigger_is_better>},
-    {"bmf", "Bencher Metric Format", of_results<bencher_json>, of_comparison<bencher_json>},
-    {"ctest", "a list of CTestMeasurement lines", of_results<ctest_lines>, ctest_of},
+     [](const Comparison& comparison) { return comparison_markdown(comparison); },
+     {"# ", " runs passed"},
+     {"# ", "<!-- noisemark comparison -->"}},
+    {"json", "the whole comparison", nullptr, comparison_json, {"{", "\"noisemark.comparison\""}},
+    {"junit",
+     "JUnit XML with a test case per gate",
+     junit_of,
+     junit_of,
+     {"<?xml ", "package=\"noisemark "}},
+    {"gha-smaller",
+     "what github-action-benchmark reads with customSmallerIsBetter",
+     of_results<smaller_is_better>,
+     of_comparison<smaller_is_better>,
+     {"[", kCell, "[]"}},
+    {"gha-bigger",
+     "what github-action-benchmark reads with customBiggerIsBetter",
+     of_results<bigger_is_better>,
+     of_comparison<bigger_is_better>,
+     {"[", kCell, "[]"}},
+    {"bmf",
+     "Bencher Metric Format",
+     of_results<bencher_json>,
+     of_comparison<bencher_json>,
+     {"{", kCell, "{}"}},
+    {"ctest",
+     "a list of CTestMeasurement lines",
+     of_results<ctest_lines>,
+     ctest_of,
+     {"<CTestMeasurement "}},
 };
 
 }  // namespace
+
+bool TextForm::is_of(std::string_view text) const {
+  if (!without_figures.empty() && text.starts_with(without_figures)) return true;
+  return text.starts_with(begins) && text.find(holds) != std::string_view::npos;
+}
 
 std::span<const ExportFormat> export_formats() {
   return kFormats;
@@ -277,61 +306,6 @@ namespace {
 constexpr std::string_view kMark = "\n<!-- noisemark results -->\n";
 constexpr size_t kReserved = 128;  // for the mark and the sentence before it
 
-/// Owners that hold anything at the peak of any run, in the order of the first that names them.
-std::vector<std::string> owners_at_peak(const std::vector<NamedResult>& results) {
-  std::vector<std::string> owners;
-  for (const NamedResult& named : results) {
-    const MemorySection& memory = named.result.memory;
-    for (const std::string& owner : memory.categories) {
-      const auto bytes = memory.peak.by_category.find(owner);
-      const bool empty = bytes == memory.peak.by_category.end() || bytes->second == 0;
-      const bool known = std::find(owners.begin(), owners.end(), owner) != owners.end();
-      if (!empty && !known) owners.push_back(owner);
-    }
-  }
-  return owners;
-}
-
-std::string memory(const std::vector<NamedResult>& results) {
-  const std::vector<std::string> owners = owners_at_peak(results);
-  std::vector<MarkdownTable::Column> columns = {{"result"}, {"sum", Align::kRight}};
-  for (const std::string& owner : owners) columns.push_back({owner, Align::kRight});
-  columns.push_back({"bytes without an owner", Align::kRight, Fold::kIfAlike});
-  MarkdownTable table(columns);
-  for (const auto& [name, result] : results) {
-    if (!result.memory.measured) continue;
-    const MemorySnapshot& peak = result.memory.peak;
-    std::vector<std::string> row = {name, ""};
-    int64_t sum = peak.unattributed_bytes;
-    for (const std::string& owner : owners) {
-      const auto bytes = peak.by_category.find(owner);
-      const int64_t held = bytes == peak.by_category.end() ? 0 : bytes->second;
-      row.push_back(format_mib(held));
-      sum += held;
-    }
-    row.push_back(format_bytes(peak.unattributed_bytes));
-    row[1] = format_mib(sum) + (sum == result.memory.peak_bytes ? "" : " (does not close)");
-    table.add_row(row);
-  }
-  return table.empty() ? "" : "\n## Memory at the peak, by owner (MiB)\n\n" + table.text();
-}
-
-std::string utilization(const std::vector<NamedResult>& results) {
-  MarkdownTable table({{"result"},
-                       {"work per image", Align::kRight},
-                       {"achieved", Align::kRight},
-                       {"measured peak", Align::kRight},
-                       {"MFU", Align::kRight}});
-  for (const auto& [name, result] : results) {
-    const Utilization& use = result.utilization;
-    if (!use.measured) continue;
-    const auto work = static_cast<double>(use.forward_flop_per_image + use.backward_flop_per_image);
-    table.add_row({name, format_flop(work), format_flop_per_s(use.achieved_flop_per_s),
-                   format_flop_per_s(use.gemm_peak_flop_per_s), format_percent(use.mfu_frac)});
-  }
-  return table.empty() ? "" : "\n## Utilization\n\n" + table.text();
-}
-
 std::string quality(const std::vector<NamedResult>& results) {
   MarkdownTable table({{"result"},
                        {"seed", Align::kRight},
@@ -370,8 +344,7 @@ std::string folded(const NamedResult& named) {
 
 std::string summary_markdown(const CollectedResults& results, size_t limit) {
   std::string text = finished_page(suite_summary(results.title, results.results, results.missing) +
-                                   memory(results.results) + utilization(results.results) +
-                                   quality(results.results));
+                                   machine_sections(results.results) + quality(results.results));
   size_t left_out = 0;
   for (const NamedResult& named : results.results) {
     const std::string more = finished_page(folded(named));

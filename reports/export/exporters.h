@@ -57,16 +57,26 @@ struct Figure {
 /// of ` _.,:@+=-` is written as `_`.
 [[nodiscard]] std::string ctest_lines(const std::vector<Figure>& figures);
 
+/// The words by which a text is known again as one that the program wrote.
+struct TextForm {
+  std::string_view begins;
+  std::string_view holds = {};
+  std::string_view without_figures = {};  ///< how a text without any begins
+  [[nodiscard]] bool is_of(std::string_view text) const;
+};
+
 /// A format in which results, comparisons or both are handed to others.
 struct ExportFormat {
   std::string_view name;                                       ///< as --format takes it
   std::string_view summary;                                    ///< a noun phrase, for the help
   std::string (*of_results)(const CollectedResults& results);  ///< null: of comparisons alone
   std::string (*of_comparison)(const Comparison& comparison);  ///< null: of results alone
+  TextForm form;                  ///< the command line replaces a text of this form without --force
+  TextForm comparison_form = {};  ///< where a comparison has another
 };
 
 /// The table of all formats. A new one is a row here and the function that writes it: the options
-/// of the command line, their help and their refusals follow from the table.
+/// of the command line, their help, their refusals and what --out may replace follow from it.
 [[nodiscard]] std::span<const ExportFormat> export_formats();
 
 /// Returns the row of that name. Throws std::logic_error where there is none.

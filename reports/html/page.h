@@ -25,7 +25,7 @@ struct HtmlPage {
 /// tag or a script.
 [[nodiscard]] std::string html_page(const HtmlPage& page);
 
-/// Why plots of pages are pictures, and what to do; empty where the plotting library is built in.
+/// Says why plots of pages are pictures, and what to do; empty where the library is built in.
 [[nodiscard]] std::string why_pictures();
 
 /// Writes FILE.html beside FILE.md, with the data of what lies there too: a result.json for a

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reports/base/fields.h"
+#include "reports/profile/characterization.h"
 #include "reports/profile/recording.h"
 #include "reports/profile/roofline.h"
 #include "reports/render/plot.h"
@@ -97,6 +98,7 @@ struct Profile {
   std::vector<LayerTimes> layers;
   std::vector<LayerTimes> blocks;
   Roofline roofline;
+  Characterization characterization;
 };
 
 /// The tables of a recording, each by falling time: of the device where it was recorded, else of
@@ -135,7 +137,7 @@ struct ProfiledMoment {
 namespace noisemark::reports::json {
 
 inline constexpr Document kProfileDocument{
-    "noisemark.profile", "1.0.0",
+    "noisemark.profile", "1.1.0",
     "The time and the memory of some training steps. Times and bytes are of all steps together."};
 
 template <>
@@ -229,7 +231,8 @@ struct Fields<Profile> {
       field("joined", &T::joined, "by falling time of both"),
       field("layers", &T::layers, "by falling time"),
       field("blocks", &T::blocks, "by falling time"),
-      field("roofline", &T::roofline, "")};
+      field("roofline", &T::roofline, ""),
+      field("characterization", &T::characterization, "")};
 };
 
 }  // namespace noisemark::reports::json

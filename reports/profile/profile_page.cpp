@@ -12,6 +12,7 @@ namespace noisemark::reports {
 namespace {
 
 constexpr size_t kShown = 20;
+constexpr size_t kWidestName = 36;  // beside eight other columns
 
 /// The columns that a page has: those of a device only where one was profiled.
 class Page {
@@ -25,8 +26,9 @@ class Page {
 
   [[nodiscard]] std::string text() const {
     return finished_page(fmt::format(
-        "# Profile of {}\n\n{}{}\n{}{}{}{}{}{}", plain(profile_.benchmark), headline(),
+        "# Profile of {}\n\n{}{}{}{}\n{}{}{}{}{}{}", plain(profile_.benchmark), headline(),
         roofline_section(profile_.roofline, profile_.cost.plain_s, plot_line(plots_, "roofline")),
+        step_model_section(profile_.roofline), characterization_section(profile_.characterization),
         memory(), operators(), joined(), layers("Blocks", profile_.blocks),
         layers("Layers", profile_.layers), kDefinitions));
   }
@@ -116,7 +118,7 @@ class Page {
     for (size_t i = 0; i < std::min(kShown, profile_.operators.size()); ++i) {
       const OperatorTimes& row = profile_.operators[i];
       const bool device = has_device();
-      table.add_row({row.name, row.shapes, row.kind, calls(row.calls),
+      table.add_row({shortened(row.name, kWidestName), row.shapes, row.kind, calls(row.calls),
                      share(row.self_host_ns, row.self_device_ns),
                      device ? ms(row.self_device_ns) : "", device ? ms(row.device_ns) : "",
                      ms(row.self_host_ns), ms(row.host_ns),
@@ -137,7 +139,8 @@ class Page {
       const JoinedTimes& row = profile_.joined[i];
       const int64_t forward = has_device() ? row.forward_device_ns : row.forward_host_ns;
       const int64_t backward = has_device() ? row.backward_device_ns : row.backward_host_ns;
-      table.add_row({row.forward, row.backward, calls(row.calls), ms(forward), ms(backward),
+      table.add_row({shortened(row.forward, kWidestName), shortened(row.backward, kWidestName),
+                     calls(row.calls), ms(forward), ms(backward),
                      forward == 0 ? ""
                                   : fmt::format("{:.2f}", static_cast<double>(backward) /
                                                               static_cast<double>(forward))});

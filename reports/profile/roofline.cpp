@@ -143,24 +143,84 @@ struct Sum {
   double roof_s = 0;
   double flop = 0;
   double bytes = 0;
+
+  [[nodiscard]] bool compute_bound() const { return compute_s > memory_s; }
+  Sum& operator+=(const Sum& other) {
+    calls += other.calls;
+    time_ns += other.time_ns;
+    compute_s += other.compute_s;
+    memory_s += other.memory_s;
+    roof_s += other.roof_s;
+    flop += other.flop;
+    bytes += other.bytes;
+    return *this;
+  }
 };
 
 using Key = std::tuple<std::string, std::string, std::string>;
 
-void add_call(const OperatorWork& work, int64_t time_ns, const Roofs& roofs,
-              std::map<Key, Sum>& sums) {
-  if (!work.any()) return;
-  Sum& sum = sums[{work.name, work.shapes, work.type}];
-  const double compute_s = at_speed(work.flops, roofs.flop_per_s(work.type));
-  const double memory_s = at_speed(work.bytes, roofs.bytes_per_s(work.footprint));
-  sum.calls += 1;
-  sum.time_ns += static_cast<double>(time_ns);
-  sum.compute_s += compute_s;
-  sum.memory_s += memory_s;
-  sum.roof_s += std::max(compute_s, memory_s);
-  sum.flop += static_cast<double>(work.flops);
-  sum.bytes += static_cast<double>(work.bytes);
+Sum sum_of(const OperatorWork& work, int64_t time_ns, const Roofs& roofs) {
+  Sum sum;
+  sum.calls = 1;
+  sum.time_ns = static_cast<double>(time_ns);
+  sum.compute_s = at_speed(work.flops, roofs.flop_per_s(work.type));
+  sum.memory_s = at_speed(work.bytes, roofs.bytes_per_s(work.footprint));
+  sum.roof_s = std::max(sum.compute_s, sum.memory_s);
+  sum.flop = static_cast<double>(work.flops);
+  sum.bytes = static_cast<double>(work.bytes);
+  return sum;
 }
+
+/// The parts of the recorded steps together.
+class Parts {
+ public:
+  explicit Parts(const Recording& recording) : has_device_(recording.has_device) {
+    for (const ProfiledEvent& event : recording.events) {
+      if (event.on_device || event.name != std::string(kPhasePrefix) + "data") continue;
+      data_spans_.push_back(&event);
+      data_.time_ns += static_cast<double>(event.duration_ns());
+    }
+  }
+
+  void add(const ProfiledEvent& call, Sum sum) {
+    const bool of_data =
+        std::any_of(data_spans_.begin(), data_spans_.end(), [&](const ProfiledEvent* span) {
+          return call.start_ns >= span->start_ns && call.end_ns <= span->end_ns;
+        });
+    if (of_data) sum.time_ns = 0;  // the span has it
+    (of_data ? data_ : sum.compute_bound() ? compute_ : memory_) += sum;
+  }
+
+  [[nodiscard]] std::vector<StepPart> of_step(double step_s, double steps) const {
+    std::vector<StepPart> parts{part("data", data_, steps), part("compute", compute_, steps),
+                                part("memory", memory_, steps)};
+    if (has_device_) {
+      parts.front().roof_s = 0;
+      parts.front().missing = "the speed of the host's link to the device is not measured";
+    }
+    double rest_s = step_s;
+    for (const StepPart& one : parts) rest_s -= one.time_s;
+    parts.push_back({"communication", 0, 0, 0, 0, "the profiled process trains alone"});
+    parts.push_back({"rest", std::max(0.0, rest_s), 0, 0, 0, "the model knows of none"});
+    return parts;
+  }
+
+ private:
+  static StepPart part(const char* name, const Sum& sum, double steps) {
+    return {name,
+            sum.time_ns / kNsPerS / steps,
+            sum.roof_s / steps,
+            sum.flop / steps,
+            sum.bytes / steps,
+            ""};
+  }
+
+  bool has_device_;
+  std::vector<const ProfiledEvent*> data_spans_;
+  Sum data_;
+  Sum compute_;
+  Sum memory_;
+};
 
 RoofRow row_of(const Key& key, const Sum& sum, double steps) {
   return {std::get<0>(key),
@@ -171,7 +231,7 @@ RoofRow row_of(const Key& key, const Sum& sum, double steps) {
           sum.flop / steps,
           sum.bytes / steps,
           sum.roof_s / steps,
-          sum.compute_s > sum.memory_s};
+          sum.compute_bound()};
 }
 
 }  // namespace
@@ -181,6 +241,7 @@ Roofline make_roofline(const Recording& recording, const StepWork& work,
   const Roofs roofs(products, memory);
   const auto device = device_times(recording);
   std::map<Key, Sum> sums;
+  Parts parts(recording);
   std::set<std::string> left_out;
   double steps = 0;
   double step_ns = 0;
@@ -197,7 +258,11 @@ Roofline make_roofline(const Recording& recording, const StepWork& work,
         if (found == by_name.end()) continue;
         const int64_t time_ns =
             recording.has_device ? device_ns(threads[t], i, device) : call.duration_ns();
-        add_call(*found->second[seen[call.name]++], time_ns, roofs, sums);
+        const OperatorWork& known = *found->second[seen[call.name]++];
+        if (!known.any()) continue;
+        const Sum sum = sum_of(known, time_ns, roofs);
+        sums[{known.name, known.shapes, known.type}] += sum;
+        parts.add(call, sum);
       }
     }
     steps += 1;
@@ -213,6 +278,7 @@ Roofline make_roofline(const Recording& recording, const StepWork& work,
     roofline.counted_s += roofline.operators.back().time_s;
     roofline.ideal_s += roofline.operators.back().roof_s;
   }
+  roofline.parts = parts.of_step(roofline.step_s, steps);
   std::stable_sort(roofline.operators.begin(), roofline.operators.end(),
                    [](const RoofRow& a, const RoofRow& b) { return a.to_win_s() > b.to_win_s(); });
   roofline.products = std::move(products);
@@ -250,6 +316,7 @@ std::string peaks_table(const Roofline& roofline) {
 }
 
 std::string operators_table(const Roofline& roofline) {
+  constexpr size_t kWidestName = 36;  // beside eight other columns
   MarkdownTable table({{"operator"},
                        {"to win (ms)", Align::kRight},
                        {"time (ms)", Align::kRight},
@@ -261,8 +328,8 @@ std::string operators_table(const Roofline& roofline) {
                        {"shapes"}});
   for (size_t i = 0; i < std::min(kRowsToWin, roofline.operators.size()); ++i) {
     const RoofRow& row = roofline.operators[i];
-    table.add_row({row.name, format_ms(row.to_win_s()), format_ms(row.time_s),
-                   format_ms(row.roof_s), format_percent(row.of_roof()),
+    table.add_row({shortened(row.name, kWidestName), format_ms(row.to_win_s()),
+                   format_ms(row.time_s), format_ms(row.roof_s), format_percent(row.of_roof()),
                    row.compute_bound ? "compute" : "memory", fmt::format("{:.6g}", row.calls),
                    row.bytes == 0 ? "" : fmt::format("{:.3g}", row.flop / row.bytes), row.shapes});
   }

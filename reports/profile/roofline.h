@@ -63,6 +63,16 @@ struct RoofRow {
   [[nodiscard]] double of_roof() const { return roof_s / time_s; }
 };
 
+/// A part of a step: the time that it took, and the time that the machine's peaks would need.
+struct StepPart {
+  std::string name;
+  double time_s = 0;
+  double roof_s = 0;
+  double flop = 0;
+  double bytes = 0;
+  std::string missing;  ///< reason why `roof_s` is not known; empty: it is
+};
+
 struct Roofline {
   std::vector<ProductPeak> products;
   std::vector<MemoryPeak> memory;
@@ -70,6 +80,7 @@ struct Roofline {
   double counted_s = 0;  ///< of that, within operators that have work
   double ideal_s = 0;    ///< sum of the least times
   std::vector<RoofRow> operators;
+  std::vector<StepPart> parts;        ///< they sum up to the step
   std::vector<std::string> left_out;  ///< operators that some steps call more often than others
   std::string missing;                ///< reason why there is none; empty: there is
 };
@@ -82,8 +93,10 @@ inline constexpr double kRoofMargin = 0.05;
 /// on the device where it was recorded, else on the host. The least time of a call is the longer of
 /// two: its operations at the fastest product of its type (of float32 where its type was not
 /// measured), and its bytes at the fastest speed of any working set at least half as large as its
-/// tensors, since a cache may hold a part of them. Rows are by falling time to win. Throws Error
-/// (internal) where a step calls operators on another number of threads.
+/// tensors, since a cache may hold a part of them. Rows are by falling time to win. The parts are
+/// the phase that fetches the data, what compute bounds of the other operators, what memory bounds,
+/// communication, and the rest of the step. Throws Error (internal) where a step calls operators on
+/// another number of threads.
 [[nodiscard]] Roofline make_roofline(const Recording& recording, const StepWork& work,
                                      std::vector<ProductPeak> products,
                                      std::vector<MemoryPeak> memory);
@@ -94,6 +107,10 @@ inline constexpr double kRoofMargin = 0.05;
 /// Section «Roofline» of profile.md, with the lines of its plot. A pure function.
 [[nodiscard]] std::string roofline_section(const Roofline& roofline, double plain_step_s,
                                            const std::string& plot = "");
+
+/// Section «The step by a model» of profile.md: the parts as the model of a study adds them up
+/// (PAI, IISWC 2019) beside the measured ones. Empty without parts. A pure function.
+[[nodiscard]] std::string step_model_section(const Roofline& roofline);
 
 /// Speed against operations per byte, with the roofs. Behind the figures of an operator its row of
 /// the data says in words what it is. Empty where no operator has both operations and bytes, or no
@@ -144,6 +161,20 @@ struct Fields<RoofRow> {
 };
 
 template <>
+struct Fields<StepPart> {
+  static constexpr About kAbout{
+      "StepPart", "A part of a step: the time that it took, and that which the peaks would need."};
+  using T = StepPart;
+  static constexpr std::tuple kAll{
+      field("name", &T::name, "").one_of("data|compute|memory|communication|rest"),
+      field("time_s", &T::time_s, "as it was profiled").at_least(0),
+      field("roof_s", &T::roof_s, "the least time").at_least(0),
+      field("flop", &T::flop, "").at_least(0),
+      field("bytes", &T::bytes, "read and written at least").at_least(0),
+      field("missing", &T::missing, "why the least time is not known; empty: it is")};
+};
+
+template <>
 struct Fields<Roofline> {
   static constexpr About kAbout{"Roofline",
                                 "The least time of a step's operators beside the measured one."};
@@ -155,6 +186,7 @@ struct Fields<Roofline> {
       field("counted_s", &T::counted_s, "of it, within operators that have work").at_least(0),
       field("ideal_s", &T::ideal_s, "sum of the least times").at_least(0),
       field("operators", &T::operators, "by falling time to win"),
+      field("parts", &T::parts, "of the step's time, without overlap"),
       field("left_out", &T::left_out, "operators that some steps call more often than others"),
       field("missing", &T::missing, "why there is none; empty: there is")};
 };

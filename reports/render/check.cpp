@@ -249,21 +249,6 @@ std::vector<Finding> check_folder(const fs::path& folder) {
   return findings;
 }
 
-void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
-                        std::vector<Finding>* lost) {
-  or_lost(folder, lost, [&] {
-    for (const fs::directory_entry& entry : read_folder(folder)) {
-      if (entry.path().filename() == "result.json") found.push_back(folder);
-      const bool folder_of_runs = !entry.is_symlink() && entry.is_directory();
-      if (!folder_of_runs || is_of_a_replacement(entry.path())) continue;
-      if (lost != nullptr && is_begun_run(entry.path())) {
-        lost->push_back({entry.path().string(), kLost, kBegun});
-      }
-      add_result_folders(entry.path(), found, lost);
-    }
-  });
-}
-
 /// The runs of a suite whose folders are not there, or hold nothing of a run.
 void add_lost_of_suite(const fs::path& folder, std::vector<Finding>& lost) {
   std::vector<Finding> named_by_others;  // a list that is none
@@ -274,6 +259,24 @@ void add_lost_of_suite(const fs::path& folder, std::vector<Finding>& lost) {
       const fs::path place = folder / run.name;
       if (run.lost.empty() || run.not_run || fs::exists(place / "events.mlog")) continue;
       if (!fs::exists(place / "result.json")) lost.push_back({place.string(), kLost, run.lost});
+    }
+  });
+}
+
+void add_result_folders(const fs::path& folder, std::vector<fs::path>& found,
+                        std::vector<Finding>* lost) {
+  or_lost(folder, lost, [&] {
+    for (const fs::directory_entry& entry : read_folder(folder)) {
+      if (entry.path().filename() == "result.json") found.push_back(folder);
+      if (lost != nullptr && entry.path().filename() == "suite.json") {
+        add_lost_of_suite(folder, *lost);
+      }
+      const bool folder_of_runs = !entry.is_symlink() && entry.is_directory();
+      if (!folder_of_runs || is_of_a_replacement(entry.path())) continue;
+      if (lost != nullptr && is_begun_run(entry.path())) {
+        lost->push_back({entry.path().string(), kLost, kBegun});
+      }
+      add_result_folders(entry.path(), found, lost);
     }
   });
 }
@@ -311,7 +314,6 @@ std::vector<fs::path> result_folders(const fs::path& path, std::vector<Finding>*
   std::vector<fs::path> folders;
   const size_t lost_before = lost == nullptr ? 0 : lost->size();
   add_result_folders(path, folders, lost);
-  if (lost != nullptr) add_lost_of_suite(path, *lost);
   if (folders.empty() && (lost == nullptr || lost->size() == lost_before)) {
     throw bad_input(path.string(), "no result.json in it or below it", "", kAccepted);
   }

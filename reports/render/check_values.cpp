@@ -462,6 +462,10 @@ Problems rank_problems(const Result& result) {
   const Identity& id = result.identity;
   require(id.ranks.has_value() || (id.reduction.empty() && id.shards.empty()), problems,
           "identity.reduction and identity.shards must be there only where there are ranks");
+  require(id.pipeline.empty() != id.micro_batches.has_value(), problems,
+          "identity.pipeline and identity.micro_batches must be there together");
+  require(id.ranks.has_value() || id.pipeline.empty(), problems,
+          "identity.pipeline must be there only where there are ranks");
   for (int64_t number = 0; number < found; ++number) {
     const RankRecord& record = result.ranks[static_cast<size_t>(number)];
     require(record.rank == number, problems, "the rows of ranks are not by number");

@@ -141,9 +141,10 @@ constexpr const char* kAtMostWords =
     "in which it was saved; its factor is relative to what none saves, and only other forms take "
     "saved's factor beyond it.";
 constexpr const char* kTimeWords =
-    "The overhead is the time of a step beside none, in turns in one process. A certificate of "
-    "PASS "
-    "means bitwise none; UNAVAILABLE proves nothing, because a compared step followed no plan or "
+    "The overhead is the time of a step beside none, in turns in one process; images/s are those "
+    "of each run at its own time, so that their ratio also has what the machine did meanwhile. A "
+    "certificate of PASS means bitwise none; UNAVAILABLE proves nothing, because a compared step "
+    "followed no plan or "
     "none differs from itself; a lossy mode has its relative gradient error instead. Fallbacks are "
     "recipes and shortcuts that were not exact, tensors that no codec took or host memory had no "
     "room for, and passes on another path, over all passes of the run.";

@@ -12,6 +12,7 @@
 #include "reports/base/sha256.h"
 #include "reports/render/plot.h"
 #include "reports/render/report_sections.h"
+#include "reports/render/scaling.h"
 #include "reports/result/environment_changes.h"
 #include "reports/result/gate.h"
 #include "reports/result/warmup.h"
@@ -128,16 +129,17 @@ std::string what_ran(const Result& result) {
     const std::string rounded =
         id.reduction.empty() ? "" : fmt::format(", gradients rounded to {}", id.reduction);
     const std::string shares = id.shards.empty() ? "" : ", optimizer and average in shares";
-    table.add_row(
-        {"ranks", fmt::format("{}, over {}{}{}", *id.ranks, id.backend, rounded, shares)});
+    const std::string stages = id.pipeline.empty() ? "" : ", " + pipeline_words(id);
+    table.add_row({"ranks", fmt::format("{}, over {}{}{}{}", *id.ranks, id.backend, rounded, shares,
+                                        stages)});
   }
   table.add_row({"data", id.data});
   if (protocol.loader_threads > 1) {
     table.add_row({"loader", fmt::format("{} threads", protocol.loader_threads)});
   }
-  table.add_row(
-      {"steps", fmt::format("{} of {} images ({} micro-batches each)", format_count(protocol.steps),
-                            format_count(protocol.batch), protocol.accumulation)});
+  table.add_row({"steps", fmt::format("{} of {} images ({} micro-batches each)",
+                                      format_count(protocol.steps), format_count(protocol.batch),
+                                      id.micro_batches.value_or(protocol.accumulation))});
   if (protocol.resumed_at_step > 0) {
     table.add_row({"resumed", fmt::format("at step {}", format_count(protocol.resumed_at_step))});
   }

@@ -135,18 +135,62 @@ std::string what_it_costs(const Result& result) {
                      shared);
 }
 
+std::string stages_of(const Result& result) {
+  MarkdownTable table({{"stage", Align::kRight},
+                       {"first block"},
+                       {"last block"},
+                       {"blocks", Align::kRight},
+                       {"ms for a micro-batch", Align::kRight}});
+  for (const RankRecord& record : result.ranks) {
+    table.add_row({fmt::format("{}", record.rank), code(record.first_block),
+                   code(record.last_block), fmt::format("{}", record.blocks.value_or(0)),
+                   format_ms(record.blocks_s.value_or(0))});
+  }
+  return table.text();
+}
+
+std::string pipeline(const Result& result) {
+  if (result.identity.pipeline.empty()) return "";
+  std::string text = fmt::format(
+      "\n### Pipeline\n\nThe ranks are {}. The network was divided by the times of its blocks, "
+      "which "
+      "were measured before training began.\n\n{}",
+      pipeline_words(result.identity), stages_of(result));
+  if (const auto bubble = bubble_of(result)) {
+    text += fmt::format(
+        "\nThe bubble is {}: the mean stage waits for so much of the longest stage's forward and "
+        "backward time. With equal stages and no communication it would be {}, which is (S - 1) / "
+        "(M "
+        "+ S - 1) for S stages and M micro-batches.\n",
+        format_percent(bubble->measured), format_percent(bubble->ideal));
+    const std::string shared = shared_processors(result);
+    if (!shared.empty())
+      text += fmt::format("{}, so the bubble is also that of sharing.\n", shared);
+  }
+  return text;
+}
+
+/// Says what the figures of communication count.
+std::string about_communication(const Result& result) {
+  if (!result.identity.pipeline.empty()) {
+    return "Exposed is the time during which a stage does nothing but wait for another one. Bytes "
+           "are those of the tensors that it gives to others in one step, counted and by formula.";
+  }
+  return "Exposed is the part of the communication during which a rank does nothing but wait, for "
+         "a "
+         "slower rank too. Overlapped is the part during which its backward pass goes on. Bytes "
+         "are "
+         "those of the tensors that one step sums or gathers, counted and by formula.";
+}
+
 std::string communication(const Result& result) {
   const std::vector<RankTimes> times = rank_times(result);
   const RankTimes* slowest = slowest_of(times);
   const RankTimes* typical = median_of(times);
   if (slowest == nullptr || typical == nullptr) return "";
-  return fmt::format(
-      "\n### Communication\n\nExposed is the part of the communication during which a rank does "
-      "nothing but wait, for a slower rank too. Overlapped is the part during which its backward "
-      "pass goes on. Bytes are those of the tensors that one step sums or gathers, counted and "
-      "by formula.\n\n{}\n{}\n{}\n{}",
-      of_each_rank(result, times), what_it_costs(result), stragglers(times, *typical),
-      by_phase(result, *slowest, *typical));
+  return fmt::format("\n### Communication\n\n{}\n\n{}\n{}\n{}\n{}", about_communication(result),
+                     of_each_rank(result, times), what_it_costs(result),
+                     stragglers(times, *typical), by_phase(result, *slowest, *typical));
 }
 
 }  // namespace
@@ -165,9 +209,12 @@ std::string ranks(const Result& result) {
                        {"of it without owner", Align::kRight}});
   for (const RankRecord& record : result.ranks) table.add_row(row_of(result, record));
   return text +
-         "Times are medians after the warm-up. A rank waits for the others in its backward pass, "
-         "where gradients are exchanged.\n\n" +
-         table.text() + communication(result);
+         (result.identity.pipeline.empty()
+              ? "Times are medians after the warm-up. A rank waits for the others in its backward "
+                "pass, where gradients are exchanged.\n\n"
+              : "Times are medians after the warm-up, those of passes with their waits for other "
+                "stages.\n\n") +
+         table.text() + pipeline(result) + communication(result);
 }
 
 }  // namespace noisemark::reports::sections

@@ -130,6 +130,7 @@ std::string slower(double overhead_frac) {
 
 std::string operators(const Result& result) {
   constexpr size_t kMostRows = 15;
+  constexpr size_t kWidestName = 52;  // beside five columns of figures
   const Utilization& use = result.utilization;
   std::string text = "## Operators\n\n";
   if (!use.measured) return text + not_measured(use.missing_reason);
@@ -145,8 +146,9 @@ std::string operators(const Result& result) {
     const OperatorRow& row = use.operators[i];
     const auto flop = static_cast<double>(row.flops);
     const bool counted = row.flops > 0;
-    table.add_row({code(row.name), format_count(row.calls), format_ms(row.self_s),
-                   format_percent(row.share_frac), counted ? format_flop(flop) : "",
+    table.add_row({code(shortened(row.name, kWidestName)), format_count(row.calls),
+                   format_ms(row.self_s), format_percent(row.share_frac),
+                   counted ? format_flop(flop) : "",
                    counted && row.self_s > 0 ? format_flop_per_s(flop / row.self_s) : ""});
   }
   text += table.text();

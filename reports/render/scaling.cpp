@@ -57,6 +57,26 @@ const RankTimes* median_of(const std::vector<RankTimes>& times) {
   return sorted.empty() ? nullptr : sorted[(sorted.size() - 1) / 2];
 }
 
+std::string pipeline_words(const Identity& identity) {
+  return fmt::format("stages by {} of {} micro-batches", identity.pipeline,
+                     identity.micro_batches.value_or(0));
+}
+
+std::optional<Bubble> bubble_of(const Result& result) {
+  const Identity& id = result.identity;
+  if (id.pipeline.empty() || !id.ranks || !id.micro_batches) return std::nullopt;
+  double waits = 0;
+  double longest = 0;
+  for (const RankRecord& record : result.ranks) {
+    waits += middle(result, record.samples.exposed_s) / static_cast<double>(*id.ranks);
+    longest = std::max(longest, middle(result, record.samples.forward_s) +
+                                    middle(result, record.samples.backward_s));
+  }
+  if (longest <= 0) return std::nullopt;
+  const auto others = static_cast<double>(*id.ranks - 1);
+  return Bubble{waits / longest, others / (static_cast<double>(*id.micro_batches) + others)};
+}
+
 std::string shared_processors(const Result& result) {
   int64_t local = result.identity.ranks.value_or(1);
   if (!result.ranks.empty() && result.ranks.front().local_rank) local = 0;

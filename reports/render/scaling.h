@@ -36,6 +36,17 @@ struct RankTimes {
 /// over the slowest rank's own work. Empty where that was not measured.
 [[nodiscard]] std::optional<double> rate_without_exposed(const Result& result);
 
+/// "stages by 1f1b of 8 micro-batches", for an identity with a pipeline.
+[[nodiscard]] std::string pipeline_words(const Identity& identity);
+
+/// The bubble of a pipeline: the share of its time in which the mean stage only waits.
+struct Bubble {
+  double measured = 0;  ///< the mean wait over the longest time of forward and backward passes
+  double ideal = 0;     ///< (S - 1) / (M + S - 1) for S equal stages and M micro-batches
+};
+/// Empty without a pipeline, and where no step was measured.
+[[nodiscard]] std::optional<Bubble> bubble_of(const Result& result);
+
 /// Returns for a sweep over ranks: images/s, the efficiency E_N = T_N / (N T_1), and what it would
 /// be without the exposed part. A row claims none where its ranks share processors, or where one
 /// rank had other threads. Empty where ranks are no axis.

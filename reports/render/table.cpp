@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,6 +20,7 @@
 #include "reports/render/report.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/scaling.h"
+#include "reports/render/utilization.h"
 #include "reports/result/gate.h"
 #include "reports/result/json_io.h"
 #include "reports/result/warmup.h"
@@ -59,10 +61,51 @@ std::vector<Trait> traits_of(const std::vector<NamedResult>& results) {
       {"device", [](const Identity& id) {
          const std::string ranks = id.ranks ? fmt::format(", {} ranks", *id.ranks) : "";
          const std::string rounded = id.reduction.empty() ? "" : " reducing in " + id.reduction;
-         return fmt::format("{} x{}{}{}", id.device, id.threads, ranks, rounded);
+         const std::string stages = id.pipeline.empty() ? "" : ", " + pipeline_words(id);
+         return fmt::format("{} x{}{}{}{}", id.device, id.threads, ranks, rounded, stages);
        }}};
   std::erase_if(traits, [&](const Trait& one) { return is_told_by_names(one, results); });
   return traits;
+}
+
+/// Returns the settings that differ, where they are so many or so long that beside the figures they
+/// would make a table wider than a page; `traits` keeps the others.
+std::vector<Trait> taken_apart(std::vector<Trait>& traits,
+                               const std::vector<NamedResult>& results) {
+  constexpr std::ptrdiff_t kMostBesideFigures = 2;
+  const auto differs = [&](const Trait& one) {
+    return std::any_of(results.begin(), results.end(), [&](const NamedResult& named) {
+      return one.of(named.result.identity) != one.of(results.front().result.identity);
+    });
+  };
+  constexpr size_t kLongestBesideFigures = 24;  // "ho-relu-cifar10@cpu", and no changed keys
+  const auto is_long = [&](const Trait& one) {
+    return differs(one) && std::any_of(results.begin(), results.end(), [&](const auto& named) {
+             return one.of(named.result.identity).size() > kLongestBesideFigures;
+           });
+  };
+  std::vector<Trait> apart;
+  if (std::count_if(traits.begin(), traits.end(), differs) <= kMostBesideFigures &&
+      std::none_of(traits.begin(), traits.end(), is_long)) {
+    return apart;
+  }
+  std::copy_if(traits.begin(), traits.end(), std::back_inserter(apart), differs);
+  std::erase_if(traits, differs);
+  return apart;
+}
+
+std::string settings_table(const std::vector<NamedResult>& results,
+                           const std::vector<Trait>& traits) {
+  if (traits.empty()) return "";
+  std::vector<MarkdownTable::Column> columns{{"result"}};
+  for (const Trait& trait : traits) columns.push_back({trait.title});
+  MarkdownTable table(columns);
+  for (const auto& [name, result] : results) {
+    std::vector<std::string> row{name};
+    for (const Trait& trait : traits) row.push_back(trait.of(result.identity));
+    table.add_row(row);
+  }
+  return "\n" + table.text();
 }
 
 std::vector<std::string> row_of(const NamedResult& named, const std::string& ratio,
@@ -154,7 +197,8 @@ std::string definition_name(const Identity& identity, const std::vector<NamedRes
 }
 
 std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts) {
-  const std::vector<Trait> traits = traits_of(results);
+  std::vector<Trait> traits = traits_of(results);
+  const std::vector<Trait> apart = taken_apart(traits, results);
   std::vector<MarkdownTable::Column> columns{{"result"}};
   if (verdicts == Verdicts::kShown) columns.push_back({"verdict"});
   for (const MetricRow& metric : metric_table()) {
@@ -179,10 +223,26 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
   return table.text() +
          "\nThe ratio is that of images/s to the first row of the same definition. "
          "Peak and saved are bytes in one training step; x is followed by the number of threads. "
-         "A run is not steady where no end of its warm-up was found.\n";
+         "A run is not steady where no end of its warm-up was found.\n" +
+         settings_table(results, apart);
 }
 
 namespace {
+
+/// A ratio to the first row says most where that is the run without a mode.
+void put_none_first(std::vector<NamedResult>& results) {
+  const auto folder_of = [](const NamedResult& named) {
+    return fs::path(named.name).parent_path();
+  };
+  for (auto first = results.begin(); first != results.end();) {
+    const auto end = std::find_if(first, results.end(), [&](const NamedResult& named) {
+      return folder_of(named) != folder_of(*first);
+    });
+    std::stable_partition(
+        first, end, [](const NamedResult& named) { return named.result.identity.mode == "none"; });
+    first = end;
+  }
+}
 
 /// Says of each result that did not come to its end how it ended, and why it has no loss.
 std::string unfinished_words(const std::vector<NamedResult>& results) {
@@ -202,20 +262,25 @@ std::string unfinished_words(const std::vector<NamedResult>& results) {
 
 }  // namespace
 
-std::string table_markdown(const std::vector<std::string>& paths, std::vector<Finding>* lost) {
+std::string table_markdown(const std::vector<std::string>& paths, std::vector<Finding>* lost,
+                           Sections sections) {
   std::vector<NamedResult> results;
-  const auto add = [&](const std::string& name, const fs::path& file) {
-    or_lost(file, lost, [&] { results.push_back({name, read_result(file)}); });
+  const auto add = [&](const std::string& name, const fs::path& file,
+                       std::vector<NamedResult>& to) {
+    or_lost(file, lost, [&] { to.push_back({name, read_result(file)}); });
   };
   for (const std::string& path : paths) {
     if (fs::is_regular_file(path)) {
-      add(path, path);
+      add(path, path, results);
       continue;
     }
     or_lost(path, paths.size() > 1 ? lost : nullptr, [&] {
+      std::vector<NamedResult> inside;
       for (const fs::path& folder : result_folders(path, lost)) {
-        add(folder.string(), folder / "result.json");
+        add(folder.string(), folder / "result.json", inside);
       }
+      put_none_first(inside);
+      results.insert(results.end(), inside.begin(), inside.end());
     });
   }
   std::string text = side_by_side(results, Verdicts::kLeftOut);
@@ -223,9 +288,11 @@ std::string table_markdown(const std::vector<std::string>& paths, std::vector<Fi
     if (!more.empty()) text += "\n" + more;
   }
   text += unfinished_words(results);
-  if (lost == nullptr || lost->empty()) return finished_page(text);
-  text += "\nNot in the table:\n\n";
-  for (const Finding& one : *lost) text += fmt::format("- {}: {}\n", code(one.file), one.words);
+  if (lost != nullptr && !lost->empty()) {
+    text += "\nNot in the table:\n\n";
+    for (const Finding& one : *lost) text += fmt::format("- {}: {}\n", code(one.file), one.words);
+  }
+  if (sections == Sections::kAll) text += machine_sections(results);
   return finished_page(text);
 }
 

@@ -26,16 +26,22 @@ struct NamedResult {
 /// Says whether a table ends with the verdict that each run came to.
 enum class Verdicts { kLeftOut, kShown };
 
+/// Says whether the sections of utilization.h follow a table.
+enum class Sections { kSideBySide, kAll };
+
 /// One row per result, in the order given. The ratio is of images/s to the first row that ran the
-/// same benchmark at the same scale.
+/// same benchmark at the same scale. Settings that differ stand beside the figures, or in a table
+/// of their own where they are many.
 [[nodiscard]] std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdicts);
 
 /// The same, without verdicts, for result.json files, their folders, and folders of such folders,
-/// with the tables of memory modes and of convolutions' scratch memory where there are any.
-/// Anything that cannot be read goes to `lost`, and stands below the table; without `lost` it is
-/// thrown as Error (bad input).
+/// with the tables of memory modes and of convolutions' scratch memory where there are any, and,
+/// where they are asked for, the sections of utilization.h. In a folder of folders those of mode
+/// "none" come first. Anything that cannot be read goes to
+/// `lost`, and stands below the table; without `lost` it is thrown as Error (bad input).
 [[nodiscard]] std::string table_markdown(const std::vector<std::string>& paths,
-                                         std::vector<Finding>* lost = nullptr);
+                                         std::vector<Finding>* lost = nullptr,
+                                         Sections sections = Sections::kSideBySide);
 
 inline constexpr const char* kNoResult = "it left no result";
 

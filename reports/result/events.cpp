@@ -7,12 +7,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/json.h"
+#include "reports/base/system_error.h"
 
 namespace noisemark::reports {
 namespace {
@@ -178,8 +178,7 @@ EventWriter::EventWriter(const std::filesystem::path& path, bool resume, Clock c
   write_file_atomically(path, kept);
   file_.reset(std::fopen(path.c_str(), "ae"));
   if (!file_) {
-    throw Error(ExitCode::kCannotWrite,
-                path.string() + ": cannot be written: " + std::generic_category().message(errno));
+    throw not_written(path, errno);
   }
 }
 
@@ -201,8 +200,7 @@ void EventWriter::write(Event event) {
   const std::string line = event_line(event) + "\n";
   const bool whole = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
   if (!whole || std::fflush(file_.get()) != 0) {
-    throw Error(ExitCode::kCannotWrite,
-                path_.string() + ": cannot be written: " + std::generic_category().message(errno));
+    throw not_written(path_, errno);
   }
 }
 

@@ -238,12 +238,25 @@ std::optional<Gate> without_ranks(Gate gate, const Result& result) {
   return gate;
 }
 
+/// Stages work on the same samples, so another noise on one of them is an error.
+Gate noise_of_stages(const std::set<std::string>& noises) {
+  Gate gate{"rank_noise", "stages_of_other_noise", "equals", {}, 0, "count", {}, {}};
+  gate = decided(gate, static_cast<double>(noises.size()) - 1);
+  gate.words = noises.size() > 1 ? fmt::format("The stages have {} kinds of noise.", noises.size())
+                                 : "All stages have the noise of the same samples.";
+  if (!noises.contains("")) return gate;
+  gate.verdict = Verdict::kFail;
+  gate.words = "A stage made no step of which the noise is known.";
+  return gate;
+}
+
 /// Ranks that draw the same noise train on less than the batch, and no loss shows it.
 Gate rank_noise(const Result& result) {
   Gate gate{"rank_noise", "ranks_of_equal_noise", "equals", {}, 0, "count", {}, {}};
   if (const auto failed = without_ranks(gate, result)) return *failed;
   std::set<std::string> noises;
   for (const RankRecord& record : result.ranks) noises.insert(record.noise_sha256);
+  if (!result.identity.pipeline.empty()) return noise_of_stages(noises);
   gate = decided(gate, static_cast<double>(result.ranks.size() - noises.size()));
   gate.words = gate.verdict == Verdict::kPass
                    ? fmt::format("Each of {} ranks drew noise of its own.", result.ranks.size())

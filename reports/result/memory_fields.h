@@ -11,6 +11,10 @@
 /// The fields of the memory sections of result.json, in the order in which they are written.
 namespace noisemark::reports::json {
 
+/// A field and a metric mean the same.
+inline constexpr const char* kPeakSavedWords =
+    "the most bytes like those of saved_bytes at any moment of a step, with what is recomputed";
+
 template <>
 inline constexpr std::array kNames<Verdict>{
     std::pair{Verdict::kPass, std::string_view{"pass"}},
@@ -144,9 +148,7 @@ struct Fields<MemorySection> {
             "distinct storages that forward leaves: held for backward, as they are or encoded, and "
             "the prediction and losses of the step")
           .at_least(0),
-      field("peak_saved_bytes", &MemorySection::peak_saved_bytes,
-            "most bytes of activations, encoded and rematerialized values together over the step")
-          .at_least(0),
+      field("peak_saved_bytes", &MemorySection::peak_saved_bytes, kPeakSavedWords).at_least(0),
       field("naive_saved_bytes", &MemorySection::naive_saved_bytes,
             "bytes held for backward summed per saved variable, to show the over-count")
           .at_least(0),

@@ -42,6 +42,8 @@ struct Identity {
   std::string backend;
   std::string reduction;
   std::string shards;
+  std::string pipeline;
+  std::optional<int64_t> micro_batches;
   std::string data;
   Strings hardware;
   Strings software;
@@ -418,6 +420,10 @@ struct RankRecord {
   int64_t leaked_bytes = 0;
   std::string noise_sha256;
   Determinism determinism;
+  std::string first_block;
+  std::string last_block;
+  std::optional<int64_t> blocks;
+  std::optional<double> blocks_s;
 };
 
 struct WideOperator {

@@ -61,6 +61,14 @@ struct Fields<Identity> {
             "\"optimizer\" where each rank keeps a share of its state and of the average; else "
             "absent")
           .left_out_if_empty(),
+      field("pipeline", &Identity::pipeline,
+            "schedule of the stages that the ranks are: \"gpipe\", \"1f1b\"; absent where each "
+            "rank has the whole network")
+          .left_out_if_empty(),
+      field("micro_batches", &Identity::micro_batches,
+            "into which the stages divide a batch; absent without stages")
+          .at_least(1)
+          .left_out_if_empty(),
       field("data", &Identity::data, "whether the data are the published files")
           .one_of("official|unofficial|generated"),
       field("hardware", &Identity::hardware, "CPU model, instruction set, GPU model, memory ..."),
@@ -398,9 +406,21 @@ struct Fields<RankRecord> {
       field("leaked_bytes", &RankRecord::leaked_bytes,
             "live bytes after the step of that pass less those before it"),
       field("noise_sha256", &RankRecord::noise_sha256,
-            "digest of the noise of its first training step; every rank must have its own")
+            "digest of the noise of its first training step; every rank must have its own, and all "
+            "stages of a pipeline the same")
           .pattern(kSha256OrEmpty),
-      field("determinism", &RankRecord::determinism, "")};
+      field("determinism", &RankRecord::determinism, ""),
+      field("first_block", &RankRecord::first_block,
+            "first block of the network that it has as a stage of a pipeline; absent of others")
+          .left_out_if_empty(),
+      field("last_block", &RankRecord::last_block, "the last one, likewise").left_out_if_empty(),
+      field("blocks", &RankRecord::blocks, "their number").at_least(1).left_out_if_empty(),
+      field(
+          "blocks_s", &RankRecord::blocks_s,
+          "seconds that they took for a micro-batch, forward and backward, before training began; "
+          "by such times the network was divided")
+          .at_least(0)
+          .left_out_if_empty()};
 };
 
 template <>

@@ -180,6 +180,9 @@ struct RangeRow {
   std::string words;
 };
 
+/// A remark of a variant; a page says what it means.
+inline constexpr const char* kUnofficialRemark = "data: unofficial";
+
 /// A variant, or its reference, and the runs behind it.
 struct VariantRuns {
   std::string benchmark;

@@ -95,9 +95,10 @@ std::optional<QualityStudy> study_of(const fs::path& folder, std::optional<int64
   return study;
 }
 
-std::vector<Finding> difference(const fs::path& file, const std::string& expected) {
+std::vector<Finding> difference(const fs::path& file, const std::string& expected,
+                                const std::string& source = "the results of the suite") {
   if (!fs::exists(file) || read_file(file) == expected) return {};
-  return {{file.string(), "quality", "it is not what the results of the suite render to"}};
+  return {{file.string(), "quality", fmt::format("it is not what {} is rendered to", source)}};
 }
 
 }  // namespace
@@ -126,9 +127,16 @@ void remove_quality(const fs::path& folder) {
 }
 
 std::vector<Finding> check_quality(const fs::path& folder) {
-  if (!fs::exists(folder / kSuite)) return {};
-  if (!fs::exists(folder / kMarkdown) && !fs::exists(folder / kJson)) return {};
+  const bool has_json = fs::exists(folder / kJson);
+  if (!has_json && !fs::exists(folder / kMarkdown)) return {};
+  const bool has_runs = fs::exists(folder / kSuite);
+  if (!has_runs && !has_json) return {};
   try {
+    if (!has_runs) {  // a study in a folder of its own
+      const QualityStudy kept =
+          quality_from_json(read_file(folder / kJson), (folder / kJson).string());
+      return difference(folder / kMarkdown, quality_markdown(kept), "quality.json");
+    }
     const auto study = study_of(folder);
     std::vector<Finding> findings =
         difference(folder / kMarkdown, study ? quality_markdown(*study) : "");
@@ -137,7 +145,7 @@ std::vector<Finding> check_quality(const fs::path& folder) {
     }
     return findings;
   } catch (const Error& error) {
-    return {{(folder / kMarkdown).string(), "quality",
+    return {{(folder / (has_runs ? kMarkdown : kJson)).string(), "quality",
              fmt::format("it cannot be compared: {}", error.what())}};
   }
 }

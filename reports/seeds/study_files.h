@@ -44,8 +44,9 @@ std::optional<QualityStudy> write_suite_quality(const std::filesystem::path& fol
 /// Removes both where a suite begins anew: what was asked for and seen belongs to its earlier runs.
 void remove_quality(const std::filesystem::path& folder);
 
-/// Finds what is wrong with a quality.md or quality.json in the folder of a suite: other bytes than
-/// its results render to. Empty without them, and for what no suite wrote.
+/// Finds what is wrong with a quality.md or quality.json: other bytes than the results of the suite
+/// in its folder are rendered to, or, without a suite there, a page that is not quality.json's or a
+/// quality.json that cannot be read. Empty without them.
 [[nodiscard]] std::vector<Finding> check_quality(const std::filesystem::path& folder);
 
 }  // namespace noisemark::reports

@@ -102,12 +102,17 @@ std::string benchmarks(const QualityStudy& study) {
   return fmt::format("{}", fmt::join(names, "; "));
 }
 
+std::string explained(const std::string& remark) {
+  return plain(remark) +
+         (remark == kUnofficialRemark ? " (not the files that were published)" : "");
+}
+
 /// The reader must know before the verdict that it is of another work than the name says.
 std::string not_locked(const QualityStudy& study) {
   std::set<std::string> lines;
   for (const VariantRuns& variant : study.variants) {
     for (const std::string& remark : variant.remarks) {
-      lines.insert(fmt::format("- {}: {}\n", plain(variant.benchmark), plain(remark)));
+      lines.insert(fmt::format("- {}: {}\n", plain(variant.benchmark), explained(remark)));
     }
   }
   if (lines.empty()) return "";

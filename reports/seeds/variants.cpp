@@ -188,7 +188,7 @@ std::vector<std::string> remarks_of(const Identity& id) {
                           ? "custom definition"
                           : fmt::format("custom definition: {}", fmt::join(id.overrides, " ")));
   }
-  if (id.data == "unofficial") remarks.emplace_back("data: unofficial");
+  if (id.data == "unofficial") remarks.emplace_back(kUnofficialRemark);
   return remarks;
 }
 

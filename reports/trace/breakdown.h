@@ -8,7 +8,7 @@
 
 namespace noisemark::reports {
 
-/// Why a stream had nothing to do before an event.
+/// The reasons for which a stream had nothing to do before its events.
 struct StreamIdle {
   int64_t stream = 0;
   int64_t events = 0;

@@ -226,6 +226,7 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
     return close();
   }
   bool StartArray() {
+    require_event("a list");
     note_fault("a list");
     open();
     if (in_events_ && depth_ == kEventDepth - 1) has_list_ = true;
@@ -253,7 +254,15 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
     return true;
   }
 
+  /// Throws Error for what stands in the list of events and is none.
+  void require_event(std::string_view found) const {
+    if (!in_events_ || depth_ != kEventDepth - 1) return;
+    throw bad_input(where_, fmt::format("traceEvents[{}]", events_),
+                    std::string(found.substr(0, kShown)), "an object");
+  }
+
   bool value(std::string_view text, Kind kind) {
+    require_event(text);
     const bool is_part =
         in_events_ && (depth_ == kEventDepth || (in_arguments_ && depth_ == kEventDepth + 1));
     if (is_part) take_part(text, kind);
@@ -356,11 +365,15 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
 
   /// Throws Error for an event of kineto's that it would not write so: what is not known of it
   /// would be missing from every sum.
-  void require_whole() {
+  void require_whole(TraceCategory category) {
     if (fault_) throw *fault_;
     for (const Part part : {Part::kName, Part::kPid, Part::kTid, Part::kStart, Part::kDuration}) {
       if (!has(part)) throw bad_input(where_, place(part), "missing", kWholeEvent);
     }
+    if (category != TraceCategory::kKernel || event_.stream >= 0) return;
+    throw bad_input(where_, place(Part::kStream),
+                    has(Part::kStream) ? fmt::format("{}", event_.stream) : "missing",
+                    "the number of the stream on which the device ran it");
   }
 
   void end_event() {
@@ -372,16 +385,13 @@ class Collector : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Collect
     const auto* row = std::find_if(std::begin(kCategories), std::end(kCategories),
                                    [&](const auto& each) { return each.name == category_; });
     const bool is_kinetos = row != std::end(kCategories);
-    if (is_kinetos) require_whole();
+    if (is_kinetos) require_whole(row->category);
     if (category_.empty() || category_ == "Trace" || duration_.is_absent()) return;
     const double start = time(start_, Part::kStart);
     const double duration = time(duration_, Part::kDuration);
-    if (duration < 0) {
-      throw bad_input(where_, place(Part::kDuration), fmt::format("{}", duration),
-                      "a number of microseconds, not below 0");
-    }
     event_.start = static_cast<int64_t>(std::ceil(start));
-    // Within one microsecond the two roundings would change places.
+    // Within one microsecond the two roundings would change places. Until 2022 kineto also wrote an
+    // event that had not ended as one that ends before it begins; since then it gives it no length.
     event_.end = std::max(event_.start, static_cast<int64_t>(std::floor(start + duration)));
     if (is_kinetos) event_.category = row->category;
     has_kinetos_ = has_kinetos_ || is_kinetos;

@@ -62,7 +62,7 @@ struct Trace {
 /// launched. Then pairs calls with what they launched, by their correlation alone.
 void complete(Trace& trace);
 
-/// What a device does in an event, by its name and by the rules of HolisticTraceAnalysis. Waits
+/// The kind of work of an event, by its name and by the rules of HolisticTraceAnalysis. Waits
 /// and whatever has "Sync" in its name are kNoWork.
 enum class TraceWork : uint8_t { kCompute, kCommunication, kMemory, kNoWork };
 [[nodiscard]] TraceWork work_of(std::string_view name);

@@ -153,20 +153,13 @@ std::string queues_text(const Trace& trace) {
   return section("Length of the queues", table);
 }
 
-/// Names of templates fill pages.
-std::string shortened(const std::string& name) {
-  constexpr size_t kWidest = 80;
-  if (name.size() <= kWidest) return name;
-  size_t end = kWidest;
-  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) --end;
-  return name.substr(0, end) + "...";
-}
+constexpr size_t kWidestName = 80;  // beside two columns of figures
 
 std::string longest_text(const char* title, const std::vector<Named>& longest) {
   MarkdownTable table(columns("name", {"count", "us"}));
   for (const Named& each : longest) {
-    table.add_row(
-        {code(shortened(each.name)), format_count(each.count), format_count(each.time_us)});
+    table.add_row({code(shortened(each.name, kWidestName)), format_count(each.count),
+                   format_count(each.time_us)});
   }
   return section(title, table);
 }
@@ -189,7 +182,7 @@ std::string path_text(const CriticalPath& path) {
   }
   MarkdownTable names(columns("on the path", {"us", "share"}));
   for (const auto& [name, us] : path.longest) {
-    names.add_row({code(shortened(name)), format_count(us), share(us, path.us)});
+    names.add_row({code(shortened(name, kWidestName)), format_count(us), share(us, path.us)});
   }
   MarkdownTable changes(columns("with", {"the longest path takes, us", "share"}));
   for (const auto& [change, us] : path.what_if) {

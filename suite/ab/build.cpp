@@ -24,6 +24,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
+#include "reports/base/system_error.h"
 #include "reports/result/json_io.h"
 #include "suite/environment/child.h"
 
@@ -33,6 +34,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNoSuchProgram = 127;
+constexpr const char* kClone =
+    "a clone of Noisemark as the working folder, or programs: --a and --b";
 
 /// Runs a program to its end, found as a shell finds it, without input. Appends both of its streams
 /// to `log`. Returns its exit code, 128 + signal when one ended it. Throws std::system_error when
@@ -45,13 +48,26 @@ int run_started(const std::vector<std::string>& command, const fs::path& log) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// The same; kNoSuchProgram when it cannot be started.
+/// Returns the error of a program that cannot be started. Its name is to blame, or else the
+/// machine.
+Error not_started(const std::string& program, const std::error_code& cause) {
+  constexpr std::array kOfTheName = {
+      std::errc::no_such_file_or_directory, std::errc::permission_denied,
+      std::errc::executable_format_error,   std::errc::not_a_directory,
+      std::errc::filename_too_long,         std::errc::too_many_symbolic_link_levels};
+  const bool of_the_name = std::any_of(kOfTheName.begin(), kOfTheName.end(),
+                                       [&](std::errc one) { return cause == one; });
+  if (!of_the_name) return reports::error_of(fs::filesystem_error("", program, cause));
+  return bad_input(program, "", "cannot be started: " + cause.message(), "a program");
+}
+
+/// The same; kNoSuchProgram when there is none of its name.
 int run_program(const std::vector<std::string>& command, const fs::path& log) {
   try {
     return run_started(command, log);
   } catch (const std::system_error& error) {
-    if (error.code() == std::errc::resource_unavailable_try_again) throw;
-    return kNoSuchProgram;
+    if (error.code() == std::errc::no_such_file_or_directory) return kNoSuchProgram;
+    throw not_started(command.front(), error.code());
   }
 }
 
@@ -92,7 +108,11 @@ GitAnswer ask_git(const fs::path& folder, const Words& question) {
   const int code = run_program(command, answer);
   if (code == kNoSuchProgram) return {"", "git is not installed"};
   const std::string said = reports::read_file(answer);
-  if (code != 0) return {"", "git says: " + in_one_line(said)};
+  const std::string words = in_one_line(said);
+  if (code != 0 && words.empty()) {
+    return {"", fmt::format("git ended with {} and said nothing", code)};
+  }
+  if (code != 0) return {"", "git says: " + words};
   return {last_line_of(said), ""};
 }
 
@@ -164,17 +184,28 @@ struct Revision {
 Revision find_revision(const std::string& revision, const fs::path& from) {
   const GitAnswer repository = ask_git(from, {"rev-parse", "--show-toplevel"});
   if (repository.line.empty()) {
-    throw bad_input("ab", revision, from.string() + ": " + repository.why, "a git repository");
+    throw bad_input("ab", revision, from.string() + ": " + repository.why, kClone);
   }
   const std::string& top = repository.line;
   const std::string commit = revision + "^{commit}";
   const GitAnswer found =
       ask_git(top, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit});
-  if (!found.line.empty()) return {top, found.line};
+  if (!found.line.empty()) {
+    // Another project, or a folder above, is not what anybody waits minutes to see fail.
+    if (ask_git(top, {"cat-file", "-t", found.line + ":CMakeLists.txt"}).line == "blob") {
+      return {top, found.line};
+    }
+    throw bad_input("ab", revision, "has no CMakeLists.txt in " + top, kClone);
+  }
   // The first question has the same words for all causes; this one gets git's own.
   const GitAnswer refused = ask_git(top, {"rev-list", "-1", "--end-of-options", revision, "--"});
+  // As CI systems make clones, if they are not told otherwise.
+  const bool shallow = ask_git(top, {"rev-parse", "--is-shallow-repository"}).line == "true";
   throw bad_input("ab", revision, refused.why.empty() ? "is no commit" : refused.why,
-                  "a revision of " + top);
+                  fmt::format("a revision of {}{}", top,
+                              shallow ? ", a shallow clone: git fetch --unshallow brings the "
+                                        "others"
+                                      : ""));
 }
 
 }  // namespace
@@ -271,8 +302,7 @@ Channels open_channels() {
   Channels channels;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channels.input.data()) != 0 ||
       pipe2(channels.output.data(), O_CLOEXEC) != 0) {
-    throw Error(ExitCode::kInternal,
-                std::string("cannot open a channel to a process: ") + std::strerror(errno));
+    throw std::system_error(errno, std::generic_category(), "a channel to a process");
   }
   return channels;
 }
@@ -326,7 +356,10 @@ PaceProcess::PaceProcess(std::string name, std::vector<std::string> command,
   if (pid < 0) {
     close(to_child_);
     close(from_child_);
-    throw bad_input(name_, command.front(), std::strerror(-pid), "a program: noisemark");
+    const std::error_code cause(-pid, std::generic_category());
+    const Error error = not_started(command.front(), cause);
+    if (error.code() == ExitCode::kOutOfMemory) throw error;
+    throw bad_input(name_, command.front(), cause.message(), "a program: noisemark");
   }
   pid_ = pid;
 }

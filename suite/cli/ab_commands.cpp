@@ -90,11 +90,15 @@ std::unique_ptr<reports::FolderLock> lock_of(const CommandLine& line) {
   return out.empty() ? nullptr : std::make_unique<reports::FolderLock>(out);
 }
 
-/// Returns the file of that name in --out, which must not hold it yet; empty without --out.
+/// Returns the file of that name in --out, which must not hold it yet, unless --force was given;
+/// empty without --out.
 fs::path new_file(const CommandLine& line, const char* name) {
   if (line.options.run.out.empty()) return {};
   const fs::path file = fs::path(line.options.run.out) / name;
-  if (fs::exists(file)) throw bad_input("--out", "", file.string() + " exists", "a new folder");
+  if (fs::exists(file) && !line.options.run.force) {
+    throw bad_input("--out", "", file.string() + " exists",
+                    "a new folder, or --force to replace it");
+  }
   reports::make_folder(file.parent_path());
   return file;
 }
@@ -243,7 +247,7 @@ Calibration measure_units(const CommandLine& line, size_t units, const fs::path&
 }
 
 Calibration calibration_from(const CommandLine& line, const fs::path& file) {
-  require_nothing_ignored(line, {"from", "out"});
+  require_nothing_ignored(line, {"from", "out", "force"});
   const Calibration calibration = reports::calibration_of_records(line.options.from);
   keep(calibration, file);
   return calibration;

@@ -54,7 +54,8 @@ const std::array kCommands{
         "sweep", command::kSweep, "ID", 1, 1,
         "train one benchmark at every combination of some settings",
         "Every cell is a run in a process of its own, in DIR/KEY=VALUE[,KEY=VALUE...]. The last "
-        "axis is the first to change. KEY is mode, baseline, precision, threads, ranks, seed, "
+        "axis is the first to change. KEY is mode, baseline, precision, threads, ranks, pipeline, "
+        "micro-batches, seed, "
         "batch (train.batch), any other key that --set takes, or cudnn.workspace_mib, the limit of "
         "a convolution's scratch memory in MiB, which cuDNN gets in CUDNN_CONV_WSCAP_DBG. A cell "
         "that fails is a row with its exit code, and the others go on. An interrupt ends the "
@@ -73,7 +74,11 @@ const std::array kCommands{
     Command{"fit", command::kFit, "ID", 1, 1,
             "find the largest batch that trains within a given memory, by mode",
             "The command trains a few steps of growing batches and measures their peak_bytes; it "
-            "extrapolates nothing. The table is Markdown.",
+            "extrapolates nothing. What a driver and its libraries hold comes on top. A mode first "
+            "watches passes that need the memory of none, and `run` also trains with none, for the "
+            "memory pass and for the certificate, which holds three trainings at once: for a batch "
+            "that fits so closely give `run` --no-memory and --no-certificate. The table is "
+            "Markdown.",
             fit_batches},
     Command{"predict", command::kPredict, "ID", 1, 1,
             "predict time and memory of other batch sizes from three that are trained",
@@ -86,15 +91,18 @@ const std::array kCommands{
             "exit code is 1 if the time is predicted with an error above 10 % or the peak above "
             "1 %.",
             predict_batches},
-    Command{"profile", command::kProfile, "ID", 1, 1,
-            "show where a step's time and memory go, by operator and by layer, with a trace",
-            "LibTorch's profiler follows some training steps. DIR/profile.md, which also goes to "
-            "stdout, and DIR/profile.json have PyTorch's table of operators (key_averages), each "
-            "operator joined with its gradient, every layer and block, the least time that each "
-            "operator would take on this machine (roofline), and what the profiler itself costs. "
-            "DIR/trace.json.gz opens in Perfetto, and has memory by owner as a "
-            "counter.",
-            profile_steps},
+    Command{
+        "profile", command::kProfile, "ID", 1, 1,
+        "show where a step's time and memory go, by operator and by layer, with a trace",
+        "LibTorch's profiler follows some training steps. DIR/profile.md, which also goes to "
+        "stdout, and DIR/profile.json have PyTorch's table of operators (key_averages), each "
+        "operator joined with its gradient, every layer and block, the least time that each "
+        "operator would take on this machine (roofline), a step by a model of these peaks, the "
+        "network's demands (with --sampling those of drawing samples too), and what the profiler "
+        "itself costs. "
+        "DIR/trace.json.gz opens in Perfetto, and has memory by owner as a "
+        "counter.",
+        profile_steps},
     Command{"sample", command::kSample, "ID", 1, 1, "draw images from trained weights",
             "The command writes an image for every sample, all samples as they are (samples.npy), "
             "the first of them side by side (sheet.png), and how they were drawn (sampling.json). "
@@ -162,9 +170,11 @@ const std::array kCommands{
         "that is more than its own. The exit code is 5 when the rate of false alarms may be "
         "above 10 %, or the floor above 5 %: then nothing may be gated with it.",
         calibrate},
-    Command{"table", command::kTable, "DIR...", 1, -1, "show results side by side, of any hardware",
-            "The table describes and never says pass or fail. It is Markdown, on stdout.",
-            tabulate_results},
+    Command{
+        "table", command::kTable, "DIR...", 1, -1, "show results side by side, of any hardware",
+        "The table describes and never says pass or fail. It is Markdown, on stdout. With --html "
+        "memory by owner and the utilization of GPU and processor follow, with their definitions.",
+        tabulate_results},
     Command{"history", command::kHistory, "DIR...", 1, -1,
             "show results over time, and when they changed",
             "DIR is a folder of results, as for compare. Runs of one identity are a series, in the "

@@ -63,12 +63,38 @@ void require_working_folder() {
   _exit(static_cast<int>(ExitCode::kBadInput));
 }
 
-[[gnu::section(".preinit_array"),
-  gnu::used]] void (*const kBeforeLibraries)() = require_working_folder;
+/// LibTorch reads its own settings while it is loaded, and ends the process by an exception where
+/// one makes no sense to it.
+[[noreturn]] void end_of_loading() {
+  std::string why = "the libraries cannot be loaded";
+  try {
+    if (const auto error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::exception& error) {
+    const std::string_view words = error.what();
+    why += ": " + std::string(words.substr(0, words.find('\n')));
+  } catch (...) {
+  }
+  noisemark::reports::say_on_stderr(
+      why + " (the variables PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF as LibTorch has them)");
+  _exit(static_cast<int>(ExitCode::kBadInput));
+}
+
+std::terminate_handler& usual_end() {
+  static std::terminate_handler handler = nullptr;
+  return handler;
+}
+
+void before_libraries() {
+  require_working_folder();
+  usual_end() = std::set_terminate(end_of_loading);
+}
+
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = before_libraries;
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_terminate(usual_end());
   keep_numbers_of_streams();
   // A write beyond the limit of a file's size fails with a cause, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -79,5 +105,6 @@ int main(int argc, char** argv) {
   noisemark::memopt::install_saved_tensor_engine();
   const std::vector<std::string> all(argv, argv + argc);
   const std::vector<std::string> words(all.begin() + (argc > 0 ? 1 : 0), all.end());
-  return static_cast<int>(guarded([&] { return run_with_requirement(words, all); }));
+  noisemark::reports::leave(
+      static_cast<int>(guarded([&] { return run_with_requirement(words, all); })));
 }

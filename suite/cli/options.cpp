@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/markdown.h"
+#include "reports/base/streams.h"
 #include "reports/export/exporters.h"
 #include "suite/run/spec/options.h"
 
@@ -44,6 +48,9 @@ OptionMember profiled_batch(Options& options) {
 }
 OptionMember shapes(Options& options) {
   return &options.profile.shapes;
+}
+OptionMember sampling(Options& options) {
+  return &options.profile.sampling;
 }
 OptionMember check(Options& options) {
   return &options.predict.check;
@@ -82,6 +89,10 @@ constexpr std::array kRows{
     Row{{kProfile, "batch", "B", "images of a step", "the definition's train.batch", 1},
         profiled_batch},
     Row{{kProfile, "shapes", "", "tell operators apart by the shapes of their inputs"}, shapes},
+    Row{{kProfile, "sampling", "B1,B2,...",
+         "batch sizes at which an evaluation of the network is profiled too, as samplers make it",
+         "none"},
+        sampling},
     Row{{kPredict, "check", "", "also train five sizes that the prediction does not know"}, check},
 
     Row{{kReport, "format", "F", "write nothing, and print the results as", "", 0, false,
@@ -256,6 +267,9 @@ constexpr std::array kRows{
          "file for mu, sigma and n of A, in pytorch-fid's form; its links, also hard ones, stay",
          "none"},
         run_member<&RunOptions::out>},
+    Row{{kPlan | kFit | kReport | kCompare | kTrace | kQuality | kHistory | kAb | kCalibrate | kFid,
+         "force", "", "replace a text or plot at --out that this command did not write"},
+        run_member<&RunOptions::force>},
     Row{{kFid, "json", "", "print JSON, for programs"}, at<&Options::json>},
 };
 
@@ -279,15 +293,12 @@ std::string default_words(const BoundOption& defaults) {
   return values.empty() ? "" : values.front();
 }
 
-/// The accepted words, for an error. "gha" could be either of two formats.
+/// The accepted words, for an error. A word that begins several, as "gha" does, means one of these.
 std::string accepted(const std::string& word, const Texts& words) {
-  const auto any = [&](const char* name) {
-    return std::find(words.begin(), words.end(), name) != words.end();
-  };
-  if (word == "gha" && any("gha-smaller") && any("gha-bigger")) {
-    return "gha-smaller or gha-bigger: github-action-benchmark reads figures of one direction from "
-           "a file";
-  }
+  Texts begun;
+  std::copy_if(words.begin(), words.end(), std::back_inserter(begun),
+               [&](const std::string& name) { return name.starts_with(word + "-"); });
+  if (begun.size() > 1) return alternatives(begun);
   return fmt::format("one of: {}", fmt::join(words, ", "));
 }
 
@@ -334,7 +345,10 @@ reports::Inconclusive inconclusive_of(const Options& options) {
 std::string deliver(const Options& options, std::string text) {
   if (options.run.out.empty()) return text;
   reports::write_named_file(options.run.out, text);
-  return "";
+  std::error_code unknown;
+  const bool file = std::filesystem::is_regular_file(options.run.out, unknown);
+  const bool named = file && reports::own_stream_at(options.run.out) < 0;
+  return named ? reports::one_line(options.run.out) + "\n" : "";
 }
 
 std::vector<BoundOption> options_of(uint32_t command, Options& options) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,8 +17,11 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "reports/base/streams.h"
+#include "reports/export/exporters.h"
 #include "reports/profile/profile.h"
 #include "suite/cli/arguments.h"
+#include "suite/io/numpy.h"
 #include "suite/run/folder/output_folder.h"
 
 namespace noisemark::suite {
@@ -61,6 +65,39 @@ constexpr std::array<Keeping, 8> kKeepings = {{
 
 constexpr uint32_t kWriteOtherThings =
     command::kHistory | command::kPlan | command::kAb | command::kCalibrate | command::kSelftest;
+
+/// Tells by its bytes a text that a command left at --out. The formats of reports/export/ tell
+/// theirs themselves.
+struct Text {
+  uint32_t commands;
+  std::string_view file;  ///< its name in the folder; empty: --out is the file itself
+  reports::TextForm form;
+};
+
+constexpr uintmax_t kLargestText = uintmax_t{64} << 20;  ///< a page of many results has a tenth
+constexpr std::string_view kHtmlBegins = "<!doctype html>";
+constexpr std::string_view kHtmlHolds = "id=\"noisemark-data\"";
+constexpr std::array kTexts = {
+    Text{command::kFit, "", {"# ", "| largest batch |"}},
+    Text{command::kTrace, "", {"# Trace: "}},
+    Text{command::kTrace, "", {"{\n  \"events\": "}},
+    Text{command::kCompare, "", {kHtmlBegins, kHtmlHolds}},
+    Text{command::kHistory, "history.md", {"# History: "}},
+    Text{command::kHistory, "history.html", {kHtmlBegins, kHtmlHolds}},
+    Text{command::kQuality, "quality.md", {"# ", ": quality of "}},
+    Text{command::kQuality, "quality.html", {kHtmlBegins, kHtmlHolds}},
+    Text{command::kCalibrate, "calibration.md", {"# ", "Noise floor of images/s: "}},
+    Text{command::kAb, "ab.md", {"# ", ", A to B\n"}},
+    Text{command::kSelftest, "selftest.md", {"# ", "| put into"}},
+};
+
+/// The plots that a command draws into its folder, by the beginning of their names.
+struct PlotsOf {
+  uint32_t command;
+  std::string_view begins;
+};
+constexpr std::array kPlots = {PlotsOf{command::kPlan, "pareto."},
+                               PlotsOf{command::kHistory, "history_"}};
 
 /// Identifies a file under all of its names.
 using FileId = std::pair<dev_t, ino_t>;
@@ -178,6 +215,85 @@ Error refusal(const fs::path& out, const std::string& what, const std::string& a
   return bad_input("--out", "", fmt::format("{}, {}", out.string(), what), accepted);
 }
 
+/// Returns whether the file has the arrays that `fid` writes, and no other.
+bool holds_moments(const fs::path& file) {
+  try {
+    std::vector<std::string> names = NpzFile(file.string()).names();
+    std::erase(names, "extractor");  // which features of unknown make have not
+    std::sort(names.begin(), names.end());
+    return names == std::vector<std::string>{"mu", "n", "sigma"};
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Returns whether the command exports texts of this form.
+bool is_export(std::string_view text, uint32_t command) {
+  const auto formats = reports::export_formats();
+  return std::any_of(formats.begin(), formats.end(), [&](const reports::ExportFormat& format) {
+    if (command == command::kReport) return format.of_results != nullptr && format.form.is_of(text);
+    if (command != command::kCompare || format.of_comparison == nullptr) return false;
+    const bool own = !format.comparison_form.begins.empty();
+    return (own ? format.comparison_form : format.form).is_of(text);
+  });
+}
+
+/// Returns whether the file is one that the command writes under that name, by its bytes.
+bool is_earlier_output(const fs::path& file, uint32_t command, std::string_view name) {
+  if (command == command::kFid) return holds_moments(file);
+  std::error_code unknown;
+  if (fs::file_size(file, unknown) > kLargestText) return false;
+  std::ifstream stream(file, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  if (is_export(bytes, command)) return true;
+  return std::any_of(kTexts.begin(), kTexts.end(), [&](const Text& text) {
+    return (text.commands & command) != 0 && text.file == name && text.form.is_of(bytes);
+  });
+}
+
+/// The one rule for the texts at --out: nothing is replaced unasked but what the command itself
+/// wrote there. A file without bytes, as mktemp makes it, loses nothing.
+void require_replaceable(const CommandLine& line, uint32_t command, const fs::path& file,
+                         std::string_view name) {
+  if (line.options.run.force || reports::own_stream_at(file) >= 0) return;
+  const auto status = status_of(file);
+  if (!status || !S_ISREG(status->st_mode) || status->st_size == 0) return;
+  if (is_earlier_output(file, command, name)) return;
+  throw refusal(file, "a file that this command did not write",
+                "another place, or --force to replace it");
+}
+
+/// Returns whether the file beside a plot's script, or the script, is as write_plots() leaves it.
+bool is_of_a_plot(const fs::path& file) {
+  constexpr std::string_view kScript = "# Drawn by: gnuplot -d ";
+  const fs::path script = fs::path(file).replace_extension(".gp");
+  std::error_code unknown;
+  for (const auto& [path, words] :
+       {std::pair(script, std::string(kScript) + script.filename().string() + "\n"),
+        std::pair(file, "<title>" + file.stem().string() + "</title>")}) {
+    if (path == file && file.extension() != ".svg") continue;
+    if (fs::file_size(path, unknown) > kLargestText || unknown) return false;
+    std::ifstream stream(path, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+    if (bytes.find(words) == std::string::npos) return false;
+  }
+  return true;
+}
+
+void require_own_plots(const Command& command, const CommandLine& line, const fs::path& out) {
+  if (line.options.run.force) return;
+  for (const PlotsOf& plots : kPlots) {
+    if (plots.command != command.bit) continue;
+    std::error_code none;  // no folder of plots: nothing is lost
+    for (const auto& entry : fs::directory_iterator(out / "plots", none)) {
+      const fs::path& file = entry.path();
+      if (!file.filename().string().starts_with(plots.begins) || is_of_a_plot(file)) continue;
+      throw refusal(file, "a file that this command did not write",
+                    "another place, or --force to replace it");
+    }
+  }
+}
+
 void require_own_file(const Command& command, const CommandLine& line, const fs::path& out) {
   constexpr const char* kAnother = "another file";
   const auto status = status_of(out);
@@ -192,6 +308,7 @@ void require_own_file(const Command& command, const CommandLine& line, const fs:
                                 : fmt::format("which the command reads as {}", found->string()),
                   kAnother);
   }
+  require_replaceable(line, command.bit, out, "");
 }
 
 void require_own_folder(const Command& command, const CommandLine& line, const fs::path& out) {
@@ -199,6 +316,12 @@ void require_own_folder(const Command& command, const CommandLine& line, const f
   if (of_a_run && (command.bit & kWriteOtherThings) != 0) {
     throw refusal(out, "the folder of a run", "another folder");
   }
+  for (const Text& text : kTexts) {
+    if ((text.commands & command.bit) == 0) continue;
+    if (text.form.begins == kHtmlBegins && !line.options.html) continue;
+    require_replaceable(line, command.bit, out / text.file, text.file);
+  }
+  require_own_plots(command, line, out);
   if (!line.options.run.force) return;
   Options given = line.options;
   for (const BoundOption& bound : options_of(command.bit, given)) {

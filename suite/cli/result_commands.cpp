@@ -54,24 +54,63 @@ void rewrite_quality(const std::filesystem::path& folder) {
 
 }  // namespace
 
+namespace {
+
+/// Returns whether `quality --out` wrote the folder, about runs that lie elsewhere.
+bool is_study_alone(const std::filesystem::path& path) {
+  std::error_code none;
+  if (!std::filesystem::exists(path / "quality.json", none)) return false;
+  try {
+    std::vector<reports::Finding> lost;
+    return reports::result_folders(path, &lost).empty() && lost.empty();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+/// `path` and every folder below it that may hold a study; links are not followed, as a check of
+/// results follows none.
+std::vector<std::filesystem::path> folders_from(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> folders{path};
+  std::error_code unreadable;  // the check of results names what it cannot read
+  const auto options = std::filesystem::directory_options::skip_permission_denied;
+  for (std::filesystem::recursive_directory_iterator at(path, options, unreadable), end;
+       !unreadable && at != end; at.increment(unreadable)) {
+    if (at->path().filename() == "quality.json") folders.push_back(at->path().parent_path());
+  }
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+  return folders;
+}
+
+}  // namespace
+
 Answer check_results(const CommandLine& line) {
   const std::string& path = line.positional.front();
-  auto findings = reports::check(path);
-  reports::or_lost(path, &findings, [&] {
-    const auto more = reports::check_quality(path);
-    findings.insert(findings.end(), more.begin(), more.end());
-  });
-  reports::or_lost(path, &findings, [&] {
-    const auto more = reports::check_profiles(path);
-    findings.insert(findings.end(), more.begin(), more.end());
-  });
+  const bool study_alone = is_study_alone(path);
+  std::vector<reports::Finding> findings;
+  if (!study_alone) findings = reports::check(path);
+  for (const std::filesystem::path& folder : folders_from(path)) {
+    reports::or_lost(folder, &findings, [&] {
+      const auto more = reports::check_quality(folder);
+      findings.insert(findings.end(), more.begin(), more.end());
+    });
+  }
+  if (!study_alone) {
+    reports::or_lost(path, &findings, [&] {
+      const auto more = reports::check_profiles(path);
+      findings.insert(findings.end(), more.begin(), more.end());
+    });
+  }
   Answer answer;
   for (const reports::Finding& finding : findings) {
     answer.text +=
         reports::one_line(fmt::format("{}: {}: {}", finding.file, finding.rule, finding.words)) +
         "\n";
   }
-  for (const auto& weights : reports::absent_weights(path)) {
+  const auto absent =
+      study_alone ? std::vector<std::filesystem::path>{} : reports::absent_weights(path);
+  for (const auto& weights : absent) {
     answer.text +=
         fmt::format("{}: left out, so not compared\n", reports::one_line(weights.string()));
   }
@@ -112,7 +151,9 @@ std::string page_or_text(const Options& options, std::string markdown) {
 Answer tabulate_results(const CommandLine& line) {
   reports::require_whole_suites(line.positional);
   std::vector<reports::Finding> lost;
-  const std::string text = reports::table_markdown(line.positional, &lost);
+  const auto sections =
+      line.options.html ? reports::Sections::kAll : reports::Sections::kSideBySide;
+  const std::string text = reports::table_markdown(line.positional, &lost, sections);
   const std::string title = line.options.html ? "# Results side by side\n\n" : "";
   return {page_or_text(line.options, title + text), code_without(lost)};
 }

@@ -238,6 +238,13 @@ bool is_locked(const Lock& lock, const Definition& definition) {
   return locked != lock.end() && locked->second.definition_sha256 == definition_sha256(definition);
 }
 
+std::string locked_name_of(const std::string& definition_sha256) {
+  for (const auto& [name, entry] : shipped_lock()) {
+    if (entry.definition_sha256 == definition_sha256) return name;
+  }
+  return "";
+}
+
 void hold_to_lock(const Lock& lock, Definition& definition) {
   if (is_locked(lock, definition)) return;
   definition.unlocked = true;

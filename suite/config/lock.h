@@ -60,6 +60,9 @@ inline constexpr double kLossTolerance = 1e-9;
 /// Returns whether `lock` holds the definition's hash under its name and scale.
 [[nodiscard]] bool is_locked(const Lock& lock, const Definition& definition);
 
+/// Returns the name of the shipped benchmark with that definition, "gmm16@cpu"; empty: of none.
+[[nodiscard]] std::string locked_name_of(const std::string& definition_sha256);
+
 /// Makes a definition custom (`unlocked`) when it is not locked: whatever name it bears, a program
 /// that was built from changed files does another work.
 void hold_to_lock(const Lock& lock, Definition& definition);

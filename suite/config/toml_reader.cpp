@@ -131,7 +131,10 @@ const Key& settable_key(const std::string& path) {
       throw bad_input(kSet, path, "not part of a definition", "use " + std::string(elsewhere.flag));
     }
   }
-  if (path.starts_with("gate.") || path.starts_with("scale.")) {
+  // scale.rule is a key, scale.cpu.train.steps the key of one scale.
+  const bool of_a_scale =
+      path.starts_with("scale.") && std::count(path.begin(), path.end(), '.') > 1;
+  if (path.starts_with("gate.") || of_a_scale) {
     throw bad_input(kSet, path, "locked", "gates and scales belong to the definition file");
   }
   const Key* key = find_key(path);

@@ -48,7 +48,10 @@ constexpr const char* kNeeded =
     "the binary version, unpacked: https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz";
 
 constexpr std::string_view kPictures =
-    "a folder of picture files, for which data.name is \"folder\"";
+    "a folder of picture files, on which --set data.name=folder trains";
+constexpr std::string_view kKaggle =
+    "Kaggle's copy of CIFAR-10, which is PNG files: on them, unpacked, --set data.name=folder "
+    "trains";
 
 /// A copy in a form that is not read, known by the name of something in it.
 struct OtherCopy {
@@ -58,18 +61,19 @@ struct OtherCopy {
 
 constexpr std::array kOtherCopies{
     OtherCopy{"cifar-10-batches-py", "the Python version of CIFAR-10"},
+    OtherCopy{"cifar-10-python*", "the Python version of CIFAR-10"},
     OtherCopy{"data_batch_1", "the Python version of CIFAR-10"},
     OtherCopy{"cifar-10-batches-mat", "the Matlab version of CIFAR-10"},
+    OtherCopy{"cifar-10-matlab*", "the Matlab version of CIFAR-10"},
     OtherCopy{"data_batch_1.mat", "the Matlab version of CIFAR-10"},
-    OtherCopy{"trainlabels.csv", "Kaggle's copy of CIFAR-10, which is PNG files"},
-    OtherCopy{"train.7z", "Kaggle's copy of CIFAR-10, which is PNG files"},
+    OtherCopy{"trainlabels.csv", kKaggle},
+    OtherCopy{"train.7z", kKaggle},
     OtherCopy{"plain_text", "CIFAR-10 as Parquet files"},
     OtherCopy{"*.parquet", "CIFAR-10 as Parquet files"},
     OtherCopy{"*.tfrecord*", "CIFAR-10 as TFRecord files"},
     OtherCopy{"*.npz", "CIFAR-10 as NumPy arrays"},
     OtherCopy{"*.npy", "CIFAR-10 as NumPy arrays"},
-    OtherCopy{"cifar-100-binary", "CIFAR-100"},
-    OtherCopy{"cifar-100-python", "CIFAR-100"},
+    OtherCopy{"cifar-100-*", "CIFAR-100"},
     OtherCopy{"fine_label_names.txt", "CIFAR-100"},
     OtherCopy{"train.bin", "CIFAR-100"},
     OtherCopy{"train", kPictures},
@@ -90,7 +94,7 @@ bool is_named(const std::string& name, std::string_view pattern) {
 
 /// The paths in `folder` relative to it, sorted, at most kDepth deep; of a large folder some.
 std::vector<fs::path> paths_in(const fs::path& folder) {
-  constexpr int kDepth = 3;
+  constexpr int kDepth = 5;
   constexpr size_t kMost = 10'000;
   std::vector<fs::path> paths;
   std::error_code unreadable;

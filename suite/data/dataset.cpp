@@ -20,7 +20,10 @@ struct Source {
 
 constexpr std::array kSources{
     Source{"gmm16", "", [](const Definition& d, const std::string&) { return open_gmm16(d); }},
-    Source{"cifar10", "the folder with cifar-10-batches-bin", open_cifar10},
+    Source{"cifar10",
+           "the folder with cifar-10-batches-bin, which "
+           "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz holds",
+           open_cifar10},
     Source{"folder", "a folder of PNG or JPEG files", open_image_folder},
     Source{"synthetic", "",
            [](const Definition& d, const std::string&) { return open_synthetic(d); }},
@@ -36,7 +39,8 @@ std::shared_ptr<const Dataset> open_dataset(const Definition& definition,
     if (source.name != definition.data.name) continue;
     if (!source.needs.empty() && folder.empty()) {
       throw Error(ExitCode::kCannotRunHere,
-                  definition.id + ": --data: none (" + std::string(source.needs) + ")");
+                  definition.id + ": --data: not given, and NOISEMARK_DATA is not set (" +
+                      std::string(source.needs) + ")");
     }
     return source.open(definition, folder);
   }

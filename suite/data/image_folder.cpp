@@ -152,6 +152,21 @@ std::string only_one(const fs::path& folder, const Names& names, const std::stri
                   "one folder for each split");
 }
 
+/// Two letters are a split's name only where no other folder is there: "tr" and "te" are languages
+/// too, and then classes.
+std::optional<SplitFolders> short_splits_among(const Names& entries) {
+  Names folders;
+  std::copy_if(entries.begin(), entries.end(), std::back_inserter(folders),
+               [](const std::string& entry) { return entry.ends_with('/'); });
+  if (folders.size() != 2) return std::nullopt;
+  for (const SplitFolders& splits :
+       {SplitFolders{"tr", "te"}, SplitFolders{"tr", "ts"}, SplitFolders{"tr", "va"}}) {
+    if (folders[1] == splits.train + "/" && folders[0] == splits.test + "/") return splits;
+    if (folders[0] == splits.train + "/" && folders[1] == splits.test + "/") return splits;
+  }
+  return std::nullopt;
+}
+
 /// The pair whose names say nothing else, or else the only one.
 std::optional<SplitFolders> find_splits(const fs::path& folder, const Names& entries) {
   Named all;
@@ -162,7 +177,7 @@ std::optional<SplitFolders> find_splits(const fs::path& folder, const Names& ent
     all.test.insert(all.test.end(), held_out.begin(), held_out.end());
     if (shared.empty()) break;
   }
-  if (!all.is_pair()) return std::nullopt;
+  if (!all.is_pair()) return short_splits_among(entries);
   return SplitFolders{only_one(folder, all.train, "training"), only_one(folder, all.test, "test")};
 }
 

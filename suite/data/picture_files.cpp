@@ -318,8 +318,8 @@ void require_undamaged(const fs::path& folder, const std::vector<PictureFile>& p
   const int64_t bad = std::count_if(pictures.begin(), pictures.end(), damaged);
   const int64_t good = static_cast<int64_t>(pictures.size()) - bad;
   throw bad_input((folder / first->path).string(), "", first->damage,
-                  std::string(kPictureFiles) + "; " + std::to_string(good) + " files are good, " +
-                      std::to_string(bad) + " not");
+                  std::string(kPictureFiles) + "; " + counted(good, "file") +
+                      (good == 1 ? " is" : " are") + " good, " + std::to_string(bad) + " not");
 }
 
 reports::DataFile listing_of(const std::vector<PictureFile>& pictures) {

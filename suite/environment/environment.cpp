@@ -147,9 +147,9 @@ bool is_required(std::string_view part) {
   const std::string required = value == nullptr ? "" : value;
   bool found = false;
   for (const std::string& word : split_at(required, ',')) {
-    if (word != "cuda" && word != "peers" && word != "pictures") {
+    if (word != "cuda" && word != "peers" && word != "pictures" && word != "browser") {
       throw bad_input("NOISEMARK_REQUIRE", "", required,
-                      "cuda, peers, pictures or several with commas");
+                      "cuda, peers, pictures, browser or several with commas");
     }
     found = found || word == part;
   }

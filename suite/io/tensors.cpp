@@ -177,8 +177,9 @@ void tell_of_conversion(const NamedTensors& tensors, const std::string& where) {
     if (at::isFloatingType(type) && type != at::kFloat) ++counts[dtype_name(type)];
   }
   for (const auto& [type, count] : counts) {
-    reports::say_on_stderr(fmt::format("{}: {} of its {} tensors are {} and are converted to F32",
-                                       where, count, tensors.size(), type));
+    const char* verb = count == 1 ? "is" : "are";
+    reports::say_on_stderr(fmt::format("{}: {} of its {} tensors {} {} and {} converted to F32",
+                                       where, count, tensors.size(), verb, type, verb));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "reports/base/error.h"
 #include "suite/models/ho_unet.h"
+#include "suite/models/layers.h"
 #include "suite/models/lucid_unet.h"
 
 namespace noisemark::suite {
@@ -28,6 +29,13 @@ constexpr std::array kDenoisers{
 };
 
 }  // namespace
+
+at::Tensor Denoiser::forward(const at::Tensor& x, const at::Tensor& t) {
+  check_input(x, t, channels_, factor_);
+  Flow flow{x, t, {}, {}};
+  for (const Part& part : parts_) part.run(flow);
+  return flow.h;
+}
 
 std::shared_ptr<Denoiser> make_denoiser(const ModelConfig& config, const baselines::Ops& ops) {
   std::string accepted = "one of:";

@@ -2,20 +2,54 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "baselines/ops.h"
 #include "suite/config/definition.h"
 
 namespace noisemark::suite {
 
+/// The values that the parts of a network hand on.
+struct Flow {
+  at::Tensor h;                   ///< [N, C, H, W]; the first part gets the noisy images
+  at::Tensor t;                   ///< [N] int64, the timesteps; only the first part reads them
+  at::Tensor time;                ///< [N, time_channels], their embedding, by the first part
+  std::vector<at::Tensor> skips;  ///< a stack: a part puts on it, or takes from it, what is on top
+};
+
+/// A part of a network that can run where the others are not: a block of the U-Net.
+struct Part {
+  std::string name;  ///< of the block, as in the state dict: "down_blocks.0.resnets.1"
+  /// The beginnings of the names of its parameters, which no other part has.
+  std::vector<std::string> prefixes;
+  std::function<void(Flow&)> run;  ///< valid as long as the network
+};
+
 /// The network that predicts noise (or x0, or v). Parameter names are the peers' state dict keys,
 /// and constructing it draws from torch's default generator in the peer's order, so that equal
 /// seeds give bitwise equal weights.
 class Denoiser : public torch::nn::Module {
  public:
-  /// x [N, C, H, W], t [N] int64 -> [N, C, H, W]
-  virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& t) = 0;
+  /// x [N, C, H, W], t [N] int64 -> [N, C, H, W]: runs all parts, one after the other.
+  virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& t);
+
+  /// The parts in the order of the forward pass. The last one's `h` is the prediction.
+  [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
+
+ protected:
+  /// For a network that overrides forward(), and has no parts.
+  Denoiser() = default;
+  /// `factor` divides the height and the width of a picture.
+  Denoiser(int64_t channels, int64_t factor) : channels_(channels), factor_(factor) {}
+
+  std::vector<Part> parts_;
+
+ private:
+  int64_t channels_ = 0;
+  int64_t factor_ = 1;
 };
 
 /// Builds `config.name` on the CPU in float32. `ops` must outlive the model. Throws Error (exit

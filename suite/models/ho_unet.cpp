@@ -221,14 +221,38 @@ BlockOptions block_options(const ModelConfig& config, const baselines::Ops& ops)
   return options;
 }
 
+/// A residual block with the attention after it, where there is one.
+Part block_of(const std::string& name, Stage& stage, size_t i, bool takes_skip, bool gives_skip) {
+  Part part;
+  part.name = fmt::format("{}.resnets.{}", name, i);
+  part.prefixes = {part.name + "."};
+  ResnetBlock* const resnet = stage.resnets[i].get();
+  SelfAttention* attention = nullptr;
+  if (i < stage.attentions.size()) {
+    attention = stage.attentions[i].get();
+    part.prefixes.push_back(fmt::format("{}.attentions.{}.", name, i));
+  }
+  part.run = [resnet, attention, takes_skip, gives_skip](Flow& flow) {
+    if (takes_skip) {
+      flow.h = at::cat({flow.h, flow.skips.back()}, 1);
+      flow.skips.pop_back();
+    }
+    flow.h = resnet->forward(flow.h, flow.time);
+    if (attention != nullptr) flow.h = attention->forward(flow.h);
+    if (gives_skip) flow.skips.push_back(flow.h);
+  };
+  return part;
+}
+
 }  // namespace
 
 Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
-    : channels_(checked(config).channels), options_(block_options(config, ops)) {
+    : Denoiser(config.channels, int64_t{1} << (checked(config).dim_mults.size() - 1)),
+      options_(block_options(config, ops)) {
   for (const int64_t mult : config.dim_mults) widths_.push_back(config.dim * mult);
   const int64_t width = widths_.front();
 
-  conv_in_ = register_module("conv_in", same_conv(channels_, width, 3));
+  conv_in_ = register_module("conv_in", same_conv(config.channels, width, 3));
   const auto time_embedding = add_container(*this, "time_embedding");
   time_linear1_ = time_embedding->register_module("linear_1", torch::nn::Linear(width, 4 * width));
   time_linear2_ =
@@ -244,7 +268,8 @@ Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
   conv_norm_out_ = register_module(
       "conv_norm_out",
       torch::nn::GroupNorm(torch::nn::GroupNormOptions(options_.groups, width).eps(options_.eps)));
-  conv_out_ = register_module("conv_out", same_conv(width, channels_, 3));
+  conv_out_ = register_module("conv_out", same_conv(width, config.channels, 3));
+  list_parts();
 }
 
 void Unet::add_down_stages(torch::nn::Module& parent, const ModelConfig& config) {
@@ -303,45 +328,57 @@ at::Tensor Unet::embed_time(const at::Tensor& t) {
   return run_layer(time_linear2_, at::silu(run_layer(time_linear1_, embedding)));
 }
 
-at::Tensor Unet::run_middle(const at::Tensor& x, const at::Tensor& time) {
-  at::Tensor h = mid_->resnets[0]->forward(x, time);
-  h = mid_->attentions[0]->forward(h);
-  return mid_->resnets[1]->forward(h, time);
+void Unet::list_parts() {
+  parts_.push_back({"conv_in", {"conv_in.", "time_embedding."}, [this](Flow& flow) {
+                      flow.time = embed_time(flow.t);
+                      flow.h = run_layer(conv_in_, flow.h);
+                      flow.skips.push_back(flow.h);
+                    }});
+  list_down_parts();
+  list_middle_parts();
+  list_up_parts();
+  parts_.push_back({"conv_out", {"conv_norm_out.", "conv_out."}, [this](Flow& flow) {
+                      BlockOptions last = options_;
+                      last.activation = baselines::Activation::kSilu;
+                      flow.h = run_layer(conv_out_, norm_act(flow.h, conv_norm_out_, last));
+                    }});
 }
 
-at::Tensor Unet::forward(const at::Tensor& x, const at::Tensor& t) {
-  check_input(x, t, channels_, int64_t{1} << (widths_.size() - 1));
-  const at::Tensor time = embed_time(t);
-  at::Tensor h = run_layer(conv_in_, x);
-
-  std::vector<at::Tensor> skips{h};
-  for (const auto& stage : downs_) {
-    for (size_t i = 0; i < stage->resnets.size(); ++i) {
-      h = stage->resnets[i]->forward(h, time);
-      if (!stage->attentions.empty()) h = stage->attentions[i]->forward(h);
-      skips.push_back(h);
+void Unet::list_down_parts() {
+  for (size_t s = 0; s < downs_.size(); ++s) {
+    Stage& stage = *downs_[s];
+    const std::string name = fmt::format("down_blocks.{}", s);
+    for (size_t i = 0; i < stage.resnets.size(); ++i) {
+      parts_.push_back(block_of(name, stage, i, false, true));
     }
-    if (stage->down) {
-      h = stage->down->forward(h);
-      skips.push_back(h);
-    }
+    if (!stage.down) continue;
+    parts_.push_back({name + ".downsamplers.0",
+                      {name + ".downsamplers."},
+                      [down = stage.down.get()](Flow& flow) {
+                        flow.h = down->forward(flow.h);
+                        flow.skips.push_back(flow.h);
+                      }});
   }
+}
 
-  h = run_middle(h, time);
-
-  for (const auto& stage : ups_) {
-    for (size_t i = 0; i < stage->resnets.size(); ++i) {
-      h = at::cat({h, skips.back()}, 1);
-      skips.pop_back();
-      h = stage->resnets[i]->forward(h, time);
-      if (!stage->attentions.empty()) h = stage->attentions[i]->forward(h);
-    }
-    if (stage->up) h = stage->up->forward(h);
+void Unet::list_middle_parts() {
+  for (size_t i = 0; i < mid_->resnets.size(); ++i) {
+    parts_.push_back(block_of("mid_block", *mid_, i, false, false));
   }
+}
 
-  BlockOptions last = options_;
-  last.activation = baselines::Activation::kSilu;
-  return run_layer(conv_out_, norm_act(h, conv_norm_out_, last));
+void Unet::list_up_parts() {
+  for (size_t s = 0; s < ups_.size(); ++s) {
+    Stage& stage = *ups_[s];
+    const std::string name = fmt::format("up_blocks.{}", s);
+    for (size_t i = 0; i < stage.resnets.size(); ++i) {
+      parts_.push_back(block_of(name, stage, i, true, false));
+    }
+    if (!stage.up) continue;
+    parts_.push_back({name + ".upsamplers.0",
+                      {name + ".upsamplers."},
+                      [up = stage.up.get()](Flow& flow) { flow.h = up->forward(flow.h); }});
+  }
 }
 
 }  // namespace noisemark::suite::ho

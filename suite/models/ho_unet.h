@@ -110,16 +110,16 @@ class Unet : public Denoiser {
   /// Throws Error (exit code 2) on a configuration without meaning.
   Unet(const ModelConfig& config, const baselines::Ops& ops);
 
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override;
-
  private:
   void add_down_stages(torch::nn::Module& parent, const ModelConfig& config);
   void add_up_stages(torch::nn::Module& parent, const ModelConfig& config);
   void add_mid_stage();
+  void list_parts();
+  void list_down_parts();
+  void list_middle_parts();
+  void list_up_parts();
   at::Tensor embed_time(const at::Tensor& t);
-  at::Tensor run_middle(const at::Tensor& x, const at::Tensor& time);
 
-  int64_t channels_;
   std::vector<int64_t> widths_;  ///< channels of each stage, outermost first
   BlockOptions options_;
   torch::nn::Conv2d conv_in_{nullptr};

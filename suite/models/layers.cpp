@@ -2,8 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/dropout.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/upsample_nearest2d.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -90,7 +90,9 @@ at::Tensor mask_of_share(const at::Tensor& x, double p) {
   const auto [rank, ranks] = share_in_force;
   std::vector<int64_t> whole = x.sizes().vec();
   whole.front() *= ranks;
-  const at::Tensor ones = at::ones(whole, x.options().memory_format(x.suggest_memory_format()));
+  // Masks are drawn in the order of memory, and at::ones() would not take the layout.
+  const at::Tensor ones =
+      at::empty(whole, x.options().memory_format(x.suggest_memory_format())).fill_(1);
   return at::dropout(ones, p, /*train=*/true).narrow(0, rank * x.size(0), x.size(0)).clone();
 }
 

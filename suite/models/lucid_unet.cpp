@@ -148,6 +148,19 @@ std::vector<int64_t> stage_widths(const ModelConfig& config) {
   return widths;
 }
 
+at::Tensor join_skip(Flow& flow) {
+  at::Tensor joined = at::cat({flow.h, flow.skips.back()}, 1);
+  flow.skips.pop_back();
+  return joined;
+}
+
+const ModelConfig& checked(const ModelConfig& config) {
+  check_common_shape(config);
+  check_positive("model.attn_heads", config.attn_heads);
+  check_positive("model.attn_dim_head", config.attn_dim_head);
+  return config;
+}
+
 }  // namespace
 
 Stage::Stage(const StageOptions& stage, const BlockOptions& options) : resample_(stage.resample) {
@@ -176,14 +189,13 @@ at::Tensor Stage::resample(const at::Tensor& x) {
 }
 
 Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
-    : dim_(config.dim), channels_(config.channels), widths_(stage_widths(config)) {
-  check_common_shape(config);
-  check_positive("model.attn_heads", config.attn_heads);
-  check_positive("model.attn_dim_head", config.attn_dim_head);
+    : Denoiser(config.channels, int64_t{1} << (checked(config).dim_mults.size() - 1)),
+      dim_(config.dim),
+      widths_(stage_widths(config)) {
   const BlockOptions options{4 * dim_, config.dropout, config.attn_heads, config.attn_dim_head,
                              &ops};
 
-  init_conv_ = register_module("init_conv", same_conv(channels_, dim_, 7));
+  init_conv_ = register_module("init_conv", same_conv(config.channels, dim_, 7));
   const auto time_mlp = add_container(*this, "time_mlp");
   time_linear1_ = time_mlp->register_module("1", torch::nn::Linear(dim_, 4 * dim_));
   time_linear2_ = time_mlp->register_module("3", torch::nn::Linear(4 * dim_, 4 * dim_));
@@ -199,7 +211,8 @@ Unet::Unet(const ModelConfig& config, const baselines::Ops& ops)
   add_up_stages(*ups, options);
   final_res_block_ =
       register_module("final_res_block", std::make_shared<ResnetBlock>(2 * dim_, dim_, options));
-  final_conv_ = register_module("final_conv", same_conv(dim_, channels_, 1));
+  final_conv_ = register_module("final_conv", same_conv(dim_, config.channels, 1));
+  list_parts();
 }
 
 void Unet::add_down_stages(torch::nn::Module& downs, const BlockOptions& options) {
@@ -232,40 +245,67 @@ at::Tensor Unet::embed_time(const at::Tensor& t) {
   return run_layer(time_linear2_, at::gelu(run_layer(time_linear1_, embedding)));
 }
 
-at::Tensor Unet::forward(const at::Tensor& x, const at::Tensor& t) {
-  check_input(x, t, channels_, int64_t{1} << (downs_.size() - 1));
-  at::Tensor h = run_layer(init_conv_, x);
-  const at::Tensor stem = h;
-  const at::Tensor time = embed_time(t);
+void Unet::list_parts() {
+  parts_.push_back({"init_conv", {"init_conv.", "time_mlp."}, [this](Flow& flow) {
+                      flow.h = run_layer(init_conv_, flow.h);
+                      flow.skips.push_back(flow.h);
+                      flow.time = embed_time(flow.t);
+                    }});
+  list_down_parts();
+  list_middle_parts();
+  list_up_parts();
+  parts_.push_back({"final_res_block", {"final_res_block.", "final_conv."}, [this](Flow& flow) {
+                      const at::Tensor stem = flow.skips.back();
+                      flow.skips.pop_back();
+                      flow.h = final_res_block_->forward(at::cat({flow.h, stem}, 1), flow.time);
+                      flow.h = run_layer(final_conv_, flow.h);
+                    }});
+}
 
-  std::vector<at::Tensor> skips;
-  for (const auto& stage : downs_) {
-    h = stage->block1->forward(h, time);
-    skips.push_back(h);
-    h = stage->block2->forward(h, time);
-    h = stage->attention->forward(h) + h;
-    skips.push_back(h);
-    h = stage->resample(h);
+void Unet::list_down_parts() {
+  for (size_t i = 0; i < downs_.size(); ++i) {
+    Stage* const stage = downs_[i].get();
+    const std::string name = "downs." + std::to_string(i);
+    parts_.push_back({name + ".0", {name + ".0."}, [stage](Flow& flow) {
+                        flow.h = stage->block1->forward(flow.h, flow.time);
+                        flow.skips.push_back(flow.h);
+                      }});
+    parts_.push_back({name + ".1", {name + ".1.", name + ".2."}, [stage](Flow& flow) {
+                        flow.h = stage->block2->forward(flow.h, flow.time);
+                        flow.h = stage->attention->forward(flow.h) + flow.h;
+                        flow.skips.push_back(flow.h);
+                      }});
+    parts_.push_back(
+        {name + ".3", {name + ".3."}, [stage](Flow& flow) { flow.h = stage->resample(flow.h); }});
   }
+}
 
-  h = mid_block1_->forward(h, time);
-  h = mid_attn_->forward(h) + h;
-  h = mid_block2_->forward(h, time);
+void Unet::list_middle_parts() {
+  parts_.push_back({"mid_block1", {"mid_block1."}, [this](Flow& flow) {
+                      flow.h = mid_block1_->forward(flow.h, flow.time);
+                    }});
+  parts_.push_back({"mid_attn", {"mid_attn."}, [this](Flow& flow) {
+                      flow.h = mid_attn_->forward(flow.h) + flow.h;
+                    }});
+  parts_.push_back({"mid_block2", {"mid_block2."}, [this](Flow& flow) {
+                      flow.h = mid_block2_->forward(flow.h, flow.time);
+                    }});
+}
 
-  const auto join_skip = [&skips](const at::Tensor& inner) {
-    at::Tensor joined = at::cat({inner, skips.back()}, 1);
-    skips.pop_back();
-    return joined;
-  };
-  for (const auto& stage : ups_) {
-    h = stage->block1->forward(join_skip(h), time);
-    h = stage->block2->forward(join_skip(h), time);
-    h = stage->attention->forward(h) + h;
-    h = stage->resample(h);
+void Unet::list_up_parts() {
+  for (size_t i = 0; i < ups_.size(); ++i) {
+    Stage* const stage = ups_[i].get();
+    const std::string name = "ups." + std::to_string(i);
+    parts_.push_back({name + ".0", {name + ".0."}, [stage](Flow& flow) {
+                        flow.h = stage->block1->forward(join_skip(flow), flow.time);
+                      }});
+    parts_.push_back({name + ".1", {name + ".1.", name + ".2."}, [stage](Flow& flow) {
+                        flow.h = stage->block2->forward(join_skip(flow), flow.time);
+                        flow.h = stage->attention->forward(flow.h) + flow.h;
+                      }});
+    parts_.push_back(
+        {name + ".3", {name + ".3."}, [stage](Flow& flow) { flow.h = stage->resample(flow.h); }});
   }
-
-  h = final_res_block_->forward(at::cat({h, stem}, 1), time);
-  return run_layer(final_conv_, h);
 }
 
 }  // namespace noisemark::suite::lucid

@@ -139,15 +139,16 @@ class Unet : public Denoiser {
   /// Throws Error (exit code 2) on a configuration without meaning.
   Unet(const ModelConfig& config, const baselines::Ops& ops);
 
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& t) override;
-
  private:
   void add_down_stages(torch::nn::Module& downs, const BlockOptions& options);
   void add_up_stages(torch::nn::Module& ups, const BlockOptions& options);
+  void list_parts();
+  void list_down_parts();
+  void list_middle_parts();
+  void list_up_parts();
   at::Tensor embed_time(const at::Tensor& t);
 
   int64_t dim_;
-  int64_t channels_;
   std::vector<int64_t> widths_;  ///< channels at the input of each stage, and after the last
   torch::nn::Conv2d init_conv_{nullptr};
   torch::nn::Linear time_linear1_{nullptr};

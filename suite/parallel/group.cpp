@@ -23,7 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-/// How the time limit is divided, so that all of it together ends within the limit: a rank waits
+/// The time limit is divided so that all of it together ends within the limit: a rank waits
 /// for the others, then asks the store, where it may have to wait too, who gives no sign of life.
 struct Limits {
   explicit Limits(milliseconds whole) : whole(whole) {}

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "suite/parallel/group.h"
@@ -36,6 +37,9 @@ class Shards {
  public:
   /// `parameters`: the same on all ranks. Throws Error, exit code 2, if a rank would get none.
   Shards(std::shared_ptr<Group> group, const std::vector<at::Tensor>& parameters);
+  /// With a share for each rank, of which none is empty.
+  Shards(std::shared_ptr<Group> group, std::vector<Pieces> shares)
+      : group_(std::move(group)), shares_(std::move(shares)) {}
 
   [[nodiscard]] const Pieces& own() const;
   /// Every rank gives the others its pieces of `tensors`, which are laid out as the parameters are.

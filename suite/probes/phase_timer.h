@@ -28,6 +28,8 @@ class PhaseTimer final : public StepObserver {
 
   /// The `*_s` fields; one value per step that ended. A phase that a step did not have took 0.
   [[nodiscard]] const reports::Samples& samples() const { return samples_; }
+  /// Seconds that all threads of the process together were on processors, in each of these steps.
+  [[nodiscard]] const std::vector<double>& processor_s() const { return processor_s_; }
 
  private:
   using Mark = memopt::DeviceClock::Mark;
@@ -40,9 +42,16 @@ class PhaseTimer final : public StepObserver {
   std::unique_ptr<memopt::DeviceClock> clock_;
   Mark step_begin_ = 0;
   Mark phase_begin_ = 0;
+  std::chrono::nanoseconds processor_begin_{};
   std::vector<Part> parts_;
   reports::Samples samples_;
+  std::vector<double> processor_s_;
 };
+
+/// The metric "cpu_frac": time on processors over wall time x threads, in the steps after the
+/// warm-up. `processor_s` is of the last steps of `result`: a resumed run has not measured others.
+[[nodiscard]] reports::Metric cpu_metric(const std::vector<double>& processor_s,
+                                         const reports::Result& result);
 
 /// A control for tools that look for regressions: makes every step take a fraction longer, by
 /// keeping the host busy at its end. It is time on the processor, as slower code would take:

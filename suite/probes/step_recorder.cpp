@@ -2,6 +2,7 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <kineto/ActivityType.h>
@@ -104,6 +105,7 @@ struct StepRecorder::State {
   RecorderOptions options;
   std::unordered_map<const torch::nn::Module*, std::string> names;
   bool running = false;
+  const int log_level = FLAGS_caffe2_log_level;
   int64_t steps = 0;
   std::unique_ptr<at::RecordFunction> step;
   std::unique_ptr<at::RecordFunction> phase;
@@ -123,6 +125,7 @@ StepRecorder::StepRecorder(torch::nn::Module& model, const RecorderOptions& opti
 
 StepRecorder::~StepRecorder() {
   if (state_->running) (void)kineto::disableProfiler();
+  FLAGS_caffe2_log_level = state_->log_level;
 }
 
 void StepRecorder::start() {
@@ -136,6 +139,8 @@ void StepRecorder::start() {
                                       /*with_modules=*/false, experimental);
   state_->steps = 0;
   state_->visits.clear();
+  // The profiler warns of every block that is older than itself, as weights are.
+  FLAGS_caffe2_log_level = std::max<int>(state_->log_level, c10::GLOG_ERROR);
   kineto::prepareProfiler(config, activities);
   kineto::enableProfiler(config, activities);
   state_->running = true;
@@ -144,6 +149,7 @@ void StepRecorder::start() {
 reports::Recording StepRecorder::stop(const std::string& trace) {
   state_->running = false;
   const std::unique_ptr<kineto::ProfilerResult> result = kineto::disableProfiler();
+  FLAGS_caffe2_log_level = state_->log_level;
   reports::Recording recording;
   recording.steps = state_->steps;
   recording.has_device = state_->options.device.is_cuda();

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 
 #include "reports/base/error.h"
 #include "reports/base/quantity.h"
@@ -11,6 +13,20 @@ namespace noisemark::suite {
 namespace {
 
 using reports::format_count;
+
+/// Samples as they were drawn have fewer numbers than pictures, which are of three channels.
+std::string same_number(const FeatureSet& a, const FeatureSet& b) {
+  for (const FeatureSet* set : {&a, &b}) {
+    const std::filesystem::path path = set->name;
+    if (path.filename() != "samples.npy") continue;
+    const std::filesystem::path pictures = path.parent_path() / "pictures";
+    std::error_code unknown;
+    if (!std::filesystem::is_directory(pictures, unknown)) continue;
+    return fmt::format("the same number in both sets: {} are these samples as pictures",
+                       pictures.string());
+  }
+  return "the same number in both sets";
+}
 
 void require_comparable(const FeatureSet& a, const FeatureSet& b) {
   if (a.channels != b.channels && a.channels != 0 && b.channels != 0) {
@@ -22,7 +38,7 @@ void require_comparable(const FeatureSet& a, const FeatureSet& b) {
     throw bad_input(
         fmt::format("{} and {}", a.name, b.name), "features",
         fmt::format("{} and {} per sample", format_count(a.dimension), format_count(b.dimension)),
-        "the same number in both sets");
+        same_number(a, b));
   }
   if (!a.extractor || !b.extractor || same_extractor(*a.extractor, *b.extractor)) return;
   throw Error(ExitCode::kNotComparable,

@@ -1,11 +1,14 @@
 #include "suite/run/profile.h"
 
+#include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -61,6 +64,23 @@ void prepare_folder(const fs::path& out, bool force) {
     throw bad_input("--out", out.string(), "is not an empty folder",
                     "a new or empty folder; --force replaces a profile");
   }
+}
+
+std::vector<int64_t> sampling_batches(const std::string& text) {
+  std::vector<int64_t> batches;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    int64_t batch = 0;
+    const auto [stop, error] = std::from_chars(at, end, batch);
+    const bool whole = error == std::errc{} && (stop == end || (*stop == ',' && stop + 1 != end));
+    if (!whole || batch < 1) {
+      throw bad_input("--sampling", "", text, "integers of at least 1, joined by commas");
+    }
+    batches.push_back(batch);
+    at = stop == end ? end : stop + 1;
+  }
+  return batches;
 }
 
 struct Peaks {
@@ -178,19 +198,70 @@ class ProfilePass {
     return probe.record();
   }
 
-  reports::Roofline measure_roofline(const reports::Recording& recording) {
-    WorkRecorder recorder;
-    step("work of operators", {&recorder});
-    reports::Roofline roofline;
-    try {
-      const reports::StepWork work = recorder.work();
-      Peaks peaks = measure_peaks(options_.spec.device, work);
-      roofline = reports::make_roofline(recording, work, std::move(peaks.products),
-                                        std::move(peaks.memory));
-    } catch (const Error& error) {
-      roofline.missing = error.what();
+  /// The most activations are those of the owners of memory, where they are known.
+  void characterize_training(const reports::StepWork& work,
+                             const std::vector<reports::MemoryCounter>& counters,
+                             const reports::Recording& recording, reports::Profile& profile) {
+    reports::Characterization& network = profile.characterization;
+    for (const auto& [name, parameter] : session_.trainer->parameters()) {
+      network.parameters += parameter.numel();
+      network.weight_bytes += static_cast<int64_t>(parameter.nbytes());
     }
-    return roofline;
+    reports::Workload training;
+    training.name = "training";
+    training.batch = options_.spec.definition.train.batch;
+    training.time_s = reports::mean_step_s(recording);
+    training.activation_bytes =
+        reports::most_bytes_of(counters, memopt::owner_name(memopt::Owner::kActivations));
+    if (!training.activation_bytes) training.activation_missing = profile.counters_missing;
+    reports::add_work(work, training);
+    reports::add_classes(profile.operators, training);
+    network.workloads.push_back(std::move(training));
+  }
+
+  /// An evaluation of the network as samplers make it, on noise.
+  reports::Workload profile_sampling(int64_t batch) {
+    const TrainerOptions& how = session_.trainer->options();
+    const ModelConfig& network = options_.spec.definition.model;
+    const c10::InferenceMode no_gradients;
+    const EvaluationModeGuard evaluation_mode(session_.trainer->model());
+    const AutocastGuard autocast(how.precision, how.device);
+    const at::Tensor x =
+        at::randn({batch, network.channels, network.resolution, network.resolution},
+                  at::TensorOptions(how.precision.weights).device(how.device))
+            .contiguous(how.channels_last ? at::MemoryFormat::ChannelsLast
+                                          : at::MemoryFormat::Contiguous);
+    const at::Tensor t = at::full({batch}, options_.spec.definition.diffusion.timesteps / 2,
+                                  at::TensorOptions(at::kLong).device(how.device));
+    const auto evaluate = [&](StepObserver& observer) {
+      watch_.before_step(fmt::format("sampling at batch {}", batch), 0, 1);
+      observer.on_step_begin(0);
+      (void)session_.trainer->model().forward(x, t);
+      observer.on_step_end(0);
+    };
+    WorkRecorder work;
+    evaluate(work);
+    recorder_.start();
+    for (int64_t i = 0; i < wishes_.steps; ++i) evaluate(recorder_);
+    clock_->synchronize();
+    const reports::Recording recording = recorder_.stop();
+    reports::Profile tables;
+    reports::add_tables(recording, tables);
+    reports::Workload sampling;
+    sampling.name = "sampling";
+    sampling.batch = batch;
+    sampling.time_s = reports::mean_step_s(recording);
+    sampling.activation_bytes = reports::most_live_bytes(recording);
+    reports::add_work(work.work(), sampling);
+    reports::add_classes(tables.operators, sampling);
+    return sampling;
+  }
+
+  reports::Roofline measure_roofline(const reports::Recording& recording,
+                                     const reports::StepWork& work) const {
+    Peaks peaks = measure_peaks(options_.spec.device, work);
+    return reports::make_roofline(recording, work, std::move(peaks.products),
+                                  std::move(peaks.memory));
   }
 
   void measure(const fs::path& out, reports::Profile& profile) {
@@ -220,7 +291,19 @@ class ProfilePass {
     profile.trace_plain_bytes = sizes.plain_bytes;
     profile.steps = recording.steps;
     reports::add_tables(recording, profile);
-    profile.roofline = measure_roofline(recording);
+    WorkRecorder recorder;
+    step("work of operators", {&recorder});
+    reports::StepWork work;
+    try {
+      work = recorder.work();
+      profile.roofline = measure_roofline(recording, work);
+    } catch (const Error& error) {
+      profile.roofline.missing = error.what();
+    }
+    characterize_training(work, counters, recording, profile);
+    for (const int64_t batch : sampling_batches(wishes_.sampling)) {
+      profile.characterization.workloads.push_back(profile_sampling(batch));
+    }
   }
 
   SessionOptions options_;
@@ -272,6 +355,7 @@ RunOptions with_batch(RunOptions options, const ProfileWishes& wishes) {
 ExitCode run_profile(const RunOptions& given, const ProfileWishes& wishes) {
   require_benchmark("profile", given.id);
   const RunOptions options = with_batch(given, wishes);
+  (void)sampling_batches(wishes.sampling);
   const PlannedRun plan = plan_runs(options).front();
   if (plan.spec.baseline.execution.cuda_graph) {
     throw bad_input("--baseline", "", plan.spec.baseline.name,

@@ -27,6 +27,7 @@
 #include "suite/run/passes/watch.h"
 #include "suite/run/run.h"
 #include "suite/run/single_run.h"
+#include "suite/train/pipeline.h"
 
 namespace noisemark::suite {
 namespace {
@@ -170,6 +171,29 @@ void require_no_ranks_needed(const RunOptions& options, const RunSpec& spec) {
   if (spec.shard_optimizer) {
     throw bad_input("--shard-optimizer", "", "given for one process", accepted);
   }
+  if (!spec.pipeline.empty()) {
+    throw bad_input("--pipeline", "", options.pipeline + " for one process", accepted);
+  }
+}
+
+/// Refuses what ranks or stages cannot do together, before anything is touched.
+void require_division(const RunSpec& spec) {
+  const auto& train = spec.definition.train;
+  if (spec.pipeline.empty()) {
+    return require_equal_shares(spec.ranks, train.batch, train.accumulation);
+  }
+  require_pipeline(spec.micro_batches, spec.definition, spec.precision);
+  // The certificate and the gradient error look at one rank's tensors alone.
+  if (spec.mode.name != "none") {
+    throw bad_input("--pipeline", "--mode", spec.mode.name, "none: modes are not proven on stages");
+  }
+  if (!spec.reduction.empty()) {
+    throw bad_input("--pipeline", "--reduce", spec.reduction, "exact: stages reduce no gradients");
+  }
+  if (spec.shard_optimizer) {
+    throw bad_input("--pipeline", "--shard-optimizer", "given",
+                    "none: each stage keeps the state of its own weights alone");
+  }
 }
 
 }  // namespace
@@ -204,8 +228,7 @@ void require_possible(const RunOptions& options, const std::vector<PlannedRun>& 
       throw bad_input("--ranks", "", fmt::format("{} on a GPU", options.ranks),
                       "--device cpu; ranks on GPUs need NCCL, which is not built in");
     }
-    const auto& train = plan.spec.definition.train;
-    require_equal_shares(options.ranks, train.batch, train.accumulation);
+    require_division(plan.spec);
   }
 }
 

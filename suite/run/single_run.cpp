@@ -24,6 +24,7 @@
 #include "suite/config/lock.h"
 #include "suite/environment/environment.h"
 #include "suite/io/tensors.h"
+#include "suite/probes/phase_timer.h"
 #include "suite/random/counter_rng.h"
 #include "suite/run/folder/event_log.h"
 #include "suite/run/folder/output_folder.h"
@@ -231,6 +232,15 @@ bool is_one_of_several(const RunState& run) {
   return run.session.group != nullptr;
 }
 
+void describe_stage(const std::vector<Pipeline::Stage>& stages, reports::RankRecord& record) {
+  if (stages.empty()) return;
+  const Pipeline::Stage& stage = stages[static_cast<size_t>(record.rank)];
+  record.first_block = stage.first;
+  record.last_block = stage.last;
+  record.blocks = stage.parts;
+  record.blocks_s = stage.part_s;
+}
+
 void hand_over(RunState& run) {
   reports::RankRecord record;
   record.rank = run.session.group->rank().rank;
@@ -246,6 +256,7 @@ void hand_over(RunState& run) {
     record.expected_bytes = run.training.expected_bytes;
   }
   record.determinism = run.result.determinism;
+  describe_stage(run.training.stages, record);
   for (const std::string& text : run.session.group->exchange(reports::to_json(record))) {
     run.result.ranks.push_back(reports::rank_from_json(text, "what a rank handed over"));
   }
@@ -470,7 +481,8 @@ class SingleRun {
 
   /// The metrics that no section of the result holds.
   [[nodiscard]] std::vector<reports::Metric> measured() const {
-    std::vector<reports::Metric> all = {energy_metric(run_.energy)};
+    std::vector<reports::Metric> all = {cpu_metric(run_.training.processor_s, result_),
+                                        energy_metric(run_.energy)};
     if (const auto steps = run_.training.skipped_steps) {
       all.push_back(reports::metric_named("skipped_steps", {static_cast<double>(*steps)}));
     }
@@ -553,6 +565,12 @@ class SingleRun {
     place();
     line_.clear();
     const ExitCode code = static_cast<ExitCode>(result_.exit.code);
+    if (!run_.interrupted.empty() && report_folder_ == run_.folder.final_path) {
+      const bool rounds = !run_.plan.spec.mode.lossless;  // then no checkpoint is continued
+      reports::say_on_stderr(fmt::format(
+          "interrupted; the same command with --out {} and {}", report_folder_.string(),
+          rounds ? "--force begins anew" : "--resume continues it, with --force begins anew"));
+    }
     return told() || code != ExitCode::kPass ? code : ExitCode::kCannotWrite;
   }
 
@@ -594,10 +612,12 @@ void require_same_work(Group& group, const RunOptions& options, const PlannedRun
   group.require_equal("definition, SHA-256", key.definition_sha256);
   group.require_equal("execution", key.variant);
   group.require_equal("data, SHA-256", key.data);
-  group.require_equal("passes",
-                      fmt::format("memory {}, certificate {}, checkpoints {}, resume {}, shares {}",
-                                  options.memory, options.certificate, options.checkpoint_every,
-                                  options.resume, options.shard_optimizer));
+  group.require_equal(
+      "passes",
+      fmt::format("memory {}, certificate {}, checkpoints {}, resume {}, shares {}, "
+                  "pipeline {} of {}",
+                  options.memory, options.certificate, options.checkpoint_every, options.resume,
+                  options.shard_optimizer, options.pipeline, plan.spec.micro_batches));
 }
 
 /// Rank 0 finds out whether there is anything left to do, and tells the others.

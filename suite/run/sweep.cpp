@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,7 @@
 #include "suite/run/run.h"
 #include "suite/run/spec/plan.h"
 #include "suite/run/spec/run_spec.h"
+#include "suite/train/pipeline.h"
 #include "suite/train/precision.h"
 
 namespace noisemark::suite {
@@ -71,6 +73,19 @@ const std::array kNamedAxes{
     NamedAxis{
         "ranks", [](const RunOptions& o) { return o.ranks > 1; },
         [](const std::string& v, SweepCell& c) { c.options.ranks = integer_of(v, 1, "ranks"); }},
+    NamedAxis{"pipeline", [](const RunOptions& o) { return o.pipeline != "none"; },
+              [](const std::string& v, SweepCell& c) {
+                const Texts accepted = pipeline_schedules();
+                if (std::find(accepted.begin(), accepted.end(), v) == accepted.end()) {
+                  throw bad_input(kAxis, "pipeline", v,
+                                  fmt::format("one of: {}", fmt::join(accepted, ", ")));
+                }
+                c.options.pipeline = v;
+              }},
+    NamedAxis{"micro-batches", [](const RunOptions& o) { return o.micro_batches.has_value(); },
+              [](const std::string& v, SweepCell& c) {
+                c.options.micro_batches = integer_of(v, 1, "micro-batches");
+              }},
     NamedAxis{"seed", [](const RunOptions& o) { return o.seed.has_value(); },
               [](const std::string& v, SweepCell& c) {
                 c.options.seed = static_cast<uint64_t>(integer_of(v, 0, "seed"));

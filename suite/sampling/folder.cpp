@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <span>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
 #include "reports/base/sha256.h"
+#include "reports/base/system_error.h"
 #include "reports/render/run_folder.h"
 #include "suite/config/lock.h"
 #include "suite/data/picture_files.h"
@@ -146,8 +146,7 @@ void write_picture(const fs::path& path, const at::Tensor& pixels) {
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   out.close();
   if (!out) {
-    throw Error(ExitCode::kCannotWrite,
-                path.string() + ": cannot be written: " + std::strerror(errno));
+    throw reports::not_written(path, errno);
   }
 }
 

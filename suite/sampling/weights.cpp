@@ -1,6 +1,11 @@
 #include "suite/sampling/weights.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
 #include <map>
+#include <system_error>
 
 #include "reports/base/error.h"
 #include "suite/train/checkpoint.h"
@@ -53,12 +58,38 @@ SamplingWeights weights_of_checkpoint(const fs::path& path, const SafetensorsFil
           field(file.metadata, "definition_sha256"), field(file.metadata, "step")};
 }
 
+/// Returns the runs in a folder of them: one level below it, or two, as a suite has its seeds.
+std::vector<fs::path> runs_in(const fs::path& folder) {
+  std::vector<fs::path> runs;
+  std::error_code unknown;
+  const auto own = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator entry(folder, own, unknown), end; entry != end;
+       entry.increment(unknown)) {
+    if (unknown) break;
+    if (entry.depth() >= 2) entry.disable_recursion_pending();
+    if (entry->path().filename() == file_of("model") && entry.depth() > 0) {
+      runs.push_back(entry->path().parent_path());
+    }
+  }
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
 /// The file in a run's folder that has the weights of this kind.
 fs::path file_in(const fs::path& folder, const std::string& kind) {
   const fs::path wanted = folder / file_of(kind);
   const fs::path checkpoint = folder / "checkpoint.safetensors";
   if (!fs::exists(wanted) && !fs::exists(folder / file_of("model")) && fs::exists(checkpoint)) {
     return checkpoint;
+  }
+  if (!fs::exists(wanted) && !fs::exists(folder / file_of(kind == "ema" ? "model" : "ema"))) {
+    const std::vector<fs::path> runs = runs_in(folder);
+    const std::string found = runs.empty()
+                                  ? "holds no weights"
+                                  : fmt::format("a folder of runs, {} of them", runs.size());
+    throw bad_input("--weights", folder.string(), found,
+                    "the folder of one run that has been trained" +
+                        (runs.empty() ? "" : ", as " + runs.front().string()));
   }
   if (!fs::exists(wanted)) {
     throw bad_input(folder.string(), wanted.filename().string(), "not there",

@@ -20,9 +20,14 @@
 
 namespace noisemark::suite {
 
-at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm) {
+at::Tensor norm_of(const std::vector<at::Tensor>& gradients) {
   const at::NoGradGuard no_grad;
-  const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)), 2);
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)), 2);
+}
+
+void clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm,
+                    const at::Tensor& norm) {
+  const at::NoGradGuard no_grad;
   const at::Tensor factor = at::clamp(max_norm / (norm + 1e-6), /*min=*/std::nullopt, 1.0);
   // Looking is free on the CPU and saves a pass over all gradients; elsewhere it would wait for the
   // device.
@@ -31,7 +36,6 @@ at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_n
   } else if (factor.item<double>() < 1.0) {
     at::_foreach_mul_(gradients, factor);
   }
-  return norm;
 }
 
 NamedTensors pieces_of(const NamedTensors& tensors, const Pieces& pieces) {
@@ -83,19 +87,32 @@ double Adam::learning_rate(int64_t step) const {
 std::vector<at::Tensor> Adam::gradients() const {
   std::vector<at::Tensor> gradients;
   gradients.reserve(parameters_.size());
-  for (const auto& [name, parameter] : parameters_) {
-    TORCH_CHECK(parameter.grad().defined(), "a gradient for every parameter, but got none for ",
-                name);
-    gradients.push_back(parameter.grad());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& gradient = parameters_[i].second.grad();
+    if (gradient.defined()) {
+      gradients.push_back(gradient);
+    } else {
+      TORCH_CHECK(own_ && !has_piece(i), "a gradient for every parameter, but got none for ",
+                  parameters_[i].first);
+    }
   }
   return gradients;
 }
 
+bool Adam::has_piece(size_t parameter) const {
+  return std::any_of(own_->begin(), own_->end(),
+                     [parameter](const Piece& piece) { return piece.tensor == parameter; });
+}
+
 std::vector<at::Tensor> Adam::own_gradients() const {
-  const std::vector<at::Tensor> all = gradients();
-  if (!own_) return all;
+  if (!own_) return gradients();
   std::vector<at::Tensor> own;
-  for (const Piece& piece : *own_) own.push_back(piece_of(all[piece.tensor], piece));
+  for (const Piece& piece : *own_) {
+    const auto& [name, parameter] = parameters_[piece.tensor];
+    TORCH_CHECK(parameter.grad().defined(), "a gradient for every parameter, but got none for ",
+                name);
+    own.push_back(piece_of(parameter.grad(), piece));
+  }
   return own;
 }
 

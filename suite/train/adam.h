@@ -12,11 +12,15 @@
 
 namespace noisemark::suite {
 
-/// Scales gradients in place so that their joint L2 norm is at most `max_norm`, as
-/// torch.nn.utils.clip_grad_norm_ does (factor max_norm / (norm + 1e-6), never above 1). A norm
+/// The joint L2 norm, a scalar tensor.
+[[nodiscard]] at::Tensor norm_of(const std::vector<at::Tensor>& gradients);
+
+/// Scales gradients in place so that their joint L2 norm, which is `norm`, is at most `max_norm`,
+/// as torch.nn.utils.clip_grad_norm_ does (factor max_norm / (norm + 1e-6), never above 1). A norm
 /// that is NaN scales nothing, so that the gradient it comes from can still be told from the
-/// others. Returns the norm before, a scalar tensor.
-at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm);
+/// others.
+void clip_gradients(const std::vector<at::Tensor>& gradients, double max_norm,
+                    const at::Tensor& norm);
 
 /// The pieces under the names of their tensors, with which they share memory.
 [[nodiscard]] NamedTensors pieces_of(const NamedTensors& tensors, const Pieces& pieces);
@@ -56,7 +60,7 @@ class Adam {
 
   [[nodiscard]] double learning_rate(int64_t step) const;
   [[nodiscard]] int64_t steps_taken() const { return steps_taken_; }
-  /// Those of all parameters, whole.
+  /// Whole, those of all parameters; but a parameter of which no piece is updated may have none.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
   void release_gradients();
 
@@ -68,6 +72,7 @@ class Adam {
  private:
   /// Returns the gradients of the tensors that are updated here.
   [[nodiscard]] std::vector<at::Tensor> own_gradients() const;
+  [[nodiscard]] bool has_piece(size_t parameter) const;
 
   NamedTensors parameters_;
   OptimizerConfig config_;

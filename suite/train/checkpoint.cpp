@@ -212,7 +212,7 @@ NamedTensors checkpoint_weights(const SafetensorsFile& file, const std::string& 
   return weights;
 }
 
-void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
+void write_checkpoint(const std::string& path, Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress) {
   NamedTensors tensors = trainer.whole_state();
   const NamedTensors measured = progress_tensors(progress);

@@ -36,7 +36,7 @@ void require_same_run(const std::string& where, const CheckpointKey& found,
 /// moment leaves the previous checkpoint or the whole new one. In a group rank 0 calls it, and the
 /// others call Trainer::whole_state(); the file is the same for any number of ranks. Throws Error,
 /// exit code 74, when it cannot be written.
-void write_checkpoint(const std::string& path, const Trainer& trainer, const CheckpointKey& key,
+void write_checkpoint(const std::string& path, Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress);
 
 /// Returns whether a file says of itself that it is a checkpoint.

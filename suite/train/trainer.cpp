@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
@@ -16,6 +17,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/device/repeated_work.h"
@@ -50,7 +52,13 @@ std::shared_ptr<Denoiser> prepare_model(std::shared_ptr<Denoiser> model,
   return model;
 }
 
-std::unique_ptr<Shards> make_shards(const TrainerOptions& options, const Denoiser& model) {
+bool is_pipeline(const TrainerOptions& options) {
+  return options.group && options.pipeline.micro_batches > 0;
+}
+
+std::unique_ptr<Shards> make_shards(const TrainerOptions& options, const Denoiser& model,
+                                    const Pipeline* pipeline) {
+  if (pipeline != nullptr) return std::make_unique<Shards>(options.group, pipeline->shares());
   if (!options.group || !options.shard_optimizer) return nullptr;
   return std::make_unique<Shards>(options.group, model.parameters());
 }
@@ -71,13 +79,16 @@ std::vector<at::Tensor> without_names(const NamedTensors& tensors) {
 }
 
 BatchShare share_of(const TrainerOptions& options) {
-  return options.group ? options.group->share() : BatchShare{};
+  return options.group && !is_pipeline(options) ? options.group->share() : BatchShare{};
 }
 
 /// Throws Error, exit code 2, for what ranks cannot share.
 const TrainerOptions& checked(const TrainerOptions& options, const Definition& definition) {
   require_equal_shares(share_of(options).ranks, definition.train.batch,
                        definition.train.accumulation);
+  if (is_pipeline(options)) {
+    require_pipeline(options.pipeline.micro_batches, definition, options.precision);
+  }
   if (options.group && options.make_graph) {
     throw bad_input("--baseline", "cuda-graph", "several ranks", "one rank");
   }
@@ -112,6 +123,7 @@ class [[nodiscard]] Trainer::StepCleanup {
     trainer_.micro_ = {};
     trainer_.batch_ = {};
     trainer_.losses_.clear();
+    trainer_.roots_.clear();
   }
   StepCleanup(const StepCleanup&) = delete;
   StepCleanup& operator=(const StepCleanup&) = delete;
@@ -129,11 +141,14 @@ Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
       dataset_(std::move(dataset)),
       mode_(mode),
       process_(definition.diffusion, options.device, options.precision.weights),
-      shards_(make_shards(options, *model_)),
-      adam_(announced(observer, memopt::Owner::kOptimizer, parameters()), definition.optimizer,
-            shards_ ? std::optional(shards_->own()) : std::nullopt, rate_scale(definition)),
+      pipeline_(make_pipeline()),
+      shards_(make_shards(options, *model_, pipeline_.get())),
+      adam_(announced(observer, memopt::Owner::kOptimizer, named_parameters(*model_)),
+            definition.optimizer, shards_ ? std::optional(shards_->own()) : std::nullopt,
+            rate_scale(definition)),
       ema_(announced(observer, memopt::Owner::kEma,
-                     shards_ ? pieces_of(parameters(), shards_->own()) : parameters()),
+                     shards_ ? pieces_of(named_parameters(*model_), shards_->own())
+                             : named_parameters(*model_)),
            definition.ema) {
   if (options_.precision.loss_scaling) scaler_.emplace(options_.device);
   memopt::ModelView view;
@@ -141,10 +156,24 @@ Trainer::Trainer(const Definition& definition, std::shared_ptr<Denoiser> model,
   view.seed = definition.seed;
   for (const at::Tensor& buffer : model_->buffers()) view.buffers.push_back(buffer);
   mode_.attach(view);
-  if (options_.group) {
+  if (options_.group && !pipeline_) {
     reducer_ =
         std::make_unique<GradientReducer>(options_.group, model_->parameters(), options_.reduction);
   }
+}
+
+std::unique_ptr<Pipeline> Trainer::make_pipeline() const {
+  if (!is_pipeline(options_)) return nullptr;
+  const ModelConfig& config = definition_.model;
+  const at::Tensor x = at::randn({definition_.train.batch / options_.pipeline.micro_batches,
+                                  config.channels, config.resolution, config.resolution},
+                                 at::device(options_.device).dtype(options_.precision.weights));
+  PipelineOptions pipeline = options_.pipeline;
+  pipeline.draws_masks = config.dropout > 0;
+  const auto format =
+      options_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  return std::make_unique<Pipeline>(options_.group, *model_, pipeline, options_.precision,
+                                    x.contiguous(format));
 }
 
 void Trainer::start_loader() {
@@ -165,8 +194,10 @@ void Trainer::resume_at(int64_t step) {
 }
 
 int64_t Trainer::exchanged_bytes() const {
-  if (!reducer_) return 0;
   constexpr int64_t kLoss = sizeof(double);
+  // The norm of the gradients, or whether each is finite, is a number too.
+  if (pipeline_) return pipeline_->given_bytes() + 2 * kLoss;
+  if (!reducer_) return 0;
   int64_t weights = 0;
   for (const auto& [name, parameter] : parameters()) {
     weights += static_cast<int64_t>(parameter.nbytes());
@@ -175,7 +206,24 @@ int64_t Trainer::exchanged_bytes() const {
 }
 
 NamedTensors Trainer::parameters() const {
-  return named_parameters(*model_);
+  NamedTensors parameters = named_parameters(*model_);
+  if (pipeline_) {
+    std::erase_if(parameters, [&](const auto& one) { return !pipeline_->owns(one.first); });
+  }
+  return parameters;
+}
+
+NamedTensors Trainer::whole_parameters() {
+  NamedTensors whole = named_parameters(*model_);
+  if (!std::exchange(has_others_, true)) {
+    pipeline_->allocate_others();
+    shards_->gather(without_names(whole));
+  }
+  return whole;
+}
+
+NamedTensors Trainer::whole_weights() {
+  return with_buffers(whole_parameters(), *model_);
 }
 
 NamedTensors Trainer::weights() const {
@@ -186,7 +234,7 @@ NamedTensors Trainer::weights() const {
 std::vector<at::Tensor> Trainer::gathered(const std::vector<at::Tensor>& own) const {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> whole;
-  for (const auto& [name, parameter] : parameters()) {
+  for (const at::Tensor& parameter : model_->parameters()) {
     whole.push_back(at::empty_like(parameter.detach()));
   }
   const Pieces& pieces = shards_->own();
@@ -200,7 +248,7 @@ std::vector<at::Tensor> Trainer::gathered(const std::vector<at::Tensor>& own) co
 NamedTensors Trainer::average() const {
   if (!shards_ || ema_.shadows().empty()) return ema_.shadows();
   const std::vector<at::Tensor> whole = gathered(without_names(ema_.shadows()));
-  NamedTensors average = parameters();
+  NamedTensors average = named_parameters(*model_);
   for (size_t i = 0; i < average.size(); ++i) average[i].second = whole[i];
   return average;
 }
@@ -220,7 +268,7 @@ NamedTensors Trainer::whole_optimizer_state() const {
   }
   first = gathered(first);
   second = gathered(second);
-  const NamedTensors all = parameters();
+  const NamedTensors all = named_parameters(*model_);
   NamedTensors whole;
   for (size_t i = 0; i < all.size(); ++i) {
     whole.emplace_back("adam.exp_avg." + all[i].first, first[i]);
@@ -230,8 +278,8 @@ NamedTensors Trainer::whole_optimizer_state() const {
   return whole;
 }
 
-NamedTensors Trainer::whole_state() const {
-  NamedTensors state = prefixed("model.", weights());
+NamedTensors Trainer::whole_state() {
+  NamedTensors state = prefixed("model.", whole_weights());
   const auto append = [&state](const NamedTensors& more) {
     state.insert(state.end(), more.begin(), more.end());
   };
@@ -281,6 +329,7 @@ std::vector<at::Tensor> Trainer::inputs() const {
 std::vector<at::Tensor> Trainer::step_tensors() const {
   std::vector<at::Tensor> tensors{micro_.prediction, micro_.loss};
   tensors.insert(tensors.end(), losses_.begin(), losses_.end());
+  tensors.insert(tensors.end(), roots_.begin(), roots_.end());
   std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.defined(); });
   return tensors;
 }
@@ -314,8 +363,7 @@ void Trainer::seed_dropout() const {
 }
 
 void Trainer::prepare(int64_t micro) {
-  const int64_t accumulation = definition_.train.accumulation;
-  const int64_t size = batch_.images.size(0) / accumulation;
+  const int64_t size = batch_.images.size(0) / micro_batches();
   micro_.images = batch_.images.narrow(0, micro * size, size);
   micro_.timesteps = batch_.timesteps.narrow(0, micro * size, size);
   micro_.noise = batch_.noise.narrow(0, micro * size, size);
@@ -344,17 +392,27 @@ void Trainer::predict() {
     const ShareGuard share(share_of(options_));
     micro_.prediction = model_->forward(micro_.noisy, micro_.timesteps);
   }
+  measure_loss();
+}
+
+void Trainer::measure_loss() {
   const at::Tensor prediction = micro_.prediction.to(options_.precision.weights);
   micro_.loss = process_.training_loss(prediction, micro_.target, micro_.timesteps);
   if (options_.fault.loss_factor) micro_.loss = micro_.loss * *options_.fault.loss_factor;
 }
 
+int64_t Trainer::micro_batches() const {
+  return pipeline_ ? pipeline_->options().micro_batches : definition_.train.accumulation;
+}
+
+at::Tensor Trainer::root_of(const at::Tensor& loss) const {
+  const bool divides = micro_batches() > 1 && !options_.fault.undivided_loss;
+  const at::Tensor root = divides ? loss / static_cast<double>(micro_batches()) : loss;
+  return scaler_ ? scaler_->scale(root) : root;
+}
+
 void Trainer::backward(bool last) {
-  at::Tensor root = micro_.loss;
-  if (definition_.train.accumulation > 1 && !options_.fault.undivided_loss) {
-    root = root / static_cast<double>(definition_.train.accumulation);
-  }
-  if (scaler_) root = scaler_->scale(root);
+  const at::Tensor root = root_of(micro_.loss);
   if (reducer_) return reducer_->backward(root, last);
   root.backward();
 }
@@ -397,20 +455,45 @@ std::string Trainer::gradient_not_finite() const {
   return "norm of the gradients";
 }
 
+std::string Trainer::gradient_of_stage_not_finite() const {
+  const NamedTensors own = parameters();
+  const auto bad = std::find_if(own.rbegin(), own.rend(),
+                                [](const auto& one) { return !all_finite(one.second.grad()); });
+  return bad == own.rend() ? "" : "gradient of " + bad->first;
+}
+
 std::string Trainer::first_non_finite() {
+  if (!pipeline_) return own_non_finite();
+  const std::vector<std::string> found = options_.group->exchange(own_non_finite());
+  // In the order of a step: a loss that is not finite makes gradients of all stages so, and among
+  // them those of the last stage come first.
+  for (const char* kind : {"weight ", "input ", "loss"}) {
+    for (const std::string& one : found) {
+      if (one.starts_with(kind)) return one;
+    }
+  }
+  const auto last = std::find_if(found.rbegin(), found.rend(),
+                                 [](const std::string& one) { return !one.empty(); });
+  return last == found.rend() ? "norm of the gradients" : *last;
+}
+
+std::string Trainer::own_non_finite() {
   for (const auto& [name, parameter] : parameters()) {
     if (!all_finite(parameter)) return "weight " + name;
   }
   if (!all_finite(batch_.images)) return "input images";
   const auto bad = std::find_if(losses_.begin(), losses_.end(),
                                 [](const at::Tensor& loss) { return !all_finite(loss); });
+  if (pipeline_) return bad != losses_.end() ? "loss" : gradient_of_stage_not_finite();
   if (bad != losses_.end()) return not_finite_in_forward(bad - losses_.begin());
   return gradient_not_finite();
 }
 
 bool Trainer::gradients_finite(const StepRecord& record) const {
   const at::NoGradGuard no_grad;
-  return record.grad_norm ? std::isfinite(*record.grad_norm) : each_finite(adam_.gradients());
+  if (record.grad_norm) return std::isfinite(*record.grad_norm);
+  const bool finite = each_finite(adam_.gradients());
+  return pipeline_ ? options_.group->mean(finite ? 0 : 1) == 0 : finite;
 }
 
 void Trainer::throw_if_not_finite(const StepRecord& record) {
@@ -423,6 +506,15 @@ void Trainer::throw_if_beyond_scaling(const StepRecord& record) {
   throw NonFinite(record.step, first_non_finite());
 }
 
+/// The norm of the gradients of all stages.
+at::Tensor Trainer::joint_norm() const {
+  at::Tensor norm = norm_of(adam_.gradients());
+  if (!pipeline_) return norm;
+  const double own = norm.item<double>();
+  const auto stages = static_cast<double>(options_.group->rank().ranks);
+  return norm.fill_(std::sqrt(options_.group->mean(own * own) * stages));
+}
+
 void Trainer::update_weights(StepRecord& record) {
   std::optional<at::Tensor> found_inf;
   if (scaler_) {
@@ -430,13 +522,14 @@ void Trainer::update_weights(StepRecord& record) {
     if (!std::isfinite(record.loss)) found_inf->fill_(1);
   }
   if (definition_.optimizer.clip_norm > 0) {
-    const at::Tensor norm = clip_gradients(adam_.gradients(), definition_.optimizer.clip_norm);
+    const at::Tensor norm = joint_norm();
+    clip_gradients(adam_.gradients(), definition_.optimizer.clip_norm, norm);
     // A scaled step may overflow and is then skipped by the scaler: that is not an error.
     if (!scaler_) record.grad_norm = norm.item<double>();
   }
   if (!scaler_) throw_if_not_finite(record);
   adam_.step(found_inf);
-  if (shards_) shards_->gather(without_names(parameters()));
+  if (shards_ && !pipeline_) shards_->gather(without_names(parameters()));
   if (!scaler_) return;
   scaler_->update(*found_inf);
   throw_if_beyond_scaling(record);
@@ -458,16 +551,55 @@ void Trainer::run_micro_batches(const std::vector<StepObserver*>& observers,
   }
 }
 
+void Trainer::forward_of_stage(int64_t micro, memopt::SavedTensorSink& sink) {
+  const bool last = pipeline_->is_last();
+  if (last || pipeline_->is_first()) prepare(micro);
+  Flow flow = pipeline_->receive(micro, micro_.noisy, micro_.timesteps);
+  {
+    const memopt::SavedTensorScope scope(sink);
+    pipeline_->run(micro, flow);
+    if (last) {
+      micro_.prediction = flow.h;
+      measure_loss();
+      roots_[static_cast<size_t>(micro)] = root_of(micro_.loss);
+      losses_.push_back(micro_.loss.detach());
+    }
+  }
+  pipeline_->give(micro, flow);
+}
+
+void Trainer::run_pipeline(const std::vector<StepObserver*>& observers,
+                           memopt::SavedTensorSink& sink, StepRecord& record) {
+  const ModeStepGuard mode_step(mode_, record.step);
+  const std::unique_ptr<BrokenSaving> broken = broken_saving(sink);
+  roots_.assign(static_cast<size_t>(micro_batches()), {});
+  for (const StagePass& pass : pipeline_->passes()) {
+    if (!pass.backward) {
+      const PhaseScope phase(observers, Phase::kForward);
+      forward_of_stage(pass.micro, broken ? *broken : sink);
+    } else {
+      const PhaseScope phase(observers, Phase::kBackward);
+      pipeline_->backward(pass.micro, std::exchange(roots_[static_cast<size_t>(pass.micro)], {}));
+    }
+  }
+  const PhaseScope phase(observers, Phase::kBackward);
+  pipeline_->finish();
+}
+
 double Trainer::mean_loss() const {
   double sum = 0;
   for (const at::Tensor& loss : losses_) sum += loss.item<double>();
+  if (pipeline_) {  // the last stage has all, the others none
+    const auto stages = static_cast<double>(options_.group->rank().ranks);
+    return options_.group->mean(sum / static_cast<double>(micro_batches())) * stages;
+  }
   const double mean = sum / static_cast<double>(losses_.size());
   return options_.group ? options_.group->mean(mean) : mean;
 }
 
 void Trainer::issued_by_host(const std::vector<StepObserver*>& observers,
                              memopt::SavedTensorSink& sink, StepRecord& record) {
-  run_micro_batches(observers, sink, record);
+  pipeline_ ? run_pipeline(observers, sink, record) : run_micro_batches(observers, sink, record);
   {
     const PhaseScope phase(observers, Phase::kOptimizer);
     record.loss = mean_loss();
@@ -485,6 +617,7 @@ StepRecord Trainer::step(const std::vector<StepObserver*>& observers,
                          memopt::SavedTensorSink* sink) {
   StepRecord record;
   record.step = next_step_;
+  if (pipeline_ && std::exchange(has_others_, false)) pipeline_->release_others();
   for (StepObserver* observer : observers) observer->on_step_begin(record.step);
   {
     const StepCleanup cleanup(*this);
@@ -559,7 +692,8 @@ at::Tensor Trainer::issue_checks(const std::vector<at::Tensor>& gradients) {
   at::Tensor bad = not_finite(at::stack(losses_).sum());
   if (scaler_) bad = at::maximum(bad, scaler_->unscale(gradients));
   if (definition_.optimizer.clip_norm > 0) {
-    recorded_.norm = clip_gradients(gradients, definition_.optimizer.clip_norm);
+    recorded_.norm = norm_of(gradients);
+    clip_gradients(gradients, definition_.optimizer.clip_norm, recorded_.norm);
     if (!scaler_) bad = at::maximum(bad, not_finite(recorded_.norm));
   } else if (!scaler_) {
     constexpr double kMaximum = std::numeric_limits<double>::infinity();

@@ -22,6 +22,7 @@
 #include "suite/train/ema.h"
 #include "suite/train/fault.h"
 #include "suite/train/observer.h"
+#include "suite/train/pipeline.h"
 #include "suite/train/precision.h"
 
 namespace noisemark::suite {
@@ -58,6 +59,7 @@ struct TrainerOptions {
   std::shared_ptr<Group> group;  ///< the ranks that train together; null: this process alone
   Reduction reduction = Reduction::kExact;
   bool shard_optimizer = false;  ///< each rank keeps its share of optimizer and average (Shards)
+  PipelineOptions pipeline;      ///< the ranks are its stages, where it has micro-batches
   Fault fault;                   ///< none, but in a self-test
   /// Makes what repeats recorded steps on the device; empty: every step is issued by the host.
   std::function<std::unique_ptr<baselines::DeviceGraph>(at::Device)> make_graph;
@@ -78,6 +80,9 @@ struct StepRecord {
 /// In a group every rank trains on its share of each micro-batch, from the weights of rank 0, and
 /// gradients and loss are the means over the ranks. All ranks make the same steps and end with the
 /// same weights, those of one rank but for the order of sums.
+///
+/// In a pipeline every rank has the weights, the optimizer and the average of its stage alone, and
+/// all ranks have the whole batch, which is divided into micro-batches.
 ///
 /// With a graph the first steps are as ever: until the mode is steady, and some on the stream that
 /// is recorded. Then one is recorded, and from there on every step is a repetition of it: the batch
@@ -114,6 +119,8 @@ class Trainer {
   [[nodiscard]] const Batch& batch() const { return batch_; }
   /// Null without a group.
   [[nodiscard]] const GradientReducer* reducer() const { return reducer_.get(); }
+  /// Null without a pipeline.
+  [[nodiscard]] const Pipeline* pipeline() const { return pipeline_.get(); }
   /// Bytes that a step exchanges with other ranks, by formula.
   [[nodiscard]] int64_t exchanged_bytes() const;
   [[nodiscard]] const DiffusionProcess& process() const { return process_; }
@@ -126,18 +133,23 @@ class Trainer {
   /// recorded.
   [[nodiscard]] std::optional<int64_t> recording_bytes() const;
 
-  /// Parameters and buffers under the peers' names.
+  /// Parameters and buffers under the peers' names; in a pipeline those of this rank's stage.
   [[nodiscard]] NamedTensors weights() const;
+  /// Those of all stages, which this rank then has until its next step. All ranks must call it.
+  [[nodiscard]] NamedTensors whole_weights();
+  /// The parameters among them, likewise.
+  [[nodiscard]] NamedTensors whole_parameters();
   /// The average of each parameter; empty without one. Where ranks keep shards, all must call it,
   /// and it is a copy.
   [[nodiscard]] NamedTensors average() const;
   /// weights() with the average in the place of each parameter; empty without one. All ranks must
   /// call it.
   [[nodiscard]] NamedTensors averaged_weights() const;
+  /// In a pipeline those of this rank's stage.
   [[nodiscard]] NamedTensors parameters() const;
   /// All that a checkpoint holds: weights, optimizer, average and loss scaler. It is shared with
   /// the trainer; but where ranks keep shards, all must call it, and only the weights are.
-  [[nodiscard]] NamedTensors whole_state() const;
+  [[nodiscard]] NamedTensors whole_state();
   /// The share of the optimizer that this rank keeps. Shared.
   [[nodiscard]] NamedTensors optimizer_state() const { return adam_.state(); }
   /// Tensors of the current micro-batch that the trainer itself holds: x0, t, noise, x_t,
@@ -177,6 +189,16 @@ class Trainer {
   void backward(bool last);
   void run_micro_batches(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
                          StepRecord& record);
+  [[nodiscard]] std::unique_ptr<Pipeline> make_pipeline() const;
+  void run_pipeline(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
+                    StepRecord& record);
+  void forward_of_stage(int64_t micro, memopt::SavedTensorSink& sink);
+  void measure_loss();
+  [[nodiscard]] int64_t micro_batches() const;
+  [[nodiscard]] at::Tensor root_of(const at::Tensor& loss) const;
+  [[nodiscard]] at::Tensor joint_norm() const;
+  [[nodiscard]] std::string own_non_finite();
+  [[nodiscard]] std::string gradient_of_stage_not_finite() const;
   void issued_by_host(const std::vector<StepObserver*>& observers, memopt::SavedTensorSink& sink,
                       StepRecord& record);
   [[nodiscard]] bool repeats(const memopt::SavedTensorSink* sink) const;
@@ -202,7 +224,9 @@ class Trainer {
   std::shared_ptr<const Dataset> dataset_;
   memopt::Mode& mode_;
   DiffusionProcess process_;
-  std::unique_ptr<Shards> shards_;  ///< where ranks keep shards
+  std::unique_ptr<Pipeline> pipeline_;  ///< where ranks are stages
+  bool has_others_ = true;              ///< this rank has the memory of the other stages' weights
+  std::unique_ptr<Shards> shards_;      ///< where ranks keep shards, or stages
   Adam adam_;
   Ema ema_;
   std::optional<LossScaler> scaler_;
@@ -215,6 +239,7 @@ class Trainer {
   int64_t issued_steps_ = 0;        // by the host
   int64_t repeated_steps_ = 0;      // by the device
   std::vector<at::Tensor> losses_;  // of the step's micro-batches
+  std::vector<at::Tensor> roots_;   // in a pipeline, of those whose backward pass is to come
   std::vector<at::Tensor> leaked_;  // by options_.fault; nobody's, so not among what is owned
 };
 

@@ -46,7 +46,7 @@ def change_step(checkpoint, step):
 
 
 def train_steps():
-    """Of the locked definition."""
+    """Returns the steps of the locked definition."""
     listed = json.loads(subprocess.run([NOISEMARK, "list", "--json"], check=True, capture_output=True).stdout)
     benchmark = next(benchmark for benchmark in listed["benchmarks"] if benchmark["id"] == "gmm16")
     return benchmark["scales"]["cpu"]["definition"]["train"]["steps"]

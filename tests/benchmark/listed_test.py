@@ -12,7 +12,7 @@ ADD_BENCHMARKS = Path(__file__).resolve().parent / "add_benchmarks.cmake"
 
 
 def listing():
-    """What the program lists."""
+    """Returns what the program lists."""
     return json.loads(subprocess.run([NOISEMARK, "list", "--json"], check=True, capture_output=True).stdout)
 
 
@@ -25,7 +25,7 @@ def expected_tests(listed):
 
 
 def ctest_names(program, folder):
-    """What ctest finds for this program."""
+    """Returns what ctest finds for this program."""
     (folder / "CTestTestfile.cmake").write_text(
         f'include("{ADD_BENCHMARKS}")\nnoisemark_add_benchmarks("{program}" "{folder}")\n')
     done = subprocess.run([CTEST, "-N", "-L", "^benchmark$"], cwd=folder, check=True, capture_output=True, text=True)

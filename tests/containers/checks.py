@@ -44,7 +44,7 @@ def check_pins(root: pathlib.Path) -> list[str]:
 
 
 def read_dockerfile(text: str) -> dict:
-    """What an image is built from and how. `layers` is what the last stage holds before anything is copied into it, and
+    """Returns what an image is built from. `layers` is what the last stage holds before anything is copied into it, and
     each COPY and RUN that makes a layer of it."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     recipe = {"files": set(), "environment": {}, "layers": []}

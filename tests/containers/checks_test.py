@@ -43,7 +43,7 @@ FILES = [".git", ".gitignore", "CMakeLists.txt", "CMakePresets.json", "README.md
 
 
 def damaged_verdict(root: pathlib.Path, check: str, name: str, pattern: str, replacement: str) -> str | None:
-    """What is wrong with the verdict on one damaged copy, or None."""
+    """Returns what is wrong with the verdict on one damaged copy, or None."""
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder)
         shutil.copytree(root / "containers", copy / "containers")

@@ -48,7 +48,7 @@ def scripts_of(root: pathlib.Path, text: str) -> set[str]:
 
 
 def command_errors(root: pathlib.Path, name: str, text: str) -> list[str]:
-    """Of all that one recipe runs."""
+    """Returns the errors of all that one recipe runs."""
     called = scripts_of(root, text)
     errors = shell_errors(name, text)
     errors += [f"{name}: {script}: cannot be run" for script in sorted(called)
@@ -161,7 +161,7 @@ DAMAGE = [
 
 
 def damaged_verdict(root: pathlib.Path, name: str, pattern: str, replacement: str) -> str | None:
-    """What is wrong with the verdict on one damaged copy, or None."""
+    """Returns what is wrong with the verdict on one damaged copy, or None."""
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder)
         shutil.copytree(root / "containers/ci", copy / "containers/ci")

@@ -34,7 +34,7 @@ class MeasuredTraining {
     mode_.attach(net_.view());
   }
 
-  /// Until the mode does what its name says.
+  /// Makes steps until the mode does what its name says.
   void warm_up() {
     for (int64_t i = 0; i < mode_.forwards_until_steady(); ++i) step(nullptr);
   }

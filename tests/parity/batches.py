@@ -127,7 +127,7 @@ def permutation(seed, epoch, n):
 
 @dataclass
 class Settings:
-    """What a benchmark says of its batches, and `picture(j)` [C, H, W]."""
+    """Holds what a benchmark says of its batches, and `picture(j)` [C, H, W]."""
     seed: int
     n: int
     batch: int

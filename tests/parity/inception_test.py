@@ -193,7 +193,7 @@ class Converter(unittest.TestCase):
 
 
 class Weights(unittest.TestCase):
-    """What our reader says of a file that the converter did not make so."""
+    """Holds what our reader says of a file that the converter did not make so."""
 
     def refusal(self, path):
         request = {"command": "features", "weights": str(path), "resize": "tf1-bilinear", "taps": [], "in": "", "out": ""}

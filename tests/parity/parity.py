@@ -1,6 +1,7 @@
-"""What the parity scripts share: the peers themselves, our side behind `noisemark_parity_probe`,
+"""Holds what the parity scripts share: the peers themselves, our side behind `noisemark_parity_probe`,
 and the comparisons. A script gets the probe's path as its first argument, then unittest's own, and
-ends with exit code 77 where the peers cannot be imported (1 where they are required)."""
+ends with exit code 77 where the peers cannot be imported (1 where they are required). This file runs
+several scripts, named behind the probe, in one process: importing the peers takes six seconds."""
 
 import json
 import os
@@ -174,7 +175,13 @@ class ParityTest(unittest.TestCase):
         self.assertTrue(torch.equal(ours, peers), f"{what}: not bitwise equal")
 
 
-def main():
+def main(module="__main__"):
     global PROBE
     PROBE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    unittest.main(module=module, verbosity=2)
+
+
+if __name__ == "__main__":
+    import parity  # the module whose PROBE the scripts read
+
+    parity.main(module=None)

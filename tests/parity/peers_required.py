@@ -1,13 +1,18 @@
-"""What becomes of a test that cannot import the Python peers, or whatever else it compares with."""
+"""Decides what becomes of a test that cannot import the Python peers, or whatever else it compares with."""
 
 import os
 import sys
 from typing import NoReturn
 
 
+def is_required(word: str) -> bool:
+    """Returns whether the environment says that this is here: NOISEMARK_REQUIRE=peers, for example, also in a list."""
+    return word in os.environ.get("NOISEMARK_REQUIRE", "").split(",")
+
+
 def are_required() -> bool:
-    """Whether the environment says that everything can be imported here: NOISEMARK_REQUIRE=peers, also in a list."""
-    return "peers" in os.environ.get("NOISEMARK_REQUIRE", "").split(",")
+    """Returns whether everything can be imported here."""
+    return is_required("peers")
 
 
 def cannot_import(error: ImportError) -> NoReturn:
@@ -17,7 +22,8 @@ def cannot_import(error: ImportError) -> NoReturn:
     sys.exit(1 if are_required() else 77)
 
 
-def is_not_installed(program: str) -> NoReturn:
-    """Ends the test as skipped (exit code 77): the set-up does not install the program, so nothing requires it."""
-    print(f"skipped: no {program} is installed")
-    sys.exit(77)
+def no_browser() -> NoReturn:
+    """Ends the test: skipped (exit code 77), since the set-up installs none, or failed where one is required."""
+    words = "NOISEMARK_REQUIRE has browser, and" if is_required("browser") else "skipped:"
+    print(f"{words} no Chromium is installed")
+    sys.exit(1 if is_required("browser") else 77)

@@ -39,6 +39,15 @@ class PeersRequired(unittest.TestCase):
                         self.assertEqual(code, expected, output)
                         self.assertRegex(output, f"({'|'.join(BROKEN)}) was broken by hand")
 
+    def test_pages_are_not_opened_without_a_browser_unless_it_is_required(self):
+        for required, expected in (("", 77), ("peers", 77), ("browser", 1), ("peers,browser", 1)):
+            with self.subTest(required=required):
+                environment = {**os.environ, "PATH": "/nowhere", "NOISEMARK_REQUIRE": required}
+                done = subprocess.run([sys.executable, "-B", TESTS / "reports/html/browser_test.py", "none", "none"],
+                                      env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                self.assertEqual(done.returncode, expected, done.stdout)
+                self.assertIn("no Chromium is installed", done.stdout)
+
     def test_no_test_leaves_with_77_by_another_way(self):
         for file in sorted(TESTS.rglob("*.py")):
             if file.name != "peers_required.py":

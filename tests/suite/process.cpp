@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -167,6 +168,13 @@ bool Process::running() const {
   return pid_ != 0 &&
          waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
          info.si_pid == 0;
+}
+
+std::string Finished::said() const {
+  static const std::regex progress(
+      "noisemark: [^:\\n]*: (\\w+ pass, |step \\d+/|evaluating|sampling|writing "
+      "samples)[^\\n]*\\n");
+  return std::regex_replace(err, progress, "");
 }
 
 Finished run_noisemark(const Texts& arguments, const Variables& variables) {

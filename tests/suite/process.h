@@ -18,6 +18,9 @@ struct Finished {
   std::string out;  ///< standard output
   std::string err;  ///< standard error
   [[nodiscard]] std::string both() const { return out + err; }
+  /// Standard error without the lines of progress that a log gets every half minute: a slow machine
+  /// has more of them than a fast one.
+  [[nodiscard]] std::string said() const;
 };
 
 /// On top of this process's environment; an empty value removes a variable.

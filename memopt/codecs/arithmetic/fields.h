@@ -6,7 +6,7 @@
 #include "memopt/codecs/arithmetic/bits.h"
 #include "memopt/codecs/arithmetic/floats.h"
 
-/// How codes of a few bits lie in 32-bit words. A block is 32 words, one for each lane of a warp or
+/// Codes of a few bits lie in 32-bit words. A block is 32 words, one for each lane of a warp or
 /// of a few vector registers, and holds 32 * F elements that follow each other in memory, F = 32 /
 /// bits. Element e of a block is field e / 32 of word e % 32; field f is bits [f * bits, (f + 1) *
 /// bits). So neighbouring elements lie in neighbouring words, and packing needs no step across

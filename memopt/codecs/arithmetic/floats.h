@@ -63,7 +63,7 @@ struct SmallFloat {
  private:
   static constexpr uint32_t kDropped = 23 - kMantissa;
   static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - kBias) << kMantissa;
-  // As binary32.
+  // Both are the bits of a float32.
   static constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(128 - kBias) << 23;
   static constexpr uint32_t kLargestBits = (kLargest << kDropped) + (kRebias << kDropped);
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether the distance on cifarnet's features ranks samples as it should: by training, and by sampling steps.
+"""Tests whether the distance on cifarnet's features ranks samples as it should: by training, and by sampling steps.
 
     rank_samples.py --program build/release/bin/noisemark --data DIR     # a few minutes
 
@@ -97,7 +97,7 @@ def judged(what: str, levels: tuple[int, ...], values: list[float]) -> tuple[str
 
 
 def outcome(trained: list[float], sampled: list[float]) -> int:
-    """Of the distances by TRAINED_STEPS and by SAMPLING_STEPS: prints both rows, returns the exit code."""
+    """Judges the distances by TRAINED_STEPS and by SAMPLING_STEPS: prints both rows, returns the exit code."""
     rows = (judged("training steps", TRAINED_STEPS, trained), judged("sampling steps", SAMPLING_STEPS, sampled))
     for row, _ in rows:
         print(row)

@@ -45,7 +45,7 @@ class Network(nn.Module):
         self.classes = nn.Linear(channels, CLASSES)
 
     def averages(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """Of the tapped layers' maps, in order."""
+        """Returns averages of the tapped layers' maps, in order."""
         found = []
         for (_, _, tapped), convolution, norm in zip(LAYERS, self.convolutions, self.norms):
             x = functional.relu(norm(convolution(x)))
@@ -119,7 +119,7 @@ def accuracy(network: Network, pictures: torch.Tensor, labels: torch.Tensor) -> 
 
 
 def check_features(network: Network) -> list[float]:
-    """Of the picture whose byte i is 37 i mod 251, which network_test.cpp computes too."""
+    """Returns the features of the picture whose byte i is 37 i mod 251, which network_test.cpp computes too."""
     picture = (37 * torch.arange(3 * 32 * 32) % 251).to(torch.uint8).view(1, 3, 32, 32)
     network.eval()
     with torch.no_grad():

@@ -9,12 +9,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "memopt/accounting/tracking_allocator.h"
 #include "reports/base/error.h"
 #include "reports/base/streams.h"
+#include "suite/config/catalogue.h"
 #include "suite/environment/processor.h"
 #include "suite/io/safetensors.h"
 #include "suite/quality/validation.h"
@@ -33,6 +35,25 @@ constexpr std::array kRepeatable{":4096:8", ":16:8"};
 std::string workspace() {
   const char* value = std::getenv(kWorkspace);
   return value == nullptr ? "not set" : value;
+}
+
+/// "gmm16@cpu, gmm16@gpu", in the order of lists; empty: the tensors are of no benchmark's network.
+std::string benchmarks_with_network_of(const NamedTensors& tensors) {
+  std::map<std::string, at::IntArrayRef> shapes;
+  for (const auto& [name, tensor] : tensors) shapes.emplace(name, tensor.sizes());
+  std::string fitting;
+  for (const BenchmarkFile& file : benchmark_files()) {
+    const Definition definition = load_definition(file.id, "cpu");
+    const auto model = make_denoiser(definition.model, baselines::plain_ops());
+    const NamedTensors wanted = named_parameters(*model);
+    const bool fits = wanted.size() == tensors.size() &&
+                      std::all_of(wanted.begin(), wanted.end(), [&](const auto& one) {
+                        const auto found = shapes.find(one.first);
+                        return found != shapes.end() && found->second == one.second.sizes();
+                      });
+    if (fits) fitting += (fitting.empty() ? "" : ", ") + std::string(file.id);
+  }
+  return fitting;
 }
 
 bool workspace_repeats() {
@@ -91,8 +112,7 @@ Session build(const SessionOptions& options, BuildMemory& memory) {
   at::manual_seed(spec.definition.seed);
   std::shared_ptr<Denoiser> model = make_denoiser(spec.definition.model, execution.ops());
   if (!options.init_weights.empty()) {
-    copy_by_name(read_safetensors(options.init_weights).tensors, named_parameters(*model),
-                 options.init_weights);
+    copy_weights(read_safetensors(options.init_weights).tensors, *model, options.init_weights);
   }
   TrainerOptions trainer;
   trainer.device = spec.device;
@@ -103,6 +123,9 @@ Session build(const SessionOptions& options, BuildMemory& memory) {
   trainer.group = options.group;
   trainer.reduction = reduction_of(spec.reduction);
   trainer.shard_optimizer = spec.shard_optimizer;
+  trainer.pipeline.schedule = pipeline_schedule_of(spec.pipeline);
+  trainer.pipeline.micro_batches = spec.micro_batches;
+  trainer.pipeline.division = options.division;
   if (options.timed && execution.cuda_graph) trainer.make_graph = baselines::make_device_graph;
   Session session;
   session.mode = spec.mode.make();
@@ -112,6 +135,17 @@ Session build(const SessionOptions& options, BuildMemory& memory) {
 }
 
 }  // namespace
+
+void copy_weights(const NamedTensors& weights, Denoiser& model, const std::string& file) {
+  try {
+    copy_by_name(weights, named_parameters(model), file);
+  } catch (const Error& error) {
+    const std::string fitting = benchmarks_with_network_of(weights);
+    if (fitting.empty()) throw;
+    throw Error(error.code(),
+                fmt::format("{}; they are weights of the network of {}", error.what(), fitting));
+  }
+}
 
 Session make_session(const SessionOptions& options) {
   BuildMemory memory(options.spec.device);

@@ -7,6 +7,8 @@
 
 #include "memopt/modes/mode.h"
 #include "suite/data/dataset.h"
+#include "suite/io/safetensors.h"
+#include "suite/models/denoiser.h"
 #include "suite/run/spec/options.h"
 #include "suite/run/spec/plan.h"
 #include "suite/run/spec/run_spec.h"
@@ -60,10 +62,16 @@ struct SessionOptions {
   int64_t loader_threads = 1;
   Fault fault;                   ///< none, but in a self-test
   std::shared_ptr<Group> group;  ///< the ranks that train together; null: this process alone
+  /// The cuts between stages, alike in all sessions of a run.
+  std::shared_ptr<Division> division = std::make_shared<Division>();
   /// The baseline's graph is used, where it has one: in passes that time steps. Elsewhere every
   /// step is issued by the host, where it can be looked at.
   bool timed = false;
 };
+
+/// Gives the network the weights of a file. Throws Error, exit code 2, when they do not fit; it
+/// names the benchmarks whose networks they do fit.
+void copy_weights(const NamedTensors& weights, Denoiser& model, const std::string& file);
 
 /// Initial weights come from torch's own generator seeded with the definition's seed, in the peer's
 /// order of construction. Throws Error, exit code 2, when the weights file does not fit the model;

@@ -77,8 +77,8 @@ class Pass {
         timer_(options.session.spec.device) {
     elapsed_before_s_ = options.session.data_open_s;
     if (options.session.group) rank_.emplace(trainer_);
-    progress().init_weights_sha256 = tensors_sha256(trainer_.weights());
-    for (const auto& [name, parameter] : trainer_.parameters()) {
+    progress().init_weights_sha256 = tensors_sha256(trainer_.whole_weights());
+    for (const auto& [name, parameter] : trainer_.whole_parameters()) {
       outcome_.parameters += parameter.numel();
     }
   }
@@ -92,6 +92,7 @@ class Pass {
     describe_quality();
     describe_losses();
     describe_memory();
+    outcome_.processor_s = timer_.processor_s();
     outcome_.mode = memopt::report_of(*session_.mode);
     describe_rank();
     return std::move(outcome_);
@@ -217,7 +218,8 @@ class Pass {
     if (options_.events != nullptr) options_.events->eval_start(done, samples_seen);
     const bool average = definition_.eval.weights == "ema";
     std::optional<EmaWeightsGuard> guard;
-    if (average) guard.emplace(trainer_.parameters(), trainer_.average());
+    const NamedTensors parameters = trainer_.whole_parameters();
+    if (average) guard.emplace(parameters, trainer_.average());
     const TrainerOptions& trainer = trainer_.options();
     EvaluationOptions how;
     how.device = trainer.device;
@@ -255,6 +257,7 @@ class Pass {
     outcome_.noise_sha256 = rank_->sha256();
     outcome_.exchanged = rank_->exchanged();
     outcome_.expected_bytes = trainer_.exchanged_bytes();
+    if (trainer_.pipeline() != nullptr) outcome_.stages = trainer_.pipeline()->stages();
   }
 
   void describe_losses() {
@@ -266,13 +269,14 @@ class Pass {
 
   void describe_weights() {
     const NamedTensors average = trainer_.averaged_weights();
-    outcome_.determinism.weights_sha256 = tensors_sha256(trainer_.weights());
+    const NamedTensors weights = trainer_.whole_weights();
+    outcome_.determinism.weights_sha256 = tensors_sha256(weights);
     if (!average.empty()) outcome_.determinism.ema_sha256 = tensors_sha256(average);
     if (trainer_.scaler()) {
       outcome_.skipped_steps = trainer_.scaler()->skipped_steps();
       outcome_.loss_scale = trainer_.scaler()->current_scale();
     }
-    write_weights(options_.weights_path, trainer_.weights());
+    write_weights(options_.weights_path, weights);
     write_weights(options_.average_path, average);
   }
 
@@ -376,9 +380,10 @@ NoiseSource noise_of(const SamplingPassOptions& options,
 void tell_of_other_definition(const SamplingPassOptions& options, const SamplingWeights& weights) {
   const std::string& trained = weights.definition_sha256;
   if (trained.empty() || trained == definition_sha256(options.spec.definition)) return;
-  reports::say_on_stderr(
-      fmt::format("{}: trained under another definition than {}, whose network fits", weights.file,
-                  options.spec.definition.id));
+  const std::string other = locked_name_of(trained);
+  reports::say_on_stderr(fmt::format(
+      "{}: trained under another definition than {}, whose network fits: {}", weights.file,
+      options.spec.definition.id, other.empty() ? "a custom one" : "that of " + other));
 }
 
 /// The network with the weights, in its place; where they come from goes into `record`.
@@ -390,7 +395,7 @@ std::shared_ptr<Denoiser> load_model(const SamplingPassOptions& options,
   record.weights = read_sampling_weights(options.weights, options.kind, definition.eval.weights);
   std::shared_ptr<Denoiser> model = make_denoiser(definition.model, execution.ops());
   tell_of_conversion(record.weights.tensors, record.weights.file);
-  copy_by_name(record.weights.tensors, named_parameters(*model), record.weights.file);
+  copy_weights(record.weights.tensors, *model, record.weights.file);
   record.weights.tensors.clear();
   record.weights_sha256 = tensors_sha256(named_parameters(*model));
   place_model(*model, spec.device, spec.precision.weights, execution.channels_last);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "memopt/modes/planned_mode.h"
 #include "reports/result/gate.h"
@@ -33,16 +34,18 @@ struct TrainingOutcome {
   reports::Determinism determinism;
   reports::Finiteness finiteness;
   reports::TrainingMemory memory;
-  std::string noise_sha256;    ///< of one rank's first step; empty without ranks
-  Traffic exchanged;           ///< by one rank in its last step
-  int64_t expected_bytes = 0;  ///< of that, by formula
+  std::string noise_sha256;             ///< of one rank's first step; empty without ranks
+  Traffic exchanged;                    ///< by one rank in its last step
+  int64_t expected_bytes = 0;           ///< of that, by formula
+  std::vector<Pipeline::Stage> stages;  ///< of a pipeline
   int64_t parameters = 0;
   int64_t resumed_at_step = 0;
   std::optional<int64_t> skipped_steps;  ///< by loss scaling; empty without it
   std::optional<double> loss_scale;      ///< after the last step; empty without it
   memopt::PlannedModeReport mode;        ///< what the memory mode did, since a resumption
   bool interrupted = false;
-  std::exception_ptr error;  ///< what else ended it early; empty without
+  std::vector<double> processor_s;  ///< of each step that this process made (PhaseTimer)
+  std::exception_ptr error;         ///< what else ended it early; empty without
 };
 
 /// Counts the evaluations that a training of `steps` makes after more than `done` of them, where

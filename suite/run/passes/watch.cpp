@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "reports/base/markdown.h"
+#include "reports/base/streams.h"
 #include "suite/parallel/group.h"
 
 namespace noisemark::suite {
@@ -207,10 +208,12 @@ std::string cut_to_width(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
-Progress::Progress(std::string label, int64_t steps, int64_t images_per_step)
+Progress::Progress(std::string label, int64_t steps, int64_t images_per_step,
+                   std::chrono::milliseconds log_every)
     : label_(std::move(label)),
       steps_(steps),
       images_per_step_(images_per_step),
+      log_every_(log_every),
       terminal_(!label_.empty() && isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
@@ -222,21 +225,32 @@ void Progress::clear() {
   rewrite_line("");
 }
 
+bool Progress::is_due(std::chrono::milliseconds least) {
+  if (label_.empty()) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_shown_ < (terminal_ ? least : log_every_)) return false;
+  last_shown_ = now;
+  return true;
+}
+
+void Progress::put(const std::string& text) const {
+  if (terminal_) return rewrite_line(text);
+  constexpr size_t kColumns = 80 - std::string_view("noisemark: ").size();
+  reports::say_on_stderr(cut_to_width(text, kColumns + 1));
+}
+
 void Progress::say(const std::string& doing) {
-  if (!terminal_) return;
-  rewrite_line(fmt::format("{}: {}", label_, doing));
+  if (is_due({})) put(fmt::format("{}: {}", label_, doing));
 }
 
 void Progress::show(int64_t step, double step_s, double loss, int64_t evaluations) {
   left_.step(step_s);
-  const auto now = std::chrono::steady_clock::now();
-  const bool last = step + 1 == steps_;
-  if (!terminal_ || (!last && now - last_shown_ < kShowEvery)) return;
-  last_shown_ = now;
+  const bool last = terminal_ && step + 1 == steps_;
+  if (!is_due(last ? std::chrono::milliseconds{} : kShowEvery)) return;
   const double rate = static_cast<double>(images_per_step_) / left_.step_s();
   const double left_s = left_.seconds(steps_ - step - 1, evaluations);
-  rewrite_line(fmt::format("{}: step {}/{}, {:.1f} images/s, loss {:.4f}, {} left", label_,
-                           step + 1, steps_, rate, loss, remaining_text(left_s)));
+  put(fmt::format("{}: step {}/{}, {:.1f} images/s, loss {:.4f}, {} left", label_, step + 1, steps_,
+                  rate, loss, remaining_text(left_s)));
 }
 
 bool PassWatch::on_all(bool here) const {

@@ -76,11 +76,14 @@ class TimeLeft {
 [[nodiscard]] std::string cut_to_width(const std::string& text, size_t columns);
 
 /// One line on standard error that is rewritten as a run goes on, cut to the terminal's width.
-/// Silent where standard error is no terminal, so that logs stay readable.
+/// A log, which is no terminal, gets a line of its own every so often instead.
 class Progress {
  public:
+  static constexpr std::chrono::milliseconds kLogEvery{30'000};
+
   /// Shows nothing without a label.
-  Progress(std::string label, int64_t steps, int64_t images_per_step);
+  Progress(std::string label, int64_t steps, int64_t images_per_step,
+           std::chrono::milliseconds log_every = kLogEvery);
   ~Progress();  ///< clears the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -95,12 +98,17 @@ class Progress {
   void clear();
 
  private:
+  /// Returns whether to show what happens now, given how long a terminal's line stays at least.
+  bool is_due(std::chrono::milliseconds least);
+  void put(const std::string& text) const;
+
   std::string label_;
   int64_t steps_;
   int64_t images_per_step_;
+  std::chrono::milliseconds log_every_;
   bool terminal_;
   TimeLeft left_;
-  std::chrono::steady_clock::time_point last_shown_{};
+  std::chrono::steady_clock::time_point last_shown_ = std::chrono::steady_clock::now();
 };
 
 /// The means that every pass of a run is given: where to show what it does, and whether it is to

@@ -29,6 +29,8 @@ reports::Identity identity_of(const PlannedRun& plan, const Dataset& dataset) {
   identity.threads = spec.threads;
   identity.reduction = spec.reduction;
   if (spec.shard_optimizer) identity.shards = "optimizer";
+  identity.pipeline = spec.pipeline;
+  if (!spec.pipeline.empty()) identity.micro_batches = spec.micro_batches;
   identity.data = dataset.standing();
   return identity;
 }

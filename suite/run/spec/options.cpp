@@ -10,6 +10,7 @@
 #include "memopt/modes/budget.h"
 #include "reports/base/error.h"
 #include "suite/parallel/gradient_reducer.h"
+#include "suite/train/pipeline.h"
 
 namespace noisemark::suite {
 namespace {
@@ -179,7 +180,7 @@ constexpr std::array kRows{
                           at<&RunOptions::threads>},
     OptionRow<RunOptions>{{kRun, "ranks", "N",
                            "processes on this machine that train together, each on its share of "
-                           "the batch",
+                           "the batch or, with --pipeline, with a part of the network",
                            "", 1},
                           at<&RunOptions::ranks>},
     OptionRow<RunOptions>{{kRun | kSweep, "reduce", "HOW",
@@ -191,6 +192,15 @@ constexpr std::array kRows{
         {kRun | kSweep, "shard-optimizer", "",
          "keep the optimizer's state and the average in shares, one on each rank"},
         at<&RunOptions::shard_optimizer>},
+    OptionRow<RunOptions>{
+        {kRun | kSweep, "pipeline", "SCHEDULE",
+         "divide the network among the ranks, which then work on micro-batches of the same batch",
+         "none", 0, false, pipeline_schedules},
+        at<&RunOptions::pipeline>},
+    OptionRow<RunOptions>{
+        {kRun | kSweep, "micro-batches", "M", "micro-batches into which a pipeline divides a batch",
+         "the largest divisor of the batch that is at most four for each rank", 1},
+        at<&RunOptions::micro_batches>},
     OptionRow<RunOptions>{{kRun | kSweep | kSample, "timeout", "S",
                            "seconds within which all ranks end when one is lost", "", 1},
                           at<&RunOptions::timeout_s>},

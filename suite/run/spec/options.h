@@ -125,21 +125,23 @@ struct RunOptions {
   int64_t ranks = 1;                   ///< processes that train together
   std::string reduce;                  ///< how they exchange gradients: "exact"
   bool shard_optimizer = false;        ///< each keeps a share of optimizer and average
-  double timeout_s = 30;               ///< until all ranks end after one is lost
-  int64_t loader_threads = 1;          ///< that make batches ahead of time
-  std::string data;                    ///< folder of the pictures
-  std::string out;                     ///< a new folder in out_parent
-  std::string shard;                   ///< "K/N": only that part of several runs
-  bool force = false;                  ///< replace another run's files in `out`
-  std::vector<std::string> sets;       ///< "key=value"
-  std::string init_weights;            ///< safetensors under the peers' names
-  int64_t checkpoint_every = 0;        ///< steps; 0: never
-  bool resume = false;                 ///< continue the run in `out` from its checkpoint
-  bool deterministic = false;          ///< deterministic algorithms
-  bool memory = true;                  ///< make the memory pass
-  bool memory_snapshot = false;        ///< and keep what it saw for PyTorch's memory viewer
-  bool profile = true;                 ///< make the profile pass
-  bool certificate = true;             ///< train a memory mode beside "none"
+  std::string pipeline = "none";       ///< schedule by which ranks are stages of the network
+  std::optional<int64_t> micro_batches;     ///< of a pipeline: at most four for each stage
+  double timeout_s = 30;                    ///< until all ranks end after one is lost
+  int64_t loader_threads = 1;               ///< that make batches ahead of time
+  std::string data;                         ///< folder of the pictures
+  std::string out;                          ///< a new folder in out_parent
+  std::string shard;                        ///< "K/N": only that part of several runs
+  bool force = false;                       ///< replace another run's files in `out`
+  std::vector<std::string> sets;            ///< "key=value"
+  std::string init_weights;                 ///< safetensors under the peers' names
+  int64_t checkpoint_every = 0;             ///< steps; 0: never
+  bool resume = false;                      ///< continue the run in `out` from its checkpoint
+  bool deterministic = false;               ///< deterministic algorithms
+  bool memory = true;                       ///< make the memory pass
+  bool memory_snapshot = false;             ///< and keep what it saw for PyTorch's memory viewer
+  bool profile = true;                      ///< make the profile pass
+  bool certificate = true;                  ///< train a memory mode beside "none"
   std::optional<int64_t> fit_memory_bytes;  ///< look for the largest batch within so much
   std::optional<double> slow_down_frac;     ///< pace only: a control, put into every step
   bool verdict = true;            ///< print the run's verdict, and notes about what it reads

@@ -67,6 +67,13 @@ int64_t checked_threads(const std::optional<int64_t>& given, int64_t ranks) {
   return *given;
 }
 
+/// As many as keep stages busy for most of a step: at most four for each rank.
+int64_t usual_micro_batches(const RunSpec& spec) {
+  int64_t most = std::min(4 * spec.ranks, spec.definition.train.batch);
+  while (spec.definition.train.batch % most != 0) --most;
+  return most;
+}
+
 RunSpec make_spec(const RunOptions& options, const Definition& definition, const ModeSpec& mode,
                   const std::string& baseline, at::Device device) {
   RunSpec spec;
@@ -88,6 +95,14 @@ RunSpec make_spec(const RunOptions& options, const Definition& definition, const
   spec.ranks = options.ranks;
   if (options.reduce != "exact") spec.reduction = options.reduce;
   spec.shard_optimizer = options.shard_optimizer;
+  if (options.micro_batches && options.pipeline == "none") {
+    throw bad_input("--micro-batches", "", std::to_string(*options.micro_batches),
+                    "only with --pipeline");
+  }
+  if (options.pipeline != "none") {
+    spec.pipeline = options.pipeline;
+    spec.micro_batches = options.micro_batches.value_or(usual_micro_batches(spec));
+  }
   return spec;
 }
 

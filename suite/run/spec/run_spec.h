@@ -53,6 +53,8 @@ struct RunSpec {
   int64_t ranks = 1;
   std::string reduction;         ///< to which type ranks round gradients, "bf16"; empty: to none
   bool shard_optimizer = false;  ///< each rank keeps a share of optimizer and average
+  std::string pipeline;          ///< schedule of the stages that ranks are, "1f1b"; empty: none
+  int64_t micro_batches = 0;     ///< of the pipeline
   bool deterministic = false;
 };
 

@@ -17,7 +17,7 @@ from steady import detect_warmup, median_interval
 
 
 def cifar10(folder: Path) -> dict[str, Any]:
-    """What the peers' results say of CIFAR-10 in this folder."""
+    """Returns what the peers' results say of CIFAR-10 in this folder."""
     from pictures import CIFAR10_FILES, load_pictures
 
     sections = {**tiny.LUCID, "data": {"name": "cifar10", "flip": True}}

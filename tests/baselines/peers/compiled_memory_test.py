@@ -1,4 +1,4 @@
-"""What torch.compile keeps for backward, with a budget and without, and that its weights are averaged. Compiling takes
+"""Tests what compiling keeps for backward, with a budget or without, and that weights are averaged. Compiling takes
 most of the time."""
 
 import unittest

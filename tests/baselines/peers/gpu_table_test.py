@@ -94,7 +94,7 @@ def turns(contestants: dict[str, float], batch: int = 128, left_out: list[str] |
 
 
 def leave(out: Path) -> None:
-    """What the real commands leave in a folder."""
+    """Writes what the real commands leave in a folder."""
     out.mkdir()
     if out.name.startswith("speed-"):
         (out / f"{out.name.removeprefix('speed-')}-bf16.json").write_text(turns(CONTESTANTS))

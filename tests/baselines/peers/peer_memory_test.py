@@ -1,4 +1,4 @@
-"""What the peers' memory pass measures, and that saving memory changes no gradient."""
+"""Tests what the peers' memory pass measures, and that saving memory changes no gradient."""
 
 import unittest
 from contextlib import suppress
@@ -32,7 +32,7 @@ def trainer(sections: dict[str, Any], variant: str, precision: str = "fp32", *,
 
 
 def gradients(sections: dict[str, Any], variant: str) -> dict[str, torch.Tensor]:
-    """Of one forward and backward pass, from the same state and random numbers."""
+    """Returns the gradients of one forward and backward pass, from the same state and random numbers."""
     peer = trainer(sections, variant)
     torch.manual_seed(5)
     peer.forward(peer.micro_batch()).backward()

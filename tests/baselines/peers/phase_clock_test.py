@@ -1,4 +1,4 @@
-"""Where a step's time is taken, and that a GPU is waited for at the step's edges only."""
+"""Tests where a step's time is taken, and that a GPU is waited for at the step's edges only."""
 
 import unittest
 from types import SimpleNamespace

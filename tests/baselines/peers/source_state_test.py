@@ -1,4 +1,4 @@
-"""Which text a peer's result was made by, in repositories that are made here."""
+"""Tests which text a peer's result was made by, in repositories that are made here."""
 
 import subprocess
 import tempfile

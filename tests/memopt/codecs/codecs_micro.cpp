@@ -16,6 +16,7 @@
 #include "memopt/codecs/codecs.h"
 #include "memopt/codecs/host_offload.h"
 #include "memopt/device/device_clock.h"
+#include "memopt/modes/mode_grammar.h"
 #include "tests/memopt/codecs/bits.h"
 #include "tests/memopt/timed_launches.h"
 
@@ -150,6 +151,15 @@ void add_all(const Place& place) {
   add_codec(place, "pool4/int64", make_pool_map_codec(pool), placed(map, place));
 }
 
+/// The words of the grammar that round, which must all have their figures.
+std::string roundings() {
+  std::string words;
+  for (const ModePart& part : mode_parts()) {
+    if (part.place == ModePart::Place::kRounding) words.append(part.word).append(" ");
+  }
+  return words;
+}
+
 }  // namespace
 }  // namespace noisemark::memopt
 
@@ -160,6 +170,7 @@ int main(int argc, char** argv) {
   noisemark::memopt::add_all({c10::kCPU, ""});
   const c10::Device gpu("cuda:0");
   const bool has_gpu = at::hasCUDA() && noisemark::memopt::find_codec_device(gpu) != nullptr;
+  benchmark::AddCustomContext("roundings", noisemark::memopt::roundings());
   benchmark::AddCustomContext("cuda", has_gpu ? "measured" : "no GPU here: left out");
   if (has_gpu) noisemark::memopt::add_all({gpu, "cuda/"});
   benchmark::RunSpecifiedBenchmarks();

@@ -8,11 +8,9 @@ import json
 import subprocess
 import sys
 
-# These are the codecs of memopt/codecs/README.md; "offload" is a GPU's name for "copy".
-_CODECS = (
-    "copy", "dpr10", "dpr16", "dpr8", "mask1", "narrow", "narrow_fp16", "pool4", "q2", "q4", "sign1",
-    "ssdc", "ssdc+dpr8",
-)
+# These are the codecs of memopt/codecs/README.md beside the roundings, which the program takes from the grammar of modes
+# and names in its context; "offload" is a GPU's name for "copy".
+_CODECS = ("copy", "mask1", "narrow", "narrow_fp16", "pool4", "sign1", "ssdc", "ssdc+dpr8")
 _WORK = {"decode", "encode", "plain_copy"}
 # Know something of the whole tensor before they encode its first element.
 _READ_TWICE = ("dpr", "q", "ssdc")
@@ -39,9 +37,13 @@ def main() -> int:
         twice = work == "encode" and codec.startswith(_READ_TWICE)
         if benchmark["least_bytes"] <= 0 or (again > 0) != twice or again < 0:
             problems.append(f"{benchmark['name']}: {again} bytes are said to be read again")
-    wanted = {(False, codec) for codec in _CODECS}
+    roundings = report["context"]["roundings"].split()
+    if not roundings:
+        problems.append("the program names no rounding")
+    codecs = {*_CODECS, *roundings}
+    wanted = {(False, codec) for codec in codecs}
     if report["context"]["cuda"] == "measured":
-        wanted |= {(True, codec) for codec in _CODECS if codec != "copy"} | {(True, "offload")}
+        wanted |= {(True, codec) for codec in codecs - {"copy"}} | {(True, "offload")}
     problems += [f"no benchmark: {missing}" for missing in sorted(wanted - set(rates))]
     problems += [f"not in the list: {other}" for other in sorted(set(rates) - wanted)]
     for codec, by_tensor in sorted(rates.items()):

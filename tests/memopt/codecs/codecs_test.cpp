@@ -77,6 +77,20 @@ TEST(CodecContract, sees_memory_only) {
   });
 }
 
+/// Codes fill whole blocks, of which a few elements need but a part.
+TEST(CodecContract, takes_no_tensor_that_it_makes_no_smaller) {
+  ask_all([](const Subject& s) {
+    for (const int64_t width : {1, 2, 3, 5, 8, 13, 21, 34, 55, 89}) {
+      const at::Tensor x = s.input({1, 2, 3, width});
+      const auto encoded = s.codec().encode(x, kKey);
+      if (!encoded) continue;
+      size_t bytes = 0;
+      for (const at::Tensor& part : encoded->parts) bytes += part.nbytes();
+      EXPECT_LT(bytes, x.nbytes()) << width;
+    }
+  });
+}
+
 TEST(CodecContract, takes_a_dense_view_inside_other_memory) {
   ask_all([](const Subject& s) {
     const at::Tensor whole = s.input({9000});

@@ -41,6 +41,15 @@ TEST(Promises, are_broken_by_a_mode_that_holds_more_than_none) {
   EXPECT_EQ(broken_promise("echo+dpr8", rounded, fewer()), "held more memory");
 }
 
+TEST(Promises, are_broken_by_a_mode_that_holds_more_than_none_at_the_peak) {
+  Outcome high = none();
+  high.peak_saved_bytes += 1;
+  EXPECT_EQ(broken_promise("gist", high, none()), "held more memory at the peak");
+  EXPECT_EQ(broken_promise("offload:all", high, none()), "");
+  high.peak_saved_bytes *= 2;
+  EXPECT_EQ(broken_promise("offload:all", high, none()), "held more memory at the peak");
+}
+
 TEST(Promises, of_bytes_are_not_made_by_what_moves_them_to_the_host) {
   for (const char* mode : {"offload:all", "echo+offload"}) {
     EXPECT_EQ(broken_promise(mode, none(), fewer()), "") << mode;

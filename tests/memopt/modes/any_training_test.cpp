@@ -6,6 +6,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
@@ -24,7 +25,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "memopt/autograd/model_view.h"
@@ -261,6 +265,25 @@ TEST_P(AnyTraining, with_alternating_batches_has_a_plan_for_each) {
     });
   }
   EXPECT_EQ(twins.report().counters.departures, departures);
+}
+
+TEST_P(AnyTraining, with_three_batches_in_turn_has_a_plan_for_each) {
+  Twins twins(GetParam());
+  const auto take_steps = [&](int steps) {
+    for (int step = 0; step < steps; ++step) {
+      twins.step([&](Layers& layers, ModeRun& run) {
+        *layers.x = at::ones({64 - 8 * (step % 3), 32}) * layers.x->mean();
+        plain_step(layers, run);
+      });
+    }
+    return twins.report();
+  };
+  const PlannedModeReport before = take_steps(60);
+  EXPECT_EQ(before.recordings, 3);
+  const PlannedModeReport after = take_steps(9);
+  EXPECT_EQ(after.recordings, 3);
+  EXPECT_EQ(after.counters.departures, before.counters.departures);
+  EXPECT_EQ(after.followed_passes, before.followed_passes + 9);
 }
 
 TEST_P(AnyTraining, that_unfreezes_a_layer_records_again) {
@@ -505,6 +528,29 @@ TEST(Budgets, of_saved_bytes_are_shared_by_passes_that_are_open_together) {
       BudgetTooSmall);
 }
 
+/// A loop that takes a failed step again catches std::runtime_error, and would do so for ever.
+TEST(Budgets, that_cannot_be_met_are_refused_when_a_step_begins_and_by_no_scope) {
+  static_assert(!std::is_base_of_v<std::runtime_error, BudgetTooSmall>);
+  const auto layers = std::make_shared<Layers>();
+  ModeRun run("budget:saved=1", make_layers(layers));
+  const auto is_refused = [&run](int64_t number) {
+    try {
+      run.begin(number);
+    } catch (const BudgetTooSmall&) {
+      return true;
+    }
+    return false;
+  };
+  int64_t number = 1;
+  for (; !is_refused(number); ++number) {
+    ASSERT_LT(number, 8) << "a budget of one byte is met";
+    EXPECT_NO_THROW(run.forward().backward());
+    run.mode().end_step();
+    static_cast<void>(run.take_gradients());
+  }
+  EXPECT_TRUE(is_refused(number + 1)) << "only once";
+}
+
 TEST(Budgets, that_are_strict_are_errors_where_no_plan_is_followed) {
   const auto layers = std::make_shared<Layers>();
   const auto train = [&](const std::string& mode) {
@@ -538,6 +584,35 @@ TEST(Budgets, of_saved_bytes_count_a_graph_that_is_retained_into_the_next_step) 
   const PlannedModeReport report = run.report();
   EXPECT_EQ(report.budget->exceeded, report.budget->steps);
   EXPECT_NE(report.budget->reason.find("retained"), std::string::npos) << report.budget->reason;
+}
+
+/// Two steps' graphs are held at once in every second step, which updates nothing before.
+PlannedModeReport kept_with_graphs_of_two_steps(const std::string& mode) {
+  const auto layers = std::make_shared<Layers>();
+  ModeRun run(mode, make_layers(layers));
+  at::Tensor earlier;
+  for (int64_t number = 1; number <= 9; ++number) {
+    run.begin(number);
+    at::Tensor loss = run.forward();
+    const bool keeps = number % 2 == 1;
+    if (!keeps) (loss + std::exchange(earlier, {})).backward();
+    if (keeps) loss.backward({}, /*retain_graph=*/true);
+    if (keeps) earlier = loss;
+    loss = at::Tensor();
+    run.mode().end_step();
+    static_cast<void>(run.take_gradients());
+  }
+  earlier = at::Tensor();
+  return run.report();
+}
+
+TEST(Budgets, of_saved_bytes_count_the_graphs_of_earlier_steps) {
+  const KeptBudget tight =
+      *kept_with_graphs_of_two_steps(mode_for("budget", make_layers(std::make_shared<Layers>())))
+           .budget;
+  EXPECT_EQ(tight.exceeded, tight.steps);
+  const KeptBudget plenty = *kept_with_graphs_of_two_steps("budget:saved=1GiB").budget;
+  EXPECT_LT(plenty.exceeded, plenty.steps) << "both graphs are within the budget";
 }
 
 TEST(Budgets, that_a_changed_training_can_no_longer_keep_are_counted_and_not_refused) {
@@ -692,7 +767,7 @@ TEST(Rehearsals, of_a_backward_that_changes_what_it_reads_are_an_error) {
   EXPECT_EQ(number, 5) << "the step after the one that was run more than once";
 }
 
-/// Of an even number of runs the last gives what the first gave.
+/// The last of an even number of runs gives what the first gave.
 TEST(Rehearsals, of_a_backward_whose_hook_doubles_every_second_gradient_are_an_error) {
   const auto layers = std::make_shared<Layers>();
   ModeRun run("budget:saved=1GiB,error=0.02", make_layers(layers));
@@ -753,6 +828,53 @@ TEST(Rehearsals, measure_gradients_that_are_sparse) {
   }
   EXPECT_EQ(run.report().missing_reason, "");
   EXPECT_TRUE(run.report().verified);
+}
+
+/// Trains on batches of so many rows.
+class StepsOfRows {
+ public:
+  explicit StepsOfRows(const std::string& mode) : run_(mode, make_layers(layers_)) {}
+
+  PlannedModeReport take(int64_t rows) {
+    *layers_->x = at::randn({rows, 32});
+    static_cast<void>(run_.step(++number_));
+    return run_.report();
+  }
+  /// Returns how many steps it took until a pass followed a plan.
+  int take_until_followed(int64_t rows) {
+    int steps = 1;
+    for (int64_t before = run_.report().followed_passes;; ++steps) {
+      if (take(rows).followed_passes > before || steps == kMostSteps) return steps;
+    }
+  }
+
+ private:
+  static constexpr int kMostSteps = 100;
+  std::shared_ptr<Layers> layers_ = std::make_shared<Layers>();
+  ModeRun run_;
+  int64_t number_ = 0;
+};
+
+/// The first are watched at once; later ones follow 4 departures, then 8, 16 and 32. Two passes are
+/// recorded, one compares, and the next follows.
+TEST(Plans, are_made_after_twice_as_many_departures_each_time) {
+  StepsOfRows steps("echo");
+  for (const int departures : {0, 4, 8, 16, 32}) {
+    EXPECT_EQ(steps.take_until_followed(64 - departures), departures + 4) << departures;
+  }
+}
+
+TEST(Plans, beyond_four_take_the_place_of_the_one_that_was_not_followed_for_the_longest_time) {
+  StepsOfRows steps("echo");
+  const auto is_followed = [&](int64_t rows) {
+    const int64_t before = steps.take(rows).followed_passes;
+    return steps.take(rows).followed_passes > before;
+  };
+  for (const int64_t rows : {64, 56, 48, 40}) static_cast<void>(steps.take_until_followed(rows));
+  for (const int64_t rows : {64, 48, 40}) EXPECT_TRUE(is_followed(rows)) << rows;
+  static_cast<void>(steps.take_until_followed(32));
+  for (const int64_t rows : {64, 48, 40, 32}) EXPECT_TRUE(is_followed(rows)) << rows;
+  EXPECT_FALSE(is_followed(56));
 }
 
 TEST(Passes, that_follow_no_plan_for_long_are_counted_and_warned_of_once) {

@@ -68,7 +68,7 @@ BlockOptions two_options_of(const std::shared_ptr<const StepGraph>& graph, Ask* 
           Overrides{}};
 }
 
-/// How a storage is treated: 0 kept, 1 and 2 encoded by that of the two codecs, 3 made again.
+/// A storage is treated thus: 0 kept, 1 and 2 encoded by that of the two codecs, 3 made again.
 constexpr int kWays = 4;
 constexpr int kAgain = 3;
 using Ways = std::map<StorageId, int>;

@@ -84,7 +84,7 @@ TEST(FreedStorages, share_out_all_that_a_plan_costs) {
   }
   EXPECT_EQ(bytes, summarize(plan).dropped_bytes);
   EXPECT_GT(timeline.cost_ns, 2 * kDearNs);
-  // Sums of doubles.
+  // The bound is that of sums of doubles.
   EXPECT_NEAR(ns, static_cast<double>(timeline.cost_ns), 1e-3);
 }
 

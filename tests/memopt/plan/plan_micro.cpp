@@ -7,7 +7,7 @@
 
 #include "memopt/plan/block_program.h"
 
-// How long planning takes over blocks whose choices are already known, at three budgets between the
+// Times planning over blocks whose choices are already known, at three budgets between the
 // smallest possible peak and that of the cheapest selection. `gap` says how far the answer may be
 // from the cheapest; 0 is exact.
 namespace noisemark::memopt::plan {

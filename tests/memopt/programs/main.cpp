@@ -23,7 +23,7 @@
 
 /// Runs random training programs under random modes, and prints what a mode did wrong.
 ///
-/// Exit code 0: nothing. 1: something. 2: bad usage.
+/// Exit code 0: nothing. 1: something, or too few programs ran. 2: bad usage.
 namespace {
 
 using namespace noisemark::memopt;
@@ -31,11 +31,12 @@ using namespace noisemark::memopt::programs;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kUsage =
-    "noisemark_programs [--seed N] [--count N] [--seconds S] [--jobs N] [--mode SPELLING]\n"
-    "                   [--print] [--shrink] [--known]\n"
-    "  --seed     the first seed (1)\n"
+    "noisemark_programs [--seed N] [--count N] [--seconds S] [--least N] [--jobs N]\n"
+    "                   [--mode SPELLING] [--print] [--shrink] [--known] [SEED...]\n"
+    "  --seed     the first seed (1); SEEDs in its place are all that run\n"
     "  --count    programs (1000)\n"
     "  --seconds  no program is begun later than that (no limit)\n"
+    "  --least    fewer programs than that are a failure (0)\n"
     "  --jobs     programs at a time (1)\n"
     "  --mode     in place of the program's own\n"
     "  --print    the C++ of every program, and runs none\n"
@@ -45,7 +46,9 @@ constexpr const char* kUsage =
 struct Options {
   uint64_t seed = 1;
   int64_t count = 1000;
+  std::vector<uint64_t> seeds;  ///< empty: `count` from `seed` on
   double seconds = 1e9;
+  int64_t least = 0;
   int jobs = 1;
   std::string mode;
   bool print = false;
@@ -67,6 +70,8 @@ Options parse(const std::vector<std::string>& arguments) {
       options.count = std::stoll(value());
     } else if (flag == "--seconds") {
       options.seconds = std::stod(value());
+    } else if (flag == "--least") {
+      options.least = std::stoll(value());
     } else if (flag == "--jobs") {
       options.jobs = std::stoi(value());
     } else if (flag == "--mode") {
@@ -77,10 +82,13 @@ Options parse(const std::vector<std::string>& arguments) {
       options.shrink = true;
     } else if (flag == "--known") {
       options.known = true;
+    } else if (!flag.starts_with("-")) {
+      options.seeds.push_back(std::stoull(flag));
     } else {
       throw std::invalid_argument(flag + ": unknown\n" + kUsage);
     }
   }
+  if (!options.seeds.empty()) options.count = std::ssize(options.seeds);
   return options;
 }
 
@@ -108,7 +116,7 @@ class Hunt {
  private:
   int work(int number) {
     for (int64_t i = number; i < options_.count && in_time(); i += options_.jobs) {
-      Program program = generate(options_.seed + static_cast<uint64_t>(i));
+      Program program = generate(seed_of(i));
       if (!options_.mode.empty()) program.mode = {options_.mode};
       if (options_.print) {
         tell("// program " + std::to_string(program.seed) + "\n" + cpp_of(program) + "\n");
@@ -124,8 +132,15 @@ class Hunt {
     for (const auto& [kind, count] : kinds_) {
       sums += "  " + kind + ": " + std::to_string(count) + "\n";
     }
+    const bool too_few = ran_ * options_.jobs < options_.least;
+    if (too_few) sums += "  too few: at least " + std::to_string(options_.least) + " must run\n";
     tell(sums);
-    return kinds_.empty() ? 0 : 1;
+    return kinds_.empty() && !too_few ? 0 : 1;
+  }
+
+  [[nodiscard]] uint64_t seed_of(int64_t place) const {
+    if (options_.seeds.empty()) return options_.seed + static_cast<uint64_t>(place);
+    return options_.seeds[static_cast<size_t>(place)];
   }
 
   void try_out(const Program& program) {

@@ -70,7 +70,7 @@ enum class Scopes : uint8_t {
   kAroundOwnHooks,  ///< the mode's, and in it such a one for the second half
 };
 
-/// How the size of the batch changes from step to step.
+/// The rule by which the size of the batch changes from step to step.
 enum class Batches : uint8_t {
   kSame,         ///< Loop::batch
   kAlternating,  ///< every second step has Loop::other_batch rows
@@ -78,7 +78,7 @@ enum class Batches : uint8_t {
   kVarying,      ///< five sizes in turn
 };
 
-/// How the program trains. Every field's default is the plainest loop.
+/// The loop that the program trains in. Every field's default is the plainest loop.
 struct Loop {
   int steps = 8;
   int64_t batch = 4;

@@ -185,6 +185,42 @@ TEST(ExactStorages, are_what_a_matrix_product_saves_of_what_nothing_bounds) {
   EXPECT_TRUE(rounded(bounded).contains("aten::bmm"));
 }
 
+/// Its gradient may be all in one row, which is small.
+TEST(ExactStorages, are_what_a_matrix_product_before_a_steep_operator_reads) {
+  const auto rows_of = [](const at::Tensor& h, const at::Tensor& w) {
+    return at::bmm(at::silu(h).unsqueeze(0), w.unsqueeze(0)).squeeze(0);
+  };
+  const Net steep = [&](const at::Tensor& h, const at::Tensor& w) {
+    return at::pow(rows_of(h, w).square() + 0.1, -1.5);
+  };
+  const Net unit = [&](const at::Tensor& h, const at::Tensor& w) {
+    const at::Tensor rows = rows_of(h, w);
+    return rows / rows.norm(2, -1, true).expand_as(rows);
+  };
+  EXPECT_FALSE(rounded(steep).contains("aten::bmm"));
+  EXPECT_TRUE(rounded(unit).contains("aten::bmm"));
+}
+
+TEST(ExactStorages, are_what_leaves_the_pass_for_an_operator_that_nobody_sees) {
+  const auto rounds_any = [](bool leaves) {
+    at::manual_seed(3);
+    const at::Tensor w = at::randn({32, 32}).requires_grad_();
+    RecordingSink sink(ModelView{{{"w", w}}, {}, 1});
+    at::Tensor result;
+    {
+      const SavedTensorScope scope(sink);
+      result = at::sigmoid(at::linear(at::randn({32, 32}), w));
+      if (!leaves) result = result.sum();
+    }
+    (leaves ? at::log(result + 1e-8).sum() : result).backward();
+    const StepGraph graph = sink.take();
+    return std::any_of(graph.slots.begin(), graph.slots.end(),
+                       [](const RecordedSlot& slot) { return !slot.exact; });
+  };
+  EXPECT_TRUE(rounds_any(false));
+  EXPECT_FALSE(rounds_any(true));
+}
+
 TEST(ExactStorages, are_masks_and_what_is_compared) {
   const Net masked = [](const at::Tensor& h, const at::Tensor&) {
     const at::Tensor mask = at::zeros({32, 32}).masked_fill_(

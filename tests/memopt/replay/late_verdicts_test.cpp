@@ -68,7 +68,7 @@ class LateVerdict final : public Verdict {
   bool answered_ = false;
 };
 
-/// A copy; of what it loses nothing but zeros. Where it rounds, ones.
+/// Copies. What it loses decodes to zeros, and what it rounds to ones.
 class LateCodec final : public Codec {
  public:
   LateCodec(std::shared_ptr<Device> device, std::string name, bool lossless = true)

@@ -111,7 +111,7 @@ TEST(IrreplaceableBytes, are_of_what_is_kept_in_any_form_and_not_by_choice) {
   EXPECT_EQ(irreplaceable_bytes(plan_with(one_of_each())), 64 + 128 + 32 + 16 + 256);
 }
 
-/// After the pass that compares.
+/// Returns the plan after the pass that compares.
 std::shared_ptr<const TreatmentPlan> plan_under(const char* name) {
   at::manual_seed(3);
   test::BlockNet net;

@@ -71,10 +71,20 @@ TEST(SystemError, has_the_exit_code_of_its_cause) {
   };
   EXPECT_EQ(code_of(EAGAIN), ExitCode::kOutOfMemory) << "no more threads";
   EXPECT_EQ(code_of(ENOMEM), ExitCode::kOutOfMemory);
+  EXPECT_EQ(code_of(EMFILE), ExitCode::kOutOfMemory) << "no more open files";
+  EXPECT_EQ(code_of(ENFILE), ExitCode::kOutOfMemory);
   EXPECT_EQ(code_of(ENOSPC), ExitCode::kCannotWrite);
   EXPECT_EQ(code_of(EDQUOT), ExitCode::kCannotWrite);
   EXPECT_EQ(code_of(EFBIG), ExitCode::kCannotWrite);
   EXPECT_EQ(code_of(EPERM), ExitCode::kInternal) << "of no path: the program's own mistake";
+}
+
+TEST(WriteFile, that_lacks_open_files_is_no_file_that_cannot_be_written) {
+  EXPECT_EQ(not_written("a/b", EMFILE).code(), ExitCode::kOutOfMemory);
+  const Error full = not_written("a/b", ENOSPC);
+  EXPECT_EQ(full.code(), ExitCode::kCannotWrite);
+  EXPECT_STREQ(full.what(), "a/b: cannot be written: No space left on device");
+  EXPECT_EQ(not_written("a/b", EACCES).code(), ExitCode::kCannotWrite);
 }
 
 TEST(ReadFile, names_a_file_whose_bytes_cannot_be_read) {

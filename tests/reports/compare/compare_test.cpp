@@ -401,6 +401,12 @@ TEST(Compare, lists_cells_on_one_side_and_passes_neither) {
   const Comparison gone = compare(test::side("old", more, last_is_echo), test::side("new", rates));
   expect_code(gone, ExitCode::kNotComparable);
   EXPECT_EQ(gone.only_base.size(), 1U);
+  const std::string page = comparison_markdown(gone);
+  EXPECT_EQ(page.find("# infra error, because NEW lacks 1 cell of BASE: old to new\n"), 0U) << page;
+  EXPECT_NE(page.find(", mode echo, baseline plain, fp32, cpu: NEW has no such cell\n"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("Run in NEW too what stands under"), std::string::npos) << page;
   const Comparison added = compare(test::side("old", rates), test::side("new", more, last_is_echo));
   expect_code(added, ExitCode::kBaselineNeeded);
   EXPECT_EQ(added.only_candidate.size(), 1U);

@@ -61,7 +61,7 @@ OUTCOMES = {"skipped": "skipped", "failure": "failures", "error": "errors"}
 
 
 def problems(text: str, schema=CURRENT) -> list[str]:
-    """What keeps `text` from being the form of that schema; empty when nothing does."""
+    """Returns what keeps `text` from being the form of that schema; empty when nothing does."""
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -128,7 +128,7 @@ def _of_values(element) -> list[str]:
 
 
 def counts(element) -> dict[str, int]:
-    """Of the cases below an element."""
+    """Counts the cases below an element."""
     cases = list(element.iter("testcase"))
     sums = dict.fromkeys(COUNTS, 0) | {"tests": len(cases)}
     for case in cases:

@@ -32,7 +32,7 @@ class Distances:
                 self.sums[i + 1][j + 1] = self.sums[i][j + 1] + row
 
     def between(self, a, b, c, d):
-        """Of i in [a, b) and j in [c, d)."""
+        """Returns the sum of i in [a, b) and j in [c, d)."""
         return self.sums[b][d] - self.sums[a][d] - self.sums[b][c] + self.sums[a][c]
 
     def energy(self, a, t, k):

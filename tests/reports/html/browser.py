@@ -95,7 +95,7 @@ class Browser:
         self.wait_for("document.readyState === 'complete'")
 
     def value(self, script: str):
-        """What the script's expression comes to, as JSON."""
+        """Returns what the script's expression comes to, as JSON."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{script}: {answer['exceptionDetails']}")

@@ -2,7 +2,7 @@
 """Opens pages in Chromium, reads them, and uses them by mouse and keyboard.
 
 The arguments are the path of noisemark_page_probe and that of reports/example, then unittest's own. Exit code 77 where no
-Chromium is installed. NOISEMARK_PICTURES=DIR keeps a picture of each page there, to be looked at."""
+Chromium is installed, 1 if NOISEMARK_REQUIRE has browser. NOISEMARK_PICTURES=DIR keeps a picture of each page there, to be looked at."""
 import os
 import pathlib
 import subprocess
@@ -317,5 +317,5 @@ del Page  # it has no tests of its own
 
 if __name__ == "__main__":
     if browser.PROGRAM is None:
-        peers_required.is_not_installed("Chromium")
+        peers_required.no_browser()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

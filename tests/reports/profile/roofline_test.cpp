@@ -132,6 +132,65 @@ TEST(Roofline, labels_three_places_or_more_of_both_axes) {
   }
 }
 
+/// recorded(), which begins with 4 ms of the data's phase and a copy of 2 ms within.
+Recording recorded_with_data() {
+  Recording recording = recorded();
+  ProfiledEvent span = operator_at("phase data", 0, 4, 5);
+  span.kind = ProfiledKind::kSpan;
+  recording.events.push_back(span);
+  recording.events.push_back(operator_at("aten::copy_", 1, 3, 6));
+  return recording;
+}
+
+StepWork work_with_data() {
+  StepWork work = known_work();
+  work.front().insert(work.front().begin(),
+                      {"aten::copy_", "[1]", "float32", 0, 5'000'000, 256'000'000});
+  return work;
+}
+
+TEST(StepModel, shares_the_step_out_by_what_bounds_it) {
+  const Roofline roofline =
+      make_roofline(recorded_with_data(), work_with_data(), kProducts, kMemory);
+  const auto part = [&](const char* name) {
+    return *std::find_if(roofline.parts.begin(), roofline.parts.end(),
+                         [&](const StepPart& one) { return one.name == name; });
+  };
+  EXPECT_DOUBLE_EQ(part("data").time_s, 0.004) << "the whole phase";
+  EXPECT_DOUBLE_EQ(part("data").roof_s, 0.0005) << "5 MB at 10 GB/s";
+  EXPECT_DOUBLE_EQ(part("compute").time_s, 0.06);
+  EXPECT_DOUBLE_EQ(part("compute").roof_s, 0.03);
+  EXPECT_DOUBLE_EQ(part("memory").time_s, 0.02) << "without the copy of the data";
+  EXPECT_DOUBLE_EQ(part("memory").roof_s, 0.01);
+  EXPECT_DOUBLE_EQ(part("communication").time_s, 0);
+  EXPECT_FALSE(part("communication").missing.empty());
+  double sum_s = 0;
+  for (const StepPart& one : roofline.parts) sum_s += one.time_s;
+  EXPECT_DOUBLE_EQ(sum_s, roofline.step_s);
+}
+
+TEST(StepModel, stands_beside_the_measured_step) {
+  const std::string text =
+      step_model_section(make_roofline(recorded_with_data(), work_with_data(), kProducts, kMemory));
+  EXPECT_NE(text.find("a step would take 40.50 ms, **40.5 %** of the 100.00 ms that a profiled one "
+                      "takes; at 70.0 % of them, as the study assumes, 57.86 ms. Its longest part "
+                      "is compute by the model, and compute as it was measured."),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n- communication: the profiled process trains alone\n"), std::string::npos)
+      << text;
+  EXPECT_EQ(step_model_section({}), "");
+}
+
+TEST(StepModel, knows_no_speed_of_the_link_to_a_device) {
+  Recording recording = recorded_with_data();
+  recording.has_device = true;
+  const Roofline roofline = make_roofline(recording, work_with_data(), kProducts, kMemory);
+  EXPECT_EQ(roofline.parts.front().name, "data");
+  EXPECT_EQ(roofline.parts.front().roof_s, 0);
+  EXPECT_FALSE(roofline.parts.front().missing.empty());
+}
+
 TEST(Roofline, has_no_plot_without_a_peak_or_an_operator_below_it) {
   EXPECT_FALSE(roofline_plot({}));
   EXPECT_FALSE(roofline_plot(make_roofline(recorded(), known_work(), {}, kMemory)));

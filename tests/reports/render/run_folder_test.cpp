@@ -374,6 +374,9 @@ TEST_F(WriteReport, tables_take_files_folders_and_suites) {
   const std::string one = table_markdown({(folder_ / "x" / "result.json").string()});
   const std::string two = table_markdown({folder_.string()});
   EXPECT_EQ(std::count(two.begin(), two.end(), '\n') - std::count(one.begin(), one.end(), '\n'), 1);
+  EXPECT_EQ(two.find("## Utilization"), std::string::npos);
+  EXPECT_NE(table_markdown({folder_.string()}, nullptr, Sections::kAll).find("## Utilization"),
+            std::string::npos);
   EXPECT_EQ(one.find("verdict"), std::string::npos) << one;
   EXPECT_EQ(one.find("PASS"), std::string::npos) << one;
   EXPECT_THROW((void)table_markdown({(folder_ / "none").string()}), Error);

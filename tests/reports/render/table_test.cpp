@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/base/folder.h"
+#include "reports/base/markdown.h"
+#include "reports/result/json_io.h"
 #include "tests/reports/golden_file.h"
 #include "tests/reports/sample_result.h"
 
@@ -66,6 +73,52 @@ TEST(SweepTable, counts_custom_runs_as_the_report_beside_it_does) {
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+TEST(Table, of_a_folder_begins_with_none_to_which_the_ratios_are) {
+  const ScratchFolder folder("table");
+  for (const char* mode : {"dpr8", "echo", "none"}) {
+    Result result = test::full_result();
+    result.identity.mode = mode;
+    const std::filesystem::path place = folder.path() / "x" / (std::string(mode) + "-plain-fp32");
+    std::filesystem::create_directories(place);
+    write_result(place / "result.json", result);
+  }
+  const std::string text = table_markdown({folder.path().string()});
+  EXPECT_LT(text.find("/x/none-plain-fp32 "), text.find("/x/dpr8-plain-fp32 ")) << text;
+  EXPECT_LT(text.find("| none "), text.find("| dpr8 ")) << "in the table of modes too\n" << text;
+  EXPECT_TRUE(has(text, "images/s are those of each run at its own time")) << text;
+  const std::string as_given = table_markdown({(folder.path() / "x/echo-plain-fp32").string(),
+                                               (folder.path() / "x/none-plain-fp32").string()});
+  EXPECT_LT(as_given.find("/x/echo-plain-fp32 "), as_given.find("/x/none-plain-fp32 ")) << as_given;
+}
+
+TEST(Table, has_a_table_of_settings_where_more_than_two_differ_or_one_is_long) {
+  Result other = test::full_result();
+  other.identity.mode = "echo";
+  other.identity.precision = "bf16";
+  const std::vector<NamedResult> two = {{"a", test::full_result()}, {"b", other}};
+  EXPECT_TRUE(has(side_by_side(two, Verdicts::kLeftOut), "| val loss | mode | precision |"));
+  Result custom = test::full_result();
+  custom.identity.custom = true;
+  custom.identity.overrides = {"train.batch=2", "optimizer.lr=0.001"};
+  const std::string one =
+      side_by_side({{"a", test::full_result()}, {"b", custom}}, Verdicts::kLeftOut);
+  EXPECT_TRUE(has(one, "| val loss |\n")) << one;
+  EXPECT_TRUE(has(one, "\n| result | benchmark ")) << one;
+  other.identity.framework = "peer:eager";
+  const std::string three =
+      side_by_side({{"a", test::full_result()}, {"b", other}}, Verdicts::kLeftOut);
+  EXPECT_TRUE(has(three, "| val loss |\n")) << three;
+  EXPECT_TRUE(has(three, "\n| result | framework  | mode | precision |\n")) << three;
+  EXPECT_TRUE(has(three, "\n| b      | peer:eager | echo | bf16      |\n")) << three;
+}
+
+TEST(Shortened, keeps_both_ends_of_a_name_and_cuts_no_character) {
+  EXPECT_EQ(shortened("aten::mm", 36), "aten::mm");
+  EXPECT_EQ(shortened("aten::_scaled_dot_product_flash_attention_for_cpu_backward", 36),
+            "aten::_scaled_dot_produc...cpu_backward");
+  EXPECT_EQ(shortened("\u00e4\u00f6\u00fc\u00e4\u00f6\u00fc", 5), "\u00e4...\u00fc");
 }
 
 TEST(WorkspaceLimit, had_no_effect_where_a_convolution_took_more) {

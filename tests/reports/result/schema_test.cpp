@@ -72,10 +72,11 @@ TEST(Schema, requires_every_key_and_allows_no_other) {
     std::vector<std::string> properties;
     for (const auto& [key, value] : object["properties"].items()) properties.push_back(key);
     // A result of one process says nothing of ranks, and a pass without a budget nothing of one.
-    const std::set<std::string> not_in_all{"ranks",          "backend",         "reduction",
-                                           "shards",         "communication_s", "exposed_s",
-                                           "local_rank",     "exchanges",       "exchanged_bytes",
-                                           "expected_bytes", "budget"};
+    const std::set<std::string> not_in_all{
+        "ranks",     "backend",    "reduction",     "shards",          "communication_s",
+        "exposed_s", "local_rank", "exchanges",     "exchanged_bytes", "expected_bytes",
+        "budget",    "pipeline",   "micro_batches", "first_block",     "last_block",
+        "blocks",    "blocks_s"};
     std::erase_if(properties, [&](const std::string& key) {
       return not_in_all.contains(key) &&
              std::find(required.begin(), required.end(), key) == required.end();
@@ -105,6 +106,7 @@ TEST(Schema, refuses_every_kind_of_error_and_names_the_place) {
       {"/metrics/0/direction", "up", "metrics[0].direction"},
       {"/metrics/0/ci95/low", "x", "metrics[0].ci95"},
       {"/gates/0/verdict", "maybe", "gates[0].verdict"},
+      {"/gates/0/relation", "near", "gates[0].relation"},
       {"/memory/peak/by_category/weights", 1.5, "memory.peak.by_category.weights"},
       {"/exit/code", 9, "exit.code"},
       {"/schema/version", "2.0.0", "schema.version"},

@@ -370,7 +370,8 @@ TEST_F(Distances, page_says_when_the_work_is_not_the_locked_one) {
   const std::string page = quality_markdown(judged());
   EXPECT_NE(page.find("Not the locked benchmark"), std::string::npos);
   EXPECT_NE(page.find("- ho-cifar10@cpu: custom definition: train.steps=60"), std::string::npos);
-  EXPECT_NE(page.find("- ho-cifar10@cpu: data: unofficial"), std::string::npos);
+  EXPECT_NE(page.find("- ho-cifar10@cpu: data: unofficial (not the files that were published)"),
+            std::string::npos);
 }
 
 TEST_F(Distances, sheets_of_samples_are_shown_by_their_place_below_the_folder) {

@@ -79,6 +79,20 @@ TEST_F(WriteQuality, finds_a_page_that_was_changed_or_is_stale) {
   EXPECT_EQ(check_quality(folder_).size(), 2U);
 }
 
+TEST_F(WriteQuality, finds_a_study_in_a_folder_of_its_own_that_was_changed_or_cannot_be_read) {
+  keep_three_seeds();
+  const fs::path own = folder_ / "own";
+  write_quality(own, judge_quality(read_quality_side({folder_.string()}), {}));
+  EXPECT_TRUE(check_quality(own).empty());
+  write_file_atomically(own / "quality.md", "# PASS");
+  ASSERT_EQ(check_quality(own).size(), 1U);
+  EXPECT_EQ(check_quality(own)[0].file, (own / "quality.md").string());
+  write_file_atomically(own / "quality.json", "{}");
+  ASSERT_EQ(check_quality(own).size(), 1U);
+  EXPECT_EQ(check_quality(own)[0].file, (own / "quality.json").string());
+  EXPECT_NE(check_quality(own)[0].words.find("schema: missing"), std::string::npos);
+}
+
 TEST_F(WriteQuality, judges_again_as_it_was_asked_to_the_last_time) {
   keep_seeds(4, 0.03, 0.001);
   EXPECT_EQ(write_suite_quality(folder_).value().verdict, QualityVerdict::kFail);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -30,13 +31,13 @@ class Repository {
 
   [[nodiscard]] const fs::path& path() const { return folder_.path(); }
 
- private:
   void run(const std::string& words) const {
     const test::Finished done =
         test::Process({"/bin/sh", "-c", "cd " + path().string() + " && " + words}).wait();
     ASSERT_EQ(done.code, 0) << words << done.both();
   }
 
+ private:
   void commit(const std::string& name, const std::string& line) const {
     std::ofstream(path() / "noisemark.in") << name << "\n";
     std::ofstream(path() / "CMakeLists.txt")
@@ -113,9 +114,20 @@ TEST(RefBuild, what_is_no_revision_or_no_repository_is_refused) {
   EXPECT_EQ(unknown.find("ab: nonexistent: git says: fatal: bad revision"), 0U) << unknown;
   EXPECT_NE(unknown.find("(a revision of "), std::string::npos) << unknown;
   EXPECT_NE(refusal("--help", repository.path()), "not refused");
+  repository.run("git clone -q --depth 1 file://$PWD shallow");
+  const std::string cut_off = refusal("HEAD~2", repository.path() / "shallow");
+  EXPECT_NE(cut_off.find("/shallow, a shallow clone: git fetch --unshallow brings the others)"),
+            std::string::npos)
+      << cut_off;
+  repository.run("git rm -qf CMakeLists.txt && git -c user.name=t -c user.email=t@t commit -qm n");
+  const std::string another = refusal("HEAD", repository.path());
+  EXPECT_EQ(another.find("ab: HEAD: has no CMakeLists.txt in "), 0U) << another;
   const test::TemporaryFolder elsewhere;
   const std::string words = refusal("HEAD", elsewhere.path());
   EXPECT_NE(words.find("git says: fatal: not a git repository"), std::string::npos) << words;
+  EXPECT_NE(words.find(" (a clone of Noisemark as the working folder, or programs: --a and --b)"),
+            std::string::npos)
+      << words;
 }
 
 TEST(RefBuild, of_a_repository_that_has_lost_its_objects_says_what_git_says) {
@@ -124,6 +136,30 @@ TEST(RefBuild, of_a_repository_that_has_lost_its_objects_says_what_git_says) {
   fs::create_directory(repository.path() / ".git" / "objects");
   const std::string words = refusal("HEAD", repository.path());
   EXPECT_NE(words.find("git says: fatal: bad object"), std::string::npos) << words;
+}
+
+TEST(RefBuild, of_a_git_that_says_nothing_tells_how_that_ended) {
+  const Repository repository;
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "git") << "#!/bin/sh\nexit 3\n";
+  fs::permissions(folder.path() / "git", fs::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
+  const std::string words = refusal("HEAD", repository.path());
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_NE(words.find("git ended with 3 and said nothing"), std::string::npos) << words;
+}
+
+TEST(RefBuild, of_a_git_that_may_not_be_started_says_so) {
+  const Repository repository;
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "git") << "#!/bin/sh\nexit 3\n";  // nobody may execute it
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", folder.path().c_str(), 1);
+  const std::string words = refusal("HEAD", repository.path());
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_NE(words.find("git: cannot be started: Permission denied (a program)"), std::string::npos)
+      << words;
 }
 
 std::string refusal_of(const std::string& program) {

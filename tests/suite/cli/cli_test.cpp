@@ -253,6 +253,17 @@ TEST(CommandLine, refuses_results_that_are_not_there) {
   }
 }
 
+TEST(CommandLine, says_in_one_line_that_libtorch_cannot_read_its_settings) {
+  const test::Finished refused =
+      test::run_noisemark({"list"}, {{"PYTORCH_CUDA_ALLOC_CONF", "nonsense"}});
+  EXPECT_EQ(refused.code, 2) << refused.both();
+  EXPECT_EQ(refused.err.find("noisemark: the libraries cannot be loaded: "), 0U) << refused.err;
+  EXPECT_TRUE(refused.err.ends_with(
+      " (the variables PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF as LibTorch has them)\n"))
+      << refused.err;
+  EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+}
+
 TEST(CommandLine, refuses_a_working_folder_that_was_removed) {
   const test::Finished result =
       test::run_noisemark_after("gone=$(mktemp -d) && cd \"$gone\" && rmdir \"$gone\"",
@@ -290,7 +301,7 @@ TEST(CommandLine, an_unknown_requirement_is_found_before_anything_runs) {
     const Finished unknown = noisemark({"help"}, {{"NOISEMARK_REQUIRE", required}});
     EXPECT_EQ(unknown.code, 2);
     EXPECT_EQ(unknown.err, "noisemark: NOISEMARK_REQUIRE: " + required +
-                               " (cuda, peers, pictures or several with commas)\n");
+                               " (cuda, peers, pictures, browser or several with commas)\n");
     EXPECT_EQ(unknown.out, "");
   }
 }

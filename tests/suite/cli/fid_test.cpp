@@ -257,6 +257,8 @@ TEST_F(Fid, refuses_bad_input_with_the_reason) {
   std::filesystem::create_directory(path("damaged"));
   std::ofstream(path("damaged/a.png")) << "no picture at all";
   std::ofstream(path("cut.npz")) << "PK";
+  std::filesystem::create_directories(path("drawn/pictures"));
+  const std::string drawn = save("drawn/samples.npy", test::normals(1, 30, 4));
   write_npz(path("other.npz"),
             {{"mu", test::normals(1, 1, 3)[0]},
              {"sigma", test::covariance_of(test::rotation(1, 4), test::spectrum(4, 1))}});
@@ -267,6 +269,8 @@ TEST_F(Fid, refuses_bad_input_with_the_reason) {
       {{coloured, gray}, "channels: 3 and 1 per picture"},
       {{a, save("five.npy", test::normals(1, 30, 5))}, "features: 4 and 5 per sample"},
       {{a, save("nan.npy", nan)}, "the first is row 7"},
+      {{drawn, save("six.npy", test::normals(1, 30, 6))},
+       "drawn/pictures are these samples as pictures)"},
       {{a, path("empty")}, "empty: no pictures"},
       {{a, path("damaged")}, "damaged/a.png: "},
       {{a, path("cut.npz")}, "cut.npz: truncated, or no ZIP archive"},

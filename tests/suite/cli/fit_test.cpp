@@ -86,8 +86,10 @@ TEST(Fit, writes_the_table_to_a_file) {
   const std::filesystem::path file = folder.path() / "fit.md";
   const test::Finished result = fit({"--memory", "64KiB", "--out", file.string()});
   EXPECT_EQ(result.code, 1) << result.both();
-  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.out, file.string() + "\n");
   EXPECT_EQ(cell(reports::read_file(file), "none", 3), "0");
+  const test::Finished again = fit({"--memory", "64KiB", "--out", file.string()});
+  EXPECT_EQ(again.code, 1) << "its own table is replaced: " << again.both();
 }
 
 reports::Result run_within(const std::string& memory, const std::vector<std::string>& more) {

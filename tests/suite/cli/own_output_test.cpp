@@ -4,11 +4,13 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/base/file.h"
 #include "reports/render/run_folder.h"
 #include "reports/result/json_io.h"
+#include "suite/cli/options.h"
 #include "suite/io/numpy.h"
 #include "tests/reports/compare/runs.h"
 #include "tests/suite/process.h"
@@ -114,6 +116,74 @@ TEST_F(OwnOutput, of_earlier_is_written_again_wherever_it_lies) {
   }
 }
 
+TEST_F(OwnOutput, replaces_what_it_did_not_write_only_by_force) {
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {report(), "notes"},
+      {compare(), "notes"},
+      {{"trace", text("trace.json")}, "notes"},
+      {{"fid", text("features.npy")}, "notes"},
+      {{"fit", "gmm16@cpu", "--memory", "1KiB"}, "notes"},
+      {{"history", text("runs")}, "history.md"},
+      {{"quality", text("runs")}, "quality.md"},
+      {{"ab", "gmm16", "--a", "a", "--b", "b"}, "ab.md"},
+      {{"calibrate", "gmm16"}, "calibration.md"},
+      {{"selftest"}, "selftest.md"}};
+  for (const auto& [words, name] : cases) {
+    reports::write_file_atomically(at(name), "# What I thought\n");
+    Words with_out = words;
+    const bool is_file = name == "notes";
+    with_out.insert(with_out.end(), {"--out", is_file ? text(name) : at("").string()});
+    const test::Finished refused = noisemark(with_out);
+    EXPECT_EQ(refused.code, 2) << words.front() << ": " << refused.both();
+    EXPECT_EQ(refused.err, "noisemark: --out: " + text(name) +
+                               ", a file that this command did not write (another place, or "
+                               "--force to replace it)\n");
+    EXPECT_EQ(reports::read_file(at(name)), "# What I thought\n") << words.front();
+    if (!is_file) {
+      fs::remove(at(name));
+      continue;
+    }
+    if (words.front() == "fit") continue;  // trains for seconds
+    with_out.emplace_back("--force");
+    const test::Finished forced = noisemark(with_out);
+    EXPECT_NE(forced.code, 2) << words.front() << ": " << forced.both();
+    EXPECT_NE(forced.out.find(text(name)), std::string::npos) << "says where the text is";
+    EXPECT_NE(reports::read_file(at(name)), "# What I thought\n") << words.front();
+  }
+}
+
+TEST_F(OwnOutput, of_every_format_is_known_again) {
+  std::vector<Words> all;
+  for (const std::string& format : report_formats()) {
+    all.push_back({"report", text("runs"), "--format", format});
+  }
+  for (const std::string& format : comparison_formats()) {
+    Words both = compare();
+    both.insert(both.end(), {"--format", format});
+    all.push_back(both);
+  }
+  Words page = compare();
+  page.emplace_back("--html");
+  all.push_back(page);
+  for (const char* format : {"md", "json"}) {
+    all.push_back({"trace", text("trace.json"), "--format", format});
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    Words words = all[i];
+    words.insert(words.end(), {"--out", text("out" + std::to_string(i))});
+    const test::Finished first = noisemark(words);
+    const test::Finished again = noisemark(words);
+    EXPECT_EQ(again.code, first.code) << i << ": " << again.both();
+    EXPECT_NE(again.code, 2) << i << ": " << again.both();
+  }
+  for (int times = 0; times < 2; ++times) {
+    const test::Finished done = noisemark({"history", text("runs"), "--html", "--out", text("of")});
+    EXPECT_EQ(done.code, 0) << done.both();
+  }
+  reports::write_file_atomically(at("mktemp"), "");
+  EXPECT_EQ(noisemark({"trace", text("trace.json"), "--out", text("mktemp")}).code, 0);
+}
+
 TEST_F(OwnOutput, is_no_folder_of_a_run_to_a_command_that_writes_other_things) {
   const test::Finished history =
       noisemark({"history", text("runs/0"), text("runs/1"), "--out", text("runs/0")});
@@ -123,6 +193,81 @@ TEST_F(OwnOutput, is_no_folder_of_a_run_to_a_command_that_writes_other_things) {
   EXPECT_FALSE(fs::exists(at("runs/0/history.md")));
   EXPECT_EQ(noisemark({"history", text("runs"), "--out", text("runs")}).code, 0)
       << "a folder of runs is none";
+}
+
+TEST_F(OwnOutput, of_moments_is_known_by_its_arrays_alone) {
+  const at::Tensor some = at::ones({3}, at::kDouble);
+  write_npz(text("foreign.npz"), {{"mean", some}, {"sigma", some}});
+  const std::string before = reports::read_file(at("foreign.npz"));
+  EXPECT_EQ(noisemark({"fid", text("features.npy"), "--out", text("foreign.npz")}).code, 2);
+  EXPECT_EQ(reports::read_file(at("foreign.npz")), before);
+  write_npy(text("pictures.npy"), (at::arange(8 * 12) * 37 % 251).to(at::kByte).view({8, 3, 2, 2}));
+  for (const char* set : {"features", "pictures"}) {
+    const std::string out = text(std::string(set) + "-moments.npz");
+    for (int times = 0; times < 2; ++times) {
+      const test::Finished done = noisemark({"fid", text(std::string(set) + ".npy"), "--out", out});
+      EXPECT_EQ(done.code, 0) << done.both();
+    }
+  }
+}
+
+TEST_F(OwnOutput, to_the_stream_of_the_program_is_what_it_would_print) {
+  Words words = compare();
+  words.insert(words.end(), {"--format", "json"});
+  const std::string printed = noisemark(words).out;
+  words.insert(words.end(), {"--out", "/dev/stdout"});
+  EXPECT_EQ(noisemark(words).out, printed) << "and no path behind it";
+}
+
+TEST_F(OwnOutput, replaces_plots_that_it_did_not_draw_only_by_force) {
+  const Words plan = {"plan", "gmm16@cpu", "--device", "cpu", "--budget", "1GiB"};
+  const Words history = {"history", text("runs")};
+  Words drawn = history;
+  drawn.insert(drawn.end(), {"--out", text("drawn")});
+  ASSERT_EQ(noisemark(drawn).code, 0);
+  std::vector<std::pair<Words, std::string>> cases = {{plan, "pareto.svg"}};
+  for (const auto& entry : fs::directory_iterator(at("drawn/plots"))) {
+    if (cases.size() < 3 && entry.path().extension() != ".gp") {
+      cases.emplace_back(history, entry.path().filename().string());
+    }
+  }
+  ASSERT_EQ(cases.size(), 3U);
+  fs::create_directories(at("of/plots"));
+  for (const auto& [words, name] : cases) {
+    const std::string plot = "of/plots/" + name;
+    reports::write_file_atomically(at(plot), "mine");
+    Words with_out = words;
+    with_out.insert(with_out.end(), {"--out", text("of")});
+    const test::Finished refused = noisemark(with_out);
+    EXPECT_EQ(refused.code, 2) << words.front() << ": " << refused.both();
+    EXPECT_EQ(refused.err, "noisemark: --out: " + text(plot) +
+                               ", a file that this command did not write (another place, or "
+                               "--force to replace it)\n");
+    EXPECT_EQ(reports::read_file(at(plot)), "mine") << words.front();
+    with_out.emplace_back("--force");
+    const test::Finished forced = noisemark(with_out);
+    EXPECT_EQ(forced.code, 0) << words.front() << ": " << forced.both();
+    EXPECT_NE(reports::read_file(at(plot)), "mine") << words.front();
+    with_out.pop_back();
+    const test::Finished again = noisemark(with_out);
+    EXPECT_EQ(again.code, 0) << words.front() << " replaces its own: " << again.both();
+  }
+}
+
+TEST_F(OwnOutput, of_a_self_test_is_known_again) {
+  for (int times = 0; times < 2; ++times) {
+    const test::Finished done = noisemark({"selftest", "--out", text("self")});
+    EXPECT_TRUE(fs::exists(at("self/selftest.md"))) << done.both();
+    EXPECT_EQ(done.err.find("did not write"), std::string::npos) << done.err;
+  }
+}
+
+TEST_F(OwnOutput, leaves_a_page_that_it_was_not_asked_for) {
+  fs::create_directories(at("of"));
+  reports::write_file_atomically(at("of/history.html"), "mine");
+  EXPECT_EQ(noisemark({"history", text("runs"), "--out", text("of")}).code, 0);
+  EXPECT_EQ(reports::read_file(at("of/history.html")), "mine");
+  EXPECT_EQ(noisemark({"history", text("runs"), "--html", "--out", text("of")}).code, 2);
 }
 
 }  // namespace

@@ -109,6 +109,24 @@ TEST_F(QualityCommand, writes_files_that_check_and_report_know) {
   EXPECT_EQ(reports::read_file(fs::path(runs) / "quality.md"), page);
 }
 
+TEST_F(QualityCommand, of_runs_elsewhere_writes_a_folder_that_check_takes) {
+  const std::string runs = keep("runs", 0.001, 0.001);
+  const std::string out = runs + "-study";
+  EXPECT_EQ(quality({runs, "--out", out}).code, 0);
+  EXPECT_EQ(quality({runs, "--out", out}).code, 0) << "it knows what it wrote";
+  const test::Finished whole = test::run_noisemark({"check", out});
+  EXPECT_EQ(whole.code, 0) << whole.both();
+  EXPECT_EQ(whole.out, out + ": nothing is wrong\n");
+  reports::write_file_atomically(fs::path(out) / "quality.md", "# PASS\n");
+  const test::Finished changed = test::run_noisemark({"check", out});
+  EXPECT_EQ(changed.code, 1) << changed.both();
+  EXPECT_NE(changed.out.find("quality.md: quality: "), std::string::npos) << changed.out;
+  const std::string above = fs::path(out).parent_path().string();
+  EXPECT_NE(test::run_noisemark({"check", above}).out.find("-study/quality.md: quality: "),
+            std::string::npos)
+      << "from above too";
+}
+
 TEST_F(QualityCommand, keeps_what_was_asked_for_from_the_default_gates_of_a_report) {
   const std::string runs = keep("runs", 0.02, 0.002);
   EXPECT_EQ(quality({runs, "--gate", "val_loss=0.05", "--out", runs}).code, 0);

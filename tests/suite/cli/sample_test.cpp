@@ -214,11 +214,22 @@ TEST_F(Sample, refuses_what_it_cannot_do) {
 TEST_F(Sample, says_when_the_weights_were_trained_otherwise) {
   const Finished finished = sample({"--out", out().string()});
   EXPECT_EQ(finished.code, 0) << finished.both();
-  EXPECT_NE(finished.err.find("trained under another definition"), std::string::npos);
+  EXPECT_NE(finished.err.find("trained under another definition than gmm16, whose network fits: a "
+                              "custom one\n"),
+            std::string::npos)
+      << finished.err;
   const Finished same =
       sample({"--out", out("same").string(), "--set", "train.steps=6", "--set", "train.batch=4",
               "--set", "eval.samples=8", "--set", "eval.every=0"});
-  EXPECT_EQ(same.err, "") << "where it is not so";
+  EXPECT_EQ(same.said(), "") << "where it is not so";
+}
+
+TEST_F(Sample, says_of_which_benchmark_the_weights_are_that_do_not_fit) {
+  const Finished finished = test::run_noisemark(
+      {"sample", "gmm16-ho@cpu", "--weights", weights(), "--out", out().string()});
+  EXPECT_EQ(finished.code, 2) << finished.both();
+  EXPECT_TRUE(finished.err.ends_with("; they are weights of the network of gmm16\n"))
+      << finished.err;
 }
 
 TEST_F(Sample, tells_that_weights_of_another_type_are_converted) {

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "reports/base/error.h"
 #include "reports/result/warmup.h"
@@ -56,6 +58,14 @@ TEST(Catalogue, ships_every_file_of_the_folder_at_both_scales) {
   EXPECT_EQ(hashes.size(), 2 * shipped.size());
 }
 
+TEST(Catalogue, lists_the_files_by_their_order_and_then_by_their_id) {
+  std::vector<std::pair<int64_t, std::string_view>> listed;
+  for (const BenchmarkFile& file : benchmark_files()) {
+    listed.emplace_back(load_definition(file.id, "cpu").order, file.id);
+  }
+  EXPECT_TRUE(std::is_sorted(listed.begin(), listed.end())) << testing::PrintToString(listed);
+}
+
 TEST(Catalogue, keeps_the_batch_of_the_gpu_scale) {
   for (const BenchmarkFile& file : benchmark_files()) {
     EXPECT_EQ(load_definition(file.id, "gpu").train.batch, 128) << file.id;
@@ -93,10 +103,11 @@ TEST(Catalogue, takes_the_scale_from_the_id_before_the_device) {
 }
 
 TEST(Catalogue, names_the_nearest_benchmark) {
+  std::string names;
+  for (const BenchmarkFile& file : benchmark_files()) names += std::string(file.id) + ", ";
   EXPECT_EQ(loading_error("ho-cifar", {}),
-            "\"ho-cifar\": unknown benchmark or suite (nearest \"ho-cifar10\"; one of: gmm16, "
-            "gmm16-ho, gmm16-ho-relu, gmm16-ho-long, gmm16-ho-relu-long, lucid-cifar10, "
-            "ho-cifar10, ho-relu-cifar10, lucid-128, smoke, cpu, gpu)");
+            "\"ho-cifar\": unknown benchmark or suite (nearest \"ho-cifar10\"; one of: " + names +
+                "smoke, cpu, gpu)");
 }
 
 TEST(Catalogue, suites_name_only_benchmarks_with_their_scale) {
@@ -178,6 +189,16 @@ TEST(Set, refuses_what_is_not_the_definitions) {
   EXPECT_EQ(set_error("benchmark.id=x").substr(0, 27), "--set: benchmark.id: locked");
   EXPECT_EQ(set_error("gate.excess_loss.max=9").substr(0, 35),
             "--set: gate.excess_loss.max: locked");
+  EXPECT_EQ(set_error("scale.cpu.train.steps=9").substr(0, 36),
+            "--set: scale.cpu.train.steps: locked");
+}
+
+TEST(Set, takes_the_rule_for_the_learning_rate_which_is_no_scale_of_the_benchmark) {
+  const Definition d =
+      load_definition("gmm16-ho", "cpu", {"scale.rule=linear", "scale.base_batch=16"});
+  EXPECT_EQ(d.scaling.rule, "linear");
+  EXPECT_EQ(d.scaling.base_batch, 16);
+  EXPECT_EQ(set_error("scale.rul=linear"), "--set: scale.rul: unknown key (nearest: scale.rule)");
 }
 
 TEST(Set, lets_keys_of_the_file_lapse_when_the_model_changes) {

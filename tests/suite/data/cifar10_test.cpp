@@ -97,10 +97,14 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
       {"data_batch_1", "data_batch_1 shows that this is the Python version of CIFAR-10"},
       {"data_batch_1.mat", "data_batch_1.mat shows that this is the Matlab version of CIFAR-10"},
       {"trainLabels.csv",
-       "trainLabels.csv shows that this is Kaggle's copy of CIFAR-10, which is PNG files"},
-      {"train.7z", "train.7z shows that this is Kaggle's copy of CIFAR-10, which is PNG files"},
+       "trainLabels.csv shows that this is Kaggle's copy of CIFAR-10, which is PNG files: on "
+       "them, unpacked, --set data.name=folder trains"},
+      {"train.7z",
+       "train.7z shows that this is Kaggle's copy of CIFAR-10, which is PNG files: on them, "
+       "unpacked, --set data.name=folder trains"},
       {"train/1.png",
-       "train shows that this is a folder of picture files, for which data.name is \"folder\""},
+       "train shows that this is a folder of picture files, on which "
+       "--set data.name=folder trains"},
       {"plain_text/train-00000-of-00001.parquet",
        "plain_text shows that this is CIFAR-10 as Parquet files"},
       {"data/train-00000-of-00001.parquet",
@@ -113,17 +117,17 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
       {"cifar-10/cifar-10-batches-py/data_batch_1",
        "cifar-10/cifar-10-batches-py shows that this is the Python version of CIFAR-10"},
       {"cifar-10/train/1.png",
-       "cifar-10/train shows that this is a folder of picture files, for "
-       "which data.name is \"folder\""},
+       "cifar-10/train shows that this is a folder of picture files, on which "
+       "--set data.name=folder trains"},
       {"test/1.png",
-       "test/1.png shows that this is a folder of picture files, for which "
-       "data.name is \"folder\""},
+       "test/1.png shows that this is a folder of picture files, on which "
+       "--set data.name=folder trains"},
       {"cats/1.JPG",
-       "cats/1.JPG shows that this is a folder of picture files, for which "
-       "data.name is \"folder\""},
+       "cats/1.JPG shows that this is a folder of picture files, on which "
+       "--set data.name=folder trains"},
       {"1.png",
-       "1.png shows that this is a folder of picture files, for which data.name is "
-       "\"folder\""},
+       "1.png shows that this is a folder of picture files, on which "
+       "--set data.name=folder trains"},
       {"cifar-10-binary.tar.gz.part",
        "cifar-10-binary.tar.gz.part is a download that is not whole"},
       {"Unconfirmed 7.crdownload", "Unconfirmed 7.crdownload is a download that is not whole"},
@@ -133,6 +137,11 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
       {"x/cifar-10-binary.tar.gz.1", "x/cifar-10-binary.tar.gz.1 was not unpacked"},
       {"cifar-10-binary.tar(1).gz", "cifar-10-binary.tar(1).gz was not unpacked"},
       {"cifar-100-binary/train.bin", "cifar-100-binary shows that this is CIFAR-100"},
+      {"cifar-10-python.tar.gz",
+       "cifar-10-python.tar.gz shows that this is the Python version of CIFAR-10"},
+      {"cifar-10-matlab.tar.gz",
+       "cifar-10-matlab.tar.gz shows that this is the Matlab version of CIFAR-10"},
+      {"cifar-100-binary.tar.gz", "cifar-100-binary.tar.gz shows that this is CIFAR-100"},
       {"cifar-10-binary.tar.gz", "cifar-10-binary.tar.gz was not unpacked"},
       {"CIFAR-10.ZIP", "CIFAR-10.ZIP was not unpacked"}};
   for (const auto& [name, words] : kCopies) {
@@ -149,12 +158,12 @@ TEST(Cifar10, another_copy_of_the_pictures_is_named_with_what_is_needed) {
 
 TEST(Cifar10, files_that_lie_deeper_are_named_with_the_folder_to_give) {
   const TemporaryFolder folder;
-  folder.write("x/" + kFolder + "data_batch_1.bin", {'x'});
+  folder.write("x/y/z/" + kFolder + "data_batch_1.bin", {'x'});
   const std::string path = folder.path().string();
   expect_refused(folder.path(), "--data " + path + ": the files lie deeper: give --data " + path +
-                                    "/x/cifar-10-batches-bin" + kNeeded);
+                                    "/x/y/z/cifar-10-batches-bin" + kNeeded);
   const TemporaryFolder linked;
-  std::filesystem::create_directory_symlink(folder.path() / "x" / kFolder,
+  std::filesystem::create_directory_symlink(folder.path() / "x/y/z" / kFolder,
                                             linked.path() / "cifar-10-batches-bin (1)");
   expect_refused(linked.path(), "--data " + linked.path().string() +
                                     ": the files lie deeper: give --data " +

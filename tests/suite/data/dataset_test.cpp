@@ -27,9 +27,13 @@ void expect_error(const Definition& definition, ExitCode code, const std::string
 
 TEST(OpenDataset, cannot_run_here_without_a_folder_that_is_needed) {
   expect_error(definition_of("cifar10"), ExitCode::kCannotRunHere,
-               "lucid-cifar10: --data: none (the folder with cifar-10-batches-bin)");
-  expect_error(definition_of("folder"), ExitCode::kCannotRunHere,
-               "lucid-cifar10: --data: none (a folder of PNG or JPEG files)");
+               "lucid-cifar10: --data: not given, and NOISEMARK_DATA is not set (the folder with "
+               "cifar-10-batches-bin, which "
+               "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz holds)");
+  expect_error(
+      definition_of("folder"), ExitCode::kCannotRunHere,
+      "lucid-cifar10: --data: not given, and NOISEMARK_DATA is not set (a folder of PNG or "
+      "JPEG files)");
 }
 
 TEST(OpenDataset, names_every_source_when_there_is_none_of_that_name) {

@@ -155,10 +155,9 @@ TEST(ImageFolder, a_text_named_like_a_picture_is_an_error) {
   const TemporaryFolder folder;
   folder.write("a.png", shade(1));
   folder.write("b.JPG", {'h', 'i'});
-  EXPECT_EQ(
-      message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
-      (folder.path() / "b.JPG").string() +
-          ": neither PNG nor JPEG (PNG or JPEG files, at any depth; 1 files are good, 1 not)");
+  EXPECT_EQ(message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput),
+            (folder.path() / "b.JPG").string() +
+                ": neither PNG nor JPEG (PNG or JPEG files, at any depth; 1 file is good, 1 not)");
 }
 
 TEST(ImageFolder, a_damaged_picture_of_any_name_is_an_error) {
@@ -179,7 +178,7 @@ TEST(ImageFolder, a_picture_for_printers_is_an_error_before_anything_is_read) {
   const std::string message =
       message_of(folder.path(), folder_definition(3, 4), ExitCode::kBadInput);
   EXPECT_NE(message.find("b.jpg: JPEG: CMYK"), std::string::npos) << message;
-  EXPECT_NE(message.find("1 files are good, 1 not"), std::string::npos) << message;
+  EXPECT_NE(message.find("1 file is good, 1 not"), std::string::npos) << message;
 }
 
 TEST(ImageFolder, names_what_systems_leave_behind_like_all_that_is_no_picture) {
@@ -321,6 +320,7 @@ TEST(ImageFolder, other_spellings_of_the_splits_are_splits_and_are_named) {
       {"train", "tests"},
       {"trainset", "testset"},
       {"seg_train", "seg_test"},
+      {"tr", "te"},
       {"trainA", "testA"},
       {"train_b", "val_b"},
       {"DIV2K_train_HR", "DIV2K_valid_HR"},
@@ -338,6 +338,17 @@ TEST(ImageFolder, other_spellings_of_the_splits_are_splits_and_are_named) {
     EXPECT_EQ(read(*dataset, Split::kTest, 1)[0], pixel_value(20));
     EXPECT_EQ(dataset->note(), train + "/ is the training split, and " + test + "/ the test split");
   }
+}
+
+TEST(ImageFolder, of_languages_has_classes_and_no_splits) {
+  const TemporaryFolder folder;
+  for (const char* language : {"de", "te", "tr"}) {
+    for (int i = 0; i < 4; ++i) {
+      folder.write(std::string(language) + "/" + std::to_string(i) + ".png", shade(10));
+    }
+  }
+  const auto dataset = open_image_folder(folder_definition(1, 4), folder.path());
+  EXPECT_EQ(dataset->size(Split::kTrain) + dataset->size(Split::kTest), 12);
 }
 
 TEST(ImageFolder, with_splits_everything_beside_them_is_named) {

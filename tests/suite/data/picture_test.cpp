@@ -36,6 +36,9 @@ TEST(Resize, gives_the_same_bits_as_torchvision_with_pillow) {
       Case{101, 64, 3, 64, "7a9f2297e39995ddeda0b84556d3913b8ceba8b4b21f735d8f87c90ac321d8ff"},
       Case{64, 64, 3, 32, "e8e86dc51e3e671fc98d5a9a054dbdf51b7537c393957d9b2df1d95758211037"},
       Case{7, 200, 1, 16, "0997b3b2a274c7050989fc755971303badfd3cb582e2b08c393bc989bcb56729"},
+      // Here Pillow 13 resizes the height first.
+      Case{24, 100, 3, 16, "8e3a9a1a7b10e84167d7b50abd9f30754219c191e5328afa71c78fc2d92abaef"},
+      Case{64, 200, 3, 32, "fb03d949b81e6b5821f2d37f5a93c159311708db070ba0d4cc43a1e495060048"},
   };
   for (const Case& c : kCases) {
     const Picture result =

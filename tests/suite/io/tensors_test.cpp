@@ -104,7 +104,7 @@ TEST(Conversion, is_told_by_type_and_not_where_there_is_none) {
   EXPECT_EQ(told({{"a", real}, {"n", at::ones({1}, at::kLong)}}), "");
   EXPECT_EQ(told({{"a", half}, {"b", real}, {"c", half}, {"d", at::ones({1}, at::kDouble)}}),
             "noisemark: w.safetensors: 2 of its 4 tensors are F16 and are converted to F32\n"
-            "noisemark: w.safetensors: 1 of its 4 tensors are F64 and are converted to F32\n");
+            "noisemark: w.safetensors: 1 of its 4 tensors is F64 and is converted to F32\n");
 }
 
 TEST(CopyByName, shortens_long_lists) {

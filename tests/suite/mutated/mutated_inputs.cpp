@@ -4,6 +4,7 @@
 //
 // The usage stands in kUsage.
 
+#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -46,7 +47,10 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-constexpr unsigned kPatience_s = 120;
+// A hang is told by processor time, which a busy machine does not lengthen. What waits and takes
+// none ends by the clock.
+constexpr rlim_t kPatience_s = 120;
+constexpr unsigned kLongestWait_s = 600;
 
 int program(const Words& words) {
   try {
@@ -79,7 +83,9 @@ Ended in_a_process(const Words& words, const fs::path& log) {
     dup2(input, STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
-    alarm(kPatience_s);
+    alarm(kLongestWait_s);
+    const rlimit processor_time{kPatience_s, kPatience_s};  // SIGKILL, which nothing catches
+    setrlimit(RLIMIT_CPU, &processor_time);
     const rlimit address_space{rlim_t{16} << 30U, rlim_t{16} << 30U};
     setrlimit(RLIMIT_AS, &address_space);
     const int code = program(words);
@@ -584,8 +590,8 @@ class Campaign {
         const Ended ended = in_a_process(words, seeds_.log());
         fs::remove(seeds_ / "resumed/result.json");
         if (kind.takes(ended)) continue;
-        fmt::print("{}, unchanged: noisemark {} ends with {}\n    {}\n", kind.name,
-                   fmt::join(words, " "), ended.code, ended.said);
+        fmt::print("{}, unchanged: noisemark {} ends with {}, signal {}\n    {}\n", kind.name,
+                   fmt::join(words, " "), ended.code, ended.signal, ended.said);
         pass = false;
       }
     }
@@ -631,7 +637,7 @@ class Campaign {
     ++count.inputs;
     if (ended.code != 0) ++count.refused;
     const char* fault = nullptr;
-    if (ended.signal == SIGALRM) {
+    if (ended.signal == SIGALRM || ended.signal == SIGKILL) {
       fault = "hangs";
       ++count.hangs;
     } else if (ended.signal != 0) {
@@ -733,7 +739,8 @@ int campaign(const Options& options) {
 int main(int argc, char** argv) {
   namespace test = noisemark::suite::test;
   std::signal(SIGXFSZ, SIG_IGN);
-  setenv("OMP_NUM_THREADS", "1", 1);
+  setenv("OMP_NUM_THREADS", "1", 1);  // for programs that are started
+  at::set_num_threads(1);             // a forked child would wait for threads of its parent's
   noisemark::memopt::install_tracking_allocator();
   noisemark::memopt::install_saved_tensor_engine();
   const std::vector<std::string> words(argv + 1, argv + argc);

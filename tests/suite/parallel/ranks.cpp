@@ -166,7 +166,7 @@ int run_ranks_main(int argc, char** argv) {
   memopt::install_saved_tensor_engine();
   if (const auto code = run_job_of_environment()) return *code;
   testing::InitGoogleTest(&argc, argv);
-  return noisemark::test::run_tests();
+  noisemark::test::run_tests();
 }
 
 }  // namespace noisemark::suite::test

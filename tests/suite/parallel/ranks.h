@@ -17,7 +17,7 @@ namespace noisemark::suite::test {
 
 using Words = std::vector<std::string>;
 
-/// What a rank does. It writes what it found to `out`; what it throws, the rank ends with, as the
+/// The work of a rank. It writes what it found to `out`; what it throws, the rank ends with, as the
 /// program does: with the exit code and the words on standard error.
 using Job = std::function<void(const Rank& rank, const Words& words, const std::string& out)>;
 
@@ -64,7 +64,7 @@ class Ranks {
   int wait(int64_t rank);
   /// Waits for all.
   std::vector<int> wait();
-  /// Where a rank writes its findings, and what it wrote to standard error.
+  /// The file of a rank's findings, and what the rank wrote to standard error.
   [[nodiscard]] std::string out(int64_t rank) const;
   [[nodiscard]] std::string words_of(int64_t rank) const;
 
@@ -78,7 +78,7 @@ class Ranks {
   std::map<int64_t, int> codes_;
 };
 
-/// Of a job: the limit of all waits in tests, long enough for a slow machine.
+/// Limits every wait of a job in tests; it is long enough for a slow machine.
 inline constexpr std::chrono::seconds kLimit{20};
 
 }  // namespace noisemark::suite::test

@@ -97,6 +97,60 @@ std::chrono::nanoseconds time_on_processor() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+void spend(std::chrono::nanoseconds on_processor) {
+  const auto end = time_on_processor() + on_processor;
+  while (time_on_processor() < end) {
+  }
+}
+
+TEST(PhaseTimer, counts_the_time_of_all_threads_on_processors_and_no_waiting) {
+  PhaseTimer timer(c10::kCPU);
+  timer.on_step_begin(0);
+  std::thread beside([] { spend(milliseconds(60)); });
+  spend(milliseconds(40));
+  beside.join();
+  timer.on_step_end(0);
+  timer.on_step_begin(1);
+  std::this_thread::sleep_for(milliseconds(100));
+  timer.on_step_end(1);
+  ASSERT_EQ(timer.processor_s().size(), 2U);
+  // Reading the clock and starting a thread add less than a tenth, also under a sanitizer.
+  EXPECT_GE(timer.processor_s()[0], 0.100);
+  EXPECT_LT(timer.processor_s()[0], 0.110);
+  EXPECT_LT(timer.processor_s()[1], 0.010);
+}
+
+reports::Result four_steps() {
+  reports::Result result;
+  result.samples.step_s = {9, 1, 2, 5};
+  result.protocol.warmup_steps = 1;
+  result.identity.threads = 2;
+  return result;
+}
+
+TEST(CpuMetric, is_the_time_on_processors_over_that_of_all_threads_after_the_warmup) {
+  const reports::Metric metric = cpu_metric({18, 2, 1, 5}, four_steps());
+  EXPECT_EQ(metric.name, "cpu_frac");
+  EXPECT_EQ(metric.value, 0.5) << "(2 + 1 + 5) / (1 + 2 + 5) / 2 threads";
+  EXPECT_EQ(metric.n, 3);
+}
+
+TEST(CpuMetric, of_a_resumed_run_is_that_of_the_steps_that_this_process_made) {
+  const reports::Metric metric = cpu_metric({1, 6}, four_steps());
+  EXPECT_EQ(metric.value, 0.5) << "(1 + 6) / (2 + 5) / 2 threads";
+  EXPECT_EQ(metric.n, 2);
+}
+
+TEST(CpuMetric, is_missing_with_its_reason_where_no_step_is_behind_the_warmup) {
+  reports::Result result = four_steps();
+  result.protocol.warmup_steps = 4;
+  for (const reports::Metric& metric :
+       {cpu_metric({18, 2, 1, 5}, result), cpu_metric({}, four_steps())}) {
+    EXPECT_FALSE(metric.value);
+    EXPECT_EQ(metric.missing_reason, "no step after the warm-up");
+  }
+}
+
 TEST(SlowDown, makes_a_step_take_at_least_the_fraction_longer) {
   SlowDown slow_down(c10::kCPU, 1.5);
   const Clock::time_point begin = Clock::now();

@@ -68,7 +68,7 @@ TEST(PictureSet, names_what_is_wrong_with_a_folder) {
   cut.resize(cut.size() / 2);
   folder.write("b.png", cut);
   EXPECT_NE(refusal().find("b.png: "), std::string::npos) << refusal();
-  EXPECT_NE(refusal().find("1 files are good, 1 not"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("1 file is good, 1 not"), std::string::npos) << refusal();
   const auto [code, message] = outcome([&] { (void)open_picture_folder(folder.path() / "none"); });
   EXPECT_EQ(code, ExitCode::kBadInput);
   EXPECT_NE(message.find("no such folder"), std::string::npos);

@@ -103,7 +103,8 @@ void BareTraining::backward_of_batch() {
 void BareTraining::update() {
   {
     const PhaseScope phase(observers_, Phase::kOptimizer);
-    clip_gradients(adam_.gradients(), definition_.optimizer.clip_norm);
+    const std::vector<at::Tensor> gradients = adam_.gradients();
+    clip_gradients(gradients, definition_.optimizer.clip_norm, norm_of(gradients));
     adam_.step();
     adam_.release_gradients();
   }

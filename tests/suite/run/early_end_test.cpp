@@ -519,7 +519,7 @@ TEST(Run, more_evaluation_samples_than_there_are_is_bad_input_before_anything_is
 
 TEST(ProgressLine, tells_of_every_pass_on_a_terminal_and_of_nothing_elsewhere) {
   const TemporaryFolder folder;
-  EXPECT_EQ(run_noisemark(short_run(folder.path() / "quiet")).err, "");
+  EXPECT_EQ(run_noisemark(short_run(folder.path() / "quiet")).said(), "");
   Process process(noisemark_command(short_run(folder.path() / "out")), {},
                   Process::StandardError::kTerminal);
   const Finished finished = process.wait();

@@ -77,6 +77,9 @@ TEST(Run, notes_how_fast_the_machine_ran_and_what_it_used_or_why_that_is_not_kno
   const reports::Metric* energy = reports::find_metric(result, "energy_j");
   ASSERT_NE(energy, nullptr);
   EXPECT_EQ(energy->value.has_value(), energy->missing_reason.empty());
+  const reports::Metric* cpu = reports::find_metric(result, "cpu_frac");
+  ASSERT_NE(cpu, nullptr);
+  EXPECT_GT(cpu->value.value_or(0), 0) << cpu->missing_reason;
 }
 
 TEST(Run, logs_the_samples_seen_at_both_ends_of_an_evaluation) {
@@ -258,6 +261,11 @@ TEST(Run, an_interrupt_ends_after_the_step_and_marks_the_result) {
   EXPECT_EQ(finished.code, 130) << finished.both();
   const reports::Result result = result_in(out);
   EXPECT_EQ(result.exit.status, "interrupted");
+  EXPECT_NE(
+      finished.err.find("noisemark: interrupted; the same command with --out " + out.string() +
+                        " and --resume continues it, with --force begins anew\n"),
+      std::string::npos)
+      << finished.err;
   EXPECT_GE(result.samples.loss.size(), 2u);
   EXPECT_EQ(run_noisemark({"check", out.string()}).code, 0);
 }

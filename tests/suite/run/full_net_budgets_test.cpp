@@ -129,17 +129,18 @@ TEST(FullNetBudgets, fifty_at_random_are_never_exceeded_and_peaks_fall_with_them
   RecordProperty("followed_plans", std::to_string(followed));
 }
 
-/// The bound on one thread. The fastest of a few is what planning takes where nothing else
-/// runs.
+/// The bound on one thread. The fastest of several is what planning takes where nothing else runs:
+/// neighbours on a machine were seen to make it twice as slow for many seconds.
 TEST(FullNetPlanning, takes_at_most_fifty_milliseconds) {
 #if defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
   GTEST_SKIP() << "of a program that was built to be fast";
 #endif
   constexpr double kMost = 0.050;
+  constexpr int kMostAttempts = 20;
   memopt::BudgetMode mode({BudgetTarget::kPeak, kPlenty});
   FullNet net(mode, 1);
   double best_s = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kMostAttempts && best_s > kMost; ++i) {
     net.attach();
     net.warm_up();
     ASSERT_NE(mode.planner(), nullptr) << mode.report().missing_reason;

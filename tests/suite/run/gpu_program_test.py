@@ -21,7 +21,7 @@ def noisemark(*words):
 
 class GpuProgram(unittest.TestCase):
     def result_of(self, mode, baseline, *more):
-        """Of a run that ended well, and whose result is whole and consistent."""
+        """Returns the result of a run that ended well, and whose result is whole and consistent."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         out = Path(folder.name) / "run"

@@ -240,11 +240,11 @@ void expect_repeats(const GraphCase& c) {
 }
 
 TEST(GpuGraph, repeats_the_steps_that_the_host_would_issue_under_every_mode_that_allows_it) {
-  for (const char* mode : test::kRecordedModes) {
+  for (const std::string& mode : test::recorded_modes()) {
     expect_repeats({mode, "fp32"});
     expect_repeats({mode, "fp32", true});
   }
-  for (const char* mode : test::kComposedRecordedModes) {
+  for (const std::string& mode : test::composed_recorded_modes()) {
     expect_repeats({mode, "fp32"});
     expect_repeats({mode, "fp32", true});
   }
@@ -270,7 +270,7 @@ TEST(GpuGraph, under_autocast_repeats_the_steps_of_every_mode_or_says_why_not) {
   int repeated = 0;
   for (const char* precision : {"bf16", "fp16"}) {
     for (const bool channels_last : {false, true}) {
-      for (const char* mode : test::kRecordedModes) {
+      for (const std::string& mode : test::recorded_modes()) {
         repeated += repeats_or_says_why_not({mode, precision, channels_last}) ? 1 : 0;
       }
     }

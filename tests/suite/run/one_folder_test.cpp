@@ -81,6 +81,7 @@ TEST(OneFolder, is_written_by_no_command_while_another_process_writes_there) {
       {"sample", "gmm16@cpu", "--device", "cpu", "--weights", run, "--samples", "1"},
       {"quality", run},
       {"history", run},
+      {"ab", "gmm16@cpu"},
       {"calibrate", "gmm16@cpu"},
       {"selftest"}};
   for (std::vector<std::string> words : commands) {

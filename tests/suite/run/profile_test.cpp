@@ -24,12 +24,42 @@ std::vector<std::string> command(const fs::path& out) {
   return {"profile", "gmm16-ho@cpu", "--device=cpu", "--threads=1", "--out=" + out.string()};
 }
 
+/// The profile of training at batch 4 and of sampling at batches 1 and 3.
+void expect_characterization(const nlohmann::json& network) {
+  EXPECT_EQ(network.at("weight_bytes"), 4 * network.at("parameters").get<int64_t>()) << "float32";
+  const auto& rows = network.at("workloads");
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].at("name"), "training");
+  for (const auto& row : rows) {
+    double sum = 0;
+    for (const auto& one : row.at("classes")) {
+      sum += one.at("share_frac").get<double>();
+      if (one.at("name") != "other") continue;
+      EXPECT_LE(one.at("share_frac"), 0.01) << row.at("unclassified");
+    }
+    EXPECT_NEAR(sum, 1, 1e-9);
+  }
+  EXPECT_EQ(rows[2].at("batch"), 3);
+  EXPECT_GT(rows[1].at("activation_bytes"), 0);
+  // Every image takes and computes as much; what does not grow is the time's embedding's table.
+  const auto ratio = [&](const char* key) {
+    return rows[2].at(key).get<double>() / rows[1].at(key).get<double>();
+  };
+  EXPECT_NEAR(ratio("activation_bytes"), 3, 0.05);
+  EXPECT_NEAR(ratio("flop"), 3, 0.05);
+  EXPECT_LT(ratio("bytes"), 3) << "the weights are read once";
+}
+
 TEST(ProfileCommand, has_every_operator_and_layer_of_a_benchmark_and_memory_by_owner) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  const Finished done = run_noisemark(with(command(out), {"--steps=2", "--batch=4", "--html"}));
+  const Finished done =
+      run_noisemark(with(command(out), {"--steps=2", "--batch=4", "--html", "--sampling=1,3"}));
   ASSERT_EQ(done.code, 0) << done.both();
   EXPECT_EQ(done.out.find("# Profile of gmm16-ho@cpu\n"), 0U) << done.out;
+  EXPECT_EQ(done.err.find("[W"), std::string::npos)
+      << "LibTorch warns of blocks that are older than its profiler\n"
+      << done.err;
   const auto json = nlohmann::json::parse(test::file_bytes(out / "profile.json"));
   EXPECT_EQ(json.at("steps"), 2);
   EXPECT_EQ(json.at("batch"), 4);
@@ -61,6 +91,11 @@ TEST(ProfileCommand, has_every_operator_and_layer_of_a_benchmark_and_memory_by_o
   EXPECT_TRUE(std::any_of(roofline.at("operators").begin(), roofline.at("operators").end(),
                           [](const auto& row) { return row.at("name") == "aten::convolution"; }));
   EXPECT_NE(done.out.find("\n## Roofline\n"), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("\n## The step by a model\n"), std::string::npos) << done.out;
+  double parts_s = 0;
+  for (const auto& part : roofline.at("parts")) parts_s += part.at("time_s").get<double>();
+  EXPECT_NEAR(parts_s, roofline.at("step_s").get<double>(), 1e-9) << "no part overlaps another";
+  expect_characterization(json.at("characterization"));
   EXPECT_NE(test::file_bytes(out / "plots" / "roofline.dat").find("\"aten::convolution "),
             std::string::npos);
   EXPECT_TRUE(has("layers", "name", "conv_in"));
@@ -93,7 +128,8 @@ TEST(ProfileCommand, leaves_a_folder_alone_that_holds_anything_else) {
 TEST(ProfileCommand, refuses_what_cannot_be_profiled) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
-  for (const char* wrong : {"--steps=0", "--batch=0", "--baseline=nonsense"}) {
+  for (const char* wrong :
+       {"--steps=0", "--batch=0", "--baseline=nonsense", "--sampling=1,,2", "--sampling=0"}) {
     EXPECT_EQ(run_noisemark(with(command(out), {wrong})).code, 2) << wrong;
   }
   EXPECT_EQ(run_noisemark({"profile", "smoke", "--device=cpu"}).code, 2) << "a suite";

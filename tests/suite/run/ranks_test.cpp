@@ -61,6 +61,10 @@ double last_loss(const reports::Result& result) {
   return result.quality.evaluations.back().loss;
 }
 
+int64_t bytes_of(const reports::RankRecord& record, const std::string& owner) {
+  return record.boundaries.back().by_category.at(owner);
+}
+
 TEST(RunByRanks, ends_as_that_of_one_process_and_tells_what_every_rank_found) {
   const TemporaryFolder folder;
   const fs::path one = folder.path() / "one";
@@ -68,7 +72,7 @@ TEST(RunByRanks, ends_as_that_of_one_process_and_tells_what_every_rank_found) {
   ASSERT_EQ(run_noisemark(short_run(one)).code, 0);
   const Finished run = run_noisemark(by_two(short_run(two)));
   ASSERT_EQ(run.code, 0) << run.both();
-  EXPECT_EQ(run.err, "");
+  EXPECT_EQ(run.said(), "");
   EXPECT_EQ(run.out.find("CUSTOM"), run.out.rfind("CUSTOM")) << run.out;
 
   const reports::Result result = result_in(two);
@@ -90,6 +94,62 @@ TEST(RunByRanks, ends_as_that_of_one_process_and_tells_what_every_rank_found) {
   EXPECT_EQ(run_noisemark({"compare", one.string(), two.string()}).code, 3);
   EXPECT_NE(file_bytes(two / "report.md").find("## Ranks"), std::string::npos);
   expect_no_rank_left(two);
+}
+
+TEST(RunByRanks, are_stages_of_a_pipeline_with_their_own_weights_and_a_bubble) {
+  const TemporaryFolder folder;
+  const fs::path one = folder.path() / "one";
+  const fs::path stages = folder.path() / "stages";
+  ASSERT_EQ(run_noisemark(short_run(one)).code, 0);
+  const Finished run = run_noisemark(
+      by_two(with(short_run(stages), {"--pipeline", "1f1b", "--micro-batches", "2"})));
+  ASSERT_EQ(run.code, 0) << run.both();
+  const reports::Result result = result_in(stages);
+  EXPECT_EQ(result.identity.pipeline, "1f1b");
+  EXPECT_EQ(result.identity.micro_batches, 2);
+  for (const char* gate : {"rank_noise", "rank_weights", "rank_closure", "closure_boundaries"}) {
+    expect_passed(result, gate);
+  }
+  // The order of sums, as for ranks that share a batch.
+  EXPECT_NEAR(last_loss(result), last_loss(result_in(one)), 1e-4 * last_loss(result));
+  const int64_t all = result_in(one).memory.boundaries.back().by_category.at("optimizer");
+  int64_t sum = 0;
+  for (const reports::RankRecord& record : result.ranks) {
+    EXPECT_GT(record.blocks.value_or(0), 0);
+    sum += bytes_of(record, "optimizer");
+  }
+  EXPECT_EQ(sum, all) << "every weight's state is on one stage";
+  const std::string report = file_bytes(stages / "report.md");
+  EXPECT_NE(report.find("### Pipeline"), std::string::npos);
+  EXPECT_NE(report.find("The bubble is "), std::string::npos);
+  EXPECT_EQ(run_noisemark({"check", stages.string()}).code, 0);
+  const fs::path ranks = folder.path() / "ranks";
+  ASSERT_EQ(run_noisemark(by_two(short_run(ranks))).code, 0);
+  const Finished compared = run_noisemark({"compare", ranks.string(), stages.string()});
+  EXPECT_EQ(compared.code, 3);
+  EXPECT_NE(compared.out.find("identity.pipeline"), std::string::npos) << compared.out;
+}
+
+TEST(RunByRanks, refuse_a_pipeline_that_cannot_be) {
+  const TemporaryFolder folder;
+  const Texts run = by_two(short_run(folder.path() / "out"));
+  const auto refusal = [&](const Texts& more) { return run_noisemark(with(run, more)).err; };
+  EXPECT_NE(refusal({"--pipeline", "2f2b"}).find("one of: none, gpipe, 1f1b"), std::string::npos);
+  EXPECT_NE(refusal({"--pipeline", "1f1b", "--micro-batches", "3"})
+                .find("--micro-batches: 3 (a divisor of the batch"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--pipeline", "1f1b", "--shard-optimizer"})
+                .find("--pipeline: --shard-optimizer: given"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--pipeline", "1f1b", "--reduce", "bf16"}).find("--pipeline: --reduce: bf16"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal({"--pipeline", "1f1b", "--mode", "echo"}).find("--pipeline: --mode: echo (none"),
+      std::string::npos);
+  EXPECT_NE(refusal({"--micro-batches", "2"}).find("--micro-batches: 2 (only with --pipeline)"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(folder.path() / "out"));
+  EXPECT_EQ(run_noisemark(with(short_run(folder.path() / "one"), {"--pipeline", "gpipe"})).code, 2);
 }
 
 TEST(RunByRanks, keeps_the_certificate_of_a_lossless_mode) {
@@ -122,10 +182,6 @@ TEST(RunByRanks, name_the_rounding_of_gradients_which_is_other_work) {
 std::string weights_of(const fs::path& out) {
   const reports::Determinism& found = result_in(out).determinism;
   return found.weights_sha256 + found.ema_sha256;
-}
-
-int64_t bytes_of(const reports::RankRecord& record, const std::string& owner) {
-  return record.boundaries.back().by_category.at(owner);
 }
 
 TEST(RunByRanks, keep_shares_of_optimizer_and_average_and_every_bit_of_the_weights) {

@@ -94,7 +94,7 @@ TEST(SweepAxes, name_a_mode_as_results_do) {
 TEST(SweepAxes, that_nobody_knows_are_told_the_nearest) {
   EXPECT_TRUE(starts(refusal({"bacth=1"}),
                      "--axis: bacth: unknown key (nearest \"batch\"; one of: "
-                     "mode, baseline, precision, threads, ranks, seed, "
+                     "mode, baseline, precision, threads, ranks, pipeline, micro-batches, seed, "
                      "cudnn.workspace_mib, batch, "))
       << refusal({"bacth=1"});
   EXPECT_TRUE(starts(refusal({"train.stpes=1"}),

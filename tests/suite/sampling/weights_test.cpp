@@ -62,7 +62,14 @@ TEST(SamplingWeights, of_a_folder_are_the_kind_that_was_asked_for) {
 
 TEST(SamplingWeights, that_are_not_there_are_named) {
   const TemporaryFolder folder;
-  EXPECT_NE(refusal(folder.path(""), "").find("weights.safetensors: not there"), std::string::npos);
+  EXPECT_EQ(refusal(folder.path("."), ""), "--weights: " + folder.path(".") +
+                                               ": holds no weights (the folder of one run that has "
+                                               "been trained)");
+  std::filesystem::create_directory(folder.path("run"));
+  write_kind(folder.path("run/weights.safetensors"), 1);
+  const std::string of_runs = refusal(folder.path("."), "ema");
+  EXPECT_NE(of_runs.find("a folder of runs, 1 of them"), std::string::npos) << of_runs;
+  EXPECT_NE(of_runs.find("/run)"), std::string::npos) << of_runs;
   write_kind(folder.path("weights.safetensors"), 1);
   EXPECT_NE(refusal(folder.path(""), "ema").find("ema.safetensors: not there"), std::string::npos);
   EXPECT_NE(refusal(folder.path("weights.safetensors"), "ema").find("holds the other kind"),

@@ -85,13 +85,15 @@ TEST(ClipGradients, scales_to_the_bound_and_returns_the_norm_before) {
   std::vector<at::Tensor> gradients{at::full({4}, 3.0), at::full({9}, 4.0)};
   const double norm = std::sqrt(4 * 9.0 + 9 * 16.0);
   // float32 sums of thirteen squares.
-  EXPECT_NEAR(clip_gradients(gradients, 1.0).item<double>(), norm, 1e-5);
+  const at::Tensor before = norm_of(gradients);
+  EXPECT_NEAR(before.item<double>(), norm, 1e-5);
+  clip_gradients(gradients, 1.0, before);
   EXPECT_NEAR(gradients[0][0].item<double>(), 3.0 / norm, 1e-6);
 }
 
 TEST(ClipGradients, leaves_small_gradients_alone) {
   std::vector<at::Tensor> gradients{at::full({4}, 0.1)};
-  (void)clip_gradients(gradients, 1.0);
+  clip_gradients(gradients, 1.0, norm_of(gradients));
   EXPECT_EQ(gradients[0][0].item<float>(), 0.1f);
 }
 

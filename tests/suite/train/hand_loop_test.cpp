@@ -43,7 +43,7 @@ Trained train_by_hand(const Definition& definition) {
     const at::Tensor loss =
         process.training_loss(model->forward(noisy, batch.timesteps), target, batch.timesteps);
     loss.backward();
-    clip_gradients(adam.gradients(), definition.optimizer.clip_norm);
+    clip_gradients(adam.gradients(), definition.optimizer.clip_norm, norm_of(adam.gradients()));
     adam.step();
     adam.release_gradients();
     ema.update();

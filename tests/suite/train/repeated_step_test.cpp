@@ -215,8 +215,9 @@ TEST_P(EveryRecordedMode, is_recorded_when_it_has_its_plan_and_follows_it) {
 std::vector<RecordedMode> every_recorded_mode() {
   std::vector<RecordedMode> all;
   for (const bool channels_last : {false, true}) {
-    for (const char* mode : test::kRecordedModes) all.push_back({mode, channels_last});
-    for (const char* mode : test::kComposedRecordedModes) all.push_back({mode, channels_last});
+    for (const std::string& mode : test::recorded_modes()) all.push_back({mode, channels_last});
+    for (const std::string& mode : test::composed_recorded_modes())
+      all.push_back({mode, channels_last});
   }
   return all;
 }

@@ -39,7 +39,7 @@ def data_file(benchmark: str) -> pathlib.Path:
 
 
 def trained_sha256(definition: dict) -> str:
-    """Of the sections without names and versions, what the other passes measure, and judgements."""
+    """Hashes a definition without names and versions, what the other passes measure, and judgements."""
     trained = {name: section for name, section in definition.items() if name not in ("benchmark", "measure", "gate")}
     trained["eval"] = {key: value for key, value in definition["eval"].items() if key != "target_loss"}
     return hashlib.sha256(json.dumps(trained, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

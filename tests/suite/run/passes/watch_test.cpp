@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <string>
+
 #include "suite/run/passes/training_pass.h"
 
 namespace noisemark::suite {
@@ -28,6 +32,27 @@ TEST(TimeLeft, follows_steps_as_they_change) {
   EXPECT_NEAR(left.step_s(), 2, 1e-3) << "a tenth of the difference goes with every step";
 }
 
+TEST(Progress, gives_a_log_a_line_of_its_own_every_so_often) {
+  using std::chrono::milliseconds;
+  const std::string label(90, 'x');
+  testing::internal::CaptureStderr();
+  {
+    Progress often(label, 2, 1, milliseconds(0));
+    often.say("memory pass");
+    often.show(0, 1, 0.5, 0);
+    Progress seldom("gmm16", 2, 1);
+    seldom.say("memory pass");
+    seldom.show(1, 1, 0.5, 0);
+    Progress silent("", 2, 1, milliseconds(0));
+    silent.say("memory pass");
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+  EXPECT_EQ(log.find("gmm16"), std::string::npos) << log;
+  EXPECT_EQ(log.find('\r'), std::string::npos) << log;
+  EXPECT_LE(log.find('\n'), 80U) << log;
+}
+
 TEST(CutToWidth, leaves_one_column_free_and_no_character_halved) {
   EXPECT_EQ(cut_to_width("gmm16@cpu: step 1/9", 80), "gmm16@cpu: step 1/9");
   EXPECT_EQ(cut_to_width("gmm16@cpu: step 1/9", 6), "gmm16");
@@ -42,7 +67,7 @@ TEST(CutToWidth, counts_columns_of_which_some_characters_take_two) {
   EXPECT_EQ(cut_to_width("\xff\xff\xff", 3), "\xff\xff");
 }
 
-/// As the training itself decides after each step.
+/// Counts as the training itself decides after each step.
 int64_t counted(int64_t done, int64_t steps, int64_t every) {
   int64_t due = 0;
   for (int64_t step = done + 1; step <= steps; ++step) {

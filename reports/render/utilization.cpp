@@ -1,0 +1,183 @@
+#include "reports/render/utilization.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "reports/base/markdown.h"
+#include "reports/base/quantity.h"
+#include "reports/result/gate.h"
+
+namespace noisemark::reports {
+namespace {
+
+constexpr const char* kNotMeasured = "not measured";
+
+/// A share of the time of a run's steps: a metric, and its title.
+struct Share {
+  const char* title;
+  const char* metric;
+  bool of_gpu = true;
+};
+
+constexpr Share kShares[] = {{"GPU busy", "gpu_kernel_busy"},
+                             {"FP32", "gpu_fp32_active"},
+                             {"FP16", "gpu_fp16_active"},
+                             {"tensor", "gpu_tensor_active"},
+                             {"CPU", "cpu_frac", false}};
+
+constexpr const char* kDefinitions =
+    "\nThe metrics are those of TBD (Zhu et al., Benchmarking and Analyzing Deep Neural Network "
+    "Training, IISWC 2018, arXiv 1803.06905):\n\n"
+    "- images/s, its throughput: training samples that a second processes once the training is "
+    "steady. Here: the batch over the median step after the warm-up.\n"
+    "- GPU busy, its compute utilization: the time in which at least one kernel ran, as a share of "
+    "the elapsed time.\n"
+    "- FP32, FP16 and tensor: the share of the elapsed time's cycles in which units of that kind "
+    "worked, by the GPU's counters. TBD's first definition of FP32 utilization is the share of the "
+    "peak's operations that were made: that is the MFU of a run in fp32. Its later tools count "
+    "instructions per cycle over the most there can be, while kernels run; the report of a run has "
+    "both.\n"
+    "- CPU: the time that the process was on processors, all its threads together, as a share of "
+    "elapsed time x LibTorch's threads. More than 100 % means that other threads, as the loader's, "
+    "worked too. TBD divides by all of the machine's cores.\n"
+    "- Memory: TBD tells weights, gradients, feature maps, workspace and what the training "
+    "allocates as it runs apart. Here every byte has its owner; feature maps are activations.\n";
+
+/// Names the figures that some results lack, by the reason.
+class Missing {
+ public:
+  void add(const std::string& result, const char* title, const std::string& reason) {
+    titles_[{reason, result}].emplace_back(title);
+  }
+
+  [[nodiscard]] std::string words() const {
+    std::map<std::pair<std::string, std::vector<std::string>>, std::vector<std::string>> alike;
+    for (const auto& [key, titles] : titles_)
+      alike[{key.first, titles}].push_back(code(key.second));
+    std::string text;
+    for (const auto& [key, results] : alike) {
+      text += fmt::format("- {} of {}: {}\n", fmt::join(key.second, ", "), fmt::join(results, ", "),
+                          plain(key.first));
+    }
+    return text.empty() ? "" : "\nNot measured:\n\n" + text;
+  }
+
+ private:
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> titles_;
+};
+
+std::string why_missing(const Result& result, const Share& share, const Metric* metric) {
+  if (metric != nullptr) return metric->missing_reason;
+  if (share.of_gpu && result.identity.device == "cpu")
+    return "it is a GPU's, and this ran on a CPU";
+  const Utilization& use = result.utilization;
+  std::string reason;
+  if (share.of_gpu) reason = use.measured ? use.device_use.missing_reason : use.missing_reason;
+  return reason.empty() ? "the program that wrote the result did not measure it" : reason;
+}
+
+std::string share_cell(const NamedResult& named, const Share& share, Missing& missing) {
+  const Metric* metric = find_metric(named.result, share.metric);
+  if (metric != nullptr && metric->value) return format_percent(*metric->value);
+  missing.add(named.name, share.title, why_missing(named.result, share, metric));
+  return kNotMeasured;
+}
+
+/// Owners that hold anything at the peak of any run, in the order of the first that names them.
+std::vector<std::string> owners_at_peak(const std::vector<NamedResult>& results) {
+  std::vector<std::string> owners;
+  for (const NamedResult& named : results) {
+    const MemorySection& memory = named.result.memory;
+    for (const std::string& owner : memory.categories) {
+      const auto bytes = memory.peak.by_category.find(owner);
+      const bool empty = bytes == memory.peak.by_category.end() || bytes->second == 0;
+      const bool known = std::find(owners.begin(), owners.end(), owner) != owners.end();
+      if (!empty && !known) owners.push_back(owner);
+    }
+  }
+  return owners;
+}
+
+}  // namespace
+
+std::string utilization_table(const std::vector<NamedResult>& results) {
+  std::vector<MarkdownTable::Column> columns{{"result"},
+                                             {"benchmark", Align::kLeft, Fold::kIfAlike},
+                                             {"batch", Align::kRight, Fold::kIfAlike},
+                                             {"precision", Align::kLeft, Fold::kIfAlike},
+                                             {"images/s", Align::kRight}};
+  for (const Share& share : kShares) {
+    columns.push_back({share.title, Align::kRight, share.of_gpu ? Fold::kIfAlike : Fold::kNever});
+  }
+  MarkdownTable table(columns);
+  Missing missing;
+  for (const NamedResult& named : results) {
+    const Result& result = named.result;
+    const Metric* rate = find_metric(result, "images_per_s");
+    if (rate == nullptr || !rate->value) continue;
+    std::vector<std::string> row{named.name, benchmark_name(result.identity),
+                                 format_count(result.protocol.batch), result.identity.precision,
+                                 format_per_s(*rate->value)};
+    for (const Share& share : kShares) row.push_back(share_cell(named, share, missing));
+    table.add_row(row);
+  }
+  return table.empty() ? "" : table.text() + missing.words() + kDefinitions;
+}
+
+std::string arithmetic_table(const std::vector<NamedResult>& results) {
+  MarkdownTable table({{"result"},
+                       {"work per image", Align::kRight},
+                       {"achieved", Align::kRight},
+                       {"measured peak", Align::kRight},
+                       {"MFU", Align::kRight}});
+  for (const auto& [name, result] : results) {
+    const Utilization& use = result.utilization;
+    if (!use.measured) continue;
+    const auto work = static_cast<double>(use.forward_flop_per_image + use.backward_flop_per_image);
+    table.add_row({name, format_flop(work), format_flop_per_s(use.achieved_flop_per_s),
+                   format_flop_per_s(use.gemm_peak_flop_per_s), format_percent(use.mfu_frac)});
+  }
+  return table.empty() ? "" : table.text();
+}
+
+std::string memory_table(const std::vector<NamedResult>& results) {
+  const std::vector<std::string> owners = owners_at_peak(results);
+  std::vector<MarkdownTable::Column> columns = {{"result"}, {"sum", Align::kRight}};
+  for (const std::string& owner : owners) columns.push_back({owner, Align::kRight});
+  columns.push_back({"bytes without an owner", Align::kRight, Fold::kIfAlike});
+  MarkdownTable table(columns);
+  for (const auto& [name, result] : results) {
+    if (!result.memory.measured) continue;
+    const MemorySnapshot& peak = result.memory.peak;
+    std::vector<std::string> row = {name, ""};
+    int64_t sum = peak.unattributed_bytes;
+    for (const std::string& owner : owners) {
+      const auto bytes = peak.by_category.find(owner);
+      const int64_t held = bytes == peak.by_category.end() ? 0 : bytes->second;
+      row.push_back(format_mib(held));
+      sum += held;
+    }
+    row.push_back(format_bytes(peak.unattributed_bytes));
+    row[1] = format_mib(sum) + (sum == result.memory.peak_bytes ? "" : " (does not close)");
+    table.add_row(row);
+  }
+  return table.empty() ? "" : table.text();
+}
+
+std::string machine_sections(const std::vector<NamedResult>& results) {
+  const std::pair<const char*, std::string> sections[] = {
+      {"Memory at the peak, by owner (MiB)", memory_table(results)},
+      {"Utilization", utilization_table(results)},
+      {"Arithmetic", arithmetic_table(results)}};
+  std::string text;
+  for (const auto& [heading, table] : sections) {
+    if (!table.empty()) text += fmt::format("\n## {}\n\n{}", heading, table);
+  }
+  return text;
+}
+
+}  // namespace noisemark::reports

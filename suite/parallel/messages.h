@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "suite/parallel/group.h"
+
+namespace noisemark::suite {
+
+/// Tensors on their way from one rank to another (c10d's send and recv). Of the traffic a rank
+/// counts the bytes that it gives, and the time for which it waits. To be used by one thread.
+class Messages {
+ public:
+  explicit Messages(std::shared_ptr<Group> group);
+  ~Messages();
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  /// Begins to give `tensor` to rank `to`, does not wait, and keeps the tensor until settle().
+  /// Messages to one rank that are on their way together have different tags. Throws GroupLost.
+  void send(const at::Tensor& tensor, int64_t to, int64_t tag);
+  /// Waits until that message has been taken, and lets go of its tensor. Does nothing if there is
+  /// no such message. Throws GroupLost.
+  void settle(int64_t to, int64_t tag);
+  /// Settles all messages. Throws GroupLost.
+  void settle_all();
+  /// Waits for a message and writes it into `tensor`, which has the layout of what was sent. Throws
+  /// GroupLost.
+  void receive(at::Tensor& tensor, int64_t from, int64_t tag);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace noisemark::suite
