@@ -252,13 +252,13 @@ TEST(PaceProcess, of_the_real_program_says_what_it_is_and_takes_turns) {
 
 TEST(PaceProcess, of_the_real_program_repeats_its_losses_and_can_be_slowed_down) {
   PaceProcess plain("A (noisemark)", pace_command());
-  PaceProcess slow("B (noisemark)", pace_command({"--slow-down=3"}));
+  PaceProcess slow("B (noisemark)", pace_command({"--slow-down=11"}));
   EXPECT_EQ(plain.await_ready().identity, slow.await_ready().identity);
   const reports::AbTurn fast_turn = plain.run(6);
   const reports::AbTurn slow_turn = slow.run(6);
   EXPECT_EQ(fast_turn.loss, slow_turn.loss);
-  // Four times as long; half of that leaves room for a busy machine, which only ever adds to a
-  // step.
+  // A step takes twelve times as long. Six times leave room for a machine that is busy in the fast
+  // turn alone.
   EXPECT_GT(*std::ranges::min_element(slow_turn.step_s),
             2 * *std::ranges::min_element(fast_turn.step_s));
 }
