@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 namespace noisemark::test {
 
@@ -21,6 +22,13 @@ int exit_code_of_tests() {
 }
 
 }  // namespace
+
+int exit_code_without_gpu() {
+  std::puts("no GPU here");
+  const char* required = std::getenv("NOISEMARK_REQUIRE");
+  const std::string words = std::string(",") + (required == nullptr ? "" : required) + ",";
+  return words.find(",cuda,") != std::string::npos ? 1 : 77;
+}
 
 void run_tests() {
   const int code = exit_code_of_tests();

@@ -8,4 +8,8 @@ namespace noisemark::test {
 /// nothing. The process ends as that of leave() in reports/base/streams.h.
 [[noreturn]] void run_tests();
 
+/// Says that there is no GPU. Returns the exit code of tests that need one: 77, which is a skip, or
+/// 1 where NOISEMARK_REQUIRE asks for a GPU.
+[[nodiscard]] int exit_code_without_gpu();
+
 }  // namespace noisemark::test

@@ -28,15 +28,44 @@ std::string median_ms(const Result& result, const std::vector<double>& samples) 
 
 std::vector<std::string> row_of(const Result& result, const RankRecord& record) {
   const Samples& samples = record.samples;
-  const bool measured = !record.boundaries.empty();
-  return {fmt::format("{}", record.rank),
-          median_ms(result, samples.step_s),
-          median_ms(result, samples.data_wait_s),
-          median_ms(result, samples.forward_s),
-          median_ms(result, samples.backward_s),
-          median_ms(result, samples.optimizer_s),
-          measured ? format_bytes(record.peak.allocator_bytes) : "none",
-          measured ? format_bytes(record.peak.unattributed_bytes) : "none"};
+  return {fmt::format("{}", record.rank),         median_ms(result, samples.step_s),
+          median_ms(result, samples.data_wait_s), median_ms(result, samples.forward_s),
+          median_ms(result, samples.backward_s),  median_ms(result, samples.optimizer_s)};
+}
+
+bool holds(const RankRecord& record, const std::string& owner) {
+  const auto bytes = record.peak.by_category.find(owner);
+  return bytes != record.peak.by_category.end() && bytes->second != 0;
+}
+
+/// Owners that hold anything at the peak of any rank.
+std::vector<std::string> owners_at_peaks(const Result& result) {
+  std::vector<std::string> owners = result.memory.categories;
+  std::erase_if(owners, [&](const std::string& owner) {
+    return std::none_of(result.ranks.begin(), result.ranks.end(),
+                        [&](const RankRecord& record) { return holds(record, owner); });
+  });
+  return owners;
+}
+
+/// Memory by owner, at the peak of each rank. Empty: it was not measured.
+std::string by_owner(const Result& result) {
+  if (result.ranks.front().boundaries.empty()) return "";
+  const std::vector<std::string> owners = owners_at_peaks(result);
+  std::vector<MarkdownTable::Column> columns{{"rank", Align::kRight}, {"peak, MiB", Align::kRight}};
+  for (const std::string& owner : owners) columns.push_back({plain(owner), Align::kRight});
+  columns.push_back({"without an owner", Align::kRight});
+  MarkdownTable table(columns);
+  for (const RankRecord& record : result.ranks) {
+    const MemorySnapshot& peak = record.peak;
+    std::vector<std::string> row{fmt::format("{}", record.rank), format_mib(peak.allocator_bytes)};
+    for (const std::string& owner : owners) {
+      row.push_back(holds(record, owner) ? format_mib(peak.by_category.at(owner)) : "0");
+    }
+    row.push_back(format_exact_bytes(peak.unattributed_bytes));
+    table.add_row(row);
+  }
+  return "\n### Memory of each rank\n\nOwners at the peak of each rank's step.\n\n" + table.text();
 }
 
 std::string bytes_or_none(const std::optional<int64_t>& bytes) {
@@ -204,9 +233,7 @@ std::string ranks(const Result& result) {
                        {"data", Align::kRight},
                        {"forward", Align::kRight},
                        {"backward", Align::kRight},
-                       {"optimizer", Align::kRight},
-                       {"peak", Align::kRight},
-                       {"of it without owner", Align::kRight}});
+                       {"optimizer", Align::kRight}});
   for (const RankRecord& record : result.ranks) table.add_row(row_of(result, record));
   return text +
          (result.identity.pipeline.empty()
@@ -214,7 +241,7 @@ std::string ranks(const Result& result) {
                 "pass, where gradients are exchanged.\n\n"
               : "Times are medians after the warm-up, those of passes with their waits for other "
                 "stages.\n\n") +
-         table.text() + pipeline(result) + communication(result);
+         table.text() + by_owner(result) + pipeline(result) + communication(result);
 }
 
 }  // namespace noisemark::reports::sections

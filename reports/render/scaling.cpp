@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "reports/base/markdown.h"
@@ -112,10 +113,18 @@ struct ScalingRow {
   double rate = 0;
 };
 
+/// Axes that one rank has no values of.
+constexpr std::string_view kAxesOfRanks[] = {"ranks", "pipeline", "micro-batches"};
+
 /// The values of the other axes.
-std::vector<std::string> others_of(const SweepRow& row, size_t axis) {
-  std::vector<std::string> others = row.values;
-  others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
+std::vector<std::string> others_of(const Sweep& sweep, const SweepRow& row) {
+  std::vector<std::string> others;
+  for (size_t axis = 0; axis < sweep.keys.size(); ++axis) {
+    const auto* const end = std::end(kAxesOfRanks);
+    if (std::find(std::begin(kAxesOfRanks), end, sweep.keys[axis]) == end) {
+      others.push_back(row.values[axis]);
+    }
+  }
   return others;
 }
 
@@ -172,26 +181,25 @@ std::string words_on_sharing(const Sweep& sweep) {
 }  // namespace
 
 std::string scaling_table(const Sweep& sweep) {
-  const auto axis = std::find(sweep.keys.begin(), sweep.keys.end(), "ranks");
-  if (axis == sweep.keys.end()) return "";
-  const auto at = static_cast<size_t>(axis - sweep.keys.begin());
+  const std::vector<std::string>& keys = sweep.keys;
+  if (std::find(keys.begin(), keys.end(), "ranks") == keys.end()) return "";
   std::vector<ScalingRow> rows;
   std::map<std::vector<std::string>, ScalingRow> alone;
   for (const SweepRow& row : sweep.rows) {
     const auto one = scaling_row(row);
     if (!one) continue;
     rows.push_back(*one);
-    if (one->ranks == 1) alone[others_of(row, at)] = *one;
+    if (one->ranks == 1) alone[others_of(sweep, row)] = *one;
   }
   std::vector<MarkdownTable::Column> columns;
-  for (const std::string& key : sweep.keys) columns.push_back({key});
+  for (const std::string& key : keys) columns.push_back({key});
   for (const char* name :
        {"images/s", "exposed", "images/s without it", "efficiency", "efficiency without it"}) {
     columns.push_back({name, Align::kRight});
   }
   MarkdownTable table(columns);
   for (const ScalingRow& row : rows) {
-    const auto one = alone.find(others_of(*row.row, at));
+    const auto one = alone.find(others_of(sweep, *row.row));
     table.add_row(scaling_cells(row, one == alone.end() ? nullptr : &one->second));
   }
   return fmt::format(

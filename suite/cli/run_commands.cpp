@@ -310,7 +310,7 @@ void require_patches_possible(const Options& options, const PlannedRun& plan) {
   require_equal_bands(options.patch_parallel, plan.spec.definition.model);
   if (!plan.spec.device.is_cuda()) return;
   throw bad_input("--patch-parallel", "", fmt::format("{} on a GPU", options.patch_parallel),
-                  "--device cpu; ranks on GPUs need NCCL, which is not built in");
+                  "--device cpu");
 }
 
 }  // namespace
@@ -328,10 +328,11 @@ Answer sample_images(const CommandLine& line) {
     return {"", launch_ranks(line.argv, options.ranks, options.timeout_s)};
   }
   Answer answer;
-  answer.code = as_rank(*rank, options.timeout_s, [&](const std::shared_ptr<Group>& group) {
-    answer = draw(line, plan, group);
-    return answer.code;
-  });
+  answer.code =
+      as_rank(*rank, plan.spec.device, options.timeout_s, [&](const std::shared_ptr<Group>& group) {
+        answer = draw(line, plan, group);
+        return answer.code;
+      });
   return answer;
 }
 

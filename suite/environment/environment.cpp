@@ -137,9 +137,12 @@ std::string accepted_devices(std::string_view spelling) {
 
 }  // namespace
 
+int64_t usable_gpus() {
+  return at::hasCUDA() ? at::detail::getCUDAHooks().getNumGPUs() : 0;
+}
+
 c10::Device default_device() {
-  return at::hasCUDA() && at::detail::getCUDAHooks().getNumGPUs() > 0 ? c10::Device(c10::kCUDA, 0)
-                                                                      : c10::Device(c10::kCPU);
+  return usable_gpus() > 0 ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
 }
 
 bool is_required(std::string_view part) {
@@ -169,7 +172,7 @@ c10::Device parse_device(const std::string& spelling) {
                   "--device: " + device.str() + ": no usable CUDA device here: " +
                       missing_gpu(look_around()).why + " (see `noisemark doctor`)");
     }
-    if (device.is_cuda() && device.index() >= at::detail::getCUDAHooks().getNumGPUs()) {
+    if (device.is_cuda() && device.index() >= usable_gpus()) {
       throw bad_input("--device", "", spelling, "a device that is here");
     }
     if (device.is_cpu() || device.is_cuda()) {

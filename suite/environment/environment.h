@@ -35,6 +35,9 @@ struct Machine {
 /// environment.
 void describe_machine(const c10::Device& device, reports::Result& result);
 
+/// Returns how many GPUs this build and this process can use.
+[[nodiscard]] int64_t usable_gpus();
+
 /// The first CUDA device when this build and machine have one, else the CPU.
 [[nodiscard]] c10::Device default_device();
 

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <utility>
-#include <vector>
+
+#include "suite/parallel/counted.h"
 
 namespace noisemark::suite {
 
@@ -81,44 +81,6 @@ auto device_for(const std::string& address) {
   return ProcessGroupGloo::createDefaultDevice();
 }
 
-class CountedGloo final : public ProcessGroupGloo {
- public:
-  CountedGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-              const c10::intrusive_ptr<Options>& options, std::shared_ptr<Seen> seen)
-      : ProcessGroupGloo(store, rank, size, options), seen_(std::move(seen)) {}
-
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
-                                           const c10d::AllreduceOptions& options) override {
-    return counted(tensors, [&] { return ProcessGroupGloo::allreduce(tensors, options); });
-  }
-
-  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
-                                           const c10d::BroadcastOptions& options) override {
-    return counted(tensors, [&] { return ProcessGroupGloo::broadcast(tensors, options); });
-  }
-
-  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& taken,
-                                           std::vector<at::Tensor>& given,
-                                           const c10d::AllgatherOptions& options) override {
-    return counted(given, [&] { return ProcessGroupGloo::allgather(taken, given, options); });
-  }
-
- private:
-  template <typename Begin>
-  c10::intrusive_ptr<c10d::Work> counted(const std::vector<at::Tensor>& tensors,
-                                         const Begin& begin) {
-    int64_t bytes = 0;
-    for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
-    seen_->begin(bytes);
-    auto work = begin();
-    work->getFuture()->addCallback(
-        [seen = seen_](c10::ivalue::Future& future) { seen->end(future.hasError()); });
-    return work;
-  }
-
-  std::shared_ptr<Seen> seen_;
-};
-
 }  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
@@ -129,7 +91,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   const auto options = ProcessGroupGloo::Options::create(limit);
   options->devices.push_back(device_for(rank.address));
   const auto own = c10::make_intrusive<c10d::PrefixStore>("gloo", store);
-  const auto gloo = c10::make_intrusive<CountedGloo>(own, number, size, options, seen);
+  const auto gloo =
+      c10::make_intrusive<Counted<ProcessGroupGloo>>(seen, own, number, size, options);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(own, number, size);
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);

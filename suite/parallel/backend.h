@@ -42,10 +42,16 @@ class Seen {
   bool failed_ = false;
 };
 
-/// c10d's process group over Gloo, whose sums are counted.
+/// c10d's process group, whose sums are counted. It exchanges tensors of the CPU by Gloo.
 [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const Rank& rank, std::chrono::milliseconds limit,
     const std::shared_ptr<Seen>& seen);
+
+/// Lets the group exchange tensors of `device`, a GPU, by NCCL. Throws Error, exit code 77, where
+/// this build has no NCCL.
+void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+              const Rank& rank, std::chrono::milliseconds limit, const std::shared_ptr<Seen>& seen,
+              at::Device device);
 
 /// The counts that the group's process group has seen.
 [[nodiscard]] Seen& seen_by(const Group& group);

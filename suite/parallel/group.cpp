@@ -208,13 +208,18 @@ at::Tensor one_number() {
 
 class JoinedGroup final : public Group {
  public:
-  JoinedGroup(const Rank& rank, const Limits& limits)
-      : Group(rank), limits_(limits), store_(open_store(rank, limits.operation)) {
+  JoinedGroup(const Rank& rank, const Limits& limits, at::Device device)
+      : Group(rank), limits_(limits), device_(device), store_(open_store(rank, limits.operation)) {
     meet(*store_, rank, limits);
     store_->setTimeout(limits.store);
     signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);
     try {
       process_group_ = make_process_group(store_, rank, limits.operation, seen_);
+      if (device.is_cuda()) {
+        add_nccl(*process_group_, store_, rank, limits.operation, seen_, device);
+      }
+    } catch (const Error&) {
+      throw;
     } catch (const std::exception& error) {
       throw lost(error);
     }
@@ -232,7 +237,7 @@ class JoinedGroup final : public Group {
     }
   }
 
-  [[nodiscard]] std::string backend() const override { return process_group_->getBackendName(); }
+  [[nodiscard]] std::string backend() const override { return device_.is_cuda() ? "nccl" : "gloo"; }
 
   void broadcast(const std::vector<at::Tensor>& tensors) override {
     guarded([&] {
@@ -319,6 +324,7 @@ class JoinedGroup final : public Group {
   }
 
   Limits limits_;
+  at::Device device_;
   StorePtr store_;
   std::optional<SignsOfLife> signs_;
   std::shared_ptr<Seen> seen_ = std::make_shared<Seen>();
@@ -331,8 +337,8 @@ class JoinedGroup final : public Group {
 
 }  // namespace
 
-std::shared_ptr<Group> Group::join(const Rank& rank, milliseconds limit) {
-  return std::make_shared<JoinedGroup>(rank, Limits(limit));
+std::shared_ptr<Group> Group::join(const Rank& rank, milliseconds limit, at::Device device) {
+  return std::make_shared<JoinedGroup>(rank, Limits(limit), device);
 }
 
 void Group::require_equal(const std::string& what, const std::string& value) {

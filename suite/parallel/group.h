@@ -39,9 +39,11 @@ Traffic& operator+=(Traffic& to, const Traffic& more);
 /// thread; all ranks must call the same functions in the same order.
 class Group {
  public:
-  /// Waits for all ranks. Throws Error, exit code 2, for an address or port that cannot be used;
-  /// GroupLost with the ranks that did not come.
-  static std::shared_ptr<Group> join(const Rank& rank, std::chrono::milliseconds limit);
+  /// Waits for all ranks, each of which computes on its own `device`. Throws Error, exit code 2,
+  /// for an address or port that cannot be used, exit code 77 for a GPU where this build has no
+  /// NCCL; GroupLost with the ranks that did not come.
+  static std::shared_ptr<Group> join(const Rank& rank, std::chrono::milliseconds limit,
+                                     at::Device device = at::kCPU);
 
   /// Waits, within the limit, until all ranks are here: rank 0 keeps the store.
   virtual ~Group() = default;
@@ -50,8 +52,10 @@ class Group {
 
   [[nodiscard]] const Rank& rank() const { return rank_; }
   [[nodiscard]] BatchShare share() const { return {rank_.rank, rank_.ranks}; }
-  /// "gloo"
+  /// Returns "gloo" on CPUs, "nccl" on GPUs.
   [[nodiscard]] virtual std::string backend() const = 0;
+  /// Returns whether traffic() has seconds. NCCL works on a stream, which the host does not see.
+  [[nodiscard]] bool times_traffic() const { return backend() == "gloo"; }
 
   /// Gives all ranks the values that the tensors have on rank 0.
   virtual void broadcast(const std::vector<at::Tensor>& tensors) = 0;

@@ -1,6 +1,7 @@
 #include "suite/run/ranks.h"
 
 #include <arpa/inet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Logging.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
@@ -21,6 +22,7 @@
 
 #include "reports/base/streams.h"
 #include "suite/environment/child.h"
+#include "suite/environment/environment.h"
 #include "suite/environment/processor.h"
 #include "suite/parallel/group.h"
 #include "suite/run/passes/failure.h"
@@ -176,6 +178,22 @@ void require_no_ranks_needed(const RunOptions& options, const RunSpec& spec) {
   }
 }
 
+/// Each rank has a GPU of its own, that of its number among those of its machine.
+void require_gpus(const RunOptions& options, const RunSpec& spec, const std::optional<Rank>& rank) {
+  if (spec.device.index() > 0) {
+    throw bad_input("--device", "", fmt::format("{} for {} ranks", spec.device.str(), spec.ranks),
+                    "cuda: each rank takes the GPU of its number");
+  }
+  const int64_t needed = rank ? rank->local_rank + 1 : options.ranks;
+  if (needed > usable_gpus()) {
+    throw bad_input("--ranks", "", fmt::format("{} on this machine", needed),
+                    fmt::format("at most one for each of its {} GPUs", usable_gpus()));
+  }
+  if (!spec.pipeline.empty()) {
+    throw bad_input("--pipeline", "", spec.pipeline + " on a GPU", "--device cpu");
+  }
+}
+
 /// Refuses what ranks or stages cannot do together, before anything is touched.
 void require_division(const RunSpec& spec) {
   const auto& train = spec.definition.train;
@@ -224,11 +242,8 @@ void require_possible(const RunOptions& options, const std::vector<PlannedRun>& 
                     "one process");
   }
   for (const PlannedRun& plan : plans) {
-    if (plan.spec.device.is_cuda()) {
-      throw bad_input("--ranks", "", fmt::format("{} on a GPU", options.ranks),
-                      "--device cpu; ranks on GPUs need NCCL, which is not built in");
-    }
     require_division(plan.spec);
+    if (plan.spec.device.is_cuda()) require_gpus(options, plan.spec, rank);
   }
 }
 
@@ -249,11 +264,11 @@ ExitCode launch_ranks(const RunOptions& options, const PlannedRun& plan,
   return launch_ranks(words, options.ranks, options.timeout_s);
 }
 
-ExitCode as_rank(const Rank& rank, double timeout_s,
+ExitCode as_rank(const Rank& rank, c10::Device device, double timeout_s,
                  const std::function<ExitCode(const std::shared_ptr<Group>&)>& action) {
   // c10d says on standard error, and of every rank, what the group says in words of its own.
   FLAGS_caffe2_log_level = c10::GLOG_FATAL;
-  const std::shared_ptr<Group> group = Group::join(rank, limit_of(timeout_s));
+  const std::shared_ptr<Group> group = Group::join(rank, limit_of(timeout_s), device);
   try {
     return action(group);
   } catch (const std::exception& error) {
@@ -268,9 +283,15 @@ ExitCode as_rank(const Rank& rank, double timeout_s,
 
 ExitCode run_rank(const RunOptions& options, const PlannedRun& plan,
                   const std::filesystem::path& out, const Rank& rank) {
-  return as_rank(rank, options.timeout_s, [&](const std::shared_ptr<Group>& group) {
-    if (rank.rank == 0) return run_single(options, plan, out, {}, group);
-    run_other_rank(options, plan, group);
+  PlannedRun own = plan;
+  c10::Device& device = own.spec.device;
+  if (device.is_cuda()) {
+    device.set_index(static_cast<c10::DeviceIndex>(rank.local_rank));
+    c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  }
+  return as_rank(rank, device, options.timeout_s, [&](const std::shared_ptr<Group>& group) {
+    if (rank.rank == 0) return run_single(options, own, out, {}, group);
+    run_other_rank(options, own, group);
     return ExitCode::kPass;
   });
 }

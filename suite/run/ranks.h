@@ -25,7 +25,7 @@ namespace noisemark::suite {
 /// 2, when --ranks says another one.
 [[nodiscard]] RunOptions options_of_rank(RunOptions options, const Rank& rank);
 
-/// Throws Error, exit code 2, for what several ranks cannot do: run on a GPU, divide a batch
+/// Throws Error, exit code 2, for what several ranks cannot do: share a GPU, divide a batch
 /// unequally, look for the largest batch, or, started as `rank`, make several runs; and for what
 /// one process cannot: round or share out what it exchanges with nobody.
 void require_possible(const RunOptions& options, const std::vector<PlannedRun>& plans,
@@ -42,10 +42,11 @@ void require_possible(const RunOptions& options, const std::vector<PlannedRun>& 
 [[nodiscard]] ExitCode launch_ranks(const std::vector<std::string>& argv, int64_t ranks,
                                     double timeout_s);
 
-/// Joins the group and does there what a rank does. What ends it early it tells the others; rank 0
-/// throws it on, and another rank, of which rank 0 says why it failed, returns its code.
+/// Joins the group, to compute on `device`, and does there what a rank does. What ends it early it
+/// tells the others; rank 0 throws it on, and another rank, of which rank 0 says why it failed,
+/// returns its code.
 [[nodiscard]] ExitCode as_rank(
-    const Rank& rank, double timeout_s,
+    const Rank& rank, c10::Device device, double timeout_s,
     const std::function<ExitCode(const std::shared_ptr<Group>&)>& action);
 
 /// Makes this rank's part of the run. Rank 0 writes the result into `out` and throws what ends it

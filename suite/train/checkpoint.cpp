@@ -16,6 +16,8 @@ namespace noisemark::suite {
 namespace {
 
 constexpr const char* kFormat = "noisemark.checkpoint.2";
+constexpr const char* kPartTimes = "division.part_s";
+constexpr const char* kFirstParts = "division.firsts";
 
 /// The sample arrays by name, in one table for writing and reading.
 using SampleArray = std::vector<double> reports::Samples::*;
@@ -92,6 +94,11 @@ NamedTensors progress_tensors(const TrainingProgress& progress) {
                          to_tensor(evaluation_row(progress.evaluations[i])));
   }
   tensors.emplace_back("elapsed_s", to_tensor({progress.elapsed_s}));
+  const Division& division = progress.division;
+  if (!division.firsts.empty()) {
+    tensors.emplace_back(kPartTimes, to_tensor(division.part_s));
+    tensors.emplace_back(kFirstParts, to_tensor({division.firsts.begin(), division.firsts.end()}));
+  }
   return tensors;
 }
 
@@ -105,6 +112,11 @@ TrainingProgress progress_from(const NamedTensors& tensors) {
       progress.evaluations.push_back(evaluation_from_row(to_vector(tensor)));
     }
     if (name == "elapsed_s") progress.elapsed_s = to_vector(tensor).at(0);
+    if (name == kPartTimes) progress.division.part_s = to_vector(tensor);
+    if (name == kFirstParts) {
+      const std::vector<double> firsts = to_vector(tensor);
+      progress.division.firsts.assign(firsts.begin(), firsts.end());
+    }
   }
   std::sort(progress.evaluations.begin(), progress.evaluations.end(),
             [](const auto& a, const auto& b) { return a.step < b.step; });
@@ -112,7 +124,8 @@ TrainingProgress progress_from(const NamedTensors& tensors) {
 }
 
 bool is_progress(const std::string& name) {
-  return name.starts_with("samples.") || name.starts_with("evaluation.") || name == "elapsed_s";
+  return name.starts_with("samples.") || name.starts_with("evaluation.") ||
+         name.starts_with("division.") || name == "elapsed_s";
 }
 
 /// A file may hold its tensors in another order than they were given.
@@ -230,6 +243,12 @@ void write_checkpoint(const std::string& path, Trainer& trainer, const Checkpoin
 
 void require_checkpoint(const std::string& path, const CheckpointKey& key) {
   (void)read_own(path, key);
+}
+
+Division division_in_checkpoint(const std::string& path) {
+  const SafetensorsFile file = read_safetensors(path);
+  require_whole(file, path);
+  return progress_from(file.tensors).division;
 }
 
 TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,

@@ -16,6 +16,7 @@ struct TrainingProgress {
   std::vector<reports::Evaluation> evaluations;
   double elapsed_s = 0;             ///< since data was first touched, over all sessions of the run
   std::string init_weights_sha256;  ///< of the weights that the first session began with
+  Division division;                ///< in a pipeline; a resumed run keeps it, for its last bits
 };
 
 /// The run that a checkpoint belongs to. Resuming under another one is refused.
@@ -51,6 +52,10 @@ void write_checkpoint(const std::string& path, Trainer& trainer, const Checkpoin
 /// Throws Error as read_checkpoint() does: a run that cannot be continued is found before it
 /// begins.
 void require_checkpoint(const std::string& path, const CheckpointKey& key);
+
+/// Returns how the stages of a checkpoint's run divided the network; empty without stages. Throws
+/// Error, exit code 2, when the file is not a whole checkpoint.
+[[nodiscard]] Division division_in_checkpoint(const std::string& path);
 
 /// Restores `trainer` (same definition and variant) and returns the progress. In a group rank 0
 /// calls it, and the others call Trainer::restore() with their whole_state(). Throws Error, exit

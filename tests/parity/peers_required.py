@@ -22,6 +22,12 @@ def cannot_import(error: ImportError) -> NoReturn:
     sys.exit(1 if are_required() else 77)
 
 
+def not_given(variable: str, meaning: str) -> NoReturn:
+    """Ends the test as skipped: what no package registry has is compared with where somebody names it."""
+    print(f"skipped: {variable} is not set ({meaning})")
+    sys.exit(77)
+
+
 def no_browser() -> NoReturn:
     """Ends the test: skipped (exit code 77), since the set-up installs none, or failed where one is required."""
     words = "NOISEMARK_REQUIRE has browser, and" if is_required("browser") else "skipped:"

@@ -137,7 +137,8 @@ class Pass {
       elapsed_before_s_ += progress().elapsed_s;
       // Another number of ranks may have made the steps until here, or one process.
       reports::Samples& samples = progress().samples;
-      const size_t measured = rank_ ? samples.step_s.size() : 0;
+      const bool timed = rank_ && trainer_.options().group->times_traffic();
+      const size_t measured = timed ? samples.step_s.size() : 0;
       samples.communication_s.resize(measured);
       samples.exposed_s.resize(measured);
     } else {
@@ -190,7 +191,7 @@ class Pass {
     append_last(samples.data_wait_s, timed.data_wait_s);
     samples.loss.push_back(std::isfinite(record.loss) ? record.loss : std::nan(""));
     if (record.grad_norm) samples.grad_norm.push_back(*record.grad_norm);
-    if (!rank_) return;
+    if (!rank_ || !trainer_.options().group->times_traffic()) return;
     samples.communication_s.push_back(rank_->exchanged().busy_s);
     samples.exposed_s.push_back(rank_->exchanged().exposed_s);
   }
@@ -243,6 +244,7 @@ class Pass {
       return;
     }
     progress().elapsed_s = elapsed_s();
+    progress().division = *options_.session.division;
     write_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key, progress());
   }
 

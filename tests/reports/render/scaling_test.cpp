@@ -111,6 +111,50 @@ TEST(ScalingTable, claims_no_efficiency_where_processors_are_shared_or_threads_d
   EXPECT_TRUE(says(text, "2 ranks with 1 thread and 1 loader thread each share 2 processors"));
 }
 
+TEST(ScalingTable, puts_stages_of_a_pipeline_beside_one_rank_which_has_none) {
+  Result two = of_two(0.4, 0.2);
+  set_rate(two, 160);
+  Sweep sweep = sweep_over_ranks(two);
+  sweep.keys = {"ranks", "pipeline"};
+  for (SweepRow& row : sweep.rows) row.values.push_back("none");
+  sweep.rows.push_back({"ranks=2,pipeline=1f1b", {"2", "1f1b"}, two, 0, ""});
+  const std::string text = scaling_table(sweep);
+  EXPECT_TRUE(says(text, "| 2 | 1f1b | 160.00 | 20.0 % | 200.00 | 80.0 % | 100.0 % |")) << text;
+}
+
+TEST(Bubble, is_the_mean_wait_over_the_longest_passes_beside_that_of_equal_stages) {
+  Result result = of_two(0.4, 0.2);
+  EXPECT_FALSE(bubble_of(result)) << "there is no pipeline";
+  result.identity.pipeline = "1f1b";
+  result.identity.micro_batches = 4;
+  for (RankRecord& record : result.ranks) {
+    const double forward_s = record.rank == 0 ? 0.3 : 0.2;
+    record.samples.forward_s.assign(record.samples.step_s.size(), forward_s);
+    record.samples.backward_s.assign(record.samples.step_s.size(), 0.45);
+  }
+  const auto bubble = bubble_of(result);
+  ASSERT_TRUE(bubble);
+  EXPECT_DOUBLE_EQ(bubble->measured, (0.4 + 0.2) / 2 / (0.3 + 0.45));
+  EXPECT_DOUBLE_EQ(bubble->ideal, 1.0 / 5);
+  EXPECT_TRUE(says(sections::ranks(result), "The bubble is 40.0 %"));
+}
+
+TEST(RankMemory, has_a_column_for_every_owner_that_holds_something_at_the_peak_of_any_rank) {
+  Result result = test::result_of_two_ranks();
+  result.memory.categories = {"weights", "ema", "input"};
+  for (RankRecord& record : result.ranks) {
+    record.peak.allocator_bytes = (3 + record.rank) << 20;
+    record.peak.unattributed_bytes = 0;
+    record.peak.by_category = {{"weights", 3 << 20}, {"ema", record.rank << 20}, {"input", 0}};
+  }
+  const std::string text = sections::ranks(result);
+  EXPECT_TRUE(says(text, "| rank | peak, MiB | weights | ema | without an owner |")) << text;
+  EXPECT_TRUE(says(text, "| 0 | 3.00 | 3.00 | 0 | 0 B |")) << text;
+  EXPECT_TRUE(says(text, "| 1 | 4.00 | 3.00 | 1.00 | 0 B |")) << text;
+  for (RankRecord& record : result.ranks) record.boundaries.clear();
+  EXPECT_EQ(sections::ranks(result).find("Memory of each rank"), std::string::npos);
+}
+
 TEST(ScalingTable, is_empty_where_ranks_are_no_axis) {
   Sweep sweep = sweep_over_ranks(of_two(0.4, 0.2));
   sweep.keys = {"threads"};

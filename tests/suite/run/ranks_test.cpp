@@ -1,3 +1,4 @@
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "reports/result/gate.h"
+#include "suite/io/safetensors.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 
@@ -227,6 +229,33 @@ TEST(RunByRanks, continue_from_their_checkpoint_with_every_bit) {
   // Nothing is left to do.
   const Finished again = run_noisemark(with(with(with_checkpoints(out), shares), {"--resume"}));
   EXPECT_EQ(again.code, 0) << again.both();
+}
+
+/// Moves the cut of a checkpoint's two stages behind the first part of the network.
+void cut_behind_first_part(const std::string& checkpoint) {
+  SafetensorsFile file = read_safetensors(checkpoint);
+  for (auto& [name, tensor] : file.tensors) {
+    if (name == "division.firsts") tensor = at::tensor({0.0, 1.0}, at::kDouble);
+  }
+  NamedTensors by_name = file.tensors;
+  std::sort(by_name.begin(), by_name.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  file.metadata["tensors_sha256"] = tensors_sha256(by_name);
+  write_safetensors(checkpoint, file.tensors, file.metadata);
+}
+
+TEST(RunByRanks, keep_the_cuts_of_a_pipeline_when_they_continue) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const Texts run = with(with_checkpoints(out), {"--ranks", "2", "--pipeline", "1f1b"});
+  test::kill_after_a_checkpoint(run, out);
+  cut_behind_first_part((out / "checkpoint.safetensors").string());
+  const Finished resumed = run_noisemark(with(run, {"--resume"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.both();
+  const reports::Result result = result_in(out);
+  EXPECT_GE(result.protocol.resumed_at_step, 4);
+  ASSERT_EQ(result.ranks.size(), 2U);
+  EXPECT_EQ(result.ranks[0].blocks, 1) << "the stages were divided anew";
 }
 
 TEST(RunByRanks, continue_what_another_number_of_ranks_began) {

@@ -2,13 +2,17 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "suite/io/safetensors.h"
@@ -107,6 +111,96 @@ const test::NamedJob kEvaluate{"evaluate",
                                  for (const Way& way : ways_of(rank.ranks))
                                    evaluate(way, group, out);
                                }};
+
+using NamedWeights = std::map<std::string, at::Tensor>;
+
+/// One of each layer that DistriFusion has a module for, one after the other.
+class LayersOfPeer final : public Denoiser {
+ public:
+  explicit LayersOfPeer(NamedWeights weights)
+      : weights_(std::move(weights)),
+        first_(convolution("first", 1)),
+        second_(convolution("second", 1)),
+        third_(convolution("third", 2)),
+        norms_{norm("norms.0"), norm("norms.1")} {}
+
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& /*t*/) override {
+    RowExchange& rows = *rows_in_force();
+    at::Tensor h = convolve_rows(first_, x, 1, 1, rows);
+    h = convolve_rows(second_, normalize_rows(h, norms_[0], rows), 1, 1, rows);
+    h = attend(normalize_rows(h, norms_[1], rows), rows);
+    return convolve_rows(third_, h, 1, 1, rows);
+  }
+
+ private:
+  static constexpr int64_t kHeads = 2;
+  static constexpr int64_t kGroups = 4;
+
+  void take(torch::nn::Module& module, const std::string& name) {
+    for (auto& item : module.named_parameters()) {
+      item.value().set_data(weights_.at(name + "." + item.key()));
+    }
+  }
+
+  torch::nn::Conv2d convolution(const std::string& name, int64_t stride) {
+    const at::Tensor& weight = weights_.at(name + ".weight");
+    torch::nn::Conv2d layer(
+        torch::nn::Conv2dOptions(weight.size(1), weight.size(0), 3).stride(stride).padding(1));
+    take(*layer, name);
+    return layer;
+  }
+
+  torch::nn::GroupNorm norm(const std::string& name) {
+    torch::nn::GroupNorm layer(
+        torch::nn::GroupNormOptions(kGroups, weights_.at(name + ".weight").size(0)));
+    take(*layer, name);
+    return layer;
+  }
+
+  at::Tensor per_pixel(const at::Tensor& x, const std::string& name) {
+    const at::Tensor& weight = weights_.at(name + ".weight");
+    return at::conv2d(x, weight.view({weight.size(0), weight.size(1), 1, 1}),
+                      weights_.at(name + ".bias"));
+  }
+
+  at::Tensor attend(const at::Tensor& x, RowExchange& rows) {
+    const QueriesAndKeys all = join_keys(per_pixel(x, "qkv"), rows);
+    const auto by_head = [&](const at::Tensor& one) {
+      return one.reshape({one.size(0), kHeads, one.size(1) / kHeads, -1}).transpose(2, 3);
+    };
+    const at::Tensor out =
+        at::scaled_dot_product_attention(by_head(all.q), by_head(all.k), by_head(all.v));
+    return per_pixel(out.transpose(2, 3).reshape(x.sizes()), "out");
+  }
+
+  NamedWeights weights_;
+  torch::nn::Conv2d first_;
+  torch::nn::Conv2d second_;
+  torch::nn::Conv2d third_;
+  std::vector<torch::nn::GroupNorm> norms_;
+};
+
+/// The words are a file of weights and pictures, the mode, the number of the rule for norms and
+/// that of synchronous steps: tests/parity/distrifusion_test.py compares what is written.
+const test::NamedJob kLayersOfPeer{
+    "layers_of_peer", [](const Rank& rank, const Words& words, const std::string& out) {
+      const c10::InferenceMode no_gradients;
+      const auto tensors = read_safetensors(words.at(0)).tensors;
+      const NamedWeights given(tensors.begin(), tensors.end());
+      PatchOptions options;
+      options.mode = patch_mode_of(words.at(1));
+      options.norm = static_cast<NormRule>(std::stoi(words.at(2)));
+      options.warmup = std::stoll(words.at(3)) - 1;
+      options.unbiased_variance = true;
+      PatchedDenoiser patched(std::make_shared<LayersOfPeer>(given), config_of("ho"),
+                              Group::join(rank, kLimit), options);
+      NamedTensors found;
+      for (int64_t step = 0; given.contains("x." + std::to_string(step)); ++step) {
+        const std::string name = std::to_string(step);
+        found.emplace_back(name, patched.forward(given.at("x." + name), times()));
+      }
+      write_safetensors(out + "/found", found);
+    }};
 
 struct Found {
   std::map<std::string, at::Tensor> outputs;  ///< of rank 0, which are those of all ranks

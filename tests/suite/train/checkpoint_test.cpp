@@ -46,6 +46,7 @@ class Checkpoint : public ::testing::Test {
     evaluation.per_timestep = {0.1, 0.9};
     evaluation.excess_frac = 0.75;
     progress.evaluations = {evaluation};
+    progress.division = {{0.25, 1.0 / 3, 0.5}, {0, 2}};
     write_checkpoint(path_, *session.trainer, key(), progress);
   }
 
@@ -102,6 +103,9 @@ TEST_F(Checkpoint, carries_what_was_measured) {
   EXPECT_EQ(progress.evaluations[0].timesteps, (std::vector<int64_t>{62, 187}));
   EXPECT_EQ(progress.evaluations[0].per_timestep, (std::vector<double>{0.1, 0.9}));
   EXPECT_EQ(progress.evaluations[0].excess_frac, 0.75);
+  const Division division = division_in_checkpoint(path_);
+  EXPECT_EQ(division.part_s, (std::vector<double>{0.25, 1.0 / 3, 0.5}));
+  EXPECT_EQ(division.firsts, (std::vector<size_t>{0, 2}));
 }
 
 TEST_F(Checkpoint, refuses_one_of_another_definition_variant_or_data) {
