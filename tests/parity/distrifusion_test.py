@@ -19,13 +19,15 @@ sys.path.insert(0, CHECKOUT)
 try:
     import torch
     from diffusers.models.attention import Attention
-    from distrifuser.modules.pp.attn import DistriSelfAttentionPP
+    from distrifuser.modules.pp import attn
     from distrifuser.modules.pp.conv2d import DistriConv2dPP
     from distrifuser.modules.pp.groupnorm import DistriGroupNorm
     from distrifuser.utils import PatchParallelismCommManager
     from safetensors.torch import load_file, save_file
 except ImportError as missing:
     peers_required.cannot_import(missing)
+
+attn.USE_PEFT_BACKEND = True  # without PEFT it gives linear layers a second argument, which they no longer take
 
 # The peer's modes, ours, and the number of our rule for group norms (suite/models/rows.h).
 MODES = {
@@ -40,6 +42,7 @@ CHANNELS, HEADS, GROUPS, STEPS, SYNCHRONOUS = 8, 2, 4, 5, 2
 
 
 def layers():
+    torch.manual_seed(5)
     convolutions = [
         torch.nn.Conv2d(3, CHANNELS, 3, padding=1),
         torch.nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1),
@@ -56,9 +59,8 @@ def layers():
             "attention": attention,
         }
     ).double()
-    generator = torch.Generator().manual_seed(5)
     for parameter in model.parameters():  # norms with weight 1 and bias 0 hide mistakes
-        parameter.data.add_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64), alpha=0.2)
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.2)
     return model.eval().requires_grad_(False)
 
 
@@ -91,6 +93,7 @@ def evaluate(model, wrapped, x):
 def peer(rank, ranks, port, mode, file):
     """One rank of the peer. The first pass is for its buffers, as in its pipelines, and is not counted."""
     torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
     torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
     # DistriConfig itself insists on NCCL. What waits for nobody is gathered at once: a layer's number of passes that
     # it lags behind is then one.
@@ -103,7 +106,7 @@ def peer(rank, ranks, port, mode, file):
         DistriGroupNorm(model["norms"][0], config),
         DistriConv2dPP(model["second"], config),
         DistriGroupNorm(model["norms"][1], config),
-        DistriSelfAttentionPP(model["attention"], config),
+        attn.DistriSelfAttentionPP(model["attention"], config),
         DistriConv2dPP(model["third"], config),
     ]
     manager = PatchParallelismCommManager(config)
