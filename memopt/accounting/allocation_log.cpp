@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "memopt/autograd/operator_callback.h"
 #include "memopt/autograd/saved_tensor_scope.h"
 
 namespace noisemark::memopt {
@@ -64,7 +65,7 @@ bool calls_library(std::string_view name) {
 
 OperatorTracker::OperatorTracker(std::function<size_t()> clock,
                                  const std::vector<at::Tensor>& parameters)
-    : clock_(std::move(clock)), parameters_(parameters), handle_(0) {
+    : clock_(std::move(clock)), parameters_(parameters) {
   for (const at::Tensor& parameter : parameters_) {
     parameter_storages_.insert(parameter.storage().unsafeGetStorageImpl());
   }
@@ -72,13 +73,13 @@ OperatorTracker::OperatorTracker(std::function<size_t()> clock,
   TORCH_CHECK(active.compare_exchange_strong(none, this), "operators are being followed already");
   innermost_operator = 0;
   thread_frame = 0;
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
-                                           .needsInputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
+  add_operator_callback(at::RecordFunctionCallback(&on_begin, &on_end)
+                            .needsInputs(true)
+                            .scopes({at::RecordScope::FUNCTION}));
 }
 
 OperatorTracker::~OperatorTracker() {
-  at::removeCallback(handle_);
+  remove_operator_callback(&on_begin);
   active = nullptr;
   thread_frame = 0;
 }

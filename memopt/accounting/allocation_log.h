@@ -61,7 +61,6 @@ class OperatorTracker {
   std::vector<at::Tensor> parameters_;  ///< held, so that no address below is used again
   std::unordered_set<const c10::StorageImpl*> parameter_storages_;
   std::vector<OperatorFrame> frames_;
-  at::CallbackHandle handle_;
 };
 
 /// While alive, the calling thread works for an operator that the dispatcher's callbacks do not

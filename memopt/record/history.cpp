@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "memopt/autograd/nodes.h"
+#include "memopt/autograd/operator_callback.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -55,7 +56,6 @@ bool below_autograd() {
 }
 
 thread_local CallWatch* CallWatch::innermost_ = nullptr;
-thread_local at::CallbackHandle CallWatch::handle_ = 0;
 
 CallWatch::CallWatch(const StepGraph& graph) : first_sequence_(at::sequence_number::peek()) {
   for (const RecordedValue& value : graph.values) {
@@ -64,10 +64,9 @@ CallWatch::CallWatch(const StepGraph& graph) : first_sequence_(at::sequence_numb
     model_.emplace(tensor.storage().unsafeGetStorageImpl(), tensor._version());
   }
   outer_ = std::exchange(innermost_, this);
-  if (outer_ != nullptr) return;
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
-                                           .needsInputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
+  add_operator_callback(at::RecordFunctionCallback(&on_begin, &on_end)
+                            .needsInputs(true)
+                            .scopes({at::RecordScope::FUNCTION}));
 }
 
 void CallWatch::stop() {
@@ -77,7 +76,7 @@ void CallWatch::stop() {
     *link = outer_;
     break;
   }
-  if (innermost_ == nullptr && handle_ != 0) at::removeCallback(std::exchange(handle_, 0));
+  if (innermost_ == nullptr) remove_operator_callback(&on_begin);
 }
 
 uint64_t CallWatch::call_of(uint64_t sequence) const {

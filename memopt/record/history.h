@@ -55,7 +55,6 @@ class CallWatch {
   [[nodiscard]] int64_t version_before(const at::Tensor& tensor) const;
 
   static thread_local CallWatch* innermost_;
-  static thread_local at::CallbackHandle handle_;  ///< of the thread, while anything watches there
 
   CallWatch* outer_ = nullptr;
   bool watching_ = true;

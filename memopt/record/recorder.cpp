@@ -19,6 +19,7 @@
 
 #include "memopt/accounting/allocation_source.h"
 #include "memopt/autograd/model_view.h"
+#include "memopt/autograd/operator_callback.h"
 #include "memopt/autograd/saved_tensor_scope.h"
 #include "memopt/record/exact_storages.h"
 #include "memopt/record/history.h"
@@ -76,17 +77,16 @@ class StepRecorder::State {
     graph_.partly_seen = inside_scope();
     if (outer_ != nullptr) outer_->graph_.partly_seen = true;
     outer_frame_ = std::exchange(innermost_frame, nullptr);
-    // The callback of an outer pass serves the innermost.
-    if (outer_ != nullptr) return;
-    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
-                                             .needsInputs(true)
-                                             .needsOutputs(true)
-                                             .scopes({at::RecordScope::FUNCTION}));
+    // One callback serves the innermost pass of all.
+    add_operator_callback(at::RecordFunctionCallback(&on_begin, &on_end)
+                              .needsInputs(true)
+                              .needsOutputs(true)
+                              .scopes({at::RecordScope::FUNCTION}));
   }
 
   void stop() {
     if (!std::exchange(following_, false)) return;
-    if (outer_ == nullptr) at::removeCallback(handle_);
+    if (outer_ == nullptr) remove_operator_callback(&on_begin);
     history_->end();
     times_.end();
     active_ = outer_;
@@ -555,7 +555,6 @@ class StepRecorder::State {
   int32_t unpacked_ = 0;
   bool following_ = true;
   bool taken_ = false;
-  at::CallbackHandle handle_ = 0;
   std::exception_ptr error_;
 };
 

@@ -1,4 +1,5 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
@@ -112,6 +113,43 @@ TEST_F(CallWatches, that_have_stopped_see_nothing_more_and_know_what_they_saw) {
   EXPECT_NE(call(second, between), 0U);
   second.stop();
   EXPECT_EQ(call(second, h_ + 2), 0U);
+}
+
+TEST_F(CallWatches, that_begin_under_a_thread_state_from_before_an_outer_one_see_calls) {
+  const at::ThreadLocalState before;
+  CallWatch outer(graph_);
+  const at::Tensor outside = h_ + 2;
+  const at::ThreadLocalStateGuard guard(before);
+  CallWatch inner(graph_);
+  EXPECT_EQ(call(inner, h_ + 2), call(outer, outside));
+}
+
+/// The number of one write, as a watch of its own knows it.
+uint64_t one_write(const StepGraph& graph) {
+  const CallWatch watch(graph);
+  const c10::NoGradGuard no_grad;
+  const at::Tensor written = at::zeros({4}).mul_(3);
+  return watch.writes_to(written);
+}
+
+TEST_F(CallWatches, see_each_call_once_under_a_thread_state_from_within_another_one) {
+  const uint64_t once = one_write(graph_);
+  CallWatch earlier(graph_);
+  const at::ThreadLocalState within;
+  earlier.stop();
+  const at::ThreadLocalStateGuard guard(within);
+  EXPECT_EQ(one_write(graph_), once);
+}
+
+TEST_F(CallWatches, see_each_call_once_after_another_one_stopped_under_a_thread_state_from_before) {
+  const uint64_t once = one_write(graph_);
+  const at::ThreadLocalState before;
+  CallWatch earlier(graph_);
+  {
+    const at::ThreadLocalStateGuard guard(before);
+    earlier.stop();
+  }
+  EXPECT_EQ(one_write(graph_), once);
 }
 
 at::Tensor parameter_of(StepGraph& graph, at::Tensor tensor) {

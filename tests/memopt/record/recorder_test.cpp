@@ -1,6 +1,7 @@
 #include "memopt/record/recorder.h"
 
 #include <ATen/Context.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/ops/mse_loss.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "memopt/accounting/allocation_source.h"
@@ -62,6 +64,18 @@ TEST_F(Recorder, finds_the_producer_of_every_tensor_that_is_not_given_from_outsi
     EXPECT_NE(slot.unpack_order, kNone);
   }
   EXPECT_EQ(foreign, 1) << "the batch, which the first convolution saves";
+}
+
+TEST_F(Recorder, sees_each_operator_once_under_a_thread_state_from_within_an_earlier_record) {
+  std::optional<at::ThreadLocalState> within;
+  {
+    RecordingSink sink(net_.view());
+    const SavedTensorScope scope(sink);
+    within.emplace();
+  }
+  const at::ThreadLocalStateGuard guard(*within);
+  const StepGraph graph = record();
+  for (const RecordedSlot& slot : graph.slots) EXPECT_NE(slot.saved_by, kNone);
 }
 
 TEST_F(Recorder, counts_a_storage_once_that_several_operators_save) {
