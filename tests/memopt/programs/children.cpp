@@ -1,35 +1,20 @@
 #include "tests/memopt/programs/children.h"
 
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <csignal>
-#include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <exception>
 #include <string>
 
+#include "tests/memopt/counting_clock.h"
+
 namespace noisemark::memopt::programs {
 namespace {
-
-/// A child's clock counts how often it was read and does not show the time: plans follow what
-/// operators take, and a seed must give the same plans in every run, on any machine.
-std::atomic<bool> clock_counts = false;
-
-/// Each reading is up to 64 us after the one before it.
-int64_t next_reading_ns() {
-  static std::atomic<uint64_t> readings = 0;
-  constexpr uint64_t kLongest = 32'000;
-  constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
-  const uint64_t reading = readings++;
-  const uint64_t mixed = (reading * kGoldenRatio) >> 32U;
-  return static_cast<int64_t>(reading * kLongest + mixed % kLongest);
-}
 
 void write_all(int file, const std::string& text) {
   size_t done = 0;
@@ -61,7 +46,7 @@ void limit_time(unsigned cpu_s) {
 [[noreturn]] void be_child(const Program& program, const MakeMode& make, unsigned timeout_s,
                            int out) {
   limit_time(timeout_s);
-  clock_counts = true;
+  const test::CountingClock clock;  // a seed gives the same plans in every run, on any machine
   std::string text = "\n";
   try {
     const std::optional<Finding> finding = judge(program, make);
@@ -83,17 +68,6 @@ Finding ending_of(int status) {
 }
 
 }  // namespace
-
-/// Stands in the place of libc's in programs that are linked with this file: std::chrono calls it.
-extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  if (clock != CLOCK_MONOTONIC || !clock_counts) {
-    return static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
-  }
-  constexpr int64_t kNanosecondsOfOne = 1'000'000'000;
-  const int64_t now_ns = next_reading_ns();
-  *time = {now_ns / kNanosecondsOfOne, now_ns % kNanosecondsOfOne};
-  return 0;
-}
 
 std::optional<Finding> judge_in_child(const Program& program, const MakeMode& make,
                                       unsigned timeout_s) {
