@@ -17,9 +17,11 @@ warnings.simplefilter("ignore")
 
 
 def peers(data):
-    """uint8 [H, W, 3], or None where Pillow refuses the file."""
+    """uint8 [H, W, 3], or None where Pillow refuses the file, or it has printers' colours."""
     try:
         image = Image.open(io.BytesIO(data), formats=("PNG", "JPEG"))
+        if image.mode == "CMYK":
+            return None
         return torch.from_numpy(numpy.array(image.convert("RGB")))
     except Exception:  # Pillow raises whatever its readers raise
         return None
@@ -113,6 +115,10 @@ class Images(parity.ParityTest):
     def test_pixels_behind_the_end_of_their_stream_are_read_or_refused_as_the_peer_does(self):
         rng = random.Random(27)
         self.assert_read_or_refused_alike([pictures.spilled(rng) for _ in range(2000)])
+
+    def test_jpegs_of_any_sampling_are_read_or_refused_as_the_peer_does(self):
+        rng = random.Random(27)
+        self.assert_read_or_refused_alike([pictures.sampled(rng) for _ in range(2000)])
 
     def test_printers_colours_are_refused(self):
         self.assertEqual(ours([pictures.jpeg(pictures.photo(8, 8).convert("CMYK"))]), [None])

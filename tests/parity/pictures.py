@@ -50,8 +50,9 @@ def rows_of(width, height, colour, depth, interlaced, rng):
     return out
 
 
-def png(width, height, colour, depth, interlaced=0, before=(), between=(), after=(), seed=0, palette=None):
-    """A PNG with extra chunks before the palette, before the pixels and after them."""
+def png(width, height, colour, depth, interlaced=0, before=(), between=(), amid=(), after=(), seed=0, palette=None,
+        packed=zlib.compress, single=False):
+    """A PNG with extra chunks before the palette, before, amid and after the pixels; `single`: a chunk for each byte of them."""
     rng = random.Random(f"{seed} {width} {height} {colour} {depth} {interlaced}")
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
     data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
@@ -60,10 +61,29 @@ def png(width, height, colour, depth, interlaced=0, before=(), between=(), after
         colours = palette if palette is not None else bytes(rng.randrange(256) for _ in range(3 << depth))
         data += chunk(b"PLTE", colours)
     data += b"".join(chunk(*extra) for extra in between)
-    stream = zlib.compress(rows_of(width, height, colour, depth, interlaced, rng))
+    stream = packed(rows_of(width, height, colour, depth, interlaced, rng))
     cut = rng.randrange(len(stream))  # two chunks of pixels, and one without any
-    data += b"".join(chunk(b"IDAT", part) for part in (stream[:cut], b"", stream[cut:]))
+    parts = [bytes([byte]) for byte in stream] if single else [stream[:cut], b"", stream[cut:]]
+    middle = len(parts) // 2
+    data += b"".join(chunk(b"IDAT", part) for part in parts[:middle]) + b"".join(chunk(*extra) for extra in amid)
+    data += b"".join(chunk(b"IDAT", part) for part in parts[middle:])
     return data + b"".join(chunk(*extra) for extra in after) + chunk(b"IEND", b"")
+
+
+def packing(level=6, bits=15, strategy=zlib.Z_DEFAULT_STRATEGY):
+    def packed(data):
+        stream = zlib.compressobj(level, zlib.DEFLATED, bits, 8, strategy)
+        return stream.compress(data) + stream.flush()
+    return packed
+
+
+def ways(colour):
+    """Name -> arguments of png(): ways to store the same pixels."""
+    return {
+        "stored": {"packed": packing(0)}, "of fixed codes": {"packed": packing(strategy=zlib.Z_FIXED)},
+        "of codes alone": {"packed": packing(strategy=zlib.Z_HUFFMAN_ONLY)}, "of a small window": {"packed": packing(9, 9)},
+        "a byte in a chunk": {"single": True},
+    } | ({} if colour == 3 else {"a palette for others": {"between": [(b"PLTE", bytes(range(48)))]}})
 
 
 def ancillary(colour, depth):
@@ -89,6 +109,10 @@ def ancillary(colour, depth):
         "tEXt": [(b"tEXt", b"Comment\0hi")], "tEXt bare": [(b"tEXt", b"\0hi")],
         "zTXt": [(b"zTXt", b"a\0\0" + zlib.compress(b"hi"))], "zTXt broken": [(b"zTXt", b"a\0\0junk")],
         "iTXt": [(b"iTXt", b"a\0\0\0en\0b\0hi")], "eXIf": [(b"eXIf", exif.tobytes()[6:])],
+        "sTER": [(b"sTER", b"\1")], "sCAL": [(b"sCAL", b"\x011.5\0" + b"2.5")], "pCAL": [(b"pCAL", b"p\0" + bytes(9) + b"\2m\0a\0b")],
+        "gIFg": [(b"gIFg", bytes(4))], "gIFx": [(b"gIFx", b"NETSCAPE2.0" + bytes(5))], "gIFt": [(b"gIFt", bytes(24) + b"hi")],
+        "dSIG": [(b"dSIG", bytes(16))], "fRAc": [(b"fRAc", bytes(5))], "mDCV": [(b"mDCV", bytes(24))], "cLLI": [(b"cLLI", bytes(8))],
+        "caBX": [(b"caBX", b"jumb")], "Apple's iDOT": [(b"iDOT", bytes(28))],
         "tIME": [(b"tIME", bytes(7))], "tIME long": [(b"tIME", bytes(9))],
         "animated": [(b"acTL", struct.pack(">II", 1, 0)),
                      (b"fcTL", struct.pack(">IIIIIHHBB", 0, 9, 8, 0, 0, 1, 10, 1, 1))],
@@ -149,8 +173,8 @@ def beside(rng):
         return [(kind, body(kind)) for kind in picked]
 
     kinds = (b"gAMA", b"cHRM", b"sRGB", b"pHYs", b"tRNS", b"iCCP", b"tEXt", b"zTXt", b"iTXt", b"eXIf", b"bKGD", b"hIST",
-             b"sBIT", b"tIME", b"oFFs", b"sPLT", b"cICP", b"prVt")
-    data = png(9, 8, colour, depth, rng.randrange(2), extras(3, kinds), extras(2, kinds),
+             b"sBIT", b"tIME", b"oFFs", b"sPLT", b"cICP", b"prVt", b"sTER", b"sCAL", b"pCAL", b"gIFg", b"mDCV", b"iDOT", b"PLTE")
+    data = png(9, 8, colour, depth, rng.randrange(2), extras(3, kinds), extras(2, kinds), extras(2, kinds) * (not rng.randrange(8)),
                extras(3, (*kinds, b"IHDR", b"PLTE", b"fcTL", b"acTL")))
     return data if rng.randrange(8) else data[:-rng.randrange(1, 60)]
 
@@ -204,7 +228,8 @@ def all_pngs():
             name = f"colour {colour}, {depth} bits, {'interlaced' if interlaced else 'plain'}"
             for width, height in [(1, 1), (2, 1), (1, 5), (3, 3), (5, 2), (8, 8), (9, 17), (33, 6)]:
                 files[f"{name}, {width} x {height}"] = png(width, height, colour, depth, interlaced)
-            for extra, arguments in ancillary(colour, depth).items():
+            files[f"{name}, 257 x 70"] = png(257, 70, colour, depth, interlaced)
+            for extra, arguments in (ancillary(colour, depth) | ways(colour)).items():
                 files[f"{name}, {extra}"] = png(9, 8, colour, depth, interlaced, **arguments)
     for depth in (1, 2, 4, 8):
         for colours in (bytes([9, 8, 7]), bytes([9, 8, 7, 1]), bytes(range(256)) * 3):
@@ -260,3 +285,97 @@ def all_jpegs():
         "a profile cut": with_segment(base, 0xE2, b"ICC_PROFILE\0\1\2cut"),
         "Adobe, of YCbCr": adobe(1), "Adobe, of RGB": adobe(0), "Adobe, unknown": adobe(7),
     }
+
+
+class Bits:
+    """A stream of entropy-coded bits as JPEG stores it."""
+
+    def __init__(self):
+        self.value, self.count, self.data = 0, 0, bytearray()
+
+    def put(self, value, count):
+        self.value, self.count = self.value << count | value, self.count + count
+        while self.count >= 8:
+            self.count -= 8
+            byte = self.value >> self.count & 0xFF
+            self.data += bytes([byte, 0]) if byte == 0xFF else bytes([byte])
+        self.value &= (1 << self.count) - 1
+
+    def number(self, code, length, size, value):
+        """A code, then the bits of a number of `size` bits."""
+        self.put(code, length)
+        self.put(value if value >= 0 else value + (1 << size) - 1, size)
+
+    def ended(self):
+        if self.count:
+            self.put((1 << 8 - self.count) - 1, 8 - self.count)
+        data, self.data = bytes(self.data), bytearray()
+        return data
+
+
+AC_SYMBOLS = bytes([0x00, 0xF0] + [run << 4 | size for run in range(16) for size in range(1, 11)])
+
+
+def put_block(bits, before, rng):
+    """A block of random coefficients; its first one."""
+    first = rng.randrange(-60, 61)
+    size = abs(first - before).bit_length()
+    bits.number(size, 4, size, first - before)
+    at = 1
+    for _ in range(rng.randrange(5)):
+        run = rng.randrange(min(16, 64 - at))
+        value = rng.choice((-1, 1)) * rng.randrange(1, 12)
+        size = abs(value).bit_length()
+        bits.number(AC_SYMBOLS.index(run << 4 | size), 8, size, value)
+        at += run + 1
+    if at < 64:
+        bits.put(0, 8)
+    return first
+
+
+def drawn_jpeg(rng, width, height, factors, ids=(1, 2, 3), together=True, restart=0, wide=False, marks=()):
+    """A JPEG of random coefficients. `factors`: each component's (across, down); `together`: in one scan; `wide`: steps of 16
+    bits; `marks`: segments (marker, body) before all others."""
+    segment = lambda marker, body: bytes([0xFF, marker]) + struct.pack(">H", len(body) + 2) + body
+    most = [max(one[axis] for one in factors) for axis in (0, 1)]
+    data = b"\xff\xd8" + b"".join(segment(*mark) for mark in marks)
+    steps = [rng.randrange(1, 30) for _ in range(64)]
+    data += segment(0xDB, struct.pack(">B64H", 16, *steps) if wide else bytes([0, *steps]))
+    parts = b"".join(bytes([name, across << 4 | down, 0]) for name, (across, down) in zip(ids, factors))
+    data += segment(0xC1 if wide else 0xC0, struct.pack(">BHHB", 8, height, width, len(factors)) + parts)
+    data += segment(0xC4, bytes([0x00, 0, 0, 0, 12, *[0] * 12, *range(12)]))
+    data += segment(0xC4, bytes([0x10, *[0] * 7, len(AC_SYMBOLS), *[0] * 8]) + AC_SYMBOLS)
+    if restart:
+        data += segment(0xDD, struct.pack(">H", restart))
+    every = range(len(factors))
+    for scan in [list(every)] if together else [[i] for i in every]:
+        data += segment(0xDA, bytes([len(scan)]) + b"".join(bytes([ids[i], 0]) for i in scan) + bytes([0, 63, 0]))
+        if len(scan) > 1:
+            units, blocks = -(-width // (8 * most[0])) * -(-height // (8 * most[1])), [factors[i][0] * factors[i][1] for i in scan]
+        else:
+            across, down = factors[scan[0]] if len(factors) > 1 else most
+            units, blocks = -(-(-(-width * across // most[0])) // 8) * -(-(-(-height * down // most[1])) // 8), [1]
+        bits, before = Bits(), [0] * len(scan)
+        for unit in range(units):
+            if restart and unit and unit % restart == 0:
+                data += bits.ended() + bytes([0xFF, 0xD0 + (unit // restart - 1) % 8])
+                before = [0] * len(scan)
+            for i, count in enumerate(blocks):
+                for _ in range(count):
+                    before[i] = put_block(bits, before[i], rng)
+        data += bits.ended()
+    return data + b"\xff\xd9"
+
+
+def sampled(rng):
+    """A JPEG of any sampling, names of components and order of scans, of which some are not to be read."""
+    one = lambda: (rng.choice((1, 1, 2, 2, 3, 4)), rng.choice((1, 1, 2, 2, 4)))
+    factors = [one() for _ in range(rng.choice((1, 3, 3, 3, 3, 3, 3, 4, 2)))]
+    if rng.randrange(3):
+        factors[1:] = [(1, 1)] * (len(factors) - 1)
+    ids = rng.choice(((1, 2, 3, 4), (0, 1, 2, 3), b"RGBA", (1, 34, 35, 4), (7, 9, 8, 1)))
+    marks = {"JFIF": (0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0")}
+    marks |= {transform: (0xEE, b"Adobe\0\x64\0\0\0\0" + bytes([transform])) for transform in (0, 1, 2, 5)}
+    picked = rng.choice(((), ("JFIF",), ("JFIF",), (0,), (1,), (2,), ("JFIF", 0), ("JFIF", 1), (5,)))
+    return drawn_jpeg(rng, rng.randrange(1, 70), rng.randrange(1, 50), factors, ids, rng.randrange(4) > 0,
+                      rng.choice((0, 0, 1, 3)), not rng.randrange(4), [marks[name] for name in picked])
