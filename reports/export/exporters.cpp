@@ -107,48 +107,70 @@ std::string ctest_of(const Comparison& comparison) {
   return ctest_lines(figures_of(comparison)) + words + (words.empty() ? "" : "\n");
 }
 
+constexpr std::string_view kResultsMark = "<!-- noisemark results -->\n";
 constexpr std::string_view kCell = ", baseline ";  ///< stands in the name of every figure
+constexpr std::string_view kKept = ": figures_";   ///< and this where it is of a comparison
+constexpr std::string_view kWhole = "<testsuite name=\"comparison\" package=\"noisemark compare ";
 
 constexpr ExportFormat kFormats[] = {
     {"md",
      "a comment for a pull request",
      [](const CollectedResults& results) { return summary_markdown(results); },
      [](const Comparison& comparison) { return comparison_markdown(comparison); },
-     {"# ", " runs passed"},
+     {"# ", kResultsMark},
      {"# ", "<!-- noisemark comparison -->"}},
-    {"json", "the whole comparison", nullptr, comparison_json, {"{", "\"noisemark.comparison\""}},
+    {"json",
+     "the whole comparison",
+     nullptr,
+     comparison_json,
+     {},
+     {"{", "\"noisemark.comparison\""}},
     {"junit",
      "JUnit XML with a test case per gate",
      junit_of,
      junit_of,
-     {"<?xml ", "package=\"noisemark "}},
+     {"<?xml ", " package=\"noisemark "},
+     {"<?xml ", kWhole}},
     {"gha-smaller",
      "what github-action-benchmark reads with customSmallerIsBetter",
      of_results<smaller_is_better>,
      of_comparison<smaller_is_better>,
-     {"[", kCell, "[]"}},
+     {"[", kCell},
+     {"[", kKept}},
     {"gha-bigger",
      "what github-action-benchmark reads with customBiggerIsBetter",
      of_results<bigger_is_better>,
      of_comparison<bigger_is_better>,
-     {"[", kCell, "[]"}},
+     {"[", kCell},
+     {"[", kKept}},
     {"bmf",
      "Bencher Metric Format",
      of_results<bencher_json>,
      of_comparison<bencher_json>,
-     {"{", kCell, "{}"}},
+     {"{", kCell},
+     {"{", "\"figures_lost\""}},
     {"ctest",
      "a list of CTestMeasurement lines",
      of_results<ctest_lines>,
      ctest_of,
-     {"<CTestMeasurement "}},
+     {"<CTestMeasurement ", kCell},
+     {"<CTestMeasurement ", kKept}},
 };
 
 }  // namespace
 
 bool TextForm::is_of(std::string_view text) const {
-  if (!without_figures.empty() && text.starts_with(without_figures)) return true;
-  return text.starts_with(begins) && text.find(holds) != std::string_view::npos;
+  return !begins.empty() && text.starts_with(begins) && text.find(holds) != text.npos;
+}
+
+bool is_export(std::string_view text, bool of_comparison) {
+  if (text == "[]\n" || text == "{}\n") return true;  // without figures
+  const auto is_any = [&](TextForm ExportFormat::*form) {
+    return std::any_of(std::begin(kFormats), std::end(kFormats),
+                       [&](const ExportFormat& format) { return (format.*form).is_of(text); });
+  };
+  const bool comparison = is_any(&ExportFormat::comparison_form);
+  return of_comparison ? comparison : is_any(&ExportFormat::results_form) && !comparison;
 }
 
 std::span<const ExportFormat> export_formats() {
@@ -303,7 +325,6 @@ std::vector<Figure> figures_of(const Comparison& comparison) {
 
 namespace {
 
-constexpr std::string_view kMark = "\n<!-- noisemark results -->\n";
 constexpr size_t kReserved = 128;  // for the mark and the sentence before it
 
 std::string quality(const std::vector<NamedResult>& results) {
@@ -353,7 +374,7 @@ std::string summary_markdown(const CollectedResults& results, size_t limit) {
     left_out += fits ? 0 : 1;
   }
   if (left_out > 0) text += fmt::format("\nDetails left out for their length: {}.\n", left_out);
-  return text + std::string(kMark);
+  return text + "\n" + std::string(kResultsMark);
 }
 
 }  // namespace noisemark::reports

@@ -61,7 +61,6 @@ struct Figure {
 struct TextForm {
   std::string_view begins;
   std::string_view holds = {};
-  std::string_view without_figures = {};  ///< how a text without any begins
   [[nodiscard]] bool is_of(std::string_view text) const;
 };
 
@@ -71,13 +70,17 @@ struct ExportFormat {
   std::string_view summary;                                    ///< a noun phrase, for the help
   std::string (*of_results)(const CollectedResults& results);  ///< null: of comparisons alone
   std::string (*of_comparison)(const Comparison& comparison);  ///< null: of results alone
-  TextForm form;                  ///< the command line replaces a text of this form without --force
-  TextForm comparison_form = {};  ///< where a comparison has another
+  TextForm results_form;  ///< has what is in every such text, and not in those of others
+  TextForm comparison_form;
 };
 
 /// The table of all formats. A new one is a row here and the function that writes it: the options
 /// of the command line, their help, their refusals and what --out may replace follow from it.
 [[nodiscard]] std::span<const ExportFormat> export_formats();
+
+/// Returns whether the text is one of these of results, or of a comparison, by its form. Such a one
+/// the command line replaces without --force.
+[[nodiscard]] bool is_export(std::string_view text, bool of_comparison);
 
 /// Returns the row of that name. Throws std::logic_error where there is none.
 [[nodiscard]] const ExportFormat& export_format(std::string_view name);

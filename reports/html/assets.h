@@ -6,6 +6,12 @@
 /// built.
 namespace noisemark::reports {
 
+/// Every page begins so, by which one is told from a page that somebody else wrote.
+inline constexpr std::string_view kPageBegins =
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data: "
+    "blob:";
+
 struct PageAssets {
   std::string_view style;   ///< page.css
   std::string_view script;  ///< page.js

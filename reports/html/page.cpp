@@ -166,12 +166,12 @@ std::string footer(const PageAssets& assets, bool plots) {
       html_text(assets.plotly_licence));
 }
 
-/// No script runs but that of the page and the library in it, and nothing is fetched.
+/// Ends the policy that kPageBegins begins: no script runs but that of the page and the library in
+/// it, and nothing is fetched.
 std::string policy(const PageAssets& assets) {
   return fmt::format(
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data: "
-      "blob:; style-src 'unsafe-inline'; script-src blob: 'sha256-{}'; base-uri 'none'; "
-      "form-action 'none'\">\n",
+      "; style-src 'unsafe-inline'; script-src blob: 'sha256-{}'; base-uri 'none'; form-action "
+      "'none'\">\n",
       script_hash(assets.script));
 }
 
@@ -193,10 +193,9 @@ std::string html_page(const HtmlPage& page) {
       [&](std::string_view words, std::string_view path) { return pictures.html(words, path); },
       [&](std::string_view path) { return page_of_link(page.folder, path); });
   std::string html = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{}"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "{}{}<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
-      policy(assets), html_text(text.title), assets.style);
+      kPageBegins, policy(assets), html_text(text.title), assets.style);
   const bool plots = has_plots(page.data, pictures);
   html += fmt::format("<main>\n<header>\n{}</header>\n{}{}{}</main>\n{}", text.head,
                       contents(text.headings), text.rest, page.more, footer(assets, plots));

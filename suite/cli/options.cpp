@@ -268,7 +268,7 @@ constexpr std::array kRows{
          "none"},
         run_member<&RunOptions::out>},
     Row{{kPlan | kFit | kReport | kCompare | kTrace | kQuality | kHistory | kAb | kCalibrate | kFid,
-         "force", "", "replace a text or plot at --out that this command did not write"},
+         "force", "", "replace a text, page or plot that this command did not write"},
         run_member<&RunOptions::force>},
     Row{{kFid, "json", "", "print JSON, for programs"}, at<&Options::json>},
 };

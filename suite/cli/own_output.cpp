@@ -19,6 +19,7 @@
 #include "reports/base/error.h"
 #include "reports/base/streams.h"
 #include "reports/export/exporters.h"
+#include "reports/html/assets.h"
 #include "reports/profile/profile.h"
 #include "suite/cli/arguments.h"
 #include "suite/io/numpy.h"
@@ -75,20 +76,18 @@ struct Text {
 };
 
 constexpr uintmax_t kLargestText = uintmax_t{64} << 20;  ///< a page of many results has a tenth
-constexpr std::string_view kHtmlBegins = "<!doctype html>";
-constexpr std::string_view kHtmlHolds = "id=\"noisemark-data\"";
 constexpr std::array kTexts = {
     Text{command::kFit, "", {"# ", "| largest batch |"}},
-    Text{command::kTrace, "", {"# Trace: "}},
-    Text{command::kTrace, "", {"{\n  \"events\": "}},
-    Text{command::kCompare, "", {kHtmlBegins, kHtmlHolds}},
-    Text{command::kHistory, "history.md", {"# History: "}},
-    Text{command::kHistory, "history.html", {kHtmlBegins, kHtmlHolds}},
-    Text{command::kQuality, "quality.md", {"# ", ": quality of "}},
-    Text{command::kQuality, "quality.html", {kHtmlBegins, kHtmlHolds}},
+    Text{command::kTrace, "", {"# Trace: ", "\n- Times are whole microseconds: "}},
+    Text{command::kTrace, "", {"{\n  \"events\": ", "\"hidden_communication_frac\""}},
+    Text{command::kCompare, "", {reports::kPageBegins, ",\n\"pairs\":"}},
+    Text{command::kHistory, "history.md", {"# History: ", "\n## How changes are found\n"}},
+    Text{command::kHistory, "history.html", {reports::kPageBegins, "<title>History: "}},
+    Text{command::kQuality, "quality.md", {"# ", "\n\nGates: "}},
+    Text{command::kQuality, "quality.html", {reports::kPageBegins, ": quality of "}},
     Text{command::kCalibrate, "calibration.md", {"# ", "Noise floor of images/s: "}},
-    Text{command::kAb, "ab.md", {"# ", ", A to B\n"}},
-    Text{command::kSelftest, "selftest.md", {"# ", "| put into"}},
+    Text{command::kAb, "ab.md", {"# ", " of live processes, "}},
+    Text{command::kSelftest, "selftest.md", {"# ", " untouched twins passed."}},
 };
 
 /// The plots that a command draws into its folder, by the beginning of their names.
@@ -227,17 +226,6 @@ bool holds_moments(const fs::path& file) {
   }
 }
 
-/// Returns whether the command exports texts of this form.
-bool is_export(std::string_view text, uint32_t command) {
-  const auto formats = reports::export_formats();
-  return std::any_of(formats.begin(), formats.end(), [&](const reports::ExportFormat& format) {
-    if (command == command::kReport) return format.of_results != nullptr && format.form.is_of(text);
-    if (command != command::kCompare || format.of_comparison == nullptr) return false;
-    const bool own = !format.comparison_form.begins.empty();
-    return (own ? format.comparison_form : format.form).is_of(text);
-  });
-}
-
 /// Returns whether the file is one that the command writes under that name, by its bytes.
 bool is_earlier_output(const fs::path& file, uint32_t command, std::string_view name) {
   if (command == command::kFid) return holds_moments(file);
@@ -245,7 +233,10 @@ bool is_earlier_output(const fs::path& file, uint32_t command, std::string_view 
   if (fs::file_size(file, unknown) > kLargestText) return false;
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  if (is_export(bytes, command)) return true;
+  const bool of_comparison = command == command::kCompare;
+  if ((of_comparison || command == command::kReport) && reports::is_export(bytes, of_comparison)) {
+    return true;
+  }
   return std::any_of(kTexts.begin(), kTexts.end(), [&](const Text& text) {
     return (text.commands & command) != 0 && text.file == name && text.form.is_of(bytes);
   });
@@ -318,7 +309,7 @@ void require_own_folder(const Command& command, const CommandLine& line, const f
   }
   for (const Text& text : kTexts) {
     if ((text.commands & command.bit) == 0) continue;
-    if (text.form.begins == kHtmlBegins && !line.options.html) continue;
+    if (text.form.begins == reports::kPageBegins && !line.options.html) continue;
     require_replaceable(line, command.bit, out / text.file, text.file);
   }
   require_own_plots(command, line, out);

@@ -24,6 +24,7 @@
 #include "reports/compare/since.h"
 #include "reports/export/exporters.h"
 #include "reports/history/history.h"
+#include "reports/html/assets.h"
 #include "reports/html/page.h"
 #include "reports/html/two_results.h"
 #include "reports/profile/limit.h"
@@ -160,8 +161,19 @@ Answer tabulate_results(const CommandLine& line) {
 
 namespace {
 
+/// Throws Error where a page would replace one that somebody else wrote.
+void require_own_page(std::filesystem::path page) {
+  page.replace_extension(".html");
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(page, none)) return;
+  const std::string text = reports::read_file(page);
+  if (text.empty() || text.starts_with(reports::kPageBegins)) return;
+  throw bad_input(page.string(), "", "a file that this command did not write",
+                  "--force to replace it");
+}
+
 /// Writes a page beside each of the reports, and beside the other pages of a suite in `folder`.
-std::string write_pages(const std::filesystem::path& folder,
+std::string write_pages(const std::filesystem::path& folder, bool force,
                         std::vector<std::filesystem::path> reports,
                         std::vector<reports::Finding>& lost) {
   // The report of a suite comes last, so that it can lead to the pages that were made before.
@@ -172,6 +184,7 @@ std::string write_pages(const std::filesystem::path& folder,
   std::string said;
   for (const auto& report : reports) {
     reports::or_lost(report, &lost, [&] {
+      if (!force) require_own_page(report);
       said +=
           fmt::format("page: {}\n", reports::one_line(reports::write_html_beside(report).string()));
     });
@@ -232,7 +245,7 @@ Answer report_results(const CommandLine& line) {
       said += fmt::format("report: {}\n", reports::one_line(report.string()));
     }
     reports::or_lost(path, &lost, [&] { rewrite_quality(path); });
-    if (options.html) said += write_pages(path, written, lost);
+    if (options.html) said += write_pages(path, options.run.force, written, lost);
     return {said, code_without(lost)};
   }
   const reports::ExportFormat& format = reports::export_format(options.format);

@@ -53,6 +53,25 @@ class OwnOutput : public ::testing::Test {
     EXPECT_EQ(reports::read_file(at(kept)), before) << words.front() << " " << out;
   }
 
+  [[nodiscard]] static Words with_out(Words words, const std::string& out) {
+    words.insert(words.end(), {"--out", out});
+    return words;
+  }
+
+  /// Expects that the words with --out leave the file there, which the command did not write.
+  static void expect_left(const Words& words, const std::string& file, const std::string& out) {
+    const std::string before = reports::read_file(file);
+    const test::Finished refused = noisemark(with_out(words, out));
+    EXPECT_EQ(refused.code, 2) << words.front() << ": " << refused.both();
+    EXPECT_EQ(refused.err, "noisemark: --out: " + file +
+                               ", a file that this command did not write (another place, or "
+                               "--force to replace it)\n");
+    EXPECT_EQ(reports::read_file(file), before) << words.front();
+  }
+  static void expect_left(const Words& words, const std::string& file) {
+    expect_left(words, file, file);
+  }
+
   [[nodiscard]] Words report() const { return {"report", text("runs"), "--format", "junit"}; }
   [[nodiscard]] Words compare() const {
     return {"compare", text("runs/0"), text("runs/1"), "--exact"};
@@ -130,26 +149,57 @@ TEST_F(OwnOutput, replaces_what_it_did_not_write_only_by_force) {
       {{"selftest"}, "selftest.md"}};
   for (const auto& [words, name] : cases) {
     reports::write_file_atomically(at(name), "# What I thought\n");
-    Words with_out = words;
-    const bool is_file = name == "notes";
-    with_out.insert(with_out.end(), {"--out", is_file ? text(name) : at("").string()});
-    const test::Finished refused = noisemark(with_out);
-    EXPECT_EQ(refused.code, 2) << words.front() << ": " << refused.both();
-    EXPECT_EQ(refused.err, "noisemark: --out: " + text(name) +
-                               ", a file that this command did not write (another place, or "
-                               "--force to replace it)\n");
-    EXPECT_EQ(reports::read_file(at(name)), "# What I thought\n") << words.front();
-    if (!is_file) {
+    if (name != "notes") {
+      expect_left(words, text(name), at("").string());
       fs::remove(at(name));
       continue;
     }
+    expect_left(words, text(name));
     if (words.front() == "fit") continue;  // trains for seconds
-    with_out.emplace_back("--force");
-    const test::Finished forced = noisemark(with_out);
+    Words by_force = with_out(words, text(name));
+    by_force.emplace_back("--force");
+    const test::Finished forced = noisemark(by_force);
     EXPECT_NE(forced.code, 2) << words.front() << ": " << forced.both();
     EXPECT_NE(forced.out.find(text(name)), std::string::npos) << "says where the text is";
     EXPECT_NE(reports::read_file(at(name)), "# What I thought\n") << words.front();
   }
+}
+
+TEST_F(OwnOutput, replaces_no_text_that_only_begins_like_its_own) {
+  const Words trace = {"trace", text("trace.json")};
+  const std::pair<Words, const char*> texts[] = {
+      {report(), "# Seen\n\n3 of 5 runs passed.\n"},
+      {report(), "<CTestMeasurement type=\"numeric/double\" name=\"mine\">5</CTestMeasurement>\n"},
+      {report(), "[] is what I got\n"},
+      {compare(), "{} is what I got\n"},
+      {compare(), "<!doctype html>\n<title>mine</title>\n<p id=\"noisemark-data\">\n"},
+      {trace, "# Trace: what I think of it\n"},
+      {trace, "{\n  \"events\": \"mine\"}\n"}};
+  for (const auto& [words, mine] : texts) {
+    reports::write_file_atomically(at("notes"), mine);
+    expect_left(words, text("notes"));
+  }
+  fs::create_directories(at("of"));
+  reports::write_file_atomically(at("of/history.md"), "# History: what I remember\n");
+  expect_left({"history", text("runs")}, text("of/history.md"), text("of"));
+  reports::write_file_atomically(at("of/quality.md"), "# Notes: quality of life\n");
+  expect_left({"quality", text("runs")}, text("of/quality.md"), text("of"));
+}
+
+TEST_F(OwnOutput, page_beside_a_report_replaces_no_page_of_another_unasked) {
+  const Words words = {"report", text("runs/0"), "--html"};
+  reports::write_file_atomically(at("runs/0/report.html"), "mine");
+  const test::Finished refused = noisemark(words);
+  EXPECT_EQ(refused.code, 2) << refused.both();
+  EXPECT_NE(refused.err.find(text("runs/0/report.html") + ": a file that this command did not"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(reports::read_file(at("runs/0/report.html")), "mine");
+  Words by_force = words;
+  by_force.emplace_back("--force");
+  EXPECT_EQ(noisemark(by_force).code, 0);
+  EXPECT_NE(reports::read_file(at("runs/0/report.html")), "mine");
+  EXPECT_EQ(noisemark(words).code, 0) << "replaces its own";
 }
 
 TEST_F(OwnOutput, of_every_format_is_known_again) {
@@ -169,12 +219,14 @@ TEST_F(OwnOutput, of_every_format_is_known_again) {
     all.push_back({"trace", text("trace.json"), "--format", format});
   }
   for (size_t i = 0; i < all.size(); ++i) {
-    Words words = all[i];
-    words.insert(words.end(), {"--out", text("out" + std::to_string(i))});
-    const test::Finished first = noisemark(words);
-    const test::Finished again = noisemark(words);
+    const std::string out = text("out" + std::to_string(i));
+    const test::Finished first = noisemark(with_out(all[i], out));
+    const test::Finished again = noisemark(with_out(all[i], out));
     EXPECT_EQ(again.code, first.code) << i << ": " << again.both();
     EXPECT_NE(again.code, 2) << i << ": " << again.both();
+    for (const Words& other : {report(), compare(), Words{"trace", text("trace.json")}}) {
+      if (other.front() != all[i].front()) expect_left(other, out);
+    }
   }
   for (int times = 0; times < 2; ++times) {
     const test::Finished done = noisemark({"history", text("runs"), "--html", "--out", text("of")});
@@ -236,20 +288,13 @@ TEST_F(OwnOutput, replaces_plots_that_it_did_not_draw_only_by_force) {
   for (const auto& [words, name] : cases) {
     const std::string plot = "of/plots/" + name;
     reports::write_file_atomically(at(plot), "mine");
-    Words with_out = words;
-    with_out.insert(with_out.end(), {"--out", text("of")});
-    const test::Finished refused = noisemark(with_out);
-    EXPECT_EQ(refused.code, 2) << words.front() << ": " << refused.both();
-    EXPECT_EQ(refused.err, "noisemark: --out: " + text(plot) +
-                               ", a file that this command did not write (another place, or "
-                               "--force to replace it)\n");
-    EXPECT_EQ(reports::read_file(at(plot)), "mine") << words.front();
-    with_out.emplace_back("--force");
-    const test::Finished forced = noisemark(with_out);
+    expect_left(words, text(plot), text("of"));
+    Words by_force = with_out(words, text("of"));
+    by_force.emplace_back("--force");
+    const test::Finished forced = noisemark(by_force);
     EXPECT_EQ(forced.code, 0) << words.front() << ": " << forced.both();
     EXPECT_NE(reports::read_file(at(plot)), "mine") << words.front();
-    with_out.pop_back();
-    const test::Finished again = noisemark(with_out);
+    const test::Finished again = noisemark(with_out(words, text("of")));
     EXPECT_EQ(again.code, 0) << words.front() << " replaces its own: " << again.both();
   }
 }
