@@ -27,9 +27,24 @@ constexpr std::array kTypes{
 constexpr std::array<std::string_view, 6> kKeys{"namespace", "time_ms", "event_type",
                                                 "key",       "value",   "metadata"};
 
+/// The system's clock as it was first asked, and what has passed since by one that nobody sets: the
+/// system's may be set back, or ahead, while a run lasts.
 int64_t system_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  static const auto began = std::chrono::system_clock::now().time_since_epoch();
+  static const auto began_steady = std::chrono::steady_clock::now();
+  const auto now = began + (std::chrono::steady_clock::now() - began_steady);
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+/// The time of the last event, below which none that follows may be; 0 where there is none that
+/// can be read, which is not for a writer to judge.
+int64_t last_ms(const std::string& text, const std::filesystem::path& path) {
+  try {
+    const std::vector<Event> events = read_events(text, path.string());
+    return events.empty() ? 0 : events.back().time_ms;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 OrderedJson to_json_value(const EventValue& value) {
@@ -175,6 +190,9 @@ EventWriter::EventWriter(const std::filesystem::path& path, bool resume, Clock c
   if (resume && std::filesystem::exists(path)) kept = read_file(path);
   // A process that was killed while writing leaves a line without its end.
   kept.resize(kept.rfind('\n') == std::string::npos ? 0 : kept.rfind('\n') + 1);
+  clock_ = [own = std::move(clock_), last = last_ms(kept, path)]() mutable {
+    return last = std::max(last, own());  // no event is earlier than the one before it
+  };
   write_file_atomically(path, kept);
   file_.reset(std::fopen(path.c_str(), "ae"));
   if (!file_) {

@@ -133,10 +133,29 @@ TEST_F(Events, of_an_aborted_initialisation_are_whole_without_a_run) {
 }
 
 TEST_F(Events, whose_time_runs_backwards_are_found) {
-  EventWriter writer(path_, false, [this] { return --now_ms_; });
+  EventWriter writer(path_, false, ticking());
   writer.start("init");
   writer.stop("init");
-  EXPECT_EQ(problems(false), std::vector<std::string>{"time runs backwards at init_stop"});
+  std::vector<Event> events = read();
+  events[1].time_ms = events[0].time_ms - 1;
+  EXPECT_EQ(event_problems(events, false),
+            std::vector<std::string>{"time runs backwards at init_stop"});
+}
+
+TEST_F(Events, are_in_order_where_the_clock_is_set_back_or_is_behind_that_of_an_earlier_process) {
+  {
+    EventWriter writer(path_, false, [this] { return --now_ms_; });
+    writer.start("init");
+    writer.stop("init");
+  }
+  now_ms_ = 10;
+  EventWriter resumed(path_, true, ticking());
+  for (const char* name : {"init", "run"}) {
+    resumed.start(name);
+    resumed.stop(name);
+  }
+  EXPECT_EQ(problems(), std::vector<std::string>{});
+  EXPECT_EQ(read().back().time_ms, 999);
 }
 
 TEST(EventText, names_the_line_of_a_malformed_event) {
