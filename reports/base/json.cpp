@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "reports/base/nesting.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -19,7 +21,28 @@ std::string place_of(std::string_view text, size_t offset) {
 
 }  // namespace
 
+bool is_nested_too_deeply(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size() && depth <= kMostNested; ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') ++i;
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+  }
+  return depth > kMostNested;
+}
+
+void require_shallow(std::string_view text, const std::string& where) {
+  if (!is_nested_too_deeply(text)) return;
+  throw bad_input(where, "", "nested too deeply",
+                  fmt::format("at most {} lists and objects deep", kMostNested));
+}
+
 std::string json_fault(std::string_view text) {
+  if (is_nested_too_deeply(text)) return "it is nested too deeply";
   try {
     [[maybe_unused]] const auto json = nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {

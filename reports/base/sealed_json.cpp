@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "reports/base/json.h"
+#include "reports/base/nesting.h"
 #include "reports/base/sha256.h"
 
 namespace noisemark::reports {
@@ -115,6 +116,7 @@ JsonFields JsonFields::object(const std::string& key) const {
 }
 
 OrderedJson parse_json(std::string_view text, const std::string& where) {
+  require_shallow(text, where);
   try {
     return OrderedJson::parse(text, RefuseDoubles<OrderedJson>(where));
   } catch (const nlohmann::json::exception&) {

@@ -11,6 +11,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/json.h"
 #include "reports/base/markdown.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
@@ -54,7 +55,7 @@ void append(std::vector<Finding>& to, std::vector<Finding> more) {
 // Reads the result as far as it can be read, and adds what is wrong with the file.
 std::optional<Result> check_file(const std::string& text, const std::string& file,
                                  std::vector<Finding>& findings) {
-  if (nlohmann::json::accept(text)) {  // else reading it says where it is not
+  if (json_fault(text).empty()) {  // else reading it says where it is no JSON
     for (const std::string& words : schema_problems(text))
       findings.push_back({file, "schema", words});
   }

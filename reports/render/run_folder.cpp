@@ -13,6 +13,7 @@
 #include "reports/base/folder.h"
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
+#include "reports/base/nesting.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
 #include "reports/render/parts.h"
@@ -145,6 +146,7 @@ std::optional<Suite> read_suite(const fs::path& folder) {
   const fs::path file = folder / "suite.json";
   if (!fs::exists(file)) return std::nullopt;
   const std::string text = read_file(file);
+  require_shallow(text, file.string());
   const auto tree =
       nlohmann::json::parse(text, RefuseDoubles<nlohmann::json>(file.string()), false);
   if (!tree.is_object()) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "reports/base/nesting.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -63,7 +65,8 @@ bool DefinitionView::DeclaredGate::must_apply(const Identity& identity) const {
 }
 
 DefinitionView definition_of(const Result& result) {
-  const Json json = Json::parse(result.definition, nullptr, false);
+  const bool too_deep = is_nested_too_deeply(result.definition);
+  const Json json = too_deep ? Json() : Json::parse(result.definition, nullptr, false);
   DefinitionView view;
   view.readable = json.is_object();
   const Json benchmark = part(json, "benchmark");

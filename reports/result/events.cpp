@@ -12,6 +12,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/json.h"
+#include "reports/base/nesting.h"
 #include "reports/base/system_error.h"
 
 namespace noisemark::reports {
@@ -84,6 +85,7 @@ std::string_view name_of(EventType type) {
 }
 
 Event parse_event(std::string_view json, const std::string& where) {
+  require_shallow(json, where);
   OrderedJson line;
   try {
     line = OrderedJson::parse(json, RefuseDoubles<OrderedJson>(where));

@@ -8,6 +8,7 @@
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
+#include "reports/base/nesting.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/result/result_fields.h"
@@ -21,6 +22,7 @@ using json::Reader;
 using Json = nlohmann::json;
 
 Json parse(std::string_view text, const std::string& where) {
+  require_shallow(text, where);
   try {
     return Json::parse(text, RefuseDoubles<Json>(where));
   } catch (const Json::exception&) {

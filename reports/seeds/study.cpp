@@ -11,6 +11,7 @@
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
+#include "reports/base/nesting.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
@@ -33,6 +34,7 @@ Error not_ours(const std::string& where, const std::string& found) {
 }
 
 Json parsed(std::string_view text, const std::string& where) {
+  require_shallow(text, where);
   try {
     return Json::parse(text, RefuseDoubles<Json>(where));
   } catch (const Json::exception& error) {

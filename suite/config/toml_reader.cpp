@@ -3,6 +3,7 @@
 // toml++ costs seconds to compile, so it is included here alone.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
 
@@ -345,8 +346,36 @@ std::optional<Value> to_value(const toml::node& node) {
   return std::nullopt;
 }
 
+/// Returns the line of the first key with more than 100 parts, or 0. A definition's have three.
+/// toml++ makes a table in a table of each part and takes them apart on the stack.
+size_t line_of_endless_key(std::string_view text) {
+  constexpr size_t kMostParts = 100;
+  size_t line = 1;
+  size_t dots = 0;
+  bool quoted = false;
+  bool remark = false;
+  for (const char c : text) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+      quoted = remark = false;
+    }
+    if (remark) continue;
+    if (c == '"' || c == '\'') quoted = !quoted;
+    if (quoted) continue;
+    remark = c == '#';
+    if (c == '=' || c == ',' || c == '[' || c == '{') dots = 0;
+    if (c == '.' && ++dots >= kMostParts) return line;
+  }
+  return 0;
+}
+
 /// Throws Error (exit code 2) with the place and the words of toml++.
 toml::table parse_toml(std::string_view text, const std::string& file) {
+  if (const size_t line = line_of_endless_key(text); line > 0) {
+    throw bad_input(fmt::format("{}:{}", file, line), "", "a key of a hundred parts or more",
+                    "SECTION.KEY");
+  }
   toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {
     throw bad_input(place_of(file, parsed.error().source()), "",

@@ -17,6 +17,7 @@
 #include "reports/base/file.h"
 #include "reports/base/input_file.h"
 #include "reports/base/json.h"
+#include "reports/base/nesting.h"
 #include "suite/io/tensors.h"
 
 namespace noisemark::suite {
@@ -100,6 +101,9 @@ std::string read_header(TensorSource& source) {
 
 // A repeated name would silently hide a tensor, so it is refused.
 Json parse_header(const TensorSource& source, const std::string& text) {
+  if (reports::is_nested_too_deeply(text)) {
+    throw source.malformed("the header is nested too deeply");
+  }
   std::vector<std::set<std::string>> open_objects;
   std::string repeated;
   const auto watch = [&](int, Json::parse_event_t event, Json& value) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "reports/base/nesting.h"
+
 namespace noisemark::reports {
 namespace {
 
@@ -19,6 +21,14 @@ TEST(JsonFault, tells_what_is_cut_off_from_what_is_wrong) {
     EXPECT_EQ(json_fault(text), "it ends too early") << text;
   }
   EXPECT_EQ(json_fault(""), "it is empty");
+}
+
+TEST(JsonFault, knows_what_is_nested_too_deeply_and_no_bracket_of_a_text) {
+  const std::string open(kMostNested, '[');
+  const std::string close(kMostNested, ']');
+  EXPECT_EQ(json_fault(open + close), "");
+  EXPECT_EQ(json_fault("[" + open + close + "]"), "it is nested too deeply");
+  EXPECT_EQ(json_fault("[\"\\\"" + open + open + "\"]"), "");
 }
 
 TEST(JsonFault, knows_a_number_that_no_double_holds) {

@@ -193,6 +193,26 @@ TEST(ResultCommands, results_of_a_time_that_never_was_are_refused_by_all) {
   }
 }
 
+TEST(ResultCommands, a_file_that_is_nested_without_end_is_refused_by_all) {
+  const test::TemporaryFolder folder;
+  const fs::path run = write_runs(folder.path() / "a", {16}) + "/0";
+  const std::string good = reports::read_file(run / "result.json");
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  for (const std::string& text : {deep, "{\"a\": " + deep + "," + good.substr(1)}) {
+    reports::write_file_atomically(run / "result.json", text);
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"report", run.string(), "--format", "junit"},
+          {"report", run.string()},
+          {"table", run.string()},
+          {"history", run.string()},
+          {"check", run.string()}}) {
+      const test::Finished finished = noisemark(words);
+      EXPECT_EQ(finished.code, words.front() == "check" ? 1 : 2) << finished.both();
+      EXPECT_NE(finished.both().find("nested too deeply"), std::string::npos) << finished.both();
+    }
+  }
+}
+
 TEST(ResultCommands, report_says_what_limits_a_run_by_a_profile_in_its_folder) {
   const test::TemporaryFolder folder;
   const fs::path runs = write_runs(folder.path() / "a", {16});

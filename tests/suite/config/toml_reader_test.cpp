@@ -223,6 +223,19 @@ TEST(TomlReader, places_a_syntax_error) {
   EXPECT_EQ(error_with("dim = 32", "dim = 32\ndim = 33").substr(0, 12), "tiny.toml:12");
 }
 
+TEST(TomlReader, refuses_a_key_of_parts_without_end_and_takes_dots_elsewhere) {
+  std::string endless;
+  for (int i = 0; i < 100'000; ++i) endless += "a.";
+  const std::string expected = "tiny.toml:2: a key of a hundred parts or more (SECTION.KEY)";
+  EXPECT_EQ(reading_error("# ours\n" + endless + "b = 1\n"), expected);
+  EXPECT_EQ(reading_error("\n[" + endless + "b]\n"), expected);
+  EXPECT_EQ(reading_error("\nc = { " + endless + "b = 1 }\n"), expected);
+  const std::string dots(200, '.');
+  EXPECT_EQ(reading_error(std::string(kDefinition) + "# it's " + dots + "\n"), "accepted");
+  EXPECT_EQ(error_with("\"tiny\"", "\"tiny" + dots + "\"").find("a hundred parts"),
+            std::string::npos);
+}
+
 TEST(TomlReader, checks_the_scale_that_is_not_wanted_too) {
   const std::string text = replaced(kDefinition, "[scale.cpu.train]", "[scale.gpu.train]");
   EXPECT_EQ(reading_error(replaced(text, "batch = 8", "batch = 0"), "cpu"),

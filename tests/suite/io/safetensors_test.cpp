@@ -224,6 +224,8 @@ const std::vector<Damage>& damages() {
                    R"("x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
                    kFull),
        "names \"x\" twice"},
+      {"nested without end", with_length(std::string(1'000'000, '[') + std::string(1'000'000, ']')),
+       "nested too deeply"},
       {"metadata of another kind", with_length(R"({"__metadata__":[]})"), "__metadata__"},
       {"metadata value of another kind", with_length(R"({"__metadata__":{"a":1}})"),
        "__metadata__: a"},
