@@ -213,7 +213,8 @@ uint64_t CallWatch::digest_of(const at::Tensor& tensor) const {
   }
   uint64_t digest = mixed(8, static_cast<uint64_t>(tensor.scalar_type()));
   digest = mixed(digest, static_cast<uint64_t>(form_of(tensor)));
-  if (!tensor.has_storage()) return digest;
+  // The sizes of a nested tensor are those of its parts, and to ask for them is an error.
+  if (!tensor.has_storage() || tensor.is_nested()) return digest;
   digest = mixed(digest, digest_of_list(tensor.sizes()));
   const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   if (model_.count(storage) == 0) return digest;

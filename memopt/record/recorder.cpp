@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
@@ -86,21 +87,34 @@ class StepRecorder::State {
 
   void stop() {
     if (!std::exchange(following_, false)) return;
-    if (outer_ == nullptr) remove_operator_callback(&on_begin);
+    leave();
     history_->end();
     times_.end();
-    active_ = outer_;
-    innermost_frame = outer_frame_;
     guarded([this] {
       note_gone();
       resolve_slots();
     });
   }
 
+  /// It may be an outer one: a pass may find its plan while another mode records inside of it.
+  void leave() {
+    OpenFrame** frame = &innermost_frame;
+    for (State** link = &active_; *link != nullptr; link = &(*link)->outer_) {
+      if (*link == this) {
+        *link = outer_;
+        *frame = outer_frame_;
+        break;
+      }
+      frame = &(*link)->outer_frame_;
+    }
+    if (active_ == nullptr) remove_operator_callback(&on_begin);
+  }
+
   SlotId add_slot(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
     const auto slot = static_cast<SlotId>(graph_.slots.size());
     RecordedSlot recorded;
+    recorded.form = form_of(tensor);
     if (tensor.grad_fn()) recorded.node = typeid(*tensor.grad_fn());
     recorded.at_save = read_memory();
     recorded.came_from = history_->read(tensor);
@@ -149,7 +163,9 @@ class StepRecorder::State {
       const ValueId value = value_of(pending_[i].impl, pending_[i].data);
       note_read(value);
       graph_.slots[i].value = value;
-      graph_.values[static_cast<size_t>(value)].slots.push_back(static_cast<SlotId>(i));
+      RecordedValue& recorded = graph_.values[static_cast<size_t>(value)];
+      recorded.slots.push_back(static_cast<SlotId>(i));
+      if (graph_.slots[i].form == MemoryForm::kOther) recorded.form = MemoryForm::kOther;
     }
     pending_.clear();
   }
@@ -475,6 +491,7 @@ class StepRecorder::State {
   ValueId value_of(c10::TensorImpl* impl, const at::Tensor& tensor) {
     const auto known = ids_.find(impl);
     if (known != ids_.end()) return known->second;
+    if (tensor.is_nested()) throw std::runtime_error("the forward pass has a nested tensor");
     const auto id = static_cast<ValueId>(graph_.values.size());
     RecordedValue value;
     value.sizes = tensor.sizes().vec();

@@ -45,7 +45,7 @@ bool same_constants(const RecordedOperator& a, const RecordedOperator& b) {
 }
 
 bool same_slot(const RecordedSlot& a, const RecordedSlot& b) {
-  return a.value == b.value && a.saved_by == b.saved_by && a.node == b.node &&
+  return a.value == b.value && a.form == b.form && a.saved_by == b.saved_by && a.node == b.node &&
          a.came_from == b.came_from && a.nodes == b.nodes;
 }
 
@@ -208,6 +208,7 @@ int64_t RecordedValue::bytes() const {
 }
 
 bool RecordedValue::fills_its_memory() const {
+  if (form == MemoryForm::kOther) return false;  // it has no strides
   // As far apart as the first and the last element are when there is neither gap nor overlap.
   int64_t extent = 1;
   for (size_t d = 0; d < sizes.size(); ++d) extent += (sizes[d] - 1) * strides[d];

@@ -188,7 +188,8 @@ struct RecordedNode {
 /// A tensor that autograd saved.
 struct RecordedSlot {
   ValueId value = kNone;
-  OperatorId saved_by = kNone;     ///< the operator whose backward needs it
+  MemoryForm form = MemoryForm::kPlain;  ///< names may be given to a value after it was made
+  OperatorId saved_by = kNone;           ///< the operator whose backward needs it
   int32_t unpack_order = kNone;    ///< when backward first asked for it, counted over the step
   int32_t gone_at_unpack = kNone;  ///< so many slots were asked for when it was let go, or when
                                    ///< the record ended; kNone: it went with its node

@@ -65,7 +65,7 @@ bool PathMatch::looks_the_same(const at::Tensor& tensor, const RecordedSlot& rec
   const auto& node = tensor.grad_fn();
   const std::type_index type = node ? std::type_index(typeid(*node)) : typeid(void);
   if (tensor.sizes() != at::IntArrayRef(value.sizes) || tensor.scalar_type() != value.dtype ||
-      form_of(tensor) != value.form || type != recorded.node) {
+      form_of(tensor) != recorded.form || type != recorded.node) {
     return false;
   }
   // It is handed out as it was saved, and has no strides to ask for.

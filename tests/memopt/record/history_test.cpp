@@ -1,5 +1,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ThreadLocalState.h>
+#include <ATen/ops/_nested_tensor_from_tensor_list.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
@@ -122,6 +123,12 @@ TEST_F(CallWatches, that_begin_under_a_thread_state_from_before_an_outer_one_see
   const at::ThreadLocalStateGuard guard(before);
   CallWatch inner(graph_);
   EXPECT_EQ(call(inner, h_ + 2), call(outer, outside));
+}
+
+TEST_F(CallWatches, know_calls_that_read_a_nested_tensor) {
+  const CallWatch watch(graph_);
+  const at::Tensor rows = at::_nested_tensor_from_tensor_list(at::randn({4, 4}).unbind());
+  EXPECT_NE(call(watch, at::_nested_tensor_from_tensor_list(h_.unbind()) * rows), 0U);
 }
 
 /// The number of one write, as a watch of its own knows it.
