@@ -1,11 +1,14 @@
 #include "tests/memopt/programs/custom_functions.h"
 
 #include <ATen/ATen.h>
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/NamedTensorUtils.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <limits>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -105,6 +108,49 @@ TORCH_LIBRARY_IMPL(noisemark_programs, Autograd, library) {
 std::vector<at::Tensor> halves_of(const at::Tensor& x) {
   return x.chunk(2, -1);
 }
+
+at::Tensor in_form(const at::Tensor& x, Form form) {
+  namespace wrappers = at::functionalization::impl;
+  switch (form) {
+    case Form::kQuantized:
+      return at::quantize_per_tensor(x.to(at::kFloat), 0.05, 3, at::kQInt8);
+    case Form::kNamed:
+      return named(x);
+    case Form::kNested:
+      return at::_nested_tensor_from_tensor_list(x.unbind());
+    case Form::kWrapped:
+      break;
+  }
+  return wrappers::to_functional_tensor(x);
+}
+
+at::Tensor read_form(const at::Tensor& formed, Form form) {
+  namespace wrappers = at::functionalization::impl;
+  switch (form) {
+    case Form::kQuantized:
+      return formed.dequantize();
+    case Form::kNamed:
+      return unnamed(formed);
+    case Form::kNested:
+      return formed.to_padded_tensor(0);
+    case Form::kWrapped:
+      break;
+  }
+  return wrappers::from_functional_tensor(formed);
+}
+
+struct HalfSquare : torch::autograd::Function<HalfSquare> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, int64_t form) {
+    context->save_for_backward({in_form(x.detach(), static_cast<Form>(form))});
+    context->saved_data["form"] = form;
+    return 0.5 * x * x;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto form = static_cast<Form>(context->saved_data["form"].toInt());
+    const at::Tensor x = read_form(context->get_saved_variables()[0], form);
+    return {gradients[0] * x.to(gradients[0].scalar_type()), at::Tensor()};
+  }
+};
 
 at::Tensor mixing_matrix(const at::Tensor& x) {
   const at::Tensor row = at::arange(x.size(0));
@@ -275,6 +321,34 @@ at::Tensor gated_by_decay(const at::Tensor& x, double n) {
     op.call(decayed, n);
   }
   return x * decayed;
+}
+
+at::Tensor half_square(const at::Tensor& x, Form form) {
+  return HalfSquare::apply(x, static_cast<int64_t>(form));
+}
+
+at::Tensor named(const at::Tensor& x) {
+  std::vector<at::Dimname> names;
+  for (const char* name : {"batch", "second", "third", "fourth"}) {
+    names.push_back(at::Dimname::fromSymbol(at::Symbol::dimname(name)));
+  }
+  return x.refine_names(at::DimnameList(names).slice(0, static_cast<size_t>(x.dim())));
+}
+
+at::Tensor unnamed(const at::Tensor& x) {
+  return x.rename(std::nullopt);
+}
+
+at::Tensor nested(const at::Tensor& x) {
+  std::vector<at::Tensor> sequences = x.unbind();
+  for (size_t i = 1; i < sequences.size(); i += 2) {
+    sequences[i] = sequences[i].narrow(0, 0, sequences[i].size(0) - 1);
+  }
+  return at::_nested_tensor_from_tensor_list(sequences);
+}
+
+at::Tensor padded(const at::Tensor& nested, const at::Tensor& like) {
+  return nested.to_padded_tensor(0, like.sizes());
 }
 
 at::Tensor summing_hook(const at::Tensor& x, const at::Tensor& sum, bool writes) {

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 /// Parts of models that are more than one operator, as random programs call them.
 namespace noisemark::memopt::programs {
 
@@ -56,6 +58,18 @@ namespace noisemark::memopt::programs {
 [[nodiscard]] at::Tensor scaled_tanh(const at::Tensor& x, double n);
 /// x * d, where a registered operator has written `n` times `x` into `d`, without history.
 [[nodiscard]] at::Tensor gated_by_decay(const at::Tensor& x, double n);
+/// The forms in which half_square() may save: quantized to 8 bits, with names for its dimensions,
+/// as a list of the rows, wrapped by a functional tensor.
+enum class Form : uint8_t { kQuantized, kNamed, kNested, kWrapped };
+/// 0.5 * x * x, whose backward reads `x` in another form. That of kQuantized is straight through.
+[[nodiscard]] at::Tensor half_square(const at::Tensor& x, Form form);
+/// `x` with names for its dimensions.
+[[nodiscard]] at::Tensor named(const at::Tensor& x);
+[[nodiscard]] at::Tensor unnamed(const at::Tensor& x);
+/// The sequences of a batch as one nested tensor, every second without its last step, and back with
+/// zeros for those steps. x [B, T, C]
+[[nodiscard]] at::Tensor nested(const at::Tensor& x);
+[[nodiscard]] at::Tensor padded(const at::Tensor& nested, const at::Tensor& like);
 /// x + sum, to which a hook adds a tenth of the mean of the gradient's magnitude. sum [C]
 [[nodiscard]] at::Tensor summing_hook(const at::Tensor& x, const at::Tensor& sum, bool writes);
 

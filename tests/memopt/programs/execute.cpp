@@ -258,7 +258,7 @@ class Training {
   void take_step(int step, Trace& trace) {
     StepTrace& traced = trace.steps.back();
     prepare(step);
-    const bool logged = execution_.measures_saved && step == loop_.steps && !loop_.other_thread;
+    const bool logged = execution_.measures_saved && step == loop_.steps;
     std::optional<AllocationLog> log;
     traced.begin_bytes = live_bytes();
     reset_cpu_allocator_peak();
@@ -396,7 +396,8 @@ class Training {
 
   at::Tensor forward(int step, int pass) {
     at::Tensor loss;
-    run_on(loop_.other_thread, [&] { loss = forward_here(step, pass); });
+    run_on(
+        loop_.other_thread, [&] { loss = forward_here(step, pass); }, log_ != nullptr);
     if (loop_.writes_biases && writes_) write_biases();
     return loss;
   }
@@ -408,12 +409,16 @@ class Training {
     const size_t calls = loop_.halves && (step + pass) % 2 == 0 ? (all + 1) / 2 : all;
     at::Tensor loss;
     {
+      // A log sees the operators of threads that have the state of the one that opened it.
+      std::optional<at::ThreadLocalStateGuard> state;
+      if (within_ && log_ == nullptr) state.emplace(*within_);
       std::optional<SavedTensorScope> outer;
       if (loop_.scopes == Scopes::kInsideAnother || loop_.scopes == Scopes::kBetween) {
         outer.emplace(*another_);
       }
       if (loop_.scopes == Scopes::kInsideOwnHooks) outer.emplace(own_sink_);
       const SavedTensorScope scope(*sink_);
+      if (loop_.thread_state) within_.emplace();
       loss = model(batch, calls);
       if (loop_.gradient_penalty && loop_.penalty_inside) loss = penalized(loss);
     }
@@ -652,7 +657,8 @@ class Training {
   std::unique_ptr<Mode> another_;   ///< for the scopes that need a second mode; else null
   int64_t another_departures_ = 0;  ///< when another_follows() was last asked
   int64_t another_followed_ = 0;
-  OwnSink own_sink_;  ///< for the scopes that need one
+  std::optional<at::ThreadLocalState> within_;  ///< the pass before, by Loop::thread_state
+  OwnSink own_sink_;                            ///< for the scopes that need one
   SavedTensorSink* sink_ = nullptr;
   AllocationLog* log_ = nullptr;     ///< of the step in progress; null: it has none
   std::vector<at::Tensor> batches_;  ///< of passes whose backward is to come (input_penalty)

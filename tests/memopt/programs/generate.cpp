@@ -37,14 +37,19 @@ constexpr int kCallsOfABlock = 3;
 constexpr int kWritesFrom = 6;
 /// So many programs of a known kind are drawn again, because a run leaves them out.
 constexpr int64_t kFewerKnownPercent = 90;
-/// So many of the operators of a later seed are later_operators() at least.
+/// So many of the operators of a later seed are later_operators() at least, and of one with forms
+/// formed_operators().
 constexpr int64_t kLaterPercent = 25;
 /// A program without anything to train is drawn again, by the seed so far away.
 constexpr uint64_t kStride = uint64_t{1} << 40;
 
 class Generator {
  public:
-  Generator(uint64_t seed, bool later) : dice_(seed), later_(later) { program_.seed = seed; }
+  /// `first` is the seed of the first try, which tells what the program may have.
+  Generator(uint64_t seed, uint64_t first)
+      : dice_(seed), later_(first >= kFirstLaterSeed), formed_(first >= kFirstFormedSeed) {
+    program_.seed = seed;
+  }
 
   Program run() {
     draw_loop();
@@ -63,6 +68,7 @@ class Generator {
     draw_happenings();
     draw_more();
     if (later_) draw_later();
+    if (formed_) program_.loop.thread_state = Dice(program_.seed + kStride / 9).percent(15);
     return std::move(program_);
   }
 
@@ -132,8 +138,10 @@ class Generator {
   /// is not to end at once.
   const Operator& draw_operator(const Type& last) {
     constexpr int kDraws = 8;
+    const bool formed = formed_ && dice_.percent(kLaterPercent);
     const bool later = later_ && dice_.percent(kLaterPercent);
-    const std::vector<Operator>& choices = later ? later_operators() : first_operators();
+    const std::vector<Operator>& choices =
+        formed ? formed_operators() : (later ? later_operators() : first_operators());
     const Operator* op = &dice_.of(choices);
     if (!dice_.percent(70)) return *op;
     for (int i = 0; i < kDraws && !op->result({last, last}); ++i) op = &dice_.of(choices);
@@ -258,6 +266,7 @@ class Generator {
 
   Dice dice_;
   bool later_;
+  bool formed_;
   Program program_;
 };
 
@@ -265,7 +274,7 @@ class Generator {
 
 Program generate(uint64_t seed) {
   for (uint64_t again = 0;; ++again) {
-    Program program = Generator(seed + again * kStride, seed >= kFirstLaterSeed).run();
+    Program program = Generator(seed + again * kStride, seed).run();
     program.seed = seed;
     const bool known = known_kind(program) != nullptr;
     if (known && Dice(seed + kStride / 5).percent(kFewerKnownPercent)) continue;

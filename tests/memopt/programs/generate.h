@@ -10,6 +10,9 @@ namespace noisemark::memopt::programs {
 /// so that a seed that was looked at stays what it was.
 inline constexpr uint64_t kFirstLaterSeed = 20'000;
 
+/// Those before this one have no formed_operators(), and no Loop::thread_state.
+inline constexpr uint64_t kFirstFormedSeed = 100'000;
+
 /// A valid program. The same seed gives the same program on every machine.
 [[nodiscard]] Program generate(uint64_t seed);
 

@@ -406,6 +406,19 @@ std::string finding_of_seed(uint64_t seed, const std::string& mode) {
   return finding_of(program);
 }
 
+TEST(Mended, a_tensor_that_is_named_after_it_was_made_is_kept_with_its_names) {
+  const std::vector<Call> calls = {call("linear", {0}, {0}), call("named_mul", {1, 1}),
+                                   call("named_tanh", {2}), call("linear", {3}, {1}),
+                                   call("mul", {4, 2})};
+  for (const char* mode : {"echo", "mirror:sqrt", "offload:all", "budget:saved"}) {
+    EXPECT_EQ(finding_of(on_vectors(calls, mode)), "") << mode;
+  }
+}
+
+TEST(Mended, a_mode_may_find_its_plan_while_another_one_records_inside_of_its_scope) {
+  EXPECT_EQ(finding_of(generate(100150)), "");
+}
+
 TEST(Mended, what_an_attention_saves_beside_a_query_that_is_kept_is_rounded_by_its_logits) {
   for (const char* mode : {"echo+dpr8", "echo+q4"}) EXPECT_EQ(finding_of_seed(25463, mode), "");
 }

@@ -67,6 +67,15 @@ Result float_and_mask(const Types& in) {
 Result vector_only(const Types& in) {
   return if_(is_float(in[0]) && in[0].shape.size() == 2, in[0]);
 }
+Result float32_only(const Types& in) {
+  return if_(in[0].dtype == at::kFloat, in[0]);
+}
+Result long_sequence(const Types& in) {
+  return if_(in[0].dtype == at::kFloat && is_sequence(in[0]) && in[0].shape[1] > 1, in[0]);
+}
+Result two_long_sequences(const Types& in) {
+  return in[0] == in[1] ? long_sequence(in) : std::nullopt;
+}
 Result features_last(const Types& in) {
   return if_(is_float(in[0]) && in[0].shape.size() <= 3, in[0]);
 }
@@ -564,6 +573,34 @@ std::vector<Operator> written_results() {
   };
 }
 
+/// Named, quantized, nested and wrapped tensors.
+std::vector<Operator> other_forms() {
+  constexpr Effects kForm{.once_differentiable = true, .no_autocast = true};
+  return {
+      {"fake_quantize", "at::fake_quantize_per_tensor_affine($0, 0.05, 3, -128, 127)", 1, 0, kForm,
+       float32_only, no_states,
+       [](Run a) { return at::fake_quantize_per_tensor_affine(a.in[0], 0.05, 3, -128, 127); }},
+      {"quantized_half_square", "half_square($0, Form::kQuantized)", 1, 0, kForm, float32_only,
+       no_states, [](Run a) { return half_square(a.in[0], Form::kQuantized); }},
+      {"named_half_square", "half_square($0, Form::kNamed)", 1, 0, kForm, one_float, no_states,
+       [](Run a) { return half_square(a.in[0], Form::kNamed); }},
+      {"nested_half_square", "half_square($0, Form::kNested)", 1, 0, kForm, one_float, no_states,
+       [](Run a) { return half_square(a.in[0], Form::kNested); }},
+      {"wrapped_half_square", "half_square($0, Form::kWrapped)", 1, 0, kForm, one_float, no_states,
+       [](Run a) { return half_square(a.in[0], Form::kWrapped); }},
+      {"named_tanh", "unnamed(at::tanh(named($0)))", 1, 0, kForm, one_float, no_states,
+       [](Run a) { return unnamed(at::tanh(named(a.in[0]))); }},
+      {"named_mul", "unnamed(named($0) * named($1))", 2, 0, kForm, two_floats, no_states,
+       [](Run a) { return unnamed(named(a.in[0]) * named(a.in[1])); }},
+      {"nested_gelu", "padded(at::gelu(nested($0)), $0)", 1, 0, kForm, long_sequence, no_states,
+       [](Run a) { return padded(at::gelu(nested(a.in[0])), a.in[0]); }},
+      {"nested_mul", "padded(nested($0) * nested($1), $0)", 2, 0, kForm, two_long_sequences,
+       no_states, [](Run a) { return padded(nested(a.in[0]) * nested(a.in[1]), a.in[0]); }},
+      {"nested_linear", "padded(at::linear(nested($0), $p), $0)", 1, 0, kForm, long_sequence,
+       square, [](Run a) { return padded(at::linear(nested(a.in[0]), a.states[0]), a.in[0]); }},
+  };
+}
+
 }  // namespace
 
 const std::vector<Operator>& first_operators() {
@@ -583,10 +620,17 @@ const std::vector<Operator>& later_operators() {
   return later;
 }
 
+const std::vector<Operator>& formed_operators() {
+  static const std::vector<Operator> formed = other_forms();
+  return formed;
+}
+
 const std::vector<Operator>& operators() {
   static const std::vector<Operator> all = [] {
     std::vector<Operator> together = first_operators();
-    together.insert(together.end(), later_operators().begin(), later_operators().end());
+    for (const auto& group : {later_operators(), formed_operators()}) {
+      together.insert(together.end(), group.begin(), group.end());
+    }
     return together;
   }();
   return all;

@@ -51,8 +51,9 @@ struct Operator {
 [[nodiscard]] const std::vector<Operator>& operators();
 /// Those that programs of the first seeds are made of (generate.h).
 [[nodiscard]] const std::vector<Operator>& first_operators();
-/// The others.
 [[nodiscard]] const std::vector<Operator>& later_operators();
+/// Those whose tensors are no plain memory.
+[[nodiscard]] const std::vector<Operator>& formed_operators();
 [[nodiscard]] const Operator& find_operator(std::string_view name);
 
 }  // namespace noisemark::memopt::programs

@@ -104,6 +104,9 @@ Round to_steps(int steps, uint64_t seed) {
 
 /// Blocks of a mode that are rounded up, and masks of a few elements, are no waste.
 constexpr int64_t kSlackBytes = 2048;
+/// A plan may hold so much more at its peak than keeping everything, and at most a quarter
+/// (memopt/README.md).
+constexpr int64_t kMostAbovePeak = 16 * 1024;
 /// So many steps at the end must be free of happenings for a plan to be expected.
 constexpr int kQuietSteps = 10;
 
@@ -397,6 +400,29 @@ std::optional<Finding> look_at_memory(const Loop& loop, const Trace& none, const
   return std::nullopt;
 }
 
+/// Returns whether the mode compares the peaks of its plans with that of keeping everything: codecs
+/// and the host's memory hold more beside it, and so does a backward that is differentiated.
+bool guards_peak(const Program& program) {
+  if (program.mode.budget() || !one_sink(program.loop)) return false;
+  const ModeParts parts = parse_mode(program.mode.spelling);
+  return parts.lossless() && parts.gist() == nullptr && parts.offload() == nullptr &&
+         !differentiates_twice(program.loop);
+}
+
+std::optional<Finding> look_at_peak(const Program& program, const Trace& none, const Trace& got) {
+  const bool followed = !got.makes_plans || followed_to_the_end(program.loop, got);
+  if (!guards_peak(program) || !followed || !got.missing_reason.empty()) return std::nullopt;
+  const StepTrace& reference = none.steps.back();
+  const StepTrace& last = got.steps.back();
+  const int64_t kept_bytes = reference.peak_bytes - reference.begin_bytes;
+  const int64_t bytes = last.peak_bytes - last.begin_bytes;
+  if (bytes <= kept_bytes + std::min(kept_bytes / 4, kMostAbovePeak) + kSlackBytes) {
+    return std::nullopt;
+  }
+  return Finding{"holds more",
+                 std::to_string(bytes) + " bytes at the peak, not " + std::to_string(kept_bytes)};
+}
+
 /// Returns whether so many steps at the end are alike.
 bool quiet(const Program& program, int steps) {
   const Loop& loop = program.loop;
@@ -416,7 +442,7 @@ bool quiet(const Program& program, int steps) {
 bool is_steady(const Program& program) {
   const Loop& loop = program.loop;
   return quiet(program, loop.steps) && loop.backwards == 1 && !loop.keeps_graph &&
-         !differentiates_twice(loop) && !loop.other_thread && !loop.backward_thread;
+         !differentiates_twice(loop);
 }
 
 std::optional<Finding> look_at_plan(const Program& program, const Trace& got) {
@@ -567,6 +593,7 @@ class Judgement {
     }
     if (auto finding = look_at_gradients(spelling, budget, got)) return finding;
     if (auto finding = look_at_memory(program_.loop, none_, got)) return finding;
+    if (auto finding = look_at_peak(program_, none_, got)) return finding;
     if (auto finding = look_at_plan(program_, got)) return finding;
     if (!budget) return look_at_host(spelling, got);
     if (auto finding = look_at_strictness(*budget, got)) return finding;

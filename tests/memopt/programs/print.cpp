@@ -247,6 +247,10 @@ class Printer {
     text_ << "\n" << in << "at::Tensor loss = at::zeros({});\n" << in << "{";
     if (loop_.other_thread) text_ << "  // on a thread of its own";
     text_ << "\n";
+    if (loop_.thread_state) {
+      text_ << in << "  // under an at::ThreadLocalStateGuard of the at::ThreadLocalState that was "
+            << "taken within the scope of the pass before\n";
+    }
     print_scopes(in);
     if (loop_.writes_from > 1) {
       text_ << in << "  // parameters and buffers are written from step " << loop_.writes_from

@@ -106,6 +106,8 @@ struct Loop {
                                   ///< its backward
   bool other_thread = false;      ///< forward runs on a thread of its own
   bool backward_thread = false;   ///< and so does backward
+  bool thread_state = false;      ///< forward runs under the thread's state as it was within the
+                                  ///< pass before
   bool writes_biases = false;     ///< parameters nobody saved are written before backward
   bool autocast = false;          ///< bfloat16, around each forward pass
   bool casts_once = false;        ///< autocast is around the whole step, and keeps its casts

@@ -2,6 +2,7 @@
 /// purpose.
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
@@ -141,6 +142,16 @@ TEST(Oracle, finds_a_mode_that_leaks) {
   EXPECT_EQ(kind_of(three_layers(), make), "leak");
 }
 
+TEST(Oracle, finds_a_mode_that_needs_more_than_none_at_the_peak_alone) {
+  const MakeMode make = broken([](const at::Tensor& saved) {
+    static_cast<void>(at::empty({1 << 20}));
+    return saved;
+  });
+  Program program = three_layers();
+  program.mode = {"echo"};
+  EXPECT_EQ(kind_of(program, make), "holds more");
+}
+
 TEST(Oracle, finds_a_mode_that_ignores_its_budget) {
   Program program = three_layers();
   program.loop.passes = 1;
@@ -256,7 +267,7 @@ TEST(Printing, gives_the_helpers_that_the_lines_use) {
 }
 
 TEST(Generating, gives_the_same_valid_program_for_the_same_seed) {
-  for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed}) {
+  for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed}) {
     for (uint64_t seed = first; seed < first + 300; ++seed) {
       const Program program = generate(seed);
       EXPECT_TRUE(valid(program)) << seed;
@@ -280,7 +291,7 @@ TEST(Generating, uses_every_operator) {
   std::vector<std::string_view> missing;
   for (const Operator& op : operators()) {
     bool used = false;
-    for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed}) {
+    for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed}) {
       for (uint64_t seed = first; seed < first + 3000 && !used; ++seed) {
         for (const Call& call : generate(seed).calls) used = used || call.op == op.name;
       }

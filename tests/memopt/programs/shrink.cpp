@@ -105,6 +105,7 @@ void plainer_loops(const Program& program, Candidates& candidates) {
   if (loop.another != "echo") with([](Loop& l) { l.another = "echo"; });
   if (loop.counts_gradients) with([](Loop& l) { l.counts_gradients = false; });
   if (loop.backward_thread) with([](Loop& l) { l.backward_thread = false; });
+  if (loop.thread_state) with([](Loop& l) { l.thread_state = false; });
   if (loop.writes_biases) with([](Loop& l) { l.writes_biases = false; });
   if (loop.other_thread) with([](Loop& l) { l.other_thread = false; });
   if (loop.autocast) with([](Loop& l) { l.autocast = false; });
