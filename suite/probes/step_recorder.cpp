@@ -161,6 +161,7 @@ reports::Recording StepRecorder::stop(const std::string& trace) {
   result->save(trace);
   std::error_code error;
   if (std::filesystem::file_size(trace, error) == 0 || error) {
+    std::filesystem::remove(trace + ".tmp", error);  // kineto's, from which it makes the trace
     throw Error(ExitCode::kCannotWrite, trace + ": cannot write the trace");
   }
   return recording;

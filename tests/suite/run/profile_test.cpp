@@ -125,6 +125,15 @@ TEST(ProfileCommand, leaves_a_folder_alone_that_holds_anything_else) {
   EXPECT_EQ(test::file_bytes(out / "mine.txt"), "mine");
 }
 
+TEST(ProfileCommand, leaves_no_piece_of_a_trace_that_the_disk_does_not_take) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "out";
+  const std::vector<std::string> words = with(command(out), {"--steps=1", "--batch=2"});
+  const Finished done = test::run_noisemark_after("ulimit -f 64", words);
+  EXPECT_EQ(done.code, 74) << done.both();
+  EXPECT_TRUE(fs::is_empty(out)) << "else it is no folder for another try";
+}
+
 TEST(ProfileCommand, refuses_what_cannot_be_profiled) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "out";
