@@ -42,7 +42,7 @@ class Denoiser : public torch::nn::Module {
  protected:
   /// For a network that overrides forward(), and has no parts.
   Denoiser() = default;
-  /// `factor` divides the height and the width of a picture.
+  /// `factor` divides the height and the width of an image.
   Denoiser(int64_t channels, int64_t factor) : channels_(channels), factor_(factor) {}
 
   std::vector<Part> parts_;

@@ -32,7 +32,7 @@ void check_input(const at::Tensor& x, const at::Tensor& t, int64_t channels, int
 [[nodiscard]] std::shared_ptr<torch::nn::Module> add_container(torch::nn::Module& parent,
                                                                const std::string& name);
 
-/// Convolution with bias that keeps the picture's size. `kernel` is odd.
+/// Convolution with bias that keeps the image's size. `kernel` is odd.
 [[nodiscard]] torch::nn::Conv2d same_conv(int64_t in_channels, int64_t out_channels,
                                           int64_t kernel);
 

@@ -51,7 +51,7 @@ Moments joined_moments(const at::Tensor& own, RowExchange& exchange) {
   const at::Tensor mean = mean_over_bands(parts.all);
   if (fresh || rule != NormRule::kCorrectedStale) return {mean};
   // The mean has the own band's fresh moments already, a share of their change; the rest of it is
-  // added, so that the whole change of the own band stands for that of the picture.
+  // added, so that the whole change of the own band stands for that of the image.
   const double rest = 1 - 1.0 / static_cast<double>(exchange.bands());
   return {mean + (own - parts.own_before) * rest};
 }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-/// Layers of a network that computes one band of a picture's rows, while other ranks compute the
+/// Layers of a network that computes one band of an image's rows, while other ranks compute the
 /// others (Li et al. 2024, DistriFusion).
 namespace noisemark::suite {
 
@@ -42,7 +42,7 @@ class RowExchange {
   [[nodiscard]] virtual Parts gather(const at::Tensor& own, bool fresh) = 0;
   /// In the place of a question that is not asked in this call, so that the numbers stay.
   virtual void skip() = 0;
-  /// Rows next to the band, empty at the picture's edges.
+  /// Rows next to the band, empty at the image's edges.
   struct Halo {
     std::optional<at::Tensor> above;
     std::optional<at::Tensor> below;
@@ -64,10 +64,10 @@ class [[nodiscard]] RowsGuard {
   RowExchange* previous_;
 };
 
-/// Returns null where a whole picture is computed.
+/// Returns null where a whole image is computed.
 [[nodiscard]] RowExchange* rows_in_force();
 
-/// A convolution of a band. `above` and `below` rows of padding stand around the whole picture, and
+/// A convolution of a band. `above` and `below` rows of padding stand around the whole image, and
 /// between bands the neighbours' rows stand in their place; columns are padded by the convolution.
 [[nodiscard]] at::Tensor convolve_rows(const torch::nn::Conv2d& conv, const at::Tensor& x,
                                        int64_t above, int64_t below, RowExchange& exchange);
@@ -82,7 +82,7 @@ class [[nodiscard]] RowsGuard {
 
 struct QueriesAndKeys {
   at::Tensor q;  ///< [N, C, H, W] of the own band
-  at::Tensor k;  ///< of the whole picture
+  at::Tensor k;  ///< of the whole image
   at::Tensor v;
 };
 
