@@ -33,26 +33,27 @@ std::vector<std::string> row_of(const Result& result, const RankRecord& record) 
           median_ms(result, samples.backward_s),  median_ms(result, samples.optimizer_s)};
 }
 
-bool holds(const RankRecord& record, const std::string& owner) {
+int64_t peak_bytes_of(const RankRecord& record, const std::string& owner) {
   const auto bytes = record.peak.by_category.find(owner);
-  return bytes != record.peak.by_category.end() && bytes->second != 0;
+  return bytes == record.peak.by_category.end() ? 0 : bytes->second;
 }
 
-/// Owners that hold anything at the peak of any rank.
+/// Returns the owners that hold anything at the peak of any rank.
 std::vector<std::string> owners_at_peaks(const Result& result) {
   std::vector<std::string> owners = result.memory.categories;
   std::erase_if(owners, [&](const std::string& owner) {
-    return std::none_of(result.ranks.begin(), result.ranks.end(),
-                        [&](const RankRecord& record) { return holds(record, owner); });
+    return std::none_of(result.ranks.begin(), result.ranks.end(), [&](const RankRecord& record) {
+      return peak_bytes_of(record, owner) != 0;
+    });
   });
   return owners;
 }
 
-/// Memory by owner, at the peak of each rank. Empty: it was not measured.
+/// Returns a table of who holds memory at the peak of each rank; empty where it was not measured.
 std::string by_owner(const Result& result) {
   if (result.ranks.front().boundaries.empty()) return "";
   const std::vector<std::string> owners = owners_at_peaks(result);
-  std::vector<MarkdownTable::Column> columns{{"rank", Align::kRight}, {"peak, MiB", Align::kRight}};
+  std::vector<MarkdownTable::Column> columns{{"rank", Align::kRight}, {"peak", Align::kRight}};
   for (const std::string& owner : owners) columns.push_back({plain(owner), Align::kRight});
   columns.push_back({"without an owner", Align::kRight});
   MarkdownTable table(columns);
@@ -60,12 +61,14 @@ std::string by_owner(const Result& result) {
     const MemorySnapshot& peak = record.peak;
     std::vector<std::string> row{fmt::format("{}", record.rank), format_mib(peak.allocator_bytes)};
     for (const std::string& owner : owners) {
-      row.push_back(holds(record, owner) ? format_mib(peak.by_category.at(owner)) : "0");
+      row.push_back(format_mib(peak_bytes_of(record, owner)));
     }
     row.push_back(format_exact_bytes(peak.unattributed_bytes));
     table.add_row(row);
   }
-  return "\n### Memory of each rank\n\nOwners at the peak of each rank's step.\n\n" + table.text();
+  return "\n### Memory of each rank\n\nThe table shows who holds memory at the peak of each rank's "
+         "step, in MiB.\n\n" +
+         table.text();
 }
 
 std::string bytes_or_none(const std::optional<int64_t>& bytes) {
@@ -81,6 +84,20 @@ std::vector<std::string> row_of(const RankTimes& times, const RankRecord& record
           format_ms(std::max(0.0, times.communication_s - times.exposed_s)),
           format_ms(times.exposed_s),
           format_ms(times.own_s)};
+}
+
+/// Returns the bytes alone, for ranks whose backend the host cannot time.
+std::string exchanged_bytes(const Result& result) {
+  MarkdownTable table({{"rank", Align::kRight},
+                       {"exchanges", Align::kRight},
+                       {"bytes", Align::kRight},
+                       {"by formula", Align::kRight}});
+  for (const RankRecord& record : result.ranks) {
+    if (!record.exchanges) return "";
+    table.add_row({fmt::format("{}", record.rank), format_count(*record.exchanges),
+                   bytes_or_none(record.exchanged_bytes), bytes_or_none(record.expected_bytes)});
+  }
+  return table.text();
 }
 
 std::string of_each_rank(const Result& result, const std::vector<RankTimes>& times) {
@@ -216,7 +233,17 @@ std::string communication(const Result& result) {
   const std::vector<RankTimes> times = rank_times(result);
   const RankTimes* slowest = slowest_of(times);
   const RankTimes* typical = median_of(times);
-  if (slowest == nullptr || typical == nullptr) return "";
+  if (slowest == nullptr || typical == nullptr) {
+    const std::string bytes = exchanged_bytes(result);
+    if (bytes.empty()) return "";
+    return fmt::format(
+        "\n### Communication\n\nBytes are those of the tensors that one step sums or gathers, "
+        "counted "
+        "and by formula. Seconds are not known: {} works on a stream of the GPU, which the host "
+        "does "
+        "not see.\n\n{}",
+        plain(result.identity.backend), bytes);
+  }
   return fmt::format("\n### Communication\n\n{}\n\n{}\n{}\n{}\n{}", about_communication(result),
                      of_each_rank(result, times), what_it_costs(result),
                      stragglers(times, *typical), by_phase(result, *slowest, *typical));

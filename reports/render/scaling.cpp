@@ -113,10 +113,10 @@ struct ScalingRow {
   double rate = 0;
 };
 
-/// Axes that one rank has no values of.
-constexpr std::string_view kAxesOfRanks[] = {"ranks", "pipeline", "micro-batches"};
+/// One rank has no values on these axes but the first one's 1 and the second one's none.
+constexpr std::string_view kAxesOfRanks[] = {"ranks", "pipeline"};
 
-/// The values of the other axes.
+/// Returns the values of the other axes.
 std::vector<std::string> others_of(const Sweep& sweep, const SweepRow& row) {
   std::vector<std::string> others;
   for (size_t axis = 0; axis < sweep.keys.size(); ++axis) {

@@ -254,6 +254,11 @@ Gate noise_of_stages(const std::set<std::string>& noises) {
 Gate rank_noise(const Result& result) {
   Gate gate{"rank_noise", "ranks_of_equal_noise", "equals", {}, 0, "count", {}, {}};
   if (const auto failed = without_ranks(gate, result)) return *failed;
+  const Protocol& protocol = result.protocol;
+  if (protocol.resumed_at_step > 0 && protocol.resumed_at_step == protocol.steps) {
+    gate.words = "Not applied: no step was left when the run was resumed.";
+    return gate;
+  }
   std::set<std::string> noises;
   for (const RankRecord& record : result.ranks) noises.insert(record.noise_sha256);
   if (!result.identity.pipeline.empty()) return noise_of_stages(noises);

@@ -52,7 +52,8 @@ struct Fields<Identity> {
             "processes that trained together, each on its share of the batch")
           .at_least(2)
           .left_out_if_empty(),
-      field("backend", &Identity::backend, "by which they exchanged gradients: \"gloo\"")
+      field("backend", &Identity::backend,
+            "by which they exchanged gradients: \"gloo\" or \"nccl\"")
           .left_out_if_empty(),
       field("reduction", &Identity::reduction,
             "type to which they rounded gradients for it: \"bf16\"; absent where none was rounded")

@@ -8,7 +8,7 @@
 
 #include "suite/parallel/group.h"
 
-/// For this folder's own files: what knows c10d.
+/// Only files of this folder include this header, because it shows c10d.
 namespace noisemark::suite {
 
 /// The counts that the backend's own threads and the group's thread share.
@@ -47,8 +47,8 @@ class Seen {
     const c10::intrusive_ptr<c10d::Store>& store, const Rank& rank, std::chrono::milliseconds limit,
     const std::shared_ptr<Seen>& seen);
 
-/// Lets the group exchange tensors of `device`, a GPU, by NCCL. Throws Error, exit code 77, where
-/// this build has no NCCL.
+/// Lets the group exchange tensors of `device`, a GPU, by NCCL, and connects the ranks. To be
+/// called only where has_nccl().
 void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
               const Rank& rank, std::chrono::milliseconds limit, const std::shared_ptr<Seen>& seen,
               at::Device device);

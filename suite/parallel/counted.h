@@ -10,7 +10,7 @@
 
 namespace noisemark::suite {
 
-/// One of c10d's backends, whose sums, broadcasts and gatherings are counted.
+/// Counts the sums, broadcasts and gatherings of one of c10d's backends.
 template <typename Backend>
 class Counted final : public Backend {
  public:

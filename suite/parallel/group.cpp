@@ -1,6 +1,7 @@
 #include "suite/parallel/group.h"
 
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/core.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -211,18 +212,17 @@ class JoinedGroup final : public Group {
   JoinedGroup(const Rank& rank, const Limits& limits, at::Device device)
       : Group(rank), limits_(limits), device_(device), store_(open_store(rank, limits.operation)) {
     meet(*store_, rank, limits);
-    store_->setTimeout(limits.store);
     signs_.emplace(connect(rank, limits.store, /*serves=*/false), rank.rank, limits);
     try {
       process_group_ = make_process_group(store_, rank, limits.operation, seen_);
       if (device.is_cuda()) {
+        c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
         add_nccl(*process_group_, store_, rank, limits.operation, seen_, device);
       }
-    } catch (const Error&) {
-      throw;
     } catch (const std::exception& error) {
       throw lost(error);
     }
+    store_->setTimeout(limits.store);
   }
 
   ~JoinedGroup() override {

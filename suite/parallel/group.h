@@ -33,15 +33,18 @@ struct Traffic {
 Traffic& operator+=(Traffic& to, const Traffic& more);
 [[nodiscard]] Traffic operator-(const Traffic& a, const Traffic& b);
 
+/// Returns whether this build has NCCL, by which ranks on GPUs exchange tensors.
+[[nodiscard]] bool has_nccl();
+
 /// The ranks of one training, joined: c10d's process group, and the store by which they found each
 /// other. Every wait ends within the time limit: a rank that fails says why (leave()), one that was
 /// killed or stopped gives no sign of life any more, and the others name it. To be used by one
 /// thread; all ranks must call the same functions in the same order.
 class Group {
  public:
-  /// Waits for all ranks, each of which computes on its own `device`. Throws Error, exit code 2,
-  /// for an address or port that cannot be used, exit code 77 for a GPU where this build has no
-  /// NCCL; GroupLost with the ranks that did not come.
+  /// Waits for all ranks. Each computes on its own `device`, which becomes the current one; a GPU
+  /// needs has_nccl(). Throws Error, exit code 2, for an address or port that cannot be used;
+  /// GroupLost with the ranks that did not come.
   static std::shared_ptr<Group> join(const Rank& rank, std::chrono::milliseconds limit,
                                      at::Device device = at::kCPU);
 

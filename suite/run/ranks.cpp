@@ -1,7 +1,6 @@
 #include "suite/run/ranks.h"
 
 #include <arpa/inet.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Logging.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
@@ -13,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -178,19 +178,36 @@ void require_no_ranks_needed(const RunOptions& options, const RunSpec& spec) {
   }
 }
 
-/// Each rank has a GPU of its own, that of its number among those of its machine.
+/// Returns the GPU of a rank: that of its number among the ranks of its machine, or the only one
+/// that a scheduler lets it see.
+c10::DeviceIndex gpu_of(const Rank& rank) {
+  const bool chosen = std::getenv("CUDA_VISIBLE_DEVICES") != nullptr && usable_gpus() == 1;
+  return chosen ? c10::DeviceIndex{0} : static_cast<c10::DeviceIndex>(rank.local_rank);
+}
+
+/// Each rank has a GPU of its own.
 void require_gpus(const RunOptions& options, const RunSpec& spec, const std::optional<Rank>& rank) {
+  if (!has_nccl()) {
+    throw Error(ExitCode::kCannotRunHere,
+                "--ranks: on a GPU: this build has no NCCL (--device cpu)");
+  }
   if (spec.device.index() > 0) {
     throw bad_input("--device", "", fmt::format("{} for {} ranks", spec.device.str(), spec.ranks),
                     "cuda: each rank takes the GPU of its number");
   }
-  const int64_t needed = rank ? rank->local_rank + 1 : options.ranks;
-  if (needed > usable_gpus()) {
-    throw bad_input("--ranks", "", fmt::format("{} on this machine", needed),
-                    fmt::format("at most one for each of its {} GPUs", usable_gpus()));
+  if (spec.baseline.execution.cuda_graph) {
+    throw bad_input("--baseline", "", spec.baseline.name + " for several ranks", "one rank");
   }
   if (!spec.pipeline.empty()) {
     throw bad_input("--pipeline", "", spec.pipeline + " on a GPU", "--device cpu");
+  }
+  if (rank && gpu_of(*rank) >= usable_gpus()) {
+    throw bad_input("LOCAL_RANK", "", fmt::format("{} of {} GPUs", rank->local_rank, usable_gpus()),
+                    "a GPU for each rank of this machine, or --device cpu");
+  }
+  if (!rank && options.ranks > usable_gpus()) {
+    throw bad_input("--ranks", "", fmt::format("{} for {} GPUs", options.ranks, usable_gpus()),
+                    "at most one for each GPU of this machine, or --device cpu");
   }
 }
 
@@ -285,10 +302,7 @@ ExitCode run_rank(const RunOptions& options, const PlannedRun& plan,
                   const std::filesystem::path& out, const Rank& rank) {
   PlannedRun own = plan;
   c10::Device& device = own.spec.device;
-  if (device.is_cuda()) {
-    device.set_index(static_cast<c10::DeviceIndex>(rank.local_rank));
-    c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
-  }
+  if (device.is_cuda()) device.set_index(gpu_of(rank));
   return as_rank(rank, device, options.timeout_s, [&](const std::shared_ptr<Group>& group) {
     if (rank.rank == 0) return run_single(options, own, out, {}, group);
     run_other_rank(options, own, group);

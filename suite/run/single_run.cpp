@@ -1,6 +1,6 @@
 #include "suite/run/single_run.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <iterator>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -608,9 +606,7 @@ void require_same_work(Group& group, const RunOptions& options, const PlannedRun
                        const SessionOptions& session) {
   Result own;
   describe_machine(plan.spec.device, own);
-  PlannedRun shared = plan;
-  if (plan.spec.device.is_cuda()) shared.spec.device.set_index(0);  // each rank has its own GPU
-  const CheckpointKey key = run_key(shared, session.dataset->files());
+  const CheckpointKey key = run_key(plan, session.dataset->files());
   group.require_equal("program, SHA-256", own.provenance.binary_sha256);
   group.require_equal("LibTorch", own.identity.software["libtorch"]);
   group.require_equal("definition, SHA-256", key.definition_sha256);
@@ -624,21 +620,12 @@ void require_same_work(Group& group, const RunOptions& options, const PlannedRun
                   options.shard_optimizer, options.pipeline, plan.spec.micro_batches));
 }
 
-/// A resumed pipeline is divided as it was, where it has as many stages. Rank 0 reads how.
-void keep_division(const std::shared_ptr<Group>& group, const std::string& checkpoint,
-                   Division& division) {
-  if (!group) return;
-  std::string text;
-  if (!checkpoint.empty()) {
-    const Division found = division_in_checkpoint(checkpoint);
-    text = fmt::format("{:.17g};{}", fmt::join(found.part_s, " "), fmt::join(found.firsts, " "));
-  }
-  text = group->exchange(text).front();
-  std::istringstream parts(text.substr(0, text.find(';')));
-  std::istringstream firsts(text.substr(text.find(';') + 1));
-  const Division found{{std::istream_iterator<double>(parts), {}},
-                       {std::istream_iterator<size_t>(firsts), {}}};
-  if (static_cast<int64_t>(found.firsts.size()) == group->rank().ranks) division = found;
+/// A resumed pipeline is divided as it was. Rank 0 reads how; `checkpoint` is empty on the others,
+/// and where the run begins.
+void keep_division(const SessionOptions& session, const std::string& checkpoint) {
+  if (!session.group || session.spec.pipeline.empty()) return;
+  const Division own = checkpoint.empty() ? Division{} : division_in_checkpoint(checkpoint);
+  *session.division = division_from(session.group->exchange(text_of(own)).front());
 }
 
 /// Rank 0 finds out whether there is anything left to do, and tells the others.
@@ -657,7 +644,7 @@ void run_other_rank(RunOptions options, const PlannedRun& plan,
   require_same_work(*group, options, plan, session);
   if (options.resume) {
     if (!tell_whether_more(group, true)) return;
-    keep_division(group, "", *session.division);
+    keep_division(session, "");
   }
   const InterruptGuard interrupt;
   Progress silent("", 0, 0);
@@ -699,7 +686,7 @@ ExitCode run_single(const RunOptions& options, const PlannedRun& plan,
     const bool continues = std::filesystem::exists(folder.checkpoint());
     if (continues) require_continuable(folder.checkpoint(), key, plan.spec.mode);
     (void)tell_whether_more(group, true);
-    keep_division(group, continues ? folder.checkpoint() : "", *session.division);
+    keep_division(session, continues ? folder.checkpoint() : "");
   }
   if (options.checkpoint_every > 0) tell_of_checkpoints(plan.spec.mode);
   const InterruptGuard interrupt;

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "reports/base/error.h"
@@ -16,8 +17,7 @@ namespace noisemark::suite {
 namespace {
 
 constexpr const char* kFormat = "noisemark.checkpoint.2";
-constexpr const char* kPartTimes = "division.part_s";
-constexpr const char* kFirstParts = "division.firsts";
+constexpr const char* kDivision = "division";
 
 /// The sample arrays by name, in one table for writing and reading.
 using SampleArray = std::vector<double> reports::Samples::*;
@@ -94,11 +94,6 @@ NamedTensors progress_tensors(const TrainingProgress& progress) {
                          to_tensor(evaluation_row(progress.evaluations[i])));
   }
   tensors.emplace_back("elapsed_s", to_tensor({progress.elapsed_s}));
-  const Division& division = progress.division;
-  if (!division.firsts.empty()) {
-    tensors.emplace_back(kPartTimes, to_tensor(division.part_s));
-    tensors.emplace_back(kFirstParts, to_tensor({division.firsts.begin(), division.firsts.end()}));
-  }
   return tensors;
 }
 
@@ -112,11 +107,6 @@ TrainingProgress progress_from(const NamedTensors& tensors) {
       progress.evaluations.push_back(evaluation_from_row(to_vector(tensor)));
     }
     if (name == "elapsed_s") progress.elapsed_s = to_vector(tensor).at(0);
-    if (name == kPartTimes) progress.division.part_s = to_vector(tensor);
-    if (name == kFirstParts) {
-      const std::vector<double> firsts = to_vector(tensor);
-      progress.division.firsts.assign(firsts.begin(), firsts.end());
-    }
   }
   std::sort(progress.evaluations.begin(), progress.evaluations.end(),
             [](const auto& a, const auto& b) { return a.step < b.step; });
@@ -124,8 +114,7 @@ TrainingProgress progress_from(const NamedTensors& tensors) {
 }
 
 bool is_progress(const std::string& name) {
-  return name.starts_with("samples.") || name.starts_with("evaluation.") ||
-         name.starts_with("division.") || name == "elapsed_s";
+  return name.starts_with("samples.") || name.starts_with("evaluation.") || name == "elapsed_s";
 }
 
 /// A file may hold its tensors in another order than they were given.
@@ -231,14 +220,15 @@ void write_checkpoint(const std::string& path, Trainer& trainer, const Checkpoin
   const NamedTensors measured = progress_tensors(progress);
   tensors.insert(tensors.end(), measured.begin(), measured.end());
   for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kCPU).contiguous();
-  write_safetensors(path, tensors,
-                    {{"format", kFormat},
-                     {"definition_sha256", key.definition_sha256},
-                     {"variant", key.variant},
-                     {"data", key.data},
-                     {"init_weights_sha256", progress.init_weights_sha256},
-                     {"step", std::to_string(trainer.next_step())},
-                     {"tensors_sha256", sha256_by_name(tensors)}});
+  std::map<std::string, std::string> metadata{{"format", kFormat},
+                                              {"definition_sha256", key.definition_sha256},
+                                              {"variant", key.variant},
+                                              {"data", key.data},
+                                              {"init_weights_sha256", progress.init_weights_sha256},
+                                              {"step", std::to_string(trainer.next_step())},
+                                              {"tensors_sha256", sha256_by_name(tensors)}};
+  if (!progress.division.firsts.empty()) metadata[kDivision] = text_of(progress.division);
+  write_safetensors(path, tensors, metadata);
 }
 
 void require_checkpoint(const std::string& path, const CheckpointKey& key) {
@@ -247,8 +237,8 @@ void require_checkpoint(const std::string& path, const CheckpointKey& key) {
 
 Division division_in_checkpoint(const std::string& path) {
   const SafetensorsFile file = read_safetensors(path);
-  require_whole(file, path);
-  return progress_from(file.tensors).division;
+  const auto found = file.metadata.find(kDivision);
+  return found == file.metadata.end() ? Division{} : division_from(found->second);
 }
 
 TrainingProgress read_checkpoint(const std::string& path, Trainer& trainer,

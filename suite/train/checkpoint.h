@@ -16,7 +16,7 @@ struct TrainingProgress {
   std::vector<reports::Evaluation> evaluations;
   double elapsed_s = 0;             ///< since data was first touched, over all sessions of the run
   std::string init_weights_sha256;  ///< of the weights that the first session began with
-  Division division;                ///< in a pipeline; a resumed run keeps it, for its last bits
+  Division division;                ///< of a pipeline; a resumed one keeps it, for its last bits
 };
 
 /// The run that a checkpoint belongs to. Resuming under another one is refused.
@@ -35,8 +35,8 @@ void require_same_run(const std::string& where, const CheckpointKey& found,
 /// Writes weights, optimizer, average, scaler, step and progress as one safetensors file: first
 /// beside `path`, then renamed, with a SHA-256 over all tensors inside, so that a kill at any
 /// moment leaves the previous checkpoint or the whole new one. In a group rank 0 calls it, and the
-/// others call Trainer::whole_state(); the file is the same for any number of ranks. Throws Error,
-/// exit code 74, when it cannot be written.
+/// others call Trainer::whole_state(); but for the division of a pipeline, the file is the same for
+/// any number of ranks. Throws Error, exit code 74, when it cannot be written.
 void write_checkpoint(const std::string& path, Trainer& trainer, const CheckpointKey& key,
                       const TrainingProgress& progress);
 
@@ -53,8 +53,8 @@ void write_checkpoint(const std::string& path, Trainer& trainer, const Checkpoin
 /// begins.
 void require_checkpoint(const std::string& path, const CheckpointKey& key);
 
-/// Returns how the stages of a checkpoint's run divided the network; empty without stages. Throws
-/// Error, exit code 2, when the file is not a whole checkpoint.
+/// Returns how the stages of a checkpoint's run divided the network; nothing is divided without
+/// stages. The caller has found the checkpoint whole.
 [[nodiscard]] Division division_in_checkpoint(const std::string& path);
 
 /// Restores `trainer` (same definition and variant) and returns the progress. In a group rank 0

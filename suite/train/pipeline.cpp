@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -171,6 +173,14 @@ int64_t stage_of(const std::vector<size_t>& firsts, size_t part) {
   return std::upper_bound(firsts.begin(), firsts.end(), part) - firsts.begin() - 1;
 }
 
+/// Says whether a division from elsewhere is one of so many parts among so many stages.
+bool divides(const Division& division, size_t parts, int64_t stages) {
+  const std::vector<size_t>& firsts = division.firsts;
+  return division.part_s.size() == parts && static_cast<int64_t>(firsts.size()) == stages &&
+         firsts.front() == 0 && firsts.back() < parts &&
+         std::adjacent_find(firsts.begin(), firsts.end(), std::greater_equal<>()) == firsts.end();
+}
+
 /// In an order that is the same on all ranks; skips from the bottom of the stack to its top.
 std::vector<Crossing> crossings_of(const Trace& trace, const std::vector<size_t>& firsts) {
   const auto stages = static_cast<int64_t>(firsts.size());
@@ -266,6 +276,21 @@ std::vector<size_t> divide_parts(const std::vector<double>& part_s, int64_t stag
   return firsts;
 }
 
+std::string text_of(const Division& division) {
+  return fmt::format("{:.17g};{}", fmt::join(division.part_s, " "),
+                     fmt::join(division.firsts, " "));
+}
+
+Division division_from(const std::string& line) {
+  const size_t middle = line.find(';');
+  if (middle == std::string::npos) return {};
+  std::istringstream times(line.substr(0, middle));
+  std::istringstream firsts(line.substr(middle + 1));
+  const Division found{{std::istream_iterator<double>(times), {}},
+                       {std::istream_iterator<size_t>(firsts), {}}};
+  return times.eof() && firsts.eof() ? found : Division{};
+}
+
 void require_pipeline(int64_t micro_batches, const Definition& definition,
                       const Precision& precision) {
   const TrainConfig& train = definition.train;
@@ -326,9 +351,9 @@ struct Pipeline::State {
     constexpr int kRounds = 4;
     if (!options.division) options.division = std::make_shared<Division>();
     Division& division = *options.division;
-    const bool known = !division.firsts.empty();
-    const Trace trace = traced(model, precision, x, known ? 1 : kRounds);
     const int64_t ranks = group->rank().ranks;
+    const bool known = divides(division, model.parts().size(), ranks);
+    const Trace trace = traced(model, precision, x, known ? 1 : kRounds);
     const size_t parts = trace.part_s.size();
     if (static_cast<size_t>(ranks) > parts) {
       throw bad_input("--ranks", "", fmt::format("{} stages", ranks),

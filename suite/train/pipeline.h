@@ -51,6 +51,11 @@ struct Division {
   std::vector<size_t> firsts;  ///< the first part of every stage; empty: not divided yet
 };
 
+/// Writes a division in one line.
+[[nodiscard]] std::string text_of(const Division& division);
+/// Reads such a line; what cannot be read divides nothing.
+[[nodiscard]] Division division_from(const std::string& line);
+
 struct PipelineOptions {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   int64_t micro_batches = 0;  ///< into which the batch of a step is divided; 0: no pipeline

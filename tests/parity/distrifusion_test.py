@@ -1,4 +1,4 @@
-"""The layers of patch-parallel sampling beside DistriFusion's own modules, on ranks that are processes. Argument:
+"""Compares the layers of patch-parallel sampling with DistriFusion's own modules, on ranks that are processes. Argument:
 suite_patches_test. NOISEMARK_DISTRIFUSER is a checkout of github.com/mit-han-lab/distrifuser."""
 
 import os
@@ -25,18 +25,20 @@ try:
     from distrifuser.utils import PatchParallelismCommManager
     from safetensors.torch import load_file, save_file
 except ImportError as missing:
+    if not os.path.isdir(os.path.join(CHECKOUT, "distrifuser")):
+        raise
     peers_required.cannot_import(missing)
 
 attn.USE_PEFT_BACKEND = True  # without PEFT it gives linear layers a second argument, which they no longer take
 
-# The peer's modes, ours, and the number of our rule for group norms (suite/models/rows.h).
+# Each mode of the peer has a mode of ours and a rule for group norms, as patches_test.cpp spells it.
 MODES = {
-    "full_sync": ("full_sync", 1),
-    "corrected_async_gn": ("displaced", 1),
-    "stale_gn": ("displaced", 2),
-    "sync_gn": ("displaced", 0),
-    "separate_gn": ("displaced", 3),
-    "no_sync": ("no_sync", 3),
+    "full_sync": ("full_sync", "corrected"),
+    "corrected_async_gn": ("displaced", "corrected"),
+    "stale_gn": ("displaced", "stale"),
+    "sync_gn": ("displaced", "synchronous"),
+    "separate_gn": ("displaced", "own"),
+    "no_sync": ("no_sync", "own"),
 }
 CHANNELS, HEADS, GROUPS, STEPS, SYNCHRONOUS = 8, 2, 4, 5, 2
 
@@ -74,7 +76,7 @@ def pictures():
 def given_to_us(model):
     attention = model["attention"]
     parts = [attention.to_q, attention.to_k, attention.to_v]
-    weights = {f"{name}": tensor for name, tensor in model.state_dict().items() if not name.startswith("attention")}
+    weights = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("attention")}
     weights["qkv.weight"] = torch.cat([part.weight for part in parts])
     weights["qkv.bias"] = torch.cat([part.bias for part in parts])
     weights["out.weight"], weights["out.bias"] = attention.to_out[0].weight, attention.to_out[0].bias
@@ -95,8 +97,7 @@ def peer(rank, ranks, port, mode, file):
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
-    # DistriConfig itself insists on NCCL. What waits for nobody is gathered at once: a layer's number of passes that
-    # it lags behind is then one.
+    # DistriConfig itself insists on NCCL. Each tensor is gathered by itself, so that every layer lags behind by one pass.
     config = types.SimpleNamespace(
         mode=mode, warmup_steps=SYNCHRONOUS - 1, n_device_per_batch=ranks, batch_group=None, split_idx=lambda: rank,
         comm_checkpoint=1, rank=rank, verbose=False, device="cpu")  # fmt: skip
@@ -137,7 +138,9 @@ def by_peer(folder, ranks, mode):
     files = [os.path.join(folder, f"peer.{rank}") for rank in range(ranks)]
     port = free_port()
     context = torch.multiprocessing.get_context("spawn")
-    processes = [context.Process(target=peer, args=(rank, ranks, port, mode, files[rank])) for rank in range(ranks)]
+    processes = [
+        context.Process(target=peer, args=(rank, ranks, port, mode, files[rank]), daemon=True) for rank in range(ranks)
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -158,7 +161,11 @@ def by_us(folder, ranks, mode):
         os.makedirs(out)
         own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "NOISEMARK_TEST_OUT": out}
         processes.append(subprocess.Popen([PROGRAM], env=os.environ | variables | own))
-    assert [process.wait(120) for process in processes] == [0] * ranks
+    try:
+        assert [process.wait(120) for process in processes] == [0] * ranks
+    finally:
+        for process in processes:
+            process.kill()
     found = load_file(os.path.join(folder, "ours.0", "found"))
     return [found[str(step)] for step in range(STEPS)]
 

@@ -252,13 +252,14 @@ std::string data_checksum(const std::vector<reports::DataFile>& files) {
 }
 
 /// Everything outside the definition that decides which bits come next.
-/// The number of ranks is no part of it: any number continues what another one began.
+/// The number of ranks is no part of it: any number continues what another one began. The number of
+/// a GPU is none either, because each rank has another one.
 std::string execution_of(const reports::Identity& identity, uint64_t seed, bool deterministic) {
   const std::string rounded =
       identity.reduction.empty() ? "" : ", gradients reduced in " + identity.reduction;
   return fmt::format("{}-{}-{} {} {} threads{}, seed {}{}", identity.mode, identity.baseline,
-                     identity.precision, identity.device, identity.threads, rounded, seed,
-                     deterministic ? ", deterministic" : "");
+                     identity.precision, identity.device.substr(0, identity.device.find(':')),
+                     identity.threads, rounded, seed, deterministic ? ", deterministic" : "");
 }
 
 bool has_its_report(const fs::path& folder, const reports::Result& result) {

@@ -244,7 +244,7 @@ class Pass {
       return;
     }
     progress().elapsed_s = elapsed_s();
-    progress().division = *options_.session.division;
+    progress().division = trainer_.pipeline() == nullptr ? Division{} : *options_.session.division;
     write_checkpoint(options_.checkpoint_path, trainer_, options_.checkpoint_key, progress());
   }
 

@@ -178,11 +178,12 @@ constexpr std::array kRows{
                            "threads of LibTorch on the CPU, at most the machine's processors",
                            "LibTorch's own choice", 1},
                           at<&RunOptions::threads>},
-    OptionRow<RunOptions>{{kRun, "ranks", "N",
-                           "processes on this machine that train together, each on its share of "
-                           "the batch or, with --pipeline, with a part of the network",
-                           "", 1},
-                          at<&RunOptions::ranks>},
+    OptionRow<RunOptions>{
+        {kRun, "ranks", "N",
+         "processes on this machine that train together, each on its share of "
+         "the batch or, with --pipeline, with a part of the network; on GPUs one for each",
+         "", 1},
+        at<&RunOptions::ranks>},
     OptionRow<RunOptions>{{kRun | kSweep, "reduce", "HOW",
                            "how ranks exchange gradients; bf16 rounds them, to be judged by "
                            "`noisemark quality`",

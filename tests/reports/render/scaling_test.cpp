@@ -139,6 +139,19 @@ TEST(Bubble, is_the_mean_wait_over_the_longest_passes_beside_that_of_equal_stage
   EXPECT_TRUE(says(sections::ranks(result), "The bubble is 40.0 %"));
 }
 
+TEST(Communication, of_gpus_has_bytes_and_says_why_it_has_no_seconds) {
+  Result result = test::result_of_two_ranks();
+  result.identity.backend = "nccl";
+  for (RankRecord& record : result.ranks) {
+    record.samples.communication_s.clear();
+    record.samples.exposed_s.clear();
+  }
+  const std::string text = sections::ranks(result);
+  EXPECT_TRUE(says(text, "| rank | exchanges | bytes | by formula |")) << text;
+  EXPECT_TRUE(says(text, "| 1 | 3 | 1.00 MiB | 1.00 MiB |")) << text;
+  EXPECT_TRUE(says(text, "Seconds are not known")) << text;
+}
+
 TEST(RankMemory, has_a_column_for_every_owner_that_holds_something_at_the_peak_of_any_rank) {
   Result result = test::result_of_two_ranks();
   result.memory.categories = {"weights", "ema", "input"};
@@ -148,8 +161,8 @@ TEST(RankMemory, has_a_column_for_every_owner_that_holds_something_at_the_peak_o
     record.peak.by_category = {{"weights", 3 << 20}, {"ema", record.rank << 20}, {"input", 0}};
   }
   const std::string text = sections::ranks(result);
-  EXPECT_TRUE(says(text, "| rank | peak, MiB | weights | ema | without an owner |")) << text;
-  EXPECT_TRUE(says(text, "| 0 | 3.00 | 3.00 | 0 | 0 B |")) << text;
+  EXPECT_TRUE(says(text, "| rank | peak | weights | ema | without an owner |")) << text;
+  EXPECT_TRUE(says(text, "| 0 | 3.00 | 3.00 | 0.00 | 0 B |")) << text;
   EXPECT_TRUE(says(text, "| 1 | 4.00 | 3.00 | 1.00 | 0 B |")) << text;
   for (RankRecord& record : result.ranks) record.boundaries.clear();
   EXPECT_EQ(sections::ranks(result).find("Memory of each rank"), std::string::npos);

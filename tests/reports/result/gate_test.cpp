@@ -365,6 +365,9 @@ TEST(Gate, of_several_ranks_wants_their_own_noise_the_same_weights_and_an_owner_
   Result result = test::result_of_two_ranks();
   result.ranks[1].noise_sha256 = result.ranks[0].noise_sha256;
   EXPECT_EQ(verdict_of(result, "rank_noise"), Verdict::kFail);
+  Result ended = result;
+  ended.protocol.resumed_at_step = ended.protocol.steps = 12;
+  EXPECT_EQ(verdict_of(ended, "rank_noise"), Verdict::kNotApplied) << "no step was left";
   result.ranks[1].determinism.weights_sha256 = std::string(64, 'f');
   EXPECT_EQ(verdict_of(result, "rank_weights"), Verdict::kFail);
   result.ranks[1].boundaries.back().unattributed_bytes = 64;

@@ -257,8 +257,8 @@ TEST(PaceProcess, of_the_real_program_repeats_its_losses_and_can_be_slowed_down)
   const reports::AbTurn fast_turn = plain.run(6);
   const reports::AbTurn slow_turn = slow.run(6);
   EXPECT_EQ(fast_turn.loss, slow_turn.loss);
-  // A step takes twelve times as long. Six times leave room for a machine that is busy in the fast
-  // turn alone.
+  // A step takes twelve times as long. Twice is asked for, so that the fast turn alone may be
+  // slowed down six times by what else the machine does.
   EXPECT_GT(*std::ranges::min_element(slow_turn.step_s),
             2 * *std::ranges::min_element(fast_turn.step_s));
 }

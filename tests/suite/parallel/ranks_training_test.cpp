@@ -23,6 +23,7 @@ namespace noisemark::suite {
 namespace {
 
 using test::kLimit;
+using test::LastGradients;
 using test::outcome;
 using test::put_bytes;
 using test::Ranks;
@@ -32,27 +33,6 @@ using test::Words;
 
 /// After them every mode that settles follows its plan.
 constexpr int64_t kSteps = 8;
-
-/// The gradients that the optimizer is given in the last step.
-class LastGradients final : public StepObserver {
- public:
-  explicit LastGradients(const Trainer& trainer) : trainer_(trainer) {}
-  void on_step_begin(int64_t /*step*/) override {}
-  void on_phase_begin(Phase phase) override {
-    if (phase != Phase::kOptimizer) return;
-    gradients_.clear();
-    for (const auto& [name, parameter] : trainer_.parameters()) {
-      gradients_.emplace_back(name, parameter.grad().clone());
-    }
-  }
-  void on_phase_end(Phase /*phase*/) override {}
-  void on_step_end(int64_t /*step*/) override {}
-  [[nodiscard]] const NamedTensors& gradients() const { return gradients_; }
-
- private:
-  const Trainer& trainer_;
-  NamedTensors gradients_;
-};
 
 /// The settings by which the session of a rank, or that of one process for all, is made.
 struct Way {

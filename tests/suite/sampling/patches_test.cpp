@@ -114,7 +114,7 @@ const test::NamedJob kEvaluate{"evaluate",
 
 using NamedWeights = std::map<std::string, at::Tensor>;
 
-/// One of each layer that DistriFusion has a module for, one after the other.
+/// Runs one of each layer that DistriFusion has a module for.
 class LayersOfPeer final : public Denoiser {
  public:
   explicit LayersOfPeer(NamedWeights weights)
@@ -180,8 +180,13 @@ class LayersOfPeer final : public Denoiser {
   std::vector<torch::nn::GroupNorm> norms_;
 };
 
-/// The words are a file of weights and pictures, the mode, the number of the rule for norms and
-/// that of synchronous steps: tests/parity/distrifusion_test.py compares what is written.
+const std::map<std::string, NormRule> kNormRules{{"synchronous", NormRule::kSynchronous},
+                                                 {"corrected", NormRule::kCorrectedStale},
+                                                 {"stale", NormRule::kStale},
+                                                 {"own", NormRule::kOwn}};
+
+/// The words are a file of weights and pictures, the mode, the rule for norms and the number of
+/// synchronous steps: tests/parity/distrifusion_test.py compares what is written.
 const test::NamedJob kLayersOfPeer{
     "layers_of_peer", [](const Rank& rank, const Words& words, const std::string& out) {
       const c10::InferenceMode no_gradients;
@@ -189,7 +194,7 @@ const test::NamedJob kLayersOfPeer{
       const NamedWeights given(tensors.begin(), tensors.end());
       PatchOptions options;
       options.mode = patch_mode_of(words.at(1));
-      options.norm = static_cast<NormRule>(std::stoi(words.at(2)));
+      options.norm = kNormRules.at(words.at(2));
       options.warmup = std::stoll(words.at(3)) - 1;
       options.unbiased_variance = true;
       PatchedDenoiser patched(std::make_shared<LayersOfPeer>(given), config_of("ho"),

@@ -7,7 +7,9 @@
 #include "memopt/modes/mode.h"
 #include "suite/config/definition.h"
 #include "suite/data/dataset.h"
+#include "suite/io/safetensors.h"
 #include "suite/models/denoiser.h"
+#include "suite/train/observer.h"
 #include "suite/train/trainer.h"
 
 /// The smallest real training session: a lucid U-Net of 8 channels on the analytic mixture.
@@ -80,6 +82,27 @@ struct TinySession {
 
   std::unique_ptr<memopt::Mode> mode;
   std::unique_ptr<Trainer> trainer;
+};
+
+/// Keeps the gradients that the optimizer is given in the last step.
+class LastGradients final : public StepObserver {
+ public:
+  explicit LastGradients(const Trainer& trainer) : trainer_(trainer) {}
+  void on_step_begin(int64_t /*step*/) override {}
+  void on_phase_begin(Phase phase) override {
+    if (phase != Phase::kOptimizer) return;
+    gradients_.clear();
+    for (const auto& [name, parameter] : trainer_.parameters()) {
+      gradients_.emplace_back(name, parameter.grad().clone());
+    }
+  }
+  void on_phase_end(Phase /*phase*/) override {}
+  void on_step_end(int64_t /*step*/) override {}
+  [[nodiscard]] const NamedTensors& gradients() const { return gradients_; }
+
+ private:
+  const Trainer& trainer_;
+  NamedTensors gradients_;
 };
 
 }  // namespace noisemark::suite::test
