@@ -256,6 +256,7 @@ Gate rank_noise(const Result& result) {
   if (const auto failed = without_ranks(gate, result)) return *failed;
   const Protocol& protocol = result.protocol;
   if (protocol.resumed_at_step > 0 && protocol.resumed_at_step == protocol.steps) {
+    gate.verdict = Verdict::kNotApplied;
     gate.words = "Not applied: no step was left when the run was resumed.";
     return gate;
   }
