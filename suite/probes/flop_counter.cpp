@@ -9,6 +9,8 @@
 #include <numeric>
 #include <utility>
 
+#include "memopt/autograd/operator_callback.h"
+
 namespace noisemark::suite {
 namespace {
 
@@ -242,16 +244,16 @@ thread_local CountedContext* counted = nullptr;
 
 }  // namespace
 
-FlopCounter::FlopCounter() : handle_(0) {
+FlopCounter::FlopCounter() {
   FlopCounter* none = nullptr;
   TORCH_CHECK(active.compare_exchange_strong(none, this), "FLOPs are being counted already");
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
-                                           .needsInputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
+  memopt::add_operator_callback(at::RecordFunctionCallback(&on_begin, &on_end)
+                                    .needsInputs(true)
+                                    .scopes({at::RecordScope::FUNCTION}));
 }
 
 FlopCounter::~FlopCounter() {
-  at::removeCallback(handle_);
+  memopt::remove_operator_callback(&on_begin);
   active = nullptr;
   counted = nullptr;
 }

@@ -57,7 +57,6 @@ class FlopCounter final : public StepObserver {
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function);
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context);
 
-  at::CallbackHandle handle_;
   Phase phase_ = Phase::kForward;
   std::array<int64_t, 5> by_phase_{};
   std::map<std::string, int64_t> by_operator_;

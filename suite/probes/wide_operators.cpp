@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "memopt/autograd/operator_callback.h"
 #include "memopt/record/history.h"
 
 namespace noisemark::suite {
@@ -54,16 +55,16 @@ void add(const at::Tensor& tensor, at::ScalarType narrow, Results& results) {
 }  // namespace
 
 WideOperators::WideOperators(c10::DeviceType device, at::ScalarType narrow)
-    : device_(device), narrow_(narrow), handle_(0) {
+    : device_(device), narrow_(narrow) {
   TORCH_CHECK(active_watch == nullptr, "operators under autocast are being looked at already");
   active_watch = this;
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
+  memopt::add_operator_callback(at::RecordFunctionCallback(&on_begin, &on_end)
+                                    .needsOutputs(true)
+                                    .scopes({at::RecordScope::FUNCTION}));
 }
 
 WideOperators::~WideOperators() {
-  at::removeCallback(handle_);
+  memopt::remove_operator_callback(&on_begin);
   active_watch = nullptr;
   innermost = nullptr;
 }

@@ -39,7 +39,6 @@ class WideOperators {
 
   c10::DeviceType device_;
   at::ScalarType narrow_;
-  at::CallbackHandle handle_;
   int64_t operators_ = 0;
   std::map<std::string, reports::WideOperator> wide_;
 };

@@ -18,6 +18,7 @@
 #include <tuple>
 #include <utility>
 
+#include "memopt/autograd/operator_callback.h"
 #include "suite/probes/flop_counter.h"
 
 namespace noisemark::suite {
@@ -196,16 +197,16 @@ void WorkRecorder::on_step_begin(int64_t /*step*/) {
   error_ = nullptr;
   WorkRecorder* none = nullptr;
   TORCH_CHECK(active.compare_exchange_strong(none, this), "work is being recorded already");
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
-                                           .needsInputs(true)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
+  memopt::add_operator_callback(at::RecordFunctionCallback(&on_begin, &on_end)
+                                    .needsInputs(true)
+                                    .needsOutputs(true)
+                                    .scopes({at::RecordScope::FUNCTION}));
   recording_ = true;
 }
 
 void WorkRecorder::on_step_end(int64_t /*step*/) {
   if (!recording_) return;
-  at::removeCallback(handle_);
+  memopt::remove_operator_callback(&on_begin);
   active = nullptr;
   innermost_ = nullptr;
   recording_ = false;

@@ -48,7 +48,6 @@ class WorkRecorder final : public StepObserver {
 
   static thread_local Call* innermost_;
 
-  at::CallbackHandle handle_ = 0;
   bool recording_ = false;
   std::mutex mutex_;
   std::deque<ThreadCalls> threads_;

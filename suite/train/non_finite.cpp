@@ -17,6 +17,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "memopt/autograd/operator_callback.h"
+
 namespace noisemark::suite {
 namespace {
 
@@ -102,17 +104,17 @@ bool all_finite(const at::Tensor& tensor) {
   return at::isfinite(tensor).all().item<bool>();
 }
 
-NonFiniteWatch::NonFiniteWatch() : handle_(0) {
+NonFiniteWatch::NonFiniteWatch() {
   TORCH_CHECK(active == nullptr, "operators are being looked at already");
   active = this;
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_begin, &on_end)
-                                           .needsInputs(true)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
+  memopt::add_operator_callback(at::RecordFunctionCallback(&on_begin, &on_end)
+                                    .needsInputs(true)
+                                    .needsOutputs(true)
+                                    .scopes({at::RecordScope::FUNCTION}));
 }
 
 NonFiniteWatch::~NonFiniteWatch() {
-  at::removeCallback(handle_);
+  memopt::remove_operator_callback(&on_begin);
   active = nullptr;
 }
 

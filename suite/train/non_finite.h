@@ -37,7 +37,6 @@ class [[nodiscard]] NonFiniteWatch {
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function);
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context);
 
-  at::CallbackHandle handle_;
   std::string first_;
 };
 
