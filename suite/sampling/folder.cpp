@@ -310,14 +310,11 @@ SamplingOrigin origin_of(const Json& record, const std::string& where) {
   return origin;
 }
 
-/// Returns whether sampling.json speaks of what is there; false: it has no checksum of it. Throws
-/// where it speaks of something else.
-bool is_bound(const Json& samples, const fs::path& given, const std::string& sha256) {
+/// Throws where sampling.json speaks of something else than what is there.
+void require_bound(const Json& samples, const fs::path& given, const std::string& sha256) {
   const bool pictures = given.filename() == "pictures";
-  const char* key = pictures ? "pictures_sha256" : "sha256";
-  if (!samples.contains(key)) return false;
   const std::string found = pictures ? sha256 : reports::sha256_of_file(given);
-  if (samples.at(key).get<std::string>() == found) return true;
+  if (samples.at(pictures ? "pictures_sha256" : "sha256").get<std::string>() == found) return;
   throw bad_input(given.string(), "", "other samples than those that sampling.json speaks of",
                   "them unchanged, or no sampling.json beside them");
 }
@@ -335,7 +332,7 @@ std::optional<SamplingOrigin> sampling_origin(const fs::path& samples, int64_t c
     if (record.at("schema") != "noisemark.sampling") return std::nullopt;
     if (record.at("samples").at("shape").at(0).get<int64_t>() < count) return std::nullopt;
     SamplingOrigin origin = origin_of(record, path.string());
-    if (!is_bound(record.at("samples"), given, sha256)) return std::nullopt;
+    require_bound(record.at("samples"), given, sha256);
     return origin;
   } catch (const Json::exception&) {
     throw bad_input(path.string(), "", "not what a sampling writes", "a whole sampling.json");
