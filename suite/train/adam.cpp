@@ -58,6 +58,11 @@ RateScale rate_scale(const Definition& definition) {
 
 namespace {
 
+void require_gradient(const std::pair<std::string, at::Tensor>& parameter) {
+  TORCH_CHECK(parameter.second.grad().defined(),
+              "a gradient for every parameter, but got none for ", parameter.first);
+}
+
 /// 1 after the last of `steps`.
 double risen(int64_t step, int64_t steps) {
   if (steps == 0) return 1;
@@ -89,12 +94,8 @@ std::vector<at::Tensor> Adam::gradients() const {
   gradients.reserve(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].second.grad();
-    if (gradient.defined()) {
-      gradients.push_back(gradient);
-    } else {
-      TORCH_CHECK(own_ && !has_piece(i), "a gradient for every parameter, but got none for ",
-                  parameters_[i].first);
-    }
+    if (!own_ || has_piece(i)) require_gradient(parameters_[i]);
+    if (gradient.defined()) gradients.push_back(gradient);
   }
   return gradients;
 }
@@ -108,10 +109,9 @@ std::vector<at::Tensor> Adam::own_gradients() const {
   if (!own_) return gradients();
   std::vector<at::Tensor> own;
   for (const Piece& piece : *own_) {
-    const auto& [name, parameter] = parameters_[piece.tensor];
-    TORCH_CHECK(parameter.grad().defined(), "a gradient for every parameter, but got none for ",
-                name);
-    own.push_back(piece_of(parameter.grad(), piece));
+    const auto& parameter = parameters_[piece.tensor];
+    require_gradient(parameter);
+    own.push_back(piece_of(parameter.second.grad(), piece));
   }
   return own;
 }
