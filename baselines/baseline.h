@@ -12,7 +12,7 @@ namespace noisemark::baselines {
 struct Execution {
   bool channels_last = false;  ///< NHWC memory for weights and activations
   bool fused = false;          ///< fused_ops() instead of plain_ops(): fp32, tf32 or bf16
-  bool cuda_graph = false;     ///< the device repeats the recorded step (device_graph.h): CUDA
+  bool cuda_graph = false;     ///< the device repeats the recorded step (device_parts.h): CUDA
   bool autotuned = false;      ///< cuDNN times its algorithms and takes the fastest: CUDA
   bool pooled_memory = false;  ///< the C library keeps freed memory instead of giving it back to
                                ///< the system each step
@@ -37,5 +37,14 @@ struct BaselineEntry {
 /// Turns on what lives outside the model (the pooled C library allocator) for the rest of the
 /// process.
 void apply_process_settings(const Execution& execution);
+
+/// Makes the C library keep what is freed, for the rest of the process: no allocation is mapped on
+/// its own, the heap is never trimmed, grows in large pieces, and is one for all threads. A
+/// training step frees and allocates the same blocks again and again; by default each large one is
+/// unmapped and mapped anew, and the kernel zeroes its pages every time. What tensors ask for, and
+/// therefore the memory by owner, does not change; the resident set may be larger (fragmentation of
+/// the heap). Does nothing where the C library is not glibc. Call before threads are started.
+/// Returns whether it took effect.
+bool keep_freed_memory();
 
 }  // namespace noisemark::baselines

@@ -1,13 +1,10 @@
-#include "baselines/norm_device.h"
+#include "baselines/device_parts.h"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 
-#include "baselines/device_graph.h"
-
 #ifdef NOISEMARK_CUDA
-#include "baselines/cuda/device_graph.h"
 #include "baselines/cuda/norms.h"
 #endif
 

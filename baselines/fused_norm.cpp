@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "baselines/norm_device.h"
+#include "baselines/device_parts.h"
 
 namespace noisemark::baselines {
 namespace {

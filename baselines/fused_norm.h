@@ -8,9 +8,9 @@
 
 #include "baselines/kernels/types.h"
 
-/// The fused norms as functions on tensors, without autograd, on any device that norm_device.h has.
-/// x is [N, C, ...] with at least one more dimension, float32 or bfloat16, not empty; a result has
-/// the memory order of x if that is dense in [N, C, ...] or [N, ..., C] order, else of
+/// The fused norms as functions on tensors, without autograd, on any device that device_parts.h
+/// has. x is [N, C, ...] with at least one more dimension, float32 or bfloat16, not empty; a result
+/// has the memory order of x if that is dense in [N, C, ...] or [N, ..., C] order, else of
 /// x.contiguous(). Parameters and statistics are float32 inside.
 namespace noisemark::baselines {
 

@@ -1,4 +1,4 @@
-#include "baselines/cuda/device_graph.h"
+#include "baselines/device_parts.h"
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>

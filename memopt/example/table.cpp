@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <system_error>
 
-#include "memopt/example/promises.h"
 #include "memopt/example/training.h"
 #include "memopt/modes/budget_mode.h"
 #include "memopt/modes/mode.h"

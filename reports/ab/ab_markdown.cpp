@@ -1,4 +1,4 @@
-#include "reports/ab/ab_markdown.h"
+#include "reports/ab/judge.h"
 
 #include <fmt/format.h>
 
@@ -15,11 +15,6 @@ namespace {
 
 constexpr size_t kDigestDigits = 12;
 
-std::string verdict_cell(CompareVerdict verdict) {
-  const std::string name(verdict_name(verdict));
-  return exit_code_of(verdict) == ExitCode::kPass ? name : "**" + name + "**";
-}
-
 std::string ratio_text(double ratio) {
   return fmt::format("{:.4f}", ratio);
 }
@@ -33,9 +28,9 @@ std::string list(const std::vector<std::string>& items) {
 std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
-      "# {}: {}, A to B\n\n{} {} of live processes, {} of two looks; alpha {} each. {}.\n{}",
-      verdict_name(comparison.verdict), plain(record.a.benchmark), verdict.judged_pairs,
-      verdict.judged_pairs == 1 ? "pair" : "pairs", verdict.extended ? "the second" : "the first",
+      "# {}: {}, A to B\n\n{} of live processes, {} of two looks; alpha {} each. {}.\n{}",
+      verdict_name(comparison.verdict), plain(record.a.benchmark),
+      format_counted(verdict.judged_pairs, "pair"), verdict.extended ? "the second" : "the first",
       format_number(comparison.alpha), exit_words(comparison), list(comparison.reasons));
 }
 

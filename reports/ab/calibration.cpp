@@ -19,7 +19,7 @@
 #include "reports/base/statistics.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/tiers.h"
 
 namespace noisemark::reports {
 namespace {

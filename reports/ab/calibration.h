@@ -8,7 +8,7 @@
 
 #include "reports/ab/judge.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/tiers.h"
 
 /// The noise of a comparison of a build with itself on one machine, and its rate of false alarms.
 namespace noisemark::reports {

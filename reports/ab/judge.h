@@ -10,7 +10,7 @@
 
 namespace noisemark::reports {
 
-/// Figures without noise of runs of two builds, judged as `compare` does (exact_tier.h): bytes,
+/// Figures without noise of runs of two builds, judged as `compare` does (tiers.h): bytes,
 /// also by owner, FLOP per image, losses, and whether the runs passed their own gates. Parameters
 /// are left out: the processes that take turns say them. The software may differ, for it may be
 /// what is compared; where the work differs (sides.h) there are no rows. Of several runs every
@@ -70,7 +70,7 @@ struct AbVerdict {
 /// Judges a record. Identity first: another benchmark, definition, data, setting or machine is not
 /// comparable, never a pass; then what has no noise, bit for bit: parameters, the losses of every
 /// step that both builds made, and the figures of their short runs (judge.h); then
-/// images/s, by the rules and the margin of `compare` (stochastic_tier.h) at half of alpha per
+/// images/s, by the rules and the margin of `compare` (tiers.h) at half of alpha per
 /// look. A look that is not whole is inconclusive; the clocks are invalid where the device was
 /// seen to slow itself down, after more than 5 % of the pairs or before or after all. A pure
 /// function. Throws Error (bad input) when a look has fewer pairs than fewest_ab_pairs().
@@ -79,5 +79,10 @@ struct AbVerdict {
 /// Returns whether the pre-declared extension is due: the first look is whole, nothing else
 /// decides, and images/s is inconclusive.
 [[nodiscard]] bool wants_extension(const AbRecord& record, const AbOptions& options = {});
+
+/// A comparison of two builds for people: the verdict and its reasons, what the builds are, the
+/// gate with its interval, every pair, what has no noise, the noise, what to do next. A pure
+/// function, byte for byte.
+[[nodiscard]] std::string ab_markdown(const AbRecord& record, const AbVerdict& verdict);
 
 }  // namespace noisemark::reports

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "reports/base/error.h"
 #include "reports/base/markdown.h"
-#include "reports/base/nearest.h"
 
 namespace noisemark::reports::json {
 namespace {

@@ -19,7 +19,6 @@
 #include "reports/base/error.h"
 #include "reports/base/fields.h"
 #include "reports/base/json.h"
-#include "reports/base/nearest.h"
 #include "reports/base/quantity.h"
 
 namespace noisemark::reports::json {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "reports/base/units.h"
+#include "reports/base/quantity.h"
 
 namespace noisemark::reports {
 namespace {
@@ -382,6 +382,10 @@ size_t display_width(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & kContinuationMask) != kContinuation;
   }));
+}
+
+std::string verdict_cell(std::string_view name, bool passes) {
+  return passes ? std::string(name) : fmt::format("**{}**", name);
 }
 
 std::string code(std::string_view text) {

@@ -71,6 +71,16 @@ class MarkdownTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+/// A verdict as a cell of a table, in which one that does not pass stands out.
+[[nodiscard]] std::string verdict_cell(std::string_view name, bool passes);
+
+/// `cells`, which may be columns, and after them `more`.
+template <class Cells>
+[[nodiscard]] Cells joined(Cells cells, const Cells& more) {
+  cells.insert(cells.end(), more.begin(), more.end());
+  return cells;
+}
+
 /// `text` as a code span on one line, whatever quotes it holds; pipes are escaped by the table.
 [[nodiscard]] std::string code(std::string_view text);
 

@@ -8,8 +8,6 @@
 #include <cmath>
 #include <ctime>
 
-#include "reports/base/units.h"
-
 namespace noisemark::reports {
 namespace {
 
@@ -39,6 +37,11 @@ std::string format_count(int64_t count) {
     digits.insert(place, 1, ',');
   }
   return digits;
+}
+
+std::string format_counted(int64_t count, std::string_view one) {
+  const std::string_view ending = count == 1 ? "" : one.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", format_count(count), one, ending);
 }
 
 std::string format_bytes(int64_t bytes) {
@@ -106,6 +109,10 @@ std::string format_quantity(double value, std::string_view unit) {
   return format_number(value) + " " + std::string(unit);
 }
 
+std::string quantity_cell(std::optional<double> value, std::string_view unit) {
+  return value ? format_quantity(*value, unit) : "none";
+}
+
 std::string utc_now(std::chrono::seconds ahead) {
   const std::time_t time = std::time(nullptr) + ahead.count();
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
@@ -129,6 +136,29 @@ bool is_utc(std::string_view text) {
   const std::chrono::month month(static_cast<unsigned>(part(5)));
   const std::chrono::day day(static_cast<unsigned>(part(8)));
   return (year / month / day).ok() && part(11) <= 23 && part(14) <= 59 && part(17) <= 60;
+}
+
+namespace {
+
+template <size_t N>
+bool is_prefixed(std::string_view word, const std::array<const char*, N>& prefixes,
+                 std::string_view unit) {
+  if (!word.ends_with(unit)) return false;
+  word.remove_suffix(unit.size());
+  return std::find(prefixes.begin(), prefixes.end(), word) != prefixes.end();
+}
+
+}  // namespace
+
+bool is_unit(std::string_view word) {
+  const std::string_view unit = word.substr(0, word.find('/'));
+  if (unit.empty()) return word == "/s";
+  const auto& bare = kUnitsWithoutPrefix;
+  return std::find(bare.begin(), bare.end(), unit) != bare.end() ||
+         is_prefixed(unit, kBinaryPrefixes, "B") ||
+         std::any_of(
+             kUnitsWithDecimalPrefix.begin(), kUnitsWithDecimalPrefix.end(),
+             [&](const char* scaled) { return is_prefixed(unit, kDecimalPrefixes, scaled); });
 }
 
 }  // namespace noisemark::reports

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -10,7 +11,9 @@
 /// function, so that a changed digit in a diff is a changed value; never locale dependent.
 namespace noisemark::reports {
 
-[[nodiscard]] std::string format_count(int64_t count);        ///< "35,746,307"
+[[nodiscard]] std::string format_count(int64_t count);  ///< "35,746,307"
+/// "1 run", "2,000 runs": `one` is the singular.
+[[nodiscard]] std::string format_counted(int64_t count, std::string_view one);
 [[nodiscard]] std::string format_bytes(int64_t bytes);        ///< "0 B", "12.50 KiB", "204.94 MiB"
 [[nodiscard]] std::string format_mib(int64_t bytes);          ///< "204.94", for columns in MiB
 [[nodiscard]] std::string format_exact_bytes(int64_t bytes);  ///< "214,900,736 B"
@@ -29,6 +32,8 @@ namespace noisemark::reports {
 /// other unit ("images/s") is appended to format_number as it is, and "" or "1" means a plain
 /// number.
 [[nodiscard]] std::string format_quantity(double value, std::string_view unit);
+/// The same, and "none" without a value.
+[[nodiscard]] std::string quantity_cell(std::optional<double> value, std::string_view unit);
 
 /// The time of day as results carry it: "2026-01-31T23:59:59Z"; `ahead` of now.
 [[nodiscard]] std::string utc_now(std::chrono::seconds ahead = {});
@@ -37,5 +42,16 @@ namespace noisemark::reports {
 /// follow.
 [[nodiscard]] bool is_utc(std::string_view text);
 inline constexpr const char* kTimeForm = "a time like 2026-01-02T03:04:05Z";
+
+/// The units that stand behind numbers for people.
+inline constexpr std::array kDecimalPrefixes{"", "k", "M", "G", "T", "P", "E"};
+inline constexpr std::array kBinaryPrefixes{"", "Ki", "Mi", "Gi", "Ti", "Pi"};
+inline constexpr std::array kUnitsWithDecimalPrefix{"FLOP", "B", "Hz"};
+inline constexpr std::array kUnitsWithoutPrefix{"%",     "min",    "s", "ms", "us", "ns",
+                                                "bytes", "images", "J", "W",  "C"};
+
+/// Returns whether `word` is a unit of this file, of a metric or of a device, with its prefix:
+/// "MiB", "ms", "%", "GFLOP/s", "images/s".
+[[nodiscard]] bool is_unit(std::string_view word);
 
 }  // namespace noisemark::reports

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <set>
 
-#include "reports/compare/exact_tier.h"
 #include "reports/compare/sides.h"
+#include "reports/compare/tiers.h"
 #include "reports/result/environment_changes.h"
 
 namespace noisemark::reports {

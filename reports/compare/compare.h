@@ -1,8 +1,11 @@
 #pragma once
 
+#include <string>
+
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/tiers.h"
+#include "reports/result/result.h"
 
 namespace noisemark::reports {
 
@@ -14,5 +17,10 @@ namespace noisemark::reports {
 /// comparison. Throws Error (bad input) when a run is on both sides, or a side is empty.
 [[nodiscard]] Comparison compare(const Side& base, const Side& candidate,
                                  const StochasticOptions& options = {});
+
+/// One sentence on what changed from BASE's runs of the same cell to `now`: speed, memory and loss
+/// beside the medians of BASE, and whether both did the same work on the same machine. It proves
+/// nothing; `noisemark compare` does. A pure function.
+[[nodiscard]] std::string since_words(const Side& base, const NamedResult& now);
 
 }  // namespace noisemark::reports

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "reports/base/json_writer.h"
+#include "reports/base/markdown.h"
 #include "reports/compare/comparison_fields.h"
 
 namespace noisemark::reports {
@@ -20,6 +21,10 @@ bool is_let_pass(CompareVerdict verdict, Inconclusive inconclusive) {
 
 std::string_view verdict_name(CompareVerdict verdict) {
   return json::name_of(verdict);
+}
+
+std::string verdict_cell(CompareVerdict verdict) {
+  return verdict_cell(verdict_name(verdict), exit_code_of(verdict) == ExitCode::kPass);
 }
 
 ExitCode exit_code_of(CompareVerdict verdict) {

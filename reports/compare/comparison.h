@@ -53,6 +53,8 @@ inline constexpr std::array json::kNames<CompareVerdict>{
     std::pair{CompareVerdict::kRegression, std::string_view{"REGRESSION"}}};
 
 [[nodiscard]] std::string_view verdict_name(CompareVerdict verdict);
+/// The verdict in a table.
+[[nodiscard]] std::string verdict_cell(CompareVerdict verdict);
 [[nodiscard]] ExitCode exit_code_of(CompareVerdict verdict);
 
 /// Says whether a comparison that proves nothing fails: --inconclusive.
@@ -162,5 +164,21 @@ struct Comparison {
 
 /// comparison.json (comparison_fields.h). Doubles read back bit for bit.
 [[nodiscard]] std::string comparison_json(const Comparison& comparison);
+
+/// GitHub refuses a comment of more characters.
+inline constexpr size_t kCommentLimit = 65536;
+
+/// A comparison for people, fit for a pull request's comment: the verdict and its reasons, whether
+/// the sides are comparable, the gates, what has no noise, who owns the memory, utilization,
+/// quality, the noise, what to do next; everything else folded away, or left out where the text
+/// would be longer than `limit` bytes. It ends with an invisible mark by which a script finds the
+/// comment that it made. A pure function, byte for byte.
+[[nodiscard]] std::string comparison_markdown(const Comparison& comparison,
+                                              size_t limit = kCommentLimit);
+
+/// Says what to do after a comparison, one sentence per line: how many more runs decide it, what to
+/// mend, or, where it passes and NEW beats a kept baseline beyond the margin, the command that
+/// makes NEW the baseline.
+[[nodiscard]] std::string next_step(const Comparison& comparison);
 
 }  // namespace noisemark::reports

@@ -7,7 +7,6 @@
 
 #include "reports/base/fields.h"
 #include "reports/compare/comparison.h"
-#include "reports/compare/comparison_markdown.h"
 #include "reports/result/result_fields.h"
 
 /// The fields of comparison.json, in the order in which they are written.
@@ -65,7 +64,7 @@ struct Fields<StochasticRow> {
       field("metric", &Row::metric, "name of the figure"),
       field("unit", &Row::unit, "unit of the figure"),
       field("direction", &Row::direction, "good direction of the figure"),
-      field("gated", &Row::gated, "whether it is judged"),
+      field("gated", &Row::gated, "true where it is judged"),
       field("pairs", &Row::pairs, "pairs of runs"),
       field("base", &Row::base, "median over the paired runs"),
       field("candidate", &Row::candidate, "likewise"),

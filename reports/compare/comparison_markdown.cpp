@@ -1,4 +1,4 @@
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison.h"
 
 #include <fmt/format.h>
 
@@ -28,15 +28,6 @@ MarkdownTable::Column cell_column() {
 
 MarkdownTable::Column why_column() {
   return {"why", Align::kLeft, Fold::kIfEmpty};
-}
-
-std::string verdict_cell(CompareVerdict verdict) {
-  const std::string name(verdict_name(verdict));
-  return exit_code_of(verdict) == ExitCode::kPass ? name : "**" + name + "**";
-}
-
-std::string quantity_cell(const std::optional<double>& value, const std::string& unit) {
-  return value ? format_quantity(*value, unit) : "none";
 }
 
 std::string exact_cell(const std::optional<double>& value, const std::string& digest,
@@ -73,14 +64,10 @@ std::string counts(const Comparison& comparison) {
       [](const ExactRow& row) { return exit_code_of(row.verdict) == ExitCode::kPass; });
   return fmt::format(
       "{} on both sides. Gates with noise: {}. Figures without noise: {} of {} pass. {}.\n",
-      comparison.cells == 1 ? "1 cell" : fmt::format("{} cells", comparison.cells),
+      format_counted(comparison.cells, "cell"),
       parts.empty() ? (comparison.noise_left_out ? "left out" : "none")
                     : fmt::format("{}", fmt::join(parts, ", ")),
       passed, comparison.exact.size(), exit_words(comparison));
-}
-
-std::string cells_of(size_t count) {
-  return count == 1 ? "1 cell" : fmt::format("{} cells", count);
 }
 
 /// An "infra error" alone says nothing of what somebody has to do.
@@ -88,7 +75,8 @@ std::string verdict_title(const Comparison& comparison) {
   std::string title(verdict_name(comparison.verdict));
   const size_t lacking = comparison.only_base.size();
   if (comparison.verdict == CompareVerdict::kInfraError && lacking > 0) {
-    title += fmt::format(", because NEW lacks {} of BASE", cells_of(lacking));
+    title += fmt::format(", because NEW lacks {} of BASE",
+                         format_counted(static_cast<int64_t>(lacking), "cell"));
   }
   return title;
 }
@@ -113,7 +101,7 @@ std::string environment(const std::vector<FieldDifference>& differences) {
       "\n<details>\n<summary>{} of the environment, which no identity holds, "
       "differ{}</summary>\n\n{}"
       "\n</details>\n",
-      differences.size() == 1 ? "1 setting" : fmt::format("{} settings", differences.size()),
+      format_counted(static_cast<int64_t>(differences.size()), "setting"),
       differences.size() == 1 ? "s" : "", table.text());
 }
 
@@ -154,29 +142,24 @@ std::string comparability(const Comparison& comparison) {
 }
 
 // Every table of figures with noise begins with these columns; `more` are its own.
-std::vector<MarkdownTable::Column> stochastic_columns(std::vector<MarkdownTable::Column> more) {
-  std::vector<MarkdownTable::Column> columns = {cell_column(),
-                                                {"metric"},
-                                                {"verdict", Align::kLeft, Fold::kIfEmpty},
-                                                {"ratio", Align::kRight},
-                                                {"95 %", Align::kRight},
-                                                {"BASE", Align::kRight},
-                                                {"NEW", Align::kRight}};
-  columns.insert(columns.end(), more.begin(), more.end());
-  return columns;
+std::vector<MarkdownTable::Column> stochastic_columns(
+    const std::vector<MarkdownTable::Column>& more) {
+  return joined({cell_column(),
+                 {"metric"},
+                 {"verdict", Align::kLeft, Fold::kIfEmpty},
+                 {"ratio", Align::kRight},
+                 {"95 %", Align::kRight},
+                 {"BASE", Align::kRight},
+                 {"NEW", Align::kRight}},
+                more);
 }
 
 std::vector<std::string> stochastic_cells(const StochasticRow& row,
                                           const std::vector<std::string>& more) {
-  std::vector<std::string> cells = {row.cell,
-                                    row.metric,
-                                    row.judged() ? verdict_cell(row.verdict) : "",
-                                    ratio_cell(row.ratio),
-                                    interval_cell(row.ratio_ci95),
-                                    quantity_cell(row.base, row.unit),
-                                    quantity_cell(row.candidate, row.unit)};
-  cells.insert(cells.end(), more.begin(), more.end());
-  return cells;
+  return joined({row.cell, row.metric, row.judged() ? verdict_cell(row.verdict) : "",
+                 ratio_cell(row.ratio), interval_cell(row.ratio_ci95),
+                 quantity_cell(row.base, row.unit), quantity_cell(row.candidate, row.unit)},
+                more);
 }
 
 std::string gates(const Comparison& comparison) {

@@ -114,9 +114,8 @@ struct Family {
 void say_too_few(StochasticRow& row, const Family& family) {
   row.pairs_needed = family.fewest;
   decide(row, CompareVerdict::kTooFewPairs,
-         fmt::format("{} {} can never reach alpha {} among {} {}", row.pairs,
-                     row.pairs == 1 ? "pair" : "pairs", format_number(family.alpha), family.gates,
-                     family.gates == 1 ? "gate" : "gates"));
+         fmt::format("{} can never reach alpha {} among {}", format_counted(row.pairs, "pair"),
+                     format_number(family.alpha), format_counted(family.gates, "gate")));
 }
 
 /// Pairs of runs that were not made in turns mean nothing, so the ratio is another one, too.

@@ -1,4 +1,4 @@
-#include "reports/compare/exact_tier.h"
+#include "reports/compare/tiers.h"
 
 #include <fmt/format.h>
 

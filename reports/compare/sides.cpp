@@ -434,7 +434,7 @@ void add_settings(const Result& result, Values& values) {
   for (const auto& [name, value] : settings_of(result.environment)) values[name].insert(value);
 }
 
-Strings joined(const Values& values) {
+Strings texts_of(const Values& values) {
   Strings fields;
   for (const auto& [name, all] : values) fields[name] = fmt::format("{}", fmt::join(all, "; "));
   return fields;
@@ -528,7 +528,7 @@ std::vector<FieldDifference> environment_differences(const std::vector<Cell>& ce
       add_settings(pair.second->result, candidate);
     }
   }
-  return differing_fields(joined(base), joined(candidate));
+  return differing_fields(texts_of(base), texts_of(candidate));
 }
 
 std::vector<FieldDifference> cell_differences(const Identity& base, const Identity& candidate) {

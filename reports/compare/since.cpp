@@ -1,4 +1,3 @@
-#include "reports/compare/since.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/tiers.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,6 @@
 
 #include "reports/base/statistics.h"
 #include "reports/compare/evidence.h"
-#include "reports/compare/exact_tier.h"
 #include "reports/compare/inference.h"
 #include "reports/result/environment_changes.h"
 #include "reports/result/gate.h"

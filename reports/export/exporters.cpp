@@ -14,12 +14,11 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
 #include "reports/export/junit.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/table.h"
-#include "reports/render/utilization.h"
 
 namespace noisemark::reports {
 
@@ -226,8 +225,8 @@ Figure figure_of(const Series& series) {
                 ""};
   const size_t runs = series.values.size();
   if (runs > 1) figure.interval = Interval{*least, *greatest};
-  figure.note =
-      fmt::format("{} {} of {}", runs, runs == 1 ? "run" : "runs", fmt::join(series.commits, " "));
+  figure.note = fmt::format("{} of {}", format_counted(static_cast<int64_t>(runs), "run"),
+                            fmt::join(series.commits, " "));
   return figure;
 }
 

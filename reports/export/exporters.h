@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "reports/compare/comparison.h"
-#include "reports/compare/comparison_markdown.h"
 #include "reports/render/run_folder.h"
 #include "reports/render/table.h"
 #include "reports/result/result.h"

@@ -13,7 +13,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
 
 namespace noisemark::reports {

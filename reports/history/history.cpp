@@ -11,12 +11,11 @@
 
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
-#include "reports/base/nearest.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/tiers.h"
 #include "reports/result/gate.h"
 #include "reports/result/metrics.h"
 

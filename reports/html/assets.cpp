@@ -1,4 +1,4 @@
-#include "reports/html/assets.h"
+#include "reports/html/page.h"
 
 // The assembler copies a file's bytes between two symbols.
 #define NOISEMARK_EMBED(NAME, FILE)                                                            \

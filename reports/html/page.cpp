@@ -11,7 +11,6 @@
 #include "reports/base/file.h"
 #include "reports/base/markdown.h"
 #include "reports/base/sha256.h"
-#include "reports/html/assets.h"
 #include "reports/html/markdown_html.h"
 
 namespace noisemark::reports {

@@ -1,9 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "reports/compare/comparison.h"
+#include "reports/compare/sides.h"
 
 /// Pages of HTML, each one file that needs nothing else: no network, no other file. They are made
 /// from the very Markdown that people read, so that nothing is said twice or lost.
@@ -31,5 +36,34 @@ struct HtmlPage {
 /// Writes FILE.html beside FILE.md, with the data of what lies there too: a result.json for a
 /// report.md, a predict.json. Returns its path. Throws Error (bad input, cannot write).
 std::filesystem::path write_html_beside(const std::filesystem::path& markdown_file);
+
+/// Every page begins so, by which one is told from a page that somebody else wrote.
+inline constexpr std::string_view kPageBegins =
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data: "
+    "blob:";
+
+/// The parts of a page that are alike on every page. They were put into the program when it was
+/// built.
+struct PageAssets {
+  std::string_view style;   ///< page.css
+  std::string_view script;  ///< page.js
+  /// plotly.js, compressed by gzip, in base64; empty where it was not there when the program was
+  /// built.
+  std::string_view plotly;
+  std::string_view plotly_licence;
+};
+
+[[nodiscard]] PageAssets page_assets();
+
+/// Two results side by side as a table of HTML: a row for each field of either, and those that
+/// differ are marked. A list of more than 16 items is one row, which says how many of them differ.
+[[nodiscard]] std::string field_table(const nlohmann::ordered_json& base,
+                                      const nlohmann::ordered_json& other);
+
+/// The page of a comparison, whole, and behind it the first runs of each cell that both sides have,
+/// field by field.
+[[nodiscard]] HtmlPage page_of_sides(const Comparison& comparison, const Side& base,
+                                     const Side& candidate);
 
 }  // namespace noisemark::reports

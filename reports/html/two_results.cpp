@@ -1,4 +1,4 @@
-#include "reports/html/two_results.h"
+#include "reports/html/page.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison.h"
 #include "reports/html/markdown_html.h"
 #include "reports/result/json_io.h"
 
@@ -53,7 +53,7 @@ size_t length(const Json* value) {
   return value != nullptr && value->is_array() ? value->size() : 0;
 }
 
-std::string joined(const std::string& path, const std::string& key) {
+std::string path_of(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
@@ -79,7 +79,7 @@ void add_rows(const std::string& path, const Json* a, const Json* b, std::vector
       }
     }
     for (const std::string& key : keys)
-      add_rows(joined(path, key), member(a, key), member(b, key), rows);
+      add_rows(path_of(path, key), member(a, key), member(b, key), rows);
     return;
   }
   const size_t items = std::max(length(a), length(b));

@@ -82,7 +82,7 @@ struct Fields<ClassShare> {
   using T = ClassShare;
   static constexpr std::tuple kAll{
       field("name", &T::name, "\"convolution\"").not_empty(),
-      field("share_frac", &T::share_frac, "of the self time of all operators").at_least(0)};
+      field("share_frac", &T::share_frac, "share of the self time of all operators").at_least(0)};
 };
 
 template <>
@@ -98,7 +98,7 @@ struct Fields<Workload> {
             "the most that lived at once; of sampling at the end of any operator"),
       field("activation_missing", &T::activation_missing, "why that is not known; empty: it is"),
       field("flop", &T::flop, "operations by the formulas of the roofline").at_least(0),
-      field("bytes", &T::bytes, "that operators read and write at least, weights among them")
+      field("bytes", &T::bytes, "bytes that operators read and write at least, weights among them")
           .at_least(0),
       field("classes", &T::classes, "they sum up to 1"),
       field("unclassified", &T::unclassified, "operators of the class other, by falling time")};
@@ -110,7 +110,7 @@ struct Fields<Characterization> {
   using T = Characterization;
   static constexpr std::tuple kAll{
       field("parameters", &T::parameters, "").at_least(0),
-      field("weight_bytes", &T::weight_bytes, "of the parameters").at_least(0),
+      field("weight_bytes", &T::weight_bytes, "bytes of the parameters").at_least(0),
       field("workloads", &T::workloads, "training, then sampling by batch")};
 };
 

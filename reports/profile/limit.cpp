@@ -12,7 +12,6 @@
 #include "reports/base/json_reader.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
-#include "reports/render/insight.h"
 #include "reports/render/report.h"
 
 namespace noisemark::reports {

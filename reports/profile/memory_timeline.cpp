@@ -1,4 +1,4 @@
-#include "reports/profile/memory_timeline.h"
+#include "reports/profile/profile.h"
 
 #include <fmt/format.h>
 

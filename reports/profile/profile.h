@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,7 +14,9 @@
 #include "reports/profile/characterization.h"
 #include "reports/profile/recording.h"
 #include "reports/profile/roofline.h"
+#include "reports/profile/trace_file.h"
 #include "reports/render/plot.h"
+#include "reports/result/result.h"
 
 /// The time and the memory of training steps by operator, by pair of forward and backward, and by
 /// layer: profile.json.
@@ -132,6 +135,26 @@ struct ProfiledMoment {
 /// profile.json.
 [[nodiscard]] std::string profile_json(const Profile& profile);
 
+/// The memory by owner over one step, with what the step was doing at each instant.
+struct MemoryTimeline {
+  std::vector<std::string> owners;
+  std::vector<MemoryPoint> points;  ///< bytes in the order of `owners`; times rise
+  std::vector<ProfiledMoment> moments;
+};
+
+/// Instants of the last recorded step, at most `most` (at least 2): of those that a plot draws at
+/// one place, and of neighbours where there are too many, the highest stays. Empty without
+/// counters. A pure function.
+[[nodiscard]] MemoryTimeline memory_timeline(const Recording& recording,
+                                             const std::vector<MemoryCounter>& counters,
+                                             size_t most = 3000);
+
+/// The part of a result's section that the plot of memory by owner is drawn from.
+[[nodiscard]] MemorySection section_of(const MemoryTimeline& timeline);
+
+/// memory_timeline.json, for pages and programs.
+[[nodiscard]] std::string memory_timeline_json(const MemoryTimeline& timeline);
+
 }  // namespace noisemark::reports
 
 namespace noisemark::reports::json {
@@ -147,13 +170,14 @@ struct Fields<OperatorTimes> {
   using T = OperatorTimes;
   static constexpr std::tuple kAll{
       field("name", &T::name, "\"aten::convolution\"").not_empty(),
-      field("shapes", &T::shapes, "of the inputs; empty without --shapes"),
-      field("kind", &T::kind, "where it ran").one_of("operator|span|device|device span"),
+      field("shapes", &T::shapes, "shapes of the inputs; empty without --shapes"),
+      field("kind", &T::kind, "the place where it ran").one_of("operator|span|device|device span"),
       field<T>("calls", &T::calls, "").at_least(1),
       field<T>("self_host_ns", &T::self_host_ns, "without the events within"),
       field("host_ns", &T::host_ns, "with the events within"),
-      field<T>("self_device_ns", &T::self_device_ns, "of what the operator itself launched"),
-      field("device_ns", &T::device_ns, "of all that was launched within"),
+      field<T>("self_device_ns", &T::self_device_ns,
+               "device time of what the operator itself launched"),
+      field("device_ns", &T::device_ns, "device time of all that was launched within"),
       field<T>("self_host_bytes", &T::self_host_bytes,
                "taken less given back, without those within"),
       field("host_bytes", &T::host_bytes, "taken less given back"),
@@ -170,7 +194,7 @@ struct Fields<JoinedTimes> {
   static constexpr std::tuple kAll{
       field("forward", &T::forward, "the operator; empty where no operator made the node"),
       field("backward", &T::backward, "\"ConvolutionBackward0\"").not_empty(),
-      field("calls", &T::calls, "of the node").at_least(1),
+      field("calls", &T::calls, "calls of the node").at_least(1),
       field("forward_host_ns", &T::forward_host_ns, "with the events within"),
       field("backward_host_ns", &T::backward_host_ns, "likewise"),
       field("forward_device_ns", &T::forward_device_ns, ""),
@@ -200,7 +224,7 @@ struct Fields<ProfilerCost> {
                                 "The time that the profiler adds to a step, in turns with others."};
   using T = ProfilerCost;
   static constexpr std::tuple kAll{
-      field("pairs", &T::pairs, "of a step with the profiler and one without").at_least(1),
+      field("pairs", &T::pairs, "pairs of a step with the profiler and one without").at_least(1),
       field("plain_s", &T::plain_s, "median step without the profiler").above(0),
       field("profiled_s", &T::profiled_s, "median step with it").above(0),
       field("ratio", &T::ratio, "median of the pairs' ratios").above(0)};
@@ -223,8 +247,8 @@ struct Fields<Profile> {
       field("shapes", &T::shapes, "inputs' shapes were recorded"),
       field("cost", &T::cost, ""),
       field("trace", &T::trace, "file beside this one, which Perfetto opens").not_empty(),
-      field("trace_bytes", &T::trace_bytes, "of the file").at_least(1),
-      field("trace_plain_bytes", &T::trace_plain_bytes, "of the file unpacked").at_least(1),
+      field("trace_bytes", &T::trace_bytes, "size of the file").at_least(1),
+      field("trace_plain_bytes", &T::trace_plain_bytes, "size of the file unpacked").at_least(1),
       field("counters", &T::counters, "instants of memory by owner in the trace").at_least(0),
       field("counters_missing", &T::counters_missing, "why there are none; empty: there are"),
       field("operators", &T::operators, "by falling self time"),

@@ -126,7 +126,7 @@ struct Fields<ProductPeak> {
   static constexpr About kAbout{"ProductPeak", "The fastest matrix product that was measured."};
   using T = ProductPeak;
   static constexpr std::tuple kAll{field("type", &T::type, "\"float32\"").not_empty(),
-                                   field("threads", &T::threads, "of the host").at_least(1),
+                                   field("threads", &T::threads, "threads of the host").at_least(1),
                                    field("flop_per_s", &T::flop_per_s, "").above(0),
                                    field("method", &T::method, "")};
 };
@@ -138,7 +138,7 @@ struct Fields<MemoryPeak> {
       "The fastest of a fill, a sum, a copy and an addition in place within a working set."};
   using T = MemoryPeak;
   static constexpr std::tuple kAll{
-      field("threads", &T::threads, "of the host").at_least(1),
+      field("threads", &T::threads, "threads of the host").at_least(1),
       field("working_set_bytes", &T::working_set_bytes, "").at_least(1),
       field("bytes_per_s", &T::bytes_per_s, "read and written").above(0)};
 };
@@ -150,7 +150,7 @@ struct Fields<RoofRow> {
   using T = RoofRow;
   static constexpr std::tuple kAll{
       field("name", &T::name, "\"aten::convolution\"").not_empty(),
-      field("shapes", &T::shapes, "of its tensors"),
+      field("shapes", &T::shapes, "shapes of its tensors"),
       field("type", &T::type, "in which it computes"),
       field("calls", &T::calls, "").above(0),
       field("time_s", &T::time_s, "with the operators within").above(0),
@@ -183,10 +183,11 @@ struct Fields<Roofline> {
       field("products", &T::products, ""),
       field("memory", &T::memory, ""),
       field("step_s", &T::step_s, "as it was profiled").at_least(0),
-      field("counted_s", &T::counted_s, "of it, within operators that have work").at_least(0),
+      field("counted_s", &T::counted_s, "the part of it within operators that have work")
+          .at_least(0),
       field("ideal_s", &T::ideal_s, "sum of the least times").at_least(0),
       field("operators", &T::operators, "by falling time to win"),
-      field("parts", &T::parts, "of the step's time, without overlap"),
+      field("parts", &T::parts, "parts of the step's time, without overlap"),
       field("left_out", &T::left_out, "operators that some steps call more often than others"),
       field("missing", &T::missing, "why there is none; empty: there is")};
 };

@@ -15,10 +15,9 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
-#include "reports/compare/exact_tier.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/tiers.h"
 #include "reports/render/check.h"
 #include "reports/render/report.h"
 #include "reports/result/gate.h"
@@ -303,9 +302,8 @@ std::vector<BaselineCell> baseline_cells(const Side& side) {
     });
     check_identity(cell);
     if (static_cast<int64_t>(cell.runs.size()) < kFewestBaselineRuns) {
-      throw bad_input(
-          name, "", fmt::format("{} {}", cell.runs.size(), cell.runs.size() == 1 ? "run" : "runs"),
-          fmt::format("at least {}", kFewestBaselineRuns));
+      throw bad_input(name, "", format_counted(static_cast<int64_t>(cell.runs.size()), "run"),
+                      fmt::format("at least {}", kFewestBaselineRuns));
     }
     check_exact(cell);
     for (const MetricRow& gate : gated_metrics()) check_gated(cell, std::string(gate.name));

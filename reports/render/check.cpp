@@ -21,7 +21,6 @@
 #include "reports/render/run_folder.h"
 #include "reports/result/events.h"
 #include "reports/result/json_io.h"
-#include "reports/result/schema.h"
 
 namespace noisemark::reports {
 namespace {

@@ -14,6 +14,7 @@
 #include "reports/render/check.h"
 #include "reports/result/definition.h"
 #include "reports/result/gate.h"
+#include "reports/result/result_fields.h"
 
 namespace noisemark::reports {
 namespace {
@@ -92,21 +93,11 @@ void skipped_problems(const Result& result, Problems& problems) {
 
 Problems sample_problems(const Result& result) {
   Problems problems;
-  const Samples& s = result.samples;
-  const size_t n = s.step_s.size();
-  const std::map<std::string, const std::vector<double>*> columns{
-      {"data_wait_s", &s.data_wait_s},
-      {"forward_s", &s.forward_s},
-      {"backward_s", &s.backward_s},
-      {"optimizer_s", &s.optimizer_s},
-      {"ema_s", &s.ema_s},
-      {"loss", &s.loss},
-      {"grad_norm", &s.grad_norm},
-      {"communication_s", &s.communication_s},
-      {"exposed_s", &s.exposed_s}};
-  for (const auto& [name, column] : columns) {
-    require(column->empty() || column->size() == n, problems,
-            fmt::format("samples.{} has {} values, step_s has {}", name, column->size(), n));
+  const size_t n = result.samples.step_s.size();
+  for (const json::SampleList& list : json::kSampleLists) {
+    const size_t values = (result.samples.*list.values).size();
+    require(values == 0 || values == n, problems,
+            fmt::format("samples.{} has {} values, step_s has {}", list.key, values, n));
   }
   skipped_problems(result, problems);
   const auto taken = static_cast<int64_t>(n);

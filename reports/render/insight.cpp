@@ -1,4 +1,4 @@
-#include "reports/render/insight.h"
+#include "reports/render/report.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "reports/render/mode_table.h"
+#include "reports/render/table.h"
 
 #include <fmt/format.h>
 
@@ -84,21 +84,21 @@ Row name_of(const Result& result, const std::vector<NamedResult>& results) {
   return {definition_name(id, results), id.precision, id.mode};
 }
 
-Row joined(Row row, const std::vector<Row>& more) {
+Row name_and(Row row, const std::vector<Row>& more) {
   for (const Row& cells : more) row.insert(row.end(), cells.begin(), cells.end());
   return row;
 }
 
 Row bytes_row(const Row& name, const Result& result) {
-  return joined(name, {figure(result, &StepBytes::peak_bytes, result.memory.peak_bytes),
-                       figure(result, &StepBytes::saved_bytes, result.memory.saved_bytes)});
+  return name_and(name, {figure(result, &StepBytes::peak_bytes, result.memory.peak_bytes),
+                         figure(result, &StepBytes::saved_bytes, result.memory.saved_bytes)});
 }
 
 Row at_most_row(const Row& name, const Result& result) {
   const MemoryMode& mode = result.memory_mode;
   const bool encodes = result.identity.mode != "none" && result.memory.measured;
   const std::optional<double> at_most = most_times_fewer(mode);
-  return joined(
+  return name_and(
       name, {figure(result, &StepBytes::peak_saved_bytes, result.memory.peak_saved_bytes),
              {encodes ? format_mib(mode.encoded_bytes) : "", mib_or_blank(mode.irreplaceable_bytes),
               at_most ? fmt::format("{:.2f}", *at_most) : ""}});
@@ -107,18 +107,19 @@ Row at_most_row(const Row& name, const Result& result) {
 Row time_row(const Row& name, const Result& result) {
   const MemoryMode& mode = result.memory_mode;
   const bool none = result.identity.mode == "none";
-  return joined(name, {{rate_of_any_run(result), overhead(mode.overhead),
-                        percent(predicted_overhead_frac(mode)), none ? "" : proof(mode),
-                        none ? "" : fallbacks(result)}});
+  return name_and(name, {{rate_of_any_run(result), overhead(mode.overhead),
+                          percent(predicted_overhead_frac(mode)), none ? "" : proof(mode),
+                          none ? "" : fallbacks(result)}});
 }
 
 Row fit_row(const Row& name, const Result& result) {
   const BatchFit& fit = result.batch_fit;
   const Row within = {format_mib(*fit.memory_bytes)};
-  if (!fit.missing_reason.empty()) return joined(name, {within, {"none", "", ""}});
-  return joined(name, {within,
-                       {format_count(fit.batch), mib_or_blank(fit.peak_bytes),
-                        fit.next_peak_bytes ? format_mib(*fit.next_peak_bytes) : fit.next_words}});
+  if (!fit.missing_reason.empty()) return name_and(name, {within, {"none", "", ""}});
+  return name_and(name,
+                  {within,
+                   {format_count(fit.batch), mib_or_blank(fit.peak_bytes),
+                    fit.next_peak_bytes ? format_mib(*fit.next_peak_bytes) : fit.next_words}});
 }
 
 std::vector<MarkdownTable::Column> columns(const std::vector<MarkdownTable::Column>& more) {

@@ -1,4 +1,4 @@
-#include "reports/render/parts.h"
+#include "reports/render/run_folder.h"
 
 #include <fmt/format.h>
 

@@ -124,7 +124,7 @@ std::string what_ran(const Result& result) {
   table.add_row({"mode", id.mode});
   table.add_row({"baseline", id.baseline});
   table.add_row({"precision", id.precision});
-  table.add_row({"device", fmt::format("{}, {} threads", id.device, id.threads)});
+  table.add_row({"device", fmt::format("{}, {}", id.device, format_counted(id.threads, "thread"))});
   if (id.ranks) {
     const std::string rounded =
         id.reduction.empty() ? "" : fmt::format(", gradients rounded to {}", id.reduction);
@@ -137,9 +137,11 @@ std::string what_ran(const Result& result) {
   if (protocol.loader_threads > 1) {
     table.add_row({"loader", fmt::format("{} threads", protocol.loader_threads)});
   }
-  table.add_row({"steps", fmt::format("{} of {} images ({} micro-batches each)",
-                                      format_count(protocol.steps), format_count(protocol.batch),
-                                      id.micro_batches.value_or(protocol.accumulation))});
+  table.add_row(
+      {"steps", fmt::format("{} of {} ({} each)", format_count(protocol.steps),
+                            format_counted(protocol.batch, "image"),
+                            format_counted(id.micro_batches.value_or(protocol.accumulation),
+                                           "micro-batch"))});
   if (protocol.resumed_at_step > 0) {
     table.add_row({"resumed", fmt::format("at step {}", format_count(protocol.resumed_at_step))});
   }

@@ -7,8 +7,8 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/render/mode_table.h"
 #include "reports/render/report_sections.h"
+#include "reports/render/table.h"
 
 namespace noisemark::reports::sections {
 namespace {

@@ -117,18 +117,6 @@ std::string of_each_rank(const Result& result, const std::vector<RankTimes>& tim
   return table.text();
 }
 
-struct RankPhase {
-  std::string_view name;
-  std::vector<double> Samples::*samples;
-};
-constexpr std::array kRankPhases{RankPhase{"waiting for data", &Samples::data_wait_s},
-                                 RankPhase{"forward", &Samples::forward_s},
-                                 RankPhase{"backward", &Samples::backward_s},
-                                 RankPhase{"optimizer", &Samples::optimizer_s},
-                                 RankPhase{"EMA", &Samples::ema_s},
-                                 RankPhase{"**step**", &Samples::step_s},
-                                 RankPhase{"of it exposed", &Samples::exposed_s}};
-
 const RankRecord& record_of(const Result& result, int64_t rank) {
   for (const RankRecord& record : result.ranks) {
     if (record.rank == rank) return record;
@@ -143,10 +131,13 @@ std::string by_phase(const Result& result, const RankTimes& slowest, const RankT
                        {fmt::format("median, rank {} (ms)", typical.rank), Align::kRight}});
   const Samples& first = record_of(result, slowest.rank).samples;
   const Samples& second = record_of(result, typical.rank).samples;
-  for (const RankPhase& phase : kRankPhases) {
-    table.add_row({std::string(phase.name), median_ms(result, first.*phase.samples),
-                   median_ms(result, second.*phase.samples)});
-  }
+  const auto add = [&](const SamplePhase& phase) {
+    table.add_row({std::string(phase.name), median_ms(result, first.*phase.seconds),
+                   median_ms(result, second.*phase.seconds)});
+  };
+  for (const SamplePhase& phase : kSamplePhases) add(phase);
+  add({"**step**", &Samples::step_s});
+  add({"of it exposed", &Samples::exposed_s});
   table.add_row({"own work", format_ms(slowest.own_s), format_ms(typical.own_s)});
   return table.text();
 }

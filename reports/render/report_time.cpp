@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -20,15 +19,6 @@ constexpr double kLowTail = 0.05;
 constexpr double kHighTail = 0.95;
 constexpr double kWorthTelling = 0.0005;  // share of a step: 0.1 % when rounded
 
-struct Phase {
-  std::string_view name;
-  std::vector<double> Samples::*samples;
-};
-constexpr std::array kPhases{
-    Phase{"waiting for data", &Samples::data_wait_s}, Phase{"forward", &Samples::forward_s},
-    Phase{"backward", &Samples::backward_s}, Phase{"optimizer", &Samples::optimizer_s},
-    Phase{"EMA", &Samples::ema_s}};
-
 void add_row(MarkdownTable& table, const std::string& name, const std::vector<double>& values,
              double step_s) {
   if (values.empty()) {
@@ -43,8 +33,8 @@ void add_row(MarkdownTable& table, const std::string& name, const std::vector<do
 // The rest of each step beside its phases.
 std::vector<double> rest_of(const Samples& samples) {
   std::vector<double> rest = samples.step_s;
-  for (const Phase& phase : kPhases) {
-    const auto& values = samples.*phase.samples;
+  for (const SamplePhase& phase : kSamplePhases) {
+    const auto& values = samples.*phase.seconds;
     for (size_t i = 0; i < std::min(rest.size(), values.size()); ++i) rest[i] -= values[i];
   }
   return rest;
@@ -83,8 +73,8 @@ std::string step_time(const Result& result, const std::string& plot) {
                        {"share", Align::kRight},
                        {"5 % (ms)", Align::kRight},
                        {"95 % (ms)", Align::kRight}});
-  for (const Phase& phase : kPhases) {
-    add_row(table, std::string(phase.name), steady(result, result.samples.*phase.samples), step_s);
+  for (const SamplePhase& phase : kSamplePhases) {
+    add_row(table, std::string(phase.name), steady(result, result.samples.*phase.seconds), step_s);
   }
   add_row(table, "everything else", steady(result, rest_of(result.samples)), step_s);
   add_row(table, "**step**", steps, step_s);
@@ -104,8 +94,8 @@ std::string speed_in_short(const Result& result) {
   if (!(step_s > 0)) return "";
   std::string_view longest;
   double longest_s = 0;
-  for (const Phase& phase : kPhases) {
-    const auto values = steady(result, result.samples.*phase.samples);
+  for (const SamplePhase& phase : kSamplePhases) {
+    const auto values = steady(result, result.samples.*phase.seconds);
     const double middle_s = values.empty() ? 0 : median(values);
     if (middle_s <= longest_s) continue;
     longest = phase.name;

@@ -16,7 +16,6 @@
 #include "reports/base/nesting.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
-#include "reports/render/parts.h"
 #include "reports/render/plot.h"
 #include "reports/render/report.h"
 #include "reports/render/table.h"
@@ -165,8 +164,8 @@ std::optional<Suite> read_suite(const fs::path& folder) {
   read("title", suite.title);
   read("folders", suite.names);
   require_folders_below(file, suite.names);
-  if (tree.contains("earlier")) read("earlier", suite.earlier);
-  if (tree.contains("not_run")) read("not_run", suite.not_run);
+  read("earlier", suite.earlier);
+  read("not_run", suite.not_run);
   std::vector<std::string> judged;
   if (tree.contains("judged")) read("judged", judged);
   suite.judged = {judged.begin(), judged.end()};

@@ -77,10 +77,9 @@ struct SuiteRun {
 [[nodiscard]] std::vector<SuiteRun> suite_runs(const std::filesystem::path& folder,
                                                const Suite& suite);
 
-/// Writes report.md by `folder`/suite.json, or by those of the parts below (parts.h): the results
-/// side by side. A run without a result of its
-/// own is named, and counts as failed where it was run. `lost` as that of collect_suite(). Throws
-/// Error (bad input, cannot write).
+/// Writes report.md by `folder`/suite.json, or by those of the parts below (suite_in()): the
+/// results side by side. A run without a result of its own is named, and counts as failed where it
+/// was run. `lost` as that of collect_suite(). Throws Error (bad input, cannot write).
 void write_suite_report(const std::filesystem::path& folder, std::vector<Finding>* lost = nullptr);
 
 /// Renders report.md and plots/ again from the result.json in `folder`, or those of every result
@@ -107,5 +106,17 @@ struct CollectedResults {
 /// (bad input); with `lost`, what cannot be read goes there and is also a run without a result.
 [[nodiscard]] CollectedResults collect_results(const std::filesystem::path& path,
                                                std::vector<Finding>* lost = nullptr);
+
+/// Throws Error where not every part of a suite that has one at `paths`, or right below one of
+/// them, is there: exit code 3 for a part that is missing, or is of another program or number of
+/// parts; exit code 2 for a part that is there twice.
+void require_whole_suites(const std::vector<std::string>& paths);
+
+/// The suite whose parts lie right below `folder`, with the folders' names before those of its
+/// runs; empty where there is none, or more than one suite. Throws Error as above.
+[[nodiscard]] std::optional<Suite> joined_suite(const std::filesystem::path& folder);
+
+/// The suite in `folder`, whole or joined. Throws Error as read_suite() does, and as above.
+[[nodiscard]] std::optional<Suite> suite_in(const std::filesystem::path& folder);
 
 }  // namespace noisemark::reports

@@ -91,8 +91,7 @@ std::string shared_processors(const Result& result) {
   const int64_t loaders = result.protocol.loader_threads;
   if (local < 2 || processors == 0 || local * (threads + loaders) <= processors) return "";
   return fmt::format("{} ranks with {} and {} each share {} processors", local,
-                     threads == 1 ? "1 thread" : fmt::format("{} threads", threads),
-                     loaders == 1 ? "1 loader thread" : fmt::format("{} loader threads", loaders),
+                     format_counted(threads, "thread"), format_counted(loaders, "loader thread"),
                      processors);
 }
 

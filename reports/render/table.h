@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ struct NamedResult {
 /// Says whether a table ends with the verdict that each run came to.
 enum class Verdicts { kLeftOut, kShown };
 
-/// Says whether the sections of utilization.h follow a table.
+/// Says whether machine_sections() follow a table.
 enum class Sections { kSideBySide, kAll };
 
 /// One row per result, in the order given. The ratio is of images/s to the first row that ran the
@@ -36,7 +37,7 @@ enum class Sections { kSideBySide, kAll };
 
 /// The same, without verdicts, for result.json files, their folders, and folders of such folders,
 /// with the tables of memory modes and of convolutions' scratch memory where there are any, and,
-/// where they are asked for, the sections of utilization.h. In a folder of folders those of mode
+/// where they are asked for, machine_sections(). In a folder of folders those of mode
 /// "none" come first. Anything that cannot be read goes to
 /// `lost`, and stands below the table; without `lost` it is thrown as Error (bad input).
 [[nodiscard]] std::string table_markdown(const std::vector<std::string>& paths,
@@ -116,5 +117,37 @@ enum class WorkspaceLimit {
 /// Limits and what convolutions took, beside what cuDNN was told of its algorithms; one row for
 /// each result that has either. Empty where none has.
 [[nodiscard]] std::string workspace_table(const std::vector<NamedResult>& results);
+
+/// Memory modes side by side, one row for each result that ran under one, and the rows of mode
+/// "none" of the same benchmarks, in three tables that fit a page: peak and saved bytes, the most
+/// that is saved, time and proof; and a fourth where runs looked for the largest batch that fits a
+/// given memory. Each figure that a plan predicts stands beside what was measured.
+/// Markdown, empty where no result ran under a mode.
+[[nodiscard]] std::string mode_table(const std::vector<NamedResult>& results);
+
+/// Returns how many times fewer bytes than "none" the mode could save at the most by making values
+/// again alone. Empty where that bound is not known.
+[[nodiscard]] std::optional<double> most_times_fewer(const MemoryMode& mode);
+
+/// The time that the plan was expected to add to a step, as a share of the median step of "none" in
+/// the certificate pass; empty where there is no plan, or no such step was timed. Beside
+/// Overhead::frac.
+[[nodiscard]] std::optional<double> predicted_overhead_frac(const MemoryMode& mode);
+
+/// Throughput and shares of the time in which the parts of GPU and processor worked, a row for each
+/// result that came to a step, with why a figure is missing and the definitions beneath. Empty
+/// without a row.
+[[nodiscard]] std::string utilization_table(const std::vector<NamedResult>& results);
+
+/// The work of an image, the speed that was reached, and its share of the measured peak, a row for
+/// each result whose profile was made. Empty without a row.
+[[nodiscard]] std::string arithmetic_table(const std::vector<NamedResult>& results);
+
+/// The bytes at the peak of a step by owner, in MiB, and their sum, which is the measured peak or
+/// says that it is not; a row for each result whose memory was measured. Empty without a row.
+[[nodiscard]] std::string memory_table(const std::vector<NamedResult>& results);
+
+/// The three of them under their headings; those that are empty are left out.
+[[nodiscard]] std::string machine_sections(const std::vector<NamedResult>& results);
 
 }  // namespace noisemark::reports

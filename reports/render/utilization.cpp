@@ -1,4 +1,4 @@
-#include "reports/render/utilization.h"
+#include "reports/render/table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

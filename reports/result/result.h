@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/base/statistics.h"
@@ -105,6 +107,17 @@ struct Samples {
   std::vector<double> communication_s;
   std::vector<double> exposed_s;
 };
+
+/// A part of an optimizer step, as tables name it, and the seconds that it took.
+struct SamplePhase {
+  std::string_view name;
+  std::vector<double> Samples::*seconds;
+};
+/// The parts in the order of a step.
+inline constexpr std::array kSamplePhases{
+    SamplePhase{"waiting for data", &Samples::data_wait_s},
+    SamplePhase{"forward", &Samples::forward_s}, SamplePhase{"backward", &Samples::backward_s},
+    SamplePhase{"optimizer", &Samples::optimizer_s}, SamplePhase{"EMA", &Samples::ema_s}};
 
 /// The good direction of a figure is data, never code.
 enum class Direction { kLower, kHigher, kNeutral };

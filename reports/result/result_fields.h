@@ -120,7 +120,7 @@ struct Fields<Seeds> {
 
 template <>
 struct Fields<Protocol> {
-  static constexpr About kAbout{"Protocol", "How the run was made."};
+  static constexpr About kAbout{"Protocol", "The protocol of the run."};
   static constexpr std::tuple kAll{
       field("steps", &Protocol::steps, "optimizer steps of the training pass").at_least(0),
       field("batch", &Protocol::batch, "images per optimizer step").at_least(0),
@@ -175,6 +175,17 @@ struct Fields<Samples> {
           .at_least(0)
           .left_out_if_empty()};
 };
+
+struct SampleList {
+  std::string_view key;
+  std::vector<double> Samples::*values;
+};
+/// All lists of Samples.
+inline constexpr auto kSampleLists = std::apply(
+    [](const auto&... field) {
+      return std::array{SampleList{field.key, field.member}...};
+    },
+    Fields<Samples>::kAll);
 
 template <>
 struct Fields<Interval> {
@@ -301,7 +312,7 @@ struct Fields<ConvolutionKernels> {
 
 template <>
 struct Fields<Utilization> {
-  static constexpr About kAbout{"Utilization", "How much of the hardware the training used."};
+  static constexpr About kAbout{"Utilization", "The use that training made of the hardware."};
   static constexpr std::tuple kAll{
       field("measured", &Utilization::measured, "true where the profile pass was made"),
       field("missing_reason", &Utilization::missing_reason, "reason why it was not"),
@@ -346,7 +357,8 @@ struct Fields<Evaluation> {
 
 template <>
 struct Fields<Quality> {
-  static constexpr About kAbout{"Quality", "How good the model became, and how fast."};
+  static constexpr About kAbout{"Quality",
+                                "The quality that the model reached, and the time that it took."};
   static constexpr std::tuple kAll{
       field("weights", &Quality::weights, "weights that were evaluated: \"model\" or \"ema\""),
       field("samples", &Quality::samples, "images per evaluation").at_least(0),
@@ -477,7 +489,7 @@ struct Fields<Artifact> {
 
 template <>
 struct Fields<Exit> {
-  static constexpr About kAbout{"Exit", "How the process ended."};
+  static constexpr About kAbout{"Exit", "The end of the process."};
   static constexpr std::tuple kAll{
       field("code", &Exit::code, "exit code of the process").one_of("0|1|2|3|4|5|70|71|74|77|130"),
       field("status", &Exit::status,

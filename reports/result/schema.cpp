@@ -1,4 +1,4 @@
-#include "reports/result/schema.h"
+#include "reports/result/json_io.h"
 
 #include <nlohmann/json.hpp>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>

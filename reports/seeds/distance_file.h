@@ -166,12 +166,12 @@ struct Fields<DrawnSamples::Weights> {
 template <>
 struct Fields<DrawnSamples::Sampler> {
   using T = DrawnSamples::Sampler;
-  static constexpr About kAbout{"Sampler", "How samples were drawn."};
+  static constexpr About kAbout{"Sampler", "The sampler that drew."};
   static constexpr std::tuple kAll{
       field("name", &T::name, "\"ddim\" or \"ddpm\""), field("steps", &T::steps, ""),
-      field("eta", &T::eta, "of ddim").left_out_if_empty(),
-      field("grid", &T::grid, "of ddim; absent: \"lucid\"").left_out_if_empty(),
-      field("variance", &T::variance, "of ddpm").left_out_if_empty()};
+      field("eta", &T::eta, "eta of ddim").left_out_if_empty(),
+      field("grid", &T::grid, "timesteps of ddim; absent: \"lucid\"").left_out_if_empty(),
+      field("variance", &T::variance, "variance of ddpm").left_out_if_empty()};
 };
 
 template <>
@@ -186,11 +186,11 @@ struct Fields<DrawnSamples::Noise> {
 template <>
 struct Fields<DrawnSamples::Execution> {
   using T = DrawnSamples::Execution;
-  static constexpr About kAbout{"Execution", "How the network was executed."};
+  static constexpr About kAbout{"Execution", "The execution of the network."};
   static constexpr std::tuple kAll{
       field("baseline", &T::baseline, ""), field("precision", &T::precision, ""),
       field("device", &T::device, ""),
-      field("patches", &T::patches, "of several ranks, how they drew together")
+      field("patches", &T::patches, "the way in which several ranks drew together")
           .left_out_if_empty()};
 };
 
@@ -213,7 +213,7 @@ struct Fields<DistanceFile::Extractor> {
       field("name", &T::name, "\"inception\""),
       field("distance", &T::distance, "name of its Fréchet distance"),
       field("checksum", &T::checksum, "SHA-256 of its weights"),
-      field("resize", &T::resize, "what happens to images of another size"),
+      field("resize", &T::resize, "the treatment of images of another size"),
       field("provenance", &T::provenance, "origin of the weights, in words")};
 };
 
@@ -230,7 +230,7 @@ struct Fields<DistanceFile::Set> {
             "true: the user says so, and the file does not"),
       field("moments_sha256", &T::moments_sha256, "SHA-256 of mean and covariance"),
       field("drawn", &T::drawn, "null: nobody says"),
-      field("gateable", &T::gateable, "whether a gate may be judged by it"),
+      field("gateable", &T::gateable, "true where a gate may be judged by it"),
       field("why_no_gate", &T::why_no_gate, "the reason why not")};
 };
 
@@ -313,7 +313,7 @@ struct Fields<DistanceFile> {
       field("kernel", &T::kernel, "").left_out_if_empty(),
       field("precision_frac", &T::precision_frac, "").left_out_if_empty(),
       field("recall_frac", &T::recall_frac, "").left_out_if_empty(),
-      field("neighbours", &T::neighbours, "of precision and recall").left_out_if_empty(),
+      field("neighbours", &T::neighbours, "neighbours of precision and recall").left_out_if_empty(),
       field("inception_score", &T::inception_score, "").left_out_if_empty(),
       field("mixture", &T::mixture, "").left_out_if_empty(),
       field("gate", &T::gate, "").left_out_if_empty()};

@@ -191,7 +191,7 @@ bool all_equal(const QualityRow& row) {
 }
 
 std::string seeds_words(size_t seeds) {
-  return seeds == 1 ? "1 seed" : fmt::format("{} seeds", seeds);
+  return format_counted(static_cast<int64_t>(seeds), "seed");
 }
 
 void say_too_few(RowSample& sample) {

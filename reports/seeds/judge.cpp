@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "reports/base/error.h"
-#include "reports/base/nearest.h"
 #include "reports/compare/sides.h"
 #include "reports/seeds/gates.h"
 #include "reports/seeds/looks.h"

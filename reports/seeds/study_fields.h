@@ -70,14 +70,14 @@ struct Fields<QualityRow> {
       field("timestep", &QualityRow::timestep, "timestep of \"loss\""),
       field("unit", &QualityRow::unit, ""),
       field("scale", &QualityRow::scale, "log(variant / reference), or variant - reference"),
-      field("gated", &QualityRow::gated, "whether it has a verdict"),
+      field("gated", &QualityRow::gated, "true where it has a verdict"),
       field("margin", &QualityRow::margin, "margin of a gated row"),
       field("margin_from", &QualityRow::margin_from, "\"definition\", \"default\" or \"given\""),
       field("seeds", &QualityRow::seeds, "seeds that have a value on both sides"),
       field("reference_mean", &QualityRow::reference_mean,
             "mean over seeds; geometric for log-ratios"),
       field("candidate_mean", &QualityRow::candidate_mean, "likewise"),
-      field("correlation", &QualityRow::correlation, "of both sides across seeds"),
+      field("correlation", &QualityRow::correlation, "correlation of both sides across seeds"),
       field("design", &QualityRow::design, "test; null: nothing was tested"),
       field("difference", &QualityRow::difference, ""),
       field("interval", &QualityRow::interval, "interval of confidence 1 - 2 alpha"),
@@ -145,7 +145,7 @@ struct Fields<DistanceOrigin> {
       field("checksum", &DistanceOrigin::checksum, "checksum of the extractor's weights"),
       field("resize", &DistanceOrigin::resize, ""),
       field("resize_asserted", &DistanceOrigin::resize_asserted,
-            "whether the user, and not the maker of one side, says so"),
+            "true where the user, and not the maker of one side, says so"),
       field("dimension", &DistanceOrigin::dimension, ""),
       field("samples", &DistanceOrigin::samples, ""),
       field("kernel", &DistanceOrigin::kernel, "null unless it is a kernel distance"),
@@ -204,8 +204,7 @@ struct Fields<QualityRange> {
 
 template <>
 struct Fields<Looks> {
-  static constexpr About kAbout{"Looks",
-                                "How often runs are judged while seeds are added to them."};
+  static constexpr About kAbout{"Looks", "The looks at runs while seeds are added to them."};
   static constexpr std::tuple kAll{
       field("declared", &Looks::declared, "looks that were declared before the first one"),
       field("number", &Looks::number, "number of this one"),
@@ -226,7 +225,8 @@ struct Fields<QualityStudy> {
       field("distances", &QualityStudy::distances, "one of each metric, more where they differ"),
       field("distance_values", &QualityStudy::distance_values, "distances of every run"),
       field("sheets", &QualityStudy::sheets, "pictures of samples, as quality.md links to them"),
-      field("differences", &QualityStudy::differences, "of runs that are not comparable"),
+      field("differences", &QualityStudy::differences,
+            "differences of runs that are not comparable"),
       field("unpaired", &QualityStudy::unpaired, "seeds that one side lacks"),
       field("without_result", &QualityStudy::without_result, "runs that left no result"),
       field("notes", &QualityStudy::notes, ""),

@@ -10,7 +10,6 @@
 #include "reports/compare/sides.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
-#include "reports/seeds/study_markdown.h"
 #include "reports/seeds/variants.h"
 
 namespace noisemark::reports {

@@ -1,4 +1,3 @@
-#include "reports/seeds/study_markdown.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,14 +19,9 @@ namespace {
 using Row = std::vector<std::string>;
 using Columns = std::vector<MarkdownTable::Column>;
 
+/// The verdict in a table.
 std::string verdict_cell(QualityVerdict verdict) {
-  const std::string name(verdict_name(verdict));
-  return verdict == QualityVerdict::kPass ? name : "**" + name + "**";
-}
-
-/// Losses, ratios and seconds have six digits and the unit alike.
-std::string value_cell(const std::optional<double>& value, const std::string& unit) {
-  return value ? format_quantity(*value, unit) : "none";
+  return reports::verdict_cell(verdict_name(verdict), verdict == QualityVerdict::kPass);
 }
 
 std::string difference_cell(const QualityRow& row) {
@@ -36,12 +30,6 @@ std::string difference_cell(const QualityRow& row) {
 
 std::string interval_cell(const QualityRow& row) {
   return row.interval ? interval_text(row, *row.interval) : "none";
-}
-
-template <class Cells>
-Cells joined(Cells cells, const Cells& more) {
-  cells.insert(cells.end(), more.begin(), more.end());
-  return cells;
 }
 
 MarkdownTable::Column folding(const char* title) {
@@ -62,7 +50,7 @@ Columns mean_columns() {
 }
 
 Row mean_cells(const QualityRow& row) {
-  return {value_cell(row.reference_mean, row.unit), value_cell(row.candidate_mean, row.unit)};
+  return {quantity_cell(row.reference_mean, row.unit), quantity_cell(row.candidate_mean, row.unit)};
 }
 
 /// Every table of differences begins with these columns.
@@ -151,8 +139,8 @@ std::string how_judged(const QualityStudy& study) {
       "is "
       "the geometric mean. An interval is that of {:g} %, by a t test over seeds. p is that of two "
       "one-sided tests (TOST), by Holm among {}, together at {}: {}.\n",
-      100 * (1 - 2 * alpha), study.tests == 1 ? "1 test" : fmt::format("{} tests", study.tests),
-      format_number(alpha), which_look(study));
+      100 * (1 - 2 * alpha), format_counted(study.tests, "test"), format_number(alpha),
+      which_look(study));
 }
 
 std::string gates(const QualityStudy& study) {
@@ -180,7 +168,7 @@ std::string ranges(const QualityStudy& study) {
                                      why_column("why")}));
   for (const RangeRow& row : study.ranges) {
     table.add_row({row.benchmark, row.variant, row.measure, verdict_cell(row.verdict),
-                   value_cell(row.mean, row.unit),
+                   quantity_cell(row.mean, row.unit),
                    row.interval ? fmt::format("{} to {}", format_number(row.interval->low),
                                               format_number(row.interval->high))
                                 : "none",
@@ -308,7 +296,8 @@ std::string seeds(const QualityStudy& study) {
     if (!row.gated) continue;
     for (const SeedPair& pair : row.seeds) {
       table.add_row({row.benchmark, row.variant, measure_text(row), std::to_string(pair.seed),
-                     value_cell(pair.reference, row.unit), value_cell(pair.candidate, row.unit),
+                     quantity_cell(pair.reference, row.unit),
+                     quantity_cell(pair.candidate, row.unit),
                      difference_text(row, pair.worsening)});
     }
   }

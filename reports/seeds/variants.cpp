@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "reports/base/error.h"
-#include "reports/render/parts.h"
 #include "reports/render/report.h"
 #include "reports/render/run_folder.h"
 

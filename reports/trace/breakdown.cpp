@@ -1,4 +1,4 @@
-#include "reports/trace/breakdown.h"
+#include "reports/trace/analyses.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "reports/trace/critical_path.h"
+#include "reports/trace/analyses.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,6 @@
 #include <unordered_map>
 
 #include "reports/base/error.h"
-#include "reports/trace/launches.h"
 
 namespace noisemark::reports {
 namespace {

@@ -1,4 +1,4 @@
-#include "reports/trace/launches.h"
+#include "reports/trace/analyses.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "reports/trace/reader.h"
+#include "reports/trace/trace.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,3 @@
-#include "reports/trace/trace_page.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +8,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/trace/breakdown.h"
-#include "reports/trace/critical_path.h"
-#include "reports/trace/launches.h"
+#include "reports/trace/analyses.h"
 
 namespace noisemark::reports {
 namespace {

@@ -41,7 +41,7 @@ void require_noisemark(const std::string& name, const std::string& binary);
                                                        const std::string& binary,
                                                        const std::vector<std::string>& words);
 
-/// One live `noisemark pace`, spoken to by lines (suite/run/pace.h says which). It has a group of
+/// One live `noisemark pace`, spoken to by lines (suite/run/run.h says which). It has a group of
 /// its own, so a terminal's Ctrl-C does not reach it, and it ends with its input, so nothing
 /// outlives this process. Errors begin with `name` and carry the exit code that the process left
 /// with where that is one of Noisemark's, and else kInternal: it ended, answered nonsense, or not

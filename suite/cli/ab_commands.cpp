@@ -6,8 +6,8 @@
 #include <memory>
 #include <set>
 
-#include "reports/ab/ab_markdown.h"
 #include "reports/ab/calibration.h"
+#include "reports/ab/judge.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
 #include "reports/compare/sides.h"

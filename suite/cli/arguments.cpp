@@ -10,7 +10,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/nearest.h"
 #include "suite/config/toml_reader.h"
 
 namespace noisemark::suite {

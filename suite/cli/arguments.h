@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -44,5 +45,14 @@ struct CommandLine {
 [[nodiscard]] std::vector<std::string> with_flag_file(const Command& command,
                                                       const std::vector<std::string>& words,
                                                       std::map<std::string, std::string>& places);
+
+/// Returns the path without links and without the slash that a shell adds.
+[[nodiscard]] std::filesystem::path plain_path(const std::filesystem::path& path);
+
+/// Throws Error (exit code 2) where --out would cost what is there: where it names a file that the
+/// command reads, by whatever name or link, a part of the results in a folder, or the folder of a
+/// run to a command that writes other things. Without --force also where a file is there that
+/// the command did not write, which its bytes show; what an earlier --out left is replaced.
+void require_own_output(const Command& command, const CommandLine& line);
 
 }  // namespace noisemark::suite

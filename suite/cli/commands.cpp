@@ -8,14 +8,11 @@
 #include <set>
 
 #include "reports/base/error.h"
-#include "reports/base/nearest.h"
+#include "reports/base/quantity.h"
 #include "reports/base/streams.h"
-#include "reports/base/units.h"
 #include "reports/html/page.h"
 #include "suite/cli/arguments.h"
-#include "suite/cli/list.h"
 #include "suite/cli/options.h"
-#include "suite/cli/own_output.h"
 #include "suite/config/keys.h"
 #include "suite/environment/installation.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
+#include "suite/config/lock.h"
 
 /// The table of commands and the functions behind it. Each group of functions has a source of its
 /// own: {run,ab,result,fid,machine}_commands.cpp.
@@ -143,5 +144,11 @@ struct Command {
 /// `noisemark selftest`: the table of trials and kPass, or kFailed when one is not as expected.
 /// Throws Error (exit code 2) for bad input, and what run_self_test() throws.
 [[nodiscard]] Answer test_itself(const CommandLine& line);
+
+/// Lists what can be run, for people, and names what `lock` does not hold.
+[[nodiscard]] std::string list_text(const Lock& lock = shipped_lock());
+/// Lists the same for programs, with the resolved canonical definitions, their hashes and whether
+/// `lock` holds them.
+[[nodiscard]] std::string list_json(const Lock& lock = shipped_lock());
 
 }  // namespace noisemark::suite

@@ -9,8 +9,7 @@
 #include "reports/compare/comparison.h"
 #include "suite/ab/measure.h"
 #include "suite/quality/distance/measures.h"
-#include "suite/run/predict.h"
-#include "suite/run/profile.h"
+#include "suite/run/run.h"
 #include "suite/run/spec/options.h"
 #include "suite/sampling/patches.h"
 

@@ -1,4 +1,3 @@
-#include "suite/cli/own_output.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -19,7 +18,7 @@
 #include "reports/base/error.h"
 #include "reports/base/streams.h"
 #include "reports/export/exporters.h"
-#include "reports/html/assets.h"
+#include "reports/html/page.h"
 #include "reports/profile/profile.h"
 #include "suite/cli/arguments.h"
 #include "suite/io/numpy.h"
@@ -173,13 +172,16 @@ std::optional<fs::path> found_below(const fs::path& folder, const Input& input,
   return {};
 }
 
-/// Returns the path without links and without the slash that a shell adds.
-fs::path plain(const fs::path& path) {
+}  // namespace
+
+fs::path plain_path(const fs::path& path) {
   std::error_code unknown;
   const fs::path whole = fs::weakly_canonical(path, unknown);
   const fs::path known = unknown ? path : whole;
   return known.has_filename() ? known : known.parent_path();
 }
+
+namespace {
 
 std::optional<fs::path> found_in(const Input& input, const FileId& wanted) {
   const auto status = status_of(input.path);
@@ -187,8 +189,8 @@ std::optional<fs::path> found_in(const Input& input, const FileId& wanted) {
   std::set<FileId> seen;
   if (S_ISDIR(status->st_mode)) return found_below(input.path, input, wanted, seen);
   if (id_of(*status) == wanted) return input.path;
-  const fs::path folder = plain(input.path).parent_path();
-  if (!is_kept(plain(input.path))) return {};  // a report.md speaks of its folder
+  const fs::path folder = plain_path(input.path).parent_path();
+  if (!is_kept(plain_path(input.path))) return {};  // a report.md speaks of its folder
   return found_below(folder, {input.path}, wanted, seen);
 }
 
@@ -289,7 +291,7 @@ void require_own_file(const Command& command, const CommandLine& line, const fs:
   constexpr const char* kAnother = "another file";
   const auto status = status_of(out);
   if (status && !S_ISREG(status->st_mode)) return;  // a device loses nothing
-  if (is_kept(plain(out))) throw refusal(out, "a part of the results in its folder", kAnother);
+  if (is_kept(plain_path(out))) throw refusal(out, "a part of the results in its folder", kAnother);
   if (!status) return;
   for (const Input& input : inputs_of(command, line)) {
     const auto found = found_in(input, id_of(*status));
@@ -318,8 +320,8 @@ void require_own_folder(const Command& command, const CommandLine& line, const f
   for (const BoundOption& bound : options_of(command.bit, given)) {
     if (bound.option->value != "FILE") continue;
     for (const std::string& path : option_values(bound.member)) {
-      const fs::path file = plain(path);
-      if (file.parent_path() != plain(out) || !is_kept(file)) continue;
+      const fs::path file = plain_path(path);
+      if (file.parent_path() != plain_path(out) || !is_kept(file)) continue;
       throw refusal(out, fmt::format("which loses {} by --force", file.filename().string()),
                     "another folder");
     }

@@ -14,33 +14,26 @@
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
 #include "reports/base/markdown.h"
-#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "reports/base/streams.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison.h"
-#include "reports/compare/comparison_markdown.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/since.h"
 #include "reports/export/exporters.h"
 #include "reports/history/history.h"
-#include "reports/html/assets.h"
 #include "reports/html/page.h"
-#include "reports/html/two_results.h"
 #include "reports/profile/limit.h"
 #include "reports/references/promote.h"
 #include "reports/render/check.h"
-#include "reports/render/insight.h"
-#include "reports/render/parts.h"
+#include "reports/render/report.h"
 #include "reports/render/run_folder.h"
 #include "reports/render/table.h"
 #include "reports/result/json_io.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
 #include "reports/seeds/study_files.h"
-#include "reports/seeds/study_markdown.h"
-#include "reports/trace/reader.h"
-#include "reports/trace/trace_page.h"
+#include "reports/trace/analyses.h"
+#include "reports/trace/trace.h"
 #include "suite/cli/arguments.h"
 
 namespace noisemark::suite {
@@ -344,18 +337,12 @@ std::vector<std::filesystem::path> folders_of(const CommandLine& line) {
   return folders;
 }
 
-/// The path without the slash that a shell adds.
-std::filesystem::path plain(const std::filesystem::path& folder) {
-  const std::filesystem::path path = std::filesystem::weakly_canonical(folder);
-  return path.has_filename() ? path : path.parent_path();
-}
-
 /// `run` and `report` write quality.md of a suite's own runs into its folder, and a folder keeps
 /// the looks of one study: what was asked for of other runs must not be lost to either.
 void require_own_folder(const CommandLine& line, const reports::Side& side) {
   const std::filesystem::path folder = line.options.run.out;
   const auto& given = line.positional;
-  const bool of_it_alone = given.size() == 1 && plain(given.front()) == plain(folder);
+  const bool of_it_alone = given.size() == 1 && plain_path(given.front()) == plain_path(folder);
   if (std::filesystem::exists(folder / "suite.json") && !of_it_alone) {
     throw bad_input("quality", "--out", folder.string(),
                     "a folder that is not a suite's, for what is judged are not its runs alone");

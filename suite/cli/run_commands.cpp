@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -17,14 +18,11 @@
 #include "suite/cli/arguments.h"
 #include "suite/config/keys.h"
 #include "suite/environment/environment.h"
-#include "suite/run/pace.h"
 #include "suite/run/passes/memory_pass.h"
 #include "suite/run/passes/memory_plan.h"
 #include "suite/run/passes/session.h"
 #include "suite/run/passes/training_pass.h"
 #include "suite/run/passes/watch.h"
-#include "suite/run/predict.h"
-#include "suite/run/profile.h"
 #include "suite/run/ranks.h"
 #include "suite/run/run.h"
 #include "suite/run/spec/plan.h"
@@ -165,7 +163,10 @@ constexpr int64_t kBatch = 16;
 /// Nothing is trained, so the fastest execution of the same function is taken where it is there.
 RunOptions with_baseline(RunOptions options) {
   const bool fused_takes =
-      options.precision.empty() || options.precision == "fp32" || options.precision == "bf16";
+      std::any_of(kPrecisions.begin(), kPrecisions.end(), [&](const PrecisionName& row) {
+        return row.is_fused && !row.needs_cuda &&
+               (options.precision.empty() || options.precision == row.name);
+      });
   if (options.baselines.empty() && fused_takes && parse_device(options.device).is_cpu()) {
     options.baselines = {"fused+channels-last"};
   }
@@ -293,9 +294,8 @@ Answer draw(const CommandLine& line, const PlannedRun& plan, const std::shared_p
     throw Error(ExitCode::kInterrupted, error.what());
   }
   Answer answer;
-  answer.text = fmt::format("{} {} of {}: {}\n", pass.sample.count,
-                            pass.sample.count == 1 ? "sample" : "samples", plan.id,
-                            (pass.out / "sheet.png").string());
+  answer.text = fmt::format("{} of {}: {}\n", reports::format_counted(pass.sample.count, "sample"),
+                            plan.id, (pass.out / "sheet.png").string());
   if (patches) answer.text += patch_text(*patches);
   return answer;
 }

@@ -1,33 +1,14 @@
 #include "suite/config/catalogue.h"
 
 #include <algorithm>
-#include <array>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/nearest.h"
 #include "suite/config/lock.h"
 #include "suite/config/toml_reader.h"
 
 namespace noisemark::suite {
 namespace {
-
-/// A suite without its benchmarks: their files name it.
-struct SuiteName {
-  std::string_view name;
-  std::string_view summary;
-  std::string_view scale;
-};
-
-constexpr std::array<SuiteName, 3> kSuiteNames{{
-    {"smoke", "minutes on two cores, no files: the quality gate and every mode of the small U-Nets",
-     "cpu"},
-    {"cpu",
-     "every benchmark at the scale of a machine without a GPU; lossy modes judged over seeds",
-     "cpu"},
-    {"gpu", "every benchmark at the scale of a data-centre GPU; lossy modes judged over seeds",
-     "gpu"},
-}};
 
 std::vector<Suite> read_suites() {
   std::vector<Suite> suites;
@@ -54,10 +35,10 @@ Reference split_scale(std::string_view id, std::string_view default_scale) {
   const size_t at = id.rfind('@');
   if (at == std::string_view::npos) return {std::string(id), std::string(default_scale)};
   const std::string scale(id.substr(at + 1));
-  const std::array<std::string, 2> scales{"cpu", "gpu"};
-  if (std::find(scales.begin(), scales.end(), scale) == scales.end()) {
-    throw bad_input("", std::string(id), "unknown scale \"" + scale + '"',
-                    reports::accepted_names(scale, scales));
+  if (std::find(kScales.begin(), kScales.end(), scale) == kScales.end()) {
+    throw bad_input(
+        "", std::string(id), "unknown scale \"" + scale + '"',
+        reports::accepted_names(scale, std::vector<std::string>(kScales.begin(), kScales.end())));
   }
   return {std::string(id.substr(0, at)), scale};
 }

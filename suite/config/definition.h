@@ -1,13 +1,57 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// A benchmark definition: the part of a run that is locked. Plain values; every field is a TOML
 /// key of the same name, so `model.dim` here is `dim` under `[model]` in a definition and `--set
 /// model.dim=48` on the command line.
 namespace noisemark::suite {
+
+/// Every benchmark has these scales.
+inline constexpr std::array<std::string_view, 2> kScales{"cpu", "gpu"};
+
+/// A suite without its benchmarks: their files name it.
+struct SuiteName {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view scale;
+};
+inline constexpr std::array<SuiteName, 3> kSuiteNames{{
+    {"smoke", "minutes on two cores, no files: the quality gate and every mode of the small U-Nets",
+     "cpu"},
+    {"cpu",
+     "every benchmark at the scale of a machine without a GPU; lossy modes judged over seeds",
+     "cpu"},
+    {"gpu", "every benchmark at the scale of a data-centre GPU; lossy modes judged over seeds",
+     "gpu"},
+}};
+
+/// A word of --precision, which a gate may name too. suite/train/precision.h has its meaning.
+struct PrecisionName {
+  std::string_view name;
+  bool needs_cuda = false;
+  bool is_fused = false;  ///< the baseline `fused` has kernels for it
+};
+/// The first is the default.
+inline constexpr std::array<PrecisionName, 5> kPrecisions{{
+    {.name = "fp32", .is_fused = true},
+    {.name = "tf32", .needs_cuda = true, .is_fused = true},
+    {.name = "bf16", .is_fused = true},
+    {.name = "fp16", .needs_cuda = true},
+    {.name = "fp64"},
+}};
+
+/// The names in a table such as these.
+template <class Table>
+[[nodiscard]] std::vector<std::string> names_in(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& row : table) names.emplace_back(row.name);
+  return names;
+}
 
 /// The denoiser. `name` decides which of the other keys apply (suite/benchmarks/README.md).
 struct ModelConfig {

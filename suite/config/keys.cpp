@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "reports/base/error.h"
-#include "reports/base/nearest.h"
 
 namespace noisemark::suite {
 namespace {
@@ -45,6 +44,12 @@ constexpr Accepted one_of(std::string_view a, std::string_view b = {}, std::stri
                           std::string_view d = {}) {
   return {.choices = {a, b, c, d}};
 }
+template <class Table>
+constexpr Accepted any_name_in(const Table& table) {
+  Accepted accepted;
+  for (size_t i = 0; i < table.size(); ++i) accepted.choices[i] = table[i].name;
+  return accepted;
+}
 
 constexpr Condition kAlways{};
 constexpr Condition kLucid{"model.name", {"lucid-unet"}};
@@ -78,8 +83,8 @@ constexpr Key kKeys[] = {
      "seed of every random stream; --seed runs another one"},
     {"benchmark", "order", at<&D::order>, integer(1, kMaxCount), kAlways, S::kDisplay, false,
      "place in lists and suites, by rising number and then by id"},
-    {"benchmark", "suites", at<&D::suites>, one_of("smoke", "cpu", "gpu"), kAlways, S::kDisplay,
-     false, "suites that run it"},
+    {"benchmark", "suites", at<&D::suites>, any_name_in(kSuiteNames), kAlways, S::kDisplay, false,
+     "suites that run it"},
     {"benchmark", "suite_seeds", at<&D::suite_seeds>, integer(1, 1000), kAlways, S::kDisplay, false,
      "trainings of each mode in a suite; above 1 the suite judges its quality"},
     {"benchmark",

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/base/nearest.h"
 
 namespace noisemark::suite {
 namespace {
@@ -384,15 +383,12 @@ toml::table parse_toml(std::string_view text, const std::string& file) {
   return std::move(parsed).table();
 }
 
-constexpr std::string_view kScales[] = {"cpu", "gpu"};
 /// Both scales are the same benchmark, but a budget in bytes fits only one of them.
 constexpr std::string_view kOfAScale = "benchmark.modes";
-constexpr std::string_view kPrecisions[] = {"fp32", "tf32", "bf16", "fp16", "fp64"};
 
 /// The table "scale" holds a table for each scale, beside the keys of its section.
 bool is_of_one_scale(const toml::key& name, const toml::node& node) {
-  return node.is_table() ||
-         std::find(std::begin(kScales), std::end(kScales), name.str()) != std::end(kScales);
+  return node.is_table() || std::find(kScales.begin(), kScales.end(), name.str()) != kScales.end();
 }
 
 // One pass over a file's tables into a draft.
@@ -528,15 +524,15 @@ class Reader {
 
   [[nodiscard]] std::vector<std::string> precisions_of(const toml::node& node,
                                                        const std::string& key) const {
+    const std::vector<std::string> known = names_in(kPrecisions);
     std::vector<std::string> names;
     const toml::array* list = node.as_array();
     for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
       const toml::node& item = *list->get(i);
       const auto name = item.value_exact<std::string>();
-      if (!name || std::find(std::begin(kPrecisions), std::end(kPrecisions), *name) ==
-                       std::end(kPrecisions)) {
+      if (!name || std::find(known.begin(), known.end(), *name) == known.end()) {
         throw bad_input(place_of(file_, item.source()), key, found_text(item),
-                        fmt::format("one of: {}", fmt::join(kPrecisions, ", ")));
+                        fmt::format("one of: {}", fmt::join(known, ", ")));
       }
       if (std::find(names.begin(), names.end(), *name) != names.end()) {
         throw bad_input(place_of(file_, item.source()), key, *name + " twice", "each once");
@@ -565,7 +561,7 @@ Draft read_scale(const toml::table& file_table, const std::string& file, const s
     for (const auto& [name, node] : *scales->as_table()) {
       if (!is_of_one_scale(name, node)) continue;
       const toml::table& table =
-          reader.require_table("scale.", name, node, {std::begin(kScales), std::end(kScales)});
+          reader.require_table("scale.", name, node, {kScales.begin(), kScales.end()});
       if (name == scale) reader.read_sections(table, "scale." + scale + ".");
     }
   }
@@ -583,7 +579,10 @@ Draft read_toml(std::string_view text, const std::string& file, const std::strin
     Draft draft = read_scale(table, file, std::string(name));
     if (name == scale) wanted = std::move(draft);
   }
-  if (!wanted) throw bad_input(file, "scale", '"' + scale + '"', "one of: \"cpu\", \"gpu\"");
+  if (!wanted) {
+    throw bad_input(file, "scale", '"' + scale + '"',
+                    fmt::format("one of: \"{}\"", fmt::join(kScales, "\", \"")));
+  }
   return *std::move(wanted);
 }
 

@@ -14,9 +14,8 @@
 
 #include "reports/base/error.h"
 #include "reports/base/input_file.h"
-#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
-#include "suite/data/picture.h"
+#include "suite/data/image_file.h"
 #include "suite/data/picture_files.h"
 
 namespace noisemark::suite {

@@ -1,4 +1,4 @@
-#include "suite/data/picture.h"
+#include "suite/data/image_file.h"
 
 #include <algorithm>
 #include <cmath>

@@ -18,7 +18,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/input_file.h"
-#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/data/image_file.h"
 

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "reports/result/environment_changes.h"
 #include "suite/environment/graphics.h"

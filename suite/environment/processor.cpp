@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "reports/base/nearest.h"
+#include "reports/base/error.h"
 #include "suite/environment/system.h"
 
 namespace noisemark::suite {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "memopt/accounting/tracking_allocator.h"
@@ -23,7 +24,8 @@ namespace {
 std::vector<std::string> all_benchmarks() {
   std::vector<std::string> names;
   for (const BenchmarkFile& file : benchmark_files()) {
-    for (const char* scale : {"cpu", "gpu"}) names.push_back(fmt::format("{}@{}", file.id, scale));
+    for (const std::string_view scale : kScales)
+      names.push_back(fmt::format("{}@{}", file.id, scale));
   }
   return names;
 }

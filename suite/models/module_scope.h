@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <utility>
+
 namespace noisemark::suite {
 
 /// Told which module a forward pass is in. Called on the thread that runs the pass; a module that
@@ -14,11 +16,14 @@ class ModuleObserver {
   virtual void on_module_end() noexcept = 0;
 };
 
+inline thread_local ModuleObserver* observer_in_force = nullptr;
+
 /// While alive, forward passes of the calling thread tell `observer`, and no other.
 class [[nodiscard]] ModuleObserverGuard {
  public:
-  explicit ModuleObserverGuard(ModuleObserver& observer);
-  ~ModuleObserverGuard();
+  explicit ModuleObserverGuard(ModuleObserver& observer)
+      : previous_(std::exchange(observer_in_force, &observer)) {}
+  ~ModuleObserverGuard() { observer_in_force = previous_; }
   ModuleObserverGuard(const ModuleObserverGuard&) = delete;
   ModuleObserverGuard& operator=(const ModuleObserverGuard&) = delete;
 
@@ -30,8 +35,12 @@ class [[nodiscard]] ModuleObserverGuard {
 /// computes, or around the call of one of LibTorch's. Without an observer it does nothing.
 class [[nodiscard]] ModuleScope {
  public:
-  explicit ModuleScope(const torch::nn::Module& module);
-  ~ModuleScope();
+  explicit ModuleScope(const torch::nn::Module& module) : observer_(observer_in_force) {
+    if (observer_ != nullptr) observer_->on_module_begin(module);
+  }
+  ~ModuleScope() {
+    if (observer_ != nullptr) observer_->on_module_end();
+  }
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;
 

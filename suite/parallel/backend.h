@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 
@@ -58,5 +59,23 @@ void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
 
 /// The process group of a joined group.
 [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group_of(const Group& group);
+
+/// Does an operation of the group, or begins it. Throws GroupLost.
+template <class Operation>
+auto in_group(Group& group, const Operation& operation) {
+  try {
+    return operation();
+  } catch (const std::exception& error) {
+    throw group.lost(error);
+  }
+}
+
+/// The same for one in which the group's thread does nothing but wait, which is counted.
+template <class Operation>
+void wait_in_group(Group& group, const Operation& operation) {
+  const Seen::Mark begin = seen_by(group).mark();
+  in_group(group, operation);
+  seen_by(group).waited_since(begin);
+}
 
 }  // namespace noisemark::suite

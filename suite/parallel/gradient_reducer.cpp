@@ -112,11 +112,7 @@ void GradientReducer::backward(const at::Tensor& root, bool reduce) {
   if (!reduce) return root.backward();
   Group& group = *state_->group;
   const Traffic idle = group.traffic();
-  try {
-    state_->prepare();
-  } catch (const std::exception& error) {
-    throw group.lost(error);
-  }
+  in_group(group, [this] { state_->prepare(); });
   const Traffic before = group.traffic();
   state_->prepared_bytes = (before - idle).bytes;
   try {

@@ -240,28 +240,24 @@ class JoinedGroup final : public Group {
   [[nodiscard]] std::string backend() const override { return device_.is_cuda() ? "nccl" : "gloo"; }
 
   void broadcast(const std::vector<at::Tensor>& tensors) override {
-    guarded([&] {
-      const Seen::Mark begin = seen_->mark();
+    wait_in_group(*this, [&] {
       for (const at::Tensor& tensor : tensors) {
         std::vector<at::Tensor> one{tensor.detach()};
         process_group_->broadcast(one)->wait();
       }
-      seen_->waited_since(begin);
     });
   }
 
   [[nodiscard]] double mean(double value) override {
-    return guarded([&] {
+    return in_group(*this, [&] {
       sum_.front().fill_(value);
-      const Seen::Mark begin = seen_->mark();
-      process_group_->allreduce(sum_)->wait();
-      seen_->waited_since(begin);
+      wait_in_group(*this, [&] { process_group_->allreduce(sum_)->wait(); });
       return sum_.front().item<double>() / static_cast<double>(rank().ranks);
     });
   }
 
   [[nodiscard]] std::vector<std::string> exchange(const std::string& text) override {
-    return guarded([&] {
+    return in_group(*this, [&] {
       const std::string round = fmt::format("exchange{}", exchanges_++);
       store_->set(key_of(round, rank().rank), bytes_of(text));
       wait_for_all(*store_, round, rank().ranks, limits_.operation);
@@ -309,15 +305,6 @@ class JoinedGroup final : public Group {
   [[nodiscard]] Seen& seen() const { return *seen_; }
 
  private:
-  template <typename Function>
-  std::invoke_result_t<const Function&> guarded(const Function& function) {
-    try {
-      return function();
-    } catch (const std::exception& error) {
-      throw lost(error);
-    }
-  }
-
   void say_goodbye() {
     store_->set(key_of("done", rank().rank), bytes_of("1"));
     if (rank().rank == 0) wait_for_all(*store_, "done", rank().ranks, limits_.operation);

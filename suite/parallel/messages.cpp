@@ -1,12 +1,14 @@
 #include "suite/parallel/messages.h"
 
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
-#include <exception>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "memopt/accounting/tracking_allocator.h"
 #include "suite/parallel/backend.h"
 
 namespace noisemark::suite {
@@ -16,18 +18,6 @@ struct Messages::State {
     std::vector<at::Tensor> tensor;
     c10::intrusive_ptr<c10d::Work> work;
   };
-
-  template <typename Action>
-  void waiting(const Action& action) const {
-    Seen& seen = seen_by(*group);
-    const Seen::Mark begin = seen.mark();
-    try {
-      action();
-    } catch (const std::exception& error) {
-      throw group->lost(error);
-    }
-    seen.waited_since(begin);
-  }
 
   std::shared_ptr<Group> group;
   std::map<std::pair<int64_t, int64_t>, Sent> sent;  ///< by receiver and tag
@@ -53,35 +43,64 @@ void Messages::send(const at::Tensor& tensor, int64_t to, int64_t tag) {
   Seen& seen = seen_by(*state_->group);
   seen.begin(static_cast<int64_t>(tensor.nbytes()));
   seen.end(/*failed=*/false);
-  try {
+  in_group(*state_->group, [&] {
     std::vector<at::Tensor> one = memory_of(tensor);
     auto work =
         process_group_of(*state_->group)->send(one, static_cast<int>(to), static_cast<int>(tag));
     state_->sent[{to, tag}] = {std::move(one), std::move(work)};
-  } catch (const std::exception& error) {
-    throw state_->group->lost(error);
-  }
+  });
 }
 
 void Messages::settle(int64_t to, int64_t tag) {
   const auto one = state_->sent.extract({to, tag});
-  if (!one.empty()) state_->waiting([&] { one.mapped().work->wait(); });
+  if (!one.empty()) wait_in_group(*state_->group, [&] { one.mapped().work->wait(); });
 }
 
 void Messages::settle_all() {
-  state_->waiting([&] {
+  wait_in_group(*state_->group, [&] {
     for (const auto& [key, one] : state_->sent) one.work->wait();
   });
   state_->sent.clear();
 }
 
 void Messages::receive(at::Tensor& tensor, int64_t from, int64_t tag) {
-  state_->waiting([&] {
+  wait_in_group(*state_->group, [&] {
     std::vector<at::Tensor> one = memory_of(tensor);
     process_group_of(*state_->group)
         ->recv(one, static_cast<int>(from), static_cast<int>(tag))
         ->wait();
   });
+}
+
+struct Gathering::State {
+  std::shared_ptr<Group> group;
+  std::vector<at::Tensor> given;
+  std::vector<std::vector<at::Tensor>> taken;
+  c10::intrusive_ptr<c10d::Work> work;  ///< empty once it was waited for
+};
+
+Gathering::Gathering(std::shared_ptr<Group> group, const at::Tensor& own)
+    : state_(std::make_shared<State>()) {
+  // Gloo's thread, which is in no inference mode, writes into what is taken.
+  const c10::InferenceMode none(false);
+  const memopt::OwnerScope owner(memopt::Owner::kCommunication);
+  state_->group = std::move(group);
+  state_->given = {own.detach().contiguous()};
+  std::vector<at::Tensor>& all = state_->taken.emplace_back();
+  for (int64_t rank = 0; rank < state_->group->rank().ranks; ++rank) {
+    all.push_back(at::empty(own.sizes(), own.options()));
+  }
+  in_group(*state_->group, [&] {
+    state_->work = process_group_of(*state_->group)->allgather(state_->taken, state_->given);
+  });
+}
+
+const std::vector<at::Tensor>& Gathering::wait() {
+  if (state_->work) {
+    const auto work = std::exchange(state_->work, {});
+    wait_in_group(*state_->group, [&] { work->wait(); });
+  }
+  return state_->taken.front();
 }
 
 }  // namespace noisemark::suite

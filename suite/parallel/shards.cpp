@@ -74,8 +74,7 @@ const Pieces& Shards::own() const {
 
 void Shards::gather(const std::vector<at::Tensor>& tensors) const {
   const at::NoGradGuard no_grad;
-  const Seen::Mark begin = seen_by(*group_).mark();
-  try {
+  wait_in_group(*group_, [&] {
     // Each piece travels from its own memory, so that there is no copy that lives.
     std::vector<c10::intrusive_ptr<c10d::Work>> works;
     for (size_t rank = 0; rank < shares_.size(); ++rank) {
@@ -87,10 +86,7 @@ void Shards::gather(const std::vector<at::Tensor>& tensors) const {
       }
     }
     for (const auto& work : works) work->wait();
-  } catch (const std::exception& error) {
-    throw group_->lost(error);
-  }
-  seen_by(*group_).waited_since(begin);
+  });
 }
 
 }  // namespace noisemark::suite

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "reports/base/nearest.h"
+#include "reports/base/error.h"
 #include "suite/probes/device_window.h"
 
 namespace noisemark::suite {

@@ -57,7 +57,6 @@ std::vector<reports::MemoryPoint> thin_timeline(const std::vector<reports::Memor
 namespace {
 
 constexpr size_t kTimelinePoints = 400;
-constexpr int kPhases = 5;
 
 reports::MemorySnapshot snapshot(const std::string& name, const memopt::OwnedInstant& instant) {
   reports::MemorySnapshot result;
@@ -186,7 +185,7 @@ void MemoryProbe::on_step_begin(int64_t step) {
     memopt::AllocationSource* source = source_;
     if (source == nullptr) source = memopt::find_allocation_source(device_);
     TORCH_CHECK(source != nullptr, "memory: allocations of ", device_.str(), " cannot be followed");
-    micro_batches_.assign(kPhases, 0);
+    micro_batches_.assign(reports::kSamplePhases.size(), 0);
     const OwnerRoots roots = roots_();
     resident_missing_ = reset_resident_peak();
     device_memory_.emplace(device_);

@@ -47,16 +47,14 @@ void PhaseTimer::on_step_end(int64_t /*step*/) {
   const std::chrono::nanoseconds on_processors =
       time_by(CLOCK_PROCESS_CPUTIME_ID) - processor_begin_;
   processor_s_.push_back(std::chrono::duration<double>(on_processors).count());
-  std::array<double, 5> seconds{};
+  std::array<double, reports::kSamplePhases.size()> seconds{};  // by Phase
   for (const Part& part : parts_) {
     seconds[static_cast<size_t>(part.phase)] += clock_->seconds_between(part.begin, part.end);
   }
   samples_.step_s.push_back(clock_->seconds_between(step_begin_, end));
-  samples_.data_wait_s.push_back(seconds[static_cast<size_t>(Phase::kData)]);
-  samples_.forward_s.push_back(seconds[static_cast<size_t>(Phase::kForward)]);
-  samples_.backward_s.push_back(seconds[static_cast<size_t>(Phase::kBackward)]);
-  samples_.optimizer_s.push_back(seconds[static_cast<size_t>(Phase::kOptimizer)]);
-  samples_.ema_s.push_back(seconds[static_cast<size_t>(Phase::kEma)]);
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    (samples_.*reports::kSamplePhases[i].seconds).push_back(seconds[i]);
+  }
 }
 
 reports::Metric cpu_metric(const std::vector<double>& processor_s, const reports::Result& result) {

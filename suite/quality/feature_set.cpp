@@ -16,7 +16,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"

@@ -11,7 +11,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/json.h"
-#include "reports/base/nearest.h"
 #include "reports/base/sha256.h"
 #include "suite/quality/cifarnet/network.h"
 #include "suite/quality/inception/extractor.h"
@@ -50,7 +49,7 @@ class Pixels final : public FeatureExtractor {
     info_.provenance = "no weights";
   }
   [[nodiscard]] const ExtractorInfo& info() const override { return info_; }
-  // The order is that of pixel_value() in suite/data/picture.h, so the bits are the same.
+  // The order is that of pixel_value() in suite/data/image_file.h, so the bits are the same.
   [[nodiscard]] at::Tensor extract(const at::Tensor& images) override {
     return images.flatten(1).to(at::kFloat) / 255.0 * 2.0 - 1.0;
   }

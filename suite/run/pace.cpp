@@ -1,4 +1,4 @@
-#include "suite/run/pace.h"
+#include "suite/run/run.h"
 
 #include <nlohmann/json.hpp>
 
@@ -9,11 +9,11 @@
 
 #include "reports/base/streams.h"
 #include "reports/compare/sides.h"
+#include "reports/result/result_fields.h"
 #include "suite/environment/environment.h"
 #include "suite/io/safetensors.h"
 #include "suite/probes/phase_timer.h"
 #include "suite/run/passes/session.h"
-#include "suite/run/spec/identity.h"
 #include "suite/run/spec/plan.h"
 
 namespace noisemark::suite {
@@ -48,13 +48,11 @@ Json take_turn(Trainer& trainer, int64_t steps, at::Device device,
     losses.push_back(record.loss);
   }
   const reports::Samples& samples = timer.samples();
-  return Json{{"step_s", samples.step_s},
-              {"loss", losses},
-              {"data_wait_s", samples.data_wait_s},
-              {"forward_s", samples.forward_s},
-              {"backward_s", samples.backward_s},
-              {"optimizer_s", samples.optimizer_s},
-              {"ema_s", samples.ema_s}};
+  Json answer{{"loss", losses}};
+  for (const auto& [key, values] : reports::json::kSampleLists) {
+    if (!(samples.*values).empty()) answer[std::string(key)] = samples.*values;
+  }
+  return answer;
 }
 
 int64_t parameters_of(const Trainer& trainer) {
@@ -63,7 +61,7 @@ int64_t parameters_of(const Trainer& trainer) {
   return count;
 }
 
-/// The first answer. "benchmark" to "batch" are all that earlier versions said.
+/// The first answer.
 Json ready(const PlannedRun& plan, const SessionOptions& options, const Trainer& trainer) {
   reports::Result result;
   result.identity = identity_of(plan, *options.dataset);

@@ -1,4 +1,4 @@
-#include "suite/run/predict.h"
+#include "suite/run/run.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

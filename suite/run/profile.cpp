@@ -1,4 +1,4 @@
-#include "suite/run/profile.h"
+#include "suite/run/run.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -20,14 +20,12 @@
 #include "reports/base/statistics.h"
 #include "reports/base/streams.h"
 #include "reports/html/page.h"
-#include "reports/profile/memory_timeline.h"
 #include "reports/profile/profile.h"
 #include "reports/profile/trace_file.h"
 #include "reports/render/plot.h"
 #include "suite/probes/flop_counter.h"
-#include "suite/probes/gemm_peak.h"
-#include "suite/probes/memory_peak.h"
 #include "suite/probes/memory_probe.h"
+#include "suite/probes/peaks.h"
 #include "suite/probes/step_recorder.h"
 #include "suite/probes/work_recorder.h"
 #include "suite/run/folder/output_folder.h"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -99,5 +100,45 @@ struct SeriesTitle {
 /// Returns the exit code of a suite whose runs end with `worst` at the most and whose quality with
 /// `quality`: the worse, where it is there to judge quality; else `noisemark quality` gates.
 [[nodiscard]] ExitCode with_quality(ExitCode worst, ExitCode quality, bool judged);
+
+/// Keeps one training session ready and obeys lines on standard input, so that several builds or
+/// frameworks can be timed in turns on one machine: «run K» makes K steps and answers {"step_s":
+/// [...], "loss": [...]}; «quit» or the end of input ends it. The first line out is {"ready": true,
+/// ...}: "identity" is what another build must agree in to do the same work, "about" may differ.
+[[nodiscard]] ExitCode pace(const RunOptions& options);
+
+/// The wishes of `noisemark predict` beside those of a run.
+struct PredictOptions {
+  std::string batches;                  ///< "16,32,64"; empty: three sizes up to the definition's
+  std::optional<int64_t> memory_bytes;  ///< asks for the largest batch within it
+  bool check = false;                   ///< also train five sizes that the prediction does not know
+  bool html = false;                    ///< also write predict.html
+};
+
+/// Trains one benchmark at three batch sizes under each of the modes, each in a process of its own
+/// below `out`, and predicts time and peak of other sizes from them (reports/predict). Prints the
+/// page, which is also `out/predict.md`; its figures are in `out/predict.json`. Returns the worst
+/// exit code of the runs, kFailed where a checked prediction is further off than it may be. Throws
+/// Error, exit code 2, for sizes that nothing can be predicted from or that the accumulation does
+/// not divide, and as run_sweep() does.
+[[nodiscard]] ExitCode run_prediction(const RunOptions& options, const PredictOptions& wishes);
+
+/// The wishes of `noisemark profile` beside those of a run.
+struct ProfileWishes {
+  int64_t steps = 3;             ///< profiled and traced
+  std::optional<int64_t> batch;  ///< else the definition's
+  bool shapes = false;           ///< of every operator's inputs
+  std::string sampling;          ///< "1,8,128": batches of which an evaluation is profiled too
+  bool html = false;             ///< also write profile.html
+};
+
+/// Trains one benchmark in this process: some steps with the profiler and without it in turns, one
+/// whose owners of memory are watched, the profiled ones, and evaluations of the network as
+/// samplers make them. Writes profile.md, profile.json, memory_timeline.json, plots of the roofline
+/// and of memory, and trace.json.gz (reports/profile) into `out` and prints the page. Throws Error:
+/// exit code 2 for bad input, a folder that holds anything else (with
+/// --force, than an earlier profile), and more than one mode; as a run's passes do; exit code 130
+/// when it is interrupted.
+[[nodiscard]] ExitCode run_profile(const RunOptions& options, const ProfileWishes& wishes);
 
 }  // namespace noisemark::suite

@@ -36,7 +36,7 @@
 #include "suite/run/passes/side_by_side.h"
 #include "suite/run/passes/training_pass.h"
 #include "suite/run/passes/watch.h"
-#include "suite/run/spec/identity.h"
+#include "suite/run/spec/plan.h"
 #include "suite/sampling/folder.h"
 
 namespace noisemark::suite {

@@ -16,7 +16,6 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
-#include "reports/base/nearest.h"
 #include "reports/base/streams.h"
 #include "reports/html/page.h"
 #include "reports/render/run_folder.h"

@@ -1,4 +1,4 @@
-#include "suite/sampling/patch_bytes.h"
+#include "suite/sampling/patches.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,7 +6,7 @@
 namespace noisemark::suite {
 namespace {
 
-/// Adds up, for one picture, what the layers at one resolution give.
+/// Adds up, for one image, what the layers at one resolution give.
 class Sum {
  public:
   explicit Sum(int64_t ranks) : ranks_(ranks) {}

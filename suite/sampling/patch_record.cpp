@@ -30,8 +30,8 @@ double predicted_s(const PatchProbe& probe, const PatchTally& tally, bool synchr
 std::string shared_processors(int64_t ranks, int64_t threads) {
   const int64_t processors = std::thread::hardware_concurrency();
   if (processors == 0 || ranks * threads <= processors) return "";
-  return fmt::format("{} ranks of {} thread{} share {} processors", ranks, threads,
-                     threads == 1 ? "" : "s", processors);
+  return fmt::format("{} ranks of {} share {} processors", ranks,
+                     reports::format_counted(threads, "thread"), processors);
 }
 
 int64_t per_step(int64_t all, const PatchTally& tally) {

@@ -14,8 +14,7 @@
 #include <utility>
 
 #include "reports/base/error.h"
-#include "suite/parallel/gathering.h"
-#include "suite/sampling/patch_bytes.h"
+#include "suite/parallel/messages.h"
 
 namespace noisemark::suite {
 namespace {

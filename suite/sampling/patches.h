@@ -41,7 +41,7 @@ void require_equal_bands(int64_t ranks, const ModelConfig& model);
 /// The evaluations of the network by one rank.
 struct PatchTally {
   int64_t steps = 0;
-  int64_t expected_bytes = 0;  ///< by formula (patch_bytes.h)
+  int64_t expected_bytes = 0;  ///< by formula (patch_elements())
   double seconds = 0;
   Traffic traffic;
 };
@@ -55,7 +55,7 @@ struct PatchProbe {
 };
 
 /// A network whose evaluations all ranks of a group make together. Every rank is given the whole
-/// picture, computes its band, and returns the whole output.
+/// image, computes its band, and returns the whole output.
 class PatchedDenoiser final : public Denoiser {
  public:
   PatchedDenoiser(std::shared_ptr<Denoiser> whole, const ModelConfig& model,
@@ -87,5 +87,20 @@ class PatchedDenoiser final : public Denoiser {
   PatchTally synchronous_;
   PatchTally displaced_;
 };
+
+/// The elements that one rank of `ranks` gives to the others in one evaluation of the network on
+/// B = `batch` images [B, C, H, W], each computed in bands of rows. By layer, from the definition
+/// alone:
+/// - a convolution of reach p, but for the network's first: 2 B C_in p W
+/// - a convolution of stride 2, padded below and to the right: B C_in (W + 1)
+/// - a group norm: 2 B groups
+/// - attention: B (H / ranks) W, times the channels of keys and values
+/// - the output: B C (H / ranks) W
+struct PatchElements {
+  int64_t layers = 0;
+  int64_t output = 0;
+};
+
+[[nodiscard]] PatchElements patch_elements(const ModelConfig& model, int64_t batch, int64_t ranks);
 
 }  // namespace noisemark::suite

@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "reports/base/error.h"
-#include "reports/base/nearest.h"
 
 namespace noisemark::suite {
 namespace {

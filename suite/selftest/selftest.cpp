@@ -12,7 +12,6 @@
 #include "reports/base/quantity.h"
 #include "reports/compare/compare.h"
 #include "reports/compare/comparison.h"
-#include "reports/compare/comparison_markdown.h"
 #include "reports/result/gate.h"
 #include "reports/result/json_io.h"
 #include "suite/run/single_run.h"
@@ -167,10 +166,12 @@ void derive_again(reports::Result& result) {
 reports::Side slowed(reports::Side side, double frac) {
   for (reports::NamedResult& run : side.runs) {
     reports::Samples& samples = run.result.samples;
-    for (std::vector<double>* seconds :
-         {&samples.step_s, &samples.data_wait_s, &samples.forward_s, &samples.backward_s,
-          &samples.optimizer_s, &samples.ema_s}) {
-      for (double& value : *seconds) value *= 1 + frac;
+    const auto slow_down = [frac](std::vector<double>& seconds) {
+      for (double& value : seconds) value *= 1 + frac;
+    };
+    slow_down(samples.step_s);
+    for (const reports::SamplePhase& phase : reports::kSamplePhases) {
+      slow_down(samples.*phase.seconds);
     }
     derive_again(run.result);
   }

@@ -8,7 +8,7 @@
 
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/tiers.h"
 #include "suite/run/spec/options.h"
 #include "suite/train/fault.h"
 

@@ -2,15 +2,18 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "reports/base/error.h"
+#include "reports/result/result_fields.h"
 #include "suite/io/safetensors.h"
 
 namespace noisemark::suite {
@@ -19,20 +22,7 @@ namespace {
 constexpr const char* kFormat = "noisemark.checkpoint.2";
 constexpr const char* kDivision = "division";
 
-/// The sample arrays by name, in one table for writing and reading.
-using SampleArray = std::vector<double> reports::Samples::*;
-constexpr std::array<std::pair<const char*, SampleArray>, 10> kSampleArrays = {{
-    {"samples.step_s", &reports::Samples::step_s},
-    {"samples.data_wait_s", &reports::Samples::data_wait_s},
-    {"samples.forward_s", &reports::Samples::forward_s},
-    {"samples.backward_s", &reports::Samples::backward_s},
-    {"samples.optimizer_s", &reports::Samples::optimizer_s},
-    {"samples.ema_s", &reports::Samples::ema_s},
-    {"samples.loss", &reports::Samples::loss},
-    {"samples.grad_norm", &reports::Samples::grad_norm},
-    {"samples.communication_s", &reports::Samples::communication_s},
-    {"samples.exposed_s", &reports::Samples::exposed_s},
-}};
+constexpr std::string_view kSamples = "samples.";  // begins the names of sample lists
 
 at::Tensor to_tensor(const std::vector<double>& values) {
   at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kDouble);
@@ -86,8 +76,8 @@ reports::Evaluation evaluation_from_row(const std::vector<double>& row) {
 
 NamedTensors progress_tensors(const TrainingProgress& progress) {
   NamedTensors tensors;
-  for (const auto& [name, member] : kSampleArrays) {
-    tensors.emplace_back(name, to_tensor(progress.samples.*member));
+  for (const auto& [key, values] : reports::json::kSampleLists) {
+    tensors.emplace_back(fmt::format("{}{}", kSamples, key), to_tensor(progress.samples.*values));
   }
   for (size_t i = 0; i < progress.evaluations.size(); ++i) {
     tensors.emplace_back("evaluation." + std::to_string(i),
@@ -100,8 +90,10 @@ NamedTensors progress_tensors(const TrainingProgress& progress) {
 TrainingProgress progress_from(const NamedTensors& tensors) {
   TrainingProgress progress;
   for (const auto& [name, tensor] : tensors) {
-    for (const auto& [array, member] : kSampleArrays) {
-      if (name == array) progress.samples.*member = to_vector(tensor);
+    for (const auto& [key, values] : reports::json::kSampleLists) {
+      if (name.starts_with(kSamples) && name.substr(kSamples.size()) == key) {
+        progress.samples.*values = to_vector(tensor);
+      }
     }
     if (name.starts_with("evaluation.")) {
       progress.evaluations.push_back(evaluation_from_row(to_vector(tensor)));
@@ -114,7 +106,7 @@ TrainingProgress progress_from(const NamedTensors& tensors) {
 }
 
 bool is_progress(const std::string& name) {
-  return name.starts_with("samples.") || name.starts_with("evaluation.") || name == "elapsed_s";
+  return name.starts_with(kSamples) || name.starts_with("evaluation.") || name == "elapsed_s";
 }
 
 /// A file may hold its tensors in another order than they were given.

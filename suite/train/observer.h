@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -9,10 +11,15 @@
 
 namespace noisemark::suite {
 
-/// Parts of one optimizer step, in order. With accumulation, kForward and kBackward alternate.
+/// Parts of one optimizer step, in the order of reports::kSamplePhases. With accumulation, kForward
+/// and kBackward alternate.
 enum class Phase { kData, kForward, kBackward, kOptimizer, kEma };
 
-[[nodiscard]] std::string_view phase_name(Phase phase);
+[[nodiscard]] constexpr std::string_view phase_name(Phase phase) {
+  constexpr std::array<std::string_view, 5> kNames = {"data", "forward", "backward", "optimizer",
+                                                      "ema"};
+  return kNames[static_cast<size_t>(phase)];
+}
 
 /// Told where a training step is. Called on the training thread.
 class StepObserver {

@@ -9,35 +9,31 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "reports/base/error.h"
-#include "reports/base/nearest.h"
+#include "suite/config/definition.h"
 
 namespace noisemark::suite {
 
 Precision parse_precision(std::string_view name, at::Device device) {
-  Precision precision;
-  precision.name = name;
-  if (name == "fp32") return precision;
-  if (name == "fp64") {
-    precision.weights = at::kDouble;
-    return precision;
+  const auto known = std::find_if(kPrecisions.begin(), kPrecisions.end(),
+                                  [&](const PrecisionName& row) { return row.name == name; });
+  if (known == kPrecisions.end()) {
+    throw bad_input("--precision", "", std::string(name),
+                    reports::accepted_names(name, names_in(kPrecisions)));
   }
-  if (name == "bf16") {
-    precision.autocast = at::kBFloat16;
-    return precision;
-  }
-  if (name != "tf32" && name != "fp16") {
-    const std::vector<std::string> valid{"fp32", "tf32", "bf16", "fp16", "fp64"};
-    throw bad_input("--precision", "", std::string(name), reports::accepted_names(name, valid));
-  }
-  if (!device.is_cuda()) {
+  if (known->needs_cuda && !device.is_cuda()) {
     throw bad_input("--precision", "", std::string(name), "needs a CUDA device; fp32 or bf16 here");
   }
+  Precision precision;
+  precision.name = name;
+  precision.is_fused = known->is_fused;
+  if (name == "fp64") precision.weights = at::kDouble;
   if (name == "tf32") precision.tf32 = true;
-  if (name == "fp16") {
-    precision.autocast = at::kHalf;
-    precision.loss_scaling = true;
-  }
+  if (name == "bf16") precision.autocast = at::kBFloat16;
+  if (name == "fp16") precision.autocast = at::kHalf;
+  precision.loss_scaling = name == "fp16";
   return precision;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "baselines/device_graph.h"
+#include "baselines/device_parts.h"
 #include "memopt/modes/mode.h"
 #include "suite/config/definition.h"
 #include "suite/data/loader.h"

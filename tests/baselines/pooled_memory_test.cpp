@@ -1,4 +1,3 @@
-#include "baselines/pooled_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

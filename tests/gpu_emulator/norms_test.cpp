@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "baselines/norm_device.h"
+#include "baselines/device_parts.h"
 #include "tests/gpu_emulator/emulated_kernels.h"
 #include "tests/gpu_emulator/emulator.h"
 #include "tests/gpu_emulator/guarded_memory.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "reports/base/error.h"
-#include "reports/render/insight.h"
+#include "reports/render/report.h"
 #include "reports/result/result.h"
 #include "suite/run/spec/plan.h"
 #include "suite/train/checkpoint.h"

@@ -9,8 +9,8 @@
 #include "suite/environment/pm_sampling.h"
 #include "suite/probes/device_window.h"
 #include "suite/probes/flop_counter.h"
-#include "suite/probes/gemm_peak.h"
 #include "suite/probes/operator_profile.h"
+#include "suite/probes/peaks.h"
 #include "suite/probes/wide_operators.h"
 #include "suite/run/passes/owners.h"
 

@@ -184,11 +184,9 @@ class Pass {
     reports::Samples& samples = progress().samples;
     const reports::Samples& timed = timer_.samples();
     append_last(samples.step_s, timed.step_s);
-    append_last(samples.forward_s, timed.forward_s);
-    append_last(samples.backward_s, timed.backward_s);
-    append_last(samples.optimizer_s, timed.optimizer_s);
-    append_last(samples.ema_s, timed.ema_s);
-    append_last(samples.data_wait_s, timed.data_wait_s);
+    for (const auto& [name, seconds] : reports::kSamplePhases) {
+      append_last(samples.*seconds, timed.*seconds);
+    }
     samples.loss.push_back(std::isfinite(record.loss) ? record.loss : std::nan(""));
     if (record.grad_norm) samples.grad_norm.push_back(*record.grad_norm);
     if (!rank_ || !trainer_.options().group->times_traffic()) return;

@@ -1,4 +1,4 @@
-#include "suite/run/spec/identity.h"
+#include "suite/run/spec/plan.h"
 
 #include <fmt/core.h>
 

@@ -9,6 +9,7 @@
 
 #include "memopt/modes/budget.h"
 #include "reports/base/error.h"
+#include "suite/config/definition.h"
 #include "suite/parallel/gradient_reducer.h"
 #include "suite/train/pipeline.h"
 
@@ -159,8 +160,10 @@ constexpr std::array kRows{
         {kSample, "baseline", "B", "how operators are executed: names joined by +",
          "fused+channels-last on the CPU in fp32 or bf16"},
         at<&RunOptions::baselines>},
-    OptionRow<RunOptions>{{kExecuted, "precision", "P", "fp32, tf32, bf16, fp16 or fp64", "fp32"},
-                          at<&RunOptions::precision>},
+    OptionRow<RunOptions>{
+        {kExecuted, "precision", "P", "types in which it computes", kPrecisions.front().name, 0,
+         false, [] { return names_in(kPrecisions); }},
+        at<&RunOptions::precision>},
     OptionRow<RunOptions>{
         {kExecuted | kFid | kEnv, "device", "D", "cpu, cuda or cuda:N", "cuda where there is one"},
         at<&RunOptions::device>},

@@ -86,7 +86,7 @@ RunSpec make_spec(const RunOptions& options, const Definition& definition, const
                     "the baseline " + baseline + " fixes " + fixed);
   }
   std::string precision = options.precision.empty() ? fixed : options.precision;
-  if (precision.empty()) precision = "fp32";
+  if (precision.empty()) precision = kPrecisions.front().name;
   spec.precision = parse_precision(precision, device);
   spec.device = device;
   spec.deterministic = options.deterministic;

@@ -1,6 +1,6 @@
 #include "suite/run/spec/run_spec.h"
 
-#include "baselines/norm_device.h"
+#include "baselines/device_parts.h"
 #include "reports/base/error.h"
 
 namespace noisemark::suite {
@@ -45,11 +45,9 @@ std::string variant_label(const RunSpec& spec) {
 void require_kernels(const RunSpec& spec) {
   require_gpu(spec);
   if (!spec.baseline.execution.fused) return;
-  const std::string& precision = spec.precision.name;
-  const bool type = precision == "fp32" || precision == "tf32" || precision == "bf16";
-  if (type && baselines::find_norm_device(spec.device) != nullptr) return;
+  if (spec.precision.is_fused && baselines::find_norm_device(spec.device) != nullptr) return;
   throw bad_input("--baseline", "",
-                  spec.baseline.name + " in " + precision + " on " + spec.device.str(),
+                  spec.baseline.name + " in " + spec.precision.name + " on " + spec.device.str(),
                   "fused takes the CPU or CUDA, fp32, tf32 or bf16");
 }
 

@@ -13,7 +13,7 @@
 #include "reports/base/statistics.h"
 #include "reports/render/check.h"
 #include "reports/result/warmup.h"
-#include "suite/cli/list.h"
+#include "suite/cli/commands.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/lock.h"
 #include "suite/data/cifar10.h"

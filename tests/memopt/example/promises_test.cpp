@@ -1,4 +1,4 @@
-#include "memopt/example/promises.h"
+#include "memopt/example/training.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>

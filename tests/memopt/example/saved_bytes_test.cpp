@@ -6,7 +6,6 @@
 #include <string>
 
 #include "memopt/example/models.h"
-#include "memopt/example/promises.h"
 #include "memopt/example/training.h"
 
 namespace example {

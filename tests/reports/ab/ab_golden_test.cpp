@@ -3,8 +3,8 @@
 //   NOISEMARK_UPDATE_GOLDEN=1 build/release/bin/reports_ab_golden_test
 #include <gtest/gtest.h>
 
-#include "reports/ab/ab_markdown.h"
 #include "reports/ab/calibration.h"
+#include "reports/ab/judge.h"
 #include "tests/reports/ab/simulated.h"
 #include "tests/reports/golden_file.h"
 

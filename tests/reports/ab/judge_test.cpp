@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/ab/ab_markdown.h"
 #include "reports/base/error.h"
 #include "tests/reports/ab/simulated.h"
 #include "tests/reports/compare/runs.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "reports/ab/ab_fields.h"
-#include "reports/ab/ab_markdown.h"
 #include "reports/ab/judge.h"
 #include "reports/base/error.h"
 #include "reports/base/sealed_json.h"

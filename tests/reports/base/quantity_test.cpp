@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "reports/base/units.h"
-
 namespace noisemark::reports {
 namespace {
+
+TEST(Quantity, a_count_of_one_thing_has_the_singular) {
+  EXPECT_EQ(format_counted(1, "run"), "1 run");
+  EXPECT_EQ(format_counted(0, "run"), "0 runs");
+  EXPECT_EQ(format_counted(2000, "micro-batch"), "2,000 micro-batches");
+  EXPECT_EQ(format_counted(1, "micro-batch"), "1 micro-batch");
+}
 
 TEST(Quantity, groups_the_digits_of_a_count) {
   EXPECT_EQ(format_count(0), "0");

@@ -21,8 +21,8 @@
 
 #include "reports/base/file.h"
 #include "reports/compare/compare.h"
-#include "reports/compare/comparison_markdown.h"
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/comparison.h"
+#include "reports/compare/tiers.h"
 #include "reports/result/json_io.h"
 #include "reports/result/metrics.h"
 #include "tests/reports/compare/runs.h"

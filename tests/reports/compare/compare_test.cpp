@@ -8,7 +8,6 @@
 
 #include "reports/base/error.h"
 #include "reports/compare/comparison.h"
-#include "reports/compare/comparison_markdown.h"
 #include "reports/result/environment_changes.h"
 #include "tests/reports/compare/comparing.h"
 #include "tests/reports/free_text.h"

@@ -1,5 +1,5 @@
 // The verdicts of compare(), and the reasons for each.
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison.h"
 #include "tests/reports/compare/comparing.h"
 
 namespace noisemark::reports::test::comparing {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "reports/compare/compare.h"
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison.h"
 #include "tests/reports/compare/runs.h"
 
 /// The words of the tests of compare().

@@ -1,4 +1,4 @@
-#include "reports/compare/since.h"
+#include "reports/compare/compare.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // These tests count errors of the verdicts on simulated rounds whose truth is known.
-#include "reports/compare/stochastic_tier.h"
+#include "reports/compare/tiers.h"
 
 #include <gtest/gtest.h>
 

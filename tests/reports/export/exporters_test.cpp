@@ -22,7 +22,7 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/compare/compare.h"
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison.h"
 #include "reports/export/junit.h"
 #include "reports/result/json_io.h"
 #include "tests/reports/compare/runs.h"

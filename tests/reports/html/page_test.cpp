@@ -10,7 +10,6 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
-#include "reports/html/assets.h"
 #include "reports/render/run_folder.h"
 #include "tests/reports/sample_result.h"
 

@@ -1,4 +1,4 @@
-#include "reports/html/two_results.h"
+#include "reports/html/page.h"
 
 #include <gtest/gtest.h>
 

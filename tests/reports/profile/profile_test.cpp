@@ -6,9 +6,8 @@
 #include <fstream>
 
 #include "reports/base/error.h"
-#include "reports/profile/memory_timeline.h"
 #include "reports/profile/trace_file.h"
-#include "reports/trace/reader.h"
+#include "reports/trace/trace.h"
 #include "tests/reports/golden_file.h"
 
 /// The tables of a profile, from events made by hand.

@@ -9,7 +9,7 @@
 #include "reports/base/file.h"
 #include "reports/base/sha256.h"
 #include "reports/compare/compare.h"
-#include "reports/compare/comparison_markdown.h"
+#include "reports/compare/comparison.h"
 #include "reports/render/check.h"
 #include "reports/result/events.h"
 #include "reports/result/json_io.h"

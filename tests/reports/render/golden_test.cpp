@@ -6,7 +6,6 @@
 
 #include "reports/base/file.h"
 #include "reports/base/sha256.h"
-#include "reports/render/mode_table.h"
 #include "reports/render/report.h"
 #include "reports/render/table.h"
 #include "reports/result/json_io.h"

@@ -16,7 +16,6 @@
 #include "reports/base/file.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
-#include "reports/render/mode_table.h"
 #include "reports/render/plot.h"
 #include "reports/render/table.h"
 #include "tests/reports/sample_result.h"

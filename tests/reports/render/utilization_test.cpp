@@ -1,4 +1,4 @@
-#include "reports/render/utilization.h"
+#include "reports/render/table.h"
 
 #include <gtest/gtest.h>
 

@@ -20,7 +20,6 @@
 #include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"
 #include "reports/result/result_fields.h"
-#include "reports/result/schema.h"
 #include "tests/reports/sample_result.h"
 
 namespace noisemark::reports {

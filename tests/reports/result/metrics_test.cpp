@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "reports/base/units.h"
+#include "reports/base/quantity.h"
 #include "reports/result/gate.h"
 #include "tests/reports/golden_file.h"
 

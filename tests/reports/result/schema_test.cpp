@@ -1,4 +1,3 @@
-#include "reports/result/schema.h"
 
 #include <gtest/gtest.h>
 

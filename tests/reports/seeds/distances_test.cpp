@@ -18,7 +18,6 @@
 #include "reports/seeds/distance_file.h"
 #include "reports/seeds/judge.h"
 #include "reports/seeds/study.h"
-#include "reports/seeds/study_markdown.h"
 #include "reports/seeds/variants.h"
 #include "tests/reports/plain_user.h"
 #include "tests/reports/seeds/seeds.h"

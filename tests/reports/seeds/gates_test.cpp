@@ -9,7 +9,7 @@
 
 #include "reports/base/error.h"
 #include "reports/seeds/judge.h"
-#include "reports/seeds/study_markdown.h"
+#include "reports/seeds/study.h"
 #include "tests/reports/seeds/seeds.h"
 
 namespace noisemark::reports {

@@ -10,7 +10,6 @@
 #include "reports/result/gate.h"
 #include "reports/result/json_io.h"
 #include "reports/seeds/study.h"
-#include "reports/seeds/study_markdown.h"
 #include "tests/reports/free_text.h"
 #include "tests/reports/sample_result.h"
 #include "tests/reports/seeds/seeds.h"

@@ -12,8 +12,8 @@
 #include "reports/base/file.h"
 #include "reports/result/gate.h"
 #include "reports/seeds/judge.h"
+#include "reports/seeds/study.h"
 #include "reports/seeds/study_files.h"
-#include "reports/seeds/study_markdown.h"
 #include "tests/reports/seeds/seeds.h"
 
 namespace noisemark::reports {

@@ -8,7 +8,7 @@
 
 #include "reports/seeds/distances.h"
 #include "reports/seeds/judge.h"
-#include "reports/seeds/study_markdown.h"
+#include "reports/seeds/study.h"
 #include "tests/reports/golden_file.h"
 #include "tests/reports/seeds/seeds.h"
 

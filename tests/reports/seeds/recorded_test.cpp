@@ -7,7 +7,7 @@
 
 #include "reports/compare/sides.h"
 #include "reports/seeds/judge.h"
-#include "reports/seeds/study_markdown.h"
+#include "reports/seeds/study.h"
 
 namespace noisemark::reports {
 namespace {

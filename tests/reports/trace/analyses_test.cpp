@@ -6,10 +6,7 @@
 #include <string>
 
 #include "reports/base/error.h"
-#include "reports/trace/breakdown.h"
-#include "reports/trace/critical_path.h"
-#include "reports/trace/launches.h"
-#include "reports/trace/trace_page.h"
+#include "reports/trace/analyses.h"
 #include "tests/reports/trace/written.h"
 
 namespace noisemark::reports::test {

@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "reports/trace/breakdown.h"
-#include "reports/trace/critical_path.h"
-#include "reports/trace/launches.h"
-#include "reports/trace/reader.h"
+#include "reports/trace/analyses.h"
+#include "reports/trace/trace.h"
 
 namespace noisemark::reports::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "reports/base/file.h"
-#include "reports/trace/reader.h"
+#include "reports/trace/trace.h"
 #include "tests/suite/scratch.h"
 
 namespace noisemark::reports::test {

@@ -15,7 +15,6 @@
 #include "reports/base/sha256.h"
 #include "suite/cli/arguments.h"
 #include "suite/cli/commands.h"
-#include "suite/cli/list.h"
 #include "suite/config/catalogue.h"
 #include "suite/environment/environment.h"
 #include "tests/reports/sample_result.h"

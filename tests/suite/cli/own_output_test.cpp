@@ -1,4 +1,4 @@
-#include "suite/cli/own_output.h"
+#include "suite/cli/arguments.h"
 
 #include <gtest/gtest.h>
 

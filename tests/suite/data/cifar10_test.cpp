@@ -10,7 +10,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/sha256.h"
-#include "suite/data/picture.h"
+#include "suite/data/image_file.h"
 #include "tests/suite/data/image_writer.h"
 #include "tests/suite/real_pictures.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "suite/data/dataset.h"
-#include "suite/data/picture.h"
+#include "suite/data/image_file.h"
 #include "tests/suite/scratch.h"
 
 namespace noisemark::suite::test {

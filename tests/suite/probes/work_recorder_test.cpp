@@ -12,7 +12,7 @@
 
 #include <functional>
 
-#include "suite/probes/memory_peak.h"
+#include "suite/probes/peaks.h"
 
 namespace noisemark::suite {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "reports/base/sha256.h"
-#include "suite/data/picture.h"
+#include "suite/data/image_file.h"
 #include "suite/io/safetensors.h"
 #include "suite/quality/cifarnet/network.h"
 #include "tests/suite/quality/inception/random_weights.h"

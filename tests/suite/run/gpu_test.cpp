@@ -16,7 +16,7 @@
 #include <memory>
 #include <string>
 
-#include "baselines/device_graph.h"
+#include "baselines/device_parts.h"
 #include "memopt/accounting/allocation_source.h"
 #include "reports/base/error.h"
 #include "suite/data/loader.h"

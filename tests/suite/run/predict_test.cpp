@@ -1,4 +1,4 @@
-#include "suite/run/predict.h"
+#include "suite/run/run.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "baselines/norm_device.h"
+#include "baselines/device_parts.h"
 #include "memopt/accounting/tracking_allocator.h"
 #include "memopt/modes/mode.h"
 #include "reports/result/gate.h"
@@ -21,7 +21,7 @@
 #include "suite/run/passes/session.h"
 #include "suite/run/passes/training_pass.h"
 #include "suite/run/passes/watch.h"
-#include "suite/run/spec/identity.h"
+#include "suite/run/spec/plan.h"
 #include "tests/suite/process.h"
 #include "tests/suite/run/short_run.h"
 #include "tests/suite/train/recorded_modes.h"

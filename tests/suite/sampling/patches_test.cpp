@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "suite/io/safetensors.h"
-#include "suite/sampling/patch_bytes.h"
 #include "suite/sampling/sampler.h"
 #include "tests/suite/models/models_for_tests.h"
 #include "tests/suite/parallel/ranks.h"

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "suite/data/picture.h"
+#include "suite/data/image_file.h"
 
 namespace noisemark::suite {
 namespace {

@@ -16,7 +16,7 @@
 #include "reports/seeds/gates.h"
 #include "reports/seeds/judge.h"
 #include "reports/seeds/measures.h"
-#include "reports/seeds/study_markdown.h"
+#include "reports/seeds/study.h"
 #include "suite/config/catalogue.h"
 #include "suite/config/keys.h"
 #include "suite/config/lock.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "baselines/device_graph.h"
+#include "baselines/device_parts.h"
 #include "memopt/modes/mode.h"
 #include "reports/base/error.h"
 #include "suite/io/safetensors.h"

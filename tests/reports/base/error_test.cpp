@@ -1,4 +1,4 @@
-#include "reports/base/nearest.h"
+#include "reports/base/error.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "suite/probes/gemm_peak.h"
+#include "suite/probes/peaks.h"
 
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/mm.h>

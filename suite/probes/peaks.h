@@ -1,10 +1,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "reports/profile/roofline.h"
 
 namespace noisemark::suite {
 
@@ -27,5 +30,12 @@ struct GemmPeak {
 
 /// Words for a report: "best call of square at::mm, n = 512, 1024, 2048, 4096".
 [[nodiscard]] std::string gemm_peak_method(const GemmPeak& peak);
+
+/// The best single call of a fill, a sum, a copy and an addition in place within working sets from
+/// 64 KiB on a CPU and 1 MiB on a GPU, each twice as large as the one before, up to what no
+/// cache holds. With the threads in force. Takes about `seconds`; every call is made at least
+/// twice.
+[[nodiscard]] std::vector<reports::MemoryPeak> measure_memory_peaks(c10::Device device,
+                                                                    double seconds);
 
 }  // namespace noisemark::suite
