@@ -28,7 +28,6 @@ Precision parse_precision(std::string_view name, at::Device device) {
   }
   Precision precision;
   precision.name = name;
-  precision.is_fused = known->is_fused;
   if (name == "fp64") precision.weights = at::kDouble;
   if (name == "tf32") precision.tf32 = true;
   if (name == "bf16") precision.autocast = at::kBFloat16;

@@ -16,11 +16,9 @@ struct Precision {
   std::optional<at::ScalarType> autocast;  ///< type of autocast regions, none: off
   bool tf32 = false;                       ///< CUDA matrix products of float32 in tf32
   bool loss_scaling = false;
-  bool is_fused = false;  ///< the baseline `fused` has kernels for it
 };
 
-/// Throws Error, exit code 2, for an unknown name or one that the device does not
-/// have.
+/// Throws Error, exit code 2, for an unknown name or one that the device does not have.
 [[nodiscard]] Precision parse_precision(std::string_view name, at::Device device);
 
 /// Autocast for a forward pass; the cache of weight casts is dropped when the outermost guard ends.
