@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "reports/ab/calibration.h"
 #include "reports/ab/judge.h"
@@ -81,7 +82,8 @@ TEST(AbCommand, refuses_what_it_cannot_mean) {
   for (const char* flag : {"a", "b", "a-ref", "b-ref", "configure", "slow-down", "seconds", "turn",
                            "out", "mode", "baseline", "precision", "device", "seed", "threads",
                            "loader-threads", "data", "set", "init-weights"}) {
-    all.push_back(fmt::format("--{}=1", flag));
+    all.push_back(
+        fmt::format("--{}={}", flag, std::string_view(flag) == "precision" ? "fp32" : "1"));
     named += fmt::format("{}--{}", named.empty() ? "" : ", ", flag);
   }
   expect_bad_input(all, fmt::format("ab: {}: given with --from (nothing is run)", named));
