@@ -11,23 +11,21 @@ import unittest
 
 import peers_required
 
+try:
+    import torch
+    from diffusers.models.attention import Attention
+    from safetensors.torch import load_file, save_file
+except ImportError as missing:
+    peers_required.cannot_import(missing)
+
 CHECKOUT = os.environ.get("NOISEMARK_DISTRIFUSER")
 if not CHECKOUT:
     peers_required.not_given("NOISEMARK_DISTRIFUSER", "a checkout of mit-han-lab/distrifuser")
 sys.path.insert(0, CHECKOUT)
-
-try:
-    import torch
-    from diffusers.models.attention import Attention
-    from distrifuser.modules.pp import attn
-    from distrifuser.modules.pp.conv2d import DistriConv2dPP
-    from distrifuser.modules.pp.groupnorm import DistriGroupNorm
-    from distrifuser.utils import PatchParallelismCommManager
-    from safetensors.torch import load_file, save_file
-except ImportError as missing:
-    if not os.path.isdir(os.path.join(CHECKOUT, "distrifuser")):
-        raise
-    peers_required.cannot_import(missing)
+from distrifuser.modules.pp import attn
+from distrifuser.modules.pp.conv2d import DistriConv2dPP
+from distrifuser.modules.pp.groupnorm import DistriGroupNorm
+from distrifuser.utils import PatchParallelismCommManager
 
 attn.USE_PEFT_BACKEND = True  # without PEFT it gives linear layers a second argument, which they no longer take
 
