@@ -40,13 +40,25 @@ std::vector<std::string> all_at(const std::string& scale) {
   return names;
 }
 
+/// Returns the benchmarks of CPU scale that draw a mixture, whose nets take a second each, or the
+/// others.
+std::vector<std::string> at_cpu_scale(bool mixtures) {
+  std::vector<std::string> names = all_at("cpu");
+  std::erase_if(names,
+                [&](const std::string& name) { return name.starts_with("gmm") != mixtures; });
+  return names;
+}
+
 std::string name_of(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param.substr(0, info.param.find('@'));
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(CpuScale, ShippedLock, testing::ValuesIn(all_at("cpu")), name_of);
+INSTANTIATE_TEST_SUITE_P(MixturesOfCpuScale, ShippedLock, testing::ValuesIn(at_cpu_scale(true)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(ImagesOfCpuScale, ShippedLock, testing::ValuesIn(at_cpu_scale(false)),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(GpuScale, ShippedLock, testing::ValuesIn(all_at("gpu")), name_of);
 
 }  // namespace
