@@ -11,11 +11,10 @@
 #include "reports/base/statistics.h"
 
 /// result.json as a value: everything that one run measured, and everything needed to repeat it.
-/// It is the only type that crosses from the suite into reports, and nothing flows back. Units are
-/// in the names: `_s` seconds, `_bytes` bytes, `_frac` 0-1, `_per_s` per second. A number that
-/// could not be had is an empty optional with its reason beside it, never NaN. Member names are the
-/// JSON keys; what each means stands once, in result_fields.h and memory_fields.h, from which the
-/// reader, the writer, the schema and fields.md follow.
+/// The suite fills it. Units are in the names: `_s` seconds, `_bytes` bytes, `_frac` 0-1, `_per_s`
+/// per second. A number that could not be had is an empty optional with its reason beside it, never
+/// NaN. Member names are the JSON keys; what each means stands once, in result_fields.h and
+/// memory_fields.h, from which the reader, the writer, the schema and fields.md follow.
 namespace noisemark::reports {
 
 using Strings = std::map<std::string, std::string>;
