@@ -37,7 +37,7 @@ inline constexpr Document kAbDocument{
     "Raw samples of two builds that ran in turns, from which all else follows."};
 
 inline constexpr Document kCalibrationDocument{
-    "noisemark.calibration", "1.1.0", "Comparisons of one build with itself on one machine."};
+    "noisemark.calibration", "1.0.0", "Comparisons of one build with itself on one machine."};
 
 template <>
 inline constexpr std::array kNames<AbSide>{std::pair{AbSide::kA, std::string_view{"A"}},

@@ -160,7 +160,7 @@ struct MemoryTimeline {
 namespace noisemark::reports::json {
 
 inline constexpr Document kProfileDocument{
-    "noisemark.profile", "1.1.0",
+    "noisemark.profile", "1.0.0",
     "The time and the memory of some training steps. Times and bytes are of all steps together."};
 
 template <>

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr json::Document kDocument{"noisemark.insight", "1.1.0",
+constexpr json::Document kDocument{"noisemark.insight", "1.0.0",
                                    "Sentences of a report that its result alone cannot say."};
 
 /// Names the way out too: the sentences can be found again.

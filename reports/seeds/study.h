@@ -228,9 +228,8 @@ struct QualityStudy {
 /// quality.json, whose fields study_fields.h describes. Doubles read back bit for bit.
 [[nodiscard]] std::string quality_json(const QualityStudy& study);
 
-/// Reads it. Version 1.1.0, which had no checksum, is read too. Throws Error (bad input), which
-/// begins with `where`: not JSON, a key that is unknown or missing, a wrong type, another version,
-/// a file that was changed or that lost its looks.
+/// Reads it. Throws Error (bad input), which begins with `where`: not JSON, a key that is unknown
+/// or missing, a wrong type, another version, a file that was changed or that lost its looks.
 [[nodiscard]] QualityStudy quality_from_json(std::string_view text, const std::string& where);
 
 // Differences of a row's scale as text for people.

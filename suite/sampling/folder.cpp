@@ -78,6 +78,7 @@ constexpr const char* kPictures = "pictures";
 constexpr const char* kSheet = "sheet.png";
 constexpr const char* kSamples = "samples.npy";
 constexpr const char* kRecord = "sampling.json";
+constexpr const char* kSchemaVersion = "1.0.0";
 /// A sub-folder for the samples until all of them are written.
 using reports::kReplacementFolder;
 constexpr std::array<const char*, 3> kFiles = {kSheet, kSamples, kRecord};
@@ -205,7 +206,7 @@ std::string pictures_sha256(const fs::path& folder) {
 
 std::string record_text(const fs::path& folder, const at::Tensor& samples,
                         const SamplingRecord& record) {
-  Json json = {{"schema", "noisemark.sampling"}, {"schema_version", "1.1.0"}};
+  Json json = {{"schema", "noisemark.sampling"}, {"schema_version", kSchemaVersion}};
   json.update(reports::json::tree_of(drawn_of(record)));
   json["samples"] = {{"shape", samples.sizes().vec()},
                      {"sha256", reports::sha256_of_file(folder / kSamples)},
@@ -330,6 +331,9 @@ std::optional<SamplingOrigin> sampling_origin(const fs::path& samples, int64_t c
   try {
     const Json record = Json::parse(reports::read_file(path));
     if (record.at("schema") != "noisemark.sampling") return std::nullopt;
+    if (const Json& version = record.at("schema_version"); version != kSchemaVersion) {
+      throw bad_input(path.string(), "schema_version", version.dump(), kSchemaVersion);
+    }
     if (record.at("samples").at("shape").at(0).get<int64_t>() < count) return std::nullopt;
     SamplingOrigin origin = origin_of(record, path.string());
     require_bound(record.at("samples"), given, sha256);

@@ -105,6 +105,17 @@ TEST_F(Origin, is_bound_to_the_samples_themselves) {
   refused([&] { (void)sampling_origin(out() / "samples.npy", 3); });
 }
 
+TEST_F(Origin, of_another_version_is_an_error) {
+  write(record());
+  auto later = nlohmann::json::parse(test::file_bytes(out() / "sampling.json"));
+  later["schema_version"] = "1.1.0";
+  test::put_bytes(out() / "sampling.json", later.dump());
+  const auto [code, message] = test::outcome([&] { (void)of_pictures(); });
+  EXPECT_EQ(code, ExitCode::kBadInput);
+  EXPECT_NE(message.find("sampling.json: schema_version: \"1.1.0\" (1.0.0)"), std::string::npos)
+      << message;
+}
+
 TEST_F(Origin, that_cannot_be_understood_is_an_error) {
   write(record());
   auto unbound = nlohmann::json::parse(test::file_bytes(out() / "sampling.json"));
