@@ -13,10 +13,10 @@ namespace noisemark::memopt {
 
 /// Says whether an encoding holds the tensor that it was made from, where a GPU finds out only
 /// after encode() has returned: to wait there would stop the host. Thread-safe.
-class Verdict {
+class DeviceAnswer {
  public:
   enum class State : uint8_t { kPending, kHolds, kLost };
-  virtual ~Verdict() = default;
+  virtual ~DeviceAnswer() = default;
   /// It never waits.
   [[nodiscard]] virtual State poll() = 0;
   /// Waits for the device; never kPending.
@@ -32,7 +32,7 @@ struct Encoded {
   /// Null: it holds. Else the caller keeps the tensor as well while this is pending; when it holds
   /// lets the tensor go, and when it is lost lets this encoding go and keeps the tensor. Who lets
   /// go of the tensor earlier gets an error from decode(), never a wrong value.
-  std::shared_ptr<Verdict> verdict;
+  std::shared_ptr<DeviceAnswer> answer;
   std::shared_ptr<void> state;  ///< the codec's own
 };
 
@@ -61,7 +61,7 @@ class Codec {
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// Tells codecs of one name apart whose encodings differ: "ssdc, room 0.35".
   [[nodiscard]] virtual std::string form() const { return std::string(name()); }
-  /// decode(encode(x)) has the bits of x whenever encode gives a value (and its verdict holds).
+  /// decode(encode(x)) has the bits of x whenever encode gives a value (and its answer holds).
   [[nodiscard]] virtual bool lossless() const = 0;
   /// A consumer that only asks whether an element is at most zero, as ReLU's backward does, gets
   /// the answers of x, whatever else is lost.
@@ -82,7 +82,7 @@ class Codec {
   /// Says that decode(encoded) comes soon; a codec that fetches from elsewhere begins now.
   virtual void prefetch(const Encoded& /*encoded*/) const {}
   /// Sizes, strides and type as encoded; its memory is Owner::kRematerialized. Any number of
-  /// times. Throws c10::Error when the verdict is that the encoding is lost.
+  /// times. Throws c10::Error when the answer is that the encoding is lost.
   [[nodiscard]] virtual at::Tensor decode(const Encoded& encoded) const = 0;
 };
 

@@ -12,12 +12,13 @@ namespace noisemark::memopt {
 namespace {
 
 /// Holds where all of its parts hold.
-class JointVerdict final : public Verdict {
+class JointAnswer final : public DeviceAnswer {
  public:
-  explicit JointVerdict(std::vector<std::shared_ptr<Verdict>> parts) : parts_(std::move(parts)) {}
+  explicit JointAnswer(std::vector<std::shared_ptr<DeviceAnswer>> parts)
+      : parts_(std::move(parts)) {}
   State poll() override {
     State joint = State::kHolds;
-    for (const std::shared_ptr<Verdict>& part : parts_) {
+    for (const std::shared_ptr<DeviceAnswer>& part : parts_) {
       const State state = part->poll();
       if (state == State::kLost) return state;
       if (state == State::kPending) joint = state;
@@ -31,7 +32,7 @@ class JointVerdict final : public Verdict {
   }
 
  private:
-  std::vector<std::shared_ptr<Verdict>> parts_;
+  std::vector<std::shared_ptr<DeviceAnswer>> parts_;
 };
 
 /// The facts that decoding needs beyond the parts.
@@ -58,8 +59,8 @@ class ChainedCodec final : public Codec {
     if (!outer) return std::nullopt;
     auto links = std::make_shared<Links>();
     Encoded encoded = codecs::described(x);
-    std::vector<std::shared_ptr<Verdict>> verdicts;
-    if (outer->verdict != nullptr) verdicts.push_back(outer->verdict);
+    std::vector<std::shared_ptr<DeviceAnswer>> answers;
+    if (outer->answer != nullptr) answers.push_back(outer->answer);
     for (size_t p = 0; p < outer->parts.size(); ++p) {
       links->inner.emplace_back();
       if (part_.value_or(p) != p) {
@@ -68,14 +69,14 @@ class ChainedCodec final : public Codec {
       }
       std::optional<Encoded> inner = inner_->encode(outer->parts[p], key);
       if (!inner) return std::nullopt;
-      if (inner->verdict != nullptr) verdicts.push_back(inner->verdict);
+      if (inner->answer != nullptr) answers.push_back(inner->answer);
       encoded.parts.insert(encoded.parts.end(), inner->parts.begin(), inner->parts.end());
       outer->parts[p] = at::Tensor();
       links->inner.back() = std::move(*inner);
     }
     links->outer = std::move(*outer);
     encoded.state = std::move(links);
-    if (!verdicts.empty()) encoded.verdict = std::make_shared<JointVerdict>(std::move(verdicts));
+    if (!answers.empty()) encoded.answer = std::make_shared<JointAnswer>(std::move(answers));
     return encoded;
   }
 

@@ -16,7 +16,7 @@
 
 namespace noisemark::memopt::codecs {
 
-AsyncVerdict::AsyncVerdict(const at::Tensor& flag) : arrived_(flag.device().type()) {
+AsyncAnswer::AsyncAnswer(const at::Tensor& flag) : arrived_(flag.device().type()) {
   const c10::DeviceGuard guard(flag.device());
   answer_ = at::empty({1}, at::TensorOptions().dtype(at::kInt).pinned_memory(true));
   answer_.copy_(flag, /*non_blocking=*/true);
@@ -24,7 +24,7 @@ AsyncVerdict::AsyncVerdict(const at::Tensor& flag) : arrived_(flag.device().type
   arrived_.record(device.getStream(flag.device()));
 }
 
-Verdict::State AsyncVerdict::poll() {
+DeviceAnswer::State AsyncAnswer::poll() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_ != State::kPending) return state_;
   try {
@@ -36,14 +36,14 @@ Verdict::State AsyncVerdict::poll() {
   }
 }
 
-Verdict::State AsyncVerdict::wait() {
+DeviceAnswer::State AsyncAnswer::wait() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_ != State::kPending) return state_;
   arrived_.synchronize();
   return read();
 }
 
-Verdict::State AsyncVerdict::read() {
+DeviceAnswer::State AsyncAnswer::read() {
   state_ = *answer_.const_data_ptr<int32_t>() == 0 ? State::kHolds : State::kLost;
   answer_.reset();
   return state_;
@@ -97,20 +97,20 @@ at::Tensor new_decoded(const Encoded& encoded) {
   return at::empty_strided(encoded.sizes, encoded.strides, options);
 }
 
-LossFlag::LossFlag(const at::Tensor& x) {
+LostFlag::LostFlag(const at::Tensor& x) {
   require_host("in every step the host reads whether an encoding holds all of its tensor");
   const OwnerScope owner(Owner::kEncoded);
   flag_ = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(x.device()));
 }
 
-bool LossFlag::settle(Encoded& encoded) const {
+bool LostFlag::settle(Encoded& encoded) const {
   if (flag_.is_cpu()) return *data() == 0;
-  encoded.verdict = std::make_shared<AsyncVerdict>(flag_);
+  encoded.answer = std::make_shared<AsyncAnswer>(flag_);
   return true;
 }
 
 void require_kept(const Codec& codec, const Encoded& encoded) {
-  TORCH_CHECK(encoded.verdict == nullptr || encoded.verdict->wait() == Verdict::State::kHolds,
+  TORCH_CHECK(encoded.answer == nullptr || encoded.answer->wait() == DeviceAnswer::State::kHolds,
               codec.name(), ": the tensor did not fit, and was let go before that was known");
 }
 
@@ -162,7 +162,7 @@ std::optional<Encoded> encode_fields(const at::Tensor& x, FieldJob job, bool fit
     device->encode(job);
     return encoded;
   }
-  const LossFlag flag(x);
+  const LostFlag flag(x);
   job.lost = flag.data();
   device->encode(job);
   if (!flag.settle(encoded)) return std::nullopt;

@@ -17,10 +17,10 @@ namespace noisemark::memopt::codecs {
 
 /// Brings a flag home from a device with streams: copied to pinned memory behind the work issued so
 /// far on the current stream. Not for streams that are being captured into a graph.
-class AsyncVerdict final : public Verdict {
+class AsyncAnswer final : public DeviceAnswer {
  public:
   /// `flag` int32 [1]: not 0 when the encoding is lost.
-  explicit AsyncVerdict(const at::Tensor& flag);
+  explicit AsyncAnswer(const at::Tensor& flag);
   State poll() override;
   State wait() override;
 
@@ -56,20 +56,20 @@ class AsyncVerdict final : public Verdict {
   return static_cast<uint32_t*>(part.mutable_data_ptr());
 }
 
-/// A device's answer whether anything was lost.
-class LossFlag {
+/// The device's answer whether an element does not survive its encoding.
+class LostFlag {
  public:
-  explicit LossFlag(const at::Tensor& x);
+  explicit LostFlag(const at::Tensor& x);
   [[nodiscard]] int32_t* data() const { return flag_.mutable_data_ptr<int32_t>(); }
   /// After the work was issued. On a CPU the answer is there: false when the encoding is lost. On
-  /// a GPU true, and `encoded` gets a verdict.
+  /// a GPU true, and `encoded` gets an answer.
   [[nodiscard]] bool settle(Encoded& encoded) const;
 
  private:
   at::Tensor flag_;
 };
 
-/// Throws c10::Error when the verdict of `encoded` is that it is lost.
+/// Throws c10::Error when the answer of `encoded` is that it is lost.
 void require_kept(const Codec& codec, const Encoded& encoded);
 
 /// Returns whether a codec that takes such values refuses the tensor of this extent

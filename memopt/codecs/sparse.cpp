@@ -43,7 +43,7 @@ class SparseCodec final : public Codec {
                      codecs::new_part(x, blocks, at::kInt),
                      codecs::new_part(x, capacity, x.scalar_type())};
     SparseJob job = job_of(encoded);
-    const codecs::LossFlag flag(x);
+    const codecs::LostFlag flag(x);
     job.x = x.const_data_ptr();
     job.count = x.numel();
     job.lost = flag.data();

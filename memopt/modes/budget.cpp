@@ -169,29 +169,30 @@ std::string spell_budget_of_at_least(const Budget& budget, int64_t bytes) {
 
 namespace {
 
-using Place = ModePart::Place;
+using Place = ModeWord::Place;
 
 /// The ways in which a budget may make values again in a block: none, or that of a word.
-std::vector<ModeParts> replays() {
-  std::vector<ModeParts> all = {{}};
-  for (const ModePart* part : budget_parts(Place::kReplay)) all.push_back(ModeParts{}.with(*part));
+std::vector<ModeComposition> replays() {
+  std::vector<ModeComposition> all = {{}};
+  for (const ModeWord* part : budget_words(Place::kReplay))
+    all.push_back(ModeComposition{}.with(*part));
   return all;
 }
 
 /// The word of the forms alone, without that of what is made again; "" where they are exact.
-std::string forms_of(const ModeParts& parts) {
-  const ModeParts forms = parts.without(Place::kReplay);
-  return forms == ModeParts{} ? "" : spelling_of(forms);
+std::string forms_of(const ModeComposition& parts) {
+  const ModeComposition forms = parts.without(Place::kReplay);
+  return forms == ModeComposition{} ? "" : spelling_of(forms);
 }
 
-BlockOption lossless_option(const ModeParts& parts) {
-  return {parts == ModeParts{} ? "keep" : spelling_of(parts), policy_of(parts), forms_of(parts), "",
-          parts.replay() != nullptr};
+BlockOption lossless_option(const ModeComposition& parts) {
+  return {parts == ModeComposition{} ? "keep" : spelling_of(parts), policy_of(parts),
+          forms_of(parts), "", parts.replay() != nullptr};
 }
 
 /// The forms in which a mode that makes values again holds the others.
-CodecChoice forms_beside_replay(const ModeParts& parts) {
-  return codec_choice(parts.with(*budget_parts(Place::kReplay).front()));
+CodecChoice forms_beside_replay(const ModeComposition& parts) {
+  return codec_choice(parts.with(*budget_words(Place::kReplay).front()));
 }
 
 /// Keeps everything, in the forms that the modes have which make values again.
@@ -202,8 +203,8 @@ BlockOption exact_option() {
   return option;
 }
 
-BlockOption rounding_option(const ModeParts& replay, const ModePart& rounding) {
-  const ModeParts parts = replay.with(rounding);
+BlockOption rounding_option(const ModeComposition& replay, const ModeWord& rounding) {
+  const ModeComposition parts = replay.with(rounding);
   BlockOption option{spelling_of(parts), policy_of(parts),          forms_of(parts),
                      forms_of(parts),    parts.replay() != nullptr, rounding.compares_blocks};
   if (parts.replay() == nullptr) option.policy.codec = forms_beside_replay(parts);
@@ -213,9 +214,9 @@ BlockOption rounding_option(const ModeParts& replay, const ModePart& rounding) {
 }  // namespace
 
 std::vector<BlockOption> lossless_options() {
-  const ModePart& gist = *parse_mode("gist").gist();
+  const ModeWord& gist = *parse_mode("gist").gist();
   std::vector<BlockOption> options;
-  for (const ModeParts& parts : replays()) {
+  for (const ModeComposition& parts : replays()) {
     options.push_back(lossless_option(parts));
     if (parts.replay() == nullptr) options.push_back(exact_option());
     options.push_back(lossless_option(parts.with(gist)));
@@ -225,8 +226,9 @@ std::vector<BlockOption> lossless_options() {
 
 std::vector<BlockOption> all_options() {
   std::vector<BlockOption> options = lossless_options();
-  for (const ModePart* rounding : budget_parts(Place::kRounding)) {
-    for (const ModeParts& parts : replays()) options.push_back(rounding_option(parts, *rounding));
+  for (const ModeWord* rounding : budget_words(Place::kRounding)) {
+    for (const ModeComposition& parts : replays())
+      options.push_back(rounding_option(parts, *rounding));
   }
   return options;
 }

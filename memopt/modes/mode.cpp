@@ -23,9 +23,9 @@ class NoneMode final : public Mode {
 
 std::vector<ModeEntry> make_table() {
   std::vector<ModeEntry> table = {{"none", "autograd keeps every saved tensor", true}};
-  for (const ModePart& part : mode_parts()) {
+  for (const ModeWord& part : mode_words()) {
     if (part.summary.empty()) continue;
-    table.push_back({part.word, part.summary, part.place != ModePart::Place::kRounding});
+    table.push_back({part.word, part.summary, part.place != ModeWord::Place::kRounding});
   }
   table.push_back({"offload:all,host=2GiB",
                    "either, in any SIZE of host memory; what finds no room stays", true});
@@ -46,8 +46,8 @@ const std::vector<ModeEntry>& modes() {
 
 std::unique_ptr<Mode> make_mode(std::string_view spelling) {
   if (spelling.starts_with(kBudgetPrefix)) return make_budget_mode(spelling);
-  const ModeParts parts = parse_mode(spelling);
-  if (parts == ModeParts{}) return std::make_unique<NoneMode>();
+  const ModeComposition parts = parse_mode(spelling);
+  if (parts == ModeComposition{}) return std::make_unique<NoneMode>();
   return std::make_unique<PlannedMode>(spelling_of(parts), parts.lossless(), policy_of(parts));
 }
 
@@ -56,8 +56,8 @@ std::string why_host_is_needed(std::string_view spelling) {
     (void)make_budget_mode(spelling);
     return "the host keeps an eye on the forms in which values are held";
   }
-  const ModeParts parts = parse_mode(spelling);
-  for (const ModePart* part : {parts.offload(), parts.gist(), parts.rounding(), parts.replay()}) {
+  const ModeComposition parts = parse_mode(spelling);
+  for (const ModeWord* part : {parts.offload(), parts.gist(), parts.rounding(), parts.replay()}) {
     if (part != nullptr && !part->needs_host.empty()) return std::string(part->needs_host);
   }
   return "";

@@ -14,13 +14,13 @@
 namespace noisemark::memopt {
 namespace {
 
-using Place = ModePart::Place;
+using Place = ModeWord::Place;
 
 constexpr std::string_view kPool = "tensors go to the host's memory, whose pool the host keeps";
 constexpr std::string_view kRandom =
     "values are rounded at random, by the number of the step, which the host gives";
 
-constexpr ModePart kModeParts[] = {
+constexpr ModeWord kModeParts[] = {
     {.place = Place::kReplay,
      .word = "mirror",
      .summary = "keep what crosses blocks, replay blocks in backward",
@@ -109,19 +109,19 @@ constexpr ModePart kModeParts[] = {
 constexpr std::string_view kHost = ",host=";
 
 /// Each of `all`, with no word of the place and with every one of it.
-std::vector<ModeParts> with_each_of(Place place, const std::vector<ModeParts>& all) {
-  std::vector<ModeParts> longer;
-  for (const ModeParts& parts : all) {
+std::vector<ModeComposition> with_each_of(Place place, const std::vector<ModeComposition>& all) {
+  std::vector<ModeComposition> longer;
+  for (const ModeComposition& parts : all) {
     longer.push_back(parts);
-    for (const ModePart& part : kModeParts) {
+    for (const ModeWord& part : kModeParts) {
       if (part.place == place) longer.push_back(parts.with(part));
     }
   }
   return longer;
 }
 
-std::vector<ModeParts> make_all() {
-  std::vector<ModeParts> all = {{}};
+std::vector<ModeComposition> make_all() {
+  std::vector<ModeComposition> all = {{}};
   for (const Place place : {Place::kReplay, Place::kGist, Place::kRounding, Place::kOffload}) {
     all = with_each_of(place, all);
   }
@@ -158,7 +158,7 @@ std::string nearest_to(std::string_view spelling) {
   const auto words = words_in(spelling);
   std::string nearest;
   size_t least = std::string::npos;
-  for (const ModeParts& parts : all_mode_parts()) {
+  for (const ModeComposition& parts : all_compositions()) {
     std::string candidate = spelling_of(parts);
     if (words_in(candidate) == words) return candidate;
     const size_t distance = edit_distance(candidate, spelling);
@@ -169,8 +169,8 @@ std::string nearest_to(std::string_view spelling) {
   return nearest;
 }
 
-ModeParts parse_composition(std::string_view spelling) {
-  for (const ModeParts& parts : all_mode_parts()) {
+ModeComposition parse_composition(std::string_view spelling) {
+  for (const ModeComposition& parts : all_compositions()) {
     if (spelling_of(parts) == spelling) return parts;
   }
   throw std::invalid_argument("\"" + std::string(spelling) + "\" (nearest valid: \"" +
@@ -179,25 +179,25 @@ ModeParts parse_composition(std::string_view spelling) {
 
 }  // namespace
 
-std::span<const ModePart> mode_parts() {
+std::span<const ModeWord> mode_words() {
   return kModeParts;
 }
 
-ModeParts ModeParts::with(const ModePart& part) const {
-  ModeParts parts = *this;
+ModeComposition ModeComposition::with(const ModeWord& part) const {
+  ModeComposition parts = *this;
   parts.words[static_cast<size_t>(part.place)] = &part;
   return parts;
 }
 
-ModeParts ModeParts::without(ModePart::Place place) const {
-  ModeParts parts = *this;
+ModeComposition ModeComposition::without(ModeWord::Place place) const {
+  ModeComposition parts = *this;
   parts.words[static_cast<size_t>(place)] = nullptr;
   return parts;
 }
 
-std::string spelling_of(const ModeParts& parts) {
+std::string spelling_of(const ModeComposition& parts) {
   std::string spelling;
-  for (const ModePart* part : parts.words) {
+  for (const ModeWord* part : parts.words) {
     if (part == nullptr) continue;
     if (!spelling.empty()) spelling += '+';
     spelling += part->word;
@@ -207,8 +207,8 @@ std::string spelling_of(const ModeParts& parts) {
 }
 
 std::vector<std::vector<std::string_view>> mode_alternatives() {
-  std::vector<std::vector<std::string_view>> words(ModeParts::kPlaces);
-  for (const ModePart& part : kModeParts) {
+  std::vector<std::vector<std::string_view>> words(ModeComposition::kPlaces);
+  for (const ModeWord& part : kModeParts) {
     words[static_cast<size_t>(part.place)].push_back(part.word);
   }
   return words;
@@ -218,7 +218,7 @@ std::vector<std::string> modes_meant_by(const std::vector<std::string>& names) {
   std::vector<std::string> meant;
   for (const std::string& name : names) {
     const size_t before = meant.size();
-    for (const ModePart& part : kModeParts) {
+    for (const ModeWord& part : kModeParts) {
       const std::string_view kind = part.place == Place::kRounding ? "lossy" : "lossless";
       if (name == "every" || name == kind) meant.emplace_back(part.word);
     }
@@ -227,24 +227,24 @@ std::vector<std::string> modes_meant_by(const std::vector<std::string>& names) {
   return meant;
 }
 
-const std::vector<ModeParts>& all_mode_parts() {
-  static const std::vector<ModeParts> all = make_all();
+const std::vector<ModeComposition>& all_compositions() {
+  static const std::vector<ModeComposition> all = make_all();
   return all;
 }
 
-std::vector<const ModePart*> budget_parts(ModePart::Place place) {
-  std::vector<const ModePart*> tried;
-  for (const ModePart& part : kModeParts) {
+std::vector<const ModeWord*> budget_words(ModeWord::Place place) {
+  std::vector<const ModeWord*> tried;
+  for (const ModeWord& part : kModeParts) {
     if (part.place == place && part.budget_rank > 0) tried.push_back(&part);
   }
   std::sort(tried.begin(), tried.end(),
-            [](const ModePart* a, const ModePart* b) { return a->budget_rank < b->budget_rank; });
+            [](const ModeWord* a, const ModeWord* b) { return a->budget_rank < b->budget_rank; });
   return tried;
 }
 
-ModeParts parse_mode(std::string_view spelling) {
+ModeComposition parse_mode(std::string_view spelling) {
   const size_t end = std::min(spelling.find(kHost), spelling.size());
-  ModeParts parts = parse_composition(spelling.substr(0, end));
+  ModeComposition parts = parse_composition(spelling.substr(0, end));
   if (end == spelling.size()) return parts;
   parts.host_bytes = parse_bytes(spelling.substr(end + kHost.size()));
   if (parts.host_bytes && parts.offload() != nullptr) return parts;

@@ -17,7 +17,7 @@ namespace noisemark::memopt {
 class Codec;
 
 /// A word of the grammar of modes, with all that is known of it.
-struct ModePart {
+struct ModeWord {
   /// The places of a spelling in their order: what is made again, then how the rest is held. Each
   /// part is applied to what the ones before it keep.
   enum class Place : uint8_t { kReplay, kGist, kRounding, kOffload };
@@ -45,33 +45,33 @@ struct ModePart {
 };
 
 /// The one table of the grammar's words, place by place. Constant.
-[[nodiscard]] std::span<const ModePart> mode_parts();
+[[nodiscard]] std::span<const ModeWord> mode_words();
 
 /// The composition of a mode: at most one word of each place.
-struct ModeParts {
+struct ModeComposition {
   static constexpr size_t kPlaces = 4;
-  std::array<const ModePart*, kPlaces> words = {};  ///< by place; null: nothing
+  std::array<const ModeWord*, kPlaces> words = {};  ///< by place; null: nothing
   /// The most host memory that offloading may take; empty: as much as the recorded step needs.
   std::optional<int64_t> host_bytes = {};
 
-  bool operator==(const ModeParts&) const = default;
-  [[nodiscard]] const ModePart* at(ModePart::Place place) const {
+  bool operator==(const ModeComposition&) const = default;
+  [[nodiscard]] const ModeWord* at(ModeWord::Place place) const {
     return words[static_cast<size_t>(place)];
   }
-  [[nodiscard]] const ModePart* replay() const { return at(ModePart::Place::kReplay); }
-  [[nodiscard]] const ModePart* gist() const { return at(ModePart::Place::kGist); }
-  [[nodiscard]] const ModePart* rounding() const { return at(ModePart::Place::kRounding); }
-  [[nodiscard]] const ModePart* offload() const { return at(ModePart::Place::kOffload); }
+  [[nodiscard]] const ModeWord* replay() const { return at(ModeWord::Place::kReplay); }
+  [[nodiscard]] const ModeWord* gist() const { return at(ModeWord::Place::kGist); }
+  [[nodiscard]] const ModeWord* rounding() const { return at(ModeWord::Place::kRounding); }
+  [[nodiscard]] const ModeWord* offload() const { return at(ModeWord::Place::kOffload); }
   /// The same with this word at its place.
-  [[nodiscard]] ModeParts with(const ModePart& part) const;
-  [[nodiscard]] ModeParts without(ModePart::Place place) const;
+  [[nodiscard]] ModeComposition with(const ModeWord& part) const;
+  [[nodiscard]] ModeComposition without(ModeWord::Place place) const;
   /// Every gradient is bitwise what mode "none" gives.
   [[nodiscard]] bool lossless() const { return rounding() == nullptr; }
 };
 
 /// The one canonical spelling: "echo+attn+gist+dpr8+offload", "offload:all,host=512MiB"; "none"
 /// where there is no part.
-[[nodiscard]] std::string spelling_of(const ModeParts& parts);
+[[nodiscard]] std::string spelling_of(const ModeComposition& parts);
 
 /// Parts are put together by taking one alternative of each line or none: first what may begin,
 /// then what may be joined to it by "+", in this order.
@@ -82,14 +82,14 @@ struct ModeParts {
 [[nodiscard]] std::vector<std::string> modes_meant_by(const std::vector<std::string>& names);
 
 /// Every composition there is, "none" first; without limits of host memory.
-[[nodiscard]] const std::vector<ModeParts>& all_mode_parts();
+[[nodiscard]] const std::vector<ModeComposition>& all_compositions();
 
 /// The words of a place that budgets try, in their order.
-[[nodiscard]] std::vector<const ModePart*> budget_parts(ModePart::Place place);
+[[nodiscard]] std::vector<const ModeWord*> budget_words(ModeWord::Place place);
 
 /// Throws std::invalid_argument for anything but a canonical spelling, where only the size of
 /// ",host=SIZE" may be written in other ways (budget.h). It names the nearest: that of the same
 /// parts in the right order, each once, or else the one that takes the fewest letters to change.
-[[nodiscard]] ModeParts parse_mode(std::string_view spelling);
+[[nodiscard]] ModeComposition parse_mode(std::string_view spelling);
 
 }  // namespace noisemark::memopt

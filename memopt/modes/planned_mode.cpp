@@ -167,10 +167,10 @@ void PlannedMode::warn_of_unplanned_passes() {
 void PlannedMode::check_unchecked_step() {
   if (doubt_ == nullptr || !unchecked_ || work_is_recorded()) return;
   if (asked_ == nullptr) asked_ = doubt_->ask();
-  const Verdict::State state = asked_->poll();
-  if (state == Verdict::State::kPending) return;
+  const DeviceAnswer::State state = asked_->poll();
+  if (state == DeviceAnswer::State::kPending) return;
   asked_.reset();
-  if (state == Verdict::State::kLost) refuse_doubtful_step();
+  if (state == DeviceAnswer::State::kLost) refuse_doubtful_step();
 }
 
 void PlannedMode::refuse_doubtful_step() {
@@ -440,7 +440,7 @@ void PlannedMode::finish_pass() {
         report_.missing_reason = kNotRehearsed;
       }
     }
-    learn_from_verdicts();
+    learn_from_answers();
     learn_from_backwards();
   } catch (const std::exception& error) {
     give_up(error.what());
@@ -636,17 +636,17 @@ void PlannedMode::finish_following(PlanExecution& pass) {
   note_followed();
   followed_at_ = passes_;
   if (pass.is_retained()) ++report_.retained_passes;
-  for (AwaitedVerdict& awaited : pass.awaited()) awaited_.push_back(std::move(awaited));
+  for (AwaitedAnswer& awaited : pass.awaited()) awaited_.push_back(std::move(awaited));
 }
 
 /// Hears what a device had not said of an encoding when its pass ended, once a later pass ends.
-void PlannedMode::learn_from_verdicts() {
+void PlannedMode::learn_from_answers() {
   if (work_is_recorded()) return;
   std::vector<Refusal> lost;
-  std::erase_if(awaited_, [&lost](const AwaitedVerdict& awaited) {
-    const Verdict::State verdict = awaited.verdict->poll();
-    if (verdict == Verdict::State::kLost) lost.push_back(awaited.if_lost);
-    return verdict != Verdict::State::kPending;
+  std::erase_if(awaited_, [&lost](const AwaitedAnswer& awaited) {
+    const DeviceAnswer::State answer = awaited.answer->poll();
+    if (answer == DeviceAnswer::State::kLost) lost.push_back(awaited.if_lost);
+    return answer != DeviceAnswer::State::kPending;
   });
   count_fallbacks(lost);
 }

@@ -255,7 +255,7 @@ class PlannedMode : public Mode {
   /// Notes what any pass under a plan tells, whatever its purpose.
   void note_pass(const PlanExecution& pass, std::shared_ptr<const TreatmentPlan> followed);
   void learn_from(const PlanExecution& execution);
-  void learn_from_verdicts();
+  void learn_from_answers();
   void count_fallbacks(const std::vector<Refusal>& refused);
   [[nodiscard]] bool give_up_shortcuts(const std::set<ValueId>& wrong);
   void learn_from_backwards();
@@ -274,10 +274,10 @@ class PlannedMode : public Mode {
   int64_t step_ = 0;
   Phase phase_ = Recording{};
   std::vector<PastPass> past_;
-  std::vector<AwaitedVerdict> awaited_;  ///< of passes that are over
+  std::vector<AwaitedAnswer> awaited_;  ///< of passes that are over
   std::shared_ptr<DeviceDoubt> doubt_;
   std::shared_ptr<const TreatmentPlan> doubted_;  ///< the last plan that was followed
-  std::unique_ptr<Verdict> asked_;                ///< of `doubt_`, where nobody calls check_step()
+  std::unique_ptr<DeviceAnswer> asked_;           ///< of `doubt_`, where nobody calls check_step()
   bool unchecked_ = false;                        ///< a plan was followed since check_step()
   std::shared_ptr<StepGraph> graph_;              ///< that plans are for; null while recording
   std::vector<KnownPlan> known_;                  ///< that are not in force

@@ -204,7 +204,8 @@ void add_narrow(const Candidate& rounding, std::vector<Candidate>& to) {
 }
 
 /// Returns the candidates that gain something, fewer bits first.
-std::vector<Candidate> candidates_of(const ModeParts& parts, const StepGraph& graph, ValueId id) {
+std::vector<Candidate> candidates_of(const ModeComposition& parts, const StepGraph& graph,
+                                     ValueId id) {
   const at::ScalarType type = graph.values[static_cast<size_t>(id)].dtype;
   const bool exact = parts.gist() != nullptr || parts.replay() != nullptr;
   std::vector<Candidate> candidates;
@@ -226,7 +227,7 @@ std::vector<Candidate> candidates_of(const ModeParts& parts, const StepGraph& gr
 
 class Choice {
  public:
-  Choice(const ModeParts& parts, std::shared_ptr<OffloadPool> host)
+  Choice(const ModeComposition& parts, std::shared_ptr<OffloadPool> host)
       : parts_(parts), host_(std::move(host)) {}
 
   std::vector<std::shared_ptr<const Codec>> operator()(const StepGraph& graph, ValueId id) const {
@@ -269,14 +270,14 @@ class Choice {
     return bytes;
   }
 
-  ModeParts parts_;
+  ModeComposition parts_;
   std::shared_ptr<OffloadPool> host_;
 };
 
 }  // namespace
 
-CodecChoice codec_choice(const ModeParts& parts, std::shared_ptr<OffloadPool> host) {
-  if (parts == ModeParts{}) return {};
+CodecChoice codec_choice(const ModeComposition& parts, std::shared_ptr<OffloadPool> host) {
+  if (parts == ModeComposition{}) return {};
   return Choice(parts, std::move(host));
 }
 
@@ -430,13 +431,13 @@ bool is_any_operator(const StepGraph& /*graph*/, const RecordedOperator& /*op*/)
   return true;
 }
 
-Policy policy_of(const ModeParts& parts) {
+Policy policy_of(const ModeComposition& parts) {
   Policy policy;
   if (parts.offload() != nullptr) policy.host = std::make_shared<OffloadPool>(parts.host_bytes);
   policy.codec = codec_choice(parts, policy.host);
   policy.rounds = parts.rounding() != nullptr;
   policy.may_replay = &is_nothing;
-  if (const ModePart* replay = parts.replay()) {
+  if (const ModeWord* replay = parts.replay()) {
     policy.may_replay = replay->may_replay;
     policy.keep_what_crosses_segments = replay->keeps_what_crosses;
     policy.segments_of_equal_bytes = replay->equal_segments;

@@ -71,7 +71,7 @@ class OffloadPool {
 ///   "offload". Null: nothing goes there.
 ///
 /// It is empty where the mode encodes nothing.
-[[nodiscard]] CodecChoice codec_choice(const ModeParts& parts,
+[[nodiscard]] CodecChoice codec_choice(const ModeComposition& parts,
                                        std::shared_ptr<OffloadPool> host = nullptr);
 
 /// Returns whether the operator is of a constant list whose results cost little to make: norms,
@@ -85,6 +85,6 @@ class OffloadPool {
 [[nodiscard]] bool is_any_operator(const StepGraph& graph, const RecordedOperator& op);
 
 /// The rules of a mode, as the table of its words says; its codecs are those of codec_choice().
-[[nodiscard]] Policy policy_of(const ModeParts& parts);
+[[nodiscard]] Policy policy_of(const ModeComposition& parts);
 
 }  // namespace noisemark::memopt

@@ -30,11 +30,11 @@ int64_t most_held(const Block& block) {
   return most;
 }
 
-double most_error(const std::vector<std::vector<Option>>& blocks) {
+double most_error(const std::vector<std::vector<ReachableChoice>>& blocks) {
   double sum = 0;
   for (const auto& options : blocks) {
     double most = 0;
-    for (const Option& option : options) most = std::max(most, option.error_squared);
+    for (const ReachableChoice& option : options) most = std::max(most, option.error_squared);
     sum += most;
   }
   return sum;
@@ -63,17 +63,19 @@ std::vector<size_t> undominated(const Block& block) {
   return kept;
 }
 
-int64_t most_before(const std::vector<Option>& options) {
+int64_t most_before(const std::vector<ReachableChoice>& options) {
   int64_t most = -1;
-  for (const Option& option : options) most = std::max(most, option.most_before_bytes);
+  for (const ReachableChoice& option : options) most = std::max(most, option.most_before_bytes);
   return most;
 }
 
 /// Removes what asks for less than the earlier blocks must hold; returns the least held after.
-int64_t drop_unreachable(std::vector<Option>& options, int64_t least_before) {
-  std::erase_if(options, [&](const Option& o) { return o.most_before_bytes < least_before; });
+int64_t drop_unreachable(std::vector<ReachableChoice>& options, int64_t least_before) {
+  std::erase_if(options,
+                [&](const ReachableChoice& o) { return o.most_before_bytes < least_before; });
   int64_t least = kMostBytes;
-  for (const Option& option : options) least = std::min(least, least_before + option.held_bytes);
+  for (const ReachableChoice& option : options)
+    least = std::min(least, least_before + option.held_bytes);
   return least;
 }
 
@@ -87,7 +89,7 @@ Problem Problem::with_error_as_cost() const {
   Problem problem = *this;
   problem.error_limit = std::numeric_limits<double>::infinity();
   for (auto& options : problem.blocks) {
-    for (Option& option : options) option.cost = std::exchange(option.error_squared, 0);
+    for (ReachableChoice& option : options) option.cost = std::exchange(option.error_squared, 0);
   }
   return problem;
 }
@@ -177,7 +179,8 @@ CompletionBound::CompletionBound(const Problem& problem, std::vector<double> pri
   held_scale_ = static_cast<double>(problem.most_held_bytes);
   for (const auto& options : problem.blocks) {
     double most = 0;
-    for (const Option& o : options) most = std::max(most, o.cost + error_price * o.error_squared);
+    for (const ReachableChoice& o : options)
+      most = std::max(most, o.cost + error_price * o.error_squared);
     cost_scale_ += most;
   }
   std::vector<double> offsets;
@@ -196,14 +199,14 @@ CompletionBound::CompletionBound(const Problem& problem, std::vector<double> pri
 // held before it, of cost + (bound after at h + held) - p h. Under any price q after the block, the
 // bound after is at least offset(q) + q (h + held): for q <= p the least is at the range's end, for
 // q >= p at its start. The best q for every p are two running maxima.
-std::vector<double> CompletionBound::offsets_before(const std::vector<Option>& options,
+std::vector<double> CompletionBound::offsets_before(const std::vector<ReachableChoice>& options,
                                                     int64_t least_before_bytes,
                                                     const std::vector<double>& after) const {
   const size_t count = prices_.size();
   const auto least = static_cast<double>(least_before_bytes);
   std::vector<double> before(count, kInfinity);
   std::vector<double> value(count);
-  for (const Option& option : options) {
+  for (const ReachableChoice& option : options) {
     const auto most = static_cast<double>(option.most_before_bytes);
     const auto held = static_cast<double>(option.held_bytes);
     const double cost = option.cost + error_price_ * option.error_squared;
@@ -262,7 +265,7 @@ std::vector<double> byte_prices(const Problem& problem, double error_price) {
   for (const auto& options : problem.blocks) {
     std::vector<Point> by_held;
     std::vector<Point> by_room;
-    for (const Option& option : options) {
+    for (const ReachableChoice& option : options) {
       const double cost = option.cost + error_price * option.error_squared;
       by_held.push_back({static_cast<double>(option.held_bytes), cost});
       by_room.push_back({-static_cast<double>(option.most_before_bytes), cost});
@@ -277,7 +280,7 @@ std::vector<double> error_prices(const Problem& problem, double byte_price) {
   std::vector<double> falls;
   for (const auto& options : problem.blocks) {
     std::vector<Point> points;
-    for (const Option& option : options) {
+    for (const ReachableChoice& option : options) {
       const double held = byte_price * static_cast<double>(option.held_bytes);
       points.push_back({option.error_squared, option.cost + held});
     }

@@ -9,7 +9,7 @@
 namespace noisemark::memopt::plan {
 
 /// A choice that fits at least one selection within the byte limits.
-struct Option {
+struct ReachableChoice {
   int64_t held_bytes = 0;
   double cost = 0;
   double error_squared = 0;
@@ -20,10 +20,10 @@ struct Option {
 /// The blocks reduced to what can be taken, with the byte limits turned into ranges of what is held
 /// before each block. Within those ranges some completion always fits, as far as bytes go.
 struct Problem {
-  std::vector<std::vector<Option>> blocks;  ///< each in the order of `index`, none empty
-  std::vector<int64_t> least_before_bytes;  ///< per block
-  int64_t most_held_bytes = 0;              ///< at the end of forward
-  double error_limit = 0;                   ///< infinity when no selection can exceed it
+  std::vector<std::vector<ReachableChoice>> blocks;  ///< each in the order of `index`, none empty
+  std::vector<int64_t> least_before_bytes;           ///< per block
+  int64_t most_held_bytes = 0;                       ///< at the end of forward
+  double error_limit = 0;                            ///< infinity when no selection can exceed it
 
   [[nodiscard]] bool limits_error() const;
   /// The same with the error in place of the cost, and no limit on it.
@@ -79,7 +79,7 @@ class CompletionBound {
   };
 
   [[nodiscard]] const Line& best(size_t first, double held_before_bytes) const;
-  [[nodiscard]] std::vector<double> offsets_before(const std::vector<Option>& options,
+  [[nodiscard]] std::vector<double> offsets_before(const std::vector<ReachableChoice>& options,
                                                    int64_t least_before_bytes,
                                                    const std::vector<double>& after) const;
   void lower_by_rounding(std::vector<double>& offsets) const;

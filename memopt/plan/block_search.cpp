@@ -70,7 +70,7 @@ class Search {
     candidates_.clear();
     const std::vector<Label>& parents = stages_.back();
     for (uint32_t option = 0; option < problem_.blocks[block].size(); ++option) {
-      const Option& o = problem_.blocks[block][option];
+      const ReachableChoice& o = problem_.blocks[block][option];
       for (uint32_t parent = 0; parent < parents.size(); ++parent) {
         const Label& p = parents[parent];
         if (p.held_bytes > o.most_before_bytes) break;
@@ -413,9 +413,10 @@ Minimum minimize(const Problem& problem, const Effort& effort, std::vector<size_
 std::vector<size_t> least_held(const Problem& problem) {
   std::vector<size_t> chosen;
   for (size_t i = 0; i < problem.blocks.size(); ++i) {
-    const auto least = std::min_element(
-        problem.blocks[i].begin(), problem.blocks[i].end(),
-        [](const Option& a, const Option& b) { return a.held_bytes < b.held_bytes; });
+    const auto least = std::min_element(problem.blocks[i].begin(), problem.blocks[i].end(),
+                                        [](const ReachableChoice& a, const ReachableChoice& b) {
+                                          return a.held_bytes < b.held_bytes;
+                                        });
     chosen.push_back(static_cast<size_t>(least - problem.blocks[i].begin()));
   }
   return chosen;

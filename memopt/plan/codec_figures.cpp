@@ -94,7 +94,8 @@ double nanoseconds(DeviceClock& clock, int launches, Action action) {
 
 std::optional<Encoded> taken(const Codec& codec, const at::Tensor& x) {
   std::optional<Encoded> encoded = codec.encode(x, kKey);
-  if (encoded && encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost) {
+  if (encoded && encoded->answer != nullptr &&
+      encoded->answer->wait() == DeviceAnswer::State::kLost) {
     return std::nullopt;
   }
   return encoded;

@@ -215,18 +215,19 @@ CostBound::CostBound(const BlockOptions& options, const CodecFigures& figures,
   const std::vector<RecordedStorage>& all = options.graph()->storages;
   for (size_t s = 0; s < all.size(); ++s) {
     along_hull(storages.ways_to_free(all[s]), [&](double bytes, double ns_per_byte) {
-      steps_.push_back({static_cast<StorageId>(s), bytes, ns_per_byte});
+      by_price_.push_back({static_cast<StorageId>(s), bytes, ns_per_byte});
     });
   }
-  std::stable_sort(steps_.begin(), steps_.end(),
-                   [](const Step& a, const Step& b) { return a.ns_per_byte < b.ns_per_byte; });
+  std::stable_sort(
+      by_price_.begin(), by_price_.end(),
+      [](const PricedBytes& a, const PricedBytes& b) { return a.ns_per_byte < b.ns_per_byte; });
 }
 
 template <typename CanFree>
 double CostBound::cheapest(int64_t bytes, const CanFree& can_free) const {
   auto left = static_cast<double>(bytes);
   double ns = 0;
-  for (const Step& step : steps_) {
+  for (const PricedBytes& step : by_price_) {
     if (left <= 0) break;
     if (!can_free(step.storage)) continue;
     ns += std::min(left, step.bytes) * step.ns_per_byte;

@@ -36,8 +36,8 @@ class CostBound {
   [[nodiscard]] double to_free(int64_t bytes) const;
 
  private:
-  /// Bytes that can be freed at a price, by rising price.
-  struct Step {
+  /// Bytes of a storage that can be freed at a price.
+  struct PricedBytes {
     StorageId storage = kNone;
     double bytes = 0;
     double ns_per_byte = 0;
@@ -50,7 +50,7 @@ class CostBound {
   template <typename CanFree>
   [[nodiscard]] double cheapest(int64_t bytes, const CanFree& can_free) const;
 
-  std::vector<Step> steps_;
+  std::vector<PricedBytes> by_price_;  ///< by rising price
   FreeableStorages freeable_;
   std::vector<Moment> moments_;  ///< the highest of each part of the step
 };

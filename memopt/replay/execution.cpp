@@ -217,7 +217,7 @@ class PlanExecution::State {
     const std::lock_guard lock(mutex_);
     return held_.refused();
   }
-  [[nodiscard]] std::vector<AwaitedVerdict> awaited() const {
+  [[nodiscard]] std::vector<AwaitedAnswer> awaited() const {
     const std::lock_guard lock(mutex_);
     return held_.awaited();
   }
@@ -537,7 +537,7 @@ std::vector<Refusal> PlanExecution::refused() const {
   return state_->refused();
 }
 
-std::vector<AwaitedVerdict> PlanExecution::awaited() const {
+std::vector<AwaitedAnswer> PlanExecution::awaited() const {
   return state_->awaited();
 }
 

@@ -133,8 +133,8 @@ class PlanExecution {
   /// Values that a codec did not take, once for each codec; in kVerify also those of the plan's
   /// trials.
   [[nodiscard]] std::vector<Refusal> refused() const;
-  /// The verdicts that the device has not yet given on them. The pass does not wait for them.
-  [[nodiscard]] std::vector<AwaitedVerdict> awaited() const;
+  /// The answers that the device has not yet given on them. The pass does not wait for them.
+  [[nodiscard]] std::vector<AwaitedAnswer> awaited() const;
   /// Tensors that are held beyond their own slot: an owner walk counts them as activations.
   [[nodiscard]] std::vector<at::Tensor> held() const;
 

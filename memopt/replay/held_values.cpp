@@ -43,7 +43,7 @@ bool takes(const Codec& codec, const at::Tensor& x, const EncodeKey& key) {
   const std::optional<Encoded> encoded = codec.encode(x, key);
   if (!encoded.has_value()) return false;
   const bool lost =
-      encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost;
+      encoded->answer != nullptr && encoded->answer->wait() == DeviceAnswer::State::kLost;
   return !lost && codec.filled(*encoded) <= kMostFilled && same_bits(codec.decode(*encoded), x);
 }
 
@@ -119,7 +119,7 @@ bool HeldValues::encode(ValueId id, const at::Tensor& tensor, const EncodeKey& k
     refused_.push_back({id, held.codec->form()});
     return false;
   }
-  if (held.encoded->verdict == nullptr) return true;
+  if (held.encoded->answer == nullptr) return true;
   pending_.push_back(id);
   return false;
 }
@@ -131,7 +131,7 @@ bool HeldValues::find_codec(ValueId id, const at::Tensor& tensor, const EncodeKe
   for (const Codec* codec : codecs) {
     std::optional<Encoded> encoded = codec->encode(tensor, key);
     if (!encoded.has_value() ||
-        (encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost)) {
+        (encoded->answer != nullptr && encoded->answer->wait() == DeviceAnswer::State::kLost)) {
       refused_.push_back({id, codec->form()});
       continue;
     }
@@ -302,10 +302,10 @@ void HeldValues::try_codecs(ValueId id, const at::Tensor& tensor) {
 }
 
 /// Lets go of tensors whose encoding was found to hold, and of encodings that were lost.
-void HeldValues::settle(ValueId id, Verdict::State verdict) {
+void HeldValues::settle(ValueId id, DeviceAnswer::State answer) {
   Held& held = held_[static_cast<size_t>(id)];
-  if (verdict == Verdict::State::kPending) return;
-  if (verdict == Verdict::State::kHolds) {
+  if (answer == DeviceAnswer::State::kPending) return;
+  if (answer == DeviceAnswer::State::kHolds) {
     held.tensor = at::Tensor();
     return;
   }
@@ -320,19 +320,19 @@ void HeldValues::settle_pending() {
     const ValueId id = pending_.front();
     const Held& held = held_[static_cast<size_t>(id)];
     if (!held.pending()) continue;
-    const Verdict::State verdict = held.encoded->verdict->poll();
-    if (verdict == Verdict::State::kPending) return;
-    settle(id, verdict);
+    const DeviceAnswer::State answer = held.encoded->answer->poll();
+    if (answer == DeviceAnswer::State::kPending) return;
+    settle(id, answer);
   }
 }
 
-AwaitedVerdict HeldValues::awaited_of(ValueId id) const {
+AwaitedAnswer HeldValues::awaited_of(ValueId id) const {
   const Held& held = held_[static_cast<size_t>(id)];
-  return {{id, held.codec->form()}, held.encoded->verdict};
+  return {{id, held.codec->form()}, held.encoded->answer};
 }
 
-std::vector<AwaitedVerdict> HeldValues::awaited() const {
-  std::vector<AwaitedVerdict> awaited = unheard_;
+std::vector<AwaitedAnswer> HeldValues::awaited() const {
+  std::vector<AwaitedAnswer> awaited = unheard_;
   for (const ValueId id : pending_) {
     if (held_[static_cast<size_t>(id)].pending()) awaited.push_back(awaited_of(id));
   }
@@ -350,8 +350,8 @@ at::Tensor HeldValues::get(ValueId id) {
   Held& held = held_[static_cast<size_t>(bringer)];
   if (held.pending()) {
     const bool same_bits = held.codec->lossless() && held.tensor._version() == held.version;
-    Verdict& verdict = *held.encoded->verdict;
-    settle(bringer, same_bits ? verdict.poll() : verdict.wait());
+    DeviceAnswer& answer = *held.encoded->answer;
+    settle(bringer, same_bits ? answer.poll() : answer.wait());
   }
   const bool whole = treatment(id).encoded_with != kNone;
   if (held.tensor.defined() || !held.encoded.has_value()) {

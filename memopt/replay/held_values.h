@@ -24,9 +24,9 @@ struct Refusal {
 };
 
 /// An encoding of which the device had not said whether it holds when the pass was asked.
-struct AwaitedVerdict {
+struct AwaitedAnswer {
   Refusal if_lost;
-  std::shared_ptr<Verdict> verdict;
+  std::shared_ptr<DeviceAnswer> answer;
 };
 
 /// Makes new memory count as written so often; kNone leaves it as it is.
@@ -71,8 +71,8 @@ class HeldValues {
 
   /// An entry for each time that a codec did not take a value, as far as is known.
   [[nodiscard]] const std::vector<Refusal>& refused() const { return refused_; }
-  /// The verdicts that may still become refusals, also of values that were let go.
-  [[nodiscard]] std::vector<AwaitedVerdict> awaited() const;
+  /// The answers that may still become refusals, also of values that were let go.
+  [[nodiscard]] std::vector<AwaitedAnswer> awaited() const;
   [[nodiscard]] std::vector<at::Tensor> tensors() const;
 
  private:
@@ -117,8 +117,8 @@ class HeldValues {
   [[nodiscard]] std::optional<LargestRow> known_row(const RecordedOperator& attention,
                                                     ValueId id) const;
   void refuse_rounding(ValueId id);
-  void settle(ValueId id, Verdict::State verdict);
-  [[nodiscard]] AwaitedVerdict awaited_of(ValueId id) const;
+  void settle(ValueId id, DeviceAnswer::State answer);
+  [[nodiscard]] AwaitedAnswer awaited_of(ValueId id) const;
   at::Tensor decoded(ValueId id, Held& held);
   [[nodiscard]] const at::Tensor& unchanged(ValueId id, const Held& held) const;
   [[nodiscard]] at::Tensor view_of(const at::Tensor& memory, ValueId id) const;
@@ -136,7 +136,7 @@ class HeldValues {
   std::map<ValueId, LargestRow> largest_rows_;  ///< of queries and keys that were looked at
   std::vector<Refusal> refused_;
   std::deque<ValueId> pending_;  ///< encoded, and not yet heard to hold; in the device's order
-  std::vector<AwaitedVerdict> unheard_;  ///< of what was let go before
+  std::vector<AwaitedAnswer> unheard_;  ///< of what was let go before
 };
 
 }  // namespace noisemark::memopt

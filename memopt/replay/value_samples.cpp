@@ -96,8 +96,8 @@ class OwnWork {
   OwnerScope owner_{Owner::kEncoded};
 };
 
-/// The verdict of a device whose work is done when it has been issued.
-class KnownVerdict final : public Verdict {
+/// The answer of a device whose work is done when it has been issued.
+class KnownVerdict final : public DeviceAnswer {
  public:
   explicit KnownVerdict(State state) : state_(state) {}
   State poll() override { return state_; }
@@ -122,11 +122,12 @@ int32_t DeviceDoubt::take() {
   return number;
 }
 
-std::unique_ptr<Verdict> DeviceDoubt::ask() const {
+std::unique_ptr<DeviceAnswer> DeviceDoubt::ask() const {
   const OwnWork own;
-  if (!device().is_cpu()) return std::make_unique<codecs::AsyncVerdict>(flag_);
+  if (!device().is_cpu()) return std::make_unique<codecs::AsyncAnswer>(flag_);
   const bool none = *flag_.const_data_ptr<int32_t>() == 0;
-  return std::make_unique<KnownVerdict>(none ? Verdict::State::kHolds : Verdict::State::kLost);
+  return std::make_unique<KnownVerdict>(none ? DeviceAnswer::State::kHolds
+                                             : DeviceAnswer::State::kLost);
 }
 
 ValueSamples::ValueSamples(size_t slots, std::shared_ptr<DeviceDoubt> doubt)

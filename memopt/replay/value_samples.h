@@ -52,7 +52,7 @@ class DeviceDoubt {
   [[nodiscard]] int32_t take();
   /// Returns whether it is 0, once the work that was issued so far has been done. It must not be
   /// called while work is recorded for repetition.
-  [[nodiscard]] std::unique_ptr<Verdict> ask() const;
+  [[nodiscard]] std::unique_ptr<DeviceAnswer> ask() const;
 
  private:
   at::Tensor flag_;

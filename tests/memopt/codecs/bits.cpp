@@ -79,7 +79,7 @@ std::vector<NamedCodec> all_codecs() {
                                  {"narrow_fp16", make_narrow_codec(at::kHalf)},
                                  {"mask1", make_mask_codec()},
                                  {"sign1", make_sign_codec()}};
-  for (const ModePart& part : mode_parts()) {
+  for (const ModeWord& part : mode_words()) {
     if (part.make_codec != nullptr) all.push_back({std::string(part.word), part.make_codec()});
   }
   all.push_back({"ssdc", make_sparse_codec(0.6)});

@@ -84,8 +84,8 @@ void add(const Place& place, const std::string& name, const Work& work) {
 
 std::optional<Encoded> taken(const Codec& codec, const at::Tensor& x) {
   std::optional<Encoded> encoded = codec.encode(x, kKey);
-  const bool lost =
-      encoded && encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost;
+  const bool lost = encoded && encoded->answer != nullptr &&
+                    encoded->answer->wait() == DeviceAnswer::State::kLost;
   return lost ? std::nullopt : std::move(encoded);
 }
 
@@ -154,8 +154,8 @@ void add_all(const Place& place) {
 /// The words of the grammar that round, which must all have their figures.
 std::string roundings() {
   std::string words;
-  for (const ModePart& part : mode_parts()) {
-    if (part.place == ModePart::Place::kRounding) words.append(part.word).append(" ");
+  for (const ModeWord& part : mode_words()) {
+    if (part.place == ModeWord::Place::kRounding) words.append(part.word).append(" ");
   }
   return words;
 }

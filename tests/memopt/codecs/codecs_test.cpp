@@ -177,14 +177,14 @@ TEST(CodecContract, has_no_history_and_holds_nothing_of_the_tensor) {
 
 TEST(CodecContract, on_a_cpu_knows_at_once_what_it_holds) {
   ask_all([](const Subject& s) {
-    EXPECT_EQ(s.codec().encode(s.input({64, 64}), kKey).value().verdict, nullptr);
+    EXPECT_EQ(s.codec().encode(s.input({64, 64}), kKey).value().answer, nullptr);
   });
 }
 
-/// A verdict as a GPU would give it.
-class FixedVerdict final : public Verdict {
+/// A answer as a GPU would give it.
+class FixedAnswer final : public DeviceAnswer {
  public:
-  explicit FixedVerdict(State state) : state_(state) {}
+  explicit FixedAnswer(State state) : state_(state) {}
   State poll() override { return State::kPending; }
   State wait() override { return state_; }
 
@@ -192,15 +192,15 @@ class FixedVerdict final : public Verdict {
   State state_;
 };
 
-TEST(Verdict, of_loss_makes_decode_fail) {
+TEST(DeviceAnswer, of_loss_makes_decode_fail) {
   for (const test::NamedCodec& named : test::all_codecs()) {
     const bool may_lose = named.codec->lossless();
     if (!may_lose) continue;
     const at::Tensor x = test::suitable_for(named.name, test::normals({64, 64}));
     Encoded encoded = named.codec->encode(x, kKey).value();
-    encoded.verdict = std::make_shared<FixedVerdict>(Verdict::State::kHolds);
+    encoded.answer = std::make_shared<FixedAnswer>(DeviceAnswer::State::kHolds);
     EXPECT_TRUE(same_bits(named.codec->decode(encoded), x)) << named.name;
-    encoded.verdict = std::make_shared<FixedVerdict>(Verdict::State::kLost);
+    encoded.answer = std::make_shared<FixedAnswer>(DeviceAnswer::State::kLost);
     EXPECT_THROW((void)named.codec->decode(encoded), c10::Error) << named.name;
   }
 }
@@ -263,14 +263,14 @@ TEST(ChainedCodec, refuses_what_either_refuses) {
   EXPECT_FALSE(make_chained_codec(make_sparse_codec(0.6), no_room)->encode(sparse, kAnyKey));
 }
 
-/// A codec whose verdict is not there yet, as on a GPU.
+/// A codec whose answer is not there yet, as on a GPU.
 class Undecided final : public Codec {
  public:
-  explicit Undecided(Verdict::State end) : end_(end) {}
+  explicit Undecided(DeviceAnswer::State end) : end_(end) {}
   std::string_view name() const override { return "undecided"; }
   bool lossless() const override { return true; }
   std::optional<Encoded> encode(const at::Tensor& x, const EncodeKey& /*key*/) const override {
-    struct Fixed final : Verdict {
+    struct Fixed final : DeviceAnswer {
       State end = State::kPending;
       State poll() override { return State::kPending; }
       State wait() override { return end; }
@@ -280,26 +280,26 @@ class Undecided final : public Codec {
     encoded.sizes = x.sizes().vec();
     encoded.strides = x.strides().vec();
     encoded.dtype = x.scalar_type();
-    const auto verdict = std::make_shared<Fixed>();
-    verdict->end = end_;
-    encoded.verdict = verdict;
+    const auto answer = std::make_shared<Fixed>();
+    answer->end = end_;
+    encoded.answer = answer;
     return encoded;
   }
   at::Tensor decode(const Encoded& encoded) const override { return encoded.parts.at(0).clone(); }
 
  private:
-  Verdict::State end_;
+  DeviceAnswer::State end_;
 };
 
 TEST(ChainedCodec, holds_where_both_hold) {
-  using State = Verdict::State;
+  using State = DeviceAnswer::State;
   const at::Tensor x = test::normals({64});
   const auto joint = [&](State outer, State inner) {
     const auto chained =
         make_chained_codec(std::make_shared<Undecided>(outer), std::make_shared<Undecided>(inner));
     const Encoded encoded = chained->encode(x, kAnyKey).value();
-    EXPECT_EQ(encoded.verdict->poll(), State::kPending);
-    const State end = encoded.verdict->wait();
+    EXPECT_EQ(encoded.answer->poll(), State::kPending);
+    const State end = encoded.answer->wait();
     if (end == State::kLost) {
       EXPECT_THROW(static_cast<void>(chained->decode(encoded)), c10::Error);
     } else {

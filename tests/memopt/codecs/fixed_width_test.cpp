@@ -88,7 +88,7 @@ TEST(Narrow, of_what_is_known_to_have_been_narrow_is_the_same) {
       const at::Tensor x = test::normals({count}).to(to).to(at::kFloat);
       const auto encoded = codec->encode(x, cast);
       ASSERT_TRUE(encoded);
-      EXPECT_EQ(encoded->verdict, nullptr);
+      EXPECT_EQ(encoded->answer, nullptr);
       EXPECT_TRUE(test::same_parts(*encoded, codec->encode(x, kAnyKey).value()));
       EXPECT_TRUE(same_bits(codec->decode(*encoded), x));
     }

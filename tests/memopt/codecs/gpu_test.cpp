@@ -28,7 +28,7 @@ constexpr int64_t kMiB = 1 << 20;
 
 Encoded on_cpu(const Encoded& encoded) {
   Encoded copy = encoded;
-  copy.verdict.reset();
+  copy.answer.reset();
   for (at::Tensor& part : copy.parts) part = part.cpu();
   return copy;
 }
@@ -37,15 +37,15 @@ void expect_as_on_cpu(const Codec& codec, const at::Tensor& x, const std::string
   const auto expected = codec.encode(x, kKey);
   const auto encoded = codec.encode(x.to(kGpu), kKey);
   if (!expected) {
-    // If only the values forbid it, a GPU says so by its verdict.
-    EXPECT_TRUE(!encoded ||
-                (encoded->verdict != nullptr && encoded->verdict->wait() == Verdict::State::kLost))
+    // If only the values forbid it, a GPU says so by its answer.
+    EXPECT_TRUE(!encoded || (encoded->answer != nullptr &&
+                             encoded->answer->wait() == DeviceAnswer::State::kLost))
         << what;
     return;
   }
   ASSERT_TRUE(encoded) << what;
-  if (encoded->verdict != nullptr) {
-    EXPECT_EQ(encoded->verdict->wait(), Verdict::State::kHolds) << what;
+  if (encoded->answer != nullptr) {
+    EXPECT_EQ(encoded->answer->wait(), DeviceAnswer::State::kHolds) << what;
   }
   for (const at::Tensor& part : encoded->parts) EXPECT_EQ(part.device(), kGpu);
   EXPECT_TRUE(test::same_parts(on_cpu(*encoded), *expected)) << what;
@@ -158,7 +158,7 @@ TEST(GpuVerdict, is_none_of_what_is_known_to_have_been_narrow) {
     const auto codec = make_narrow_codec(to);
     const at::Tensor x = test::normals({100'003}).to(to).to(at::kFloat);
     const auto encoded = codec->encode(x.to(kGpu), cast).value();
-    EXPECT_EQ(encoded.verdict, nullptr);
+    EXPECT_EQ(encoded.answer, nullptr);
     EXPECT_TRUE(test::same_parts(on_cpu(encoded), codec->encode(x, kKey).value()));
     EXPECT_TRUE(same_bits(codec->decode(encoded).cpu(), x));
   }

@@ -51,7 +51,7 @@ std::string nearest_to(std::string_view spelling) {
 
 TEST(ModeGrammar, reads_every_canonical_spelling_as_what_it_was_written_from) {
   std::set<std::string> spellings;
-  for (const ModeParts& parts : all_mode_parts()) {
+  for (const ModeComposition& parts : all_compositions()) {
     const std::string spelling = spelling_of(parts);
     EXPECT_EQ(parse_mode(spelling), parts) << spelling;
     EXPECT_TRUE(spellings.insert(spelling).second) << spelling;
@@ -76,12 +76,12 @@ TEST(ModeGrammar, tells_alternatives_that_make_every_spelling_and_no_other) {
   joined.erase("");
   joined.insert("none");
   std::set<std::string> canonical;
-  for (const ModeParts& parts : all_mode_parts()) canonical.insert(spelling_of(parts));
+  for (const ModeComposition& parts : all_compositions()) canonical.insert(spelling_of(parts));
   EXPECT_EQ(joined, canonical);
 }
 
 TEST(ModeGrammar, makes_a_mode_of_every_canonical_spelling) {
-  for (const ModeParts& parts : all_mode_parts()) {
+  for (const ModeComposition& parts : all_compositions()) {
     const std::string spelling = spelling_of(parts);
     const std::unique_ptr<Mode> mode = make_mode(spelling);
     EXPECT_EQ(mode->name(), spelling);
@@ -90,7 +90,7 @@ TEST(ModeGrammar, makes_a_mode_of_every_canonical_spelling) {
 }
 
 TEST(ModeGrammar, reads_a_limit_of_host_memory_behind_what_offloads) {
-  const ModeParts parts = parse_mode("echo+offload:all,host=64KiB");
+  const ModeComposition parts = parse_mode("echo+offload:all,host=64KiB");
   EXPECT_EQ(parts.host_bytes, 65536);
   EXPECT_EQ(parts.offload()->word, "offload:all");
   EXPECT_EQ(spelling_of(parts), "echo+offload:all,host=64KiB");
@@ -121,7 +121,7 @@ TEST(ModeGrammar, calls_lossless_what_rounds_nothing) {
 
 TEST(ModeGrammar, has_words_that_stand_for_all_modes_those_that_round_and_those_that_do_not) {
   const std::vector<std::string> every = modes_meant_by({"every"});
-  ASSERT_EQ(every.size(), mode_parts().size());
+  ASSERT_EQ(every.size(), mode_words().size());
   for (const std::string kind : {"lossless", "lossy"}) {
     const std::vector<std::string> meant = modes_meant_by({kind});
     ASSERT_FALSE(meant.empty());

@@ -109,7 +109,7 @@ class Generator {
       return;
     }
     do {
-      mode.spelling = spelling_of(dice_.of(all_mode_parts()));
+      mode.spelling = spelling_of(dice_.of(all_compositions()));
     } while (mode.spelling == "none");
   }
 
@@ -258,7 +258,7 @@ class Generator {
     ModeChoice& mode = program_.mode;
     mode.strict = mode.budget() && dice.percent(30);
     if (mode.budget() || !dice.percent(50)) return;
-    ModeParts parts = parse_mode(mode.spelling);
+    ModeComposition parts = parse_mode(mode.spelling);
     if (parts.offload() == nullptr) return;
     parts.host_bytes = dice.of(std::vector<int64_t>{64, 1024, 4096, 65536});
     mode.spelling = spelling_of(parts);

@@ -161,7 +161,7 @@ double benchmark_bound(std::string_view word) {
 
 /// A codec with a mantissa of m bits has the bound 2^-m; one of b whole bits has 2^b - 1 steps, and
 /// draws them by the number of the step, which the host gives.
-Rounding rounding_of(const ModePart& part) {
+Rounding rounding_of(const ModeWord& part) {
   const double bound = benchmark_bound(part.word);
   Rounding rounding;
   rounding.bound = kOfBenchmarks * std::max(bound, kLastPlace);
@@ -189,9 +189,9 @@ std::vector<Round> rounds_of(const Rounding& rounding) {
 
 /// Throws std::logic_error where the mode does not round, or chooses how.
 Rounding rounding_of(const std::string& spelling) {
-  for (const ModeParts& parts : all_mode_parts()) {
+  for (const ModeComposition& parts : all_compositions()) {
     if (spelling_of(parts) != spelling.substr(0, spelling.find(','))) continue;
-    const ModePart* part = parts.words[static_cast<size_t>(ModePart::Place::kRounding)];
+    const ModeWord* part = parts.words[static_cast<size_t>(ModeWord::Place::kRounding)];
     if (part != nullptr) return rounding_of(*part);
   }
   throw std::logic_error("oracle: " + spelling + ": no word that rounds");
@@ -404,7 +404,7 @@ std::optional<Finding> look_at_memory(const Loop& loop, const Trace& none, const
 /// and the host's memory hold more beside it, and so does a backward that is differentiated.
 bool guards_peak(const Program& program) {
   if (program.mode.budget() || !one_sink(program.loop)) return false;
-  const ModeParts parts = parse_mode(program.mode.spelling);
+  const ModeComposition parts = parse_mode(program.mode.spelling);
   return parts.lossless() && parts.gist() == nullptr && parts.offload() == nullptr &&
          !differentiates_twice(program.loop);
 }

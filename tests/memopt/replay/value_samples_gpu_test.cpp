@@ -53,10 +53,10 @@ TEST(GpuValueSamples, leave_the_number_of_the_first_slot_that_differs) {
   samples.take(2, x);
   EXPECT_TRUE(samples.fits(0, x.clone()));
   EXPECT_TRUE(samples.fits(2, x.clone()));
-  EXPECT_EQ(doubt->ask()->wait(), Verdict::State::kHolds);
+  EXPECT_EQ(doubt->ask()->wait(), DeviceAnswer::State::kHolds);
   EXPECT_TRUE(samples.fits(2, x + 1));
   EXPECT_TRUE(samples.fits(0, x + 1));
-  EXPECT_EQ(doubt->ask()->wait(), Verdict::State::kLost);
+  EXPECT_EQ(doubt->ask()->wait(), DeviceAnswer::State::kLost);
   EXPECT_EQ(ValueSamples::slot_of(doubt->take()), 2);
   EXPECT_EQ(doubt->take(), 0);
 }

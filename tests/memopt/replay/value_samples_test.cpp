@@ -103,10 +103,10 @@ TEST(ValueSamples, that_a_device_compares_say_nothing_until_it_is_asked) {
   const at::Tensor x = at::randn({5, 7});
   samples.take(2, x);
   EXPECT_TRUE(samples.fits(2, x.clone()));
-  EXPECT_EQ(doubt->ask()->wait(), Verdict::State::kHolds);
+  EXPECT_EQ(doubt->ask()->wait(), DeviceAnswer::State::kHolds);
   EXPECT_EQ(doubt->take(), 0);
   EXPECT_TRUE(samples.fits(2, x + 1));
-  EXPECT_EQ(doubt->ask()->wait(), Verdict::State::kLost);
+  EXPECT_EQ(doubt->ask()->wait(), DeviceAnswer::State::kLost);
   const int32_t number = doubt->take();
   ASSERT_NE(number, 0);
   EXPECT_EQ(ValueSamples::slot_of(number), 2);

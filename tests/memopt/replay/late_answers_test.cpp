@@ -33,7 +33,7 @@
 namespace noisemark::memopt {
 namespace {
 
-using State = Verdict::State;
+using State = DeviceAnswer::State;
 constexpr int kNever = std::numeric_limits<int>::max();
 
 /// A device's answers, in a test's hands.
@@ -45,9 +45,9 @@ struct Device {
   std::optional<at::ScalarType> told;  ///< of the last tensor: what it was cast from
 };
 
-class LateVerdict final : public Verdict {
+class LateAnswer final : public DeviceAnswer {
  public:
-  explicit LateVerdict(std::shared_ptr<Device> device)
+  explicit LateAnswer(std::shared_ptr<Device> device)
       : device_(std::move(device)), end_(device_->end), left_(device_->late) {}
   State poll() override {
     if (answered_) return end_;
@@ -82,11 +82,11 @@ class LateCodec final : public Codec {
     Encoded encoded;
     encoded.parts = {device_->end == State::kLost ? at::zeros_like(x) : x.clone()};
     if (!lossless_) encoded.parts.front().fill_(1);
-    encoded.verdict = std::make_shared<LateVerdict>(device_);
+    encoded.answer = std::make_shared<LateAnswer>(device_);
     return encoded;
   }
   [[nodiscard]] at::Tensor decode(const Encoded& encoded) const override {
-    TORCH_CHECK(encoded.verdict->wait() == State::kHolds);
+    TORCH_CHECK(encoded.answer->wait() == State::kHolds);
     return encoded.parts.front();
   }
 
@@ -134,7 +134,7 @@ class Held {
   TreatmentPlan plan_;
 };
 
-TEST(LateVerdicts, let_a_tensor_go_when_they_come_and_not_before) {
+TEST(LateAnswers, let_a_tensor_go_when_they_come_and_not_before) {
   Held some(1);
   some.device->late = 2;
   const auto memory = some.bring(0);
@@ -149,7 +149,7 @@ TEST(LateVerdicts, let_a_tensor_go_when_they_come_and_not_before) {
   EXPECT_TRUE(some.held->refused().empty());
 }
 
-TEST(LateVerdicts, of_loss_keep_the_tensor_and_count) {
+TEST(LateAnswers, of_loss_keep_the_tensor_and_count) {
   Held some(1);
   some.device->end = State::kLost;
   some.device->late = 1;
@@ -164,7 +164,7 @@ TEST(LateVerdicts, of_loss_keep_the_tensor_and_count) {
   EXPECT_FALSE(some.held->get(0).equal(at::zeros_like(some.held->get(0))));
 }
 
-TEST(LateVerdicts, are_asked_for_in_order_and_one_at_a_look_while_the_first_is_pending) {
+TEST(LateAnswers, are_asked_for_in_order_and_one_at_a_look_while_the_first_is_pending) {
   Held some(3);
   for (ValueId id = 0; id < 3; ++id) some.bring(id);
   for (int look = 1; look <= 5; ++look) {
@@ -174,7 +174,7 @@ TEST(LateVerdicts, are_asked_for_in_order_and_one_at_a_look_while_the_first_is_p
   EXPECT_EQ(some.held->tensors().size(), 3U);
 }
 
-TEST(LateVerdicts, that_are_pending_cost_the_encoding_nothing_but_its_use_and_the_host_no_wait) {
+TEST(LateAnswers, that_are_pending_cost_the_encoding_nothing_but_its_use_and_the_host_no_wait) {
   Held some(1);
   const auto memory = some.bring(0);
   {
@@ -184,7 +184,7 @@ TEST(LateVerdicts, that_are_pending_cost_the_encoding_nothing_but_its_use_and_th
   EXPECT_EQ(some.device->waited, 0);
 }
 
-TEST(LateVerdicts, are_waited_for_where_the_bits_are_others) {
+TEST(LateAnswers, are_waited_for_where_the_bits_are_others) {
   Held rounding(1, /*lossless=*/false);
   rounding.bring(0);
   EXPECT_TRUE(rounding.held->get(0).equal(at::ones({16}))) << "whenever the device answers";
@@ -198,21 +198,21 @@ TEST(LateVerdicts, are_waited_for_where_the_bits_are_others) {
   EXPECT_EQ(changed.device->waited, 1);
 }
 
-TEST(LateVerdicts, of_what_was_let_go_are_still_awaited) {
+TEST(LateAnswers, of_what_was_let_go_are_still_awaited) {
   Held some(3);
   for (ValueId id = 0; id < 3; ++id) some.bring(id);
   some.held->let_go(1);
-  const std::vector<AwaitedVerdict> awaited = some.held->awaited();
+  const std::vector<AwaitedAnswer> awaited = some.held->awaited();
   ASSERT_EQ(awaited.size(), 3U);
   EXPECT_EQ(awaited.front().if_lost.value, 1);
   some.held->settle_pending();
-  for (const AwaitedVerdict& one : awaited) dynamic_cast<LateVerdict&>(*one.verdict).answer();
+  for (const AwaitedAnswer& one : awaited) dynamic_cast<LateAnswer&>(*one.answer).answer();
   some.held->settle_pending();
   EXPECT_EQ(some.held->tensors().size(), 0U);
   EXPECT_EQ(some.held->awaited().size(), 1U) << "nobody has asked for that one";
 }
 
-TEST(LateVerdicts, need_not_be_asked_for_where_the_codec_is_told_what_the_tensor_was_cast_from) {
+TEST(LateAnswers, need_not_be_asked_for_where_the_codec_is_told_what_the_tensor_was_cast_from) {
   Held some(1);
   some.held->bring(0, at::ones({16}), at::kBFloat16);
   EXPECT_EQ(some.device->told, at::kBFloat16);
@@ -300,13 +300,13 @@ int64_t live_before_backward(int late) {
   return live;
 }
 
-TEST(LateVerdicts, free_what_was_saved_before_backward_begins) {
+TEST(LateAnswers, free_what_was_saved_before_backward_begins) {
   const int64_t at_once = live_before_backward(0);
   EXPECT_EQ(live_before_backward(2), at_once) << "a later tensor is saved, or forward ends";
   EXPECT_EQ(live_before_backward(kNever), at_once + LateLayers::kBytes) << "nobody knows yet";
 }
 
-TEST(LateVerdicts, that_come_between_forward_and_backward_are_heard_when_somebody_asks) {
+TEST(LateAnswers, that_come_between_forward_and_backward_are_heard_when_somebody_asks) {
   LateLayers layers(/*encodes=*/true);
   layers.reach_the_plan();
   layers.device->late = kNever;
@@ -319,7 +319,7 @@ TEST(LateVerdicts, that_come_between_forward_and_backward_are_heard_when_somebod
   static_cast<void>(layers.backward(next));
 }
 
-TEST(LateVerdicts, change_no_gradient_whenever_they_come_and_whatever_they_say) {
+TEST(LateAnswers, change_no_gradient_whenever_they_come_and_whatever_they_say) {
   LateLayers none(/*encodes=*/false);
   LateLayers layers(/*encodes=*/true);
   for (int step = 0; step < 4; ++step) static_cast<void>(none.step());
@@ -335,7 +335,7 @@ TEST(LateVerdicts, change_no_gradient_whenever_they_come_and_whatever_they_say) 
   }
 }
 
-TEST(LateVerdicts, of_loss_that_come_after_their_pass_count_and_lead_to_the_next_codec) {
+TEST(LateAnswers, of_loss_that_come_after_their_pass_count_and_lead_to_the_next_codec) {
   LateLayers layers(/*encodes=*/true);
   layers.reach_the_plan();
   layers.device->end = State::kLost;
@@ -354,7 +354,7 @@ TEST(LateVerdicts, of_loss_that_come_after_their_pass_count_and_lead_to_the_next
   EXPECT_TRUE(replaced);
 }
 
-TEST(LateVerdicts, are_not_asked_for_while_a_step_is_recorded) {
+TEST(LateAnswers, are_not_asked_for_while_a_step_is_recorded) {
   LateLayers layers(/*encodes=*/true);
   layers.reach_the_plan();
   layers.device->late = kNever;
