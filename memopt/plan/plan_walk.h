@@ -59,15 +59,17 @@ class PlanWalk {
   /// on: a graph that is retained releases its slots long after its last use of them. A slot that
   /// is asked a second time begins another backward pass.
   Memory ask(SlotId slot) {
-    const auto at = static_cast<size_t>(slot);
-    if (asked_[at]) {
-      begin_round();
-      asked_again_ = true;
-    }
-    asked_[at] = true;
-    Memory memory = get(plan_.slots[at].value, nullptr);
-    read(plan_.slots[at].value);
+    note_asked(slot);
+    const ValueId value = plan_.slots[static_cast<size_t>(slot)].value;
+    Memory memory = get(value, nullptr);
+    read(value);
     return memory;
+  }
+
+  /// Backward has got the slot's value from elsewhere.
+  void pass_over(SlotId slot) {
+    note_asked(slot);
+    forgo(plan_.slots[static_cast<size_t>(slot)].value);
   }
 
   /// Backward is done with the slot.
@@ -90,6 +92,15 @@ class PlanWalk {
   }
 
  private:
+  void note_asked(SlotId slot) {
+    const auto at = static_cast<size_t>(slot);
+    if (asked_[at]) {
+      begin_round();
+      asked_again_ = true;
+    }
+    asked_[at] = true;
+  }
+
   void begin_round() {
     asked_.assign(asked_.size(), false);
     for (size_t v = 0; v < plan_.values.size(); ++v) {
@@ -140,9 +151,7 @@ class PlanWalk {
     store_.begin(treatment(id).recipe, aside);
     const std::vector<Memory> results = store_.run(recipe, inputs_of(recipe, light, local));
     if (!aside) {
-      for (const ValueId input : recipe.inputs) {
-        if (light || !treatment(input).light) read(input);
-      }
+      each_input(id, [this](ValueId input) { read(input); });
     }
     Memory wanted;
     for (size_t i = 0; i < recipe.results.size() && i < results.size(); ++i) {
@@ -158,6 +167,13 @@ class PlanWalk {
     }
     store_.require_made(recipe, id, wanted);
     return wanted;
+  }
+
+  /// What is made on the side is not waited for.
+  void each_input(ValueId made, const auto& tell) const {
+    for (const ValueId input : plan_.recipes[static_cast<size_t>(treatment(made).recipe)]->inputs) {
+      if (treatment(made).light || !treatment(input).light) tell(input);
+    }
   }
 
   /// A light value that feeds a heavy operator is made on the side and let go with it.
@@ -183,6 +199,16 @@ class PlanWalk {
     const ValueId with = treatment(id).encoded_with;
     if (with == kNone) return;
     if (--shared_reads_left_[static_cast<size_t>(with)] <= 0) store_.let_go_decoded(with);
+  }
+
+  /// A reader does without the value. Where no other is left, nobody makes it in this round, and
+  /// what it is made of has a reader less.
+  void forgo(ValueId id) {
+    const bool was_made = is_cached(id);
+    read(id);
+    if (was_made || reads_left_[static_cast<size_t>(id)] > 0) return;
+    if (treatment(id).source != Source::kMadeAgain) return;
+    each_input(id, [this](ValueId input) { forgo(input); });
   }
 
   const TreatmentPlan& plan_;

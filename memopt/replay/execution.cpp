@@ -155,7 +155,10 @@ class PlanExecution::State {
     held_.settle_pending();
     const KernelScope kernels;
     note_asked();
-    if (at::Tensor saved = still_there(slot); saved.defined()) return saved;
+    if (at::Tensor saved = still_there(slot); saved.defined()) {
+      walk_.pass_over(slot);
+      return saved;
+    }
     at::Tensor tensor = walk_.ask(slot);
     refuse_another_value(slot, tensor);
     look_ahead(slot);

@@ -432,5 +432,20 @@ TEST(Mended, what_a_linear_layer_before_a_steep_operator_reads_is_not_rounded) {
   for (const char* mode : {"q4", "q2"}) EXPECT_EQ(finding_of_seed(40243, mode), "") << mode;
 }
 
+/// The graph of the gradient holds what a slot saved, so that the slot is not made again, and what
+/// waited for it goes.
+TEST(Mended, a_slot_whose_memory_is_still_there_lets_go_of_what_waited_for_it) {
+  const std::vector<Call> calls = {call("mul", {0, 0}), call("gated_by_resized_out", {1}),
+                                   call("linear", {2}, {0}), call("silu", {3}),
+                                   call("sigmoid", {4})};
+  Program program = on_vectors(calls, "mirror");
+  program.loop.batch = 200;
+  program.loop.scopes = Scopes::kAroundAnother;
+  program.loop.another = "mirror:sqrt";
+  program.loop.gradient_penalty = true;
+  program.loop.backwards = 2;
+  EXPECT_EQ(finding_of(program), "");
+}
+
 }  // namespace
 }  // namespace noisemark::memopt::programs
