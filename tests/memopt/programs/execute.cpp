@@ -1,6 +1,7 @@
 #include "tests/memopt/programs/execute.h"
 
 #include <ATen/ATen.h>
+#include <ATen/SequenceNumber.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
@@ -167,6 +168,16 @@ class [[nodiscard]] ScopeInBackward {
   unsigned hook_ = 0;
 };
 
+/// Autograd runs the nodes of larger numbers first, and each thread counts its own from 0. Where
+/// graphs of several threads are added up, the numbers of this thread come first from now on,
+/// whatever it made before: the order of a sum decides its bits.
+void number_beyond_other_threads() {
+  constexpr uint64_t kMoreThanAThreadMakes = 1 << 16;
+  while (at::sequence_number::peek() < kMoreThanAThreadMakes) {
+    at::sequence_number::get_and_increment();
+  }
+}
+
 /// A log follows the operators of threads that have the state of the one that opened it.
 void run_on(bool thread, const std::function<void()>& work, bool logged = false) {
   if (!thread) return work();
@@ -188,6 +199,7 @@ class Training {
  public:
   Training(const Program& program, const Execution& execution)
       : program_(program), loop_(program.loop), execution_(execution) {
+    number_beyond_other_threads();
     at::manual_seed(program.seed);
     ModelView view;
     for (size_t i = 0; i < program.states.size(); ++i) {

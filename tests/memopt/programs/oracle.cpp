@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -18,6 +19,7 @@
 
 #include "memopt/modes/budget.h"
 #include "memopt/modes/mode_grammar.h"
+#include "memopt/record/step_graph.h"
 #include "reports/seeds/gates.h"
 #include "tests/memopt/programs/execute.h"
 #include "tests/memopt/programs/operators.h"
@@ -70,7 +72,7 @@ class RoundingMode final : public Mode {
   };
 
   [[nodiscard]] bool rounds(const at::Tensor& tensor) const {
-    if (tensor.layout() != at::kStrided) return false;
+    if (form_of(tensor) != MemoryForm::kPlain) return false;
     if (tensor.scalar_type() != at::kFloat && tensor.scalar_type() != at::kBFloat16) return false;
     return std::none_of(model_.begin(), model_.end(),
                         [&](const at::Tensor& one) { return one.is_alias_of(tensor); });
@@ -523,9 +525,13 @@ Budget budget_of(const ModeChoice& choice, const Trace& none) {
   return budget;
 }
 
+/// By a norm of values, or of the weights.
 bool normalizes(const Program& program) {
-  return std::any_of(program.calls.begin(), program.calls.end(), [](const Call& call) {
-    return call.op == "batch_norm" || call.op == "group_norm" || call.op == "layer_norm";
+  constexpr std::array<std::string_view, 6> kNorms = {"batch_norm",  "group_norm",
+                                                      "layer_norm",  "spectral_norm",
+                                                      "weight_norm", "weight_normalized"};
+  return std::any_of(program.calls.begin(), program.calls.end(), [&](const Call& call) {
+    return std::find(kNorms.begin(), kNorms.end(), call.op) != kNorms.end();
   });
 }
 
@@ -546,7 +552,9 @@ class Judgement {
     none_ = run_under("none");
     const Trace again = run_under("none");
     if (!none_.steps.back().error.empty()) return Finding{"invalid", none_.steps.back().error};
-    if (compare_bits(program_, none_, again)) return Finding{"invalid", "it cannot be repeated"};
+    if (const auto differs = compare_bits(program_, none_, again)) {
+      return Finding{"invalid", "it cannot be repeated: " + differs->kind + " " + differs->detail};
+    }
     const std::string& spelling = program_.mode.spelling;
     if (!program_.mode.budget()) return look_at(spelling, {}, run_again_under(spelling, false));
     return run_within(budget_of(program_.mode, none_));
@@ -618,6 +626,8 @@ class Judgement {
     for (const Round& round : rounds_of(rounding)) {
       const Trace rounded =
           execute(plain_, {[&] { return std::make_unique<RoundingMode>(round); }, &none_});
+      const std::string& error = rounded.steps.back().error;
+      if (!error.empty()) throw std::logic_error("oracle: its own rounding: " + error);
       for (size_t step = 0; step < rounded.steps.size(); ++step) {
         const auto error = gradient_error(none_.steps[step], rounded.steps[step]);
         if (!error || error->size == 0 || !std::isfinite(error->size)) continue;
