@@ -116,6 +116,21 @@ TEST(Oracle, can_repeat_a_program_whose_graphs_come_from_several_threads) {
   EXPECT_EQ(kind_of(generate(201237), make), "");
 }
 
+/// The outer mode keeps what the square saved, the inner one copies what the ReLU did.
+TEST(Oracle, lets_each_of_two_modes_hold_a_tensor_that_both_save) {
+  Program program = three_layers();
+  program.input = {c10::kFloat, {1, 8}};
+  program.calls = {layer("linear", 0, {0}), layer("relu", 1, {})};
+  program.loop = {};
+  program.loop.steps = 18;
+  program.loop.batch = 200;
+  program.loop.scopes = Scopes::kAroundAnother;
+  program.loop.another = "offload:all";
+  program.mode = {"mirror"};
+  const MakeMode make = [](const std::string& spelling) { return make_mode(spelling); };
+  EXPECT_EQ(kind_of(program, make), "");
+}
+
 /// Elements of a named tensor cannot be chosen by a mask, and "q2" may have more than its bound.
 TEST(Oracle, rounds_for_comparison_in_programs_with_named_tensors) {
   const MakeMode make = [](const std::string& spelling) { return make_mode(spelling); };
@@ -298,6 +313,20 @@ TEST(Generating, leaves_later_forms_out_of_the_first_seeds) {
     }
     EXPECT_LE(program.loop.scopes, Scopes::kAroundAnother) << seed;
     EXPECT_FALSE(program.loop.counts_gradients || program.mode.strict) << seed;
+  }
+}
+
+/// The seeds right below those with forms keep their programs too.
+TEST(Generating, leaves_tensors_that_are_no_plain_memory_out_of_seeds_below_100000) {
+  ASSERT_EQ(kFirstFormedSeed, 100000U);
+  for (const uint64_t first : {uint64_t{1}, kFirstLaterSeed, kFirstFormedSeed - 300}) {
+    for (uint64_t seed = first; seed < first + 300; ++seed) {
+      const Program program = generate(seed);
+      for (const Call& call : program.calls) {
+        for (const Operator& formed : formed_operators()) EXPECT_NE(call.op, formed.name) << seed;
+      }
+      EXPECT_FALSE(program.loop.thread_state) << seed;
+    }
   }
 }
 
