@@ -10,14 +10,21 @@
 
 #include "reports/base/file.h"
 #include "reports/base/json_reader.h"
+#include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
+#include "reports/profile/characterization.h"
 #include "reports/render/report.h"
 
 namespace noisemark::reports {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool has_roofline(const Profile& profile) {
+  const Roofline& roofline = profile.roofline;
+  return roofline.missing.empty() && !roofline.operators.empty() && profile.cost.plain_s > 0;
+}
 
 /// The time of a step in which operators ran that compute bounds, and of those that memory bounds.
 std::pair<double, double> bound_times(const Roofline& roofline) {
@@ -47,6 +54,44 @@ std::string waiting_words(const Profile& profile) {
   if (device_s == 0 || busy > kBusy) return "";
   return fmt::format("the host, for which the GPU waits in {} of a step; ",
                      format_percent(1 - busy));
+}
+
+/// Baselines that execute operators of these classes otherwise (baselines/baseline.h).
+struct Execution {
+  std::string_view baseline;
+  std::string_view operators;
+  std::string_view classes[2];
+};
+constexpr Execution kExecutions[] = {
+    {"channels-last", "convolutions", {"convolution", "convolution"}},
+    {"fused", "normalizations and activation functions", {"normalization", "activation function"}}};
+
+/// Of a step; a proposal below it would drown in noise.
+constexpr double kLeastToWin = 0.01;
+
+bool has_word(std::string_view baseline, std::string_view word) {
+  return fmt::format("+{}+", baseline).find(fmt::format("+{}+", word)) != std::string::npos;
+}
+
+Proposal proposal_of(const Execution& execution, const Roofline& roofline) {
+  Proposal made{execution.baseline, execution.operators};
+  for (const RoofRow& row : roofline.operators) {
+    const std::string_view kind = operator_class(row.name);
+    if (kind != execution.classes[0] && kind != execution.classes[1]) continue;
+    made.time_frac += row.time_s / roofline.step_s;
+    made.roof_frac += row.roof_s / roofline.step_s;
+  }
+  return made;
+}
+
+/// " Try `--baseline fused` first: ...", where there is something to try.
+std::string trial_words(const Profile& profile) {
+  const std::vector<Proposal> all = proposals(profile);
+  if (all.empty()) return "";
+  const Proposal& first = all.front();
+  return fmt::format(". Try `--baseline {}` first: {} take {} of a step, and {} at their roof",
+                     first.baseline, first.operators, format_percent(first.time_frac),
+                     format_percent(first.roof_frac));
 }
 
 fs::path profile_in(const fs::path& folder) {
@@ -82,24 +127,55 @@ std::string other_work(const Profile& profile, const Result& result) {
 
 }  // namespace
 
-std::string limit_words(const Profile& profile) {
-  const Roofline& roofline = profile.roofline;
-  if (!roofline.missing.empty() || roofline.operators.empty() || !(profile.cost.plain_s > 0)) {
-    return "";
+std::vector<Proposal> proposals(const Profile& profile) {
+  std::vector<Proposal> made;
+  if (!has_roofline(profile)) return made;
+  for (const Execution& execution : kExecutions) {
+    if (has_word(profile.baseline, execution.baseline)) continue;
+    made.push_back(proposal_of(execution, profile.roofline));
   }
+  std::erase_if(made, [](const Proposal& p) { return p.most_frac() < kLeastToWin; });
+  std::stable_sort(made.begin(), made.end(), [](const Proposal& a, const Proposal& b) {
+    return a.most_frac() > b.most_frac();
+  });
+  return made;
+}
+
+std::string proposals_section(const Profile& profile) {
+  const std::vector<Proposal> all = proposals(profile);
+  if (all.empty()) return "";
+  MarkdownTable table({{"try"},
+                       {"operators that it executes otherwise"},
+                       {"of a step", Align::kRight},
+                       {"at their roof", Align::kRight},
+                       {"to win at most", Align::kRight}});
+  for (const Proposal& one : all) {
+    table.add_row({code(fmt::format("--baseline {}", one.baseline)), std::string(one.operators),
+                   format_percent(one.time_frac), format_percent(one.roof_frac),
+                   format_percent(one.most_frac())});
+  }
+  return fmt::format(
+      "\n## What to try\n\n{}\nNo baseline has won anything before it was measured: `noisemark "
+      "sweep` runs both.\n",
+      table.text());
+}
+
+std::string limit_words(const Profile& profile) {
+  if (!has_roofline(profile)) return "";
+  const Roofline& roofline = profile.roofline;
   const auto [compute_s, memory_s] = bound_times(roofline);
   const bool compute = compute_s >= memory_s;
   const auto [name, to_win_s] = most_to_win(roofline);
   return fmt::format(
       "{}{}, which bounds operators of {} of a step, while {} bounds those of {}; with every "
       "operator at its roof a step would take {} of its time, and the most is to be won at {}: {} "
-      "of a step",
+      "of a step{}",
       waiting_words(profile), compute ? "compute" : "memory",
       format_percent((compute ? compute_s : memory_s) / roofline.step_s),
       compute ? "memory" : "compute",
       format_percent((compute ? memory_s : compute_s) / roofline.step_s),
       format_percent(roofline.ideal_s / profile.cost.plain_s), name,
-      format_percent(to_win_s / roofline.step_s));
+      format_percent(to_win_s / roofline.step_s), trial_words(profile));
 }
 
 std::vector<Finding> check_profiles(const fs::path& path) {

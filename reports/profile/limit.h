@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/profile/profile.h"
@@ -10,8 +11,27 @@
 
 namespace noisemark::reports {
 
-/// One sentence that names what limits the speed of a step and where the most is to be won, by the
-/// roofline and, of a GPU, by the time that it worked. Empty without a roofline.
+/// Another baseline that a step may be tried under, with the time of the operators that it executes
+/// otherwise.
+struct Proposal {
+  std::string_view baseline;   ///< a word of --baseline
+  std::string_view operators;  ///< "convolutions"
+  double time_frac = 0;        ///< their time as a share of the profiled step
+  double roof_frac = 0;        ///< the share that they would take at their roof
+
+  /// No execution of the same operators wins more than this share of a step.
+  [[nodiscard]] double most_frac() const { return time_frac - roof_frac; }
+};
+
+/// Returns the baselines that the profiled one does not have yet and that may win 1 % of a step, by
+/// falling share. Empty without a roofline.
+[[nodiscard]] std::vector<Proposal> proposals(const Profile& profile);
+
+/// Section «What to try» of profile.md. Empty where there is no proposal.
+[[nodiscard]] std::string proposals_section(const Profile& profile);
+
+/// Says what limits the speed of a step and where the most is to be won, by the roofline and, of a
+/// GPU, by the time that it worked; then what to try first. Empty without a roofline.
 [[nodiscard]] std::string limit_words(const Profile& profile);
 
 /// Reads `folder`/profile, in which `noisemark profile` was told to write. Returns limit_words() of

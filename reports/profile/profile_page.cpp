@@ -6,6 +6,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/profile/limit.h"
 #include "reports/profile/profile.h"
 
 namespace noisemark::reports {
@@ -27,7 +28,8 @@ class Page {
   [[nodiscard]] std::string text() const {
     return finished_page(fmt::format(
         "# Profile of {}\n\n{}{}{}{}\n{}{}{}{}{}{}", plain(profile_.benchmark), headline(),
-        roofline_section(profile_.roofline, profile_.cost.plain_s, plot_line(plots_, "roofline")),
+        roofline_section(profile_.roofline, profile_.cost.plain_s, plot_line(plots_, "roofline")) +
+            proposals_section(profile_),
         step_model_section(profile_.roofline), characterization_section(profile_.characterization),
         memory(), operators(), joined(), layers("Blocks", profile_.blocks),
         layers("Layers", profile_.layers), kDefinitions));

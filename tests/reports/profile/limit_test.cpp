@@ -47,6 +47,48 @@ TEST(Limit, names_what_bounds_most_of_a_step_and_where_the_most_is_to_be_won) {
   EXPECT_TRUE(limit_words(other).starts_with("memory, which bounds operators of 80.0 % of a step"));
 }
 
+/// The same step with convolutions, a norm and an activation function in the place of the rest.
+Profile of_convolutions() {
+  Profile made = profile();
+  made.roofline.operators = {
+      {"aten::convolution_backward", "", "float32", 1, 0.05, 3e9, 1e7, 0.03, true},
+      {"aten::native_group_norm", "", "float32", 1, 0.02, 2.5e7, 1e8, 0.005, false},
+      {"aten::silu", "", "float32", 1, 0.01, 2.5e7, 1e8, 0.004, false},
+      {"aten::add", "", "float32", 1, 0.02, 2.5e7, 1e8, 0.001, false}};
+  return made;
+}
+
+TEST(Limit, proposes_baselines_by_what_their_operators_take_beyond_their_roof) {
+  const Profile tried = of_convolutions();
+  const std::vector<Proposal> all = proposals(tried);
+  ASSERT_EQ(all.size(), 2);
+  EXPECT_EQ(all[0].baseline, "fused") << "21 ms are to be won at the norm and the activation";
+  EXPECT_DOUBLE_EQ(all[0].most_frac(), 0.21);
+  EXPECT_EQ(all[1].baseline, "channels-last");
+  EXPECT_DOUBLE_EQ(all[1].most_frac(), 0.20);
+  EXPECT_TRUE(limit_words(tried).ends_with(
+      ". Try `--baseline fused` first: normalizations and activation functions take 30.0 % of a "
+      "step, and 9.0 % at their roof"))
+      << limit_words(tried);
+  EXPECT_NE(proposals_section(tried).find("| `--baseline channels-last` | convolutions"),
+            std::string::npos)
+      << proposals_section(tried);
+}
+
+TEST(Limit, proposes_nothing_that_the_profile_has_already_and_nothing_for_less_than_a_percent) {
+  Profile fused = of_convolutions();
+  fused.baseline = "fused+channels-last";
+  EXPECT_TRUE(proposals(fused).empty());
+  EXPECT_EQ(proposals_section(fused), "");
+  Profile near = of_convolutions();
+  near.roofline.operators[0].roof_s = 0.0495;
+  ASSERT_EQ(proposals(near).size(), 1);
+  EXPECT_EQ(proposals(near)[0].baseline, "fused");
+  EXPECT_TRUE(proposals(profile()).empty()) << "no baseline executes a product otherwise";
+  near.roofline.missing = "the work of an operator is not known";
+  EXPECT_TRUE(proposals(near).empty());
+}
+
 TEST(Limit, is_the_host_where_a_gpu_waits_for_it) {
   Profile waiting = profile();
   waiting.layers = {{"a", 3, 0, 0, 90'000'000, 90'000'000}};
