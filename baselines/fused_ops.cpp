@@ -27,7 +27,7 @@ Three group_norm_kernel(const at::Tensor& x, int64_t groups, const at::Tensor& w
 }
 
 // NAME_from_statistics takes what NAME takes, then all that NAME gives but its first
-// result, which it gives again: memopt finds it by its name (memopt/treatment/from_statistics.h).
+// result, which it gives again: memopt finds it by its name (memopt/treatment/recipe.h).
 at::Tensor group_norm_from_statistics_kernel(const at::Tensor& x, int64_t groups,
                                              const at::Tensor& weight, const at::Tensor& bias,
                                              double /*eps*/, int64_t act, const at::Tensor& mean,

@@ -12,15 +12,15 @@ enum class Owner : uint8_t {
   kWeights,
   kOptimizer,
   kEma,
-  kGradients,       ///< `.grad` and communication buckets
+  kGradients,       ///< `.grad`, and the buckets in which ranks exchange it
   kInput,           ///< the batch and what the loader holds ready
   kAutocastCache,   ///< casts of weights
   kEncoded,         ///< what a mode stores instead of a saved tensor
   kRematerialized,  ///< decoded or recomputed during backward
   kActivations,     ///< kept for backward
-  kCommunication,
-  kWorkspace,  ///< scratch of an operator's library call
-  kTemporary,  ///< made by an operator in the current phase, kept by nobody
+  kCommunication,   ///< other tensors on their way between ranks
+  kWorkspace,       ///< scratch of an operator's library call
+  kTemporary,       ///< made by an operator in the current phase, kept by nobody
   kUnattributed,
 };
 

@@ -107,14 +107,14 @@ class BudgetMode final : public PlannedMode {
   std::shared_ptr<const Planner> planner_;
   std::optional<BudgetAnswer> answer_;
   std::optional<double> measured_error_;
-  ErrorModel errors_;          ///< by which the plan in force was chosen, for a gradient of ...
-  double gradient_norm_ = 0;   ///< ... this norm, when a step ends; 0: not yet known
+  ErrorModel errors_;          ///< the plan in force was chosen by it
+  double gradient_norm_ = 0;   ///< it was chosen for a gradient of this norm; 0: not yet known
   double expected_error_ = 0;  ///< of such a gradient under the plan in force
   bool most_careful_ = false;  ///< the budget has no more careful plan
   int probed_passes_ = 0;
   double planning_s_ = 0;
   double codec_measuring_s_ = 0;
-  double apart_s_ = 0;  ///< of probed_passes_ and of measuring codecs
+  double apart_s_ = 0;  ///< the time of these passes and of measuring codecs, not in planning_s_
   std::exception_ptr failure_;
   int64_t together_ = 1;                 ///< passes that share the budget
   int64_t needed_bytes_ = 0;             ///< by the plan in force, where that is not within it

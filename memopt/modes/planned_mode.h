@@ -120,7 +120,7 @@ class PlannedMode : public Mode {
   /// been done.
   [[nodiscard]] std::optional<PlanEstimate> estimate() const;
   /// The saved bytes that no plan of this mode could make again, by what is known of the
-  /// recorded step (plan/treatment.h); empty when there is no plan.
+  /// recorded step (treatment/treatment.h); empty when there is no plan.
   [[nodiscard]] virtual std::optional<int64_t> irreplaceable_bytes() const;
 
  protected:

@@ -38,7 +38,7 @@ enum class KeepReason : uint8_t {
   kInputMissing,     ///< an input of its operator is not to be had
   kMustBeKept,       ///< a recipe was not exact, would come too late, or would free no memory
   kNoRoomOnHost,     ///< it was to go to host memory, which was full
-  kDear,             ///< a budget has room for it, and others cost less to make again
+  kDear,             ///< it costs much to make again, and a budget has room to hold it
   kExact,            ///< to round it could spoil a gradient (record/exact_storages.h)
   kTypeNotRounded,   ///< the mode rounds no tensor of its type: it is float64 or complex
   kHeldAnyway,       ///< the program holds it until backward has read it: a copy would come on top
@@ -59,8 +59,8 @@ struct ValueTreatment {
   ValueId encoded_with = kNone;
   int32_t recipe = kNone;      ///< of kMadeAgain, index into TreatmentPlan::recipes
   SlotId supplied_by = kNone;  ///< of kHeld, kEncoded, kSliced: the slot that brings it
-  bool light = false;          ///< of kMadeAgain in a two-level plan: made again rather than kept
-                               ///< while a heavy operator is replayed
+  bool light = false;          ///< of kMadeAgain in `mirror+echo`: where an operator that is not
+                               ///< cheap is called again, it is made for that call alone
   int32_t reads = 0;           ///< expected in one backward pass, by recipes and by slots
   bool rounded = false;        ///< not the bits that were saved: a codec rounds it, or some of what
                                ///< it is made from

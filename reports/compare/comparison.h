@@ -177,8 +177,8 @@ inline constexpr size_t kCommentLimit = 65536;
                                               size_t limit = kCommentLimit);
 
 /// Says what to do after a comparison, one sentence per line: how many more runs decide it, what to
-/// mend, or, where it passes and NEW beats a kept baseline beyond the margin, the command that
-/// makes NEW the baseline.
+/// mend, or, where it passes and NEW beats a stored baseline beyond the margin, the command
+/// that makes NEW the baseline.
 [[nodiscard]] std::string next_step(const Comparison& comparison);
 
 }  // namespace noisemark::reports

@@ -125,7 +125,7 @@ struct Cells {
 
 /// Returns the fields in which runs of a cell must agree, by path in result.json, but for what
 /// belongs to their seed: the definition and what was changed of it, data and its bytes, threads,
-/// hardware with the clocks policy, software, the deterministic profile.
+/// hardware with the clocks policy, software, whether `--deterministic` was asked for.
 [[nodiscard]] Strings identity_fields(const Result& result);
 
 /// In what two runs are different cells: "identity.mode" and the like. For when nothing else

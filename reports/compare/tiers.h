@@ -42,14 +42,16 @@ inline constexpr double kWidestMarginFrac = 0.10;
 /// signed-rank test. Gated rows share alpha by Holm; all others are a table to look at, adjusted by
 /// Benjamini and Hochberg, and judge nothing, unless their units or directions differ. With m the
 /// margin in force, max(margin, 2 x floor):
-///   regression   p of "not worse" below alpha, the 95 % interval of the worsening above m, and p
-///   of
-///                "worse by at most m" below alpha too;
-///   equivalent   the 90 % interval within ±m, and two one-sided t tests agree; or equal pairs;
-///   improved     the 95 % interval below 0, and p of "not better" below alpha;
-///   not worse    the 95 % interval below m, and its one-sided t test agrees;
-///   inconclusive else;
-///   too few      refused, where so few pairs could never reach alpha.
+///
+/// - regression: the 95 % interval of the worsening lies above m, and p of "not worse" and p of
+///   "worse by at most m" are below alpha;
+/// - equivalent: the 90 % interval lies within ±m, and two one-sided t tests agree; or all pairs
+///   are equal;
+/// - improved: the 95 % interval lies below 0, and p of "not better" is below alpha;
+/// - not worse: the 95 % interval lies below m, and its one-sided t test agrees;
+/// - inconclusive: none of these;
+/// - too few: so few pairs could never reach alpha, and are refused.
+///
 /// A proven regression of the validation loss is a quality fail. Figures of time that were not made
 /// in turns are judged as weaker evidence (evidence.h); they are unstable where most runs of a
 /// side never became steady, and their clocks are invalid where more than 5 % of them saw the
@@ -59,7 +61,7 @@ inline constexpr double kWidestMarginFrac = 0.10;
 
 /// Figures without noise, one row each over all pairs of a cell, with margin 0: allocated bytes,
 /// bytes by owner at the peak and at every phase boundary, leaked bytes, parameters, FLOP per
-/// image, and under the deterministic profile the digest of the loss trace. Bytes may fall; the
+/// image, and under `--deterministic` the digest of the loss trace. Bytes may fall; the
 /// rest must be equal. Bytes of one owner may differ where the peak fell, or all bytes at that
 /// moment without more of them being without an owner: then they moved. The worst pair decides.
 /// Only noise that BASE has too excuses: where its runs of one seed differ, NEW is worse when all

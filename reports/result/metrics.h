@@ -12,7 +12,8 @@
 
 /// The metrics of a run: what each one is, from which fields of a result it comes and how it is
 /// judged. A metric is one row of metric_table() beside the code that measures its fields;
-/// comparisons, studies over seeds, histories, kept baselines, tables and metrics.md read the rows.
+/// comparisons, studies over seeds, histories, stored baselines, tables and metrics.md read the
+/// rows.
 namespace noisemark::reports {
 
 /// The value of a metric in one run, or the reason why there is none.

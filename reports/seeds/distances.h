@@ -31,10 +31,11 @@ struct RunDistance {
 /// it, "_distance", "_kernel_distance" and "_class_score"; "_precision" and "_recall" of any.
 ///
 /// One counts as missing when
+///
 /// - nobody says which weights drew the samples, or they were others than the run's;
-/// - the two sets are of different extractors or resizes, or nobody says that of one of them,
-/// unless
-///   the user did (`fid --resize`); an exact distribution needs none, beside plain values;
+/// - the two sets are of different extractors or resizes, or that is not known of one of them, and
+///   the user did not say it (`fid --resize`); an exact distribution needs none, beside plain
+///   values;
 /// - it is a Fréchet distance and a set has fewer than 2 d samples;
 /// - it is a kernel distance without a standard error, of subsets of more than half of a set;
 /// - the run's definition locks another sampler, number of samples, seed, extractor, resize or

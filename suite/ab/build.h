@@ -32,8 +32,8 @@ void require_revision(const std::string& revision, const std::filesystem::path& 
 /// with the system's words where it cannot be started, and else with its own. `name` begins it.
 void require_noisemark(const std::string& name, const std::string& binary);
 
-/// Runs a build once for its figures without noise: `BINARY run WORDS` with four steps, under the
-/// deterministic profile, so that its losses repeat. `words` are the benchmark and the options of
+/// Runs a build once for its figures without noise: `BINARY run WORDS` with four steps and
+/// `--deterministic`, so that its losses repeat. `words` are the benchmark and the options of
 /// the turns; `name` begins every error. Returns nothing when an interrupt ended it. Throws Error:
 /// it ended without a result (with its exit code where that is one of
 /// Noisemark's, and the last line that it said), or its result cannot be read.

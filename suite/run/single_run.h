@@ -63,7 +63,7 @@ void make_passes(RunState& run);
 /// Puts `section` into the result, but for what the training pass has to say.
 void take_memory_section(RunState& run, reports::MemorySection section);
 
-/// Runs one plan in this process: memory pass, profile pass, training pass, gates. Writes
+/// Runs one plan in this process: its passes in their order (run_passes()), then its gates. Writes
 /// result.json, report.md, plots, events.mlog, weights.safetensors and, where the definition has an
 /// average of the weights, ema.safetensors into `out` and prints the verdict. `fault` is for
 /// self-tests: it breaks the run, whose title then says so. A run that ends early (interrupt, NaN)

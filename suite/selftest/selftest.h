@@ -85,7 +85,7 @@ struct SelfTestTrials {
 
 /// Returns what `noisemark selftest` does: slow-downs of 5 and 10 %, a leak of 16 MiB, a loss 1 %
 /// too large, a byte without an owner, and an untouched twin of both kinds. Real runs are a few
-/// steps of gmm16-ho@cpu in one thread, under the deterministic profile.
+/// steps of gmm16-ho@cpu in one thread with `--deterministic`.
 [[nodiscard]] SelfTestTrials shipped_self_test();
 
 /// Makes the real runs, one without a fault first, in folders below `out`, compares, and leaves
