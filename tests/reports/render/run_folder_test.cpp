@@ -6,12 +6,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
+#include <regex>
+#include <string>
+#include <vector>
 
+#include "memopt/accounting/owner.h"
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/sha256.h"
@@ -172,6 +177,24 @@ TEST_F(WriteReport, draws_only_what_there_are_samples_for) {
   const Plots plots = write_plots(folder_, only_evaluations);
   EXPECT_TRUE(plots.links.size() == 1 || plots.left_out == "gnuplot is not installed")
       << plots.left_out;
+}
+
+TEST(MemoryPlot, gives_every_owner_of_memory_a_colour_of_its_own) {
+  MemorySection memory;
+  for (const memopt::Owner owner : memopt::all_owners()) {
+    memory.categories.emplace_back(memopt::owner_name(owner));
+  }
+  const std::vector<int64_t> one_byte_each(memory.categories.size() + 1, 1);
+  memory.timeline = {{0, one_byte_each}, {1, one_byte_each}};
+  memory.peak_bytes = static_cast<int64_t>(one_byte_each.size());
+  std::map<std::string, int> owners_of_colour = {{"#888888", 1}};  // what has no colour gets this
+  const std::string script = memory_plot(memory).script;
+  const std::regex curve("fillcolor rgb '([^']*)'[^,]*title '([^']*)'");
+  for (std::sregex_iterator found(script.begin(), script.end(), curve), end; found != end;
+       ++found) {
+    EXPECT_EQ(++owners_of_colour[(*found)[1]], 1) << (*found)[2];
+  }
+  EXPECT_EQ(owners_of_colour.size(), memory.categories.size() + 2) << script;
 }
 
 TEST_F(WriteReport, a_step_without_a_loss_is_left_out_of_its_plot) {
