@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 BASELINES = ("plain", "fused", "channels-last", "fused+channels-last")
-ROW = re.compile(r"^\| `--baseline (\S+)` *\| *(.*?) *\| *([\d.]+) % *\| *([\d.]+) % *\| *([\d.]+) % *\|$", re.MULTILINE)
+ROW = re.compile(r"^\| `--baseline (\S+)` *\| *(.*?) *\| *([\d.]+)\s% *\| *([\d.]+)\s% *\| *([\d.]+)\s% *\|$", re.MULTILINE)
 
 
 class BadInput(Exception):
