@@ -80,6 +80,9 @@ int open_through(const std::filesystem::path& path) {
     }
     std::error_code unknown;
     const int cause = errno;
+    if (cause == ENXIO && std::filesystem::is_socket(path, unknown)) {
+      throw bad_input(path.string(), "cannot be written", "a socket", "a file, a pipe or a device");
+    }
     if (cause != ENXIO || !std::filesystem::is_fifo(path, unknown)) throw not_written(path, cause);
     if (pause == kPauses) {
       throw Error(ExitCode::kCannotWrite,
@@ -244,7 +247,7 @@ void write_file_atomically(const std::filesystem::path& path,
 void write_named_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
   struct stat status {};
   const bool there = stat(path.c_str(), &status) == 0;
-  if (there && S_ISDIR(status.st_mode)) {
+  if ((there && S_ISDIR(status.st_mode)) || !path.has_filename()) {
     throw bad_input(path.string(), "", "a folder", "a file, there or not");
   }
   const bool has_other_names =

@@ -27,6 +27,15 @@ Error cannot_read(const std::filesystem::path& path, int cause) {
 
 }  // namespace
 
+std::string why_no_file(const std::filesystem::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) return S_ISREG(status.st_mode) ? "" : kind_of(status);
+  const int cause = errno;
+  if (cause != ENOENT) throw cannot_read(path, cause);
+  const bool is_link = lstat(path.c_str(), &status) == 0;
+  return std::string(is_link ? kLinkToNothing : kNotThere);
+}
+
 Error failed_read(const std::filesystem::path& path, int cause) {
   const Error error = cannot_read(path, cause);
   if (error.code() == ExitCode::kOutOfMemory) return error;
@@ -42,11 +51,9 @@ std::string stand_in(std::string_view beginning) {
 
 InputFile::InputFile(std::filesystem::path path, const std::string& accepted)
     : path_(std::move(path)) {
-  struct stat status {};
-  if (stat(path_.c_str(), &status) != 0) throw cannot_read(path_, errno);
-  if (!S_ISREG(status.st_mode)) {
-    throw bad_input(path_.string(), "cannot be read", kind_of(status), accepted);
-  }
+  const std::string why = why_no_file(path_);
+  if (why == kNotThere) throw cannot_read(path_, ENOENT);
+  if (!why.empty()) throw bad_input(path_.string(), "cannot be read", why, accepted);
   descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) throw cannot_read(path_, errno);
 }

@@ -36,6 +36,12 @@ class InputFile {
   int descriptor_ = -1;
 };
 
+/// Says why no file can be opened at `path`: kNotThere, kLinkToNothing, or what lies there instead
+/// ("a pipe"). Empty for a regular file. Throws Error where the path cannot be looked at.
+[[nodiscard]] std::string why_no_file(const std::filesystem::path& path);
+inline constexpr std::string_view kNotThere = "not there";
+inline constexpr std::string_view kLinkToNothing = "a link to nothing";
+
 /// Returns the error of a file that was opened and could not be read, with the system's words for
 /// `cause`. That is no mistake of the user's: exit code 74, or 71 where memory is missing.
 [[nodiscard]] Error failed_read(const std::filesystem::path& path, int cause);

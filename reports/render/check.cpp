@@ -11,6 +11,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/input_file.h"
 #include "reports/base/json.h"
 #include "reports/base/markdown.h"
 #include "reports/base/sealed_json.h"
@@ -70,6 +71,11 @@ std::optional<Result> check_file(const std::string& text, const std::string& fil
   }
 }
 
+/// A link to nothing has a name too, and reading it says what it is.
+bool is_named(const fs::path& path) {
+  return fs::exists(fs::symlink_status(path));
+}
+
 /// Far larger than all the rest.
 bool are_weights(std::string_view artifact) {
   return artifact == "weights.safetensors" || artifact == "ema.safetensors";
@@ -87,8 +93,10 @@ std::vector<Finding> artifact_findings(const fs::path& folder, const Result& res
       if (relative.empty() || relative.is_absolute() ||
           std::find(relative.begin(), relative.end(), "..") != relative.end()) {
         add("its path leaves the folder of the result");
-      } else if (!fs::is_regular_file(path)) {
-        if (!are_weights(artifact.path)) add("the result lists it and it is not there");
+      } else if (const std::string why = why_no_file(path); !why.empty()) {
+        const bool absent = why == kNotThere || why == kLinkToNothing;
+        if (absent && are_weights(artifact.path)) return;
+        add("the result lists it and it is " + why);
       } else if (sha256_of_file(path) != artifact.sha256) {
         add("it was changed after the run: its SHA-256 is not that of the result");
       }
@@ -126,7 +134,7 @@ std::vector<Finding> event_findings(const fs::path& folder, const Result& result
 std::vector<Finding> report_findings(const fs::path& folder, const std::string& text,
                                      const Result& result) {
   const fs::path path = folder / "report.md";
-  if (!fs::exists(path)) return {};
+  if (!is_named(path)) return {};
   const std::string report = read_file(path);
   const auto mark = read_mark(report);
   if (!mark) return {{path.string(), "report", "it names no run and no result"}};
@@ -156,7 +164,7 @@ std::vector<Finding> plot_findings(const fs::path& folder, const Result& result)
          {std::pair(".dat", &source.data), std::pair(".gp", &source.script)}) {
       const fs::path path = folder / "plots" / (source.name + ending);
       or_lost(path, &findings, [&] {
-        if (!fs::exists(path) || read_file(path) == *text) return;
+        if (!is_named(path) || read_file(path) == *text) return;
         findings.push_back({path.string(), "plots", "it is not what the result says"});
       });
     }
@@ -167,16 +175,16 @@ std::vector<Finding> plot_findings(const fs::path& folder, const Result& result)
 std::vector<Finding> suite_findings(const fs::path& folder) {
   const fs::path list = folder / "suite.json";
   const fs::path report = folder / "report.md";
-  if (!fs::exists(list)) return {};
+  if (!is_named(list)) return {};
   try {
     const CollectedResults all = collect_results(folder);
-    if (!fs::exists(report)) return {};
+    if (!is_named(report)) return {};
     const std::string difference = text_difference(
         read_file(report), render_suite_report(all.title, all.results, all.missing));
     if (difference.empty()) return {};
     return {{report.string(), "report", "it was changed or is stale: " + difference}};
   } catch (const Error& error) {
-    if (!fs::exists(report)) return {{list.string(), "suite", error.what()}};
+    if (!is_named(report)) return {{list.string(), "suite", error.what()}};
     return {{report.string(), "report", fmt::format("it cannot be compared: {}", error.what())}};
   }
 }
@@ -207,9 +215,10 @@ void add_missing_files(const fs::path& folder, std::vector<Finding>& named) {
       or_lost(page, &found, [&] {
         for (const fs::path& file : files_behind(page)) {
           or_lost(file, &found, [&] {
-            if (fs::exists(file)) return;
+            const std::string why = why_no_file(file);
+            if (why.empty()) return;
             found.push_back({file.string(), "pages",
-                             fmt::format("{}{} refers to it and it is not there", name, ending)});
+                             fmt::format("{}{} refers to it and it is {}", name, ending, why)});
           });
         }
       });

@@ -181,8 +181,7 @@ std::string what_came(reports::InputFile& file) {
 }
 
 Bytes read_batch(const fs::path& path) {
-  std::error_code error;
-  if (!fs::exists(path, error) && !error) {
+  if (reports::why_no_file(path) == reports::kNotThere) {
     throw bad_input(path.string(), "", "missing", kNeeded);
   }
   reports::InputFile file(path, accepted_size());

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +205,33 @@ TEST(OpenFile, waits_for_no_pipe_and_reads_no_device) {
   EXPECT_EQ(refusal(scratch.path()),
             scratch.path().string() + ": cannot be read: a folder (a file)");
   EXPECT_THROW((void)sha256_of_file(pipe), Error);
+  const fs::path link = scratch.path() / "link";
+  fs::create_symlink("nowhere", link);
+  EXPECT_EQ(refusal(link), link.string() + ": cannot be read: a link to nothing (a file)");
+}
+
+TEST(WriteNamedFile, says_that_a_socket_and_the_name_of_a_folder_are_no_place_for_it) {
+  const ScratchFolder scratch("socket");
+  const auto refusal = [](const std::string& path) -> std::string {
+    try {
+      write_named_file(path, "text");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      return error.what();
+    }
+    return "written";
+  };
+  const std::string folder = (scratch.path() / "new").string() + "/";
+  EXPECT_EQ(refusal(folder), folder + ": a folder (a file, there or not)");
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string socket_file = (scratch.path() / "socket").string();
+  ASSERT_LT(socket_file.size(), sizeof address.sun_path);
+  socket_file.copy(&address.sun_path[0], socket_file.size());
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(refusal(socket_file),
+            socket_file + ": cannot be written: a socket (a file, a pipe or a device)");
+  close(descriptor);
 }
 
 TEST(ReadFolder, names_a_folder_that_cannot_be_read) {

@@ -1,6 +1,7 @@
 #include "reports/render/check.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -291,6 +292,27 @@ TEST_F(CheckFolder, names_weights_that_were_left_out_and_finds_weights_that_were
   }
 }
 
+TEST_F(CheckFolder, says_what_lies_where_a_file_should_be) {
+  const fs::path weights = folder_ / "weights.safetensors";
+  Result result = full_result();
+  result.artifacts = {{weights.filename().string(), sha256_of("trained")}};
+  write_result(folder_ / "result.json", result);
+  write_report();
+  fs::create_symlink("nowhere", weights);
+  EXPECT_EQ(found(), "") << "a store of files leaves such a link in place of what was not fetched";
+  fs::remove(weights);
+  ASSERT_EQ(mkfifo(weights.c_str(), 0600), 0);
+  EXPECT_EQ(found(), "artifacts: the result lists it and it is a pipe\n");
+  fs::remove(weights);
+  make_folder(weights);
+  EXPECT_EQ(found(), "artifacts: the result lists it and it is a folder\n");
+  fs::remove(weights);
+  fs::remove(folder_ / "report.md");
+  EXPECT_EQ(found(), "");
+  fs::create_symlink("nowhere", folder_ / "report.md");
+  EXPECT_NE(found().find("cannot be read: a link to nothing"), std::string::npos) << found();
+}
+
 TEST_F(CheckFolder, finds_events_out_of_order_and_malformed) {
   EventWriter(folder_ / "events.mlog", false, [] { return 1; }).start("init");
   EXPECT_NE(found().find("events: init_start has no stop"), std::string::npos) << found();
@@ -398,6 +420,9 @@ TEST_F(CheckFolder, finds_a_plot_that_the_report_shows_and_that_was_deleted) {
     const std::string text = read_file(part);
     fs::remove(part);
     EXPECT_EQ(found(), "pages: report.md refers to it and it is not there\n") << ending;
+    make_folder(part);
+    EXPECT_NE(found().find("a folder"), std::string::npos) << ending << ": " << found();
+    fs::remove(part);
     write_file_atomically(part, text);
   }
 }

@@ -210,6 +210,8 @@ TEST(Cifar10, names_a_missing_file) {
   const auto path = folder.path() / (kFolder + "data_batch_3.bin");
   std::filesystem::remove(path);
   expect_refused(folder.path(), path.string() + ": missing" + kNeeded);
+  std::filesystem::create_symlink("nowhere", path);
+  expect_refused(folder.path(), path.string() + ": cannot be read: a link to nothing" + kAccepted);
 }
 
 TEST(Cifar10, names_a_truncated_file_and_its_size) {
