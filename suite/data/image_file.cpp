@@ -35,6 +35,18 @@ constexpr std::array kForeignFormats{
     Format{"JPEG XL", 0, "\xff\x0a"sv},
     Format{"JPEG XL", 4, "JXL \r\n"sv},
     Format{"JPEG 2000", 4, "jP  \r\n"sv},
+    Format{"JPEG 2000", 0, "\xff\x4f\xff\x51"sv},
+    Format{"PBM", 0, "P1\n"sv},
+    Format{"PGM", 0, "P2\n"sv},
+    Format{"PPM", 0, "P3\n"sv},
+    Format{"PBM", 0, "P4\n"sv},
+    Format{"PGM", 0, "P5\n"sv},
+    Format{"PPM", 0, "P6\n"sv},
+    Format{"ICO", 0, "\0\0\1\0"sv},
+    Format{"PSD", 0, "8BPS"sv},
+    Format{"QOI", 0, "qoif"sv},
+    Format{"DDS", 0, "DDS "sv},
+    Format{"OpenEXR", 0, "\x76\x2f\x31\x01"sv},
 };
 
 constexpr std::array kArchives{"PK\x03\x04"sv,

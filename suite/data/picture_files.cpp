@@ -130,7 +130,9 @@ Facts inspect(const fs::path& path) {
       if (archive && !holds_numbers(path)) {
         return {"is an archive, which is not unpacked", {}};
       }
-      return {format.empty() ? "is no picture" : "is " + format + ", which is not read", {}};
+      return {
+          format.empty() ? "is no picture" : "is " + format + ", which is neither PNG nor JPEG,",
+          {}};
     }
   }
   const auto bytes = read_bytes(path);

@@ -248,6 +248,9 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
   folder.write(".cache/0.png", shade(3));
   folder.write("cats/0.webp", {'R', 'I', 'F', 'F', 0, 0, 0, 0, 'W', 'E', 'B', 'P'});
   folder.write("cats/1.webp", {'R', 'I', 'F', 'F', 0, 0, 0, 0, 'W', 'E', 'B', 'P'});
+  folder.write("icon", {0, 0, 1, 0});
+  folder.write("layers.psd", {'8', 'B', 'P', 'S'});
+  folder.write("map.ppm", {'P', '6', '\n', '1'});
   fs::create_directory(folder.path() / "empty");
   fs::create_directory_symlink(folder.path(), folder.path() / "circle");
   fs::create_directory_symlink("../cats", folder.path() / "cats" / "again");
@@ -263,7 +266,10 @@ TEST(ImageFolder, every_entry_is_used_or_named_with_the_reason_and_circles_end) 
       {".cache/ is hidden and left out, as is .hidden.png",
        "a_link_to_cats/ is a folder that is read already and left out, as are cats/again/"
        " and circle/",
-       "cats/0.webp is a WebP picture, which is not read and left out, as is cats/1.webp",
+       "cats/0.webp is a WebP picture, which is neither PNG nor JPEG, and left out, as is "
+       "cats/1.webp",
+       "icon is an ICO picture, which is neither PNG nor JPEG, and left out",
+       "layers.psd is a PSD picture", "map.ppm is a PPM picture",
        "dangling.png is a link to nothing and left out", "empty/ is an empty folder and left out",
        "itself.png is a link that leads to itself and left out",
        "moments.npz is no picture and left out",
