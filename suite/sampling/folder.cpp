@@ -117,16 +117,6 @@ bool holds_only_samples(const fs::path& folder) {
   return true;
 }
 
-template <typename Action>
-void writing(const fs::path& path, const Action& action) {
-  try {
-    action();
-  } catch (const fs::filesystem_error& error) {
-    throw Error(ExitCode::kCannotWrite,
-                path.string() + ": cannot be written: " + error.code().message());
-  }
-}
-
 /// Puts the written samples in the place of earlier ones. The record goes first and comes last:
 /// what is there without it is known to be incomplete.
 void put_in_place(const fs::path& folder) {
@@ -224,9 +214,7 @@ void prepare_sampling_folder(const fs::path& folder, bool force) {
   for (const fs::path& place : {folder, folder / kReplacementFolder}) {
     reports::remove_leftovers(place, kFiles);
   }
-  bool free = false;
-  writing(folder, [&] { free = is_free(folder) || (force && holds_only_samples(folder)); });
-  if (!free) {
+  if (!is_free(folder) && !(force && holds_only_samples(folder))) {
     throw bad_input("--out", folder.string(), "is not an empty folder",
                     "a new or empty folder; --force replaces samples");
   }
@@ -237,7 +225,7 @@ void write_sampling_folder(const fs::path& folder, const at::Tensor& samples,
                            const SamplingRecord& record) {
   const fs::path written = folder / kReplacementFolder;
   try {
-    writing(written, [&] { fs::remove_all(written); });
+    fs::remove_all(written);
     write_pictures(written, samples);
     write_npy((written / kSamples).string(), samples.to(at::kFloat));
     reports::write_file_atomically(written / kRecord, record_text(written, samples, record));
@@ -246,7 +234,7 @@ void write_sampling_folder(const fs::path& folder, const at::Tensor& samples,
     fs::remove_all(written, ignored);
     throw;
   }
-  writing(folder, [&] { put_in_place(folder); });
+  put_in_place(folder);
 }
 
 void require_picture_channels(const Definition& definition) {

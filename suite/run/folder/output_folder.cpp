@@ -15,6 +15,7 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/base/streams.h"
+#include "reports/base/system_error.h"
 #include "reports/render/report.h"
 #include "reports/render/run_folder.h"
 #include "reports/result/gate.h"
@@ -47,15 +48,6 @@ bool holds_run(const fs::path& path) {
     if (fs::exists(folder / "events.mlog") || fs::exists(folder / "result.json")) return true;
   }
   return false;
-}
-
-template <typename Action>
-void writing(const fs::path& path, const Action& action) {
-  try {
-    action();
-  } catch (const fs::filesystem_error& error) {
-    throw Error(ExitCode::kCannotWrite, "--out: " + path.string() + ": " + error.code().message());
-  }
 }
 
 /// Goes on from wherever a killed process stopped: before a complete replacement only what it
@@ -93,33 +85,21 @@ void refuse_to_resume(const fs::path& path) {
                   "the folder of the run to continue, or a new or empty one");
 }
 
-Error cannot_make(const fs::path& path, const std::error_code& error) {
-  return {ExitCode::kCannotWrite, "--out: " + path.string() + ": " + error.message()};
-}
-
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw cannot_make(path, error);
-}
-
 OutputFolder folder_to_resume(const fs::path& path) {
   const bool anything = fs::exists(path) && !is_empty_folder(path);
   if (anything && !holds_run(path)) refuse_to_resume(path);
-  writing(path, [&] { complete_replacement(path); });
+  complete_replacement(path);
   if (fs::exists(path / kReplacementFolder)) return {path / kReplacementFolder, path};
   OutputFolder folder{path, path};
   if (anything && !fs::exists(folder.events())) refuse_to_resume(path);
-  make_folder(path);
+  reports::make_folder(path);
   return folder;
 }
 
 OutputFolder folder_to_replace(const fs::path& path) {
-  writing(path, [&] {
-    complete_replacement(path);
-    fs::remove_all(path / kReplacementFolder);
-  });
-  make_folder(path / kReplacementFolder);
+  complete_replacement(path);
+  fs::remove_all(path / kReplacementFolder);
+  reports::make_folder(path / kReplacementFolder);
   return {path / kReplacementFolder, path};
 }
 
@@ -132,7 +112,7 @@ OutputFolder prepare_output_folder(const fs::path& path, ExistingRun existing) {
     if (existing == ExistingRun::kRefuse || !holds_run(path)) refuse(path);
     return folder_to_replace(path);
   }
-  make_folder(path);
+  reports::make_folder(path);
   return {path, path};
 }
 
@@ -148,10 +128,8 @@ bool replaces_run_to_keep(const OutputFolder& folder) {
 
 void put_in_place(const OutputFolder& folder) {
   if (folder.path == folder.final_path) return;
-  writing(folder.final_path, [&] {
-    fs::rename(folder.path, folder.final_path / kReplacingFolder);
-    complete_replacement(folder.final_path);
-  });
+  fs::rename(folder.path, folder.final_path / kReplacingFolder);
+  complete_replacement(folder.final_path);
 }
 
 bool holds_replacement(const fs::path& path) {
@@ -166,19 +144,17 @@ void prepare_suite_folder(const fs::path& path, bool existing) {
     throw bad_input("--out", path.string(), "is not an empty folder",
                     "a new or empty folder; --force and --resume take that of a suite too");
   }
-  make_folder(path);
-  writing(path, [&] {
-    for (const char* page : kPages) fs::remove(path / page);
-  });
+  reports::make_folder(path);
+  for (const char* page : kPages) fs::remove(path / page);
 }
 
 FreshFolder::FreshFolder(const fs::path& parent, const std::string& label) {
-  if (!parent.empty()) make_folder(parent);
+  if (!parent.empty()) reports::make_folder(parent);
   for (int number = 1;; ++number) {
     path_ = parent / (reports::portable_name(label) + "-" + std::to_string(number));
     std::error_code error;
     if (fs::create_directory(path_, error)) return;
-    if (error && error != std::errc::file_exists) throw cannot_make(path_, error);
+    if (error && error != std::errc::file_exists) throw reports::not_written(path_, error.value());
   }
 }
 

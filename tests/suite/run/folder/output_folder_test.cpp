@@ -9,6 +9,7 @@
 
 #include "reports/base/error.h"
 #include "reports/render/run_folder.h"
+#include "tests/reports/plain_user.h"
 #include "tests/suite/process.h"
 
 namespace noisemark::suite {
@@ -176,6 +177,18 @@ TEST(OutputFolder, one_that_cannot_be_made_is_a_write_error) {
   const test::TemporaryFolder folder;
   std::ofstream(folder.path() / "file") << "";
   EXPECT_EQ(prepared(folder.path() / "file" / "out", ExistingRun::kRefuse), ExitCode::kCannotWrite);
+}
+
+TEST(OutputFolder, that_takes_no_replacement_says_so_with_the_place_and_the_cause) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "result.json") << "{}";
+  fs::permissions(folder.path(), fs::perms(0555));
+  const reports::test::PlainUserGuard guard;
+  const auto [code, words] =
+      test::outcome([&] { (void)prepare_output_folder(folder.path(), ExistingRun::kReplace); });
+  EXPECT_EQ(code, ExitCode::kCannotWrite);
+  EXPECT_EQ(words,
+            (folder.path() / "replacement").string() + ": cannot be written: Permission denied");
 }
 
 TEST(VerdictText, calls_a_loss_before_training_that_of_the_start_and_no_result) {
