@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "reports/base/error.h"
+#include "reports/base/file.h"
 #include "reports/base/input_file.h"
 
 namespace noisemark::reports {
@@ -44,9 +45,7 @@ class PackedFile {
   }
 
  private:
-  [[noreturn]] void throw_cannot_write() const {
-    throw Error(ExitCode::kCannotWrite, path_.string() + ": cannot write the trace");
-  }
+  [[noreturn]] void throw_cannot_write() const { throw unwritten_trace(path_); }
 
   fs::path path_;
   gzFile file_;
@@ -93,6 +92,16 @@ TraceSizes pack_trace(const fs::path& from, const fs::path& to,
   sizes.plain_bytes = packed.close();
   sizes.packed_bytes = static_cast<int64_t>(fs::file_size(to));
   return sizes;
+}
+
+Error unwritten_trace(const fs::path& path) {
+  constexpr size_t kAsLargeAsMost = size_t{16} << 20U;
+  try {
+    const StagedFile tried(path, std::string(kAsLargeAsMost, ' '));
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ExitCode::kCannotWrite, path.string() + ": cannot be written, and nothing says why"};
 }
 
 }  // namespace noisemark::reports

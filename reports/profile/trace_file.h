@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "reports/base/error.h"
+
 namespace noisemark::reports {
 
 /// Memory by owner at one instant.
@@ -23,5 +25,9 @@ struct TraceSizes {
 /// process `pid`, in one pass. Throws Error: bad input where `from` is no such trace; cannot write.
 TraceSizes pack_trace(const std::filesystem::path& from, const std::filesystem::path& to,
                       const std::vector<MemoryCounter>& counters, int64_t pid);
+
+/// Returns the error of a trace that a library left unwritten without saying why: the system says
+/// it of another file there.
+[[nodiscard]] Error unwritten_trace(const std::filesystem::path& path);
 
 }  // namespace noisemark::reports

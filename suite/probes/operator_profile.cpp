@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "memopt/device/device_clock.h"
-#include "reports/base/error.h"
+#include "reports/profile/trace_file.h"
 #include "suite/probes/convolutions.h"
 #include "suite/probes/flop_counter.h"
 
@@ -182,7 +182,7 @@ void save_trace(kineto::ProfilerResult& result, const std::string& path) {
   result.save(path);
   std::error_code error;
   if (std::filesystem::file_size(path, error) == 0 || error) {
-    throw Error(ExitCode::kCannotWrite, path + ": cannot write the trace");
+    throw reports::unwritten_trace(path);
   }
 }
 

@@ -162,7 +162,7 @@ reports::Recording StepRecorder::stop(const std::string& trace) {
   std::error_code error;
   if (std::filesystem::file_size(trace, error) == 0 || error) {
     std::filesystem::remove(trace + ".tmp", error);  // kineto's, from which it makes the trace
-    throw Error(ExitCode::kCannotWrite, trace + ": cannot write the trace");
+    throw reports::unwritten_trace(trace);
   }
   return recording;
 }
