@@ -413,6 +413,7 @@ Answer show_history(const CommandLine& line) {
   reports::History history = reports::history_of(side.runs, line.options.metrics);
   for (const reports::LostRun& run : side.lost) {
     history.left_out.push_back(run.name + ": " + run.why);
+    reports::say_on_stderr(history.left_out.back());
   }
   history.left_out.insert(history.left_out.end(), side.left_out.begin(), side.left_out.end());
   if (line.options.run.out.empty()) {

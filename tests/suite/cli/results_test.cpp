@@ -317,8 +317,9 @@ TEST(ResultCommands, history_and_baseline_say_which_runs_left_no_result) {
   fs::create_directories(folder.path() / "into");
   const test::Finished history = noisemark({"history", runs});
   EXPECT_EQ(history.code, 0) << history.err;
-  EXPECT_NE(history.out.find("begun: it was begun and left no result"), std::string::npos)
-      << history.out;
+  for (const std::string& said : {history.out, history.err}) {
+    EXPECT_NE(said.find("begun: it was begun and left no result"), std::string::npos) << said;
+  }
   const test::Finished promoted =
       noisemark({"baseline", "promote", runs, "--into", (folder.path() / "into").string()});
   EXPECT_EQ(promoted.code, 0) << promoted.err;
