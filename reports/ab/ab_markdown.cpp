@@ -9,6 +9,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 
 namespace noisemark::reports {
 namespace {
@@ -28,7 +29,8 @@ std::string list(const std::vector<std::string>& items) {
 std::string head(const AbRecord& record, const AbVerdict& verdict) {
   const Comparison& comparison = verdict.comparison;
   return fmt::format(
-      "# {}: {}, A to B\n\n{} of live processes, {} of two looks; alpha {} each. {}.\n{}",
+      "# {}: {}, A to B\n\n{} of live processes, {} of two looks. A look reports a change where "
+      "there is none with a probability of at most {} (alpha). {}.\n{}",
       verdict_name(comparison.verdict), plain(record.a.benchmark),
       format_counted(verdict.judged_pairs, "pair"), verdict.extended ? "the second" : "the first",
       format_number(comparison.alpha), exit_words(comparison), list(comparison.reasons));
@@ -82,7 +84,7 @@ std::string gate(const Comparison& comparison) {
                        {"why", Align::kLeft, Fold::kIfEmpty}});
   for (const StochasticRow& row : comparison.stochastic) {
     const auto quantity = [&](const std::optional<double>& value) {
-      return value ? format_quantity(*value, row.unit) : std::string("none");
+      return value ? format_quantity(*value, row.unit) : std::string(kMissing);
     };
     table.add_row(
         {row.metric, verdict_cell(row.verdict), row.ratio ? ratio_text(*row.ratio) : "",
@@ -95,7 +97,8 @@ std::string gate(const Comparison& comparison) {
   return fmt::format(
       "\n## Gate\n\n{}\nB / A is by Hodges and Lehmann over pairs of processes, with a bootstrap "
       "interval ({} "
-      "resamples, seed {}). p is that of the signed-rank test of \"B is not slower\".\n",
+      "resamples, seed {}). p is that of the signed-rank test of \"B is not slower\". Worse by "
+      "x % means x % more time per image; the margin is in the same measure.\n",
       table.text(), comparison.resamples, comparison.seed);
 }
 
@@ -117,13 +120,13 @@ std::string pairs(const AbRecord& record, const AbVerdict& verdict) {
   if (table.empty()) return "\n## Pairs\n\nNone was made.\n";
   return fmt::format(
       "\n## Pairs\n\n{}\nA turn is {} steps, a block four turns, ABBA or BAAB; {} steps of each "
-      "process before them count for nothing but the losses. Medians throughout.\n",
+      "process before them count for nothing but the losses. Times and ratios are medians.\n",
       table.text(), record.plan.turn_steps, record.plan.warmup_steps);
 }
 
 std::string exact_text(const std::optional<double>& value, const std::string& digest) {
   if (!digest.empty()) return digest.substr(0, kDigestDigits);
-  return value ? format_count(static_cast<int64_t>(*value)) : "none";
+  return value ? format_count(static_cast<int64_t>(*value)) : std::string(kMissing);
 }
 
 std::string without_noise(const Comparison& comparison) {
@@ -158,7 +161,7 @@ std::string noise(const AbVerdict& verdict) {
   }
   for (const StochasticRow& row : comparison.stochastic) {
     if (row.detectable_frac) {
-      text += fmt::format("Smallest difference that these pairs show: {}.\n",
+      text += fmt::format("Smallest detectable difference: {}.\n",
                           format_percent(*row.detectable_frac));
     }
     text += row.noise_floor_frac > 0
@@ -203,7 +206,7 @@ std::string next(const AbRecord& record, const Comparison& comparison) {
       return text;
     }
     default:
-      return "Nothing.\n";
+      return "There is nothing to do.\n";
   }
 }
 
@@ -214,7 +217,7 @@ std::string ab_markdown(const AbRecord& record, const AbVerdict& verdict) {
   return finished_page(head(record, verdict) + builds(record, comparison) +
                        other_differences(record) + gate(comparison) + pairs(record, verdict) +
                        without_noise(comparison) + noise(verdict) + "\n## Next\n\n" +
-                       next(record, comparison));
+                       next(record, comparison) + std::string(kGlossaryLine));
 }
 
 }  // namespace noisemark::reports

@@ -17,6 +17,7 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
 #include "reports/compare/tiers.h"
@@ -73,7 +74,7 @@ void require_itself(const AbRecord& record, const std::string& where) {
                     "0: untouched");
   }
   if (const auto found = differing_fields(record.a.about, record.b.about); !found.empty()) {
-    throw bad_input(where, "B is another build than A", "differs in " + first_of(found),
+    throw bad_input(where, "build", "B differs from A in " + first_of(found),
                     "a build with itself");
   }
 }
@@ -83,9 +84,10 @@ void require_plan(const AbPlan& plan, const AbPlan& found, const std::string& wh
     return;
   }
   throw bad_input(
-      where, "",
-      fmt::format("of --pairs {} --seconds {} --turn {}", found.pairs, found.seconds, found.turn_s),
-      fmt::format("as the others: {}, {}, {}", plan.pairs, plan.seconds, plan.turn_s));
+      where, "plan",
+      fmt::format("--pairs {} --seconds {} --turn {}", found.pairs, found.seconds, found.turn_s),
+      fmt::format("--pairs {} --seconds {} --turn {}, as the others have", plan.pairs, plan.seconds,
+                  plan.turn_s));
 }
 
 /// A unit of other work, another machine or another build is no unit of this calibration.
@@ -95,8 +97,8 @@ void require_same(const Calibration& calibration, const AbRecord& record,
   if (differences.empty()) differences = differing_fields(calibration.about, record.a.about);
   if (differences.empty()) return;
   throw Error(ExitCode::kNotComparable,
-              fmt::format("{}: is of other work, another machine or another build: differs in {}",
-                          where, first_of(differences)));
+              fmt::format("{}: it is of other work, another machine or another build: {}", where,
+                          first_of(differences)));
 }
 
 /// One standard deviation of the difference of two units' logarithms.
@@ -306,11 +308,12 @@ std::string calibration_markdown(const Calibration& calibration) {
       "# {}: {}, {}\n\n{}Noise floor of images/s: {}. Measurements made apart differ by {} (one "
       "standard deviation, units from {} to {}). False alarms: {} in {} ({} to {}, Clopper "
       "and Pearson, 95 %). Verdicts: {}.\n\nA unit is a comparison of one build with itself: {} "
-      "pairs of live processes, as many again when inconclusive. The noise floor is what 95 % of "
+      "pairs of live processes, as many again when that is inconclusive. The noise floor is what "
+      "95 % of "
       "the units stayed within; a gate takes twice of it as its margin where that is more than its "
       "own. How far the steps of separate units differ is added to the doubt about runs that were "
       "not made in turns; units made on several days know more of it.\n\n## Units\n\n{}\n## "
-      "Next\n\n{}\n",
+      "Next\n\n{}\n{}",
       usable ? "calibrated" : "CALIBRATION NEEDED", calibration.benchmark, calibration.variant,
       usable ? "" : "- " + summary.refusal + "\n\n", format_percent(summary.noise_floor_frac),
       format_percent(std::expm1(summary.session_deviation)), calibration.units.front().created_utc,
@@ -320,7 +323,8 @@ std::string calibration_markdown(const Calibration& calibration) {
       usable ? "Give this file to `noisemark ab` and `noisemark compare` with --calibration."
              : "Make the machine quieter (`noisemark doctor`) or add units: the same command with "
                "the same --out goes on; of recorded comparisons (--from) more are needed, and a "
-               "new --out."));
+               "new --out.",
+      kGlossaryLine));
 }
 
 }  // namespace noisemark::reports

@@ -1,4 +1,5 @@
 #include "reports/base/quantity.h"
+#include "reports/base/words.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -110,7 +111,7 @@ std::string format_quantity(double value, std::string_view unit) {
 }
 
 std::string quantity_cell(std::optional<double> value, std::string_view unit) {
-  return value ? format_quantity(*value, unit) : "none";
+  return value ? format_quantity(*value, unit) : std::string(kMissing);
 }
 
 std::string utc_now(std::chrono::seconds ahead) {

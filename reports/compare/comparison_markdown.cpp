@@ -10,6 +10,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/words.h"
 #include "reports/result/metrics.h"
 
 namespace noisemark::reports {
@@ -33,7 +34,7 @@ MarkdownTable::Column why_column() {
 std::string exact_cell(const std::optional<double>& value, const std::string& digest,
                        const std::string& unit) {
   if (!digest.empty()) return digest.substr(0, kDigestDigits);
-  if (!value) return "none";
+  if (!value) return std::string(kMissing);
   if (unit == "bytes") return format_exact_bytes(static_cast<int64_t>(*value));
   return format_count(static_cast<int64_t>(*value));
 }
@@ -63,7 +64,7 @@ std::string counts(const Comparison& comparison) {
       comparison.exact.begin(), comparison.exact.end(),
       [](const ExactRow& row) { return exit_code_of(row.verdict) == ExitCode::kPass; });
   return fmt::format(
-      "{} on both sides. Gates with noise: {}. Figures without noise: {} of {} pass. {}.\n",
+      "{} on both sides. Gates with noise: {}. Of figures without noise {} of {} pass. {}.\n",
       format_counted(comparison.cells, "cell"),
       parts.empty() ? (comparison.noise_left_out ? "left out" : "none")
                     : fmt::format("{}", fmt::join(parts, ", ")),
@@ -180,8 +181,9 @@ std::string gates(const Comparison& comparison) {
              "\n## Gates\n\n{}\nA ratio is NEW / BASE by Hodges and Lehmann over pairs of runs, "
              "with a bootstrap "
              "interval ({} resamples, seed {}). p is that of one-sided signed-rank tests, together "
-             "at "
-             "{}.\n",
+             "at {}. Worse by x % means x % more time per image, or x % more loss; margins are in "
+             "the "
+             "same measure.\n",
              table.text(), comparison.resamples, comparison.seed, format_number(comparison.alpha)) +
          (comparison.any_stored() ? kHowStored : "");
 }
@@ -193,7 +195,7 @@ std::string_view section_of(const std::string& metric) {
 }
 
 std::string explanation(const Comparison& comparison, std::string_view section) {
-  MarkdownTable table(stochastic_columns({{"smallest difference shown", Align::kRight}}));
+  MarkdownTable table(stochastic_columns({{"smallest detectable difference", Align::kRight}}));
   for (const StochasticRow& row : comparison.stochastic) {
     if (section_of(row.metric) != section) continue;
     table.add_row(
@@ -251,7 +253,7 @@ std::string noise(const Comparison& comparison) {
   std::string text = "\n## Noise\n\n";
   MarkdownTable table({cell_column(),
                        {"metric"},
-                       {"smallest difference these pairs show", Align::kRight},
+                       {"smallest detectable difference", Align::kRight},
                        {"noise floor", Align::kRight}});
   for (const StochasticRow& row : comparison.stochastic) {
     if (!row.gated || !row.detectable_frac) continue;
@@ -259,13 +261,17 @@ std::string noise(const Comparison& comparison) {
         {row.cell, row.metric, format_percent(*row.detectable_frac),
          row.noise_floor_frac > 0 ? format_percent(row.noise_floor_frac) : "not calibrated"});
   }
+  const bool any_gate = std::any_of(comparison.stochastic.begin(), comparison.stochastic.end(),
+                                    [](const StochasticRow& row) { return row.gated; });
   if (!comparison.noise_left_out) {
-    text += table.empty() ? "No gate had enough pairs to tell.\n" : table.text();
+    text += !table.empty() ? table.text()
+            : any_gate     ? "No gate had enough pairs to tell.\n"
+                           : "No gate was applied, so nothing is known of noise.\n";
   }
   return text + markdown_list("About the runs", comparison.notes);
 }
 
-std::string everything_else(const Comparison& comparison) {
+std::string other_figures(const Comparison& comparison) {
   MarkdownTable others(stochastic_columns(
       {{"p", Align::kRight}, {"p (Benjamini-Hochberg)", Align::kRight}, why_column()}));
   for (const StochasticRow& row : comparison.stochastic) {
@@ -273,6 +279,14 @@ std::string everything_else(const Comparison& comparison) {
     others.add_row(
         stochastic_cells(row, {format_p_value(row.p), format_p_value(row.p_adjusted), row.words}));
   }
+  if (others.empty()) return "";
+  return fmt::format(
+      "\n<details><summary>Other figures with noise; none of them is judged</summary>\n\n{}\n"
+      "</details>\n",
+      others.text());
+}
+
+std::string bytes_by_owner(const Comparison& comparison) {
   MarkdownTable owners = exact_table();
   int64_t nothing = 0;
   for (const ExactRow& row : comparison.exact) {
@@ -281,11 +295,10 @@ std::string everything_else(const Comparison& comparison) {
     nothing += empty ? 1 : 0;
     if (!empty) owners.add_row(exact_cells(row));
   }
+  if (owners.empty()) return "";
   std::string text =
-      "\n<details><summary>Everything else; nothing here is judged by itself"
-      "</summary>\n\n";
-  if (!others.empty()) text += others.text() + "\n";
-  if (!owners.empty()) text += owners.text() + "\n";
+      "\n<details><summary>Bytes by owner at each moment; these are judged</summary>\n\n" +
+      owners.text() + "\n";
   if (nothing > 0) {
     text += fmt::format("Bytes by owner that are 0 on both sides are not shown; there are {}.\n\n",
                         format_count(nothing));
@@ -401,11 +414,12 @@ std::string comparison_markdown(const Comparison& comparison, size_t limit) {
   std::string text = finished_page(
       head(comparison) + comparability(comparison) + gates(comparison) + without_noise(comparison) +
       memory_by_owner(comparison) + explanations(comparison) + noise(comparison) + "\n## Next\n\n" +
-      next_step(comparison) + repeat(comparison));
-  const std::string details = finished_page(everything_else(comparison));
+      next_step(comparison) + repeat(comparison) + std::string(kGlossaryLine));
+  const std::string details = finished_page(other_figures(comparison) + bytes_by_owner(comparison));
   const bool fits = text.size() + details.size() + kMark.size() <= limit;
-  text +=
-      fits ? details : "\nEverything else was left out for its length; `--format json` has it.\n";
+  text += fits ? details
+               : "\nOther figures and bytes by owner were left out for their length; `--format "
+                 "json` has them.\n";
   return text + std::string(kMark);
 }
 
@@ -443,8 +457,7 @@ std::string more_pairs(const Comparison& comparison, CompareVerdict verdict) {
 }
 
 std::string usable_baseline(const Comparison& comparison) {
-  return std::string(
-             "Make a usable baseline: passing runs of BASE that measured all that NEW did.\n") +
+  return std::string("Make a usable BASE: passing runs that measured all that NEW did.\n") +
          (comparison.any_stored() ? kMakeInTurns : "");
 }
 
@@ -471,10 +484,11 @@ bool is_better(const Comparison& comparison) {
 std::string promotion(const Comparison& comparison) {
   const SideSummary& base = comparison.base;
   const bool enough = comparison.candidate.runs >= kFewestBaselineRuns;
-  if (base.baseline_root.empty() || !enough || !is_better(comparison)) return "Nothing.\n";
+  if (base.baseline_root.empty() || !enough || !is_better(comparison))
+    return "There is nothing to do.\n";
   return fmt::format(
-      "NEW is better, beyond the margin. To make it the baseline: {}; then review the change and "
-      "commit it.\n",
+      "NEW is better, beyond the margin. To make it the stored baseline, run {}; then review the "
+      "change and commit it.\n",
       code(fmt::format("noisemark baseline promote {} --into {} --hardware {} --force",
                        comparison.candidate.name, base.baseline_root, base.baseline_hardware)));
 }
@@ -491,8 +505,7 @@ std::string next_step(const Comparison& comparison) {
                  ? "Make the runs of NEW again, so that each ends with a result that has every "
                    "figure of BASE.\n"
                  : "Run in NEW too what stands under \"Only in BASE\", or compare folders that "
-                   "hold "
-                   "the same cells.\n";
+                   "hold the same cells.\n";
     case CompareVerdict::kInvalidClocks:
       return "Cool or power the device better, or lock its clocks (`noisemark doctor`), and run "
              "both sides again.\n";

@@ -351,10 +351,12 @@ Side read_runs(const std::vector<std::string>& paths, Broken broken) {
 std::pair<Side, Side> read_sides(const std::string& base, const std::string& candidate) {
   Place place = look_at(base);
   if (!holds_results(place)) {
+    std::error_code unknown;
+    const bool there = fs::exists(base, unknown);
     throw Error(ExitCode::kBaselineNeeded,
-                fmt::format("{}: no baseline: no result.json in it (make one with `noisemark run`, "
-                            "or keep one with `noisemark baseline promote`)",
-                            base));
+                fmt::format("{}: {} (a result.json, its report.md or a folder of results, which "
+                            "`noisemark run` makes and `noisemark baseline promote` keeps)",
+                            base, there ? "no result.json in it" : "not there"));
   }
   std::error_code error;
   if (fs::equivalent(base, candidate, error)) {

@@ -14,6 +14,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
 #include "reports/export/junit.h"
@@ -339,7 +340,7 @@ std::string quality(const std::vector<NamedResult>& results) {
     table.add_row({name, fmt::format("{}", result.seeds.base),
                    metric_cell(result, *find_metric_row("val_loss")),
                    format_number(q.evaluations.front().loss),
-                   q.target_loss ? format_number(*q.target_loss) : "none",
+                   q.target_loss ? format_number(*q.target_loss) : std::string(kMissing),
                    q.time_to_quality_s ? format_seconds(*q.time_to_quality_s) : "not reached"});
   }
   return table.empty() ? "" : "\n## Quality\n\n" + table.text();

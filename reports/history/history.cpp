@@ -14,6 +14,7 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 #include "reports/compare/sides.h"
 #include "reports/compare/tiers.h"
 #include "reports/result/gate.h"
@@ -195,6 +196,11 @@ std::string times(size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
+bool is_worse(const HistorySeries& series, const HistoryChange& change) {
+  if (series.direction == Direction::kNeutral || change.after == change.before) return false;
+  return (change.after > change.before) != (series.direction == Direction::kHigher);
+}
+
 size_t count_changes(const History& history) {
   size_t count = 0;
   for (const HistoryGroup& group : history.groups) {
@@ -203,10 +209,30 @@ size_t count_changes(const History& history) {
   return count;
 }
 
+size_t count_worse(const History& history) {
+  size_t count = 0;
+  for (const HistoryGroup& group : history.groups) {
+    for (const HistorySeries& series : group.series) {
+      count += static_cast<size_t>(
+          std::count_if(series.changes.begin(), series.changes.end(),
+                        [&](const HistoryChange& change) { return is_worse(series, change); }));
+    }
+  }
+  return count;
+}
+
+/// The figures with noise of which too few runs have a value.
+std::vector<std::string> not_searched(const HistoryGroup& group) {
+  std::vector<std::string> names;
+  for (const HistorySeries& series : group.series) {
+    if (series.too_few) names.push_back(code(series.metric));
+  }
+  return names;
+}
+
 std::string way(const HistorySeries& series, const HistoryChange& change) {
   if (series.direction == Direction::kNeutral || change.after == change.before) return "changed";
-  const bool higher = change.after > change.before;
-  return higher == (series.direction == Direction::kHigher) ? "better" : "**worse**";
+  return is_worse(series, change) ? "**worse**" : "better";
 }
 
 std::string changes(const HistoryGroup& group) {
@@ -219,7 +245,7 @@ std::string changes(const HistoryGroup& group) {
                        {"after", Align::kRight},
                        {"ratio", Align::kRight},
                        {"p", Align::kRight},
-                       {"way"}});
+                       {"direction"}});
   for (const HistorySeries& series : group.series) {
     for (const HistoryChange& change : series.changes) {
       const size_t run = series.runs[change.at];
@@ -232,8 +258,12 @@ std::string changes(const HistoryGroup& group) {
                      change.p ? fmt::format("{:.2g}", *change.p) : "exact", way(series, change)});
     }
   }
-  return table.empty() ? std::string("\nNo change was found.\n")
-                       : fmt::format("\n{}", table.text());
+  if (!table.empty()) return fmt::format("\n{}", table.text());
+  const size_t left_out = not_searched(group).size();
+  return left_out == 0                     ? "\nNo change was found.\n"
+         : left_out == group.series.size() ? "\nNo figure was searched.\n"
+                                           : "\nNo change was found in the figures that were "
+                                             "searched.\n";
 }
 
 /// The metrics that the table of runs shows.
@@ -248,7 +278,7 @@ std::vector<const HistorySeries*> shown(const HistoryGroup& group) {
 /// Bold where a level begins.
 std::string value_cell(const HistorySeries& series, size_t run) {
   const auto at = std::find(series.runs.begin(), series.runs.end(), run);
-  if (at == series.runs.end()) return "none";
+  if (at == series.runs.end()) return std::string(kMissing);
   const auto i = static_cast<size_t>(at - series.runs.begin());
   const std::string text = format_quantity(series.values[i], series.unit);
   const bool begins = std::any_of(series.changes.begin(), series.changes.end(),
@@ -275,13 +305,12 @@ std::string runs(const HistoryGroup& group) {
 }
 
 std::string too_short(const HistoryGroup& group, const ChangePointOptions& options) {
-  const bool any = std::any_of(group.series.begin(), group.series.end(),
-                               [](const HistorySeries& series) { return series.too_few; });
-  if (!any) return "";
+  const std::vector<std::string> names = not_searched(group);
+  if (names.empty()) return "";
   return fmt::format(
-      "\nFigures with noise: fewer than {} runs have a value of some, and no change can be found "
-      "there.\n",
-      fewest_values(options));
+      "\nNot searched: {}. In a figure with noise a change can be found once at least {} runs have "
+      "it.\n",
+      fmt::join(names, ", "), fewest_values(options));
 }
 
 std::string section(size_t number, const HistoryGroup& group, const History& history,
@@ -310,15 +339,15 @@ std::string method(const History& history) {
   }
   const ChangePointOptions& options = history.options;
   return fmt::format(
-      "\n## How changes are found\n\nFigures without noise: every difference from the run before. "
-      "Others: E-divisive means (Matteson and James 2014), {} permutations, seed {}, p at most {}, "
-      "at least {} runs between changes. Of 1,000 series in which nothing changed {:.0f} showed "
-      "one; "
-      "{} were searched here, so {:.2g} are to be expected by chance. Runs that were made under "
-      "other loads differ too: a change is a reason to look, not a verdict. `noisemark compare` "
-      "judges.\n",
+      "\n## How changes are found\n\nOf a figure without noise every difference from the run "
+      "before is a change. A figure with noise is searched by E-divisive means (Matteson and James "
+      "2014), "
+      "with {} permutations, seed {}, p at most {}, and at least {} runs between changes. Of 1,000 "
+      "figures in which nothing had changed {:.0f} showed a change; {} searched here, so {:.2g} "
+      "changes are to be expected by chance. Runs that were made under other loads differ too: a "
+      "change is a reason to look, not a verdict. `noisemark compare` judges.\n",
       options.permutations, options.seed, format_number(options.level), options.shortest,
-      1000 * kFalseAlarms, times(noisy, "series", "series"),
+      1000 * kFalseAlarms, times(noisy, "figure with noise was", "figures with noise were"),
       kFalseAlarms * static_cast<double>(noisy));
 }
 
@@ -326,10 +355,18 @@ std::string method(const History& history) {
 
 std::string history_markdown(const History& history, const Plots& plots) {
   size_t count = 0;
-  for (const HistoryGroup& group : history.groups) count += group.runs.size();
-  std::string text = fmt::format("# History: {}, {}, {}\n", times(count, "run", "runs"),
-                                 times(history.groups.size(), "identity", "identities"),
-                                 times(count_changes(history), "change", "changes"));
+  size_t left_out = 0;
+  for (const HistoryGroup& group : history.groups) {
+    count += group.runs.size();
+    left_out += not_searched(group).size();
+  }
+  const size_t worse = count_worse(history);
+  std::string text = fmt::format(
+      "# History: {}, {}, {}{}{}\n", times(count, "run", "runs"),
+      times(history.groups.size(), "identity", "identities"),
+      times(count_changes(history), "change", "changes"),
+      worse > 0 ? fmt::format(" ({} worse)", worse) : "",
+      left_out > 0 ? ", " + times(left_out, "figure", "figures") + " not searched" : "");
   if (!plots.left_out.empty()) text += fmt::format("\nPlots were left out: {}.\n", plots.left_out);
   if (!history.left_out.empty()) {
     text += "\nLeft out, with the reason:\n\n";
@@ -338,7 +375,7 @@ std::string history_markdown(const History& history, const Plots& plots) {
   for (size_t i = 0; i < history.groups.size(); ++i) {
     text += section(i + 1, history.groups[i], history, plots);
   }
-  return finished_page(text + method(history));
+  return finished_page(text + method(history) + std::string(kGlossaryLine));
 }
 
 namespace {

@@ -9,6 +9,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/words.h"
 #include "reports/profile/profile.h"
 
 namespace noisemark::reports {
@@ -207,7 +208,7 @@ constexpr const char* kClassWords =
     "is what computes nothing: views, allocations, autograd, and the host between operators.\n";
 
 std::string per_byte(double flop, double bytes) {
-  return bytes > 0 ? fmt::format("{:.3g}", flop / bytes) : "none";
+  return bytes > 0 ? fmt::format("{:.3g}", flop / bytes) : std::string(kMissing);
 }
 
 std::string workload_name(const Workload& workload) {
@@ -234,7 +235,7 @@ std::string demands_table(const Characterization& network) {
   for (const Workload& one : network.workloads) {
     const auto weights = static_cast<double>(network.weight_bytes);
     table.add_row({one.name, format_count(one.batch), format_ms(one.time_s),
-                   one.activation_bytes ? format_mib(*one.activation_bytes) : "none",
+                   one.activation_bytes ? format_mib(*one.activation_bytes) : std::string(kMissing),
                    fmt::format("{:.3f}", one.flop * kPerGiga), per_byte(one.flop, weights),
                    per_byte(one.flop, one.bytes)});
     if (one.activation_missing.empty()) continue;

@@ -38,8 +38,8 @@ class Page {
  private:
   static constexpr std::string_view kDefinitions =
       "\nTimes are of one step: means of the profiled ones. The time of an operator is that from "
-      "its "
-      "begin to its end; self time leaves out the events within it. Time on the device is that of "
+      "its begin to its end; self time leaves out the events within it. Time on the device is that "
+      "of "
       "kernels, copies and fills, and belongs to the operator around their launch. Memory is what "
       "was taken less what was given back. The table of operators is that of PyTorch's "
       "key_averages(). An operator of the forward pass and its gradient are joined by the number "
@@ -63,7 +63,9 @@ class Page {
 
   [[nodiscard]] std::string headline() const {
     const ProfilerCost& cost = profile_.cost;
-    std::string text = fmt::format(
+    const std::string limit = limit_words(profile_);
+    std::string text = limit.empty() ? "" : fmt::format("**What limits it:** {}.\n\n", limit);
+    text += fmt::format(
         "A step takes {} without the profiler and {} with it: **{:.3f}** times as long, the median "
         "of {} pairs of steps in turns. {} steps of batch {} under mode `{}`, baseline `{}` and {} "
         "on {} with {} threads were profiled{}{}.\n",

@@ -5,6 +5,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/words.h"
 #include "reports/profile/roofline.h"
 
 namespace noisemark::reports {
@@ -47,7 +48,7 @@ std::string step_model_section(const Roofline& roofline) {
   std::string missing;
   for (const StepPart& part : roofline.parts) {
     const bool known = part.missing.empty();
-    table.add_row({part.name, known ? format_ms(part.roof_s) : "none",
+    table.add_row({part.name, known ? format_ms(part.roof_s) : std::string(kMissing),
                    known ? format_percent(part.roof_s / model_s) : "", format_ms(part.time_s),
                    format_percent(part.time_s / roofline.step_s),
                    known ? fmt::format("{:.3f}", part.flop / kGigaFlop) : "",

@@ -15,6 +15,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
 #include "reports/compare/tiers.h"
@@ -161,7 +162,8 @@ std::string show_baselines(const std::string& path) {
   if (folders.empty()) {
     throw Error(
         ExitCode::kBaselineNeeded,
-        fmt::format("{}: no baseline in it (keep one with `noisemark baseline promote`)", path));
+        fmt::format("{}: no stored baseline in it (keep one with `noisemark baseline promote`)",
+                    path));
   }
   std::sort(folders.begin(), folders.end());
   std::string text;
@@ -241,8 +243,8 @@ void check_gated(const BaselineCell& cell, const std::string& name) {
     if (metric == nullptr || !metric->value) continue;
     ++values;
     if (*metric->value > 0) continue;
-    throw Error(ExitCode::kBaselineNeeded,
-                fmt::format("{}: {}: {} is no baseline", run->name, name, *metric->value));
+    throw Error(ExitCode::kBaselineNeeded, fmt::format("{}: {}: {} makes no stored baseline",
+                                                       run->name, name, *metric->value));
   }
   if (values == cell.runs.size()) return;
   if (values == 0) {
@@ -363,7 +365,7 @@ std::vector<std::string> metrics() {
 
 std::string value_cell(const Result& result, const std::string& name) {
   const Metric* metric = find_metric(result, name);
-  if (metric == nullptr || !metric->value) return "none";
+  if (metric == nullptr || !metric->value) return std::string(kMissing);
   return format_quantity(*metric->value, metric->unit);
 }
 
@@ -421,7 +423,8 @@ std::string reach(const BaselineCell& cell) {
         count, gates, format_number(alpha));
   }
   return fmt::format(
-      "Figures without noise can be judged by this baseline: `compare --exact`. Its {} gates with "
+      "Figures without noise can be judged by this stored baseline: `compare --exact`. Its {} "
+      "gates with "
       "noise can never "
       "reach alpha {} with {} runs: {} are needed.\n",
       gates, format_number(alpha), count, fewest);
@@ -430,11 +433,12 @@ std::string reach(const BaselineCell& cell) {
 }  // namespace
 
 std::string baseline_markdown(const BaselineCell& cell) {
-  std::string text = fmt::format("# Baseline: {}\n", plain(cell.name));
+  std::string text = fmt::format("# Stored baseline: {}\n", plain(cell.name));
   const std::vector<std::string> flags = flags_of(cell);
   if (!flags.empty()) text += '\n';
   for (const std::string& flag : flags) text += fmt::format("- **To know**: {}.\n", plain(flag));
-  return finished_page(text + fmt::format("\n{}\n{}\n{}", runs(cell), spread(cell), reach(cell)));
+  return finished_page(
+      text + fmt::format("\n{}\n{}\n{}{}", reach(cell), runs(cell), spread(cell), kGlossaryLine));
 }
 
 }  // namespace noisemark::reports

@@ -318,13 +318,13 @@ void or_lost(const fs::path& path, std::vector<Finding>* lost,
 std::vector<fs::path> result_folders(const fs::path& path, std::vector<Finding>* lost) {
   std::error_code none;
   if (fs::exists(path / "result.json", none)) return {path};
-  if (!fs::exists(path, none)) throw bad_input(path.string(), "not there", "", kAccepted);
-  if (!fs::is_directory(path, none)) throw bad_input(path.string(), "", "no folder", kAccepted);
+  if (!fs::exists(path, none)) throw bad_input(path.string(), "", "not there", kAccepted);
+  if (!fs::is_directory(path, none)) throw bad_input(path.string(), "", "not a folder", kAccepted);
   std::vector<fs::path> folders;
   const size_t lost_before = lost == nullptr ? 0 : lost->size();
   add_result_folders(path, folders, lost);
   if (folders.empty() && (lost == nullptr || lost->size() == lost_before)) {
-    throw bad_input(path.string(), "no result.json in it or below it", "", kAccepted);
+    throw bad_input(path.string(), "", "no result.json in it or below it", kAccepted);
   }
   std::sort(folders.begin(), folders.end());
   return folders;

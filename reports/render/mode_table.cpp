@@ -9,6 +9,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 #include "reports/render/report.h"
 #include "reports/result/gate.h"
 
@@ -32,7 +33,7 @@ std::string percent(const std::optional<double>& frac) {
 /// Measured, predicted, times fewer.
 Row figure(const Result& result, std::optional<int64_t> StepBytes::*of, int64_t bytes) {
   const MemoryMode& mode = result.memory_mode;
-  if (!result.memory.measured) return {"none", mib_or_blank(mode.predicted.*of), ""};
+  if (!result.memory.measured) return {std::string(kMissing), mib_or_blank(mode.predicted.*of), ""};
   const std::optional<double> times = times_fewer(mode.plain.*of, bytes);
   return {format_mib(bytes), mib_or_blank(mode.predicted.*of),
           times ? fmt::format("{:.2f}", *times) : ""};
@@ -43,7 +44,7 @@ std::string rate_of_any_run(const Result& result) {
   const Metric* metric = find_metric(result, "images_per_s");
   if (metric != nullptr && metric->value) return format_per_s(*metric->value);
   const std::vector<double>& turns = result.memory_mode.overhead.step_s;
-  if (turns.empty()) return "none";
+  if (turns.empty()) return std::string(kMissing);
   return format_per_s(static_cast<double>(result.protocol.batch) / median(turns));
 }
 
@@ -59,7 +60,7 @@ std::string proof(const MemoryMode& mode) {
   if (mode.certificate.verdict == Verdict::kPass) return "PASS";
   if (mode.certificate.verdict == Verdict::kFail) return "**FAIL**";
   if (mode.certificate.verdict == Verdict::kUnavailable) return "**UNAVAILABLE**";
-  if (mode.lossless || !mode.gradient_error.error_frac) return "none";
+  if (mode.lossless || !mode.gradient_error.error_frac) return std::string(kMissing);
   return "error " + format_number(*mode.gradient_error.error_frac);
 }
 
@@ -115,7 +116,7 @@ Row time_row(const Row& name, const Result& result) {
 Row fit_row(const Row& name, const Result& result) {
   const BatchFit& fit = result.batch_fit;
   const Row within = {format_mib(*fit.memory_bytes)};
-  if (!fit.missing_reason.empty()) return name_and(name, {within, {"none", "", ""}});
+  if (!fit.missing_reason.empty()) return name_and(name, {within, {std::string(kMissing), "", ""}});
   return name_and(name,
                   {within,
                    {format_count(fit.batch), mib_or_blank(fit.peak_bytes),
@@ -132,15 +133,13 @@ std::vector<MarkdownTable::Column> columns(const std::vector<MarkdownTable::Colu
 
 constexpr const char* kBytesWords =
     "The peak is that of all owners. Saved are the bytes that forward leaves for backward. The "
-    "plan "
-    "predicts both from the recorded step. A factor says how many times fewer bytes there are than "
-    "under none in plain.";
+    "plan predicts both from the recorded step. A factor is the "
+    "bytes of none in plain divided by those of this mode.";
 constexpr const char* kAtMostWords =
-    "Saved at most is the most over the step, with what is made again. Encoded is the part of "
-    "saved "
-    "that is in another form. What stays is what no plan of the mode could make again, in the form "
-    "in which it was saved; its factor is relative to what none saves, and only other forms take "
-    "saved's factor beyond it.";
+    "Saved at most is the most over the step, with what is recomputed. Encoded is the part of "
+    "saved that is encoded. What stays is what no plan of the mode could recompute, as it was "
+    "saved; its "
+    "factor is relative to what none saves, and only encoding takes saved's factor beyond it.";
 constexpr const char* kTimeWords =
     "The overhead is the time of a step beside none, in turns in one process; images/s are those "
     "of each run at its own time, so that their ratio also has what the machine did meanwhile. A "
@@ -158,10 +157,10 @@ constexpr const char* kFitWords =
 std::string fit_table(const std::vector<NamedResult>& results,
                       const std::set<std::string>& benchmarks) {
   const Align right = Align::kRight;
-  MarkdownTable table(columns({{"within MiB", right},
+  MarkdownTable table(columns({{"within (MiB)", right},
                                {"largest batch", right},
-                               {"its peak", right},
-                               {"peak of the next", right}}));
+                               {"its peak (MiB)", right},
+                               {"peak of the next (MiB)", right}}));
   bool any = false;
   for (const auto& [name, result] : results) {
     if (!result.batch_fit.memory_bytes) continue;
@@ -181,21 +180,21 @@ std::string mode_table(const std::vector<NamedResult>& results) {
   }
   if (benchmarks.empty()) return "";
   const Align right = Align::kRight;
-  MarkdownTable bytes(columns({{"peak MiB", right},
-                               {"predicted", right},
+  MarkdownTable bytes(columns({{"peak (MiB)", right},
+                               {"predicted (MiB)", right},
                                {"factor", right},
-                               {"saved MiB", right},
-                               {"predicted", right},
+                               {"saved (MiB)", right},
+                               {"predicted (MiB)", right},
                                {"factor", right}}));
-  MarkdownTable at_most(columns({{"saved at most MiB", right},
-                                 {"predicted", right},
+  MarkdownTable at_most(columns({{"saved at most (MiB)", right},
+                                 {"predicted (MiB)", right},
                                  {"factor", right},
-                                 {"encoded", right},
-                                 {"stays", right},
+                                 {"encoded (MiB)", right},
+                                 {"stays (MiB)", right},
                                  {"factor", right}}));
   MarkdownTable times(columns({{"images/s", right},
-                               {"overhead % [95 %]", right},
-                               {"predicted", right},
+                               {"overhead (%) [95 %]", right},
+                               {"predicted (%)", right},
                                {"certificate"},
                                {"fallbacks", right}}));
   for (const auto& [name, result] : results) {

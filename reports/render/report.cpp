@@ -10,6 +10,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
+#include "reports/base/words.h"
 #include "reports/render/plot.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/scaling.h"
@@ -31,32 +32,42 @@ std::string verdict_of(const Gate& gate) {
   return gate.verdict == Verdict::kPass ? "PASS" : "**FAIL**";
 }
 
-// The two or three figures that a reader came for.
-std::string headline(const Result& result) {
-  std::vector<std::string> figures;
+/// "It trained at 3.79 images/s with a peak of 816.25 MiB"; empty where neither was measured.
+std::string cost_words(const Result& result) {
   const Metric* rate = find_metric(result, "images_per_s");
-  if (rate != nullptr && rate->value) {
-    figures.push_back(fmt::format("**{} images/s**{}", format_per_s(*rate->value),
-                                  rate_caveat(result.protocol.warmup_stable)));
+  const std::string peak =
+      result.memory.measured ? fmt::format("**{}**", format_bytes(result.memory.peak_bytes)) : "";
+  if (rate == nullptr || !rate->value) return peak.empty() ? "" : "The peak of memory was " + peak;
+  return fmt::format("It trained at **{} images/s**{}{}", format_per_s(*rate->value),
+                     rate_caveat(result.protocol.warmup_stable),
+                     peak.empty() ? "" : " with a peak of " + peak);
+}
+
+/// "the validation loss fell from 1.075 to 0.4055"; empty without an evaluation.
+std::string loss_words(const Result& result) {
+  const auto& evaluations = result.quality.evaluations;
+  if (evaluations.empty()) return "";
+  const Evaluation& first = evaluations.front();
+  const Evaluation& last = evaluations.back();
+  if (evaluations.size() == 1) {
+    return fmt::format("the validation loss was {} at the start", format_number(first.loss));
   }
-  if (result.memory.measured) {
-    figures.push_back(fmt::format("peak memory **{}**", format_bytes(result.memory.peak_bytes)));
-  }
-  if (!result.quality.evaluations.empty()) {
-    const auto& evaluations = result.quality.evaluations;
-    const Evaluation& last = evaluations.back();
-    const std::string at_start = "at the start " + format_number(evaluations.front().loss);
-    const bool early = last.step < result.protocol.steps;
-    figures.push_back(evaluations.size() == 1
-                          ? "validation loss " + at_start
-                          : fmt::format("validation loss{} **{}** ({})",
-                                        early ? fmt::format(" after step {}", last.step) : "",
-                                        format_number(last.loss), at_start));
-  }
-  const std::string text = fmt::format("{}", fmt::join(figures, ", "));
+  return fmt::format(
+      "the validation loss {} from {} to **{}**{}", last.loss < first.loss ? "fell" : "went",
+      format_number(first.loss), format_number(last.loss),
+      last.step < result.protocol.steps ? fmt::format(" after step {}", last.step) : "");
+}
+
+/// A sentence with the figures that a reader came for.
+std::string headline(const Result& result) {
+  const std::string cost = cost_words(result);
+  std::string loss = loss_words(result);
+  if (cost.empty() && !loss.empty()) loss.front() = 'T';
+  const std::string text = cost + (cost.empty() || loss.empty() ? "" : "; ") + loss;
   const bool interrupted = result.exit.code == static_cast<int>(ExitCode::kInterrupted);
   if (text.empty() || !interrupted) return text;
-  return fmt::format("Not finished, after training step {}: {}", result.protocol.steps, text);
+  return fmt::format("The run was interrupted after training step {}. {}", result.protocol.steps,
+                     text);
 }
 
 }  // namespace
@@ -64,7 +75,9 @@ std::string headline(const Result& result) {
 std::string verdict_words(const Result& result) {
   switch (static_cast<ExitCode>(result.exit.code)) {
     case ExitCode::kPass:
-      return result.exit.status == "custom" ? "CUSTOM (no gate of the definition applies)" : "PASS";
+      return result.exit.status == "custom"
+                 ? "CUSTOM (the work was changed, so the benchmark's own gates do not apply)"
+                 : "PASS";
     case ExitCode::kFailed:
       return "FAIL";
     default:
@@ -105,10 +118,11 @@ std::string verdict(const Result& result) {
     return std::count_if(result.gates.begin(), result.gates.end(),
                          [&](const Gate& gate) { return gate.verdict == verdict; });
   };
-  text += fmt::format(
-      "Of the gates {} passed, {} failed and {} were not applied. The exit code is {} ({}).\n",
-      count(Verdict::kPass), count(Verdict::kFail), count(Verdict::kNotApplied), result.exit.code,
-      plain(result.exit.status));
+  const auto left_out = count(Verdict::kNotApplied);
+  text +=
+      fmt::format("{} passed, {} failed and {} {} not applied. The exit code is {} ({}).\n",
+                  format_counted(count(Verdict::kPass), "gate"), count(Verdict::kFail), left_out,
+                  left_out == 1 ? "was" : "were", result.exit.code, plain(result.exit.status));
   if (!result.exit.reasons.empty()) text += '\n';
   for (const std::string& reason : result.exit.reasons)
     text += fmt::format("- {}\n", plain(reason));
@@ -178,11 +192,12 @@ std::string throughput(const Result& result) {
     table.add_row({"95 % interval",
                    rate->ci95 ? fmt::format("{} to {}", format_per_s(rate->ci95->low),
                                             format_per_s(rate->ci95->high))
-                              : "none",
+                              : std::string(kMissing),
                    rate->ci95 ? fmt::format("of this run, {} steps", rate->n)
                               : fmt::format("{} steps are too few", rate->n)});
   } else {
-    table.add_row({"images/s", "none", rate == nullptr ? "no such metric" : rate->missing_reason});
+    table.add_row({"images/s", std::string(kMissing),
+                   rate == nullptr ? "no such metric" : rate->missing_reason});
   }
   if (use.parameters > 0) table.add_row({"parameters", format_count(use.parameters), ""});
   if (use.measured) {
@@ -198,7 +213,7 @@ std::string throughput(const Result& result) {
     table.add_row({"utilization (MFU)", format_percent(use.mfu_frac), "achieved / measured peak"});
   }
   std::string text = "## Throughput\n\n" + table.text();
-  if (!use.measured) text += "\nUtilization. " + not_measured(use.missing_reason);
+  if (!use.measured) text += "\n**Utilization:** " + not_measured(use.missing_reason);
   return text;
 }
 
@@ -248,7 +263,7 @@ std::string data(const Result& result) {
   if (result.provenance.data.empty()) return text + "No file was read.\n";
   MarkdownTable table({{"file"},
                        {"bytes", Align::kRight},
-                       {"pictures", Align::kRight},
+                       {"images", Align::kRight},
                        {"SHA-256"},
                        {"is the locked one"}});
   std::string left_out;
@@ -346,9 +361,11 @@ std::string in_short(const Result& result, const Insight& insight) {
   add("Quality", sentence(sections::quality_in_short(result)));
   if (!speed.empty()) add("What limits it", limit_line(result, insight));
   if (!insight.since.empty()) {
-    add("Since BASE", plain(insight.since) + ".");
+    add("Since an earlier run", plain(insight.since) + ".");
   } else if (!speed.empty()) {
-    add("Since BASE", "not compared; `noisemark report DIR --base BASE` says here what changed.");
+    add("Since an earlier run",
+        "not compared; `noisemark report DIR --base BASE`, with BASE the folder of that run, says "
+        "here what changed.");
   }
   return text.empty() ? "" : "\n" + text;
 }
@@ -387,7 +404,7 @@ std::string render_report(const Result& result, const std::string& result_sha256
                  {sections::noise(result), sections::environment(result), sections::seeds(result),
                   sections::data(result), sections::repeat(result),
                   sections::provenance(result, result_sha256)});
-  return finished_page(text);
+  return finished_page(text + std::string(kGlossaryLine));
 }
 
 namespace {

@@ -11,6 +11,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/words.h"
 #include "reports/render/report_sections.h"
 
 namespace noisemark::reports::sections {
@@ -31,7 +32,8 @@ void add_column(const DeviceColumn& column, MarkdownTable& table) {
   const std::string how = column.readings > 0
                               ? fmt::format("{}, {} readings", column.source, column.readings)
                               : column.source;
-  table.add_row({words_of(column.name), column.value ? cell(column.value, column.unit) : "none",
+  table.add_row({words_of(column.name),
+                 column.value ? cell(column.value, column.unit) : std::string(kMissing),
                  cell(column.over_kernels, column.unit), cell(column.lowest, column.unit),
                  cell(column.highest, column.unit),
                  column.window_s > 0 ? format_seconds(column.window_s) : "", how});
@@ -40,7 +42,8 @@ void add_column(const DeviceColumn& column, MarkdownTable& table) {
 /// A sentence on the meaning of the table's columns.
 std::string explained(const DeviceUse& use) {
   std::string text = fmt::format(
-      "\nRead beside {} training steps ({} images, {}) in a window of its own, without a profiler. "
+      "\nThe figures were read beside {} training steps ({} images, {}) in a window of its own, "
+      "without a profiler. "
       "Shares are of the whole GPU unless the source names a part of it.\n",
       format_count(use.steps), format_count(use.images), format_seconds(use.window_s));
   const auto has = [&](bool (*test)(const DeviceColumn&)) {
@@ -99,8 +102,9 @@ std::string device_use(const Result& result) {
   for (const DeviceColumn& column : use.columns) add_column(column, table);
   text += table.text();
   text += explained(use);
-  text += fmt::format("Clocks held down by: {}.\n",
-                      use.clock_reasons.empty() ? "not known" : plain(use.clock_reasons));
+  text += use.clock_reasons.empty()
+              ? "It is not known what held clocks down.\n"
+              : fmt::format("**Clocks were held down by:** {}.\n", plain(use.clock_reasons));
   if (!use.trace.empty()) {
     text += "Every reading is in `result.json`, under `utilization.device_use.trace`.\n";
   }
@@ -112,16 +116,16 @@ std::string device_memory(const MemorySection& memory) {
   if (!held.reserved_bytes) {
     return held.missing_reason.empty()
                ? ""
-               : fmt::format("\nThe GPU's allocator. {}", not_measured(held.missing_reason));
+               : fmt::format("\n**The GPU's allocator:** {}", not_measured(held.missing_reason));
   }
   MarkdownTable table({{"the GPU's allocator"}, {"MiB", Align::kRight}, {"what"}});
   const auto add = [&](const std::string& name, const std::optional<int64_t>& bytes,
                        const std::string& what) {
-    table.add_row({name, bytes ? format_mib(*bytes) : "none", what});
+    table.add_row({name, bytes ? format_mib(*bytes) : std::string(kMissing), what});
   };
   add("allocated at most", held.peak_allocated_bytes, "in the step, as the allocator rounds");
   add("reserved at most", held.peak_reserved_bytes, "in the step: taken from the device");
-  add("fragmentation", held.fragmentation_bytes, "the second less the first");
+  add("fragmentation", held.fragmentation_bytes, "reserved at most less allocated at most");
   add("allocated", held.allocated_bytes, "when the step ended");
   add("rounding", held.rounding_bytes, "of what is in use then, asked for by nobody");
   add("reserved", held.reserved_bytes, "when the step ended");
@@ -150,8 +154,7 @@ std::string training_memory(const Result& result) {
   if (memory.peak_allocated_bytes && memory.peak_reserved_bytes) {
     text += fmt::format(
         "\nIn the training pass, evaluations included, the GPU's allocator had at most {} "
-        "allocated "
-        "and {} reserved.\n",
+        "allocated and {} reserved.\n",
         format_bytes(*memory.peak_allocated_bytes), format_bytes(*memory.peak_reserved_bytes));
   }
   return text;
@@ -250,7 +253,7 @@ std::string convolutions(const Result& result) {
   const ConvolutionKernels& run = result.utilization.convolutions;
   // A CPU has no such kernels.
   if (!run.measured && run.missing_reason.empty()) return "";
-  if (!run.measured) return "\nKernels of convolutions. " + not_measured(run.missing_reason);
+  if (!run.measured) return "\n**Kernels of convolutions:** " + not_measured(run.missing_reason);
   MarkdownTable table({{"convolution"},
                        {"calls", Align::kRight},
                        {"time (ms)", Align::kRight},
@@ -265,9 +268,10 @@ std::string convolutions(const Result& result) {
                    sizes(one.weight), sizes(one.stride), code(short_kernel_name(one.kernel))});
   }
   return fmt::format(
-      "\n{}\nKernels by which cuDNN computed convolutions, per step, by falling time; {} of {}, "
-      "all with their whole names in `result.json`, under `utilization.convolutions`. data, "
-      "weight: the gradient of that; gradient: the kernel's name does not say of which.\n",
+      "\n{}\nThe table lists kernels by which cuDNN computed convolutions, per step and by falling "
+      "time, {} of {}. `result.json` has all of them with their whole names, under "
+      "`utilization.convolutions`. A convolution `data` or `weight` is the gradient of that; for "
+      "`gradient` the kernel's name does not say of which.\n",
       table.text(), shown, run.kernels.size());
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -71,7 +73,7 @@ std::string memory_in_short(const Result& result) {
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   if (!m.measured || m.peak_bytes <= 0 || largest == m.peak.by_category.end()) return "";
   return fmt::format(
-      "at the peak, in {}, the most is {}: {}, {} of all", plain(m.peak_phase),
+      "the largest owner at the peak, in {}, is {} with {} ({})", plain(m.peak_phase),
       plain(largest->first), format_bytes(largest->second),
       format_percent(static_cast<double>(largest->second) / static_cast<double>(m.peak_bytes)));
 }
@@ -98,9 +100,10 @@ std::string memory(const Result& result, const std::string& plot) {
       "if it lives on, it is without an owner from then on.\n";
   if (!idle.empty()) text += fmt::format("These owners held nothing: {}.\n", fmt::join(idle, ", "));
   text += fmt::format(
-      "What lies outside the allocator is {}. After the step {} were left over. A step made {} "
+      "The process has {} outside the allocator. After the step {} were left over. A step made {} "
       "allocations.\nThe source of these figures is {}.\n",
-      m.outside_allocator_bytes ? format_bytes(*m.outside_allocator_bytes) : "not known",
+      m.outside_allocator_bytes ? format_bytes(*m.outside_allocator_bytes)
+                                : "an unknown number of bytes",
       format_exact_bytes(m.leaked_bytes), format_count(m.allocations),
       m.source.empty() ? "not recorded" : fmt::format("the {}", plain(m.source)));
   text += device_memory(m);
@@ -122,7 +125,7 @@ std::string saved_tensors(const Result& result) {
                  "maximum over the step, with what is decoded or recomputed"});
   table.add_row({"summed per variable", format_bytes(m.naive_saved_bytes),
                  m.saved_bytes > 0
-                     ? fmt::format("counts shared storages again: {:.2f} times too much",
+                     ? fmt::format("counts shared storages again: {:.2f} times what is saved",
                                    static_cast<double>(m.naive_saved_bytes) /
                                        static_cast<double>(m.saved_bytes))
                      : "counts shared storages again"});
@@ -175,7 +178,7 @@ std::string bytes_table(const Result& result) {
                        {"none, plain", Align::kRight},
                        {"predicted", Align::kRight},
                        {"measured", Align::kRight},
-                       {"times fewer", Align::kRight}});
+                       {"none / this mode", Align::kRight}});
   struct Row {
     const char* name;
     std::optional<int64_t> StepBytes::*figure;
@@ -189,9 +192,9 @@ std::string bytes_table(const Result& result) {
     table.add_row({row.name, bytes_cell(plain), bytes_cell(mode.predicted.*row.figure),
                    format_bytes(row.measured), factor_cell(plain, row.measured)});
   }
-  table.add_row({"of saved, in another form", "", "", format_bytes(mode.encoded_bytes), ""});
+  table.add_row({"of saved, encoded", "", "", format_bytes(mode.encoded_bytes), ""});
   if (mode.irreplaceable_bytes) {
-    table.add_row({"cannot be made again", "", bytes_cell(mode.irreplaceable_bytes), "",
+    table.add_row({"no plan can recompute", "", bytes_cell(mode.irreplaceable_bytes), "",
                    factor_text(most_times_fewer(mode))});
   }
   return table.text();
@@ -235,19 +238,22 @@ std::string budget_step_words(const MemoryMode& mode) {
 
 std::string overhead_words(const MemoryMode& mode) {
   const Overhead& overhead = mode.overhead;
-  std::string text = "\nOverhead. ";
+  std::string text = "\n**Overhead:** ";
   if (!overhead.frac) return text + not_measured(overhead.missing_reason);
-  text += fmt::format("Time of a step beside {}: {}", plain(mode.reference),
-                      signed_percent(*overhead.frac));
+  text +=
+      fmt::format("a step takes {} {} than under {} (", format_percent(std::abs(*overhead.frac)),
+                  *overhead.frac < 0 ? "shorter" : "longer", plain(mode.reference));
   if (overhead.ci95) {
-    text += fmt::format(" [95 %: {}, {}]", signed_percent(overhead.ci95->low),
+    text += fmt::format("95 %: {} to {}; ", signed_percent(overhead.ci95->low),
                         signed_percent(overhead.ci95->high));
   }
-  text += fmt::format(", over {} rounds in turns in one process", overhead.step_s.size());
+  text += fmt::format("{} in turns in one process).",
+                      format_counted(std::ssize(overhead.step_s), "round"));
   if (overhead.noise_frac) {
-    text += fmt::format("; none beside itself: {}", signed_percent(*overhead.noise_frac));
+    text += fmt::format(" Two trainings under none differed by {}.",
+                        signed_percent(*overhead.noise_frac));
   }
-  return text + ".\n";
+  return text + "\n";
 }
 
 std::string prediction_words(const MemoryMode& mode) {
@@ -262,11 +268,11 @@ std::string prediction_words(const MemoryMode& mode) {
 std::string_view verdict_word(Verdict verdict) {
   switch (verdict) {
     case Verdict::kPass:
-      return "PASS. ";
+      return "PASS: ";
     case Verdict::kFail:
-      return "**FAIL.** ";
+      return "**FAIL**: ";
     case Verdict::kUnavailable:
-      return "**UNAVAILABLE.** ";
+      return "**UNAVAILABLE**: ";
     case Verdict::kNotApplied:
       break;
   }
@@ -276,10 +282,10 @@ std::string_view verdict_word(Verdict verdict) {
 std::string certificate_words(const MemoryMode& mode) {
   const Certificate& proof = mode.certificate;
   std::string text =
-      fmt::format("\nCertificate. {}{}\n", verdict_word(proof.verdict), plain(proof.words));
+      fmt::format("\n**Certificate:** {}{}\n", verdict_word(proof.verdict), plain(proof.words));
   const bool judged = proof.verdict == Verdict::kPass || proof.verdict == Verdict::kFail;
   if (!judged || proof.steps.empty()) return text;
-  MarkdownTable table({{"after step", Align::kRight}, {"SHA-256"}, {"of none"}});
+  MarkdownTable table({{"after step", Align::kRight}, {"SHA-256"}, {"under none"}});
   // A changed file may have lists of unequal lengths, which `check` names.
   const size_t known =
       std::min({proof.steps.size(), proof.sha256.size(), proof.reference_sha256.size()});
@@ -293,11 +299,12 @@ std::string certificate_words(const MemoryMode& mode) {
 
 std::string gradient_words(const MemoryMode& mode) {
   const GradientError& error = mode.gradient_error;
-  std::string text = "\nGradient error. ";
+  std::string text = "\n**Gradient error:** ";
   if (!error.error_frac) return text + not_measured(error.missing_reason);
-  text +=
-      fmt::format("{} of the gradient's 2-norm, in one step at the weights and batch of none.\n",
-                  format_number(*error.error_frac));
+  text += fmt::format(
+      "in one step, at the weights and batch of none, the gradient differs by {} of its "
+      "2-norm.\n",
+      format_number(*error.error_frac));
   if (*error.error_frac == 0) return text;
   std::vector<TensorError> worst = error.tensors;
   std::stable_sort(worst.begin(), worst.end(), [](const TensorError& a, const TensorError& b) {
@@ -320,6 +327,15 @@ std::string host_words(const HostMemory& host) {
                             format_count(host.refused_tensors), format_bytes(host.refused_bytes));
 }
 
+constexpr const char* kFallbackWords =
+    "A recipe was not exact: what it recomputed had other bits than the tensor, which was then "
+    "kept. "
+    "A shortcut was not exact: a cheaper way of recomputing had other bits, and the full way was "
+    "taken. Not repeatable: an operator whose arguments changed between recorded steps. Other "
+    "path: "
+    "a forward pass that did not follow the recorded one, and kept everything. Made twice: a "
+    "recipe that ran again in the same backward pass.\n";
+
 std::string fallback_words(const MemoryMode& mode) {
   MarkdownTable table({{"fallbacks in the"},
                        {"recipe not exact", Align::kRight},
@@ -334,7 +350,7 @@ std::string fallback_words(const MemoryMode& mode) {
     if (!one.missing_reason.empty()) {
       table.add_row({pass, "", "", "", "", "", ""});
       notes +=
-          fmt::format("Fallbacks in the {}. {}", plain(pass), not_measured(one.missing_reason));
+          fmt::format("**Fallbacks in the {}:** {}", plain(pass), not_measured(one.missing_reason));
       continue;
     }
     table.add_row({pass, format_count(one.kept_after_mismatch),
@@ -345,7 +361,7 @@ std::string fallback_words(const MemoryMode& mode) {
     notes += fmt::format("The {} ended without a plan and kept everything: {}.\n", plain(pass),
                          plain(one.plan_missing_reason));
   }
-  return fmt::format("\n{}{}{}", table.text(), notes.empty() ? "" : "\n", notes);
+  return fmt::format("\n{}\n{}{}", table.text(), kFallbackWords, notes);
 }
 
 std::string held_table(const MemoryMode& mode) {
@@ -371,22 +387,27 @@ std::string why_no_memory_pass(const Result& result) {
 std::string plan_words(const Result& result) {
   const MemoryMode& mode = result.memory_mode;
   const std::string no_pass = why_no_memory_pass(result);
-  if (!no_pass.empty()) return fmt::format("\nPlan. {}", not_measured(no_pass));
+  if (!no_pass.empty()) return fmt::format("\n**Plan:** {}", not_measured(no_pass));
   if (!mode.plan_missing_reason.empty()) {
-    return fmt::format("\nPlan. None: {}. Everything is kept.\n", plain(mode.plan_missing_reason));
+    return fmt::format("\n**Plan:** there is none, because {}. Everything is kept.\n",
+                       plain(mode.plan_missing_reason));
   }
+  // A slice is held for a tensor that is recomputed, so its bytes are counted in both.
+  const int64_t slices =
+      mode.held_bytes + mode.encoded_from_bytes + mode.dropped_bytes - mode.recorded_bytes;
   std::string text = fmt::format(
-      "\nPlan. Of {} that autograd saves, {} are held as they are, {} in another form, {} are made "
-      "again by {} recipes.\n",
-      format_bytes(mode.recorded_bytes), format_bytes(mode.held_bytes),
+      "\n**Plan:** autograd saves {}. The plan holds {} as they are and {} encoded, and recomputes "
+      "{} by {}{}.\n",
+      format_bytes(mode.recorded_bytes), format_bytes(mode.held_bytes - slices),
       format_bytes(mode.encoded_from_bytes), format_bytes(mode.dropped_bytes),
-      format_count(mode.recipes));
+      format_counted(mode.recipes, "recipe"),
+      slices > 0 ? fmt::format(", for which it also keeps slices of {}", format_bytes(slices))
+                 : "");
   if (mode.irreplaceable_bytes) {
     text += fmt::format(
-        "Of them {} cannot be made again: whatever a plan of this mode chose, it would keep them, "
-        "as they are or in another form, because their operator is not replayed or not repeatable, "
-        "or has an input that is not to be had.\n",
-        format_bytes(*mode.irreplaceable_bytes));
+        "No plan of this mode could recompute {} of the {}, because their operator is not "
+        "recomputed or not repeatable, or has an input that is not kept.\n",
+        format_bytes(*mode.irreplaceable_bytes), format_bytes(mode.recorded_bytes));
   }
   return text + host_words(mode.host_memory) + held_table(mode);
 }

@@ -101,7 +101,7 @@ std::string quality(const Result& result, const std::string& plot) {
     text += fmt::format("\nThe table shows {} of {} evaluations, evenly spread.\n",
                         kMostEvaluations, q.evaluations.size());
   }
-  text += fmt::format("\nThe validation loss is of the {} weights, on {} samples each time.\n{}",
+  text += fmt::format("\nThe validation loss is of the {} weights, on {} validation images.\n{}",
                       q.weights == "ema" ? "averaged (EMA)" : "trained", format_count(q.samples),
                       time_to_quality(q));
   text += plot;

@@ -10,6 +10,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/scaling.h"
 #include "reports/result/gate.h"
@@ -23,7 +24,7 @@ constexpr double kStraggler = 1.05;
 
 std::string median_ms(const Result& result, const std::vector<double>& samples) {
   const std::vector<double> values = steady(result, samples);
-  return values.empty() ? "none" : format_ms(median(values));
+  return values.empty() ? std::string(kMissing) : format_ms(median(values));
 }
 
 std::vector<std::string> row_of(const Result& result, const RankRecord& record) {
@@ -53,8 +54,11 @@ std::vector<std::string> owners_at_peaks(const Result& result) {
 std::string by_owner(const Result& result) {
   if (result.ranks.front().boundaries.empty()) return "";
   const std::vector<std::string> owners = owners_at_peaks(result);
-  std::vector<MarkdownTable::Column> columns{{"rank", Align::kRight}, {"peak", Align::kRight}};
-  for (const std::string& owner : owners) columns.push_back({plain(owner), Align::kRight});
+  std::vector<MarkdownTable::Column> columns{{"rank", Align::kRight},
+                                             {"peak (MiB)", Align::kRight}};
+  for (const std::string& owner : owners) {
+    columns.push_back({plain(owner) + " (MiB)", Align::kRight});
+  }
   columns.push_back({"without an owner", Align::kRight});
   MarkdownTable table(columns);
   for (const RankRecord& record : result.ranks) {
@@ -67,17 +71,17 @@ std::string by_owner(const Result& result) {
     table.add_row(row);
   }
   return "\n### Memory of each rank\n\nThe table shows who holds memory at the peak of each rank's "
-         "step, in MiB.\n\n" +
+         "step.\n\n" +
          table.text();
 }
 
 std::string bytes_or_none(const std::optional<int64_t>& bytes) {
-  return bytes ? format_bytes(*bytes) : "none";
+  return bytes ? format_bytes(*bytes) : std::string(kMissing);
 }
 
 std::vector<std::string> row_of(const RankTimes& times, const RankRecord& record) {
   return {fmt::format("{}", times.rank),
-          record.exchanges ? format_count(*record.exchanges) : "none",
+          record.exchanges ? format_count(*record.exchanges) : std::string(kMissing),
           bytes_or_none(record.exchanged_bytes),
           bytes_or_none(record.expected_bytes),
           format_ms(times.communication_s),
@@ -105,10 +109,10 @@ std::string of_each_rank(const Result& result, const std::vector<RankTimes>& tim
                        {"exchanges", Align::kRight},
                        {"bytes", Align::kRight},
                        {"by formula", Align::kRight},
-                       {"communication, ms", Align::kRight},
-                       {"overlapped", Align::kRight},
-                       {"exposed", Align::kRight},
-                       {"own work", Align::kRight}});
+                       {"communication (ms)", Align::kRight},
+                       {"overlapped (ms)", Align::kRight},
+                       {"exposed (ms)", Align::kRight},
+                       {"own work (ms)", Align::kRight}});
   for (const RankTimes& one : times) {
     for (const RankRecord& record : result.ranks) {
       if (record.rank == one.rank) table.add_row(row_of(one, record));
@@ -137,7 +141,7 @@ std::string by_phase(const Result& result, const RankTimes& slowest, const RankT
   };
   for (const SamplePhase& phase : kSamplePhases) add(phase);
   add({"**step**", &Samples::step_s});
-  add({"of it exposed", &Samples::exposed_s});
+  add({"exposed part of it", &Samples::exposed_s});
   table.add_row({"own work", format_ms(slowest.own_s), format_ms(typical.own_s)});
   return table.text();
 }
@@ -190,8 +194,7 @@ std::string pipeline(const Result& result) {
   if (result.identity.pipeline.empty()) return "";
   std::string text = fmt::format(
       "\n### Pipeline\n\nThe ranks are {}. The network was divided by the times of its blocks, "
-      "which "
-      "were measured before training began.\n\n{}",
+      "which were measured before training began.\n\n{}",
       pipeline_words(result.identity), stages_of(result));
   if (const auto bubble = bubble_of(result)) {
     text += fmt::format(
@@ -214,10 +217,8 @@ std::string about_communication(const Result& result) {
            "are those of the tensors that it gives to others in one step, counted and by formula.";
   }
   return "Exposed is the part of the communication during which a rank does nothing but wait, for "
-         "a "
-         "slower rank too. Overlapped is the part during which its backward pass goes on. Bytes "
-         "are "
-         "those of the tensors that one step sums or gathers, counted and by formula.";
+         "a slower rank too. Overlapped is the part during which its backward pass goes on. Bytes "
+         "are those of the tensors that one step sums or gathers, counted and by formula.";
 }
 
 std::string communication(const Result& result) {
@@ -229,10 +230,9 @@ std::string communication(const Result& result) {
     if (bytes.empty()) return "";
     return fmt::format(
         "\n### Communication\n\nBytes are those of the tensors that one step sums or gathers, "
-        "counted "
-        "and by formula. Seconds are not known: {} works on a stream of the GPU, which the host "
-        "does "
-        "not see.\n\n{}",
+        "counted and by formula. Seconds are not known: {} works on a stream of the GPU, which the "
+        "host "
+        "does not see.\n\n{}",
         plain(result.identity.backend), bytes);
   }
   return fmt::format("\n### Communication\n\n{}\n\n{}\n{}\n{}\n{}", about_communication(result),
@@ -245,13 +245,13 @@ std::string communication(const Result& result) {
 std::string ranks(const Result& result) {
   if (!result.identity.ranks) return "";
   std::string text = "## Ranks\n\n";
-  if (result.ranks.empty()) return text + "None handed over what it found.\n";
+  if (result.ranks.empty()) return text + "No rank handed over what it found.\n";
   MarkdownTable table({{"rank", Align::kRight},
-                       {"step, ms", Align::kRight},
-                       {"data", Align::kRight},
-                       {"forward", Align::kRight},
-                       {"backward", Align::kRight},
-                       {"optimizer", Align::kRight}});
+                       {"step (ms)", Align::kRight},
+                       {"data (ms)", Align::kRight},
+                       {"forward (ms)", Align::kRight},
+                       {"backward (ms)", Align::kRight},
+                       {"optimizer (ms)", Align::kRight}});
   for (const RankRecord& record : result.ranks) table.add_row(row_of(result, record));
   return text +
          (result.identity.pipeline.empty()

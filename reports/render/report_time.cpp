@@ -10,6 +10,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 #include "reports/render/report_sections.h"
 
 namespace noisemark::reports::sections {
@@ -22,7 +23,7 @@ constexpr double kWorthTelling = 0.0005;  // share of a step: 0.1 % when rounded
 void add_row(MarkdownTable& table, const std::string& name, const std::vector<double>& values,
              double step_s) {
   if (values.empty()) {
-    table.add_row({name, "none", "", "", ""});
+    table.add_row({name, std::string(kMissing), "", "", ""});
     return;
   }
   const double middle_s = median(values);
@@ -41,6 +42,11 @@ std::vector<double> rest_of(const Samples& samples) {
 }
 
 std::string left_out(const Protocol& protocol) {
+  if (protocol.warmup_steps == 0) {
+    return protocol.warmup_stable
+               ? "no step is left out"
+               : "**no end of the warm-up was found** (see Noise), and no step is left out";
+  }
   if (protocol.warmup_stable) {
     return fmt::format("the first {} are warm-up and left out", protocol.warmup_steps);
   }
@@ -79,10 +85,11 @@ std::string step_time(const Result& result, const std::string& plot) {
   add_row(table, "everything else", steady(result, rest_of(result.samples)), step_s);
   add_row(table, "**step**", steps, step_s);
   text += table.text();
-  text += fmt::format("\nThe table is of {} of {} steps; {}. Shares are of the median step.\n",
-                      format_count(static_cast<int64_t>(steps.size())),
-                      format_count(static_cast<int64_t>(result.samples.step_s.size())),
-                      left_out(result.protocol));
+  text += fmt::format(
+      "\nThe table is of {} of {} steps; {}. Shares are of the median "
+      "step; shares of medians need not add up to 100 %.\n",
+      format_count(static_cast<int64_t>(steps.size())),
+      format_count(static_cast<int64_t>(result.samples.step_s.size())), left_out(result.protocol));
   text += rare_average(steady(result, result.samples.ema_s), step_s);
   text += plot;
   return text;
@@ -180,8 +187,7 @@ std::string noise(const Result& result) {
   text += fmt::format("\n{}", table.text());
   text += fmt::format(
       "\nThe figures are of {} steps of one process. The interval is between order statistics and "
-      "describes "
-      "this run; another process may differ by more.\n",
+      "describes this run; another process may differ by more.\n",
       format_count(static_cast<int64_t>(steps.size())));
   return text;
 }
@@ -215,8 +221,7 @@ std::string wide_words(const MixedPrecision& mixed) {
   for (const WideOperator& one : mixed.wide) calls += one.calls;
   return fmt::format(
       "Under autocast to {} these stayed in float32, {} of {} calls with a floating-point result "
-      "in "
-      "one forward pass:\n\n{}",
+      "in one forward pass:\n\n{}",
       plain(mixed.type), format_count(calls), format_count(mixed.operators), wide_table(mixed));
 }
 

@@ -11,6 +11,7 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
+#include "reports/base/words.h"
 #include "reports/render/report_sections.h"
 #include "reports/result/gate.h"
 
@@ -152,15 +153,15 @@ std::vector<std::string> scaling_cells(const ScalingRow& row, const ScalingRow* 
   const RankTimes* slowest = slowest_of(times);
   const auto free = rate_without_exposed(result);
   cells.push_back(format_per_s(row.rate));
-  cells.push_back(slowest == nullptr ? "none"
+  cells.push_back(slowest == nullptr ? std::string(kMissing)
                                      : format_percent(slowest->exposed_s / slowest->step_s));
-  cells.push_back(free ? format_per_s(*free) : "none");
+  cells.push_back(free ? format_per_s(*free) : std::string(kMissing));
   const std::string why = why_no_efficiency(row, one);
   const auto efficiency = [&](double rate) {
     return format_percent(rate / (static_cast<double>(row.ranks) * one->rate));
   };
   cells.push_back(why.empty() ? efficiency(row.rate) : why);
-  cells.push_back(!why.empty() ? why : free ? efficiency(*free) : "none");
+  cells.push_back(!why.empty() ? why : free ? efficiency(*free) : std::string(kMissing));
   return cells;
 }
 

@@ -15,6 +15,7 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/words.h"
 #include "reports/render/check.h"
 #include "reports/render/report.h"
 #include "reports/render/report_sections.h"
@@ -60,7 +61,8 @@ std::vector<Trait> traits_of(const std::vector<NamedResult>& results) {
          const std::string ranks = id.ranks ? fmt::format(", {} ranks", *id.ranks) : "";
          const std::string rounded = id.reduction.empty() ? "" : " reducing in " + id.reduction;
          const std::string stages = id.pipeline.empty() ? "" : ", " + pipeline_words(id);
-         return fmt::format("{} x{}{}{}{}", id.device, id.threads, ranks, rounded, stages);
+         return fmt::format("{}, {}{}{}{}", id.device, format_counted(id.threads, "thread"), ranks,
+                            rounded, stages);
        }}};
   std::erase_if(traits, [&](const Trait& one) { return is_told_by_names(one, results); });
   return traits;
@@ -126,10 +128,14 @@ std::string comparable_key(const Identity& id) {
   return fmt::format("{} {} {}", benchmark_name(id), id.version, id.definition_sha256);
 }
 
+/// The reason for which a suite says that a run was not made, where the machine lacks something.
+constexpr std::string_view kElsewhere = "cannot run here";
+
 /// The verdict that the runs of a suite came to.
 struct Tally {
   int64_t passed = 0;
   int64_t failed = 0;
+  int64_t elsewhere = 0;  ///< cannot run here
   int64_t unfinished = 0;
   int64_t custom = 0;
 
@@ -139,31 +145,36 @@ struct Tally {
       ++passed;
     } else if (exit.status == "custom") {
       ++custom;
-    } else if (code == ExitCode::kCannotRunHere || code == ExitCode::kInterrupted) {
+    } else if (code == ExitCode::kCannotRunHere) {
+      ++elsewhere;
+    } else if (code == ExitCode::kInterrupted) {
       ++unfinished;
     } else {
       ++failed;
     }
   }
 
-  void add(const MissingRun& run) { ++(run.not_run.empty() ? failed : unfinished); }
+  void add(const MissingRun& run) {
+    ++(run.not_run.empty() ? failed : run.not_run == kElsewhere ? elsewhere : unfinished);
+  }
 
   [[nodiscard]] std::string headline() const {
     if (failed > 0) return "FAIL";
-    if (unfinished > 0 || all() == 0) return "INCOMPLETE";
+    if (elsewhere + unfinished > 0 || all() == 0) return "INCOMPLETE";
     return custom > 0 ? "CUSTOM" : "PASS";
   }
 
   [[nodiscard]] std::string words() const {
     std::string text = fmt::format("{} of {} runs passed", passed, all());
     if (failed > 0) text += fmt::format(", {} failed", failed);
+    if (elsewhere > 0) text += fmt::format(", {} {}", elsewhere, kElsewhere);
     if (unfinished > 0) text += fmt::format(", {} not finished", unfinished);
     if (custom > 0) text += fmt::format(", {} custom", custom);
     return text + ".";
   }
 
  private:
-  [[nodiscard]] int64_t all() const { return passed + failed + unfinished + custom; }
+  [[nodiscard]] int64_t all() const { return passed + failed + elsewhere + unfinished + custom; }
 };
 
 /// Returns whether `run` judges the quality of some of these: several seeds under several variants.
@@ -202,7 +213,7 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
   for (const MetricRow& metric : metric_table()) {
     if (metric.column.empty()) continue;
     columns.push_back({std::string(metric.column), Align::kRight});
-    if (metric.name == kRate) columns.push_back({"ratio", Align::kRight});
+    if (metric.name == kRate) columns.push_back({"images/s / first row", Align::kRight});
   }
   for (const Trait& trait : traits) columns.push_back({trait.title, Align::kLeft, Fold::kIfAlike});
   MarkdownTable table(columns);
@@ -219,8 +230,8 @@ std::string side_by_side(const std::vector<NamedResult>& results, Verdicts verdi
     table.add_row(row_of(named, ratio, verdicts, traits));
   }
   return table.text() +
-         "\nThe ratio is that of images/s to the first row of the same definition. "
-         "Peak and saved are bytes in one training step; x is followed by the number of threads. "
+         "\nThe first row is that of the same definition. Peak and saved are bytes in one training "
+         "step. "
          "A run is not steady where no end of its warm-up was found.\n" +
          settings_table(results, apart);
 }
@@ -281,7 +292,7 @@ std::string table_markdown(const std::vector<std::string>& paths, std::vector<Fi
       results.insert(results.end(), inside.begin(), inside.end());
     });
   }
-  std::string text = side_by_side(results, Verdicts::kLeftOut);
+  std::string text = "# Results side by side\n\n" + side_by_side(results, Verdicts::kLeftOut);
   for (const std::string& more : {mode_table(results), workspace_table(results)}) {
     if (!more.empty()) text += "\n" + more;
   }
@@ -291,7 +302,7 @@ std::string table_markdown(const std::vector<std::string>& paths, std::vector<Fi
     for (const Finding& one : *lost) text += fmt::format("- {}: {}\n", code(one.file), one.words);
   }
   if (sections == Sections::kAll) text += machine_sections(results);
-  return finished_page(text);
+  return finished_page(text + std::string(kGlossaryLine));
 }
 
 std::string suite_summary(const std::string& title, const std::vector<NamedResult>& results,
@@ -327,12 +338,12 @@ std::string render_suite_report(const std::string& title, const std::vector<Name
     text += fmt::format("\nWhat several seeds say about quality is in {}, beside this file.\n",
                         code("quality.md"));
   }
-  return finished_page(text);
+  return finished_page(text + std::string(kGlossaryLine));
 }
 
 std::string rate_cell(const Result& result) {
   const Metric* measured_rate = find_metric(result, std::string(kRate));
-  if (measured_rate == nullptr || !measured_rate->value) return "none";
+  if (measured_rate == nullptr || !measured_rate->value) return std::string(kMissing);
   const std::string_view caveat = rate_caveat(result.protocol.warmup_stable);
   if (!measured_rate->ci95) return fmt::format("{}{}", format_per_s(*measured_rate->value), caveat);
   return fmt::format("{} [{}, {}]{}", format_per_s(*measured_rate->value),
@@ -348,7 +359,7 @@ std::string metric_cell(const Result& result, const MetricRow& row) {
   } else if (row.of != nullptr) {
     value = row.of(result).value_or(MetricValue()).value;
   }
-  if (!value) return "none";
+  if (!value) return std::string(kMissing);
   return row.unit == "bytes" ? format_bytes(static_cast<int64_t>(*value)) : format_number(*value);
 }
 
@@ -376,7 +387,7 @@ std::string time_ratio(const SweepRow& row, const SweepRow& first) {
 std::string workspace_cell(const Result& result) {
   const ConvolutionWorkspace& workspace = result.memory.convolution_workspace;
   std::string text =
-      workspace.largest_bytes ? format_bytes(*workspace.largest_bytes) : std::string("none");
+      workspace.largest_bytes ? format_bytes(*workspace.largest_bytes) : std::string(kMissing);
   if (!workspace.limit_bytes) return text;
   text +=
       fmt::format(" (limit {}: {})", format_bytes(*workspace.limit_bytes), limit_words(workspace));
@@ -401,10 +412,10 @@ std::vector<std::string> cells_of(const SweepRow& row, const SweepRow& first) {
   cells.push_back(verdict_of(row));
   for (const MetricRow& metric : metric_table()) {
     if (!metric.in_sweeps) continue;
-    cells.push_back(row.result ? metric_cell(*row.result, metric) : "none");
+    cells.push_back(row.result ? metric_cell(*row.result, metric) : std::string(kMissing));
     if (metric.name == kRate) cells.push_back(time_ratio(row, first));
   }
-  cells.push_back(row.result ? workspace_cell(*row.result) : "none");
+  cells.push_back(row.result ? workspace_cell(*row.result) : std::string(kMissing));
   return cells;
 }
 
@@ -415,7 +426,7 @@ std::string table_of(const Sweep& sweep) {
   for (const MetricRow& metric : metric_table()) {
     if (!metric.in_sweeps) continue;
     columns.push_back({std::string(metric.column), Align::kRight});
-    if (metric.name == kRate) columns.push_back({"time", Align::kRight});
+    if (metric.name == kRate) columns.push_back({"time / first row", Align::kRight});
   }
   columns.push_back({"convolution workspace", Align::kRight});
   MarkdownTable table(columns);
@@ -438,7 +449,7 @@ std::string headline(const Sweep& sweep) {
   const auto waiting = count([](const SweepRow& row) { return !row.exit_code; });
   const auto failed = static_cast<int64_t>(sweep.rows.size()) - passed - custom - full - waiting;
   std::string text = fmt::format("{} of {} cells passed", passed, sweep.rows.size());
-  if (full > 0) text += fmt::format(", {} found no memory", full);
+  if (full > 0) text += fmt::format(", {} ran out of memory", full);
   if (failed > 0) text += fmt::format(", {} did not pass", failed);
   if (waiting > 0) text += fmt::format(", {} not started", waiting);
   if (custom > 0) text += fmt::format(", {} custom", custom);
@@ -476,23 +487,23 @@ std::string missing_workspace(const Sweep& sweep) {
 
 std::string sweep_markdown(const Sweep& sweep) {
   return finished_page(fmt::format(
-      "# Sweep of {}\n\n{}\n\n{}\nThe time is that of an image, as a multiple of the first row's. "
+      "# Sweep of {}\n\n{}\n\n{}\nThe time is that of an image. "
       "Peak and saved are bytes in "
       "one training step. The convolution workspace is the scratch memory that one call of cuDNN "
-      "took. A run is not steady where no end of its warm-up was found.\n{}{}{}",
+      "took. A run is not steady where no end of its warm-up was found.\n{}{}{}{}",
       plain(sweep.title), headline(sweep), table_of(sweep), missing_workspace(sweep),
-      reasons(sweep), scaling_table(sweep)));
+      reasons(sweep), scaling_table(sweep), kGlossaryLine));
 }
 
 namespace {
 
 std::string mib_or_none(const std::optional<int64_t>& bytes) {
-  return bytes ? format_mib(*bytes) : "none";
+  return bytes ? format_mib(*bytes) : std::string(kMissing);
 }
 
 std::string measured_rate(const Result& result) {
   const Metric* metric = find_metric(result, "images_per_s");
-  return metric != nullptr && metric->value ? format_per_s(*metric->value) : "none";
+  return metric != nullptr && metric->value ? format_per_s(*metric->value) : std::string(kMissing);
 }
 
 bool has_any(const Result& result) {
@@ -557,11 +568,11 @@ std::string convolution_workspace(const MemorySection& memory) {
   std::string text;
   if (workspace.largest_bytes) {
     text = fmt::format(
-        "\nScratch memory of convolutions: at most {} in one call of cuDNN; of all operators, with "
-        "what cuBLAS keeps, at most {} at one instant.\n",
+        "\n**Scratch memory of convolutions:** one call of cuDNN took at most {}; all operators, "
+        "with what cuBLAS keeps, had at most {} at one instant.\n",
         format_bytes(*workspace.largest_bytes), format_bytes(workspace.peak_bytes.value_or(0)));
   } else if (!workspace.missing_reason.empty()) {
-    text = "\nScratch memory of convolutions. " + not_measured(workspace.missing_reason);
+    text = "\n**Scratch memory of convolutions:** " + not_measured(workspace.missing_reason);
   }
   if (!workspace.limit_bytes) return text;
   const std::string limit = format_bytes(*workspace.limit_bytes);

@@ -227,7 +227,8 @@ Gate budget_error(const MemoryMode& mode) {
 std::string why_not_all_ranks(const Result& result) {
   const auto found = static_cast<int64_t>(result.ranks.size());
   if (found == *result.identity.ranks) return "";
-  return fmt::format("Of {} ranks {} handed over what they found.", *result.identity.ranks, found);
+  return fmt::format("Only {} of {} ranks handed over what they found.", found,
+                     *result.identity.ranks);
 }
 
 /// Returns the failed gate if a rank handed over nothing.

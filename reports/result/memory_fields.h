@@ -350,13 +350,14 @@ struct Fields<MemoryMode> {
       field("recorded_bytes", &MemoryMode::recorded_bytes, "bytes saved without a plan")
           .at_least(0),
       field("held_bytes", &MemoryMode::held_bytes,
-            "part of recorded_bytes that is held as saved, with slices")
+            "part of recorded_bytes that is held as saved, and the slices that are held for "
+            "dropped_bytes")
           .at_least(0),
       field("encoded_from_bytes", &MemoryMode::encoded_from_bytes,
-            "part of recorded_bytes that is held in another form")
+            "part of recorded_bytes that is held encoded")
           .at_least(0),
       field("dropped_bytes", &MemoryMode::dropped_bytes,
-            "part of recorded_bytes that is made again")
+            "part of recorded_bytes that is recomputed")
           .at_least(0),
       field("irreplaceable_bytes", &MemoryMode::irreplaceable_bytes,
             "part of recorded_bytes that no plan of the mode could make again; null where it is "

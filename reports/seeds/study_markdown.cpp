@@ -9,6 +9,7 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/words.h"
 #include "reports/seeds/distances.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
@@ -25,11 +26,11 @@ std::string verdict_cell(QualityVerdict verdict) {
 }
 
 std::string difference_cell(const QualityRow& row) {
-  return row.difference ? difference_text(row, *row.difference) : "none";
+  return row.difference ? difference_text(row, *row.difference) : std::string(kMissing);
 }
 
 std::string interval_cell(const QualityRow& row) {
-  return row.interval ? interval_text(row, *row.interval) : "none";
+  return row.interval ? interval_text(row, *row.interval) : std::string(kMissing);
 }
 
 MarkdownTable::Column folding(const char* title) {
@@ -46,7 +47,7 @@ Columns named_columns(const Columns& more) {
 }
 
 Columns mean_columns() {
-  return {{"reference", Align::kRight}, {"variant's", Align::kRight}};
+  return {{"BASE", Align::kRight}, {"variant's", Align::kRight}};
 }
 
 Row mean_cells(const QualityRow& row) {
@@ -68,20 +69,29 @@ Row row_cells(const QualityRow& row, const Row& more) {
       more);
 }
 
-std::string counts(const QualityStudy& study) {
+/// "7 PASS, 1 FAIL"; empty where no row has a verdict.
+template <typename Row>
+std::string counts_of(const std::vector<Row>& rows) {
   std::map<QualityVerdict, int64_t> verdicts;
-  for (const QualityRow& row : study.rows) {
-    if (row.verdict) ++verdicts[*row.verdict];
-  }
-  for (const RangeRow& row : study.ranges) ++verdicts[row.verdict];
-  for (const StepRow& row : study.steps) {
-    if (row.verdict) ++verdicts[*row.verdict];
+  for (const Row& row : rows) {
+    if (const std::optional<QualityVerdict> verdict = row.verdict) ++verdicts[*verdict];
   }
   std::vector<std::string> parts;
   for (const auto& [verdict, count] : verdicts) {
     parts.push_back(fmt::format("{} {}", count, verdict_name(verdict)));
   }
-  return parts.empty() ? "none could be applied" : fmt::format("{}", fmt::join(parts, ", "));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// "Gates: 7 PASS. Every step: 7 PASS", by the tables of the page.
+std::string counts(const QualityStudy& study) {
+  const std::string gates = counts_of(study.rows);
+  std::string text = "Gates: " + (gates.empty() ? "none could be applied" : gates);
+  for (const auto& [table, verdicts] : {std::pair("Ranges", counts_of(study.ranges)),
+                                        std::pair("Every step", counts_of(study.steps))}) {
+    if (!verdicts.empty()) text += fmt::format(". {}: {}", table, verdicts);
+  }
+  return text;
 }
 
 std::string benchmarks(const QualityStudy& study) {
@@ -109,10 +119,10 @@ std::string not_locked(const QualityStudy& study) {
 
 std::string head(const QualityStudy& study) {
   const bool let_pass = exit_code_of(study) != exit_code_of(study.verdict);
-  std::string text = fmt::format(
-      "# {}: quality of {}\n\nGates: {}. Exit code {}{}.\n", verdict_name(study.verdict),
-      benchmarks(study), counts(study), static_cast<int>(exit_code_of(study)),
-      let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
+  std::string text =
+      fmt::format("# {}: quality of {}\n\n{}. Exit code {}{}.\n", verdict_name(study.verdict),
+                  benchmarks(study), counts(study), static_cast<int>(exit_code_of(study)),
+                  let_pass ? ", for what is inconclusive was let pass (--inconclusive=warn)" : "");
   if (!study.reasons.empty()) text += '\n';
   for (const std::string& reason : study.reasons) text += fmt::format("- {}\n", plain(reason));
   return text + not_locked(study);
@@ -136,8 +146,8 @@ std::string how_judged(const QualityStudy& study) {
       alpha_of_a_family(study.alpha, study.looks.declared, study.asked_gates, study.asked_ranges);
   return fmt::format(
       "\nA difference is over the seeds that both sides have, and positive is worse; of ratios it "
-      "is "
-      "the geometric mean. An interval is that of {:g} %, by a t test over seeds. p is that of two "
+      "is the geometric mean. An interval is that of {:g} %, by a t test over seeds. p is that of "
+      "two "
       "one-sided tests (TOST), by Holm among {}, together at {}: {}.\n",
       100 * (1 - 2 * alpha), format_counted(study.tests, "test"), format_number(alpha),
       which_look(study));
@@ -171,7 +181,7 @@ std::string ranges(const QualityStudy& study) {
                    quantity_cell(row.mean, row.unit),
                    row.interval ? fmt::format("{} to {}", format_number(row.interval->low),
                                               format_number(row.interval->high))
-                                : "none",
+                                : std::string(kMissing),
                    fmt::format("{} to {}", format_number(row.low), format_number(row.high)),
                    std::to_string(row.seeds), row.words});
   }
@@ -228,7 +238,7 @@ std::string which_seeds(const QualityStudy& study) {
 }
 
 std::string power(const QualityStudy& study) {
-  const Columns columns = {{"smallest detectable", Align::kRight},
+  const Columns columns = {{"smallest detectable difference", Align::kRight},
                            {"seeds needed", Align::kRight, Fold::kIfEmpty},
                            {"correlation", Align::kRight},
                            {"test"},
@@ -236,14 +246,15 @@ std::string power(const QualityStudy& study) {
   MarkdownTable table(joined(named_columns(columns), mean_columns()));
   for (const QualityRow& row : study.rows) {
     if (!row.gated) continue;
-    const Row cells = {row.benchmark,
-                       row.variant,
-                       measure_text(row),
-                       row.detectable ? size_text(row, *row.detectable) : "none",
-                       needed_cell(row),
-                       row.correlation ? fmt::format("{:+.3f}", *row.correlation) : "none",
-                       row.design ? std::string(design_name(*row.design)) : "none",
-                       row.degrees ? fmt::format("{:.3g}", *row.degrees) : ""};
+    const Row cells = {
+        row.benchmark,
+        row.variant,
+        measure_text(row),
+        row.detectable ? size_text(row, *row.detectable) : std::string(kMissing),
+        needed_cell(row),
+        row.correlation ? fmt::format("{:+.3f}", *row.correlation) : std::string(kMissing),
+        row.design ? std::string(design_name(*row.design)) : std::string(kMissing),
+        row.degrees ? fmt::format("{:.3g}", *row.degrees) : ""};
     table.add_row(joined(cells, mean_cells(row)));
   }
   if (table.empty()) return "";
@@ -251,11 +262,13 @@ std::string power(const QualityStudy& study) {
       "\n## What these seeds can show\n\n{}\nThe correlation is that of both sides across seeds. "
       "Where it lies from 0 to 0.5 the test is Welch's, "
       "elsewhere the paired one, as was declared before. The smallest detectable "
-      "difference "
-      "is that with power {}, at the strictest step of Holm. The seeds needed would decide with "
-      "that "
-      "power, were the difference and the spread what these seeds say. The values of the reference "
-      "and of the variant are means over seeds.{}\n",
+      "difference is that with power {}, at the strictest step of Holm. The seeds needed would "
+      "decide with "
+      "that power, were the difference and the spread what these seeds say. BASE is the variant "
+      "beside "
+      "which a row is judged: the same under none, or none-plain-fp32 for one that has no mode. "
+      "Values "
+      "of both are means over seeds.{}\n",
       table.text(), format_number(study.power), which_seeds(study));
 }
 
@@ -275,21 +288,22 @@ std::string described(const QualityStudy& study, const std::string& heading,
 }
 
 std::string others(const QualityStudy& study) {
-  return described(study, "Other figures",
-                   "They judge nothing; intervals are not adjusted for their number.",
-                   [](const QualityRow& row) { return !row.gated && !row.timestep; });
+  return described(
+      study, "Other figures",
+      "These figures decide nothing; their intervals are not adjusted for their number.",
+      [](const QualityRow& row) { return !row.gated && !row.timestep; });
 }
 
 std::string timesteps(const QualityStudy& study) {
   return described(study, "By timestep",
                    "The loss is unweighted. The training weight of a timestep is the same on both "
-                   "sides, so weighted losses have these ratios too. They judge nothing.",
+                   "sides, so weighted losses have these ratios too. These losses decide nothing.",
                    [](const QualityRow& row) { return row.timestep.has_value(); });
 }
 
 std::string seeds(const QualityStudy& study) {
   MarkdownTable table(named_columns({{"seed", Align::kRight},
-                                     {"reference", Align::kRight},
+                                     {"BASE", Align::kRight},
                                      {"variant's", Align::kRight},
                                      {"difference", Align::kRight}}));
   for (const QualityRow& row : study.rows) {
@@ -316,7 +330,7 @@ std::string runs(const QualityStudy& study) {
   }
   std::string text = "\n## Runs\n\n" + table.text();
   if (!study.differences.empty()) {
-    MarkdownTable fields({{"variant"}, {"field"}, {"reference"}, {"variant's"}});
+    MarkdownTable fields({{"variant"}, {"field"}, {"BASE"}, {"variant's"}});
     for (const FieldDifference& d : study.differences) {
       fields.add_row({d.cell, code(d.field), d.base, d.candidate});
     }
@@ -355,10 +369,11 @@ std::string what_was_measured(const QualityStudy& study) {
                        {"N of it", Align::kRight},
                        {"its moments"}});
   for (const DistanceOrigin& one : study.distances) {
-    table.add_row({one.metric, one.name, extractor_cell(one), resize_cell(one),
-                   std::to_string(one.dimension), std::to_string(one.samples), one.reference,
-                   one.reference_samples ? std::to_string(*one.reference_samples) : "none",
-                   shown(one.reference_sha256)});
+    table.add_row(
+        {one.metric, one.name, extractor_cell(one), resize_cell(one), std::to_string(one.dimension),
+         std::to_string(one.samples), one.reference,
+         one.reference_samples ? std::to_string(*one.reference_samples) : std::string(kMissing),
+         shown(one.reference_sha256)});
   }
   return table.text();
 }
@@ -367,7 +382,7 @@ std::string draws_cell(const DistanceOrigin& one) {
   if (!one.kernel) return "all samples";
   const KernelOrigin& kernel = *one.kernel;
   return fmt::format("{} subsets of {}, drawn by {}{}", kernel.subsets, kernel.subset_size,
-                     kernel.draws.empty() ? "nobody knows what" : kernel.draws,
+                     kernel.draws.empty() ? "an unknown generator" : kernel.draws,
                      kernel.seed ? fmt::format(", seed {}", *kernel.seed) : "");
 }
 
@@ -407,14 +422,13 @@ std::string values(const QualityStudy& study) {
                        why_column("why not counted")});
   for (const DistanceValue& one : study.distance_values) {
     table.add_row({one.benchmark, one.variant, std::to_string(one.seed), one.metric,
-                   one.value ? format_number(*one.value) : "none", error_cell(one),
+                   one.value ? format_number(*one.value) : std::string(kMissing), error_cell(one),
                    std::to_string(one.samples), one.problem});
   }
   if (table.empty()) return "";
   return fmt::format(
       "\n{}\nAn error is a standard error, or the interval of other samples of the same weights. "
-      "Seeds "
-      "differ by more, so verdicts are on seeds alone.\n",
+      "Seeds differ by more, so verdicts are on seeds alone.\n",
       table.text());
 }
 
@@ -431,11 +445,11 @@ std::string distances_markdown(const QualityStudy& study) {
 std::string quality_markdown(const QualityStudy& study) {
   return finished_page(head(study) + gates(study) + ranges(study) + steps(study) + power(study) +
                        others(study) + timesteps(study) + distances_markdown(study) +
-                       sheets(study) + seeds(study) + runs(study));
+                       sheets(study) + seeds(study) + runs(study) + std::string(kGlossaryLine));
 }
 
 std::string quality_line(const QualityStudy& study) {
-  return fmt::format("quality: {}: {}", verdict_name(study.verdict), counts(study));
+  return fmt::format("quality: {}. {}", verdict_name(study.verdict), counts(study));
 }
 
 }  // namespace noisemark::reports

@@ -66,9 +66,10 @@ std::string verdict(const TraceBreakdown& found, const Trace& trace) {
     return found.alone_us.at(size_t{1} << static_cast<size_t>(work));
   };
   return fmt::format(
-      "Of {} between its first and its last event, the device was idle for **{}** and computed for "
-      "**{}**. Communication alone took **{}** and memory copies alone **{}**. Of communication, "
-      "{} ran beside compute.\n",
+      "In the {} between its first and its last event the device was idle for **{}** and computed "
+      "for **{}**. Communication alone took **{}** and memory copies alone **{}**; {} of "
+      "communication "
+      "ran beside compute.\n",
       format_seconds(static_cast<double>(found.total_us) / kUsPerS),
       share(found.idle_us, found.total_us), share(found.compute_us, found.total_us),
       share(alone(TraceWork::kCommunication), found.total_us),
@@ -139,8 +140,8 @@ std::string launches_text(const Trace& trace) {
 }
 
 std::string queues_text(const Trace& trace) {
-  MarkdownTable table(
-      columns("stream", {"changes", "mean", "sd", "least", "25 %", "median", "75 %", "most"}));
+  MarkdownTable table(columns("stream", {"changes", "mean", "standard deviation", "least", "25 %",
+                                         "median", "75 %", "most"}));
   for (const QueueRow& row : queues_of(trace)) {
     table.add_row({std::to_string(row.stream), format_count(row.changes),
                    fmt::format("{:.3f}", row.mean), fmt::format("{:.3f}", row.sd),
@@ -167,8 +168,7 @@ std::string path_text(const CriticalPath& path) {
   if (path.us == 0) return "";
   std::string text = fmt::format(
       "\n## Critical path\n\nIn {} the longest chain of events that wait for one another takes {}. "
-      "It "
-      "leads over {} of the events.\n\n",
+      "It leads over {} of the events.\n\n",
       path.window.empty() ? "the whole trace" : code(path.window),
       format_seconds(static_cast<double>(path.us) / kUsPerS),
       format_count(static_cast<int64_t>(path.path_events)));
@@ -181,7 +181,7 @@ std::string path_text(const CriticalPath& path) {
   for (const auto& [name, us] : path.longest) {
     names.add_row({code(shortened(name, kWidestName)), format_count(us), share(us, path.us)});
   }
-  MarkdownTable changes(columns("with", {"the longest path takes, us", "share"}));
+  MarkdownTable changes(columns("if", {"the longest path takes, us", "share"}));
   for (const auto& [change, us] : path.what_if) {
     changes.add_row(
         {change, fmt::format("{:.1f}", us), format_percent(us / static_cast<double>(path.us))});

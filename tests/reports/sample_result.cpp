@@ -279,8 +279,8 @@ Result result_under_echo() {
   mode.kept_after_mismatch = 1;
   mode.irreplaceable_bytes = 165 * kMiB;
   // The words of memopt/treatment/treatment.cpp, which a test of memopt knows too.
-  mode.held = {{"aten::convolution", "operator is not replayed in this mode", 36, 150 * kMiB},
-               {"aten::add", "crosses segments", 4, 15 * kMiB},
+  mode.held = {{"aten::convolution", "operator is not recomputed in this mode", 36, 150 * kMiB},
+               {"aten::add", "crosses blocks", 4, 15 * kMiB},
                {"aten::native_group_norm", "must be kept", 1, 5 * kMiB},
                {"outside", "made outside the model", 2, 10 * kMiB}};
   mode.fallbacks = {{"memory", "", "", 1, 0, 0, 0, 0, 0},

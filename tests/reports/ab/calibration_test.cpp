@@ -246,16 +246,17 @@ TEST(Calibration, takes_no_unit_that_is_not_of_one_build_beside_itself_like_the_
             "second: ended: interrupted (a whole comparison)");
   EXPECT_NE(refusal([](AbRecord& record) {
               record.b.about["commit"] = "another";
-            }).find("second: B is another build than A: differs in commit"),
+            }).find("second: build: B differs from A in commit"),
             std::string::npos);
-  EXPECT_EQ(refusal([](AbRecord& record) { record.plan.seconds = 31; }),
-            "second: of --pairs 6 --seconds 31 --turn 0.2 (as the others: 6, 30, 0.2)");
+  EXPECT_EQ(
+      refusal([](AbRecord& record) { record.plan.seconds = 31; }),
+      "second: plan: --pairs 6 --seconds 31 --turn 0.2 (--pairs 6 --seconds 30 --turn 0.2, as the "
+      "others have)");
   for (const auto part : {&AbBuild::identity, &AbBuild::about}) {
-    EXPECT_NE(
-        refusal([&](AbRecord& record) {
-          (record.a.*part)["mood"] = (record.b.*part)["mood"] = "another";
-        }).find("second: is of other work, another machine or another build: differs in mood"),
-        std::string::npos);
+    EXPECT_NE(refusal([&](AbRecord& record) {
+                (record.a.*part)["mood"] = (record.b.*part)["mood"] = "another";
+              }).find("second: it is of other work, another machine or another build: mood"),
+              std::string::npos);
   }
 }
 

@@ -369,7 +369,7 @@ TEST(ComparisonComment, leaves_the_long_tables_out_rather_than_growing_beyond_th
   EXPECT_TRUE(shows(whole, "<details>"));
   const std::string cut = comparison_markdown(comparison, whole.size() - 1);
   EXPECT_FALSE(shows(cut, "<details>"));
-  EXPECT_TRUE(shows(cut, "was left out for its length")) << cut;
+  EXPECT_TRUE(shows(cut, "were left out for their length")) << cut;
   EXPECT_TRUE(cut.ends_with("<!-- noisemark comparison -->\n"));
 }
 

@@ -45,7 +45,7 @@ TEST(History, finds_when_the_rate_fell_and_between_which_commits) {
   EXPECT_NEAR(rate.changes[0].before, 16, 0.05);
   EXPECT_NEAR(rate.changes[0].after, 14, 0.05);
   const std::string text = history_markdown(history);
-  EXPECT_TRUE(text.starts_with("# History: 24 runs, 1 identity, 1 change\n")) << text;
+  EXPECT_TRUE(text.starts_with("# History: 24 runs, 1 identity, 1 change (1 worse)\n")) << text;
   EXPECT_TRUE(holds(text, "| bbbbbbbbbbbb+ | aaaaaaaaaaaa  |")) << text;
   EXPECT_TRUE(holds(text, "**worse**")) << text;
 }
@@ -57,7 +57,8 @@ TEST(History, finds_nothing_where_nothing_changed) {
   }
   const std::string text = history_markdown(history);
   EXPECT_TRUE(holds(text, "No change was found.")) << text;
-  EXPECT_TRUE(holds(text, "Of 1,000 series in which nothing changed 13 showed one")) << text;
+  EXPECT_TRUE(holds(text, "Of 1,000 figures in which nothing had changed 13 showed a change"))
+      << text;
 }
 
 TEST(History, marks_one_byte_more_in_a_figure_without_noise_at_once) {
@@ -111,14 +112,19 @@ TEST(History, skips_runs_without_a_value_and_says_none) {
   const HistorySeries& loss = series_of(history.groups.at(0), "val_loss");
   EXPECT_EQ(loss.values.size(), 12U);
   EXPECT_EQ(loss.runs.front(), 1U);
-  EXPECT_TRUE(holds(history_markdown(history), " none |"));
+  EXPECT_TRUE(holds(history_markdown(history), " \u2013 |"));
 }
 
 TEST(History, says_when_there_are_too_few_runs) {
   const std::vector<NamedResult> few = test::side("a", {16, 15, 16, 15}).runs;
   const History history = history_of(few);
   EXPECT_TRUE(series_of(history.groups.at(0), "images_per_s").too_few);
-  EXPECT_TRUE(holds(history_markdown(history), "fewer than 10 runs")) << history_markdown(history);
+  const std::string text = history_markdown(history);
+  EXPECT_TRUE(
+      text.starts_with("# History: 4 runs, 1 identity, 0 changes, 2 figures not searched\n"));
+  EXPECT_TRUE(holds(text, "No change was found in the figures that were searched.")) << text;
+  EXPECT_TRUE(holds(text, "Not searched: `images_per_s`, `val_loss`.")) << text;
+  EXPECT_TRUE(holds(text, "at least 10 runs")) << text;
 }
 
 TEST(History, does_not_depend_on_the_order_of_the_results) {

@@ -71,7 +71,7 @@ class Report(Page):
         self.browser.open(pages / self.file)
         self.browser.wait_for(READY)
         header = self.browser.value("document.querySelector('main header').innerText")
-        for words in ("165.67", "Speed:", "Memory:", "Quality:", "What limits it:", "Since BASE:"):
+        for words in ("165.67", "Speed:", "Memory:", "Quality:", "What limits it:", "Since an earlier run:"):
             self.assertIn(words, header)
         seen = "document.querySelector('main header').getBoundingClientRect().bottom <= innerHeight"
         self.assertTrue(self.browser.value(seen))

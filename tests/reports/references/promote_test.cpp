@@ -92,7 +92,7 @@ TEST_F(Promote, keeps_whole_results_byte_for_byte_with_a_page_for_the_reviewer) 
   const std::string run_id = from_json(text, "").run_id;
   EXPECT_EQ(read_file(place() / run_id / "result.json"), text);
   const std::string page = read_file(place() / "baseline.md");
-  EXPECT_TRUE(page.starts_with("# Baseline: ho-cifar10@cpu, mode none")) << page;
+  EXPECT_TRUE(page.starts_with("# Stored baseline: ho-cifar10@cpu, mode none")) << page;
   EXPECT_TRUE(holds(page, run_id)) << page;
   EXPECT_TRUE(holds(promotion.text, page));
   EXPECT_TRUE(holds(show_baselines(into().string()), page));
@@ -144,16 +144,16 @@ TEST_F(Promote, is_proposed_where_new_is_better_beyond_the_margin_and_base_a_bas
                               into().string() +
                               " --hardware intel-xeon-processor-2-threads --force";
   EXPECT_EQ(next(into().string(), faster),
-            "NEW is better, beyond the margin. To make it the baseline: `" + command +
+            "NEW is better, beyond the margin. To make it the stored baseline, run `" + command +
                 "`; then review the change and commit it.\n");
-  EXPECT_EQ(next(a, faster), "Nothing.\n") << "BASE is no baseline";
-  EXPECT_EQ(next(into().string(), runs("twin", 8)), "Nothing.\n");
-  EXPECT_EQ(next(into().string(), runs("hardly", 8, times(1.02))), "Nothing.\n");
+  EXPECT_EQ(next(a, faster), "There is nothing to do.\n") << "BASE is no baseline";
+  EXPECT_EQ(next(into().string(), runs("twin", 8)), "There is nothing to do.\n");
+  EXPECT_EQ(next(into().string(), runs("hardly", 8, times(1.02))), "There is nothing to do.\n");
   const std::string smaller =
       runs("smaller", 8, [](Result& r, size_t) { *test::metric(r, "saved_bytes").value -= 64; });
   EXPECT_TRUE(holds(next(into().string(), smaller), "baseline promote"));
   (void)promote_baseline({faster}, {into(), "intel-xeon-processor-2-threads", true});
-  EXPECT_EQ(next(into().string(), runs("as fast", 8, times(1.2))), "Nothing.\n");
+  EXPECT_EQ(next(into().string(), runs("as fast", 8, times(1.2))), "There is nothing to do.\n");
 }
 
 TEST_F(Promote, refuses_fewer_than_three_runs) {
@@ -193,7 +193,7 @@ TEST_F(Promote, refuses_failed_custom_and_unofficial_runs) {
 
 TEST_F(Promote, needs_a_baseline_that_is_not_missing_null_or_zero) {
   expect_refused(runs("zero", 3, [](Result& r, size_t) { r.metrics[1].value = 0; }),
-                 ExitCode::kBaselineNeeded, "val_loss: 0 is no baseline");
+                 ExitCode::kBaselineNeeded, "val_loss: 0 makes no stored baseline");
   const Change none = [](Result& r, size_t) {
     r.metrics[1].value.reset();
     r.metrics[1].missing_reason = "no evaluation";
@@ -290,7 +290,8 @@ TEST_F(Promote, shows_baselines_beside_links_that_lead_nowhere) {
   fs::create_symlink("loop", into() / "loop");
   fs::create_symlink("loop", place() / "loop");
   fs::create_symlink("absent", place() / "dangling");
-  EXPECT_TRUE(holds(show_baselines(into().string()), "# Baseline: ho-cifar10@cpu, mode none"));
+  EXPECT_TRUE(
+      holds(show_baselines(into().string()), "# Stored baseline: ho-cifar10@cpu, mode none"));
 }
 
 TEST_F(Promote, refuses_to_show_a_path_that_cannot_be_followed) {

@@ -331,7 +331,7 @@ TEST_F(WriteReport, a_run_that_was_not_run_makes_its_suite_incomplete_and_not_fa
   write_run_folder(folder_ / "a@cpu" / "none", result());
   write_run_folder(folder_ / "b@cpu" / "none", result());  // left by an earlier command
   write_suite_report(folder_);
-  EXPECT_NE(report().find("# INCOMPLETE: cpu\n\n1 of 2 runs passed, 1 not finished.\n\n"
+  EXPECT_NE(report().find("# INCOMPLETE: cpu\n\n1 of 2 runs passed, 1 cannot run here.\n\n"
                           "- `b@cpu/none`: cannot run here\n"),
             std::string::npos)
       << report();
@@ -434,7 +434,7 @@ TEST(SideBySide, begins_with_verdict_and_figures_and_says_once_what_all_rows_hav
       side_by_side({{"x/none-fp32", none}, {"x/echo-fp32", echo}}, Verdicts::kShown);
   EXPECT_TRUE(has(named,
                   "Every row has benchmark ho-cifar10@cpu, framework noisemark, baseline plain, "
-                  "precision fp32, device cpu x2.\n\n| result "))
+                  "precision fp32, device cpu, 2 threads.\n\n| result "))
       << named;
   EXPECT_TRUE(has(named, "| x/echo-fp32 | PASS ")) << named;
   EXPECT_FALSE(has(named, "| mode")) << "the names of the rows say it\n" << named;
@@ -454,9 +454,9 @@ TEST(SideBySide, ratios_are_to_the_first_of_the_same_definition) {
     const size_t at = text.find("| " + name + " ");
     return text.substr(at, text.find('\n', at) - at);
   };
-  EXPECT_NE(line("a").find("| 1.000 |"), std::string::npos) << text;
-  EXPECT_NE(line("b").find("| 0.500 |"), std::string::npos) << text;
-  EXPECT_NE(line("c").find("| 1.000 |"), std::string::npos) << text;
+  EXPECT_NE(line("a").find(" 1.000 |"), std::string::npos) << text;
+  EXPECT_NE(line("b").find(" 0.500 |"), std::string::npos) << text;
+  EXPECT_NE(line("c").find(" 1.000 |"), std::string::npos) << text;
 }
 
 TEST(SideBySide, and_modes_tell_changed_definitions_apart) {
@@ -499,7 +499,7 @@ TEST(SideBySide, bytes_of_a_peer_are_those_of_its_metrics_because_it_knows_no_ow
                           "the profiler"});
   peer.metrics.push_back(
       {"saved_bytes", "bytes", Direction::kLower, {}, "something outlived it", "", {}, 0, ""});
-  EXPECT_NE(side_by_side({{"peer", peer}}, Verdicts::kLeftOut).find("| 3.00 MiB |  none |"),
+  EXPECT_NE(side_by_side({{"peer", peer}}, Verdicts::kLeftOut).find("| 3.00 MiB |     \u2013 |"),
             std::string::npos)
       << side_by_side({{"peer", peer}}, Verdicts::kLeftOut);
 }

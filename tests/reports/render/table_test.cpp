@@ -151,7 +151,8 @@ TEST(WorkspaceTable, shows_limits_and_what_was_taken_beside_what_cudnn_was_told)
       << table;
   EXPECT_TRUE(has(table, "| exceeded | on ")) << table;
   EXPECT_TRUE(has(table, "| kept     | off ")) << table;
-  EXPECT_TRUE(has(table, "|        1.00 |          none |              none | not known")) << table;
+  EXPECT_TRUE(has(table, "|        1.00 |             \u2013 |                 \u2013 | not known"))
+      << table;
   EXPECT_FALSE(has(table, "neither")) << table;
 }
 

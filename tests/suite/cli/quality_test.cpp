@@ -95,7 +95,7 @@ TEST_F(QualityCommand, writes_files_that_check_and_report_know) {
   const std::string runs = keep("runs", 0.001, 0.001);
   const test::Finished written = quality({runs, "--out", runs});
   EXPECT_EQ(written.code, 0) << written.both();
-  EXPECT_EQ(written.out, "quality: PASS: 1 PASS\n" + runs + "/quality.md\n");
+  EXPECT_EQ(written.out, "quality: PASS. Gates: 1 PASS\n" + runs + "/quality.md\n");
   const std::string page = reports::read_file(fs::path(runs) / "quality.md");
   EXPECT_EQ(page, quality({runs}).out);
   const auto finds_it = [&] {

@@ -107,7 +107,8 @@ TEST(ResultCommands, report_says_what_changed_since_base_and_keeps_it) {
   const test::Finished said = noisemark({"report", runs.string(), "--base", base.string()});
   EXPECT_EQ(said.code, 0) << said.err;
   const auto report = [&] { return reports::read_file(runs / "0" / "report.md"); };
-  const std::string words = "Since BASE:** images/s 20.00, was 16.00 (25.0\u00a0% more); ";
+  const std::string words =
+      "Since an earlier run:** images/s 20.00, was 16.00 (25.0\u00a0% more); ";
   EXPECT_NE(report().find(words), std::string::npos) << report().substr(0, 2000);
   EXPECT_EQ(noisemark({"report", runs.string()}).code, 0);
   EXPECT_NE(report().find(words), std::string::npos) << "it is noted beside the result";
@@ -292,7 +293,7 @@ TEST(ResultCommands, say_what_they_take_where_there_is_no_result) {
   for (const char* command : {"check", "table", "report", "history", "quality"}) {
     const test::Finished device = noisemark({command, "/dev/null"});
     EXPECT_EQ(device.code, 2) << command;
-    EXPECT_EQ(device.err, "noisemark: /dev/null: no folder" + accepted) << command;
+    EXPECT_EQ(device.err, "noisemark: /dev/null: not a folder" + accepted) << command;
   }
 }
 

@@ -249,7 +249,7 @@ TEST(Sweep, finds_where_memory_ends_and_passes) {
       run_noisemark_after(limit, with(timed_sweep(out, {"model.dim=384,16"}), {"--threads=1"}));
   EXPECT_EQ(sweep.code, 0) << sweep.both();
   const std::string table = file_bytes(out / "sweep.md");
-  EXPECT_TRUE(has(table, "0 of 2 cells passed, 1 found no memory, 1 custom.")) << table;
+  EXPECT_TRUE(has(table, "0 of 2 cells passed, 1 ran out of memory, 1 custom.")) << table;
   const Texts rows = rows_of(table);
   ASSERT_EQ(rows.size(), 2U) << table;
   EXPECT_TRUE(rows[0].starts_with("|384|OUT OF MEMORY, exit code 71|")) << rows[0];
