@@ -170,8 +170,8 @@ def verdicts_of(record: dict[str, Any]) -> list[Verdict]:
 def _table(record: dict[str, Any], notes: list[str]) -> str:
     values = _values(record)
     lines = [f"# Fréchet distance of moments, d = {record['dimension']}", "",
-             f"{record['threads']} threads each. Seconds: median, smallest and largest; the ratio is the median "
-             "over rounds, with its 95 % interval.", "",
+             f"{record['threads']} threads each. Seconds are the median, the smallest and the largest of all rounds; the "
+             "ratio is the median over rounds, with its 95 % interval.", "",
              "| contestant | s | smallest | largest | times as long as ours | value |",
              "|---|---:|---:|---:|---:|---:|"]
     for contestant in record["contestants"]:

@@ -283,9 +283,9 @@ def _measure_memory(args: argparse.Namespace, commands: Commands) -> MemoryPasse
 def _head(args: argparse.Namespace, batch: int) -> str:
     return (
         f"# Memory and time of {titled(args.benchmark, args.device)}\n\n{args.precision}, batch {batch}, "
-        f"{args.threads} threads. Bytes of one steady step; factor: those of `{PLAIN}` divided by "
-        "them. Certificate: `pass` where loss, gradients and weights are bitwise those of "
-        f"`{PLAIN}`; of a mode that rounds, the relative error of its gradient. Ratios of images per "
+        f"{args.threads} threads. Bytes are those of one steady step, and a factor is those of `{PLAIN}` divided "
+        "by them. A certificate is `pass` where loss, gradients and weights are bitwise those of "
+        f"`{PLAIN}`; a mode that rounds has the relative error of its gradient instead. Ratios of images per "
         "second are taken within the rounds of one interleaved run, with the 95 % interval of their "
         "median.\n"
     )
@@ -343,13 +343,13 @@ def measure(args: argparse.Namespace) -> tuple[str, list[Target], list[str]]:
     record = pace.measure({name: commands.pace(name) for name in _timed(args, passes)}, turns, PLAIN, left_out)
     passes.failed += [f"While timed, {why}." for why in left_out]
     entries = entries_of(passes.measured, record)
-    sections = [_head(args, record["contestants"][0]["ready"]["batch"]), table(entries)]
-    sections += passes.left_out()
-    if compared := against_checkpoints(entries):
-        sections.append(compared)
     targets = _targets(args, entries)
+    sections = [_head(args, record["contestants"][0]["ready"]["batch"])]
     if targets:
         sections.append(targets_table(targets))
+    sections += [table(entries), *passes.left_out()]
+    if compared := against_checkpoints(entries):
+        sections.append(compared)
     failure = draw(points_of(entries), args.out)
     sections.append(f"No plot: {failure}.\n" if failure else "![Peak and time](plots/pareto.svg)\n")
     text = "\n".join(sections)

@@ -177,8 +177,9 @@ def measure(args: argparse.Namespace) -> bool:
                         "noisemark": commands.contestant("plain", benchmark, "fp32")}
                 table.add(f"Harness, {titled(benchmark, args.device)}, fp32", f"{benchmark}-harness.json", pair,
                           2 * args.steps)
-    head = (f"# Training speed, {args.threads} threads\n\nImages per second, and the ratio within each "
-            "round to the first contestant that can run, with the 95 % interval of the median.\n\n")
+    head = (f"# Training speed, {args.threads} threads\n\nThe tables show images per second, "
+            "and the ratio within each round to the first contestant that can run, with the 95 % interval of its "
+            "median.\n\n")
     pages.write(args.out / "speed.md", head + table.text)
     return not table.failed
 

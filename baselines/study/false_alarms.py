@@ -186,7 +186,10 @@ def noise_floor(units: list[Unit]) -> float:
 
 def table(units: list[Unit]) -> str:
     """The study's table, as Markdown."""
-    lines = ["| B is slower by | units | called a regression | rate, 95 % | inconclusive | extended | median ratio B / A |",
+    found = shortfalls(units)
+    lines = [f"# {'MISSED' if found else 'REACHED'}: false alarms of `noisemark ab`", "", *(f"- {one}" for one in found),
+             *([""] if found else []),
+             "| B is slower by | units | called a regression | rate, 95 % | inconclusive | extended | median ratio B / A |",
              "|---:|---:|---:|---|---:|---:|---:|"]
     for slow_down in UNITS:
         kind = of_kind(units, slow_down)
@@ -201,11 +204,11 @@ def table(units: list[Unit]) -> str:
                      f"{100 * high:.1f} % | {undecided} | {extended} | {ratio:.4f} |")
     lines.append("")
     if of_kind(units, "0"):
-        lines.append(f"Noise floor of the untouched: {100 * noise_floor(units):.1f} %.")
+        lines.append(f"The noise floor of untouched units is {100 * noise_floor(units):.1f} %.")
     exact = sum(bool(unit["exact_alarms"]) for unit in units)
     seconds = [unit["took_s"] for unit in units]
-    lines.append(f"Alarms of what has no noise (losses, parameters, bytes, FLOPs): {exact} in {len(units)}.")
-    lines.append(f"A unit took {statistics.median(seconds):.0f} s (median), all together {sum(seconds) / 60:.0f} min.")
+    lines.append(f"In {exact} of {len(units)} units a figure without noise (loss, parameters, bytes, FLOPs) gave an alarm.")
+    lines.append(f"A unit took {statistics.median(seconds):.0f} s in the median, and all of them {sum(seconds) / 60:.0f} min.")
     return "\n".join(lines) + "\n"
 
 

@@ -47,7 +47,7 @@ class FalseAlarms(unittest.TestCase):
         self.write(whole_study(alarms=1, caught=38))
         code, out, _ = self.main("table", "--check")
         self.assertIn("| 0 % | 100 of 100 | 1 | 0.0 to 5.4 % | 0 | 0 | 1.0000 |", out)
-        self.assertIn("Noise floor of the untouched: 0.2 %.", out)
+        self.assertIn("The noise floor of untouched units is 0.2 %.", out)
         # The floor is below 1 %, so that the 5 % would have to be caught too: 20 of 40 are not enough.
         self.assertEqual(code, 1)
         loose = [one | {"ratio": one["ratio"] * (1.02 if one["unit"] % 2 else 1 / 1.02)} for one in whole_study(1, 38)]
