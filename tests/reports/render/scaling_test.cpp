@@ -161,7 +161,8 @@ TEST(RankMemory, has_a_column_for_every_owner_that_holds_something_at_the_peak_o
     record.peak.by_category = {{"weights", 3 << 20}, {"ema", record.rank << 20}, {"input", 0}};
   }
   const std::string text = sections::ranks(result);
-  EXPECT_TRUE(says(text, "| rank | peak | weights | ema | without an owner |")) << text;
+  EXPECT_TRUE(says(text, "| rank | peak (MiB) | weights (MiB) | ema (MiB) | without an owner |"))
+      << text;
   EXPECT_TRUE(says(text, "| 0 | 3.00 | 3.00 | 0.00 | 0 B |")) << text;
   EXPECT_TRUE(says(text, "| 1 | 4.00 | 3.00 | 1.00 | 0 B |")) << text;
   for (RankRecord& record : result.ranks) record.boundaries.clear();
