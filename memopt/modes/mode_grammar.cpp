@@ -20,7 +20,7 @@ constexpr std::string_view kPool = "tensors go to the host's memory, whose pool 
 constexpr std::string_view kRandom =
     "values are rounded at random, by the number of the step, which the host gives";
 
-constexpr ModeWord kModeParts[] = {
+constexpr ModeWord kModeWords[] = {
     {.place = Place::kReplay,
      .word = "mirror",
      .summary = "keep what crosses blocks, replay blocks in backward",
@@ -113,7 +113,7 @@ std::vector<ModeComposition> with_each_of(Place place, const std::vector<ModeCom
   std::vector<ModeComposition> longer;
   for (const ModeComposition& parts : all) {
     longer.push_back(parts);
-    for (const ModeWord& part : kModeParts) {
+    for (const ModeWord& part : kModeWords) {
       if (part.place == place) longer.push_back(parts.with(part));
     }
   }
@@ -169,18 +169,27 @@ std::string nearest_to(std::string_view spelling) {
   return nearest;
 }
 
+/// "none, or some of mirror, echo, gist, ..., joined by +, or budget:SIZE"
+std::string accepted_words() {
+  std::string text = "none, or some of";
+  for (const ModeWord& part : kModeWords) {
+    text += (&part == kModeWords ? " " : ", ") + std::string(part.word);
+  }
+  return text + ", joined by +, or budget:SIZE";
+}
+
 ModeComposition parse_composition(std::string_view spelling) {
   for (const ModeComposition& parts : all_compositions()) {
     if (spelling_of(parts) == spelling) return parts;
   }
-  throw std::invalid_argument("\"" + std::string(spelling) + "\" (nearest valid: \"" +
-                              nearest_to(spelling) + "\")");
+  throw std::invalid_argument("\"" + std::string(spelling) + "\" (nearest: \"" +
+                              nearest_to(spelling) + "\"; accepted: " + accepted_words() + ")");
 }
 
 }  // namespace
 
 std::span<const ModeWord> mode_words() {
-  return kModeParts;
+  return kModeWords;
 }
 
 ModeComposition ModeComposition::with(const ModeWord& part) const {
@@ -208,7 +217,7 @@ std::string spelling_of(const ModeComposition& parts) {
 
 std::vector<std::vector<std::string_view>> mode_alternatives() {
   std::vector<std::vector<std::string_view>> words(ModeComposition::kPlaces);
-  for (const ModeWord& part : kModeParts) {
+  for (const ModeWord& part : kModeWords) {
     words[static_cast<size_t>(part.place)].push_back(part.word);
   }
   return words;
@@ -218,7 +227,7 @@ std::vector<std::string> modes_meant_by(const std::vector<std::string>& names) {
   std::vector<std::string> meant;
   for (const std::string& name : names) {
     const size_t before = meant.size();
-    for (const ModeWord& part : kModeParts) {
+    for (const ModeWord& part : kModeWords) {
       const std::string_view kind = part.place == Place::kRounding ? "lossy" : "lossless";
       if (name == "every" || name == kind) meant.emplace_back(part.word);
     }
@@ -234,7 +243,7 @@ const std::vector<ModeComposition>& all_compositions() {
 
 std::vector<const ModeWord*> budget_words(ModeWord::Place place) {
   std::vector<const ModeWord*> tried;
-  for (const ModeWord& part : kModeParts) {
+  for (const ModeWord& part : kModeWords) {
     if (part.place == place && part.budget_rank > 0) tried.push_back(&part);
   }
   std::sort(tried.begin(), tried.end(),

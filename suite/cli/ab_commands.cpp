@@ -194,9 +194,9 @@ Calibration begun(const fs::path& file, const AbRequest& request) {
     if (plan.pairs != request.pairs || plan.seconds != request.seconds ||
         plan.turn_s != request.turn_s) {
       throw bad_input("calibrate", file.string(),
-                      fmt::format("of --pairs {} --seconds {} --turn {}", plan.pairs, plan.seconds,
-                                  plan.turn_s),
-                      "the same, or a new folder");
+                      fmt::format("made with --pairs {} --seconds {} --turn {}", plan.pairs,
+                                  plan.seconds, plan.turn_s),
+                      "the same options, or a new folder");
     }
     return calibration;
   }

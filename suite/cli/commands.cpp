@@ -105,7 +105,7 @@ const std::array kCommands{
             "the first of them side by side (sheet.png), and how they were drawn (sampling.json). "
             "Equal seeds give equal noise under every sampler, batch and device. With "
             "--patch-parallel the bytes and the time of a step go to stdout and sampling.json. "
-            "Such processes may also be started from outside, as those of `run`.",
+            "Its processes may also be started by torchrun and the like, as for `run`.",
             sample_images},
     Command{"check", command::kCheck, "PATH", 1, 1,
             "check that a result is whole, unchanged and consistent with itself",
@@ -135,14 +135,16 @@ const std::array kCommands{
         "quality", command::kQuality, "DIR...", 1, -1,
         "judge over seeds whether a mode costs quality",
         "DIR is a folder of results, as `run ID --mode none --mode M --seeds N` makes. Every "
-        "mode is judged beside none of the same seeds, by two one-sided t tests (TOST), paired "
-        "or Welch's by the measured correlation, by Holm over modes and measures. PASS is "
+        "mode is judged beside none of the same seeds, by two one-sided t tests (TOST). They are "
+        "paired where the measured correlation asks for it, else Welch's, and Holm's method "
+        "corrects for the number of modes and measures. PASS is "
         "proven to lie within the margin. FAIL is proven to be worse by more. INCONCLUSIVE is "
         "neither; the text then says which difference these seeds would show and how many would "
         "decide. Seeds may be added as often as --looks allows: quality.json, which --out and a "
         "suite's run write, keeps which runs were looked at, and each look has its share of the "
         "5 % of wrong verdicts. Without --out a look is forgotten, and the output says so. "
-        "Beside ranges, gates have half of it. The margin is the definition's, else the metric's "
+        "Where ranges are judged too, gates have half of it and ranges the other half. The margin "
+        "is the definition's, else the metric's "
         "(reports/result/metrics.md); distances need at least 5 seeds. Other work, or another "
         "machine, is not comparable. A lossless mode must also have the bits of "
         "none, and a lossy one bounded gradients, where that was measured. The output of "
@@ -211,9 +213,9 @@ const std::array kCommands{
             "distance goes to stdout with the N of both sets. It is called FID only where the "
             "extractor of both is the 2015 Inception network. A gate passes when the interval of "
             "features drawn again lies within, fails when it lies outside, and is inconclusive "
-            "otherwise. A gate is refused with fewer than 2 d samples, and where nobody says how "
-            "one of "
-            "the sets was made. With --out, B may be left out.",
+            "otherwise. A gate is refused where a set has fewer than two samples for each of the "
+            "features, or where it is not known how one of the sets was made. With --out, B may be "
+            "left out.",
             measure_sets},
     Command{"env", command::kEnv, "", 0, 0, "show what this machine is",
             "The command prints the hardware and software that a result would name.",

@@ -74,12 +74,13 @@ constexpr std::array kRows{
         at<&Options::keys>},
 
     Row{{kSweep, "axis", "KEY=V1,V2,...",
-         "a setting and its values; a comma in brackets divides nothing", "", 0, true},
+         "a setting and its values; a comma in brackets divides nothing; required", "", 0, true},
         at<&Options::axes>},
     Row{{kPlan, "budget", "SIZE[,error=E]",
-         "bound of peak_bytes (2GiB, 20.05MiB), or saved=SIZE for peak_saved_bytes"},
+         "bound of peak_bytes (2GiB, 20.05MiB), or saved=SIZE for peak_saved_bytes; required"},
         at<&Options::budget>},
-    Row{{kFit, "memory", "SIZE", "bound of a steady step's memory: 2GiB, 512MiB"}, memory},
+    Row{{kFit, "memory", "SIZE", "bound of a steady step's memory: 2GiB, 512MiB; required"},
+        memory},
     Row{{kPredict, "memory", "SIZE", "memory for which the largest batch is predicted: 2GiB"},
         predicted_memory},
     Row{{kPredict, "batches", "B1,B2,B3", "batch sizes to predict from, at least three",
@@ -98,8 +99,9 @@ constexpr std::array kRows{
     Row{{kReport, "format", "F", "write nothing, and print the results as", "", 0, false,
          report_formats},
         at<&Options::format>},
-    Row{{kCompare | kAb, "format", "F", "format of the comparison", "md", 0, false,
-         comparison_formats},
+    Row{{kCompare | kAb, "format", "F",
+         "format of the comparison (reports/export/README.md says which program reads each)", "md",
+         0, false, comparison_formats},
         at<&Options::format>},
     Row{{kQuality, "gate", "METRIC[=MARGIN]", "metric to judge, and its margin as a fraction",
          "val_loss", 0, true},
@@ -170,7 +172,8 @@ constexpr std::array kRows{
         at<&Options::turn_s>},
 
     Row{{kSample, "weights", "FILE",
-         "safetensors under the peers' names, a checkpoint, or the folder of a run"},
+         "the folder of a run, a checkpoint, or safetensors with the names of the Python library "
+         "that has the same network; required"},
         at<&Options::weights>},
     Row{{kSample, "use", "W", "model or ema, of a checkpoint or folder",
          "the definition's eval.weights"},
@@ -197,8 +200,9 @@ constexpr std::array kRows{
          "processes on this machine that draw together, each computing a band of rows", "", 1},
         at<&Options::patch_parallel>},
     Row{{kSample, "patch-mode", "M",
-         "what their layers know of the other bands: all of it, that of the step before, or that "
-         "of the warm-up, which is a control",
+         "what the layers of a process know of the other bands: with full_sync everything, with "
+         "displaced what was so one step before, with no_sync what was so in the warm-up (a "
+         "control)",
          "", 0, false, patch_modes},
         at<&Options::patch_mode>},
     Row{{kSample, "patch-warmup", "N", "synchronous steps after the first, which always is", "", 0},
@@ -276,7 +280,7 @@ constexpr std::array kRows{
 /// The last line of the help.
 constexpr std::array kFileRows{
     Row{{kRun | kSweep | kPredict | kProfile | kPlan | kFit | kAb | kCalibrate | kPace, "flags",
-         "FILE", "TOML file of these options by name; what is typed wins"},
+         "FILE", "TOML file of these options by name; an option that is typed wins over the file"},
         at<&Options::flags>},
 };
 

@@ -145,14 +145,18 @@ Answer fit_batches(const CommandLine& line) {
                                 {"peak of the next", Align::kRight}});
   const InterruptGuard interrupt;
   Answer answer;
+  int64_t largest = 0;
   for (const PlannedRun& plan : plans) {
     const reports::BatchFit found = fit_one(options, plan, memory_bytes, interrupt);
     if (found.batch == 0) answer.code = ExitCode::kFailed;
+    largest = std::max(largest, found.batch);
     table.add_row(row_of(plan, found));
   }
-  answer.text = deliver(line.options, reports::finished_page(fmt::format(
-                                          "# {} within {}\n\n{}", plans.front().id,
-                                          reports::format_bytes(memory_bytes), table.text())));
+  answer.text = deliver(line.options,
+                        reports::finished_page(fmt::format(
+                            "# Largest batch of {} within {}: {}\n\n{}", plans.front().id,
+                            reports::format_bytes(memory_bytes),
+                            largest > 0 ? std::to_string(largest) : "none fits", table.text())));
   return answer;
 }
 

@@ -49,7 +49,7 @@ Diagnosis container(const Machine& machine) {
   if (const auto digest = value_of(machine.container, "digest")) {
     return {"container", Health::kFine, kind + " " + *digest, ""};
   }
-  return {"container", Health::kMissing, kind + ", and nobody told the digest of its image",
+  return {"container", Health::kMissing, kind + "; the digest of its image is not known",
           "Start it with NOISEMARK_IMAGE_DIGEST in its environment; a container cannot ask for its "
           "own."};
 }

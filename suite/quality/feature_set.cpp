@@ -192,7 +192,7 @@ Gaussian gaussian_of(const FeatureSet& set) {
 void assert_extractor(FeatureSet& set, const FeatureSet& like, const std::string& resize) {
   if (set.extractor || !like.extractor) {
     throw bad_input("--resize", set.name, resize,
-                    "only of a set of which nobody says what made it, beside one that is known");
+                    "only for a set whose extractor is not known, beside one whose extractor is");
   }
   set.extractor = like.extractor;
   set.extractor->resize = resize;

@@ -12,6 +12,7 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
+#include "reports/base/words.h"
 #include "reports/render/plot.h"
 #include "suite/data/loader.h"
 #include "suite/probes/phase_timer.h"
@@ -149,7 +150,7 @@ std::vector<StorageRow> storage_rows(const TreatmentPlan& plan) {
 }
 
 std::string storages_table(const TreatmentPlan& plan) {
-  reports::MarkdownTable table({{"bytes", Align::kRight}, {"segment"}, {"made by"}, {"treatment"}});
+  reports::MarkdownTable table({{"bytes", Align::kRight}, {"block"}, {"made by"}, {"treatment"}});
   for (const StorageRow& row : storage_rows(plan)) {
     table.add_row({format_bytes(row.bytes), row.segment, row.made_by, row.treatment});
   }
@@ -157,7 +158,7 @@ std::string storages_table(const TreatmentPlan& plan) {
 }
 
 std::string segments_table(const memopt::Planner& planner, const PlanPoint& point) {
-  reports::MarkdownTable table({{"segment"}, {"treated as"}});
+  reports::MarkdownTable table({{"block"}, {"treated as"}});
   const memopt::BlockOptions& options = planner.options();
   for (size_t block = 0; block < point.chosen.size(); ++block) {
     if (options.name(block).empty()) continue;
@@ -182,16 +183,17 @@ std::string curve_table(const MemoryPlan& plan) {
                                 {"added to a step", Align::kRight},
                                 {"predicted step", Align::kRight},
                                 {"gradient error, expected", Align::kRight},
-                                {""}});
+                                {"chosen"}});
   for (const PlanPoint& point : plan.planner->curve()) {
     const bool chosen = plan.answer && plan.answer->point.same_plan_as(point);
     const bool known = plan.budget.target == BudgetTarget::kPeak;
-    table.add_row({known ? format_bytes(point.peak_bytes) : "",
-                   format_bytes(point.peak_saved_bytes), format_bytes(point.saved_bytes),
-                   reports::format_seconds(seconds(static_cast<double>(point.cost_ns))),
-                   step_words(plan, point),
-                   plan.budget.error ? reports::format_number(point.error) : "none",
-                   chosen ? "the budget gets this" : ""});
+    table.add_row(
+        {known ? format_bytes(point.peak_bytes) : "", format_bytes(point.peak_saved_bytes),
+         format_bytes(point.saved_bytes),
+         reports::format_seconds(seconds(static_cast<double>(point.cost_ns))),
+         step_words(plan, point),
+         plan.budget.error ? reports::format_number(point.error) : std::string(reports::kMissing),
+         chosen ? "by the budget" : ""});
   }
   return table.text();
 }
@@ -236,7 +238,7 @@ std::string answer_table(const MemoryPlan& plan) {
   table.add_row(
       {"lower bound of what is added, were each storage treated by itself", bound_words(answer)});
   table.add_row({"gap", gap_words(answer)});
-  table.add_row({"choices of options by segment", answer.exact ? "all were tried" : "searched"});
+  table.add_row({"choices of options by block", answer.exact ? "all were tried" : "searched"});
   add_error_rows(plan, table);
   table.add_row(
       {"smallest budget that can be met", memopt::spell_at_least(plan.planner->smallest_bytes())});
@@ -245,15 +247,27 @@ std::string answer_table(const MemoryPlan& plan) {
   return table.text();
 }
 
+/// A sentence with what a reader came for; empty where no budget asked for a plan.
+std::string verdict_words(const MemoryPlan& plan) {
+  if (!plan.answer) return "";
+  const bool peak = plan.budget.target == BudgetTarget::kPeak;
+  const PlanPoint& point = plan.answer->point;
+  return fmt::format("The plan keeps {} at {} of {}; a step is predicted to take {}.\n\n",
+                     peak ? "peak_bytes" : "peak_saved_bytes",
+                     format_bytes(peak ? point.peak_bytes : point.peak_saved_bytes),
+                     format_bytes(plan.budget.bytes), step_words(plan, point));
+}
+
 }  // namespace
 
 std::string memory_plan_text(const MemoryPlan& plan) {
-  std::string text = fmt::format("# {} {}\n\n", plan.id, plan.variant);
+  std::string text =
+      fmt::format("# Plan of {}, {}\n\n{}", plan.id, plan.variant, verdict_words(plan));
   if (plan.answer) text += answer_table(plan) + "\n";
   text += "## Pareto curve\n\n" + curve_table(plan);
   if (!plan.answer) return reports::finished_page(text);
   const TreatmentPlan treatment = plan.planner->plan(plan.answer->point);
-  text += "\n## Segments\n\n" + segments_table(*plan.planner, plan.answer->point);
+  text += "\n## Blocks\n\n" + segments_table(*plan.planner, plan.answer->point);
   text += "\n## Saved storages\n\n" + storages_table(treatment);
   return reports::finished_page(text);
 }

@@ -225,7 +225,7 @@ constexpr std::array kRows{
                           at<&RunOptions::out>},
     OptionRow<RunOptions>{{kPlan, "out", "DIR", "folder for a plot of the Pareto curve", "no plot"},
                           at<&RunOptions::out>},
-    OptionRow<RunOptions>{{kSample, "out", "DIR", "new folder for the samples"},
+    OptionRow<RunOptions>{{kSample, "out", "DIR", "new folder for the samples; required"},
                           at<&RunOptions::out>},
     OptionRow<RunOptions>{
         {kRun, "shard", "K/N",
@@ -268,9 +268,10 @@ constexpr std::array kRows{
         at<&RunOptions::memory_snapshot>},
     OptionRow<RunOptions>{{kTrained, "no-profile", "", "leave out the profile pass"},
                           at<&RunOptions::profile>},
-    OptionRow<RunOptions>{{kTrained, "no-certificate", "",
-                           "do not train a memory mode beside none: no certificate, no overhead"},
-                          at<&RunOptions::certificate>},
+    OptionRow<RunOptions>{
+        {kTrained, "no-certificate", "",
+         "do not train a memory mode beside none, so that there is no certificate and no overhead"},
+        at<&RunOptions::certificate>},
     OptionRow<RunOptions>{{kTrained, "fit-memory", "SIZE",
                            "find the largest batch whose steady step takes at most SIZE"},
                           fit_memory},

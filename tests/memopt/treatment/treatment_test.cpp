@@ -102,8 +102,8 @@ TEST(HeldGroups, are_by_operator_and_reason_the_largest_first_each_storage_once)
 
 TEST(HeldGroups, have_the_reasons_of_the_example_report) {
   EXPECT_EQ(keep_reason_name(KeepReason::kForeign), "made outside the model");
-  EXPECT_EQ(keep_reason_name(KeepReason::kNotAllowed), "operator is not replayed in this mode");
-  EXPECT_EQ(keep_reason_name(KeepReason::kCrossesSegments), "crosses segments");
+  EXPECT_EQ(keep_reason_name(KeepReason::kNotAllowed), "operator is not recomputed in this mode");
+  EXPECT_EQ(keep_reason_name(KeepReason::kCrossesSegments), "crosses blocks");
   EXPECT_EQ(keep_reason_name(KeepReason::kMustBeKept), "must be kept");
 }
 

@@ -225,10 +225,11 @@ TEST(CalibrateCommand, of_few_units_refuses_to_gate_and_goes_on_where_it_ended) 
   EXPECT_EQ(reports::read_calibration(out).units.size(), 2U);
   EXPECT_EQ(reports::read_file(folder.path() / "calibration.md"), two.out);
   for (const char* other : {"--pairs=7", "--turn=0.1"}) {
-    expect_bad_input(command({"calibrate", other, "--out=" + out}),
-                     "calibrate: " + out +
-                         "/calibration.json: of --pairs 6 --seconds 6 --turn 0.2 (the same, or a "
-                         "new folder)");
+    expect_bad_input(
+        command({"calibrate", other, "--out=" + out}),
+        "calibrate: " + out +
+            "/calibration.json: made with --pairs 6 --seconds 6 --turn 0.2 (the same options, or a "
+            "new folder)");
   }
 }
 

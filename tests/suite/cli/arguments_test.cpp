@@ -83,7 +83,7 @@ TEST_F(FlagFile, is_named_with_the_line_of_what_the_command_itself_refuses) {
     return words.find((folder_.path() / "mine.toml").string() + ":" + part) != std::string::npos;
   };
   const std::string mode = refused("seed = 7\nmode = [\"none\", \"ecko\"]\n");
-  EXPECT_TRUE(has(mode, "2:8: --mode: \"ecko\" (nearest valid: \"echo\")")) << mode;
+  EXPECT_TRUE(has(mode, "2:8: --mode: \"ecko\" (nearest: \"echo\"; accepted: none, or ")) << mode;
   const std::string key = refused("set = [\"train.stps=3\"]\n");
   EXPECT_TRUE(has(key, "1:7: --set: train.stps: unknown key")) << key;
   EXPECT_EQ(refused("mode = \"echo\"\n", {"--mode", "ecko"}).find("mine.toml"), std::string::npos)

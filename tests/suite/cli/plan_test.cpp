@@ -32,8 +32,9 @@ TEST(Plan, names_the_treatment_of_every_segment_and_storage) {
   const test::Finished result = plan({"--budget", "64GiB"});
   ASSERT_EQ(result.code, 0) << result.err;
   for (const char* words :
-       {"# gmm16-ho@cpu budget:64GiB-plain-fp32", "predicted peak_bytes", "planning took",
-        "## Pareto curve", "the budget gets this", "## Segments", "## Saved storages", "kept"}) {
+       {"# Plan of gmm16-ho@cpu, budget:64GiB-plain-fp32\n\nThe plan keeps peak_bytes at ",
+        "predicted peak_bytes", "planning took", "## Pareto curve", "by the budget", "## Blocks",
+        "## Saved storages", "kept"}) {
     EXPECT_NE(result.out.find(words), std::string::npos) << words << '\n' << result.out;
   }
 }
