@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tries what the rooflines of profiles propose, and prints what each proposal won beside the most that it could win.
+"""Tries what the rooflines of profiles propose, and prints what each proposal won beside what was expected of it.
 
     proposals.py run --noisemark BIN --out DIR [--ids ID ...] [--data DIR] [--rounds N]    profile what is missing, then print
     proposals.py table --out DIR                                                         print
@@ -31,13 +31,7 @@ class BadInput(Exception):
 class Proposal(NamedTuple):
     baseline: str
     operators: str
-    most: float  # percent of a step
-
-
-def both(base: str, proposed: str) -> str:
-    """Returns the baseline that has what `base` has and what is proposed, in the order of the program's table."""
-    words = {proposed, *(word for word in base.split("+") if word != "plain")}
-    return "+".join(word for word in ("fused", "channels-last") if word in words)
+    beyond: float  # percent of a step that they take beyond their roof
 
 
 def profile(arguments: argparse.Namespace, name: str, baseline: str, folder: Path) -> None:
@@ -71,16 +65,16 @@ def proposals(folder: Path) -> list[Proposal]:
 def rows(of_benchmark: Path) -> list[str]:
     made = []
     rounds = sorted(folder.name for folder in (of_benchmark / "plain").iterdir())
-    for base in BASELINES[:2]:
+    for base in BASELINES[:-1]:
         for proposal in proposals(of_benchmark / base / rounds[0]):
-            tried = both(base, proposal.baseline)
-            most = statistics.median(
-                [other.most for turn in rounds for other in proposals(of_benchmark / base / turn) if other.baseline == proposal.baseline]
+            tried = proposal.baseline
+            beyond = statistics.median(
+                [other.beyond for turn in rounds for other in proposals(of_benchmark / base / turn) if other.baseline == tried]
             )
             won = [100 * (1 - step_s(of_benchmark / tried / turn) / step_s(of_benchmark / base / turn)) for turn in rounds]
             base_ms = 1000 * statistics.median([step_s(of_benchmark / base / turn) for turn in rounds])
             made.append(
-                f"| {of_benchmark.name} | `{base}` | `{tried}` | {proposal.operators} | {base_ms:.0f} | {most:.1f} % |"
+                f"| {of_benchmark.name} | `{base}` | `{tried}` | {proposal.operators} | {base_ms:.0f} | {beyond:.1f} % |"
                 f" **{statistics.median(won):.1f} %** | {min(won):.1f} to {max(won):.1f} % |"
             )
     return made
@@ -90,7 +84,7 @@ def table(out: Path) -> str:
     if not out.is_dir():
         raise BadInput(f"--out: not a folder: {out} (one that `run` has filled)")
     lines = [
-        "| benchmark | baseline | tried | operators that it executes otherwise | step, ms | to win at most | won | in rounds |",
+        "| benchmark | baseline | tried | operators that it executes otherwise | step, ms | beyond their roof | won | in rounds |",
         "|---|---|---|---|---:|---:|---:|---:|",
     ]
     for of_benchmark in sorted(folder for folder in out.iterdir() if folder.is_dir()):
@@ -113,7 +107,7 @@ def main() -> int:
                 raise BadInput("--noisemark: not given (the program that is run)")
             run(arguments)
         print(table(Path(arguments.out)))
-    except BadInput as error:
+    except (BadInput, FileNotFoundError) as error:
         print(f"proposals.py: {error}", file=sys.stderr)
         return 2
     return 0

@@ -169,13 +169,16 @@ std::string nearest_to(std::string_view spelling) {
   return nearest;
 }
 
-/// "none, or some of mirror, echo, gist, ..., joined by +, or budget:SIZE"
+/// "none, or some of mirror, echo, ...; gist; dpr16, ..., at most one of each group, ..."
 std::string accepted_words() {
-  std::string text = "none, or some of";
+  std::string text = "none, or some of ";
+  const ModeWord* before = nullptr;
   for (const ModeWord& part : kModeWords) {
-    text += (&part == kModeWords ? " " : ", ") + std::string(part.word);
+    if (before != nullptr) text += before->place == part.place ? ", " : "; ";
+    text += part.word;
+    before = &part;
   }
-  return text + ", joined by +, or budget:SIZE";
+  return text + ", at most one of each group, joined by + in this order, or budget:SIZE";
 }
 
 ModeComposition parse_composition(std::string_view spelling) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
@@ -38,7 +39,8 @@ class PlanWalk {
         reads_left_(plan.values.size(), 0),
         shared_reads_left_(plan.values.size(), 0),
         cache_(plan.values.size()),
-        asked_(plan.slots.size(), false) {
+        asked_(plan.slots.size(), false),
+        inputs_read_(plan.recipes.size(), false) {
     for (const SlotTreatment& slot : plan.slots) {
       for (const ValueId need : slot.needs) ++uses_[static_cast<size_t>(need)];
     }
@@ -103,6 +105,7 @@ class PlanWalk {
 
   void begin_round() {
     asked_.assign(asked_.size(), false);
+    inputs_read_.assign(inputs_read_.size(), false);
     for (size_t v = 0; v < plan_.values.size(); ++v) {
       reads_left_[v] = plan_.values[v].reads;
       cache_[v] = Memory();
@@ -151,6 +154,7 @@ class PlanWalk {
     store_.begin(treatment(id).recipe, aside);
     const std::vector<Memory> results = store_.run(recipe, inputs_of(recipe, light, local));
     if (!aside) {
+      inputs_read_[static_cast<size_t>(treatment(id).recipe)] = true;
       each_input(id, [this](ValueId input) { read(input); });
     }
     Memory wanted;
@@ -169,7 +173,7 @@ class PlanWalk {
     return wanted;
   }
 
-  /// What is made on the side is not waited for.
+  /// Tells each input that waits for this value: a light one is made on the side.
   void each_input(ValueId made, const auto& tell) const {
     for (const ValueId input : plan_.recipes[static_cast<size_t>(treatment(made).recipe)]->inputs) {
       if (treatment(made).light || !treatment(input).light) tell(input);
@@ -201,14 +205,23 @@ class PlanWalk {
     if (--shared_reads_left_[static_cast<size_t>(with)] <= 0) store_.let_go_decoded(with);
   }
 
-  /// A reader does without the value. Where no other is left, nobody makes it in this round, and
-  /// what it is made of has a reader less.
+  /// A reader does without the value. Where nobody waits for any result of its recipe, the recipe
+  /// does not run in this round, and what it reads has a reader less.
   void forgo(ValueId id) {
-    const bool was_made = is_cached(id);
     read(id);
-    if (was_made || reads_left_[static_cast<size_t>(id)] > 0) return;
     if (treatment(id).source != Source::kMadeAgain) return;
+    const auto recipe = static_cast<size_t>(treatment(id).recipe);
+    if (inputs_read_[recipe] || is_awaited(*plan_.recipes[recipe])) return;
+    inputs_read_[recipe] = true;
     each_input(id, [this](ValueId input) { forgo(input); });
+  }
+
+  /// A reader is left of something that the recipe makes.
+  [[nodiscard]] bool is_awaited(const Recipe& recipe) const {
+    return std::any_of(recipe.results.begin(), recipe.results.end(), [this](ValueId result) {
+      return result != kNone && treatment(result).source == Source::kMadeAgain &&
+             reads_left_[static_cast<size_t>(result)] > 0;
+    });
   }
 
   const TreatmentPlan& plan_;
@@ -217,7 +230,8 @@ class PlanWalk {
   std::vector<int32_t> reads_left_;         ///< by value
   std::vector<int32_t> shared_reads_left_;  ///< of all values that are encoded with it
   std::vector<Memory> cache_;
-  std::vector<bool> asked_;  ///< by slot, in this backward pass
+  std::vector<bool> asked_;        ///< by slot, in this backward pass
+  std::vector<bool> inputs_read_;  ///< by recipe: it has run, or never will, in this pass
   bool asked_again_ = false;
 };
 

@@ -97,9 +97,9 @@ class OwnWork {
 };
 
 /// The answer of a device whose work is done when it has been issued.
-class KnownVerdict final : public DeviceAnswer {
+class KnownAnswer final : public DeviceAnswer {
  public:
-  explicit KnownVerdict(State state) : state_(state) {}
+  explicit KnownAnswer(State state) : state_(state) {}
   State poll() override { return state_; }
   State wait() override { return state_; }
 
@@ -126,8 +126,8 @@ std::unique_ptr<DeviceAnswer> DeviceDoubt::ask() const {
   const OwnWork own;
   if (!device().is_cpu()) return std::make_unique<codecs::AsyncAnswer>(flag_);
   const bool none = *flag_.const_data_ptr<int32_t>() == 0;
-  return std::make_unique<KnownVerdict>(none ? DeviceAnswer::State::kHolds
-                                             : DeviceAnswer::State::kLost);
+  return std::make_unique<KnownAnswer>(none ? DeviceAnswer::State::kHolds
+                                            : DeviceAnswer::State::kLost);
 }
 
 ValueSamples::ValueSamples(size_t slots, std::shared_ptr<DeviceDoubt> doubt)

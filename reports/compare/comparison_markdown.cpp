@@ -64,7 +64,7 @@ std::string counts(const Comparison& comparison) {
       comparison.exact.begin(), comparison.exact.end(),
       [](const ExactRow& row) { return exit_code_of(row.verdict) == ExitCode::kPass; });
   return fmt::format(
-      "{} on both sides. Gates with noise: {}. Of figures without noise {} of {} pass. {}.\n",
+      "{} on both sides. Gates with noise: {}. {} of {} figures without noise pass. {}.\n",
       format_counted(comparison.cells, "cell"),
       parts.empty() ? (comparison.noise_left_out ? "left out" : "none")
                     : fmt::format("{}", fmt::join(parts, ", ")),
@@ -416,7 +416,7 @@ std::string comparison_markdown(const Comparison& comparison, size_t limit) {
       memory_by_owner(comparison) + explanations(comparison) + noise(comparison) + "\n## Next\n\n" +
       next_step(comparison) + repeat(comparison) + std::string(kGlossaryLine));
   const std::string details = finished_page(other_figures(comparison) + bytes_by_owner(comparison));
-  const bool fits = text.size() + details.size() + kMark.size() <= limit;
+  const bool fits = details.empty() || text.size() + details.size() + kMark.size() <= limit;
   text += fits ? details
                : "\nOther figures and bytes by owner were left out for their length; `--format "
                  "json` has them.\n";

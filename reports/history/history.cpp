@@ -339,11 +339,13 @@ std::string method(const History& history) {
   }
   const ChangePointOptions& options = history.options;
   return fmt::format(
-      "\n## How changes are found\n\nOf a figure without noise every difference from the run "
-      "before is a change. A figure with noise is searched by E-divisive means (Matteson and James "
+      "\n## How changes are found\n\nEvery difference of a figure without noise from the run "
+      "before "
+      "it is a change. A figure with noise is searched by E-divisive means (Matteson and James "
       "2014), "
-      "with {} permutations, seed {}, p at most {}, and at least {} runs between changes. Of 1,000 "
-      "figures in which nothing had changed {:.0f} showed a change; {} searched here, so {:.2g} "
+      "with {} permutations, seed {}, p at most {}, and at least {} runs between changes. {:.0f} "
+      "of "
+      "1,000 figures in which nothing had changed showed a change; {} searched here, so {:.2g} "
       "changes are to be expected by chance. Runs that were made under other loads differ too: a "
       "change is a reason to look, not a verdict. `noisemark compare` judges.\n",
       options.permutations, options.seed, format_number(options.level), options.shortest,

@@ -56,25 +56,39 @@ std::string waiting_words(const Profile& profile) {
                      format_percent(1 - busy));
 }
 
-/// Baselines that execute operators of these classes otherwise (baselines/baseline.h).
+/// Baselines that execute operators of these classes otherwise (baselines/baseline.h), and the
+/// precisions that they have kernels for (suite/config/definition.h).
 struct Execution {
   std::string_view baseline;
   std::string_view operators;
   std::string_view classes[2];
+  std::string_view precisions;  ///< empty: all
 };
 constexpr Execution kExecutions[] = {
-    {"channels-last", "convolutions", {"convolution", "convolution"}},
-    {"fused", "normalizations and activation functions", {"normalization", "activation function"}}};
+    {"channels-last", "convolutions", {"convolution", "convolution"}, ""},
+    {"fused",
+     "normalizations and activation functions",
+     {"normalization", "activation function"},
+     "fp32 tf32 bf16"}};
 
-/// Of a step; a proposal below it would drown in noise.
+/// This is a share of a step; what less can win would drown in noise.
 constexpr double kLeastToWin = 0.01;
 
 bool has_word(std::string_view baseline, std::string_view word) {
   return fmt::format("+{}+", baseline).find(fmt::format("+{}+", word)) != std::string::npos;
 }
 
-Proposal proposal_of(const Execution& execution, const Roofline& roofline) {
-  Proposal made{execution.baseline, execution.operators};
+/// Joins the words in the order of the program's table: "fused" first, then "channels-last".
+std::string with_word(const std::string& baseline, std::string_view word) {
+  constexpr std::string_view kFused = "fused";
+  if (baseline == "plain") return std::string(word);
+  if (word == kFused || !baseline.starts_with(kFused)) return fmt::format("{}+{}", word, baseline);
+  return fmt::format("{}+{}{}", kFused, word, baseline.substr(kFused.size()));
+}
+
+Proposal proposal_of(const Execution& execution, const Profile& profile) {
+  const Roofline& roofline = profile.roofline;
+  Proposal made{with_word(profile.baseline, execution.baseline), execution.operators};
   for (const RoofRow& row : roofline.operators) {
     const std::string_view kind = operator_class(row.name);
     if (kind != execution.classes[0] && kind != execution.classes[1]) continue;
@@ -131,12 +145,14 @@ std::vector<Proposal> proposals(const Profile& profile) {
   std::vector<Proposal> made;
   if (!has_roofline(profile)) return made;
   for (const Execution& execution : kExecutions) {
-    if (has_word(profile.baseline, execution.baseline)) continue;
-    made.push_back(proposal_of(execution, profile.roofline));
+    const bool takes_precision = execution.precisions.empty() ||
+                                 execution.precisions.find(profile.precision) != std::string::npos;
+    if (has_word(profile.baseline, execution.baseline) || !takes_precision) continue;
+    made.push_back(proposal_of(execution, profile));
   }
-  std::erase_if(made, [](const Proposal& p) { return p.most_frac() < kLeastToWin; });
+  std::erase_if(made, [](const Proposal& p) { return p.beyond_frac() < kLeastToWin; });
   std::stable_sort(made.begin(), made.end(), [](const Proposal& a, const Proposal& b) {
-    return a.most_frac() > b.most_frac();
+    return a.beyond_frac() > b.beyond_frac();
   });
   return made;
 }
@@ -148,11 +164,11 @@ std::string proposals_section(const Profile& profile) {
                        {"operators that it executes otherwise"},
                        {"of a step", Align::kRight},
                        {"at their roof", Align::kRight},
-                       {"to win at most", Align::kRight}});
+                       {"beyond their roof", Align::kRight}});
   for (const Proposal& one : all) {
     table.add_row({code(fmt::format("--baseline {}", one.baseline)), std::string(one.operators),
                    format_percent(one.time_frac), format_percent(one.roof_frac),
-                   format_percent(one.most_frac())});
+                   format_percent(one.beyond_frac())});
   }
   return fmt::format(
       "\n## What to try\n\n{}\nNo baseline has won anything before it was measured: `noisemark "

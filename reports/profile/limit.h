@@ -14,17 +14,17 @@ namespace noisemark::reports {
 /// Another baseline that a step may be tried under, with the time of the operators that it executes
 /// otherwise.
 struct Proposal {
-  std::string_view baseline;   ///< a word of --baseline
+  std::string baseline;        ///< as --baseline takes it, with the words that it has already
   std::string_view operators;  ///< "convolutions"
   double time_frac = 0;        ///< their time as a share of the profiled step
   double roof_frac = 0;        ///< the share that they would take at their roof
 
-  /// No execution of the same operators wins more than this share of a step.
-  [[nodiscard]] double most_frac() const { return time_frac - roof_frac; }
+  /// The share that they take beyond their roof. A fused operator has a lower roof than its parts.
+  [[nodiscard]] double beyond_frac() const { return time_frac - roof_frac; }
 };
 
-/// Returns the baselines that the profiled one does not have yet and that may win 1 % of a step, by
-/// falling share. Empty without a roofline.
+/// Returns what the profiled baseline does not have yet, where its operators take 1 % of a step or
+/// more beyond their roof, by falling share. Empty without a roofline.
 [[nodiscard]] std::vector<Proposal> proposals(const Profile& profile);
 
 /// Section «What to try» of profile.md. Empty where there is no proposal.

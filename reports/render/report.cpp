@@ -75,9 +75,8 @@ std::string headline(const Result& result) {
 std::string verdict_words(const Result& result) {
   switch (static_cast<ExitCode>(result.exit.code)) {
     case ExitCode::kPass:
-      return result.exit.status == "custom"
-                 ? "CUSTOM (the work was changed, so the benchmark's own gates do not apply)"
-                 : "PASS";
+      return result.exit.status == "custom" ? "CUSTOM (the benchmark's own gates do not apply)"
+                                            : "PASS";
     case ExitCode::kFailed:
       return "FAIL";
     default:

@@ -242,7 +242,7 @@ std::string overhead_words(const MemoryMode& mode) {
   if (!overhead.frac) return text + not_measured(overhead.missing_reason);
   text +=
       fmt::format("a step takes {} {} than under {} (", format_percent(std::abs(*overhead.frac)),
-                  *overhead.frac < 0 ? "shorter" : "longer", plain(mode.reference));
+                  *overhead.frac < 0 ? "less time" : "longer", plain(mode.reference));
   if (overhead.ci95) {
     text += fmt::format("95 %: {} to {}; ", signed_percent(overhead.ci95->low),
                         signed_percent(overhead.ci95->high));
@@ -389,14 +389,14 @@ std::string plan_words(const Result& result) {
   const std::string no_pass = why_no_memory_pass(result);
   if (!no_pass.empty()) return fmt::format("\n**Plan:** {}", not_measured(no_pass));
   if (!mode.plan_missing_reason.empty()) {
-    return fmt::format("\n**Plan:** there is none, because {}. Everything is kept.\n",
+    return fmt::format("\n**Plan:** there is none: {}. Everything is kept.\n",
                        plain(mode.plan_missing_reason));
   }
   // A slice is held for a tensor that is recomputed, so its bytes are counted in both.
   const int64_t slices =
       mode.held_bytes + mode.encoded_from_bytes + mode.dropped_bytes - mode.recorded_bytes;
   std::string text = fmt::format(
-      "\n**Plan:** autograd saves {}. The plan holds {} as they are and {} encoded, and recomputes "
+      "\n**Plan:** autograd saves {}. The plan holds {} as it is and {} encoded, and recomputes "
       "{} by {}{}.\n",
       format_bytes(mode.recorded_bytes), format_bytes(mode.held_bytes - slices),
       format_bytes(mode.encoded_from_bytes), format_bytes(mode.dropped_bytes),

@@ -266,8 +266,8 @@ std::string power(const QualityStudy& study) {
       "decide with "
       "that power, were the difference and the spread what these seeds say. BASE is the variant "
       "beside "
-      "which a row is judged: the same under none, or none-plain-fp32 for one that has no mode. "
-      "Values "
+      "which a row is judged: the same without its rounding of gradients, else the same under "
+      "none, or none-plain-fp32 for one that has neither. Values "
       "of both are means over seeds.{}\n",
       table.text(), format_number(study.power), which_seeds(study));
 }

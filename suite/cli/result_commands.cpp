@@ -413,9 +413,9 @@ Answer show_history(const CommandLine& line) {
   reports::History history = reports::history_of(side.runs, line.options.metrics);
   for (const reports::LostRun& run : side.lost) {
     history.left_out.push_back(run.name + ": " + run.why);
-    reports::say_on_stderr(history.left_out.back());
   }
   history.left_out.insert(history.left_out.end(), side.left_out.begin(), side.left_out.end());
+  for (const std::string& words : history.left_out) reports::say_on_stderr(words);
   if (line.options.run.out.empty()) {
     return {page_or_text(line.options, reports::history_markdown(history))};
   }

@@ -13,7 +13,7 @@ sys.path.append(str(ROOT / "baselines/study"))
 import proposals  # noqa: E402
 
 PROGRAM = sys.argv.pop(1)
-PAGE = """| try | operators | of a step | at their roof | to win at most |
+PAGE = """| try | operators | of a step | at their roof | beyond their roof |
 | --- | --- | ---: | ---: | ---: |
 | `--baseline fused` | normalizations and activation functions | 30.0 % | 10.0 % | 20.0 % |
 """
@@ -37,6 +37,8 @@ class Study(unittest.TestCase):
         for turn, plain, fused in (("0", 1.0, 0.9), ("1", 2.0, 1.7), ("2", 1.0, 1.05)):
             self.note("plain", turn, plain, PAGE)
             self.note("fused", turn, fused)
+        for turn in ("0", "1", "2"):
+            self.note("channels-last", turn, 1.0)
         done = run("table", "--out", str(self.folder))
         self.assertIn("| 1000 | 20.0 % | **10.0 %** | -5.0 to 15.0 % |", done.stdout, done.stderr)
 
@@ -51,6 +53,8 @@ class Study(unittest.TestCase):
     def test_a_folder_that_is_not_there_and_a_program_that_fails_are_told_apart(self):
         self.assertEqual(run("table", "--out", str(self.folder / "none")).returncode, 2)
         self.assertEqual(run("run", "--out", str(self.folder)).returncode, 2)
+        self.note("plain", "0", 1.0, PAGE)
+        self.assertEqual(run("table", "--out", str(self.folder)).returncode, 2)
         self.assertEqual(run("run", "--noisemark", PROGRAM, "--ids", "no-such", "--out", str(self.folder)).returncode, 1)
 
 

@@ -181,7 +181,7 @@ TEST(CodecContract, on_a_cpu_knows_at_once_what_it_holds) {
   });
 }
 
-/// A answer as a GPU would give it.
+/// An answer as a GPU would give it.
 class FixedAnswer final : public DeviceAnswer {
  public:
   explicit FixedAnswer(State state) : state_(state) {}

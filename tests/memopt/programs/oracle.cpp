@@ -390,7 +390,7 @@ std::optional<Finding> look_at_memory(const Loop& loop, const Trace& none, const
   // A pass that departs has encoded what it then keeps as well, and so does one that compares. What
   // is saved in the scopes of two modes is held by both: as it is, and encoded.
   const bool followed = followed_to_the_end(loop, got);
-  const bool once = followed && one_sink(loop);
+  const bool once = followed && !has_another_mode(loop);
   const int64_t allowed_bytes = (once ? 1 : 2) * reference.held_bytes + kSlackBytes;
   if (last.held_bytes > allowed_bytes) {
     return Finding{"holds more", std::to_string(last.held_bytes) + " bytes, not " +

@@ -63,9 +63,9 @@ TEST(Limit, proposes_baselines_by_what_their_operators_take_beyond_their_roof) {
   const std::vector<Proposal> all = proposals(tried);
   ASSERT_EQ(all.size(), 2);
   EXPECT_EQ(all[0].baseline, "fused") << "21 ms are to be won at the norm and the activation";
-  EXPECT_DOUBLE_EQ(all[0].most_frac(), 0.21);
+  EXPECT_DOUBLE_EQ(all[0].beyond_frac(), 0.21);
   EXPECT_EQ(all[1].baseline, "channels-last");
-  EXPECT_DOUBLE_EQ(all[1].most_frac(), 0.20);
+  EXPECT_DOUBLE_EQ(all[1].beyond_frac(), 0.20);
   EXPECT_TRUE(limit_words(tried).ends_with(
       ". Try `--baseline fused` first: normalizations and activation functions take 30.0 % of a "
       "step, and 9.0 % at their roof"))
@@ -81,6 +81,17 @@ TEST(Limit, proposes_nothing_that_the_profile_has_already_and_nothing_for_less_t
   EXPECT_TRUE(proposals(fused).empty());
   EXPECT_EQ(proposals_section(fused), "");
   Profile near = of_convolutions();
+  near.precision = "fp16";
+  ASSERT_EQ(proposals(near).size(), 1) << "fused has no kernels for it";
+  EXPECT_EQ(proposals(near)[0].baseline, "channels-last");
+  near.precision = "fp32";
+  near.baseline = "channels-last+pooled";
+  ASSERT_EQ(proposals(near).size(), 1);
+  EXPECT_EQ(proposals(near)[0].baseline, "fused+channels-last+pooled");
+  near.baseline = "fused+pooled";
+  ASSERT_EQ(proposals(near).size(), 1);
+  EXPECT_EQ(proposals(near)[0].baseline, "fused+channels-last+pooled");
+  near.baseline = "plain";
   near.roofline.operators[0].roof_s = 0.0495;
   ASSERT_EQ(proposals(near).size(), 1);
   EXPECT_EQ(proposals(near)[0].baseline, "fused");
