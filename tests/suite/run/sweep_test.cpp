@@ -235,7 +235,7 @@ TEST(Sweep, goes_on_after_a_cell_that_fails_and_ends_with_its_exit_code) {
   EXPECT_TRUE(has(table, "0 of 4 cells passed, 3 did not pass, 1 custom.")) << table;
   const Texts rows = rows_of(table);
   ASSERT_EQ(rows.size(), 4U) << table;
-  EXPECT_TRUE(rows[0].starts_with("|1e30|0|no result, exit code 2|none|")) << rows[0];
+  EXPECT_TRUE(rows[0].starts_with("|1e30|0|no result, exit code 2|–|")) << rows[0];
   EXPECT_TRUE(rows[1].starts_with("|1e30|2|FAIL, exit code 1|")) << rows[1];
   EXPECT_TRUE(rows[3].starts_with("|1e-4|2|CUSTOM|")) << rows[3];
   EXPECT_TRUE(has(table, "- `optimizer.lr=1e30,batch=0`: --set: train.batch: 0 (")) << table;
@@ -268,7 +268,7 @@ TEST(Sweep, gives_the_limit_of_scratch_memory_to_each_cell_and_shows_it) {
     EXPECT_TRUE(has(file_bytes(cell / "report.md"), "Whether the limit of "));
   }
   const std::string table = file_bytes(out / "sweep.md");
-  EXPECT_TRUE(has(table, "none (limit 8.00 MiB: not known)")) << table;
+  EXPECT_TRUE(has(table, "– (limit 8.00 MiB: not known)")) << table;
   EXPECT_TRUE(has(run_noisemark({"table", out.string()}).out, "not known"));
 }
 
