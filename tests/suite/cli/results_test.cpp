@@ -246,7 +246,7 @@ TEST(ResultCommands, history_shows_when_the_rate_fell_and_draws_it) {
   const std::string runs = write_runs(folder.path() / "a", rates);
   const test::Finished text = noisemark({"history", runs, "--metric", "images_per_s"});
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_EQ(text.out.find("# History: 24 runs, 1 identity, 1 change\n"), 0U) << text.out;
+  EXPECT_EQ(text.out.find("# History: 24 runs, 1 identity, 1 change (1 worse)\n"), 0U) << text.out;
   const fs::path out = folder.path() / "out";
   const test::Finished drawn = noisemark({"history", runs, "--out", out.string()});
   EXPECT_EQ(drawn.code, 0) << drawn.err;
