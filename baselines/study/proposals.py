@@ -62,9 +62,18 @@ def proposals(folder: Path) -> list[Proposal]:
     return [Proposal(row[1], row[2], float(row[5])) for row in ROW.finditer((folder / "profile.md").read_text())]
 
 
+def whole_rounds(of_benchmark: Path) -> list[str]:
+    """Returns the rounds in which every baseline was profiled: a run may have been stopped."""
+    pages = [{page.parent.name for page in of_benchmark.glob(f"{baseline}/*/profile.md")} for baseline in BASELINES]
+    rounds = sorted(set.intersection(*pages))
+    if not rounds:
+        raise BadInput(f"{of_benchmark}: no round of {', '.join(BASELINES)} (one that `run` has finished)")
+    return rounds
+
+
 def rows(of_benchmark: Path) -> list[str]:
     made = []
-    rounds = sorted(folder.name for folder in (of_benchmark / "plain").iterdir())
+    rounds = whole_rounds(of_benchmark)
     for base in BASELINES[:-1]:
         for proposal in proposals(of_benchmark / base / rounds[0]):
             tried = proposal.baseline
@@ -107,7 +116,7 @@ def main() -> int:
                 raise BadInput("--noisemark: not given (the program that is run)")
             run(arguments)
         print(table(Path(arguments.out)))
-    except (BadInput, FileNotFoundError) as error:
+    except BadInput as error:
         print(f"proposals.py: {error}", file=sys.stderr)
         return 2
     return 0

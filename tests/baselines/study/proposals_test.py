@@ -39,6 +39,8 @@ class Study(unittest.TestCase):
             self.note("fused", turn, fused)
         for turn in ("0", "1", "2"):
             self.note("channels-last", turn, 1.0)
+            self.note("fused+channels-last", turn, 1.0)
+        self.note("plain", "3", 1.0)
         done = run("table", "--out", str(self.folder))
         self.assertIn("| 1000 | 20.0 % | **10.0 %** | -5.0 to 15.0 % |", done.stdout, done.stderr)
 
