@@ -20,6 +20,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.append(str(Path(__file__).parents[1] / "peers"))
+from pages import finished  # noqa: E402
+
 BASELINES = ("plain", "fused", "channels-last", "fused+channels-last")
 ROW = re.compile(r"^\| `--baseline (\S+)` *\| *(.*?) *\| *([\d.]+)\s% *\| *([\d.]+)\s% *\| *([\d.]+)\s% *\|$", re.MULTILINE)
 
@@ -115,7 +118,7 @@ def main() -> int:
             if not arguments.noisemark:
                 raise BadInput("--noisemark: not given (the program that is run)")
             run(arguments)
-        print(table(Path(arguments.out)))
+        print(finished(table(Path(arguments.out))))
     except BadInput as error:
         print(f"proposals.py: {error}", file=sys.stderr)
         return 2

@@ -42,7 +42,7 @@ class Study(unittest.TestCase):
             self.note("fused+channels-last", turn, 1.0)
         self.note("plain", "3", 1.0)
         done = run("table", "--out", str(self.folder))
-        self.assertIn("| 1000 | 20.0 % | **10.0 %** | -5.0 to 15.0 % |", done.stdout, done.stderr)
+        self.assertIn("| 1000 | 20.0\u00a0% | **10.0\u00a0%** | -5.0 to 15.0\u00a0% |", done.stdout, done.stderr)
 
     def test_profiles_what_is_missing_and_reads_the_programs_own_pages(self):
         words = ["run", "--noisemark", PROGRAM, "--ids", "gmm16-ho@cpu", "--rounds", "1", "--out", str(self.folder)]
