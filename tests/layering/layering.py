@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Proves the arrows between the folders from the #include lines, and that docstrings of Python are sentences.
 
+The arrows stand in READMEs, in tables with the columns "folder" and "uses". A row names the folders of its table that the
+files of its folder include, and, in suite/, those of the first README too. It may name only rows above it: no circles.
+
 Usage: layering.py [ROOT]     checks the tree at ROOT (default: this checkout); exit code 1 lists what is wrong
-       layering.py --self-test   checks that each kind of bad include and docstring is found
+       layering.py --self-test   checks that each kind of bad include, row and docstring is found
 """
 import ast
 import pathlib
@@ -10,21 +13,10 @@ import re
 import sys
 import tempfile
 
-SUITE_LAYERS = [
-    {"random", "config", "environment", "parallel"},
-    {"data", "models", "diffusion", "io"},
-    {"train"},
-    {"probes", "quality", "sampling"},
-    {"run", "ab", "lock"},
-    {"selftest"},
-    {"cli"},
-]
-# Floors, from the lowest: each uses itself and those before it. "" stands for files beside the rooms.
-FLOORS = {
-    "memopt": ["device", "autograd", "accounting", "codecs", "record", "treatment", "plan", "replay", "modes", "cuda"],
-    "reports": ["base", "result", "render", "compare", "ab", "seeds", "export", "history", "trace", "references", "predict", "profile", "html"],
-    "suite/run": ["spec", "folder", "passes", ""],
-}
+# Folders whose README has a table of arrows; "" is the root.
+TABLES = ("", "memopt", "reports", "suite", "suite/run")
+BESIDE = "beside them"  # the row of files that are in no folder of the table
+NAME = re.compile(r"[a-z_]+")
 CODE = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/")
@@ -47,64 +39,90 @@ NARROWER = [
 ]
 
 
-def allowed_arrows() -> dict[str, set[str]]:
-    """Folder -> folders that it may include, itself among them."""
-    arrows = {"reports": set(), "memopt": set(), "baselines": {"memopt"}}
-    below = {"reports", "memopt", "baselines"}
-    for layer in SUITE_LAYERS:
-        for name in layer:
-            arrows[f"suite/{name}"] = set(below)
-        below |= {f"suite/{name}" for name in layer}
-    arrows["tests"] = set(below)
-    for folder, targets in arrows.items():
-        targets.add(folder)
-    return arrows
+def read_table(readme: pathlib.Path) -> dict[str, set[str]]:
+    """Returns the folders of the README's table of arrows from the top, and what each uses."""
+    rows: dict[str, set[str]] = {}
+    header: list[str] = []
+    for line in readme.read_text().splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if not header:
+            header = cells if "folder" in cells and "uses" in cells else []
+        elif len(cells) != len(header):
+            break
+        elif not line.startswith("|--") and not line.startswith("| --"):
+            name, uses = cells[header.index("folder")], cells[header.index("uses")]
+            rows[name if name == BESIDE else NAME.search(name)[0]] = set(NAME.findall(uses)) - {"nothing"}
+    return rows
 
 
-def folder_of(path: str) -> str:
-    parts = path.split("/")
-    return "/".join(parts[:2]) if parts[0] == "suite" else parts[0]
+class Arrows:
+    """The tables of arrows in the READMEs, and the arrows that were seen in the code."""
 
+    def __init__(self, root: pathlib.Path) -> None:
+        self.tables = {table: read_table(root / table / "README.md") for table in TABLES}
+        self.seen: set[tuple[str, str, str]] = set()
 
-def room_of(path: str) -> str:
-    """The room of its folder that the file is in; empty for a file beside the rooms."""
-    rest = path.removeprefix(folder_of(path) + "/").split("/")
-    return rest[0] if len(rest) > 1 else ""
+    @staticmethod
+    def holds(table: str, path: str) -> bool:
+        return not table or path.startswith(table + "/")
 
+    @staticmethod
+    def row(table: str, path: str) -> str:
+        below = path[len(table) + 1 if table else 0:].split("/")
+        return below[0] if len(below) > 1 else BESIDE
 
-def floor_of(path: str) -> int | None:
-    """The number of the floor that the file is on; None where its folder has no floors, or it is an example."""
-    folder = folder_of(path)
-    floors = FLOORS.get(folder)
-    room = room_of(path)
-    if floors is None or room == "example":
+    def misplaced(self, path: str) -> str | None:
+        """Returns the table in which the file's folder has no row, or None."""
+        for table, rows in self.tables.items():
+            if self.holds(table, path) and self.row(table, path) not in rows:
+                return f"{self.row(table, path)} has no row in the table of {table}/README.md"
         return None
-    return floors.index(room) if room in floors else -1
+
+    def refusal(self, path: str, target: str) -> str | None:
+        """Returns why the file may not include the target, or None; then the arrow counts as seen."""
+        for table, rows in self.tables.items():
+            inside = self.holds(table, target)
+            if not self.holds(table, path) or (not inside and "/" in table):
+                continue
+            source, used = self.row(table, path), self.row(table if inside else "", target)
+            if inside and source == used:
+                continue
+            if used not in rows[source]:
+                return f"{table}/README.md does not say that {source} uses {used}"
+            self.seen.add((table, source, used))
+        return None
+
+    def faults(self) -> list[str]:
+        """Returns the rows that name a folder that is not above them, or one that they do not include."""
+        wrong = []
+        for table, rows in self.tables.items():
+            above = set(self.tables[""].get(table, ()))
+            for source, uses in rows.items():
+                for used in sorted(uses):
+                    if used not in above:
+                        wrong.append(f"{table}/README.md: {source} uses {used}, which is not above it")
+                    elif (table, source, used) not in self.seen:
+                        wrong.append(f"{table}/README.md: {source} uses {used}, but includes nothing of it")
+                above.add(source)
+        return wrong
 
 
-def check_include(root: pathlib.Path, path: str, quote: str, target: str) -> str | None:
+def check_include(arrows: Arrows, root: pathlib.Path, path: str, quote: str, target: str) -> str | None:
     """Returns what is wrong with one include of the file `path`, or None."""
-    folder = folder_of(path)
+    top = path.split("/")[0]
     if target == "torch/torch.h":
         return "takes in all of LibTorch; include what is used"
     for prefix, refused, why in NARROWER:
         if path.startswith(prefix) and refused.match(target):
             return why
     if TORCH.match(target):
-        return "reports/ knows no torch" if folder == "reports" else None
+        return "reports/ knows no torch" if top == "reports" else None
     if not (root / target).is_file():
         if quote == '"':
             return "no such file from the root of the repository"
-        known = folder not in LIBRARIES or STANDARD.match(target) or LIBRARIES[folder].match(target)
-        return None if known else f"no library that {folder}/ may use"
-    accepted = allowed_arrows()[folder]
-    if folder_of(target) not in accepted:
-        return f"{folder} may include only {', '.join(sorted(accepted))}"
-    if folder == folder_of(target) and (floor := floor_of(path)) is not None:
-        above = floor_of(target)
-        if above is None or above > floor:
-            return f"{room_of(path)}/ is below {room_of(target) or folder}/"
-    return None
+        known = top not in LIBRARIES or STANDARD.match(target) or LIBRARIES[top].match(target)
+        return None if known else f"no library that {top}/ may use"
+    return arrows.refusal(path, target)
 
 
 def fragments_in(text: str) -> list[tuple[int, str]]:
@@ -117,7 +135,7 @@ def fragments_in(text: str) -> list[tuple[int, str]]:
 
 def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
     """Returns the number of includes looked at, and what is wrong."""
-    count, errors = 0, []
+    arrows, count, errors = Arrows(root), 0, []
     for top in ("memopt", "baselines", "suite", "tests", "containers"):
         for file in sorted((root / top).rglob("*.py")):
             path = file.relative_to(root).as_posix()
@@ -125,18 +143,39 @@ def check_tree(root: pathlib.Path) -> tuple[int, list[str]]:
     for top in ("reports", "memopt", "baselines", "suite", "tests"):
         for file in sorted(p for p in (root / top).rglob("*") if p.suffix in CODE):
             path = file.relative_to(root).as_posix()
-            if folder_of(path) not in allowed_arrows():
-                errors.append(f"{path}: its folder has no place among the layers")
-                continue
-            if floor_of(path) == -1:
-                errors.append(f"{path}: its folder has no place among the floors of {folder_of(path)}/")
+            if misplaced := arrows.misplaced(path):
+                errors.append(f"{path}: {misplaced}")
                 continue
             for number, line in enumerate(file.read_text().splitlines(), 1):
                 if match := INCLUDE.match(line):
                     count += 1
-                    if error := check_include(root, path, *match.groups()):
+                    if error := check_include(arrows, root, path, *match.groups()):
                         errors.append(f"{path}:{number}: {match[2]}: {error}")
-    return count, errors
+    return count, errors + arrows.faults()
+
+
+# Tables of arrows for the self-test.
+PLANTED = {
+    "": "reports nothing, memopt nothing, baselines memopt, suite reports memopt baselines, tests suite",
+    "memopt": "device nothing, autograd modes, plan device, modes device plan, example plan modes",
+    "reports": "base nothing, result base, render base result",
+    "suite": "random nothing, config nothing, data random, io nothing, train data io, quality data random io, run data train, ab nothing, "
+             "cli run baselines reports",
+    "suite/run": "spec nothing, folder spec, passes spec folder, beside them spec folder passes",
+}
+
+
+def plant(root: pathlib.Path, files: list[str]) -> None:
+    """Writes a tree of empty files, and the READMEs with its arrows."""
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("#pragma once\n")
+    for folder, rows in PLANTED.items():
+        lines = ["| folder | uses |", "|---|---|"]
+        for row in rows.split(", "):
+            name = BESIDE if row.startswith(BESIDE) else row.split()[0]
+            lines.append(f"| {name} | {', '.join(row.removeprefix(name).split())} |")
+        (root / folder / "README.md").write_text("\n".join(lines))
 
 
 def self_test() -> list[str]:
@@ -181,13 +220,20 @@ def self_test() -> list[str]:
     for path, include in bad + good:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            for name in files:
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                (root / name).write_text("#pragma once\n")
+            plant(root, files)
+            before = check_tree(root)[1]
             (root / path).write_text(f"#pragma once\n#  include {include}\n")
-            found = bool(check_tree(root)[1])
+            found = bool(set(check_tree(root)[1]) - set(before))
             if found != ((path, include) in bad):
                 wrong.append(f"{path} including {include}: {'refused' if found else 'not noticed'}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        plant(root, [*files, "memopt/attic/a.h"])
+        errors = " ".join(check_tree(root)[1])
+        for fault in ("attic has no row in the table of memopt", "plan uses device, but includes nothing of it",
+                      "memopt/README.md: autograd uses modes, which is not above it"):
+            if fault not in errors:
+                wrong.append(f"not noticed: {fault}")
     for words, is_fragment in (("Of the file.", True), ("Whether it is\nthere.", True), ("Returns of each its size.", False)):
         if bool(fragments_in(f'def f():\n    """{words}"""\n')) != is_fragment:
             wrong.append(f"docstring {words!r}: {'not noticed' if is_fragment else 'refused'}")
