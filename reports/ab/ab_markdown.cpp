@@ -9,7 +9,6 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
-#include "reports/base/words.h"
 
 namespace noisemark::reports {
 namespace {

@@ -17,7 +17,6 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/statistics.h"
-#include "reports/base/words.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
 #include "reports/compare/tiers.h"

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "reports/base/nesting.h"
-
 namespace noisemark::reports {
 namespace {
 

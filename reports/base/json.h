@@ -57,6 +57,15 @@ struct Path {
 
 }  // namespace json
 
+inline constexpr int kMostNested = 100;  ///< lists and objects within each other; ours have ten
+
+/// Returns whether a text of JSON, or nearly, opens more of them within each other. Whoever copies,
+/// prints or compares such a value would need a stack without end.
+[[nodiscard]] bool is_nested_too_deeply(std::string_view text);
+
+/// Throws Error (bad input), which begins with `where`, for such a text.
+void require_shallow(std::string_view text, const std::string& where);
+
 /// Names the place where a text stops being JSON: «from line 2, column 8 on», «it ends too early»,
 /// «it is empty», or that a number is too large. Empty for JSON.
 [[nodiscard]] std::string json_fault(std::string_view text);

@@ -8,6 +8,13 @@
 /// and their machines: they are shown as they are, and make no heading, row, link or tag.
 namespace noisemark::reports {
 
+/// The cell of a table for a value that is missing. "none" is the name of a memory mode.
+inline constexpr std::string_view kMissing = "\u2013";
+
+/// The last line of a page that does not define its words itself.
+inline constexpr std::string_view kGlossaryLine =
+    "\nNoisemark's glossary defines the words of this page: `suite/README.md`.\n";
+
 /// Bytes of the first character of `text`, which is not empty; 0 where they are not UTF-8.
 [[nodiscard]] size_t utf8_size(std::string_view text);
 

@@ -1,5 +1,5 @@
 #include "reports/base/quantity.h"
-#include "reports/base/words.h"
+#include "reports/base/markdown.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "reports/base/json.h"
-#include "reports/base/nesting.h"
 #include "reports/base/sha256.h"
 
 namespace noisemark::reports {

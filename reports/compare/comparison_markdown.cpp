@@ -10,7 +10,6 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/words.h"
 #include "reports/result/metrics.h"
 
 namespace noisemark::reports {

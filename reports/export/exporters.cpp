@@ -14,7 +14,6 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
-#include "reports/base/words.h"
 #include "reports/compare/comparison.h"
 #include "reports/compare/sides.h"
 #include "reports/export/junit.h"

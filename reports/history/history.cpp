@@ -14,7 +14,6 @@
 #include "reports/base/quantity.h"
 #include "reports/base/sha256.h"
 #include "reports/base/statistics.h"
-#include "reports/base/words.h"
 #include "reports/compare/sides.h"
 #include "reports/compare/tiers.h"
 #include "reports/result/gate.h"

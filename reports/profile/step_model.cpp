@@ -5,7 +5,6 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/words.h"
 #include "reports/profile/roofline.h"
 
 namespace noisemark::reports {

@@ -15,7 +15,6 @@
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
 #include "reports/base/statistics.h"
-#include "reports/base/words.h"
 #include "reports/compare/inference.h"
 #include "reports/compare/sides.h"
 #include "reports/compare/tiers.h"

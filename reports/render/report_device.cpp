@@ -11,7 +11,6 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/words.h"
 #include "reports/render/report_sections.h"
 
 namespace noisemark::reports::sections {

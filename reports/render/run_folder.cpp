@@ -13,7 +13,6 @@
 #include "reports/base/folder.h"
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
-#include "reports/base/nesting.h"
 #include "reports/base/sha256.h"
 #include "reports/render/check.h"
 #include "reports/render/plot.h"

@@ -15,7 +15,6 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/words.h"
 #include "reports/render/check.h"
 #include "reports/render/report.h"
 #include "reports/render/report_sections.h"

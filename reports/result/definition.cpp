@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "reports/base/nesting.h"
+#include "reports/base/json.h"
 
 namespace noisemark::reports {
 namespace {

@@ -11,7 +11,6 @@
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/json_writer.h"
-#include "reports/base/nesting.h"
 #include "reports/base/quantity.h"
 #include "reports/base/sealed_json.h"
 #include "reports/base/sha256.h"

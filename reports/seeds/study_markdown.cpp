@@ -9,7 +9,6 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/words.h"
 #include "reports/seeds/distances.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"

@@ -17,7 +17,6 @@
 #include "reports/base/file.h"
 #include "reports/base/input_file.h"
 #include "reports/base/json.h"
-#include "reports/base/nesting.h"
 #include "suite/io/tensors.h"
 
 namespace noisemark::suite {

@@ -12,7 +12,6 @@
 #include "reports/base/error.h"
 #include "reports/base/markdown.h"
 #include "reports/base/quantity.h"
-#include "reports/base/words.h"
 #include "reports/render/plot.h"
 #include "suite/data/loader.h"
 #include "suite/probes/phase_timer.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "reports/base/nesting.h"
-
 namespace noisemark::reports {
 namespace {
 

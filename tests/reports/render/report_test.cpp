@@ -8,7 +8,6 @@
 
 #include "reports/base/markdown.h"
 #include "reports/base/sha256.h"
-#include "reports/base/words.h"
 #include "reports/render/report_sections.h"
 #include "reports/render/table.h"
 #include "reports/result/environment_changes.h"
