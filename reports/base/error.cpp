@@ -18,6 +18,25 @@ Error bad_input(const std::string& where, const std::string& what, const std::st
   return {ExitCode::kBadInput, text};
 }
 
+std::string error_status(ExitCode code) {
+  switch (code) {
+    case ExitCode::kBadInput:
+      return "bad input";
+    case ExitCode::kNotComparable:
+      return "not comparable";
+    case ExitCode::kInternal:
+      return "internal error";
+    case ExitCode::kOutOfMemory:
+      return "out of memory";
+    case ExitCode::kCannotWrite:
+      return "cannot write";
+    case ExitCode::kCannotRunHere:
+      return "cannot run here";
+    default:
+      return "failed";
+  }
+}
+
 }  // namespace noisemark
 
 namespace noisemark::reports {

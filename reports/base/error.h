@@ -25,6 +25,9 @@ enum class ExitCode : int {
   kInterrupted = 130,
 };
 
+/// The status of a run that an error ended, in its result and in suite.json: "out of memory".
+[[nodiscard]] std::string error_status(ExitCode code);
+
 /// An error that a user can act on. Caught only in main, which prints what() and exits with code().
 class Error : public std::runtime_error {
  public:

@@ -30,7 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kResult = "result.json";
-constexpr const char* kCannotRunHere = "cannot run here";
 
 struct Entries {
   std::vector<fs::path> folders;  ///< by name
@@ -116,7 +115,7 @@ class Search {
   /// The first reason stands: a suite knows more than its folders show.
   void lose(const fs::path& folder, const std::string& why) {
     const std::string name = name_of(folder);
-    lost_.emplace(name, LostRun{name, why, why == kCannotRunHere});
+    lost_.emplace(name, LostRun{name, why, why == error_status(ExitCode::kCannotRunHere)});
   }
 
   [[nodiscard]] bool is_lost(const fs::path& folder) const {

@@ -127,9 +127,6 @@ std::string comparable_key(const Identity& id) {
   return fmt::format("{} {} {}", benchmark_name(id), id.version, id.definition_sha256);
 }
 
-/// The reason for which a suite says that a run was not made, where the machine lacks something.
-constexpr std::string_view kElsewhere = "cannot run here";
-
 /// The verdict that the runs of a suite came to.
 struct Tally {
   int64_t passed = 0;
@@ -154,7 +151,8 @@ struct Tally {
   }
 
   void add(const MissingRun& run) {
-    ++(run.not_run.empty() ? failed : run.not_run == kElsewhere ? elsewhere : unfinished);
+    const bool lacking = run.not_run == error_status(ExitCode::kCannotRunHere);
+    ++(run.not_run.empty() ? failed : lacking ? elsewhere : unfinished);
   }
 
   [[nodiscard]] std::string headline() const {
@@ -166,7 +164,7 @@ struct Tally {
   [[nodiscard]] std::string words() const {
     std::string text = fmt::format("{} of {} runs passed", passed, all());
     if (failed > 0) text += fmt::format(", {} failed", failed);
-    if (elsewhere > 0) text += fmt::format(", {} {}", elsewhere, kElsewhere);
+    if (elsewhere > 0) text += fmt::format(", {} cannot run here", elsewhere);
     if (unfinished > 0) text += fmt::format(", {} not finished", unfinished);
     if (custom > 0) text += fmt::format(", {} custom", custom);
     return text + ".";

@@ -211,7 +211,7 @@ ExitCode run_one(const SeriesRun& run, const fs::path& folder, bool to_replace) 
 
 /// Empty where the run's result, or that there is none, tells how it ended.
 std::string why_not_run(ExitCode code, const fs::path& folder) {
-  if (code == ExitCode::kCannotRunHere) return "cannot run here";
+  if (code == ExitCode::kCannotRunHere) return error_status(code);
   const bool no_result = !fs::exists(folder / "result.json") || holds_replacement(folder);
   if (code == ExitCode::kInterrupted && no_result) return "interrupted";
   return "";

@@ -115,7 +115,7 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-DeviceFailure told(ExitCode code, const std::string& text, std::string_view words) {
+DeviceFailure known_failure(ExitCode code, const std::string& text, std::string_view words) {
   return {code, first_line(text) + ": " + std::string(words)};
 }
 
@@ -133,7 +133,7 @@ std::optional<DeviceFailure> device_failure(const std::string& text,
   if (!of_a_gpu) return std::nullopt;
   for (const Meaning& meaning : kMeanings) {
     if (text.find(meaning.phrase) == std::string::npos) continue;
-    return told(meaning.code, text, meaning.words);
+    return known_failure(meaning.code, text, meaning.words);
   }
   return std::nullopt;
 }
@@ -164,27 +164,12 @@ std::optional<std::string> failed_allocation(const std::exception& error,
 
 namespace {
 
-std::string status_of(ExitCode code) {
-  switch (code) {
-    case ExitCode::kBadInput:
-      return "bad input";
-    case ExitCode::kNotComparable:
-      return "not comparable";
-    case ExitCode::kInternal:
-      return "internal error";
-    case ExitCode::kOutOfMemory:
-      return "out of memory";
-    case ExitCode::kCannotWrite:
-      return "cannot write";
-    case ExitCode::kCannotRunHere:
-      return "cannot run here";
-    default:
-      return "failed";
-  }
+Failure known_failure(ExitCode code, const std::string& reason) {
+  return {code, error_status(code), reason, reason};
 }
 
 Failure unexpected(ExitCode code, const std::string& reason) {
-  const std::string status = status_of(code);
+  const std::string status = error_status(code);
   return {code, status, reason, status + ": " + reason};
 }
 
@@ -192,19 +177,19 @@ Failure unexpected(ExitCode code, const std::string& reason) {
 
 Failure failure_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
-    return {known->code(), status_of(known->code()), known->what(), known->what()};
+    return known_failure(known->code(), known->what());
   }
   if (dynamic_cast<const OutOfMemory*>(&error) != nullptr) {
     return unexpected(ExitCode::kOutOfMemory, error.what());
   }
   if (dynamic_cast<const NonFinite*>(&error) != nullptr) {
-    return {ExitCode::kFailed, status_of(ExitCode::kFailed), error.what(), error.what()};
+    return known_failure(ExitCode::kFailed, error.what());
   }
   if (dynamic_cast<const memopt::BudgetTooSmall*>(&error) != nullptr) {
-    return {ExitCode::kBadInput, status_of(ExitCode::kBadInput), error.what(), error.what()};
+    return known_failure(ExitCode::kBadInput, error.what());
   }
   if (dynamic_cast<const memopt::BudgetNotKept*>(&error) != nullptr) {
-    return {ExitCode::kFailed, status_of(ExitCode::kFailed), error.what(), error.what()};
+    return known_failure(ExitCode::kFailed, error.what());
   }
   if (const auto what = failed_allocation(error)) {
     return unexpected(ExitCode::kOutOfMemory, *what);
@@ -212,7 +197,7 @@ Failure failure_of(const std::exception& error) {
   if (const auto* of_system = dynamic_cast<const std::system_error*>(&error)) {
     const Error told = reports::error_of(*of_system);
     if (told.code() == ExitCode::kInternal) return unexpected(told.code(), told.what());
-    return {told.code(), status_of(told.code()), told.what(), told.what()};
+    return known_failure(told.code(), told.what());
   }
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   const std::string reason =
