@@ -115,7 +115,7 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-DeviceFailure known_failure(ExitCode code, const std::string& text, std::string_view words) {
+DeviceFailure told(ExitCode code, const std::string& text, std::string_view words) {
   return {code, first_line(text) + ": " + std::string(words)};
 }
 
@@ -133,7 +133,7 @@ std::optional<DeviceFailure> device_failure(const std::string& text,
   if (!of_a_gpu) return std::nullopt;
   for (const Meaning& meaning : kMeanings) {
     if (text.find(meaning.phrase) == std::string::npos) continue;
-    return known_failure(meaning.code, text, meaning.words);
+    return told(meaning.code, text, meaning.words);
   }
   return std::nullopt;
 }
