@@ -146,8 +146,12 @@ class Simulation {
 
   void forward() {
     for (size_t s = 0; s < graph_.slots.size(); ++s) {
-      const OperatorId saved_by = graph_.slots[s].saved_by;
-      if (saved_by != kNone) run_until(saved_by);
+      const RecordedSlot& slot = graph_.slots[s];
+      if (slot.saved_by != kNone) run_until(slot.saved_by);
+      // Autograd saves what an operator reads before the operator runs.
+      if (slot.saved_by != kNone && recorded(slot.value).producer == slot.saved_by) {
+        begin(slot.saved_by);
+      }
       save(static_cast<SlotId>(s));
     }
     run_until(static_cast<OperatorId>(graph_.operators.size()));
@@ -156,7 +160,7 @@ class Simulation {
     note_held();
   }
 
-  /// Ends the operators before `id`, and lets `id` begin.
+  /// Ends the operators before `id`.
   void run_until(OperatorId id) {
     for (; next_ < id; ++next_) {
       begin(next_);
@@ -164,13 +168,16 @@ class Simulation {
         in_use_[static_cast<size_t>(done)] = {};
       }
     }
-    if (static_cast<size_t>(id) < graph_.operators.size()) begin(id);
   }
 
+  /// Also of an operator that has begun.
   void begin(OperatorId id) {
-    for (const ValueId result : graph_.operators[static_cast<size_t>(id)].results) {
+    if (std::exchange(begun_, id) == id) return;
+    const RecordedOperator& op = graph_.operators[static_cast<size_t>(id)];
+    for (const ValueId result : op.results) {
       if (result != kNone) use(recorded(result).storage);
     }
+    use_scratch(op.scratch_bytes);
   }
 
   /// None also for what nothing refers to any more.
@@ -451,6 +458,7 @@ class Simulation {
   std::vector<Memory> given_;                        ///< to a backward that is differentiated
   std::vector<SlotId> node_slots_;
   OperatorId next_ = 0;
+  OperatorId begun_;  ///< the last that has
   PeakTimeline result_;
 };
 

@@ -1,16 +1,21 @@
 #include "memopt/plan/peak_timeline.h"
 
+#include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "memopt/modes/planned_mode.h"
 #include "memopt/plan/codec_figures.h"
+#include "memopt/plan/resolve.h"
 #include "tests/memopt/measured_step.h"
+#include "tests/memopt/plan/recorded_nets.h"
 
 namespace noisemark::memopt {
 namespace {
@@ -88,6 +93,43 @@ INSTANTIATE_TEST_SUITE_P(Modes, PeakOfMode,
                                          "mirror+gist+q2", "offload", "offload:all",
                                          "offload:all,host=1MiB"),
                          test_name);
+
+/// Expects the plan that makes tanh again to need as much between the last two tensors that forward
+/// saves as keeping everything does: the highest moment there comes before the program lets go of
+/// tanh's result, which both hold until then.
+void expect_the_peak_of_keeping(const std::function<at::Tensor(at::Tensor&)>& let_go_of) {
+  const at::Tensor x = at::randn({2, 4, 8, 8}, at::kDouble);
+  const at::Tensor weight = at::randn({8, 8}, at::kDouble).set_requires_grad(true);
+  const auto graph = test::record({{{"weight", weight}}, {}, 1}, [&] {
+    at::Tensor tanh = (x * weight).tanh();
+    return let_go_of(tanh).square().mean();
+  });
+  Policy policy;
+  policy.may_replay = [](const StepGraph&, const RecordedOperator& op) {
+    return op.name == "aten::tanh" || op.name == "aten::mul";
+  };
+  const PeakTimeline timeline = simulate(resolve(graph, policy), test::no_codecs());
+  const size_t last = graph->slots.size() - 1;
+  ASSERT_LT(timeline.saved_bytes, kept_timeline(graph).saved_bytes);
+  EXPECT_EQ(live_bytes(timeline, other_bytes(graph), last), graph->slots[last].at_save.high_bytes);
+}
+
+TEST(PeakBetweenSaves, counts_a_result_when_what_its_operator_reads_was_saved) {
+  expect_the_peak_of_keeping([](at::Tensor& tanh) {
+    at::Tensor twice = tanh * 2;
+    tanh = at::Tensor();
+    return twice;
+  });
+}
+
+TEST(PeakBetweenSaves, counts_what_an_operator_needs_while_it_runs) {
+  const at::Tensor filter = at::randn({1, 4, 3, 3}, at::kDouble);
+  expect_the_peak_of_keeping([&](at::Tensor& tanh) {
+    const at::Tensor small = at::conv2d(tanh, filter, {}, 1, 1);
+    tanh = at::Tensor();
+    return at::cat(std::vector<at::Tensor>(16, small));
+  });
+}
 
 }  // namespace
 }  // namespace noisemark::memopt

@@ -382,6 +382,11 @@ TEST(Mended, host_memory_may_be_full_for_a_plan_of_the_past) {
   EXPECT_EQ(finding_of(program), "");
 }
 
+/// Seed 61366, where the result of an operator was counted before what it reads was saved.
+TEST(Mended, a_budget_counts_a_result_no_sooner_than_its_operator_runs) {
+  EXPECT_EQ(finding_of(generate(61366)), "");
+}
+
 /// Seed 9530, where every second graph is held until the next step.
 TEST(Mended, a_budget_counts_the_graphs_of_earlier_steps) {
   EXPECT_EQ(finding_of(generate(9530)), "");
