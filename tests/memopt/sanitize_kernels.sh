@@ -21,7 +21,7 @@ without_gpu() {
 }
 
 # PROGRAM:FILTER, the tests that launch every kernel that touches tensors.
-subjects=('codecs_gpu_test:GpuCodec.*:GpuVerdict.*:GpuPoolMap.*' 'baselines_gpu_test:GpuFusedNorms.*'
+subjects=('codecs_gpu_test:GpuCodec.*:GpuAnswer.*:GpuPoolMap.*' 'baselines_gpu_test:GpuFusedNorms.*'
   'memopt_gpu_test:GpuNormChain.*:GpuValueSamples.*')
 for subject in "${subjects[@]}"; do
   program=$bin/${subject%%:*}

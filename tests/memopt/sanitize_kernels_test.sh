@@ -41,7 +41,7 @@ program tools/compute-sanitizer 'echo "$@"; exit 0'
 expect "$(check A=1)" 0 "clean kernels"
 for tool in memcheck racecheck synccheck; do says "--tool $tool .*memopt_gpu_test --gtest_filter=GpuNormChain"; done
 says "--tool memcheck --error-exitcode 3 .*--report-api-errors no "
-says "codecs_gpu_test --gtest_filter=GpuCodec.\*:GpuVerdict.\*:GpuPoolMap.\*"
+says "codecs_gpu_test --gtest_filter=GpuCodec.\*:GpuAnswer.\*:GpuPoolMap.\*"
 expect "$(check A=1 -- initcheck)" 0 "a tool that was named"
 says "--tool initcheck"
 if grep -q memcheck "$work/log"; then echo "it ran a tool that was not named" && exit 1; fi

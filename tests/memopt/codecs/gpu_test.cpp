@@ -134,7 +134,7 @@ TEST(GpuMask, finds_the_other_value_wherever_it_is) {
   }
 }
 
-TEST(GpuVerdict, is_loss_when_one_value_does_not_fit) {
+TEST(GpuAnswer, is_loss_when_one_value_does_not_fit) {
   at::Tensor third = at::ones({100'000});
   third[0] = 0;
   third[99'999] = 2;
@@ -151,7 +151,7 @@ TEST(GpuVerdict, is_loss_when_one_value_does_not_fit) {
   EXPECT_THROW((void)make_sparse_codec(0.5)->decode(lost.value()), c10::Error);
 }
 
-TEST(GpuVerdict, is_none_of_what_is_known_to_have_been_narrow) {
+TEST(GpuAnswer, is_none_of_what_is_known_to_have_been_narrow) {
   for (const at::ScalarType to : {at::kBFloat16, at::kHalf}) {
     EncodeKey cast = kKey;
     cast.cast_from = to;

@@ -82,13 +82,13 @@ Behind step_behind(const Narrowed& narrowed) {
   return behind;
 }
 
-TEST(GpuVerdicts, need_not_come_of_a_cast_which_is_held_narrow_at_once) {
+TEST(GpuAnswers, need_not_come_of_a_cast_which_is_held_narrow_at_once) {
   const Behind known = step_behind(cast);
   const Behind asked = step_behind(product_of_cast);
   EXPECT_EQ(asked.held, known.held + 1) << "both forms of what nobody knows yet";
 }
 
-TEST(GpuVerdicts, are_not_waited_for) {
+TEST(GpuAnswers, are_not_waited_for) {
   EXPECT_TRUE(step_behind(cast).host_went_on);
   EXPECT_TRUE(step_behind(product_of_cast).host_went_on);
 }
