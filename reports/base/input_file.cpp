@@ -36,6 +36,10 @@ std::string why_no_file(const std::filesystem::path& path) {
   return std::string(is_link ? kLinkToNothing : kNotThere);
 }
 
+bool is_named(const std::filesystem::path& path) {
+  return std::filesystem::exists(std::filesystem::symlink_status(path));
+}
+
 Error failed_read(const std::filesystem::path& path, int cause) {
   const Error error = cannot_read(path, cause);
   if (error.code() == ExitCode::kOutOfMemory) return error;

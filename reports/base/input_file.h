@@ -42,6 +42,10 @@ class InputFile {
 inline constexpr std::string_view kNotThere = "not there";
 inline constexpr std::string_view kLinkToNothing = "a link to nothing";
 
+/// Returns whether anything has the name `path`, a link to nothing too: reading it says what it is.
+/// Throws std::filesystem::filesystem_error where the path cannot be looked at.
+[[nodiscard]] bool is_named(const std::filesystem::path& path);
+
 /// Returns the error of a file that was opened and could not be read, with the system's words for
 /// `cause`. That is no mistake of the user's: exit code 74, or 71 where memory is missing.
 [[nodiscard]] Error failed_read(const std::filesystem::path& path, int cause);

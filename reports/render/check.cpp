@@ -71,11 +71,6 @@ std::optional<Result> check_file(const std::string& text, const std::string& fil
   }
 }
 
-/// A link to nothing has a name too, and reading it says what it is.
-bool is_named(const fs::path& path) {
-  return fs::exists(fs::symlink_status(path));
-}
-
 /// Far larger than all the rest.
 bool are_weights(std::string_view artifact) {
   return artifact == "weights.safetensors" || artifact == "ema.safetensors";
@@ -108,7 +103,7 @@ std::vector<Finding> artifact_findings(const fs::path& folder, const Result& res
 std::vector<Finding> event_findings(const fs::path& folder, const Result& result) {
   const fs::path path = folder / "events.mlog";
   std::vector<Finding> findings;
-  if (!fs::exists(path)) {
+  if (!is_named(path)) {
     const auto listed = [](const Artifact& one) { return one.path == "events.mlog"; };
     const auto& artifacts = result.artifacts;
     const bool known = std::any_of(artifacts.begin(), artifacts.end(), listed);
@@ -189,6 +184,18 @@ std::vector<Finding> suite_findings(const fs::path& folder) {
   }
 }
 
+constexpr std::array kPages = {"report", "quality", "sweep", "predict", "profile/profile"};
+constexpr std::array kEndings = {".md", ".html"};
+
+/// Adds the findings about files of which `named` says nothing yet.
+void append_unnamed(std::vector<Finding>& named, std::vector<Finding> found) {
+  for (Finding& one : found) {
+    const bool known = std::any_of(named.begin(), named.end(),
+                                   [&](const Finding& other) { return other.file == one.file; });
+    if (!known) named.push_back(std::move(one));
+  }
+}
+
 /// The files that lie where `page` leads, and what a picture of it was drawn from.
 std::vector<fs::path> files_behind(const fs::path& page) {
   std::vector<fs::path> files;
@@ -205,10 +212,9 @@ std::vector<fs::path> files_behind(const fs::path& page) {
 /// Names each file that a page of the folder refers to and that is not there. What `named` holds
 /// already is passed over.
 void add_missing_files(const fs::path& folder, std::vector<Finding>& named) {
-  constexpr std::array kPages = {"report", "quality", "sweep", "predict", "profile/profile"};
   std::vector<Finding> found;
   for (const char* name : kPages) {
-    for (const char* ending : {".md", ".html"}) {
+    for (const char* ending : kEndings) {
       const fs::path page = folder / (std::string(name) + ending);
       std::error_code unknown;
       if (!fs::exists(page, unknown)) continue;
@@ -224,11 +230,49 @@ void add_missing_files(const fs::path& folder, std::vector<Finding>& named) {
       });
     }
   }
-  for (Finding& one : found) {
-    const bool known = std::any_of(named.begin(), named.end(),
-                                   [&](const Finding& other) { return other.file == one.file; });
-    if (!known) named.push_back(std::move(one));
+  append_unnamed(named, std::move(found));
+}
+
+/// Everything in `folder` that the program may have written there, and that is there.
+std::vector<fs::path> own_files(const fs::path& folder) {
+  constexpr std::array kFiles = {"suite.json",
+                                 kInsightFile,
+                                 "quality.json",
+                                 "sweep.json",
+                                 "predict.json",
+                                 "profile/profile.json",
+                                 "events.mlog",
+                                 "profile/trace.json.gz",
+                                 "profile/memory_timeline.json"};
+  std::vector<fs::path> files;
+  const auto add = [&](const fs::path& file) {
+    if (is_named(file)) files.push_back(file);
+  };
+  for (const char* file : kFiles) add(folder / file);
+  for (const char* page : kPages) {
+    for (const char* ending : kEndings) add(folder / (std::string(page) + ending));
   }
+  for (const char* kept : {"plots", "distances", "profile/plots"}) {
+    if (!fs::is_directory(folder / kept)) continue;
+    for (const fs::directory_entry& entry : read_folder(folder / kept)) files.push_back(entry);
+  }
+  return files;
+}
+
+/// Names each file of the program's that is no file, cannot be opened or holds nothing, whether or
+/// not a rule reads it. What `named` holds already is passed over.
+void add_odd_files(const fs::path& folder, std::vector<Finding>& named) {
+  std::vector<Finding> found;
+  or_lost(folder, &found, [&] {
+    for (const fs::path& path : own_files(folder)) {
+      or_lost(path, &found, [&] {
+        char first = 0;
+        if (InputFile(path).read_some(&first, 1) == 1) return;
+        found.push_back({path.string(), "unreadable", "it is empty"});
+      });
+    }
+  });
+  append_unnamed(named, std::move(found));
 }
 
 /// `top` and every folder between it and the results below it, which may have pages of their own.
@@ -363,6 +407,7 @@ std::vector<Finding> check(const fs::path& path) {
   for (const fs::path& folder : folders_down_to(path, results)) {
     or_lost(folder, &findings, [&] { append(findings, suite_findings(folder)); });
     add_missing_files(folder, findings);
+    add_odd_files(folder, findings);
   }
   return findings;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/base/file.h"
+#include "reports/base/input_file.h"
 #include "reports/base/sealed_json.h"
 
 namespace noisemark::reports {
@@ -32,7 +33,7 @@ std::optional<std::string> read_addition(const fs::path& file, std::vector<Findi
   std::optional<std::string> text;
   std::vector<Finding> found;
   or_lost(file, unread == nullptr ? nullptr : &found, [&] {
-    if (fs::exists(file)) text = read_file(file);
+    if (is_named(file)) text = read_file(file);
   });
   for (Finding& one : found) {
     one.code = ExitCode::kPass;

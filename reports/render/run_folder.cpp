@@ -11,6 +11,7 @@
 #include "reports/base/error.h"
 #include "reports/base/file.h"
 #include "reports/base/folder.h"
+#include "reports/base/input_file.h"
 #include "reports/base/json.h"
 #include "reports/base/json_reader.h"
 #include "reports/base/sha256.h"
@@ -142,7 +143,7 @@ void write_suite(const fs::path& folder, const Suite& suite) {
 
 std::optional<Suite> read_suite(const fs::path& folder) {
   const fs::path file = folder / "suite.json";
-  if (!fs::exists(file)) return std::nullopt;
+  if (!is_named(file)) return std::nullopt;
   const std::string text = read_file(file);
   require_shallow(text, file.string());
   const auto tree =

@@ -7,6 +7,7 @@
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
+#include "reports/base/input_file.h"
 #include "reports/compare/sides.h"
 #include "reports/seeds/looks.h"
 #include "reports/seeds/study.h"
@@ -45,7 +46,7 @@ void check_declared(int64_t looks) {
 
 std::optional<KeptQuality> kept_quality(const fs::path& folder) {
   const fs::path file = folder / kJson;
-  if (!fs::exists(file)) return std::nullopt;
+  if (!is_named(file)) return std::nullopt;
   const KeptQuality kept = kept_of(quality_from_json(read_file(file), file.string()));
   check_declared(kept.options.looks);
   return kept;
@@ -96,7 +97,7 @@ std::optional<QualityStudy> study_of(const fs::path& folder, std::optional<int64
 
 std::vector<Finding> difference(const fs::path& file, const std::string& expected,
                                 const std::string& source = "the results of the suite") {
-  if (!fs::exists(file) || read_file(file) == expected) return {};
+  if (!is_named(file) || read_file(file) == expected) return {};
   return {{file.string(), "quality", fmt::format("it is not what {} is rendered to", source)}};
 }
 
@@ -126,10 +127,14 @@ void remove_quality(const fs::path& folder) {
 }
 
 std::vector<Finding> check_quality(const fs::path& folder) {
-  const bool has_json = fs::exists(folder / kJson);
-  if (!has_json && !fs::exists(folder / kMarkdown)) return {};
-  const bool has_runs = fs::exists(folder / kSuite);
+  const bool has_json = is_named(folder / kJson);
+  if (!has_json && !is_named(folder / kMarkdown)) return {};
+  const bool has_runs = is_named(folder / kSuite);
   if (!has_runs && !has_json) return {};
+  if (!has_json) {
+    return {{(folder / kJson).string(), "quality",
+             "it keeps the looks of quality.md and it is not there"}};
+  }
   try {
     if (!has_runs) {  // a study in a folder of its own
       const QualityStudy kept =

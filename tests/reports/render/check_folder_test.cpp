@@ -313,6 +313,53 @@ TEST_F(CheckFolder, says_what_lies_where_a_file_should_be) {
   EXPECT_NE(found().find("cannot be read: a link to nothing"), std::string::npos) << found();
 }
 
+TEST_F(CheckFolder, passes_over_no_file_of_the_programs_that_cannot_be_read_or_is_empty) {
+  const std::map<std::string, std::function<void(const fs::path&)>> odd = {
+      {"a link to nothing", [](const fs::path& at) { fs::create_symlink("nowhere", at); }},
+      {"a pipe", [](const fs::path& at) { ASSERT_EQ(mkfifo(at.c_str(), 0600), 0); }},
+      {"a folder", [](const fs::path& at) { make_folder(at); }},
+      {"symbolic links", [](const fs::path& at) { fs::create_symlink(at.filename(), at); }},
+      {"it is empty", [](const fs::path& at) { write_file_atomically(at, ""); }},
+      {"Permission denied", [](const fs::path& at) {
+         write_file_atomically(at, "{}");
+         fs::permissions(at, fs::perms::none);
+       }}};
+  for (const char* folder : {"profile", "plots", "distances"}) make_folder(folder_ / folder);
+  for (const char* name :
+       {"insight.json", "report.html", "suite.json", "quality.json", "quality.md", "sweep.md",
+        "sweep.json", "predict.md", "predict.json", "profile/profile.json", "profile/profile.md",
+        "profile/trace.json.gz", "profile/memory_timeline.json", "plots/loss.svg",
+        "distances/fid.json"}) {
+    const fs::path file = folder_ / name;
+    for (const auto& [words, make] : odd) {
+      make(file);
+      std::string found;
+      {
+        const test::PlainUserGuard guard;
+        for (const Finding& one : check(folder_)) {
+          if (one.file == file.string()) found += one.words;
+        }
+      }
+      EXPECT_NE(found.find(words), std::string::npos)
+          << name << ": " << words << " expected, and found: " << found;
+      fs::remove_all(file);
+    }
+  }
+  EXPECT_EQ(found(), "");
+}
+
+TEST_F(CheckFolder, finds_events_that_nobody_lists_and_that_are_a_link_to_nothing) {
+  Result result = full_result();
+  result.artifacts.clear();
+  write_result(folder_ / "result.json", result);
+  write_report();
+  EXPECT_EQ(found(), "");
+  fs::remove(folder_ / "events.mlog");
+  EXPECT_EQ(found(), "") << "a result may be kept alone";
+  fs::create_symlink("nowhere", folder_ / "events.mlog");
+  EXPECT_NE(found().find("cannot be read: a link to nothing"), std::string::npos) << found();
+}
+
 TEST_F(CheckFolder, finds_events_out_of_order_and_malformed) {
   EventWriter(folder_ / "events.mlog", false, [] { return 1; }).start("init");
   EXPECT_NE(found().find("events: init_start has no stop"), std::string::npos) << found();

@@ -93,6 +93,33 @@ TEST_F(WriteQuality, finds_a_study_in_a_folder_of_its_own_that_was_changed_or_ca
   EXPECT_NE(check_quality(own)[0].words.find("schema: missing"), std::string::npos);
 }
 
+TEST_F(WriteQuality, finds_a_page_without_its_file_and_files_that_are_links_to_nothing) {
+  keep_three_seeds();
+  (void)write_suite_quality(folder_);
+  for (const char* name : {"quality.json", "quality.md"}) {
+    fs::remove(folder_ / name);
+    fs::create_symlink("nowhere", folder_ / name);
+    const auto found = check_quality(folder_);
+    ASSERT_EQ(found.size(), 1U) << name;
+    EXPECT_NE(found[0].words.find("a link to nothing"), std::string::npos) << found[0].words;
+    fs::remove(folder_ / name);
+    (void)write_suite_quality(folder_);
+  }
+  fs::remove(folder_ / "quality.json");
+  ASSERT_EQ(check_quality(folder_).size(), 1U);
+  EXPECT_EQ(check_quality(folder_)[0].words,
+            "it keeps the looks of quality.md and it is not there");
+}
+
+TEST_F(WriteQuality, does_not_forget_the_looks_of_a_file_that_is_a_link_to_nothing) {
+  keep_seeds(3, 0.001, 0.001);
+  (void)write_suite_quality(folder_);
+  fs::rename(folder_ / "quality.json", folder_ / "elsewhere.json");
+  fs::create_symlink("not fetched", folder_ / "quality.json");
+  EXPECT_THROW((void)write_suite_quality(folder_), Error);
+  EXPECT_TRUE(fs::is_symlink(folder_ / "quality.json"));
+}
+
 TEST_F(WriteQuality, judges_again_as_it_was_asked_to_the_last_time) {
   keep_seeds(4, 0.03, 0.001);
   EXPECT_EQ(write_suite_quality(folder_).value().verdict, QualityVerdict::kFail);
