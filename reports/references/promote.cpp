@@ -85,10 +85,34 @@ Place place_of(const BaselineCell& cell, const PromoteOptions& options) {
   return place;
 }
 
+/// The files by name, of runs by their names.
+using FilesOfRuns = std::map<std::string, std::map<std::string, std::string>>;
+
+/// Writes what is to be in a place into a folder beside it. Where that fails, on a full disk for
+/// example, it goes again, and what is in the place stays as it was.
+fs::path staged_beside(const Place& place, const FilesOfRuns& runs) {
+  fs::path staged = place.folder;
+  staged += ".new";
+  fs::remove_all(staged);
+  try {
+    for (const auto& [run_id, files] : runs) {
+      make_folder(staged / run_id);
+      for (const auto& [name, text] : files) write_file_atomically(staged / run_id / name, text);
+    }
+    write_file_atomically(staged / kText, baseline_markdown(*place.cell));
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(staged, ignored);
+    throw;
+  }
+  return staged;
+}
+
 void write_place(const Place& place, Promotion& promotion) {
   // Read first: what is promoted may be what lies there.
-  std::map<std::string, std::map<std::string, std::string>> runs;
+  FilesOfRuns runs;
   for (const NamedResult* run : place.cell->runs) runs[run->result.run_id] = files_of(*run);
+  const fs::path staged = staged_beside(place, runs);
   for (const fs::path& folder : place.earlier) {
     if (runs.contains(folder.filename().string())) continue;
     fs::remove_all(folder);
@@ -98,11 +122,12 @@ void write_place(const Place& place, Promotion& promotion) {
     make_folder(place.folder / run_id);
     for (const auto& [name, text] : files) {
       const fs::path file = place.folder / run_id / name;
-      write_file_atomically(file, text);
+      fs::rename(staged / run_id / name, file);
       promotion.written.push_back(file);
     }
   }
-  write_file_atomically(place.folder / kText, baseline_markdown(*place.cell));
+  fs::rename(staged / kText, place.folder / kText);
+  fs::remove_all(staged);
   promotion.written.push_back(place.folder / kText);
 }
 

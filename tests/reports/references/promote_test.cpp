@@ -1,9 +1,12 @@
 #include "reports/references/promote.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
+#include <map>
 
 #include "reports/base/error.h"
 #include "reports/base/file.h"
@@ -254,6 +257,38 @@ TEST_F(Promote, overwrites_nothing_without_force_and_replaces_the_whole_cell_wit
   const Promotion promotion = promote(newer, true);
   EXPECT_EQ(promotion.removed.size(), 4U);
   EXPECT_EQ(read_side(into().string()).runs.size(), 3U);
+}
+
+// A limit on the size of files is the one way to fill up a disk that needs no rights.
+TEST_F(Promote, on_a_full_disk_leaves_what_was_there_and_nothing_of_the_new_runs) {
+  const auto files = [&] {
+    std::map<std::string, std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(into())) {
+      if (entry.is_regular_file()) found[entry.path().string()] = read_file(entry.path());
+    }
+    return found;
+  };
+  const auto expect_full = [&](const std::string& newer) {
+    const auto before = files();
+    rlimit unlimited{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    const rlimit small{4096, unlimited.rlim_max};
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    try {
+      (void)promote(newer, true);
+      ADD_FAILURE() << "written";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kCannotWrite) << error.what();
+      EXPECT_TRUE(holds(error.what(), "File too large")) << error.what();
+    }
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_EQ(files(), before);
+  };
+  expect_full(runs("a", 3));
+  (void)promote(runs("a", 3));
+  expect_full(runs("b", 4));
 }
 
 TEST_F(Promote, says_what_so_many_runs_can_judge) {
